@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	"k8s.io/klog/v2"
-	pluginwatcherapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 	kubecadvisor "k8s.io/kubernetes/pkg/kubelet/cadvisor"
 	"k8s.io/kubernetes/pkg/kubelet/cm"
@@ -25,19 +24,17 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/resourceupdates"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/config"
-	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 	"k8s.io/kubernetes/pkg/kubelet/eviction"
 	evictionapi "k8s.io/kubernetes/pkg/kubelet/eviction/api"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
-	plugincache "k8s.io/kubernetes/pkg/kubelet/pluginmanager/cache"
 	"k8s.io/kubernetes/pkg/kubelet/status"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/cpuset"
 )
 
-// manager is the container manager of a hollow node: the genuine Topology, Device, CPU and Memory
-// Managers, built, ordered and started as pkg/kubelet/cm.containerManagerImpl does, without the
-// cgroups. What it does not override comes from the kubelet's stub.
+// manager is the container manager of a hollow node: the genuine Topology, Device, DRA, CPU and
+// Memory Managers, built, ordered and started as pkg/kubelet/cm.containerManagerImpl does, without
+// the cgroups. What it does not override comes from the kubelet's stub.
 type manager struct {
 	cm.ContainerManager // the stub
 
@@ -48,6 +45,7 @@ type manager struct {
 	devices  *devicemanager.ManagerImpl
 	cpus     cpumanager.Manager
 	memory   memorymanager.Manager
+	claims   claims
 
 	// started is closed when the managers run and device plugins may register.
 	started chan struct{}
@@ -162,8 +160,11 @@ func reservedCPUs(list string, info *cadvisorapi.MachineInfo) (cpuset.CPUSet, er
 
 // Start starts the managers in the order of containerManagerImpl.Start. The runtime is new with the
 // process, so there are no containers from before to tell the managers of.
-func (m *manager) Start(ctx context.Context, _ *v1.Node, active cm.ActivePodsFunc, _ cm.GetNodeFunc, ready config.SourcesReady,
+func (m *manager) Start(ctx context.Context, _ *v1.Node, active cm.ActivePodsFunc, node cm.GetNodeFunc, ready config.SourcesReady,
 	statuses status.PodStatusProvider, runtime internalapi.RuntimeService, _ bool) error {
+	if err := m.claims.start(ctx, active, node, ready); err != nil {
+		return err
+	}
 	containers := containermap.NewContainerMap()
 	if err := m.cpus.Start(ctx, cpumanager.ActivePodsFunc(active), ready, statuses, runtime, containers.Clone()); err != nil {
 		return fmt.Errorf("start CPU manager: %w", err)
@@ -188,10 +189,6 @@ func (m *manager) UpdatePluginResources(node *schedulerframework.NodeInfo, attrs
 	return m.devices.UpdatePluginResources(node, attrs)
 }
 
-func (m *manager) GetPluginRegistrationHandlers() map[string]plugincache.PluginHandler {
-	return map[string]plugincache.PluginHandler{pluginwatcherapi.DevicePlugin: m.devices.GetWatcherHandler()}
-}
-
 func (m *manager) GetDevicePluginResourceCapacity(logger klog.Logger) (v1.ResourceList, v1.ResourceList, []string) {
 	return m.devices.GetCapacity(logger)
 }
@@ -209,17 +206,6 @@ func (m *manager) UpdateAllocatedDevices(logger klog.Logger) {
 }
 
 func (m *manager) Updates() <-chan resourceupdates.Update { return m.devices.Updates() }
-
-func (m *manager) GetResources(ctx context.Context, pod *v1.Pod, container *v1.Container) (*kubecontainer.RunContainerOptions, error) {
-	opts := &kubecontainer.RunContainerOptions{}
-	dev, err := m.devices.GetDeviceRunContainerOptions(ctx, pod, container)
-	if err != nil || dev == nil {
-		return opts, err
-	}
-	opts.Devices, opts.Mounts, opts.Envs = dev.Devices, dev.Mounts, dev.Envs
-	opts.Annotations, opts.CDIDevices = dev.Annotations, dev.CDIDevices
-	return opts, nil
-}
 
 func (m *manager) PodHasExclusiveCPUs(logger klog.Logger, pod *v1.Pod) bool {
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {

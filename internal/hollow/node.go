@@ -78,6 +78,9 @@ func newNode(ctx context.Context, dir Dir, spec *Spec) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n.manager.claims, err = newClaims(dir, client); err != nil {
+		return nil, err
+	}
 	runtime, err := newRuntime(dir, spec)
 	if err != nil {
 		return nil, err

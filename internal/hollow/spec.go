@@ -73,6 +73,12 @@ func (d Dir) Checkpoint(file string) string { return filepath.Join(string(d), fi
 // DevicePlugins is the directory of the Device Manager: sockets, and its checkpoint.
 func (d Dir) DevicePlugins() string { return filepath.Join(string(d), "device-plugins") }
 
+// Registry is the directory in which DRA drivers register: one socket each.
+func (d Dir) Registry() string { return filepath.Join(string(d), "plugins_registry") }
+
+// Driver is the directory of a DRA driver's own files.
+func (d Dir) Driver(name string) string { return filepath.Join(string(d), "plugins", name) }
+
 // PodResources is the socket of the PodResources API.
 func (d Dir) PodResources() string {
 	return filepath.Join(string(d), "pod-resources", "kubelet.sock")

@@ -36,6 +36,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/namespace"
 	"k8s.io/kubernetes/pkg/controller/nodelifecycle"
 	"k8s.io/kubernetes/pkg/controller/replicaset"
+	"k8s.io/kubernetes/pkg/controller/resourceclaim"
 	"k8s.io/kubernetes/pkg/controller/resourcequota"
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 	"k8s.io/kubernetes/pkg/controller/statefulset"
@@ -136,7 +137,7 @@ func newSet(config *rest.Config) (*set, error) {
 func (s *set) workloads() []maker {
 	return []maker{
 		s.deployments, s.replicaSets, s.statefulSets, s.daemonSets, s.jobs, s.cronJobs, s.finishedJobs,
-		s.disruptions, s.namespaces, s.garbage, s.serviceAccounts, s.authorities, s.quotas, s.aggregatedRoles,
+		s.disruptions, s.namespaces, s.garbage, s.serviceAccounts, s.authorities, s.quotas, s.aggregatedRoles, s.claims,
 	}
 }
 
@@ -267,6 +268,13 @@ func (s *set) quotas(ctx context.Context) (loop, error) {
 // aggregatedRoles fills the roles admin, edit and view, which consist of others.
 func (s *set) aggregatedRoles(context.Context) (loop, error) {
 	return withWorkers(clusterroleaggregation.NewClusterRoleAggregation(s.informers.Rbac().V1().ClusterRoles(), s.client.RbacV1()).Run), nil
+}
+
+// claims makes ResourceClaims from templates, and takes back what is reserved for pods that are gone.
+func (s *set) claims(ctx context.Context) (loop, error) {
+	resources := s.informers.Resource().V1()
+	// The informer for pod groups is needed with the gate GenericWorkload alone.
+	return made(resourceclaim.NewController(klog.FromContext(ctx), s.client, s.informers.Core().V1().Pods(), nil, resources.ResourceClaims(), resources.ResourceClaimTemplates()))
 }
 
 // Defaults of kube-controller-manager (pkg/controller/nodelifecycle/config/v1alpha1, and the flags

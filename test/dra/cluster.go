@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/sampledriver"
+	"github.com/berth-dev/berth/test/line"
+	"github.com/berth-dev/berth/test/trial"
+	"github.com/berth-dev/berth/topology"
+)
+
+// cluster is a cluster with drivers, and one scheduler at a time.
+type cluster struct {
+	*trial.Cluster
+	machines  map[string]*topology.Machine
+	drivers   map[driverOf]*sampledriver.Driver
+	scheduler *trial.Part
+	// midway: the scheduler is killed before it writes the next Binding of a pod with claims.
+	midway atomic.Bool
+	// claiming reports whether a pod, by name, has claims.
+	claiming func(pod string) bool
+}
+
+// driverOf is a driver of a node.
+type driverOf struct{ node, name string }
+
+// startCluster starts control plane, nodes and drivers. What has been started is in the result also
+// when it fails.
+func startCluster(ctx context.Context, o *options) (c *cluster, err error) {
+	c = &cluster{machines: map[string]*topology.Machine{}, drivers: map[driverOf]*sampledriver.Driver{}}
+	// The API server takes lists as values of attributes only with this gate.
+	if err := utilfeature.DefaultMutableFeatureGate.Set("DRAListTypeAttributes=true"); err != nil {
+		return c, err
+	}
+	c.Cluster, err = trial.Start(ctx, demo.ClusterOptions{Dir: o.dir, Keep: o.keep, Nodes: specs(), Manifests: append(trial.Manifests(namespace), manifests()...)})
+	if err != nil {
+		return c, err
+	}
+	// Administrators' claims are for namespaces with this label.
+	label := []byte(`{"metadata":{"labels":{"` + resourceapi.DRAAdminNamespaceLabelKey + `":"true"}}}`)
+	if _, err := c.Client.CoreV1().Namespaces().Patch(ctx, namespace, types.MergePatchType, label, metav1.PatchOptions{}); err != nil {
+		return c, err
+	}
+	if err := c.StartControllers(ctx); err != nil {
+		return c, err
+	}
+	c.OnStop(func() error { c.stopDrivers(); return nil })
+	for i, k := range kinds {
+		if c.machines[nodeName(i)], err = topology.Parse(k.machine); err != nil {
+			return c, err
+		}
+		for driver, devices := range k.devices {
+			if err := c.startDriver(ctx, driverOf{nodeName(i), driver}, devices); err != nil {
+				return c, err
+			}
+		}
+	}
+	return c, c.Await(ctx, func(ctx context.Context) bool { return c.published(ctx) == offered() })
+}
+
+func (c *cluster) startDriver(ctx context.Context, of driverOf, devices []sample) error {
+	node, err := c.Node(of.node)
+	if err != nil {
+		return err
+	}
+	user := controlplane.Kubelet(of.node)
+	config, err := c.ControlPlane.UserConfig(user.Name, user.Groups)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	o := sampledriver.Options{Name: of.name, Node: of.node, Registry: node.Dir.Registry(), Own: node.Dir.Driver(of.name), Client: client}
+	for _, d := range devices {
+		o.Devices = append(o.Devices, d.Device)
+	}
+	c.drivers[of] = sampledriver.New(o)
+	return c.drivers[of].Start(ctx)
+}
+
+func (c *cluster) stopDrivers() {
+	for _, d := range c.drivers {
+		d.Stop()
+	}
+}
+
+// offered is how many devices there are.
+func offered() (n int) {
+	for i := range kinds {
+		for _, devices := range kinds[i].devices {
+			n += len(devices)
+		}
+	}
+	return n
+}
+
+// published is how many devices the API shows.
+func (c *cluster) published(ctx context.Context) (n int) {
+	list, err := c.Client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0
+	}
+	for i := range list.Items {
+		n += len(list.Items[i].Spec.Devices)
+	}
+	return n
+}
+
+// dir is the directory of a node.
+func (c *cluster) dir(node string) (hollow.Dir, error) {
+	p, err := c.Node(node)
+	if err != nil {
+		return "", err
+	}
+	return p.Dir, nil
+}
+
+// find returns a device of a node.
+func find(node, driver, name string) (sample, error) {
+	for i := range kinds {
+		if nodeName(i) != node {
+			continue
+		}
+		if at := slices.IndexFunc(kinds[i].devices[driver], func(s sample) bool { return s.Name == name }); at >= 0 {
+			return kinds[i].devices[driver][at], nil
+		}
+	}
+	return sample{}, fmt.Errorf("node %s has no device %s of driver %s", node, name, driver)
+}
+
+// start starts one of the schedulers.
+func (c *cluster) start(ctx context.Context, which string) error {
+	if which == stock {
+		err := c.StartStock(stock)
+		if err == nil {
+			c.scheduler = c.Parts[len(c.Parts)-1]
+		}
+		return err
+	}
+	if err := c.StartAgents(ctx); err != nil {
+		return err
+	}
+	way, err := c.Line(c.forward)
+	if err == nil {
+		c.scheduler, err = c.StartScheduler(trial.Scheduler{Name: berth}, way)
+	}
+	return err
+}
+
+// forward has the requests of the scheduler carried out, and kills it before some.
+func (c *cluster) forward(way *line.Line, out http.ResponseWriter, r *http.Request) {
+	if pod := line.BindingOf(r); pod != "" && c.claiming(pod[len(namespace)+1:]) && c.midway.CompareAndSwap(true, false) {
+		c.scheduler.Kill()
+		line.Drop()
+	}
+	way.Forward(out, r)
+}

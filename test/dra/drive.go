@@ -1,0 +1,317 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/test/scrape"
+	"github.com/berth-dev/berth/test/trial"
+)
+
+const (
+	// tick is how often the driver looks.
+	tick = 100 * time.Millisecond
+	// calm is how long nothing happens before a pod that runs makes room for those that wait.
+	calm = 3 * time.Second
+	// idle is how long nothing may happen while pods wait and none runs. A scheduler that has been
+	// killed may wait for a minute after its start.
+	idle = 2 * time.Minute
+	// endLimit is how long what is gone may leave something behind.
+	endLimit = 90 * time.Second
+)
+
+// result is the last line.
+type result struct {
+	Seed    uint64 `json:"seed"`
+	Pods    int    `json:"pods"`
+	Running int    `json:"running"`
+	// SteeredElsewhere counts pods with a device on another NUMA node than the first that was free.
+	SteeredElsewhere int `json:"steeredElsewhere"`
+	// Neutral counts pods that asked, and have no CPUs of their own or no device on a NUMA node.
+	Neutral int `json:"neutral"`
+	// RefusedByName counts pods that waited for a reason that names a claim or a device of theirs.
+	RefusedByName   int `json:"refusedByName"`
+	StockMisaligned int `json:"stockMisaligned"`
+	// Misaligned, KubeletRefused, HeldTwice and Leftover are those of Berth's run.
+	Misaligned     int `json:"misaligned"`
+	KubeletRefused int `json:"kubeletRefused"`
+	HeldTwice      int `json:"heldTwice"`
+	Leftover       int `json:"leftover"`
+}
+
+// errWrong is the answer no; the output has said why.
+var errWrong = errors.New("claims were not as they must be")
+
+// play starts the cluster and plays the plan under each scheduler.
+func play(ctx context.Context, o *options, out io.Writer) error {
+	plan := NewPlan(o.seed, o.pods)
+	fmt.Fprintf(out, "seed %d: %d pods on %d nodes; SEED=%d replays the plan\n", o.seed, o.pods, len(kinds), o.seed)
+	return trial.With(ctx, out, func(ctx context.Context) (*cluster, error) { return startCluster(ctx, o) }, func(c *cluster) error {
+		if o.keep {
+			fmt.Fprintln(out, "logs are kept in", c.Dir())
+		}
+		r, wrong := result{Seed: o.seed, Pods: len(plan)}, false
+		for _, which := range []string{stock, berth} {
+			if o.only != "" && o.only != which {
+				continue
+			}
+			d := &driver{observer: newObserver(c, plan), out: out, which: which, begun: time.Now()}
+			if err := d.play(ctx, plan); err != nil {
+				return err
+			}
+			wrong = d.tell(&r) || wrong
+		}
+		wrong = wrong || o.only != berth && r.StockMisaligned == 0 || o.only != stock && r.SteeredElsewhere == 0
+		if err := json.NewEncoder(out).Encode(r); err != nil || !wrong {
+			return err
+		}
+		return errWrong
+	})
+}
+
+// driver carries a plan out under one scheduler.
+type driver struct {
+	*observer
+	out      io.Writer
+	which    string
+	begun    time.Time
+	left     []string // what is left in the end
+	starved  []string // pods that never ran
+	stays    []string // pods that were there until the end
+	restarts int
+}
+
+// play makes the pods, lets all of them run, and takes them away.
+func (d *driver) play(ctx context.Context, plan Plan) error {
+	d.claiming = func(pod string) bool { p := d.plan[pod]; return p != nil && len(p.Claims) > 0 }
+	name := "default-scheduler"
+	if d.which == stock {
+		name = stock
+	}
+	if err := d.start(ctx, d.which); err != nil {
+		return err
+	}
+	defer func() {
+		d.restarts = d.scheduler.Restarts()
+		d.scheduler.Kill()
+	}()
+	for i := range plan {
+		if err := d.step(ctx, &plan[i], name); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(d.out, "%s: %d pods made after %.0fs; waiting for all to run\n", d.which, len(plan), time.Since(d.begun).Seconds())
+	if err := d.drain(ctx); err != nil {
+		return err
+	}
+	return d.clean(ctx)
+}
+
+func (d *driver) step(ctx context.Context, s *Step, scheduler string) error {
+	api := d.Client.CoreV1().Pods(namespace)
+	if _, err := api.Create(ctx, s.Pod.object(scheduler), metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if s.Ends != "" {
+		if err := d.end(ctx, s.Ends); err != nil {
+			return err
+		}
+	}
+	switch {
+	case s.Kill == KillMidway && d.which == berth:
+		d.midway.Store(true)
+	case s.Kill != NoKill:
+		if err := d.scheduler.Restart(); err != nil {
+			return err
+		}
+	}
+	return d.pass(ctx, s.Then)
+}
+
+// pass looks for a while.
+func (d *driver) pass(ctx context.Context, how time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, how)
+	defer cancel()
+	var err error
+	trial.Until(ctx, tick, func() bool { err = d.tick(context.WithoutCancel(ctx)); return err != nil })
+	return err
+}
+
+// tick looks once, and does what a user's controllers would.
+func (d *driver) tick(ctx context.Context) error {
+	if err := errors.Join(d.scheduler.Keep(), d.Ended(), d.look(ctx)); err != nil {
+		return err
+	}
+	for i := range d.pods {
+		if wire.Refused(&d.pods[i]) {
+			if err := d.end(ctx, d.pods[i].Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (d *driver) end(ctx context.Context, pod string) error {
+	err := d.Client.CoreV1().Pods(namespace).Delete(ctx, pod, metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil // its kubelet had refused it
+	}
+	return err
+}
+
+// drain lets pods that run make room for those that wait, until none waits that could ever run.
+func (d *driver) drain(ctx context.Context) error {
+	for range trial.Every(ctx, tick) {
+		if err := d.tick(ctx); err != nil {
+			return err
+		}
+		var running, waiting []string
+		for i := range d.pods {
+			pod := &d.pods[i]
+			switch {
+			case pod.DeletionTimestamp != nil:
+			case pod.Status.Phase == corev1.PodRunning:
+				running = append(running, pod.Name)
+			case d.which == berth && d.observer.plan[pod.Name].refusedByName():
+			default:
+				waiting = append(waiting, pod.Name)
+			}
+		}
+		quiet := time.Since(d.changed)
+		switch {
+		case len(waiting) == 0:
+			return nil
+		case len(running) > 0 && quiet > calm:
+			if err := d.end(ctx, running[0]); err != nil {
+				return err
+			}
+			d.changed = time.Now()
+		case len(running) == 0 && quiet > idle:
+			d.starved = waiting
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// clean deletes all pods and waits until nothing is left of them.
+func (d *driver) clean(ctx context.Context) error {
+	for i := range d.pods {
+		pod := &d.pods[i]
+		d.stays = append(d.stays, pod.Name)
+		if slices.Contains(d.starved, pod.Name) {
+			fmt.Fprintf(d.out, "%s never ran: %s\n", pod.Name, wire.Unscheduled(pod).Message)
+		}
+	}
+	if err := d.Client.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, endLimit)
+	defer cancel()
+	var err error
+	trial.Until(limited, tick, func() bool {
+		if err = d.tick(ctx); err == nil {
+			d.left, err = d.leftover(ctx)
+		}
+		return err != nil || len(d.left) == 0
+	})
+	return err
+}
+
+// leftover lists what is there although all pods have been deleted.
+func (d *driver) leftover(ctx context.Context) (left []string, err error) {
+	for i := range d.pods {
+		left = append(left, "pod "+d.pods[i].Name)
+	}
+	claims, err := d.Client.ResourceV1().ResourceClaims(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range claims.Items {
+		if c := &claims.Items[i]; len(c.OwnerReferences) > 0 || c.Status.Allocation != nil || len(c.Status.ReservedFor) > 0 {
+			left = append(left, fmt.Sprintf("claim %s, allocated: %t", c.Name, c.Status.Allocation != nil))
+		}
+	}
+	for of, driver := range d.drivers {
+		for claim, devices := range driver.Prepared() {
+			left = append(left, fmt.Sprintf("%v of %v, prepared for claim %s", devices, of, claim))
+		}
+	}
+	for node := range d.machines {
+		dir, err := d.dir(node)
+		if err != nil {
+			return nil, err
+		}
+		entries, err := held(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			left = append(left, fmt.Sprintf("CPUs %v of %s for pod %s", e.CPUs, node, e.PodUID))
+		}
+	}
+	if d.which == berth {
+		gauges, err := scrape.Scheduler(d.scheduler.Port)
+		if err != nil {
+			return append(left, err.Error()), nil // it is about to start
+		}
+		if held := scrape.Left(gauges, scrape.Held...); held != "" {
+			left = append(left, held)
+		}
+	}
+	return left, nil
+}
+
+// tell adds the run to the result, and reports whether something was wrong with it.
+func (d *driver) tell(r *result) bool {
+	fmt.Fprintf(d.out, "%s: %d of %d pods ran, %d were refused by kubelets, %d misaligned, %d neutral, %d steered, %d refused by name; the scheduler was killed %d times; %.0fs\n",
+		d.which, len(d.ran), len(d.observer.plan), len(d.refused), len(d.misaligned), len(d.neutral), len(d.steered), len(d.named), d.restarts, time.Since(d.begun).Seconds())
+	twice, wrong := slices.Sorted(maps.Keys(d.twice)), slices.Sorted(maps.Keys(d.wrong))
+	for _, name := range d.starved {
+		wrong = append(wrong, "pod "+name+" never ran")
+	}
+	if d.which == stock {
+		r.StockMisaligned = len(d.misaligned)
+		return d.complain("held twice", twice) || d.complain("wrong", wrong) || d.complain("left", d.left)
+	}
+	r.Running, r.SteeredElsewhere, r.Neutral, r.RefusedByName = len(d.ran), len(d.steered), len(d.neutral), len(d.named)
+	r.Misaligned, r.KubeletRefused, r.HeldTwice, r.Leftover = len(d.misaligned), len(d.refused), len(twice), len(d.left)
+	for _, p := range d.observer.plan {
+		if p.refusedByName() && d.named[p.Name] == "" && slices.Contains(d.stays, p.Name) {
+			wrong = append(wrong, "pod "+p.Name+" asks for what Berth cannot promise, and no message names its claim")
+		}
+	}
+	bad := false
+	for what, all := range map[string][]string{"held twice": twice, "wrong": wrong, "left": d.left, "misaligned": values(d.misaligned), "refused by its kubelet": values(d.refused)} {
+		bad = d.complain(what, all) || bad
+	}
+	return bad
+}
+
+func values(m map[string]string) (all []string) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		all = append(all, m[k])
+	}
+	return all
+}
+
+// complain prints what must not be, and reports whether there is any.
+func (d *driver) complain(what string, all []string) bool {
+	if len(all) > 0 {
+		fmt.Fprintf(d.out, "%s: %s:\n  %s\n", d.which, what, strings.Join(all, "\n  "))
+	}
+	return len(all) > 0
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/berth-dev/berth/internal/hollow"
+)
+
+// The drivers, each with a DeviceClass of its name: GPUs have the standard attribute, cards the
+// one of dranet (-1 if they do not know), and others nothing that says where they are.
+const (
+	gpus   = "gpu.example.com"
+	cards  = "nic.example.com"
+	others = "other.example.com"
+)
+
+const (
+	standardNUMA = "resource.kubernetes.io/numaNode"
+	dranetNUMA   = "dra.net/numaNode"
+)
+
+// sample is a device, and the NUMA node that it is on: -1 for none.
+type sample struct {
+	resourceapi.Device
+	at int
+}
+
+// nowhere is the NUMA node of a device that is on none.
+const nowhere = -1
+
+// kind is a machine with a kubelet's configuration, and the devices of each driver in the order in
+// which they are published.
+type kind struct {
+	machine, config string
+	devices         map[string][]sample
+}
+
+// kinds are the nodes, each with a policy of its own. The devices of the second and the third begin
+// with the NUMA nodes that their kubelets fill last.
+var kinds = []kind{
+	{"package:2 numa:1 core:8 pu:1 mem:16Gi dist:10,21", `cpuManagerPolicy: static
+topologyManagerPolicy: single-numa-node
+reservedSystemCPUs: "0"
+`, map[string][]sample{gpus: numbered(gpuAt, 0, 0, 1, 1), cards: numbered(cardAt, 0, 1), others: numbered(other, nowhere, nowhere)}},
+	{"package:2 numa:2 core:4 pu:1 mem:8Gi dist:10,12,21", `cpuManagerPolicy: static
+topologyManagerPolicy: restricted
+topologyManagerScope: pod
+reservedSystemCPUs: "0"
+`, map[string][]sample{gpus: numbered(gpuAt, 3, 2, 1, 0), cards: numbered(cardAt, 3, nowhere), others: numbered(other, nowhere)}},
+	{"package:2 numa:1 core:6 pu:2 number:interleaved mem:16Gi dist:10,21", `cpuManagerPolicy: static
+cpuManagerPolicyOptions: {full-pcpus-only: "true"}
+topologyManagerPolicy: best-effort
+reservedSystemCPUs: "0,12"
+`, map[string][]sample{gpus: numbered(listedAt, 1, 1, 0, 0), cards: numbered(cardAt, 1, 0)}},
+}
+
+// numbered makes a device on each of the NUMA nodes.
+func numbered(one func(i int, at int) resourceapi.Device, at ...int) (all []sample) {
+	for i, n := range at {
+		all = append(all, sample{one(i, n), n})
+	}
+	return all
+}
+
+func gpuAt(i int, at int) resourceapi.Device { return device("gpu", i, standardNUMA, at) }
+
+func cardAt(i int, at int) resourceapi.Device { return device("nic", i, dranetNUMA, at) }
+
+func other(i int, _ int) resourceapi.Device {
+	return resourceapi.Device{Name: fmt.Sprint("other-", i)}
+}
+
+// listedAt is a GPU whose attribute is a list: its own NUMA node, then another one of the machine.
+func listedAt(i int, at int) resourceapi.Device {
+	list := []int64{int64(at), 1 - int64(at)}
+	return resourceapi.Device{Name: fmt.Sprint("gpu-", i), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{standardNUMA: {IntValues: list}}}
+}
+
+func device(name string, i int, attribute resourceapi.QualifiedName, at int) resourceapi.Device {
+	n := int64(at)
+	return resourceapi.Device{Name: fmt.Sprint(name, "-", i), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{attribute: {IntValue: &n}}}
+}
+
+func specs() []hollow.Spec {
+	out := make([]hollow.Spec, len(kinds))
+	for i, k := range kinds {
+		out[i] = hollow.Spec{Name: nodeName(i), Machine: k.machine, StopTime: 200 * time.Millisecond,
+			KubeletConfig: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + k.config}
+	}
+	return out
+}
+
+func nodeName(i int) string { return fmt.Sprint("n", i) }

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// observer looks at pods, claims, checkpoints and drivers again and again, and remembers what it
+// saw of each pod of a plan.
+type observer struct {
+	*cluster
+	plan map[string]*Pod
+	// pods are the ones that the API has.
+	pods    []corev1.Pod
+	changed time.Time // when something last began or ended
+
+	ran, judged map[types.UID]bool
+	// By pod: what is wrong with it, or why it counts.
+	refused, misaligned, neutral, steered, named map[string]string
+	twice, wrong                                 map[string]bool
+
+	busy    map[place]time.Time // when a device was last seen allocated
+	choices map[types.UID]*choice
+}
+
+// choice is an allocation that has been seen at a time.
+type choice struct {
+	pod   string
+	claim *resourceapi.ResourceClaim
+	at    time.Time
+	done  bool
+}
+
+func newObserver(c *cluster, plan Plan) *observer {
+	o := &observer{cluster: c, plan: map[string]*Pod{}, ran: map[types.UID]bool{}, judged: map[types.UID]bool{},
+		refused: map[string]string{}, misaligned: map[string]string{}, neutral: map[string]string{}, steered: map[string]string{}, named: map[string]string{},
+		twice: map[string]bool{}, wrong: map[string]bool{}, busy: map[place]time.Time{}, choices: map[types.UID]*choice{}, changed: time.Now()}
+	for i := range plan {
+		o.plan[plan[i].Pod.Name] = &plan[i].Pod
+	}
+	return o
+}
+
+// look sees how things stand.
+func (o *observer) look(ctx context.Context) error {
+	pods, err := o.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	list, err := o.Client.ResourceV1().ResourceClaims(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	if len(pods.Items) != len(o.pods) {
+		o.changed = time.Now()
+	}
+	o.pods = pods.Items
+	claims := map[string]*resourceapi.ResourceClaim{}
+	for i := range list.Items {
+		claims[list.Items[i].Name] = &list.Items[i]
+	}
+	cpus := map[string][]kubeletstate.CPUEntry{}
+	for node := range o.machines {
+		dir, err := o.dir(node)
+		if err == nil {
+			cpus[node], err = held(dir)
+		}
+		if err != nil {
+			return err
+		}
+		if twice := overlap(cpus[node]); twice != "" {
+			o.twice[node+": "+twice] = true
+		}
+	}
+	o.lookAtClaims(list.Items)
+	for i := range o.pods {
+		if err := o.lookAt(ctx, &o.pods[i], claims, cpus); err != nil {
+			return err
+		}
+	}
+	o.chosen()
+	return nil
+}
+
+// lookAtClaims notes which devices are allocated, and to whom.
+func (o *observer) lookAtClaims(all []resourceapi.ResourceClaim) {
+	now, holder := time.Now(), map[place]string{}
+	for i := range all {
+		claim := &all[i]
+		for _, r := range results(claim) {
+			if !its(&r) {
+				continue
+			}
+			at := placeOf(&r)
+			if other := holder[at]; other != "" {
+				o.twice[fmt.Sprintf("%v: claims %s and %s", at, other, claim.Name)] = true
+			}
+			holder[at], o.busy[at] = claim.Name, now
+		}
+		if c := o.choices[claim.UID]; c == nil && claim.Status.Allocation != nil && len(claim.OwnerReferences) > 0 {
+			o.choices[claim.UID] = &choice{pod: claim.OwnerReferences[0].Name, claim: claim, at: now}
+		}
+	}
+	for of, d := range o.drivers {
+		twice, _ := d.Wrong()
+		for _, t := range twice {
+			o.twice[of.name+": "+t] = true
+		}
+	}
+}
+
+// lookAt notes what has become of a pod.
+func (o *observer) lookAt(ctx context.Context, pod *corev1.Pod, claims map[string]*resourceapi.ResourceClaim, cpus map[string][]kubeletstate.CPUEntry) error {
+	p := o.plan[pod.Name]
+	if p == nil {
+		return nil
+	}
+	if why := wire.Unscheduled(pod).Message; pod.Spec.NodeName == "" && names(why, pod) {
+		o.named[pod.Name] = why
+	}
+	switch {
+	case wire.Refused(pod) && o.refused[pod.Name] == "":
+		o.refused[pod.Name] = pod.Spec.NodeName + ": " + pod.Status.Message
+		o.changed = time.Now()
+	case pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil:
+		if !o.ran[pod.UID] {
+			o.ran[pod.UID] = true
+			o.changed = time.Now()
+		}
+		if !o.judged[pod.UID] && len(pod.Spec.ResourceClaims) > 0 {
+			return o.judge(ctx, p, pod, claims, cpus[pod.Spec.NodeName])
+		}
+	}
+	return nil
+}
+
+// deviceName is what devices here are called.
+var deviceName = regexp.MustCompile(`\b(gpu|nic|other)-[0-9]\b`)
+
+// names reports whether a message names a claim of the pod, or a device.
+func names(message string, pod *corev1.Pod) bool {
+	return deviceName.MatchString(message) || slices.ContainsFunc(claimsOf(pod), func(claim string) bool { return strings.Contains(message, claim) })
+}
+
+// judge says how the devices of a pod that runs lie to its CPUs.
+func (o *observer) judge(ctx context.Context, p *Pod, pod *corev1.Pod, claims map[string]*resourceapi.ResourceClaim, cpus []kubeletstate.CPUEntry) error {
+	var devices []sample
+	for _, name := range claimsOf(pod) {
+		claim := claims[name]
+		if claim == nil || claim.Status.Allocation == nil {
+			return o.mustLeave(ctx, pod, "claim "+name+" is not allocated")
+		}
+		for _, r := range results(claim) {
+			d, err := find(pod.Spec.NodeName, r.Driver, r.Device)
+			if err != nil {
+				return err
+			}
+			if !its(&r) {
+				continue
+			}
+			if at := placeOf(&r); !slices.Contains(o.drivers[at.driverOf].Prepared()[claim.UID], r.Device) {
+				return o.mustLeave(ctx, pod, "device "+r.Device+" is not prepared for claim "+name)
+			}
+			devices = append(devices, d)
+		}
+	}
+	mine := cpusOf(cpus, pod, mainContainer)
+	if mine.IsEmpty() && !p.Shared {
+		return o.mustLeave(ctx, pod, "its container has no CPUs of its own")
+	}
+	o.judged[pod.UID] = true
+	if p.Ask == "" {
+		return nil
+	}
+	switch how, which := align(o.machines[pod.Spec.NodeName], mine, devices); how {
+	case neutral:
+		o.neutral[pod.Name] = pod.Spec.NodeName
+	case misaligned:
+		o.misaligned[pod.Name] = fmt.Sprintf("%s (%s) on %s: %s", pod.Name, p.Ask, pod.Spec.NodeName, which)
+	}
+	return nil
+}
+
+// mustLeave takes something about a pod that runs for wrong, unless the pod is about to go.
+func (o *observer) mustLeave(ctx context.Context, pod *corev1.Pod, what string) error {
+	now, err := o.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + pod.Name})
+	if err != nil {
+		return err
+	}
+	for i := range now.Items {
+		if now.Items[i].UID == pod.UID && now.Items[i].DeletionTimestamp == nil {
+			o.wrong[fmt.Sprintf("pod %s runs on %s, and %s", pod.Name, pod.Spec.NodeName, what)] = true
+		}
+	}
+	o.judged[pod.UID] = true
+	return nil
+}
+
+// settled is how long a device must not have been allocated to anybody, before and after a choice,
+// to have been free for it.
+const settled = 2 * time.Second
+
+// chosen notes who got a device on another NUMA node than the first free one, which is what the
+// allocator takes that is shown all devices.
+func (o *observer) chosen() {
+	for _, c := range o.choices {
+		if c.done || time.Since(c.at) < settled {
+			continue
+		}
+		c.done = true
+		if len(c.claim.Spec.Devices.Constraints) > 0 {
+			continue
+		}
+		var mine []place
+		for _, r := range results(c.claim) {
+			mine = append(mine, placeOf(&r))
+		}
+		for _, r := range results(c.claim) {
+			if why := o.passedOver(&r, c, mine); why != "" && its(&r) {
+				o.steered[c.pod] = why
+			}
+		}
+	}
+}
+
+// passedOver describes the device that was free and comes before the one that was chosen; "" for
+// none on another NUMA node.
+func (o *observer) passedOver(r *resourceapi.DeviceRequestAllocationResult, c *choice, mine []place) string {
+	got, err := find(r.Pool, r.Driver, r.Device)
+	if err != nil {
+		return ""
+	}
+	for i := range kinds {
+		if nodeName(i) != r.Pool {
+			continue
+		}
+		for _, d := range kinds[i].devices[r.Driver] {
+			at := place{driverOf{r.Pool, r.Driver}, d.Name}
+			switch {
+			case d.Name == r.Device:
+				return ""
+			case slices.Contains(mine, at):
+			case o.busy[at].Before(c.at.Add(-settled)) && d.at != got.at:
+				return fmt.Sprintf("%s of %s in place of %s", r.Device, r.Pool, d.Name)
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Plan is what is played under each scheduler, one step after the other.
+type Plan []Step
+
+// Step makes a pod, and does what else is due.
+type Step struct {
+	Pod Pod
+	// Ends is a pod that is deleted; "" for none.
+	Ends string
+	Kill Kill
+	// Then is how long nothing happens afterwards.
+	Then time.Duration
+}
+
+// Kill is how the scheduler is killed.
+type Kill uint8
+
+// The kills.
+const (
+	NoKill     Kill = iota
+	KillNow         // whatever it does
+	KillMidway      // when it has written a claim's allocation, and writes the pod's Binding
+)
+
+// Pod is a pod of one container with claims, or without, and perhaps one beside it.
+type Pod struct {
+	Name string
+	CPUs int
+	// Shared: its containers have no CPUs of their own.
+	Shared bool
+	Beside bool
+	// Claims are the templates of its claims.
+	Claims []string
+	// Ask is the value of berth.dev/claims; "" for none.
+	Ask string
+	// Shares is a claim that it has together with others; "" for none. Berth refuses such a pod, and
+	// one with a claim for administrators, if it asks.
+	Shares string
+}
+
+// refusedByName reports whether Berth cannot promise what the pod asks, and says so.
+func (p *Pod) refusedByName() bool {
+	return p.Ask != "" && (p.Shares != "" || len(p.Claims) > 0 && p.Claims[0] == adminTemplate)
+}
+
+// live is how many pods a plan leaves there.
+const live = 11
+
+// NewPlan makes a plan of n pods.
+func NewPlan(seed uint64, n int) Plan {
+	rng := rand.New(rand.NewPCG(seed, 61))
+	var there []string
+	plan := make(Plan, n)
+	for i := range plan {
+		s := &plan[i]
+		s.Pod = newPod(rng, i)
+		s.Then = time.Duration(rng.IntN(500)) * time.Millisecond
+		there = append(there, s.Pod.Name)
+		if len(there) > live && rng.IntN(4) > 0 {
+			at := rng.IntN(len(there))
+			s.Ends = there[at]
+			there = append(there[:at], there[at+1:]...)
+		}
+		switch rng.IntN(24) {
+		case 0:
+			s.Kill = KillNow
+		case 1, 2:
+			s.Kill = KillMidway
+		}
+	}
+	return plan
+}
+
+func newPod(rng *rand.Rand, i int) Pod {
+	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
+	p := Pod{Name: fmt.Sprint("p", i), CPUs: 1 + rng.IntN(4), Beside: rng.IntN(5) == 0}
+	if rng.IntN(3) == 0 {
+		return p
+	}
+	p.Ask = pick("required", "required", "required", "near", "")
+	p.Shared = rng.IntN(8) == 0
+	switch rng.IntN(14) {
+	case 0:
+		p.Ask, p.Claims = "required", []string{adminTemplate}
+	case 1:
+		p.Ask, p.Shares = "required", fmt.Sprint("shared-", rng.IntN(2))
+	case 2:
+		p.Claims = []string{"gpu", "nic"}
+	default:
+		p.Claims = []string{pick("gpu", "gpu", "gpu", "gpu", "nic", "nic", "two-gpus", "pair", "first", "gpu-and-nic", "other")}
+	}
+	return p
+}
