@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -28,10 +30,7 @@ type cluster struct {
 	machines  map[string]*topology.Machine
 	drivers   map[driverOf]*sampledriver.Driver
 	scheduler *trial.Part
-	// midway: the scheduler is killed before it writes the next Binding of a pod with claims.
-	midway atomic.Bool
-	// claiming reports whether a pod, by name, has claims.
-	claiming func(pod string) bool
+	hook      atomic.Pointer[hook]
 }
 
 // driverOf is a driver of a node.
@@ -143,30 +142,55 @@ func find(node, driver, name string) (sample, error) {
 	return sample{}, fmt.Errorf("node %s has no device %s of driver %s", node, name, driver)
 }
 
-// start starts one of the schedulers.
+// start starts one of the schedulers. Its requests pass by here.
 func (c *cluster) start(ctx context.Context, which string) error {
-	if which == stock {
-		err := c.StartStock(stock)
-		if err == nil {
-			c.scheduler = c.Parts[len(c.Parts)-1]
-		}
-		return err
-	}
-	if err := c.StartAgents(ctx); err != nil {
-		return err
-	}
 	way, err := c.Line(c.forward)
-	if err == nil {
-		c.scheduler, err = c.StartScheduler(trial.Scheduler{Name: berth}, way)
+	if err != nil {
+		return err
 	}
+	if which == berth {
+		if err := c.StartAgents(ctx); err != nil {
+			return err
+		}
+		c.scheduler, err = c.StartScheduler(trial.Scheduler{Name: berth}, way)
+		return err
+	}
+	s := trial.Scheduler{Dir: c.Dir(), Name: stock}
+	flags, err := s.Stock()
+	if err := errors.Join(err, controlplane.WriteAccess(s.Access(), way.Access())); err != nil {
+		return err
+	}
+	c.scheduler, err = c.Run(stock, append([]string{demo.VerbKubeScheduler}, flags...)...)
 	return err
 }
 
-// forward has the requests of the scheduler carried out, and kills it before some.
+// hook happens once, before a request of the scheduler is carried out.
+type hook struct {
+	before func(*http.Request) bool
+	// do reports whether the request is still to be carried out.
+	do func() bool
+}
+
 func (c *cluster) forward(way *line.Line, out http.ResponseWriter, r *http.Request) {
-	if pod := line.BindingOf(r); pod != "" && c.claiming(pod[len(namespace)+1:]) && c.midway.CompareAndSwap(true, false) {
-		c.scheduler.Kill()
+	if h := c.hook.Load(); h != nil && h.before(r) && c.hook.CompareAndSwap(h, nil) && !h.do() {
 		line.Drop()
 	}
 	way.Forward(out, r)
 }
+
+// bindingOf is a request that writes the Binding of a pod of which ok says so, by its name.
+func bindingOf(ok func(pod string) bool) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		_, pod, _ := strings.Cut(line.BindingOf(r), "/")
+		return pod != "" && ok(pod)
+	}
+}
+
+// allocationOf is a request that writes the status of a claim of the pod.
+func allocationOf(pod string) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		return r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, claimsPath+pod+"-") && strings.HasSuffix(r.URL.Path, "/status")
+	}
+}
+
+const claimsPath = "/apis/resource.k8s.io/v1/namespaces/" + namespace + "/resourceclaims/"

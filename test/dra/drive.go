@@ -68,7 +68,7 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 				continue
 			}
 			d := &driver{observer: newObserver(c, plan), out: out, which: which, begun: time.Now()}
-			if err := d.play(ctx, plan); err != nil {
+			if err := d.play(ctx, plan, which == berth || o.only == stock); err != nil {
 				return err
 			}
 			wrong = d.tell(&r) || wrong
@@ -93,9 +93,8 @@ type driver struct {
 	restarts int
 }
 
-// play makes the pods, lets all of them run, and takes them away.
-func (d *driver) play(ctx context.Context, plan Plan) error {
-	d.claiming = func(pod string) bool { p := d.plan[pod]; return p != nil && len(p.Claims) > 0 }
+// play makes the pods, lets all of them run, and takes them away; then it plays the scenes.
+func (d *driver) play(ctx context.Context, plan Plan, scenes bool) error {
 	name := "default-scheduler"
 	if d.which == stock {
 		name = stock
@@ -113,10 +112,14 @@ func (d *driver) play(ctx context.Context, plan Plan) error {
 		}
 	}
 	fmt.Fprintf(d.out, "%s: %d pods made after %.0fs; waiting for all to run\n", d.which, len(plan), time.Since(d.begun).Seconds())
+	d.hook.Store(nil)
 	if err := d.drain(ctx); err != nil {
 		return err
 	}
-	return d.clean(ctx)
+	if err := d.clean(ctx); err != nil || !scenes {
+		return err
+	}
+	return d.scenes(ctx, name)
 }
 
 func (d *driver) step(ctx context.Context, s *Step, scheduler string) error {
@@ -130,9 +133,10 @@ func (d *driver) step(ctx context.Context, s *Step, scheduler string) error {
 		}
 	}
 	switch {
-	case s.Kill == KillMidway && d.which == berth:
-		d.midway.Store(true)
-	case s.Kill != NoKill:
+	case s.Kill == KillMidway:
+		claims := func(pod string) bool { p := d.plan[pod]; return p != nil && len(p.Claims) > 0 }
+		d.hook.Store(&hook{bindingOf(claims), func() bool { d.scheduler.Kill(); return false }})
+	case s.Kill == KillNow:
 		if err := d.scheduler.Restart(); err != nil {
 			return err
 		}
@@ -222,12 +226,14 @@ func (d *driver) clean(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
 	var err error
+	var left []string
 	trial.Until(limited, tick, func() bool {
 		if err = d.tick(ctx); err == nil {
-			d.left, err = d.leftover(ctx)
+			left, err = d.leftover(ctx)
 		}
-		return err != nil || len(d.left) == 0
+		return err != nil || len(left) == 0
 	})
+	d.left = append(d.left, left...)
 	return err
 }
 
@@ -277,14 +283,14 @@ func (d *driver) leftover(ctx context.Context) (left []string, err error) {
 
 // tell adds the run to the result, and reports whether something was wrong with it.
 func (d *driver) tell(r *result) bool {
-	fmt.Fprintf(d.out, "%s: %d of %d pods ran, %d were refused by kubelets, %d misaligned, %d neutral, %d steered, %d refused by name; the scheduler was killed %d times; %.0fs\n",
-		d.which, len(d.ran), len(d.observer.plan), len(d.refused), len(d.misaligned), len(d.neutral), len(d.steered), len(d.named), d.restarts, time.Since(d.begun).Seconds())
+	fmt.Fprintf(d.out, "%s: %d of %d pods ran, %d were refused by kubelets, %d misaligned and %d that had asked for near, %d neutral, %d steered, %d refused by name; the scheduler was killed %d times; %.0fs\n",
+		d.which, len(d.ran), len(d.observer.plan), len(d.refused), len(d.misaligned), len(d.strayed), len(d.neutral), len(d.steered), len(d.named), d.restarts, time.Since(d.begun).Seconds())
 	twice, wrong := slices.Sorted(maps.Keys(d.twice)), slices.Sorted(maps.Keys(d.wrong))
 	for _, name := range d.starved {
 		wrong = append(wrong, "pod "+name+" never ran")
 	}
 	if d.which == stock {
-		r.StockMisaligned = len(d.misaligned)
+		r.StockMisaligned = len(d.misaligned) + len(d.strayed)
 		return d.complain("held twice", twice) || d.complain("wrong", wrong) || d.complain("left", d.left)
 	}
 	r.Running, r.SteeredElsewhere, r.Neutral, r.RefusedByName = len(d.ran), len(d.steered), len(d.neutral), len(d.named)

@@ -15,6 +15,10 @@ const (
 	gpus   = "gpu.example.com"
 	cards  = "nic.example.com"
 	others = "other.example.com"
+	// Those of the scenes.
+	many = "many.example.com"
+	odd  = "odd.example.com"
+	slow = "slow.example.com"
 )
 
 const (

@@ -24,6 +24,8 @@ var templates = map[string]string{
 	"gpu-and-nic": exactly("gpu", gpus, 1) + ", " + exactly("nic", cards, 1),
 	"pair":        exactly("gpus", gpus, 2) + "], constraints: [{matchAttribute: " + standardNUMA + "}",
 	"first":       fmt.Sprintf("{name: some, firstAvailable: [{name: two, deviceClassName: %[1]s, count: 2}, {name: one, deviceClassName: %[1]s}]}", gpus),
+	"many":        exactly("many", many, 1),
+	"slow":        exactly("slow", slow, 1),
 	adminTemplate: fmt.Sprintf("{name: all, exactly: {deviceClassName: %s, adminAccess: true}}", gpus),
 }
 
@@ -33,7 +35,7 @@ func exactly(name, class string, n int) string {
 
 // manifests are the classes of devices, the templates, and the claims that pods share.
 func manifests() (all [][]byte) {
-	for _, driver := range []string{gpus, cards, others} {
+	for _, driver := range []string{gpus, cards, others, many, odd, slow} {
 		all = append(all, fmt.Appendf(nil, `apiVersion: resource.k8s.io/v1
 kind: DeviceClass
 metadata: {name: %s}
@@ -41,11 +43,11 @@ spec: {selectors: [{cel: {expression: 'device.driver == "%[1]s"'}}]}
 `, driver))
 	}
 	for name, requests := range templates {
-		all = append(all, fmt.Appendf(nil, `apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata: {name: %s, namespace: %s}
-spec: {spec: {devices: {requests: [%s]}}}
-`, name, namespace, requests))
+		all = append(all, template(name, requests))
+	}
+	for i := range oddities {
+		all = append(all, template(fmt.Sprint("odd-", i), fmt.Sprintf(
+			`{name: odd, exactly: {deviceClassName: %s, selectors: [{cel: {expression: 'device.attributes["%[1]s"].number == %d'}}]}}`, odd, i)))
 	}
 	for i := range 2 {
 		all = append(all, fmt.Appendf(nil, `apiVersion: resource.k8s.io/v1
@@ -57,6 +59,14 @@ spec: {devices: {requests: [%s]}}
 	return all
 }
 
+func template(name, requests string) []byte {
+	return fmt.Appendf(nil, `apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: %s, namespace: %s}
+spec: {spec: {devices: {requests: [%s]}}}
+`, name, namespace, requests)
+}
+
 // object is the pod, for a scheduler.
 func (p *Pod) object(scheduler string) *corev1.Pod {
 	zero := int64(0)
@@ -65,6 +75,9 @@ func (p *Pod) object(scheduler string) *corev1.Pod {
 	o.Spec.Containers = []corev1.Container{p.container(mainContainer)}
 	if p.Beside {
 		o.Spec.Containers = append(o.Spec.Containers, p.container("beside"))
+	}
+	if p.Node != "" {
+		o.Spec.NodeSelector = map[string]string{corev1.LabelHostname: p.Node}
 	}
 	if p.Ask != "" {
 		o.Annotations = map[string]string{claimsAnnotation: p.Ask}

@@ -29,6 +29,7 @@ type observer struct {
 	ran, judged map[types.UID]bool
 	// By pod: what is wrong with it, or why it counts.
 	refused, misaligned, neutral, steered, named map[string]string
+	strayed                                      map[string]string // misaligned, and asked for near
 	twice, wrong                                 map[string]bool
 
 	busy    map[place]time.Time // when a device was last seen allocated
@@ -45,7 +46,7 @@ type choice struct {
 
 func newObserver(c *cluster, plan Plan) *observer {
 	o := &observer{cluster: c, plan: map[string]*Pod{}, ran: map[types.UID]bool{}, judged: map[types.UID]bool{},
-		refused: map[string]string{}, misaligned: map[string]string{}, neutral: map[string]string{}, steered: map[string]string{}, named: map[string]string{},
+		refused: map[string]string{}, misaligned: map[string]string{}, strayed: map[string]string{}, neutral: map[string]string{}, steered: map[string]string{}, named: map[string]string{},
 		twice: map[string]bool{}, wrong: map[string]bool{}, busy: map[place]time.Time{}, choices: map[types.UID]*choice{}, changed: time.Now()}
 	for i := range plan {
 		o.plan[plan[i].Pod.Name] = &plan[i].Pod
@@ -188,7 +189,11 @@ func (o *observer) judge(ctx context.Context, p *Pod, pod *corev1.Pod, claims ma
 	case neutral:
 		o.neutral[pod.Name] = pod.Spec.NodeName
 	case misaligned:
-		o.misaligned[pod.Name] = fmt.Sprintf("%s (%s) on %s: %s", pod.Name, p.Ask, pod.Spec.NodeName, which)
+		where := o.misaligned
+		if p.Ask == "near" {
+			where = o.strayed
+		}
+		where[pod.Name] = fmt.Sprintf("%s on %s: %s", pod.Name, pod.Spec.NodeName, which)
 	}
 	return nil
 }
@@ -220,7 +225,7 @@ func (o *observer) chosen() {
 			continue
 		}
 		c.done = true
-		if len(c.claim.Spec.Devices.Constraints) > 0 {
+		if len(c.claim.Spec.Devices.Constraints) > 0 || o.plan[c.pod] == nil {
 			continue
 		}
 		var mine []place

@@ -40,6 +40,8 @@ type Pod struct {
 	Claims []string
 	// Ask is the value of berth.dev/claims; "" for none.
 	Ask string
+	// Node is the only one for it; "" for any.
+	Node string
 	// Shares is a claim that it has together with others; "" for none. Berth refuses such a pod, and
 	// one with a claim for administrators, if it asks.
 	Shares string

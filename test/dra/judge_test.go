@@ -1,0 +1,108 @@
+package main
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/topology"
+)
+
+// TestAlign: devices lie to the CPUs as a person would say.
+func TestAlign(t *testing.T) {
+	m, err := topology.Parse(kinds[1].machine) // NUMA nodes 0 to 3 have CPUs 0-3, 4-7, 8-11 and 12-15
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := func(at ...int) []sample { return numbered(gpuAt, at...) }
+	for name, c := range map[string]struct {
+		cpus    topology.CPUSet
+		devices []sample
+		want    alignment
+	}{
+		"the same":                  {topology.NewCPUSet(1, 2), on(0), aligned},
+		"another":                   {topology.NewCPUSet(1, 2), on(1), misaligned},
+		"one of two":                {topology.NewCPUSet(1, 2), on(0, 3), misaligned},
+		"CPUs on both":              {topology.NewCPUSet(3, 12), on(0, 3), aligned},
+		"no NUMA node":              {topology.NewCPUSet(1), on(nowhere), neutral},
+		"some have no NUMA node":    {topology.NewCPUSet(1), on(nowhere, 0), aligned},
+		"the misaligned one counts": {topology.NewCPUSet(1), on(nowhere, 0, 2), misaligned},
+		"no CPUs of its own":        {topology.CPUSet{}, on(2), neutral},
+		"no devices":                {topology.NewCPUSet(1), nil, neutral},
+	} {
+		if got, which := align(m, c.cpus, c.devices); got != c.want || (which != "") != (c.want == misaligned) {
+			t.Errorf("%s: %d, %q; want %d", name, got, which, c.want)
+		}
+	}
+}
+
+func TestOverlap(t *testing.T) {
+	a := kubeletstate.CPUEntry{PodUID: "a", Container: "x", CPUs: topology.NewCPUSet(1, 2)}
+	sidecar := kubeletstate.CPUEntry{PodUID: "a", Container: "y", CPUs: topology.NewCPUSet(2)}
+	b := kubeletstate.CPUEntry{PodUID: "b", Container: "x", CPUs: topology.NewCPUSet(2, 3)}
+	if got := overlap([]kubeletstate.CPUEntry{a, sidecar}); got != "" {
+		t.Error("containers of a pod may share CPUs: " + got)
+	}
+	if overlap([]kubeletstate.CPUEntry{a, b}) == "" {
+		t.Error("two pods have CPU 2, and nothing is said")
+	}
+}
+
+// TestPlan: a seed says all, and a plan has every kind of pod, and of kills.
+func TestPlan(t *testing.T) {
+	plan := NewPlan(7, 400)
+	if !reflect.DeepEqual(plan, NewPlan(7, 400)) || reflect.DeepEqual(plan, NewPlan(8, 400)) {
+		t.Error("a plan does not follow from its seed")
+	}
+	used, asks, kills := map[string]bool{}, map[string]bool{}, map[Kill]bool{}
+	there := map[string]bool{}
+	for _, s := range plan {
+		for _, c := range s.Pod.Claims {
+			if templates[c] == "" {
+				t.Errorf("pod %s: no template %s", s.Pod.Name, c)
+			}
+			used[c] = true
+		}
+		used["shared"] = used["shared"] || s.Pod.Shares != ""
+		asks[s.Pod.Ask], kills[s.Kill] = true, true
+		there[s.Pod.Name] = true
+		if s.Ends != "" && !there[s.Ends] {
+			t.Errorf("pod %s ends, and is not there", s.Ends)
+		}
+		delete(there, s.Ends)
+	}
+	want := []string{"shared"}
+	for name := range templates {
+		if name != "many" && name != "slow" { // of scenes
+			want = append(want, name)
+		}
+	}
+	slices.Sort(want)
+	if got := slices.Sorted(maps.Keys(used)); !slices.Equal(got, want) || len(asks) != 3 || len(kills) != 3 {
+		t.Errorf("claims %v, asks %v, kills %v; want claims %v", got, asks, kills, want)
+	}
+}
+
+// TestNames: a refusal names a claim of the pod or a device.
+func TestNames(t *testing.T) {
+	claim := "p1-c0-abcde"
+	pod := &corev1.Pod{}
+	pod.UID = types.UID("u")
+	pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "c0", ResourceClaimName: &claim}}
+	for message, want := range map[string]bool{
+		"0/3 nodes are available: 3 Insufficient cpu.":                           false,
+		"claim dra/p1-c0-abcde: request all has adminAccess":                     true,
+		"device gpu.example.com/n0/gpu-1 is on NUMA node 1":                      true,
+		"0/3 nodes are available: 3 cannot allocate all claims":                  false,
+		"claim dra/p2-c0-abcde is shared with pod p3: want a claim for each pod": false,
+	} {
+		if names(message, pod) != want {
+			t.Errorf("%q names the claim: want %t", message, want)
+		}
+	}
+}
