@@ -189,7 +189,7 @@ func (d *driver) drain(ctx context.Context) error {
 			case pod.DeletionTimestamp != nil:
 			case pod.Status.Phase == corev1.PodRunning:
 				running = append(running, pod.Name)
-			case d.which == berth && d.observer.plan[pod.Name].refusedByName():
+			case d.which == berth && d.observer.plan[pod.Name].served() != always:
 			default:
 				waiting = append(waiting, pod.Name)
 			}
@@ -296,8 +296,11 @@ func (d *driver) tell(r *result) bool {
 	r.Running, r.SteeredElsewhere, r.Neutral, r.RefusedByName = len(d.ran), len(d.steered), len(d.neutral), len(d.named)
 	r.Misaligned, r.KubeletRefused, r.HeldTwice, r.Leftover = len(d.misaligned), len(d.refused), len(twice), len(d.left)
 	for _, p := range d.observer.plan {
-		if p.refusedByName() && d.named[p.Name] == "" && slices.Contains(d.stays, p.Name) {
-			wrong = append(wrong, "pod "+p.Name+" asks for what Berth cannot promise, and no message names its claim")
+		switch ran := d.ran[p.Name]; {
+		case p.served() == never && ran:
+			wrong = append(wrong, "pod "+p.Name+" ran with a claim for administrators, of which nothing can be promised")
+		case p.served() != always && !ran && d.named[p.Name] == "" && slices.Contains(d.stays, p.Name):
+			wrong = append(wrong, "pod "+p.Name+" asks for what Berth cannot promise, and no message names its claim or a device")
 		}
 	}
 	bad := false

@@ -26,7 +26,8 @@ type observer struct {
 	pods    []corev1.Pod
 	changed time.Time // when something last began or ended
 
-	ran, judged map[types.UID]bool
+	ran    map[string]bool
+	judged map[types.UID]bool
 	// By pod: what is wrong with it, or why it counts.
 	refused, misaligned, neutral, steered, named map[string]string
 	strayed                                      map[string]string // misaligned, and asked for near
@@ -45,7 +46,7 @@ type choice struct {
 }
 
 func newObserver(c *cluster, plan Plan) *observer {
-	o := &observer{cluster: c, plan: map[string]*Pod{}, ran: map[types.UID]bool{}, judged: map[types.UID]bool{},
+	o := &observer{cluster: c, plan: map[string]*Pod{}, ran: map[string]bool{}, judged: map[types.UID]bool{},
 		refused: map[string]string{}, misaligned: map[string]string{}, strayed: map[string]string{}, neutral: map[string]string{}, steered: map[string]string{}, named: map[string]string{},
 		twice: map[string]bool{}, wrong: map[string]bool{}, busy: map[place]time.Time{}, choices: map[types.UID]*choice{}, changed: time.Now()}
 	for i := range plan {
@@ -136,8 +137,8 @@ func (o *observer) lookAt(ctx context.Context, pod *corev1.Pod, claims map[strin
 		o.refused[pod.Name] = pod.Spec.NodeName + ": " + pod.Status.Message
 		o.changed = time.Now()
 	case pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil:
-		if !o.ran[pod.UID] {
-			o.ran[pod.UID] = true
+		if !o.ran[pod.Name] {
+			o.ran[pod.Name] = true
 			o.changed = time.Now()
 		}
 		if !o.judged[pod.UID] && len(pod.Spec.ResourceClaims) > 0 {

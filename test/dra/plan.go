@@ -42,14 +42,28 @@ type Pod struct {
 	Ask string
 	// Node is the only one for it; "" for any.
 	Node string
-	// Shares is a claim that it has together with others; "" for none. Berth refuses such a pod, and
-	// one with a claim for administrators, if it asks.
+	// Shares is a claim that it has together with others; "" for none. A pod that asks gets it alone.
 	Shares string
 }
 
-// refusedByName reports whether Berth cannot promise what the pod asks, and says so.
-func (p *Pod) refusedByName() bool {
-	return p.Ask != "" && (p.Shares != "" || len(p.Claims) > 0 && p.Claims[0] == adminTemplate)
+// served is whether Berth can promise what a pod asks.
+type served uint8
+
+// The answers.
+const (
+	always    served = iota
+	sometimes        // it requires devices near CPUs, and has no CPUs of its own: some devices are near to all
+	never            // it asks about a claim for administrators
+)
+
+func (p *Pod) served() served {
+	switch {
+	case p.Ask != "" && len(p.Claims) > 0 && p.Claims[0] == adminTemplate:
+		return never
+	case p.Ask == "required" && p.Shared:
+		return sometimes
+	}
+	return always
 }
 
 // live is how many pods a plan leaves there.
