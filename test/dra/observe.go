@@ -151,9 +151,9 @@ func (o *observer) lookAt(ctx context.Context, pod *corev1.Pod, claims map[strin
 // deviceName is what devices here are called.
 var deviceName = regexp.MustCompile(`\b(gpu|nic|other)-[0-9]\b`)
 
-// names reports whether a message names a claim of the pod, or a device.
+// names reports whether a message names a claim of the pod, a device, or what it asks of them.
 func names(message string, pod *corev1.Pod) bool {
-	return deviceName.MatchString(message) || slices.ContainsFunc(claimsOf(pod), func(claim string) bool { return strings.Contains(message, claim) })
+	return strings.Contains(message, claimsAnnotation) || deviceName.MatchString(message) || slices.ContainsFunc(claimsOf(pod), func(claim string) bool { return strings.Contains(message, claim) })
 }
 
 // judge says how the devices of a pod that runs lie to its CPUs.
