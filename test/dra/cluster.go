@@ -44,13 +44,16 @@ func startCluster(ctx context.Context, o *options) (c *cluster, err error) {
 	if err := utilfeature.DefaultMutableFeatureGate.Set("DRAListTypeAttributes=true"); err != nil {
 		return c, err
 	}
-	c.Cluster, err = trial.Start(ctx, demo.ClusterOptions{Dir: o.dir, Keep: o.keep, Nodes: specs(), Manifests: append(trial.Manifests(namespace), manifests()...)})
+	c.Cluster, err = trial.Start(ctx, demo.ClusterOptions{Dir: o.dir, Keep: o.keep, Nodes: specs(), Manifests: trial.Manifests(namespace)})
 	if err != nil {
 		return c, err
 	}
 	// Administrators' claims are for namespaces with this label.
 	label := []byte(`{"metadata":{"labels":{"` + resourceapi.DRAAdminNamespaceLabelKey + `":"true"}}}`)
 	if _, err := c.Client.CoreV1().Namespaces().Patch(ctx, namespace, types.MergePatchType, label, metav1.PatchOptions{}); err != nil {
+		return c, err
+	}
+	if err := c.ControlPlane.Apply(ctx, manifests()...); err != nil {
 		return c, err
 	}
 	if err := c.StartControllers(ctx); err != nil {

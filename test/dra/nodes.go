@@ -55,7 +55,6 @@ topologyManagerScope: pod
 reservedSystemCPUs: "0"
 `, map[string][]sample{gpus: numbered(gpuAt, 3, 2, 1, 0), cards: numbered(cardAt, 3, nowhere), others: numbered(other, nowhere)}},
 	{"package:2 numa:1 core:6 pu:2 number:interleaved mem:16Gi dist:10,21", `cpuManagerPolicy: static
-cpuManagerPolicyOptions: {full-pcpus-only: "true"}
 topologyManagerPolicy: best-effort
 reservedSystemCPUs: "0,12"
 `, map[string][]sample{gpus: numbered(listedAt, 1, 1, 0, 0), cards: numbered(cardAt, 1, 0)}},

@@ -69,9 +69,9 @@ spec: {spec: {devices: {requests: [%s]}}}
 
 // object is the pod, for a scheduler.
 func (p *Pod) object(scheduler string) *corev1.Pod {
-	zero := int64(0)
+	grace := int64(1)
 	o := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: p.Name}}
-	o.Spec.SchedulerName, o.Spec.TerminationGracePeriodSeconds = scheduler, &zero
+	o.Spec.SchedulerName, o.Spec.TerminationGracePeriodSeconds = scheduler, &grace
 	o.Spec.Containers = []corev1.Container{p.container(mainContainer)}
 	if p.Beside {
 		o.Spec.Containers = append(o.Spec.Containers, p.container("beside"))
