@@ -5,7 +5,7 @@
 // when it has written a claim and not yet the Binding.
 //
 // The judge reads the CPU managers' checkpoints, the allocations of the claims and what the drivers
-// were told to prepare; it never asks Berth. The last line is one of JSON; the exit code is 1 unless
-// every zero in it is zero, kube-scheduler misaligned some pod, Berth steered some elsewhere, and
-// every pod that could run ran.
+// were told to prepare; it never asks Berth. The last line is one of JSON; the exit code is 1
+// unless every zero in it is zero, kube-scheduler misaligned some pod, Berth steered some
+// elsewhere, and every pod that could run ran.
 package main

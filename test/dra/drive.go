@@ -41,7 +41,8 @@ type result struct {
 	SteeredElsewhere int `json:"steeredElsewhere"`
 	// Neutral counts pods that asked, and have no CPUs of their own or no device on a NUMA node.
 	Neutral int `json:"neutral"`
-	// RefusedByName counts pods that waited for a reason that names a claim, a device or the annotation.
+	// RefusedByName counts pods that waited for a reason that names a claim, a device or the
+	// annotation.
 	RefusedByName   int `json:"refusedByName"`
 	StockMisaligned int `json:"stockMisaligned"`
 	// Misaligned, KubeletRefused, HeldTwice and Leftover are those of Berth's run.

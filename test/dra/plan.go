@@ -51,9 +51,11 @@ type served uint8
 
 // The answers.
 const (
-	always    served = iota
-	sometimes        // it requires devices near CPUs, and has no CPUs of its own: some devices are near to all
-	never            // it asks about a claim for administrators
+	always served = iota
+	// sometimes: it requires devices near its CPUs and has none of its own; some devices are near to
+	// all.
+	sometimes
+	never // it asks about a claim for administrators
 )
 
 func (p *Pod) served() served {

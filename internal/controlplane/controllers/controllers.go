@@ -270,7 +270,8 @@ func (s *set) aggregatedRoles(context.Context) (loop, error) {
 	return withWorkers(clusterroleaggregation.NewClusterRoleAggregation(s.informers.Rbac().V1().ClusterRoles(), s.client.RbacV1()).Run), nil
 }
 
-// claims makes ResourceClaims from templates, and takes back what is reserved for pods that are gone.
+// claims makes ResourceClaims from templates, and takes back what is reserved for pods that are
+// gone.
 func (s *set) claims(ctx context.Context) (loop, error) {
 	resources := s.informers.Resource().V1()
 	// The informer for pod groups is needed with the gate GenericWorkload alone.
