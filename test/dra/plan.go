@@ -42,7 +42,8 @@ type Pod struct {
 	Ask string
 	// Node is the only one for it; "" for any.
 	Node string
-	// Shares is a claim that it has together with others; "" for none. A pod that asks gets it alone.
+	// Shares is a claim that it has together with others; "" for none. A pod that asks gets it
+	// alone.
 	Shares string
 }
 
@@ -52,8 +53,8 @@ type served uint8
 // The answers.
 const (
 	always served = iota
-	// sometimes: it requires devices near its CPUs and has none of its own; some devices are near to
-	// all.
+	// sometimes: it requires devices near its CPUs and has none of its own; some devices are near
+	// to all.
 	sometimes
 	never // it asks about a claim for administrators
 )
