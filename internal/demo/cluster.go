@@ -149,10 +149,11 @@ func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err err
 }
 
 // kubeletsReadPods lets kubelets read pods and their claims. The Node authorizer lets a kubelet
-// read a pod once it has seen the pod's Binding itself, and the kubelet may have seen that before: its
-// first write of the pod's status then fails, for one pod in seven on a busy machine. The kubelet
-// tries again when another pod's status changes, or after 10 s at the latest (pkg/kubelet/status,
-// syncPeriod). So a pod that ran would be seen to run seconds later, under any scheduler.
+// read a pod once it has seen the pod's Binding itself, and the kubelet may have seen that before:
+// its first write of the pod's status then fails, for one pod in seven on a busy machine. The
+// kubelet tries again when another pod's status changes, or after 10 s at the latest
+// (pkg/kubelet/status, syncPeriod). So a pod that ran would be seen to run seconds later, under any
+// scheduler.
 const kubeletsReadPods = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
