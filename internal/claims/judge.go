@@ -63,9 +63,10 @@ type Finding struct {
 	User User
 }
 
-// String names device, claim, request, NUMA nodes and container.
+// String names device, claim, request, NUMA nodes and container. It leaves out the pool, which is
+// the node's: nodes with the same cause say the same.
 func (f Finding) String() string {
-	head := fmt.Sprintf("device %s of claim %s (request %s) is %s", f.Device, f.Claim, f.Request, f.Place)
+	head := fmt.Sprintf("device %s/%s of claim %s (request %s) is %s", f.Device.Driver, f.Device.Name, f.Claim, f.Request, f.Place)
 	switch {
 	case f.Alignment == Aligned:
 		return head + ", as are CPUs and memory of container " + f.User.Container

@@ -203,7 +203,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	if !status.IsSuccess() || a.mode != claims.Required || n.loose {
 		return status
 	}
-	return refuse(n.why(ways))
+	return refuse(n.why(ctx, ways))
 }
 
 // note notes the version of a node before the pod is there.
@@ -232,8 +232,11 @@ type onNode struct {
 	info      fwk.NodeInfo
 	slices    []*resourceapi.ResourceSlice
 	inventory *claims.Inventory
-	// lately is why the last way failed.
+	// lately is why the last way failed, and lying the first one for which there was no device.
 	lately string
+	lying  Lying
+	// cut tells that there are more ways.
+	cut string
 	// loose: it does not show in Filter whether the devices are aligned. Reserve checks them.
 	loose bool
 }
@@ -256,7 +259,7 @@ func (n *onNode) steer(ctx context.Context, state fwk.CycleState, ways Ways) (st
 	tried := 0
 	for way := range ways.All {
 		if tried == MaxWays {
-			n.lately = fmt.Sprintf("%s; %d ways for the pod to lie there were tried", n.lately, MaxWays)
+			n.cut = fmt.Sprintf("; %d ways for the pod to lie there were tried", MaxWays)
 			break
 		}
 		tried++
@@ -280,6 +283,12 @@ func (n *onNode) steer(ctx context.Context, state fwk.CycleState, ways Ways) (st
 			return status, true
 		}
 		n.lately = n.missing(only)
+		if n.lying == nil {
+			n.lying = way.Lying
+		}
+		if n.lying == nil {
+			n.lying = Lying{}
+		}
 	}
 	return nil, false
 }
@@ -392,11 +401,44 @@ func (n *onNode) consumes(id claims.DeviceID, d *resourceapi.Device) bool {
 }
 
 // why explains why the node is refused for a pod that requires aligned devices.
-func (n *onNode) why(ways Ways) string {
+func (n *onNode) why(ctx context.Context, ways Ways) string {
 	if ways.Known == Unforeseen {
 		return asRequired + ways.Why
 	}
-	return asRequired + cmp.Or(n.lately, "Berth knows no way for the pod to lie there")
+	if found := n.whichDevices(ctx); found != "" {
+		return asRequired + found + n.cut
+	}
+	return asRequired + cmp.Or(n.lately, "Berth knows no way for the pod to lie there") + n.cut
+}
+
+// whichDevices describes what the allocator would choose on its own; "" if that is not to blame.
+func (n *onNode) whichDevices(ctx context.Context) string {
+	if n.taken.state == nil || n.lying == nil {
+		return ""
+	}
+	dra := n.plugin.handle.SharedDRAManager()
+	allocator, err := structured.NewAllocator(ctx, dynamicresources.AllocatorFeatures(n.plugin.features), *n.taken.state, dra.DeviceClasses(), n.slices, n.plugin.selectors)
+	if err != nil {
+		return ""
+	}
+	var open []*resourceapi.ResourceClaim
+	var all []claims.Claim
+	for _, c := range n.claims {
+		if c.Status.Allocation == nil {
+			open, all = append(open, c.ResourceClaim), append(all, judged(n.pod, c, n.lying))
+		}
+	}
+	results, err := allocator.Allocate(ctx, n.info.Node(), open)
+	if err != nil || len(results) != len(open) {
+		return ""
+	}
+	for i := range results {
+		all[i].Results = results[i].Devices.Results
+	}
+	if j := claims.Judge(n.devices(), all); !j.Keeps(n.mode) {
+		return j.Why()
+	}
+	return ""
 }
 
 // asRequired begins what is said about a node that a pod with required claims does not get.

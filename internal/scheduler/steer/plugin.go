@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -37,6 +38,9 @@ type Plugin struct {
 	handle                             fwk.Handle
 	view                               *view
 	excluded                           exclusions
+	// features are those of the original, and selectors the compiled ones of claims.
+	features  feature.Features
+	selectors *cel.Cache
 	// whole: the original looks at slices in Filter as well, so that none can be left out.
 	whole bool
 }
@@ -75,7 +79,10 @@ func New(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Options) 
 	}
 	return &Plugin{
 		DynamicResources: made.(*dynamicresources.DynamicResources), berth: o.Berth, handle: handle, view: v,
-		excluded: exclusions{clock: o.Clock}, whole: o.Features.EnableDRANodeAllocatableResources,
+		excluded: exclusions{clock: o.Clock}, whole: o.Features.EnableDRANodeAllocatableResources, features: o.Features,
+		selectors: cel.NewCache(10, cel.Features{
+			EnableConsumableCapacity: o.Features.EnableDRAConsumableCapacity, EnableListTypeAttributes: o.Features.EnableDRAListTypeAttributes,
+		}),
 	}, nil
 }
 

@@ -41,14 +41,14 @@ func TestDevicesAreSteered(t *testing.T) {
 		"required near its CPUs":                     {required, at(1), two(), "d1", ""},
 		"on both NUMA nodes of its CPUs":             {required, at(0, 1), two(), "d0", ""},
 		"near, and there is none":                    {near, at(1), sliceOf(gpu("d0", 0)), "d0", ""},
-		"required, and there is none":                {required, at(1), sliceOf(gpu("d0", 0)), "", "berth.dev/claims: required: no free device on NUMA node 1, where its CPUs would be, will do; the node has devices on NUMA node 0"},
+		"required, and there is none":                {required, at(1), sliceOf(gpu("d0", 0)), "", "berth.dev/claims: required: device gpu.example.com/d0 of claim ns/c (request r) is on NUMA node 0 (resource.kubernetes.io/numaNode), and CPUs and memory of container main are on NUMA node 1"},
 		"a neutral device is near to everything":     {required, at(1), sliceOf(gpu("d0", 0), gpu("n", -1)), "n", ""},
 		"a negative number is neutral":               {required, at(1), sliceOf(gpu("d0", 0), minusOne("n")), "n", ""},
 		"the next way, if the best has no device":    {required, []Way{{Lying: Lying{"main": set(0)}}, {Lying: Lying{"main": set(1)}, Only: set(1)}}, sliceOf(gpu("d1", 1)), "d1", ""},
 		"not pinned, and near":                       {near, []Way{{}}, two(), "d0", ""},
-		"not pinned, and required":                   {required, []Way{{}}, two(), "", "the node pins no container that uses the claims, and no free device without a NUMA node will do"},
+		"not pinned, and required":                   {required, []Way{{}}, two(), "", "device gpu.example.com/d0 of claim ns/c (request r) is on NUMA node 0 (resource.kubernetes.io/numaNode), and the node pins no container that uses it"},
 		"not pinned, required, and a neutral device": {required, []Way{{}}, sliceOf(gpu("d0", 0), gpu("n", -1)), "n", ""},
-		"a NUMA node that the machine lacks":         {required, at(0), sliceOf(gpu("d7", 7)), "", "no free device on NUMA node 0"},
+		"a NUMA node that the machine lacks":         {required, at(0), sliceOf(gpu("d7", 7)), "", "device gpu.example.com/d7 of claim ns/c (request r) is on a NUMA node that the machine does not have (resource.kubernetes.io/numaNode: 7: want a NUMA node of the machine)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -151,12 +151,12 @@ func TestCases(t *testing.T) {
 		why     string
 	}{
 		"several requests":                    {required, at(1), nil, []runtime.Object{sliceOf(gpu("a", 0), gpu("b", 1), gpu("c", 1)), claim("c", "r1", "r2")}, "b c", ""},
-		"several requests, one device":        {required, at(1), nil, []runtime.Object{two(), claim("c", "r1", "r2")}, "", "no free device on NUMA node 1"},
+		"several requests, one device":        {required, at(1), nil, []runtime.Object{two(), claim("c", "r1", "r2")}, "", "device gpu.example.com/d0 of claim ns/c (request r1) is on NUMA node 0"},
 		"several claims":                      {required, at(1), podWith("c", "e"), []runtime.Object{sliceOf(gpu("a", 0), gpu("b", 1), gpu("c", 1)), claim("c", "r"), claim("e", "r")}, "b", ""},
 		"the second alternative is near":      {required, at(1), nil, []runtime.Object{sliceOf(model(gpu("d0", 0), "big"), model(gpu("d1", 1), "small")), first("big", "small")}, "d1", ""},
 		"the first alternative, if it is":     {required, at(0), nil, []runtime.Object{sliceOf(model(gpu("d0", 0), "big"), model(gpu("d1", 0), "small")), first("big", "small")}, "d0", ""},
 		"all devices, aligned":                {required, at(0, 1), nil, []runtime.Object{two(), all}, "d0 d1", ""},
-		"all devices, one is elsewhere":       {required, at(0), nil, []runtime.Object{two(), all}, "", "device gpu.example.com/n1/d1 of claim ns/c (request r) is on NUMA node 1"},
+		"all devices, one is elsewhere":       {required, at(0), nil, []runtime.Object{two(), all}, "", "device gpu.example.com/d1 of claim ns/c (request r) is on NUMA node 1"},
 		"all devices, near":                   {near, at(0), nil, []runtime.Object{two(), all}, "d0 d1", ""},
 		"a partition has its parent's node":   {required, at(1), nil, []runtime.Object{counters, parted(part("p0", -1, "g0"), part("w0", 0, "g0"), part("p1", -1, "g1"), part("w1", 1, "g1"))}, "p1", ""},
 		"a network-attached device":           {required, at(1), nil, []runtime.Object{sliceOf(gpu("d0", 0)), attached}, "net", ""},
@@ -217,7 +217,7 @@ func TestReserveJudges(t *testing.T) {
 	w := newWorld(t, required, at(1), two(), claim("c", "r"))
 	w.berth.decided = Lying{"main": set(0)}
 	_, status := w.place(pod)
-	const why = "device gpu.example.com/n1/d1 of claim ns/c (request r) is on NUMA node 1 (resource.kubernetes.io/numaNode), and CPUs and memory of container main are on NUMA node 0"
+	const why = "device gpu.example.com/d1 of claim ns/c (request r) is on NUMA node 1 (resource.kubernetes.io/numaNode), and CPUs and memory of container main are on NUMA node 0"
 	w.want("refused", status, why)
 	if w.berth.refused != 1 {
 		t.Error("Berth is not told")
@@ -290,7 +290,7 @@ func TestAllocatedEarlier(t *testing.T) {
 		"misaligned":            {required, allocatedTo(claim("c", "r"), "d0"), "d0 of claim ns/c (request r) is on NUMA node 0", "none, 0"},
 		"misaligned, the pod's": {required, allocatedTo(claim("c", "r"), "d0", "p"), "is on NUMA node 0", "none, 0"},
 		"misaligned, near":      {near, allocatedTo(claim("c", "r"), "d0"), "", "d0, 0"},
-		"its driver is gone":    {required, allocatedTo(claim("c", "r"), "gone"), "device gpu.example.com/n1/gone of claim ns/c (request r) is in no ResourceSlice of the node", "none, 0"},
+		"its driver is gone":    {required, allocatedTo(claim("c", "r"), "gone"), "device gpu.example.com/gone of claim ns/c (request r) is in no ResourceSlice of the node", "none, 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
