@@ -28,6 +28,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/lead"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/outcome"
+	"github.com/berth-dev/berth/internal/scheduler/refit"
 	"github.com/berth-dev/berth/internal/scheduler/reservation"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
@@ -89,6 +90,7 @@ func newFixture(t testing.TB) *fixture {
 		Logger: klog.Background(), Events: f.events, Metrics: feedMetrics{}})}
 	f.core.pauses = newGroupPauses(f.clock, func(pods map[string]*corev1.Pod) { f.woken.Activate(klog.Background(), pods) })
 	f.core.gangs = gang.New(gang.Options{Clock: f.clock, Events: f.events, Ours: func(string) bool { return true }})
+	f.core.refits = refit.New(refit.Options{Table: table})
 	f.core.reservations = reservation.New(reservation.Options{Clock: f.clock, Events: f.events})
 	f.Plugin = &Plugin{args: args, core: f.core, profile: &nodes.Profile{Table: table, Scoring: args.Scoring}}
 	f.lead()
