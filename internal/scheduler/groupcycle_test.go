@@ -121,9 +121,13 @@ type tried struct {
 	node  string
 }
 
-// tryGroup plays a group cycle's trial: every member on the first node that takes it.
+// tryGroup plays a group cycle's trial: every member on the first node that takes it. A state that
+// is new is that of a new cycle.
 func (f *fixture) tryGroup(t *testing.T, shared fwk.PodGroupCycleState, pods []*corev1.Pod, evicting bool, infos ...fwk.NodeInfo) (placed []tried) {
 	t.Helper()
+	if _, err := shared.Read(groupKey); err != nil {
+		Parts{f.core}.CycleBegins()
+	}
 	for _, pod := range pods {
 		state := groupState(shared, evicting)
 		if _, s := f.PreFilter(t.Context(), state, pod, nil); !s.IsSuccess() {
@@ -277,6 +281,7 @@ func TestNobodyIsEvictedForAGroupBeforeTheReport(t *testing.T) {
 	f.feed.PodSeen(gone, false)
 	evicts := func() bool {
 		shared := newCycleData()
+		Parts{f.core}.CycleBegins()
 		state := groupState(shared, false)
 		f.PreFilter(t.Context(), state, pods[0], nil)
 		status := f.Filter(t.Context(), state, pods[0], h.infos[0])

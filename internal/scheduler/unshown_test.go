@@ -94,6 +94,7 @@ func TestGroupsBesideUnshownPods(t *testing.T) {
 	_, mates := f.inGroup(1)
 	f.feed.ReportSeen(f.topology())
 	for _, waits := range []bool{true, false} {
+		Parts{f.core}.CycleBegins()
 		state := groupState(newCycleData(), false)
 		if _, s := f.PreFilter(t.Context(), state, mates[0], nil); !s.IsSuccess() {
 			t.Fatal(s)
