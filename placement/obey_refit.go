@@ -22,6 +22,7 @@ func Refit(s *State, r *Request, d *Decision) Verdict {
 	if v := Decide(f.s, r, d); !v.OK() { // what it holds
 		return v
 	}
+	f.nodes = s.m.joint.nodesOfCPUs(d)
 	for c := range r.Containers {
 		detail := f.container(c, &d.Containers[c])
 		if detail != NoDetail {
@@ -30,6 +31,10 @@ func Refit(s *State, r *Request, d *Decision) Verdict {
 		}
 	}
 	if !f.fits(d) {
+		return refused
+	}
+	if r.Rules.NUMANodes > 0 && f.nodes != s.m.joint.nodesOfCPUs(d) {
+		refused.Detail = NotExactly
 		return refused
 	}
 	v := Verdict{}
@@ -43,6 +48,16 @@ func Refit(s *State, r *Request, d *Decision) Verdict {
 type refit struct {
 	s *State
 	r *Request
+	// nodes are the NUMA nodes of the CPUs that it held.
+	nodes topology.NUMASet
+}
+
+// nodesOfCPUs returns the NUMA nodes of the CPUs of all containers.
+func (m *obeyModel) nodesOfCPUs(d *Decision) (nodes topology.NUMASet) {
+	for i := range d.Containers {
+		nodes |= m.nodesOf(&d.Containers[i].CPUs)
+	}
+	return nodes
 }
 
 // container changes the decision about a container to what it asks for now.
@@ -135,7 +150,7 @@ func (f *refit) remember(c *ContainerAllocation, bytes, had uint64) bool {
 func (f *refit) more(c int, old *ContainerAllocation, n int) (sets []topology.CPUSet) {
 	one := f.alone(c)
 	one.Containers[0].MilliCPU, one.Containers[0].Memory, one.Containers[0].Devices = 1000*int64(n), nil, nil
-	one.Rules.Policy, one.Rules.Devices, one.Rules.CPUs.Exclusive, one.Rules.CPUs.ExclusiveHow = PolicyNone, DeviceRules{}, joint.Shareable, joint.Unset
+	one.Rules.Policy, one.Rules.NUMANodes, one.Rules.Devices, one.Rules.CPUs.Exclusive, one.Rules.CPUs.ExclusiveHow = PolicyNone, 0, DeviceRules{}, joint.Shareable, joint.Unset
 	if one.Rules.CPUs.L3 == joint.Required {
 		one.Rules.CPUs.L3 = joint.Preferred
 	}
@@ -211,7 +226,10 @@ func (f *refit) confined(c int, place *ContainerAllocation, policy Policy) (*Con
 func (f *refit) alone(c int) Request {
 	one := Request{UID: f.r.UID + "/" + f.r.Containers[c].Name, Containers: []ContainerRequest{f.r.Containers[c]}, Guaranteed: f.r.Guaranteed, Rules: f.r.Rules}
 	one.Containers[0].Kind = App
-	one.Rules.Scope, one.Rules.NUMANodes, one.Rules.Keep, one.Rules.Devices.PerNode = ContainerScope, 0, nil, 0
+	one.Rules.Scope, one.Rules.Keep, one.Rules.Devices.PerNode = ContainerScope, nil, 0
+	if f.r.Rules.Scope != ContainerScope && len(f.r.Containers) > 1 {
+		one.Rules.NUMANodes = 0 // of the pod
+	}
 	return one
 }
 

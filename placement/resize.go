@@ -15,6 +15,9 @@ type Resize struct {
 	Swaps bool
 	// Undecided: Berth has not placed the pod, if it decides on the node.
 	Undecided bool
+	// Kept explains why the scheduler makes no new decision for the pod, if Berth decides on the
+	// node; "" if it does.
+	Kept string
 	// MilliCPU and Memory (bytes) are the sums that the kubelet compares.
 	MilliCPU, Memory ResizeSum
 }
@@ -64,15 +67,18 @@ type ResizeAnswer struct {
 // Resize foretells what the kubelet makes of a resize: handlePodResourcesResize, in kubelet.go
 // (1.33), allocation/allocation_manager.go (1.34, 1.35) and allocation/handlers.go (since 1.36).
 // The kubelet also defers a resize for reasons that no report tells, such as memory pressure, and
-// for a critical pod it evicts others first. A pod that Berth has placed keeps its requests.
+// for a critical pod it evicts others first. If Berth has placed the pod and decides on the node,
+// the scheduler decides after the kubelet.
 func (s *State) Resize(r *Resize) ResizeAnswer {
 	m := s.m
 	changed := r.changes(m.set.resizes.init)
 	switch {
 	case !changed.cpu && !changed.memory:
 		return ResizeAnswer{}
-	case m.Decides() && !r.Undecided:
-		return ResizeAnswer{ResizeRejected, "Berth has placed the pod where it decides, and does not serve resizes of requests yet"}
+	case m.Decides() && !r.Undecided && r.Kept != "":
+		return ResizeAnswer{ResizeRejected, "Berth has placed the pod where it decides, and makes no new decision for it: " + r.Kept}
+	case m.Decides() && !r.Undecided && r.fraction():
+		return ResizeAnswer{ResizeRejected, "where Berth decides CPUs can be resized from whole numbers to whole numbers"}
 	case m.set.version >= V136 && (r.MilliCPU.Asked > r.MilliCPU.Allocatable || r.Memory.Asked > r.Memory.Allocatable):
 		return ResizeAnswer{ResizeRejected, r.tooLarge()}
 	case !m.set.resizes.on:
@@ -103,7 +109,34 @@ func (s *State) Resize(r *Resize) ResizeAnswer {
 	case r.Memory.short():
 		return r.Memory.deferred("memory")
 	}
+	if m.Decides() && !r.Undecided {
+		return s.refitted(r.Wants)
+	}
 	return ResizeAnswer{}
+}
+
+// refitted is what the scheduler makes of a resize that the kubelet has allocated.
+func (s *State) refitted(wants *Request) ResizeAnswer {
+	if !s.Has(wants.UID) {
+		return ResizeAnswer{ResizeUnknown, "the node's report does not list the pod, and so not what it holds"}
+	}
+	var d Decision
+	v := Refit(s, wants, &d)
+	if v.OK() {
+		return ResizeAnswer{}
+	}
+	return ResizeAnswer{ResizeDeferred, "container " + wants.Containers[v.Container].Name + ": " + v.Detail.Text() + " on its own NUMA nodes, by the rules of the pod"}
+}
+
+// fraction reports if a container whose CPUs change has or wants a part of a CPU, or none.
+func (r *Resize) fraction() bool {
+	for i := range min(len(r.Had.Containers), len(r.Wants.Containers)) {
+		had, wants := r.Had.Containers[i].MilliCPU, r.Wants.Containers[i].MilliCPU
+		if had != wants && (had%1000 != 0 || wants%1000 != 0 || had == 0 || wants == 0) {
+			return true
+		}
+	}
+	return false
 }
 
 func infeasible(message string) ResizeAnswer { return ResizeAnswer{ResizeInfeasible, message} }
