@@ -25,10 +25,11 @@ type Container struct {
 	Fault    string
 	Created  int64 // nanoseconds; orders what Synchronize finds
 	Now      Set   // what it runs on, as the runtime says
-	// asks are its amounts as the runtime says. decides means that the scheduler decides about
-	// them: the pod's limits are its requests.
-	asks    amounts
-	decides bool
+	// asks are its amounts as the runtime says, trimmed those that it gets instead when it begins;
+	// 0 for none. decides means that the scheduler decides about them: the pod's limits are its
+	// requests.
+	asks, trimmed amounts
+	decides       bool
 	// Begins means that it is made and has not started.
 	Begins bool
 	// Tokens is how many devices of each resource the kubelet has counted for it.
@@ -53,6 +54,8 @@ type Set struct {
 type Update struct {
 	ID  string
 	Set Set
+	// raise are amounts that it gets with the move.
+	raise amounts
 }
 
 // Mode is what happens to a container whose decision cannot be carried out.
@@ -167,9 +170,7 @@ func NewBooks(m *topology.Machine, reserved topology.CPUSet, mode Mode) (*Books,
 func (b *Books) Create(c Container) (Set, []Update, error) {
 	b.bury()
 	b.newer(&c)
-	if why := c.exceeds(); why != "" {
-		return Set{}, nil, &HeldError{c.Name, why}
-	}
+	c.trim()
 	e, err := b.admit(c, b.mode)
 	if err != nil {
 		return Set{}, nil, err
@@ -307,7 +308,7 @@ func (b *Books) Begun(id string) (u Update, due bool) {
 	e.unsettled = false
 	b.arrived(e)
 	set := b.due(e)
-	return Update{id, set}, e.doubt || set != e.set
+	return Update{id, set, e.raises()}, e.doubt || set != e.set
 }
 
 // Moving records that an unsolicited move is on its way to the runtime. Until Moved the container
@@ -322,6 +323,7 @@ func (b *Books) Moving(u Update) {
 func (b *Books) Moved(u Update) (next Update, due bool) {
 	if e := b.all[u.ID]; e != nil {
 		e.set.CPUs, e.doubt = u.Set.CPUs, false
+		e.raised(u.raise)
 	}
 	return b.Begun(u.ID)
 }
@@ -516,7 +518,7 @@ func (b *Books) spread(but string) []Update {
 		set := b.due(e)
 		if e.doubt || set != e.set {
 			e.set, e.doubt = set, e.unsettled
-			out = append(out, Update{id, set})
+			out = append(out, Update{ID: id, Set: set})
 		}
 	}
 	return out
@@ -610,7 +612,7 @@ func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 			continue
 		}
 		if e := b.all[id]; e.set != (Set{CPUs: e.Now.CPUs, Mems: e.wantedMems(), Pinned: e.set.Pinned}) {
-			out = append(out, Update{id, e.set})
+			out = append(out, Update{ID: id, Set: e.set})
 			e.doubt = e.Begins
 		}
 		b.all[id].unsettled, b.all[id].since = b.all[id].Begins, b.now()

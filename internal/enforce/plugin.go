@@ -286,6 +286,15 @@ func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 	if set.Pinned && p.LiftQuota {
 		a.SetLinuxCPUQuota(-1)
 	}
+	if t := p.books.trimmed(c.GetId()); t != (amounts{}) {
+		p.Log("container %s begins with what was decided for it: the scheduler has not decided about its resize yet", asks.Name)
+		if t.shares > 0 {
+			a.SetLinuxCPUShares(t.shares)
+		}
+		if t.limit > 0 {
+			a.SetLinuxMemoryLimit(int64(t.limit))
+		}
+	}
 	for _, in := range p.books.Injections(c.GetId()) {
 		a.AddEnv(wire.DevicesVariable(in.Resource), strings.Join(in.IDs, ","))
 		for _, name := range in.CDI {
@@ -398,7 +407,7 @@ func (p *Plugin) UpdateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 	if held := new(HeldError); errors.As(err, &held) {
 		return nil, &HeldError{held.Container, p.discreet(pod.GetNamespace(), held.Why)}
 	}
-	updates := writeUpdates(append(moves, Update{c.GetId(), set}))
+	updates := writeUpdates(append(moves, Update{ID: c.GetId(), Set: set}))
 	if set.Pinned && p.LiftQuota {
 		updates[len(moves)].SetLinuxCPUQuota(-1)
 	}
@@ -409,7 +418,8 @@ func (p *Plugin) UpdateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 func (p *Plugin) PostUpdateContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.books.Updated(c.GetId())
+	p.books.Updated(c.GetId(), amountsOf(c.GetLinux().GetResources()))
+	p.resend()
 	p.changed()
 	return nil
 }
@@ -561,6 +571,12 @@ func writeUpdates(updates []Update) []*api.ContainerUpdate {
 		w.SetLinuxCPUSetCPUs(u.Set.CPUs.String())
 		if u.Set.Mems != 0 {
 			w.SetLinuxCPUSetMems(u.Set.Mems.String())
+		}
+		if u.raise.shares > 0 {
+			w.SetLinuxCPUShares(u.raise.shares)
+		}
+		if u.raise.limit > 0 {
+			w.SetLinuxMemoryLimit(int64(u.raise.limit))
 		}
 		out = append(out, w)
 	}

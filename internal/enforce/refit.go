@@ -174,6 +174,9 @@ func (b *Books) apply(e *entry) {
 	d := e.next
 	left, before := e.set.CPUs.AndNot(&d.CPUs), b.shutFor(e.Decision)
 	e.Decision, e.next, e.turn = d, nil, e.turn+1
+	if e.raises() != (amounts{}) {
+		e.doubt, e.since = true, time.Time{}
+	}
 	if !e.set.Pinned {
 		return // it shares: only its memory has changed
 	}
@@ -211,10 +214,17 @@ func (b *Books) Update(id string) (set Set, moves []Update, known bool, held err
 	return e.set, moves, true, nil
 }
 
-// Updated records that the runtime has carried out the reply of Update.
-func (b *Books) Updated(id string) {
-	if e := b.all[id]; e != nil && !e.unsettled {
-		e.doubt = false
+// Updated records that the runtime has carried out the reply of Update, and what it has set.
+func (b *Books) Updated(id string, has amounts) {
+	e := b.all[id]
+	if e == nil || e.unsettled {
+		return
+	}
+	if e.doubt = false; has != (amounts{}) {
+		e.asks = has
+	}
+	if e.raises() != (amounts{}) {
+		e.doubt, e.since = true, b.now()
 	}
 }
 
@@ -232,8 +242,9 @@ func decidedAmounts(d *placement.ContainerDecision) amounts {
 	return amounts{uint64(min(max(a.MilliCPU*perCPU/1000, least), most)), a.Bytes}
 }
 
-// allows explains why the amounts of a running container may not change from now to wants: the
-// newest decision is for others. Limits of a pod that is not Guaranteed are not decided.
+// allows explains why the amounts of a running container may not change from now to wants: they are
+// more than was decided. The kubelet changes memory first, with the CPU shares that it set before.
+// Limits of a pod that is not Guaranteed are not decided.
 func (b *Books) allows(id string, wants, now amounts) error {
 	e := b.all[id]
 	if e == nil || e.Decision == nil || !e.decides {
@@ -248,26 +259,59 @@ func (b *Books) allows(id string, wants, now amounts) error {
 		name                string
 		wants, now, decided uint64
 	}{{"CPU shares", wants.shares, now.shares, decided.shares}, {"bytes of memory", wants.limit, now.limit, decided.limit}} {
-		if a.wants != 0 && a.wants != a.now && a.wants != a.decided {
+		if a.wants > a.now && a.wants > a.decided {
 			return &HeldError{e.Name, fmt.Sprintf("%d %s are asked for, and decided are %d: it is tried again when the scheduler has decided", a.wants, a.name, a.decided)}
 		}
 	}
 	return nil
 }
 
-// exceeds explains why a container may not begin: it has more than was decided for it.
-func (c *Container) exceeds() string {
+// trim lowers what a container begins with to what was decided for it. A kubelet may begin it again
+// with amounts for which there is no decision yet.
+func (c *Container) trim() {
 	if !c.decides || c.Decision == nil {
-		return ""
+		return
 	}
 	decided := decidedAmounts(c.Decision)
-	switch {
-	case c.asks.shares > decided.shares:
-		return fmt.Sprintf("it has %d CPU shares, and decided are %d: the scheduler has not decided about its resize yet", c.asks.shares, decided.shares)
-	case c.asks.limit > decided.limit:
-		return fmt.Sprintf("it has %d bytes of memory, and decided are %d: the scheduler has not decided about its resize yet", c.asks.limit, decided.limit)
+	c.trimmed = amounts{shares: lower(c.asks.shares, decided.shares), limit: lower(c.asks.limit, decided.limit)}
+	c.asks = amounts{min(c.asks.shares, decided.shares), min(c.asks.limit, decided.limit)}
+}
+
+// trimmed are the amounts that a container begins with instead of what the kubelet asked for.
+func (b *Books) trimmed(id string) amounts {
+	if e := b.all[id]; e != nil {
+		return e.Container.trimmed
 	}
-	return ""
+	return amounts{}
+}
+
+// lower returns most if it is less than n, else 0.
+func lower(n, most uint64) uint64 {
+	if n > most {
+		return most
+	}
+	return 0
+}
+
+// raises are the amounts that a container gets with its next move: what was decided, if it has
+// less. The kubelet asks for them as well, but not for a container that was trimmed.
+func (e *entry) raises() (out amounts) {
+	if !e.decides || e.Decision == nil || e.next != nil || e.memory == nil {
+		return out
+	}
+	decided := decidedAmounts(e.Decision)
+	if e.asks.shares > 0 && e.asks.shares < decided.shares {
+		out.shares = decided.shares
+	}
+	if e.asks.limit > 0 && e.asks.limit < decided.limit {
+		out.limit = decided.limit
+	}
+	return out
+}
+
+// raised notes that a container has amounts.
+func (e *entry) raised(a amounts) {
+	e.asks = amounts{max(e.asks.shares, a.shares), max(e.asks.limit, a.limit)}
 }
 
 // Found is what was read from a container's cgroup.

@@ -134,14 +134,28 @@ func TestResizeOfAContainerThatDoesNotRun(t *testing.T) {
 	wantText(t, "it begins again", create(b, again), "1-2;")
 	b.Stop("a2")
 	again.ID, again.asks = "a3", amounts{shares: 4096, limit: 1 << 30}
-	if text := announce(b, again); !strings.Contains(text, "4096 CPU shares, and decided are 2048") {
-		t.Errorf("it begins with more CPU time: %s", text)
+	wantText(t, "it begins with less CPU time than the kubelet asks for", create(b, again), "1-2;")
+	if got := b.trimmed("a3"); got != (amounts{shares: 2048}) {
+		t.Errorf("it begins with %+v, want 2048 shares", got)
 	}
-	again.asks = amounts{shares: 2048, limit: 1<<30 + 1}
-	if text := announce(b, again); !strings.Contains(text, "bytes of memory, and decided are") {
-		t.Errorf("it begins with more memory: %s", text)
+	decide(t, b, "a", 3, "1-4", 1)
+	due := b.Overdue()
+	if len(due) != 1 || due[0].raise != (amounts{shares: 4096}) || due[0].Set.CPUs != cpus(t, "1-4") {
+		t.Errorf("once it is decided: %+v", due)
 	}
-	again.asks.limit = 1 << 30
+	b.Moving(due[0])
+	b.Moved(due[0])
+	decide(t, b, "a", 4, "1-2", 1)
+	sendAll(b)
+	found(t, b, "a3", "1-2", 0)
+	b.Stop("a3")
+	again.ID, again.asks = "a4", amounts{shares: 2048, limit: 1<<30 + 1}
+	wantText(t, "it begins with less memory", create(b, again), "1-2;")
+	if got := b.trimmed("a4"); got != (amounts{limit: 1 << 30}) {
+		t.Errorf("it begins with %+v, want 1 GiB", got)
+	}
+	b.Stop("a4")
+	again.ID, again.asks.limit = "a5", 1<<30
 	wantText(t, "it begins as decided", create(b, again), "1-2;")
 }
 
@@ -162,7 +176,7 @@ func TestUpdatesWaitForTheirDecision(t *testing.T) {
 	allowed("nothing", amounts{}, true)
 	allowed("more memory", amounts{2048, 2 * gib}, false)
 	allowed("more CPUs", amounts{4096, gib}, false)
-	allowed("fewer CPUs", amounts{1024, gib}, false)
+	allowed("fewer CPUs", amounts{1024, gib}, true)
 	decide(t, b, "a", 2, "1-4", 2)
 	allowed("the memory that was decided", amounts{2048, 2 * gib}, true)
 	allowed("more than that", amounts{2048, 3 * gib}, false)
@@ -172,7 +186,7 @@ func TestUpdatesWaitForTheirDecision(t *testing.T) {
 	}
 	now = amounts{2048, 2 * gib}
 	allowed("then the CPUs", amounts{4096, 2 * gib}, true)
-	b.Updated("a")
+	b.Updated("a", amounts{})
 	b.now = func() time.Time { return time.Now().Add(time.Hour) }
 	wantText(t, "after the reply", sendAll(b), "")
 
@@ -405,7 +419,7 @@ func (r *resizes) step() {
 			r.carry(moves, true)
 			if r.rng.IntN(3) > 0 {
 				r.runs[uid] = set.CPUs
-				r.b.Updated(uid)
+				r.b.Updated(uid, amounts{})
 			}
 		}
 	case 6:

@@ -23,8 +23,8 @@ const (
 	FenceResizes
 	// TryAgain: a resize without room is tried again when something has left. Off: never.
 	TryAgain
-	// DecisionFirst: the agent refuses an update of the kubelet's until it knows the decision for
-	// those amounts. Off: it lets every update pass.
+	// DecisionFirst: the agent refuses an update of the kubelet's to more than was decided until it
+	// knows the decision for that. Off: it lets every update pass.
 	DecisionFirst
 	// ReadBackFrees: what a shrinking container leaves is free for the agent when its cgroup shows
 	// that. Off: when the runtime was asked to move it.

@@ -49,7 +49,7 @@ func (w *walk) kubelet() {
 		w.emit("kubelet", fmt.Sprintf("updates a to %d: no agent refuses it", s.alloc), false, func(s *State) {
 			s.limit, s.loose = s.alloc, s.alloc > s.limit
 		})
-	case !w.c.Rules.Has(DecisionFirst) || s.knows.size() == s.alloc:
+	case !w.c.Rules.Has(DecisionFirst) || s.alloc <= max(s.knows.size(), s.limit):
 		w.emit("kubelet", fmt.Sprintf("updates a to %d, and the agent lets it", s.alloc), false, func(s *State) { s.limit, s.loose = s.alloc, false })
 	}
 }
