@@ -239,6 +239,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 		Client: handle.ClientSet().CoreV1(), Pods: lister, Table: table, Handover: refitHandover{made}, Clock: c, Logger: logger, Events: made.events,
 		Ready: func(ctx context.Context) bool { return made.lead.Leads() && made.notYet(ctx) == "" },
 	})
+	made.lead.Then(made.refits.Stir)
 	made.takeOverBy(handover.Options{
 		Leases: handle.ClientSet().CoordinationV1().Leases(args.HeartbeatNamespace), Pods: handle.ClientSet().CoreV1(),
 		Clock: c, Logger: logger, SettleAfter: args.SettleAfter.Duration,

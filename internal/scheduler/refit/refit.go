@@ -123,9 +123,10 @@ func (r *Refitter) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.wake:
+		case <-r.Clock.After(retryAfter): // what it waits for may not tell
 		}
-		if r.Ready(ctx) {
-			for _, name := range r.inTurn() {
+		if list := r.inTurn(); len(list) > 0 && r.Ready(ctx) {
+			for _, name := range list {
 				r.try(ctx, name)
 			}
 		}
@@ -238,6 +239,8 @@ func (r *Refitter) decide(pod *corev1.Pod, n *nodes.Node) *write {
 	var d placement.Decision
 	uid := string(pod.UID)
 	switch a := n.Account().Refit(&ask.Request, &d); a.Outcome {
+	case ledger.RefitWaits:
+		r.Logger.V(3).Info("A resize waits for a report, or for a write to end", "pod", klog.KObj(pod), "node", n.Name())
 	case ledger.RefitRefused:
 		return r.deferred(pod, refusal(&ask.Request, &a.Verdict))
 	case ledger.RefitDecided:
