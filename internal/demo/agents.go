@@ -158,7 +158,7 @@ func agentOptions(dir hollow.Dir, client *rest.Config, log io.Writer) (opts agen
 		Log: slog.New(slog.NewTextHandler(log, nil)),
 	}
 	if spec.NRI {
-		opts.Authority = v1alpha1.AuthorityBerth
+		opts.Authority, opts.StateDir = v1alpha1.AuthorityBerth, filepath.Join(string(dir), "state")
 		opts.Enforce = agent.EnforceOptions{NRISocket: dir.NRI(), Cgroups: dir.Cgroups()}
 		opts.SpecDirs = []string{dir.CDI()}
 	}

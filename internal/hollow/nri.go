@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -98,6 +99,7 @@ func (r *nriRuntime) apply(updates []*api.ContainerUpdate) error {
 	for _, u := range updates {
 		if c := r.ctrs[u.GetContainerId()]; c != nil {
 			r.adjust(c, u.GetLinux().GetResources().GetCpu())
+			resize(c, u.GetLinux().GetResources())
 			all = errors.Join(all, r.writeCgroup(c))
 		}
 	}
@@ -114,6 +116,55 @@ func (r *nriRuntime) adjust(c *api.Container, by *api.LinuxCPU) {
 	}
 }
 
+// resize changes the amounts of a container.
+func resize(c *api.Container, by *api.LinuxResources) {
+	if shares := by.GetCpu().GetShares(); shares != nil {
+		c.Linux.Resources.Cpu.Shares = shares
+	}
+	if limit := by.GetMemory().GetLimit(); limit != nil {
+		c.Linux.Resources.Memory = &api.LinuxMemory{Limit: limit}
+	}
+}
+
+// amountsOf are those of a container of a Guaranteed pod; nil for any other. Cgroups are not laid
+// out by QoS class here, and plugins could not tell.
+func amountsOf(r *runtimeapi.LinuxContainerResources) *api.LinuxResources {
+	const guaranteed = -997 // pkg/kubelet/qos/policy.go
+	if r.GetOomScoreAdj() != guaranteed {
+		return nil
+	}
+	out := &api.LinuxResources{Cpu: &api.LinuxCPU{}}
+	if r.GetCpuShares() > 0 {
+		out.Cpu.Shares = api.UInt64(uint64(r.GetCpuShares()))
+	}
+	if r.GetMemoryLimitInBytes() > 0 {
+		out.Memory = &api.LinuxMemory{Limit: api.Int64(r.GetMemoryLimitInBytes())}
+	}
+	return out
+}
+
+// UpdateContainerResources asks the plugins how to change the container, or if it may be changed.
+func (r *nriRuntime) UpdateContainerResources(ctx context.Context, id string, to *runtimeapi.ContainerResources) error {
+	defer r.lock()()
+	c := r.ctrs[id]
+	if c == nil {
+		return fmt.Errorf("container %s is not there", id)
+	}
+	wants := amountsOf(to.GetLinux())
+	if wants == nil {
+		wants = &api.LinuxResources{Cpu: &api.LinuxCPU{}}
+	}
+	answer, err := r.nri.UpdateContainer(ctx, &api.UpdateContainerRequest{Pod: r.pods[c.PodSandboxId], Container: c, LinuxResources: wants})
+	if err != nil {
+		return fmt.Errorf("NRI container update failed: %w", err)
+	}
+	resize(c, wants)
+	if err := errors.Join(r.apply(answer.GetUpdate()), r.writeCgroup(c), r.fakeRuntime.UpdateContainerResources(ctx, id, to)); err != nil {
+		return err
+	}
+	return r.nri.PostUpdateContainer(ctx, &api.PostUpdateContainerRequest{Pod: r.pods[c.PodSandboxId], Container: c})
+}
+
 // writeCgroup writes where the container runs.
 func (r *nriRuntime) writeCgroup(c *api.Container) error {
 	dir := filepath.Join(r.cgroups, c.Linux.CgroupsPath)
@@ -121,7 +172,12 @@ func (r *nriRuntime) writeCgroup(c *api.Container) error {
 		return err
 	}
 	cpus, mems := cmp.Or(c.Linux.Resources.Cpu.Cpus, r.all.String()), cmp.Or(c.Linux.Resources.Cpu.Mems, r.mems.String())
-	return errors.Join(replaceFile(filepath.Join(dir, "cpuset.cpus.effective"), cpus), replaceFile(filepath.Join(dir, "cpuset.mems.effective"), mems))
+	limit := "max"
+	if n := c.Linux.Resources.GetMemory().GetLimit().GetValue(); n > 0 {
+		limit = strconv.FormatInt(n, 10)
+	}
+	return errors.Join(replaceFile(filepath.Join(dir, "memory.max"), limit),
+		replaceFile(filepath.Join(dir, "cpuset.cpus.effective"), cpus), replaceFile(filepath.Join(dir, "cpuset.mems.effective"), mems))
 }
 
 // writeEnvironment writes the container's environment beside its cgroup, as /proc has it.
@@ -195,11 +251,13 @@ func (r *nriRuntime) CreateContainer(ctx context.Context, sandbox string, config
 		Labels: config.GetLabels(), Annotations: config.GetAnnotations(), Env: environment(config),
 		Linux: &api.LinuxContainer{CgroupsPath: fmt.Sprintf("/kubepods/%s/%s-%d", p.Uid, m.GetName(), m.GetAttempt()), Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{}}},
 	}
+	resize(c, amountsOf(config.GetLinux().GetResources()))
 	answer, err := r.nri.CreateContainer(ctx, &api.CreateContainerRequest{Pod: p, Container: c})
 	if err != nil {
 		return "", err
 	}
 	r.adjust(c, answer.GetAdjust().GetLinux().GetResources().GetCpu())
+	resize(c, answer.GetAdjust().GetLinux().GetResources())
 	if err := r.inject(c, answer.GetAdjust()); err != nil {
 		_ = r.apply(answer.GetUpdate()) // the plugin counts on it
 		return "", err
