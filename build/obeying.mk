@@ -1,6 +1,7 @@
 # Pods from a seed on hollow nodes that obey: Koordinator's words, and devices.
 KOORDINATOR_PODS ?= 100
 DEVICES_PODS     ?= 100
+RESIZE_STEPS     ?= 500
 
 .PHONY: e2e-koordinator e2e-devices
 e2e-koordinator: ## Koordinator's words on hollow nodes that obey: SEED=n KOORDINATOR_PODS=100.
@@ -8,6 +9,10 @@ e2e-koordinator: ## Koordinator's words on hollow nodes that obey: SEED=n KOORDI
 
 e2e-devices: ## Devices with CPUs and memory on hollow nodes: SEED=n DEVICES_PODS=100.
 	@$(MAKE) --no-print-directory obey LOAD=devices PODS=$(DEVICES_PODS)
+
+.PHONY: e2e-resize
+e2e-resize: ## 200 pods that are resized in place, as the Vertical Pod Autoscaler does it, on hollow nodes that obey: SEED=n RESIZE_STEPS=600 (10 minutes); the last line is JSON.
+	@$(MAKE) --no-print-directory obey LOAD=resize PODS=$(RESIZE_STEPS)
 
 .PHONY: obey
 obey:

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-dev/berth/test/devices"
 	"github.com/berth-dev/berth/test/koordinator"
 	"github.com/berth-dev/berth/test/obeying"
+	"github.com/berth-dev/berth/test/resize"
 )
 
-func main() { obeying.Main(koordinator.Trial(), devices.Trial()) }
+func main() { obeying.Main(koordinator.Trial(), devices.Trial(), resize.Trial()) }

@@ -25,6 +25,8 @@ type Group struct {
 	// Devices are the addresses of the devices that it finds in its environment, by the name of the
 	// variable; nil where nobody asked.
 	Devices map[string]string
+	// Limit is its memory limit; 0 if it is not known.
+	Limit uint64
 }
 
 // Decisions are those of all pods that were ever bound, by UID.

@@ -37,6 +37,9 @@ type Observer struct {
 	// Noticed is told about each version of a pod, under the lock, after it has been noted; nil for
 	// nobody.
 	Noticed func(*corev1.Pod)
+	// Judge says what is wrong on a node, under the lock; nil stands for obeyed.Judge, by
+	// Decisions.
+	Judge func(node string, groups []obeyed.Group) obeyed.Faults
 
 	sync.Mutex
 	// Pods are the ones that the API has, Ran and Refused the ones that ever ran or were refused by
@@ -141,8 +144,14 @@ func (o *Observer) judgeNow(node string, m *topology.Machine) obeyed.Faults {
 }
 
 func (o *Observer) judge(node string, m *topology.Machine) obeyed.Faults {
+	if o.Judge != nil {
+		return o.Judge(node, o.groups(node))
+	}
 	return obeyed.Judge(m, o.groups(node), o.Decisions)
 }
+
+// Groups are what runs on a node now.
+func (o *Observer) Groups(node string) []obeyed.Group { return o.groups(node) }
 
 // Settle waits until waiting says "": which pod is still waited for.
 func (o *Observer) Settle(ctx context.Context, out io.Writer, waiting func(context.Context) (string, error)) error {

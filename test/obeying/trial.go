@@ -49,7 +49,9 @@ type Trial struct {
 	*Observer
 	Rand *rand.Rand
 	// Made counts the pods.
-	Made      int
+	Made int
+	// Killing is called before an agent or the scheduler is killed; nil for nobody.
+	Killing   func()
 	kind      *Kind
 	load      Load
 	live      []string
@@ -85,7 +87,7 @@ func Main(kinds ...Kind) {
 		Check: func() error {
 			switch {
 			case find() == nil:
-				return fmt.Errorf("-load %q: want koordinator or devices", o.load)
+				return fmt.Errorf("-load %q: want koordinator, devices or resize", o.load)
 			case o.pods < 1 || o.pods > 10000:
 				return fmt.Errorf("-pods %d: want 1 to 10000", o.pods)
 			}
@@ -167,7 +169,11 @@ func (t *Trial) step(ctx context.Context, i int) error {
 		_ = api.Delete(ctx, t.live[at], metav1.DeleteOptions{}) // it may have been evicted
 		t.live = append(t.live[:at], t.live[at+1:]...)
 	}
-	switch t.Rand.IntN(25) {
+	kill := t.Rand.IntN(25)
+	if kill < 2 && t.Killing != nil {
+		t.Killing()
+	}
+	switch kill {
 	case 0:
 		return t.scheduler.Restart()
 	case 1:
