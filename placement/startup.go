@@ -32,7 +32,7 @@ type StartupMemory struct {
 
 // Startup returns what the managers of this kubelet know when they start.
 func (m *Model) Startup() Startup {
-	s := Startup{Version: m.set.version, CPUPolicy: "none", MemoryPolicy: "None", PodLevel: m.set.podLevel.managed}
+	s := Startup{Version: m.set.version, CPUPolicy: "none", MemoryPolicy: "None", PodLevel: m.KnowsWholes()}
 	if m.set.static {
 		s.CPUPolicy, s.StrictReservation = "static", m.set.cpu.StrictReservation
 		s.CPUs, s.Reserved = m.cpus.initial, m.cpus.reserved

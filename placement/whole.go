@@ -64,6 +64,9 @@ func (m *Model) whole(r *Request) bool {
 	return rules.Scope == PodScope && rules.Policy != PolicyNone
 }
 
+// KnowsWholes reports whether the managers know assignments of whole pods.
+func (m *Model) KnowsWholes() bool { return m.set.podLevel.managed }
+
 // PlacesWholes reports whether the kubelet places pods by spec.resources: a restart places those
 // once more (DefectRestartRepeats).
 func (m *Model) PlacesWholes() bool {

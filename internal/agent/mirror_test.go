@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/dump"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
@@ -1138,6 +1139,29 @@ func TestWithoutAdmittedFile(t *testing.T) {
 			w.settle()
 			w.wantPods("a::1-2")
 		})
+	}
+}
+
+// TestWholesAreReported: what a pod has as a whole, and that its containers have parts of it.
+func TestWholesAreReported(t *testing.T) {
+	w := newWorld(t)
+	w.config.FeatureGates, w.config.TopologyManagerScope = map[string]bool{"PodLevelResourceManagers": true}, "pod"
+	w.see("a", corev1.PodRunning)
+	w.admitted("a")
+	inner := `{"policyName":"static","defaultCpuSet":"0,4-7","entries":{"a":{"main":"1-2"}},"podEntries":{"a":{"cpuSet":"1-3"}}}`
+	w.node.Status.NodeInfo.KubeletVersion = "v1.37.2"
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%v", dump.ForHash(inner))
+	file, err := json.Marshal(map[string]any{"data": inner, "dataChecksum": h.Sum32()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.files.CPU = file
+	w.settle()
+	w.wantReady(v1alpha1.ReasonConsistent, "")
+	pods := w.last().Report.Snapshot.Pods
+	if len(pods) != 1 || pods[0].Whole == nil || pods[0].Whole.CPUs.String() != "1-3" || pods[0].Containers[0].CPUs.String() != "1-2" {
+		t.Errorf("reported %+v", pods)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -33,6 +34,9 @@ type outcome struct {
 func makeReport(s *sighting) (outcome, error) {
 	snap, err := s.books.Snapshot()
 	if err != nil {
+		return outcome{}, err
+	}
+	if err := s.unknownWhole(snap.Pods); err != nil {
 		return outcome{}, err
 	}
 	var out outcome
@@ -82,6 +86,24 @@ func makeReport(s *sighting) (outcome, error) {
 	out.snapshot, out.order = snap, uids
 	s.shareOut(&out)
 	return out, nil
+}
+
+// unknownWhole returns an error if the books have what a pod holds as a whole, and the kubelet as
+// it is configured does not know of such: it would neither use nor free that.
+func (s *sighting) unknownWhole(pods []placement.PodAllocation) error {
+	if s.platform.model == nil || s.platform.model.KnowsWholes() {
+		return nil
+	}
+	for i := range pods {
+		if w := pods[i].Whole; w != nil {
+			wrong := &kubeletstate.Error{File: kubeletstate.CPUFile, Field: "podEntries", Value: pods[i].UID, Want: "none: the kubelet's feature gate PodLevelResourceManagers is off"}
+			if w.CPUs.IsEmpty() {
+				wrong.File = kubeletstate.MemoryFile
+			}
+			return wrong
+		}
+	}
+	return nil
 }
 
 // obeys reports whether a container of the pod is carried out as it was decided.
