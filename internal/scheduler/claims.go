@@ -127,6 +127,12 @@ func (l *lyings) Doubtful(state fwk.CycleState) bool {
 	return c == nil || !c.decided() || c.doubtful
 }
 
+// Waits implements steer.Berth. Bind decides again where the pod lies; until then no other pod has
+// to wait for the sake of what this one was promised.
+func (l *lyings) Waits(pod *corev1.Pod, node string) {
+	l.core().table.Named(node).Account().Loosen(uidOf(pod))
+}
+
 // Decided implements steer.Berth.
 func (l *lyings) Decided(pod *corev1.Pod, node string) (steer.Lying, bool) {
 	n := l.core().table.Named(node)

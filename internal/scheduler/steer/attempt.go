@@ -527,6 +527,9 @@ func (p *Plugin) check(state fwk.CycleState, a *attempt, f found) *fwk.Status {
 
 // PreBind implements fwk.PreBindPlugin. The claim for extended resources exists afterwards.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	if p.waits(pod) {
+		p.berth.Waits(pod, node)
+	}
 	a := attemptOf(state)
 	if a == nil {
 		return p.DynamicResources.PreBind(ctx, state, pod, node)
@@ -536,6 +539,32 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.
 		return status
 	}
 	return p.checkWritten(ctx, state, pod, node)
+}
+
+// waits reports whether PreBind waits until devices of the pod's claims are ready.
+func (p *Plugin) waits(pod *corev1.Pod) bool {
+	if len(pod.Spec.ResourceClaims) == 0 {
+		return false
+	}
+	list, err := p.claimsOf(pod)
+	if err != nil {
+		return false // the original says so
+	}
+	for _, c := range list {
+		allocation := c.Status.Allocation
+		if allocation == nil {
+			allocation = p.handle.SharedDRAManager().ResourceClaims().GetPendingAllocation(c.UID)
+		}
+		if allocation == nil {
+			continue
+		}
+		for i := range allocation.Devices.Results {
+			if len(allocation.Devices.Results[i].BindingConditions) > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Check judges a pod's claims beside what Berth is about to write, after PreBind. The error is for

@@ -62,6 +62,9 @@ type Berth interface {
 	Refused(state fwk.CycleState)
 	// Doubtful reports whether the pod's Binding may have been written though Bind failed.
 	Doubtful(state fwk.CycleState) bool
+	// Waits is told before a pod that has the node waits for its devices to become ready, which may
+	// take minutes: others may come to the node before the pod.
+	Waits(pod *corev1.Pod, node string)
 	// Decided is how the pod lies on a node that is reserved for it; false if nothing is decided.
 	Decided(pod *corev1.Pod, node string) (Lying, bool)
 }

@@ -453,6 +453,37 @@ func TestCheckBeforeBind(t *testing.T) {
 	}
 }
 
+// TestADeviceThatBecomesReady: Berth hears of the wait before it begins, whatever the pod asks.
+func TestADeviceThatBecomesReady(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		mode       claims.Mode
+		conditions []string
+		told       int
+	}{
+		"a pod that requires":        {required, []string{"ready"}, 1},
+		"a pod that asks nothing":    {claims.Free, []string{"ready"}, 1},
+		"a device that is ready now": {required, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod, d := podWith("c"), gpu("d1", 1)
+			d.BindingConditions = c.conditions
+			w := newWorld(t, c.mode, at(1), sliceOf(d), claim("c", "r"), pod)
+			w.berth.decided = Lying{"main": set(1)}
+			state, status := w.place(pod)
+			w.want("reserved", status, "")
+			ctx, cancel := context.WithCancel(w.ctx)
+			defer cancel()
+			told := 0
+			w.berth.waits = func() { told++; cancel() }
+			if status := w.PreBind(ctx, state, pod, node); told != c.told || status.IsSuccess() != (c.told == 0) {
+				t.Errorf("told %d times, %v", told, status)
+			}
+		})
+	}
+}
+
 // TestExtendedResources: the claim for them appears in PreBind, and is judged there.
 func TestExtendedResources(t *testing.T) {
 	t.Parallel()
