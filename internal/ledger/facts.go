@@ -205,6 +205,9 @@ func (f *facts) doubtSize(s *Sighting) {
 
 // sameAmounts reports if two versions of a pod ask for the same CPUs and memory.
 func sameAmounts(a, b *placement.Request) bool {
+	if a.Level.MilliCPU != b.Level.MilliCPU || !slices.Equal(a.Level.Memory, b.Level.Memory) {
+		return false
+	}
 	return slices.EqualFunc(a.Containers, b.Containers, func(a, b placement.ContainerRequest) bool {
 		return a.MilliCPU == b.MilliCPU && slices.Equal(a.Memory, b.Memory)
 	})

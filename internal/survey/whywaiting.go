@@ -44,7 +44,7 @@ func ShapeOf(p *corev1.Pod) string {
 	}
 	ask.Request.UID = ""
 	spec := &p.Spec
-	text, err := json.Marshal([]any{p.Namespace, spec.SchedulerName, wrong, ask.Request.Containers, ask.Request.Guaranteed, fmt.Sprintf("%+v", ask.Request.Rules), wire.ReadAmounts(p), spec.NodeSelector, spec.Affinity,
+	text, err := json.Marshal([]any{p.Namespace, spec.SchedulerName, wrong, ask.Request.Containers, ask.Request.Guaranteed, ask.Request.Level, fmt.Sprintf("%+v", ask.Request.Rules), wire.ReadAmounts(p), spec.NodeSelector, spec.Affinity,
 		spec.Tolerations, spec.TopologySpreadConstraints, wire.PortsOf(p), len(claimsOf(p)), heldByMessage(wire.Unscheduled(p).Message)})
 	if err != nil {
 		return p.Namespace + "/" + p.Name
