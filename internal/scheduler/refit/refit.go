@@ -73,12 +73,15 @@ func New(o Options) *Refitter {
 	return &Refitter{Options: o, wake: make(chan struct{}, 1), due: map[types.UID]types.NamespacedName{}, writing: map[types.UID]string{}}
 }
 
-// Shown records a version of a pod that the watch shows. The account of its node knows it.
+// Shown records a version of a pod that the watch shows. The account of its node knows it. While a
+// decision for the pod is being written, the account has that, and the write may fail.
 func (r *Refitter) Shown(pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.misfits(pod) {
-		delete(r.due, pod.UID)
+		if _, busy := r.writing[pod.UID]; !busy {
+			delete(r.due, pod.UID)
+		}
 		return
 	}
 	r.due[pod.UID] = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
@@ -173,7 +176,11 @@ func (r *Refitter) inTurn() []types.NamespacedName {
 // try decides about one pod, and begins to write the decision or why there is none.
 func (r *Refitter) try(ctx context.Context, name types.NamespacedName) {
 	pod, err := r.Pods.Pods(name.Namespace).Get(name.Name)
-	if err != nil || !r.misfits(pod) {
+	if err != nil {
+		return
+	}
+	if !r.misfits(pod) {
+		r.Shown(pod)
 		return
 	}
 	n := r.Table.Known(pod.Spec.NodeName)

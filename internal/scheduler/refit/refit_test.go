@@ -388,6 +388,27 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
+// TestTheVersionThatMakesAWriteFail: the watch shows it while the decision is written. The pod is
+// tried again then.
+func TestTheVersionThatMakesAWriteFail(t *testing.T) {
+	w := newWorld(t)
+	a := w.allocate(w.bind("a", "2", "1-2"), "4")
+	w.client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		w.show(a.DeepCopy())
+		return true, nil, apierrors.NewConflict(corev1.Resource("pods"), "a", errors.New("changed"))
+	})
+	if !w.begin(a) {
+		t.Fatal("it is not written")
+	}
+	if w.decide(a, w.Table.Known("n")).do(t.Context()) {
+		t.Error("the write succeeds")
+	}
+	w.end(a.UID)
+	if due := w.inTurn(); len(due) != 1 {
+		t.Errorf("%d pods are due, want that it is tried again", len(due))
+	}
+}
+
 // patched is the pod with the annotations of a patch.
 func (w *world) patched(pod *corev1.Pod, patch []byte) *corev1.Pod {
 	var body struct {
