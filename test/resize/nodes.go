@@ -14,9 +14,9 @@ import (
 
 // machines are those of the nodes. One CPU of each is reserved.
 var machines = []string{
-	"package:2 numa:2 core:16 pu:2 mem:16Gi dist:10,12,21",
-	"package:2 numa:1 core:32 pu:2 mem:32Gi dist:10,21",
-	"package:1 numa:4 core:32 pu:1 mem:16Gi dist:10,12",
+	"package:2 numa:2 core:24 pu:2 mem:16Gi dist:10,12,21",
+	"package:2 numa:1 core:48 pu:2 mem:32Gi dist:10,21",
+	"package:1 numa:4 core:48 pu:1 mem:16Gi dist:10,12",
 }
 
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
