@@ -206,3 +206,15 @@ func steered(t *testing.T) (*fixture, apiHandle) {
 	})
 	return f, h
 }
+
+// TestWhoWaitsForCPUsBesideDevices is woken by reports of the node, though another plugin refuses:
+// that plugin goes by what Berth decides there.
+func TestWhoWaitsForCPUsBesideDevices(t *testing.T) {
+	f, _ := steered(t)
+	pod := insisting(pinned("x", 4), "required")
+	waits := fwk.NewStatus(fwk.Pending, "not certain yet").WithPlugin(ClaimsName)
+	_, s := f.postFilter(t.Context(), f.try(pod), pod, statuses{"n": waits})
+	if s.Code() != fwk.UnschedulableAndUnresolvable || !strings.Contains(s.Message(), "1 node waits for a report") {
+		t.Errorf("%v %s", s.Code(), s.Message())
+	}
+}

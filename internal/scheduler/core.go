@@ -302,7 +302,7 @@ func MerelyWaits(status *fwk.Status) bool {
 		return status.Code() == fwk.Pending
 	}
 	d := &none.Diagnosis
-	return d.PendingPlugins.Has(Name) || d.PreFilterMsg == waitReports || d.PreFilterMsg == waitTakeover
+	return d.PendingPlugins.HasAny(Name, ClaimsName) || d.PreFilterMsg == waitReports || d.PreFilterMsg == waitTakeover
 }
 
 // refusesAlone reports whether an attempt has failed because of Berth and no other plugin.

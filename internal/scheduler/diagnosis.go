@@ -44,7 +44,8 @@ func (d *diagnosis) text(refusing, never []*nodes.Node) (string, error) {
 	return text, nil
 }
 
-// with returns the nodes that this plugin gave a status of the code.
+// with returns the nodes that this plugin gave a status of the code, or the one for claims, which
+// goes by what this one decides.
 func (d *diagnosis) with(code fwk.Code) ([]*nodes.Node, error) {
 	infos, err := d.statuses.NodesForStatusCode(d.plugin.handle.SnapshotSharedLister().NodeInfos(), code)
 	if err != nil {
@@ -53,7 +54,7 @@ func (d *diagnosis) with(code fwk.Code) ([]*nodes.Node, error) {
 	var out []*nodes.Node
 	for _, info := range infos {
 		name := info.Node().Name
-		if d.statuses.Get(name).Plugin() == Name {
+		if by := d.statuses.Get(name).Plugin(); by == Name || by == ClaimsName {
 			out = append(out, d.plugin.core.table.Named(name))
 		}
 	}

@@ -190,7 +190,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	n := &onNode{attempt: a, plugin: p, pod: pod, info: info, slices: a.slicesOf(node)}
 	v := versionOf(n.slices, p.berth.Free(node))
 	if why := p.excluded.why(pod.UID, node, v); why != "" && a.mode == claims.Required {
-		return refuse(why)
+		return keepOff(why)
 	}
 	a.note(node, v)
 	status, found := n.steer(ctx, state, ways)
@@ -203,8 +203,15 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	if !status.IsSuccess() || a.mode != claims.Required || n.loose {
 		return status
 	}
-	return refuse(n.why(ctx, ways))
+	if ways.Known == Unforeseen {
+		return fwk.NewStatus(fwk.Pending, asRequired+ways.Why)
+	}
+	return keepOff(n.why(ctx))
 }
+
+// keepOff is the status of a node whose devices are not where the pod requires them. Preemption
+// does not ask where devices are, and would evict others for nothing.
+func keepOff(why string) *fwk.Status { return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why) }
 
 // note notes the version of a node before the pod is there.
 func (a *attempt) note(node string, v version) {
@@ -401,10 +408,7 @@ func (n *onNode) consumes(id claims.DeviceID, d *resourceapi.Device) bool {
 }
 
 // why explains why the node is refused for a pod that requires aligned devices.
-func (n *onNode) why(ctx context.Context, ways Ways) string {
-	if ways.Known == Unforeseen {
-		return asRequired + ways.Why
-	}
+func (n *onNode) why(ctx context.Context) string {
 	if found := n.whichDevices(ctx); found != "" {
 		return asRequired + found + n.cut
 	}
@@ -522,7 +526,7 @@ func (p *Plugin) check(state fwk.CycleState, a *attempt, f found) *fwk.Status {
 	a.refused = true
 	p.excluded.add(f.pod.UID, f.node, a.versions[f.node], why)
 	p.berth.Refused(state)
-	return refuse(why)
+	return fwk.NewStatus(fwk.Unschedulable, why)
 }
 
 // PreBind implements fwk.PreBindPlugin. The claim for extended resources exists afterwards.

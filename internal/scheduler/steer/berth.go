@@ -21,7 +21,7 @@ type Known uint8
 const (
 	// Unasked: nothing is to be known, as in a dry run. The node is taken as the original takes it.
 	Unasked Known = iota
-	// Unforeseen: it cannot be told now.
+	// Unforeseen: it cannot be told before the node's next report.
 	Unforeseen
 	// Foreseen: there are ways.
 	Foreseen

@@ -149,6 +149,3 @@ func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, was, _ any) (fwk
 
 // shortly bounds what Unreserve and PostFilter ask of the API server.
 const shortly = 10 * time.Second
-
-// refuse is the status of what another node, or other devices, could help.
-func refuse(why string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, why) }

@@ -58,6 +58,9 @@ func TestDevicesAreSteered(t *testing.T) {
 			}
 			_, status := w.place(podWith("c"))
 			w.want(name, status, c.why)
+			if c.why != "" && status.Code() != fwk.UnschedulableAndUnresolvable {
+				t.Errorf("%s: %v: others would be evicted for nothing", name, status.Code())
+			}
 			if got := w.has("c"); got != c.has {
 				t.Errorf("%s: the claim has %q, want %q", name, got, c.has)
 			}
@@ -367,6 +370,9 @@ func TestUnforeseen(t *testing.T) {
 		w.berth.known, w.berth.why = Unforeseen, "too early"
 		_, status := w.attempt(podWith("c"))
 		w.want(mode.String(), status, why)
+		if waits := status.Code() == fwk.Pending; waits != (mode == required) {
+			t.Errorf("%v: %v", mode, status.Code())
+		}
 		w.berth.known = Unasked
 		_, status = w.attempt(podWith("c"))
 		w.want("a dry run", status, "")
