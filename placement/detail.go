@@ -11,6 +11,8 @@ const (
 	// NotPreferred: "Resources cannot be allocated with Topology locality": no set of NUMA nodes is
 	// preferred by all resources.
 	NotPreferred
+	// NoneToShare: what EmptySharedPool refuses, if the policy already refuses for lack of hints.
+	NoneToShare
 
 	// NotWholeCores: "requested N cpus not multiple cpus per core".
 	NotWholeCores
@@ -207,6 +209,8 @@ var rules = [details]rule{
 		"write the amount in whole bytes: 1Gi, not 1500m"},
 	NoMemoryAsked: {UnexpectedAdmissionError, "NoMemoryAsked", "kubelets up to 1.36 refuse a container without memory of its own here (PodLevelResourceManagers)",
 		"give each container equal requests and limits of CPU and memory, or use nodes with kubelet 1.37"},
+	NoneToShare: {TopologyAffinityError, "NoneToShare", "some containers share CPUs or memory, and those with their own leave none of spec.resources",
+		"ask for more in spec.resources, or for less in the containers whose requests equal their limits"},
 	EmptySharedPool: {EmptyPodSharedPoolError, "EmptySharedPool", "containers with CPUs or memory of their own leave none of spec.resources to the others",
 		"ask for more in spec.resources, or for less in the containers whose requests equal their limits"},
 

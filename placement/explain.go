@@ -43,7 +43,7 @@ func Explain(s *State, r *Request) Refusal {
 
 func (ad *admission) explain(s *State, r *Request, out Refusal, v *Verdict) Refusal {
 	switch v.Detail {
-	case PodLevelOff, EmptySharedPool, DefectLateDevices, DefectRestartRepeats:
+	case PodLevelOff, NoneToShare, EmptySharedPool, DefectLateDevices, DefectRestartRepeats:
 		return out
 	}
 	rules := ad.m.rulesFor(r.Rules)

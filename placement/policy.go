@@ -112,6 +112,9 @@ func (ad *admission) run(n int) (Detail, int) {
 		return ad.runContainers(n)
 	}
 	h, d := ad.affinity(wholePod)
+	if d == NotPreferred && ad.whole && ad.leavesNone() {
+		d = NoneToShare
+	}
 	if d != NoDetail {
 		return d, 0
 	}

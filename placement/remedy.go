@@ -518,6 +518,6 @@ var otherAdvice = map[Detail]string{
 }
 
 // fixed are the rules whose advice no change of the pod's amounts replaces.
-var fixed = []Detail{MemoryNotInteger, NoMemoryAsked, EmptySharedPool, DefectLateDevices, DefectRestartRepeats, DeviceUnregistered, NoHealthyDevice, HeldDeviceUnhealthy, DeviceRequestChanged, PodLevelOff,
+var fixed = []Detail{MemoryNotInteger, NoMemoryAsked, NoneToShare, EmptySharedPool, DefectLateDevices, DefectRestartRepeats, DeviceUnregistered, NoHealthyDevice, HeldDeviceUnhealthy, DeviceRequestChanged, PodLevelOff,
 	DefectMissingMemoryKind, DefectNoRegularMemory, DefectVanishedDevice, DefectMemoryUnderflow, BadRequest, PodLevelUndecided, DevicesUndecided,
 	DevicesNowhere, DevicesOpen, DevicesApart, ProviderWrong, ProviderElsewhere, KeptForDevices, PolicyUnsupported, UnequalCores}

@@ -168,6 +168,15 @@ func (ad *admission) sharesNoCPUs(all int) bool {
 	return shared && taken >= all
 }
 
+// leavesNone reports whether the pod lacks CPUs or memory to share, wherever it is.
+func (ad *admission) leavesNone() bool {
+	if n := ad.m.wholeCPUs(ad.r); n > 0 && ad.sharesNoCPUs(n) {
+		return true
+	}
+	_, readable := ad.r.Level.asksMemory()
+	return ad.m.mem != nil && ad.pins() && readable && ad.sharesNoMemory()
+}
+
 // divideCPUs gives the containers parts of the pod's CPUs. An init container that ends may have any
 // but those of the sidecars before it.
 func (ad *admission) divideCPUs(left topology.CPUSet) Detail {

@@ -79,9 +79,9 @@ func TestWholeExamples(t *testing.T) {
 		"but what sidecars before it have":  {"pod", asWhole("p", 4000, 8, ofKind(placement.Sidecar, app("l", 1000, 1)), ofKind(placement.Init, shared), app("a", 3000, 7)), "pod:1-4,8G@0 l:1,1G@0 s:2-4,7G@0 a:2-4,7G@0"},
 		"a sidecar that shares":             {"pod", asWhole("p", 4000, 8, ofKind(placement.Sidecar, shared), app("a", 3000, 7)), "pod:1-4,8G@0 s:4,1G@0 a:1-3,7G@0"},
 		"no whole number of CPUs":           {"pod", asWhole("p", 4500, 8, app("a", 2000, 1), shared), "pod:,8G@0 a:,1G@0 s:,7G@0"},
-		"no CPUs are left to share":         {"pod", asWhole("p", 4000, 8, app("a", 4000, 1), shared), "TopologyAffinityError NotPreferred"},
-		"no memory is left to share":        {"pod", asWhole("p", 4000, 8, app("a", 2000, 8), shared), "TopologyAffinityError NotPreferred"},
-		"none is left to an init container": {"pod", asWhole("p", 4000, 8, ofKind(placement.Sidecar, app("l", 4000, 1)), ofKind(placement.Init, shared), app("a", 0, 1)), "TopologyAffinityError NotPreferred"},
+		"no CPUs are left to share":         {"pod", asWhole("p", 4000, 8, app("a", 4000, 1), shared), "TopologyAffinityError NoneToShare"},
+		"no memory is left to share":        {"pod", asWhole("p", 4000, 8, app("a", 2000, 8), shared), "TopologyAffinityError NoneToShare"},
+		"none is left to an init container": {"pod", asWhole("p", 4000, 8, ofKind(placement.Sidecar, app("l", 4000, 1)), ofKind(placement.Init, shared), app("a", 0, 1)), "TopologyAffinityError NoneToShare"},
 		"more than a NUMA node":             {"pod", asWhole("p", 9000, 8, app("a", 4000, 1)), "TopologyAffinityError NotPreferred"},
 		"each container has room":           {"container", asWhole("p", 9000, 8, app("a", 4000, 1), app("b", 5000, 1)), "a:1-4,1G@0 b:8-12,1G@1"},
 	} {
@@ -107,8 +107,14 @@ func TestEmptySharedPool(t *testing.T) {
 	if v.Detail != placement.EmptySharedPool || v.Reason.String() != "EmptyPodSharedPoolError" || v.Scarcity != placement.Unresolvable {
 		t.Errorf("got %+v", v)
 	}
-	if e := placement.Explain(s, &r); e.Detail != v.Detail || len(e.Needs) > 0 || !strings.Contains(e.String(), "leave none of spec.resources") {
-		t.Errorf("explained as %+v", e)
+	strict := leveled(t, "pod")
+	if v := placement.Admit(strict, &r); v.Detail != placement.NoneToShare || v.Scarcity != placement.Unresolvable {
+		t.Errorf("got %+v", v)
+	}
+	for _, s := range []*placement.State{s, strict} {
+		if e := placement.Explain(s, &r); len(e.Needs) > 0 || !strings.Contains(e.String(), "leave none of spec.resources") {
+			t.Errorf("explained as %+v", e)
+		}
 	}
 }
 
