@@ -53,7 +53,7 @@ help: ## Show this list.
 build: ## Build every command into bin/.
 	$(call say,building $(COMMANDS) into bin/ (the first time compiles Kubernetes: about 6 minutes on 2 cores))
 	@mkdir -p $(BIN)
-	@for c in $(COMMANDS); do echo "   bin/$$c"; $(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/$$c ./cmd/$$c; done
+	@for c in $(COMMANDS); do echo "   bin/$$c"; build/compile.sh -ldflags '$(LDFLAGS)' -o $(BIN)/$$c ./cmd/$$c; done
 	@ln -sf berth $(BIN)/kubectl-berth
 	@install -m 755 tools/release/kubectl_complete-berth $(BIN)/kubectl_complete-berth
 
@@ -61,7 +61,7 @@ build: ## Build every command into bin/.
 demo: ## The main job, for real: one workload on hollow nodes under the stock scheduler, then under Berth.
 	$(call say,building bin/berth-demo (the first time compiles Kubernetes: about 6 minutes on 2 cores))
 	@mkdir -p $(BIN)
-	@$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/berth-demo ./cmd/berth-demo
+	@build/compile.sh -ldflags '$(LDFLAGS)' -o $(BIN)/berth-demo ./cmd/berth-demo
 	$(call say,running bin/berth-demo run $(DEMO_FLAGS))
 	@$(BIN)/berth-demo run $(DEMO_FLAGS)
 

@@ -4,9 +4,9 @@ play: ## A cluster to try things on, until Ctrl-C: a real API server, hollow nod
 	@command -v kubectl >/dev/null || $(MAKE) --no-print-directory $(BIN)/kubectl
 	$(call say,building bin/berth and bin/berth-demo (the first time compiles Kubernetes: about 6 minutes on 2 cores))
 	@mkdir -p $(BIN)
-	@$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/berth ./cmd/berth
+	@build/compile.sh -ldflags '$(LDFLAGS)' -o $(BIN)/berth ./cmd/berth
 	@ln -sf berth $(BIN)/kubectl-berth
-	@$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/berth-demo ./cmd/berth-demo
+	@build/compile.sh -ldflags '$(LDFLAGS)' -o $(BIN)/berth-demo ./cmd/berth-demo
 	@exec $(BIN)/berth-demo up $(PLAY_FLAGS)
 
 # kubectl for machines that have none, of the Kubernetes that go.mod names. It is a module of its own, because it imports modules that
@@ -14,4 +14,4 @@ play: ## A cluster to try things on, until Ctrl-C: a real API server, hollow nod
 $(BIN)/kubectl:
 	$(call say,building bin/kubectl $(KUBE): there is none on this machine (2 minutes))
 	@mkdir -p $(BIN)
-	@$(GO) build -modfile=tools/kubectl/go.mod -ldflags '$(LDFLAGS)' -o $@ k8s.io/kubernetes/cmd/kubectl
+	@build/compile.sh -modfile=tools/kubectl/go.mod -ldflags '$(LDFLAGS)' -o $@ k8s.io/kubernetes/cmd/kubectl
