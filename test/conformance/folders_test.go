@@ -127,7 +127,7 @@ func (m *folderMaker) reconfigure() {
 		}
 	case 6: // a core is new
 		n := &nodes[m.IntN(len(nodes))]
-		n.Cores = append(n.Cores, cases.Core{ID: 500, Threads: []topology.CPUID{500}})
+		n.Cores = append(n.Cores, cases.Core{ID: 1023, Threads: []topology.CPUID{1023}})
 	case 7:
 		nodes[m.IntN(len(nodes))].Memory += 4096
 	case 8:
