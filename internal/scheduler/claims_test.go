@@ -218,3 +218,23 @@ func TestWhoWaitsForCPUsBesideDevices(t *testing.T) {
 		t.Errorf("%v %s", s.Code(), s.Message())
 	}
 }
+
+// TestWaysOfAMember: a member of a gang lies as its plan says, and its devices follow.
+func TestWaysOfAMember(t *testing.T) {
+	f := newFixture(t)
+	f.forGangs()
+	l := &lyings{shared: f.core}
+	l.once.Do(func() {})
+	lie := map[string]bool{}
+	for _, pod := range []*corev1.Pod{f.member("one", 2, 7, 0), f.member("two", 2, 7, 1)} {
+		state, node := f.plannedFor(pod)
+		got := told(l.Ways(state, pod, nodeObject(node), dra.Required))
+		if len(got) != 1 || got[0] == "c:" {
+			t.Errorf("%s: %q, want one way", pod.Name, got)
+		}
+		lie[fmt.Sprint(node, got)] = true
+	}
+	if len(lie) != 2 {
+		t.Errorf("both lie on %v", lie)
+	}
+}

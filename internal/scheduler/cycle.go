@@ -65,7 +65,7 @@ type cycle struct {
 	unpinned bool
 	// number is the pod's place in the order of Reserve; 0 if nothing is decided for it.
 	number uint64
-	// kept are NUMA nodes to which the pod's devices keep it.
+	// kept are NUMA nodes to which the pod's devices keep it; nil if it asks nothing of its claims.
 	kept *kept
 	// judge compares the pod's devices with what is about to be written; nil if it has no claims.
 	judge func() error

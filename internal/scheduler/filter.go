@@ -11,6 +11,7 @@ import (
 	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
+	"github.com/berth-dev/berth/internal/scheduler/steer"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -144,7 +145,7 @@ func (p *Plugin) read(pod *corev1.Pod) (wire.Ask, error) {
 // readBy reads a pod by wire.ReadPending, or what remembers its answers.
 func (p *Plugin) readBy(read func(*corev1.Pod) (wire.Ask, error), pod *corev1.Pod) (wire.Ask, error) {
 	ask, err := read(pod)
-	if ask.Claims == dra.Free && len(pod.Spec.ResourceClaims) > 0 {
+	if ask.Claims == dra.Free && p.args.Claims != "" && steer.MayClaim(pod) {
 		ask.Claims, _ = dra.ParseMode(p.args.Claims)
 	}
 	p.terms.Impose(pod.Namespace, &ask.Request.Rules)
@@ -154,10 +155,14 @@ func (p *Plugin) readBy(read func(*corev1.Pod) (wire.Ask, error), pod *corev1.Po
 // cycleFor returns what the plugin keeps of an attempt to place a pod that looks for a node by
 // itself.
 func (p *Plugin) cycleFor(pod *corev1.Pod, ask *wire.Ask) *cycle {
-	return &cycle{
-		way: &alone{}, pod: pod, ask: ask, kept: new(kept), plugin: p, began: p.core.clock.Now(), unpinned: !ask.Request.Pinnable(),
+	c := &cycle{
+		way: &alone{}, pod: pod, ask: ask, plugin: p, began: p.core.clock.Now(), unpinned: !ask.Request.Pinnable(),
 		query: p.profile.Begin(p.core.table.Candidate(pod, &ask.Request), pod.Status.NominatedNodeName),
 	}
+	if ask.Claims != dra.Free {
+		c.kept = new(kept)
+	}
+	return c
 }
 
 // PreFilterExtensions returns the plugin: dry runs of preemption and nominated pods are trials.
