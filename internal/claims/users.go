@@ -3,8 +3,40 @@ package claims
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
+
+// MaxWays bounds the ways of lying on a node that are tried for a pod.
+const MaxWays = 8
+
+// NUMAOf returns the NUMA nodes of each container's CPUs, by name; of its memory if it has no CPUs
+// of its own and is kept to none. Containers that the node does not pin are left out. m is nil if
+// nothing is known of the machine.
+func NUMAOf(d *placement.Decision, m *topology.Machine) map[string]topology.NUMASet {
+	out := map[string]topology.NUMASet{}
+	if m == nil {
+		return out
+	}
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		set := m.NodesOf(c.CPUs)
+		if set == 0 && c.Bounds&placement.BoundCPUs != 0 {
+			for _, s := range c.Shares {
+				set = set.With(s.NUMA)
+			}
+		}
+		if set == 0 {
+			for k := range c.Memory {
+				set |= c.Memory[k].NUMA
+			}
+		}
+		if set != 0 {
+			out[c.Name] = set
+		}
+	}
+	return out
+}
 
 // Users returns the containers that use a claim of the pod, by the name in spec.resourceClaims:
 // init containers first. numa gives the NUMA nodes of a container's CPUs and memory; 0 for none.

@@ -29,6 +29,7 @@ var (
 	errHeldBack       = errors.New("something other than Berth holds the pod back")
 	errGangForming    = errors.New("its gang is not complete: fewer pods are there than start together")
 	errKubeletRefused = errors.New("its kubelet refused the pod")
+	errNoDevices      = errors.New("no node has the devices that the pod requires near its CPUs")
 	errGangWrong      = errors.New("what the gang asks cannot be served")
 	errGangDoesNotFit = errors.New("the gang does not have, and would not get now, nodes for as many pods as start together")
 )
@@ -45,7 +46,9 @@ func NewExplainCommand() *cobra.Command {
 		Long: `explain POD asks the cluster: of a pod that has a node, what the scheduler promised and what the node's report says it
 holds; of one that is pending, what every node says to it and, for refusals, what was asked and what is there on every NUMA
 node. Of a pod that has a node also what other nodes would say now. Exit code 1 says that no node takes the pod, that its kubelet
-refused it, that no scheduler has looked at it, or that its gang is not complete or asks for what cannot be served.
+refused it, that no scheduler has looked at it, that no node has the devices that it requires near its CPUs, or that its gang
+is not complete or asks for what cannot be served. Of a pod with ResourceClaims also which devices of which NUMA nodes each claim
+could have on each node, or has; for this you must be able to list resourceclaims, resourceslices and deviceclasses.
 
 explain gang NAME asks the cluster about pods that start together; podgroup NAME is the same for a gang that a PodGroup declares.
 It plans the members that wait as the scheduler does: where each of them would sit now, how many fit, and what every node says
@@ -204,6 +207,8 @@ func whyNot(e *survey.Explained) error {
 		return errNoNode
 	case e.HeldBack != nil:
 		return errHeldBack
+	case e.Node == "" && e.NoDevices():
+		return errNoDevices
 	case e.Unserved != nil:
 		return errUnserved
 	}
@@ -259,7 +264,7 @@ func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 		}
 	}
 	answersText(w, e, limit)
-	return nil
+	return claimsText(w, e.Claims)
 }
 
 // because is a reason in brackets; "" for none.

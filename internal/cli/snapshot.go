@@ -17,7 +17,7 @@ func NewSnapshotCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot FILE",
 		Short: "Write what Berth reads of a cluster to one file, without secrets",
-		Long: `Write nodes, their reports and heartbeats, and pods to one file, which the other verbs read with --snapshot: for a bug
+		Long: `Write nodes, their reports and heartbeats, pods, and devices for ResourceClaims to one file, which the other verbs read with --snapshot: for a bug
 report, for later, or for people who may not reach the cluster. Of pods it holds names, labels, amounts, affinities, ports
 and status; no environment, command or volume, and of annotations only the ones that say how to place a pod. FILE - is stdout.`,
 		Example: `  kubectl berth snapshot cluster.berth

@@ -140,7 +140,7 @@ func (l *lyings) Decided(pod *corev1.Pod, node string) (steer.Lying, bool) {
 	if !ok {
 		return nil, false
 	}
-	return lyingOf(&d, n.Machine()), true
+	return dra.NUMAOf(&d, n.Machine()), true
 }
 
 // Keep implements steer.Berth.
@@ -241,7 +241,7 @@ func (c *cycle) ways(n *nodes.Node, mode dra.Mode) steer.Ways {
 		return steer.Ways{Known: steer.Unforeseen, Why: isUncertain}
 	}
 	m := n.Machine()
-	first := lyingOf(&d, m)
+	first := dra.NUMAOf(&d, m)
 	if !n.Obeys() || m == nil {
 		return lies(first)
 	}
@@ -255,47 +255,11 @@ func (c *cycle) ways(n *nodes.Node, mode dra.Mode) steer.Ways {
 				return
 			}
 			only := topology.NewNUMASet(id)
-			if a := n.Account().View().Decide(c.within(only), &d); a.OK() && !yield(steer.Way{Lying: lyingOf(&d, m), Only: only}) {
+			if a := n.Account().View().Decide(c.within(only), &d); a.OK() && !yield(steer.Way{Lying: dra.NUMAOf(&d, m), Only: only}) {
 				return
 			}
 		}
 	}}
-}
-
-// lyingOf returns the NUMA nodes of each container's CPUs; of its memory if it has no CPUs of its
-// own and is kept to none.
-func lyingOf(d *placement.Decision, m *topology.Machine) steer.Lying {
-	lying := steer.Lying{}
-	if m == nil {
-		return lying
-	}
-	for i := range d.Containers {
-		c := &d.Containers[i]
-		set := nodesOf(&c.CPUs, m)
-		if set == 0 && c.Bounds&placement.BoundCPUs != 0 {
-			for _, s := range c.Shares {
-				set = set.With(s.NUMA)
-			}
-		}
-		if set == 0 {
-			for k := range c.Memory {
-				set |= c.Memory[k].NUMA
-			}
-		}
-		if set != 0 {
-			lying[c.Name] = set
-		}
-	}
-	return lying
-}
-
-func nodesOf(cpus *topology.CPUSet, m *topology.Machine) (set topology.NUMASet) {
-	for i := range m.NUMANodes {
-		if id := m.NUMANodes[i].ID; id < topology.MaxNUMANodes && m.NUMANodes[i].CPUs.Intersects(cpus) {
-			set = set.With(id)
-		}
-	}
-	return set
 }
 
 // lacksSteerer reports whether the pod asks something of its claims that the profile cannot do.

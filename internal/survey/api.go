@@ -38,6 +38,7 @@ type api struct {
 	reservations rest.Interface
 	clock        serverClock
 	classes      recent[classList]
+	handed       recent[handedOut]
 }
 
 // classList is what device classes stand for, and what may not be read of them.
@@ -174,11 +175,7 @@ func (a *api) deviceClasses(ctx context.Context) (map[corev1.ResourceName]bool, 
 }
 
 func (a *api) listClasses(ctx context.Context) (*classList, error) {
-	classes, err := pages(func(o metav1.ListOptions) ([]resourcev1.DeviceClass, string, error) {
-		var l resourcev1.DeviceClassList
-		err := a.read(ctx, &o, &l, "/apis", resourcev1.SchemeGroupVersion.String(), "deviceclasses")
-		return l.Items, l.Continue, err
-	}, metav1.ListOptions{})
+	classes, err := resources[resourcev1.DeviceClass](ctx, a, "deviceclasses")
 	out := &classList{}
 	if apierrors.IsNotFound(err) {
 		return out, nil

@@ -55,6 +55,8 @@ type Explained struct {
 
 	Bound
 	Answers
+	// Claims are the pod's ResourceClaims, in its order.
+	Claims []Claimed `json:"claims,omitempty"`
 
 	Notes []string `json:"notes,omitempty"`
 }
@@ -208,7 +210,7 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only 
 		e.bound(pod, has, s)
 		e.askAgain(s, &q)
 	}
-	return e, nil
+	return e, e.explainClaims(ctx, c, s, &q)
 }
 
 // ignores returns what the pod says and has no effect on its node, or on any if a kubelet decides.

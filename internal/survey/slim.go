@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
@@ -57,6 +58,47 @@ func slimBudget(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
 		ObjectMeta: metav1.ObjectMeta{Name: b.Name, Namespace: b.Namespace}, Spec: b.Spec,
 		Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: b.Status.DisruptionsAllowed},
 	}
+}
+
+// slimAll makes each object of a list slim. A nil list stays nil: it could not be read.
+func slimAll[T any](list []*T, slim func(*T) *T) []*T {
+	if list == nil {
+		return nil
+	}
+	out := make([]*T, len(list))
+	for i := range list {
+		out[i] = slim(list[i])
+	}
+	return out
+}
+
+// slimMeta leaves of an object's metadata what says which object it is, and whose.
+func slimMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, CreationTimestamp: m.CreationTimestamp,
+		DeletionTimestamp: m.DeletionTimestamp, OwnerReferences: m.OwnerReferences}
+}
+
+func slimSlice(s *resourcev1.ResourceSlice) *resourcev1.ResourceSlice {
+	return &resourcev1.ResourceSlice{ObjectMeta: slimMeta(&s.ObjectMeta), Spec: s.Spec}
+}
+
+// slimClaim leaves of a claim what it asks for and has, without what is meant for drivers.
+func slimClaim(c *resourcev1.ResourceClaim) *resourcev1.ResourceClaim {
+	out := &resourcev1.ResourceClaim{ObjectMeta: slimMeta(&c.ObjectMeta), Spec: *c.Spec.DeepCopy()}
+	out.Spec.Devices.Config = nil
+	out.Status.ReservedFor = c.Status.ReservedFor
+	if c.Status.Allocation != nil {
+		out.Status.Allocation = c.Status.Allocation.DeepCopy()
+		out.Status.Allocation.Devices.Config = nil
+	}
+	return out
+}
+
+// slimClass leaves of a class what it selects, without what is meant for drivers.
+func slimClass(c *resourcev1.DeviceClass) *resourcev1.DeviceClass {
+	out := &resourcev1.DeviceClass{ObjectMeta: slimMeta(&c.ObjectMeta), Spec: *c.Spec.DeepCopy()}
+	out.Spec.Config = nil
+	return out
 }
 
 // slimVolumes leaves what ties a pod to its node, or its data to the pod, without what is in it.

@@ -33,6 +33,8 @@ type source interface {
 	// that it gives itself and the one that it always has. If none are known there are none. The
 	// notes say what may not be read.
 	deviceClasses(ctx context.Context) (classes map[corev1.ResourceName]bool, notes []string, err error)
+	// handedOut is what Dynamic Resource Allocation has and has given, for pods of a namespace.
+	handedOut(ctx context.Context, namespace string) (*handedOut, error)
 }
 
 // errNoClasses means that a snapshot has no PriorityClasses.

@@ -14,6 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -58,6 +59,10 @@ type still struct {
 	Reservations []*koordinator.Reservation `json:"reservations,omitempty"`
 	// Budgets are nil if they could not be read, or an older release took the snapshot.
 	Budgets []*policyv1.PodDisruptionBudget `json:"podDisruptionBudgets"`
+	// These are nil if they could not be read, or an older release took the snapshot.
+	Slices  []*resourcev1.ResourceSlice `json:"resourceSlices"`
+	Claims  []*resourcev1.ResourceClaim `json:"resourceClaims"`
+	Classes []*resourcev1.DeviceClass   `json:"deviceClasses"`
 
 	reports []v1alpha1.NodeTopology // Reports, read
 }
@@ -148,6 +153,9 @@ func (s *still) readRest(ctx context.Context, a *api, namespace string) error {
 			s.Budgets = append(s.Budgets, slimBudget(&budgets[i]))
 		}
 	}
+	if h, err := a.handedOut(ctx, namespace); err == nil {
+		s.Slices, s.Claims, s.Classes = slimAll(h.slices, slimSlice), slimAll(h.claims, slimClaim), slimAll(h.classes, slimClass)
+	}
 	return nil
 }
 
@@ -215,6 +223,7 @@ func (s *still) check(name string) error {
 		"nodes": slices.Contains(s.Nodes, nil), "leases": slices.Contains(s.Leases, nil), "pods": slices.Contains(s.Pods, nil),
 		"numatopologies": slices.Contains(s.Numatopologies, nil), "nodeResourceTopologies": slices.Contains(s.Zones, nil),
 		"podDisruptionBudgets": slices.Contains(s.Budgets, nil), "reservations": slices.Contains(s.Reservations, nil),
+		"resourceSlices": slices.Contains(s.Slices, nil), "resourceClaims": slices.Contains(s.Claims, nil), "deviceClasses": slices.Contains(s.Classes, nil),
 	} {
 		if missing {
 			return fmt.Errorf("%s: %s: an entry is null: want objects", name, what)
@@ -312,6 +321,18 @@ func (s *still) priorityClasses(context.Context) ([]priorityClass, error) { retu
 // deviceClasses implements source.
 func (s *still) deviceClasses(context.Context) (map[corev1.ResourceName]bool, []string, error) {
 	return nil, nil, nil
+}
+
+// handedOut implements source.
+func (s *still) handedOut(context.Context, string) (*handedOut, error) {
+	h := &handedOut{slices: s.Slices, claims: s.Claims, classes: s.Classes}
+	for what, lacks := range map[string]bool{"ResourceSlices": h.slices == nil, "ResourceClaims": h.claims == nil, "DeviceClasses": h.classes == nil} {
+		if lacks {
+			h.notes = append(h.notes, "the snapshot has no "+what+": a release before this one took it, or they could not be read")
+		}
+	}
+	slices.Sort(h.notes)
+	return h, nil
 }
 
 // groupsIn implements source.

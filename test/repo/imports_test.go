@@ -44,7 +44,7 @@ internal/atomicfile       :
 internal/bounded          :
 internal/capture          :
 internal/clip             :
-internal/claims           : internal/clip topology
+internal/claims           : internal/clip topology placement
 internal/brief            : internal/bounded internal/clip
 internal/lscpu            : internal/pasted topology
 internal/machineview      : topology placement
@@ -73,7 +73,7 @@ internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/pasted internal/suggest internal/strict internal/wire placement
 internal/nodestate        : topology placement api/... internal/amounts internal/demand internal/ledger internal/wire
-internal/survey           : internal/demand internal/gangfit internal/gangs topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/manifest internal/ledger internal/rank internal/plan internal/wire internal/nodestate internal/suggest
+internal/survey           : internal/claims internal/demand internal/gangfit internal/gangs topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/manifest internal/ledger internal/rank internal/plan internal/wire internal/nodestate internal/suggest
 internal/web              : internal/bounded internal/clip internal/shadow topology internal/machineview internal/manifest internal/survey internal/version internal/wire
 internal/manifest         : api/... internal/amounts internal/strict internal/suggest internal/wire
 internal/whatif           : topology placement sysfs internal/lscpu internal/pasted internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/suggest internal/suppose internal/survey internal/wire

@@ -29,7 +29,7 @@ const Name = "BerthClaims"
 const Weight = 2
 
 // MaxWays bounds the ways of lying on a node that one attempt tries.
-const MaxWays = 8
+const MaxWays = claims.MaxWays
 
 // Plugin is DynamicResources in one profile of the scheduler.
 type Plugin struct {

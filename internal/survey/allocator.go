@@ -1,0 +1,343 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+
+	"github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/topology"
+)
+
+// allocatorFeatures are those that kube-scheduler has by default, and attributes with lists: an API
+// server takes in none if they are off.
+var allocatorFeatures = structured.Features{
+	AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true, DeviceBindingAndStatus: true, ConsumableCapacity: true, ListTypeAttributes: true,
+}
+
+// maxSelectors bounds the selectors that are kept compiled.
+const maxSelectors = 64
+
+// allocator is kube-scheduler's allocator of devices for claims, over what a cluster has. Rules
+// that taint devices (DeviceTaintRule) are not read.
+type allocator struct {
+	slices    []*resourcev1.ResourceSlice
+	classes   classLister
+	sources   claims.Sources
+	taken     map[claims.DeviceID]string // by which claim
+	state     structured.AllocatedState
+	selectors *cel.Cache
+}
+
+func newAllocator(h *handedOut) *allocator {
+	a := &allocator{
+		slices: h.slices, classes: h.classes, sources: claims.DefaultSources(), taken: map[claims.DeviceID]string{},
+		state: structured.AllocatedState{
+			AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](), AggregatedCapacity: structured.NewConsumedCapacityCollection(),
+		},
+		selectors: cel.NewCache(maxSelectors, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true}),
+	}
+	for _, c := range h.claims {
+		if c.Status.Allocation == nil {
+			continue
+		}
+		for i := range c.Status.Allocation.Devices.Results {
+			a.take(c, &c.Status.Allocation.Devices.Results[i])
+		}
+	}
+	return a
+}
+
+// take notes a device that a claim has, as kube-scheduler does (dynamicresources,
+// foreachAllocatedDevice).
+func (a *allocator) take(c *resourcev1.ResourceClaim, r *resourcev1.DeviceRequestAllocationResult) {
+	id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
+	switch {
+	case r.AdminAccess != nil && *r.AdminAccess:
+	case r.ShareID != nil:
+		a.state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, r.ShareID))
+		if r.ConsumedCapacity != nil {
+			a.state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
+		}
+	default:
+		a.state.AllocatedDevices.Insert(id)
+		a.taken[claims.DeviceID{Driver: r.Driver, Pool: r.Pool, Name: r.Device}] = c.Namespace + "/" + c.Name
+	}
+}
+
+// classLister implements structured.DeviceClassLister.
+type classLister []*resourcev1.DeviceClass
+
+func (l classLister) List() ([]*resourcev1.DeviceClass, error) { return l, nil }
+
+func (l classLister) Get(name string) (*resourcev1.DeviceClass, error) {
+	if i := slices.IndexFunc(l, func(c *resourcev1.DeviceClass) bool { return c.Name == name }); i >= 0 {
+		return l[i], nil
+	}
+	return nil, apierrors.NewNotFound(resourcev1.Resource("deviceclasses"), name)
+}
+
+// slicesOf are the slices that have devices for a node. object is nil if nodes may not be read.
+func (a *allocator) slicesOf(object *corev1.Node, name string) (out []*resourcev1.ResourceSlice) {
+	for _, s := range a.slices {
+		each := s.Spec.PerDeviceNodeSelection != nil && *s.Spec.PerDeviceNodeSelection
+		if owner := claims.NodeOf(s); owner == name || owner == "" && (each || matchesNode(object, "", s.Spec.AllNodes, s.Spec.NodeSelector)) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func matchesNode(object *corev1.Node, owner string, all *bool, selector *corev1.NodeSelector) bool {
+	if object == nil {
+		return all != nil && *all
+	}
+	ok, err := structured.NodeMatches(allocatorFeatures, object, owner, all != nil && *all, selector)
+	return ok && err == nil
+}
+
+// devicesFor is the devices of a node that match the requests of a claim.
+type devicesFor struct {
+	*allocator
+	claim     *resourcev1.ResourceClaim
+	node      *node
+	slices    []*resourcev1.ResourceSlice
+	inventory *claims.Inventory
+	matching  []claims.DeviceID
+}
+
+// sort finds the devices that match. Of a pool the newest generation counts.
+func (n *devicesFor) sort(ctx context.Context) error {
+	wishes, err := n.wishes()
+	if err != nil {
+		return err
+	}
+	newest := map[[2]string]int64{}
+	for _, s := range n.slices {
+		pool := [2]string{s.Spec.Driver, s.Spec.Pool.Name}
+		newest[pool] = max(newest[pool], s.Spec.Pool.Generation)
+	}
+	for _, s := range n.slices {
+		if s.Spec.Pool.Generation < newest[[2]string{s.Spec.Driver, s.Spec.Pool.Name}] {
+			continue
+		}
+		for i := range s.Spec.Devices {
+			d := &s.Spec.Devices[i]
+			if !n.has(s, d) {
+				continue
+			}
+			ok, err := n.matches(ctx, wishes, s.Spec.Driver, d)
+			if err != nil {
+				return err
+			}
+			if ok {
+				n.matching = append(n.matching, claims.DeviceID{Driver: s.Spec.Driver, Pool: s.Spec.Pool.Name, Name: d.Name})
+			}
+		}
+	}
+	slices.SortFunc(n.matching, func(a, b claims.DeviceID) int { return strings.Compare(a.String(), b.String()) })
+	return nil
+}
+
+// has reports whether the node can use a device of the slice.
+func (n *devicesFor) has(s *resourcev1.ResourceSlice, d *resourcev1.Device) bool {
+	if s.Spec.PerDeviceNodeSelection == nil || !*s.Spec.PerDeviceNodeSelection {
+		return true
+	}
+	if d.NodeName != nil {
+		return *d.NodeName == n.node.name
+	}
+	return matchesNode(n.node.object, "", d.AllNodes, d.NodeSelector)
+}
+
+// wishes are the selectors of the claim's requests, each with those of its class.
+func (n *devicesFor) wishes() (out [][]resourcev1.DeviceSelector, err error) {
+	add := func(request, class string, own []resourcev1.DeviceSelector) {
+		c, missing := n.classes.Get(class)
+		if missing != nil {
+			err = fmt.Errorf("claim %s/%s: request %s: deviceClassName %s: want a DeviceClass that exists", n.claim.Namespace, n.claim.Name, request, class)
+			return
+		}
+		all := slices.Concat(c.Spec.Selectors, own)
+		if slices.ContainsFunc(all, func(s resourcev1.DeviceSelector) bool { return s.CEL == nil }) { // the allocator would panic
+			err = fmt.Errorf("claim %s/%s: request %s: a selector has no cel: want a CEL expression", n.claim.Namespace, n.claim.Name, request)
+			return
+		}
+		out = append(out, all)
+	}
+	for i := range n.claim.Spec.Devices.Requests {
+		r := &n.claim.Spec.Devices.Requests[i]
+		if r.Exactly != nil {
+			add(r.Name, r.Exactly.DeviceClassName, r.Exactly.Selectors)
+		}
+		for k := range r.FirstAvailable {
+			add(r.Name+"/"+r.FirstAvailable[k].Name, r.FirstAvailable[k].DeviceClassName, r.FirstAvailable[k].Selectors)
+		}
+		if r.Exactly == nil && len(r.FirstAvailable) == 0 {
+			err = fmt.Errorf("claim %s/%s: request %s: want exactly, or firstAvailable", n.claim.Namespace, n.claim.Name, r.Name)
+		}
+	}
+	return out, err
+}
+
+// matches reports whether a device is what some request asks for.
+func (n *devicesFor) matches(ctx context.Context, wishes [][]resourcev1.DeviceSelector, driver string, d *resourcev1.Device) (bool, error) {
+	device := cel.Device{Driver: driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity}
+	for _, selectors := range wishes {
+		all := true
+		for i := range selectors {
+			compiled := n.selectors.GetOrCompile(selectors[i].CEL.Expression)
+			if compiled.Error != nil {
+				return false, fmt.Errorf("selector %q: %w", selectors[i].CEL.Expression, compiled.Error)
+			}
+			ok, _, err := compiled.DeviceMatches(ctx, device)
+			if err != nil {
+				return false, fmt.Errorf("selector %q: device %s/%s: %w", selectors[i].CEL.Expression, driver, d.Name, err)
+			}
+			if all = ok; !ok {
+				break
+			}
+		}
+		if all {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// allocate returns devices for the whole claim on these NUMA nodes, or without a NUMA node; why
+// explains why there are none. A claim that takes all devices is shown all. The allocator relies on
+// what an API server checks, and no API server has checked a snapshot: it may panic.
+func (n *devicesFor) allocate(ctx context.Context, only topology.NUMASet) (results []resourcev1.DeviceRequestAllocationResult, why string) {
+	defer func() {
+		if r := recover(); r != nil {
+			results, why = nil, fmt.Sprintf("claim, classes or slices are not as an API server takes them: %v", r)
+		}
+	}()
+	shown := n.slices
+	if only != everywhere && !claims.TakesAll(n.claim) {
+		shown = make([]*resourcev1.ResourceSlice, len(n.slices))
+		for i, s := range n.slices {
+			shown[i] = n.inventory.Show(s, only, func(id claims.DeviceID, d *resourcev1.Device) bool {
+				return len(d.ConsumesCounters) > 0 && structured.IsDeviceAllocated(structured.MakeDeviceID(id.Driver, id.Pool, id.Name), &n.state)
+			})
+		}
+	}
+	made, err := structured.NewAllocator(ctx, allocatorFeatures, n.state, n.classes, shown, n.selectors)
+	if err != nil {
+		return nil, err.Error()
+	}
+	object := n.node.object
+	if object == nil {
+		object = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.node.name}}
+	}
+	found, err := made.Allocate(ctx, object, []*resourcev1.ResourceClaim{n.claim})
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, "the search for devices took too long"
+	case err != nil:
+		return nil, err.Error()
+	case len(found) == 0:
+		return nil, n.missing(only)
+	}
+	return found[0].Devices.Results, ""
+}
+
+// missing explains why there are no devices on these NUMA nodes.
+func (n *devicesFor) missing(only topology.NUMASet) string {
+	where, matching, free := "", 0, 0
+	if only != everywhere {
+		where = " on NUMA node " + only.String() + ", where its CPUs would be,"
+	}
+	if only == 0 {
+		where = " without a NUMA node"
+	}
+	for _, id := range n.matching {
+		if p := n.inventory.Place(id); p.Standing != claims.Neutral && (p.Standing != claims.Located || !only.Has(p.NUMA)) {
+			continue
+		}
+		if matching++; n.taken[id] == "" {
+			free++
+		}
+	}
+	switch {
+	case matching == 0:
+		return "no device" + where + " matches the claim's requests"
+	case free == 0:
+		return "every device" + where + " that matches the claim's requests is taken"
+	}
+	return fmt.Sprintf("the %d free of %d devices%s that match do not make up the whole claim", free, matching, where)
+}
+
+// rows are the devices by NUMA node, those without one last. near are the NUMA nodes of the CPUs,
+// if these are known.
+func (n *devicesFor) rows(near topology.NUMASet, known bool) (out []ClaimOnNUMANode) {
+	const none, unknown = topology.MaxNUMANodes, topology.MaxNUMANodes + 1
+	by := map[topology.NUMAID]*ClaimOnNUMANode{}
+	for _, id := range n.matching {
+		p := n.inventory.Place(id)
+		at := p.NUMA
+		switch p.Standing {
+		case claims.Located:
+		case claims.Neutral:
+			at = none
+		default:
+			at = unknown
+		}
+		row := by[at]
+		if row == nil {
+			row = &ClaimOnNUMANode{NUMANode: fmt.Sprint(at), Near: at == none || known && near.Has(at), Free: []string{}}
+			switch {
+			case at == none:
+				row.NUMANode = "none"
+			case at == unknown:
+				row.NUMANode, row.Why = "unknown", p.String()
+			case known && !row.Near && near == 0:
+				row.Why = "the node pins no container that uses the claim"
+			case known && !row.Near:
+				row.Why = "its CPUs would be on NUMA node " + near.String()
+			}
+			by[at] = row
+		}
+		name := id.Driver + "/" + id.Name
+		if by := n.taken[id]; by != "" {
+			if row.TakenCount++; row.TakenCount <= maxDevicesNamed {
+				row.Taken = append(row.Taken, name+" by "+by)
+			}
+		} else if row.FreeCount++; row.FreeCount <= maxDevicesNamed {
+			row.Free = append(row.Free, name)
+		}
+	}
+	for at := range topology.NUMAID(unknown + 1) {
+		if row := by[at]; row != nil {
+			out = append(out, *row)
+		}
+	}
+	return out
+}
+
+// deviceNames names allocated devices.
+func deviceNames(results []resourcev1.DeviceRequestAllocationResult) string {
+	var names []string
+	for i := range results {
+		if i == maxDevicesNamed {
+			names = append(names, "...")
+			break
+		}
+		names = append(names, results[i].Driver+"/"+results[i].Device)
+	}
+	if len(names) == 0 {
+		return "no device"
+	}
+	return strings.Join(names, ", ")
+}

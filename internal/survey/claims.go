@@ -1,0 +1,411 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Claimed explains one of the pod's ResourceClaims, by itself: its devices if it has some,
+// otherwise which ones it could have. What other claims of the pod take from it does not count.
+type Claimed struct {
+	// Name is what the pod calls it, in spec.resourceClaims.
+	Name string `json:"name"`
+	// Claim is the ResourceClaim; "" if there is none yet.
+	Claim string `json:"claim,omitempty"`
+	// Asks is what the pod asks about its claims; "" for nothing.
+	Asks string `json:"asks,omitempty"`
+	// Allocated: it has devices.
+	Allocated bool `json:"allocated"`
+	// Message is what holds on every node.
+	Message string `json:"message,omitempty"`
+	// Nodes are the nodes on which the pod could be, in the order of their answers; of a claim that
+	// has devices only those that have them, and of a pod that has a node only that one. More
+	// counts others.
+	Nodes []ClaimOnNode `json:"nodes,omitempty"`
+	More  int           `json:"more,omitempty"`
+}
+
+// ClaimOnNode explains a claim on one node.
+type ClaimOnNode struct {
+	Node string `json:"node"`
+	// Near: the whole claim has, or could have, devices on the NUMA nodes of the CPUs and memory of
+	// the containers that use it, or devices without a NUMA node.
+	Near bool `json:"near"`
+	// Message says which devices, or why not.
+	Message string `json:"message"`
+	// NUMANodes are the devices that match the claim's requests.
+	NUMANodes []ClaimOnNUMANode `json:"numaNodes,omitempty"`
+}
+
+// ClaimOnNUMANode is the devices of a NUMA node that match the requests of a claim.
+type ClaimOnNUMANode struct {
+	// NUMANode is "none" for devices that have none, and "unknown" if their driver names one that
+	// the machine does not have.
+	NUMANode string `json:"numaNode"`
+	// Near: the containers that use the claim are or could be there.
+	Near bool `json:"near"`
+	// Free and Taken name the first devices, as driver/device; of those that are taken with the
+	// claim that has them. Counts are of all.
+	Free       []string `json:"free"`
+	Taken      []string `json:"taken,omitempty"`
+	FreeCount  int      `json:"freeCount"`
+	TakenCount int      `json:"takenCount"`
+	// Why explains why the free devices are not near.
+	Why string `json:"why,omitempty"`
+}
+
+// Bounds of an explanation.
+const (
+	maxClaimNodes   = 32
+	maxDevicesNamed = 16
+	claimsTimeout   = 10 * time.Second
+)
+
+// NoDevices reports whether a claim that must be near to the CPUs is so on no node that takes the
+// pod.
+func (e *Explained) NoDevices() bool {
+	return slices.ContainsFunc(e.Claims, func(c Claimed) bool {
+		return c.Asks == claims.Required.String() && len(c.Nodes) > 0 && c.More == 0 && !slices.ContainsFunc(c.Nodes, func(n ClaimOnNode) bool { return n.Near })
+	})
+}
+
+// explainClaims explains the pod's claims.
+func (e *Explained) explainClaims(ctx context.Context, c *Cluster, s *Survey, q *question) error {
+	if len(q.pod.Spec.ResourceClaims) == 0 {
+		return nil
+	}
+	h, err := c.from.handedOut(ctx, q.pod.Namespace)
+	if err != nil {
+		return err
+	}
+	e.Notes = append(slices.Clone(e.Notes), h.notes...)
+	mode, _ := wire.ReadClaims(q.pod) // an error is why no node takes it
+	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
+	defer cancel()
+	x := &claimant{survey: s, question: q, mode: mode, allocator: newAllocator(h)}
+	x.places(e)
+	for i := range q.pod.Spec.ResourceClaims {
+		of := &q.pod.Spec.ResourceClaims[i]
+		one := Claimed{Name: of.Name, Asks: mode.String()}
+		if claim := x.find(h, of, &one); claim != nil {
+			x.explain(ctx, claim, &one)
+		}
+		e.Claims = append(e.Claims, one)
+	}
+	return nil
+}
+
+// claimant explains the claims of one pod.
+type claimant struct {
+	survey   *Survey
+	question *question
+	mode     claims.Mode
+	*allocator
+	nodes []claimPlace
+	// bound: the pod has a node.
+	bound bool
+}
+
+// claimPlace is a node, and the ways in which the pod could lie there; none if why says so.
+type claimPlace struct {
+	*node
+	ways []lying
+	why  string
+}
+
+// lying is where containers of the pod lie: the NUMA nodes of their CPUs and memory, by name.
+type lying map[string]topology.NUMASet
+
+// places finds the nodes that count, and how the pod would lie there.
+func (x *claimant) places(e *Explained) {
+	if n := x.survey.nodes[e.Node]; e.Node != "" {
+		x.bound = true
+		if n != nil {
+			x.nodes = []claimPlace{{node: n, ways: []lying{n.lies(x.question.pod)}}}
+		}
+		return
+	}
+	for i := range e.Nodes {
+		a := &e.Nodes[i]
+		n := x.survey.nodes[a.Node]
+		switch p := (claimPlace{node: n}); a.Answer {
+		case Admits:
+			if p.ways = n.ways(x.question); len(p.ways) == 0 {
+				p.why = "it cannot be told which CPUs the pod would get there"
+			}
+			x.nodes = append(x.nodes, p)
+		case Waits, Refuses:
+			p.why = "the node does not take the pod now, whatever its devices"
+			x.nodes = append(x.nodes, p)
+		}
+	}
+}
+
+// lies is how a pod lies that has the node: by the report, otherwise as it was promised.
+func (n *node) lies(pod *corev1.Pod) lying {
+	var d placement.Decision
+	if p, _ := n.reported(string(pod.UID)); p != nil {
+		for i := range p.Containers {
+			c := &p.Containers[i]
+			one := placement.ContainerDecision{Name: c.Name, CPUs: c.CPUs, Memory: c.Memory, Shares: c.Shares}
+			if n.decides() && len(c.Shares) > 0 {
+				one.Bounds = placement.BoundCPUs
+			}
+			d.Containers = append(d.Containers, one)
+		}
+	} else if p, found, err := wire.ReadPlacement(pod); found && err == nil {
+		d = p.Decision
+	}
+	return claims.NUMAOf(&d, n.knownMachine())
+}
+
+// knownMachine is the node's hardware; nil if it is not known.
+func (n *node) knownMachine() *topology.Machine {
+	if s := n.spec(); s != nil && len(s.Machine.NUMANodes) > 0 {
+		return s.Machine
+	}
+	return nil
+}
+
+// ways are the ways for a pod to lie on a node that admits it, as the scheduler tries them: a
+// kubelet leaves one; Berth can keep the pod to a NUMA node, if that has room.
+func (n *node) ways(q *question) (out []lying) {
+	if n.account == nil || !q.hasSay(n) {
+		return []lying{nil}
+	}
+	var d placement.Decision
+	view, m := n.account.View(), n.knownMachine()
+	candidate := ledger.Candidate{Request: q.request, Created: q.created}
+	try := func() {
+		if len(out) == claims.MaxWays {
+			return
+		}
+		if a := view.Decide(&candidate, &d); a.OK() {
+			out = append(out, claims.NUMAOf(&d, m))
+		}
+	}
+	if try(); len(out) == 0 || m == nil || !n.decides() {
+		return out
+	}
+	kept := *q.request
+	candidate.Request = &kept
+	for i := range m.NUMANodes {
+		if id := m.NUMANodes[i].ID; id < topology.MaxNUMANodes {
+			kept.Rules.Only = topology.NewNUMASet(id)
+			try()
+		}
+	}
+	return out
+}
+
+// find returns the claim that the pod means; nil if there is none, and out says why.
+func (x *claimant) find(h *handedOut, of *corev1.PodResourceClaim, out *Claimed) *resourcev1.ResourceClaim {
+	name, owned, err := resourceclaim.Name(x.question.pod, of)
+	switch {
+	case errors.Is(err, resourceclaim.ErrClaimNotFound):
+		out.Message = "kube-controller-manager has made no ResourceClaim yet of ResourceClaimTemplate " + *of.ResourceClaimTemplateName
+		return nil
+	case err != nil:
+		out.Message = err.Error()
+		return nil
+	case name == nil:
+		out.Message = "the pod needs no ResourceClaim for it"
+		return nil
+	}
+	out.Claim = x.question.pod.Namespace + "/" + *name
+	at := slices.IndexFunc(h.claims, func(c *resourcev1.ResourceClaim) bool {
+		return c.Namespace == x.question.pod.Namespace && c.Name == *name
+	})
+	switch {
+	case h.claims == nil:
+		out.Message = "ResourceClaims are not known"
+		return nil
+	case at < 0:
+		out.Message = "there is no ResourceClaim " + out.Claim
+		return nil
+	}
+	c := h.claims[at]
+	if owned && !metav1.IsControlledBy(c, x.question.pod) {
+		out.Message = "ResourceClaim " + out.Claim + " was not made for this pod: want one that the pod controls"
+		return nil
+	}
+	return c
+}
+
+// explain explains a claim on every node.
+func (x *claimant) explain(ctx context.Context, c *resourcev1.ResourceClaim, out *Claimed) {
+	out.Allocated = c.Status.Allocation != nil
+	if x.mode != claims.Free {
+		out.Message = claims.Unserved(x.question.pod.UID, c)
+	}
+	switch {
+	case x.slices == nil:
+		out.Message = cmp.Or(out.Message, "ResourceSlices are not known")
+		return
+	case !out.Allocated && x.classes == nil:
+		out.Message = cmp.Or(out.Message, "DeviceClasses are not known")
+		return
+	case !out.Allocated && x.bound:
+		out.Message = cmp.Or(out.Message, "it has no devices")
+		return
+	case len(x.nodes) == 0 && !x.bound:
+		out.Message = cmp.Or(out.Message, "no node that pins anything for the pod could take it")
+		return
+	}
+	nodes := make([]*ClaimOnNode, len(x.nodes))
+	inParallel(len(x.nodes), func(i int) {
+		if out.Allocated {
+			nodes[i] = x.judge(c, out.Name, &x.nodes[i])
+		} else if i < maxClaimNodes {
+			nodes[i] = x.onNode(ctx, c, out.Name, &x.nodes[i])
+		} // the best answers come first
+	})
+	for _, n := range nodes {
+		switch {
+		case n == nil && !out.Allocated:
+			out.More++
+		case n != nil:
+			out.Nodes = append(out.Nodes, *n)
+		}
+	}
+}
+
+// of is the claim as package claims takes it.
+func (x *claimant) of(c *resourcev1.ResourceClaim, name string, way lying) claims.Claim {
+	out := claims.Claim{Name: c.Namespace + "/" + c.Name, Users: claims.Users(x.question.pod, name, func(container string) topology.NUMASet { return way[container] })}
+	if c.Status.Allocation != nil {
+		out.Results = c.Status.Allocation.Devices.Results
+	}
+	return out
+}
+
+// judge compares the devices of a claim with how the pod lies on a node; nil if the node has none
+// of them.
+func (x *claimant) judge(c *resourcev1.ResourceClaim, name string, at *claimPlace) *ClaimOnNode {
+	inventory := claims.Read(at.name, at.knownMachine(), x.slicesOf(at.object, at.name), &x.sources)
+	out := &ClaimOnNode{Node: at.name}
+	ways := at.ways
+	if len(ways) == 0 {
+		ways = []lying{nil} // places still count
+	}
+	for i, way := range ways {
+		j := claims.Judge(inventory, []claims.Claim{x.of(c, name, way)})
+		if i == 0 && !x.bound && !slices.ContainsFunc(j.Findings, func(f claims.Finding) bool { return f.Place.Standing != claims.Absent }) {
+			return nil
+		}
+		if out.Near = at.why == "" && j.Keeps(claims.Required); i == 0 || out.Near {
+			out.Message = strings.TrimPrefix(at.why+"; "+strings.Join(findings(&j, at.why != ""), "; "), "; ")
+		}
+		if out.Near {
+			break
+		}
+	}
+	return out
+}
+
+// findings describes the devices. If it is not known how the pod would lie, places says where they
+// are.
+func findings(j *claims.Judgement, places bool) (out []string) {
+	for i := range j.Findings {
+		f := &j.Findings[i]
+		switch {
+		case i == maxDevicesNamed:
+			return append(out, "and "+wire.Counted(len(j.Findings)-i, "other device"))
+		case places:
+			out = append(out, fmt.Sprintf("device %s/%s is %s", f.Device.Driver, f.Device.Name, f.Place))
+		default:
+			out = append(out, f.String())
+		}
+	}
+	return out
+}
+
+// onNode explains which devices of a node a claim could have.
+func (x *claimant) onNode(ctx context.Context, c *resourcev1.ResourceClaim, name string, at *claimPlace) *ClaimOnNode {
+	usable := x.slicesOf(at.object, at.name)
+	n := &devicesFor{allocator: x.allocator, claim: c, node: at.node, slices: usable, inventory: claims.Read(at.name, at.knownMachine(), usable, &x.sources)}
+	out := &ClaimOnNode{Node: at.name}
+	if err := n.sort(ctx); err != nil {
+		out.Message = err.Error()
+		return out
+	}
+	var near topology.NUMASet
+	var whys []string
+	for _, way := range at.ways {
+		of := x.of(c, name, way)
+		only, why := x.reach(&of)
+		near |= only
+		if why == "" {
+			of.Results, why = n.allocate(ctx, only)
+		}
+		if why == "" {
+			if j := claims.Judge(n.inventory, []claims.Claim{of}); !j.Keeps(claims.Required) && j.Alignment() != claims.Unpinned || !j.Keeps(x.mode) {
+				why = j.Why()
+			}
+		}
+		if why == "" {
+			out.Near, out.Message = true, "would get "+deviceNames(of.Results)+x.unpinned(&of)
+			break
+		}
+		if !slices.Contains(whys, why) {
+			whys = append(whys, why)
+		}
+		out.Message = strings.Join(whys, "; ")
+	}
+	if len(at.ways) == 0 {
+		out.Message = at.why
+	}
+	out.NUMANodes = n.rows(near, len(at.ways) > 0)
+	if out.Near || len(at.ways) == 0 {
+		return out
+	}
+	if apart, why := n.allocate(ctx, everywhere); why == "" && x.mode != claims.Required {
+		out.Message += "; it would get " + deviceNames(apart)
+	}
+	return out
+}
+
+// everywhere is every NUMA node.
+const everywhere = ^topology.NUMASet(0)
+
+// reach returns the NUMA nodes on which devices of the claim would be near; why explains why there
+// are none.
+func (x *claimant) reach(of *claims.Claim) (only topology.NUMASet, why string) {
+	wanted, pinned := of.Wanted()
+	switch {
+	case len(of.Users) == 0 || !pinned && x.mode != claims.Required:
+		return everywhere, ""
+	case !pinned:
+		return 0, ""
+	case wanted == 0:
+		return 0, "the containers that use the claim are on no NUMA node together"
+	}
+	return wanted, ""
+}
+
+// unpinned adds why any device will do.
+func (x *claimant) unpinned(of *claims.Claim) string {
+	switch _, pinned := of.Wanted(); {
+	case len(of.Users) == 0:
+		return "; no container uses the claim, so any device will do"
+	case !pinned && x.mode != claims.Required:
+		return "; the node pins no container that uses the claim, so any device will do"
+	}
+	return ""
+}

@@ -1,0 +1,86 @@
+package survey
+
+import (
+	"context"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// handedOut is what Dynamic Resource Allocation has, and has given to claims. A list is nil if it
+// is not known; notes say why.
+type handedOut struct {
+	slices  []*resourcev1.ResourceSlice
+	claims  []*resourcev1.ResourceClaim
+	classes []*resourcev1.DeviceClass
+	notes   []string
+	// one: claims may be read by namespace only.
+	one bool
+}
+
+// resources reads a list of the group resource.k8s.io. It is not nil if it could be read.
+func resources[T any](ctx context.Context, a *api, path ...string) ([]*T, error) {
+	items, err := pages(func(o metav1.ListOptions) ([]T, string, error) {
+		var l struct {
+			Metadata metav1.ListMeta `json:"metadata"`
+			Items    []T             `json:"items"`
+		}
+		err := a.read(ctx, &o, &l, append([]string{"/apis", resourcev1.SchemeGroupVersion.String()}, path...)...)
+		return l.Items, l.Metadata.Continue, err
+	}, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*T, len(items))
+	for i := range items {
+		out[i] = &items[i]
+	}
+	return out, nil
+}
+
+// handedOut implements source. A page asks once for every pod that it explains.
+func (a *api) handedOut(ctx context.Context, namespace string) (*handedOut, error) {
+	all, err := a.handed.get(func() (*handedOut, error) { return a.readHandedOut(ctx) })
+	if err != nil || !all.one || namespace == metav1.NamespaceAll {
+		return all, err
+	}
+	h := *all
+	h.claims, err = resources[resourcev1.ResourceClaim](ctx, a, "namespaces", namespace, "resourceclaims")
+	note, err := a.tolerate("resource claims", "nothing can be said about those of the pod", err)
+	if note == nil {
+		note = []string{"resource claims of other namespaces may not be read, so devices that they have count as free"}
+	}
+	h.notes = append(note, all.notes...)
+	return &h, err
+}
+
+func (a *api) readHandedOut(ctx context.Context) (*handedOut, error) {
+	h := new(handedOut)
+	var err error
+	if h.slices, err = resources[resourcev1.ResourceSlice](ctx, a, "resourceslices"); apierrors.IsNotFound(err) {
+		h.notes = []string{"the API server does not serve " + resourcev1.SchemeGroupVersion.String() + ", so nothing can be said about resource claims"}
+		return h, nil
+	}
+	if err = h.note(a.tolerate("resource slices", "which devices a claim could have is not known", err)); err != nil {
+		return nil, err
+	}
+	h.classes, err = resources[resourcev1.DeviceClass](ctx, a, "deviceclasses")
+	if err = h.note(a.tolerate("device classes", "which devices a claim could have is not known", err)); err != nil {
+		return nil, err
+	}
+	h.claims, err = resources[resourcev1.ResourceClaim](ctx, a, "resourceclaims")
+	if h.one = apierrors.IsForbidden(err); h.one {
+		return h, nil
+	}
+	if err != nil {
+		return nil, a.failed("resource claims", err)
+	}
+	return h, nil
+}
+
+// note keeps what may not be read, and returns other errors.
+func (h *handedOut) note(notes []string, err error) error {
+	h.notes = append(h.notes, notes...)
+	return err
+}
