@@ -7,8 +7,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/scheduler/steer"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -26,7 +26,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 // pod keeps its devices, because they may be on that node.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	result, status := p.postFilter(ctx, state, pod, statuses)
-	if status.Code() == fwk.UnschedulableAndUnresolvable && mayClaim(pod) && p.claimsPlugin() != nil && !p.awaitsReport(statuses) {
+	if status.Code() == fwk.UnschedulableAndUnresolvable && steer.MayClaim(pod) && p.claimsPlugin() != nil && !p.awaitsReport(statuses) {
 		p.giveClaimsBack(ctx, state, pod, statuses)
 	}
 	return result, status
@@ -45,19 +45,6 @@ func (p *Plugin) giveClaimsBack(ctx context.Context, state fwk.CycleState, pod *
 		}
 	}
 	klog.FromContext(ctx).V(4).Info("Claims of a pod that no node takes", "pod", klog.KObj(pod), "status", said)
-}
-
-// mayClaim reports whether a driver may have devices for the pod.
-func mayClaim(pod *corev1.Pod) bool {
-	if len(pod.Spec.ResourceClaims) > 0 {
-		return true
-	}
-	for name := range wire.ReadAmounts(pod) {
-		if amounts.IsExtended(name) {
-			return true
-		}
-	}
-	return false
 }
 
 // awaitsReport reports whether some node refuses the pod only until it has reported.

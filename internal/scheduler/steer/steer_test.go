@@ -558,6 +558,21 @@ func TestALeavingPodWakes(t *testing.T) {
 	}
 }
 
+func TestMayClaim(t *testing.T) {
+	for name, want := range map[corev1.ResourceName]bool{
+		"cpu": false, "memory": false, "hugepages-2Mi": false, "example.com/gpu": true, "deviceclass.resource.kubernetes.io/gpu": true,
+	} {
+		pod := podWith()
+		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{name: resource.MustParse("1")}
+		if got := MayClaim(pod); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if !MayClaim(podWith("c")) {
+		t.Error("a pod with a claim")
+	}
+}
+
 func TestArgs(t *testing.T) {
 	for text, want := range map[string]string{"": "", "filterTimeout: 3s": "", "filterTimeout: soon": "time:", "bindTimeout: 3s": "unknown field", "filterTimeout: 1s\nfilterTimeout: 2s": "already set"} {
 		args, err := parseArgs(&runtime.Unknown{Raw: []byte(text)})
