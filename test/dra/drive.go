@@ -74,7 +74,14 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 			}
 			wrong = d.tell(&r) || wrong
 		}
-		wrong = wrong || o.only != berth && r.StockMisaligned == 0 || o.only != stock && r.SteeredElsewhere == 0
+		if o.only != berth && r.StockMisaligned == 0 {
+			fmt.Fprintln(out, "kube-scheduler has misaligned no pod: the load shows nothing")
+			wrong = true
+		}
+		if o.only != stock && r.SteeredElsewhere == 0 {
+			fmt.Fprintln(out, "Berth has steered no pod elsewhere: the load shows nothing")
+			wrong = true
+		}
 		if err := json.NewEncoder(out).Encode(r); err != nil || !wrong {
 			return err
 		}

@@ -25,6 +25,7 @@ var templates = map[string]string{
 	"pair":        exactly("gpus", gpus, 2) + "], constraints: [{matchAttribute: " + standardNUMA + "}",
 	"first":       fmt.Sprintf("{name: some, firstAvailable: [{name: two, deviceClassName: %[1]s, count: 2}, {name: one, deviceClassName: %[1]s}]}", gpus),
 	"many":        exactly("many", many, 1),
+	"all":         fmt.Sprintf("{name: all, exactly: {deviceClassName: %s, allocationMode: All}}", many),
 	"slow":        exactly("slow", slow, 1),
 	adminTemplate: fmt.Sprintf("{name: all, exactly: {deviceClassName: %s, adminAccess: true}}", gpus),
 }

@@ -31,6 +31,7 @@ var sceneries = []struct {
 	}},
 	{"a claim that is deleted in PreBind", (*stage).claimDeleted},
 	{"a device that becomes ready late", (*stage).slowDevice},
+	{"all devices of a node", (*stage).allDevices},
 }
 
 // sceneLimit is how long anything in a scene may take.
@@ -342,6 +343,31 @@ func (s *stage) slowDevice() error {
 		err = s.demand(pod, []sample{d})
 	}
 	return errors.Join(err, s.gone(), withdraw())
+}
+
+// allDevices: a claim for all devices cannot be steered, and they are away from the CPUs that the
+// pod would have. When other CPUs are free, it runs.
+func (s *stage) allDevices() error {
+	all := []sample{{device("many", 0, standardNUMA, 1), 1}, {device("many", 1, standardNUMA, 1), 1}}
+	withdraw, err := s.offer(many, all)
+	if err != nil {
+		return err
+	}
+	if err := s.make(Pod{Name: "whole", CPUs: 2, Ask: "required", Claims: []string{"all"}}); err != nil {
+		return err
+	}
+	_, refused := s.await("whole", "refused by the name of a device", sceneLimit, func(pod *corev1.Pod) bool {
+		return s.which == stock || strings.Contains(wire.Unscheduled(pod).Message, "many-")
+	})
+	if err := s.make(Pod{Name: "filler", CPUs: 7, Node: nodeName(0)}); err != nil { // one CPU is reserved
+		return err
+	}
+	_, fills := s.runs("filler", sceneLimit)
+	pod, err := s.runs("whole", sceneLimit/3)
+	if err == nil {
+		err = s.demand(pod, all)
+	}
+	return errors.Join(refused, fills, err, s.gone(), withdraw())
 }
 
 // allocated waits until the claim of a pod is allocated.
