@@ -80,14 +80,14 @@ func NewPlan(seed uint64, n int) Plan {
 	for i := range plan {
 		s := &plan[i]
 		s.Pod = newPod(rng, i)
-		s.Then = time.Duration(rng.IntN(500)) * time.Millisecond
+		s.Then = time.Duration(300+rng.IntN(900)) * time.Millisecond // most pods are to run before they end
 		there = append(there, s.Pod.Name)
 		if len(there) > live && rng.IntN(4) > 0 {
 			at := rng.IntN(len(there))
 			s.Ends = there[at]
 			there = append(there[:at], there[at+1:]...)
 		}
-		switch rng.IntN(24) {
+		switch rng.IntN(40) {
 		case 0:
 			s.Kill = KillNow
 		case 1, 2:
