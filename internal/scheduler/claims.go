@@ -121,6 +121,11 @@ func (l *lyings) Refused(state fwk.CycleState) {
 	}
 }
 
+// Bound implements steer.Berth.
+func (l *lyings) Bound(mode dra.Mode, a dra.Alignment) {
+	claimPods.WithLabelValues(mode.String(), a.String()).Inc()
+}
+
 // Doubtful implements steer.Berth. Berth knows of its own Bindings only.
 func (l *lyings) Doubtful(state fwk.CycleState) bool {
 	c := cycleOf(state)

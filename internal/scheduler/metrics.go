@@ -6,6 +6,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
@@ -30,6 +31,8 @@ var (
 		"Bindings by result: written, failed, or doubt (the API server's answer is not known).", "result")
 	devicePods = counterVec("device_pods_total",
 		"Bound pods with devices, by the smallest unit that holds the devices, as decided or predicted: switch (one PCI switch), root (one root complex), numa-node (one NUMA node, with everything else that the pod has), package, or machine.", "alignment")
+	claimPods = counterVec("claim_pods_total",
+		"Bound pods that ask for devices of their ResourceClaims near their CPUs, by what they ask (near or required) and by the device that lies worst: aligned, neutral (it has no NUMA node), unpinned (the node pins nothing for the pod), unknown (no ResourceSlice lists it, or its driver names a NUMA node that the machine does not have), or misaligned.", "asks", "alignment")
 	promises = counterVec("promises_total",
 		"Decisions by what the node's report shows: kept; contended (another pod came between, or a pod was ending or deleted by force); mispredicted (other CPUs than an exact decision); refused. The last two must stay 0.", "outcome")
 	reportsRefused = metrics.NewCounter(&metrics.CounterOpts{
@@ -69,7 +72,7 @@ var registerOnce sync.Once
 // register adds the metrics to the process's registry.
 func register() {
 	registerOnce.Do(func() {
-		legacyregistry.MustRegister(verdicts, bindings, devicePods, promises, reportsRefused, searches, delays, podsRefused)
+		legacyregistry.MustRegister(verdicts, bindings, devicePods, claimPods, promises, reportsRefused, searches, delays, podsRefused)
 		legacyregistry.MustRegister(gang.Metrics()...)
 		legacyregistry.CustomMustRegister(&nodeGauges)
 		legacyregistry.RawMustRegister(version.Info())
@@ -85,6 +88,10 @@ func register() {
 		}
 		for _, near := range placement.Nearnesses {
 			devicePods.WithLabelValues(string(near))
+		}
+		for _, alignment := range dra.Alignments() {
+			claimPods.WithLabelValues(dra.Near.String(), alignment)
+			claimPods.WithLabelValues(dra.Required.String(), alignment)
 		}
 	})
 }

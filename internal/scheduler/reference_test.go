@@ -22,7 +22,7 @@ import (
 func TestReferenceMetrics(t *testing.T) {
 	register()
 	all := reference.Of(version.Info())
-	for _, m := range append([]metrics.Registerable{verdicts, bindings, devicePods, promises, reportsRefused, searches, delays, podsRefused}, gang.Metrics()...) {
+	for _, m := range append([]metrics.Registerable{verdicts, bindings, devicePods, claimPods, promises, reportsRefused, searches, delays, podsRefused}, gang.Metrics()...) {
 		all = append(all, reference.Of(m.(prometheus.Collector))...)
 	}
 	descs := make(chan *metrics.Desc)

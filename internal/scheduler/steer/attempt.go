@@ -57,6 +57,9 @@ type attempt struct {
 	// written: PreBind has begun to write them. refused: the plugin itself has ended the attempt
 	// since, so that there is no Binding.
 	written, refused bool
+	// alignment is that of the devices as they were judged last; judged: they were.
+	alignment claims.Alignment
+	judged    bool
 }
 
 // podClaim is a claim of the pod, and its name in spec.resourceClaims.
@@ -514,11 +517,8 @@ type found struct {
 
 // check refuses devices that are not where the pod requires them.
 func (p *Plugin) check(state fwk.CycleState, a *attempt, f found) *fwk.Status {
-	if a.mode != claims.Required {
-		return nil
-	}
 	j := claims.Judge(claims.Read(f.node, p.berth.Machine(f.node), a.slicesOf(f.node), p.berth.Sources()), f.claims)
-	if j.Keeps(a.mode) {
+	if a.alignment, a.judged = j.Alignment(), true; j.Keeps(a.mode) {
 		return nil
 	}
 	why := asRequired + j.Why()
@@ -544,7 +544,18 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if status := p.DynamicResources.PreBind(ctx, state, pod, node); !status.IsSuccess() {
 		return status
 	}
-	return p.checkWritten(ctx, state, pod, node)
+	status := p.checkWritten(ctx, state, pod, node)
+	if a.mode != claims.Required {
+		return nil // it was judged to be counted
+	}
+	return status
+}
+
+// PostBind implements fwk.PostBindPlugin.
+func (p *Plugin) PostBind(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ string) {
+	if a := attemptOf(state); a != nil && a.judged {
+		p.berth.Bound(a.mode, a.alignment)
+	}
 }
 
 // waits reports whether PreBind waits until devices of the pod's claims are ready.
@@ -576,7 +587,7 @@ func (p *Plugin) waits(pod *corev1.Pod) bool {
 // Check judges a pod's claims beside what Berth is about to write, after PreBind. The error is for
 // people; it is nil if the pod does not require anything.
 func (p *Plugin) Check(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) error {
-	if attemptOf(state) == nil {
+	if a := attemptOf(state); a == nil || a.mode != claims.Required {
 		return nil
 	}
 	if status := p.checkWritten(ctx, state, pod, node); !status.IsSuccess() {
@@ -588,9 +599,6 @@ func (p *Plugin) Check(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 // checkWritten judges the claims as they are now, and the claim for extended resources.
 func (p *Plugin) checkWritten(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	a := attemptOf(state)
-	if a.mode != claims.Required {
-		return nil
-	}
 	lying, decided := p.berth.Decided(pod, node)
 	now, err := p.claimsOf(pod)
 	if err != nil {

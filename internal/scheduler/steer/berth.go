@@ -60,6 +60,8 @@ type Berth interface {
 	// Refused tells that the node of the pod was refused after Berth had decided: another node may
 	// do at once.
 	Refused(state fwk.CycleState)
+	// Bound tells how the devices of a pod lie that was bound.
+	Bound(mode claims.Mode, a claims.Alignment)
 	// Doubtful reports whether the pod's Binding may have been written though Bind failed.
 	Doubtful(state fwk.CycleState) bool
 	// Waits is told before a pod that has the node waits for its devices to become ready, which may

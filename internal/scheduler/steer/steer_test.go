@@ -259,13 +259,19 @@ func TestReserveJudges(t *testing.T) {
 	w.want("its slices have changed", status, "")
 }
 
-// TestNearIsNotRefused, whatever Reserve finds.
+// TestNearIsNotRefused, whatever Reserve finds, and is counted.
 func TestNearIsNotRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, near, at(1), two(), claim("c", "r"))
+	pod := podWith("c")
+	w := newWorld(t, near, at(1), two(), claim("c", "r"), pod)
 	w.berth.decided = Lying{"main": set(0)}
-	_, status := w.place(podWith("c"))
+	state, status := w.place(pod)
 	w.want("near", status, "")
+	w.want("written", w.PreBind(w.ctx, state, pod, node), "")
+	w.PostBind(w.ctx, state, pod, node)
+	if got := strings.Join(w.berth.bound, ", "); got != "near misaligned" {
+		t.Errorf("counted as %q", got)
+	}
 }
 
 func TestExclusionsAreBounded(t *testing.T) {
@@ -447,6 +453,11 @@ func TestCheckBeforeBind(t *testing.T) {
 	w.want("written", w.PreBind(w.ctx, state, pod, node), "")
 	if err := w.Check(w.ctx, state, pod, node); err != nil {
 		t.Errorf("aligned: %v", err)
+	}
+	w.PostBind(w.ctx, state, pod, node)
+	w.PostBind(w.ctx, framework.NewCycleState(), pod, node) // of a pod that asks nothing
+	if got := strings.Join(w.berth.bound, ", "); got != "required aligned" {
+		t.Errorf("counted as %q", got)
 	}
 	w.berth.decided = Lying{"main": set(0)}
 	if err := w.Check(w.ctx, state, pod, node); err == nil || !strings.Contains(err.Error(), "is on NUMA node 1") {

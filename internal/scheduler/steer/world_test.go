@@ -46,6 +46,7 @@ type fakeBerth struct {
 	doubt   bool
 	free    uint64
 	refused int
+	bound   []string
 	waits   func()
 	machine *topology.Machine
 
@@ -59,8 +60,11 @@ func (b *fakeBerth) Sources() *claims.Sources              { return new(claims.D
 func (b *fakeBerth) Machine(string) *topology.Machine      { return b.machine }
 func (b *fakeBerth) Free(string) uint64                    { return b.free }
 func (b *fakeBerth) Refused(fwk.CycleState)                { b.refused++ }
-func (b *fakeBerth) Waits(*corev1.Pod, string)             { b.waits() }
-func (b *fakeBerth) Doubtful(fwk.CycleState) bool          { return b.doubt }
+func (b *fakeBerth) Bound(m claims.Mode, a claims.Alignment) {
+	b.bound = append(b.bound, m.String()+" "+a.String())
+}
+func (b *fakeBerth) Waits(*corev1.Pod, string)    { b.waits() }
+func (b *fakeBerth) Doubtful(fwk.CycleState) bool { return b.doubt }
 
 func (b *fakeBerth) Ways(fwk.CycleState, *corev1.Pod, fwk.NodeInfo, claims.Mode) Ways {
 	return Ways{Known: b.known, Why: b.why, All: func(yield func(Way) bool) {
