@@ -86,10 +86,14 @@ func (r *nriRuntime) synchronize(ctx context.Context, tell adaptation.SyncCB) er
 	return r.apply(updates)
 }
 
-// update is a plugin's update that nobody asked for.
-func (r *nriRuntime) update(_ context.Context, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
+// update is a plugin's update that nobody asked for. A plugin that has gone while it waited has
+// told its successor nothing of it.
+func (r *nriRuntime) update(ctx context.Context, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return updates, err
+	}
 	return nil, r.apply(updates)
 }
 
