@@ -341,8 +341,8 @@ func (b *Books) Found(id string, f Found) {
 		return
 	}
 	e.leaving, e.kept, e.shut = topology.CPUSet{}, topology.CPUSet{}, b.shutFor(e.Decision)
-	for _, o := range b.all {
-		if o.running && !o.set.Pinned && o.set.CPUs != b.sharedFor(o) {
+	for _, o := range b.all { // one that is not settled gets its CPUs when it is
+		if o.running && !o.set.Pinned && !b.settling(o) && o.set.CPUs != b.sharedFor(o) {
 			o.doubt, o.since = true, time.Time{}
 		}
 	}

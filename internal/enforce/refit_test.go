@@ -226,6 +226,28 @@ func TestUpdatesWaitForContainersThatBegin(t *testing.T) {
 	wantText(t, "once it has begun", sendAll(b), "s=0,4-15 a=1-3")
 }
 
+// TestWhatIsFreeComesToSettledContainers: a shared container whose move is under way is not taken
+// for settled because CPUs have become free for it.
+func TestWhatIsFreeComesToSettledContainers(t *testing.T) {
+	b := newBooks(t, Hold)
+	create(b, shared("s"))
+	create(b, resizable(t, "a", "1-4", 1))
+	create(b, resizable(t, "x", "5", 1))
+	decide(t, b, "a", 2, "1", 1)
+	sendAll(b)
+	b.Stop("x")
+	b.RemovePod("pod-x")
+	move := Update{ID: "s", Set: Set{CPUs: cpus(t, "0,5-15")}}
+	b.Moving(move)
+	found(t, b, "a", "1", 0)
+	if text := announce(b, resizable(t, "c", "5", 1)); !strings.Contains(text, "shared by s") {
+		t.Errorf("c begins on CPUs to which s is on its way: %s", text)
+	}
+	if u, due := b.Moved(move); !due || u.Set.CPUs != cpus(t, "0,2-4,6-15") {
+		t.Errorf("then s moves to %s, %t", u.Set.CPUs, due)
+	}
+}
+
 // TestResizesOutliveTheAgent: decisions are remembered elsewhere, and what a container had stays
 // its own until its cgroup is read.
 func TestResizesOutliveTheAgent(t *testing.T) {
