@@ -243,3 +243,42 @@ func TestClaimsAreReadOnlyIfAsked(t *testing.T) {
 		t.Errorf("asked for %s", w.requests[i])
 	}
 }
+
+// TestTopologyOfANode shows the machine that its agent reported, and which slices contradict it.
+func TestTopologyOfANode(t *testing.T) {
+	w := claimsWorld(t)
+	seven, text := int64(7), "0"
+	w.slices[0].Spec.Devices[0].Attributes[claims.StandardNUMANode] = resourcev1.DeviceAttribute{IntValue: &seven}
+	w.slices[0].Spec.Devices[1].Attributes[claims.StandardNUMANode] = resourcev1.DeviceAttribute{StringValue: &text}
+	config := w.kubeconfig()
+	w.addNode("bare", time.Second)
+	code, stdout, stderr := run(t, "topology", "node/n1", "-o", "string", "--kubeconfig", config)
+	if code != ExitOK || strings.TrimSpace(stdout) != twoSockets {
+		t.Errorf("exit code %d: %q, want %s", code, stdout, twoSockets)
+	}
+	for _, want := range []string{
+		"note: device gpu.example.com/n1/gpu-0: resource.kubernetes.io/numaNode: 7: want a NUMA node of the machine\n",
+		"note: device gpu.example.com/n1/gpu-1: resource.kubernetes.io/numaNode is a string: want an int, or a list of ints\n",
+	} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("want %q in %s", want, stderr)
+		}
+	}
+	if strings.Contains(stderr, "gpu-2") {
+		t.Errorf("a device that contradicts nothing is named: %s", stderr)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"node/lost"}, ExitFailure, "there is no Node lost"},
+		{[]string{"node/bare"}, ExitFailure, "node bare: no NodeTopology"},
+		{[]string{"node/n1", "--root", "/"}, ExitUsage, "want one machine: no --root"},
+	} {
+		code, _, stderr := run(t, append(append([]string{"topology"}, c.args...), "--kubeconfig", config)...)
+		if code != c.code || !strings.Contains(stderr, c.want) {
+			t.Errorf("%v: exit code %d, %s; want %d and %q", c.args, code, stderr, c.code, c.want)
+		}
+	}
+}

@@ -43,16 +43,18 @@ func printDocument(w io.Writer, m *topology.Machine) error {
 // NewTopologyCommand returns the verb that shows a machine.
 func NewTopologyCommand() *cobra.Command {
 	var root, form, device, printed string
+	var live clusterFlags
 	var names []string
 	for _, v := range views {
 		names = append(names, v.name)
 	}
 	cmd := &cobra.Command{
-		Use:   "topology [MACHINE|CAPTURE]",
+		Use:   "topology [MACHINE|CAPTURE|node/NAME]",
 		Short: "Show the NUMA nodes, caches, cores, memory and devices of a machine",
 		Long: `Read a machine from /sys, from a capture of it: the folder that contains sys/, or an archive (.tar.gz, .tgz,
 .tar.bz2, .tar.xz) in which such a folder lies, or from a machine string. Of an archive with several machines,
-ARCHIVE:FOLDER names one.
+ARCHIVE:FOLDER names one. node/NAME is a node of the cluster, as its agent reported it: what ResourceSlices say of its devices is
+compared with it, and contradictions are named on stderr.
 
 --lscpu reads what lscpu -p, -e, -J or lscpu without options printed, and prints the machine string unless --output says
 otherwise. Best is lscpu -p, which leaves no doubt. lscpu knows no memory, distances and devices: add mem:SIZE,
@@ -60,6 +62,7 @@ dist:LOCAL,REMOTE and dev: to that string.`,
 		Example: `  berth topology
   ssh server lscpu -p | berth topology --lscpu -
   berth topology server.tgz -o tree
+  kubectl berth topology node/gpu-1
   berth topology 'package:2 numa:2 core:8 pu:2 mem:64Gi' -o svg > machine.svg`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,7 +73,7 @@ dist:LOCAL,REMOTE and dev: to that string.`,
 				if v.name != form {
 					continue
 				}
-				m, err := machineOf(cmd, root, printed, args)
+				m, err := machineFor(cmd, &live, source{root, printed, args})
 				if err == nil && device != "" {
 					m, err = withDevice(cmd.ErrOrStderr(), m, device)
 				}
@@ -88,7 +91,41 @@ dist:LOCAL,REMOTE and dev: to that string.`,
 	cmd.Flags().StringVar(&device, "device", "", "file with a Device of scheduling.koordinator.sh: show its devices instead of the machine's own")
 	cmd.Flags().StringVarP(&form, "output", "o", names[0], strings.Join(names, "|"))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	live.register(cmd)
 	return cmd
+}
+
+// source is where a machine is read from.
+type source struct {
+	root, printed string
+	args          []string
+}
+
+// machineFor reads the machine of a node of the cluster, or as machineOf does. A file of that name
+// comes first.
+func machineFor(cmd *cobra.Command, live *clusterFlags, from source) (*topology.Machine, error) {
+	if len(from.args) == 0 {
+		return machineOf(cmd, from.root, from.printed, from.args)
+	}
+	name, ofCluster := strings.CutPrefix(from.args[0], "node/")
+	if _, err := os.Stat(from.args[0]); !ofCluster || err == nil {
+		return machineOf(cmd, from.root, from.printed, from.args)
+	}
+	for _, other := range []string{"root", "lscpu", nodeFlag} {
+		if cmd.Flags().Changed(other) {
+			return nil, Usagef("topology %s: want one machine: no --%s", from.args[0], other)
+		}
+	}
+	c, err := live.connect()
+	if err != nil {
+		return nil, err
+	}
+	h, err := c.Hardware(cmd.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	writeNotes(cmd, h.Notes)
+	return h.Machine, nil
 }
 
 // withDevice returns the machine with the devices of the Device object in a file. It says on w

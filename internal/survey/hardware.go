@@ -1,0 +1,52 @@
+package survey
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Hardware is the machine that a node's agent reported, and what drivers say of its devices.
+type Hardware struct {
+	Machine *topology.Machine
+	// Notes name what contradicts the machine in ResourceSlices, and what could not be read.
+	Notes []string
+}
+
+// maxContradictions is how many are named.
+const maxContradictions = 20
+
+// Hardware compares the devices of ResourceSlices with the machine of a node.
+func (c *Cluster) Hardware(ctx context.Context, name string) (*Hardware, error) {
+	s, err := c.Survey(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	n := s.nodes[name]
+	switch {
+	case n == nil:
+		return nil, c.noNode(s, name)
+	case n.knownMachine() == nil && n.trouble != nil:
+		return nil, fmt.Errorf("node %s: %s", name, n.trouble.Message)
+	case n.knownMachine() == nil:
+		return nil, fmt.Errorf("node %s: its report tells amounts only: want one of berth-agent", name)
+	}
+	h, err := c.from.handedOut(ctx, c.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	a := newAllocator(h)
+	inventory := claims.Read(name, n.knownMachine(), a.slicesOf(n.object, name), &a.sources)
+	out := &Hardware{Machine: n.knownMachine(), Notes: append(s.Notes, h.notes...)}
+	first, count := inventory.Contradictions(maxContradictions)
+	for _, one := range first {
+		out.Notes = append(out.Notes, one.String())
+	}
+	if more := count - len(first); more > 0 {
+		out.Notes = append(out.Notes, wire.Counted(more, "other device")+" with a contradiction")
+	}
+	return out, nil
+}
