@@ -244,6 +244,33 @@ func TestClaimsAreReadOnlyIfAsked(t *testing.T) {
 	}
 }
 
+// TestManyDevices: names are bounded, and so are nodes.
+func TestManyDevices(t *testing.T) {
+	w := claimsWorld(t)
+	for i := range 40 {
+		name := fmt.Sprintf("m%02d", i)
+		w.addNode(name, time.Second)
+		w.addTopology(reportOf(t, name), nil)
+	}
+	w.slices = w.slices[:0]
+	w.addGPUs("n1", make([]int64, 10_000)...)
+	w.addGPUs("n4", 1)
+	w.addClaim("one", 1)
+	w.addUser("pod", "", "near", 2, "one")
+	_, stdout, stderr := run(t, "explain", "pod", "--kubeconfig", w.kubeconfig())
+	for _, want := range []string{
+		"gpu.example.com/gpu-1, gpu.example.com/gpu-10, gpu.example.com/gpu-100, 9996 more", "13 other nodes not looked at; --node NAME asks one",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("want %q in\n%s%s", want, stdout, stderr)
+		}
+	}
+	_, stdout, _ = run(t, "explain", "pod", "--node", "n4", "--kubeconfig", w.kubeconfig())
+	if want := "no device on NUMA node 0, where its CPUs would be, matches the claim's requests; it would get gpu.example.com/gpu-0\n"; !strings.Contains(stdout, want) {
+		t.Errorf("want %q in\n%s", want, stdout)
+	}
+}
+
 // TestTopologyOfANode shows the machine that its agent reported, and which slices contradict it.
 func TestTopologyOfANode(t *testing.T) {
 	w := claimsWorld(t)

@@ -34,9 +34,9 @@ type Claimed struct {
 	Allocated bool `json:"allocated"`
 	// Message is what holds on every node.
 	Message string `json:"message,omitempty"`
-	// Nodes are the nodes on which the pod could be, in the order of their answers; of a claim that
-	// has devices only those that have them, and of a pod that has a node only that one. More
-	// counts others.
+	// Nodes are the nodes on which the pod could be, in the order of their answers. If they are
+	// many, nodes with ResourceSlices come first, and More counts the rest. Of a claim that has
+	// devices they are only the nodes that have them; of a pod that has a node only that one.
 	Nodes []ClaimOnNode `json:"nodes,omitempty"`
 	More  int           `json:"more,omitempty"`
 }
@@ -154,6 +154,17 @@ func (x *claimant) places(e *Explained) {
 			p.why = "the node does not take the pod now, whatever its devices"
 			x.nodes = append(x.nodes, p)
 		}
+	}
+	if len(x.nodes) > maxClaimNodes {
+		var bare []claimPlace // nodes without a slice come last
+		x.nodes = slices.DeleteFunc(x.nodes, func(p claimPlace) bool {
+			lacks := len(x.slicesOf(p.object, p.name)) == 0
+			if lacks {
+				bare = append(bare, p)
+			}
+			return lacks
+		})
+		x.nodes = append(x.nodes, bare...)
 	}
 }
 
