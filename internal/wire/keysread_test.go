@@ -16,7 +16,7 @@ import (
 // notOfPods are constants that look like keys and are none of a pod's: they belong to other
 // objects, to containers, or begin other keys.
 var notOfPods = []string{
-	OwnPrefix, tokensPrefix, koordinatorLabels, koordinatorGangs, string(GangWholeCondition),
+	OwnPrefix, tokensPrefix, koordinatorLabels, koordinatorGangs, string(GangWholeCondition), string(ResizeCondition),
 	koordinatorPolicy, koordinatorBind, koordinatorFill, koordinatorMemory, // of Nodes
 	"node.koordinator.sh/cpu-topology", "node.koordinator.sh/cpu-shared-pools", // of NodeResourceTopologies, as the next
 	"node.koordinator.sh/pod-cpu-allocs", "kubelet.koordinator.sh/cpu-manager-policy",
