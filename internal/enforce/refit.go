@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -199,13 +200,13 @@ func (b *Books) Update(id string) (set Set, moves []Update, known bool, held err
 	if e == nil || !e.running {
 		return Set{}, nil, false, nil
 	}
+	const passes = "its CPUs are shared by a container that is just beginning there, or it is being moved: this passes"
+	if !e.set.Pinned && (e.unsettled || b.due(e) != e.set) {
+		return e.set, nil, true, &HeldError{e.Name, passes} // with this reply it would stay where it leaves
+	}
 	if e.next != nil {
 		if e.unsettled || !b.claim(e, true) {
-			why := e.waits
-			if why == "" {
-				why = "its CPUs are shared by a container that is just beginning there, or it is being moved: this passes"
-			}
-			return e.set, nil, true, &HeldError{e.Name, why}
+			return e.set, nil, true, &HeldError{e.Name, cmp.Or(e.waits, passes)}
 		}
 		b.apply(e)
 		e.since = b.now()

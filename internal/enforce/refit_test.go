@@ -226,6 +226,31 @@ func TestUpdatesWaitForContainersThatBegin(t *testing.T) {
 	wantText(t, "once it has begun", sendAll(b), "s=0,4-15 a=1-3")
 }
 
+// TestUpdatesOfSharedContainersWaitForTheirMove: an update in the middle of a move would leave a
+// shared container on CPUs that it has to leave.
+func TestUpdatesOfSharedContainersWaitForTheirMove(t *testing.T) {
+	for _, failed := range []bool{false, true} {
+		b := newBooks(t, Hold)
+		create(b, shared("s"))
+		create(b, resizable(t, "a", "1-2", 1))
+		move := Update{ID: "s", Set: Set{CPUs: cpus(t, "0,5-15")}}
+		decide(t, b, "a", 2, "1-4", 1)
+		b.Moving(move)
+		if failed {
+			b.Failed("s")
+		}
+		var held *HeldError
+		if set, _, _, err := b.Update("s"); !errors.As(err, &held) {
+			t.Errorf("failed %t: s runs on %s, %v: want it to wait", failed, set.CPUs, err)
+		}
+		b.Moved(move)
+		sendAll(b)
+		if set, _, _, err := b.Update("s"); err != nil || set.CPUs != cpus(t, "0,5-15") {
+			t.Errorf("failed %t: then s runs on %s, %v", failed, set.CPUs, err)
+		}
+	}
+}
+
 // TestWhatIsFreeComesToSettledContainers: a shared container whose move is under way is not taken
 // for settled because CPUs have become free for it.
 func TestWhatIsFreeComesToSettledContainers(t *testing.T) {
