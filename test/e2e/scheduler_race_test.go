@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // TestRace goes through cases in which a pod could be promised what another one gets, one after the
@@ -256,14 +257,23 @@ func (c *hollowCluster) leaving() (remove func()) {
 	}
 }
 
-// demandContended demands that the pod has got other CPUs than promised, and that the scheduler
-// counts that as contended.
+// demandContended demands that the pod moved has got other CPUs than promised, and that the
+// scheduler counts that as contended. On a machine that does much else the API server can be too
+// slow for an exact promise; then there is none to break.
 func (c *hollowCluster) demandContended(before map[ledger.Result]float64) {
 	c.Helper()
 	c.awaitGauges()
 	c.demandUnblamed(before)
-	if now := c.outcomes()[ledger.ResultContended]; now != before[ledger.ResultContended]+1 {
-		c.Errorf("contended rose from %v to %v, want by 1", before[ledger.ResultContended], now)
+	want := before[ledger.ResultContended]
+	if pod, err := c.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(c.Context(), "moved", metav1.GetOptions{}); err != nil {
+		c.Error(err)
+	} else if p, found, err := wire.ReadPlacement(pod); err == nil && found && p.Certainty == wire.Exact {
+		want++
+	} else {
+		c.Logf("moved has no exact promise: %+v, %v", p, err)
+	}
+	if now := c.outcomes()[ledger.ResultContended]; now != want {
+		c.Errorf("contended rose from %v to %v, want %v", before[ledger.ResultContended], now, want)
 	}
 }
 
