@@ -66,7 +66,7 @@ func TestClaimsAreGivenBack(t *testing.T) {
 			h, _ := f.forGangs()
 			f.Plugin.handle = h
 			asked := &fakeClaims{unknown: c.unknown}
-			f.Plugin.claims = asked
+			f.Plugin.ownClaims = func() claims { return asked }
 			said := statuses{}
 			if c.waiting {
 				said["n"] = fwk.NewStatus(fwk.Pending)

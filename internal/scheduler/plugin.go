@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,7 +31,8 @@ type Plugin struct {
 	terms   wire.Terms // of the args
 	profile *nodes.Profile
 	handle  fwk.Handle
-	claims  claims
+	// ownClaims is what stands in for a plugin BerthClaims that the profile lacks; it may be nil.
+	ownClaims func() claims
 	// agentless selects nodes on which no agent is expected.
 	agentless labels.Selector
 }
@@ -97,23 +99,22 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Opt
 	if err != nil {
 		return nil, err
 	}
-	claims, err := claimsOf(ctx, handle)
-	if err != nil {
-		return nil, err
-	}
-	p := &Plugin{core: c, args: args, terms: terms, profile: &nodes.Profile{Table: c.table, Scoring: args.Scoring}, handle: handle, claims: claims, agentless: agentless}
+	own := sync.OnceValue(func() claims { return claimsOf(ctx, handle) })
+	p := &Plugin{core: c, args: args, terms: terms, profile: &nodes.Profile{Table: c.table, Scoring: args.Scoring}, handle: handle, ownClaims: own, agentless: agentless}
 	nodeGauges.core.Store(c)
 	return p, nil
 }
 
 // claimsOf returns a plugin for claims of Berth's own: a plugin cannot call another one of its
-// profile. Both read and write the same entry of the cycle's state.
-func claimsOf(ctx context.Context, handle fwk.Handle) (claims, error) {
+// profile. Both read and write the same entry of the cycle's state. It indexes pods once more, so it
+// is made when a pod with claims needs it; nil if it cannot be made.
+func claimsOf(ctx context.Context, handle fwk.Handle) claims {
 	made, err := dynamicresources.New(ctx, new(config.DynamicResourcesArgs), apart{handle}, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	if err != nil {
-		return nil, err
+		klog.FromContext(ctx).Error(err, "Claims of pods that no node takes are not given back")
+		return nil
 	}
-	return made.(claims), nil
+	return made.(claims)
 }
 
 // claimsPlugin is the profile's plugin for claims if that is known, and otherwise Berth's own.
@@ -121,7 +122,7 @@ func (p *Plugin) claimsPlugin() claims {
 	if s := steererOf(p.handle); s != nil {
 		return s
 	}
-	return p.claims
+	return p.ownClaims()
 }
 
 // apart is a handle whose plugin indexes pods by another name than that of the profile itself: two
