@@ -78,32 +78,67 @@ func TestResizesOfPinnedPodsWarn(t *testing.T) {
 	}
 }
 
-// TestPlacedPodsKeepTheirRequests: where Berth decides nobody resizes what the node keeps for a
-// pod. Everywhere else, and of everything else, that is the kubelet's to answer.
-func TestPlacedPodsKeepTheirRequests(t *testing.T) {
-	const obeying, kubelet = `{"v":1,"authority":"berth","containers":[]}`, `{"v":1,"containers":[]}`
+// TestResizesWhereBerthDecides: what the scheduler decides again may be resized, and everything
+// else is refused by name. On other nodes that is the kubelet's to answer.
+func TestResizesWhereBerthDecides(t *testing.T) {
+	const (
+		obeying, kubelet = `{"v":1,"authority":"berth","containers":[]}`, `{"v":1,"containers":[]}`
+		koordlet         = `{"v":1,"authority":"berth","enforcer":"koordlet","containers":[]}`
+	)
 	for name, c := range map[string]struct {
 		placement string
 		from, to  []map[string]any
+		edit      func(pod map[string]any)
 		want      string // "" for a request that passes
 	}{
-		"more CPUs":                     {obeying, asks("cpu=2 memory=1Gi"), asks("cpu=3 memory=1Gi"), "requests of main: "},
-		"fewer CPUs":                    {obeying, asks("cpu=2 memory=1Gi"), asks("cpu=1 memory=1Gi"), "requests of main: "},
-		"a little CPU time":             {obeying, asks("cpu=200m"), asks("cpu=201m"), "requests of main: "},
-		"more memory":                   {obeying, asks("cpu=2 memory=1Gi"), asks("cpu=2 memory=2Gi"), "requests of main: "},
-		"a request where there is none": {obeying, asks("cpu=2"), asks("cpu=2 memory=1Gi"), "requests of main: "},
-		"a sidecar":                     {obeying, asks("cpu=1", "cpu=1"), asks("cpu=1", "cpu=2"), "requests of side: "},
-		"both":                          {obeying, asks("cpu=1", "cpu=1"), asks("cpu=2", "cpu=2"), "requests of main, side: "},
-		"the same":                      {obeying, asks("cpu=1", "cpu=1"), asks("cpu=1", "cpu=1"), ""},
-		"the same, spelt otherwise":     {obeying, asks("cpu=1 memory=1Gi"), asks("cpu=1000m memory=1073741824"), ""},
-		"where the kubelet decides":     {kubelet, asks("cpu=1"), asks("cpu=2"), ""},
-		"of another scheduler":          {"", asks("cpu=1"), asks("cpu=2"), ""},
+		"more CPUs":                       {obeying, asks("cpu=2 memory=1Gi"), asks("cpu=3 memory=1Gi"), nil, ""},
+		"fewer CPUs":                      {obeying, asks("cpu=2 memory=1Gi"), asks("cpu=1 memory=1Gi"), nil, ""},
+		"more memory":                     {obeying, asks("cpu=2 memory=1Gi"), asks("cpu=2 memory=2Gi"), nil, ""},
+		"memory beside CPU time":          {obeying, asks("cpu=200m memory=1Gi"), asks("cpu=200m memory=2Gi"), nil, ""},
+		"a little CPU time":               {obeying, asks("cpu=200m"), asks("cpu=201m"), nil, "requests of main: where Berth decides CPUs can be resized from whole numbers"},
+		"from time to CPUs":               {obeying, asks("cpu=500m"), asks("cpu=1"), nil, "requests of main: where Berth decides CPUs can be"},
+		"from CPUs to time":               {obeying, asks("cpu=2"), asks("cpu=1500m"), nil, "requests of main: where Berth decides CPUs can be"},
+		"to zero":                         {obeying, asks("cpu=2"), asks("cpu=0"), nil, "requests of main: where Berth decides CPUs can be"},
+		"a sidecar":                       {obeying, asks("cpu=1", "cpu=1"), asks("cpu=1", "cpu=2"), nil, "requests of side: where Berth decides init containers and sidecars keep"},
+		"both":                            {obeying, asks("cpu=1", "cpu=1"), asks("cpu=2", "cpu=2"), nil, "requests of side: "},
+		"beside a sidecar":                {obeying, asks("cpu=1", "cpu=1"), asks("cpu=2", "cpu=1"), nil, ""},
+		"where koordlet carries out":      {koordlet, asks("cpu=1"), asks("cpu=2"), nil, "because koordlet carries its decision out"},
+		"nothing, where koordlet does":    {koordlet, asks("cpu=1"), asks("cpu=1000m"), nil, ""},
+		"a member of a gang":              {obeying, asks("cpu=1"), asks("cpu=2"), annotate("berth.dev/bound-for"), "because it is a member of a gang, or uses a Reservation"},
+		"with Koordinator's words":        {obeying, asks("cpu=1"), asks("cpu=2"), annotate("scheduling.koordinator.sh/resource-status"), "because scheduling.koordinator.sh/resource-status"},
+		"a Burstable pod":                 {obeying, asks("cpu=1"), asks("cpu=2"), class("Burstable"), "because its QoS class is not Guaranteed"},
+		"a pod of an unknown class":       {obeying, asks("cpu=1"), asks("cpu=2"), class(""), "because its QoS class is not Guaranteed"},
+		"a container of a pod as a whole": {obeying, asks("cpu=1"), asks("cpu=2"), whole, "because it has spec.resources"},
+		"the same":                        {obeying, asks("cpu=1", "cpu=1"), asks("cpu=1", "cpu=1"), nil, ""},
+		"the same, spelt otherwise":       {obeying, asks("cpu=1 memory=1Gi"), asks("cpu=1000m memory=1073741824"), nil, ""},
+		"where the kubelet decides":       {kubelet, asks("cpu=1"), asks("cpu=1500m"), nil, ""},
+		"of another scheduler":            {"", asks("cpu=1"), asks("cpu=2"), nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := strings.Join(denied(t, "placed-pods-keep-requests.yaml", resize(c.placement, c.from, c.to)), "\n")
+			a := resize(c.placement, c.from, c.to)
+			for _, pod := range []map[string]any{a.GetObject().(*unstructured.Unstructured).Object, a.GetOldObject().(*unstructured.Unstructured).Object} {
+				pod["status"] = map[string]any{"qosClass": "Guaranteed"}
+				if c.edit != nil {
+					c.edit(pod)
+				}
+			}
+			got := strings.Join(denied(t, "placed-pods-keep-requests.yaml", a), "\n")
 			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 				t.Errorf("denied %q, want ...%s...", got, c.want)
 			}
 		})
 	}
+}
+
+func annotate(name string) func(map[string]any) {
+	return func(pod map[string]any) { _ = unstructured.SetNestedField(pod, "{}", "metadata", "annotations", name) }
+}
+
+func class(name string) func(map[string]any) {
+	return func(pod map[string]any) { pod["status"] = map[string]any{"qosClass": name} }
+}
+
+// whole gives a pod resources of its own.
+func whole(pod map[string]any) {
+	_ = unstructured.SetNestedField(pod, map[string]any{"cpu": "4"}, "spec", "resources", "requests")
 }

@@ -76,8 +76,14 @@ func TestExplainResize(t *testing.T) {
 		"a static pod": {nil, func(_ *world, p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} },
 			asked{args: []string{"cpu=8"}, code: ExitFailure, want: []string{"answer: rejected", "static pods cannot be resized"}}},
 		"where Berth decides, and has not": {berth, small, asked{args: []string{"cpu=8"}, want: []string{"answer: proceeds"}}},
-		"where Berth decides": {berth, placed,
-			asked{args: []string{"cpu=8"}, code: ExitFailure, want: []string{"answer: rejected", "makes no new decision for it: resizes of requests are not served yet"}}},
+		"where Berth decides":              {berth, placed, asked{args: []string{"cpu=3"}, want: []string{"cpu 2 -> 3", "answer: proceeds"}}},
+		"where Berth decides, beyond its NUMA node": {berth, placed,
+			asked{args: []string{"cpu=12"}, code: ExitFailure, want: []string{"answer: deferred", "container main: too few CPUs are left on its own NUMA nodes"}}},
+		"where Berth decides, a fraction": {berth, placed, asked{args: []string{"cpu=2500m"}, code: ExitFailure, want: []string{"answer: rejected", "from whole numbers to whole numbers"}}},
+		"where Berth decides, a member of a gang": {berth, func(w *world, p *corev1.Pod) {
+			placed(w, p)
+			p.Annotations[wire.BoundForAnnotation] = "{}"
+		}, asked{args: []string{"cpu=3"}, code: ExitFailure, want: []string{"answer: rejected", "makes no new decision for it: it is a member of a gang"}}},
 		"JSON":           {nil, small, asked{args: []string{"cpu=8", "-o", "json"}, code: ExitFailure, want: []string{`"outcome": "infeasible"`, `"message": "Resize is infeasible`, `"changes": [`}}},
 		"no resource":    {nil, nil, asked{args: []string{"gpu=8"}, code: ExitUsage, want: []string{`--resize "gpu=8": want cpu=AMOUNT or memory=AMOUNT`}}},
 		"no amount":      {nil, nil, asked{args: []string{"cpu"}, code: ExitUsage, want: []string{`--resize "cpu": want cpu=AMOUNT`}}},

@@ -169,7 +169,15 @@ func (s *Survey) resize(n *node, pod, wants *corev1.Pod) placement.ResizeAnswer 
 	p, placed, err := wire.ReadPlacement(pod)
 	r := placement.Resize{Had: &had.Request, Wants: &asks.Request, Undecided: !placed || err == nil && p.Authority != placement.AuthorityBerth}
 	r.MilliCPU, r.Memory = s.sums(n, wants)
-	r.Kept = "resizes of requests are not served yet" // the policy placed-pods-keep-requests
+	if r.Kept = wire.Unresizable(pod); r.Kept == "" && p.Koordlet {
+		r.Kept = "koordlet carries its decision out"
+	}
+	for i := range min(len(r.Had.Containers), len(r.Wants.Containers)) {
+		h, w := &r.Had.Containers[i], &r.Wants.Containers[i]
+		if r.Kept == "" && h.Kind != placement.App && (h.MilliCPU != w.MilliCPU || h.Bytes("memory") != w.Bytes("memory")) {
+			r.Kept = "init containers and sidecars keep what they have"
+		}
+	}
 	return state.Resize(&r)
 }
 

@@ -143,7 +143,8 @@ func testPolicies(t *testing.T, cp *controlplane.ControlPlane) {
 	t.Run("agents send their own node's heartbeat", g.testHeartbeats)
 	t.Run("agents may do no more", g.testLeastPrivilege)
 	t.Run("placements come with the Binding alone", g.testPlacement)
-	t.Run("what Berth has placed keeps its requests", g.testResize)
+	t.Run("what Berth has placed is resized by a decision", g.testResize)
+	t.Run("a newer decision is the scheduler's", g.testGeneration)
 	t.Run("annotations that nobody reads are warned of", g.testWarnings)
 	t.Run("the schema bounds reports", g.testSchema)
 	t.Run("who may view pods may view reports", g.testViewer)
@@ -316,8 +317,8 @@ func (g *guarded) testPlacement(t *testing.T) {
 	want(t, "anybody binds without a placement", g.bind(g.cp.RESTConfig(), b, ""), true, "")
 }
 
-// testResize: nobody resizes what a node keeps for a pod where Berth decides; where the kubelet
-// does, it answers, and who resizes what it has pinned is warned.
+// testResize: nobody resizes what is not decided again where Berth decides; where the kubelet does,
+// it answers, and who resizes what it has pinned is warned.
 func (g *guarded) testResize(t *testing.T) {
 	var got warnings
 	config := rest.CopyConfig(g.cp.RESTConfig())
@@ -327,7 +328,7 @@ func (g *guarded) testResize(t *testing.T) {
 	if err != nil { // the API server asks the node's size first (plugin/pkg/admission/podresize)
 		t.Fatal(err)
 	}
-	for name, placement := range map[string]string{"obeyed": `{"v":1,"authority":"berth"}`, "predicted": `{"v":1}`, "pinned": `{"v":1,"containers":[{"cpus":"2-3"}]}`} {
+	for name, placement := range map[string]string{"obeyed": `{"v":1,"authority":"berth"}`, "koordlet": `{"v":1,"authority":"berth","enforcer":"koordlet"}`, "predicted": `{"v":1}`, "pinned": `{"v":1,"containers":[{"cpus":"2-3"}]}`} {
 		pod := plainPod(name)
 		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")},
@@ -338,16 +339,68 @@ func (g *guarded) testResize(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, "bind "+name, g.bind(g.user("system:kube-scheduler"), pod, placement), true, "")
-		for _, cpus := range []string{"1", "2000m", "3"} {
+		for _, cpus := range []string{"1", "1500m", "2000m", "3"} {
 			patch := fmt.Sprintf(`{"spec":{"containers":[{"name":%q,"resources":{"requests":{"cpu":%q},"limits":{"cpu":%[2]q}}}]}}`, pod.Spec.Containers[0].Name, cpus)
 			got = nil
 			_, err := pods.Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "resize")
-			want(t, "resize "+name+" to "+cpus, err, name != "obeyed" || cpus == "2000m", "want cpu and memory as they are")
+			switch {
+			case name == "koordlet" && cpus != "2000m":
+				want(t, "resize "+name+" to "+cpus, err, false, "want cpu and memory as they are")
+			case name == "obeyed" && cpus == "1500m":
+				want(t, "resize "+name+" to "+cpus, err, false, "from whole numbers to whole numbers")
+			default:
+				want(t, "resize "+name+" to "+cpus, err, true, "")
+			}
 			if warned := strings.Contains(strings.Join(got, "; "), "the kubelet has pinned cpu of this pod"); warned != (name == "pinned") {
 				t.Errorf("resize %s to %s: warned %q", name, cpus, got)
 			}
 		}
 	}
+}
+
+// testGeneration: the scheduler replaces a decision by a newer one for what the kubelet has
+// allocated, and nobody else does.
+func (g *guarded) testGeneration(t *testing.T) {
+	ctx, pods := t.Context(), g.admin.CoreV1().Pods("default")
+	pod := plainPod("refitted")
+	two := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: two, Limits: two}
+	pod, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := pod.Spec.Containers[0].Name
+	decision := func(generation int, asks string) string {
+		return fmt.Sprintf(`{"v":1,"seq":1,"uid":%q,"gen":%d,"asks":%q,"authority":"berth","containers":[]}`, pod.UID, generation, asks)
+	}
+	want(t, "bind it", g.bind(g.user("system:kube-scheduler"), pod, `{"v":1,"authority":"berth"}`), true, "")
+	allocate := fmt.Sprintf(`{"status":{"containerStatuses":[{"name":%q,"image":"x","imageID":"x","ready":true,"restartCount":0,"allocatedResources":{"cpu":"3","memory":"1Gi"}}]}}`, name)
+	if _, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(allocate), metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	write := func(user, subresource, text string) error {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{wire.PlacementAnnotation: text}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sub []string
+		if subresource != "" {
+			sub = append(sub, subresource)
+		}
+		client := pods
+		if user != "" {
+			client = kubernetes.NewForConfigOrDie(g.user(user)).CoreV1().Pods("default")
+		}
+		_, err = client.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, sub...)
+		return err
+	}
+	const scheduler, refused = "system:kube-scheduler", "except by the scheduler for what the kubelet has allocated"
+	good := decision(2, name+" 3000m 1073741824")
+	want(t, "an administrator decides", write("", "status", good), false, refused)
+	want(t, "the scheduler decides for more", write(scheduler, "status", decision(2, name+" 4000m 1073741824")), false, refused)
+	want(t, "the scheduler decides", write(scheduler, "status", good), true, "")
+	want(t, "it decides the same again", write(scheduler, "status", decision(3, name+" 3000m 1073741824")), false, refused)
+	want(t, "it goes back", write(scheduler, "status", decision(1, name+" 2000m 1073741824")), false, refused)
 }
 
 func (g *guarded) testSchema(t *testing.T) {
