@@ -106,8 +106,8 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Opt
 }
 
 // claimsOf returns a plugin for claims of Berth's own: a plugin cannot call another one of its
-// profile. Both read and write the same entry of the cycle's state. It indexes pods once more, so it
-// is made when a pod with claims needs it; nil if it cannot be made.
+// profile. Both read and write the same entry of the cycle's state. It indexes pods once more, so
+// it is made when a pod with claims needs it; nil if it cannot be made.
 func claimsOf(ctx context.Context, handle fwk.Handle) claims {
 	made, err := dynamicresources.New(ctx, new(config.DynamicResourcesArgs), apart{handle}, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	if err != nil {
