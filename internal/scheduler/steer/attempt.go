@@ -457,6 +457,15 @@ const asRequired = "berth.dev/claims: required: "
 // 8 for each of 32 requests.
 const nearer = 8 * 32
 
+// PreScore implements fwk.PreScorePlugin. The original has none: it would be asked about every node
+// for a pod that no driver has devices for, and say 0 each time.
+func (p *Plugin) PreScore(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+	if MayClaim(pod) {
+		return nil
+	}
+	return fwk.NewStatus(fwk.Skip)
+}
+
 // Score implements fwk.ScorePlugin.
 func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	a := attemptOf(state)

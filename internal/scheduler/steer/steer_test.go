@@ -595,3 +595,19 @@ func TestArgs(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyPodsThatMayClaimAreScored: an ordinary pod costs nothing at any node.
+func TestOnlyPodsThatMayClaimAreScored(t *testing.T) {
+	ordinary, claiming, extended := &corev1.Pod{}, &corev1.Pod{}, &corev1.Pod{}
+	claiming.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
+	extended.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}}}}
+	for _, test := range []struct {
+		what string
+		pod  *corev1.Pod
+		skip bool
+	}{{"ordinary", ordinary, true}, {"with a claim", claiming, false}, {"with an extended resource", extended, false}} {
+		if got := (&Plugin{}).PreScore(t.Context(), nil, test.pod, nil); got.IsSkip() != test.skip {
+			t.Errorf("a pod %s: %v, want skipped %t", test.what, got, test.skip)
+		}
+	}
+}
