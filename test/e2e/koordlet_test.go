@@ -9,9 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
 )
@@ -25,9 +27,12 @@ func TestKoordletCarriesOut(t *testing.T) {
 		s.KubeletConfig, s.StopTime = obeyingConfig, 100*time.Millisecond
 	})
 	n := c.nodes[0]
+	c.sched.Kill() // what the first agent reported would do for the first pod
 	n.stopAgent()
 	n.koordlet = true
 	n.startAgent()
+	n.awaitTrouble("no pod of this node runs it")
+	c.startScheduler(nil)
 	start := func(cpus string, names ...string) {
 		t.Helper()
 		for _, name := range names {
@@ -58,6 +63,25 @@ func TestKoordletCarriesOut(t *testing.T) {
 	c.delete("a", nil)
 	c.awaitRunning("waits")
 	c.entrustedKept(13)
+}
+
+// awaitTrouble waits until the node's report says why the node is not served.
+func (n *hollowNode) awaitTrouble(words string) {
+	n.c.Helper()
+	cluster, err := survey.Connect(survey.Options{
+		Config: n.c.ControlPlane.RESTConfig(), Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Where: n.c.ControlPlane.Addr(),
+	})
+	n.c.must(err)
+	n.c.await(n.spec.Name+" to be refused: "+words, func([]corev1.Pod) bool {
+		found, err := cluster.Survey(n.c.Context(), n.spec.Name)
+		n.c.must(err)
+		for _, at := range found.Nodes() {
+			if at.Trouble != nil && strings.Contains(at.Trouble.Message, words) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // createKoordlet starts a pod on the node by which koordlet is known.
