@@ -8,7 +8,9 @@
 // emptiest, by Strategy), then the lowest.
 //
 // A request may name a number of NUMA nodes instead of the fewest. Each of them then provides some
-// of the CPUs, evenly if there is room, or of an amount.
+// of the CPUs, evenly if there is room, or of an amount. A request may also list the sets of NUMA
+// nodes that its CPUs may lie on, because of devices that another program assigns. The CPUs then
+// come from the fewest of the chosen nodes, while memory may come from all of them.
 //
 // CPUs are chosen inside the set of nodes: as whole cores, one thread per core, or any; from as few
 // level-3 caches as requested; alone on their cores or NUMA nodes, if requested. Shares and memory

@@ -9,11 +9,13 @@ type pick struct {
 	a    *asked
 	mask hint.Mask
 	byL3 bool
+	each bool // each node of the mask gives some
 }
 
 func (p *pick) begin() {
 	clear(p.q.t.done)
-	if p.q.w.Nodes > 0 {
+	clear(p.q.t.open)
+	if p.each {
 		p.deal()
 		return
 	}
@@ -99,6 +101,46 @@ func (p *pick) span(g int) span {
 	return p.q.m.nodes[g].cores
 }
 
+// deals reports whether each node of the mask, if it gives the CPUs, gives some.
+func (q *query) deals(mask hint.Mask) bool { return q.w.Nodes > 0 || q.near != nil && mask.Len() > 1 }
+
+// seat returns the NUMA nodes of the mask that give the CPUs; 0 if none can. All of them may, unless
+// the CPUs have to lie near something: then they are the fewest that have it and enough CPUs, and
+// each of them gives some. When steps run out, only all of them are looked at.
+func (q *query) seat(a *asked, mask hint.Mask) hint.Mask {
+	switch {
+	case q.near != nil && !q.near.Has(mask):
+		return 0 // nor has any part of it
+	case q.near == nil || q.w.CPUs == 0 || q.w.Nodes > 0:
+		return seated(mask, q.covers(a, mask))
+	}
+	for k := 1; k <= mask.Len(); k++ {
+		sets := q.m.space.OfSize(k)
+		if q.steps.Charge(len(sets) / 8); q.steps.Left() == 0 {
+			q.steps.CutOff()
+			return seated(mask, q.gives(a, mask))
+		}
+		for _, set := range sets {
+			if set&^mask == 0 && q.near.Has(set) && q.gives(a, set) {
+				return set
+			}
+		}
+	}
+	return 0
+}
+
+// gives reports whether the nodes of the set give the CPUs, each of them some.
+func (q *query) gives(a *asked, set hint.Mask) bool {
+	return a.sum(set) >= q.w.CPUs && q.bears(a, set) && (!a.l3 || q.fewCaches(a, set, q.deals(set))) && q.covers(a, set)
+}
+
+func seated(mask hint.Mask, ok bool) hint.Mask {
+	if !ok {
+		return 0
+	}
+	return mask
+}
+
 // covers reports whether no more NUMA nodes would be kept from others than are asked for, if the
 // CPUs were taken on the nodes of the mask as takeCPUs does. That may take a larger node if a
 // smaller one of the mask would do: it says no then.
@@ -107,7 +149,7 @@ func (q *query) covers(a *asked, mask hint.Mask) bool {
 		return true
 	}
 	kept := uint64(0)
-	if q.w.Nodes > 0 {
+	if q.deals(mask) {
 		for w := mask; w != 0; w &= w - 1 {
 			kept += q.m.nodeTime(w.Lowest())
 		}
@@ -129,9 +171,9 @@ func (q *query) covers(a *asked, mask hint.Mask) bool {
 }
 
 // caches is the least number of level-3 caches of the mask's nodes that have the CPUs, or more than
-// there are.
-func (q *query) caches(a *asked, mask hint.Mask) int {
-	p := pick{q: q, a: a, mask: mask, byL3: true}
+// there are. each means that each node gives some.
+func (q *query) caches(a *asked, mask hint.Mask, each bool) int {
+	p := pick{q: q, a: a, mask: mask, byL3: true, each: each}
 	p.begin()
 	n := 0
 	for left := q.w.CPUs; left > 0; n++ {

@@ -69,10 +69,10 @@ func (t *Try) answer(q *query, w *Want, g *Grant) PlaceResult {
 		if w.Nodes > 0 {
 			wide = NotExactly
 		}
-		if q.within == nil {
+		if q.within == nil && q.near == nil {
 			return wide
 		}
-		if q.within = nil; q.find(w.Width) {
+		if q.within, q.near = nil, nil; q.find(w.Width) {
 			return OutOfReach
 		}
 		return wide
@@ -106,7 +106,8 @@ func (t *Try) take(q *query, g *Grant) {
 
 // takeCPUs fills got with the CPUs that the answer stands for.
 func (t *Try) takeCPUs(q *query) {
-	p := pick{q: q, a: q.by, mask: q.best, byL3: q.by.byL3}
+	seat := q.seat(q.by, q.best)
+	p := pick{q: q, a: q.by, mask: seat, byL3: q.by.byL3, each: q.deals(seat)}
 	p.begin()
 	if q.spreads(q.by) {
 		for round := 0; round < maxThreads; round++ {

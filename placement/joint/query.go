@@ -25,6 +25,7 @@ type query struct {
 
 	pays   bool      // as in Want
 	within hint.Set  // the sets that may be chosen; nil for all
+	near   hint.Set  // the sets that may give the CPUs; nil for all
 	best   hint.Mask // the answer
 	by     *asked
 	dev    deviceQuery
@@ -43,12 +44,12 @@ type asked struct {
 // compile prepares a question to a book, level by level. The outcome says why no level can be met,
 // on whatever NUMA nodes.
 func (q *query) compile(m *Model, t *scratch, w *Want, b *Book) PlaceResult {
-	q.m, q.t, q.b, q.w, q.levels, q.within, q.pays = m, t, b, w, 0, w.Within, w.Pays
+	q.m, q.t, q.b, q.w, q.levels, q.within, q.near, q.pays = m, t, b, w, 0, w.Within, w.CPUsWithin, w.Pays
 	q.dev.asking = q.asking
 	if b == m.empty {
-		q.within = w.WithinEmpty
+		q.within, q.near = w.WithinEmpty, w.CPUsWithinEmpty
 	}
-	if q.within != nil && q.within.IsEmpty() {
+	if q.within != nil && q.within.IsEmpty() || q.near != nil && q.near.IsEmpty() {
 		return NotOffered
 	}
 	if len(w.Devices) > 0 && !q.dev.compileDevices() {
@@ -114,7 +115,7 @@ func (q *query) admit(a *asked) PlaceResult {
 	if a.l3 && q.w.Nodes == 0 {
 		e := &q.t.probe
 		e.m, e.t, e.b, e.w = m, q.t, m.empty, q.w
-		a.most = e.caches(a, m.space.All())
+		a.most = e.caches(a, m.space.All(), false)
 	}
 	for v := range m.nodes {
 		a.units[v] = int32(min(q.of(a, &q.b.nodes[v]), q.cap(a, v)))
@@ -240,7 +241,7 @@ func (q *query) reaches(a *asked, k int) bool {
 
 // serves reports whether the set of nodes meets the terms, whatever devices are wanted.
 func (q *query) serves(a *asked, mask hint.Mask) bool {
-	return mask&^a.eligible == 0 && q.offers(mask) && (q.w.Nodes == 0 || q.bears(a, mask)) && q.fits(a, mask) && q.covers(a, mask)
+	return mask&^a.eligible == 0 && q.offers(mask) && (q.w.Nodes == 0 || q.bears(a, mask)) && q.fits(a, mask) && q.seat(a, mask) != 0
 }
 
 // bears reports whether each node of the mask has some of what all of them are to give. Cores that
@@ -392,7 +393,7 @@ func (q *query) rank(mask hint.Mask) [2]uint64 {
 
 // fits reports whether the nodes of the mask have room on these terms.
 func (q *query) fits(a *asked, mask hint.Mask) bool {
-	if q.w.CPUs > 0 && (a.sum(mask) < q.w.CPUs || a.l3 && !q.fewCaches(a, mask)) {
+	if q.w.CPUs > 0 && (a.sum(mask) < q.w.CPUs || a.l3 && !q.fewCaches(a, mask, q.w.Nodes > 0)) {
 		return false
 	}
 	for _, want := range q.w.Amounts {
@@ -412,15 +413,15 @@ func (q *query) fits(a *asked, mask hint.Mask) bool {
 
 // fewCaches reports whether the nodes of the mask have the CPUs in as few level-3 caches as are
 // insisted on: if the number of nodes is wanted, as few as the same CPUs of each node would need if
-// nothing were handed out.
-func (q *query) fewCaches(a *asked, mask hint.Mask) bool {
+// nothing were handed out. each means that each node gives some.
+func (q *query) fewCaches(a *asked, mask hint.Mask, each bool) bool {
 	switch q.w.Nodes {
 	case 0:
-		return q.caches(a, mask) <= a.most
+		return q.caches(a, mask, each) <= a.most
 	case mask.Len():
 		e := &q.t.probe
 		e.m, e.t, e.b, e.w = q.m, q.t, q.m.empty, q.w
-		return q.caches(a, mask) <= e.caches(a, mask)
+		return q.caches(a, mask, each) <= e.caches(a, mask, each)
 	}
 	return true // all nodes that could be among them
 }

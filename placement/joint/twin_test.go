@@ -36,7 +36,9 @@ func (t twin) levels() (out []answer) {
 		}
 		a.most = 1 << 20
 		if a.terms.l3 && t.w.Nodes == 0 {
-			a.most = twin{t.m, t.m.empty, t.w}.fewestCaches(a)
+			anywhere := *t.w
+			anywhere.CPUsWithinEmpty = nil
+			a.most = twin{t.m, t.m.empty, &anywhere}.fewestCaches(a)
 		}
 		out = append(out, a)
 	}
@@ -138,6 +140,21 @@ func (t twin) sets(mask hint.Mask, f func(topology.CPUSet)) {
 
 func (t twin) node(id topology.CPUID) int { return int(t.m.cores[t.m.place[id].core].node) }
 
+func (t twin) nodes(c topology.CPUSet) (nodes hint.Mask) {
+	for id := range c.All() {
+		nodes |= 1 << t.node(id)
+	}
+	return nodes
+}
+
+// near are the sets of NUMA nodes that the CPUs may lie on; nil for all.
+func (t twin) near() hint.Set {
+	if t.b == t.m.empty {
+		return t.w.CPUsWithinEmpty
+	}
+	return t.w.CPUsWithin
+}
+
 func (t twin) caches(c topology.CPUSet) map[uint16]bool {
 	out := map[uint16]bool{}
 	for id := range c.All() {
@@ -178,8 +195,15 @@ func (t twin) keeps(a answer, c topology.CPUSet, mask hint.Mask) bool {
 		kept += all
 		cost[k.node] += 1000 * uint64(mine)
 	}
-	if t.w.Nodes > 0 && a.terms.excl == ExclusiveCore && a.terms.bind != Spread && kept >= c.Len()+t.m.threads {
+	on := t.nodes(c)
+	if (t.w.Nodes > 0 || t.near() != nil && on.Len() > 1) && a.terms.excl == ExclusiveCore && a.terms.bind != Spread && kept >= c.Len()+t.m.threads {
 		return false // no more cores are kept from others than the CPUs need
+	}
+	if t.w.CPUs == 0 {
+		on = mask
+	}
+	if near := t.near(); near != nil && !near.Has(on) {
+		return false
 	}
 	if t.w.Pays && (a.terms.excl == ExclusiveCore && kept > c.Len() || a.terms.excl == ExclusiveNUMA && !t.pays(c)) {
 		return false
@@ -193,12 +217,8 @@ func (t twin) keeps(a answer, c topology.CPUSet, mask hint.Mask) bool {
 // onEach reports whether each NUMA node of the mask has some of the CPUs, or may have some of the
 // first amount.
 func (t twin) onEach(c topology.CPUSet, mask hint.Mask) bool {
-	nodes := hint.Mask(0)
-	for id := range c.All() {
-		nodes |= 1 << t.node(id)
-	}
 	if t.w.CPUs > 0 {
-		return nodes == mask
+		return t.nodes(c) == mask
 	}
 	if len(t.w.Amounts) == 0 {
 		return t.w.PerNode > 0
@@ -291,7 +311,7 @@ func TestAgainstTheTwin(t *testing.T) {
 		outcomes[compare(t, m, b, &w, fmt.Sprintf("seed %d, round %d, %s", seed, i, text))]++
 	}
 	for o, n := range outcomes {
-		if o := PlaceResult(o); n == 0 && o != UnequalCores && o != NoDevices && o != NotTogether && o != NotOffered && o != OutOfReach {
+		if o := PlaceResult(o); n == 0 && o != UnequalCores && o != NoDevices && o != NotTogether {
 			t.Errorf("no case ended with %q", PlaceResult(o))
 		}
 	}
@@ -373,7 +393,24 @@ func randomWant(rng *rand.Rand, m *Model) Want {
 		r.ExclusiveHow = Strength(1 + rng.IntN(2))
 	}
 	r.L3 = Strength(rng.IntN(int(strengths)))
+	if rng.IntN(3) == 0 {
+		w.CPUsWithin, w.CPUsWithinEmpty = m.space.NewSet(), m.space.NewSet()
+		for range rng.IntN(3) {
+			addWider(m, w.CPUsWithin, hint.Mask(1+rng.IntN(int(m.space.All()))))
+		}
+		copy(w.CPUsWithinEmpty, w.CPUsWithin)
+		addWider(m, w.CPUsWithinEmpty, hint.Mask(1+rng.IntN(int(m.space.All()))))
+	}
 	return w
+}
+
+// addWider adds a set of NUMA nodes, and all that include it.
+func addWider(m *Model, to hint.Set, set hint.Mask) {
+	for _, mask := range m.space.BySize() {
+		if set&^mask == 0 {
+			to.Add(mask)
+		}
+	}
 }
 
 // unevenNodes reports whether NUMA nodes differ in how many CPUs can be pinned.
@@ -398,10 +435,11 @@ func compare(t *testing.T, m *Model, b *Book, w *Want, what string) PlaceResult 
 	if w.Pays && w.Rules.Exclusive == ExclusiveNUMA && unevenNodes(m) {
 		return got // of unequal nodes that are kept, Place may try the larger
 	}
-	if w.Nodes > 0 && w.Rules.L3 != Unset { // which caches are enough depends on how CPUs are split
+	if (w.Nodes > 0 || w.CPUsWithin != nil) && w.Rules.L3 != Unset { // which caches are enough depends on how CPUs are split
 		bare := *w
 		bare.Rules.L3 = Unset
-		if _, room := (twin{m, b, &bare}).place(w.Width); got == Placed && (!room || !tw.onEach(g.CPUs, g.Nodes)) {
+		if _, room := (twin{m, b, &bare}).place(w.Width); got == Placed && (!room || w.Nodes > 0 && !tw.onEach(g.CPUs, g.Nodes) ||
+			w.CPUsWithin != nil && w.CPUs > 0 && !w.CPUsWithin.Has(tw.nodes(g.CPUs))) {
 			t.Fatalf("%s: %+v: %v on %b, room without caches: %v", what, *w, g.CPUs, g.Nodes, room)
 		}
 		return got
@@ -418,12 +456,12 @@ func compare(t *testing.T, m *Model, b *Book, w *Want, what string) PlaceResult 
 		if got == Withholds && !insists {
 			say("%v, and nobody else is kept off", got)
 		}
-		if w.Nodes > 0 {
+		if w.Nodes > 0 || w.CPUsWithin != nil {
 			bare := *w
-			bare.Nodes = 0
+			bare.Nodes, bare.CPUsWithin, bare.CPUsWithinEmpty = 0, nil, nil
 			tw.w = &bare
 		}
-		if _, room := tw.place(AnyWidth); !insists && room != (got == TooWide || got == NotExactly) {
+		if _, room := tw.place(AnyWidth); !insists && got != NotOffered && room != (got == TooWide || got == NotExactly || got == OutOfReach) {
 			say("%v, the twin finds room if the width does not matter: %v", got, room)
 		}
 		if !try.Book.Equal(b) {

@@ -30,6 +30,10 @@ type Want struct {
 	// might be if nothing were handed out: if resources are that the model does not know. Nil means
 	// all.
 	Within, WithinEmpty hint.Set
+	// CPUsWithin are the only sets of NUMA nodes that the CPUs may lie on, and CPUsWithinEmpty the
+	// same for Within: if they have to lie near resources that the model does not know. With a set,
+	// each larger one is in it. Without CPUs, it is about the set of NUMA nodes. Nil means all.
+	CPUsWithin, CPUsWithinEmpty hint.Set
 }
 
 // Grant is what a Try assigned.
