@@ -37,6 +37,7 @@ type jointAdmission struct {
 	empty     Decision // for the admission to an empty node
 	avoid     avoidance
 	only      restriction
+	claims    claimRoom
 }
 
 func newJointAdmission(m *Model) *jointAdmission {
@@ -232,6 +233,7 @@ func (ad *jointAdmission) turn(c int) Detail {
 		return NoDetail
 	}
 	dropPodWishes(&ad.want)
+	ad.keepNear(c)
 	if !ad.dealt {
 		ad.leave(c)
 	}
@@ -400,7 +402,7 @@ func (ad *jointAdmission) width() joint.Width {
 func (ad *jointAdmission) wantContainer(c int) {
 	w, r := &ad.want, &ad.r.Containers[c]
 	w.CPUs, w.Amounts, w.Devices, w.Width, w.Rules = 0, w.Amounts[:0], w.Devices[:0], ad.width(), ad.rules.CPUs
-	w.Within, w.WithinEmpty, w.Pays = nil, nil, !ad.rules.MayWithhold
+	w.Within, w.WithinEmpty, w.CPUsWithin, w.CPUsWithinEmpty, w.Pays = nil, nil, nil, nil, !ad.rules.MayWithhold
 	switch {
 	case ad.pinsWhole(c):
 		w.CPUs = int(r.MilliCPU / 1000)
@@ -419,7 +421,7 @@ func (ad *jointAdmission) wantContainer(c int) {
 func (ad *jointAdmission) wantPod() {
 	w := &ad.want
 	w.CPUs, w.Amounts, w.Devices, w.Width, w.Rules = 0, w.Amounts[:0], w.Devices[:0], ad.width(), ad.rules.CPUs
-	w.Within, w.WithinEmpty, w.Pays = nil, nil, !ad.rules.MayWithhold
+	w.Within, w.WithinEmpty, w.CPUsWithin, w.CPUsWithinEmpty, w.Pays = nil, nil, nil, nil, !ad.rules.MayWithhold
 	var cpus Peak[int]
 	var shares Peak[uint64]
 	for c := range ad.r.Containers {

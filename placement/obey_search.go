@@ -25,7 +25,7 @@ type search struct {
 // it did not, everything is as it was.
 func (s *search) again(on *joint.Book) bool {
 	s.order, s.hard = s.order[:0], s.hard[:0]
-	if s.avoid.on {
+	if s.avoid.on || s.r.Rules.Claimed != nil {
 		s.d.begin(s.r) // what it has so far is no part of another order
 	}
 	for _, init := range [...]bool{false, true} {

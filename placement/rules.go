@@ -114,6 +114,9 @@ type Rules struct {
 	// Only are the NUMA nodes that the pod may have if Berth decides; 0 for all. It is the
 	// scheduler's choice, as devices that others hand out are there.
 	Only topology.NUMASet
+	// Claimed are devices near which the pod is to lie if Berth decides; nil for none. They are the
+	// scheduler's knowledge.
+	Claimed *Claimed
 	// Keep is which CPUs are kept for pods with devices: the scheduler's rule, on every node.
 	Keep *Keep
 }
@@ -178,7 +181,7 @@ func setOf(k topology.DeviceKind) DeviceTypes {
 
 // Own returns what the pod itself asks for, without the scheduler's rules.
 func (r Rules) Own() Rules {
-	r.MayWithhold, r.Keep, r.Only = false, nil, 0
+	r.MayWithhold, r.Keep, r.Only, r.Claimed = false, nil, 0, nil
 	return r
 }
 

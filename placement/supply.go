@@ -100,6 +100,7 @@ func (m *obeyModel) newProvision() provision {
 func (ad *jointAdmission) narrow(c int) {
 	ad.offered(c)
 	ad.keepToOnly()
+	ad.keepNear(c)
 	if ad.avoid.on {
 		ad.avoidKept(c)
 	}

@@ -20,17 +20,7 @@ func NUMAOf(d *placement.Decision, m *topology.Machine) map[string]topology.NUMA
 	}
 	for i := range d.Containers {
 		c := &d.Containers[i]
-		set := m.NodesOf(c.CPUs)
-		if set == 0 && c.Bounds&placement.BoundCPUs != 0 {
-			for _, s := range c.Shares {
-				set = set.With(s.NUMA)
-			}
-		}
-		if set == 0 {
-			for k := range c.Memory {
-				set |= c.Memory[k].NUMA
-			}
-		}
+		set := c.LiesOn(c.Bounds&placement.BoundCPUs != 0, func(cpus *topology.CPUSet) topology.NUMASet { return m.NodesOf(*cpus) })
 		if set != 0 {
 			out[c.Name] = set
 		}

@@ -586,12 +586,17 @@ func TestShapes(t *testing.T) {
 	if a != b || a == c || a == 0 {
 		t.Fatalf("shapes %d, %d, %d", a, b, c)
 	}
+	near := cpus("d", 1)
+	near.Rules.Claimed = &placement.Claimed{Requests: []placement.ClaimRequest{{Users: []string{"c"}, N: 1}}}
+	if d := l.Shape(near); d == a {
+		t.Errorf("near devices: shape %d, as without", d)
+	}
 }
 
 // TestShapesKnowEveryField fails when a request gains a field that requestKey does not write down.
 func TestShapesKnowEveryField(t *testing.T) {
 	for typ, want := range map[reflect.Type]int{
-		reflect.TypeFor[placement.Request](): 7, reflect.TypeFor[placement.Rules](): 12, reflect.TypeFor[placement.DeviceRules](): 6, reflect.TypeFor[placement.ContainerRequest](): 6,
+		reflect.TypeFor[placement.Request](): 7, reflect.TypeFor[placement.Rules](): 13, reflect.TypeFor[placement.DeviceRules](): 6, reflect.TypeFor[placement.ContainerRequest](): 6,
 		reflect.TypeFor[placement.LevelRequest]():  3,
 		reflect.TypeFor[placement.MemoryRequest](): 3, reflect.TypeFor[placement.DeviceRequest](): 3,
 	} {

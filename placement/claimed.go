@@ -1,0 +1,301 @@
+package placement
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Claimed are devices that another program assigns to the pod, such as those of ResourceClaims. If
+// Berth decides, each container lies where enough of them are near: on a NUMA node of every
+// container that uses them. It is the scheduler's knowledge; no pod asks for it.
+//
+// Numbers per NUMA node are enough here, as the other program chooses the devices. It may know more
+// than numbers, and find no devices for a decision. Refute then rules this decision out.
+type Claimed struct {
+	Requests []ClaimRequest // at most 64
+	Devices  []ClaimDevices
+	Matches  []ClaimMatch
+	// refuted are NUMA nodes, by request, on which there are not the devices for all requests.
+	refuted [][]topology.NUMASet
+	// settled are NUMA nodes, by request, that the containers must keep; nil while devices count.
+	settled []topology.NUMASet
+}
+
+// ClaimRequest is a request for a number of devices.
+type ClaimRequest struct {
+	Users []string // the containers that use them, by name
+	N     int
+}
+
+// ClaimDevices is a number of devices that are equal for all requests.
+type ClaimDevices struct {
+	NUMA topology.NUMASet // near to these nodes; EveryNode: near to all containers, wherever they lie
+	For  uint64           // bit i: they are what request i asks for
+	// Free is how many of them nobody has, All how many there are.
+	Free, All int
+}
+
+// EveryNode is near to every NUMA node.
+const EveryNode = ^topology.NUMASet(0)
+
+// Unlimited is a number of devices that does not run out.
+const Unlimited = math.MaxInt32
+
+// ClaimMatch is requests whose devices must have the same value of an attribute, such as the PCI
+// root.
+type ClaimMatch struct {
+	For uint64 // bit i: request i is one of them
+	// Values are the devices with each value, as positions in Claimed.Devices.
+	Values [][]int
+}
+
+// Key is equal for Claimed that mean the same, and "" for none.
+func (c *Claimed) Key() string {
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf("%+v", *c)
+}
+
+// Refute rules out decisions in which no container has other NUMA nodes than these, by name.
+// Containers that the node does not pin are left out.
+func (c *Claimed) Refute(lying map[string]topology.NUMASet) {
+	c.refuted = append(c.refuted, c.reach(lying))
+}
+
+// Settled returns what keeps every container near the devices that were assigned when it had these
+// NUMA nodes.
+func (c *Claimed) Settled(lying map[string]topology.NUMASet) *Claimed {
+	return &Claimed{Requests: c.Requests, settled: c.reach(lying)}
+}
+
+// reach returns, by request, the NUMA nodes that its devices may be on.
+func (c *Claimed) reach(lying map[string]topology.NUMASet) []topology.NUMASet {
+	out := make([]topology.NUMASet, len(c.Requests))
+	for i := range c.Requests {
+		out[i] = EveryNode
+		for _, user := range c.Requests[i].Users {
+			if set := lying[user]; set != 0 {
+				out[i] &= set
+			}
+		}
+	}
+	return out
+}
+
+// LiesOn returns the NUMA nodes that count as a container's: those of its CPUs, or of its shares if
+// it is bound to them, or of its memory. nodesOf returns the NUMA nodes of CPUs.
+func (c *ContainerDecision) LiesOn(bound bool, nodesOf func(*topology.CPUSet) topology.NUMASet) topology.NUMASet {
+	set := nodesOf(&c.CPUs)
+	if set == 0 && bound {
+		for _, s := range c.Shares {
+			set = set.With(s.NUMA)
+		}
+	}
+	if set == 0 {
+		for i := range c.Memory {
+			set |= c.Memory[i].NUMA
+		}
+	}
+	return set
+}
+
+// claimRoom is room for finding the sets of NUMA nodes with enough devices.
+type claimRoom struct {
+	now, always hint.Set
+	// others is what the other containers leave of each request's NUMA nodes; reach is that for the
+	// set at hand. mine are the requests of the container at hand.
+	others, reach []topology.NUMASet
+	mine          uint64
+	// left and given are a matching of requests to devices: what is left of each, and what each
+	// request has of it. seen are devices that the search at hand has passed.
+	left  []int
+	given [][]int
+	seen  []bool
+}
+
+// keepNear leaves out the sets of NUMA nodes near which container c, or the pod as one, would lack
+// devices that it uses. Containers that have no place yet could be anywhere.
+func (ad *jointAdmission) keepNear(c int) {
+	claimed, room := ad.r.Rules.Claimed, &ad.claims
+	if claimed == nil || !ad.liesSomewhere() {
+		return
+	}
+	room.others, room.mine = room.others[:0], 0
+	for i := range claimed.Requests {
+		others, mine := ad.reachBeside(&claimed.Requests[i], c)
+		if room.others = append(room.others, others); mine {
+			room.mine |= 1 << i
+		}
+	}
+	if room.mine == 0 {
+		return
+	}
+	space := ad.m.joint.Space()
+	if room.now == nil {
+		room.now, room.always = space.NewSet(), space.NewSet()
+	}
+	clear(room.now)
+	clear(room.always)
+	for _, mask := range space.BySize() {
+		for _, of := range [...]struct {
+			set   hint.Set
+			empty bool
+		}{{room.now, false}, {room.always, true}} {
+			if includesOne(of.set, mask) || ad.serves(mask, of.empty) {
+				of.set.Add(mask)
+			}
+		}
+	}
+	ad.want.CPUsWithin, ad.want.CPUsWithinEmpty = room.now, room.always
+}
+
+// liesSomewhere reports whether the container at hand gets NUMA nodes that count as its own
+// (ContainerDecision.LiesOn).
+func (ad *jointAdmission) liesSomewhere() bool {
+	return ad.want.CPUs > 0 || slices.ContainsFunc(ad.want.Amounts, func(a joint.Amount) bool {
+		return a.Kind != joint.CPU || ad.width() != joint.AnyWidth
+	})
+}
+
+// reachBeside returns the NUMA nodes that the containers other than c leave to a request's devices,
+// and whether c is one of its users.
+func (ad *jointAdmission) reachBeside(r *ClaimRequest, c int) (reach topology.NUMASet, mine bool) {
+	reach = EveryNode
+	for u := range ad.d.Containers {
+		got := &ad.d.Containers[u]
+		switch {
+		case !slices.Contains(r.Users, ad.r.Containers[u].Name):
+		case c == wholePod || c == u:
+			mine = true
+		default:
+			if set := got.LiesOn(ad.width() != joint.AnyWidth, ad.m.nodesOf); set != 0 {
+				reach &= set
+			}
+		}
+	}
+	return reach, mine
+}
+
+// includesOne reports whether the set has a mask that is one node less.
+func includesOne(set hint.Set, mask hint.Mask) bool {
+	for w := mask; w != 0; w &= w - 1 {
+		if less := mask &^ (w & -w); less != 0 && set.Has(less) {
+			return true
+		}
+	}
+	return false
+}
+
+// serves reports whether there are devices for all requests if the container at hand lies on the
+// mask; empty asks for an empty node. When steps run out it is left to the other program.
+func (ad *jointAdmission) serves(mask hint.Mask, empty bool) bool {
+	claimed, room := ad.r.Rules.Claimed, &ad.claims
+	if ad.budget.Left() == 0 {
+		ad.budget.CutOff()
+		return true
+	}
+	ad.budget.Charge(1 + len(claimed.Devices)*claimed.wanted()/8)
+	nodes := ad.m.expand(mask)
+	room.reach = append(room.reach[:0], room.others...)
+	for w := room.mine; w != 0; w &= w - 1 {
+		room.reach[bits.TrailingZeros64(w)] &= nodes
+	}
+	return claimed.serves(room, empty)
+}
+
+func (c *Claimed) serves(room *claimRoom, empty bool) bool {
+	if c.settled != nil {
+		return empty || within(c.settled, room.reach)
+	}
+	for _, refuted := range c.refuted {
+		if !empty && within(room.reach, refuted) {
+			return false
+		}
+	}
+	if len(c.Matches) == 0 {
+		return c.matching(room, empty, func(int, int) bool { return true })
+	}
+	for i := range c.Matches { // each on its own: together they may leave less
+		m := &c.Matches[i]
+		if !slices.ContainsFunc(m.Values, func(value []int) bool {
+			return c.matching(room, empty, func(request, device int) bool {
+				return m.For>>request&1 == 0 || slices.Contains(value, device)
+			})
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// wanted is how many devices are asked for.
+func (c *Claimed) wanted() (n int) {
+	for i := range c.Requests {
+		n += c.Requests[i].N
+	}
+	return n
+}
+
+// within reports whether each set is inside the other one at its position.
+func within(sets, others []topology.NUMASet) bool {
+	for i := range sets {
+		if sets[i]&^others[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// matching reports whether every request gets as many devices as it asks for, each device once.
+func (c *Claimed) matching(room *claimRoom, empty bool, may func(request, device int) bool) bool {
+	room.left, room.given = room.left[:0], room.given[:0]
+	for i := range c.Devices {
+		if empty {
+			room.left = append(room.left, c.Devices[i].All)
+		} else {
+			room.left = append(room.left, c.Devices[i].Free)
+		}
+	}
+	for range c.Requests {
+		room.given = append(room.given, make([]int, len(c.Devices)))
+	}
+	var give func(request int) bool
+	give = func(request int) bool {
+		for i := range c.Devices {
+			d := &c.Devices[i]
+			near := d.NUMA == EveryNode || d.NUMA&room.reach[request] != 0
+			if !near || d.For>>request&1 == 0 || room.seen[i] || !may(request, i) {
+				continue
+			}
+			room.seen[i] = true
+			if room.left[i] > 0 {
+				room.left[i]--
+				room.given[request][i]++
+				return true
+			}
+			for other := range room.given { // it takes another device instead
+				if other != request && room.given[other][i] > 0 && give(other) {
+					room.given[other][i]--
+					room.given[request][i]++
+					return true
+				}
+			}
+		}
+		return false
+	}
+	for request := range c.Requests {
+		for range c.Requests[request].N {
+			if room.seen = append(room.seen[:0], make([]bool, len(c.Devices))...); !give(request) {
+				return false
+			}
+		}
+	}
+	return true
+}
