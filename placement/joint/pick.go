@@ -101,11 +101,11 @@ func (p *pick) span(g int) span {
 	return p.q.m.nodes[g].cores
 }
 
-// deals reports whether each node of the mask, if it gives the CPUs, gives some.
+// deals reports whether each node of a mask that gives the CPUs gives some.
 func (q *query) deals(mask hint.Mask) bool { return q.w.Nodes > 0 || q.near != nil && mask.Len() > 1 }
 
-// seat returns the NUMA nodes of the mask that give the CPUs; 0 if none can. All of them may, unless
-// the CPUs have to lie near something: then they are the fewest that have it and enough CPUs, and
+// seat returns the NUMA nodes of the mask that give the CPUs; 0 if none can. All may, unless
+// the CPUs have to lie near something. Then they are the fewest that have it and enough CPUs, and
 // each of them gives some. When steps run out, only all of them are looked at.
 func (q *query) seat(a *asked, mask hint.Mask) hint.Mask {
 	switch {
