@@ -1,4 +1,4 @@
-# This repository beside the newest release of Kubernetes, before anybody moves to it: docs/releases.md. The second go.mod is
+# This repository beside the newest release of Kubernetes, before anybody moves to it: docs/maintain.md. The second go.mod is
 # this one with Kubernetes and its staging modules at that release.
 NEXT         ?=
 NEXT_DIR     := $(CACHE)/next

@@ -32,7 +32,7 @@ type sighting struct {
 	active map[string]int
 	// booting: the kubelet is gone, or may not have read its pods yet since it is back. One that
 	// starts admits the first pods before it clears away what ended pods hold
-	// (docs/kubelet-defects.md). away: it is gone.
+	// (docs/scope.md). away: it is gone.
 	booting, away bool
 	history       history
 	// obeyed is what runs if Berth decides; nil elsewhere.

@@ -27,7 +27,7 @@ func needs(t *testing.T) []string {
 
 const needMachine = "package:2 numa:1 core:48 pu:2 mem:512Gi"
 
-// TestNeed: what docs/autoscaling.md shows.
+// TestNeed: what docs/dialects.md shows.
 func TestNeed(t *testing.T) {
 	code, stdout, stderr := run(t, append(needs(t), needMachine, "--set", "topologyManagerPolicy=restricted", "--set", "reservedSystemCPUs=0-3,96-99",
 		"--set", "numaNodesPerPackage=4", "--set", "topologyManagerPolicy=none", "-o", "json")...)

@@ -9,7 +9,7 @@ import (
 // hasStrangers reports whether a pod holds something that the report before did not list. Nobody
 // has reported it, as the watch of pods can be later than that of reports. Or it held nothing: its
 // kubelet had let go of it, forgot why when it was killed, and has admitted it again
-// (docs/kubelet-defects.md).
+// (docs/scope.md).
 func (f *facts) hasStrangers(r *Report) bool {
 	for uid := range r.pods {
 		if !r.pods[uid].holds {

@@ -45,7 +45,7 @@ func (o *observer) watchCheckpoints(ctx context.Context, spec *hollow.Spec) {
 }
 
 // torn reports whether the node's kubelet was killed when its checkpoints last changed. Killed
-// between two writes it does not start again (docs/kubelet-defects.md).
+// between two writes it does not start again (docs/scope.md).
 func (o *observer) torn(node string, since time.Time) bool {
 	died, _ := o.book.lastKill("node-" + node)
 	return since.Sub(died).Abs() < soundAfter
@@ -128,7 +128,7 @@ func hasCPUs(p *placement.PodAllocation) bool {
 // forgotten reports whether the kubelet has let go of the pod's CPUs and was killed after that. It
 // let go because the pod had ended, or because it refused the pod when it started. What it has not
 // told the API by its death it does not know after it, and admits the pod again
-// (docs/kubelet-defects.md).
+// (docs/scope.md).
 func (o *observer) forgotten(h *holding) bool {
 	died, _ := o.book.lastKill("node-" + h.node)
 	return !h.left.IsZero() && died.After(h.left)

@@ -18,7 +18,7 @@ import (
 )
 
 // TestAbove places pods of the shape that those make who decide above a scheduler which pods there
-// are (docs/above.md). Each gets the CPUs that it was promised.
+// are (docs/dialects.md). Each gets the CPUs that it was promised.
 func TestAbove(t *testing.T) {
 	t.Parallel()
 	c := newHollowClusterOn(t, 2, controlplane.Options{Server: otherServer, Dir: shortDir(t)})

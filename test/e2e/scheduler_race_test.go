@@ -162,7 +162,7 @@ func listedAgain(c *hollowCluster) {
 }
 
 // kubeletRestarted: the books must hold nothing of pods that have ended when the kubelet dies, as
-// the next one admits its first pods before it clears that away (docs/kubelet-defects.md); the
+// the next one admits its first pods before it clears that away (docs/scope.md); the
 // admission of a pod that stays clears it.
 func kubeletRestarted(c *hollowCluster) {
 	n := c.nodes[0]

@@ -21,7 +21,7 @@ import (
 const tornAfter = 15 * time.Second
 
 // mender does to nodes what their agents ask a person to do. A kubelet that was killed between two
-// writes of its CPU or memory manager does not start again (docs/kubelet-defects.md), and without
+// writes of its CPU or memory manager does not start again (docs/scope.md), and without
 // its node a gang that fits cannot run.
 type mender struct {
 	*cluster

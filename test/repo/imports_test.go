@@ -231,14 +231,14 @@ func impure(pkg, imp string) string {
 	return ""
 }
 
-// TestDependenciesAreExplained holds docs/dependencies.md against go.mod: every direct dependency
-// has a reason there.
+// TestDependenciesAreExplained compares docs/maintain.md with go.mod: the page has a reason for
+// every direct dependency.
 func TestDependenciesAreExplained(t *testing.T) {
 	mod, err := os.ReadFile("go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := os.ReadFile("docs/dependencies.md")
+	doc, err := os.ReadFile("docs/maintain.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestDependenciesAreExplained(t *testing.T) {
 		}
 		checked++
 		if !strings.Contains(string(doc), "`"+name+"`") {
-			t.Errorf("docs/dependencies.md does not say why %s was chosen", name)
+			t.Errorf("docs/maintain.md does not say why %s was chosen", name)
 		}
 	}
 	if checked < 10 {

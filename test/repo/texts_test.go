@@ -132,38 +132,38 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// word is a row of docs/words.md: a word, and the types that it names: one, or more where packages
-// have forms of the same thing.
+// word is a row of the table of words in docs/architecture.md: a word, and the types that it names.
+// There are several types if packages have their own forms of the same thing.
 type word struct {
 	name  string
 	types []string
 }
 
-// TestWordsMeanOneThing holds docs/words.md against the code. The types of each word exist, no word
-// is there twice, and no package exports a type of that name that is not listed.
+// TestWordsMeanOneThing compares the words of docs/architecture.md with the code. The types of each
+// word exist, no word occurs twice, and no package exports an unlisted type of that name.
 func TestWordsMeanOneThing(t *testing.T) {
 	words := readWords(t)
 	exported := exportedTypes(t)
 	seen := map[string]bool{}
 	for _, w := range words {
 		if seen[w.name] {
-			t.Errorf("docs/words.md: %q stands there twice", w.name)
+			t.Errorf("docs/architecture.md: %q stands there twice", w.name)
 		}
 		seen[w.name] = true
 		for _, typ := range w.types {
 			name := typ[strings.LastIndex(typ, ".")+1:]
 			if !slices.Contains(exported[name], typ) {
-				t.Errorf("docs/words.md: %q: %s does not exist", w.name, typ)
+				t.Errorf("docs/architecture.md: %q: %s does not exist", w.name, typ)
 			}
 			for _, other := range exported[name] {
 				if !slices.Contains(w.types, other) {
-					t.Errorf("docs/words.md: %q: %s has that name as well: rename it, or list it", w.name, other)
+					t.Errorf("docs/architecture.md: %q: %s has that name as well: rename it, or list it", w.name, other)
 				}
 			}
 		}
 	}
 	if len(words) < 20 {
-		t.Errorf("docs/words.md: %d words found: has its table changed its form?", len(words))
+		t.Errorf("docs/architecture.md: %d words found: has its table changed its form?", len(words))
 	}
 }
 
@@ -175,13 +175,13 @@ var (
 func readWords(t *testing.T) []word {
 	t.Helper()
 	var words []word
-	for n, line := range linesOf(t, "docs/words.md") {
+	for n, line := range linesOf(t, "docs/architecture.md") {
 		if !strings.HasPrefix(line, "| **") {
 			continue
 		}
 		m := wordRow.FindStringSubmatch(line)
 		if m == nil {
-			t.Errorf("docs/words.md:%d: want | **word** | meaning | types or nothing |", n+1)
+			t.Errorf("docs/architecture.md:%d: want | **word** | meaning | types or nothing |", n+1)
 			continue
 		}
 		w := word{name: m[1]}

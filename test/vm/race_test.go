@@ -70,7 +70,7 @@ func TestRace(t *testing.T) {
 }
 
 // holdKubelet stops the kubelet, but not between the two writes of its CPUs: killed there it would
-// not start again (docs/kubelet-defects.md; TestNode has such a one). It goes on if some CPU of the
+// not start again (docs/scope.md; TestNode has such a one). It goes on if some CPU of the
 // checkpoint is nobody's. The sum of all CPUs tells.
 const holdKubelet = `while :; do
   killall -STOP kubelet
@@ -133,7 +133,7 @@ func (c *cluster) watchRunning() func(name string) bool {
 
 // TestRestartRefusals provokes what no scheduler can avoid: up to Kubernetes 1.36 a kubelet with
 // full-pcpus-only that restarts asks again for as many free cores as its running pods have already,
-// and kills the pods that there are too few for (docs/kubelet-defects.md). They are told apart from
+// and kills the pods that there are too few for (docs/scope.md). They are told apart from
 // refusals at admission, and what they held is placed again without one.
 func TestRestartRefusals(t *testing.T) {
 	requireVM(t, "race")
