@@ -26,7 +26,8 @@ import (
 )
 
 const (
-	attemptKey fwk.StateKey = Name
+	attemptKey  fwk.StateKey = Name
+	extendedKey fwk.StateKey = Name + "/extended"
 	// originalKey is where the original keeps its state.
 	originalKey fwk.StateKey = dynamicresources.Name
 )
@@ -344,7 +345,7 @@ func (n *onNode) reach(lying Lying) (only topology.NUMASet, fits bool) {
 		}
 	}
 	if asksExtended(n.pod) {
-		restrict(&claims.Claim{Name: "for extended resources", Users: usersOfExtended(n.pod, lying)})
+		restrict(&claims.Claim{Name: forExtended, Users: usersOfExtended(n.pod, lying)})
 	}
 	if !restricted {
 		only = all
@@ -384,16 +385,9 @@ func judged(pod *corev1.Pod, c podClaim, lying Lying) claims.Claim {
 
 // try has the original choose among the devices on these NUMA nodes, in a state of its own.
 func (n *onNode) try(ctx context.Context, only topology.NUMASet) (fwk.StateData, *fwk.Status) {
-	shown := n.slices
-	if only != all {
-		shown = make([]*resourceapi.ResourceSlice, len(n.slices))
-		for i, s := range n.slices {
-			shown[i] = n.devices().Show(s, only, n.consumes)
-		}
-	}
 	state := framework.NewCycleState()
 	var status *fwk.Status
-	n.plugin.view.during(&prepared{slices: shown, taken: n.taken}, func() {
+	n.plugin.view.during(&prepared{slices: n.shown(only), taken: n.taken}, func() {
 		_, status = n.plugin.DynamicResources.PreFilter(ctx, state, n.pod, nil)
 	})
 	if !status.IsSuccess() {
@@ -404,6 +398,18 @@ func (n *onNode) try(ctx context.Context, only topology.NUMASet) (fwk.StateData,
 	}
 	own, err := state.Read(originalKey)
 	return own, fwk.AsStatus(err)
+}
+
+// shown are the node's slices without the devices on other NUMA nodes than these.
+func (n *onNode) shown(only topology.NUMASet) []*resourceapi.ResourceSlice {
+	if only == all {
+		return n.slices
+	}
+	shown := make([]*resourceapi.ResourceSlice, len(n.slices))
+	for i, s := range n.slices {
+		shown[i] = n.devices().Show(s, only, n.consumes)
+	}
+	return shown
 }
 
 // consumes reports whether the allocator has to see a device that is not to be chosen, as the
@@ -425,11 +431,6 @@ func (n *onNode) whichDevices(ctx context.Context) string {
 	if n.taken.state == nil || n.lying == nil {
 		return ""
 	}
-	dra := n.plugin.handle.SharedDRAManager()
-	allocator, err := structured.NewAllocator(ctx, dynamicresources.AllocatorFeatures(n.plugin.features), *n.taken.state, dra.DeviceClasses(), n.slices, n.plugin.selectors)
-	if err != nil {
-		return ""
-	}
 	var open []*resourceapi.ResourceClaim
 	var all []claims.Claim
 	for _, c := range n.claims {
@@ -437,8 +438,8 @@ func (n *onNode) whichDevices(ctx context.Context) string {
 			open, all = append(open, c.ResourceClaim), append(all, judged(n.pod, c, n.lying))
 		}
 	}
-	results, err := allocator.Allocate(ctx, n.info.Node(), open)
-	if err != nil || len(results) != len(open) {
+	results, found := n.allocate(ctx, n.slices, open)
+	if !found {
 		return ""
 	}
 	for i := range results {
@@ -448,6 +449,18 @@ func (n *onNode) whichDevices(ctx context.Context) string {
 		return j.Why()
 	}
 	return ""
+}
+
+// allocate has the allocator choose devices for claims among those of the slices. It reports false
+// if they do not do.
+func (n *onNode) allocate(ctx context.Context, shown []*resourceapi.ResourceSlice, open []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, bool) {
+	dra := n.plugin.handle.SharedDRAManager()
+	allocator, err := structured.NewAllocator(ctx, dynamicresources.AllocatorFeatures(n.plugin.features), *n.taken.state, dra.DeviceClasses(), shown, n.plugin.selectors)
+	if err != nil {
+		return nil, false
+	}
+	results, err := allocator.Allocate(ctx, n.info.Node(), open)
+	return results, err == nil && len(results) == len(open)
 }
 
 // asRequired begins what is said about a node that a pod with required claims does not get.
@@ -488,12 +501,12 @@ func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	a := attemptOf(state)
 	if a == nil {
-		return p.DynamicResources.Reserve(ctx, state, pod, node)
+		return p.reserve(ctx, state, pod, node)
 	}
 	if c, steered := a.chosen[node]; steered {
 		state.Write(originalKey, c)
 	}
-	if status := p.DynamicResources.Reserve(ctx, state, pod, node); !status.IsSuccess() {
+	if status := p.reserve(ctx, state, pod, node); !status.IsSuccess() {
 		return status
 	}
 	if state.IsPodGroupSchedulingCycle() {
@@ -513,7 +526,40 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 		of.Results = allocation.Devices.Results
 		all = append(all, of)
 	}
+	all = append(all, judgedExtended(state, pod, lying)...)
 	return p.check(state, a, found{pod, node, all, decided})
+}
+
+// forExtended stands for the name of a claim that has none before PreBind.
+const forExtended = "for extended resources"
+
+// reserve is the original's Reserve. It keeps the claim for extended resources.
+func (p *Plugin) reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	if !asksExtended(pod) {
+		return p.DynamicResources.Reserve(ctx, state, pod, node)
+	}
+	found, status := p.view.reserving(func() *fwk.Status { return p.DynamicResources.Reserve(ctx, state, pod, node) })
+	state.Write(extendedKey, found)
+	return status
+}
+
+// extendedOf returns the claim that Reserve has allocated for extended resources; nil for none.
+func extendedOf(state fwk.CycleState) *resourceapi.ResourceClaim {
+	data, _ := state.Read(extendedKey)
+	if found, ok := data.(*extended); ok {
+		return found.claim
+	}
+	return nil
+}
+
+// judgedExtended is the claim for extended resources as package claims takes it; none if a device
+// plugin offers them there.
+func judgedExtended(state fwk.CycleState, pod *corev1.Pod, lying Lying) []claims.Claim {
+	special := extendedOf(state)
+	if special == nil {
+		return nil
+	}
+	return []claims.Claim{{Name: forExtended, Results: special.Status.Allocation.Devices.Results, Users: usersOfExtended(pod, lying)}}
 }
 
 // found are the devices of a pod that has a node. decided: Berth has decided for it there.
@@ -540,9 +586,10 @@ func (p *Plugin) check(state fwk.CycleState, a *attempt, f found) *fwk.Status {
 	return fwk.NewStatus(fwk.Unschedulable, why)
 }
 
-// PreBind implements fwk.PreBindPlugin. The claim for extended resources exists afterwards.
+// PreBind implements fwk.PreBindPlugin. What Reserve found may no longer hold when claims are
+// written.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	if p.waits(pod) {
+	if p.waits(state, pod) {
 		p.berth.Waits(pod, node)
 	}
 	a := attemptOf(state)
@@ -567,8 +614,11 @@ func (p *Plugin) PostBind(_ context.Context, state fwk.CycleState, _ *corev1.Pod
 	}
 }
 
-// waits reports whether PreBind waits until devices of the pod's claims are ready.
-func (p *Plugin) waits(pod *corev1.Pod) bool {
+// waits reports whether PreBind waits until devices of the pod are ready.
+func (p *Plugin) waits(state fwk.CycleState, pod *corev1.Pod) bool {
+	if special := extendedOf(state); special != nil && awaitsConditions(special.Status.Allocation) {
+		return true
+	}
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return false
 	}
@@ -581,16 +631,16 @@ func (p *Plugin) waits(pod *corev1.Pod) bool {
 		if allocation == nil {
 			allocation = p.handle.SharedDRAManager().ResourceClaims().GetPendingAllocation(c.UID)
 		}
-		if allocation == nil {
-			continue
-		}
-		for i := range allocation.Devices.Results {
-			if len(allocation.Devices.Results[i].BindingConditions) > 0 {
-				return true
-			}
+		if awaitsConditions(allocation) {
+			return true
 		}
 	}
 	return false
+}
+
+// awaitsConditions reports whether a device has to become ready before its pod is bound.
+func awaitsConditions(a *resourceapi.AllocationResult) bool {
+	return a != nil && slices.ContainsFunc(a.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool { return len(r.BindingConditions) > 0 })
 }
 
 // Check judges a pod's claims beside what Berth is about to write, after PreBind. The error is for
@@ -605,7 +655,8 @@ func (p *Plugin) Check(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	return nil
 }
 
-// checkWritten judges the claims as they are now, and the claim for extended resources.
+// checkWritten judges the claims as they are now, and the devices for extended resources: their
+// claim may not be in any cache yet, and has what Reserve allocated.
 func (p *Plugin) checkWritten(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	a := attemptOf(state)
 	lying, decided := p.berth.Decided(pod, node)
@@ -623,13 +674,7 @@ func (p *Plugin) checkWritten(ctx context.Context, state fwk.CycleState, pod *co
 		of.Results = allocation.Devices.Results
 		all = append(all, of)
 	}
-	special, err := p.special(pod)
-	if err != nil {
-		return fwk.AsStatus(err)
-	}
-	if special != nil {
-		all = append(all, claims.Claim{Name: special.Namespace + "/" + special.Name, Results: special.Status.Allocation.Devices.Results, Users: usersOfExtended(pod, lying)})
-	}
+	all = append(all, judgedExtended(state, pod, lying)...)
 	return p.check(state, a, found{pod, node, all, decided})
 }
 
@@ -647,27 +692,6 @@ func (p *Plugin) written(ctx context.Context, c *resourceapi.ResourceClaim) (*re
 		return nil, fmt.Errorf("claim %s/%s has lost its allocation: want one to bind the pod with", c.Namespace, c.Name)
 	}
 	return now.Status.Allocation, nil
-}
-
-// special returns the claim that the original has made for the pod's extended resources; nil for
-// none.
-func (p *Plugin) special(pod *corev1.Pod) (*resourceapi.ResourceClaim, error) {
-	if !asksExtended(pod) {
-		return nil, nil //nolint:nilnil // most pods have none
-	}
-	list, err := p.handle.SharedDRAManager().ResourceClaims().List()
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range list {
-		if c.Namespace != pod.Namespace || c.Annotations[resourceapi.ExtendedResourceClaimAnnotation] != "true" || c.Status.Allocation == nil {
-			continue
-		}
-		if slices.ContainsFunc(c.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.UID == pod.UID }) {
-			return c, nil
-		}
-	}
-	return nil, nil //nolint:nilnil // a device plugin offers them there
 }
 
 func asksExtended(pod *corev1.Pod) bool {

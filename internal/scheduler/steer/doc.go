@@ -9,7 +9,7 @@
 // plugins see all devices.
 //
 // What was allocated is checked against what Berth decided: in Filter if it was allocated earlier,
-// otherwise in Reserve, after Berth's own. The claim for extended resources exists after PreBind,
-// and is checked there. If Unreserve finds that an attempt has written its allocation, it takes the
+// otherwise in Reserve, after Berth's own, and again after PreBind. The API server gets the claim for
+// extended resources in PreBind; Reserve checks what the allocator keeps for it. If Unreserve finds that an attempt has written its allocation, it takes the
 // allocation back, unless another pod uses the claim.
 package steer

@@ -12,11 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/topology"
 )
 
 const (
@@ -475,16 +477,20 @@ func TestADeviceThatBecomesReady(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		mode       claims.Mode
+		pod        *corev1.Pod
 		conditions []string
 		told       int
 	}{
-		"a pod that requires":        {required, []string{"ready"}, 1},
-		"a pod that asks nothing":    {claims.Free, []string{"ready"}, 1},
-		"a device that is ready now": {required, nil, 0},
+		"a pod that requires":                {required, podWith("c"), []string{"ready"}, 1},
+		"a pod that asks nothing":            {claims.Free, podWith("c"), []string{"ready"}, 1},
+		"a device that is ready now":         {required, podWith("c"), nil, 0},
+		"an extended resource":               {required, extending(), []string{"ready"}, 1},
+		"an extended resource, not asking":   {claims.Free, extending(), []string{"ready"}, 1},
+		"an extended resource that is there": {required, extending(), nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pod, d := podWith("c"), gpu("d1", 1)
+			pod, d := c.pod, gpu("d1", 1)
 			d.BindingConditions = c.conditions
 			w := newWorld(t, c.mode, at(1), sliceOf(d), claim("c", "r"), pod)
 			w.berth.decided = Lying{"main": set(1)}
@@ -501,17 +507,77 @@ func TestADeviceThatBecomesReady(t *testing.T) {
 	}
 }
 
-// TestExtendedResources: the claim for them appears in PreBind, and is judged there.
+// extending is a pod that asks for a GPU as an extended resource.
+func extending() *corev1.Pod {
+	pod := podWith()
+	one := corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}
+	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: one, Limits: one}
+	return pod
+}
+
+// TestExtendedResources: their devices are chosen and judged before there is a claim.
 func TestExtendedResources(t *testing.T) {
 	t.Parallel()
-	pod := podWith()
-	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}, Limits: corev1.ResourceList{"example.com/gpu": resource.MustParse("1")},
+	for name, c := range map[string]struct {
+		mode    claims.Mode
+		ways    []Way
+		decided Lying
+		d       int64
+		why     string
+	}{
+		"near its CPUs":                 {required, at(1), nil, 1, ""},
+		"there is none":                 {required, at(1), nil, 0, "no free device on NUMA node 1"},
+		"Reserve has decided otherwise": {required, at(1), Lying{"main": set(0)}, 1, "device gpu.example.com/d of claim for extended resources (request container-0-request-0) is on NUMA node 1"},
+		"near, decided otherwise":       {near, at(1), Lying{"main": set(0)}, 1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := extending()
+			w := newWorld(t, c.mode, c.ways, sliceOf(gpu("far", 0), gpu("d", c.d)), pod)
+			w.berth.decided = c.decided
+			_, status := w.place(pod)
+			w.want(name, status, c.why)
+		})
 	}
-	for numa, why := range map[int64]string{1: "", 0: "no free device on NUMA node 1"} {
-		w := newWorld(t, required, at(1), sliceOf(gpu("far", 0), gpu("d", numa)), pod)
-		_, status := w.place(pod)
-		w.want("steered", status, why)
+}
+
+// TestTheClaimForExtendedResources appears in PreBind. Its devices are judged once more then, though
+// no cache has it, and it does not stay if they are refused.
+func TestTheClaimForExtendedResources(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		mode claims.Mode
+		now  topology.NUMASet
+		why  string
+	}{
+		"the CPUs stay":           {required, set(1), ""},
+		"the CPUs have moved":     {required, set(0), "berth.dev/claims: required: device gpu.example.com/d of claim for extended resources (request container-0-request-0) is on NUMA node 1"},
+		"near, the CPUs moved":    {near, set(0), ""},
+		"said nothing, and moved": {claims.Free, set(0), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := extending()
+			w := newWorld(t, c.mode, at(1), sliceOf(gpu("d", 1)), pod)
+			w.client.PrependReactor("create", "resourceclaims", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				made := a.(clienttesting.CreateAction).GetObject().(*resourceapi.ResourceClaim)
+				made.Name, made.UID = made.GenerateName+"x", "special"
+				return false, nil, nil
+			})
+			w.berth.decided = Lying{"main": set(1)}
+			state, status := w.place(pod)
+			w.want("reserved", status, "")
+			w.berth.decided = Lying{"main": c.now}
+			w.want(name, w.PreBind(w.ctx, state, pod, node), c.why)
+			if c.why == "" {
+				return
+			}
+			w.Unreserve(w.ctx, state, pod, node)
+			list, err := w.client.ResourceV1().ResourceClaims("ns").List(w.ctx, metav1.ListOptions{})
+			if err != nil || len(list.Items) > 0 {
+				t.Errorf("%d claims are left, %v", len(list.Items), err)
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/structured"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -18,7 +19,17 @@ type view struct {
 	mu sync.Mutex
 	// shown is what is listed; nil for what the cluster has.
 	shown atomic.Pointer[prepared]
+	// special is where the claim for extended resources goes that the original allocates; nil if
+	// nobody waits for it.
+	special atomic.Pointer[extended]
 }
+
+// extended is the claim that the original has allocated for the extended resources of a pod, in its
+// cycle's state. The API server gets it in PreBind.
+type extended struct{ claim *resourceapi.ResourceClaim }
+
+// Clone implements fwk.StateData.
+func (e *extended) Clone() fwk.StateData { return e }
 
 // prepared is what the original is shown of the cluster.
 type prepared struct {
@@ -49,6 +60,17 @@ func (v *view) during(p *prepared, prepare func()) {
 	v.shown.Store(p)
 	defer v.shown.Store(nil)
 	prepare()
+}
+
+// reserving runs reserve, and returns the claim that it allocates for extended resources; its claim
+// is nil for none. Claims of that kind are in no list before PreBind.
+func (v *view) reserving(reserve func() *fwk.Status) (*extended, *fwk.Status) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	found := &extended{}
+	v.special.Store(found)
+	defer v.special.Store(nil)
+	return found, reserve()
 }
 
 // SharedDRAManager implements fwk.Handle.
@@ -102,6 +124,20 @@ func (t tracker) GatherAllocatedState() (*structured.AllocatedState, error) {
 		p.taken.state = state
 	}
 	return state, err
+}
+
+// SignalClaimPendingAllocation implements fwk.ResourceClaimTracker.
+func (t tracker) SignalClaimPendingAllocation(uid types.UID, claim *resourceapi.ResourceClaim) error {
+	err := t.ResourceClaimTracker.SignalClaimPendingAllocation(uid, claim)
+	if found := t.view.special.Load(); found != nil && err == nil && isSpecial(claim) {
+		found.claim = claim
+	}
+	return err
+}
+
+// isSpecial reports whether the original has made the claim for extended resources.
+func isSpecial(claim *resourceapi.ResourceClaim) bool {
+	return claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true"
 }
 
 // ListAllAllocatedDevices implements fwk.ResourceClaimTracker.
