@@ -44,14 +44,27 @@ type Field interface {
 	// Admits reports whether the node may have the member now, without regard to what is free on
 	// it.
 	Admits(member, node int) bool
+	// Suits reports whether the member can have its devices on the node, where it would lie.
+	Suits(member, node int, would Lies) bool
 	// Put tells that the member is on the node, Take that it is not.
 	Put(member, node int)
 	Take(member, node int)
 }
 
+// Lies is how a member would lie on a node.
+type Lies struct {
+	// Decision is what it would get; it has no containers if nothing is pinned for it.
+	Decision *placement.Decision
+	// Sure: it gets that for certain. Loose: no member on the node gets what it was told.
+	Sure, Loose bool
+}
+
 // Uncoupled is the part of a Field whose Nodes leaves out no node, and whose members' places change
 // nothing but the room that is left on their nodes.
 type Uncoupled struct{}
+
+// Suits implements Field.
+func (Uncoupled) Suits(int, int, Lies) bool { return true }
 
 // Widen implements Field.
 func (Uncoupled) Widen() bool { return false }
@@ -288,6 +301,8 @@ type trial struct {
 	// inWaves: nodes may be given members in waves.
 	inWaves bool
 	placed  []Decided // what each got there
+	// lies is how the member that was promised a place last would lie there.
+	lies Lies
 	// before is what the nodes of the unit's members were.
 	before []before
 	// taken are the nodes whose NUMA nodes all belong to members that want no other pods there;
@@ -417,6 +432,11 @@ func (t *trial) put(m, node int) bool {
 		t.note(m, node, true)
 		return false
 	}
+	if !t.field.Suits(m, node, t.lies) {
+		was.restore(on, pod)
+		t.note(m, node, false)
+		return false
+	}
 	t.field.Put(m, node)
 	t.before = append(t.before, was)
 	if t.wishes != nil {
@@ -472,18 +492,19 @@ func (t *trial) promise(p *suppose.Pod, node int, on *suppose.Node, was *before)
 	}
 	if a.Outcome == ledger.Waiting && a.Wait == ledger.PromiseAtRisk && !on.Loose() {
 		t.work.budget.Spend(promiseLooks(p))
-		a, was.tight = loosen(p, on)
+		a, was.tight = loosen(p, on, &d)
 	}
 	if a.Outcome == ledger.Waiting && on.Promised() > 0 {
 		t.plan.Crowded = true
 		if t.inWaves && on.Wave < maxWaves {
 			t.work.budget.Spend(promiseLooks(p))
-			a = nextWave(p, on)
+			a = nextWave(p, on, &d)
 		}
 	}
 	if a.Outcome == ledger.Waiting {
 		t.waits(node, on, a.Wait)
 	}
+	t.lies = Lies{Decision: &d, Sure: a.Exact && !on.Loose(), Loose: on.Loose()}
 	if !a.OK() || !on.Pins(p) {
 		return Decided{}, a.OK()
 	}
@@ -507,11 +528,10 @@ func (t *trial) waits(node int, on *suppose.Node, why ledger.Wait) {
 
 // loosen tries the pod where the members on the node are promised no CPUs. Their kubelet may admit
 // it before them, and give them others. It returns the node as it was, or nil if it still is.
-func loosen(p *suppose.Pod, on *suppose.Node) (ledger.Answer, *suppose.Node) {
+func loosen(p *suppose.Pod, on *suppose.Node, d *placement.Decision) (ledger.Answer, *suppose.Node) {
 	loose := on.Clone()
 	loose.Loosen()
-	var d placement.Decision
-	a := loose.Promise(p, &d)
+	a := loose.Promise(p, d)
 	if !a.OK() {
 		return a, nil
 	}
@@ -524,10 +544,9 @@ func loosen(p *suppose.Pod, on *suppose.Node) (ledger.Answer, *suppose.Node) {
 const maxWaves = 8
 
 // nextWave tries the pod where the members on the node are admitted before it.
-func nextWave(p *suppose.Pod, on *suppose.Node) ledger.Answer {
-	var d placement.Decision
+func nextWave(p *suppose.Pod, on *suppose.Node, d *placement.Decision) ledger.Answer {
 	on.Wave++
-	a := on.Promise(p, &d)
+	a := on.Promise(p, d)
 	if !a.OK() {
 		on.Wave--
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/made"
+	"github.com/berth-dev/berth/topology"
 )
 
 var pinning = placement.Config{
@@ -34,6 +35,8 @@ type field struct {
 	coupled bool
 	// best is how many nodes are named before Widen; 0 for all.
 	best int
+	// suits is asked where members would lie; nil for anywhere.
+	suits func(member, node int, would Lies) bool
 }
 
 func newField(t testing.TB, m *placement.Model, nodes int) *field {
@@ -73,6 +76,7 @@ func (f *field) Closed(int, int) bool           { return false }
 func (f *field) Reopen(int) bool                { return false }
 func (f *field) Node(node int) suppose.Node     { return suppose.On(f.accounts[node], nil) }
 func (f *field) Admits(_, node int) bool        { f.asked++; return f.limit == 0 || f.on[node] < f.limit }
+func (f *field) Suits(m, node int, w Lies) bool { return f.suits == nil || f.suits(m, node, w) }
 func (f *field) Put(_, node int)                { f.on[node]++ }
 func (f *field) Take(_, node int)               { f.on[node]-- }
 func (f *field) reset()                         { clear(f.on) }
@@ -106,6 +110,39 @@ func members(sizes ...int64) (out []Member) {
 		out = append(out, member(fmt.Sprint("m", i), int(n), n, 100))
 	}
 	return out
+}
+
+// TestMembersAreAskedWhereTheyWouldLie: the field is told the CPUs that a member would get beside
+// the ones that are there, and another node is tried if it says no.
+func TestMembersAreAskedWhereTheyWouldLie(t *testing.T) {
+	machine, err := topology.Parse(twoSockets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, used := newField(t, model(t, twoSockets), 2), map[int]topology.NUMASet{}
+	f.suits = func(_, node int, would Lies) bool {
+		numa := machine.NodesOf(would.Decision.Containers[0].CPUs)
+		if !would.Sure || would.Loose || numa.Len() != 1 {
+			t.Fatalf("node %d: NUMA nodes %v, %+v", node, numa, would)
+		}
+		if used[node]&numa != 0 { // it has a device on each NUMA node
+			return false
+		}
+		used[node] |= numa
+		return true
+	}
+	g := Gang{Minimum: 4}
+	for i := range 4 {
+		g.Members = append(g.Members, member(fmt.Sprint("m", i), 0, 5, int64(100+i)))
+	}
+	if p := Make(&g, f, nil); !p.Whole || f.on[0] != 2 || f.on[1] != 2 {
+		t.Errorf("whole %t, members on the nodes: %v", p.Whole, f.on)
+	}
+	f.reset()
+	f.suits = func(m, node int, _ Lies) bool { return node == 1 || m < 1 }
+	if p := Make(&g, f, nil); p.Whole || len(p.Places) != 3 {
+		t.Errorf("whole %t with %d places", p.Whole, len(p.Places))
+	}
 }
 
 const twoSockets = "package:2 numa:1 core:4 pu:2 mem:16Gi" // 8 CPUs a NUMA node, one of the first reserved

@@ -206,7 +206,7 @@ func (l *lyings) Ways(state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo, 
 		return lies(nil)
 	}
 	n := c.plugin.core.table.Of(info.Node())
-	switch c.way.(type) {
+	switch w := c.way.(type) {
 	case *planned:
 		if lying, decided := l.Decided(pod, n.Name()); decided {
 			return lies(lying)
@@ -216,7 +216,12 @@ func (l *lyings) Ways(state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo, 
 		if c.unpinned && c.passes(n) {
 			return lies(nil)
 		}
-		return c.ways(n, mode)
+		return c.ways(n, n.Account(), mode)
+	case *inGroup:
+		if w.evicting {
+			return steer.Ways{}
+		}
+		return c.ways(n, w.account(n), mode)
 	case untouched:
 		return lies(nil)
 	}
@@ -236,9 +241,9 @@ const (
 
 // ways are the ways for the pod to lie on a node. A kubelet leaves one. Berth can keep the pod to a
 // NUMA node, if that has room.
-func (c *cycle) ways(n *nodes.Node, mode dra.Mode) steer.Ways {
+func (c *cycle) ways(n *nodes.Node, account *ledger.Node, mode dra.Mode) steer.Ways {
 	var d placement.Decision
-	a := n.Account().View().Decide(&c.query.Candidate, &d)
+	a := account.View().Decide(&c.query.Candidate, &d)
 	switch {
 	case !a.OK():
 		return steer.Ways{Known: steer.Unforeseen, Why: doesNotTakeIt}
@@ -260,17 +265,38 @@ func (c *cycle) ways(n *nodes.Node, mode dra.Mode) steer.Ways {
 				return
 			}
 			only := topology.NewNUMASet(id)
-			if a := n.Account().View().Decide(c.within(only), &d); a.OK() && !yield(steer.Way{Lying: dra.NUMAOf(&d, m), Only: only}) {
+			if a := account.View().Decide(c.within(only), &d); a.OK() && !yield(steer.Way{Lying: dra.NUMAOf(&d, m), Only: only}) {
 				return
 			}
 		}
 	}}
 }
 
+// devices begins to find devices for a gang's members; nil if the profile does not steer claims.
+func (p *Plugin) devices(ctx context.Context) gang.Devices {
+	s := steererOf(p.handle)
+	if s == nil {
+		return nil
+	}
+	return &devices{s.Trial(ctx), p.core.table}
+}
+
+// devices implements gang.Devices.
+type devices struct {
+	*steer.Trial
+	table *nodes.Table
+}
+
+// Give implements gang.Devices.
+func (d *devices) Give(pod *corev1.Pod, on fwk.NodeInfo, would gang.Lies) bool {
+	n := d.table.Of(on.Node())
+	return d.Trial.Give(pod, on, steer.Would{Lying: dra.NUMAOf(would.Decision, n.Machine()), Sure: would.Sure || n.Obeys(), Loose: would.Loose && !n.Obeys()})
+}
+
 // lacksSteerer reports whether the pod asks something of its claims that the profile cannot do.
 func (p *Plugin) lacksSteerer(pod *corev1.Pod) bool {
 	_, asks := pod.Annotations[wire.ClaimsAnnotation]
-	return (asks || p.args.Claims != "") && len(pod.Spec.ResourceClaims) > 0 && steererOf(p.handle) == nil
+	return (asks && steer.MayClaim(pod) || p.args.Claims != "" && len(pod.Spec.ResourceClaims) > 0) && steererOf(p.handle) == nil
 }
 
 const noSteerer = "Berth: " + wire.ClaimsAnnotation + " needs the plugin " + ClaimsName + " in place of DynamicResources in the scheduler's profile"

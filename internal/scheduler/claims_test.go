@@ -164,28 +164,39 @@ func TestWaysWhereBerthDecides(t *testing.T) {
 	}
 }
 
+// extendedPod asks for a device as an extended resource, which a driver may offer.
+func extendedPod(cpus int64, how string) *corev1.Pod {
+	pod := with(pinned("x", cpus), map[string]string{wire.ClaimsAnnotation: how})
+	pod.Spec.Containers[0].Resources.Limits["example.com/gpu"] = resource.MustParse("1")
+	return pod
+}
+
 // TestRequiredWaitsForCertainty: where the CPUs are decides which devices the pod can have.
 func TestRequiredWaitsForCertainty(t *testing.T) {
-	f, _ := steered(t)
-	state, _ := f.waysOf(insisting(pinned("x", 2), "required"), dra.Required)
-	c := cycleOf(state)
-	if c.query.Candidate.Loose || !c.way.(*alone).patient {
-		t.Errorf("loose %t, patient %t", c.query.Candidate.Loose, c.way.(*alone).patient)
-	}
-	f.clock.SetTime(f.clock.Now().Add(time.Hour))
-	f.feed.ReportSeen(f.topology())
-	state, _ = f.waysOf(insisting(pinned("x", 2), "required"), dra.Required)
-	if !cycleOf(state).way.(*alone).patient {
-		t.Error("it runs out of patience")
+	for name, pod := range map[string]*corev1.Pod{"a claim": insisting(pinned("x", 2), "required"), "an extended resource": extendedPod(2, "required")} {
+		f, _ := steered(t)
+		state, _ := f.waysOf(pod, dra.Required)
+		c := cycleOf(state)
+		if c.query.Candidate.Loose || !c.way.(*alone).patient {
+			t.Errorf("%s: loose %t, patient %t", name, c.query.Candidate.Loose, c.way.(*alone).patient)
+		}
+		f.clock.SetTime(f.clock.Now().Add(time.Hour))
+		f.feed.ReportSeen(f.topology())
+		state, _ = f.waysOf(pod, dra.Required)
+		if !cycleOf(state).way.(*alone).patient {
+			t.Errorf("%s: it runs out of patience", name)
+		}
 	}
 }
 
 // TestClaimsNeedThePlugin: a profile with DynamicResources itself cannot do what the pod asks.
 func TestClaimsNeedThePlugin(t *testing.T) {
 	f, _ := attached(t)
-	_, s := f.PreFilter(t.Context(), newCycleData(), insisting(pinned("x", 2), "near"), nil)
-	if s.Code() != fwk.UnschedulableAndUnresolvable || s.Message() != noSteerer {
-		t.Errorf("%v", s)
+	for _, pod := range []*corev1.Pod{insisting(pinned("x", 2), "near"), extendedPod(2, "required")} {
+		_, s := f.PreFilter(t.Context(), newCycleData(), pod, nil)
+		if s.Code() != fwk.UnschedulableAndUnresolvable || s.Message() != noSteerer {
+			t.Errorf("%v", s)
+		}
 	}
 }
 
@@ -236,5 +247,34 @@ func TestWaysOfAMember(t *testing.T) {
 	}
 	if len(lie) != 2 {
 		t.Errorf("both lie on %v", lie)
+	}
+}
+
+// TestWaysInAGroupCycle: a member of Kubernetes' own group lies beside the mates that are tried.
+func TestWaysInAGroupCycle(t *testing.T) {
+	f := newFixture(t)
+	f.feed.ReportSeen(f.topology())
+	_, pods := f.inGroup(2)
+	shared := newCycleData()
+	l := &lyings{shared: f.core}
+	l.once.Do(func() {})
+	for i, want := range []string{"[c:0]", "[c:1]"} {
+		state := groupState(shared, false)
+		if _, s := f.PreFilter(t.Context(), state, pods[i], nil); !s.IsSuccess() {
+			t.Fatal(s)
+		}
+		if got := fmt.Sprint(told(l.Ways(state, pods[i], nodeObject("n"), dra.Required))); got != want {
+			t.Errorf("member %d: %s, want %s", i, got, want)
+		}
+		if s := f.Reserve(t.Context(), state, pods[i], "n"); !s.IsSuccess() {
+			t.Fatal(s)
+		}
+	}
+	evicting := groupState(newCycleData(), true)
+	if _, s := f.PreFilter(t.Context(), evicting, pods[0], nil); !s.IsSuccess() {
+		t.Fatal(s)
+	}
+	if w := l.Ways(evicting, pods[0], nodeObject("n"), dra.Required); w.Known != steer.Unasked {
+		t.Errorf("while pods are taken away: %v", w.Known)
 	}
 }

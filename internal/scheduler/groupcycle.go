@@ -189,6 +189,14 @@ func (g *inGroup) ask(c *cycle, n *nodes.Node, info fwk.NodeInfo) (ledger.Answer
 	return a, true
 }
 
+// account is the node's, with the members that are tried there.
+func (g *inGroup) account(n *nodes.Node) *ledger.Node {
+	if on := g.nodes.Known(n); on != nil && on.Promised() > 0 {
+		return on.Account()
+	}
+	return n.Account()
+}
+
 // rank is the rank of a node in the trial.
 func (g *inGroup) rank(c *cycle, n *nodes.Node) rank.Rank {
 	if on := g.nodes.Known(n); on != nil && on.Promised() > 0 && !g.evicting {
@@ -228,7 +236,7 @@ func (g *inGroup) reserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *no
 
 // try puts the member on the node for the time of the trial.
 func (g *inGroup) try(c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status {
-	tried := &suppose.Pod{Candidate: &c.query.Candidate}
+	tried := &suppose.Pod{Candidate: c.candidateOn(n.Name())}
 	g.placed[pod.UID] = tried
 	on := g.nodes.At(n)
 	if g.evicting {

@@ -182,6 +182,7 @@ func (p *Plugin) gangProfile() gang.Profile {
 		BestFirst: p.bestFirst,
 		Account:   func(node string) *ledger.Node { return p.core.table.Named(node).Account() },
 		Check:     wire.CheckPlacement,
+		Devices:   p.devices,
 	}
 }
 

@@ -36,6 +36,19 @@ type Profile struct {
 	Account func(node string) *ledger.Node
 	// Check is why a decision cannot be stored with the pod's Binding.
 	Check func(pod *corev1.Pod, d *placement.Decision) error
+	// Devices begins to find devices for the claims of members; nil if nobody does.
+	Devices func(ctx context.Context) Devices
+}
+
+// Lies is how a member would lie on a node.
+type Lies = plan.Lies
+
+// Devices are those that drivers have for the claims of members.
+type Devices interface {
+	// Give reports whether the pod has its devices where it lies on the node, or gives it some.
+	Give(pod *corev1.Pod, on fwk.NodeInfo, would Lies) bool
+	// Take takes what Give has given.
+	Take(uid types.UID)
 }
 
 // Runner is the part of the framework that its Handle does not have.
@@ -80,6 +93,8 @@ type trial struct {
 	wide, left bool
 	// loners are members on the trial that refuse company (required anti-affinity).
 	loners loners
+	// devices are nil if nobody looks for some.
+	devices Devices
 	// coupled is how many kinds are.
 	coupled int
 	// dirty: some kind remembers nodes that have refused it.
@@ -167,6 +182,9 @@ func (t *trial) prepare() *fwk.Status {
 		return fwk.AsStatus(err)
 	}
 	t.infos, t.mates = infos, sets.New[types.UID]()
+	if t.profile.Devices != nil {
+		t.devices = t.profile.Devices(t.ctx)
+	}
 	at := map[string]int{}
 	if len(t.job.Seated) > 0 {
 		for i := range t.infos {
@@ -498,6 +516,11 @@ const (
 	coupledLooks = 45
 )
 
+// Suits implements plan.Field. Whether victims would leave devices is not known.
+func (t *trial) Suits(member, node int, would plan.Lies) bool {
+	return t.devices == nil || t.devices.Give(t.job.Pods[member], t.infos[node], would)
+}
+
 // Put implements plan.Field.
 func (t *trial) Put(member, node int) {
 	body, on := t.bodies[member], t.copied(node)
@@ -513,6 +536,9 @@ func (t *trial) Put(member, node int) {
 
 // Take implements plan.Field.
 func (t *trial) Take(member, node int) {
+	if t.devices != nil {
+		t.devices.Take(t.job.Pods[member].UID)
+	}
 	body, on := t.bodies[member], t.over[node]
 	if err := on.RemovePod(klog.FromContext(t.ctx), body.GetPod()); err != nil {
 		return // it was not there

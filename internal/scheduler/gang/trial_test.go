@@ -3,16 +3,19 @@ package gang
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/gangs"
+	"github.com/berth-dev/berth/internal/plan"
 )
 
 // oddFirst is a framework that likes every other node better.
@@ -179,4 +182,55 @@ func (w *world) plan(order []int, size, cpus int, wide bool) *result {
 	}
 	w.filtered = 0
 	return &result{Verdict: j.gang.Ask(t), trial: t}
+}
+
+// scarce has one device on each node.
+type scarce struct {
+	w  *world
+	by map[string]types.UID
+}
+
+func (s *scarce) Give(pod *corev1.Pod, on fwk.NodeInfo, would plan.Lies) bool {
+	node := on.Node().Name
+	if !would.Sure || would.Loose || len(would.Decision.Containers) == 0 {
+		s.w.t.Errorf("pod %s on %s: %+v", pod.Name, node, would)
+	}
+	if s.by[node] != "" {
+		return false
+	}
+	s.by[node] = pod.UID
+	return true
+}
+
+func (s *scarce) Take(uid types.UID) {
+	maps.DeleteFunc(s.by, func(_ string, by types.UID) bool { return by == uid })
+}
+
+// TestMembersGoWhereTheirDevicesAre: nodes that have room for all members have devices for
+// one.
+func TestMembersGoWhereTheirDevicesAre(t *testing.T) {
+	for size, whole := range map[int]bool{3: true, 4: false} {
+		inWorld(t, 3, func(w *world) {
+			profile, there := w.profile(), &scarce{w, map[string]types.UID{}}
+			profile.Devices = func(context.Context) Devices { return there }
+			j := &job{Asked: gangs.Asked{Tasks: make([]string, size)}}
+			for i := range size {
+				pod := podOf("g", fmt.Sprint("m-", i), size, 1)
+				pod.CreationTimestamp = metav1.Unix(int64(1000+i), 0) // or they might come in another order
+				j.Pods = append(j.Pods, pod)
+			}
+			j.gang.Minimum, j.gang.Start = size, size
+			r := j.try(w.t.Context(), profile)
+			if r.wrong != nil || r.Whole != whole {
+				w.t.Fatalf("%d members: whole %t, %v; want %t", size, r.Whole, r.wrong, whole)
+			}
+			nodes := map[int]bool{}
+			for _, at := range r.Places {
+				nodes[at.Node] = true
+			}
+			if whole && (len(nodes) != size || len(there.by) != size) || !whole && len(there.by) > 0 {
+				w.t.Errorf("%d members: on %d nodes, %d devices given", size, len(nodes), len(there.by))
+			}
+		})
+	}
 }

@@ -9,7 +9,8 @@
 // plugins see all devices.
 //
 // What was allocated is checked against what Berth decided: in Filter if it was allocated earlier,
-// otherwise in Reserve, after Berth's own, and again after PreBind. The API server gets the claim for
-// extended resources in PreBind; Reserve checks what the allocator keeps for it. If Unreserve finds that an attempt has written its allocation, it takes the
-// allocation back, unless another pod uses the claim.
+// otherwise in Reserve, after Berth's own, and again after PreBind. The claim for
+// extended resources is in no list before PreBind; Reserve takes what the tracker is told of it.
+// If Unreserve finds that an attempt has written its allocation, it takes the allocation back,
+// unless another pod uses the claim.
 package steer

@@ -541,8 +541,8 @@ func TestExtendedResources(t *testing.T) {
 	}
 }
 
-// TestTheClaimForExtendedResources appears in PreBind. Its devices are judged once more then, though
-// no cache has it, and it does not stay if they are refused.
+// TestTheClaimForExtendedResources appears in PreBind. Its devices are judged once more then,
+// though no cache has it, and it does not stay if they are refused.
 func TestTheClaimForExtendedResources(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -1,0 +1,193 @@
+package steer
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Trial finds devices for the claims of pods that are planned together, before any of them has a
+// cycle of its own. Nobody else sees what it gives. It is not safe for concurrent use.
+//
+// Extended resources are not looked at: their devices are chosen when the pod has its node.
+type Trial struct {
+	plugin *Plugin
+	ctx    context.Context //nolint:containedctx // a trial lives as long as the call that makes it
+	// lists are the slices, and taken what is allocated; nil before somebody has asked.
+	lists *attempt
+	taken *structured.AllocatedState
+	pods  map[types.UID]*attempt
+	given map[types.UID]given
+}
+
+// given is what a pod has in a trial.
+type given struct {
+	node     string
+	required bool
+	results  []resourceapi.AllocationResult
+}
+
+// Would is how a pod would lie on a node.
+type Would struct {
+	Lying Lying
+	// Sure: it would lie so for certain. Loose: no pod of the trial on the node does.
+	Sure, Loose bool
+}
+
+// Trial begins a trial.
+func (p *Plugin) Trial(ctx context.Context) *Trial {
+	return &Trial{plugin: p, ctx: ctx, pods: map[types.UID]*attempt{}, given: map[types.UID]given{}}
+}
+
+// Give gives the pod devices for all its claims, and reports false if it cannot have them there.
+func (t *Trial) Give(pod *corev1.Pod, on fwk.NodeInfo, would Would) bool {
+	node := on.Node().Name
+	if would.Loose && t.requires(node) {
+		return false // it would unsettle the CPUs of another one
+	}
+	a := t.of(pod)
+	if a == nil {
+		return true
+	}
+	if a.mode == claims.Required && !would.Sure {
+		return false
+	}
+	a.taken = &taken{state: t.state()}
+	n := &onNode{attempt: a, plugin: t.plugin, pod: pod, info: on, slices: a.slicesOf(node)}
+	only, fits := all, true
+	if a.mode != claims.Free {
+		if only, fits = n.reach(would.Lying); !a.steered {
+			only = all
+		}
+	}
+	if !fits && a.mode == claims.Required {
+		return false
+	}
+	results, found := n.give(t.ctx, would.Lying, only)
+	if !found && a.mode == claims.Near && only != all {
+		results, found = n.give(t.ctx, would.Lying, all)
+	}
+	if found {
+		t.given[pod.UID] = given{node, a.mode == claims.Required, results}
+	}
+	return found
+}
+
+// Take takes a pod's devices.
+func (t *Trial) Take(pod types.UID) { delete(t.given, pod) }
+
+// give chooses devices on these NUMA nodes for the claims that have none.
+func (n *onNode) give(ctx context.Context, lying Lying, only topology.NUMASet) ([]resourceapi.AllocationResult, bool) {
+	var open []*resourceapi.ResourceClaim
+	var chosen []claims.Claim
+	for _, c := range n.claims {
+		if c.Status.Allocation == nil {
+			open, chosen = append(open, c.ResourceClaim), append(chosen, judged(n.pod, c, lying))
+		}
+	}
+	if len(open) == 0 {
+		return nil, true
+	}
+	results, found := n.allocate(ctx, n.shown(only), open)
+	if !found {
+		return nil, false
+	}
+	for i := range results {
+		chosen[i].Results = results[i].Devices.Results
+	}
+	return results, claims.Judge(n.devices(), chosen).Keeps(n.mode)
+}
+
+// requires reports whether a pod of the trial on the node requires its devices to be near.
+func (t *Trial) requires(node string) bool {
+	for _, g := range t.given {
+		if g.node == node && g.required {
+			return true
+		}
+	}
+	return false
+}
+
+// of is what the pod asks for; nil if that is nothing, or its own cycle will say what is wrong with
+// it.
+func (t *Trial) of(pod *corev1.Pod) *attempt {
+	if a, known := t.pods[pod.UID]; known {
+		return a
+	}
+	a, err := t.read(pod)
+	if err != nil {
+		klog.FromContext(t.ctx).V(2).Info("A pod is planned without regard to its claims", "pod", klog.KObj(pod), "err", err)
+	}
+	t.pods[pod.UID] = a
+	return a
+}
+
+func (t *Trial) read(pod *corev1.Pod) (*attempt, error) {
+	if len(pod.Spec.ResourceClaims) == 0 {
+		return nil, nil //nolint:nilnil // most pods have none
+	}
+	mode, err := t.plugin.berth.Mode(pod)
+	if err != nil {
+		return nil, err
+	}
+	list, err := t.plugin.claimsOf(pod)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	if t.lists == nil {
+		read := &attempt{}
+		if err := t.plugin.readSlices(read); err != nil {
+			return nil, err
+		}
+		t.lists = read
+	}
+	if t.taken == nil {
+		if t.taken, err = t.plugin.handle.SharedDRAManager().ResourceClaims().GatherAllocatedState(); err != nil {
+			return nil, err
+		}
+	}
+	takesAll := slices.ContainsFunc(list, func(c podClaim) bool { return claims.TakesAll(c.ResourceClaim) })
+	return &attempt{mode: mode, claims: list, byNode: t.lists.byNode, shared: t.lists.shared, steered: !t.plugin.whole && !takesAll}, nil
+}
+
+// state is what is allocated, and given.
+func (t *Trial) state() *structured.AllocatedState {
+	if len(t.given) == 0 {
+		return t.taken
+	}
+	out := &structured.AllocatedState{
+		AllocatedDevices: t.taken.AllocatedDevices.Clone(), AllocatedSharedDeviceIDs: t.taken.AllocatedSharedDeviceIDs.Clone(), AggregatedCapacity: t.taken.AggregatedCapacity.Clone(),
+	}
+	for _, g := range t.given {
+		for i := range g.results {
+			for k := range g.results[i].Devices.Results {
+				note(out, &g.results[i].Devices.Results[k])
+			}
+		}
+	}
+	return out
+}
+
+// note notes a device as allocated, as the original does (foreachAllocatedDevice).
+func note(state *structured.AllocatedState, r *resourceapi.DeviceRequestAllocationResult) {
+	id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
+	switch {
+	case r.AdminAccess != nil && *r.AdminAccess:
+	case r.ShareID != nil:
+		state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, r.ShareID))
+		if r.ConsumedCapacity != nil {
+			state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
+		}
+	default:
+		state.AllocatedDevices.Insert(id)
+	}
+}
