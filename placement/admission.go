@@ -10,55 +10,55 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// decider decides what a pod gets on a node of a Model: the kubelet, as it is predicted
-// (admission), or Berth (jointAdmission).
+// decider decides what a pod gets on a node of a Model. admission predicts the kubelet;
+// jointAdmission decides for Berth.
 type decider interface {
-	// decide is Decide for a request that is sane.
+	// decide implements Decide for a valid request.
 	decide(s *State, r *Request, d *Decision) Verdict
-	// explain fills in what a refusal says beside the verdict, which it is of.
+	// explain adds the details of a refusal. The verdict v is the refusal's own verdict.
 	explain(s *State, r *Request, out Refusal, v *Verdict) Refusal
-	// elsewhere looks for another place than decide's, where no CPUs are kept from the pod.
+	// elsewhere looks for another place than the result of decide: one that uses no kept CPUs.
 	elsewhere(s *State, r *Request, d *Decision) (v Verdict, found bool)
 }
 
-// room is a decider with room for its decision. Rooms are pooled, so that admitting allocates
+// room is a decider with memory for its decision. Rooms are pooled, so that an admission allocates
 // nothing.
 type room struct {
 	decider
 	own Decision // for Admit, which is not asked for one
 }
 
-// admission is one run through a kubelet's admission: copies of the books that it writes to, and
-// room for hints and decisions.
+// admission is one run through a kubelet's admission. It has copies of the books that it changes,
+// and memory for hints and decisions.
 type admission struct {
 	m *Model
 	s *State
 	r *Request
 	d *Decision
-	// held is what the pod holds already: it is admitted again after a restart of the kubelet.
-	// Mostly nil.
+	// held is the pod's current allocation if the kubelet admits the pod again after a restart. It
+	// is usually nil.
 	held *PodAllocation
-	// pods are those on the node; none when it counts as empty.
+	// pods are the pods on the node. It is empty if the node counts as empty.
 	pods []podRef
 
 	cpus    cpuAdmission
 	memory  memoryAdmission
 	devices deviceAdmission
 
-	// lists is room for hints; the first used are the current container's, each of the resource in
-	// of.
+	// lists is memory for hints. The first used lists belong to the current container; of has the
+	// resource of each list.
 	lists []hint.List
 	of    []string
 	used  int
 	merge merger
 
 	chance bool
-	// meanwhile is what happens before which step of this admission; mostly nil.
+	// meanwhile are the events before steps of this admission. It is usually nil.
 	meanwhile []Meanwhile
 	step      int
-	// rules are the ones that the node goes by for the request; set before begin.
+	// rules are the rules that the node applies to the request. They are set before begin.
 	rules Rules
-	// whole: the pod is placed by spec.resources.
+	// whole means that spec.resources decides the pod's placement.
 	whole bool
 	empty Decision // for the admission to an empty node
 }
@@ -73,21 +73,22 @@ type memoryAdmission struct {
 	reuse memory.Reuse
 	needs []memory.Need
 	query memory.Query
-	// left is what containers have left of the pod's memory, where that is placed as a whole.
+	// left is the part of the pod's memory that its containers have not used yet, if the pod's
+	// memory is placed as a whole.
 	left []MemoryBlock
 }
 
-// deviceAdmission holds a slot for each resource of the request that the device manager manages.
+// deviceAdmission has a slot for each resource of the request that the device manager manages.
 type deviceAdmission struct {
 	slots []slot
 	used  int
-	// nodes are those of the devices given so far.
+	// nodes are the NUMA nodes of the devices that were assigned so far.
 	nodes hint.Mask
 }
 
 type slot struct {
 	pool *devicePool
-	// inUse and reusable are this admission's; out and held are room.
+	// inUse and reusable belong to this admission. out and held are scratch memory.
 	inUse, reusable, out, held device.Set
 }
 
@@ -102,8 +103,8 @@ func newAdmission(m *Model) *admission {
 	return ad
 }
 
-// begin prepares the admission. With empty set the node counts as empty: only what plugins said
-// remains.
+// begin prepares the admission. If empty is set, the node counts as empty, except for the reports
+// of device plugins.
 func (ad *admission) begin(s *State, r *Request, d *Decision, empty bool) {
 	ad.s, ad.r, ad.d, ad.chance = s, r, d, false
 	ad.whole = r.PodLevel && ad.m.whole(r)
@@ -137,7 +138,7 @@ func (ad *admission) end() {
 	}
 }
 
-// begin makes the decision one that gives the request nothing, keeping the memory of its slices.
+// begin clears the decision for the request and keeps the memory of its slices.
 func (d *Decision) begin(r *Request) {
 	n := len(r.Containers)
 	d.UID, d.Whole = r.UID, nil
@@ -147,7 +148,7 @@ func (d *Decision) begin(r *Request) {
 	}
 }
 
-// empty makes the decision one that gives its container nothing, keeping the memory of its slices.
+// empty clears the decision for a container and keeps the memory of its slices.
 func (c *ContainerDecision) empty(r *ContainerRequest) {
 	c.Name, c.Kind, c.Hint = r.Name, r.Kind, Hint{Any: true}
 	c.CPUs = topology.CPUSet{}
@@ -157,7 +158,7 @@ func (c *ContainerDecision) empty(r *ContainerRequest) {
 	c.Bounds = 0
 }
 
-// heldBy returns what container c holds already, nil for nothing.
+// heldBy returns the current allocation of container c, or nil.
 func (ad *admission) heldBy(c int) *ContainerAllocation {
 	if ad.held == nil {
 		return nil
@@ -165,7 +166,7 @@ func (ad *admission) heldBy(c int) *ContainerAllocation {
 	return ad.held.container(ad.r.Containers[c].Name)
 }
 
-// list returns the next list to be filled, of a resource.
+// list returns the next list to fill, for a resource.
 func (ad *admission) list(resource string) *hint.List {
 	if ad.used == len(ad.lists) {
 		ad.lists = append(ad.lists, ad.m.space.NewList())
@@ -176,7 +177,7 @@ func (ad *admission) list(resource string) *hint.List {
 	return &ad.lists[ad.used-1]
 }
 
-// beginDevices makes slots for the managed resources that the request names.
+// beginDevices creates a slot for each managed resource of the request.
 func (ad *admission) beginDevices(empty bool) {
 	ad.devices.used, ad.devices.nodes = 0, 0
 	if len(ad.s.pools) == 0 {
@@ -211,7 +212,7 @@ func (ad *admission) openSlot(p *devicePool, empty bool) {
 	}
 }
 
-// slot returns the slot of a resource, nil if it is not managed.
+// slot returns the slot of a resource, or nil if the device manager does not manage it.
 func (ad *admission) slot(resource string) *slot {
 	for i := range ad.devices.slots[:ad.devices.used] {
 		if s := &ad.devices.slots[i]; s.pool.resource == resource {

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Admit reports whether the kubelet would admit the request on a node in this state. It is pure,
-// and allocates nothing after the first calls.
+// Admit reports whether the kubelet would admit the request on a node in this state. It is pure.
+// After the first calls it allocates nothing.
 func Admit(s *State, r *Request) Verdict {
 	in := s.m.admissions.Get().(*room)
 	v := in.decide(s, r, &in.own)
@@ -17,8 +17,8 @@ func Admit(s *State, r *Request) Verdict {
 }
 
 // Decide is Admit, and fills d with the CPUs, memory and devices that the kubelet will assign.
-// After a refusal d has what was assigned before it: the kubelet keeps that until it next looks for
-// pods that are gone.
+// After a refusal, d contains the assignments before the refusal. The kubelet keeps these until it
+// next looks for pods that are gone.
 func Decide(s *State, r *Request, d *Decision) Verdict {
 	in := s.m.admissions.Get().(*room)
 	v := in.decide(s, r, d)
@@ -38,7 +38,7 @@ func (in *room) decide(s *State, r *Request, d *Decision) Verdict {
 	return v
 }
 
-// none makes the decision one that did not come to any container.
+// none clears the decision and leaves it without containers.
 func (d *Decision) none(r *Request) { d.UID, d.Whole, d.Containers = r.UID, nil, d.Containers[:0] }
 
 func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
@@ -77,8 +77,9 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 	return v
 }
 
-// hopeless reports whether no set of other pods lets the request in. It is a second admission, to
-// an empty node, which also decides for fuller ones if the request is monotone.
+// hopeless reports whether the node refuses the request with every set of other pods. It runs a
+// second admission on an empty node. If the request is monotone, the result also applies to fuller
+// nodes.
 func (ad *admission) hopeless(s *State, r *Request) bool {
 	ad.begin(s, r, &ad.empty, true)
 	detail, _ := ad.run(len(r.Containers))
@@ -87,9 +88,9 @@ func (ad *admission) hopeless(s *State, r *Request) bool {
 	return hopeless
 }
 
-// passing reports whether a fuller node may admit what an empty one refuses for this reason. The
-// CPU manager's arithmetic can fail on one set of free CPUs and not on another, and fewer hints are
-// merged faster.
+// passing reports whether a fuller node may admit the request although an empty node refuses it for
+// this reason. The CPU manager's arithmetic can fail with one set of free CPUs and not with
+// another. The kubelet merges fewer hints faster.
 func (d Detail) passing() bool {
 	switch d {
 	case CPUsNotFound, CPUAccounting, MemoryGroup, NoMemoryAsked,
@@ -99,7 +100,8 @@ func (d Detail) passing() bool {
 	return false
 }
 
-// placed reports whether the reason is about where the resources are, not about how much there is.
+// placed reports whether the refusal depends on the position of the resources, and not on their
+// amounts.
 func (d Detail) placed() bool {
 	switch d {
 	case NotPreferred, NoDefaultMemory, DefaultMemoryNotPreferred, NoMemoryExtension, MemoryExtensionNotPreferred:
@@ -108,9 +110,9 @@ func (d Detail) placed() bool {
 	return false
 }
 
-// atOnce reports whether the reason came before anything was given that matters to it. A fuller
-// node has fewer hints and fewer sets of NUMA nodes with enough memory. None of them is preferred
-// that is not preferred on an empty node.
+// atOnce reports whether the refusal precedes every assignment that could affect it. A fuller node
+// has fewer hints, and fewer sets of NUMA nodes with enough memory. It prefers no set that an empty
+// node does not prefer.
 func (ad *admission) atOnce(d Detail) bool {
 	switch d {
 	case NotPreferred:
@@ -121,15 +123,16 @@ func (ad *admission) atOnce(d Detail) bool {
 	return false
 }
 
-// Monotone reports whether removing pods from a node never turns an admission of the request into a
+// Monotone reports whether removing pods from a node never changes an admission of the request to a
 // refusal. If Berth decides, this holds for requests that are placed as a whole. Containers that
 // are placed one after another may block each other with one set of free CPUs and not with another.
 //
-// Two rules of the kubelet are not monotone. A container reuses what earlier init containers had,
-// on whatever NUMA nodes that is, and a full NUMA node changes where that is. And a group of NUMA
-// nodes that provides memory attracts later memory.
+// Two rules of the kubelet are not monotone. A container reuses the resources of earlier init
+// containers on any NUMA node, and a full NUMA node changes which nodes these are. Also, a group of
+// NUMA nodes that provides memory attracts later memory.
 //
-// Nor is a Keep: a full NUMA node sends the pod to NUMA nodes on which nothing is kept.
+// A Keep is not monotone either: a full NUMA node moves the pod to NUMA nodes on which nothing is
+// kept.
 func (m *Model) Monotone(r *Request) bool {
 	return m.side.monotone(r, r.Rules.Keep.from(r))
 }
@@ -163,7 +166,7 @@ func (m kubeletSide) monotone(r *Request, kept bool) bool {
 	return true
 }
 
-// nodes is the union of the NUMA nodes of all that the decision pins.
+// nodes returns the NUMA nodes of all pinned resources of the decision.
 func (ad *admission) nodes() topology.NUMASet {
 	nodes := ad.m.expand(ad.devices.nodes)
 	if w := ad.d.Whole; w != nil {
@@ -181,20 +184,20 @@ func (ad *admission) nodes() topology.NUMASet {
 	return nodes
 }
 
-// The largest amounts that are evaluated. Larger ones could overflow sums over a pod's containers,
-// and the API server refuses them.
+// The largest amounts that the engine evaluates. Larger amounts could overflow sums over a pod's
+// containers, and the API server refuses them.
 const (
 	maxMilliCPU = int64(topology.MaxCPUs) * 1000 * 1000
 	maxBytes    = uint64(1) << 60
 	maxDevices  = int64(1) << 30
 )
 
-// MaxContainers bounds the containers of a pod, including init containers. No decision about a
-// larger pod is made, written or read: the time of a verdict grows with the square of their number,
-// which a tenant chooses.
+// MaxContainers bounds the containers of a pod, including init containers. Berth neither makes,
+// writes nor reads decisions about larger pods. The time of a verdict grows with the square of the
+// number of containers, which a tenant chooses.
 const MaxContainers = 256
 
-// sane reports whether the amounts can be evaluated.
+// sane reports whether the engine can evaluate the amounts.
 func (r *Request) sane() bool {
 	if len(r.Containers) > MaxContainers || !r.Rules.sane() {
 		return false

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Advice returns what a person can do about the refusal, in the imperative; "" if there is nothing
-// to do. If a resource is short, the advice depends on whether the node or only a NUMA node has too
-// little, and whether the empty node has enough.
+// Advice returns what a user can do about the refusal, in the imperative, or "" if nothing helps.
+// If a resource is short, the advice depends on two things: whether the node or only a NUMA node
+// has too little, and whether the empty node has enough.
 //
-// It names no nodes that the pod's own rules exclude.
+// The advice names no nodes that the pod's own rules exclude.
 func (r *Refusal) Advice() string { return r.asked.advice(r.advice()) }
 
 func (r *Refusal) advice() string {
@@ -37,8 +37,8 @@ func (r *Refusal) advice() string {
 	return "wait until pods end that are in the way (berth defrag says which would have to move), or ask for less" + width
 }
 
-// adviceForNeed is about the first need that the node as a whole does not cover, ever or now; ""
-// for none.
+// adviceForNeed returns advice about the first need that the node as a whole does not cover, or "".
+// With never, even the empty node does not cover it.
 func (r *Refusal) adviceForNeed(never bool) string {
 	for i := range r.Needs {
 		switch n := &r.Needs[i]; {
@@ -51,11 +51,12 @@ func (r *Refusal) adviceForNeed(never bool) string {
 	return ""
 }
 
-// shortages are the rules that say no because something is short, on the node or in one place.
+// shortages are the rules that refuse because a resource is short, on the node or in one place.
 var shortages = []Detail{NotPreferred, TooFewCPUs, NoDefaultMemory, DefaultMemoryNotPreferred, NoMemoryExtension, MemoryExtensionNotPreferred,
 	TooFewDevices, TooWide, NoCPUs, NoRoom, NoDevices, NotProvided, ProvidedApart}
 
-// adviceForNever is for rules by which the empty node says no as well, and no amount explains why.
+// adviceForNever has the advice for rules by which the empty node refuses too, although its amounts
+// are large enough.
 var adviceForNever = map[Detail]string{
 	TooFewWholeCores: "ask for fewer CPUs, or use other nodes: this one never has so many whole cores without reserved CPUs",
 	NoSuchCores:      "leave a wish out (berth.dev/cpus, exclusive, l3), or use nodes whose NUMA nodes have more",
@@ -63,7 +64,7 @@ var adviceForNever = map[Detail]string{
 	NotTogether:      "leave berth.dev/devices out or only prefer it, ask for as many of each resource as there are such places, or use nodes where more devices lie together",
 }
 
-// total is what the NUMA nodes have in all of the resource when they are empty.
+// total is the amount that the NUMA nodes have when they are empty.
 func (n *Need) total() (sum uint64) {
 	for i := range n.Nodes {
 		sum += n.Nodes[i].Total
@@ -71,11 +72,11 @@ func (n *Need) total() (sum uint64) {
 	return sum
 }
 
-// lacksEver reports whether even the empty node has less in all than is asked. Of devices that are
-// on no NUMA node nobody knows.
+// lacksEver reports whether the request exceeds the total of the empty node. For devices without a
+// NUMA node the total is not known.
 func (n *Need) lacksEver() bool { return len(n.Nodes) > 0 && n.total() < n.Asked }
 
-// await describes what to do if the node has too little in all, for now.
+// await returns advice for a node that has too little now, but enough when it is empty.
 func (n *Need) await() string {
 	if n.Free == 0 {
 		return fmt.Sprintf("wait until pods end that have %s, or add nodes: none is free here", n.unit())
@@ -83,8 +84,8 @@ func (n *Need) await() string {
 	return fmt.Sprintf("wait until pods end that have %s, add nodes, or ask for at most %s", n.unit(), n.amount(n.Free))
 }
 
-// milder returns who has to have a policy that is less strict: the pod's own annotation counts if
-// Berth decides, and the kubelet's configuration elsewhere.
+// milder names the place where a less strict policy must be set: the pod's own annotation if Berth
+// decides, otherwise the kubelet's configuration.
 func (r *Refusal) milder() string {
 	if r.Reason == NoBerth {
 		return "; or let the pod be spread: berth.dev/policy: best-effort"
@@ -92,14 +93,15 @@ func (r *Refusal) milder() string {
 	return milderNodes
 }
 
-// milderNodes is advice that a pod may rule out: see AdviceFor.
+// milderNodes is advice that a pod's rules may exclude; see AdviceFor.
 const milderNodes = "; or use nodes whose kubelet has the policy best-effort"
 
-// AdviceFor is Advice for a pod with the rules asked. It names no nodes that these rules exclude.
+// AdviceFor is Advice for a pod with the rules asked. The advice names no nodes that these rules
+// exclude.
 func (d Detail) AdviceFor(asked Rules) string { return asked.advice(d.Advice()) }
 
-// advice leaves out of a text what the rules rule out: whoever insists on a policy stricter than
-// best-effort, or on a number of NUMA nodes, gets no node whose kubelet has that one.
+// advice removes from a text the nodes that the rules exclude. A pod that insists on a stricter
+// policy than best-effort, or on a number of NUMA nodes, accepts no node with best-effort.
 func (r Rules) advice(text string) string {
 	open := r.NUMANodes == 0 && r.Devices.PerNode == 0
 	if open && r.keptBy(Rules{Policy: PolicyBestEffort, Scope: r.Scope, OwnCPUs: r.OwnCPUs}) {

@@ -6,13 +6,13 @@ import (
 )
 
 // TakesInAnyOrder reports whether the kubelet admits all requests, each from a single NUMA node, in
-// whatever order they come. True is certain, false is not: the method computes a bound and tries no
-// order. No request may be of a pod that the state has.
+// any order. The result true is certain; false is not, because the method computes a bound and
+// tries no order. None of the requests may belong to a pod of the state.
 //
-// A NUMA node is too full for a pod of n CPUs once others have taken all but n-1 of its free ones.
-// The pod finds a place if the others together have too few CPUs to do that to every NUMA node. The
-// widest pod needs most, so the check is made for it only. A NUMA node counts only if it has memory
-// for all requests together.
+// A NUMA node is too full for a pod of n CPUs if other pods leave fewer than n of its free CPUs.
+// The pod finds a place if the other pods together have too few CPUs to fill every NUMA node in
+// this way. The widest pod needs most, so only this pod is checked. A NUMA node counts only if it
+// has memory for all requests together.
 func (s *State) TakesInAnyOrder(requests []*Request) bool {
 	if !s.m.side.countable() {
 		return false
@@ -35,8 +35,8 @@ func (s *State) TakesInAnyOrder(requests []*Request) bool {
 	return toBlock > all-widest
 }
 
-// simpleRequest returns how many CPUs and bytes of memory a pod is given. It returns false for a
-// pod that the kubelet does not place as one, by whole CPUs and memory alone.
+// simpleRequest returns the CPUs and the bytes of memory of a pod. It returns false if the kubelet
+// does not place the pod as one unit of whole CPUs and memory.
 func (m *Model) simpleRequest(r *Request) (cpus int, bytes uint64, ok bool) {
 	policy := m.rulesFor(r.Rules).Policy
 	if len(r.Containers) != 1 || !r.sane() || !m.pins(r) || r.PodLevel || r.Rules.Keep != nil || m.set.cannot[policy] != nil {
@@ -55,8 +55,8 @@ func (m *Model) simpleRequest(r *Request) (cpus int, bytes uint64, ok bool) {
 	return cpus, c.Memory[0].Bytes, c.Memory[0].Resource == memory.Regular && c.Memory[0].Bytes > 0
 }
 
-// hasRegular reports whether a NUMA node has so many bytes of ordinary memory, and may give them
-// away by itself. Nobody counts them without the memory manager.
+// hasRegular reports whether a NUMA node has this many bytes of ordinary memory, and can allocate
+// them without other nodes. Without the memory manager, memory does not count.
 func (m *memoryModel) hasRegular(b *memory.Book, node topology.NUMAID, bytes uint64) bool {
 	if m == nil {
 		return true

@@ -2,34 +2,36 @@ package placement
 
 import "github.com/berth-dev/berth/topology"
 
-// books are how a state is kept: as a kubelet's managers do, or as Berth does if it decides.
+// books are the bookkeeping of a state: a kubelet's managers, or Berth's account if Berth decides.
 type books interface {
-	// commit writes an admission down, while pods leave; nil for none.
+	// commit records an admission during which pods may leave; l is nil if none does.
 	commit(r *Request, d *Decision, l *leaving)
-	// release gives back what a pod held that is no longer in the table.
+	// release returns the resources of a pod that is no longer in the table.
 	release(pod *PodAllocation)
-	// restore makes the books of the pods in the table, and of what the snapshot says beside them.
+	// restore builds the books from the pods in the table, and from the other parts of the
+	// snapshot.
 	restore(snap *Snapshot) error
-	// check says which of the books contradicts the pods.
+	// check returns an error that names the book that contradicts the pods.
 	check() error
-	// linger is State.Linger for a pod that the state does not have.
+	// linger implements State.Linger for a pod that the state does not have.
 	linger(p *PodAllocation) (before *State, free bool)
-	// hold is State.Hold for a pod that the state does not have.
+	// hold implements State.Hold for a pod that the state does not have.
 	hold(p *PodAllocation) (problem string)
-	// sameOrder says whether the pods came in the same order, as far as that means anything.
+	// sameOrder reports whether the pods were admitted in the same order. It returns true if the
+	// order has no meaning.
 	sameOrder(o *State) bool
-	// fit is State.Fit.
+	// fit implements State.Fit.
 	fit(reach topology.NUMASet) (score int, ok bool)
-	// breaksGroups is State.BreaksGroups.
+	// breaksGroups implements State.BreaksGroups.
 	breaksGroups(r *Request) int
-	// freeOn is State.FreeCPUsOn.
+	// freeOn implements State.FreeCPUsOn.
 	freeOn(node *topology.NUMANode) int
 }
 
-// kubeletBooks are those of a kubelet's CPU and memory manager.
+// kubeletBooks are the books of a kubelet's CPU and memory manager.
 type kubeletBooks struct{ *State }
 
-// jointBooks are those of Berth.
+// jointBooks are Berth's books.
 type jointBooks struct{ *State }
 
 func (s *State) books() books { return s.m.side.books(s) }

@@ -8,9 +8,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Check returns a *StateError if the state is not sound. Every CPU must be shared or held by one
-// pod, every byte free or reserved, every reserved byte in a block, and every device held by at
-// most one pod.
+// Check returns a *StateError if the state violates an invariant. Every CPU must be shared or held
+// by one pod, every byte free or reserved, every reserved byte in a block, and every device held by
+// at most one pod.
 func (s *State) Check() error {
 	if err := s.books().check(); err != nil {
 		return err
@@ -49,7 +49,8 @@ func (s kubeletBooks) checkCPUs() error {
 	return nil
 }
 
-// wantCPUs describes what would make every CPU shared or held, and no other.
+// wantCPUs describes the correction: the CPUs that are missing, and the CPUs that are counted
+// twice.
 func wantCPUs(missing, extra topology.CPUSet) string {
 	var want []string
 	if !missing.IsEmpty() {
@@ -84,7 +85,7 @@ func checkPodCPUs(pod *PodAllocation, taken *topology.CPUSet) (own topology.CPUS
 	return own, nil
 }
 
-// checkWholeCPUs is checkPodCPUs for a pod whose containers have parts of its CPUs.
+// checkWholeCPUs is checkPodCPUs for a pod whose containers use parts of the pod's CPUs.
 func checkWholeCPUs(pod *PodAllocation, taken *topology.CPUSet) error {
 	all := &pod.Whole.CPUs
 	if both := all.And(taken); !both.IsEmpty() {
@@ -129,7 +130,7 @@ func (s kubeletBooks) checkMemory() error {
 	return nil
 }
 
-// wantReserved returns which amount would be right, and by how much the other is wrong.
+// wantReserved describes the expected amount and the difference.
 func wantReserved(reserved, held uint64) string {
 	if reserved > held {
 		return fmt.Sprintf("%d, which is what all containers hold: %d less", held, reserved-held)
@@ -137,7 +138,7 @@ func wantReserved(reserved, held uint64) string {
 	return fmt.Sprintf("%d, which is what all containers hold: %d more", held, held-reserved)
 }
 
-// tally adds up blocks: bytes by kind, blocks by node.
+// tally sums up blocks: bytes by kind, blocks by node.
 type tally struct {
 	held        []uint64
 	assignments []int

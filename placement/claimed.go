@@ -11,19 +11,21 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Claimed are devices that another program assigns to the pod, such as those of ResourceClaims. If
-// Berth decides, each container lies where enough of them are near: on a NUMA node of every
-// container that uses them. It is the scheduler's knowledge; no pod asks for it.
+// Claimed are devices that another program assigns to the pod, such as devices of ResourceClaims.
+// If Berth decides, it places each container near enough of these devices: on a NUMA node of every
+// container that uses them. Only the scheduler sets Claimed; no pod asks for it.
 //
-// Numbers per NUMA node are enough here, as the other program chooses the devices. It may know more
-// than numbers, and find no devices for a decision. Refute then rules this decision out.
+// Claimed counts devices per NUMA node, because the other program chooses the devices. That program
+// may find no devices for a decision although the counts suffice. Refute then excludes the
+// decision.
 type Claimed struct {
 	Requests []ClaimRequest // at most 64
 	Devices  []ClaimDevices
 	Matches  []ClaimMatch
-	// refuted are NUMA nodes, by request, on which there are not the devices for all requests.
+	// refuted are NUMA nodes, by request, that do not have the devices for all requests.
 	refuted [][]topology.NUMASet
-	// settled are NUMA nodes, by request, that the containers must keep; nil while devices count.
+	// settled are the NUMA nodes, by request, that the containers must keep. It is nil while the
+	// engine counts devices.
 	settled []topology.NUMASet
 }
 
@@ -37,25 +39,25 @@ type ClaimRequest struct {
 type ClaimDevices struct {
 	NUMA topology.NUMASet // near to these nodes; EveryNode: near to all containers, wherever they lie
 	For  uint64           // bit i: they are what request i asks for
-	// Free is how many of them nobody has, All how many there are.
+	// Free is the number of unassigned devices, All the number of all devices.
 	Free, All int
 }
 
-// EveryNode is near to every NUMA node.
+// EveryNode means near every NUMA node.
 const EveryNode = ^topology.NUMASet(0)
 
 // Unlimited is a number of devices that does not run out.
 const Unlimited = math.MaxInt32
 
-// ClaimMatch is requests whose devices must have the same value of an attribute, such as the PCI
+// ClaimMatch are requests whose devices must have the same value of an attribute, such as the PCI
 // root.
 type ClaimMatch struct {
 	For uint64 // bit i: request i is one of them
-	// Values are the devices with each value, as positions in Claimed.Devices.
+	// Values has the devices with each value, as positions in Claimed.Devices.
 	Values [][]int
 }
 
-// Key is equal for Claimed that mean the same, and "" for none.
+// Key returns a key that is equal for equivalent values of Claimed, and "" for nil.
 func (c *Claimed) Key() string {
 	if c == nil {
 		return ""
@@ -63,14 +65,14 @@ func (c *Claimed) Key() string {
 	return fmt.Sprintf("%+v", *c)
 }
 
-// Refute rules out decisions in which no container has other NUMA nodes than these, by name.
-// Containers that the node does not pin are left out.
+// Refute excludes decisions in which every container has the given NUMA nodes or a subset. lying
+// maps container names to NUMA nodes, without containers that the node does not pin.
 func (c *Claimed) Refute(lying map[string]topology.NUMASet) {
 	c.refuted = append(c.refuted, c.reach(lying))
 }
 
-// Settled returns what keeps every container near the devices that were assigned when it had these
-// NUMA nodes.
+// Settled returns a Claimed that keeps every container near the devices that were assigned for
+// these NUMA nodes.
 func (c *Claimed) Settled(lying map[string]topology.NUMASet) *Claimed {
 	return &Claimed{Requests: c.Requests, settled: c.reach(lying)}
 }
@@ -90,7 +92,7 @@ func (c *Claimed) reach(lying map[string]topology.NUMASet) []topology.NUMASet {
 }
 
 // LiesOn returns the NUMA nodes that count as a container's: those of its CPUs, or of its shares if
-// it is bound to them, or of its memory. nodesOf returns the NUMA nodes of CPUs.
+// it is bound to them, or otherwise of its memory. nodesOf returns the NUMA nodes of CPUs.
 func (c *ContainerDecision) LiesOn(bound bool, nodesOf func(*topology.CPUSet) topology.NUMASet) topology.NUMASet {
 	set := nodesOf(&c.CPUs)
 	if set == 0 && bound {
@@ -106,22 +108,22 @@ func (c *ContainerDecision) LiesOn(bound bool, nodesOf func(*topology.CPUSet) to
 	return set
 }
 
-// claimRoom is room for finding the sets of NUMA nodes with enough devices.
+// claimRoom is memory for the search for sets of NUMA nodes with enough devices.
 type claimRoom struct {
 	now, always hint.Set
-	// others is what the other containers leave of each request's NUMA nodes; reach is that for the
-	// set at hand. mine are the requests of the container at hand.
+	// others has the NUMA nodes that the other containers leave to each request. reach has the same
+	// for the current set. mine are the requests of the current container.
 	others, reach []topology.NUMASet
 	mine          uint64
-	// left and given are a matching of requests to devices: what is left of each, and what each
-	// request has of it. seen are devices that the search at hand has passed.
+	// left and given are a matching of requests to devices: the remaining devices, and the devices
+	// of each request. seen are the devices that the current search has visited.
 	left  []int
 	given [][]int
 	seen  []bool
 }
 
-// keepNear leaves out the sets of NUMA nodes near which container c, or the pod as one, would lack
-// devices that it uses. Containers that have no place yet could be anywhere.
+// keepNear removes the sets of NUMA nodes near which container c, or the whole pod, would lack
+// devices that it uses. Containers without a place yet could be anywhere.
 func (ad *jointAdmission) keepNear(c int) {
 	claimed, room := ad.r.Rules.Claimed, &ad.claims
 	if claimed == nil || !ad.liesSomewhere() {
@@ -156,7 +158,7 @@ func (ad *jointAdmission) keepNear(c int) {
 	ad.want.CPUsWithin, ad.want.CPUsWithinEmpty = room.now, room.always
 }
 
-// liesSomewhere reports whether the container at hand gets NUMA nodes that count as its own
+// liesSomewhere reports whether the current container gets NUMA nodes that count as its own
 // (ContainerDecision.LiesOn).
 func (ad *jointAdmission) liesSomewhere() bool {
 	return ad.want.CPUs > 0 || slices.ContainsFunc(ad.want.Amounts, func(a joint.Amount) bool {
@@ -164,8 +166,8 @@ func (ad *jointAdmission) liesSomewhere() bool {
 	})
 }
 
-// reachBeside returns the NUMA nodes that the containers other than c leave to a request's devices,
-// and whether c is one of its users.
+// reachBeside returns the NUMA nodes that the containers other than c leave to a request's devices.
+// mine reports whether c uses the request.
 func (ad *jointAdmission) reachBeside(r *ClaimRequest, c int) (reach topology.NUMASet, mine bool) {
 	reach = EveryNode
 	for u := range ad.d.Containers {
@@ -183,7 +185,7 @@ func (ad *jointAdmission) reachBeside(r *ClaimRequest, c int) (reach topology.NU
 	return reach, mine
 }
 
-// includesOne reports whether the set has a mask that is one node less.
+// includesOne reports whether the set contains the mask without one of its nodes.
 func includesOne(set hint.Set, mask hint.Mask) bool {
 	for w := mask; w != 0; w &= w - 1 {
 		if less := mask &^ (w & -w); less != 0 && set.Has(less) {
@@ -193,8 +195,8 @@ func includesOne(set hint.Set, mask hint.Mask) bool {
 	return false
 }
 
-// serves reports whether there are devices for all requests if the container at hand lies on the
-// mask; empty asks for an empty node. When steps run out it is left to the other program.
+// serves reports whether there are devices for all requests if the current container is on the
+// mask. With empty, the node counts as empty. If the steps run out, the other program decides.
 func (ad *jointAdmission) serves(mask hint.Mask, empty bool) bool {
 	claimed, room := ad.r.Rules.Claimed, &ad.claims
 	if ad.budget.Left() == 0 {
@@ -235,7 +237,7 @@ func (c *Claimed) serves(room *claimRoom, empty bool) bool {
 	return true
 }
 
-// wanted is how many devices are asked for.
+// wanted returns the number of requested devices.
 func (c *Claimed) wanted() (n int) {
 	for i := range c.Requests {
 		n += c.Requests[i].N
@@ -243,7 +245,7 @@ func (c *Claimed) wanted() (n int) {
 	return n
 }
 
-// within reports whether each set is inside the other one at its position.
+// within reports whether each set is a subset of the other set at its position.
 func within(sets, others []topology.NUMASet) bool {
 	for i := range sets {
 		if sets[i]&^others[i] != 0 {
@@ -253,7 +255,7 @@ func within(sets, others []topology.NUMASet) bool {
 	return true
 }
 
-// matching reports whether every request gets as many devices as it asks for, each device once.
+// matching reports whether every request gets its number of devices, each device at most once.
 func (c *Claimed) matching(room *claimRoom, empty bool, may func(request, device int) bool) bool {
 	room.left, room.given = room.left[:0], room.given[:0]
 	for i := range c.Devices {

@@ -10,10 +10,10 @@ import (
 )
 
 // Commit records an admission as the kubelet does. r and d must be the request and the answer of
-// Decide for this state. Containers that the state already has keep what they hold.
+// Decide for this state. Containers that the state already has keep their allocations.
 func (s *State) Commit(r *Request, d *Decision) { s.books().commit(r, d, nil) }
 
-// commit is Commit while pods leave; nil for none.
+// commit is Commit while pods leave; l is nil if none does.
 func (s kubeletBooks) commit(r *Request, d *Decision, l *leaving) {
 	if r.PodLevel && s.m.whole(r) {
 		s.commitWhole(r, d, l)
@@ -54,15 +54,15 @@ func (s kubeletBooks) commitCPUs(c *ContainerDecision, held *ContainerAllocation
 	return c.CPUs
 }
 
-// memoryCommit writes down the memory of a pod, container by container.
+// memoryCommit records the memory of a pod, container by container.
 type memoryCommit struct {
 	s     kubeletBooks
 	r     *Request
 	reuse memory.Reuse
 }
 
-// commit takes from the books what the container asked for: its blocks in the decision may have
-// been shrunk by later containers.
+// commit takes the container's requested memory from the books. The blocks in the decision may be
+// smaller, because later containers reuse memory.
 func (mc *memoryCommit) commit(c *ContainerDecision, held *ContainerAllocation) []MemoryBlock {
 	m := mc.s.m
 	if m.mem == nil {
@@ -89,8 +89,8 @@ func (mc *memoryCommit) commit(c *ContainerDecision, held *ContainerAllocation) 
 	return append([]MemoryBlock(nil), c.Memory...)
 }
 
-// bytesOf returns what a container asked for of a block's kind; the block's size if the request
-// does not say.
+// bytesOf returns the container's request for the block's kind of memory, or the block's size if
+// the request has none.
 func (r *Request) bytesOf(container string, b *MemoryBlock) uint64 {
 	for i := range r.Containers {
 		if r.Containers[i].Name == container {
@@ -120,8 +120,8 @@ func (s kubeletBooks) commitDevices(c *ContainerDecision, held *ContainerAllocat
 	return got
 }
 
-// withHeld adds what the container held before of resources that the decision did not come to: a
-// refused one, say.
+// withHeld adds the container's earlier devices of resources that the decision does not have, for
+// example after a refusal.
 func withHeld(got, held []DeviceAllocation) []DeviceAllocation {
 	for i := range held {
 		if !slices.ContainsFunc(got, func(a DeviceAllocation) bool { return a.Resource == held[i].Resource }) {
@@ -132,8 +132,8 @@ func withHeld(got, held []DeviceAllocation) []DeviceAllocation {
 	return got
 }
 
-// Release frees what a pod holds, as the kubelet does when the pod is gone. An unknown pod is not
-// an error.
+// Release frees the resources of a pod, as the kubelet does when the pod is gone. An unknown pod is
+// not an error.
 func (s *State) Release(uid string) {
 	i, ok := s.find(uid)
 	if !ok {
@@ -160,8 +160,8 @@ func (s kubeletBooks) release(pod *PodAllocation) {
 }
 
 // Linger returns the state before a pod with this allocation left; s is the state without the pod.
-// free reports whether no other pod has any of it in s. The result is nil if another pod has, or if
-// the earlier state does not follow from s.
+// free reports whether no other pod has a part of the allocation in s. The result is nil if another
+// pod has a part, or if the earlier state cannot be computed from s.
 func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
 	if s.Has(p.UID) {
 		return nil, false
@@ -206,8 +206,8 @@ func (s kubeletBooks) releaseMemory(blocks []MemoryBlock) {
 	}
 }
 
-// Start records that containers of a pod have started, in that order; without names, all of them.
-// It frees the memory of the regular init containers before each of them
+// Start records that containers of a pod have started, in that order. Without names it records all
+// containers. It frees the memory of the regular init containers before each of them
 // (memorymanager.AddContainer), but not their CPUs and devices.
 func (s *State) Start(uid string, containers []string) {
 	i, ok := s.find(uid)
@@ -226,8 +226,8 @@ func (s *State) Start(uid string, containers []string) {
 	}
 }
 
-// finishInit frees the memory of the regular init containers before one. That of a pod as a whole
-// stays.
+// finishInit frees the memory of the regular init containers before one container. Memory of the
+// pod as a whole stays allocated.
 func (s kubeletBooks) finishInit(pod *PodAllocation, before int) (freed bool) {
 	cs := pod.Containers[:before]
 	for i := range cs {
@@ -241,7 +241,7 @@ func (s kubeletBooks) finishInit(pod *PodAllocation, before int) (freed bool) {
 	return freed
 }
 
-// SetPool replaces the pool of a device plugin by the plugin's new one. If the plugin is gone, all
+// SetPool replaces the pool of a device plugin by the plugin's new pool. If the plugin is gone, all
 // devices of the pool are unhealthy.
 func (s *State) SetPool(p DevicePool) {
 	s.setPool(p, true)

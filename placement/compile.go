@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// compileNodes is the start of topologymanager.NewManager.
+// compileNodes corresponds to the start of topologymanager.NewManager.
 func (m *Model) compileNodes(view *KubeletView, _ *Config) error {
 	if len(view.Nodes) == 0 {
 		return bad("machine", "no NUMA nodes", "at least one")
@@ -54,11 +54,11 @@ func (m *Model) compileNodes(view *KubeletView, _ *Config) error {
 	return m.set.refuse(err, hinted...)
 }
 
-// minNamed is how many NUMA nodes of a large machine hints can name at least.
+// minNamed is the minimum number of NUMA nodes that hints can name on a large machine.
 const minNamed = 8
 
-// nodesNamed returns the NUMA nodes of a large machine that hints can be expected to name: the ones
-// with CPUs, the ones that devices hang from, and then the lowest, up to minNamed.
+// nodesNamed returns the NUMA nodes that hints are likely to name on a large machine: NUMA nodes
+// with CPUs, NUMA nodes with PCI devices, and then the lowest ones, up to minNamed.
 func nodesNamed(view *KubeletView) (named topology.NUMASet) {
 	ids := make([]topology.NUMAID, 0, len(view.Nodes))
 	for i := range view.Nodes {
@@ -107,7 +107,7 @@ func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
 	return nil
 }
 
-// compileCPUs is cpumanager.NewManager.
+// compileCPUs corresponds to cpumanager.NewManager.
 func (m *Model) compileCPUs(view *KubeletView, cfg *Config) error {
 	node, err := discover(view)
 	if err != nil {
@@ -130,7 +130,7 @@ func (m *Model) compileCPUs(view *KubeletView, cfg *Config) error {
 	return m.compileStatic(node, cfg)
 }
 
-// compileStatic is cpumanager.NewStaticPolicy.
+// compileStatic corresponds to cpumanager.NewStaticPolicy.
 func (m *Model) compileStatic(node cpu.Node, cfg *Config) (err error) {
 	c := &m.cpus
 	if m.set.cpu.AlignBySocket && node.NumSockets > len(m.nodeCPUs) {
@@ -163,7 +163,8 @@ func (m *Model) compileStatic(node cpu.Node, cfg *Config) (err error) {
 	return nil
 }
 
-// reserve is the CPUs kept for the system: those listed, or as many as the reservation needs.
+// reserve returns the CPUs that are kept for the system: the listed CPUs, or as many as the
+// reservation needs.
 func (m *Model) reserve(cfg *Config) (topology.CPUSet, error) {
 	if cfg.ReservedSystemCPUs != "" {
 		set, err := topology.ParseCPUList(cfg.ReservedSystemCPUs)
@@ -189,7 +190,7 @@ func (m *Model) reserve(cfg *Config) (topology.CPUSet, error) {
 	return set, nil
 }
 
-// discover is cpumanager/topology.Discover.
+// discover corresponds to cpumanager/topology.Discover.
 func discover(view *KubeletView) (cpu.Node, error) {
 	n := cpu.Node{NumCPUs: view.NumCores, NumSockets: view.NumSockets}
 	if view.NumCores == 0 {
@@ -235,7 +236,7 @@ func coreThreads(node topology.NUMAID, c *ViewCore, seen *topology.CPUSet) ([]cp
 	return threads, nil
 }
 
-// compileMemory is memorymanager.NewManager.
+// compileMemory corresponds to memorymanager.NewManager.
 func (m *Model) compileMemory(view *KubeletView, cfg *Config) error {
 	if !m.set.memory {
 		return nil
@@ -281,8 +282,8 @@ func badReserved(err error) error {
 		strconv.FormatUint(wrong.Want, 10)+" bytes in all: kubeReserved + systemReserved + the hard eviction threshold")
 }
 
-// NewModel compiles a kubelet's view of its machine and its configuration. It returns a
-// *ConfigError if the kubelet would refuse to start, or if its decisions cannot be predicted
+// NewModel compiles a kubelet's configuration and its view of the machine. It returns a
+// *ConfigError if the kubelet would refuse to start, or if the engine cannot predict its decisions
 // (ConfigError.Unsupported).
 func NewModel(view *KubeletView, cfg Config) (*Model, error) {
 	set, err := readConfig(&cfg)

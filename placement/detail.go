@@ -1,17 +1,17 @@
 package placement
 
-// Detail names the rule behind a Reason, one value for each distinct way to be refused.
+// Detail names the rule behind a Reason. Each distinct way to be refused has its own value.
 type Detail uint8
 
 // The rules. Each comment quotes the kubelet's message or names the defect.
 const (
-	// NoDetail is the zero value: not refused.
+	// NoDetail is the zero value: the pod is not refused.
 	NoDetail Detail = iota
 
 	// NotPreferred: "Resources cannot be allocated with Topology locality": no set of NUMA nodes is
 	// preferred by all resources.
 	NotPreferred
-	// NoneToShare: what EmptySharedPool refuses, if the policy already refuses for lack of hints.
+	// NoneToShare: the case of EmptySharedPool, if the policy already refuses for lack of hints.
 	NoneToShare
 
 	// NotWholeCores: "requested N cpus not multiple cpus per core".
@@ -39,12 +39,12 @@ const (
 	MemoryGroup
 	// MemoryNotInteger: "failed to represent quantity as int64".
 	MemoryNotInteger
-	// NoMemoryAsked: up to 1.36 a container that asks for no memory of its own is given none in a
-	// way that can fail, with any of these messages.
+	// NoMemoryAsked: up to 1.36, allocating memory for a container without a memory request of its
+	// own can fail with any of these messages.
 	NoMemoryAsked
 
 	// EmptySharedPool: "pod rejected, sum of exclusive container cpu requests equals pod budget,
-	// leaving no cpus for shared containers", and the same of memory.
+	// leaving no cpus for shared containers", or the same message about memory.
 	EmptySharedPool
 
 	// DeviceUnregistered: "cannot allocate unregistered device".
@@ -58,126 +58,130 @@ const (
 	// DeviceRequestChanged: "changed request for resource".
 	DeviceRequestChanged
 
-	// PodLevelOff: "PodLevelResources feature gate is disabled". Only with Config.GuardDefects: no
-	// manager says so, but the kubelet, after them all.
+	// PodLevelOff: "PodLevelResources feature gate is disabled". It is used only with
+	// Config.GuardDefects, because the kubelet refuses after all managers.
 	PodLevelOff
 
 	// DefectHang: the CPU manager would loop for ever with its lock held (full-pcpus-only with
 	// distribute-cpus-across-numa and odd numbers of free CPUs; kubernetes#140730).
 	DefectHang
-	// DefectTooComplex: the kubelet would try more combinations of NUMA nodes than can be awaited.
+	// DefectTooComplex: the kubelet would try too many combinations of NUMA nodes to finish in
+	// time.
 	DefectTooComplex
 	// DefectSlowMerge: the kubelet would take minutes to merge the topology hints of so many
 	// resources over so many NUMA nodes.
 	DefectSlowMerge
-	// DefectForeignCPUs: the CPU manager would hand out reserved CPUs or those of others (cores
+	// DefectForeignCPUs: the CPU manager would assign reserved CPUs or CPUs of other pods (cores
 	// with unequal numbers of threads; kubernetes#140495, #124066).
 	DefectForeignCPUs
-	// DefectNoSharedCPU: strict-cpu-reservation would leave no shared CPU and the kubelet could not
-	// restart (kubernetes#141196).
+	// DefectNoSharedCPU: strict-cpu-reservation would leave no shared CPU, and the kubelet could
+	// not restart (kubernetes#141196).
 	DefectNoSharedCPU
-	// DefectRestartKills: after this the kubelet, when it restarts, would refuse a container that
-	// runs (SMTAlignmentError), because fewer whole cores are free than it has. Only with
+	// DefectRestartKills: after a restart the kubelet would refuse a running container
+	// (SMTAlignmentError), because fewer whole cores are free than the container has. Only with
 	// Config.GuardRestarts.
 	DefectRestartKills
 	// DefectRestartRepeats: a kubelet that restarts would place the pod by spec.resources once
-	// more. It refuses the pod, or its CPUs are lost and its memory counts twice
+	// more. Then it refuses the pod, or the pod's CPUs are lost and its memory counts twice
 	// (kubernetes#140989, #140906). Only with Config.GuardRestarts.
 	DefectRestartRepeats
-	// DefectLateDevices: the kubelet would choose devices of a pod that it places by spec.resources
-	// only when a container starts, wherever some are free then.
+	// DefectLateDevices: the kubelet places the pod by spec.resources, and would choose its devices
+	// only when a container starts. It would then take any free devices.
 	DefectLateDevices
 	// DefectMixedGroups: a NUMA node's memory would be in two groups at once, and the kubelet could
 	// not restart.
 	DefectMixedGroups
-	// DefectUnequalGroup: memory would be handed out from NUMA nodes with different kinds of huge
-	// pages, and the kubelet would crash when it restarts (areMachineStatesEqual).
+	// DefectUnequalGroup: memory would be allocated from NUMA nodes with different kinds of huge
+	// pages, and the kubelet would crash at its restart (areMachineStatesEqual).
 	DefectUnequalGroup
 	// DefectMissingMemoryKind: the kubelet would crash, because some NUMA node has no row for a
 	// kind of memory.
 	DefectMissingMemoryKind
 	// DefectNoRegularMemory: the kubelet would crash, because it looks for hints for ordinary
-	// memory that nobody asked for.
+	// memory that no container requests.
 	DefectNoRegularMemory
-	// DefectVanishedDevice: the kubelet would crash, because a device that the pod holds is no
-	// longer listed by its plugin.
+	// DefectVanishedDevice: the kubelet would crash, because its plugin no longer lists a device
+	// that the pod holds.
 	DefectVanishedDevice
-	// DefectWideDevices: the kubelet would try all sets of more NUMA nodes than can be awaited to
-	// make hints for devices, or those hang from nodes that nobody expected to have any.
+	// DefectWideDevices: to find hints for devices, the kubelet would try all sets of too many NUMA
+	// nodes. Or the devices are on NUMA nodes that are not expected to have any.
 	DefectWideDevices
-	// DefectMemoryUnderflow: a NUMA node has less memory than is kept of it for the system and for
-	// huge pages, and the kubelet, which subtracts without a sign (getDefaultMachineState), takes
-	// it for endless.
+	// DefectMemoryUnderflow: a NUMA node has less memory than its reservation and its huge pages.
+	// The kubelet subtracts without a sign (getDefaultMachineState), so the NUMA node seems to have
+	// endless memory.
 	DefectMemoryUnderflow
 
-	// BadRequest: the request holds an amount that no kubelet would see.
+	// BadRequest: the request has an amount that no kubelet would see.
 	BadRequest
-	// TooWide: there is room, but only on more NUMA nodes than the policy allows. This and the
-	// following are Berth's own, if it decides.
+	// TooWide: there is room, but only on more NUMA nodes than the policy allows. This detail and
+	// the following ones are Berth's own, for nodes on which it decides.
 	TooWide
-	// OddCPUs: full cores are asked for, and the CPUs are not a whole number of cores.
+	// OddCPUs: the pod asks for full cores, and its CPUs are not a whole number of cores.
 	OddCPUs
-	// UnequalCores: the pod's wishes need cores that all have as many threads.
+	// UnequalCores: the pod's wishes need cores with equal numbers of threads.
 	UnequalCores
-	// NoSuchCores: enough CPUs are free, but not on cores, caches or NUMA nodes as the pod wants
-	// them.
+	// NoSuchCores: enough CPUs are free, but not on the cores, caches or NUMA nodes that the pod
+	// requires.
 	NoSuchCores
-	// Withholds: cores or NUMA nodes are wanted alone, and not all of their CPUs are asked for.
+	// Withholds: the pod wants cores or NUMA nodes without other pods, but does not ask for all of
+	// their CPUs.
 	Withholds
-	// NotExactly: there is no room on exactly as many NUMA nodes as the pod wants.
+	// NotExactly: there is no room on exactly the number of NUMA nodes that the pod wants.
 	NotExactly
-	// DevicesUneven: the devices that are asked for cannot be so many on each NUMA node.
+	// DevicesUneven: the requested devices cannot be divided into the wanted number per NUMA node.
 	DevicesUneven
 	// NoCPUs: too few CPUs are free.
 	NoCPUs
-	// NoRoom: too little is left of CPU shares or memory.
+	// NoRoom: too little CPU time or memory is free.
 	NoRoom
-	// PodLevelUndecided: pod-level resources (spec.resources) are not decided yet.
+	// PodLevelUndecided: Berth does not decide about pod-level resources (spec.resources) yet.
 	PodLevelUndecided
-	// DevicesUndecided: somebody else hands out the devices, and the pod wants them placed.
+	// DevicesUndecided: another program assigns the devices, and the pod wants Berth to place them.
 	DevicesUndecided
-	// DevicesNowhere: the pod counts devices by NUMA node, and the kubelet's plugin does not report
-	// one NUMA node for each. Only with Config.GuardDefects: no kubelet refuses for that.
+	// DevicesNowhere: the pod wants a number of devices per NUMA node, and the kubelet's plugin
+	// does not report one NUMA node for each device. Only with Config.GuardDefects, because no
+	// kubelet refuses for this reason.
 	DevicesNowhere
-	// DevicesOpen: it says so, and what the NUMA nodes have of the devices leaves open how many of
-	// each one the kubelet gives. With Config.GuardDefects, as well.
+	// DevicesOpen: the plugin reports the NUMA nodes, but the kubelet could give another number of
+	// devices per NUMA node. Only with Config.GuardDefects.
 	DevicesOpen
 	// NoDevices: too few devices are free.
 	NoDevices
-	// NotTogether: enough devices are free, but not where they lie together as the pod wants.
+	// NotTogether: enough devices are free, but not at one place as the pod requires.
 	NotTogether
-	// DevicesApart: the pod asks for devices of a type besides the ones that should lie together.
+	// DevicesApart: the pod asks for a device type that is not among the types that must be at one
+	// place.
 	DevicesApart
-	// DevicesNotAll: the pod wants a device of each card, and asks for another number.
+	// DevicesNotAll: the pod wants a device of each card, but asks for another number.
 	DevicesNotAll
 
-	// NotProvided: too little is left of a provider's resource.
+	// NotProvided: too little of a provider's resource is left.
 	NotProvided
-	// ProvidedApart: enough is left of it, but not on the NUMA nodes that have room for the rest.
+	// ProvidedApart: enough of the provider's resource is left, but not on the NUMA nodes with room
+	// for the other resources.
 	ProvidedApart
-	// ProviderWrong: a provider gave what it does not have, or too little.
+	// ProviderWrong: a provider gave resources that it does not have, or too little.
 	ProviderWrong
 	// ProviderElsewhere: a provider assigns the resource, but on this node the kubelet decides.
 	ProviderElsewhere
 
-	// KeptForDevices: the pod asks for none of the devices for which the CPUs are kept (Keep).
+	// KeptForDevices: CPUs are kept for devices (Keep), and the pod asks for none of these devices.
 	KeptForDevices
 
-	// PolicyUnsupported: the node cannot apply the policy that the request asks for. A kubelet with
-	// that policy would not start.
+	// PolicyUnsupported: the node cannot apply the requested policy. A kubelet with that policy
+	// would not start.
 	PolicyUnsupported
 
 	details // the number of values
 )
 
-// rule is what a Detail means.
+// rule describes a Detail.
 type rule struct {
 	reason             Reason
 	name, text, advice string
 }
 
-// rules is what each Detail means, in the words of Berth's own messages, with the Reason that it
-// comes under, and what a person can do.
+// rules describes each Detail: its text in Berth's messages, its Reason, and advice for the user.
 var rules = [details]rule{
 	NoDetail: {Admitted, "None", "admitted", ""},
 	NotPreferred: {TopologyAffinityError, "NotPreferred", "no set of NUMA nodes is preferred by all resources",
@@ -326,10 +330,10 @@ func (d Detail) Reason() Reason { return d.rule().reason }
 // String returns the detail's name, "NotPreferred".
 func (d Detail) String() string { return d.rule().name }
 
-// Text returns what the detail means, as half a sentence.
+// Text describes the detail as a clause.
 func (d Detail) Text() string { return d.rule().text }
 
-// Advice returns what a person can do about it, in the imperative; "" if there is nothing to do.
+// Advice returns what a user can do about it, in the imperative, or "" if nothing helps.
 func (d Detail) Advice() string { return d.rule().advice }
 
 // MarshalText implements encoding.TextMarshaler with the name.

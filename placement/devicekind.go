@@ -7,10 +7,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// DeviceKind is a resource that Berth hands out in whole devices.
+// DeviceKind is a resource whose devices Berth assigns.
 type DeviceKind struct {
 	Resource string // "nvidia.com/gpu"
-	// Type is what its devices are for, as far as all agree.
+	// Type is the common type of its devices, if all have the same.
 	Type    topology.DeviceKind
 	Devices []PlacedDevice // ascending by ID
 	// Links are direct connections, by positions in Devices.
@@ -22,14 +22,14 @@ type PlacedDevice struct {
 	ID      string
 	NUMA    topology.NUMAID
 	HasNUMA bool
-	// Root is the PCI root complex, Switch the outermost PCI switch, Function the physical
-	// function, each by its name on the machine; "" is none.
+	// Root is the PCI root complex, Switch the outermost PCI switch, and Function the physical
+	// function. Each is a name on the machine, or "".
 	Root, Switch, Function string
 }
 
-// DevicesOf returns the kinds of devices that Berth assigns, from the pools that allow it, with
-// their places on the machine. If the machine does not have a device, only the NUMA node of its
-// pool is used, if the pool names one.
+// DevicesOf returns the kinds of devices that Berth assigns, from the pools that allow it, with the
+// places of the devices on the machine. If the machine does not have a device, DevicesOf uses only
+// the NUMA node that its pool names.
 func DevicesOf(m *topology.Machine, pools []DevicePool) []DeviceKind {
 	var out []DeviceKind
 	for i := range pools {

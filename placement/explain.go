@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/placement/memory"
 )
 
-// Explain explains why the node refuses the request; Reason is Admitted if it does not. It agrees
-// with Admit. It allocates.
+// Explain explains why the node refuses the request. Reason is Admitted if the node does not
+// refuse. Explain agrees with Admit. It allocates.
 func Explain(s *State, r *Request) Refusal {
 	m := s.m
 	rules := m.rulesFor(r.Rules)
@@ -63,10 +63,11 @@ func (ad *admission) explain(s *State, r *Request, out Refusal, v *Verdict) Refu
 	return out
 }
 
-// needing reports on an admission that has stopped.
+// needing reports the needs of an admission that has stopped.
 type needing struct{ *admission }
 
-// needs reports what container c, or the pod, asks for, on the books as the admission left them.
+// needs returns the needs of container c, or of the pod, with the amounts in the books when the
+// admission stopped.
 func (ad needing) needs(c int) []Need {
 	var needs []Need
 	needs = ad.addCPUNeed(needs, c)
@@ -128,8 +129,8 @@ func (ad needing) addCPUNeed(needs []Need, c int) []Need {
 	return append(needs, n)
 }
 
-// fewestUsable is how many NUMA nodes an empty machine needs for what is asked; 0 for all of them
-// and more.
+// fewestUsable returns the number of NUMA nodes that an empty machine needs for the request. It is
+// 0 if all NUMA nodes or more are needed.
 func (n *Need) fewestUsable() int {
 	totals := make([]uint64, len(n.Nodes))
 	for i := range n.Nodes {

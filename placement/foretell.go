@@ -7,30 +7,31 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Foresight is whether a kubelet is sure to put a pod, if it admits it, on as many NUMA nodes as
-// the pod's Rules say.
+// Foresight is whether a kubelet that admits a pod always uses the number of NUMA nodes in the
+// pod's Rules.
 type Foresight uint8
 
 // The answers.
 const (
-	// Foretold: it does. This is also the answer if the pod names no number, or if Berth decides.
+	// Foretold: the kubelet always uses this number. This is also the answer if the pod names no
+	// number, or if Berth decides.
 	Foretold Foresight = iota
-	// OtherNumber: the kubelet certainly uses another number.
+	// OtherNumber: the kubelet always uses another number.
 	OtherNumber
-	// PolicyOpen: none and best-effort allow any number.
+	// PolicyOpen: the policies none and best-effort allow any number.
 	PolicyOpen
-	// SocketsOpen: with align-by-socket, the policy restricted allows more NUMA nodes than are
-	// needed, and CPUs on other NUMA nodes than the rest.
+	// SocketsOpen: with align-by-socket, the policy restricted allows more NUMA nodes than
+	// necessary, and CPUs on other NUMA nodes than the other resources.
 	SocketsOpen
-	// ScopeOpen: the kubelet places containers one by one, and the number is the pod's.
+	// ScopeOpen: the kubelet places containers one by one, and the number applies to the pod.
 	ScopeOpen
-	// PinsOpen: the kubelet gives the pod, or a container with memory or devices, no CPUs of its
-	// own to go by.
+	// PinsOpen: the kubelet gives the pod, or a container with memory or devices, no exclusive CPUs
+	// that could fix the number.
 	PinsOpen
 	// DistanceOpen: the kubelet does not use distances (prefer-closest-numa-nodes).
 	DistanceOpen
-	// OtherDevices: the devices of a resource are certainly on as few NUMA nodes as possible, and
-	// not with as many on each as the pod wants.
+	// OtherDevices: the devices of a resource are always on as few NUMA nodes as possible, but not
+	// with the wanted number on each.
 	OtherDevices
 	// ClaimsOpen: a driver chooses the devices of a resource, not the kubelet
 	// (DeviceRequest.Claimed).
@@ -38,9 +39,10 @@ const (
 )
 
 // Foretell predicts whether the kubelet places the pod on the nearest Rules.NUMANodes. If the
-// answer is OtherNumber, width is the number it would use. It depends only on the configuration, so
-// the answer holds whatever the kubelet has assigned. A policy that can refuse wants the same NUMA
-// nodes for all resources (mergePermutation), and as few as the resource needs on an empty machine.
+// answer is OtherNumber, width is the number that the kubelet would use. The answer depends only on
+// the configuration, so it holds for every state of the node. A policy that can refuse requires the
+// same NUMA nodes for all resources (mergePermutation), and as few as the resource needs on an
+// empty machine.
 func (m *Model) Foretell(r *Request) (f Foresight, width int) {
 	n := int(r.Rules.NUMANodes)
 	switch own := m.own.Policy; {
@@ -67,13 +69,13 @@ func (m *Model) Foretell(r *Request) (f Foresight, width int) {
 	return Foretold, n
 }
 
-// foretellPod is for a kubelet that places pods as a whole.
+// foretellPod implements Foretell for a kubelet that places pods as a whole.
 func (m *Model) foretellPod(r *Request) (Foresight, int) {
 	return m.foretellWidth(m.podCPUs(r))
 }
 
-// foretellEach is for a kubelet that places containers one by one. Containers without pinned
-// resources do not count.
+// foretellEach implements Foretell for a kubelet that places containers one by one. Containers
+// without pinned resources do not count.
 func (m *Model) foretellEach(r *Request) (f Foresight, width int) {
 	f = PinsOpen
 	for c := range r.Containers {
@@ -95,7 +97,7 @@ func (m *Model) foretellEach(r *Request) (f Foresight, width int) {
 	return f, width
 }
 
-// foretellWidth is how many NUMA nodes a strict policy spreads that many CPUs over.
+// foretellWidth returns the number of NUMA nodes that a strict policy uses for this many CPUs.
 func (m *Model) foretellWidth(cpus int) (Foresight, int) {
 	switch {
 	case cpus == 0:
@@ -107,16 +109,16 @@ func (m *Model) foretellWidth(cpus int) (Foresight, int) {
 }
 
 // ForetellDevices predicts whether the kubelet gives the pod Rules.Devices.PerNode devices of each
-// resource on each NUMA node. If the answer is OtherDevices or ClaimsOpen, resource is the one that
-// fails. It depends only on the configuration; the state knows what each NUMA node has of the
-// devices (DevicesNowhere, DevicesOpen):
+// resource on each NUMA node. If the answer is OtherDevices or ClaimsOpen, resource is the resource
+// that fails. The answer depends only on the configuration. The numbers of devices per NUMA node
+// are checked with the state (DevicesNowhere, DevicesOpen):
 //
-//   - single-numa-node puts devices on one NUMA node (filterSingleNumaHints), and those that the
-//     hint was made for are there (generateDeviceTopologyHints).
-//   - restricted uses as few as an empty machine needs, the same for all resources. If no NUMA node
-//     has more than the number, each gives all that it has.
-//   - none and best-effort leave the place open, and still give everything to a pod that asks for
-//     all that the machine has.
+//   - single-numa-node puts devices on one NUMA node (filterSingleNumaHints), and the devices of
+//     the hint are there (generateDeviceTopologyHints).
+//   - restricted uses as few NUMA nodes as an empty machine needs, the same for all resources. If
+//     no NUMA node has more than the number, each gives all its devices.
+//   - none and best-effort leave the place open. They still give everything to a pod that asks for
+//     all devices of the machine.
 func (m *Model) ForetellDevices(r *Request) (f Foresight, resource string) {
 	n := int64(r.Rules.Devices.PerNode)
 	switch {
@@ -163,19 +165,19 @@ func (m *Model) ForetellDevices(r *Request) (f Foresight, resource string) {
 	return Foretold, ""
 }
 
-// leavesOpen reports whether the kubelet's policy lets a pod in wherever its resources are.
+// leavesOpen reports whether the kubelet's policy admits a pod wherever its resources are.
 func (m *Model) leavesOpen() bool {
 	return m.own.Policy != PolicyRestricted && m.own.Policy != PolicySingleNUMANode
 }
 
-// countsPod reports whether a number of devices for each NUMA node is kept for the pod as a whole,
-// and not for each container.
+// countsPod reports whether a number of devices per NUMA node applies to the pod as a whole, and
+// not to each container.
 func (m *Model) countsPod(r *Request) bool {
 	return m.own.Scope == PodScope || m.leavesOpen() && r.Rules.Scope != ContainerScope
 }
 
-// askedDevices is how many devices of d's resource are placed together, d being one of a
-// container's.
+// askedDevices returns how many devices of d's resource are placed together. d is a request of one
+// container.
 func (m *Model) askedDevices(r *Request, d *DeviceRequest) int64 {
 	if m.countsPod(r) {
 		return r.devices(d.Resource)
@@ -183,8 +185,8 @@ func (m *Model) askedDevices(r *Request, d *DeviceRequest) int64 {
 	return d.Count
 }
 
-// foretellCount reports whether there are machines on which the kubelet gives n devices on each
-// NUMA node to who asks for so many.
+// foretellCount reports whether the kubelet gives n devices on each NUMA node to a pod that asks
+// for this number, on some machine.
 func (m *Model) foretellCount(asked, n int64) Foresight {
 	switch {
 	case m.own.Policy == PolicySingleNUMANode && asked != n, asked%n != 0:
@@ -200,9 +202,9 @@ func (m *Model) holds(r *Request, c int) bool {
 	return m.exclusiveCPUs(r, c) > 0 || m.pinsMemory(r, c) || len(r.Containers[c].Devices) > 0
 }
 
-// uncounted returns the first resource that the pod wants by devices on each NUMA node, while what
-// the machine has leaves open whether the kubelet gives that, the container that asks for it, and
-// why that is so. A pod that is admitted already keeps what it has.
+// uncounted looks for a resource that the pod wants in a number per NUMA node, although the
+// machine's devices do not guarantee this number. It returns the first such resource, its container
+// and the reason. A pod that is already admitted keeps its devices.
 func (s *State) uncounted(r *Request) (c int, resource string, d Detail) {
 	if r.Rules.Devices.PerNode == 0 || s.m.authority != AuthorityKubelet || !s.m.guard || s.Has(r.UID) {
 		return 0, "", NoDetail
@@ -221,10 +223,10 @@ func (s *State) uncounted(r *Request) (c int, resource string, d Detail) {
 	return 0, "", NoDetail
 }
 
-// counts returns what is wrong if somebody asks for so many devices of a resource and wants n of
-// them on each NUMA node. Devices that are in use, or not healthy, count: the kubelet's hints are
-// made for all that there are (minAffinitySize), and who gets all that a NUMA node has gets them
-// when they are free and healthy.
+// counts returns the reason why a pod that asks for so many devices of a resource may not get n on
+// each NUMA node. Devices that are in use or unhealthy count too. The kubelet's hints are made for
+// all devices (minAffinitySize). A pod that asks for all devices of a NUMA node gets them when they
+// are free and healthy.
 func (s *State) counts(resource string, asked, n int64) Detail {
 	p := s.pools.index(resource)
 	if p < 0 {
@@ -256,7 +258,7 @@ func (s *State) counts(resource string, asked, n int64) Detail {
 	return NoDetail
 }
 
-// pinsMemory reports whether the memory manager gives container c memory.
+// pinsMemory reports whether the memory manager gives memory to container c.
 func (m *Model) pinsMemory(r *Request, c int) bool {
 	asksFor := func(a MemoryRequest) bool { return a.Bytes > 0 }
 	return m.mem != nil && m.pins(r) && !m.shares(r, c) && slices.ContainsFunc(r.Containers[c].Memory, asksFor)

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Holding returns the NUMA nodes on which an admitted pod holds something. It is empty if the pod
-// holds nothing or is unknown.
+// Holding returns the NUMA nodes with resources of an admitted pod. It is empty if the pod has none
+// or is unknown.
 func (s *State) Holding(uid string) topology.NUMASet {
 	pod := s.pod(uid)
 	if pod == nil {
@@ -32,7 +32,7 @@ func (d *Decision) Clone() Decision {
 	return out
 }
 
-// Held returns what the pod has after the decision is carried out. It shares nothing with d.
+// Held returns the pod's allocation after the decision is carried out. It shares no memory with d.
 func (d *Decision) Held() *PodAllocation {
 	p := &PodAllocation{UID: d.UID, Whole: d.Whole.clone(), Containers: make([]ContainerAllocation, 0, len(d.Containers))}
 	for i := range d.Containers {
@@ -45,8 +45,8 @@ func (d *Decision) Held() *PodAllocation {
 	return p
 }
 
-// NUMANodes returns the NUMA nodes on which the pod has something: CPUs of its own, CPU time,
-// memory or devices. deviceAt returns the NUMA nodes of a device, 0 for none.
+// NUMANodes returns the NUMA nodes of the pod's exclusive CPUs, CPU time, memory and devices.
+// deviceAt returns the NUMA nodes of a device, or 0.
 func (p *PodAllocation) NUMANodes(m *topology.Machine, deviceAt func(resource, id string) topology.NUMASet) topology.NUMASet {
 	return p.numaNodes(func(cpus *topology.CPUSet) topology.NUMASet { return m.NodesOf(*cpus) }, deviceAt)
 }
@@ -74,8 +74,8 @@ func (p *PodAllocation) numaNodes(cpusAt func(*topology.CPUSet) topology.NUMASet
 	return nodes
 }
 
-// DeviceAt returns the NUMA nodes that a device plugin names for a device; 0 if it names none or if
-// no pool has the device.
+// DeviceAt returns the NUMA nodes that a device plugin names for a device. It returns 0 if the
+// plugin names none or if no pool has the device.
 func DeviceAt(pools []DevicePool, resource, id string) topology.NUMASet {
 	for i := range pools {
 		if pools[i].Resource == resource {

@@ -13,17 +13,18 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Keep is how many CPUs each device of some resources keeps for pods that ask for such devices. All
-// other pods together may use, on each NUMA node, the allocatable CPUs minus those of all healthy
-// devices there, in use or free. A pod that needs more is refused (KeptForDevices). A device on
-// several NUMA nodes keeps as many on each. Pods on a kubelet's shared CPUs do not count. It is a
-// rule of the scheduler; no pod asks for it. A nil Keep keeps nothing.
+// Keep has the number of CPUs that each device of some resources keeps for pods with such devices.
+// All other pods together may use, on each NUMA node, the allocatable CPUs minus the kept CPUs.
+// Every healthy device keeps CPUs, in use or free. A pod that needs more is refused
+// (KeptForDevices). A device on several NUMA nodes keeps the number on each. Pods on a kubelet's
+// shared CPUs do not count. Keep is a rule of the scheduler; no pod asks for it. A nil Keep keeps
+// nothing.
 type Keep struct {
 	key  string
 	cpus map[string]int64 // thousandths for one device, by resource
 }
 
-// MaxCPUsPerDevice is the most CPUs that a Keep has for one device.
+// MaxCPUsPerDevice is the maximum number of CPUs that a Keep has for one device.
 const MaxCPUsPerDevice = topology.MaxCPUs
 
 // NewKeep returns a Keep with the number of CPUs per device of each resource. Devices of other
@@ -44,7 +45,7 @@ func NewKeep(cpusPerDevice map[string]int) (*Keep, error) {
 	return k, nil
 }
 
-// Key is equal for Keeps that mean the same, and "" for none.
+// Key returns a key that is equal for equivalent Keeps, and "" for nil.
 func (k *Keep) Key() string {
 	if k == nil {
 		return ""
@@ -52,7 +53,8 @@ func (k *Keep) Key() string {
 	return k.key
 }
 
-// from reports whether the Keep keeps CPUs from the pod: it asks for none of the devices.
+// from reports whether the Keep keeps CPUs from the pod, because the pod asks for none of the
+// devices.
 func (k *Keep) from(r *Request) bool {
 	if k == nil {
 		return false
@@ -67,7 +69,7 @@ func (k *Keep) from(r *Request) bool {
 	return true
 }
 
-// Settled returns the request of a pod that has its place: a Keep no longer applies to it.
+// Settled returns the request of a pod that already has its place. A Keep no longer applies to it.
 func (r *Request) Settled() *Request {
 	if r.Rules.Keep == nil {
 		return r
@@ -77,13 +79,13 @@ func (r *Request) Settled() *Request {
 	return &settled
 }
 
-// keptFrom reports whether CPUs may be kept from a pod that was not there before.
+// keptFrom reports whether CPUs may be kept from a new pod.
 func (s *State) keptFrom(r *Request) bool {
 	return len(s.pools) > 0 && r.Rules.Keep.from(r) && s.pod(r.UID) == nil
 }
 
-// keep refuses what the decider admits, if CPUs are kept from the pod there, and the decider knows
-// no other place for it.
+// keep refuses a pod that the decider admits on kept CPUs, if the decider knows no other place for
+// it.
 func (in *room) keep(s *State, r *Request, d *Decision, v Verdict) Verdict {
 	node := s.overdrawn(r.Rules.Keep, d)
 	if node == nil {
@@ -99,7 +101,8 @@ func (in *room) keep(s *State, r *Request, d *Decision, v Verdict) Verdict {
 	return kept
 }
 
-// takenAndOpen is what the decision takes of all NUMA nodes, and what no device keeps there.
+// takenAndOpen returns, over all NUMA nodes, the CPU time that the decision takes and the CPU time
+// that no device keeps.
 func (s *State) takenAndOpen(k *Keep, d *Decision) (taken, open int64) {
 	for i := range s.m.nodeCPUs {
 		n := &s.m.nodeCPUs[i]
@@ -108,7 +111,7 @@ func (s *State) takenAndOpen(k *Keep, d *Decision) (taken, open int64) {
 	return taken, open
 }
 
-// overdrawn returns a NUMA node on which the decision takes CPUs that are kept; nil for none.
+// overdrawn returns a NUMA node on which the decision takes kept CPUs, or nil.
 func (s *State) overdrawn(k *Keep, d *Decision) *nodeCPUs {
 	for i := range s.m.nodeCPUs {
 		n := &s.m.nodeCPUs[i]
@@ -119,8 +122,8 @@ func (s *State) overdrawn(k *Keep, d *Decision) *nodeCPUs {
 	return nil
 }
 
-// leftBeside is how many thousandths of a NUMA node's CPUs are left for the pods from which the
-// Keep keeps CPUs; negative if they have some that are kept.
+// leftBeside returns the CPU time of a NUMA node, in thousandths of a CPU, that is left for pods
+// without such devices. It is negative if these pods use kept CPUs.
 func (s *State) leftBeside(k *Keep, n *nodeCPUs) int64 {
 	left := s.openBeside(k, n)
 	for i := range s.pods {
@@ -131,13 +134,13 @@ func (s *State) leftBeside(k *Keep, n *nodeCPUs) int64 {
 	return left
 }
 
-// openBeside is leftBeside of a node without such pods.
+// openBeside is leftBeside of a NUMA node without such pods.
 func (s *State) openBeside(k *Keep, n *nodeCPUs) int64 {
 	open := n.cpus.AndNot(&s.m.cpus.reserved)
 	return 1000*int64(open.Len()) - s.keptOn(k, n)
 }
 
-// keptOn is how many thousandths of a NUMA node's CPUs the devices there keep.
+// keptOn returns the CPU time, in thousandths of a CPU, that the devices of a NUMA node keep.
 func (s *State) keptOn(k *Keep, n *nodeCPUs) (kept int64) {
 	for i := range s.pools {
 		p := &s.pools[i]
@@ -161,14 +164,14 @@ func (k *Keep) has(p *PodAllocation) bool {
 	return false
 }
 
-// usage is what a pod has of a NUMA node's CPUs: its own ones, and thousandths of shared ones.
+// usage is a pod's share of a NUMA node: exclusive CPUs, and thousandths of shared CPUs.
 type usage struct {
 	on     *nodeCPUs
 	cpus   topology.CPUSet
 	shares Peak[int64]
 }
 
-// add enters what the next container has.
+// add adds the share of the next container.
 func (u *usage) add(kind ContainerKind, cpus *topology.CPUSet, shares []CPUShare) {
 	u.cpus = u.cpus.Or(cpus) // an init container has some of the others' CPUs before them
 	milli := int64(0)
@@ -182,7 +185,7 @@ func (u *usage) add(kind ContainerKind, cpus *topology.CPUSet, shares []CPUShare
 
 func (u *usage) milli() int64 { return 1000*int64(u.cpus.AndLen(&u.on.cpus)) + u.shares.Most() }
 
-// milliOn is how many thousandths of the NUMA node's CPUs the decision takes.
+// milliOn returns the CPU time on the NUMA node that the decision takes, in thousandths of a CPU.
 func (d *Decision) milliOn(n *nodeCPUs) int64 {
 	u := usage{on: n, cpus: wholeOf(d.Whole)}
 	for i := range d.Containers {
@@ -191,7 +194,7 @@ func (d *Decision) milliOn(n *nodeCPUs) int64 {
 	return u.milli()
 }
 
-// milliOn is how many thousandths of the NUMA node's CPUs the pod has.
+// milliOn returns the CPU time on the NUMA node that the pod has, in thousandths of a CPU.
 func (p *PodAllocation) milliOn(n *nodeCPUs) int64 {
 	u := usage{on: n, cpus: wholeOf(p.Whole)}
 	for i := range p.Containers {
@@ -207,10 +210,11 @@ func wholeOf(w *Whole) (cpus topology.CPUSet) {
 	return cpus
 }
 
-// elsewhere finds nothing: a kubelet takes no other place than its own.
+// elsewhere finds nothing, because a kubelet takes no other place than its own.
 func (*admission) elsewhere(*State, *Request, *Decision) (v Verdict, found bool) { return v, false }
 
-// elsewhere decides once more, among the sets of NUMA nodes with enough CPUs that are not kept.
+// elsewhere decides once more, only among the sets of NUMA nodes with enough CPUs that are not
+// kept.
 func (ad *jointAdmission) elsewhere(s *State, r *Request, d *Decision) (v Verdict, found bool) {
 	ad.avoid.begin(s, r.Rules.Keep)
 	v = ad.decide(s, r, d)
@@ -218,12 +222,12 @@ func (ad *jointAdmission) elsewhere(s *State, r *Request, d *Decision) (v Verdic
 	return v, v.OK() && s.overdrawn(r.Rules.Keep, d) == nil
 }
 
-// avoidance leaves out the sets of NUMA nodes where CPUs are kept from the pod.
+// avoidance removes the sets of NUMA nodes on which CPUs are kept from the pod.
 type avoidance struct {
 	on bool
-	// left is leftBeside of each of Model.nodeCPUs.
+	// left has leftBeside of each element of Model.nodeCPUs.
 	left []int64
-	// open are the sets that are left, always all of them; nil before they are needed.
+	// open are the remaining sets; always contains all sets. Both are nil until they are needed.
 	open, always hint.Set
 }
 
@@ -234,9 +238,9 @@ func (a *avoidance) begin(s *State, k *Keep) {
 	}
 }
 
-// avoidKept has the search for container c, or for the pod as one, leave out the sets with too
-// little that is not kept. How wide a pod may be spread does not depend on that. An init container
-// may have CPUs of the others, so that it is looked at in the end (overdrawn).
+// avoidKept makes the search for container c, or for the whole pod, skip sets with too few CPUs
+// that are not kept. The maximum spread of the pod does not change. An init container may use CPUs
+// of other containers, so overdrawn checks it at the end.
 func (ad *jointAdmission) avoidKept(c int) {
 	if c != wholePod && ad.r.Containers[c].Kind == Init {
 		return
@@ -269,7 +273,7 @@ func (ad *jointAdmission) avoidKept(c int) {
 	}
 }
 
-// sumOf adds up what the nodes of the mask have.
+// sumOf sums up the amounts of the nodes in the mask.
 func sumOf(of *[hint.MaxNodes]int64, mask hint.Mask) (sum int64) {
 	for ; mask != 0; mask &= mask - 1 {
 		sum += of[bits.TrailingZeros16(uint16(mask))]
@@ -277,7 +281,7 @@ func sumOf(of *[hint.MaxNodes]int64, mask hint.Mask) (sum int64) {
 	return sum
 }
 
-// explainKept explains, for the verdict's NUMA node, why too few CPUs are left once devices have
+// explainKept explains, for the verdict's NUMA node, why too few CPUs are left after devices have
 // kept theirs.
 func (s *State) explainKept(r *Request, out Refusal, v *Verdict) Refusal {
 	i := slices.IndexFunc(s.m.nodeCPUs, func(n nodeCPUs) bool { return v.NUMA.Has(n.id) })

@@ -9,14 +9,15 @@ import (
 
 // layout is the NUMA nodes of a machine.
 type layout struct {
-	// nodes is every NUMA node that the kubelet sees. space is the same by position; on machines
-	// with more than hint.MaxNodes nodes it has the ones that hints name, and the others as one. It
-	// is nil if those are too many, too: nothing may need hints there.
+	// nodes is every NUMA node that the kubelet sees, and space is the same by position. On
+	// machines with more than hint.MaxNodes nodes, space has the nodes that hints can name, and one
+	// entry for all others. If those are too many as well, it is nil, and no manager may need
+	// hints.
 	nodes topology.NUMASet
 	space *hint.Space
-	// nodeCPUs holds the CPUs of each NUMA node that has any.
+	// nodeCPUs holds the CPUs of each NUMA node that has CPUs.
 	nodeCPUs []nodeCPUs
-	// distance[m] is the sum of all ordered pairs' distances in mask m; nil without
+	// distance[m] is the sum of the distances of all ordered pairs in mask m. It is nil without
 	// prefer-closest-numa-nodes.
 	distance []uint64
 }
@@ -26,7 +27,7 @@ type nodeCPUs struct {
 	cpus topology.CPUSet
 }
 
-// expand translates positions to the operating system's numbers; without a space there are no
+// expand translates positions to the operating system's numbers. Without a space there are no
 // positions.
 func (l *layout) expand(mask hint.Mask) topology.NUMASet {
 	if l.space == nil {
@@ -35,7 +36,7 @@ func (l *layout) expand(mask hint.Mask) topology.NUMASet {
 	return l.space.Expand(mask)
 }
 
-// compact is expand's opposite.
+// compact is the inverse of expand.
 func (l *layout) compact(set topology.NUMASet) hint.Mask {
 	if l.space == nil {
 		return 0
@@ -72,8 +73,8 @@ func (l *layout) sumDistances(rows [][]uint64) {
 	}
 }
 
-// fewestForCPUs is the kubelet's minAffinitySize, which counts all CPUs of the NUMA nodes, reserved
-// or not.
+// fewestForCPUs is the kubelet's minAffinitySize. It counts all CPUs of the NUMA nodes, including
+// reserved ones.
 func (l *layout) fewestForCPUs(n int) int {
 	sizes := make([]int, len(l.nodeCPUs))
 	for i := range l.nodeCPUs {

@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// Meanwhile is an event on a node while a pod is being admitted. Each manager of a kubelet looks
+// Meanwhile is an event on a node during the admission of a pod. Each manager of a kubelet looks
 // for pods that are gone when it is asked for hints or to allocate (removeStaleState,
-// UpdateAllocatedDevices), so a pod can disappear in the middle of an admission.
+// UpdateAllocatedDevices). So a pod can disappear in the middle of an admission.
 type Meanwhile struct {
-	// Step is the question before which it happens, from 0 to Model.Steps.
+	// Step is the number of the question that follows the event, from 0 to Model.Steps.
 	Step int
-	// UID names the pod that it happens to.
+	// UID names the pod of the event.
 	UID string
-	// Container is the one that starts, by which the memory of init containers before it is freed.
-	// Empty says that the pod ends.
+	// Container is the container that starts; its start frees the memory of the init containers
+	// before it. If it is empty, the pod ends.
 	Container string
 }
 
-// Steps returns how many questions a kubelet asks its managers while it admits the request: for
-// each container one to each manager for hints, unless the policy is none, and one to allocate.
-// With the scope pod, hints are asked for once.
+// Steps returns the number of questions that a kubelet asks its managers during the admission of
+// the request. For each container it asks each manager once for hints, unless the policy is none,
+// and once to allocate. With the scope pod it asks for hints once.
 func (m *Model) Steps(r *Request) int {
 	rules, n := m.rulesFor(r.Rules), len(r.Containers)
 	switch {
@@ -34,7 +34,7 @@ func (m *Model) Steps(r *Request) int {
 	return len(providers) * 2 * n
 }
 
-// DecideAmid is Decide with events during the admission. No pod may be named twice. If there is an
+// DecideAmid is Decide with events during the admission. Each pod may be named once. If there is an
 // event, the verdict's Scarcity is always Resolvable.
 func DecideAmid(s *State, r *Request, meanwhile []Meanwhile, d *Decision) Verdict {
 	in := s.m.admissions.Get().(*room)
@@ -51,7 +51,7 @@ func DecideAmid(s *State, r *Request, meanwhile []Meanwhile, d *Decision) Verdic
 }
 
 // Notices reports whether the event removes anything from the books of the manager that is asked at
-// its step. If not, the event makes no difference.
+// its step. If not, the event has no effect.
 func (s *State) Notices(e *Meanwhile) bool {
 	pod := s.pod(e.UID)
 	return pod != nil && slices.ContainsFunc(pod.Containers, func(c ContainerAllocation) bool {
@@ -65,10 +65,10 @@ func (s *State) Notices(e *Meanwhile) bool {
 	})
 }
 
-// CommitAmid is Commit after an admission with events. Each manager frees what a pod held when it
-// is next asked, and this can matter. Which NUMA nodes of several provide the bytes depends on what
-// they have at that moment. And if the CPU manager gave this pod CPUs that the other still had,
-// they are freed too (DefectForeignCPUs).
+// CommitAmid is Commit after an admission with events. Each manager frees the resources of an ended
+// pod when it is next asked. The moment can decide which of several NUMA nodes provide memory. If
+// the CPU manager gave this pod CPUs that the ended pod still had, it frees these too
+// (DefectForeignCPUs).
 func (s *State) CommitAmid(r *Request, meanwhile []Meanwhile, d *Decision) {
 	l := leaving{s: kubeletBooks{s}, r: r, events: meanwhile}
 	for at := range l.noticed {
@@ -78,16 +78,16 @@ func (s *State) CommitAmid(r *Request, meanwhile []Meanwhile, d *Decision) {
 	l.finish()
 }
 
-// leaving is what happens while an admission is written down. A nil one is nothing.
+// leaving are the events while an admission is recorded. A nil value has no events.
 type leaving struct {
 	s      kubeletBooks
 	r      *Request
 	events []Meanwhile
-	// noticed says, by provider, which events that manager has noticed.
+	// noticed records, by provider, the events that the manager has noticed.
 	noticed [managers][]bool
 }
 
-// give comes before a manager is asked for the container of that place.
+// give is called before a manager is asked for the container at that position.
 func (l *leaving) give(manager provider, container int) {
 	if l != nil {
 		at := slices.Index(providers[:], manager)
@@ -95,7 +95,7 @@ func (l *leaving) give(manager provider, container int) {
 	}
 }
 
-// until has a manager notice what happens up to a step.
+// until makes a manager notice the events up to a step.
 func (l *leaving) until(at, step int) {
 	for i := range l.events {
 		if e := &l.events[i]; !l.noticed[at][i] && e.Step <= step {
@@ -105,7 +105,7 @@ func (l *leaving) until(at, step int) {
 	}
 }
 
-// giveBack gives a manager what a pod, or its init containers, held of it.
+// giveBack returns the resources of a pod, or of its init containers, to a manager.
 func (l *leaving) giveBack(manager provider, e *Meanwhile) {
 	_, ofMemory := manager.(memoryProvider)
 	switch {
@@ -132,7 +132,7 @@ func (l *leaving) giveBack(manager provider, e *Meanwhile) {
 	}
 }
 
-// finish has all of it have happened.
+// finish makes all managers notice all events.
 func (l *leaving) finish() {
 	for at := range providers {
 		l.until(at, math.MaxInt)
@@ -146,7 +146,7 @@ func (l *leaving) finish() {
 	}
 }
 
-// Happen records the events during an admission that ended with a refusal.
+// Happen records the events of an admission that ended with a refusal.
 func (s *State) Happen(meanwhile []Meanwhile) {
 	for i := range meanwhile {
 		if e := &meanwhile[i]; e.Container != "" {
@@ -157,8 +157,8 @@ func (s *State) Happen(meanwhile []Meanwhile) {
 	}
 }
 
-// allocates is the first of the questions by which the managers allocate for the container of that
-// place in the request.
+// allocates returns the first of the questions by which the managers allocate for the container at
+// that position.
 func (m *Model) allocates(r *Request, container int) int {
 	n := len(providers)
 	switch rules := m.rulesFor(r.Rules); {
@@ -172,7 +172,7 @@ func (m *Model) allocates(r *Request, container int) int {
 	return n * (2*container + 1)
 }
 
-// pass comes before each question to a manager.
+// pass is called before each question to a manager.
 func (ad *admission) pass() {
 	for i := range ad.meanwhile {
 		if e := &ad.meanwhile[i]; e.Step == ad.step {
@@ -182,7 +182,7 @@ func (ad *admission) pass() {
 	ad.step++
 }
 
-// happen gives back, in the admission, what a pod or its init containers held.
+// happen returns, in the admission, the resources of a pod or of its init containers.
 func (ad *admission) happen(e *Meanwhile) {
 	pod := ad.s.pod(e.UID)
 	if pod == nil {
@@ -214,7 +214,7 @@ func (ad *admission) happen(e *Meanwhile) {
 	}
 }
 
-// giveBack gives a container's devices back.
+// giveBack returns the devices of a container.
 func (ad *admission) giveBack(c *ContainerAllocation) {
 	for i := range c.Devices {
 		s := ad.slot(c.Devices[i].Resource)

@@ -2,13 +2,14 @@ package placement
 
 import "github.com/berth-dev/berth/placement/memory"
 
-// memoryModel is the static memory manager; its sets of NUMA nodes are the kubelet's.
+// memoryModel is the static memory manager. Its sets of NUMA nodes are the kubelet's.
 type memoryModel struct {
 	*memory.Model
 	*layout
 }
 
-// kindOf is the place of a resource in the memory manager's books; false if it keeps none of it.
+// kindOf returns the index of a resource in the memory manager's books, or false if the books do
+// not have it.
 func (m *memoryModel) kindOf(resource string) (memory.Kind, bool) {
 	if m == nil {
 		return 0, false

@@ -4,19 +4,19 @@ import "github.com/berth-dev/berth/placement/hint"
 
 // merger finds the hint that the kubelet's HintMerger finds
 // (pkg/kubelet/cm/topologymanager/policy.go), which tries every combination of one hint from each
-// list. The result does not depend on the order, and is one of two:
+// list. The result does not depend on the order. There are two cases:
 //
-//   - If some mask is preferred in every list, the combination of it with itself is preferred: the
-//     fittest such mask.
-//   - Otherwise the masks that can be had as intersections count. Of those the kubelet wants one as
-//     large as the smallest hint of the neediest list, else the largest that is smaller, else any.
+//   - If some mask is preferred in every list, its combination with itself is preferred. The result
+//     is the fittest such mask.
+//   - Otherwise the masks that are intersections of hints count. The kubelet wants a mask as large
+//     as the smallest hint of the neediest list, else the largest smaller mask, else any mask.
 //
-// The first takes one AND of bitmaps, the second a few passes over the 2^n masks: never the product
-// of the lists.
+// The first case takes one AND of bitmaps, the second a few passes over the 2^n masks. Neither
+// takes the product of the lists.
 type merger struct {
 	space         *hint.Space
 	common, reach hint.Set
-	// a and b count, for each mask, the ways to reach it.
+	// a and b count, for each mask, the number of ways to get it.
 	a, b []uint64
 }
 
@@ -26,15 +26,15 @@ func (g *merger) init(space *hint.Space) {
 	g.a, g.b = make([]uint64, len(space.BySize())+1), make([]uint64, len(space.BySize())+1)
 }
 
-// mergeRules are how a policy compares masks.
+// mergeRules describe how a policy compares masks.
 type mergeRules struct {
-	// single: only masks of one node count (single-numa-node).
+	// single means that only masks of one node count (single-numa-node).
 	single bool
-	// distance is by mask; nil without prefer-closest-numa-nodes.
+	// distance is indexed by mask. It is nil without prefer-closest-numa-nodes.
 	distance []uint64
 }
 
-// preferred returns the fittest mask that all lists prefer, Any standing for all nodes when no list
+// preferred returns the fittest mask that all lists prefer. Any stands for all nodes if no list
 // names any.
 func (g *merger) preferred(lists []hint.List, r mergeRules) (hint.Hint, bool) {
 	named := false
@@ -67,7 +67,7 @@ func (g *merger) preferred(lists []hint.List, r mergeRules) (hint.Hint, bool) {
 	return hint.Hint{}, false
 }
 
-// fittest returns, of the masks of one size, the closest, then the lowest.
+// fittest returns the closest mask of one size, and the lowest of several.
 func (g *merger) fittest(set hint.Set, size int, distance []uint64) (best hint.Mask, found bool) {
 	for _, mask := range g.space.OfSize(size) {
 		if !set.Has(mask) {
@@ -83,8 +83,8 @@ func (g *merger) fittest(set hint.Set, size int, distance []uint64) (best hint.M
 	return best, found
 }
 
-// unpreferred returns the mask that the kubelet settles for when none is preferred by all: all
-// nodes if nothing is left.
+// unpreferred returns the kubelet's choice if no mask is preferred by all lists: all nodes if no
+// mask is left.
 func (g *merger) unpreferred(lists []hint.List, r mergeRules) hint.Hint {
 	g.reachable(lists)
 	want := neediest(g.space, lists)
@@ -143,8 +143,8 @@ func (g *merger) reachable(lists []hint.List) {
 }
 
 // intersect makes g.reach the set of a∩b with a in g.reach and b in o. The number of pairs whose
-// intersection holds m is the number of a that hold m times that of b; inclusion and exclusion give
-// those whose intersection is m.
+// intersection includes m is the number of such a times the number of such b. Inclusion and
+// exclusion give the pairs whose intersection is exactly m.
 func (g *merger) intersect(o hint.Set) {
 	count(g.a, g.reach)
 	count(g.b, o)

@@ -11,27 +11,28 @@ import (
 // concurrent use.
 type Model struct {
 	set settings
-	// own is the node's own policy and scope; authority says whether a Request's Rules come before
+	// own is the node's own policy and scope. authority decides whether a Request's Rules override
 	// it.
 	own       Rules
 	authority Authority
-	// guard refuses what would run into a known defect of the kubelet.
+	// guard refuses pods that would trigger a known defect of the kubelet.
 	guard bool
-	// guardRestarts refuses what a restart would kill: Config.GuardRestarts if it matters.
+	// guardRestarts refuses pods that a restart would kill: Config.GuardRestarts, if it has an
+	// effect.
 	guardRestarts bool
-	// guardRepeats refuses what a restart would hand out once more: Config.GuardRestarts if it
-	// matters.
+	// guardRepeats refuses pods that a restart would place again: Config.GuardRestarts, if it has
+	// an effect.
 	guardRepeats bool
 	// memoryStays is Config.MemoryStays if Berth decides.
 	memoryStays bool
 	layout
 	cpus cpuModel
 	mem  *memoryModel // nil without the static memory manager
-	// supplies are what providers have on the machine.
+	// supplies are the providers' resources on the machine.
 	supplies supplies
-	// joint decides where Berth does, in the kubelet's place; nil if the kubelet does.
+	// joint decides if Berth has the authority. It is nil if the kubelet decides.
 	joint *obeyModel
-	// side is who decides, by joint.
+	// side follows from joint: the kubelet or Berth.
 	side side
 
 	// empty is the state of a kubelet without pods or plugins.
@@ -44,7 +45,8 @@ type Model struct {
 type cpuModel struct {
 	topology *cpu.Topology
 	hinter   *cpu.Hinter // nil if no policy that asks for hints can be applied
-	// reserved is never exclusive. siblings is that and all CPUs of the same cores.
+	// reserved are CPUs that are never exclusive. siblings are these CPUs and all others of the
+	// same cores.
 	reserved, siblings topology.CPUSet
 	// initial is the shared pool of an empty node.
 	initial topology.CPUSet

@@ -12,27 +12,27 @@ type jointAdmission struct {
 	r     *Request
 	d     *Decision
 	rules Rules
-	// try is the node, with the pod's containers placed one after another. pool is what the pod has
-	// already, from which its containers take turns.
+	// try is the node while the pod's containers are placed one after another. pool has the pod's
+	// own resources, which its containers use in turn.
 	try, pool *joint.Try
 	want      joint.Want
 	grant     joint.Grant
 	held      joint.Held
 	part      joint.Held // of held, what the next container may take over
 	peak      peaks      // held's amounts
-	// turns are the amounts of init containers with the sidecars before them. They have those of
-	// the containers before passed.
+	// turns has the peak amounts of init containers with the sidecars before them, for the
+	// containers before passed.
 	turns  peaks
 	passed int
-	// dealt: pool is what is left of what the pod holds for the next container.
+	// dealt means that pool is the part of the pod's resources that is left for the next container.
 	dealt bool
 	// entered counts the containers whose decisions were added up, for tests.
 	entered int
 	search  search
-	// budget is what the whole question may still take of steps: of every container, in every
-	// order.
+	// budget is the number of steps that the whole question may still take, over all containers and
+	// orders.
 	budget *joint.Budget
-	// provision is empty if no provider has anything.
+	// provision is empty if no provider has a resource.
 	provision provision
 	empty     Decision // for the admission to an empty node
 	avoid     avoidance
@@ -53,8 +53,8 @@ func (ad *jointAdmission) begin(s *State, r *Request, d *Decision) {
 	d.begin(r)
 }
 
-// decide decides beside what the node's pods have. A pod that is there keeps what it has: a
-// decision binds.
+// decide places the pod next to the node's pods. A pod that is already there keeps its resources,
+// because a decision is binding.
 func (ad *jointAdmission) decide(s *State, r *Request, d *Decision) Verdict {
 	ad.begin(s, r, d)
 	if p := s.pod(r.UID); p != nil {
@@ -119,8 +119,8 @@ func (ad *jointAdmission) nodes() (nodes topology.NUMASet) {
 	return nodes
 }
 
-// run places the pod beside what a book says, and says which container it stopped at. All
-// its searches together take no more steps than one question may.
+// run places the pod on the free part of a book, and returns the container at which it stopped. All
+// searches of one question share its budget of steps.
 func (ad *jointAdmission) run(on *joint.Book) (Detail, int) {
 	ad.budget.Refill()
 	ad.try.Begin(on)
@@ -152,7 +152,8 @@ func (ad *jointAdmission) run(on *joint.Book) (Detail, int) {
 	return detail, c
 }
 
-// knowsMemory returns what is wrong with a container's memory, whatever is free.
+// knowsMemory returns the problem of a container's memory request that does not depend on the free
+// memory.
 func (ad *jointAdmission) knowsMemory(c int) Detail {
 	for _, q := range ad.r.Containers[c].Memory {
 		if _, known := ad.m.joint.Kind(q.Resource); !known && q.Bytes > 0 {
@@ -165,7 +166,7 @@ func (ad *jointAdmission) knowsMemory(c int) Detail {
 	return NoDetail
 }
 
-// runPod places the pod's peak as one, then deals it out to the containers.
+// runPod places the pod's peak as one unit, then divides it among the containers.
 func (ad *jointAdmission) runPod() (Detail, int) {
 	ad.wantPod()
 	if ad.rules.Devices.PerNode > 0 && ad.uneven() {
@@ -200,9 +201,9 @@ func (ad *jointAdmission) runPod() (Detail, int) {
 	return NoDetail, 0
 }
 
-// deal gives each container of what the pod holds (held) what no other container that runs beside
-// it has. Containers with CPUs of their own come before those with shares, which could crowd them
-// out; init containers come last, and take turns with the containers after them.
+// deal divides the pod's resources (held): each container gets resources that no concurrent
+// container has. Containers with exclusive CPUs come before containers with shares, which could
+// take their place. Init containers come last, and take turns with the containers after them.
 func (ad *jointAdmission) deal() (Detail, int) {
 	for pass := range 3 {
 		ad.dealt = false
@@ -225,8 +226,8 @@ func (ad *jointAdmission) deal() (Detail, int) {
 	return NoDetail, 0
 }
 
-// turn places container c on what the pod holds, less what runs beside it. After a container that
-// runs together with the next one of its pass, pool is what is left for that one.
+// turn places container c on the pod's resources, except the resources of concurrent containers.
+// After a container that runs together with the next one, pool is what is left for the next one.
 func (ad *jointAdmission) turn(c int) Detail {
 	ad.wantContainer(c)
 	if ad.wantsNothing() {
@@ -245,7 +246,7 @@ func (ad *jointAdmission) turn(c int) Detail {
 	return NoDetail
 }
 
-// leave fills pool with what the pod holds, less what runs beside container c.
+// leave fills pool with the pod's resources, except the resources of containers that run beside c.
 func (ad *jointAdmission) leave(c int) {
 	ad.takeOver()
 	ad.pool.BeginFull()
@@ -258,7 +259,7 @@ func (ad *jointAdmission) leave(c int) {
 	}
 }
 
-// dropPodWishes leaves out what is wanted of the pod as a whole.
+// dropPodWishes removes the wishes that apply to the pod as a whole.
 func dropPodWishes(w *joint.Want) {
 	w.Width, w.Nodes, w.PerNode, w.Rules = joint.AnyWidth, 0, 0, joint.Rules{}
 	if w.Same != joint.Anywhere {
@@ -269,9 +270,8 @@ func dropPodWishes(w *joint.Want) {
 	}
 }
 
-// beside reports whether container o runs while container c does, or holds what it has while c
-// begins: app containers and sidecars run together, an init container beside the sidecars before
-// it.
+// beside reports whether container o runs while c does, or keeps its resources while c starts. App
+// containers and sidecars run together. An init container runs beside the sidecars before it.
 func (ad *jointAdmission) beside(c, o int) bool {
 	if c == o {
 		return false
@@ -283,8 +283,8 @@ func (ad *jointAdmission) beside(c, o int) bool {
 	return other != Init
 }
 
-// runEach places container after container: first the ones that run together, then each init
-// container where the pod has something already, and elsewhere only if it does not fit there.
+// runEach places one container after another. Concurrent containers come first. Then each init
+// container is placed on resources that the pod already has, or elsewhere if it does not fit there.
 func (ad *jointAdmission) runEach() (Detail, int) {
 	for c := range ad.r.Containers {
 		if ad.r.Containers[c].Kind == Init {
@@ -328,8 +328,8 @@ func (ad *jointAdmission) runInit(c int) Detail {
 	return ad.placeInit(c)
 }
 
-// placeInit places an init container as want says, when the others that run together are placed.
-// held is what the pod has so far, and is kept.
+// placeInit places an init container by want, after the concurrent containers. held has the pod's
+// resources so far and is kept.
 func (ad *jointAdmission) placeInit(c int) Detail {
 	ad.takeOver()
 	ad.pool.BeginFull()
@@ -356,10 +356,10 @@ func (ad *jointAdmission) placeInit(c int) Detail {
 	return ad.provide(c, ad.grant.Nodes)
 }
 
-// takeOver fills part with the share of what the pod already holds that a container may have, when
-// the others do not run: CPUs if it has CPUs of its own, CPU time if it shares, memory in any case.
-// CPUs of a container's own stay the pod's while it does not run, so that nobody's time can be
-// taken from them.
+// takeOver fills part with the pod's resources that a container may use while the others do not
+// run: CPUs if it has exclusive CPUs, CPU time if it shares, and memory in any case. The exclusive
+// CPUs of a container stay with the pod while it does not run, so that no other pod loses CPU time
+// to it.
 func (ad *jointAdmission) takeOver() {
 	own := ad.want.CPUs > 0
 	ad.part = joint.Held{Amounts: ad.part.Amounts[:0], Devices: append(ad.part.Devices[:0], ad.held.Devices...)}
@@ -381,8 +381,8 @@ func (ad *jointAdmission) takeSidecars(c int) {
 	}
 }
 
-// pinsWhole reports whether container c gets CPUs of its own: whole CPUs of a Guaranteed pod, as
-// with the kubelet, and of any pod that says how its CPUs are to lie.
+// pinsWhole reports whether container c gets exclusive CPUs. It does if it asks for whole CPUs in a
+// Guaranteed pod, as with the kubelet, or if the pod has a rule for the position of its CPUs.
 func (ad *jointAdmission) pinsWhole(c int) bool {
 	milli := ad.r.Containers[c].MilliCPU
 	return ad.rules.Shares == joint.Unset && milli > 0 && milli%1000 == 0 && (ad.m.guaranteed(ad.r) || ad.rules.CPUs != joint.Rules{})
@@ -398,7 +398,7 @@ func (ad *jointAdmission) width() joint.Width {
 	return joint.AnyWidth
 }
 
-// wantContainer fills want with what container c asks for.
+// wantContainer fills want with the request of container c.
 func (ad *jointAdmission) wantContainer(c int) {
 	w, r := &ad.want, &ad.r.Containers[c]
 	w.CPUs, w.Amounts, w.Devices, w.Width, w.Rules = 0, w.Amounts[:0], w.Devices[:0], ad.width(), ad.rules.CPUs
@@ -417,7 +417,7 @@ func (ad *jointAdmission) wantContainer(c int) {
 	ad.wantsDevices(c)
 }
 
-// wantPod fills want with the most that the pod's containers hold at one time, of each resource.
+// wantPod fills want with the pod's peak request of each resource.
 func (ad *jointAdmission) wantPod() {
 	w := &ad.want
 	w.CPUs, w.Amounts, w.Devices, w.Width, w.Rules = 0, w.Amounts[:0], w.Devices[:0], ad.width(), ad.rules.CPUs
@@ -449,7 +449,7 @@ func (ad *jointAdmission) wantPod() {
 	ad.wantsPodDevices()
 }
 
-// record writes the grant down as container c's.
+// record stores the grant as the decision about container c.
 func (ad *jointAdmission) record(c int) {
 	g, got := &ad.grant, &ad.d.Containers[c]
 	got.CPUs, got.Exclusive = g.CPUs, joint.Shareable
@@ -469,7 +469,7 @@ func (ad *jointAdmission) record(c int) {
 	ad.giveGranted(c)
 }
 
-// bind returns what the node keeps container c to.
+// bind returns the resources of container c that the node must bind to NUMA nodes.
 func (ad *jointAdmission) bind(c int) {
 	got := &ad.d.Containers[c]
 	got.Bounds = 0
@@ -481,7 +481,7 @@ func (ad *jointAdmission) bind(c int) {
 	}
 }
 
-// heldSoFar fills held with what the containers hold that are recorded.
+// heldSoFar fills held with the resources of the recorded containers.
 func (ad *jointAdmission) heldSoFar() {
 	p := peakOf{m: ad.m.joint, held: &ad.held, peak: ad.peak}
 	p.begin()
@@ -494,8 +494,8 @@ func (ad *jointAdmission) heldSoFar() {
 	ad.entered += len(ad.d.Containers)
 }
 
-// holdInit adds to held what init container c has. The init containers before it were added. Each
-// container is added once, because a pod may have hundreds.
+// holdInit adds the resources of init container c to held. The init containers before it have been
+// added. Each container is added once, because a pod may have hundreds.
 func (ad *jointAdmission) holdInit(c int) {
 	p := peakOf{m: ad.m.joint, held: &ad.held, peak: ad.turns}
 	for ; ad.passed < c; ad.passed++ {
@@ -513,7 +513,7 @@ func (ad *jointAdmission) holdInit(c int) {
 	p.end()
 }
 
-// detailOf translates outcomes.
+// detailOf translates outcomes of joint to Details.
 var detailOf = [...]Detail{
 	joint.Placed: NoDetail, joint.OddCPUs: OddCPUs, joint.UnequalCores: UnequalCores, joint.NoCPUs: NoCPUs, joint.NoCores: NoSuchCores,
 	joint.NoAmount: NoRoom, joint.NoDevices: NoDevices, joint.NotTogether: NotTogether, joint.TooWide: TooWide, joint.NotOffered: NotProvided,

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// commit writes down an admission. A pod that is there keeps what it has.
+// commit records an admission. A pod that is already there keeps its resources.
 func (s jointBooks) commit(_ *Request, d *Decision, _ *leaving) {
 	if s.pod(d.UID) != nil {
 		return
@@ -16,7 +16,7 @@ func (s jointBooks) commit(_ *Request, d *Decision, _ *leaving) {
 	s.take(d.Held())
 }
 
-// take writes down a pod that is not there.
+// take records a new pod.
 func (s jointBooks) take(pod *PodAllocation) {
 	s.put(pod)
 	s.enter(s.m.joint.Take, pod)
@@ -35,9 +35,9 @@ func (s jointBooks) freeOn(node *topology.NUMANode) int {
 	return 0
 }
 
-// Hold records what a pod was promised, or was found to have, on a node where Berth decides. A pod
-// that is already there keeps what it has. CPUs and devices that another pod has, or that no pod
-// can have, are not assigned; problem describes them and is "" if there are none.
+// Hold records the promised or observed allocation of a pod on a node where Berth decides. A pod
+// that is already there keeps its resources. CPUs and devices that another pod has, or that no pod
+// can have, are not assigned. problem describes them; it is "" if there are none.
 func (s *State) Hold(p *PodAllocation) (problem string) {
 	if s.pod(p.UID) != nil {
 		return ""
@@ -78,7 +78,7 @@ func (s jointBooks) enter(enter func(*joint.Book, *joint.Held), pod *PodAllocati
 	s.shared = s.m.joint.SharedCPUs(s.account)
 }
 
-// inUse brings the pools up to date with the account, as far as held goes.
+// inUse updates the pools from the account, for the devices in held.
 func (s jointBooks) inUse(held *joint.Held) {
 	for _, d := range held.Devices {
 		p := s.pools.index(s.m.joint.DeviceKindName(d.Kind))
@@ -96,7 +96,7 @@ func (s jointBooks) inUse(held *joint.Held) {
 	}
 }
 
-// enterProvided writes down, or takes back, what a pod holds of providers at its peak.
+// enterProvided adds or removes the pod's peak use of providers' resources.
 func (s jointBooks) enterProvided(pod *PodAllocation, take bool) {
 	for i := range s.given {
 		var sum Peak[uint64]
@@ -118,7 +118,8 @@ func (s jointBooks) enterProvided(pod *PodAllocation, take bool) {
 }
 
 // restore rebuilds the account from the pods. It refuses CPUs that two pods hold, that are
-// reserved, or that the machine does not have, and amounts on NUMA nodes that it does not have.
+// reserved, or that the machine does not have. It also refuses amounts on NUMA nodes that the
+// machine does not have.
 func (s jointBooks) restore(*Snapshot) error {
 	s.account.CopyFrom(s.m.empty.account)
 	clear(s.given)
@@ -140,7 +141,7 @@ func (s jointBooks) restore(*Snapshot) error {
 	return nil
 }
 
-// recount makes the account again of what the pods hold and the plugins said.
+// recount rebuilds the account from the pods and from the plugins' reports.
 func (s jointBooks) recount() {
 	s.account.CopyFrom(s.m.empty.account)
 	for i := range s.pods {
@@ -149,7 +150,7 @@ func (s jointBooks) recount() {
 	s.markSick()
 }
 
-// markSick enters what plugins said about the health of devices that Berth hands out.
+// markSick records the health of the devices that Berth assigns, as the plugins report it.
 func (s jointBooks) markSick() {
 	for i := range s.pools {
 		kind, ours := s.m.joint.kindOfDevice(s.pools[i].resource)
@@ -166,7 +167,7 @@ func (s jointBooks) markSick() {
 	}
 }
 
-// check reports whether the account is what the pods hold.
+// check reports whether the account agrees with the pods.
 func (s jointBooks) check() error {
 	again := s.Clone()
 	if err := (jointBooks{again}).restore(nil); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// compileJoint compiles a node on which Berth decides. Two parties must not decide: the kubelet's
-// managers have to be none.
+// compileJoint compiles a node on which Berth decides. The kubelet's managers must be none, so that
+// only one program decides.
 func (m *Model) compileJoint(view *KubeletView, cfg *Config) error {
 	switch {
 	case m.authority == AuthorityKubelet:
@@ -52,9 +52,9 @@ func (m *Model) compileJoint(view *KubeletView, cfg *Config) error {
 	return nil
 }
 
-// reserveOwn is the CPUs that are never pinned: those listed, else as many as the reservation
-// needs, the lowest cores first. At least one is needed, so that shared containers have somewhere
-// to run.
+// reserveOwn returns the CPUs that are never pinned: the listed CPUs, or otherwise as many as the
+// reservation needs, on the lowest cores. There must be at least one, so that shared containers
+// have a CPU.
 func reserveOwn(view *KubeletView, cfg *Config) (topology.CPUSet, error) {
 	var all topology.CPUSet
 	var cores [][]topology.CPUID
@@ -105,7 +105,7 @@ func kindsOf(rows []*ViewNode) map[string]uint64 {
 	return names
 }
 
-// coresOf returns the cores; if no caches are known, all of the NUMA node have the same.
+// coresOf returns the cores. If no caches are known, all cores of a NUMA node have the same cache.
 func coresOf(v *ViewNode) []joint.Core {
 	out := make([]joint.Core, 0, len(v.Cores))
 	for i := range v.Cores {
@@ -118,7 +118,7 @@ func coresOf(v *ViewNode) []joint.Core {
 	return out
 }
 
-// amountsOf returns how much of each kind the NUMA node has, before reservations.
+// amountsOf returns the NUMA node's amount of each kind, before reservations.
 func amountsOf(v *ViewNode, kinds []joint.AmountKind) []uint64 {
 	out := make([]uint64, len(kinds))
 	regular := v.MemoryBytes
@@ -145,8 +145,8 @@ func distancesOf(v *ViewNode, n int) []uint64 {
 	return v.Distances
 }
 
-// reserveMemory takes off what is kept for the system: by NUMA node if the configuration says so,
-// else evenly over the nodes that have any.
+// reserveMemory subtracts the memory that is reserved for the system: by NUMA node if the
+// configuration sets it, otherwise evenly over the NUMA nodes with memory.
 func reserveMemory(nodes []joint.Node, kinds []joint.AmountKind, cfg *Config) {
 	for k := range kinds {
 		if len(cfg.ReservedMemory) == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/placement/joint"
 )
 
-// numbering gives numbers to names, the empty one having 0.
+// numbering assigns numbers to names. The empty name has 0.
 type numbering map[string]int
 
 func (n numbering) of(name string) int {
@@ -19,7 +19,7 @@ func (n numbering) of(name string) int {
 	return i
 }
 
-// devicesOf translates NUMA nodes to positions. Two resources must not offer one device.
+// devicesOf translates NUMA nodes to positions. Two resources must not offer the same device.
 func (m *Model) devicesOf(kinds []DeviceKind) ([]joint.DeviceKind, error) {
 	var out []joint.DeviceKind
 	offered, n := map[string]string{}, numbering{"": 0}
@@ -45,8 +45,7 @@ func (m *Model) devicesOf(kinds []DeviceKind) ([]joint.DeviceKind, error) {
 	return out, nil
 }
 
-// wantsDevices fills want with the devices that container c asks for, of the ones that Berth hands
-// out.
+// wantsDevices fills want with the devices of container c that Berth assigns.
 func (ad *jointAdmission) wantsDevices(c int) {
 	for i := range ad.r.Containers[c].Devices {
 		r := &ad.r.Containers[c].Devices[i]
@@ -57,7 +56,7 @@ func (ad *jointAdmission) wantsDevices(c int) {
 	ad.wantTogether()
 }
 
-// wantsPodDevices fills want with the most that the pod's containers hold at one time.
+// wantsPodDevices fills want with the pod's peak request for devices.
 func (ad *jointAdmission) wantsPodDevices() {
 	for kind := range uint8(ad.m.joint.DeviceKinds()) {
 		if n := ad.r.devices(ad.m.joint.DeviceKindName(kind)); n > 0 {
@@ -67,7 +66,7 @@ func (ad *jointAdmission) wantsPodDevices() {
 	ad.wantTogether()
 }
 
-// wantTogether fills want with where its devices lie, and with the number of NUMA nodes.
+// wantTogether fills want with the common place of the devices, and with the number of NUMA nodes.
 func (ad *jointAdmission) wantTogether() {
 	w, rules := &ad.want, &ad.rules.Devices
 	w.Same, w.SameHow = rules.Same, rules.SameHow
@@ -78,8 +77,8 @@ func (ad *jointAdmission) wantTogether() {
 	}
 }
 
-// uneven reports whether the devices that are wanted cannot make up so many on each NUMA node, or
-// not on as many NUMA nodes as the pod says otherwise.
+// uneven reports whether the requested devices cannot be divided evenly among the NUMA nodes, or
+// not among the number that the pod requires.
 func (ad *jointAdmission) uneven() bool {
 	w := &ad.want
 	for i := range w.Devices {
@@ -98,8 +97,8 @@ func (ad *jointAdmission) wantDevices(kind uint8, n int64) {
 	})
 }
 
-// knowsDevices returns what is wrong with a container's devices, whatever is free: that others
-// would choose them though the pod cares, or that the wishes do not fit what the node has.
+// knowsDevices returns the problem of a container's devices that does not depend on free devices:
+// another program would choose them although the pod has a wish, or the wish does not fit the node.
 func (ad *jointAdmission) knowsDevices(c int, aligned bool) Detail {
 	rules := &ad.rules.Devices
 	for i := range ad.r.Containers[c].Devices {
@@ -120,7 +119,7 @@ func (ad *jointAdmission) knowsDevices(c int, aligned bool) Detail {
 	return NoDetail
 }
 
-// giveGranted writes the devices of the grant down as container c's.
+// giveGranted stores the devices of the grant as the devices of container c.
 func (ad *jointAdmission) giveGranted(c int) {
 	g, got := &ad.grant, &ad.d.Containers[c]
 	got.Devices = got.Devices[:0]

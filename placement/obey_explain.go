@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/placement/joint"
 )
 
-// explain returns what the pod, or the container at which it stopped, asks for, and how much of it
-// each NUMA node has.
+// explain returns the request of the pod, or of the container at which it stopped, and the amount
+// on each NUMA node.
 func (ad *jointAdmission) explain(s *State, r *Request, out Refusal, v *Verdict) Refusal {
 	ad.begin(s, r, new(Decision))
 	copy(ad.provision.given, s.given)
@@ -64,7 +64,7 @@ func (ad *jointAdmission) explain(s *State, r *Request, out Refusal, v *Verdict)
 	return out
 }
 
-// explainDevices explains why each device of a kind that is wanted could not be given.
+// explainDevices explains for each device of a wanted kind why it was not assigned.
 func (ad *jointAdmission) explainDevices(out []DeviceAnswer, kind uint8, needs []Need) []DeviceAnswer {
 	k := &ad.m.joint.kinds[kind]
 	for i := range k.Devices {
@@ -79,7 +79,7 @@ func (ad *jointAdmission) explainDevices(out []DeviceAnswer, kind uint8, needs [
 	return out
 }
 
-// explainDevice explains why a device is not taken, and who has it.
+// explainDevice explains why a device is not assigned, and names its holder.
 func (ad *jointAdmission) explainDevice(ref joint.DeviceRef, d *PlacedDevice, needs []Need) (why, holder string) {
 	m, book := ad.m.joint, &ad.try.Book
 	switch {
@@ -94,7 +94,7 @@ func (ad *jointAdmission) explainDevice(ref joint.DeviceRef, d *PlacedDevice, ne
 	return "free", ""
 }
 
-// lacks describes what the place of a free device lacks of what is wanted together.
+// lacks describes what the place of a free device lacks for the devices that are wanted together.
 func (ad *jointAdmission) lacks(d *PlacedDevice, needs []Need) string {
 	w := &ad.want
 	at, place := d.Root, "root complex"
@@ -131,7 +131,7 @@ func (ad *jointAdmission) lacks(d *PlacedDevice, needs []Need) string {
 	return ""
 }
 
-// freeAt is how many devices of a kind are free at a switch or root complex.
+// freeAt returns the number of free devices of a kind at a switch or root complex.
 func (ad *jointAdmission) freeAt(kind uint8, at string, same joint.Same) (n int) {
 	for i := range ad.m.joint.kinds[kind].Devices {
 		d := &ad.m.joint.kinds[kind].Devices[i]
@@ -146,7 +146,7 @@ func (ad *jointAdmission) freeAt(kind uint8, at string, same joint.Same) (n int)
 	return n
 }
 
-// add adds a NUMA node that has any of the resource.
+// add adds a NUMA node that has some of the resource.
 func (n *Need) add(m *Model, pos int, free, total uint64) {
 	n.Free += free
 	if total > 0 {

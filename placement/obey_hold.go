@@ -8,9 +8,9 @@ import (
 )
 
 // DecideWithin is Decide for a pod that uses a part of a held place, on a node where Berth decides.
-// The state has the rest of the place as the holding of a pod. The pod gets resources that the
-// place has only from the place, in the same form. It gets other resources, and those of providers,
-// from the node. The rest of the place can therefore always be computed (Rest).
+// In the state, a pod holds the rest of the place. If the place has a resource, the pod gets it
+// only from the place and in the same form. It gets all other resources, including those of
+// providers, from the node. So the rest of the place can always be computed (Rest).
 func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdict {
 	none := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
 	p := s.pod(place.UID)
@@ -30,11 +30,11 @@ func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdi
 	return v
 }
 
-// DecideBeyond is DecideWithin for a pod that may take from the node what the place lacks. It uses
-// the rest of the place first, if one set of NUMA nodes allows it. It gets some of each resource
-// that it asks for and that is left of the place; what it leaves (Rest) does not change. With last,
-// no other pod uses the place afterwards, and the pod may get CPU time in another form than the
-// place holds.
+// DecideBeyond is DecideWithin for a pod that may take from the node what the place lacks. It first
+// uses the rest of the place, if one set of NUMA nodes allows this. It gets a part of each
+// requested resource that the place still has. The remaining part (Rest) does not change. With
+// last, no other pod uses the place afterwards, and the pod may get CPU time in another form than
+// the place holds.
 func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Decision) Verdict {
 	v := DecideWithin(s, place, r, d)
 	p := s.pod(place.UID)
@@ -60,8 +60,8 @@ func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Deci
 	return v
 }
 
-// leaves reports whether a decision takes some of each resource that it asks for of what is left of
-// a place, and whether there is room for what is left then.
+// leaves reports whether a decision takes a part of each requested resource from the rest of a
+// place, and whether the remaining part then has room.
 func (s jointBooks) leaves(p *PodAllocation, r *Request, d *Decision) bool {
 	owner := d.Held()
 	rest := Rest(p, []*PodAllocation{owner})
@@ -92,7 +92,7 @@ func (s jointBooks) leaves(p *PodAllocation, r *Request, d *Decision) bool {
 	return !s.m.joint.Overdrawn(b, s.account)
 }
 
-// devicesOf is how many devices of a resource the pod's containers ask for.
+// devicesOf returns the number of devices of a resource that the pod's containers request.
 func (r *Request) devicesOf(resource string) (n int64) {
 	for i := range r.Containers {
 		n += r.Containers[i].devices(resource)
@@ -100,8 +100,8 @@ func (r *Request) devicesOf(resource string) (n int64) {
 	return n
 }
 
-// isPart reports whether a decision takes CPU time of what is held in the form in which it is held:
-// CPUs as CPUs, as exclusive as they are, and shares as shares.
+// isPart reports whether a decision takes CPU time in the form of the place: CPUs as CPUs with the
+// same exclusiveness, and shares as shares.
 func isPart(d *Decision, place, left *PodAllocation) bool {
 	shares, time, exclusive := map[topology.NUMAID]uint64{}, false, joint.Shareable
 	for i := range place.Containers {
@@ -135,8 +135,8 @@ func isPart(d *Decision, place, left *PodAllocation) bool {
 	return true
 }
 
-// Rest returns what is left of an allocation after others have taken their parts: CPUs, devices,
-// and amounts on their NUMA nodes.
+// Rest returns the part of an allocation that the pods in by have not taken: CPUs, devices, and
+// amounts on their NUMA nodes.
 func Rest(of *PodAllocation, by []*PodAllocation) *PodAllocation {
 	t := taken{shares: map[topology.NUMAID]uint64{}, memory: map[memoryPlace]uint64{}, devices: map[string][]string{}, provided: map[Provided]uint64{}}
 	for _, p := range by {
@@ -149,13 +149,13 @@ func Rest(of *PodAllocation, by []*PodAllocation) *PodAllocation {
 	return out
 }
 
-// taken is the part of an allocation that is taken and not yet taken off.
+// taken is the part of an allocation that is taken and not yet subtracted.
 type taken struct {
 	cpus    topology.CPUSet
 	shares  map[topology.NUMAID]uint64
 	memory  map[memoryPlace]uint64
 	devices map[string][]string // ids by resource
-	// provided is by resource and place.
+	// provided is keyed by resource and place.
 	provided map[Provided]uint64
 }
 
@@ -164,7 +164,7 @@ type memoryPlace struct {
 	numa     topology.NUMASet
 }
 
-// add takes in what a pod has: of amounts, at its peak.
+// add adds a pod's resources. Of amounts it adds the peak.
 func (t *taken) add(p *PodAllocation) {
 	shares, memory := Peaks[topology.NUMAID]{}, Peaks[memoryPlace]{}
 	for i := range p.Containers {
@@ -186,7 +186,7 @@ func (t *taken) add(p *PodAllocation) {
 	}
 }
 
-// addWhole takes in what is one container's and no other's.
+// addWhole adds the resources that belong to one container only.
 func (t *taken) addWhole(c *ContainerAllocation) {
 	t.cpus = t.cpus.Or(&c.CPUs)
 	for _, p := range c.Provided {

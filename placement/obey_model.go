@@ -14,11 +14,11 @@ type obeyModel struct {
 	layout
 	// kinds are the kinds of devices that the model knows, in its order.
 	kinds []DeviceKind
-	// supplies are the node's.
+	// supplies are the node's supplies.
 	supplies *supplies
 }
 
-// nodesHeld is every NUMA node on which the container has something.
+// nodesHeld returns every NUMA node with resources of the container.
 func (m *obeyModel) nodesHeld(c *ContainerDecision) topology.NUMASet {
 	nodes := m.nodesOf(&c.CPUs)
 	for i := range c.Memory {
@@ -30,8 +30,8 @@ func (m *obeyModel) nodesHeld(c *ContainerDecision) topology.NUMASet {
 	return nodes | m.nodesOfDevices(c.Devices)
 }
 
-// takeContainer writes down the memory of one container, and either its own CPUs, without what
-// stays idle for it, or its CPU time.
+// takeContainer records the memory of one container, and either its exclusive CPUs, without CPUs
+// that stay idle for it, or its CPU time.
 func (m *obeyModel) takeContainer(b *joint.Book, c *ContainerDecision, own bool) {
 	if own {
 		m.TakeCPUs(b, c.CPUs)
@@ -50,8 +50,8 @@ func (m *obeyModel) takeContainer(b *joint.Book, c *ContainerDecision, own bool)
 	m.takeDevices(b, c.Devices)
 }
 
-// peakOf adds up what a pod holds at its peak, container by container. Its CPUs are the CPUs of all
-// containers. For each amount on each NUMA node, it is the most that containers hold at the same
+// peakOf adds up a pod's resources at its peak, container by container. Its CPUs are the CPUs of
+// all containers. Each amount on each NUMA node is the maximum that containers hold at the same
 // time.
 type peakOf struct {
 	m    *obeyModel
@@ -62,7 +62,7 @@ type peakOf struct {
 // peaks are amounts by kind, then node.
 type peaks []Peak[uint64]
 
-// empty returns room for n, with nothing in it.
+// empty returns n empty peaks, and reuses memory.
 func (ps peaks) empty(n int) peaks {
 	ps = slices.Grow(ps[:0], n)[:n]
 	clear(ps)
@@ -96,7 +96,7 @@ func (p *peakOf) add(c *ContainerDecision) {
 	}
 }
 
-// end fills in the amounts that are held.
+// end fills in the held amounts.
 func (p *peakOf) end() {
 	nodes := p.m.space.Len()
 	p.held.Amounts = p.held.Amounts[:0]
@@ -107,7 +107,7 @@ func (p *peakOf) end() {
 	}
 }
 
-// heldBy returns what a pod holds.
+// heldBy returns the resources of a pod.
 func (m *obeyModel) heldBy(pod *PodAllocation) *joint.Held {
 	h := new(joint.Held)
 	p := peakOf{m: m, held: h}
@@ -120,7 +120,7 @@ func (m *obeyModel) heldBy(pod *PodAllocation) *joint.Held {
 	return h
 }
 
-// askedOf is the most of a kind that a pod's containers have at one time.
+// askedOf returns the peak request of a pod's containers for a kind.
 func (m *obeyModel) askedOf(r *Request, k joint.KindIndex) uint64 {
 	var sum Peak[uint64]
 	for i := range r.Containers {
@@ -134,19 +134,19 @@ func (m *obeyModel) askedOf(r *Request, k joint.KindIndex) uint64 {
 	return sum.Most()
 }
 
-// hasShare reports whether a share lies on a NUMA node of the machine.
+// hasShare reports whether the share is on a NUMA node of the machine.
 func (m *obeyModel) hasShare(a CPUShare) bool {
 	_, ok := m.space.Position(a.NUMA)
 	return ok && a.MilliCPU >= 0
 }
 
-// hasBlock reports whether memory is of a kind that the machine has, on one of its NUMA nodes.
+// hasBlock reports whether the machine has this kind of memory and all NUMA nodes of the block.
 func (m *obeyModel) hasBlock(b *MemoryBlock) bool {
 	_, known := m.Kind(b.Resource)
 	return known && b.NUMA.Len() == 1 && b.NUMA&^m.nodes == 0
 }
 
-// kindOfDevice returns the kind of devices of a resource, and whether Berth hands them out.
+// kindOfDevice returns the kind of a resource's devices, and whether Berth assigns them.
 func (m *obeyModel) kindOfDevice(resource string) (uint8, bool) {
 	if m == nil {
 		return 0, false
@@ -154,7 +154,7 @@ func (m *obeyModel) kindOfDevice(resource string) (uint8, bool) {
 	return m.DeviceKind(resource)
 }
 
-// addDevices adds the devices of an allocation that exist, each once.
+// addDevices adds the existing devices of an allocation, each once.
 func (m *obeyModel) addDevices(to []joint.DeviceRef, a *DeviceAllocation) []joint.DeviceRef {
 	kind, ours := m.kindOfDevice(a.Resource)
 	if !ours {
@@ -168,7 +168,7 @@ func (m *obeyModel) addDevices(to []joint.DeviceRef, a *DeviceAllocation) []join
 	return to
 }
 
-// nodesOfDevices returns the NUMA nodes of devices that Berth hands out.
+// nodesOfDevices returns the NUMA nodes of devices that Berth assigns.
 func (m *obeyModel) nodesOfDevices(devices []DeviceAllocation) (nodes topology.NUMASet) {
 	for i := range devices {
 		kind, ours := m.kindOfDevice(devices[i].Resource)
@@ -188,7 +188,7 @@ func (m *obeyModel) nodesOfDevices(devices []DeviceAllocation) (nodes topology.N
 	return nodes
 }
 
-// strangers returns the devices of a container that no plugin offers, "" for none.
+// strangers returns the devices of a container that no plugin offers, or "".
 func (m *obeyModel) strangers(c *ContainerAllocation) string {
 	for i := range c.Devices {
 		kind, ours := m.kindOfDevice(c.Devices[i].Resource)
@@ -204,8 +204,8 @@ func (m *obeyModel) strangers(c *ContainerAllocation) string {
 	return ""
 }
 
-// onlyFree returns the allocations without those devices that somebody has in the book, or that
-// no plugin offers.
+// onlyFree returns the allocations without devices that are taken in the book or that no plugin
+// offers.
 func (m *obeyModel) onlyFree(b *joint.Book, devices []DeviceAllocation) []DeviceAllocation {
 	out := cloneDevices(devices)
 	for i := range out {
@@ -220,7 +220,7 @@ func (m *obeyModel) onlyFree(b *joint.Book, devices []DeviceAllocation) []Device
 	return slices.DeleteFunc(out, func(a DeviceAllocation) bool { return len(a.IDs) == 0 })
 }
 
-// takeDevices writes down devices in a book.
+// takeDevices records devices in a book.
 func (m *obeyModel) takeDevices(b *joint.Book, devices []DeviceAllocation) {
 	for i := range devices {
 		kind, ours := m.kindOfDevice(devices[i].Resource)
@@ -235,7 +235,8 @@ func (m *obeyModel) takeDevices(b *joint.Book, devices []DeviceAllocation) {
 	}
 }
 
-// checkAmounts returns which amount of a container lies nowhere.
+// checkAmounts returns an error for an amount of a container that is on no NUMA node of the
+// machine.
 func (m *obeyModel) checkAmounts(p *PodAllocation, c *ContainerAllocation) error {
 	for _, a := range c.Shares {
 		if !m.hasShare(a) {

@@ -8,11 +8,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Refit decides about other amounts of CPU and memory for a pod that is in the state, on a node
-// where Berth decides. Each container keeps its NUMA nodes and its devices. One that asks for more
-// CPUs keeps the ones that it has; one that asks for fewer keeps some of them. What one container
-// gives back is not free for another one yet. The result fulfils the pod's rules, container by
-// container. d receives the decision about all containers; the state does not change.
+// Refit decides about new amounts of CPU and memory for a pod of the state, on a node where Berth
+// decides. Each container keeps its NUMA nodes and its devices. A container that asks for more CPUs
+// keeps its present CPUs. A container that asks for fewer keeps some of them. CPUs that one
+// container gives up are not free for another container yet. The result fulfils the pod's rules,
+// container by container. d receives the decision about all containers; the state does not change.
 func Refit(s *State, r *Request, d *Decision) Verdict {
 	refused := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
 	if s.m.joint == nil || s.pod(r.UID) == nil {
@@ -44,11 +44,11 @@ func Refit(s *State, r *Request, d *Decision) Verdict {
 	return v
 }
 
-// refit is a state in which the pod has what it held and what it was given since.
+// refit is a state in which the pod has both its former resources and its new ones.
 type refit struct {
 	s *State
 	r *Request
-	// nodes are the NUMA nodes of the CPUs that it held.
+	// nodes are the NUMA nodes of the pod's former CPUs.
 	nodes topology.NUMASet
 }
 
@@ -60,7 +60,7 @@ func (m *obeyModel) nodesOfCPUs(d *Decision) (nodes topology.NUMASet) {
 	return nodes
 }
 
-// container changes the decision about a container to what it asks for now.
+// container changes the decision about a container to its new request.
 func (f *refit) container(c int, got *ContainerDecision) Detail {
 	asks, m := &f.r.Containers[c], f.s.m.joint
 	old := allocationOf(got)
@@ -116,7 +116,7 @@ func memoryOf(d *ContainerDecision) (bytes uint64) {
 	return bytes
 }
 
-// remember changes the memory of a container from had to bytes, on the NUMA nodes where it is. It
+// remember changes the memory of a container from had to bytes, on its present NUMA nodes. It
 // reports whether they have room.
 func (f *refit) remember(c *ContainerAllocation, bytes, had uint64) bool {
 	k, known := f.s.m.joint.Kind(memory.Regular)
@@ -145,8 +145,8 @@ func (f *refit) remember(c *ContainerAllocation, bytes, had uint64) bool {
 	return more == 0
 }
 
-// more returns sets that a container with these CPUs could have with so many more: others that are
-// free, and a choice among all of them together that happens to keep its own.
+// more returns possible sets of CPUs for a container that grows by n: its CPUs with other free
+// ones, or a new choice that contains its CPUs.
 func (f *refit) more(c int, old *ContainerAllocation, n int) (sets []topology.CPUSet) {
 	one := f.alone(c)
 	one.Containers[0].MilliCPU, one.Containers[0].Memory, one.Containers[0].Devices = 1000*int64(n), nil, nil
@@ -177,7 +177,7 @@ func (f *refit) choose(in *State, one *Request, old *ContainerAllocation) (topol
 	return d.Containers[0].CPUs, true
 }
 
-// fewer returns the CPUs that a container keeps of its own.
+// fewer returns the CPUs that a shrinking container could keep.
 func (f *refit) fewer(c int, target *ContainerAllocation, n int) []topology.CPUSet {
 	var sets []topology.CPUSet
 	for _, policy := range []Policy{NodePolicy, PolicyNone} {
@@ -188,8 +188,8 @@ func (f *refit) fewer(c int, target *ContainerAllocation, n int) []topology.CPUS
 	return sets
 }
 
-// accepts reports whether the engine takes just this place for the container, by the rules of the
-// pod. A container that shrinks may stay on more NUMA nodes than it would need.
+// accepts reports whether the engine accepts exactly this place for the container, by the rules of
+// the pod. A container that shrinks may stay on more NUMA nodes than it would need.
 func (f *refit) accepts(c int, target *ContainerAllocation, shrinks bool) bool {
 	for _, policy := range []Policy{NodePolicy, PolicyNone} {
 		d, ok := f.confined(c, target, policy)
@@ -205,7 +205,7 @@ func (f *refit) accepts(c int, target *ContainerAllocation, shrinks bool) bool {
 	return false
 }
 
-// confined decides about a container as if its place were all there is.
+// confined decides about a container as if its place were the whole node.
 func (f *refit) confined(c int, place *ContainerAllocation, policy Policy) (*ContainerDecision, bool) {
 	in, one := f.s.Clone(), f.alone(c)
 	in.Release(f.r.UID)
@@ -221,8 +221,8 @@ func (f *refit) confined(c int, place *ContainerAllocation, policy Policy) (*Con
 	return &d.Containers[0], true
 }
 
-// alone is a request of one container. What a pod wants of its containers together holds already,
-// and goes on to hold as they keep their NUMA nodes and devices.
+// alone returns a request with only one container. Rules about several containers together already
+// hold, and stay true because the containers keep their NUMA nodes and devices.
 func (f *refit) alone(c int) Request {
 	one := Request{UID: f.r.UID + "/" + f.r.Containers[c].Name, Containers: []ContainerRequest{f.r.Containers[c]}, Guaranteed: f.r.Guaranteed, Rules: f.r.Rules}
 	one.Containers[0].Kind = App
@@ -233,7 +233,7 @@ func (f *refit) alone(c int) Request {
 	return one
 }
 
-// hold makes the pod have both what a container had and what it gets.
+// hold makes the pod have both the former and the new resources of a container.
 func (f *refit) hold(c int, target, old *ContainerAllocation) {
 	pod := *f.s.pod(f.r.UID)
 	pod.Containers = slices.Clone(pod.Containers)
@@ -261,8 +261,8 @@ func MostMemory(a, b []MemoryBlock) []MemoryBlock {
 	return out
 }
 
-// fits reports whether the node has what the decision gives, and what the pod had until it has left
-// that.
+// fits reports whether the node has room for the decision together with the pod's former resources,
+// which the pod has not left yet.
 func (f *refit) fits(d *Decision) bool {
 	in, m := f.s.Clone(), f.s.m.joint
 	in.Release(f.r.UID)

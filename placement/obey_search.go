@@ -5,12 +5,11 @@ import (
 	"github.com/berth-dev/berth/placement/joint"
 )
 
-// maxSearched is the most containers whose places are looked for in every order. How many orders
-// are tried depends on the steps that the question has left.
+// maxSearched is the maximum number of containers that are placed in every order. The number of
+// orders depends on the remaining steps of the question.
 const maxSearched = 8
 
-// search is room for looking for the places of a pod's containers if the ones that come first leave
-// nothing to the others.
+// search is memory for a search after the first containers left no room for the others.
 type search struct {
 	*jointAdmission
 	books []joint.Book // by how many containers are placed
@@ -21,8 +20,8 @@ type search struct {
 }
 
 // again looks for places for containers that found none one after the other: in another order, then
-// NUMA node by NUMA node. It begins where the pod has nothing, and reports whether it found any. If
-// it did not, everything is as it was.
+// NUMA node by NUMA node. It starts without resources of the pod, and reports whether it found
+// places. If not, it restores the former state.
 func (s *search) again(on *joint.Book) bool {
 	s.order, s.hard = s.order[:0], s.hard[:0]
 	if s.avoid.on || s.r.Rules.Claimed != nil {
@@ -68,7 +67,7 @@ func (s *search) startAgain(on *joint.Book) {
 	s.d.begin(s.r)
 }
 
-// fitsTogether reports whether there is room for the pod's peak, wherever it lies.
+// fitsTogether reports whether there is room for the pod's peak in any place.
 func (s *search) fitsTogether(on *joint.Book) bool {
 	s.wantPod()
 	s.want.Width, s.want.Rules, s.want.Same, s.want.SameHow = joint.AnyWidth, joint.Rules{}, joint.Anywhere, joint.Unset
@@ -80,7 +79,7 @@ func (s *search) fitsTogether(on *joint.Book) bool {
 	return s.wantsNothing() || s.pool.Place(&s.want, &s.grant) == joint.Placed
 }
 
-// fitsAlone reports whether there is room for each container if it is the only one.
+// fitsAlone reports whether there is room for each container by itself.
 func (s *search) fitsAlone(on *joint.Book) bool {
 	for c := range s.r.Containers {
 		s.wantContainer(c)
@@ -93,8 +92,8 @@ func (s *search) fitsAlone(on *joint.Book) bool {
 	return true
 }
 
-// harder reports whether container a is harder to place than b: it has more devices, or CPUs of its
-// own, or more CPU.
+// harder reports whether container a is harder to place than b: it has more devices, exclusive
+// CPUs, or more CPU.
 func (s *search) harder(a, b int) bool {
 	x, y := &s.r.Containers[a], &s.r.Containers[b]
 	if n, m := x.anyDevices(), y.anyDevices(); n != m {
@@ -106,7 +105,7 @@ func (s *search) harder(a, b int) bool {
 	return x.MilliCPU > y.MilliCPU
 }
 
-// anyDevices is how many devices the container asks for.
+// anyDevices returns the number of devices that the container asks for.
 func (c *ContainerRequest) anyDevices() (n int64) {
 	for i := range c.Devices {
 		n += c.Devices[i].Count
@@ -114,7 +113,7 @@ func (c *ContainerRequest) anyDevices() (n int64) {
 	return n
 }
 
-// permute places the containers from the n-th of the order on, in every order, then the init
+// permute places the containers from position n of the order on, in every order, and then the init
 // containers.
 func (s *search) permute(n int) bool {
 	if n >= len(s.order) {
@@ -146,7 +145,7 @@ func (s *search) spread(n int) bool {
 	return false
 }
 
-// next places a container after n others, on the NUMA nodes of the mask unless that is 0.
+// next places a container after n others, on the NUMA nodes of the mask if it is not 0.
 func (s *search) next(c, n int, mask hint.Mask) bool {
 	if s.budget.Left() <= s.spare {
 		s.budget.CutOff()
@@ -175,7 +174,7 @@ func (s *search) next(c, n int, mask hint.Mask) bool {
 	return s.provide(c, s.grant.Nodes) == NoDetail || s.takeBack(c, n)
 }
 
-// takeBack takes back the container that was placed after n others. It says false.
+// takeBack removes the container that was placed after n others. It returns false.
 func (s *search) takeBack(c, n int) bool {
 	s.try.Book.CopyFrom(&s.books[n])
 	s.d.Containers[c].empty(&s.r.Containers[c])

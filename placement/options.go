@@ -10,13 +10,12 @@ import (
 	"github.com/berth-dev/berth/placement/cpu"
 )
 
-// settings are the strings of a Config, understood.
+// settings are the parsed strings of a Config.
 type settings struct {
 	version Version
-	// own is the node's policy and scope. Nothing else here, and nothing in a Model, depends on
-	// them.
+	// own is the node's policy and scope. No other setting and no part of a Model depends on them.
 	own Rules
-	// cannot holds, for each policy, why the node cannot apply it; nil if it can.
+	// cannot has, for each policy, the reason why the node cannot apply it, or nil.
 	cannot   [policies]error
 	closest  bool // prefer-closest-numa-nodes
 	maxNodes int  // max-allowable-numa-nodes
@@ -24,38 +23,40 @@ type settings struct {
 	static   bool // CPU manager
 	memory   bool // memory manager is Static
 	podLevel podLevel
-	// claims: the device manager leaves devices to Dynamic Resource Allocation that it provides.
+	// claims means that the device manager leaves devices of Dynamic Resource Allocation to the
+	// driver.
 	claims  bool
 	resizes resizing
 }
 
-// resizing is what the kubelet lets change while a pod runs.
+// resizing has the changes that the kubelet allows while a pod runs.
 type resizing struct {
-	// on: anything. Since 1.35 it cannot be switched off.
+	// on allows any change. Since 1.35 it cannot be switched off.
 	on bool
-	// cpus, memory: what is pinned (alpha gates), whose decisions are not known.
+	// cpus, memory: pinned resources may change (alpha gates). The engine does not know these
+	// decisions.
 	cpus, memory bool
-	// init: the amounts of init containers, too. Since 1.37 it cannot be switched off.
+	// init allows changes of init containers too. Since 1.37 it cannot be switched off.
 	init bool
 }
 
-// podLevel is what the kubelet makes of spec.resources.
+// podLevel describes how the kubelet handles spec.resources.
 type podLevel struct {
-	// unmanaged: the CPU and memory managers leave pods that have it alone.
+	// unmanaged means that the CPU and memory managers ignore pods with spec.resources.
 	unmanaged bool
-	// managed: they give something to such a pod, and to those of its containers that are
-	// Guaranteed by themselves (gate PodLevelResourceManagers).
+	// managed means that the managers allocate resources to such a pod, and to those of its
+	// containers that are Guaranteed by themselves (gate PodLevelResourceManagers).
 	managed bool
-	// refused: after all managers the kubelet refuses pods that have it
+	// refused means that the kubelet refuses pods with spec.resources after all managers
 	// (lifecycle.isPodLevelResourcesSupported).
 	refused bool
-	// decidesEmpty: it decides the QoS class even if it names nothing that counts
-	// (pkg/apis/core/v1/helper/qos.ComputePodQOS).
+	// decidesEmpty means that spec.resources decides the QoS class even if it has no relevant
+	// resource (pkg/apis/core/v1/helper/qos.ComputePodQOS).
 	decidesEmpty bool
 }
 
-// featureGate is a gate of the kubelet with the releases in which it came, became beta, and is on
-// unless somebody switches it off.
+// featureGate is a gate of the kubelet, with the releases in which it was added, became beta, and
+// became on by default.
 type featureGate struct {
 	name            string
 	since, beta, on Version
@@ -77,8 +78,9 @@ var (
 	resizesInit         = featureGate{"InPlacePodVerticalScalingInitContainers", V136, V136, V136}
 )
 
-// gate reports whether a feature gate is on: as it is set, else as all of its stage are, else by
-// default (setUnsetAlphaGates and setUnsetBetaGates of k8s.io/component-base/featuregate).
+// gate reports whether a feature gate is on: as it is set, otherwise as all gates of its stage are
+// set, otherwise by default (setUnsetAlphaGates and setUnsetBetaGates of
+// k8s.io/component-base/featuregate).
 func (s *settings) gate(c *Config, g featureGate) bool {
 	if on, set := c.FeatureGates[g.name]; set {
 		return on
@@ -93,7 +95,7 @@ func (s *settings) gate(c *Config, g featureGate) bool {
 	return s.version >= g.on
 }
 
-// kubeletMaxNodes is the default of max-allowable-numa-nodes, and its least value
+// kubeletMaxNodes is the default of max-allowable-numa-nodes, and its minimum
 // (topologymanager.defaultMaxAllowableNUMANodes).
 const kubeletMaxNodes = 8
 
@@ -128,7 +130,7 @@ func readConfig(c *Config) (s settings, err error) {
 	return s, nil
 }
 
-// readPodLevel reads the gates that are about spec.resources.
+// readPodLevel reads the gates about spec.resources.
 func (s *settings) readPodLevel(c *Config) error {
 	s.podLevel.managed = s.gate(c, podLevelManagers)
 	switch field := "featureGates[" + podLevelManagers.name + "]"; {
@@ -137,16 +139,16 @@ func (s *settings) readPodLevel(c *Config) error {
 	case s.podLevel.managed && !s.gate(c, podLevelResources):
 		return bad(field, "true", "feature gate PodLevelResources with it")
 	}
-	// Since 1.36 the managers leave them alone even if the gate is off; the kubelet then refuses
-	// such pods after all managers.
+	// Since 1.36 the managers ignore them even if the gate is off. The kubelet then refuses such
+	// pods after all managers.
 	s.podLevel.unmanaged = !s.podLevel.managed && (s.version >= V136 || s.version >= V134 && s.gate(c, podLevelResources))
 	s.podLevel.refused = s.version >= V134 && !s.gate(c, podLevelResources)
 	s.podLevel.decidesEmpty = s.gate(c, podLevelResources) && !s.gate(c, containersDecideQOS)
 	return nil
 }
 
-// refuse notes why the node cannot apply some policies. It returns the error if the node's own is
-// one of them: the kubelet does not start then.
+// refuse records why the node cannot apply some policies. It returns the error if the node's own
+// policy is one of them, because the kubelet does not start then.
 func (s *settings) refuse(err error, of ...Policy) error {
 	for _, p := range of {
 		s.cannot[p] = cmp.Or(s.cannot[p], err)
@@ -157,8 +159,7 @@ func (s *settings) refuse(err error, of ...Policy) error {
 	return nil
 }
 
-// hinted are the policies that ask for hints. With the policy none the kubelet does not even look
-// at the scope.
+// hinted are the policies that ask for hints. With the policy none the kubelet ignores the scope.
 var hinted = []Policy{PolicyBestEffort, PolicyRestricted, PolicySingleNUMANode}
 
 func (s *settings) readTopologyManager(c *Config) error {
@@ -173,8 +174,8 @@ func (s *settings) readTopologyManager(c *Config) error {
 	return nil
 }
 
-// readTopologyOptions is topologymanager.NewPolicyOptions; with the policy none the kubelet does
-// not look.
+// readTopologyOptions is topologymanager.NewPolicyOptions. With the policy none the kubelet ignores
+// the options.
 func (s *settings) readTopologyOptions(c *Config) error {
 	s.maxNodes = kubeletMaxNodes
 	if err := s.readEachTopologyOption(c); err != nil {
@@ -183,8 +184,7 @@ func (s *settings) readTopologyOptions(c *Config) error {
 	return nil
 }
 
-// readEachTopologyOption reads the options in the order of their names, up to the first that is
-// wrong.
+// readEachTopologyOption reads the options in the order of their names, up to the first wrong one.
 func (s *settings) readEachTopologyOption(c *Config) (err error) {
 	for _, name := range sortedKeys(c.TopologyManagerPolicyOptions) {
 		value := c.TopologyManagerPolicyOptions[name]
@@ -233,8 +233,8 @@ func (s *settings) readManagers(c *Config) error {
 	return nil
 }
 
-// isCPUList reports whether the kubelet would parse the text (k8s.io/utils/cpuset.Parse), which it
-// does whatever the policy; strides and blanks, which the kernel allows, are errors.
+// isCPUList reports whether the kubelet could parse the text (k8s.io/utils/cpuset.Parse), which it
+// tries with every policy. Unlike the kernel, it refuses strides and blanks.
 func isCPUList(text string) bool {
 	if text == "" {
 		return true
@@ -252,8 +252,8 @@ func isCPUList(text string) bool {
 	return true
 }
 
-// cpuOption is an option of the CPU manager's static policy with the release in which it became
-// beta and GA; before beta it needs CPUManagerPolicyAlphaOptions, before GA
+// cpuOption is an option of the CPU manager's static policy with the releases in which it became
+// beta and GA. Before beta it needs CPUManagerPolicyAlphaOptions, and before GA
 // CPUManagerPolicyBetaOptions.
 type cpuOption struct {
 	name     string

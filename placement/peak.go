@@ -1,6 +1,6 @@
 package placement
 
-// Peak adds up what the containers of a pod ask for, or have, in their order (KEP-753). Regular
+// Peak adds up the requests or allocations of a pod's containers, in their order (KEP-753). Regular
 // init containers run one at a time together with the sidecars before them. App containers run
 // together with all sidecars.
 type Peak[T int | int64 | uint64] struct {
@@ -19,7 +19,7 @@ func (p *Peak[T]) Add(kind ContainerKind, n T) {
 	}
 }
 
-// Most returns the most that the pod has at one time.
+// Most returns the maximum that the pod has at one time.
 func (p *Peak[T]) Most() T { return max(p.init, p.apps+p.sidecars) }
 
 // Peaks is a Peak for each of several amounts.

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// podTable is the pods on a node, with what each of them holds.
+// podTable has the pods of a node with their allocations.
 type podTable struct {
 	pods []podRef // ascending by uid
 	uids uids     // of pods
 	last uint64   // the highest podRef.order so far
 }
 
-// podRef is a pod with its place in the order of admission. What it points to is never changed: a
-// change replaces it.
+// podRef is a pod with its position in the order of admission. Its allocation is never changed,
+// only replaced.
 type podRef struct {
 	uid   string
 	order uint64
 	pod   *PodAllocation
 }
 
-// pod returns what a pod holds, nil if it is not there.
+// pod returns the allocation of a pod, or nil.
 func (t *podTable) pod(uid string) *PodAllocation {
 	if !t.uids.mayHave(uid) {
 		return nil
@@ -37,7 +37,7 @@ func (t *podTable) find(uid string) (int, bool) {
 	return slices.BinarySearchFunc(t.pods, uid, func(p podRef, uid string) int { return strings.Compare(p.uid, uid) })
 }
 
-// put stores a pod; one that is already there keeps its place in the order.
+// put stores a pod. A pod that is already there keeps its position in the order.
 func (t *podTable) put(p *PodAllocation) {
 	i, ok := t.find(p.UID)
 	if ok {
@@ -49,7 +49,7 @@ func (t *podTable) put(p *PodAllocation) {
 	t.pods = slices.Insert(t.pods, i, podRef{uid: p.UID, order: t.last, pod: p})
 }
 
-// drop takes out the pod at a position.
+// drop removes the pod at a position.
 func (t *podTable) drop(i int) {
 	t.pods = slices.Delete(t.pods, i, i+1)
 	t.uids = uids{}
@@ -69,7 +69,7 @@ func (t *podTable) byOrder() []*PodAllocation {
 	return pods
 }
 
-// containersOf returns what the containers of a pod hold; nothing if it is not known.
+// containersOf returns the allocations of a pod's containers. It is empty if the pod is unknown.
 func (t *podTable) containersOf(uid string) []ContainerAllocation {
 	if p := t.pod(uid); p != nil {
 		return p.Containers
@@ -77,7 +77,7 @@ func (t *podTable) containersOf(uid string) []ContainerAllocation {
 	return nil
 }
 
-// holderOf returns the UID of the pod that has a device, "" for none.
+// holderOf returns the UID of the pod that has a device, or "".
 func (t *podTable) holderOf(resource, id string) string {
 	for i := range t.pods {
 		for _, c := range t.pods[i].pod.Containers {
@@ -91,7 +91,8 @@ func (t *podTable) holderOf(resource, id string) string {
 	return ""
 }
 
-// sameOrder reports whether the same pods were admitted in the same order, whatever their numbers.
+// sameOrder reports whether the same pods were admitted in the same order. Their numbers do not
+// matter.
 func (t *podTable) sameOrder(o *podTable) bool {
 	for i := range t.pods {
 		if t.pods[i].order != o.pods[i].order {
@@ -135,7 +136,7 @@ func (t *podTable) checkDevices() error {
 	return nil
 }
 
-// container returns what a container holds, nil if nothing is known about it.
+// container returns the allocation of a container, or nil.
 func (p *PodAllocation) container(name string) *ContainerAllocation {
 	if p == nil {
 		return nil
@@ -148,8 +149,8 @@ func (p *PodAllocation) container(name string) *ContainerAllocation {
 	return nil
 }
 
-// devices returns the devices of a resource that the container holds, and whether there is an entry
-// for it.
+// devices returns the container's devices of a resource, and whether there is an entry for the
+// resource.
 func (c *ContainerAllocation) devices(resource string) ([]string, bool) {
 	if c == nil {
 		return nil, false
@@ -162,9 +163,8 @@ func (c *ContainerAllocation) devices(resource string) ([]string, bool) {
 	return nil, false
 }
 
-// uids is a filter over UIDs. A new pod is on no node. To find that out by comparison costs a visit
-// to the UID of each pod, wherever in memory: on a large cluster that is longer than the rest of an
-// admission.
+// uids is a filter over UIDs. A new pod is on no node. A comparison with each pod's UID would touch
+// memory of every pod, which takes longer on a large cluster than the rest of an admission.
 type uids [8]uint64
 
 var uidSeed = maphash.MakeSeed()
@@ -174,7 +174,7 @@ func (u *uids) add(uid string) {
 	u[h>>6%8] |= 1 << (h % 64)
 }
 
-// mayHave says no only if the UID was never added.
+// mayHave returns false only if the UID was never added.
 func (u *uids) mayHave(uid string) bool {
 	h := maphash.String(uidSeed, uid)
 	return u[h>>6%8]>>(h%64)&1 == 1

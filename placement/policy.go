@@ -16,8 +16,8 @@ func (ad *admission) collect(c int, want hint.Want) Detail {
 	return NoDetail
 }
 
-// affinity is Policy.Merge: the hint for container c, or for the whole pod, and whether the policy
-// admits it. Only best-effort ever needs more than what is preferred.
+// affinity is Policy.Merge. It returns the hint for container c, or for the whole pod, and whether
+// the policy admits it. Only best-effort needs hints that are not preferred.
 func (ad *admission) affinity(c int) (hint.Hint, Detail) {
 	want := hint.Preferred
 	if ad.meanwhile != nil {
@@ -53,14 +53,14 @@ func (ad *admission) affinity(c int) (hint.Hint, Detail) {
 	return ad.merge.unpreferred(ad.lists[:ad.used], rules), NoDetail
 }
 
-// maxCombinations is how many combinations of hints a guarded kubelet may have to try. It takes 150
-// to 200 ns for each (measured with 1.36), and admits no other pod meanwhile: this is the better
-// part of a minute.
+// maxCombinations is the maximum number of combinations of hints for a guarded kubelet. Each takes
+// 150 to 200 ns (measured with 1.36), so this is almost a minute, in which the kubelet admits no
+// other pod.
 const maxCombinations = 1 << 28
 
-// guardMerge refuses what the kubelet would take too long to merge: it tries every combination of
-// one hint from each list. That takes complete lists to find out, but mostly one look at how many
-// there are is enough, or at how long those of memory are.
+// guardMerge refuses hints that the kubelet would take too long to merge, because it tries every
+// combination of one hint from each list. An exact count needs complete lists. Usually the number
+// of lists, or the length of the memory lists, is enough to decide.
 func (ad *admission) guardMerge(c int) Detail {
 	kept := ad.used
 	defer func() { ad.used = kept }()
@@ -95,7 +95,7 @@ func listCount(lists []hint.List) (n int) {
 	return n
 }
 
-// power is base to the n-th, or a little over maxCombinations.
+// power returns base to the n-th, or a little over maxCombinations if that is larger.
 func power(base, n int) int {
 	p := 1
 	for ; n > 0 && p <= maxCombinations; n-- {
@@ -105,8 +105,8 @@ func power(base, n int) int {
 }
 
 // run admits the first n containers of the request on the admission's books. On refusal it returns
-// the rule and the container at which the kubelet stopped; what earlier providers and containers
-// got stays in the decision.
+// the rule and the container at which the kubelet stopped. The decision keeps the assignments of
+// earlier providers and containers.
 func (ad *admission) run(n int) (Detail, int) {
 	if ad.rules.Policy == PolicyNone || ad.rules.Scope != PodScope {
 		return ad.runContainers(n)
@@ -129,7 +129,8 @@ func (ad *admission) run(n int) (Detail, int) {
 	return ad.guardRestart(), 0
 }
 
-// runContainers is the container scope, and the policy none, which asks for no hints.
+// runContainers implements the container scope. It also implements the policy none, which asks for
+// no hints.
 func (ad *admission) runContainers(n int) (Detail, int) {
 	for c := range n {
 		h, d := hint.Hint{Any: true}, NoDetail
@@ -146,7 +147,7 @@ func (ad *admission) runContainers(n int) (Detail, int) {
 	return ad.guardRestart(), 0
 }
 
-// allocate lets all providers give container c what the hint allows.
+// allocate makes all providers allocate for container c within the hint.
 func (ad *admission) allocate(c int, h hint.Hint) Detail {
 	ad.setHint(c, h)
 	for _, p := range providers {
@@ -160,7 +161,7 @@ func (ad *admission) allocate(c int, h hint.Hint) Detail {
 	return NoDetail
 }
 
-// setHint notes the hint that the topology manager keeps for container c.
+// setHint records the hint that the topology manager stores for container c.
 func (ad *admission) setHint(c int, h hint.Hint) {
 	got := &ad.d.Containers[c].Hint
 	*got = Hint{Any: h.Any, Preferred: h.Preferred}

@@ -7,13 +7,13 @@ import (
 	"github.com/berth-dev/berth/placement/device"
 )
 
-// devicePools are what device plugins said last, ascending by resource.
+// devicePools are the last reports of device plugins, ascending by resource.
 type devicePools []devicePool
 
-// devicePool is what a plugin said last, and which of its devices containers hold.
+// devicePool is the last report of a plugin, with the devices that containers hold.
 type devicePool struct {
 	resource string
-	// registered is false for a resource that only pods know: its plugin has not come back.
+	// registered is false for a resource that only pods have, because its plugin has not come back.
 	registered bool
 	source     DevicePool
 	pool       *device.Pool
@@ -31,7 +31,7 @@ func (ps *devicePools) copyFrom(from devicePools) {
 	*ps = pools
 }
 
-// index returns the position of a resource that the device manager knows, -1 for others.
+// index returns the position of a resource that the device manager knows, or -1.
 func (ps devicePools) index(resource string) int {
 	for i := range ps {
 		if ps[i].resource == resource {
@@ -68,8 +68,7 @@ func (ps devicePools) anyInUse(a *DeviceAllocation) bool {
 	})
 }
 
-// equal compares the pools of plugins that are there; which devices are in use follows from the
-// pods.
+// equal compares the pools of registered plugins. The devices in use follow from the pods.
 func (ps devicePools) equal(o devicePools) bool {
 	i, j := 0, 0
 	for {
@@ -91,7 +90,7 @@ func (ps devicePools) equal(o devicePools) bool {
 	}
 }
 
-// append adds what a verdict depends on.
+// append adds everything that a verdict depends on.
 func (p *devicePool) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(p.resource)))
 	b = append(b, p.resource...)
@@ -115,7 +114,7 @@ func (p *devicePool) append(b []byte) []byte {
 	return b
 }
 
-// ordered reports whether the devices are listed in the order of their ids, each once.
+// ordered reports whether the devices are in the order of their ids, without duplicates.
 func (p *devicePool) ordered() bool {
 	for i := 1; i < len(p.source.Devices); i++ {
 		if p.source.Devices[i].ID <= p.source.Devices[i-1].ID {

@@ -11,23 +11,24 @@ import (
 type Preference uint8
 
 const (
-	// NoPreference: the plugin has no GetPreferredAllocation; the kubelet takes what Go's map order
-	// gives.
+	// NoPreference: the plugin has no GetPreferredAllocation, so the kubelet uses the random order
+	// of a Go map.
 	NoPreference Preference = iota
-	// SortedPreference: the required devices, then the first free ones in order of their ids.
+	// SortedPreference: the plugin takes the required devices, then the first free devices in order
+	// of their ids.
 	SortedPreference
 	// UnknownPreference: the plugin chooses by unknown rules.
 	UnknownPreference
-	// NVIDIAPreference: the order that NVIDIA publishes for its plugin (package device). It needs
+	// NVIDIAPreference: the order that NVIDIA documents for its plugin (package device). It needs
 	// DevicePool.Points.
 	NVIDIAPreference
 
 	preferences // the number of values
 )
 
-// Connect computes Points from the machine's PCI tree and links, if the preference uses them and
-// the address of every device is known. The address is Device.Address, or the id if that is an
-// address.
+// Connect computes Points from the machine's PCI tree and links. It does so only if the preference
+// uses Points and the address of every device is known. The address is Device.Address, or the id if
+// the id is an address.
 func (p *DevicePool) Connect(m *topology.Machine) {
 	p.Points = nil
 	if p.Preference != NVIDIAPreference {

@@ -14,12 +14,13 @@ const cpuResource = "cpu"
 // cpuProvider is the static CPU manager (pkg/kubelet/cm/cpumanager/policy_static.go).
 type cpuProvider struct{}
 
-// pins reports whether the CPU and memory managers give a pod's containers anything of their own.
+// pins reports whether the CPU and memory managers allocate exclusive resources to a pod's
+// containers.
 func (m *Model) pins(r *Request) bool {
 	return m.guaranteed(r) && !(r.PodLevel && m.set.podLevel.unmanaged)
 }
 
-// guaranteed reports whether the node's kubelet takes the pod for a Guaranteed one.
+// guaranteed reports whether the node's kubelet treats the pod as Guaranteed.
 func (m *Model) guaranteed(r *Request) bool {
 	if r.PodLevel && m.set.podLevel.managed {
 		return r.Level.Guaranteed
@@ -29,13 +30,13 @@ func (m *Model) guaranteed(r *Request) bool {
 
 func (ad *admission) pins() bool { return ad.m.pins(ad.r) }
 
-// shares reports whether container c of a pod with spec.resources gets nothing of its own, whatever
-// it asks for.
+// shares reports whether container c of a pod with spec.resources gets no exclusive resources,
+// whatever its request.
 func (m *Model) shares(r *Request, c int) bool {
 	return r.PodLevel && m.set.podLevel.managed && !r.Containers[c].Guaranteed
 }
 
-// exclusiveCPUs is the number of CPUs that a container gets to itself: guaranteedCPUs.
+// exclusiveCPUs returns the number of exclusive CPUs of a container (guaranteedCPUs).
 func (ad *admission) exclusiveCPUs(c int) int { return ad.m.exclusiveCPUs(ad.r, c) }
 
 func (m *Model) exclusiveCPUs(r *Request, c int) int {
@@ -47,7 +48,8 @@ func (m *Model) exclusiveCPUs(r *Request, c int) int {
 }
 
 // ExclusiveCPUs returns the minimum number of exclusive CPUs that an admitted pod has at one time,
-// in its app containers and sidecars. If Berth decides it is not known, and 0.
+// in its app containers and sidecars. If Berth decides, the number is not known, and the result is
+// 0.
 func (m *Model) ExclusiveCPUs(r *Request) (n int) {
 	if m.Decides() {
 		return 0
@@ -63,7 +65,7 @@ func (m *Model) ExclusiveCPUs(r *Request) (n int) {
 	return n
 }
 
-// hints is GetTopologyHints and GetPodTopologyHints.
+// hints implements GetTopologyHints and GetPodTopologyHints.
 func (p cpuProvider) hints(ad *admission, c int, want hint.Want) Detail {
 	if ad.m.cpus.hinter == nil || !ad.pins() {
 		return NoDetail
@@ -116,7 +118,7 @@ func (cpuProvider) podHints(ad *admission, want hint.Want) {
 	}
 }
 
-// cpuHints adds a list for n of the available CPUs, nil meaning the ones that are free.
+// cpuHints adds a list for n of the available CPUs. nil means the free CPUs.
 func (ad *admission) cpuHints(n int, available, reusable *topology.CPUSet, want hint.Want) {
 	var free topology.CPUSet
 	if available == nil {
@@ -127,8 +129,8 @@ func (ad *admission) cpuHints(n int, available, reusable *topology.CPUSet, want 
 	ad.m.cpus.hinter.Hints(&in, ad.list(cpuResource))
 }
 
-// allocate is Allocate. Before 1.37 a container that has its CPUs already is still held to
-// full-pcpus-only, so that a restart of the kubelet can kill it.
+// allocate implements Allocate. Before 1.37, full-pcpus-only also applies to a container that
+// already has its CPUs, so a restart of the kubelet can kill it.
 func (cpuProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 	if c == wholePod {
 		return ad.allocateWholeCPUs(h)
@@ -167,7 +169,7 @@ func (cpuProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 	return NoDetail
 }
 
-// guardCPUs refuses CPUs that were not free, and the last shared ones.
+// guardCPUs refuses CPUs that were not free, and the last shared CPU.
 func (ad *admission) guardCPUs(got *topology.CPUSet) Detail {
 	pool := ad.cpus.shared.AndNot(&ad.m.cpus.reserved)
 	pool = pool.Or(&ad.cpus.reusable)
@@ -180,8 +182,8 @@ func (ad *admission) guardCPUs(got *topology.CPUSet) Detail {
 	return NoDetail
 }
 
-// guardRestart refuses the pod if, with it, a restart of the kubelet would kill a container of this
-// or another pod.
+// guardRestart refuses the pod if a restart of the kubelet would then kill a container of this or
+// another pod.
 func (ad *admission) guardRestart() Detail {
 	if !ad.m.guardRestarts {
 		return NoDetail
@@ -200,7 +202,7 @@ func (ad *admission) guardRestart() Detail {
 	return NoDetail
 }
 
-// widestOf is the most exclusive CPUs that a container has.
+// widestOf returns the maximum number of exclusive CPUs of a container.
 func widestOf(pods []podRef) int {
 	widest := 0
 	for i := range pods {
@@ -211,7 +213,8 @@ func widestOf(pods []podRef) int {
 	return widest
 }
 
-// reuseCPUs is updateCPUsToReuse: what a regular init container has, later containers may have too.
+// reuseCPUs implements updateCPUsToReuse: later containers may reuse the CPUs of a regular init
+// container.
 func (ad *admission) reuseCPUs(c int) {
 	got := &ad.d.Containers[c].CPUs
 	if ad.r.Containers[c].Kind == Init {

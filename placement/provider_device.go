@@ -11,7 +11,7 @@ import (
 // deviceProvider is the device manager (pkg/kubelet/cm/devicemanager).
 type deviceProvider struct{}
 
-// hints is GetTopologyHints and GetPodTopologyHints.
+// hints implements GetTopologyHints and GetPodTopologyHints.
 func (p deviceProvider) hints(ad *admission, c int, want hint.Want) Detail {
 	if c == wholePod {
 		return p.podHints(ad, want)
@@ -31,7 +31,7 @@ func (p deviceProvider) hints(ad *admission, c int, want hint.Want) Detail {
 	return NoDetail
 }
 
-// podHints asks for what the pod needs at its peak (resource.PodLimits), with no thought of reuse.
+// podHints asks for the pod's peak request (resource.PodLimits), without reuse.
 func (deviceProvider) podHints(ad *admission, want hint.Want) Detail {
 	for i := range ad.devices.slots[:ad.devices.used] {
 		s := &ad.devices.slots[i]
@@ -57,8 +57,8 @@ func (deviceProvider) podHints(ad *admission, want hint.Want) Detail {
 	return NoDetail
 }
 
-// distinct is the number of devices of a resource that the pod holds already: init containers share
-// theirs with others.
+// distinct returns the number of devices of a resource that the pod already holds. Init containers
+// share their devices with others.
 func (ad *admission) distinct(resource string) int {
 	seen := map[string]bool{}
 	for c := range ad.r.Containers {
@@ -70,8 +70,8 @@ func (ad *admission) distinct(resource string) int {
 	return len(seen)
 }
 
-// chosenLate reports whether the kubelet chooses devices for the container only when it starts
-// (GetDeviceRunContainerOptions), from those that are free then.
+// chosenLate reports whether the kubelet chooses the container's devices only when it starts
+// (GetDeviceRunContainerOptions), from the devices that are free then.
 func (ad *admission) chosenLate(c *ContainerRequest, resource string) bool {
 	return slices.ContainsFunc(c.Devices, func(d DeviceRequest) bool {
 		return d.Resource == resource && d.Count > 0 && !(d.Claimed && ad.m.set.claims)
@@ -87,7 +87,8 @@ func (r *ContainerRequest) devices(resource string) int64 {
 	return 0
 }
 
-// holding is what a container, or a pod, holds of a resource already; slot.held has the devices.
+// holding has the devices of a resource that a container or a pod already holds. slot.held has the
+// device ids.
 type holding struct {
 	exists   bool
 	vanished bool // some are no longer listed
@@ -108,8 +109,8 @@ func (s *slot) hold(c *ContainerAllocation) (h holding) {
 	return h
 }
 
-// hints adds the list for in.N devices: the ones that are held already, else the ones that are
-// free.
+// hints adds the list for in.N devices: the devices that the container already holds, otherwise the
+// free ones.
 func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 	switch {
 	case !s.pool.pool.Aligned():
@@ -141,7 +142,7 @@ func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 	return NoDetail
 }
 
-// allocate is Allocate: first every resource, then what may be reused.
+// allocate implements Allocate: first every resource, then the devices for reuse.
 func (deviceProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 	if c == wholePod {
 		return NoDetail // "Device Manager does not support pod level resource allocation"
@@ -165,8 +166,8 @@ func (deviceProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 	return NoDetail
 }
 
-// anotherFails reports whether a later resource of the container would be refused too: the kubelet
-// goes through them in Go's map order, so that chance decides which refusal it tells.
+// anotherFails reports whether a later resource of the container would be refused too. The kubelet
+// iterates over a Go map, so the reported refusal is random.
 func (ad *admission) anotherFails(c, from int, h hint.Hint) bool {
 	devices := ad.r.Containers[c].Devices[from:]
 	for i := range devices {
@@ -181,7 +182,7 @@ func (ad *admission) anotherFails(c, from int, h hint.Hint) bool {
 	return false
 }
 
-// allocateDevices is devicesToAllocate.
+// allocateDevices implements devicesToAllocate.
 func (ad *admission) allocateDevices(c int, s *slot, n int, h hint.Hint) Detail {
 	clear(s.held)
 	held := s.hold(ad.heldBy(c))
@@ -224,8 +225,8 @@ func (ad *admission) giveDevices(c int, s *slot, given device.Set) {
 	ad.devices.nodes |= s.pool.pool.Nodes(given)
 }
 
-// extend makes a slice one longer and keeps what the new element holds, so that its memory can be
-// reused.
+// extend makes a slice longer by one and keeps the contents of the new element, so that its memory
+// can be reused.
 func extend[T any](s []T) []T {
 	if len(s) < cap(s) {
 		return s[:len(s)+1]
@@ -234,7 +235,7 @@ func extend[T any](s []T) []T {
 	return append(s, zero)
 }
 
-// reuseDevices is addContainerAllocatedResources and removeContainerAllocatedResources.
+// reuseDevices implements addContainerAllocatedResources and removeContainerAllocatedResources.
 func (ad *admission) reuseDevices(c int, a *DeviceAllocation) {
 	s := ad.slot(a.Resource)
 	leaves := ad.r.Containers[c].Kind == Init

@@ -11,7 +11,7 @@ import (
 // memoryProvider is the static memory manager (pkg/kubelet/cm/memorymanager/policy_static.go).
 type memoryProvider struct{}
 
-// containerNeeds sets t.memory.needs to what a container asks for.
+// containerNeeds sets t.memory.needs to the request of a container.
 func (ad *admission) containerNeeds(c int) Detail {
 	needs := ad.memory.needs[:0]
 	if ad.m.shares(ad.r, c) {
@@ -33,8 +33,8 @@ func (ad *admission) containerNeeds(c int) Detail {
 	return NoDetail
 }
 
-// podNeeds sets t.memory.needs to what the pod asks for: only kinds that some app container asks
-// for.
+// podNeeds sets t.memory.needs to the request of the pod, with only the kinds that some app
+// container asks for.
 func (ad *admission) podNeeds() Detail {
 	if ad.whole {
 		return ad.wholeNeeds()
@@ -58,7 +58,7 @@ func (ad *admission) podNeeds() Detail {
 	return ad.oddMemory()
 }
 
-// oddMemory looks for amounts and kinds that podNeeds cannot sum up. The kubelet reads all amounts
+// oddMemory looks for amounts and kinds that podNeeds cannot add up. The kubelet reads all amounts
 // before it looks up any kind.
 func (ad *admission) oddMemory() Detail {
 	for c := range ad.r.Containers {
@@ -77,7 +77,7 @@ func (ad *admission) oddMemory() Detail {
 	return NoDetail
 }
 
-// fractional reports whether some amount is no whole number of bytes.
+// fractional reports whether some amount is not a whole number of bytes.
 func (r *ContainerRequest) fractional() bool {
 	return slices.ContainsFunc(r.Memory, func(m MemoryRequest) bool { return m.Fraction })
 }
@@ -91,8 +91,8 @@ func (r *ContainerRequest) memory(name string) (bytes uint64, asked bool) {
 	return 0, false
 }
 
-// hints is GetTopologyHints and GetPodTopologyHints. An amount that is no whole number of bytes
-// gives no hints; Allocate refuses it.
+// hints implements GetTopologyHints and GetPodTopologyHints. An amount that is not a whole number
+// of bytes gives no hints, and Allocate refuses it.
 func (p memoryProvider) hints(ad *admission, c int, want hint.Want) Detail {
 	if ad.m.mem == nil || !ad.pins() {
 		return NoDetail
@@ -135,8 +135,8 @@ func (ad *admission) needsOf(c int) Detail {
 	return ad.containerNeeds(c)
 }
 
-// heldMemory returns the container whose blocks the kubelet hints at again: for the whole pod the
-// first that has any.
+// heldMemory returns the container whose blocks the kubelet uses for hints again. For the whole pod
+// this is the first container with blocks.
 func (ad *admission) heldMemory(c int) *ContainerAllocation {
 	if ad.held == nil {
 		return nil
@@ -155,7 +155,7 @@ func (ad *admission) heldMemory(c int) *ContainerAllocation {
 	return nil
 }
 
-// hintsOfBlocks is regenerateHints: blocks that differ from what is asked for mean no preference.
+// hintsOfBlocks implements regenerateHints: blocks that differ from the request mean no preference.
 func (ad *admission) hintsOfBlocks(blocks []MemoryBlock) {
 	if len(blocks) != len(ad.memory.needs) {
 		return
@@ -183,7 +183,7 @@ func blockOf(blocks []MemoryBlock, resource string) *MemoryBlock {
 	return nil
 }
 
-// allocate is Allocate.
+// allocate implements Allocate.
 func (p memoryProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 	if ad.m.mem == nil || !ad.pins() {
 		return NoDetail
@@ -226,7 +226,7 @@ func (p memoryProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 	return NoDetail
 }
 
-// guardMemory refuses groups of nodes with which the kubelet could not restart.
+// guardMemory refuses groups of NUMA nodes that would prevent a restart of the kubelet.
 func (ad *admission) guardMemory(mask hint.Mask) Detail {
 	switch {
 	case !ad.m.guard:
@@ -238,13 +238,14 @@ func (ad *admission) guardMemory(mask hint.Mask) Detail {
 	return NoDetail
 }
 
-// reuseMemory is updatePodReusableMemory.
+// reuseMemory implements updatePodReusableMemory.
 func (ad *admission) reuseMemory(c int, blocks []MemoryBlock) {
 	ad.m.mem.reuse(&ad.memory.reuse, ad.r.Containers[c].Kind, blocks)
 }
 
-// shrinkInit is updateInitContainersMemoryBlocks: what container c reuses is taken off the blocks
-// of the regular init containers before it, so that the blocks of a pod add up to what it holds.
+// shrinkInit implements updateInitContainersMemoryBlocks. It subtracts the memory that container c
+// reuses from the blocks of the regular init containers before it. So the blocks of a pod add up to
+// its allocation.
 func shrinkInit(cs []ContainerDecision, c int) {
 	for i := range cs[c].Memory {
 		left := cs[c].Memory[i].Bytes
