@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/sim"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -88,7 +89,7 @@ func TestNoSharedCPU(t *testing.T) {
 		c := m2.config("none")
 		c.CPUManagerPolicyOptions = map[string]string{"strict-cpu-reservation": "true"}
 		c.GuardDefects = guard
-		s := state(t, machine{1, 1, 4, 1, 8 << 30, 0}.view(), c)
+		m, s := model(t, machine{1, 1, 4, 1, 8 << 30, 0}.view(), c)
 		v := admit(s, cpus("p", 3))
 		if guard {
 			wantDefect(t, v, placement.DefectNoSharedCPU)
@@ -97,7 +98,7 @@ func TestNoSharedCPU(t *testing.T) {
 		if !v.OK() {
 			t.Fatalf("got %+v", v)
 		}
-		if err := s.Restart(); err == nil || !strings.Contains(err.Error(), "default cpuset cannot be empty") {
+		if err := sim.Restart(m, s); err == nil || !strings.Contains(err.Error(), "default cpuset cannot be empty") {
 			t.Errorf("a restart without shared CPUs: got %v", err)
 		}
 	}
@@ -154,8 +155,9 @@ func TestMixedGroups(t *testing.T) {
 			wantDefect(t, v, placement.DefectMixedGroups)
 			continue
 		}
-		if !v.OK() || !s.Mixed("") || s.Mixed("narrow") {
-			t.Errorf("got %+v, mixed %v", v, s.Mixed(""))
+		all := s.Snapshot().Pods
+		if only, _ := s.Pod("narrow"); !v.OK() || !sim.Mixed(all...) || sim.Mixed(only) {
+			t.Errorf("got %+v, mixed %v", v, sim.Mixed(all...))
 		}
 	}
 }
@@ -167,7 +169,7 @@ func TestUnequalGroup(t *testing.T) {
 		c.GuardDefects = guard
 		v := machine{2, 1, 4, 1, 8 << 30, 1}.view()
 		v.Nodes[1].HugePages = nil
-		s := state(t, v, c)
+		m, s := model(t, v, c)
 		wide := cpus("wide", 1)
 		wide.Containers[0].Memory[0].Bytes = 10 << 30
 		got := admit(s, wide)
@@ -175,8 +177,8 @@ func TestUnequalGroup(t *testing.T) {
 			wantDefect(t, got, placement.DefectUnequalGroup)
 			continue
 		}
-		var wrong *placement.RestartError
-		if err := s.Restart(); !got.OK() || !errors.As(err, &wrong) || !wrong.Crash {
+		var wrong *sim.RestartError
+		if err := sim.Restart(m, s); !got.OK() || !errors.As(err, &wrong) || !wrong.Crash {
 			t.Errorf("got %+v, then %v", got, err)
 		}
 	}

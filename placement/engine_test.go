@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/sim"
 )
 
 // live runs a random kubelet for some steps and calls check before each with the state and what
@@ -35,7 +36,7 @@ func live(t *testing.T, seed uint64, check func(w *world)) {
 func TestInvariants(t *testing.T) {
 	for seed := range uint64(1500) {
 		live(t, seed, func(w *world) {
-			if err := w.state.Restart(); err != nil {
+			if err := sim.Restart(w.model, w.state); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		})
@@ -55,7 +56,7 @@ func TestReadmission(t *testing.T) {
 		for range 10 {
 			w.step()
 		}
-		if err := w.state.Restart(); err != nil {
+		if err := sim.Restart(w.model, w.state); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		for _, uid := range w.pods {

@@ -10,7 +10,7 @@ import (
 
 // reuseMemo is what the managers of a kubelet remember of the last pod that they gave something to:
 // what its init containers left over. Each manager forgets it when it comes to another pod, and all
-// do in a restart, but not when the pod goes.
+// do in a restart (call RememberReuse again), but not when the pod goes.
 type reuseMemo struct {
 	cpuUID string
 	cpus   topology.CPUSet

@@ -43,7 +43,7 @@ func TestRememberReuse(t *testing.T) {
 func TestForgottenReuse(t *testing.T) {
 	for name, forget := range map[string]func(*placement.State){
 		"another pod": func(s *placement.State) { admit(s, cpus("other", 1)) },
-		"restart":     func(s *placement.State) { s.Restart() },
+		"restart":     func(s *placement.State) { s.RememberReuse() },
 	} {
 		s := state(t, machine{2, 1, 4, 1, 8 << 30, 0}.view(), m2.config("best-effort"))
 		s.RememberReuse()

@@ -128,7 +128,11 @@ func (s kubeletBooks) restore(snap *Snapshot) error {
 }
 
 func (s kubeletBooks) restoreCPUs(snap *Snapshot) error {
-	held, _ := s.heldCPUs()
+	var held topology.CPUSet
+	for i := range s.pods {
+		own := s.pods[i].pod.CPUs()
+		held = held.Or(&own)
+	}
 	if s.m.cpus.topology == nil {
 		if !held.IsEmpty() {
 			return contradiction("pods", "exclusive CPUs "+held.String(), "none without the static CPU manager")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/sim"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -197,14 +198,14 @@ func TestWholeOnceMore(t *testing.T) {
 		if v := placement.Admit(s, &shares); v.Detail != placement.NotPreferred {
 			t.Errorf("1.%d: got %+v", version, v)
 		}
-		s = leveled(t, "pod", func(c *placement.Config) { c.Version = version })
+		m, s := model(t, two8.view(), leveledConfig("pod", func(c *placement.Config) { c.Version = version }))
 		for range 2 {
 			if v := admit(s, alone); !v.OK() {
 				t.Errorf("1.%d: got %+v", version, v)
 			}
 		}
-		var wrong *placement.RestartError
-		if free := s.FreeCPUs(); free.String() != "5-15" || !errors.As(s.Restart(), &wrong) || s.Check() == nil {
+		var wrong *sim.RestartError
+		if free := s.FreeCPUs(); free.String() != "5-15" || !errors.As(sim.Restart(m, s), &wrong) || s.Check() == nil {
 			t.Errorf("1.%d: free %s, %v", version, free, wrong)
 		}
 		guarded := leveled(t, "pod", func(c *placement.Config) { c.Version, c.GuardRestarts = version, true })

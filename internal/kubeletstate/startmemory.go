@@ -262,8 +262,7 @@ func (ns memoryNodes) take(blocks []memoryBlock) error {
 }
 
 // groups are, for each NUMA node, the groups in which containers end up with it: more than one if
-// they are mixed (placement.State.Mixed). The kubelet then keeps the group of the container that it
-// comes to last.
+// they are mixed. The kubelet then keeps the group of the container that it comes to last.
 func (c *memoryBook) groups() map[int][][]int {
 	out := map[int][][]int{}
 	for pod := range c.Entries {

@@ -187,46 +187,6 @@ func (m *Model) Release(b *Book, mask hint.Mask, n Need) {
 	}
 }
 
-// Restart checks whether a kubelet would start with this book, given the expected book made from
-// the blocks only. It compares assignments and groups node by node, and free and reserved memory
-// group by group (areMachineStatesEqual).
-func (m *Model) Restart(b, expected *Book) error {
-	for pos := range b.nodes {
-		if got, want := b.nodes[pos], expected.nodes[pos]; got != want {
-			return fmt.Errorf("NUMA node %d has %d assignments in group {%s}, its blocks make %d in group {%s}",
-				m.space.ID(pos), got.assignments, m.space.Expand(got.cells), want.assignments, m.space.Expand(want.cells))
-		}
-		for k := range m.names {
-			if !m.has[k].Has(pos) {
-				continue
-			}
-			if err := m.compareGroup(b, expected, Kind(k), b.nodes[pos].cells); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (m *Model) compareGroup(b, expected *Book, k Kind, cells hint.Mask) error {
-	if !m.Uniform(cells) {
-		return fmt.Errorf("%w: NUMA nodes %s are a group, and only {%s} of them have %s",
-			ErrCrash, m.space.Expand(cells), m.space.Expand(cells&m.has[k]), m.names[k])
-	}
-	var free, reserved [2]uint64
-	for pos := range cells.All() {
-		for i, book := range [2]*Book{b, expected} {
-			free[i] += book.free[m.at(k, pos)]
-			reserved[i] += book.reserved[m.at(k, pos)]
-		}
-	}
-	if free[0] != free[1] || reserved[0] != reserved[1] {
-		return fmt.Errorf("NUMA nodes %s have %d bytes of %s free and %d reserved, their blocks leave %d and %d",
-			m.space.Expand(cells), free[0], m.names[k], reserved[0], free[1], reserved[1])
-	}
-	return nil
-}
-
 // Uniform reports whether the nodes of a mask have the same kinds of memory. A kubelet that
 // restarts with others in one group crashes: areMachineStatesEqual looks up each kind of a node on
 // all nodes of its group.

@@ -16,6 +16,8 @@ type Kubelet struct {
 	// State is what is handed out. A change to it changes the kubelet's books.
 	State *placement.State
 
+	model  *placement.Model
+	reuses bool         // see RememberReuse
 	active []*Admission // in the order of their first admission
 	ended  []string     // UIDs of pods whose containers are gone, and that are not yet released
 }
@@ -31,11 +33,19 @@ type Admission struct {
 }
 
 // NewKubelet returns a kubelet without pods.
-func NewKubelet(m *placement.Model) *Kubelet { return &Kubelet{State: m.NewState()} }
+func NewKubelet(m *placement.Model) *Kubelet { return &Kubelet{State: m.NewState(), model: m} }
+
+// RememberReuse makes the kubelet's state remember reuse, after restarts too.
+func (k *Kubelet) RememberReuse() {
+	k.reuses = true
+	k.State.RememberReuse()
+}
 
 // Clone returns an independent copy of the kubelet.
 func (k *Kubelet) Clone() *Kubelet {
-	return &Kubelet{State: k.State.Clone(), active: slices.Clone(k.active), ended: slices.Clone(k.ended)}
+	c := *k
+	c.State, c.active, c.ended = k.State.Clone(), slices.Clone(k.active), slices.Clone(k.ended)
+	return &c
 }
 
 // Admit releases ended pods, decides about a pod and records what it gets. An active pod is
@@ -70,7 +80,7 @@ func (k *Kubelet) release(meanwhile []placement.Meanwhile) (random bool) {
 		if e.Container != "" {
 			continue
 		}
-		random = k.State.Mixed(e.UID) || random
+		random = k.mixed(e.UID) || random
 		if i := k.find(e.UID); i >= 0 {
 			k.active = slices.Delete(k.active, i, i+1)
 		}
@@ -114,7 +124,7 @@ func (k *Kubelet) ReleaseEnded() {
 
 // Remove releases a pod at once. It reports whether the result depends on chance.
 func (k *Kubelet) Remove(uid string) (random bool) {
-	random = k.State.Mixed(uid)
+	random = k.mixed(uid)
 	k.State.Release(uid)
 	if i := k.find(uid); i >= 0 {
 		k.active = slices.Delete(k.active, i, i+1)
@@ -122,13 +132,22 @@ func (k *Kubelet) Remove(uid string) (random bool) {
 	return random
 }
 
+// mixed reports whether chance has a part in releasing the pod.
+func (k *Kubelet) mixed(uid string) bool {
+	held, _ := k.State.Pod(uid)
+	return Mixed(held)
+}
+
 // Restart restarts the kubelet from its checkpoints and admits its pods in the order of their first
 // admission. It returns the admissions, and whether they depend on chance. If the kubelet does not
-// start, the error is a placement.RestartError.
+// start, the error is a *RestartError.
 func (k *Kubelet) Restart() (again []*Admission, random bool, err error) {
-	random = k.State.Mixed("")
-	if err := k.State.Restart(); err != nil {
+	random = Mixed(k.State.Snapshot().Pods...)
+	if err := Restart(k.model, k.State); err != nil {
 		return nil, random, err
+	}
+	if k.reuses {
+		k.State.RememberReuse() // of new: it has forgotten
 	}
 	for _, before := range slices.Clone(k.active) {
 		a := k.Admit(&before.Request)

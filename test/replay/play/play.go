@@ -69,7 +69,7 @@ func boot(c *cases.Case, version placement.Version) (*kubelet, error) {
 		return nil, err
 	}
 	k := &kubelet{Kubelet: sim.NewKubelet(model), pools: map[string]map[string]cases.Device{}}
-	k.State.RememberReuse()
+	k.RememberReuse()
 	for i := range c.Devices {
 		if err := k.setPool(&c.Devices[i]); err != nil {
 			return nil, err
@@ -177,7 +177,7 @@ func (k *kubelet) restart(out *cases.EventResult) {
 	k.random = random
 	if err != nil {
 		out.Panic = "restart failed: " + err.Error()
-		if wrong := new(placement.RestartError); errors.As(err, &wrong) && wrong.Crash {
+		if wrong := new(sim.RestartError); errors.As(err, &wrong) && wrong.Crash {
 			out.Reason = placement.KubeletDefect.String()
 		}
 		return
