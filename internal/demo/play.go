@@ -75,7 +75,7 @@ func Play(ctx context.Context, opts Options, s Scheduler) (_ *Report, err error)
 	m := newMeter(opts.Progress, s.Title())
 	m.line("starting an API server and %d nodes", opts.Nodes)
 	begun := time.Now()
-	c, err := up(ctx, opts, s, ClusterOptions{Metrics: true})
+	c, err := Up(ctx, opts, s)
 	if err != nil {
 		return nil, err
 	}

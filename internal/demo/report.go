@@ -65,9 +65,6 @@ type Report struct {
 	// SecondsToRunning is the time from when the workload first asked for the pod until the API
 	// showed it Running.
 	SecondsToRunning Seconds `json:"secondsToRunning"`
-	// Delays are what pods that could be pinned spent their time on until they were bound, by
-	// cause, as Berth's scheduler counts it (berth_scheduler_pod_delay_seconds).
-	Delays map[string]Delay `json:"delays,omitempty"`
 
 	// Notes are what a person should know of mispredictions; not part of the JSON.
 	Notes []string `json:"-"`
@@ -202,9 +199,6 @@ func (c Comparisons) WriteTable(w io.Writer) error {
 		rows = append(rows, []string{f.name, f.text(stock), f.text(berth)})
 	}
 	if err := writeRows(w, rows); err != nil {
-		return err
-	}
-	if err := writeDelays(w, berth); err != nil {
 		return err
 	}
 	if len(c) > 1 {

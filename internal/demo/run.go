@@ -552,12 +552,8 @@ func (r *Runner) conclude() (err error) {
 	slices.Sort(r.report.Notes)
 	r.wait()
 	r.report.finish()
-	if !r.Predicts || len(r.Cluster.schedulers) == 0 {
-		return nil
+	if r.Predicts && len(r.Cluster.schedulers) > 0 {
+		r.report.Contended, err = r.Cluster.contended()
 	}
-	if r.report.Contended, err = r.Cluster.contended(); err != nil {
-		return err
-	}
-	r.report.Delays, err = r.Cluster.delays(r.ctx)
 	return err
 }
