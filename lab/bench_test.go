@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/internal/simulate"
-	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
 // BenchmarkTimed lets 168,706 pods of the public list come and go on 5,000 nodes with NUMA nodes,
@@ -34,7 +33,7 @@ func BenchmarkTimed(b *testing.B) {
 				b.Fatal(err)
 			}
 			e := simulate.Experiment{Nodes: nodes, Pods: pods, Strategies: s, Seeds: []int64{42}, Ground: ground,
-				Times: &trace.Times{Load: 0.85, For: benchHours}}
+				Times: Load(nodes, pods, 0.85, benchHours)}
 			for b.Loop() {
 				runs, err := e.Run(b.Context())
 				if err != nil {

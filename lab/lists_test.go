@@ -111,9 +111,9 @@ func FuzzReadPods(f *testing.F) {
 			}
 		}
 		nodes := []trace.Node{{Name: "a", MilliCPU: 1000, MiB: 1000, GPUs: 8}}
-		trace.NewDraw(nodes, pods, 1.3, 1)
-		for _, o := range []trace.Times{{}, {Load: 0.9, For: time.Hour}} {
-			d, err := trace.NewTimedDraw(nodes, pods, o, 1)
+		trace.NewDraw(nodes, pods, 1, Arrive(nodes, pods, 1.3))
+		for _, o := range []*trace.Times{{}, Load(nodes, pods, 0.9, time.Hour)} {
+			d, err := trace.NewTimedDraw(nodes, pods, *o, 1)
 			for i := 1; err == nil && i < len(d.Arrivals); i++ {
 				if a := d.Arrivals[i]; a.At < d.Arrivals[i-1].At || a.Life < 1 {
 					t.Fatalf("%+v", a)

@@ -102,7 +102,7 @@ func TestPublished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := simulate.Experiment{Nodes: nodes, Pods: pods[want.list], Strategies: s, Seeds: seeds, Arrive: 1.3}
+		e := simulate.Experiment{Nodes: nodes, Pods: pods[want.list], Strategies: s, Seeds: seeds, Arrive: Arrive(nodes, pods[want.list], 1.3)}
 		runs, err := e.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)

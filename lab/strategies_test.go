@@ -25,7 +25,7 @@ func (a asking) Learn(s *simulate.Shape) bool {
 func TestRemembering(t *testing.T) {
 	rng := rand.New(rand.NewSource(1))
 	for round, overlay := range append([]string{"", "", ""}, OverlayNames()...) {
-		e := simulate.Experiment{Seeds: []int64{int64(round), 7}, Arrive: 1.3}
+		e := simulate.Experiment{Seeds: []int64{int64(round), 7}}
 		for i := range 2 + rng.Intn(9) {
 			e.Nodes = append(e.Nodes, trace.Node{Name: fmt.Sprint("n", i), MilliCPU: 32000 * int64(1+rng.Intn(4)), MiB: 65536, GPUs: 1 + rng.Intn(5), GPUModel: []string{"", "A", "B"}[rng.Intn(3)]})
 		}
@@ -52,6 +52,7 @@ func TestRemembering(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		e.Arrive = Arrive(e.Nodes, e.Pods, 1.3)
 		for _, s := range Strategies() {
 			if s.NUMA && overlay == "" || s.Name == "BerthProfile" { // which chooses by more than its score
 				continue

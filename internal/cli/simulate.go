@@ -19,27 +19,25 @@ import (
 
 // simulateQuestion is a question of simulate.
 type simulateQuestion struct {
-	cluster             clusterFlags
-	output              output
-	files               []string
-	strategies          []string
-	arrive, load, hours float64
-	timed               bool
-	failures, defrag    time.Duration
-	seed                int64
-	seeds               int
-	change              nodeChange
+	cluster    clusterFlags
+	output     output
+	files      []string
+	strategies []string
+	hours      float64
+	timed      bool
+	defrag     time.Duration
+	seed       int64
+	seeds      int
+	change     nodeChange
 	// partly means that the files could not be read completely.
 	partly error
 }
 
 // Limits of a simulation.
 const (
-	maxArrive = 10
-	maxSeeds  = 1000
-	maxLoad   = 10
-	minHours  = 0.1
-	maxHours  = 24 * 365
+	maxSeeds = 1000
+	minHours = 0.1
+	maxHours = 24 * 365
 )
 
 // NewSimulateCommand returns the verb that plays pods on the nodes of a cluster.
@@ -53,10 +51,9 @@ there, which stay until their activeDeadlineSeconds are over. The pods that wait
 which are files with pods and workloads, in an order drawn by a seed. Each strategy serves the same pods. A note counts
 pods that cannot be played, and says why.
 
-Without --load and --timed no pod leaves. With --load pods are drawn from those of --trace, run for their
-activeDeadlineSeconds or for an hour, and ask for so much of the nodes on average. With --timed each comes at its
-creationTimestamp and runs for its activeDeadlineSeconds. Then a pod that finds no node waits, and a controller creates a
-pod again that a kubelet refuses. Pods that arrive ask for whole CPUs and GPUs and are Guaranteed.
+Without --timed no pod leaves. With --timed each comes at its creationTimestamp and runs for its activeDeadlineSeconds.
+Then a pod that finds no node waits, and a controller creates a pod again that a kubelet refuses. Pods that arrive ask
+for whole CPUs and GPUs and are Guaranteed.
 
 StockLeast and StockMost are kube-scheduler's scores, and know no NUMA nodes; Berth is the order of Berth's candidates,
 BerthKeep the same with keep: cpusNearDevices, BerthProfile the whole choice with the chart's profile.
@@ -66,7 +63,7 @@ that run on them arrive again, first of all.`,
 		Example: `  berth simulate
   berth simulate --snapshot cluster.berth --strategy StockLeast,Berth
   berth simulate --snapshot cluster.berth --timed --hours 24 --strategy Berth
-  berth simulate --snapshot cluster.berth --trace load.yaml --load 0.3 -o json
+  berth simulate --snapshot cluster.berth --trace load.yaml -o json
   berth simulate --snapshot cluster.berth --more gpu-1=2 --without old-1,old-2`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return q.run(cmd) },
@@ -74,12 +71,9 @@ that run on them arrive again, first of all.`,
 	fs := cmd.Flags()
 	fs.StringSliceVar(&q.files, "trace", nil, "files or folders with the pods and workloads that arrive, YAML or JSON; - is stdin; may be repeated")
 	fs.StringSliceVar(&q.strategies, "strategy", q.strategies, "strategies that are compared: "+strings.Join(strategyNames(), ", "))
-	fs.Float64Var(&q.arrive, "arrive", 0, "pods arrive, drawn from the list, until they ask for so many times the GPUs of all nodes; 0 is the list as it is")
-	fs.Float64Var(&q.load, "load", 0, "pods come and go, and ask for so many times the GPUs of all nodes at a time, on average")
 	fs.BoolVar(&q.timed, "timed", false, "pods come and go at the times of the list")
-	fs.Float64Var(&q.hours, "hours", q.hours, "with --load, or with --timed and the pods that wait: how long it goes on; with --load the first quarter does not count, and no pod runs longer than that")
-	fs.DurationVar(&q.failures, "failures", 0, "with --load or --timed: mean time between two failures of a node, which is then away for an hour")
-	fs.DurationVar(&q.defrag, "defrag", 0, "with --load or --timed: play each strategy a second time, and move pods so often to make room for pods that wait")
+	fs.Float64Var(&q.hours, "hours", q.hours, "with --timed and without --trace: how long it goes on")
+	fs.DurationVar(&q.defrag, "defrag", 0, "with --timed: play each strategy a second time, and move pods so often to make room for pods that wait")
 	fs.Int64Var(&q.seed, "seed", q.seed, "the first seed")
 	fs.IntVar(&q.seeds, "seeds", q.seeds, "how many seeds, one after another")
 	fs.StringToIntVar(&q.change.more, "more", nil, "so many empty nodes more like this one: NODE=COUNT")
@@ -108,10 +102,10 @@ func (q *simulateQuestion) run(cmd *cobra.Command) error {
 		return err
 	}
 	all := simulate.Summarize(runs)
-	value := map[string]any{"nodes": len(e.Nodes), "pods": len(e.Pods), "overlay": "", "snapshot": baseName(q.cluster.snapshot), "arrive": q.arrive, "seeds": e.Seeds, "strategies": all}
+	value := map[string]any{"nodes": len(e.Nodes), "pods": len(e.Pods), "overlay": "", "snapshot": baseName(q.cluster.snapshot), "seeds": e.Seeds, "strategies": all}
 	print := simulateTable
 	if e.Times != nil {
-		value["load"], value["timed"], value["hours"], value["failures"] = q.load, q.timed, e.Times.For.Hours(), q.failures.String()
+		value["timed"], value["hours"] = q.timed, e.Times.For.Hours()
 		print = timedTable
 	}
 	return cmp.Or(printCleaned(cmd, q.output, value, func(w io.Writer) error { return print(w, all) }), q.partly)
@@ -122,11 +116,7 @@ func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment
 	if e.Times, err = q.times(cmd); err != nil {
 		return e, err
 	}
-	e.Failures = q.failures
-	switch {
-	case !(q.arrive >= 0 && q.arrive <= maxArrive):
-		return e, Usagef("--arrive %v: want 0 to %d", q.arrive, maxArrive)
-	case q.seeds < 1 || q.seeds > maxSeeds:
+	if q.seeds < 1 || q.seeds > maxSeeds {
 		return e, Usagef("--seeds %d: want 1 to %d", q.seeds, maxSeeds)
 	}
 	if err := q.output.check(); err != nil {
@@ -138,7 +128,7 @@ func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment
 	if e.Strategies, err = q.defragmented(e.Strategies); err != nil {
 		return e, err
 	}
-	e.Arrive, e.Unused = q.arrive, true
+	e.Unused = true
 	for i := range q.seeds {
 		e.Seeds = append(e.Seeds, q.seed+int64(i))
 	}
@@ -160,7 +150,7 @@ func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment
 	}
 	for i := range e.Pods {
 		if p := &e.Pods[i]; p.Count() > 1 && e.Times == nil {
-			return e, Usagef("%s: pod %.60q is a gang of %d: want --load or --timed: without them nothing waits", q.source(), p.Name, p.Members)
+			return e, Usagef("%s: pod %.60q is a gang of %d: want --timed: without it nothing waits", q.source(), p.Name, p.Members)
 		}
 	}
 	e.Pods = simulate.Whole(e.Pods)
@@ -206,30 +196,16 @@ func (q *simulateQuestion) source() string {
 func (q *simulateQuestion) times(cmd *cobra.Command) (*trace.Times, error) {
 	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
 	switch {
-	case given("load") && given("arrive"), given("timed") && given("arrive"):
-		return nil, Usagef("--arrive: want it without --load and --timed: with --arrive no pod leaves")
-	case given("load") && q.timed:
-		return nil, Usagef("--timed: want it without --load, which draws times for a load")
-	case given("load") && !(q.load > 0 && q.load <= maxLoad):
-		return nil, Usagef("--load %v: want more than 0, and at most %d", q.load, maxLoad)
-	case given("load") && len(q.files) == 0:
-		return nil, Usagef("--load: want --trace too, with the pods that are drawn from")
-	case len(q.change.without) > 0 && (given("load") || q.timed && len(q.files) > 0):
-		return nil, Usagef("--without: want it without --load, and --timed without --trace: the pods of these nodes arrive when the simulation begins")
-	case given("hours") && !given("load") && (len(q.files) > 0 || !q.timed):
-		return nil, Usagef("--hours: want --load too: without it the list says when pods come")
+	case len(q.change.without) > 0 && q.timed && len(q.files) > 0:
+		return nil, Usagef("--without: want it without --timed and --trace: the pods of these nodes arrive when the simulation begins")
+	case given("hours") && (len(q.files) > 0 || !q.timed):
+		return nil, Usagef("--hours: want it with --timed and without --trace: otherwise the list says when pods come")
 	case !(q.hours >= minHours && q.hours <= maxHours):
 		return nil, Usagef("--hours %v: want %v to %d", q.hours, minHours, maxHours)
-	case given("failures") && !given("load") && !q.timed:
-		return nil, Usagef("--failures: want --load or --timed too: without them no time passes")
-	case given("failures") && q.failures < time.Minute:
-		return nil, Usagef("--failures %s: want at least 1m", q.failures)
-	case given("defrag") && !given("load") && !q.timed:
-		return nil, Usagef("--defrag: want --load or --timed too: without them no pod waits")
+	case given("defrag") && !q.timed:
+		return nil, Usagef("--defrag: want --timed too: without it no pod waits")
 	case given("defrag") && q.defrag < time.Minute:
 		return nil, Usagef("--defrag %s: want at least 1m", q.defrag)
-	case given("load"):
-		return &trace.Times{Load: q.load, For: q.span()}, nil
 	case q.timed && len(q.files) == 0:
 		return &trace.Times{For: q.span()}, nil
 	case q.timed:

@@ -11,12 +11,12 @@ import (
 	"github.com/berth-dev/berth/internal/simulate"
 )
 
-// someLoad is a file with single pods.
+// someLoad is a file with single pods, which come at once and run for 8 hours.
 func someLoad(t *testing.T) string {
 	t.Helper()
 	text := ""
 	for i, asks := range []string{"cpu: 8, memory: 32Gi, nvidia.com/gpu: 1", "cpu: 4, memory: 16Gi", "cpu: 16, memory: 64Gi, nvidia.com/gpu: 2"} {
-		text += fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: p%d}\nspec: {containers: [{name: c, image: i, resources: {limits: {%s}}}]}\n---\n", i, asks)
+		text += fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: p%d, creationTimestamp: \"2026-01-01T00:00:00Z\"}\nspec: {activeDeadlineSeconds: 28800, containers: [{name: c, image: i, resources: {limits: {%s}}}]}\n---\n", i, asks)
 	}
 	file := filepath.Join(t.TempDir(), "load.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -25,9 +25,9 @@ func someLoad(t *testing.T) string {
 	return file
 }
 
-// TestSimulateTimed: with a load pods come and go, and the same seed gives the same.
+// TestSimulateTimed: pods come and go at their times, and the same seed gives the same.
 func TestSimulateTimed(t *testing.T) {
-	ask := []string{"simulate", "--snapshot", aCluster, "--trace", someLoad(t), "--load", "0.5", "--hours", "8", "--failures", "50h", "--strategy", "StockMost,Berth"}
+	ask := []string{"simulate", "--snapshot", aCluster, "--trace", someLoad(t), "--timed", "--strategy", "StockMost,Berth"}
 	code, stdout, stderr := run(t, ask...)
 	if code != ExitOK || !strings.Contains(stdout, "WAITING P50") || !strings.Contains(stdout, "\nBerth") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
@@ -35,21 +35,21 @@ func TestSimulateTimed(t *testing.T) {
 	_, stdout, _ = run(t, append(ask, "-o", "json")...)
 	_, again, _ := run(t, append(ask, "-o", "json")...)
 	var got struct {
-		Load, Hours float64
-		Strategies  []simulate.Summary
+		Timed      bool
+		Strategies []simulate.Summary
 	}
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil || stdout != again {
 		t.Fatalf("%v; twice the same: %t", err, stdout == again)
 	}
-	if s := got.Strategies[1].Timed; got.Load != 0.5 || got.Hours != 8 || s == nil || s.GPUHours.Mean < 10 || len(s.Course) < 100 || s.Course[50].InUse == 0 {
+	if s := got.Strategies[1].Timed; !got.Timed || s == nil || s.GPUHours.Mean < 10 || len(s.Course) < 100 || s.Course[50].InUse == 0 {
 		t.Errorf("%+v, %+v", got, s)
 	}
 }
 
 // TestSimulateDefrag: with moves each strategy has two rows, and the same seed gives the same.
 func TestSimulateDefrag(t *testing.T) {
-	for _, from := range [][]string{{"--snapshot", aCluster, "--timed"}, {"--snapshot", aCluster, "--trace", someLoad(t), "--load", "0.5"}} {
-		ask := append([]string{"simulate", "--defrag", "1h", "--hours", "6", "--strategy", "BerthKeep,Berth"}, from...)
+	for _, from := range [][]string{{"--snapshot", aCluster, "--timed", "--hours", "6"}, {"--snapshot", aCluster, "--trace", someLoad(t), "--timed"}} {
+		ask := append([]string{"simulate", "--defrag", "1h", "--strategy", "BerthKeep,Berth"}, from...)
 		code, stdout, stderr := run(t, ask...)
 		_, again, _ := run(t, ask...)
 		if code != ExitOK || stdout != again || !strings.Contains(stdout, "ROOM MADE FOR") || !strings.Contains(stdout, "\nBerth, defrag 1h") || !strings.Contains(stdout, "\nBerthKeep ") {
@@ -66,7 +66,7 @@ func TestSimulateManifests(t *testing.T) {
 		return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + more + "}\nspec: {activeDeadlineSeconds: 600, containers: [{name: c, image: i, resources: {limits: {" + asks + "}}}]}\n---\n"
 	}
 	job := "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, creationTimestamp: \"2026-01-01T00:00:07Z\"}\nspec: {parallelism: 2, completions: 2, template: {metadata: " +
-		"{annotations: {berth.dev/gang: g, berth.dev/gang-minimum: \"2\"}}, spec: {restartPolicy: Never, containers: [{name: c, image: i, resources: {limits: {cpu: 4, memory: 4Gi, nvidia.com/gpu: 1}}}]}}}\n"
+		"{creationTimestamp: \"2026-01-01T00:00:07Z\", annotations: {berth.dev/gang: g, berth.dev/gang-minimum: \"2\"}}, spec: {activeDeadlineSeconds: 600, restartPolicy: Never, containers: [{name: c, image: i, resources: {limits: {cpu: 4, memory: 4Gi, nvidia.com/gpu: 1}}}]}}}\n"
 	gang := ", annotations: {berth.dev/gang: g, berth.dev/gang-minimum: \"2\"}"
 	at := ", creationTimestamp: \"2026-01-01T00:00:05Z\""
 	for _, c := range []struct {
@@ -77,15 +77,15 @@ func TestSimulateManifests(t *testing.T) {
 	}{
 		{pod("a", at, "cpu: 2500m, memory: 3Gi") + pod("b", at, "cpu: 8, memory: 1Gi, nvidia.com/gpu: 2"), []string{"--timed"}, ExitOK, "\"arrived\":{\"mean\":2"},
 		{pod("a", "", "cpu: 2, memory: 3Gi"), []string{"--timed"}, ExitFailure, "it has no times"},
-		{pod("a", "", "cpu: 2, memory: 3Gi") + job, []string{"--load", "0.3", "--hours", "40", "--more", "gpu-1=4"}, ExitOK, "\"gangsWhole\":{\"mean\":100"},
-		{job, nil, ExitUsage, "is a gang of 2: want --load or --timed"},
+		{pod("a", at, "cpu: 2, memory: 3Gi") + job, []string{"--timed", "--more", "gpu-1=4"}, ExitOK, "\"gangsWhole\":{\"mean\":100"},
+		{job, nil, ExitUsage, "is a gang of 2: want --timed"},
 		{pod("a", "", "cpu: 2, example.com/nic: 1, memory: 1Gi"), nil, ExitFailure, "note: 1 pod not played, a: it asks for \"example.com/nic\": want cpu, memory, nvidia.com/gpu"},
 		{pod("a", "", "cpu: 2, memory: 1Gi, nvidia.com/gpu: 100"), nil, ExitFailure, "note: 1 pod not played, a: it asks for 100 of nvidia.com/gpu"},
 		{pod("a", "", "cpu: 2, memory: 1Gi, nvidia.com/gpu: 100") + pod("b", "", "cpu: 2, memory: 1Gi"), nil, ExitOK, "\"pods\":1"},
 		{pod("a", "", "cpu: 2, memory: 3Gi") + pod("b", at, "cpu: 2, memory: 1Gi"), []string{"--timed"}, ExitOK, "\"arrived\":{\"mean\":1"},
-		{pod("a", gang, "cpu: 2, memory: 3Gi") + pod("b", gang, "cpu: 2, memory: 1Gi") + pod("c", "", "cpu: 2, memory: 1Gi"), []string{"--load", "0.1"}, ExitOK,
+		{pod("a", gang, "cpu: 2, memory: 3Gi") + pod("b", gang, "cpu: 2, memory: 1Gi") + pod("c", "", "cpu: 2, memory: 1Gi"), nil, ExitOK,
 			"note: 2 pods not played, a, b: it asks for other amounts than a of its gang: want the members of a gang alike"},
-		{pod("a", gang, "cpu: 2, memory: 3Gi") + pod("b", gang, "cpu: 2, memory: 3Gi"), nil, ExitUsage, "is a gang of 2: want --load or --timed"},
+		{pod("a", gang, "cpu: 2, memory: 3Gi") + pod("b", gang, "cpu: 2, memory: 3Gi"), nil, ExitUsage, "is a gang of 2: want --timed"},
 		{"kind: [", nil, ExitFailure, "document 1"},
 	} {
 		file := filepath.Join(dir, "pods.yaml")
@@ -107,29 +107,19 @@ func TestSimulateBadInput(t *testing.T) {
 		code int
 		want string
 	}{
-		{append(flags, "--arrive", "-1"), ExitUsage, "--arrive -1: want 0 to 10"},
-		{append(flags, "--arrive", "NaN"), ExitUsage, "--arrive NaN: want 0 to 10"},
 		{append(flags, "--seeds", "0"), ExitUsage, "--seeds 0: want 1 to 1000"},
 		{append(flags, "--strategy", "Bert"), ExitUsage, "did you mean"},
 		{append(flags, "--strategy", "FGD"), ExitUsage, "want StockLeast, StockMost, Berth, BerthKeep, BerthProfile"},
-		{append(flags, "--load", "0.9", "--arrive", "1.3"), ExitUsage, "--arrive: want it without --load"},
-		{append(flags, "--load", "0.9", "--timed"), ExitUsage, "--timed: want it without --load"},
-		{append(flags, "--load", "0"), ExitUsage, "--load 0: want more than 0, and at most 10"},
-		{append(flags, "--load", "NaN"), ExitUsage, "--load NaN: want more than 0"},
-		{append(flags, "--hours", "5"), ExitUsage, "--hours: want --load too"},
-		{append(flags, "--load", "0.9", "--hours", "0"), ExitUsage, "--hours 0: want 0.1 to 8760"},
-		{append(flags, "--failures", "5h"), ExitUsage, "--failures: want --load or --timed too"},
-		{append(flags, "--load", "0.9", "--failures", "-5h"), ExitUsage, "--failures -5h0m0s: want at least 1m"},
-		{append(flags, "--defrag", "1h"), ExitUsage, "--defrag: want --load or --timed too"},
-		{append(flags, "--load", "0.9", "--defrag", "1s"), ExitUsage, "--defrag 1s: want at least 1m"},
-		{append(flags, "--load", "0.9", "--defrag", "1h"), ExitUsage, "--defrag: strategy StockLeast knows no NUMA nodes"},
-		{append(flags, "--load", "0.9", "--without", "gpu-1"), ExitUsage, "--without: want it without --load"},
+		{append(flags, "--timed", "--hours", "5"), ExitUsage, "--hours: want it with --timed and without --trace"},
+		{append(flags[:2:2], "--timed", "--hours", "0"), ExitUsage, "--hours 0: want 0.1 to 8760"},
+		{append(flags, "--defrag", "1h"), ExitUsage, "--defrag: want --timed too"},
+		{append(flags, "--timed", "--defrag", "1s"), ExitUsage, "--defrag 1s: want at least 1m"},
+		{append(flags, "--timed", "--defrag", "1h"), ExitUsage, "--defrag: strategy StockLeast knows no NUMA nodes"},
+		{append(flags, "--timed", "--without", "gpu-1"), ExitUsage, "--without: want it without --timed and --trace"},
 		{append(flags, "--without", "gpu-7"), ExitUsage, "--without: node \"gpu-7\" is not among"},
 		{append(flags, "--more", "gpu-1=0"), ExitUsage, "--more gpu-1=0: want 1 to"},
 		{append(flags, "--more", "gpu-7=1"), ExitUsage, "--more: node \"gpu-7\" is not among"},
 		{flags[:2:2], ExitOK, ""},
-		{append(flags[:2:2], "--load", "0.9"), ExitUsage, "--load: want --trace too"},
-		{append(flags, "--timed"), ExitFailure, "it has no times: want creationTimestamp and activeDeadlineSeconds, or --load"},
 		{append(flags[:2:2], "--trace", "none.yaml"), ExitFailure, "none.yaml"},
 	} {
 		code, _, stderr := run(t, append([]string{"simulate"}, c.args...)...)
@@ -154,9 +144,14 @@ func TestSimulateChange(t *testing.T) {
 		}
 		return got
 	}
-	load := someLoad(t)
-	as := play("--trace", load, "--arrive", "2")
-	if more := play("--trace", load, "--arrive", "2", "--more", "gpu-1=3"); more.Nodes != as.Nodes+3 || more.Strategies[0].Pods.Mean == as.Strategies[0].Pods.Mean {
+	load := filepath.Join(t.TempDir(), "many.yaml")
+	text := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {replicas: 60, selector: {matchLabels: {app: d}}, template: {metadata: {labels: {app: d}}, spec: " +
+		"{containers: [{name: c, image: i, resources: {limits: {cpu: 8, memory: 8Gi, nvidia.com/gpu: 1}}}]}}}\n"
+	if err := os.WriteFile(load, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	as := play("--trace", load)
+	if more := play("--trace", load, "--more", "gpu-1=3"); more.Nodes != as.Nodes+3 || more.Strategies[0].Pods.Mean == as.Strategies[0].Pods.Mean {
 		t.Errorf("%+v, with three nodes more %+v", as, more)
 	}
 	for _, args := range [][]string{nil, {"--timed", "--hours", "4"}} {

@@ -114,7 +114,7 @@ func (l *load) rows(what string) (out []trace.Pod, notes []string) {
 }
 
 // errTimeless is why a pod is not played if pods come at their own times.
-var errTimeless = errors.New("it has no times: want creationTimestamp and activeDeadlineSeconds, or --load")
+var errTimeless = errors.New("it has no times: want creationTimestamp and activeDeadlineSeconds")
 
 // manifestLoad is the pods that files hold, as rows of a list; others are the resources other than
 // CPUs, memory and GPUs that nodes have.
@@ -123,7 +123,7 @@ func manifestLoad(pods []manifest.Template, times *trace.Times, others []string)
 	for i := range pods {
 		t := &pods[i]
 		p, err := podOfManifest(t.Pod, others)
-		if err == nil && times != nil && times.Load == 0 && !p.Timed {
+		if err == nil && times != nil && !p.Timed {
 			err = errTimeless
 		}
 		l.add(t.Pod, p, t.Replicas, err)

@@ -115,7 +115,7 @@ func waitingLoad(pods []corev1.Pod, times *trace.Times, others []string) ([]trac
 	for i := range pods {
 		p, err := podOfManifest(&pods[i], others)
 		p.Timed, p.Created, p.Deleted = false, 0, 0
-		if times != nil && times.Load == 0 {
+		if times != nil {
 			p.Timed, p.Deleted = true, int64(times.For.Seconds())
 			if d := pods[i].Spec.ActiveDeadlineSeconds; d != nil {
 				p.Deleted = *d

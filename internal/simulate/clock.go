@@ -5,9 +5,7 @@ import (
 	"container/heap"
 	"context"
 	"math"
-	"math/rand"
 	"slices"
-	"time"
 
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
@@ -19,20 +17,14 @@ const (
 	lastBackOff  = 360
 )
 
-// Repair is how long a node that has failed stays away.
-const Repair = time.Hour
-
 // clock is one run in which pods come and go, on a clock of whole seconds. What ends at a second
-// comes first, then nodes that return or fail, then pods that are created.
+// comes first, then pods that are created.
 type clock struct {
 	*player
 	load *trace.TimedDraw
 	pods []trace.Pod
 	of   []int32
 	all  Capacity
-	// failures is the mean time between two failures of a node, in seconds; 0: none fails.
-	failures float64
-	chance   *rand.Rand // of failures: the same for all strategies
 
 	now, seq int64
 	next     int // of the arrivals
@@ -60,8 +52,8 @@ type job struct {
 	left           int64 // seconds that it has yet to run
 	began          int64 // the second from which all members run; negative: not all do
 	placed         int32 // members that run
-	life           int32 // counts its lives
-	started        bool  // all members have run once
+	life           int32 // counts its moves
+	started        bool  // all members have run
 	stays          bool  // it is not moved
 }
 
@@ -72,9 +64,9 @@ type member struct {
 	outcome Outcome
 }
 
-func newClock(p *player, d *trace.TimedDraw, e *Experiment, of []int32, seed int64) *clock {
-	c := &clock{player: p, load: d, pods: e.Pods, of: of, all: capacityOf(e.Nodes, e.Pods), failures: e.Failures.Seconds(),
-		chance: rand.New(rand.NewSource(seed)), place: make([]int32, len(e.Nodes)), freed: freed{is: make([]bool, len(e.Nodes))},
+func newClock(p *player, d *trace.TimedDraw, e *Experiment, of []int32) *clock {
+	c := &clock{player: p, load: d, pods: e.Pods, of: of, all: capacityOf(e.Nodes, e.Pods),
+		place: make([]int32, len(e.Nodes)), freed: freed{is: make([]bool, len(e.Nodes))},
 		defrag: newDefragmenter(p.strategy.Defrag, e.Nodes)}
 	for i, node := range d.Order {
 		c.place[node] = int32(i)
@@ -103,11 +95,6 @@ func (c *clock) stand(s *Start, of []int32) {
 
 // run lets the time pass. part is told how much of it has passed, and ends the run early.
 func (c *clock) run(ctx context.Context, part func(float64)) {
-	if c.failures > 0 {
-		for node := range c.place {
-			c.fails(int32(node))
-		}
-	}
 	for ctx.Err() == nil {
 		at, arrives := c.upcoming()
 		if len(c.freed.nodes) > 0 && (at > c.now || arrives || c.events[0].kind >= defragBegins) {
@@ -152,19 +139,11 @@ func (c *clock) happens(e event) {
 			c.stop(j)
 		}
 	case moveEnds:
-		c.moved(e.entry)
+		c.moved()
 	case defragBegins:
 		c.defragment()
-	case nodeRepaired:
-		c.scores.join(int(e.node))
-		c.frees(e.node)
-		c.fails(e.node)
-	case nodeFails:
-		c.fail(e.node)
 	case podCreated:
-		if c.jobs[e.job].life == e.life {
-			c.created(e.entry)
-		}
+		c.created(e.entry)
 	}
 }
 
@@ -310,23 +289,16 @@ func (c *clock) take(j *job, pod int32) {
 	j.placed--
 }
 
-// stop ends a job, or this life of it: its members leave their nodes.
+// stop ends a job: its members leave their nodes.
 func (c *clock) stop(j *job) {
 	c.meter.ended(c, j)
-	if j.began >= 0 {
-		j.left -= c.now - j.began
-		j.began = -1
-	}
-	j.life++
+	j.left, j.began = 0, -1
 	for pod := j.first; pod < j.first+j.members; pod++ {
-		if node := c.members[pod].node; node >= 0 {
-			c.take(j, pod)
-			c.frees(node)
-		}
+		node := c.members[pod].node
+		c.take(j, pod)
+		c.frees(node)
 	}
-	if j.left == 0 {
-		c.meter.waiting -= int64(j.members) // they want no other place
-	}
+	c.meter.waiting -= int64(j.members) // they want no other place
 }
 
 // frees notes that something was freed on a node.
@@ -335,32 +307,6 @@ func (c *clock) frees(node int32) {
 		c.freed.is[node] = true
 		c.freed.nodes = append(c.freed.nodes, node)
 	}
-}
-
-// fails lets the node fail some time.
-func (c *clock) fails(node int32) {
-	c.plan(event{at: c.now + 1 + int64(c.failures*c.chance.ExpFloat64()), kind: nodeFails, node: node})
-}
-
-// fail ends what runs on the node. Controllers create it again, gangs as a whole, and it has yet to
-// run for what is left of its time.
-func (c *clock) fail(node int32) {
-	if c.defrag != nil && c.defrag.plan != nil {
-		c.endPlan(false)
-	}
-	c.meter.timed.Failures++
-	for id := range c.jobs {
-		j := &c.jobs[id]
-		if j.placed == 0 || !slices.ContainsFunc(c.members[j.first:j.first+j.members], func(m member) bool { return m.node == node }) {
-			continue
-		}
-		c.meter.timed.Lost += int64(j.placed)
-		c.queue.remove(int32(id))
-		c.stop(j)
-		c.create(c.whole(int32(id)), 0)
-	}
-	c.scores.failed(int(node))
-	c.plan(event{at: c.now + int64(Repair/time.Second), kind: nodeRepaired, node: node})
 }
 
 // wake tries again who waits, the oldest first, if a node that has changed takes the class.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"time"
 
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
@@ -19,13 +18,10 @@ type Experiment struct {
 	Strategies []Strategy
 	// Seeds are of the draws; each strategy serves each.
 	Seeds []int64
-	// Arrive is how many times the GPUs of all nodes the pods ask for, or the CPUs if none asks for
-	// GPUs; 0 is the list as it is.
-	Arrive float64
 	// Times lets pods come and go; nil lets them arrive one after another, and none leaves.
-	// Failures is the mean time between two failures of a node then; 0: none fails.
-	Times    *trace.Times
-	Failures time.Duration
+	Times *trace.Times
+	// Arrive, if not nil, changes which pods arrive in a run in which none leaves (trace.NewDraw).
+	Arrive func(*trace.Draw)
 	// Ground makes the empty cluster of one run; a blind scheduler sees amounts alone. Nil is
 	// NewAmounts.
 	Ground func(nodes []trace.Node, blind bool) Cluster
@@ -124,13 +120,13 @@ func (r *play) play(ctx context.Context, part func(float64)) (Run, error) {
 			return out, err
 		}
 		p := newPlayer(ground, r.shapes, r.strategy, r.load, &trace.Draw{Order: d.Order, Rand: d.Rand})
-		c := newClock(p, d, r.Experiment, r.of, r.seed)
+		c := newClock(p, d, r.Experiment, r.of)
 		c.stand(r.Start, r.stand)
 		c.run(ctx, part)
 		c.meter.result(&out)
 		return out, nil
 	}
-	p := newPlayer(ground, r.shapes, r.strategy, r.load, trace.NewDraw(r.Nodes, r.Pods, r.Arrive, r.seed))
+	p := newPlayer(ground, r.shapes, r.strategy, r.load, trace.NewDraw(r.Nodes, r.Pods, r.seed, r.Arrive))
 	capacity := capacityOf(r.Nodes, r.Pods)
 	if r.Watch != nil {
 		p.watch = r.Watch(r.strategy.Name, r.seed, ground)

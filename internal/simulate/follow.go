@@ -17,7 +17,7 @@ type Follower struct {
 // advance.
 func (e *Experiment) Follow(s *Strategy) *Follower {
 	all, of := shapes(e.Pods)
-	d := trace.NewDraw(e.Nodes, e.Pods, 0, 0)
+	d := trace.NewDraw(e.Nodes, e.Pods, 0, nil)
 	return &Follower{newPlayer(e.Ground(e.Nodes, s.Blind), all, s, nil, d), of, d.Order}
 }
 

@@ -16,7 +16,7 @@ type Timed struct {
 	// counts while all of its members run.
 	GPUs Served `json:"gpuSeconds"`
 	CPUs Served `json:"cpuSeconds"`
-	// Waiting is how long pods that arrived between the two seconds waited for their first run. A
+	// Waiting is how long pods that arrived between the two seconds waited until they ran. A
 	// pod that never ran waits until the end.
 	Waiting Waiting `json:"waitingSeconds"`
 	// Refused is how many of these pods a kubelet refused at least once.
@@ -26,9 +26,6 @@ type Timed struct {
 	// Gangs arrived between the two seconds; Whole of them ran before the end.
 	Gangs int64 `json:"gangs"`
 	Whole int64 `json:"gangsWhole"`
-	// Failures is how often a node failed, Lost how many pods were on it.
-	Failures int64 `json:"failures"`
-	Lost     int64 `json:"lost"`
 	// Plans is nil if no pod is moved to make room.
 	Plans *Plans `json:"plans,omitempty"`
 	// Course samples the whole run at even intervals.
@@ -144,7 +141,7 @@ func (m *meter) began(c *clock, j *job) {
 	j.started = true
 }
 
-// first counts the pods of a job: they ran for the first time, or never.
+// first counts the pods of a job: they run now, or never.
 func (m *meter) first(c *clock, j *job, waited int64) {
 	for pod := j.first; pod < j.first+j.members; pod++ {
 		m.waits = append(m.waits, waited)

@@ -34,7 +34,7 @@ type movingPlan struct {
 	nodes []int // of the pods that room is made for
 	moves []plannedMove
 	kept  []int32 // nodes that nobody else may come to
-	// holder is the pod that holds the new place of the first of the moves; -1: none has begun.
+	// holder is the pod that holds the new place of the first of the moves, once it has begun.
 	holder int32
 }
 
@@ -145,7 +145,7 @@ func (c *clock) planFor(e entry, class waitClass) *movingPlan {
 		c.meter.timed.Plans.None++
 		return nil
 	}
-	out := &movingPlan{entry: e, class: class, nodes: found.Nodes, holder: -1}
+	out := &movingPlan{entry: e, class: class, nodes: found.Nodes}
 	for _, m := range found.Moves {
 		one := moves[m.Pod]
 		one.to = int32(m.To)
@@ -210,15 +210,12 @@ func (c *clock) move() {
 	j.left, j.began = j.left-(c.now-j.began), -1
 	j.life++
 	m.life = j.life
-	c.plan(event{at: c.now + int64(MoveTakes/time.Second), kind: moveEnds, entry: entry{job: m.job, life: j.life}})
+	c.plan(event{at: c.now + int64(MoveTakes/time.Second), kind: moveEnds})
 }
 
 // moved ends a move: the pod has left its old place, and goes on in the new one.
-func (c *clock) moved(e entry) {
+func (c *clock) moved() {
 	d := c.defrag
-	if d.plan == nil || d.plan.holder < 0 || d.plan.moves[0].job != e.job || d.plan.moves[0].life != e.life {
-		return // the plan has ended
-	}
 	m := d.plan.moves[0]
 	j, holder := &c.jobs[m.job], d.plan.holder
 	c.take(j, j.first)
@@ -227,7 +224,7 @@ func (c *clock) moved(e entry) {
 	c.meter.hold(&c.scores.shapes[j.shape], c.members[holder].outcome, 1)
 	c.meter.timed.Plans.Moves++
 	c.goOn(m.job)
-	d.plan.moves, d.plan.holder = d.plan.moves[1:], -1
+	d.plan.moves = d.plan.moves[1:]
 	c.move()
 }
 
@@ -265,12 +262,6 @@ func (c *clock) endPlan(made bool) {
 	d := c.defrag
 	p := d.plan
 	d.plan = nil
-	if p.holder >= 0 {
-		m := &p.moves[0]
-		c.cluster.Take(int(m.to), p.holder, &c.scores.shapes[c.jobs[m.job].shape])
-		c.changed(int(m.to))
-		c.goOn(m.job)
-	}
 	for _, node := range p.kept {
 		c.scores.keep(int(node), false)
 		c.frees(node)
@@ -281,9 +272,7 @@ func (c *clock) endPlan(made bool) {
 		return
 	}
 	c.meter.timed.Plans.Ended++
-	if c.jobs[p.entry.job].life == p.entry.life {
-		c.created(p.entry)
-	}
+	c.created(p.entry)
 }
 
 // Plans is what making room by moving pods came to.

@@ -36,7 +36,7 @@ func TestRememberingNUMA(t *testing.T) {
 			if comparesAgain(&s) {
 				continue
 			}
-			p := newPlayer(ground(nodes, s.Blind), all, &s, load, trace.NewDraw(nodes, pods, 0, int64(round)))
+			p := newPlayer(ground(nodes, s.Blind), all, &s, load, trace.NewDraw(nodes, pods, int64(round), nil))
 			got, _ := p.arrivals(of, Capacity{GPU: 1})
 			several += got.NUMANodes - got.Pinned
 			if s.Blind {
@@ -46,7 +46,7 @@ func TestRememberingNUMA(t *testing.T) {
 			if got.Refusals != 0 {
 				t.Errorf("%s, %s: %d refusals", overlay, s.Name, got.Refusals)
 			}
-			want := slowly(ground(nodes, s.Blind), all, of, &s, load, trace.NewDraw(nodes, pods, 0, int64(round)))
+			want := slowly(ground(nodes, s.Blind), all, of, &s, load, trace.NewDraw(nodes, pods, int64(round), nil))
 			if got != want {
 				t.Errorf("%s, %s: %+v, asking every node %+v", overlay, s.Name, got, want)
 			}

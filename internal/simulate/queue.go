@@ -13,7 +13,7 @@ type entry struct {
 	job int32
 	// pod is one pod; -1 is all members of the job.
 	pod int32
-	// life is which life of the job it belongs to: a failure of a node begins another.
+	// life is which life of the job it belongs to: a move begins another.
 	life int32
 }
 
@@ -59,16 +59,6 @@ func (q *queue) drop(c waitClass) {
 	q.classes = slices.Delete(q.classes, at, at+1)
 }
 
-// remove takes out all entries of a job.
-func (q *queue) remove(job int32) {
-	for _, c := range slices.Clone(q.classes) {
-		q.byClass[c] = slices.DeleteFunc(q.byClass[c], func(e entry) bool { return e.job == job })
-		if len(q.byClass[c]) == 0 {
-			q.drop(c)
-		}
-	}
-}
-
 func (c waitClass) compare(d waitClass) int {
 	return cmp.Or(cmp.Compare(c.shape, d.shape), cmp.Compare(c.members, d.members))
 }
@@ -78,7 +68,6 @@ type event struct {
 	at   int64
 	kind eventKind
 	seq  int64 // of equal seconds and kinds, what was planned first
-	node int32
 	entry
 }
 
@@ -90,10 +79,6 @@ const (
 	jobEnds eventKind = iota
 	// moveEnds: a pod has left its place for another one.
 	moveEnds
-	// nodeRepaired: a node that failed is back, empty.
-	nodeRepaired
-	// nodeFails: its pods are gone; controllers create them again.
-	nodeFails
 	// defragBegins: it is time to move pods for others that wait. From here on who waits is tried
 	// first.
 	defragBegins

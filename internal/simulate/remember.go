@@ -12,7 +12,7 @@ type scores struct {
 	// width is how many shapes a row remembers; if there are more, they displace one another.
 	width int
 	rows  map[string]*scoreRow
-	of    []*scoreRow // by node; nil if it has failed
+	of    []*scoreRow // by node
 	kept  []bool      // by node: nobody may come
 	key   []byte
 	look  Look
@@ -58,30 +58,18 @@ func (m *scores) join(node int) {
 
 // changed records that the node has something else left.
 func (m *scores) changed(node int) {
-	if m.of[node] != nil {
-		m.leave(node)
-		m.join(node)
-	}
-}
-
-func (m *scores) leave(node int) {
 	row := m.of[node]
 	if row.nodes--; row.nodes == 0 {
 		delete(m.rows, row.key)
 	}
-}
-
-// failed records that the node takes nobody any more, until it joins again.
-func (m *scores) failed(node int) {
-	m.leave(node)
-	m.of[node] = nil
+	m.join(node)
 }
 
 // keep keeps everybody off the node, or ends that.
 func (m *scores) keep(node int, yes bool) { m.kept[node] = yes }
 
 // open reports whether pods may come to the node at all.
-func (m *scores) open(node int) bool { return m.of[node] != nil && !m.kept[node] }
+func (m *scores) open(node int) bool { return !m.kept[node] }
 
 // forget forgets all scores.
 func (m *scores) forget() {
@@ -92,10 +80,10 @@ func (m *scores) forget() {
 
 // score is what the node is worth for a pod of the shape; refusing if it does not take it.
 func (m *scores) score(node int, shape int32) int32 {
-	row := m.of[node]
-	if row == nil || m.kept[node] {
+	if m.kept[node] {
 		return refusing
 	}
+	row := m.of[node]
 	k := &row.known[int(shape)%m.width]
 	if k.shape == shape+1 {
 		return k.score

@@ -82,8 +82,8 @@ func TestRemembering(t *testing.T) {
 		}
 		for _, s := range onAmounts() {
 			seed := int64(round)
-			want := slowly(NewAmounts(nodes), all, of, &s, load, trace.NewDraw(nodes, pods, 0, seed))
-			p := newPlayer(NewAmounts(nodes), all, &s, load, trace.NewDraw(nodes, pods, 0, seed))
+			want := slowly(NewAmounts(nodes), all, of, &s, load, trace.NewDraw(nodes, pods, seed, nil))
+			p := newPlayer(NewAmounts(nodes), all, &s, load, trace.NewDraw(nodes, pods, seed, nil))
 			if round%2 == 1 {
 				p.scores.width = 3 // shapes displace one another
 			}
@@ -123,7 +123,7 @@ func TestTake(t *testing.T) {
 // TestSame: an experiment is the same each time, however its runs fall to the cores.
 func TestSame(t *testing.T) {
 	nodes, pods := randomLists(rand.New(rand.NewSource(3)))
-	e := Experiment{Nodes: nodes, Pods: pods, Strategies: onAmounts(), Seeds: []int64{1, 2, 3}, Arrive: 1.3}
+	e := Experiment{Nodes: nodes, Pods: pods, Strategies: onAmounts(), Seeds: []int64{1, 2, 3}}
 	first, err := e.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)

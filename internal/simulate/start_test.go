@@ -87,8 +87,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestFromStart: what runs goes on, ends when its time is over, is created again when its node
-// fails, and the same seed gives the same.
+// TestFromStart: what runs goes on, ends when its time is over, and the same seed gives the same.
 func TestFromStart(t *testing.T) {
 	s, _, pods := someStart(t, rand.New(rand.NewSource(10)), "sockets/restricted")
 	strategies, err := StrategiesOf(strategies(), "StockMost", "Berth")
@@ -98,11 +97,8 @@ func TestFromStart(t *testing.T) {
 	for i := range pods {
 		pods[i].Timed, pods[i].Deleted = true, 300
 	}
-	for _, times := range []*trace.Times{nil, {}, {Load: 0.5, For: 2 * time.Hour}} {
+	for _, times := range []*trace.Times{nil, {}, comeAndGo(s.Nodes(), pods, 0.5, 2*time.Hour)} {
 		e := Experiment{Nodes: s.Nodes(), Pods: pods, Strategies: strategies, Seeds: []int64{1, 2}, Ground: s.Ground, Start: s, Times: times}
-		if times != nil {
-			e.Failures = time.Hour
-		}
 		first, err := e.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -92,9 +92,6 @@ type TimedSummary struct {
 	// Gangs is how many there were in all runs; Whole of them ran before the end, in percent.
 	Gangs int64 `json:"gangs"`
 	Whole Mean  `json:"gangsWhole"`
-	// Failures is how often nodes failed, Lost how many pods were on them.
-	Failures Mean `json:"nodeFailures"`
-	Lost     Mean `json:"podsLost"`
 	// Moves is how many pods were moved, MadeRoom for how many room was made by that; nil if nobody
 	// moves pods.
 	Moves    *Mean `json:"moves,omitempty"`
@@ -172,8 +169,6 @@ func summarizeTimed(runs []Run) *TimedSummary {
 		WaitingP99:      of(func(t *Timed) float64 { return float64(t.Waiting.P99) }),
 		Left:            of(func(t *Timed) float64 { return float64(t.Left) }),
 		Whole:           of(func(t *Timed) float64 { return 100 * ratio(t.Whole, t.Gangs) }),
-		Failures:        of(func(t *Timed) float64 { return float64(t.Failures) }),
-		Lost:            of(func(t *Timed) float64 { return float64(t.Lost) }),
 		Refused:         meanOver(runs, func(r *Run) float64 { return 100 * ratio(r.Timed.Refused, r.Pods.Asked) }),
 	}
 	if runs[0].Timed.Plans != nil {

@@ -35,7 +35,7 @@ func TestUnused(t *testing.T) {
 				if capacity.GPU == 0 {
 					continue
 				}
-				p := newPlayer(c, all, &s, load, trace.NewDraw(nodes, pods, 0, 1))
+				p := newPlayer(c, all, &s, load, trace.NewDraw(nodes, pods, 1, nil))
 				p.arrivals(of, capacity)
 				u := unusedOf(c, capacity, load)
 				checkUnused(t, c, load, capacity, u)

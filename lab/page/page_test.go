@@ -16,7 +16,7 @@ import (
 // small plays a few pods on a few nodes.
 func small(t *testing.T, overlay string, names ...string) *Comparison {
 	t.Helper()
-	e := simulate.Experiment{Seeds: []int64{1, 2}, Arrive: 1.3, Unused: true}
+	e := simulate.Experiment{Seeds: []int64{1, 2}, Unused: true}
 	for i := range 6 {
 		e.Nodes = append(e.Nodes, trace.Node{Name: fmt.Sprint("n", i), MilliCPU: 64000, MiB: 1 << 18, GPUs: 4})
 	}
@@ -36,6 +36,7 @@ func small(t *testing.T, overlay string, names ...string) *Comparison {
 			t.Fatal(err)
 		}
 	}
+	e.Arrive = lab.Arrive(e.Nodes, e.Pods, 1.3)
 	c := &Comparison{GPUs: true, NUMA: overlay != "", Strategies: e.Strategies, Command: "berth simulate -o html", Facts: []Fact{{"nodes", "6"}}}
 	c.Filled = &Recorder{Seed: 1, GPUs: true}
 	e.Watch = c.Filled.Watch

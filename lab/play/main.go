@@ -33,7 +33,7 @@ type question struct {
 	strategies, output    string
 	arrive, load, hours   float64
 	timed                 bool
-	failures, defrag      time.Duration
+	defrag                time.Duration
 	seed                  int64
 	seeds                 int
 }
@@ -111,7 +111,6 @@ func newQuestion(errs io.Writer) *question {
 	fs.Float64Var(&q.load, "load", 0, "pods come and go, and ask for so many times the GPUs of all nodes at a time, on average")
 	fs.BoolVar(&q.timed, "timed", false, "pods come and go at the times of the list")
 	fs.Float64Var(&q.hours, "hours", 24, "with -load: how long it goes on; the first quarter does not count, and no pod runs longer than that")
-	fs.DurationVar(&q.failures, "failures", 0, "with -load or -timed: mean time between two failures of a node, which is then away for an hour")
 	fs.DurationVar(&q.defrag, "defrag", 0, "with -load or -timed: play each strategy a second time, and move pods so often to make room for pods that wait")
 	fs.Int64Var(&q.seed, "seed", 42, "the first seed")
 	fs.IntVar(&q.seeds, "seeds", 1, "how many seeds, one after another")
@@ -141,32 +140,28 @@ func (q *question) check() error {
 	return nil
 }
 
-// times is when pods come and go; nil if none leaves.
-func (q *question) times() (*trace.Times, error) {
+// times sets when pods come and go, if any leaves.
+func (q *question) times(e *simulate.Experiment) error {
 	load, leave := q.given("load"), q.given("load") || q.timed
 	switch {
 	case leave && q.given("arrive"):
-		return nil, errors.New("-arrive: want it without -load and -timed: with -arrive no pod leaves")
+		return errors.New("-arrive: want it without -load and -timed: with -arrive no pod leaves")
 	case load && q.timed:
-		return nil, errors.New("-timed: want it without -load, which draws times for a load")
+		return errors.New("-timed: want it without -load, which draws times for a load")
 	case load && !(q.load > 0 && q.load <= maxLoad):
-		return nil, fmt.Errorf("-load %v: want more than 0, and at most %d", q.load, maxLoad)
+		return fmt.Errorf("-load %v: want more than 0, and at most %d", q.load, maxLoad)
 	case q.given("hours") && !load:
-		return nil, errors.New("-hours: want -load too: without it the list says when pods come")
+		return errors.New("-hours: want -load too: without it the list says when pods come")
 	case !(q.hours >= minHours && q.hours <= maxHours):
-		return nil, fmt.Errorf("-hours %v: want %v to %d", q.hours, minHours, maxHours)
-	case !leave && (q.given("failures") || q.given("defrag")):
-		return nil, errors.New("-failures, -defrag: want -load or -timed too: without them no time passes")
-	case q.given("failures") && q.failures < time.Minute:
-		return nil, fmt.Errorf("-failures %s: want at least 1m", q.failures)
+		return fmt.Errorf("-hours %v: want %v to %d", q.hours, minHours, maxHours)
+	case !leave && q.given("defrag"):
+		return errors.New("-defrag: want -load or -timed too: without them no time passes")
 	case q.given("defrag") && q.defrag < time.Minute:
-		return nil, fmt.Errorf("-defrag %s: want at least 1m", q.defrag)
-	case load:
-		return &trace.Times{Load: q.load, For: time.Duration(q.hours * float64(time.Hour))}, nil
-	case q.timed:
-		return &trace.Times{}, nil
+		return fmt.Errorf("-defrag %s: want at least 1m", q.defrag)
+	case load || q.timed:
+		e.Times = &trace.Times{}
 	}
-	return nil, nil
+	return nil
 }
 
 // experiment reads the lists.
@@ -174,13 +169,12 @@ func (q *question) experiment() (e simulate.Experiment, err error) {
 	if err = q.check(); err != nil {
 		return e, err
 	}
-	if e.Times, err = q.times(); err != nil {
+	if err = q.times(&e); err != nil {
 		return e, err
 	}
 	if e.Strategies, err = q.compared(); err != nil {
 		return e, err
 	}
-	e.Arrive, e.Failures = q.arrive, q.failures
 	for i := range q.seeds {
 		e.Seeds = append(e.Seeds, q.seed+int64(i))
 	}
@@ -200,7 +194,14 @@ func (q *question) experiment() (e simulate.Experiment, err error) {
 			return e, fmt.Errorf("-trace %s: pod %.60q is a gang of %d: want -load or -timed: without them nothing waits", q.trace, p.Name, p.Members)
 		}
 	}
-	return e, q.lay(&e)
+	if err = q.lay(&e); err != nil {
+		return e, err
+	}
+	e.Arrive = lab.Arrive(e.Nodes, e.Pods, q.arrive)
+	if q.given("load") {
+		e.Times = lab.Load(e.Nodes, e.Pods, q.load, time.Duration(q.hours*float64(time.Hour)))
+	}
+	return e, nil
 }
 
 // compared are the strategies, with -defrag each a second time.
@@ -266,7 +267,7 @@ func (q *question) overlayName() string {
 func (q *question) value(e *simulate.Experiment, all []simulate.Summary) map[string]any {
 	value := map[string]any{"nodes": len(e.Nodes), "pods": len(e.Pods), "overlay": q.overlayName(), "arrive": q.arrive, "seeds": e.Seeds, "strategies": all}
 	if e.Times != nil {
-		value["load"], value["timed"], value["hours"], value["failures"] = q.load, q.timed, e.Times.For.Hours(), q.failures.String()
+		value["load"], value["timed"], value["hours"] = q.load, q.timed, e.Times.For.Hours()
 	}
 	return value
 }

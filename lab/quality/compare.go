@@ -66,7 +66,7 @@ const (
 // combination plays all strategies on a load and an overlay, or reads what came of it before.
 func (q *quality) combination(ctx context.Context, l *load, overlay string) ([]simulate.Summary, error) {
 	return q.resumed(fmt.Sprintf("%s-%s-%d", l.name, overlay, len(q.seeds)), lab.Strategies(), func() ([]simulate.Summary, error) {
-		return play(ctx, simulate.Experiment{Nodes: q.nodes, Pods: l.pods, Seeds: q.seeds, Arrive: arrive}, overlay)
+		return play(ctx, simulate.Experiment{Nodes: q.nodes, Pods: l.pods, Seeds: q.seeds, Arrive: lab.Arrive(q.nodes, l.pods, arrive)}, overlay)
 	})
 }
 

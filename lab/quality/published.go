@@ -74,7 +74,7 @@ func (q *quality) repeat(ctx context.Context, list, strategy string) ([]simulate
 	if err != nil {
 		return nil, err
 	}
-	e := simulate.Experiment{Nodes: q.nodes, Pods: pods, Strategies: s, Seeds: q.seeds, Arrive: arrive}
+	e := simulate.Experiment{Nodes: q.nodes, Pods: pods, Strategies: s, Seeds: q.seeds, Arrive: lab.Arrive(q.nodes, pods, arrive)}
 	sums, err := q.resumed(fmt.Sprintf("published-%s-%s-%d", list, strategy, len(q.seeds)), s, func() ([]simulate.Summary, error) {
 		runs, err := e.Run(ctx)
 		return simulate.Summarize(runs), err

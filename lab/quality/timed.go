@@ -73,7 +73,7 @@ func (q *quality) timedTable(ctx context.Context, l *load, overlay string, nodes
 // timedSums plays the load at each of its parts.
 func (q *quality) timedSums(ctx context.Context, l *load, overlay string, nodes []trace.Node) (sums [][]simulate.Summary, err error) {
 	for _, part := range timedLoads() {
-		e := simulate.Experiment{Nodes: nodes, Pods: l.pods, Seeds: q.seeds[:1], Times: &trace.Times{Load: part, For: timedHours}}
+		e := simulate.Experiment{Nodes: nodes, Pods: l.pods, Seeds: q.seeds[:1], Times: lab.Load(nodes, l.pods, part, timedHours)}
 		if q.full {
 			e.Seeds = q.seeds[:min(timedSeeds, len(q.seeds))]
 		}
