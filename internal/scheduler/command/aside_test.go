@@ -122,7 +122,7 @@ func TestWhoWaitsIsToldLater(t *testing.T) {
 		a := &aside{Framework: cachers{recorder: recorder}, outcomes: o, said: brief.NewSaid(), waits: tc.waits}
 		a.EventRecorder().WithLogger(klog.Background()).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", tc.name)
 		condition := &corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: tc.name}
-		if _, err := a.APICacher().PatchPodStatus(pod, []*corev1.PodCondition{condition}, tc.nominating); err != nil {
+		if err := patchStatus(a.APICacher(), pod, condition, tc.nominating); err != nil {
 			t.Fatal(err)
 		}
 		if got := len(recorder.Events) == 1; got != tc.atOnce {
@@ -145,22 +145,20 @@ func TestANominationIsSaidBeforeItIsShown(t *testing.T) {
 	}
 	queued, kept := &framework.PodInfo{Pod: pod}, nominations{nodes: map[string]string{}}
 	sched := &kubescheduler.Scheduler{
-		NextEntity: func(klog.Logger) (entity, error) {
-			return &framework.QueuedPodInfo{PodInfo: queued}, nil
-		},
 		FailureHandler: func(_ context.Context, profile framework.Framework, info *framework.QueuedPodInfo, _ *fwk.Status, nominating *fwk.NominatingInfo, _ time.Time) {
 			info.PodInfo = queued // as the watch has shown it
 			profile.AddNominatedPod(klog.Background(), info.PodInfo, nominating)
 		},
 	}
+	*loop(sched) = func(klog.Logger) (entity, error) { return &framework.QueuedPodInfo{PodInfo: queued}, nil }
 	o := outcome.NewWriter(outcome.Options{Client: fake.NewClientset(), Pods: corelisters.NewPodLister(pods), Clock: clock.RealClock{}, Logger: klog.Background()})
 	sched.FailureHandler = writingAside(sched.FailureHandler, o)
 	for _, want := range []string{"", "n1", "n2"} {
 		if want != "" {
 			o.Write(pod, nil, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: want})
 		}
-		next, err := sched.NextEntity(klog.Background())
-		info := next.(*framework.QueuedPodInfo)
+		next, err := (*loop(sched))(klog.Background())
+		info := podOf(next)
 		sayNomination(o, info)
 		if err != nil || info.Pod.Status.NominatedNodeName != want || info.Pod.UID != pod.UID {
 			t.Errorf("%+v, error %v: want nominated to %q", info.Pod, err, want)

@@ -65,7 +65,7 @@ func chartScheduler(t *testing.T) (*kubescheduler.Scheduler, *config.KubeSchedul
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared := kubescheduler.NewInformerFactory(client, 0, nil)
+	shared := informersFor(client)
 	registry := frameworkruntime.Registry{scheduler.Name: scheduler.New, scheduler.TiersName: scheduler.NewTiers, scheduler.SortName: NewSort, scheduler.ClaimsName: scheduler.NewClaims}
 	told := events.NewFakeRecorder(100)
 	sched, err := kubescheduler.New(t.Context(), client, shared, nil, func(string) events.EventRecorderLogger { return told },
@@ -81,11 +81,11 @@ func chartScheduler(t *testing.T) (*kubescheduler.Scheduler, *config.KubeSchedul
 // of attempts has.
 func TestEventsOfThePluginAreBrief(t *testing.T) {
 	sched, c, told := chartScheduler(t)
-	sched.NextEntity = func(klog.Logger) (entity, error) { return nil, nil } //nolint:nilnil // no pod waits
+	*loop(sched) = func(klog.Logger) (entity, error) { return nil, nil } //nolint:nilnil // no pod waits
 	if !Equip(t.Context(), sched, nil, c.Profiles) {
 		t.Fatal("no profile has the plugin")
 	}
-	if _, err := sched.NextEntity(klog.Background()); err != nil { // as the leader does
+	if _, err := (*loop(sched))(klog.Background()); err != nil { // as the leader does
 		t.Fatal(err)
 	}
 	pod := pinnedPod()
@@ -143,7 +143,7 @@ func TestOrdinaryPodsPassUntouched(t *testing.T) {
 	var next *framework.QueuedPodInfo
 	var placing, failing []passage
 	place := sched.SchedulePod
-	sched.NextEntity = func(klog.Logger) (entity, error) { return next, nil }
+	*loop(sched) = func(klog.Logger) (entity, error) { return next, nil }
 	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
 		placing = append(placing, passage{profile, info})
 		return place(ctx, profile, state, info)

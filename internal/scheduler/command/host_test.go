@@ -78,11 +78,11 @@ func (s *seams) popsSpecific(t *testing.T) {
 		s.add(t, s.pod(name, "1"))
 	}
 	next, take := taking(s.sched)
-	if got := take(klog.Background(), s.pod("third", "1")); got == nil || got.GetName() != "third" {
+	if got := take(klog.Background(), s.pod("third", "1")); got == nil || podOf(got).Pod.Name != "third" {
 		t.Errorf("got %+v, want the third pod", got)
 	}
 	if got := take(klog.Background(), s.pod("fourth", "1")); got != nil {
-		t.Errorf("got %s, which nobody has added", got.GetName())
+		t.Errorf("got %s, which nobody has added", podOf(got).Pod.Name)
 	}
 	q := backlog{s.sched.SchedulingQueue}
 	q.Done("third")
@@ -90,7 +90,7 @@ func (s *seams) popsSpecific(t *testing.T) {
 	if got := take(klog.Background(), s.pod("first", "1")); got != nil {
 		t.Error("a pod that was deleted has come")
 	}
-	if got, err := next(klog.Background()); err != nil || got.GetName() != "second" {
+	if got, err := next(klog.Background()); err != nil || podOf(got).Pod.Name != "second" {
 		t.Errorf("got %+v, %v: want the pod that is left", got, err)
 	}
 	q.Done("second")
@@ -171,8 +171,8 @@ func TestEventsThatCannotHelp(t *testing.T) {
 		{framework.EventAssignedPodUpdate, yes, nil, false},
 		{framework.EventAssignedPodDelete, yes, nil, true},
 		{framework.EventAssignedPodDelete, yes, no, false},
-		{framework.EventTargetPodUpdate, yes, nil, true},
-		{framework.EventUnscheduledPodUpdate, yes, nil, false},
+		{itself, yes, nil, true},
+		{another, yes, nil, false},
 		{fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, yes, nil, true},
 		{fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}, yes, nil, true},
 		{fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable}, yes, nil, false},
@@ -275,7 +275,7 @@ func newSeams(t *testing.T) *seams {
 		nodes[i] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: room, Capacity: room}}
 	}
 	s := &seams{client: fake.NewClientset(nodes[0], nodes[1]), passed: &places{Set: sets.New[string]()}}
-	shared := kubescheduler.NewInformerFactory(s.client, 0, nil)
+	shared := informersFor(s.client)
 	profile, err := latest.Default()
 	if err != nil {
 		t.Fatal(err)
@@ -291,8 +291,8 @@ func newSeams(t *testing.T) *seams {
 	for name, profile := range sched.Profiles {
 		sched.Profiles[name] = binding{profile, s}
 	}
-	next, place, failed := sched.NextEntity, sched.SchedulePod, sched.FailureHandler
-	sched.NextEntity = func(logger klog.Logger) (entity, error) {
+	next, place, failed := *loop(sched), sched.SchedulePod, sched.FailureHandler
+	*loop(sched) = func(logger klog.Logger) (entity, error) {
 		s.passed.Insert("Scheduler.NextEntity")
 		return next(logger)
 	}

@@ -19,7 +19,9 @@ import (
 // milliseconds later.
 func waitingPod(name string, priority int32, created, queued int64) *framework.QueuedPodInfo {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(created, 0)}, Spec: corev1.PodSpec{Priority: &priority}}
-	return &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}, QueueingParams: framework.QueueingParams{Timestamp: time.UnixMilli(queued)}}
+	info := &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}}
+	info.Timestamp = time.UnixMilli(queued)
+	return info
 }
 
 // triedBefore is a pod that has been tried so often.
