@@ -56,6 +56,9 @@ func claimText(c *survey.Claimed) string {
 	if c.Claim != "" {
 		parts = append(parts, "ResourceClaim "+c.Claim)
 	}
+	if c.Template != "" {
+		parts = append(parts, "ResourceClaimTemplate "+c.Template)
+	}
 	if c.Asks != "" {
 		parts = append(parts, wire.ClaimsAnnotation+": "+c.Asks)
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -124,6 +125,80 @@ func TestExplainClaims(t *testing.T) {
 			}
 			golden.File(t, "testdata/claims-"+name+".txt", stdout+"---- stderr\n"+stderr)
 		})
+	}
+}
+
+// claimingPod is a pod that asks for CPUs and a claim of a template.
+const claimingPod = `{apiVersion: v1, kind: Pod, metadata: {name: new, annotations: {berth.dev/claims: %s}}, spec: {
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: %s}],
+  containers: [{name: main, image: x, resources: {limits: {cpu: "2", memory: 1Gi}, claims: [{name: gpu}]}}]}}
+`
+
+// claimTemplate asks for GPUs.
+const claimTemplate = `---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: %s}
+spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpus, allocationMode: ExactCount, count: %d}}]}}}
+`
+
+// TestFitClaims holds what fit says about claims of pods to come against
+// testdata/claims-fit-NAME.txt. Templates of the files count before those of the cluster.
+func TestFitClaims(t *testing.T) {
+	for name, c := range map[string]struct {
+		files string
+		args  []string
+		code  int
+	}{
+		"required":  {fmt.Sprintf(claimingPod, "required", "one"), nil, ExitOK},
+		"in-file":   {fmt.Sprintf(claimingPod, "required", "one") + fmt.Sprintf(claimTemplate, "one", 4), nil, ExitFailure},
+		"missing":   {fmt.Sprintf(claimingPod, "near", "lost"), nil, ExitOK},
+		"one-node":  {fmt.Sprintf(claimingPod, "required", "one"), []string{"--on", "n3", "-o", "jsonpath={.pods[0].claims}"}, ExitFailure},
+		"forbidden": {fmt.Sprintf(claimingPod, "near", "one"), []string{"--on", "n1"}, ExitOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := claimsWorld(t)
+			one := resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "one", Namespace: "default"}}
+			one.Spec.Spec = w.addClaim("like", 1).Spec
+			w.templates = append(w.templates, one)
+			w.claims = w.claims[:len(w.claims)-1]
+			if name == "forbidden" {
+				w.forbidden = map[string]bool{"/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates": true}
+			}
+			file := filepath.Join(t.TempDir(), "pods.yaml")
+			if err := os.WriteFile(file, []byte(c.files), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			code, stdout, stderr := run(t, append([]string{"fit", "-f", file, "--kubeconfig", w.kubeconfig()}, c.args...)...)
+			if code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			golden.File(t, "testdata/claims-fit-"+name+".txt", stdout+"---- stderr\n"+stderr)
+		})
+	}
+}
+
+// TestNodesShowDevicesOfDrivers of a node that is named, and the claims of its pods.
+func TestNodesShowDevicesOfDrivers(t *testing.T) {
+	w := claimsWorld(t)
+	w.addClaim("far", 1, "n2/gpu-0")
+	w.pods[0].Annotations = map[string]string{wire.ClaimsAnnotation: "near"}
+	w.pods[0].Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("far")}}
+	w.pods[0].Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
+	for name, args := range map[string][]string{"table": nil, "json": {"-o", "jsonpath={.nodes[0].driven}"}} {
+		code, stdout, stderr := run(t, append([]string{"node", "n2", "--kubeconfig", w.kubeconfig()}, args...)...)
+		if code != ExitOK {
+			t.Errorf("%s: exit code %d", name, code)
+		}
+		golden.File(t, "testdata/claims-node-"+name+".txt", stdout+"---- stderr\n"+stderr)
+	}
+	w.forbidden = map[string]bool{"/apis/resource.k8s.io/v1/resourceslices": true}
+	if _, _, stderr := run(t, "node", "n2", "--kubeconfig", w.kubeconfig()); !strings.Contains(stderr, "resource slices may not be read") {
+		t.Errorf("slices that may not be read: %q", stderr)
+	}
+	w.forbidden, w.classes = nil, nil
+	if _, stdout, stderr := run(t, "node", "n2", "--kubeconfig", w.kubeconfig()); strings.Contains(stdout+stderr, "resource") {
+		t.Errorf("no driver anywhere: %q %q", stdout, stderr)
 	}
 }
 

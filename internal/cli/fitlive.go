@@ -74,7 +74,7 @@ func (q *fitQuestion) run(cmd *cobra.Command, from *question) error {
 	if err != nil {
 		return err
 	}
-	options := survey.FitOptions{Nodes: q.on, Limit: q.limit, Setting: setting}
+	options := survey.FitOptions{Nodes: q.on, Limit: q.limit, Setting: setting, Templates: pods.Claims}
 	if q.compare {
 		return cmp.Or(compared(cmd, &from.output, c, pods.Templates, options, pods.Notes), pods.partly())
 	}
@@ -125,6 +125,9 @@ func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {
 		answers[i] = f.Nodes[i].Answer
 	}
 	refusalsText(w, answers, q.nodes, "")
+	if err := claimsText(w, f.Claims); err != nil {
+		return err
+	}
 	if len(f.NotAsked) > 0 {
 		fmt.Fprintf(w, "\nNot asked: %s.\n", strings.Join(f.NotAsked, "; "))
 	}

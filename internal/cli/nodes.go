@@ -24,6 +24,7 @@ type nodesQuestion struct {
 	names    []string
 	selector string
 	sortBy   string
+	cluster  *survey.Cluster
 }
 
 // NewNodesCommand returns the verb that shows what the NUMA nodes of a cluster have left.
@@ -69,6 +70,7 @@ they also list its conditions, and who has its CPUs; -o svg draws it with its po
 				writeNotes(cmd, []string{"nodes belong to no namespace: -n " + *cluster.config.Namespace + " has no effect"})
 			}
 			writeNotes(cmd, s.Notes)
+			q.cluster = c
 			if o.is(formatSVG) {
 				return q.draw(cmd, s, watch)
 			}
@@ -143,6 +145,14 @@ func (q *nodesQuestion) print(cmd *cobra.Command, o output, s *survey.Survey) er
 	for i := range all {
 		if len(q.names) > 0 {
 			all[i].Holders = s.Holders(all[i].Name)
+			driven, notes, err := q.cluster.Driven(cmd.Context(), s, all[i].Name)
+			if err != nil {
+				return err
+			}
+			all[i].Driven = driven
+			if i == 0 {
+				writeNotes(cmd, notes)
+			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b survey.Node) int { return nodeOrders[q.sortBy](&a, &b) })
@@ -161,6 +171,9 @@ func (q *nodesQuestion) print(cmd *cobra.Command, o output, s *survey.Survey) er
 				return err
 			}
 			if err := givenTable(w, givenRows(all[i].Name, all[i].Given)); err != nil {
+				return err
+			}
+			if err := drivenTables(w, all[i].Name, all[i].Driven); err != nil {
 				return err
 			}
 		}
@@ -540,6 +553,26 @@ func holdersTable(w io.Writer, n *survey.Node) error {
 // givenTable prints how much of providers' resources pods have.
 func givenTable(w io.Writer, rows [][]string) error {
 	return section(w, "\nGiven by the scheduler's providers; how much there is they know alone:", "NODE | RESOURCE | PLACE | GIVEN", rows)
+}
+
+// drivenTables prints the devices of drivers, and the claims of pods.
+func drivenTables(w io.Writer, node string, d *survey.Driven) error {
+	if d == nil {
+		return nil
+	}
+	var devices, claims [][]string
+	for i := range d.Devices {
+		r := &d.Devices[i]
+		devices = append(devices, []string{node, r.NUMANode, r.Driver, someDevices(r.Free, r.FreeCount), someDevices(r.Taken, r.TakenCount), dash(r.Why)})
+	}
+	for i := range d.Claims {
+		c := &d.Claims[i]
+		claims = append(claims, []string{c.Namespace + "/" + c.Pod, c.Claim, dash(c.Asks), c.Alignment, c.Why})
+	}
+	if err := section(w, "\nDevices in ResourceSlices:", "NODE | NUMA | DRIVER | FREE | TAKEN | WHY", devices); err != nil {
+		return err
+	}
+	return section(w, "\nClaims of its pods:", "POD | CLAIM | ASKS | ALIGNMENT | WHY", claims)
 }
 
 func givenRows(node string, all []survey.Given) [][]string {

@@ -41,8 +41,9 @@ type world struct {
 	events     []corev1.Event
 	classes    []resourcev1.DeviceClass
 	// slices and claims are Dynamic Resource Allocation's, which is served if there are classes.
-	slices []resourcev1.ResourceSlice
-	claims []resourcev1.ResourceClaim
+	slices    []resourcev1.ResourceSlice
+	templates []resourcev1.ResourceClaimTemplate
+	claims    []resourcev1.ResourceClaim
 	// groups are PodGroups of Volcano, by namespace default; nil where the kind is not served.
 	groups []map[string]any
 	// reservations are Koordinator's; nil where the kind is not served.
@@ -122,6 +123,8 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		serve(w, out, r, "ResourceSliceList", w.slices, func(s *resourcev1.ResourceSlice) [2]string { return [2]string{s.Name} })
 	case w.classes != nil && (path == "/apis/resource.k8s.io/v1/resourceclaims" || path == "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"):
 		serve(w, out, r, "ResourceClaimList", w.claims, func(c *resourcev1.ResourceClaim) [2]string { return [2]string{c.Name} })
+	case path == "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates" && w.classes != nil:
+		serve(w, out, r, "ResourceClaimTemplateList", w.templates, func(t *resourcev1.ResourceClaimTemplate) [2]string { return [2]string{t.Name} })
 	case w.groups != nil && (path == "/apis/scheduling.volcano.sh/v1beta1/podgroups" || path == "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"):
 		serve(w, out, r, "PodGroupList", w.groups, func(u *map[string]any) [2]string {
 			return [2]string{(*u)["metadata"].(map[string]any)["name"].(string)}

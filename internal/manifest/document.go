@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
@@ -64,12 +65,27 @@ func (r *reader) document(doc []byte, listed metav1.TypeMeta) error {
 		return r.list(doc, h)
 	case known && k.apiVersion != "" && h.APIVersion != k.apiVersion:
 		return &wire.FieldError{Object: h.object(), Field: "apiVersion", Value: h.APIVersion, Want: k.apiVersion}
+	case h.APIVersion == resourcev1.SchemeGroupVersion.String() && h.Kind == "ResourceClaimTemplate" && !r.seen(h):
+		return r.claim(h, doc)
 	case !known:
 		return r.skip(h)
 	case r.seen(h):
 		return nil
 	}
 	return r.add(h, k, doc)
+}
+
+// claim reads a ResourceClaimTemplate.
+func (r *reader) claim(h *head, doc []byte) error {
+	if len(r.claims) == MaxPods {
+		return &wire.FieldError{Object: h.object(), Field: "metadata.name", Value: h.Name, Want: fmt.Sprintf("at most %d ResourceClaimTemplates", MaxPods)}
+	}
+	var t resourcev1.ResourceClaimTemplate
+	if err := (&objectReader{h, doc, r}).into(&t); err != nil {
+		return err
+	}
+	r.claims = append(r.claims, t)
+	return nil
 }
 
 // headOf reads what says which object it is, however wrong the rest is.

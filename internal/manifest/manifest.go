@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -67,6 +68,8 @@ type Source struct {
 // Pods are the pods that files hold.
 type Pods struct {
 	Templates []Template
+	// Claims are the ResourceClaimTemplates beside them.
+	Claims []resourcev1.ResourceClaimTemplate
 	// Notes are what was left out, and why: documents that are wrong, objects that hold no pods or
 	// have ended, and owners of pods that are there too.
 	Notes []string
@@ -101,7 +104,7 @@ func (s Source) Read() (*Pods, error) {
 		return nil, errors.New(strings.Join(append([]string{strings.Join(s.Paths, ", ") + ": no pods in it"}, notes...), "; "))
 	}
 	nameAll(templates)
-	return &Pods{templates, notes, r.wrong}, nil
+	return &Pods{templates, r.claims, notes, r.wrong}, nil
 }
 
 var endings = []string{".yaml", ".yml", ".json"}
@@ -141,6 +144,7 @@ type reader struct {
 	bad     []string
 	wrong   int
 	objects []object
+	claims  []resourcev1.ResourceClaimTemplate
 	uids    map[types.UID]bool
 	// skipped counts objects without pods by kind, unread custom resources that are not read.
 	skipped, unread map[string]int

@@ -26,8 +26,10 @@ import (
 type Claimed struct {
 	// Name is what the pod calls it, in spec.resourceClaims.
 	Name string `json:"name"`
-	// Claim is the ResourceClaim; "" if there is none yet.
-	Claim string `json:"claim,omitempty"`
+	// Claim is the ResourceClaim; "" if there is none yet. Template is the ResourceClaimTemplate of
+	// which that of a pod that does not exist would be made.
+	Claim    string `json:"claim,omitempty"`
+	Template string `json:"template,omitempty"`
 	// Asks is what the pod asks about its claims; "" for nothing.
 	Asks string `json:"asks,omitempty"`
 	// Allocated: it has devices.
@@ -87,27 +89,39 @@ func (e *Explained) NoDevices() bool {
 
 // explainClaims explains the pod's claims.
 func (e *Explained) explainClaims(ctx context.Context, c *Cluster, s *Survey, q *question) error {
-	if len(q.pod.Spec.ResourceClaims) == 0 {
-		return nil
+	x, err := newClaimant(ctx, c, s, q)
+	if x == nil || err != nil {
+		return err
 	}
-	h, err := c.from.handedOut(ctx, q.pod.Namespace)
+	x.places(e.Node, e.Nodes)
+	all, notes := x.explainAll(ctx)
+	e.Claims, e.Notes = all, append(slices.Clone(e.Notes), notes...)
+	return nil
+}
+
+// explainClaims explains the claims of a pod that does not exist. answers are those of the nodes.
+// templates come with the pod, and count before the ones that the cluster has.
+func (f *Fitting) explainClaims(ctx context.Context, c *Cluster, s *Survey, q *question, answers []Answer, templates []resourcev1.ResourceClaimTemplate) error {
+	x, err := newClaimant(ctx, c, s, q)
+	if x == nil || err != nil {
+		return err
+	}
+	known, notes, err := c.from.claimTemplates(ctx, q.pod.Namespace)
 	if err != nil {
 		return err
 	}
-	e.Notes = append(slices.Clone(e.Notes), h.notes...)
-	mode, _ := wire.ReadClaims(q.pod) // an error is why no node takes it
-	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
-	defer cancel()
-	x := &claimant{survey: s, question: q, mode: mode, allocator: newAllocator(h)}
-	x.places(e)
-	for i := range q.pod.Spec.ResourceClaims {
-		of := &q.pod.Spec.ResourceClaims[i]
-		one := Claimed{Name: of.Name, Asks: mode.String()}
-		if claim := x.find(h, of, &one); claim != nil {
-			x.explain(ctx, claim, &one)
-		}
-		e.Claims = append(e.Claims, one)
+	x.templates = map[string]*resourcev1.ResourceClaimTemplate{}
+	for _, t := range known {
+		x.templates[t.Name] = t
 	}
+	for i := range templates {
+		if t := &templates[i]; cmp.Or(t.Namespace, c.Namespace) == q.pod.Namespace {
+			x.templates[t.Name] = t
+		}
+	}
+	x.places("", answers)
+	all, more := x.explainAll(ctx)
+	f.Claims, f.claimNotes = all, append(notes, more...)
 	return nil
 }
 
@@ -117,9 +131,40 @@ type claimant struct {
 	question *question
 	mode     claims.Mode
 	*allocator
-	nodes []claimPlace
+	handedOut *handedOut
+	nodes     []claimPlace
 	// bound: the pod has a node.
 	bound bool
+	// templates are those of the pod's namespace, if the pod does not exist; else nil.
+	templates map[string]*resourcev1.ResourceClaimTemplate
+}
+
+// newClaimant reads what drivers have; nil if the pod has no claims.
+func newClaimant(ctx context.Context, c *Cluster, s *Survey, q *question) (*claimant, error) {
+	if len(q.pod.Spec.ResourceClaims) == 0 {
+		return nil, nil //nolint:nilnil // most pods have none
+	}
+	h, err := c.from.handedOut(ctx, q.pod.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	mode, _ := wire.ReadClaims(q.pod) // an error is why no node takes it
+	return &claimant{survey: s, question: q, mode: mode, allocator: newAllocator(h), handedOut: h}, nil
+}
+
+// explainAll explains each claim. The notes say what is not known.
+func (x *claimant) explainAll(ctx context.Context) (all []Claimed, notes []string) {
+	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
+	defer cancel()
+	for i := range x.question.pod.Spec.ResourceClaims {
+		of := &x.question.pod.Spec.ResourceClaims[i]
+		one := Claimed{Name: of.Name, Asks: x.mode.String()}
+		if claim := x.find(of, &one); claim != nil {
+			x.explain(ctx, claim, &one)
+		}
+		all = append(all, one)
+	}
+	return all, x.handedOut.notes
 }
 
 // claimPlace is a node, and the ways in which the pod could lie there; none if why says so.
@@ -132,17 +177,19 @@ type claimPlace struct {
 // lying is where containers of the pod lie: the NUMA nodes of their CPUs and memory, by name.
 type lying map[string]topology.NUMASet
 
-// places finds the nodes that count, and how the pod would lie there.
-func (x *claimant) places(e *Explained) {
-	if n := x.survey.nodes[e.Node]; e.Node != "" {
+func (l lying) of(container string) topology.NUMASet { return l[container] }
+
+// places finds the nodes that count, and how the pod would lie there. on is its node; "" for none.
+func (x *claimant) places(on string, answers []Answer) {
+	if n := x.survey.nodes[on]; on != "" {
 		x.bound = true
 		if n != nil {
 			x.nodes = []claimPlace{{node: n, ways: []lying{n.lies(x.question.pod)}}}
 		}
 		return
 	}
-	for i := range e.Nodes {
-		a := &e.Nodes[i]
+	for i := range answers {
+		a := &answers[i]
 		n := x.survey.nodes[a.Node]
 		switch p := (claimPlace{node: n}); a.Answer {
 		case Admits:
@@ -226,7 +273,11 @@ func (n *node) ways(q *question) (out []lying) {
 }
 
 // find returns the claim that the pod means; nil if there is none, and out says why.
-func (x *claimant) find(h *handedOut, of *corev1.PodResourceClaim, out *Claimed) *resourcev1.ResourceClaim {
+func (x *claimant) find(of *corev1.PodResourceClaim, out *Claimed) *resourcev1.ResourceClaim {
+	if x.templates != nil && of.ResourceClaimTemplateName != nil {
+		return x.made(of, out)
+	}
+	h := x.handedOut
 	name, owned, err := resourceclaim.Name(x.question.pod, of)
 	switch {
 	case errors.Is(err, resourceclaim.ErrClaimNotFound):
@@ -257,6 +308,18 @@ func (x *claimant) find(h *handedOut, of *corev1.PodResourceClaim, out *Claimed)
 		return nil
 	}
 	return c
+}
+
+// made is the claim that would be made of a template.
+func (x *claimant) made(of *corev1.PodResourceClaim, out *Claimed) *resourcev1.ResourceClaim {
+	namespace := x.question.pod.Namespace
+	out.Template = namespace + "/" + *of.ResourceClaimTemplateName
+	t := x.templates[*of.ResourceClaimTemplateName]
+	if t == nil {
+		out.Message = "there is no ResourceClaimTemplate " + out.Template
+		return nil
+	}
+	return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: of.Name}, Spec: t.Spec.Spec}
 }
 
 // explain explains a claim on every node.
@@ -299,7 +362,7 @@ func (x *claimant) explain(ctx context.Context, c *resourcev1.ResourceClaim, out
 
 // of is the claim as package claims takes it.
 func (x *claimant) of(c *resourcev1.ResourceClaim, name string, way lying) claims.Claim {
-	out := claims.Claim{Name: c.Namespace + "/" + c.Name, Users: claims.Users(x.question.pod, name, func(container string) topology.NUMASet { return way[container] })}
+	out := claims.Claim{Name: c.Namespace + "/" + c.Name, Users: claims.Users(x.question.pod, name, way.of)}
 	if c.Status.Allocation != nil {
 		out.Results = c.Status.Allocation.Devices.Results
 	}

@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/manifest"
@@ -32,6 +34,8 @@ type FitOptions struct {
 	Setting Setting
 	// Draw asks for Pictures.
 	Draw bool
+	// Templates are ResourceClaimTemplates that come with the pods.
+	Templates []resourcev1.ResourceClaimTemplate
 }
 
 // Fitting lists the nodes that a pod that does not exist would go to now, and why other nodes
@@ -58,10 +62,38 @@ type Fitting struct {
 	Copies int       `json:"copies"`
 	Groups []Group   `json:"groups,omitempty"`
 	Nodes  []NodeFit `json:"nodes,omitempty"`
+	// Claims explains the ResourceClaims of one copy. A node that lacks devices for one takes none;
+	// Berths and Copies leave out what devices the others would need.
+	Claims []Claimed `json:"claims,omitempty"`
 	// NotAsked is what else may keep the pod from a node.
 	NotAsked []string `json:"notAsked,omitempty"`
 	// Pictures are the first nodes of Berths, with the copies in their places.
 	Pictures []Picture `json:"-"`
+
+	claimNotes []string
+}
+
+// lacksDevices explains why a node has no devices near the CPUs of a copy that requires them; "" if
+// it has, or is not known to have none.
+func (f *Fitting) lacksDevices(node string) string {
+	for i := range f.Claims {
+		c := &f.Claims[i]
+		at := slices.IndexFunc(c.Nodes, func(n ClaimOnNode) bool { return n.Node == node && !n.Near })
+		if c.Asks == claims.Required.String() && at >= 0 {
+			return wire.ClaimsAnnotation + ": " + c.Asks + ": claim " + c.Name + ": " + c.Nodes[at].Message
+		}
+	}
+	return ""
+}
+
+// answersOf are the answers of nodes, the best first.
+func answersOf(all []NodeFit) []Answer {
+	answers := make([]Answer, len(all))
+	for i := range all {
+		answers[i] = all[i].Answer
+	}
+	slices.SortStableFunc(answers, better)
+	return answers
 }
 
 // Picture is a node that is drawn.
@@ -125,7 +157,7 @@ func (c *Cluster) fit(ctx context.Context, s *Survey, wanted []Wanted, o FitOpti
 		return nil, nil, err
 	}
 	s = o.Setting.on(s, names)
-	out := []Fitting{}
+	out, notes := []Fitting{}, s.Notes
 	for i := range wanted {
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
@@ -134,9 +166,14 @@ func (c *Cluster) fit(ctx context.Context, s *Survey, wanted []Wanted, o FitOpti
 		if err != nil {
 			return nil, nil, err
 		}
+		for _, note := range f.claimNotes {
+			if !slices.Contains(notes, note) {
+				notes = append(slices.Clip(notes), note)
+			}
+		}
 		out = append(out, *f)
 	}
-	return out, s.Notes, nil
+	return out, notes, nil
 }
 
 // names returns the names of the nodes to ask.
@@ -197,6 +234,15 @@ func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []stri
 		seats[i].answer = f.ask(seats[i])
 		out.Nodes[i] = f.count(*seats[i], o.Limit)
 	})
+	if err := out.explainClaims(ctx, c, s, f.question, answersOf(out.Nodes), o.Templates); err != nil {
+		return nil, err
+	}
+	for i := range seats {
+		if why := out.lacksDevices(names[i]); why != "" && seats[i].answer.Answer == Admits {
+			seats[i].answer.Answer, seats[i].answer.Message, seats[i].answer.Choice = Refuses, why, nil
+			out.Nodes[i] = NodeFit{Answer: seats[i].answer, Next: why}
+		}
+	}
 	out.Untried = max(0, w.Replicas-MaxBerths)
 	for range w.Replicas - out.Untried {
 		if ctx.Err() != nil {
@@ -215,12 +261,10 @@ func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []stri
 		return nil, err
 	}
 	slices.SortStableFunc(out.Nodes, func(a, b NodeFit) int { return better(a.Answer, b.Answer) })
-	answers := make([]Answer, len(out.Nodes))
 	for i := range out.Nodes {
-		answers[i] = out.Nodes[i].Answer
 		out.Copies += out.Nodes[i].Copies
 	}
-	out.Groups = groupsOf(answers)
+	out.Groups = groupsOf(answersOf(out.Nodes))
 	if o.Draw {
 		out.Pictures = f.pictures(out.Berths, seats)
 	}
@@ -409,7 +453,7 @@ func notAsked(pod *corev1.Pod) (out []string) {
 		{len(volumes) > 0, "volumes, which may tie it to certain nodes: " + strings.Join(volumes, ", ")},
 		{a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil), "affinity to other pods"},
 		{len(spec.TopologySpreadConstraints) > 0, "spreading (topologySpreadConstraints)"},
-		{len(spec.ResourceClaims) > 0, "resource claims: Berth knows no devices of Dynamic Resource Allocation"},
+		{len(spec.ResourceClaims) > 0, "devices of resource claims for more than one copy"},
 		{spec.NodeName != "", "spec.nodeName: such a pod passes by every scheduler"},
 		{len(spec.SchedulingGates) > 0, "scheduling gates: no scheduler looks at it before they are taken away"},
 		{pod.Annotations[wire.ReservationAffinityAnnotation] != "", wire.ReservationAffinityAnnotation + ": the pod is placed only on what a Reservation holds"},

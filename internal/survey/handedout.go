@@ -15,8 +15,8 @@ type handedOut struct {
 	claims  []*resourcev1.ResourceClaim
 	classes []*resourcev1.DeviceClass
 	notes   []string
-	// one: claims may be read by namespace only.
-	one bool
+	// one: claims may be read by namespace only. absent: there is nothing of the kind.
+	one, absent bool
 }
 
 // resources reads a list of the group resource.k8s.io. It is not nil if it could be read.
@@ -60,6 +60,7 @@ func (a *api) readHandedOut(ctx context.Context) (*handedOut, error) {
 	var err error
 	if h.slices, err = resources[resourcev1.ResourceSlice](ctx, a, "resourceslices"); apierrors.IsNotFound(err) {
 		h.notes = []string{"the API server does not serve " + resourcev1.SchemeGroupVersion.String() + ", so nothing can be said about resource claims"}
+		h.absent = true
 		return h, nil
 	}
 	if err = h.note(a.tolerate("resource slices", "which devices a claim could have is not known", err)); err != nil {
@@ -83,4 +84,14 @@ func (a *api) readHandedOut(ctx context.Context) (*handedOut, error) {
 func (h *handedOut) note(notes []string, err error) error {
 	h.notes = append(h.notes, notes...)
 	return err
+}
+
+// claimTemplates implements source.
+func (a *api) claimTemplates(ctx context.Context, namespace string) ([]*resourcev1.ResourceClaimTemplate, []string, error) {
+	all, err := resources[resourcev1.ResourceClaimTemplate](ctx, a, "namespaces", namespace, "resourceclaimtemplates")
+	if apierrors.IsNotFound(err) {
+		return nil, nil, nil // handedOut says so
+	}
+	notes, err := a.tolerate("resource claim templates", "only those in the files are known", err)
+	return all, notes, err
 }

@@ -288,6 +288,12 @@ func (l *Live) Standing(name string) (Standing, bool) {
 	return out, true
 }
 
+// Driven returns the devices of drivers on a node; nil if there are none.
+func (l *Live) Driven(ctx context.Context, name string) (*Driven, error) {
+	d, _, err := l.c.Driven(ctx, l.surveyOf(name), name)
+	return d, err
+}
+
 // survey is a copy as of now, without notes, that may be read without the lock: its nodes and pods
 // never change, they are replaced.
 func (l *Live) survey() *Survey {

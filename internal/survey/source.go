@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -35,6 +36,9 @@ type source interface {
 	deviceClasses(ctx context.Context) (classes map[corev1.ResourceName]bool, notes []string, err error)
 	// handedOut is what Dynamic Resource Allocation has and has given, for pods of a namespace.
 	handedOut(ctx context.Context, namespace string) (*handedOut, error)
+	// claimTemplates are the ResourceClaimTemplates of a namespace. The notes say what may not be
+	// read.
+	claimTemplates(ctx context.Context, namespace string) (all []*resourcev1.ResourceClaimTemplate, notes []string, err error)
 }
 
 // errNoClasses means that a snapshot has no PriorityClasses.

@@ -325,7 +325,7 @@ func (s *still) deviceClasses(context.Context) (map[corev1.ResourceName]bool, []
 
 // handedOut implements source.
 func (s *still) handedOut(context.Context, string) (*handedOut, error) {
-	h := &handedOut{slices: s.Slices, claims: s.Claims, classes: s.Classes}
+	h := &handedOut{slices: s.Slices, claims: s.Claims, classes: s.Classes, absent: s.Slices == nil}
 	for what, lacks := range map[string]bool{"ResourceSlices": h.slices == nil, "ResourceClaims": h.claims == nil, "DeviceClasses": h.classes == nil} {
 		if lacks {
 			h.notes = append(h.notes, "the snapshot has no "+what+": a release before this one took it, or they could not be read")
@@ -333,6 +333,11 @@ func (s *still) handedOut(context.Context, string) (*handedOut, error) {
 	}
 	slices.Sort(h.notes)
 	return h, nil
+}
+
+// claimTemplates implements source.
+func (s *still) claimTemplates(context.Context, string) ([]*resourcev1.ResourceClaimTemplate, []string, error) {
+	return nil, []string{"a snapshot has no ResourceClaimTemplates: only those in the files are known"}, nil
 }
 
 // groupsIn implements source.

@@ -40,6 +40,8 @@ type Node struct {
 	Given []Given `json:"given,omitempty"`
 	// Holders are who has its CPUs; only of nodes that were asked for by name.
 	Holders []Holder `json:"holders,omitempty"`
+	// Driven are devices of drivers; only of nodes that were asked for by name.
+	Driven *Driven `json:"driven,omitempty"`
 }
 
 // Managers are the kubelet's release, and the policies of its managers; empty if nothing tells.

@@ -140,6 +140,7 @@ type nodePage struct {
 	Links      string               `json:"links,omitempty"` // between devices, a table
 	Conditions []condition          `json:"conditions,omitempty"`
 	Pods       []survey.Pod         `json:"pods"`
+	Driven     *survey.Driven       `json:"driven,omitempty"`
 	Labels     map[string]string    `json:"labels,omitempty"`
 }
 
@@ -179,6 +180,11 @@ func (s *Server) node(r *http.Request, v Viewer) (any, error) {
 			out.Pods = append(out.Pods, p)
 		}
 	}
+	var err error
+	if out.Driven, err = s.Live.Driven(r.Context(), name); err != nil {
+		return nil, s.unanswered(err)
+	}
+	hideDriven(out.Driven, v)
 	return out, nil
 }
 
@@ -235,6 +241,38 @@ func hideHolders(a *survey.Answer, v Viewer) {
 	a.Refusal = &refusal
 }
 
+// hideClaims takes away which claims have devices if the viewer does not see their namespaces.
+func hideClaims(all []survey.Claimed, v Viewer) {
+	for i := range all {
+		for k := range all[i].Nodes {
+			for n := range all[i].Nodes[k].NUMANodes {
+				hideTaken(all[i].Nodes[k].NUMANodes[n].Taken, v)
+			}
+		}
+	}
+}
+
+// hideDriven takes away what pods of a node claim if the viewer does not see their namespaces.
+func hideDriven(d *survey.Driven, v Viewer) {
+	if d == nil {
+		return
+	}
+	for i := range d.Devices {
+		hideTaken(d.Devices[i].Taken, v)
+	}
+	d.Claims = slices.DeleteFunc(d.Claims, func(c survey.ClaimOfPod) bool { return !v.Sees(c.Namespace) })
+}
+
+// hideTaken does so for devices that are taken, "DEVICE by NAMESPACE/CLAIM".
+func hideTaken(taken []string, v Viewer) {
+	for i, text := range taken {
+		device, by, _ := strings.Cut(text, " by ")
+		if namespace, _, _ := strings.Cut(by, "/"); !v.Sees(namespace) {
+			taken[i] = device + " by a claim of another namespace"
+		}
+	}
+}
+
 func (s *Server) pod(r *http.Request, v Viewer) (any, error) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	none := missing("there is no pod " + namespace + "/" + name + "")
@@ -257,6 +295,7 @@ func (s *Server) pod(r *http.Request, v Viewer) (any, error) {
 		return map[string]any{"pod": sum, "problem": err.Error()}, nil
 	}
 	e.Nodes = shortened(e.Nodes, v)
+	hideClaims(e.Claims, v)
 	return map[string]any{"pod": sum, "explained": e}, nil
 }
 

@@ -72,15 +72,15 @@ func pictured(p *survey.Picture, v Viewer) picture {
 // question reads the pods that somebody asks about. They are sent as a body because that may be
 // long; nothing is kept of it. What is not said to be YAML is refused, so that no page of another
 // site can ask. done has to be called once the question is answered.
-func (s *Server) question(r *http.Request) (wanted []survey.Wanted, notes []string, done func(), err error) {
+func (s *Server) question(r *http.Request) (pods *manifest.Pods, done func(), err error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/yaml" {
-		return nil, nil, nil, &failure{http.StatusUnsupportedMediaType, "Content-Type " + quoted(r.Header.Get("Content-Type")) + ": want application/yaml"}
+		return nil, nil, &failure{http.StatusUnsupportedMediaType, "Content-Type " + quoted(r.Header.Get("Content-Type")) + ": want application/yaml"}
 	}
-	if wanted, notes, err = readWanted(r.Body); err != nil {
-		return nil, nil, nil, err
+	if pods, err = readWanted(r.Body); err != nil {
+		return nil, nil, err
 	}
 	done, err = s.fits.take()
-	return wanted, notes, done, err
+	return pods, done, err
 }
 
 // readWhole reads the body of a request before anything is done for it: nobody is kept from asking
@@ -101,9 +101,11 @@ func (s *Server) readWhole(w http.ResponseWriter, r *http.Request) error {
 
 // asked reads the pods that somebody asks about, and the nodes that are to answer.
 func (s *Server) asked(r *http.Request) (q asked, done func(), err error) {
-	if q.wanted, q.notes, done, err = s.question(r); err != nil {
+	pods, done, err := s.question(r)
+	if err != nil {
 		return q, nil, err
 	}
+	q.wanted, q.notes = pods.Templates, pods.Notes
 	query := r.URL.Query()
 	setting, err := survey.ParseSetting(query["set"])
 	if err != nil {
@@ -111,7 +113,7 @@ func (s *Server) asked(r *http.Request) (q asked, done func(), err error) {
 		return q, nil, &failure{http.StatusBadRequest, "set=" + err.Error()}
 	}
 	setting.Empty = query.Get("empty") != ""
-	q.options = survey.FitOptions{Nodes: query["on"], Limit: maxCopies, Setting: setting}
+	q.options = survey.FitOptions{Nodes: query["on"], Limit: maxCopies, Setting: setting, Templates: pods.Claims}
 	return q, done, nil
 }
 
@@ -190,23 +192,27 @@ func (s *Server) podYAML(r *http.Request, v Viewer) (any, error) {
 }
 
 // readWanted reads the pods of a manifest.
-func readWanted(body io.Reader) ([]survey.Wanted, []string, error) {
+func readWanted(body io.Reader) (*manifest.Pods, error) {
 	limited := &io.LimitedReader{R: body, N: maxManifest + 1}
 	pods, err := manifest.Source{Paths: []string{"-"}, Stdin: limited}.Read()
 	switch {
 	case limited.N == 0:
-		return nil, nil, &failure{http.StatusRequestEntityTooLarge, fmt.Sprintf("the YAML is larger than %d KiB: want the pods that are asked about alone", maxManifest>>10)}
+		return nil, &failure{http.StatusRequestEntityTooLarge, fmt.Sprintf("the YAML is larger than %d KiB: want the pods that are asked about alone", maxManifest>>10)}
 	case err != nil:
-		return nil, nil, &failure{http.StatusBadRequest, err.Error()}
+		return nil, &failure{http.StatusBadRequest, err.Error()}
 	case len(pods.Templates) > maxTemplates:
-		return nil, nil, &failure{http.StatusBadRequest, fmt.Sprintf("%d pods and workloads: want at most %d at a time", len(pods.Templates), maxTemplates)}
+		return nil, &failure{http.StatusBadRequest, fmt.Sprintf("%d pods and workloads: want at most %d at a time", len(pods.Templates), maxTemplates)}
 	}
-	return pods.Templates, pods.Notes, nil
+	return pods, nil
 }
 
 // shownFit is an answer as a page shows it.
 func shownFit(f *survey.Fitting, v Viewer) fitOne {
 	out := fitOne{Fitting: f}
+	hideClaims(f.Claims, v)
+	if !v.Sees(f.Namespace) {
+		f.Claims = nil
+	}
 	var taking, others []survey.NodeFit
 	said := map[string]bool{}
 	for _, n := range f.Nodes {

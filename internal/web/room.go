@@ -17,18 +17,18 @@ type roomPage struct {
 
 // room plans room for the pods of a manifest. Nothing is written.
 func (s *Server) room(r *http.Request, v Viewer) (any, error) {
-	wanted, notes, done, err := s.question(r)
+	pods, done, err := s.question(r)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
 	defer cancel()
-	room, err := s.Live.MakeRoom(ctx, wanted, survey.RoomOptions{Draw: true})
+	room, err := s.Live.MakeRoom(ctx, pods.Templates, survey.RoomOptions{Draw: true})
 	if err != nil {
 		return nil, s.unanswered(err)
 	}
-	room.Notes = slices.Concat(notes, room.Notes)
+	room.Notes = slices.Concat(pods.Notes, room.Notes)
 	out := roomPage{Room: room}
 	for _, p := range room.Before {
 		out.Before = append(out.Before, pictured(&p, v))

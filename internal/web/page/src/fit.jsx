@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { ask, useStore } from './data.js'
 import { Drawing } from './node.jsx'
 import { link, setQuery, useRoute } from './route.js'
-import { Choice, Groups, Notice, Refusals, Table, containerName, shares } from './parts.jsx'
+import { Choice, Claims, Groups, Notice, Refusals, Table, containerName, shares } from './parts.jsx'
 import { plural } from './words.js'
 
 const example = `apiVersion: apps/v1
@@ -161,6 +161,7 @@ function Fitted({ f }) {
         {f.pictures?.length > 0 && <div>{f.pictures.map((p) => <Picture key={p.node} p={p} />)}</div>}
         <Groups title="What the nodes say" groups={f.groups || []} />
       </div>
+      <Claims claims={f.claims} />
       <Refusals answers={f.nodes} />
       {f.notAsked?.length > 0 && <p class="muted">Not asked: {f.notAsked.join('; ')}.</p>}
     </section>

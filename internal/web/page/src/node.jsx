@@ -2,7 +2,7 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { useAsk, useStore } from './data.js'
 import { link } from './route.js'
-import { Notice, Status, Table, Waiting } from './parts.jsx'
+import { Notice, Status, Table, Waiting, names } from './parts.jsx'
 import { age } from './words.js'
 
 export function NodeView({ name }) {
@@ -32,6 +32,7 @@ export function NodeView({ name }) {
         <div class="beside">
           <Berths legend={legend} pods={data.pods} lit={lit} setLit={setLit} />
           <Devices pci={data.pci} links={data.links} />
+          <Driven d={data.driven} />
         </div>
         <Conditions list={data.conditions} now={cluster?.now} />
       </div>
@@ -41,6 +42,20 @@ export function NodeView({ name }) {
         <ul class="labels">{Object.entries(data.labels || {}).map(([k, v]) => <li key={k}><code>{k}={v}</code></li>)}</ul>
       </details>
     </main>
+  )
+}
+
+// Driven shows the devices of drivers, and how those of the pods' claims lie.
+function Driven({ d }) {
+  if (!d) return null
+  return (
+    <section>
+      <h2>Devices in ResourceSlices</h2>
+      <Table label="Devices in ResourceSlices" columns={[['NUMA'], ['Driver'], ['Free'], ['Taken']]} rows={(d.devices || []).map((r) => [r.numaNode, r.driver, names(r.free, r.freeCount), names(r.taken, r.takenCount)])} />
+      {d.claims?.length > 0 && <Table label="Claims of its pods" columns={[['Pod'], ['Claim'], ['Asks'], ['Alignment'], ['Why']]} rows={d.claims.map((c) => [
+        <a href={link('pods', c.namespace, c.pod)}><bdi>{c.namespace}/{c.pod}</bdi></a>, c.claim, c.asks || '–', c.alignment, c.why,
+      ])} />}
+    </section>
   )
 }
 

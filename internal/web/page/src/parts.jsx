@@ -55,6 +55,30 @@ export function Table({ label, columns, rows }) {
   )
 }
 
+// Claims shows which devices each ResourceClaim of a pod has, or could have, and why not.
+export function Claims({ claims }) {
+  return (claims || []).map((c) => (
+    <section key={c.name}>
+      <h2>Claim <bdi>{c.name}</bdi> <small class="muted">{[c.claim || c.template, c.asks && `berth.dev/claims: ${c.asks}`].filter(Boolean).join(' · ')}</small></h2>
+      {c.message && <Notice kind="note" title="">{c.message}</Notice>}
+      {c.nodes?.length > 0 && (
+        <Table label={`Devices for claim ${c.name}`} columns={[['Node'], ['NUMA'], ['Near'], ['Free'], ['Taken'], ['Why']]} rows={c.nodes.flatMap((n) => [
+          [<a href={link('nodes', n.node)}>{n.node}</a>, '–', n.near ? 'yes' : 'no', '–', '–', n.message],
+          ...(n.numaNodes || []).map((d) => ['', d.numaNode, d.near ? 'yes' : 'no', names(d.free, d.freeCount), names(d.taken, d.takenCount), d.why || '–']),
+        ])} />
+      )}
+      {c.more > 0 && <p class="muted">and {c.more} more nodes</p>}
+    </section>
+  ))
+}
+
+// names are the first names of count things.
+export function names(list, count) {
+  if (!count) return '–'
+  const shown = (list || []).slice(0, 4)
+  return shown.join(', ') + (count > shown.length ? ` and ${count - shown.length} more` : '')
+}
+
 export function Waiting({ what }) {
   return <p class="waiting" role="status">{what}</p>
 }

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import { useAsk } from './data.js'
 import { Drawing } from './node.jsx'
 import { link } from './route.js'
-import { Groups, HeldBack, Notice, Refusals, Table, Waiting, WhatIf, containerName, shares } from './parts.jsx'
+import { Claims, Groups, HeldBack, Notice, Refusals, Table, Waiting, WhatIf, containerName, shares } from './parts.jsx'
 
 export function PodView({ namespace, name }) {
   const { data, error } = useAsk(`api/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`)
@@ -73,6 +73,7 @@ export function Explained({ e }) {
         </section>
       )}
       {e.message && !e.refused && e.groups?.length > 0 && <details><summary>What the scheduler wrote</summary><p>{e.message}</p></details>}
+      <Claims claims={e.claims} />
       <Refusals answers={e.nodes || []} />
     </>
   )

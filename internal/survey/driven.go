@@ -1,0 +1,119 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Driven is the devices that drivers offer on a node (ResourceSlices), and the claims of its pods.
+type Driven struct {
+	Devices []DriverDevices `json:"devices"`
+	Claims  []ClaimOfPod    `json:"claims,omitempty"`
+}
+
+// DriverDevices are a driver's devices on a NUMA node.
+type DriverDevices struct {
+	Driver string `json:"driver"`
+	// The others are as in ClaimOnNUMANode.
+	NUMANode   string   `json:"numaNode"`
+	Free       []string `json:"free"`
+	Taken      []string `json:"taken,omitempty"`
+	FreeCount  int      `json:"freeCount"`
+	TakenCount int      `json:"takenCount"`
+	Why        string   `json:"why,omitempty"`
+}
+
+// ClaimOfPod is a claim of a pod that has devices, and how they lie to the pod's CPUs and memory.
+type ClaimOfPod struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Claim     string `json:"claim"`
+	Asks      string `json:"asks,omitempty"`
+	Devices   string `json:"devices"`
+	// Alignment is that of the worst device (berth_scheduler_claim_pods_total has the same words);
+	// Why describes the device.
+	Alignment string `json:"alignment"`
+	Why       string `json:"why"`
+}
+
+// Driven returns the devices of drivers on a node; nil if there are none. The notes say what is not
+// known.
+func (c *Cluster) Driven(ctx context.Context, s *Survey, name string) (*Driven, []string, error) {
+	n := s.nodes[name]
+	if n == nil {
+		return nil, nil, nil
+	}
+	read, err := c.from.handedOut(ctx, metav1.NamespaceAll)
+	if err != nil || read.absent {
+		return nil, nil, err
+	}
+	h := *read
+	if h.one {
+		h.notes = append(slices.Clip(h.notes), "resource claims of all namespaces may not be read, so devices that they have count as free")
+	}
+	a := newAllocator(&h)
+	inventory := claims.Read(name, n.knownMachine(), a.slicesOf(n.object, name), &a.sources)
+	out := &Driven{}
+	byDriver := map[string]*devicesFor{}
+	var drivers []string
+	for id := range inventory.All() { // by driver
+		if byDriver[id.Driver] == nil {
+			drivers = append(drivers, id.Driver)
+			byDriver[id.Driver] = &devicesFor{allocator: a, inventory: inventory}
+		}
+		byDriver[id.Driver].matching = append(byDriver[id.Driver].matching, id)
+	}
+	for _, driver := range drivers {
+		for _, row := range byDriver[driver].rows(0, false) {
+			out.Devices = append(out.Devices, DriverDevices{driver, row.NUMANode, row.Free, row.Taken, row.FreeCount, row.TakenCount, row.Why})
+		}
+	}
+	for _, pod := range n.bound {
+		out.Claims = append(out.Claims, n.claimsOf(pod, &h, inventory)...)
+	}
+	slices.SortStableFunc(out.Claims, func(a, b ClaimOfPod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod))
+	})
+	if len(out.Devices)+len(out.Claims) == 0 {
+		return nil, h.notes, nil
+	}
+	return out, h.notes, nil
+}
+
+// claimsOf judges the claims of a pod of the node.
+func (n *node) claimsOf(pod *corev1.Pod, h *handedOut, i *claims.Inventory) (out []ClaimOfPod) {
+	mode, _ := wire.ReadClaims(pod) // an error is said elsewhere
+	for k := range pod.Spec.ResourceClaims {
+		of := &pod.Spec.ResourceClaims[k]
+		name, _, err := resourceclaim.Name(pod, of)
+		if err != nil || name == nil {
+			continue
+		}
+		at := slices.IndexFunc(h.claims, func(c *resourcev1.ResourceClaim) bool {
+			return c.Namespace == pod.Namespace && c.Name == *name
+		})
+		if at < 0 || h.claims[at].Status.Allocation == nil {
+			continue
+		}
+		lies := n.lies(pod)
+		one := claims.Claim{
+			Name: pod.Namespace + "/" + *name, Results: h.claims[at].Status.Allocation.Devices.Results, Users: claims.Users(pod, of.Name, lies.of),
+		}
+		j := claims.Judge(i, []claims.Claim{one})
+		out = append(out, ClaimOfPod{
+			Namespace: pod.Namespace, Pod: pod.Name, Claim: *name, Asks: mode.String(), Devices: deviceNames(one.Results),
+			Alignment: j.Alignment().String(), Why: strings.TrimSpace(j.Why()),
+		})
+	}
+	return out
+}
