@@ -10,52 +10,53 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Refusal explains why a node refuses a pod: what was asked, what every NUMA node has, and which
-// rule refused. Events, the command line and the page print the same Refusal. Its JSON is stable.
+// Refusal explains why a node refuses a pod: the request, the amounts of every NUMA node, and the
+// rule that refused. Events, the command line and the page print the same Refusal. Its JSON is
+// stable.
 type Refusal struct {
 	UID      string `json:"uid"`
 	Reason   Reason `json:"reason"`
 	Detail   Detail `json:"detail"`
 	Rule     string `json:"rule"` // Detail.Text
 	Scarcity string `json:"scarcity,omitempty"`
-	// Cut means that the search for a place ended because it ran out of steps, so that there may be
-	// one.
+	// Cut means that the search ran out of steps before it found a place. There may still be one.
 	Cut bool `json:"cut,omitempty"`
-	// Container is where the kubelet stopped; "" means the pod as a whole, or that it was admitted.
+	// Container is the container at which the kubelet stopped. It is "" for the pod as a whole, and
+	// if the pod was admitted.
 	Container string `json:"container,omitempty"`
 	// Policy and Scope are the Topology Manager's.
 	Policy string `json:"policy"`
 	Scope  string `json:"scope,omitempty"`
-	// NUMANodes is the exact number of NUMA nodes that it must be on, where that is why there is no
-	// room.
+	// NUMANodes is the required number of NUMA nodes, if this number is the reason for the refusal.
 	NUMANodes int `json:"numaNodes,omitempty"`
-	// Needs is what the container, or the pod, asks for that NUMA nodes provide, with what was
-	// there at that moment.
+	// Needs is the request of the container or the pod for resources of NUMA nodes, with the free
+	// amounts at that moment.
 	Needs []Need `json:"needs,omitempty"`
-	// Devices is why each device that was asked for by its kind could not be given; only if Berth
-	// decides.
+	// Devices explains for each device of a requested kind why it was not assigned. It is set only
+	// if Berth decides.
 	Devices []DeviceAnswer `json:"devices,omitempty"`
-	// Remedies are changes after which the node admits the pod; only of Advise.
+	// Remedies are changes after which the node admits the pod. Only Advise sets them.
 	Remedies []Remedy `json:"remedies,omitempty"`
 
 	asked Rules // the pod's own
-	// advised means that Remedies are all there are, and milderHelps that milder holds.
+	// advised means that Remedies is complete. milderHelps means that the advice of milder helps.
 	advised, milderHelps bool
-	// alone means that the pod has no other container, so that nobody has to be told which it is.
+	// alone means that the pod has only one container, so that messages need not name it.
 	alone bool
 }
 
-// DeviceAnswer is why a device could not be had.
+// DeviceAnswer explains why a device was not assigned.
 type DeviceAnswer struct {
 	Resource string `json:"resource"`
 	ID       string `json:"id"`
-	// NUMA, Root and Switch are where it is, as far as that is known.
+	// NUMA, Root and Switch are the place of the device, if known.
 	NUMA   *topology.NUMAID `json:"numa,omitempty"`
 	Root   string           `json:"root,omitempty"`
 	Switch string           `json:"switch,omitempty"`
-	// Why is "held", "unhealthy", "free", or "free, and ..." with what the place lacks.
+	// Why is "held", "unhealthy", "free", or "free, and ..." with the missing property of its
+	// place.
 	Why string `json:"why"`
-	// Holder is who holds it: the UID of a pod, or what the reader knows it by.
+	// Holder is the pod that holds the device: its UID, or the name that the reader shows.
 	Holder string `json:"holder,omitempty"`
 }
 
@@ -63,37 +64,37 @@ type DeviceAnswer struct {
 type Need struct {
 	Resource string `json:"resource"`
 	Asked    uint64 `json:"asked"`
-	// Free is what the whole node has, on any NUMA node or none.
+	// Free is the free amount of the whole node, including resources without a NUMA node.
 	Free uint64 `json:"free"`
-	// Fewest is the least number of NUMA nodes that could provide the resource on an empty machine;
-	// 0 where that does not matter.
+	// Fewest is the minimum number of NUMA nodes that could provide the resource on an empty
+	// machine. It is 0 if this number does not matter.
 	Fewest int `json:"fewest,omitempty"`
-	// FewestUsable is the least number that could without the reserved CPUs, if it is another one:
-	// a kubelet counts reserved CPUs when it says which number is the least (kubernetes#132187).
+	// FewestUsable is this minimum without the reserved CPUs, if it is another number. A kubelet
+	// includes reserved CPUs when it computes the minimum (kubernetes#132187).
 	FewestUsable int `json:"fewestUsable,omitempty"`
-	// Whole is how many CPUs a core has, if full-pcpus-only gives whole cores alone; else 0.
+	// Whole is the number of CPUs per core if full-pcpus-only assigns only whole cores, else 0.
 	Whole uint64 `json:"whole,omitempty"`
-	// Preferred is the sets of NUMA nodes from which the resource would best be had, as lists;
-	// Anywhere says that it has no preference. Neither means that nothing is preferred: this
-	// resource alone keeps the pod out of policies that insist.
+	// Preferred has the sets of NUMA nodes that the resource prefers, as lists. Anywhere means that
+	// it has no preference. If both are unset, the resource prefers no set, so a policy that
+	// insists refuses the pod.
 	Preferred []string `json:"preferred,omitempty"`
 	Anywhere  bool     `json:"anywhere,omitempty"`
 	// Nodes has one entry for each NUMA node that has any of the resource, ascending.
 	Nodes []NodeAmount `json:"nodes,omitempty"`
 }
 
-// NodeAmount is how much of a resource a NUMA node has.
+// NodeAmount is a NUMA node's amount of a resource.
 type NodeAmount struct {
 	NUMA topology.NUMAID `json:"numa"`
-	// Free can be had now, Total if the node were empty.
+	// Free is the amount now, Total the amount of the empty node.
 	Free  uint64 `json:"free"`
 	Total uint64 `json:"total"`
-	// Reused is how much of Free the pod's init containers had that have ended: the kubelet wants
-	// all of that to be among what it gives, and so looks only at sets of NUMA nodes that have it.
-	// Of CPUs and devices; of memory there is no such rule.
+	// Reused is the part of Free that ended init containers of the pod had. The kubelet assigns all
+	// of it again, so it considers only sets of NUMA nodes that include it. This applies to CPUs
+	// and devices, not to memory.
 	Reused uint64 `json:"reused,omitempty"`
-	// Group is the NUMA nodes with which the node's memory is handed out, as a list, unless it is
-	// on its own.
+	// Group is the list of NUMA nodes that share the node's memory allocations. It is "" if the
+	// node is alone.
 	Group string `json:"group,omitempty"`
 }
 
@@ -111,8 +112,8 @@ func (s Scarcity) String() string {
 }
 
 // String returns the refusal in one line, for an event: "container main: NUMA 0 has 5 free CPUs of
-// 8 asked, NUMA 1 has 3 (TopologyAffinityError)". It does not name the only container of a pod, so
-// that nodes with the scopes container and pod print the same line.
+// 8 asked, NUMA 1 has 3 (TopologyAffinityError)". It does not name the only container of a pod. So
+// nodes with the scopes container and pod print the same line.
 func (r Refusal) String() string {
 	if r.Reason == Admitted {
 		return "admitted"
@@ -135,7 +136,7 @@ func (r Refusal) String() string {
 // cutText follows a refusal whose search ended early.
 const cutText = "; the search is limited and did not look at every place"
 
-// shortage returns which resource is the problem, in numbers; "" if none is by itself.
+// shortage describes the short resource in numbers. It returns "" if no single resource is short.
 func (r *Refusal) shortage() string {
 	switch {
 	case r.Detail == NotPreferred:
@@ -167,7 +168,7 @@ func (r *Refusal) shortage() string {
 	return ""
 }
 
-// brokenCores returns how many CPUs a core has, if the CPUs asked for are no multiple of that.
+// brokenCores returns the number of CPUs per core if the request is not a multiple of it.
 func (r *Refusal) brokenCores() string {
 	for i := range r.Needs {
 		if n := &r.Needs[i]; n.Resource == cpuResource && n.Whole > 1 {
@@ -185,7 +186,7 @@ func (r *Refusal) brokenCores() string {
 	return ""
 }
 
-// withheld describes what a pod that keeps CPUs from others would have to ask for.
+// withheld describes the request that a pod needs so that it keeps no CPUs from others.
 func (r *Refusal) withheld() string {
 	at := slices.IndexFunc(r.Needs, func(n Need) bool { return n.Resource == cpuResource })
 	if at < 0 {
@@ -202,7 +203,7 @@ func (r *Refusal) withheld() string {
 	return fmt.Sprintf("berth.dev/exclusive: numa for %d CPUs keeps the rest of their NUMA nodes idle: ask for all CPUs of one or more (%s)", n.Asked, strings.Join(nodes, ", "))
 }
 
-// inexact describes what each NUMA node has if no set of as many as wanted has room.
+// inexact describes the amount of each NUMA node if no set of the required size has room.
 func (r *Refusal) inexact() string {
 	wanted := numaNodes(r.NUMANodes)
 	var parts []string
@@ -215,7 +216,8 @@ func (r *Refusal) inexact() string {
 	return "not on exactly " + wanted + ", each of which gives some: " + strings.Join(parts, "; ")
 }
 
-// scattered reports whether no NUMA node has enough by itself, or memory is handed out in groups.
+// scattered reports whether no single NUMA node has enough, or whether memory is allocated in
+// groups.
 func (n *Need) scattered() bool {
 	enough, grouped := false, false
 	for i := range n.Nodes {
@@ -225,9 +227,9 @@ func (n *Need) scattered() bool {
 	return !enough || grouped
 }
 
-// unaligned explains why the policy finds no set of NUMA nodes: resources that need different
-// numbers of them never agree; one may be short everywhere; or each fits somewhere, but nowhere all
-// do.
+// unaligned explains why the policy finds no set of NUMA nodes. Resources that need different
+// numbers of NUMA nodes never agree. One resource may be short everywhere. Or each resource fits
+// somewhere, but no set fits all.
 func (r *Refusal) unaligned() string {
 	if text := r.sizes(); text != "" {
 		return text
@@ -244,8 +246,8 @@ func (r *Refusal) unaligned() string {
 	return r.conflict()
 }
 
-// sizes returns how many NUMA nodes resources need, if the policy allows one only, or if they
-// differ and no pod's removal can help.
+// sizes describes the numbers of NUMA nodes that resources need. It does so if the policy allows
+// one only, or if the numbers differ and removing pods cannot help.
 func (r *Refusal) sizes() string {
 	fewest, most := r.extremes()
 	switch {
@@ -259,7 +261,7 @@ func (r *Refusal) sizes() string {
 	return ""
 }
 
-// extremes returns the needs for the fewest and the most NUMA nodes, nil if none names any.
+// extremes returns the needs for the fewest and the most NUMA nodes, or nil.
 func (r *Refusal) extremes() (fewest, most *Need) {
 	for i := range r.Needs {
 		n := &r.Needs[i]
@@ -283,7 +285,8 @@ func (n *Need) size() string {
 	return fmt.Sprintf("%s %s need %s", n.amount(n.Asked), n.unit(), numaNodes(n.Fewest))
 }
 
-// counted returns how many NUMA nodes a kubelet wants for CPUs that fit on no so many.
+// counted describes the number of NUMA nodes that a kubelet requires for CPUs that do not fit on
+// this number.
 func (n *Need) counted() string {
 	return fmt.Sprintf("%s %s count as %s, as the kubelet counts reserved CPUs too (%d have so many for pods)",
 		n.amount(n.Asked), n.unit(), numaNodes(n.Fewest), n.FewestUsable)
@@ -315,7 +318,7 @@ func (r *Refusal) about(n *Need) bool {
 	return false
 }
 
-// isProvided reports whether a provider hands the resource out, or a device plugin.
+// isProvided reports whether a provider or a device plugin assigns the resource.
 func (n *Need) isProvided() bool {
 	return !n.isMemory() && n.Resource != cpuResource && n.Resource != shareResource
 }
@@ -326,8 +329,8 @@ func isMemory(resource string) bool {
 	return resource == memory.Regular || strings.HasPrefix(resource, "hugepages-")
 }
 
-// perNode lists what each NUMA node has. If a single one has enough, its total or its group is the
-// reason.
+// perNode lists the amount of each NUMA node. If a single NUMA node has enough, the text names its
+// total or its group as the reason.
 func (n *Need) perNode() string {
 	if len(n.Nodes) == 0 {
 		return fmt.Sprintf("no NUMA node has any of %s %s asked", n.amount(n.Asked), n.unit())
@@ -347,7 +350,8 @@ func (n *Need) perNode() string {
 	return strings.Join(parts, ", ") + n.reuse()
 }
 
-// reuse describes what an amount may not do without though another NUMA node has enough.
+// reuse describes the reused part that forces the kubelet to one NUMA node although another has
+// enough.
 func (n *Need) reuse() string {
 	var parts []string
 	for i := range n.Nodes {
@@ -361,7 +365,7 @@ func (n *Need) reuse() string {
 	return "; among them must be what its init containers had: " + strings.Join(parts, ", ")
 }
 
-// conflict returns which resource fits where.
+// conflict describes the NUMA nodes on which each resource fits.
 func (r *Refusal) conflict() string {
 	var parts []string
 	for i := range r.Needs {
@@ -375,7 +379,6 @@ func (r *Refusal) conflict() string {
 	return "no NUMA nodes have all of it at once: " + strings.Join(parts, ", ")
 }
 
-// unit is what amounts of the resource are called.
 func (n *Need) unit() string {
 	if n.Resource == cpuResource {
 		return "CPUs"
@@ -383,7 +386,6 @@ func (n *Need) unit() string {
 	return n.Resource
 }
 
-// unitOf is unit for so many.
 func (n *Need) unitOf(v uint64) string {
 	if n.Resource == cpuResource && v == 1 {
 		return "CPU"
@@ -404,14 +406,15 @@ func (n *Need) amount(v uint64) string {
 	return strconv.FormatUint(v, 10)
 }
 
-// close reports whether what is free somewhere differs from what is asked, and would look the same.
+// close reports whether the free amount of some NUMA node differs from the request, but rounds to
+// the same text.
 func (n *Need) close() bool {
 	alike := func(v uint64) bool { return v != n.Asked && topology.RoughBytes(v) == topology.RoughBytes(n.Asked) }
 	return alike(n.Free) || slices.ContainsFunc(n.Nodes, func(a NodeAmount) bool { return alike(a.Free) || alike(a.Total) })
 }
 
-// endless is the number of bytes that shows that a kubelet has subtracted more than there is (see
-// DefectMemoryUnderflow): no machine has so many.
+// endless is a number of bytes that no machine has. A larger amount shows that a kubelet has
+// subtracted too much (see DefectMemoryUnderflow).
 const endless = 1 << 60
 
 // Table returns the complete refusal: the rule, then a line for each resource and NUMA node, in
@@ -504,5 +507,5 @@ func writeColumns(b *strings.Builder, rows [][]string) {
 	}
 }
 
-// The resources of a Refusal if Berth decides: CPUs of one's own, and CPU time in thousandths.
+// The resources of a Refusal if Berth decides: exclusive CPUs, and CPU time in thousandths.
 const shareResource = "cpu shares (m)"

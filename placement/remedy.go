@@ -22,11 +22,11 @@ type Remedy struct {
 	Resource  string `json:"resource,omitempty"`
 	Asked     uint64 `json:"asked,omitempty"`
 	Instead   uint64 `json:"instead,omitempty"`
-	// Wish is the annotation that the pod leaves out, or the one that it sets.
+	// Wish is the annotation that the pod should remove or set.
 	Wish string `json:"wish,omitempty"`
-	// Empty means that it helps once the other pods have ended.
+	// Empty means that the remedy helps after the other pods have ended.
 	Empty bool `json:"empty,omitempty"`
-	// NUMANodes is how many NUMA nodes the pod has then.
+	// NUMANodes is the number of NUMA nodes that the pod then has.
 	NUMANodes int `json:"numaNodes,omitempty"`
 
 	alone bool // the pod has one container
@@ -39,8 +39,8 @@ const (
 	RemedyWait = "wait"     // wait until other pods end
 )
 
-// Fits reports whether a changed request also fits resources that the engine does not know: now, or
-// when the node is empty. nil means always.
+// Fits reports whether a changed request also fits resources that the engine does not know. empty
+// asks for an empty node. A nil Fits means always.
 type Fits func(r *Request, empty bool) bool
 
 // Advise is Explain with Remedies. It calls Admit some dozens of times.
@@ -69,8 +69,8 @@ func Advise(s *State, r *Request, fits Fits) Refusal {
 	return out
 }
 
-// Changes returns the amounts nearest to what the pod asks for that the node admits now, at most
-// one for each resource: the next smaller, or else the next greater number of CPUs.
+// Changes returns the amounts nearest to the request that the node admits now, at most one for each
+// resource. This is the next smaller amount, or otherwise the next greater number of CPUs.
 func Changes(s *State, r *Request, fits Fits) []Remedy {
 	if !r.sane() {
 		return nil
@@ -79,7 +79,7 @@ func Changes(s *State, r *Request, fits Fits) []Remedy {
 	return t.changes("")
 }
 
-// emptied is the state of model m with the devices of s, and without pods.
+// emptied returns the state of model m with the devices of s and without pods.
 func (s *State) emptied(m *Model) (*State, error) {
 	snap := m.NewState().Snapshot()
 	snap.Devices = s.Snapshot().Devices
@@ -112,7 +112,6 @@ type trial struct {
 	s    *State
 	r    *Request
 	fits Fits
-	// empty means that s is without the node's pods.
 	empty bool
 }
 
@@ -124,19 +123,19 @@ func (t *trial) admits(r *Request) bool {
 	return v.OK()
 }
 
-// quantity is what a container asks for of a resource, in steps.
+// quantity is a container's request for a resource, in steps.
 type quantity struct {
 	at          int
 	resource    string
 	asked, step uint64
-	// width is how many NUMA nodes an empty machine needs for an amount. Within one width less
-	// fits wherever more does, but for rare rules.
+	// width returns the number of NUMA nodes that an empty machine needs for an amount. For amounts
+	// of the same width, a smaller one fits if a larger one does, except for rare rules.
 	width func(uint64) int
-	// most bounds what is tried above asked; 0 for nothing.
+	// most is the upper bound for amounts above asked. With 0, no such amount is tried.
 	most uint64
 }
 
-// changes tries other amounts; at names the container that was refused, "" for the pod.
+// changes tries other amounts. at names the refused container, or "" for the pod.
 func (t *trial) changes(at string) (out []Remedy) {
 	for _, q := range t.quantities(at) {
 		instead, ok := t.below(&q)
@@ -154,7 +153,7 @@ func (t *trial) changes(at string) (out []Remedy) {
 	return out
 }
 
-// nearby is how many amounts next to the one that is asked for are tried one by one.
+// nearby is the number of neighbouring amounts that are tried one by one.
 const nearby = 16
 
 // below finds the greatest smaller amount that is admitted.
@@ -177,8 +176,8 @@ func (t *trial) below(q *quantity) (uint64, bool) {
 	return 0, false
 }
 
-// above finds the smallest greater amount that is admitted: a few more, or the first of more NUMA
-// nodes.
+// above finds the smallest greater amount that is admitted: a few more, or the first amount that
+// needs more NUMA nodes.
 func (t *trial) above(q *quantity) (uint64, bool) {
 	for n := q.asked + q.step; n <= q.most && n <= q.asked+nearby*q.step; n += q.step {
 		if t.tries(q, n) {
@@ -202,7 +201,6 @@ func (t *trial) tries(q *quantity, n uint64) bool {
 	return t.admits(&r)
 }
 
-// with is the request with another amount.
 func (t *trial) with(q *quantity, n uint64) Request {
 	r := *t.r
 	r.Containers = slices.Clone(r.Containers)
@@ -228,8 +226,8 @@ func (t *trial) with(q *quantity, n uint64) Request {
 	return r
 }
 
-// quantities are the amounts that can be changed: of each resource in the container that was
-// refused, or else in the one that asks for most.
+// quantities returns the amounts that can be changed: those of the refused container, or of the
+// container with the largest request for each resource.
 func (t *trial) quantities(at string) (out []quantity) {
 	m := t.s.m
 	add := func(q quantity) {
@@ -282,7 +280,7 @@ func (t *trial) quantities(at string) (out []quantity) {
 
 func (*trial) noWidth(uint64) int { return 1 }
 
-// cpusWith is how many CPUs are looked for at once if container i asks for n.
+// cpusWith returns the number of CPUs that are placed together if container i asks for n.
 func (t *trial) cpusWith(i int, n uint64) int {
 	if rules := t.s.m.rulesFor(t.r.Rules); rules.Scope != PodScope || rules.Policy == PolicyNone {
 		return int(n)
@@ -316,7 +314,6 @@ func (t *trial) devices(i int, d *DeviceRequest) quantity {
 	return q
 }
 
-// memoryWidth is Need.Fewest of memory for an amount of the resource.
 func (t *trial) memoryWidth(q *quantity) func(uint64) int {
 	rules := t.s.m.rulesFor(t.r.Rules)
 	if rules.Policy != PolicyRestricted {
@@ -341,7 +338,6 @@ func (t *trial) memoryWidth(q *quantity) func(uint64) int {
 	}
 }
 
-// step is the precision with which an amount of memory is changed.
 func (t *trial) step(k *MemoryRequest) uint64 {
 	if size, ok := strings.CutPrefix(k.Resource, "hugepages-"); ok {
 		if page, err := topology.ParseBytes(size); err == nil && page > 0 {
@@ -422,7 +418,6 @@ func (m *Remedy) Text() string {
 	return "wait until pods end that are in the way"
 }
 
-// amountOf writes an amount exactly.
 func amountOf(resource string, n uint64) string {
 	if isMemory(resource) {
 		return topology.FormatBytes(n)
@@ -437,7 +432,7 @@ func nameOf(resource string) string {
 	return resource
 }
 
-// remedy is the advice if everything was tried.
+// remedy returns the advice if every remedy was tried.
 func (r *Refusal) remedy() string {
 	var now, then []string
 	wait := false
@@ -480,7 +475,7 @@ func either(parts []string) string {
 	return strings.Join(parts[:last], ", ") + ", or " + parts[last]
 }
 
-// wait returns which pods have to end.
+// wait describes the pods that have to end.
 func (r *Refusal) wait() []string {
 	for i := range r.Needs {
 		switch n := &r.Needs[i]; {
@@ -504,7 +499,7 @@ func (r *Refusal) elsewhere() string {
 	return "use other nodes: neither fewer pods nor another amount of one resource makes this one admit the pod"
 }
 
-// otherAdvice is what helps apart from what can be tried.
+// otherAdvice has advice that Remedies cannot express.
 var otherAdvice = map[Detail]string{
 	CPUAccounting:      "switch distribute-cpus-across-numa off",
 	DefectHang:         "use nodes without distribute-cpus-across-numa",
@@ -517,7 +512,7 @@ var otherAdvice = map[Detail]string{
 	Withholds:          "add \",preferred\" to berth.dev/exclusive, or let the administrator name the namespace in exclusiveNamespaces",
 }
 
-// fixed are the rules whose advice no change of the pod's amounts replaces.
+// fixed are the rules whose advice stays, whatever amounts the pod asks for.
 var fixed = []Detail{MemoryNotInteger, NoMemoryAsked, NoneToShare, EmptySharedPool, DefectLateDevices, DefectRestartRepeats, DeviceUnregistered, NoHealthyDevice, HeldDeviceUnhealthy, DeviceRequestChanged, PodLevelOff,
 	DefectMissingMemoryKind, DefectNoRegularMemory, DefectVanishedDevice, DefectMemoryUnderflow, BadRequest, PodLevelUndecided, DevicesUndecided,
 	DevicesNowhere, DevicesOpen, DevicesApart, ProviderWrong, ProviderElsewhere, KeptForDevices, PolicyUnsupported, UnequalCores}

@@ -1,26 +1,27 @@
 package placement
 
-// Request is what a pod asks of the kubelet's resource managers: independent of any node, built
-// once.
+// Request is a pod's request to the kubelet's resource managers. It is independent of any node and
+// is built once.
 type Request struct {
-	// UID names the pod; State keys allocations by it.
+	// UID identifies the pod. State uses it as the key of allocations.
 	UID string
 	// Containers are in the order in which the kubelet allocates: init containers as declared, then
 	// app containers.
 	Containers []ContainerRequest
-	// Guaranteed is the pod's QoS class (status.qosClass, else computed): only then do CPU and
-	// memory managers pin.
+	// Guaranteed is true for the QoS class Guaranteed (status.qosClass, else computed). CPU and
+	// memory managers pin only such pods.
 	Guaranteed bool
-	// PodLevel means that spec.resources is set: since 1.34, without the PodLevelResourceManagers
-	// gate, the CPU and memory managers then leave the whole pod alone.
+	// PodLevel means that spec.resources is set. Since 1.34, without the gate
+	// PodLevelResourceManagers, the CPU and memory managers then ignore the whole pod.
 	PodLevel bool
-	// Level is what spec.resources says; kubelets with that gate read it. Zero without PodLevel.
+	// Level is the content of spec.resources, which kubelets with that gate read. It is zero
+	// without PodLevel.
 	Level LevelRequest
-	// EmptyLevel means that spec.resources is there, names nothing that counts, and no
-	// status.qosClass says the class. Before 1.37, and with the PodLevelResourcesFixKubeletQOSClass
-	// gate off since, such a pod is not Guaranteed, whatever its containers ask for.
+	// EmptyLevel means that spec.resources names no relevant resource, and no status.qosClass has
+	// the class. Before 1.37 such a pod is not Guaranteed, whatever its containers request. The
+	// same is true since 1.37 with the gate PodLevelResourcesFixKubeletQOSClass off.
 	EmptyLevel bool
-	// Rules are how the pod wants to be placed.
+	// Rules are the pod's requirements for its placement.
 	Rules Rules
 }
 
@@ -30,12 +31,12 @@ func (r *Request) Pinnable() bool {
 	return r.Guaranteed || r.Level.Guaranteed || r.AsksDevices()
 }
 
-// LevelRequest is what a pod asks for as a whole: the requests in spec.resources.
+// LevelRequest is the request of a pod as a whole, in spec.resources.
 type LevelRequest struct {
 	// Guaranteed is the pod's QoS class by spec.resources (status.qosClass, else computed).
 	Guaranteed bool
 	MilliCPU   int64
-	// Memory is as a container's.
+	// Memory has the same form as in a ContainerRequest.
 	Memory []MemoryRequest
 }
 
@@ -51,21 +52,22 @@ const (
 	Sidecar
 )
 
-// ContainerRequest is what one container asks for.
+// ContainerRequest is the request of one container.
 type ContainerRequest struct {
 	Name string
 	Kind ContainerKind
 	// Guaranteed means that its limits of CPU and memory equal its requests, and are not 0
 	// (IsContainerEquivalentQOSGuaranteed of pkg/kubelet/cm/qos). It is set only if the pod has
-	// PodLevel: managers with the gate PodLevelResourceManagers then give it what is its own.
+	// PodLevel. With the gate PodLevelResourceManagers, managers then allocate exclusive resources
+	// to the container.
 	Guaranteed bool
 	// MilliCPU is the CPU request in thousandths. Only whole CPUs of a Guaranteed pod are
 	// exclusive.
 	MilliCPU int64
 	// Memory holds requests of "memory" and "hugepages-*", ascending by resource name, in bytes.
 	Memory []MemoryRequest
-	// Devices holds limits of extended resources, ascending by resource name. Whether a resource is
-	// managed by a device plugin is the node's to say.
+	// Devices holds limits of extended resources, ascending by resource name. Only the node knows
+	// if a device plugin manages a resource.
 	Devices []DeviceRequest
 }
 
@@ -73,8 +75,8 @@ type ContainerRequest struct {
 type MemoryRequest struct {
 	Resource string // "memory", "hugepages-2Mi", "hugepages-1Gi", ...
 	Bytes    uint64
-	// Fraction means that the quantity is no whole number of bytes ("100m"): the kubelet's memory
-	// manager refuses it.
+	// Fraction means that the quantity is not a whole number of bytes ("100m"). The kubelet's
+	// memory manager refuses it.
 	Fraction bool
 }
 
@@ -83,12 +85,12 @@ type DeviceRequest struct {
 	Resource string // "nvidia.com/gpu"
 	Count    int64
 	// Claimed means that Dynamic Resource Allocation provides the devices
-	// (status.extendedResourceClaimStatus): since 1.36 the device manager still hints at NUMA nodes
-	// for them but allocates none, unless the gate DRAExtendedResource is off.
+	// (status.extendedResourceClaimStatus). Since 1.36 the device manager still gives topology
+	// hints for them but allocates none, unless the gate DRAExtendedResource is off.
 	Claimed bool
 }
 
-// Bytes is how much the container asks for of a kind of memory.
+// Bytes returns the container's request for a kind of memory.
 func (r *ContainerRequest) Bytes(kind string) uint64 {
 	bytes, _ := r.memory(kind)
 	return bytes

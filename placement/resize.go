@@ -8,44 +8,43 @@ import (
 
 // Resize is a change of CPU and memory of a pod that a kubelet has admitted.
 type Resize struct {
-	// Had is what the kubelet has allocated to the pod, Wants what the pod's spec asks for.
+	// Had is the kubelet's allocation to the pod, Wants the request in the pod's spec.
 	Had, Wants *Request
-	// Swaps: a container whose memory changes may swap, and its resizePolicy for memory is not
-	// RestartContainer.
+	// Swaps means that a container whose memory changes may swap, and that its resizePolicy for
+	// memory is not RestartContainer.
 	Swaps bool
-	// Undecided: Berth has not placed the pod, if it decides on the node.
+	// Undecided means that Berth decides on the node but has not placed the pod.
 	Undecided bool
 	// Kept explains why the scheduler makes no new decision for the pod, if Berth decides on the
-	// node; "" if it does.
+	// node. It is "" if the scheduler does.
 	Kept string
-	// MilliCPU and Memory (bytes) are the sums that the kubelet compares.
+	// MilliCPU and Memory (in bytes) are the sums that the kubelet compares.
 	MilliCPU, Memory ResizeSum
 }
 
-// ResizeSum is one resource of a node and its pods.
+// ResizeSum compares one resource of a node with its pods.
 type ResizeSum struct {
-	// Asked is what the resized pod asks for in all, Others what all other pods have.
+	// Asked is the total request of the resized pod, Others the total of all other pods.
 	Asked, Others int64
 	// Allocatable is Node.status.allocatable.
 	Allocatable int64
 }
 
-// short reports if the pod asks for more than the others leave.
 func (s ResizeSum) short() bool { return s.Asked > 0 && s.Asked > s.Allocatable-s.Others }
 
-// ResizeOutcome is what becomes of a resize.
+// ResizeOutcome is the result of a resize.
 type ResizeOutcome uint8
 
 const (
 	// ResizeProceeds: the kubelet allocates the new amounts.
 	ResizeProceeds ResizeOutcome = iota
-	// ResizeDeferred: not now. The pod keeps what it has, and the kubelet tries again.
+	// ResizeDeferred: the pod keeps its allocation, and the kubelet tries again later.
 	ResizeDeferred
-	// ResizeInfeasible: never. The pod keeps what it has.
+	// ResizeInfeasible: the pod keeps its allocation, and the kubelet never tries again.
 	ResizeInfeasible
 	// ResizeRejected: the API server does not accept the change.
 	ResizeRejected
-	// ResizeUnknown: nothing can be said.
+	// ResizeUnknown: the answer cannot be predicted.
 	ResizeUnknown
 )
 
@@ -60,15 +59,16 @@ func (o ResizeOutcome) MarshalText() ([]byte, error) { return []byte(o.String())
 // ResizeAnswer is an outcome with its cause.
 type ResizeAnswer struct {
 	Outcome ResizeOutcome `json:"outcome"`
-	// Message is the kubelet's, as in the condition PodResizePending, if it has one for the cause.
+	// Message is the kubelet's message in the condition PodResizePending, if it has one for the
+	// cause.
 	Message string `json:"message,omitempty"`
 }
 
-// Resize foretells what the kubelet makes of a resize: handlePodResourcesResize, in kubelet.go
-// (1.33), allocation/allocation_manager.go (1.34, 1.35) and allocation/handlers.go (since 1.36).
-// The kubelet also defers a resize for reasons that no report tells, such as memory pressure, and
-// for a critical pod it evicts others first. If Berth has placed the pod and decides on the node,
-// the scheduler decides after the kubelet.
+// Resize predicts the kubelet's answer to a resize: handlePodResourcesResize, in kubelet.go (1.33),
+// allocation/allocation_manager.go (1.34, 1.35) and allocation/handlers.go (since 1.36). The
+// kubelet also defers a resize for reasons that no report contains, such as memory pressure. For a
+// critical pod it evicts other pods first. If Berth has placed the pod and decides on the node, the
+// scheduler decides after the kubelet.
 func (s *State) Resize(r *Resize) ResizeAnswer {
 	m := s.m
 	changed := r.changes(m.set.resizes.init)
@@ -115,7 +115,7 @@ func (s *State) Resize(r *Resize) ResizeAnswer {
 	return ResizeAnswer{}
 }
 
-// refitted is what the scheduler makes of a resize that the kubelet has allocated.
+// refitted returns the scheduler's answer to a resize that the kubelet has allocated.
 func (s *State) refitted(wants *Request) ResizeAnswer {
 	if !s.Has(wants.UID) {
 		return ResizeAnswer{ResizeUnknown, "the node's report does not list the pod, and so not what it holds"}
@@ -128,7 +128,7 @@ func (s *State) refitted(wants *Request) ResizeAnswer {
 	return ResizeAnswer{ResizeDeferred, "container " + wants.Containers[v.Container].Name + ": " + v.Detail.Text() + " on its own NUMA nodes, by the rules of the pod"}
 }
 
-// fraction reports if a container whose CPUs change has or wants a part of a CPU, or none.
+// fraction reports whether a container whose CPUs change has or wants a fraction of a CPU, or none.
 func (r *Resize) fraction() bool {
 	for i := range min(len(r.Had.Containers), len(r.Wants.Containers)) {
 		had, wants := r.Had.Containers[i].MilliCPU, r.Wants.Containers[i].MilliCPU
@@ -141,7 +141,7 @@ func (r *Resize) fraction() bool {
 
 func infeasible(message string) ResizeAnswer { return ResizeAnswer{ResizeInfeasible, message} }
 
-// resizePinned is for a Guaranteed pod. It does not matter if its CPUs are whole.
+// resizePinned is for a Guaranteed pod, with or without whole CPUs.
 func (m *Model) resizePinned(changed resized) ResizeAnswer {
 	static, memory := m.set.static, m.set.memory
 	if m.set.version < V134 { // any change, whichever manager it concerns, and one gate for both
@@ -164,8 +164,9 @@ func (m *Model) resizePinned(changed resized) ResizeAnswer {
 	return ResizeAnswer{}
 }
 
-// admitResized admits the pod again, as a kubelet does that has it: the managers keep what they
-// have given. Before 1.37 full-pcpus-only still wants as many whole cores free as a container has.
+// admitResized admits the pod again, as a kubelet does for a pod that it has. The managers keep
+// their allocations. Before 1.37 full-pcpus-only still needs as many free whole cores as a
+// container has.
 func (s *State) admitResized(wants *Request) ResizeAnswer {
 	if !s.Has(wants.UID) && s.m.holdsAny(wants) {
 		return ResizeAnswer{ResizeUnknown, "the node's report does not list the pod, and so not what it holds"}
@@ -204,7 +205,7 @@ func (m *Model) holdsAny(r *Request) bool {
 	return false
 }
 
-// tooLarge is what the API server says since 1.36 (plugin/pkg/admission/podresize).
+// tooLarge returns the API server's message since 1.36 (plugin/pkg/admission/podresize).
 func (r *Resize) tooLarge() string {
 	var parts []string
 	if s := r.MilliCPU; s.Asked > s.Allocatable {
@@ -221,7 +222,7 @@ func (s ResizeSum) deferred(resource string) ResizeAnswer {
 	return ResizeAnswer{ResizeDeferred, fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", resource, s.Asked, s.Others, s.Allocatable)}
 }
 
-// resized is which amounts of a pod change.
+// resized records which amounts of a pod change.
 type resized struct{ cpu, memory bool }
 
 // changes compares the amounts of all containers whose amounts can change.
@@ -237,7 +238,8 @@ func (r *Resize) changes(init bool) (out resized) {
 	return out
 }
 
-// PinsAlike reports if the CPU and memory managers see no difference between two versions of a pod.
+// PinsAlike reports whether the CPU and memory managers treat two versions of a pod in the same
+// way.
 func (m *Model) PinsAlike(a, b *Request) bool {
 	if len(a.Containers) != len(b.Containers) {
 		return false
@@ -256,8 +258,8 @@ func (m *Model) PinsAlike(a, b *Request) bool {
 	return true
 }
 
-// GivesAsked reports if a decision gives each container as many CPUs of its own as the request asks
-// for. It does not if the pod was resized in between.
+// GivesAsked reports whether a decision gives each container the number of exclusive CPUs that the
+// request asks for. It does not if the pod was resized in between.
 func (m *Model) GivesAsked(r *Request, d *Decision) bool {
 	if m.whole(r) {
 		given := wholeOf(d.Whole)

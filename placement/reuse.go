@@ -8,9 +8,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// reuseMemo is what the managers of a kubelet remember of the last pod that they gave something to:
-// what its init containers left over. Each manager forgets it when it comes to another pod, and all
-// do in a restart (call RememberReuse again), but not when the pod goes.
+// reuseMemo is what a kubelet's managers remember of the last pod with an allocation: the leftovers
+// of its init containers. Each manager forgets it at its next pod, and all managers forget it in a
+// restart (call RememberReuse again). The end of the pod does not clear it.
 type reuseMemo struct {
 	cpuUID string
 	cpus   topology.CPUSet
@@ -22,13 +22,13 @@ type reuseMemo struct {
 	devices   []DeviceAllocation // never changed in place
 }
 
-// RememberReuse makes the state remember, as a kubelet does, what the init containers of the last
-// pod left over. It matters only if a UID is admitted twice in a row: the kubelet then hands out
-// again what it has long given back, and miscounts. A replay wants that. A scheduler, which takes
-// pods off a copy of a state and puts them back, must not have it.
+// RememberReuse makes the state remember the leftovers of the last pod's init containers, as a
+// kubelet does. This matters only if a UID is admitted twice in a row: the kubelet then assigns
+// resources that it has already freed, and miscounts. A replay needs this. A scheduler must not use
+// it, because it removes pods from a copy of a state and adds them again.
 func (s *State) RememberReuse() { s.reuse = &reuseMemo{} }
 
-// clone returns a copy that shares no memory that changes; nil of nil.
+// clone returns a copy without shared memory that changes. The clone of nil is nil.
 func (u *reuseMemo) clone() *reuseMemo {
 	if u == nil {
 		return nil
@@ -39,7 +39,7 @@ func (u *reuseMemo) clone() *reuseMemo {
 	return &out
 }
 
-// recall gives the admission what is remembered of its pod.
+// recall gives the admission the remembered leftovers of its pod.
 func (ad *admission) recall(u *reuseMemo) {
 	uid := ad.r.UID
 	if u.cpuUID == uid {
@@ -64,8 +64,8 @@ func (ad *admission) recall(u *reuseMemo) {
 	}
 }
 
-// remember follows a decision that was committed, container by container, as the managers did; mem
-// is what memoryCommit ended with.
+// remember updates the memo after a decision was committed, container by container, as the managers
+// do. mem is the final state of memoryCommit.
 func (s *State) remember(d *Decision, mem *memoryCommit) {
 	u := s.reuse
 	if u == nil {
@@ -115,8 +115,8 @@ func (u *reuseMemo) rememberDevices(uid string, c *ContainerDecision) {
 	}
 }
 
-// dropLost gives back, in the admission, the CPUs and the memory of containers that the pod no
-// longer has: removeStaleState.
+// dropLost frees, in the admission, the CPUs and memory of containers that the pod no longer has
+// (removeStaleState).
 func (ad *admission) dropLost() {
 	if ad.held.Whole != nil {
 		return // all of it comes back with the last container
@@ -131,7 +131,7 @@ func (ad *admission) dropLost() {
 	}
 }
 
-// lostCPUs returns the CPUs of containers that are gone, and of containers that are not.
+// lostCPUs returns the CPUs of removed containers and of the remaining ones.
 func lostCPUs(pod *PodAllocation, has func(string) bool) (lost, kept topology.CPUSet) {
 	for i := range pod.Containers {
 		if c := &pod.Containers[i]; has(c.Name) {
@@ -152,8 +152,8 @@ func (r *Request) hasContainer(name string) bool {
 	return false
 }
 
-// dropLost does the same on the state's own books. The devices of a lost container stay with the
-// pod: the device manager looks at pods only. It returns the containers that are left for them.
+// dropLost does the same in the state's own books. The devices of a removed container stay with the
+// pod, because the device manager looks only at pods. It returns the remaining containers.
 func (s kubeletBooks) dropLost(pod *PodAllocation, r *Request) (rest []ContainerAllocation) {
 	lost, kept := lostCPUs(pod, r.hasContainer)
 	lost = lost.AndNot(&kept)
@@ -172,8 +172,8 @@ func (s kubeletBooks) dropLost(pod *PodAllocation, r *Request) (rest []Container
 	return rest
 }
 
-// doubled reports whether reusable devices are free as well, so that counting them together counts
-// them twice.
+// doubled returns the number of devices that are both reusable and free, and so would be counted
+// twice.
 func doubled(available, reusable device.Set) int {
 	n := 0
 	for i := range reusable {

@@ -33,7 +33,7 @@ func (p Policy) String() string { return spell(p, policyNames[:]) }
 // and for "".
 func ParsePolicy(text string) (Policy, bool) { return parse[Policy](text, policyNames[:]) }
 
-// Scope is a scope of the Topology Manager: what the policy is applied to.
+// Scope is a scope of the Topology Manager: containers or pods.
 type Scope uint8
 
 // The scopes; the zero value leaves the choice to the node.
@@ -54,7 +54,7 @@ func (s Scope) String() string { return spell(s, scopeNames[:]) }
 // for "".
 func ParseScope(text string) (Scope, bool) { return parse[Scope](text, scopeNames[:]) }
 
-// spell returns the name of a value; there is none for values that do not exist.
+// spell returns the name of a value, or "" if the value does not exist.
 func spell[T ~uint8](v T, names []string) string {
 	if int(v) >= len(names) {
 		return "?"
@@ -62,13 +62,14 @@ func spell[T ~uint8](v T, names []string) string {
 	return names[v]
 }
 
-// parse returns the value of a name. The zero value's is none.
+// parse returns the value of a name. The zero value has no name.
 func parse[T ~uint8](name string, names []string) (T, bool) {
 	i := slices.Index(names[1:], name)
 	return T(i + 1), i >= 0
 }
 
-// Match is how a node's policy compares with the one that is asked for, if the node's counts.
+// Match is the required relation between a node's policy and the requested policy, if the node's
+// policy counts.
 type Match uint8
 
 const (
@@ -92,58 +93,59 @@ type Rules struct {
 	Policy Policy
 	Scope  Scope
 	Match  Match
-	// OwnCPUs asks for a node on which containers have whole CPUs to themselves: a kubelet's CPU
-	// manager must be static. Else one without that is as good.
+	// OwnCPUs requires a node on which containers can have exclusive whole CPUs: a kubelet's CPU
+	// manager must be static.
 	OwnCPUs bool
-	// CPUs are how pinned CPUs lie on cores, caches and beside others. Asking for any of it asks
-	// for whole CPUs to be pinned, whatever the pod's QoS class.
+	// CPUs are requirements for the position of pinned CPUs on cores and caches, and next to other
+	// pods. Any such requirement also asks for pinned whole CPUs, whatever the pod's QoS class.
 	CPUs joint.Rules
-	// MayWithhold lets CPUs stay idle for exclusive ones that the pod does not ask for. Without it
-	// a pod pays: who wants a core or a NUMA node alone asks for all of its CPUs.
+	// MayWithhold allows exclusive CPUs to keep other CPUs idle that the pod does not request.
+	// Without it, a pod that wants a core or a NUMA node exclusively must request all its CPUs.
 	MayWithhold bool
-	// Shares gives CPU time instead of CPUs, also to a Guaranteed pod that asks for whole ones. If
-	// it is preferred, a kubelet that gives CPUs will do as well.
+	// Shares asks for CPU time instead of CPUs, even for a Guaranteed pod with whole CPUs. If it is
+	// only preferred, a kubelet that assigns CPUs is accepted.
 	Shares joint.Strength
-	// PinMemory keeps memory to its NUMA nodes, not only accounted there.
+	// PinMemory binds memory to the pod's NUMA nodes, instead of only accounting it there.
 	PinMemory bool
-	// NUMANodes asks for exactly so many NUMA nodes, the nearest ones, for the pod as a whole, or
-	// for each container if Scope says so; 0 leaves it to the policy.
+	// NUMANodes asks for exactly this number of the nearest NUMA nodes. It applies to the pod as a
+	// whole, or to each container if Scope says so. 0 leaves the number to the policy.
 	NUMANodes uint8
-	// Devices are how devices lie.
+	// Devices are requirements for the position of devices.
 	Devices DeviceRules
-	// Only are the NUMA nodes that the pod may have if Berth decides; 0 for all. It is the
-	// scheduler's choice, as devices that others hand out are there.
+	// Only are the NUMA nodes that the pod may use if Berth decides; 0 means all. The scheduler
+	// sets it, for example because devices of another program are there.
 	Only topology.NUMASet
-	// Claimed are devices near which the pod is to lie if Berth decides; nil for none. They are the
-	// scheduler's knowledge.
+	// Claimed are devices that the pod must be near if Berth decides, or nil. The scheduler sets
+	// it.
 	Claimed *Claimed
-	// Keep is which CPUs are kept for pods with devices: the scheduler's rule, on every node.
+	// Keep has the CPUs that are kept for pods with devices. It is a rule of the scheduler for
+	// every node.
 	Keep *Keep
 }
 
 // DeviceRules are the requirements for the devices of a container, or of a pod if its scope is pod.
 // The zero value leaves everything to the node.
 type DeviceRules struct {
-	// Same is where they lie together, and SameHow whether that may be given up.
+	// Same is the place that devices share. SameHow tells if the requirement may be dropped.
 	Same    joint.Same
 	SameHow joint.Strength
-	// Joint are the types that lie together; others may not be asked for beside them. None stands
-	// for all types.
+	// Joint are the device types that must share a place. The pod may ask for no other types. If
+	// Joint is empty, it stands for all types.
 	Joint DeviceTypes
-	// OnePerFunction are the types that take at most one virtual function of each physical one.
+	// OnePerFunction are the types with at most one virtual function of each physical function.
 	OnePerFunction DeviceTypes
-	// All are the types that take one device of each function of the machine. A pod has to ask for
-	// exactly that number.
+	// All are the types with one device of each function of the machine. A pod must ask for exactly
+	// that number.
 	All DeviceTypes
-	// PerNode asks for exactly so many devices of each resource on each NUMA node of the pod, or of
-	// a container if the scope says so; 0 leaves it open. It does not come with Same.
+	// PerNode asks for exactly this number of devices of each resource on each NUMA node of the
+	// pod, or of a container if the scope says so. 0 leaves it open. PerNode excludes Same.
 	PerNode uint8
 }
 
-// insist reports whether a node has to know where devices lie.
+// insist reports whether a node must know the places of devices.
 func (r *DeviceRules) insist() bool { return r.insistOnCards() || r.PerNode != 0 }
 
-// insistOnCards reports whether it has to know more of them than their NUMA nodes.
+// insistOnCards reports whether a node must know more about devices than their NUMA nodes.
 func (r *DeviceRules) insistOnCards() bool {
 	return r.SameHow == joint.Required || r.OnePerFunction != 0 || r.All != 0
 }
@@ -156,7 +158,7 @@ func (r *DeviceRules) sane() bool {
 // DeviceTypes is a set of types of devices.
 type DeviceTypes uint8
 
-// The types, and the set of all. A device without a type of its own is an OtherType.
+// The types, and the set of all types. A device without a type of its own is an OtherType.
 const (
 	GPUType DeviceTypes = 1 << iota
 	RDMAType
@@ -179,27 +181,26 @@ func setOf(k topology.DeviceKind) DeviceTypes {
 	return OtherType
 }
 
-// Own returns what the pod itself asks for, without the scheduler's rules.
+// Own returns the pod's own requirements, without the scheduler's rules.
 func (r Rules) Own() Rules {
 	r.MayWithhold, r.Keep, r.Only, r.Claimed = false, nil, 0, nil
 	return r
 }
 
-// CountsNUMANodes reports whether the rules require a number of NUMA nodes, or whole ones. A
-// kubelet that pins nothing for the pod cannot fulfil this, while other wishes for CPUs are then
+// CountsNUMANodes reports whether the rules require a number of NUMA nodes, or whole NUMA nodes. A
+// kubelet that pins nothing for the pod cannot fulfil this, whereas other rules for CPUs are then
 // harmless.
 func (r Rules) CountsNUMANodes() bool {
 	return r.NUMANodes > 0 || r.CPUs.ExclusiveHow == joint.Required && r.CPUs.Exclusive == joint.ExclusiveNUMA
 }
 
-// sane reports whether the rules hold values that exist.
+// sane reports whether all values of the rules exist.
 func (r Rules) sane() bool {
 	return r.Policy < policies && r.Scope < scopes && r.Match < matches && r.CPUs.Sane() && r.Shares <= joint.Required && r.Devices.sane() &&
 		(r.NUMANodes <= 1 || r.Policy != PolicySingleNUMANode)
 }
 
-// keptBy reports whether a node that goes by own, which leaves nothing open, does what the rules
-// ask for.
+// keptBy reports whether a node with the complete rules own fulfils these rules.
 func (r Rules) keptBy(own Rules) bool {
 	if r.Scope != NodeScope && r.Scope != own.Scope || r.OwnCPUs && !own.OwnCPUs {
 		return false
@@ -233,8 +234,8 @@ func (m *Model) Rules() Rules { return m.own }
 func (m *Model) Decides() bool { return m.authority == AuthorityBerth }
 
 // Keeps reports whether the node fulfils the rules. If the kubelet decides, its policy must be the
-// same or stricter, its scope the same, and no wish may be left. If Berth decides, the pod's rules
-// apply.
+// same or stricter, its scope the same, and it must meet all wishes. If Berth decides, the pod's
+// rules apply.
 func (m *Model) Keeps(r Rules) bool {
 	switch {
 	case !r.sane():
@@ -255,9 +256,9 @@ const (
 	WishFullCores
 	// WishSpread is implied by distribute-cpus-across-cores.
 	WishSpread
-	// WishExclusiveCore is implied by full-pcpus-only: no core is shared then.
+	// WishExclusiveCore is implied by full-pcpus-only, because no core is shared then.
 	WishExclusiveCore
-	// WishExclusiveNUMA and WishL3 are implied by nothing.
+	// WishExclusiveNUMA and WishL3 are implied by no configuration.
 	WishExclusiveNUMA
 	WishL3
 	// WishPinnedMemory is implied by the memory manager Static. If Berth decides, it is missed if
@@ -265,7 +266,7 @@ const (
 	WishPinnedMemory
 	// WishShares is implied by the CPU manager none.
 	WishShares
-	// WishDevices is implied by nothing: a kubelet knows no more of a device than its NUMA node.
+	// WishDevices is implied by no configuration: a kubelet knows only the NUMA node of a device.
 	WishDevices
 )
 
@@ -304,7 +305,7 @@ func (m *Model) Misses(r Rules) Wish {
 	return NoWish
 }
 
-// rulesFor returns what the node goes by for a pod that asks for r.
+// rulesFor returns the rules that the node applies to a pod that asks for r.
 func (m *Model) rulesFor(r Rules) Rules {
 	if m.authority != AuthorityKubelet {
 		return r.over(m.own)
@@ -312,9 +313,9 @@ func (m *Model) rulesFor(r Rules) Rules {
 	return m.own
 }
 
-// over returns the rules, and own if they leave something open. What the node insists on of CPUs
-// comes before what a pod prefers. A pod that names a number of NUMA nodes means the pod as a
-// whole, unless it names another scope, and is kept to that number as with the policy restricted.
+// over returns the rules, completed by own. A requirement of the node for CPUs overrides a
+// preference of the pod. If a pod names a number of NUMA nodes, the number applies to the pod as a
+// whole unless it names another scope. The number is enforced as with the policy restricted.
 func (r Rules) over(own Rules) Rules {
 	if own.CPUs.Bind != joint.BindAny {
 		r.CPUs.Bind, r.CPUs.BindHow = own.CPUs.Bind, own.CPUs.BindHow

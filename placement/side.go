@@ -2,26 +2,26 @@ package placement
 
 import "github.com/berth-dev/berth/placement/cpu"
 
-// side is who decides on the nodes of a model, the kubelet or Berth. A model has one from when it
-// is compiled, and does not ask again which one that is.
+// side is the program that decides on the nodes of a model: the kubelet or Berth. It is set when
+// the model is compiled.
 type side interface {
-	// newDecider returns what admits pods, one at a time.
+	// newDecider returns a decider, which admits one pod at a time.
 	newDecider() decider
-	// books are the ones that the state is kept in.
+	// books returns the books of the state.
 	books(s *State) books
-	// open gives the state of a node without pods the books that only this side has.
+	// open gives an empty node's state the books that only this side has.
 	open(s *State)
-	// monotone is Model.Monotone if CPUs are kept from the pod or not.
+	// monotone implements Model.Monotone; kept tells if CPUs are kept from the pod.
 	monotone(r *Request, kept bool) bool
-	// countable says whether each CPU that is free on a NUMA node can be given away by itself, so
-	// that counting them is enough.
+	// countable reports whether each free CPU of a NUMA node can be assigned by itself, so that the
+	// number of free CPUs is enough.
 	countable() bool
 }
 
-// kubeletSide is a kubelet, as it is predicted.
+// kubeletSide predicts a kubelet.
 type kubeletSide struct{ *Model }
 
-// berthSide is Berth in the kubelet's place.
+// berthSide decides in the kubelet's place.
 type berthSide struct{ *Model }
 
 func (m *Model) sideOf() side {

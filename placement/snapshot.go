@@ -8,11 +8,11 @@ import (
 )
 
 // Snapshot is the complete state of a node as plain data: the content of a kubelet's checkpoints
-// and device plugins, or of a NodeTopology. Model.StateOf makes a State of it and refuses
-// contradictions; State.Snapshot makes a Snapshot again.
+// and device plugins, or of a NodeTopology. Model.StateOf converts it to a State and refuses
+// contradictions. State.Snapshot does the reverse.
 type Snapshot struct {
-	// SharedCPUs is defaultCpuSet of cpu_manager_state: every CPU that no container has to itself,
-	// reserved ones included (without strict-cpu-reservation).
+	// SharedCPUs is defaultCpuSet of cpu_manager_state: every CPU that no container has
+	// exclusively, including reserved CPUs (without strict-cpu-reservation).
 	SharedCPUs topology.CPUSet
 	// Memory is machineState of memory_manager_state, ascending by NUMA node; nil when the policy
 	// is None.
@@ -27,8 +27,8 @@ type Snapshot struct {
 type MemoryTable struct {
 	NUMA        topology.NUMAID
 	Assignments int
-	// Cells is the group of nodes that this node's memory is handed out with; {NUMA} when it is on
-	// its own.
+	// Cells is the group of NUMA nodes that share this node's memory allocations. It is {NUMA} if
+	// the node is alone.
 	Cells topology.NUMASet
 	// Resources is ascending by resource name.
 	Resources []MemoryAmounts
@@ -40,27 +40,27 @@ type MemoryAmounts struct {
 	Allocatable, Reserved, Free uint64
 }
 
-// PodAllocation is what an admitted pod holds.
+// PodAllocation has the resources of an admitted pod.
 type PodAllocation struct {
 	UID string
-	// Whole is what the pod has as a whole; mostly nil.
+	// Whole has the resources of the pod as a whole. It is usually nil.
 	Whole      *Whole
 	Containers []ContainerAllocation
-	// Generation is that of the decision which the node's agent carries out, if Berth decides and
-	// the pod was resized; else 0. A State does not keep it.
+	// Generation is the generation of the decision that the node's agent has carried out, if Berth
+	// decides and the pod was resized. Otherwise it is 0. A State does not keep it.
 	Generation uint64
 }
 
-// ContainerAllocation is what one container of an admitted pod holds.
+// ContainerAllocation has the resources of one container of an admitted pod.
 type ContainerAllocation struct {
 	Name string
 	Kind ContainerKind
 	CPUs topology.CPUSet // exclusive CPUs
-	// Memory is the container's blocks. The kubelet tells an entry without blocks from none: empty,
-	// but not nil.
+	// Memory has the container's blocks. The kubelet distinguishes an entry without blocks from no
+	// entry: the former is empty, but not nil.
 	Memory  []MemoryBlock
 	Devices []DeviceAllocation
-	// Shares and Exclusive are there where Berth decides alone.
+	// Shares and Exclusive are used only if Berth decides.
 	Shares    []CPUShare
 	Exclusive joint.Exclusive
 	Provided  []Provided // by provider, then by place
@@ -70,24 +70,24 @@ type ContainerAllocation struct {
 type DevicePool struct {
 	Resource   string
 	Preference Preference
-	// Decided means that Berth chooses among the devices, on a node where it decides: its own
-	// plugin offers them, and the ids are PCI addresses. If it is false the kubelet chooses.
+	// Decided means that Berth chooses the devices, on a node where it decides. Its own plugin then
+	// offers them, and the ids are PCI addresses. If it is false, the kubelet chooses.
 	Decided bool
 	Devices []Device // ascending by ID
-	// Points is how well each pair of Devices is connected, row by row, if the preference goes by
-	// that (Connect); nil if it is not known.
+	// Points rates the connection of each pair of Devices, row by row, if the preference uses this
+	// (Connect). It is nil if the ratings are not known.
 	Points []uint32
 }
 
 // Device is one device of a plugin (deviceplugin/v1beta1.Device).
 type Device struct {
 	ID string
-	// NUMA is the set of nodes in Device.Topology; meaningful if HasTopology. A device with a
-	// topology but no nodes differs, for the kubelet, from one without a topology.
+	// NUMA is the set of nodes in Device.Topology; it has a meaning only if HasTopology. The
+	// kubelet distinguishes a device with an empty topology from a device without a topology.
 	NUMA        topology.NUMASet
 	HasTopology bool
 	Unhealthy   bool
-	// Address is the PCI address ("0000:3b:00.0"), "" if it is not known.
+	// Address is the PCI address ("0000:3b:00.0"), or "" if it is not known.
 	Address string
 }
 
@@ -99,7 +99,7 @@ func cloneDevices(ds []DeviceAllocation) []DeviceAllocation {
 	return ds
 }
 
-// StateError is which part of a Snapshot contradicts the rest of it, or the machine.
+// StateError names the part of a Snapshot that contradicts the rest of it, or the machine.
 type StateError struct {
 	Field string // "pods[uid].containers[name].cpus", "memory[1].memory"
 	Value string

@@ -5,17 +5,18 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Startup is what the managers of a kubelet know before they read their checkpoints, and validate
-// them against (validateState of pkg/kubelet/cm/cpumanager and memorymanager).
+// Startup has the values that a kubelet's managers know before they read their checkpoints. They
+// validate the checkpoints against these values (validateState of pkg/kubelet/cm/cpumanager and
+// memorymanager).
 type Startup struct {
 	Version Version
 	// CPUPolicy is "none" or "static", MemoryPolicy is "None" or "Static".
 	CPUPolicy, MemoryPolicy string
-	// CPUs is what shared and exclusive CPUs add up to: the machine's, with StrictReservation
+	// CPUs is the sum of shared and exclusive CPUs: the machine's CPUs, with StrictReservation
 	// without Reserved. Both are empty without the static policy.
 	CPUs, Reserved    topology.CPUSet
 	StrictReservation bool
-	// PodLevel means that the managers know assignments of whole pods (gate
+	// PodLevel means that the managers can assign resources to whole pods (gate
 	// PodLevelResourceManagers).
 	PodLevel bool
 	// Memory is ascending by NUMA node, then resource; nil without the policy Static.
@@ -23,14 +24,14 @@ type Startup struct {
 }
 
 // StartupMemory is one kind of memory of a NUMA node, in bytes. Allocatable may have wrapped
-// around, as it does in the kubelet.
+// around, as in the kubelet.
 type StartupMemory struct {
 	NUMA                               topology.NUMAID
 	Resource                           string
 	Total, SystemReserved, Allocatable uint64
 }
 
-// Startup returns what the managers of this kubelet know when they start.
+// Startup returns the values that the managers of this kubelet know when they start.
 func (m *Model) Startup() Startup {
 	s := Startup{Version: m.set.version, CPUPolicy: "none", MemoryPolicy: "None", PodLevel: m.KnowsWholes()}
 	if m.set.static {

@@ -6,19 +6,19 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// State holds what is assigned on a node: the content of the kubelet's checkpoints and of its
-// device plugins. It belongs to the Model that created it, and is not safe for concurrent use while
-// it is changed. Admit, Decide and Explain only read it.
+// State holds the allocations on a node: the content of the kubelet's checkpoints and of its device
+// plugins. It belongs to the Model that created it, and must not be changed concurrently. Admit,
+// Decide and Explain only read it.
 type State struct {
 	m *Model
-	// shared is defaultCpuSet: every CPU that no container has to itself. Empty without the static
-	// CPU manager.
+	// shared is defaultCpuSet: every CPU that no container has exclusively. It is empty without the
+	// static CPU manager.
 	shared topology.CPUSet
 	book   *memory.Book // nil without the static memory manager
-	// account is what Berth has handed out where it decides; it follows from pods. Nil if the
-	// kubelet does.
+	// account has Berth's allocations, if Berth decides. It follows from pods. It is nil if the
+	// kubelet decides.
 	account *joint.Book
-	// given is what is handed out of providers' supplies, by place; it follows from pods.
+	// given has the allocated part of the providers' supplies, by place. It follows from pods.
 	given []uint64
 	pools devicePools
 	podTable
@@ -66,7 +66,7 @@ func (s *State) Pods() int { return len(s.pods) }
 // Has reports whether a pod is admitted.
 func (s *State) Has(uid string) bool { return s.pod(uid) != nil }
 
-// Pod returns what a pod holds. The caller must not change it.
+// Pod returns the allocation of a pod. The caller must not change it.
 func (s *State) Pod(uid string) (PodAllocation, bool) {
 	if p := s.pod(uid); p != nil {
 		return *p, true
@@ -77,12 +77,12 @@ func (s *State) Pod(uid string) (PodAllocation, bool) {
 // SharedCPUs returns the CPUs that no container has exclusively, including reserved ones.
 func (s *State) SharedCPUs() topology.CPUSet { return s.shared }
 
-// FreeCPUs returns the CPUs that containers could still get exclusively: the shared ones that are
+// FreeCPUs returns the CPUs that containers could still get exclusively: the shared CPUs that are
 // not reserved.
 func (s *State) FreeCPUs() topology.CPUSet { return s.shared.AndNot(&s.m.cpus.reserved) }
 
-// FreeCPUsOn returns how many CPUs of a NUMA node pods can still get exclusively. If Berth decides,
-// assigned CPU time and CPUs that a pod keeps idle reduce the number too.
+// FreeCPUsOn returns the number of CPUs of a NUMA node that pods can still get exclusively. If
+// Berth decides, allocated CPU time and CPUs that stay idle for a pod reduce the number too.
 func (s *State) FreeCPUsOn(node *topology.NUMANode) int {
 	return s.books().freeOn(node)
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// AppendStateKey appends to b everything that a verdict depends on. Two states of one Model with
-// equal keys give the same verdict to every request whose UID neither of them knows, and have the
-// same SharedCPUs. It does not contain which pod holds what, and of the names of devices only their
-// order.
+// AppendStateKey appends to b everything that a verdict depends on. Suppose two states of one Model
+// have equal keys. Then they give the same verdict to every request with a UID that neither knows,
+// and they have the same SharedCPUs. The key does not contain the owner of each resource. Of device
+// names it contains only their order.
 //
 // The states of a thousand nodes have few different keys, so most nodes need not be asked.
 func (s *State) AppendStateKey(b []byte) []byte {

@@ -30,7 +30,7 @@ func (s *State) Snapshot() Snapshot {
 	return snap
 }
 
-// table is the memory book of the node at a position.
+// table returns the memory book of the NUMA node at a position.
 func (s kubeletBooks) table(pos int) MemoryTable {
 	m := s.m.mem
 	n, cells := s.book.Group(pos)
@@ -44,9 +44,10 @@ func (s kubeletBooks) table(pos int) MemoryTable {
 	return t
 }
 
-// StateOf makes a State of a Snapshot. It returns a *StateError for contradictions: a CPU or device
-// held twice, CPUs that are neither shared nor held, memory that does not add up. An empty
-// SharedCPUs without exclusive CPUs, and nil Memory without blocks, mean a fresh checkpoint.
+// StateOf converts a Snapshot to a State. It returns a *StateError for contradictions: a CPU or
+// device that is held twice, CPUs that are neither shared nor held, memory that does not add up. An
+// empty SharedCPUs without exclusive CPUs, or a nil Memory without blocks, means a fresh
+// checkpoint.
 func (m *Model) StateOf(snap *Snapshot) (*State, error) {
 	s := m.NewState()
 	for i := range snap.Pods {
@@ -91,12 +92,12 @@ func (s *State) restorePod(p *PodAllocation) error {
 	return nil
 }
 
-// fewContainers is how many names are compared with each other; a set of more names costs less.
+// fewContainers is the number of names up to which comparing all pairs is cheaper than a set.
 const fewContainers = 16
 
-// NamedTwice returns the index of the first container that has the name of an earlier one, -1 for
-// none. A report may have tens of thousands: the time must not grow with the square of their
-// number.
+// NamedTwice returns the index of the first container with the name of an earlier one, or -1. A
+// report may have tens of thousands of containers, so the time must not grow with the square of
+// their number.
 func (p *PodAllocation) NamedTwice() int {
 	var seen map[string]bool
 	if len(p.Containers) > fewContainers {

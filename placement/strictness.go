@@ -7,15 +7,17 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Strictness is how much a node does to keep a pod together. A greater value is stricter.
+// Strictness rates how strictly a node keeps a pod's resources together. A greater value is
+// stricter.
 type Strictness uint8
 
 const (
-	// Floating: the kubelet's CPU manager is none, so that no pod has CPUs of its own.
+	// Floating: the kubelet's CPU manager is none, so that no pod has exclusive CPUs.
 	Floating Strictness = iota
-	// Unaligned: the policy is none. CPUs are pinned, wherever they lie.
+	// Unaligned: the policy is none. CPUs are pinned without regard to their NUMA nodes.
 	Unaligned
-	// BestEffort: the policy is best-effort. What does not fit together is admitted all the same.
+	// BestEffort: the policy is best-effort. A pod that does not fit together is admitted all the
+	// same.
 	BestEffort
 	// Restricted: the policy is restricted.
 	Restricted
@@ -23,7 +25,7 @@ const (
 	SingleNUMANode
 )
 
-// Strictness returns how much the node does to keep the pod together.
+// Strictness returns the node's Strictness for a pod.
 func (m *Model) Strictness(r *Request) Strictness {
 	if m.floats() {
 		return Floating
@@ -39,11 +41,12 @@ func (m *Model) Strictness(r *Request) Strictness {
 	return Unaligned
 }
 
-// floats reports whether no pod gets CPUs of its own.
+// floats reports whether no pod gets exclusive CPUs.
 func (m *Model) floats() bool { return m.authority == AuthorityKubelet && !m.set.static }
 
-// Reach returns the NUMA nodes over which an admitted pod is spread: those of its verdict. If the
-// pod asks for exclusive CPUs and gets none, these are all nodes, because it may run on any CPU.
+// Reach returns the NUMA nodes over which an admitted pod is spread: the nodes of its verdict. If
+// the pod asks for exclusive CPUs and gets none, it returns all nodes, because the pod may run on
+// any CPU.
 func (m *Model) Reach(r *Request, v *Verdict) topology.NUMASet {
 	if m.floats() && r.AsksExclusiveCPUs() {
 		return m.nodes
@@ -74,9 +77,9 @@ func (r *Request) CPUs() int {
 	return int((sum.Most() + 999) / 1000)
 }
 
-// Strands returns how many free devices of the NUMA nodes would lose their share of CPUs to the
-// pod. Free devices are healthy, not held, and not requested by the pod. Devices whose NUMA node no
-// plugin reports do not count.
+// Strands returns the number of free devices on the NUMA nodes that would lose their share of CPUs
+// to the pod. Free devices are healthy, not held, and not requested by the pod. Devices whose NUMA
+// node no plugin reports do not count.
 func (s *State) Strands(r *Request, on topology.NUMASet) (stranded int) {
 	mask, counted := s.m.compact(on), false
 	var cpus, before, after int
@@ -99,9 +102,9 @@ func (s *State) Strands(r *Request, on topology.NUMASet) (stranded int) {
 	return stranded
 }
 
-// SpareDevices returns how many free devices the pod would leave unused. If the pod asks for
-// devices, all devices of these kinds on the node count. If it asks for none, the devices of its
-// NUMA nodes count, but none if no pod uses a device of the node. Unhealthy devices, and devices
+// SpareDevices returns the number of free devices that the pod would leave unused. If the pod asks
+// for devices, all devices of these kinds on the node count. If it asks for none, the devices of
+// its NUMA nodes count, unless no pod uses a device of the node. Unhealthy devices, and devices
 // whose NUMA node no plugin reports, do not count.
 func SpareDevices(s *State, r *Request, on topology.NUMASet) int {
 	const everywhere = ^hint.Mask(0)
@@ -123,7 +126,7 @@ func SpareDevices(s *State, r *Request, on topology.NUMASet) int {
 	return left
 }
 
-// devices is how many of the resource the pod asks for at most at one time.
+// devices returns the pod's peak request for the resource.
 func (r *Request) devices(resource string) int64 {
 	var asked Peak[int64]
 	for i := range r.Containers {
@@ -132,11 +135,11 @@ func (r *Request) devices(resource string) int64 {
 	return asked.Most()
 }
 
-// shortOf is how many of the devices that are left have not their part of the CPUs free, if all of
-// them share so many.
+// shortOf returns the number of remaining devices without their share of the free CPUs, if all
+// devices share the CPUs equally.
 func shortOf(left, all, cpus, free int) int { return max(0, left-free*all/max(1, cpus)) }
 
-// cpusOn returns how many CPUs of the NUMA nodes pods can have, and how many of them are free.
+// cpusOn returns the number of allocatable CPUs on the NUMA nodes, and how many of them are free.
 func cpusOn(s *State, on topology.NUMASet) (all, free int) {
 	for i := range s.m.nodeCPUs {
 		if n := &s.m.nodeCPUs[i]; on.Has(n.id) {
@@ -147,7 +150,7 @@ func cpusOn(s *State, on topology.NUMASet) (all, free int) {
 	return all, free
 }
 
-// ownCPUs is how many CPUs an admitted pod takes from others.
+// ownCPUs returns the number of CPUs that an admitted pod takes from others.
 func ownCPUs(m *Model, r *Request) int {
 	if m.Decides() {
 		return r.CPUs()
@@ -155,9 +158,9 @@ func ownCPUs(m *Model, r *Request) int {
 	return m.ExclusiveCPUs(r)
 }
 
-// BreaksGroups returns how many groups of free devices that belong together the pod would split by
-// taking some and not all (joint.Model.Breaks). If the kubelet decides this is not known, and 0. It
-// costs another decision if the pod has devices, and nothing otherwise.
+// BreaksGroups returns the number of groups of free devices that the pod would split by taking only
+// a part (joint.Model.Breaks). If the kubelet decides, the number is not known, and the result is
+// 0. If the pod has devices, the call costs another decision.
 func (s *State) BreaksGroups(r *Request) int { return s.books().breaksGroups(r) }
 
 func (kubeletBooks) breaksGroups(*Request) int { return 0 }
@@ -196,8 +199,8 @@ func (r *Request) Devices() (sum int64) {
 	return sum
 }
 
-// CouldTake reports whether the node might admit the request with other pods, or none, on it: it
-// has devices of each requested resource, and a refusal could be resolved by removing pods.
+// CouldTake reports whether the node might admit the request with other pods, or without pods. Then
+// it has devices of each requested resource, and removing pods could resolve a refusal.
 func (s *State) CouldTake(r *Request) bool {
 	for i := range r.Containers {
 		for _, d := range r.Containers[i].Devices {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// supply is a Supply, compiled. Its places are a span of all places of the model.
+// supply is a compiled Supply. Its places are a range of all places of the model.
 type supply struct {
 	resource string
 	supply   Supply
@@ -17,10 +17,8 @@ type supply struct {
 
 func (s *supply) of(v []uint64) []uint64 { return v[s.from : s.from+len(s.places)] }
 
-// supplies are all of a model.
 type supplies []supply
 
-// places is how many places they have in all.
 func (all supplies) places() (n int) {
 	for i := range all {
 		n += len(all[i].places)
@@ -28,8 +26,8 @@ func (all supplies) places() (n int) {
 	return n
 }
 
-// compileSupplies asks the providers what the machine has. If the kubelet decides only their names
-// count: nobody there would carry out what they say.
+// compileSupplies asks the providers for the machine's amounts. If the kubelet decides, only the
+// providers' names count, because no program would carry out their answers.
 func (m *Model) compileSupplies(view *KubeletView, cfg *Config) error {
 	for _, p := range cfg.Providers {
 		s := supply{resource: p.Resource(), from: m.supplies.places()}
@@ -67,7 +65,7 @@ func (s *supply) check(field string) error {
 	return nil
 }
 
-// foreign returns the first container that asks for a resource that some provider hands out.
+// foreign returns the first container that asks for a resource of a provider.
 func (all supplies) foreign(r *Request) (c int, found bool) {
 	for c := range r.Containers {
 		for i := range all {
@@ -79,7 +77,7 @@ func (all supplies) foreign(r *Request) (c int, found bool) {
 	return 0, false
 }
 
-// provision is room for what providers are asked during an admission.
+// provision is memory for questions to providers during an admission.
 type provision struct {
 	given            []uint64 // by place: what others have
 	free, take       []uint64
@@ -95,8 +93,8 @@ func (m *obeyModel) newProvision() provision {
 	return provision{given: v(), free: v(), take: v(), one: space.NewSet(), now: space.NewSet(), always: space.NewSet()}
 }
 
-// narrow has the search keep to the sets of NUMA nodes that every provider offers to container c,
-// or to the pod's peak with wholePod.
+// narrow limits the search to the sets of NUMA nodes that every provider offers to container c, or
+// to the pod's peak with wholePod.
 func (ad *jointAdmission) narrow(c int) {
 	ad.offered(c)
 	ad.keepToOnly()
@@ -106,11 +104,11 @@ func (ad *jointAdmission) narrow(c int) {
 	}
 }
 
-// restriction is room for the sets of NUMA nodes that Rules.Only leaves, and for all sets.
+// restriction is memory for the sets of NUMA nodes that Rules.Only allows, and for all sets.
 type restriction struct{ left, always hint.Set }
 
-// keepToOnly leaves out the sets with other NUMA nodes than Rules.Only. How wide a pod may be
-// spread does not depend on that.
+// keepToOnly removes the sets with other NUMA nodes than Rules.Only. The maximum spread of the pod
+// does not change.
 func (ad *jointAdmission) keepToOnly() {
 	w, only := &ad.want, ad.r.Rules.Only
 	if only == 0 || ad.wantsNothing() {
@@ -175,7 +173,7 @@ func (p *provision) intersect(s *supply, set hint.Set, free []uint64, n uint64) 
 	}
 }
 
-// asksOf is what container c asks for of a supply, or what the pod asks for at its peak.
+// asksOf returns the request of container c for a supply, or the pod's peak request.
 func (ad *jointAdmission) asksOf(s *supply, c int) uint64 {
 	if c != wholePod {
 		return uint64(ad.r.Containers[c].devices(s.resource))
@@ -183,8 +181,8 @@ func (ad *jointAdmission) asksOf(s *supply, c int) uint64 {
 	return uint64(ad.r.devices(s.resource))
 }
 
-// freeFor fills free with what container c may still get: what nobody has, and no container that
-// runs beside it.
+// freeFor fills free with the amounts that container c may still get: amounts that no pod has, and
+// no container that runs beside it.
 func (ad *jointAdmission) freeFor(c int) {
 	p := &ad.provision
 	copy(p.free, p.given)
@@ -203,7 +201,7 @@ func (ad *jointAdmission) freeFor(c int) {
 	}
 }
 
-// provide gives container c what it asks for of providers, on the NUMA nodes chosen.
+// provide allocates providers' resources to container c on the chosen NUMA nodes.
 func (ad *jointAdmission) provide(c int, nodes hint.Mask) Detail {
 	for i := range ad.m.supplies {
 		s := &ad.m.supplies[i]
@@ -233,7 +231,7 @@ func (ad *jointAdmission) provide(c int, nodes hint.Mask) Detail {
 	return NoDetail
 }
 
-// provideAll gives every container of a pod that is placed as one what it asks for of providers.
+// provideAll allocates providers' resources to every container of a pod that is placed as one unit.
 func (ad *jointAdmission) provideAll(nodes hint.Mask) (Detail, int) {
 	if len(ad.m.supplies) == 0 {
 		return NoDetail, 0
@@ -246,7 +244,6 @@ func (ad *jointAdmission) provideAll(nodes hint.Mask) (Detail, int) {
 	return NoDetail, 0
 }
 
-// placeOf finds a place of the model.
 func (all supplies) placeOf(p *Provided) (int, bool) {
 	for i := range all {
 		if s := &all[i]; s.resource == p.Resource {
@@ -265,13 +262,12 @@ func (all supplies) addHeld(v []uint64, held []Provided) {
 	}
 }
 
-// has reports whether some provider of the model has the place.
 func (all supplies) has(p Provided) bool {
 	_, ok := all.placeOf(&p)
 	return ok && p.Amount <= uint64(maxDevices)
 }
 
-// explainProvided adds what container c, or the pod, asks for of providers.
+// explainProvided adds the providers' resources that container c, or the pod, asks for.
 func (ad *jointAdmission) explainProvided(needs []Need, c int) []Need {
 	ad.freeFor(c)
 	for i := range ad.m.supplies {
@@ -288,12 +284,11 @@ func (ad *jointAdmission) explainProvided(needs []Need, c int) []Need {
 	return needs
 }
 
-// provides reports whether a provider hands out the resource.
 func (all supplies) provides(resource string) bool {
 	return slices.ContainsFunc(all, func(s supply) bool { return s.resource == resource })
 }
 
-// explainForeign names the resource that is handed out elsewhere alone.
+// explainForeign names the resource that only another node can assign.
 func (all supplies) explainForeign(r *Request, out Refusal, v *Verdict) Refusal {
 	c := &r.Containers[v.Container]
 	out.Container = c.Name

@@ -5,7 +5,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Reason is why the kubelet refuses a pod, in its own words if it has any (pod.status.reason).
+// Reason is the reason why the kubelet refuses a pod, in the kubelet's own words if it has any
+// (pod.status.reason).
 type Reason uint8
 
 const (
@@ -13,18 +14,18 @@ const (
 	Admitted Reason = iota
 	// TopologyAffinityError: the merged hint is not acceptable to the policy.
 	TopologyAffinityError
-	// SMTAlignmentError: full-pcpus-only cannot be kept.
+	// SMTAlignmentError: full-pcpus-only cannot be fulfilled.
 	SMTAlignmentError
 	// UnexpectedAdmissionError: a manager failed to allocate after the hints were merged.
 	UnexpectedAdmissionError
-	// EmptyPodSharedPoolError: the containers of a pod that is placed by spec.resources leave none
-	// of it to those that share it.
+	// EmptyPodSharedPoolError: spec.resources decides the pod's placement, and its exclusive
+	// containers leave nothing to the containers that share.
 	EmptyPodSharedPoolError
 	// PodLevelResourcesNotSupported: the pod has spec.resources, and the kubelet's gate for them is
 	// off.
 	PodLevelResourcesNotSupported
-	// KubeletDefect: the kubelet would hang, crash or corrupt its state; Berth's own reason, never
-	// the kubelet's.
+	// KubeletDefect: the kubelet would hang, crash or corrupt its state. This is Berth's own
+	// reason; the kubelet never gives it.
 	KubeletDefect
 	// InvalidRequest: the request cannot be evaluated (negative, absurd or unparsable amounts).
 	InvalidRequest
@@ -42,32 +43,32 @@ func (r Reason) String() string {
 // Verdict is the answer of Admit. It has a fixed size and is comparable.
 type Verdict struct {
 	Reason Reason
-	// Container is the index in Request.Containers at which the kubelet refused; meaningful unless
-	// admitted.
+	// Container is the index in Request.Containers at which the kubelet refused. It has no meaning
+	// if the pod is admitted.
 	Container int16
-	// Detail refines Reason: which rule said no.
+	// Detail refines Reason: the rule that refused.
 	Detail Detail
-	// Random is true when the kubelet itself leaves something to chance (device ids without
-	// GetPreferredAllocation), so that CPUs or devices may differ though the verdict does not.
+	// Random is true if the kubelet makes a random choice (device ids without
+	// GetPreferredAllocation). CPUs or devices may then differ, but not the verdict.
 	Random bool
-	// Cut is true when a search ended because it ran out of steps (joint.Steps), if Berth decides:
-	// an admitted pod might lie better, and one that is refused might have a place after all.
+	// Cut is true if a search ended because it ran out of steps (joint.Steps), if Berth decides.
+	// There may be a better place for an admitted pod, and a place for a refused pod.
 	Cut bool
 	// Scarcity is whether removing pods could change the answer.
 	Scarcity Scarcity
-	// NUMA is the union of the NUMA nodes that hold the pod's exclusive CPUs, memory blocks and
-	// devices; 0 when it pins nothing.
+	// NUMA has the NUMA nodes of the pod's exclusive CPUs, memory blocks and devices. It is 0 if
+	// the pod pins nothing.
 	NUMA topology.NUMASet
 }
 
 // OK reports whether the pod is admitted.
 func (v *Verdict) OK() bool { return v.Reason == Admitted }
 
-// Scarcity is whether removing pods from the node could resolve a refusal.
+// Scarcity tells if removing pods from the node could resolve a refusal.
 type Scarcity uint8
 
 const (
-	// NotScarce is the zero value, of an admission.
+	// NotScarce is the zero value. Admissions have it.
 	NotScarce Scarcity = iota
 	// Resolvable: an empty node would admit the request, or a node with some of its pods might.
 	Resolvable
@@ -79,7 +80,7 @@ const (
 // Decide into the same value.
 type Decision struct {
 	UID string
-	// Whole is what the pod gets as a whole; mostly nil.
+	// Whole has the resources of the pod as a whole. It is usually nil.
 	Whole      *Whole
 	Containers []ContainerDecision // as Request.Containers
 
@@ -95,14 +96,15 @@ type ContainerDecision struct {
 	CPUs    topology.CPUSet
 	Memory  []MemoryBlock
 	Devices []DeviceAllocation
-	// Shares, Exclusive and Bounds are there where Berth decides alone.
+	// Shares, Exclusive and Bounds are used only if Berth decides.
 	Shares    []CPUShare
 	Exclusive joint.Exclusive
 	Bounds    Bounds
 	Provided  []Provided // by provider, then by place
 }
 
-// Bounds are what of a container the node keeps to NUMA nodes, beyond CPUs of its own.
+// Bounds are the resources of a container, other than exclusive CPUs, that the node binds to NUMA
+// nodes.
 type Bounds uint8
 
 // The bounds.

@@ -2,7 +2,7 @@ package placement
 
 import "github.com/berth-dev/berth/topology"
 
-// KubeletView is what a kubelet sees of its machine: cAdvisor's reading of sysfs
+// KubeletView is the kubelet's picture of its machine: cAdvisor's reading of sysfs
 // (info/v1.MachineInfo) when the kubelet started. It can differ from topology.Machine. Predictions
 // use the view.
 type KubeletView struct {
@@ -23,8 +23,8 @@ type ViewNode struct {
 	// Distances is the row as sysfs lists it: only the distances to online nodes, in their order.
 	Distances []uint64
 	Cores     []ViewCore
-	// HasDevices means that PCI devices hang from the node, so that device plugins may name it. The
-	// kubelet itself does not know; it counts on machines with more than 16 NUMA nodes.
+	// HasDevices means that the node has PCI devices, so that device plugins may name it. The
+	// kubelet itself does not know this. It counts on machines with more than 16 NUMA nodes.
 	HasDevices bool
 }
 

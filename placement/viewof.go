@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// ViewError is which part of a machine a kubelet cannot express.
+// ViewError names the part of a machine that a kubelet cannot express.
 type ViewError struct {
 	Field string // as in topology.Machine, "NUMANodes[3].ID"
 	Value string
@@ -20,13 +20,13 @@ func (e *ViewError) Error() string {
 	return e.Field + ": " + quoteShort(e.Value) + ": want " + e.Want
 }
 
-// ViewOf returns what a kubelet would see of a machine: the reading of cAdvisor v0.56.2
+// ViewOf returns a kubelet's picture of a machine: the reading of cAdvisor v0.56.2
 // (utils/sysinfo.GetNodesInfo, machine.GetSockets), from which kubelet v1.36 builds its topology.
-// Nodes, cores and threads are in cAdvisor's order, the lexical one of the folders in /sys (cpu10
+// Nodes, cores and threads are in cAdvisor's order, the lexical order of the folders in /sys (cpu10
 // before cpu2).
 //
 // A machine without NUMA nodes gets one node for each package, without memory, as in
-// getCPUTopology; cAdvisor lists them in random order, ViewOf in ascending one.
+// getCPUTopology. cAdvisor lists these nodes in random order, ViewOf in ascending order.
 //
 // The error is a *ViewError: the kubelet's bit masks hold NUMA ids 0 to 63, each once.
 func ViewOf(m *topology.Machine) (*KubeletView, error) {
@@ -64,7 +64,8 @@ func countThreads(cores []ViewCore) (n int) {
 }
 
 // sockets counts the physical ids in /proc/cpuinfo, or in sysfs if cpuinfo has none. A platform
-// that numbers no package counts as one: all say -1, or nothing, which cAdvisor reads as 0.
+// without package numbers counts as one socket: all CPUs have -1, or no id, which cAdvisor reads as
+// 0.
 func sockets(m *topology.Machine) int {
 	if m.UnnumberedPackages {
 		return 1
@@ -72,7 +73,7 @@ func sockets(m *topology.Machine) int {
 	return max(1, len(m.Packages))
 }
 
-// socketOf is physical_package_id: -1 if the platform says that it does not know.
+// socketOf returns physical_package_id, which is -1 if the platform does not know it.
 func socketOf(m *topology.Machine, core *topology.Core) int {
 	if m.UnnumberedPackages {
 		return int(topology.NoPackage)
@@ -80,7 +81,7 @@ func socketOf(m *topology.Machine, core *topology.Core) int {
 	return int(core.Package)
 }
 
-// ofPackages is getCPUTopology: a node for each package, and all CPUs counted that have a folder.
+// ofPackages implements getCPUTopology: a node for each package, and all CPUs that have a folder.
 func (view *KubeletView) ofPackages(m *topology.Machine) (*KubeletView, error) {
 	view.NumCores = m.Online.Len() + m.Offline.Len()
 	if m.UnnumberedPackages {
@@ -115,8 +116,8 @@ func viewNode(m *topology.Machine, n *topology.NUMANode) ViewNode {
 	return node
 }
 
-// viewCores groups the threads of a node by core and package id, as getCoresInfo does: two cores
-// that share both ids are one to the kubelet.
+// viewCores groups the threads of a node by core and package id, as getCoresInfo does. The kubelet
+// treats two cores with the same two ids as one.
 func viewCores(m *topology.Machine, cpus *topology.CPUSet) []ViewCore {
 	var cores []ViewCore
 	for _, thread := range inFolderOrder(cpus) {
@@ -151,9 +152,9 @@ func coreOf(m *topology.Machine, cpu topology.CPUID) *topology.Core {
 	return nil
 }
 
-// addUncore is addCacheInfo: a level-3 cache is an uncore cache of a core unless exactly as many
-// CPUs share it as the node would have if all its cores had as many threads as this one. Without
-// cache ids, cAdvisor gives up.
+// addUncore implements addCacheInfo. Suppose all cores of the node had as many threads as this
+// core. A level-3 cache is an uncore cache of the core unless exactly that many CPUs share it.
+// Without cache ids, cAdvisor gives up.
 func addUncore(m *topology.Machine, node *ViewNode) {
 	if m.UnnumberedCaches {
 		return

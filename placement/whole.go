@@ -10,15 +10,15 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Whole is what a pod has as a whole, and its containers have parts of: a kubelet with the gate
-// PodLevelResourceManagers and the scope pod hands out spec.resources once (admitUsingPodResources
-// of pkg/kubelet/cm/topologymanager/scope_pod.go).
+// Whole has the resources of a pod as a whole; its containers use parts of them. A kubelet with the
+// gate PodLevelResourceManagers and the scope pod allocates spec.resources once
+// (admitUsingPodResources of pkg/kubelet/cm/topologymanager/scope_pod.go).
 type Whole struct {
-	// CPUs are the pod's; empty means none of its own. A container that asks for some exclusively
-	// has those, and all others have the rest together.
+	// CPUs are the pod's CPUs; an empty set means no exclusive CPUs. Containers that ask for
+	// exclusive CPUs have these, and all other containers share the rest.
 	CPUs topology.CPUSet
-	// Memory is charged once, whatever the containers' blocks add up to. Nil means that nothing is;
-	// the kubelet tells that from an entry without blocks.
+	// Memory is counted once, whatever the sum of the containers' blocks. Nil means no memory. The
+	// kubelet distinguishes this from an entry without blocks.
 	Memory []MemoryBlock
 }
 
@@ -35,7 +35,7 @@ func (w *Whole) clone() *Whole {
 	return &Whole{CPUs: w.CPUs, Memory: slices.Clone(w.Memory)}
 }
 
-// Same reports whether both are the same CPUs and memory; none is the same as nothing.
+// Same reports whether both have the same CPUs and memory. nil is the same as an empty Whole.
 func (w *Whole) Same(o *Whole) bool {
 	var none Whole
 	if w == nil {
@@ -47,7 +47,7 @@ func (w *Whole) Same(o *Whole) bool {
 	return w.CPUs == o.CPUs && slices.Equal(w.Memory, o.Memory)
 }
 
-// Equal reports whether both are none, or have the same.
+// Equal reports whether both are nil, or have the same content.
 func (w *Whole) Equal(o *Whole) bool {
 	if w == nil || o == nil {
 		return w == o
@@ -64,16 +64,16 @@ func (m *Model) whole(r *Request) bool {
 	return rules.Scope == PodScope && rules.Policy != PolicyNone
 }
 
-// KnowsWholes reports whether the managers know assignments of whole pods.
+// KnowsWholes reports whether the managers can assign resources to whole pods.
 func (m *Model) KnowsWholes() bool { return m.set.podLevel.managed }
 
-// PlacesWholes reports whether the kubelet places pods by spec.resources: a restart places those
-// once more (DefectRestartRepeats).
+// PlacesWholes reports whether the kubelet places pods by spec.resources. A restart places such
+// pods once more (DefectRestartRepeats).
 func (m *Model) PlacesWholes() bool {
 	return m.whole(&Request{PodLevel: true}) && (m.set.static || m.set.memory)
 }
 
-// wholeCPUs is how many CPUs such a pod gets: podGuaranteedCPUs.
+// wholeCPUs returns the number of CPUs of such a pod (podGuaranteedCPUs).
 func (m *Model) wholeCPUs(r *Request) int {
 	if m.cpus.topology == nil || !m.pins(r) || r.Level.MilliCPU%1000 != 0 {
 		return 0
@@ -81,7 +81,7 @@ func (m *Model) wholeCPUs(r *Request) int {
 	return int(r.Level.MilliCPU / 1000)
 }
 
-// podCPUs is how many exclusive CPUs a pod gets at one time if it is placed as one.
+// podCPUs returns the peak number of exclusive CPUs of a pod that is placed as one unit.
 func (m *Model) podCPUs(r *Request) int {
 	if m.whole(r) {
 		return m.wholeCPUs(r)
@@ -93,8 +93,8 @@ func (m *Model) podCPUs(r *Request) int {
 	return sum.Most()
 }
 
-// allocateWhole is AllocatePod of all managers. None of them looks if the pod has something
-// already.
+// allocateWhole implements AllocatePod of all managers. None of them checks for an existing
+// allocation.
 func (ad *admission) allocateWhole(h hint.Hint) Detail {
 	for c := range ad.d.Containers {
 		ad.setHint(c, h)
@@ -113,7 +113,6 @@ func (ad *admission) allocateWhole(h hint.Hint) Detail {
 	return NoDetail
 }
 
-// given is what the pod gets as a whole.
 func (d *Decision) given() *Whole {
 	if d.room == nil {
 		d.room = &wholeRoom{blocks: []MemoryBlock{}}
@@ -125,7 +124,7 @@ func (d *Decision) given() *Whole {
 	return d.Whole
 }
 
-// allocateWholeCPUs is AllocatePod of the static CPU manager.
+// allocateWholeCPUs implements AllocatePod of the static CPU manager.
 func (ad *admission) allocateWholeCPUs(h hint.Hint) Detail {
 	n := ad.m.wholeCPUs(ad.r)
 	switch {
@@ -149,8 +148,8 @@ func (ad *admission) allocateWholeCPUs(h hint.Hint) Detail {
 	return ad.divideCPUs(got)
 }
 
-// sharesNoCPUs is validatePodScopeResources of the CPU manager: some container shares what others
-// leave of the pod's CPUs, and they leave none.
+// sharesNoCPUs implements validatePodScopeResources of the CPU manager: some container shares the
+// rest of the pod's CPUs, and there is no rest.
 func (ad *admission) sharesNoCPUs(all int) bool {
 	taken, shared := 0, false
 	for c := range ad.r.Containers {
@@ -168,7 +167,7 @@ func (ad *admission) sharesNoCPUs(all int) bool {
 	return shared && taken >= all
 }
 
-// leavesNone reports whether the pod lacks CPUs or memory to share, wherever it is.
+// leavesNone reports whether the pod lacks CPUs or memory for the containers that share.
 func (ad *admission) leavesNone() bool {
 	if n := ad.m.wholeCPUs(ad.r); n > 0 && ad.sharesNoCPUs(n) {
 		return true
@@ -178,7 +177,7 @@ func (ad *admission) leavesNone() bool {
 }
 
 // divideCPUs gives the containers parts of the pod's CPUs. An init container that ends may have any
-// but those of the sidecars before it.
+// CPUs except those of the sidecars before it.
 func (ad *admission) divideCPUs(left topology.CPUSet) Detail {
 	for c := range ad.r.Containers {
 		kind, mine := ad.r.Containers[c].Kind, &ad.d.Containers[c].CPUs
@@ -206,7 +205,7 @@ func (ad *admission) divideCPUs(left topology.CPUSet) Detail {
 	return NoDetail
 }
 
-// wholeNeeds sets ad.memory.needs to what the pod asks for as a whole (getPodRequestedResources).
+// wholeNeeds sets ad.memory.needs to the request of the pod as a whole (getPodRequestedResources).
 func (ad *admission) wholeNeeds() Detail {
 	needs := ad.memory.needs[:0]
 	for i := range ad.r.Level.Memory {
@@ -226,8 +225,8 @@ func (ad *admission) wholeNeeds() Detail {
 	return NoDetail
 }
 
-// sharesNoMemory is validatePodScopeResources of the memory manager, which also fails if an amount
-// is no whole number of bytes.
+// sharesNoMemory implements validatePodScopeResources of the memory manager, which also fails if an
+// amount is not a whole number of bytes.
 func (ad *admission) sharesNoMemory() bool {
 	for c := range ad.r.Containers {
 		if !ad.m.shares(ad.r, c) && ad.r.Containers[c].fractional() {
@@ -260,13 +259,13 @@ func (ad *admission) sharesNone(all *MemoryRequest) bool {
 	return shared && taken >= all.Bytes
 }
 
-// sharesMemory reports whether container c shares what others leave of the pod's memory.
+// sharesMemory reports whether container c shares the rest of the pod's memory.
 func (ad *admission) sharesMemory(c int) bool {
 	return ad.m.shares(ad.r, c) || len(ad.r.Containers[c].Memory) == 0
 }
 
-// asksMemory reports whether spec.resources asks for memory, and whether in amounts that the
-// kubelet can read.
+// asksMemory reports whether spec.resources asks for memory, and whether the kubelet can read the
+// amounts.
 func (r *LevelRequest) asksMemory() (some, readable bool) {
 	readable = true
 	for i := range r.Memory {
@@ -275,7 +274,8 @@ func (r *LevelRequest) asksMemory() (some, readable bool) {
 	return some, readable
 }
 
-// emptyPoolHints is what GetPodTopologyHints of the memory manager does before it looks for memory.
+// emptyPoolHints implements the part of the memory manager's GetPodTopologyHints that precedes the
+// search for memory.
 func (ad *admission) emptyPoolHints() (done bool) {
 	some, readable := ad.r.Level.asksMemory()
 	switch {
@@ -289,8 +289,8 @@ func (ad *admission) emptyPoolHints() (done bool) {
 	return true
 }
 
-// allocateWholeMemory is AllocatePod of the static memory manager. An amount that cannot be read is
-// no error.
+// allocateWholeMemory implements AllocatePod of the static memory manager. An unreadable amount is
+// not an error.
 func (ad *admission) allocateWholeMemory(h hint.Hint) Detail {
 	if _, readable := ad.r.Level.asksMemory(); !readable {
 		return NoDetail
@@ -322,8 +322,8 @@ func (ad *admission) allocateWholeMemory(h hint.Hint) Detail {
 	return NoDetail
 }
 
-// divideMemory gives the containers parts of the pod's memory, as divideCPUs does. What they have
-// of kinds that the pod does not ask for is not charged. The kubelet subtracts all without a sign.
+// divideMemory gives the containers parts of the pod's memory, as divideCPUs does. Kinds of memory
+// that the pod does not request are not counted. The kubelet subtracts all amounts without a sign.
 func (ad *admission) divideMemory(on topology.NUMASet) {
 	left := append(ad.memory.left[:0], ad.d.Whole.Memory...)
 	for c := range ad.r.Containers {
@@ -366,8 +366,8 @@ func (ad *admission) giveBlocks(c int, blocks []MemoryBlock) {
 	}
 }
 
-// commitWhole is commit for a pod that is placed by spec.resources. What it had as a whole is lost
-// if it gets something again: nobody else gets it, and it does not come back.
+// commitWhole implements commit for a pod that is placed by spec.resources. If the pod gets an
+// allocation again, its former allocation is lost: no other pod gets it, and it is never freed.
 func (s kubeletBooks) commitWhole(r *Request, d *Decision, l *leaving) {
 	old := s.pod(d.UID)
 	pod := &PodAllocation{UID: d.UID, Whole: new(Whole)}
@@ -417,7 +417,7 @@ func (s kubeletBooks) takeMemory(blocks []MemoryBlock) {
 	}
 }
 
-// Blocks are the blocks by which the pod's memory is charged: its own, or else its containers'.
+// Blocks returns the blocks that count as the pod's memory: its own, or otherwise its containers'.
 func (p *PodAllocation) Blocks() iter.Seq[*MemoryBlock] {
 	return func(yield func(*MemoryBlock) bool) {
 		if p.Whole != nil && p.Whole.Memory != nil {
@@ -438,7 +438,7 @@ func (p *PodAllocation) Blocks() iter.Seq[*MemoryBlock] {
 	}
 }
 
-// CPUs are all exclusive CPUs that the pod has: its own, or else its containers'.
+// CPUs returns all exclusive CPUs of the pod: its own, or otherwise its containers'.
 func (p *PodAllocation) CPUs() (all topology.CPUSet) {
 	if p.Whole != nil && !p.Whole.CPUs.IsEmpty() {
 		return p.Whole.CPUs
@@ -449,14 +449,14 @@ func (p *PodAllocation) CPUs() (all topology.CPUSet) {
 	return all
 }
 
-// stranded reports whether no container has any of the pod's CPUs. They come back with the last
-// container that does (RemoveContainer), and so never.
+// stranded reports whether no container has any of the pod's CPUs. Such CPUs are freed with the
+// last container that has some (RemoveContainer), and so never.
 func (p *PodAllocation) stranded() bool {
 	return p.Whole != nil && !p.Whole.CPUs.IsEmpty() &&
 		!slices.ContainsFunc(p.Containers, func(c ContainerAllocation) bool { return !c.CPUs.IsEmpty() })
 }
 
-// releaseWhole is release for such a pod: all comes back with the last container.
+// releaseWhole implements release for such a pod: the last container frees everything.
 func (s kubeletBooks) releaseWhole(pod *PodAllocation) {
 	if !pod.stranded() {
 		all := pod.CPUs()
@@ -473,7 +473,7 @@ func (s kubeletBooks) releaseWhole(pod *PodAllocation) {
 	}
 }
 
-// strand keeps what is left of a pod whose CPUs do not come back.
+// strand keeps the remaining allocation of a pod whose CPUs are not freed.
 func (s kubeletBooks) strand(pod *PodAllocation) {
 	if pod.stranded() {
 		s.put(&PodAllocation{UID: pod.UID, Whole: &Whole{CPUs: pod.Whole.CPUs}})

@@ -1,9 +1,9 @@
-// Package gangfit answers one question: do the members of a gang that want nodes fit together, and
-// if they do not, what is missing? The scheduler, `berth explain gang`, the map and the simulator
-// ask it. What the members and their group ask for comes as values, and each asker brings its own
-// nodes (plan.Field). The answer is a value, too: a Verdict.
+// Package gangfit decides if the members of a gang that want nodes fit together, and if not, what
+// is missing. The scheduler, `berth explain gang`, the map and the simulator use it. The requests
+// of the members and their group are values, and each caller brings its own nodes (plan.Field). The
+// answer is also a value, a Verdict.
 //
-// The package is pure: no randomness, no I/O, no clock but that of a Budget.
+// The package is pure: no randomness, no I/O, no clock except that of a Budget.
 package gangfit
 
 import (
@@ -17,36 +17,38 @@ import (
 
 // Question is the gang in question, with all that its answer depends on.
 type Question struct {
-	// Gang is the members that want nodes, with their kinds, their wishes about each other, and the
-	// mates that have nodes.
+	// Gang has the members that want nodes, with their kinds, their wishes about each other, and
+	// the mates that have nodes.
 	plan.Gang
-	// Kinds are the members that are equal to everyone who has a say in their nodes.
+	// Kinds are groups of members that are equal for all rules about their nodes.
 	Kinds []Kind
-	// Done is how many mates have nodes or ended well, Start how many pods of the gang start
-	// together, these included.
+	// Done is the number of mates that have nodes or succeeded. Start is the number of pods that
+	// start together, including these.
 	Done, Start int
-	// Claim is what the group names and has to have before its pods are planned; nil for nothing.
-	// Room counts what is there for it: with all pods in one sum, or one by one.
+	// Claim has the resources that the group must find before its pods are planned, or is nil. Room
+	// has the resources for it, with all pods in one sum, or one by one.
 	Claim *Claim
 	Room  func(oneByOne bool) *Room
-	// Budget bounds what an answer costs; nil is no bound. Dear is what makes it cost so much.
+	// Budget bounds the cost of an answer; nil means no bound. Dear names the reasons for a high
+	// cost.
 	Budget *plan.Budget
 	Dear   plan.Dear
 
 	known map[[sha256.Size]byte]int
 }
 
-// Kind is members that are equal: how many, and the first of them.
+// Kind is a group of equal members: their number, and the first of them.
 type Kind struct{ First, Size int }
 
-// What it costs to read a member, in looks, and how much of its text is read in the time of one.
+// The cost of reading a member, in looks, and the amount of its text that is read in the time of
+// one look.
 const (
 	memberLooks  = 1
 	bytesPerLook = 192
 )
 
-// Add adds a member. Its likeness is equal for members of one kind. Add reports if the gang may
-// still be planned within its budget.
+// Add adds a member. Its likeness is equal for members of one kind. Add reports whether the gang
+// may still be planned within its budget.
 func (q *Question) Add(m plan.Member, likeness []byte) bool {
 	if !q.Budget.Spend(memberLooks) {
 		return false
@@ -91,7 +93,7 @@ func (q *Question) Ask(nodes plan.Field) *Verdict {
 	return v
 }
 
-// short returns the resource of which there is too little for what the group names; nil for none.
+// short returns the resource that is too scarce for the group's claim, or nil.
 func (q *Question) short() *Shortage {
 	if q.Claim == nil || q.Budget.Over() || q.Room(false).Short(q.Claim) == nil { // no pod need be looked at
 		return nil
@@ -103,11 +105,11 @@ func (q *Question) short() *Shortage {
 type Verdict struct {
 	// Plan has their places. It is empty if Short or Cut explains why there is no plan.
 	plan.Plan
-	// Fit is how many of Start members have nodes or would get one.
+	// Fit is the number of the Start members that have nodes or would get one.
 	Fit, Start int
-	// Short is the resource of which the group cannot have what it names; nil for none.
+	// Short is the resource that is too scarce for the group's claim, or nil.
 	Short *Shortage
-	// Dear is what makes the gang dear to plan. If the plan is Cut, it is too dear.
+	// Dear names the reasons for a high cost. If the plan is Cut, the gang is too expensive.
 	Dear plan.Dear
 
 	question *Question
@@ -146,13 +148,13 @@ func (v *Verdict) String() string {
 type Reporting interface {
 	// Waiting returns the nodes that refuse members of the kind only until they have reported.
 	Waiting(kind int) []int
-	// Hoped is the node as far as amounts are concerned, and Hopes reports if it could take the
-	// member: no report can show more than these.
+	// Hoped returns the node with regard to amounts only. Hopes reports whether it could take the
+	// member. No report can show more free amounts.
 	Hoped(node int) suppose.Node
 	Hopes(member, node int) bool
 }
 
-// Hopes reports if the gang does not fit, and could fit once nodes have reported.
+// Hopes reports whether the gang does not fit now, but could fit after nodes have reported.
 func (v *Verdict) Hopes() bool {
 	nodes, report := v.nodes.(Reporting)
 	if v.Whole || v.Short != nil || v.Cut || !report {

@@ -9,12 +9,12 @@ import (
 	"github.com/berth-dev/berth/internal/amounts"
 )
 
-// Room is what a group that names resources is checked against before it is admitted: the resources
-// of the nodes that pods may go to, and the requests of the pods on them. The zero value is a
-// cluster without nodes.
+// Room has the resources against which a group's claim is checked before the group is admitted: the
+// resources of the nodes that pods may use, and the requests of the pods on them. The zero value is
+// a cluster without nodes.
 type Room struct {
 	has, used, leaving amounts.List
-	// single is what pods of no gang ask for, by priority.
+	// single has the requests of pods outside of gangs, by priority.
 	single map[int32]amounts.List
 	gangs  map[string]*crew
 }
@@ -32,7 +32,8 @@ type Occupant struct {
 	Priority int32
 	// Gang names the gang that it belongs to; "" for none.
 	Gang string
-	// Leaving: it is on its way out. Stays: only system-critical pods may have it evicted.
+	// Leaving means that it is being deleted. Stays means that only system-critical pods may evict
+	// it.
 	Leaving, Stays bool
 }
 
@@ -40,7 +41,7 @@ type Occupant struct {
 // (scheduling.SystemCriticalPriority). Nothing is protected from it.
 const SystemCritical = 2_000_000_000
 
-// protected is the priority by which others see what has that priority and may stay.
+// protected returns the priority that other pods must exceed to evict a pod of this priority.
 func protected(priority int32, stays bool) int32 {
 	if stays {
 		return max(priority, SystemCritical-1)
@@ -51,7 +52,7 @@ func protected(priority int32, stays bool) int32 {
 // Offer adds a node that pods may go to.
 func (r *Room) Offer(allocatable amounts.List) { add(&r.has, allocatable) }
 
-// Hold adds the requests of pods on such nodes of which nothing else is known.
+// Hold adds the requests of other pods on such nodes.
 func (r *Room) Hold(asks amounts.List) { add(&r.used, asks) }
 
 // Take adds a pod on such a node.
@@ -95,24 +96,24 @@ func add(sum *amounts.List, more amounts.List) {
 	sum.Add(more)
 }
 
-// Claim is what a group must find to be admitted.
+// Claim has the resources that a group must find to be admitted.
 type Claim struct {
-	// Asked is what it names, without what its members have already.
+	// Asked are the resources of the group, without those that its members already have.
 	Asked amounts.List
-	// Kept is what is kept for other groups.
+	// Kept are the resources that are kept for other groups.
 	Kept amounts.List
-	// Priority is what it evicts by. EvictsNobody: it does not.
+	// Priority is the group's priority for evictions. EvictsNobody means that it does not evict.
 	Priority     int32
 	EvictsNobody bool
-	// Overcommit is how many times what the nodes have is given away; less than 1 stands for 1.
+	// Overcommit multiplies the nodes' resources; less than 1 stands for 1.
 	Overcommit float64
 }
 
 // Shortage is a resource of which there is less than a group names.
 type Shortage struct {
 	Resource string
-	// Asked, Free and Kept are amounts; Freed is what others would leave that are on their way out
-	// or could be evicted.
+	// Asked, Free and Kept are amounts. Freed is the amount of pods that are leaving or could be
+	// evicted.
 	Asked, Free, Freed, Kept int64
 }
 
@@ -133,7 +134,7 @@ func (r *Room) Short(c *Claim) *Shortage {
 	return nil
 }
 
-// freed is what others leave, or would.
+// freed returns the amounts that other pods leave, or could leave.
 func (r *Room) freed(c *Claim) amounts.List {
 	out := maps.Clone(r.leaving)
 	if c.EvictsNobody {

@@ -25,12 +25,12 @@ type Config struct {
 	object string
 }
 
-// Resource is one name with the devices behind it: the devices that match all of its fields. One of
-// class, vendor and addresses must be there.
+// Resource is a resource name with its devices: the devices that match all of its fields. One of
+// class, vendor and addresses is required.
 type Resource struct {
 	// Resource is the extended resource that pods ask for, like nvidia.com/gpu.
 	Resource string `json:"resource"`
-	// Class is what the devices are for: gpu, accelerator, nic (with or without RDMA), rdma, nvme
+	// Class is the purpose of the devices: gpu, accelerator, nic (with or without RDMA), rdma, nvme
 	// or other; "" for any.
 	Class string `json:"class,omitempty"`
 	// Vendor and Product are PCI ids, four hexadecimal digits; "" for any.
@@ -38,21 +38,21 @@ type Resource struct {
 	Product string `json:"product,omitempty"`
 	// Addresses are PCI addresses like 0000:3b:00.0; none for any. Each must be there.
 	Addresses []string `json:"addresses,omitempty"`
-	// Virtual selects virtual functions (SR-IOV); else all others are.
+	// Virtual selects virtual functions (SR-IOV). Without it, all other devices are selected.
 	Virtual bool `json:"virtual,omitempty"`
-	// Optional lets a machine have none of these devices.
+	// Optional allows a machine without these devices.
 	Optional bool `json:"optional,omitempty"`
-	// CDI means that a vendor's CDI specification describes the devices; without it the agent
-	// writes one, with the device nodes that sysfs tells.
+	// CDI means that a vendor's CDI specification describes the devices. Without it the agent
+	// writes one, with the device nodes from sysfs.
 	CDI *CDI `json:"cdi,omitempty"`
 }
 
-// CDI is how a vendor's specification names devices.
+// CDI describes the names of devices in a vendor's specification.
 type CDI struct {
 	// Kind is the specification's, like nvidia.com/gpu.
 	Kind string `json:"kind"`
-	// Names is how it names devices: address, index (among the devices of one vendor and class,
-	// ascending by address) or uuid (as NVIDIA's driver has it).
+	// Names is the form of the names: address, index (among the devices of one vendor and class,
+	// ascending by address) or uuid (from NVIDIA's driver).
 	Names string `json:"names"`
 }
 
@@ -93,7 +93,7 @@ func (c *Config) check() error {
 		if device := wire.DeviceOf(r.Resource); device != r.Resource {
 			return c.fail(at+".resource", r.Resource, device+", which offers the same devices under this name as well")
 		}
-		// The name in which environment variables and annotations have it must be its own, too.
+		// Its form in environment variables and annotations must be unique, too.
 		variable := wire.DevicesVariable(r.Resource)
 		if seen[variable] {
 			return c.fail(at+".resource", r.Resource, "each resource once; "+variable+" would be the variable of two")
@@ -109,7 +109,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// checkName takes what the API server takes for an extended resource.
+// checkName accepts the names that the API server accepts for extended resources.
 func (c *Config) checkName(at, name string) error {
 	domain, _, qualified := strings.Cut(name, "/")
 	if !qualified || len(validation.IsQualifiedName(name)) > 0 || !wire.IsExtended(corev1.ResourceName(name)) ||
@@ -125,7 +125,7 @@ var (
 	cdiKind    = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.-]*[a-zA-Z0-9]/[a-zA-Z]([a-zA-Z0-9_-]*[a-zA-Z0-9])?$`)
 )
 
-// classes are the words for what devices are for.
+// classes maps the values of class to kinds of devices.
 var classes = map[string][]topology.DeviceKind{
 	"gpu":         {topology.GPU},
 	"accelerator": {topology.Accelerator},

@@ -20,19 +20,19 @@ import (
 	"github.com/berth-dev/berth/internal/atomicfile"
 )
 
-// Host is where a machine reports its devices. With the zero value every device is present and has
-// no device nodes.
+// Host has the places where a machine reports its devices. With the zero value every device is
+// present and has no device nodes.
 type Host struct {
-	// Root contains sys/; nil if the machine is known by a text alone.
+	// Root contains sys/. It is nil if only a machine string describes the machine.
 	Root fs.FS
 	// Proc is /proc; nil for none.
 	Proc fs.FS
-	// SpecDirs are the folders of CDI specifications, a later one before an earlier one. The agent
-	// writes its own into the last.
+	// SpecDirs are the folders of CDI specifications; a later one overrides an earlier one. The
+	// agent writes its own into the last.
 	SpecDirs []string
 }
 
-// Finding is what a look at a device found.
+// Finding is the result of checking a device.
 type Finding struct {
 	// Sick explains why no pod may get the device; "" if pods may.
 	Sick string
@@ -42,7 +42,7 @@ type Finding struct {
 	Nodes []string
 }
 
-// look looks at all devices of the pools.
+// look checks all devices of the pools.
 func (h *Host) look(pools []Pool) map[string]Finding {
 	out := map[string]Finding{}
 	var known map[string][]string // CDI devices of vendors, with their nodes
@@ -64,8 +64,8 @@ func (h *Host) look(pools []Pool) map[string]Finding {
 	return out
 }
 
-// misnamed explains why a vendor's specification does not have the device under its name; "" if it
-// does.
+// misnamed explains why a vendor's specification does not have the device under its name, or
+// returns "".
 func (h *Host) misnamed(d *Device, cdi *CDI, name string, known map[string][]string) string {
 	nodes, found := known[name]
 	if !found {
@@ -84,10 +84,10 @@ func (h *Host) misnamed(d *Device, cdi *CDI, name string, known map[string][]str
 	return ""
 }
 
-// ownNode matches a node that belongs to one device alone, if sysfs or NVIDIA's driver knows it.
+// ownNode matches a node that belongs to one device only, if sysfs or NVIDIA's driver knows it.
 var ownNode = regexp.MustCompile(`^(nvidia[0-9]+|dri/(card|renderD)[0-9]+|accel/accel[0-9]+)$`)
 
-// ownNodes are a function's nodes of that kind, as the host lists them.
+// ownNodes returns a function's nodes of that kind, as the host lists them.
 func (h *Host) ownNodes(address string) (nodes []string) {
 	for _, class := range []string{"drm", "accel"} {
 		dir := pciDir + address + "/" + class

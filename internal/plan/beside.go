@@ -14,18 +14,18 @@ import (
 
 // Wish is a member's requirement for its place relative to another member's.
 type Wish struct {
-	// Mate is the other member. From the number of members on it is one that has its place: the
-	// next one is the first of Gang.Seated.
+	// Mate is the other member. Numbers from the number of members on mean mates that already have
+	// a place: the first of these is the first of Gang.Seated.
 	Mate int
-	// All, which goes with Apart, asks it of all others, and Mate says nothing. A mate that has its
-	// place asks it of the members alone. A wish for each of them would take the room of the square
-	// of their number.
+	// All requires Apart, and makes the wish apply to all other members; Mate has no meaning then.
+	// A mate that has its place applies it to the members only. A separate wish for each would need
+	// memory that grows with the square of their number.
 	All bool
-	// Apart asks for another NUMA node than the mate's; else it is the same one that is asked for,
-	// on the same node.
+	// Apart asks for another NUMA node than the mate's. Without it the wish asks for the same NUMA
+	// node, on the same node.
 	Apart bool
-	// Required wishes are kept, or the member gets no node. A preferred one is kept if a node can
-	// be had that keeps it.
+	// Required wishes must be fulfilled, or the member gets no node. A preferred wish is fulfilled
+	// if some node can do so.
 	Required bool
 }
 
@@ -33,7 +33,7 @@ type Wish struct {
 type Seat struct {
 	// Node is Elsewhere if no member may go.
 	Node int
-	// Got is what it has there; it is not Exact if this is unknown.
+	// Got is the member's allocation there. It is not Exact if it is unknown.
 	Got Decided
 	// Beside are its wishes.
 	Beside []Wish
@@ -42,18 +42,18 @@ type Seat struct {
 // Elsewhere stands for a node that no member can use.
 const Elsewhere = -2
 
-// Decided is what a member got on its node.
+// Decided is the allocation of a member on its node.
 type Decided struct {
 	// NUMA are the NUMA nodes of its CPUs, memory and devices; empty if nothing is pinned.
 	NUMA topology.NUMASet
-	// Exact means that this is certain.
+	// Exact means that the allocation is certain.
 	Exact bool
 }
 
-// grants reports whether the wishes about the member and those placed before it are kept: the ones
-// that are required and, while the trial is strict, the ones that are preferred. A wish is about an
-// exact prediction, in each order in which the node's kubelet may admit the members: if no such
-// order exists, or nothing is pinned, it is not kept. The site is the node's with the member.
+// grants reports whether the wishes about the member and those placed before it are fulfilled: the
+// required ones and, while the trial is strict, the preferred ones. A wish needs an exact
+// prediction in each order in which the node's kubelet may admit the members. If there is no such
+// order, or nothing is pinned, it is not fulfilled. The site is the node's site with the member.
 func (t *trial) grants(m, node int, with *site, got *Decided) bool {
 	if t.wishes == nil || !slices.ContainsFunc(with.pairs, t.counts) {
 		return true
@@ -65,7 +65,7 @@ func (t *trial) grants(m, node int, with *site, got *Decided) bool {
 // counts reports whether the wish is to be kept.
 func (t *trial) counts(p pair) bool { return p.required || t.strict }
 
-// keep reports whether members on these NUMA nodes have what they ask of each other.
+// keep reports whether members on these NUMA nodes fulfil their wishes.
 func (t *trial) keep(pairs []pair, numa []topology.NUMASet) bool {
 	return !slices.ContainsFunc(pairs, func(p pair) bool {
 		own, other := numa[p.asks], numa[p.mate]
@@ -73,8 +73,7 @@ func (t *trial) keep(pairs []pair, numa []topology.NUMASet) bool {
 	})
 }
 
-// others reports whether a mate is one of all others for a member, or for a mate that has its
-// place.
+// others reports whether All applies to the mate, for a member or for a mate that has its place.
 func (g *Gang) others(m, mate int) bool {
 	return m != mate && (m < len(g.Members) || mate < len(g.Members))
 }
@@ -87,13 +86,13 @@ func (g *Gang) wishesOf(m int) []Wish {
 	return g.Members[m].Beside
 }
 
-// maxTogether is how many members with wishes share a node in unknown order: the search considers
-// all their orders.
+// maxTogether is the maximum number of members with wishes that share a node in unknown order. The
+// search tries all their orders.
 const maxTogether = 4
 
-// outcomes are the NUMA nodes that the members on a node may get once the last of them got its own:
-// one outcome if the node's prediction is exact, else one for each order. None means that they are
-// unknown.
+// outcomes returns the NUMA nodes that the members on a node may get after the last of them was
+// placed. There is one outcome if the node's prediction is exact, otherwise one for each order. No
+// outcomes mean that they are unknown.
 func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topology.NUMASet) {
 	if !t.plan.Nodes.At(node).Loose() {
 		numa := make([]topology.NUMASet, len(members))
@@ -161,7 +160,7 @@ func (t *trial) sequence(members, order []int) (key [maxTogether + 1]int64) {
 	return key
 }
 
-// play lets a copy of the node admit members in an order, and returns what each got in that order.
+// play makes a copy of the node admit members in an order, and returns the allocation of each.
 func (t *trial) play(node int, members, order []int) ([]topology.NUMASet, bool) {
 	on, numa := t.field.Node(node), make([]topology.NUMASet, len(members))
 	if on.Account() == nil {
@@ -218,8 +217,8 @@ type unit struct {
 	prefers bool
 }
 
-// unitsOf joins members by their required wishes for the same NUMA node. Members of one kind stand
-// together.
+// unitsOf joins members by their required wishes for the same NUMA node. Members of one kind are
+// adjacent.
 func unitsOf(members []Member) []unit {
 	root := make([]int, len(members))
 	for i := range root {
@@ -259,52 +258,52 @@ func unitsOf(members []Member) []unit {
 	return out
 }
 
-// In a gang with wishes a member may pass nodes that another one takes, so that each would ask all
-// nodes that the ones before it have filled. A tenant's gang of thousands would hold the scheduler
-// up for minutes. So a node is not asked twice what it has answered.
+// In a gang with wishes, a member may skip nodes that a later one takes. Without a memory, each
+// member would ask all nodes that the earlier ones have filled, and a tenant's gang of thousands
+// could block the scheduler for minutes. So a node is not asked again for a known answer.
 
-// site is a node of a trial as the members on it make it. It is replaced when one comes.
+// site is a node of a trial with its members. A new member replaces the site.
 type site struct {
 	// members are the members on the node, including mates that already have their places there.
 	members []int
 	pairs   []pair
 	// refusals are the refusals of the node in its current state.
 	refusals map[refusal]bool
-	// seconds are those in which its members were created, in order. foreign: others are in flight
-	// there. Both are known once the site has refusals.
+	// seconds are the seconds in which its members were created, in order. foreign means that other
+	// pods are in flight there. Both are set once the site has refusals.
 	seconds []int64
 	foreign bool
 }
 
-// pair is a wish of a member of a site about another one, both by their places there.
+// pair is a wish of one member of a site about another one, both by their positions there.
 type pair struct {
 	asks, mate      int
 	apart, required bool
 }
 
-// refusal is what was refused on a node: a kind or, for its wishes, a class.
+// refusal is a refused kind on a node or, for wishes, a refused class.
 type refusal struct {
 	kind, class int
 	strict      bool
-	// age is the position of members of that second among the members of the site; the second
-	// itself if other pods are in flight there.
+	// age is the position of members of that second among the members of the site. If other pods
+	// are in flight there, it is the second itself.
 	age int64
 }
 
-// wishes are what members and mates wish, as it is looked up.
+// wishes has the wishes of members and mates, in a form for lookups.
 type wishes struct {
 	// joins are the wishes for the same NUMA node, of each member and about it.
 	joins map[int][]Wish
-	// classes tell members apart that are not of one kind with the same wishes, of theirs and about
+	// classes are equal for members of the same kind with the same wishes, of theirs and about
 	// them.
 	classes []int
-	// sizes are how many members each class has.
+	// sizes has the number of members of each class.
 	sizes []int
-	// count is how many wishes there are.
+	// count is the number of wishes.
 	count int
 }
 
-// wishesOf reads what members wish.
+// wishesOf reads the members' wishes.
 func wishesOf(g *Gang) *wishes {
 	out := &wishes{joins: map[int][]Wish{}, classes: make([]int, len(g.Members))}
 	about := make([][]byte, len(g.Members))
@@ -339,7 +338,7 @@ func wishesOf(g *Gang) *wishes {
 	return out
 }
 
-// by is the wish as one about the member who has it.
+// by returns the wish as one about the member that has it.
 func (w Wish) by(m int) Wish {
 	w.Mate = m
 	return w
@@ -356,7 +355,7 @@ func (w Wish) append(key []byte) []byte {
 	return strconv.AppendInt(append(key, ' '), int64(w.Mate), 10)
 }
 
-// with is the node's site with one more member; nil if nobody wishes anything.
+// with returns the node's site with one more member, or nil if there are no wishes.
 func (t *trial) with(m, node int) *site {
 	if t.wishes == nil {
 		return nil
@@ -374,11 +373,11 @@ func (t *trial) with(m, node int) *site {
 	return &out
 }
 
-// pairsPerLook is how many pairs of members are compared in the time of a look.
+// pairsPerLook is the number of pairs of members that are compared in the time of a look.
 const pairsPerLook = 128
 
-// crowdedOut reports if more members than the node has NUMA nodes would have to be apart from each
-// other there, whatever its ledger says. The site is the node's with the member.
+// crowdedOut reports whether more members than the node has NUMA nodes would have to be apart from
+// each other there, whatever its ledger answers. The site is the node's site with the member.
 func (t *trial) crowdedOut(node int, with *site) bool {
 	if with == nil || len(with.pairs) == 0 || t.work.slow {
 		return false
@@ -398,7 +397,7 @@ func (t *trial) crowdedOut(node int, with *site) bool {
 	return count > 1 && count > t.numaNodes(node)
 }
 
-// numaNodes is how many NUMA nodes the node has; no limit if that is not known.
+// numaNodes returns the number of NUMA nodes of the node. There is no limit if it is not known.
 func (t *trial) numaNodes(node int) int {
 	if account := t.plan.Nodes.At(node).Account(); account != nil {
 		if report := account.View().Report(); report != nil {
@@ -440,7 +439,7 @@ func (t *trial) withoutTaken(all []int) []int {
 	return slices.DeleteFunc(slices.Clone(all), func(node int) bool { return t.taken[node] })
 }
 
-// pair notes what a member asks of another one.
+// pair records the wish of a member about another one.
 func (s *site) pair(g *Gang, m, place, mate, its int) {
 	for _, w := range g.wishesOf(m) {
 		if w.All && g.others(m, mate) || !w.All && w.Mate == mate {
@@ -449,9 +448,8 @@ func (s *site) pair(g *Gang, m, place, mate, its int) {
 	}
 }
 
-// meets returns the only node on which the unit would be with the mates that have their places, as
-// far as it is to be on their NUMA nodes, or they on its own; Elsewhere if there is none. It
-// returns false if any node will do.
+// meets returns the only node on which the unit could be with its placed mates, if they must share
+// NUMA nodes, or Elsewhere if there is none. It returns false if any node is possible.
 func (t *trial) meets(u *unit) (only int, joins bool) {
 	if t.wishes == nil {
 		return 0, false
@@ -470,7 +468,7 @@ func (t *trial) meets(u *unit) (only int, joins bool) {
 	return only, joins
 }
 
-// alike reports whether all nodes answer the same about two units, as things stand.
+// alike reports whether all nodes now give the same answers about two units.
 func (t *trial) alike(a, b *unit) bool {
 	x, y := a.members[0], b.members[0]
 	return len(a.members)+len(b.members) == 2 && t.wishes.classes[x] == t.wishes.classes[y] && t.created(x) == t.created(y)
@@ -483,7 +481,7 @@ func (t *trial) created(m int) int64 {
 	return 0
 }
 
-// refused reports whether the node has refused the like of the member since the last one came.
+// refused reports whether the node has refused an equal member since its last new member.
 func (t *trial) refused(m, node int) bool {
 	s := t.sites[node]
 	if s == nil || len(s.refusals) == 0 || t.work.slow {
@@ -506,7 +504,7 @@ func (t *trial) refusal(s *site, m int, wish bool) refusal {
 	return r
 }
 
-// note notes that the node refuses the member; wish: for the wishes.
+// note records that the node refuses the member. wish means that the wishes are the reason.
 func (t *trial) note(m, node int, wish bool) {
 	if t.wishes == nil || t.field.Coupled(t.gang.Members[m].Kind) || wish && t.wishes.sizes[t.wishes.classes[m]] == 1 {
 		return // or nobody would ask
@@ -523,7 +521,7 @@ func (t *trial) note(m, node int, wish bool) {
 	s.refusals[t.refusal(s, m, wish)] = true
 }
 
-// date notes what decides whether one comes before others of the site.
+// date records the seconds that decide the position of a new member among the others of the site.
 func (t *trial) date(s *site, node int) {
 	on, seconds := t.plan.Nodes.At(node), map[int64]bool{}
 	for _, m := range s.members {

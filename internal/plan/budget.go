@@ -8,31 +8,31 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// A plan holds up everything else: in the scheduler no other pod is placed meanwhile, and a page
-// or command line waits. So each plan has a Budget, whoever makes it.
+// A plan delays all other work: in the scheduler no other pod is placed meanwhile, and a page or
+// command line waits. So each plan has a Budget.
 const (
-	// Looks is how many looks a plan may cost. A look is what it costs to ask one node about one
-	// member without its ledger: a microsecond or so of processor time.
+	// Looks is the maximum number of looks for a plan. A look is the cost of asking one node about
+	// one member without its ledger: about a microsecond of processor time.
 	Looks = 150_000
-	// Patience is how long a plan may take on a machine that is busy with other things.
+	// Patience is the maximum time for a plan on a busy machine.
 	Patience = 5 * time.Second
 )
 
-// MaxKinds is how many kinds of members a gang may have.
+// MaxKinds is the maximum number of kinds of members in a gang.
 const MaxKinds = 256
 
-// Dear is a gang that asks for too much to be planned, and what makes it so.
+// Dear describes a gang that is too expensive to plan, and the reasons.
 type Dear struct {
 	// Members are planned together, Kinds is how many kinds they are of, Names how often they name
 	// each other.
 	Members, Kinds, Names int
 	// Late: it was given up for the time that it took.
 	Late bool
-	// Terms is how many spread constraints and terms about other pods the kinds have.
+	// Terms is the number of the kinds' spread constraints and terms about other pods.
 	Terms int
 }
 
-// String explains what is too dear, and what would be right.
+// String explains what is too expensive, and what would be acceptable.
 func (d Dear) String() string {
 	if d.Kinds > MaxKinds {
 		return fmt.Sprintf("its pods are of more than %d kinds: pods with the same requests, node selectors, affinity and priority are of one kind", MaxKinds)
@@ -50,8 +50,8 @@ func (d Dear) String() string {
 	return text + "; fewer pods in the gang, of fewer kinds, with fewer such wishes cost less"
 }
 
-// Budget bounds what a plan costs, in looks and by a context. nil is no bound. It is not safe for
-// concurrent use.
+// Budget bounds the cost of a plan, in looks and by a context. nil means no bound. It is not safe
+// for concurrent use.
 type Budget struct {
 	ctx   context.Context //nolint:containedctx // a budget lives as long as the call that it bounds
 	until time.Time
@@ -64,7 +64,7 @@ func NewBudget(ctx context.Context) *Budget {
 	return &Budget{ctx: ctx, until: time.Now().Add(Patience), left: Looks}
 }
 
-// Spend takes looks from the budget, and reports if it is not used up.
+// Spend takes looks from the budget, and reports whether some are left.
 func (b *Budget) Spend(looks int) bool {
 	if b != nil {
 		b.left = max(b.left-looks, -1)
@@ -89,8 +89,8 @@ func (b *Budget) Over() bool {
 // Late reports if it is the time that is used up.
 func (b *Budget) Late() bool { return b != nil && b.late }
 
-// promiseLooks is what it costs to ask a ledger about a pod, in looks. A ledger that has to look
-// for places for many containers compares each of them with the others.
+// promiseLooks returns the cost of asking a ledger about a pod, in looks. A ledger that looks for
+// places for many containers compares each of them with the others.
 func promiseLooks(p *suppose.Pod) int {
 	if p.Candidate == nil || p.Candidate.Request == nil {
 		return 1

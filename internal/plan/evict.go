@@ -19,24 +19,24 @@ type Occupant struct {
 type Victim struct {
 	Pods     []Occupant
 	Priority int32
-	// Started is when the first of them began, in seconds. The younger goes first.
+	// Started is the start of the first of them, in seconds. Younger victims are evicted first.
 	Started int64
-	// Leaving: they are on their way out already, and cost nothing.
+	// Leaving means that they are already being deleted, and cost nothing.
 	Leaving bool
 }
 
 // Removal lists the pods that could be evicted.
 type Removal struct {
 	Victims []Victim
-	// Allowed is how many more evictions each disruption budget permits.
+	// Allowed has the number of further evictions that each disruption budget permits.
 	Allowed []int
-	// Short is how many members too few a plan without evictions has places for; 0 if that is not
-	// known.
+	// Short is the number of members that a plan without evictions lacks places for, or 0 if it is
+	// not known.
 	Short int
 }
 
-// Crowd is a Field whose nodes can be cleared of victims. It does not compute what is free
-// afterwards.
+// Crowd is a Field whose nodes can be cleared of victims. It does not compute the resulting free
+// resources.
 type Crowd interface {
 	Field
 	// Evict removes a victim's pods, Restore puts them back.
@@ -44,29 +44,28 @@ type Crowd interface {
 	Restore(victim int)
 }
 
-// Eviction is what it takes for a gang to fit.
+// Eviction has the victims that make a gang fit.
 type Eviction struct {
 	// Victims must be evicted, in addition to pods that are already leaving.
 	Victims []int
-	// Places are where members would go then.
+	// Places are the members' places after the eviction.
 	Places []Place
-	// Asked is how often nodes were asked about members. Cut says that the search was cut off for
-	// that: if victims were found they may be more than are needed.
+	// Asked is the number of questions to nodes about members. Cut means that the search stopped
+	// because of this number. Then there may be more victims than necessary.
 	Asked int
 	Cut   bool
 }
 
-// MaxAsked bounds the work of one search: how often nodes are asked about members. Each time costs
-// some 20 to 50 microseconds, the framework's own filters included, during which the scheduler does
-// nothing else.
+// MaxAsked bounds the questions to nodes about members in one search. Each takes about 20 to 50
+// microseconds, including the framework's own filters. The scheduler does nothing else meanwhile.
 const MaxAsked = 50_000
 
 // Evict finds victims without which the whole gang fits. It returns false if evicting all is not
 // enough and, for gangs with wishes, no single victim is enough either. Pods that are leaving
-// anyway do not count. Evict takes the cheapest victims until the gang fits, and then drops every
+// anyway do not count. Evict takes the cheapest victims until the gang fits. Then it drops every
 // victim that the gang does not need, the most expensive first. On the nodes that it uses the
-// result cannot be made smaller, unless the search is cut off at MaxAsked; it need not be the
-// cheapest of all sets. The Crowd does not change. The search uses the budget of its plan.
+// result cannot be made smaller, unless the search stops at MaxAsked. It need not be the cheapest
+// of all sets. The Crowd does not change. The search uses the budget of its plan.
 func Evict(g *Gang, f Crowd, r *Removal, b *Budget) (Eviction, bool) {
 	return evictAsking(g, f, r, MaxAsked, b)
 }
@@ -107,13 +106,13 @@ func evictAsking(g *Gang, f Crowd, r *Removal, limit int, b *Budget) (found Evic
 	return out, true
 }
 
-// Cost is what evicting a set of victims costs, as kube-scheduler compares it: the first difference
-// decides.
+// Cost is the cost of evicting a set of victims, as kube-scheduler compares it: the first
+// difference decides.
 type Cost struct {
-	// Violations counts pods whose disruption budget does not let them go.
+	// Violations counts pods whose disruption budget does not allow the eviction.
 	Violations int
-	// Highest is the highest priority among them, and Sum that of all, each from the lowest
-	// possible on.
+	// Highest is the highest priority among them, and Sum the sum of all, each relative to the
+	// lowest possible priority.
 	Highest, Sum int64
 	Pods         int
 }
@@ -203,8 +202,8 @@ func (c *clearing) restoreAll() {
 	}
 }
 
-// Node implements Field: the node without the removed victims. If too much is uncertain to know
-// what would be free, nothing is.
+// Node implements Field: the node without the removed victims. If too much is uncertain, the node
+// has no free resources.
 func (c *clearing) Node(node int) suppose.Node {
 	if without := c.nodes.Known(node); without != nil && without.Changed() {
 		if cleared, ok := without.Cleared(); ok {
@@ -248,8 +247,8 @@ func (c *clearing) try(g *Gang) ([]Place, bool) {
 	return p.Places, true
 }
 
-// prefix evicts the cheapest so many that are enough. It returns false, and has all evicted, if all
-// are not.
+// prefix evicts the smallest sufficient number of the cheapest victims. It returns false, with all
+// evicted, if all are not enough.
 func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 	now := 0
 	tries := func(count int) (p []Place, ok bool) {
@@ -295,8 +294,8 @@ func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 	return places, true
 }
 
-// guess is how many of the cheapest may be enough: if as many pods go as there are members without
-// a place. The search begins there, since it is cut off before it has come down from all.
+// guess returns how many of the cheapest victims may be enough: one for each member without a
+// place. The search begins there, because it would reach its limit before it came down from all.
 func (c *clearing) guess(order []int) int {
 	pods := 0
 	for at, i := range order {
@@ -307,8 +306,8 @@ func (c *clearing) guess(order []int) int {
 	return len(order)
 }
 
-// single finds one victim whose eviction lets the gang fit although evicting all victims does not:
-// on an emptier node the kubelet may place a pod elsewhere than its gang needs it. At the start all
+// single finds one victim whose eviction lets the gang fit although evicting all victims does not.
+// On an emptier node the kubelet may place a pod elsewhere than its gang needs it. At the start all
 // victims are evicted.
 func (c *clearing) single(g *Gang, order []int) (Eviction, bool) {
 	if !g.Wishes() {
@@ -327,7 +326,7 @@ func (c *clearing) single(g *Gang, order []int) (Eviction, bool) {
 	return Eviction{}, false
 }
 
-// maxSpared bounds how many victims are tried one by one.
+// maxSpared is the maximum number of victims that are tried one by one.
 const maxSpared = 256
 
 // spare puts back victims that the gang does not need: first all victims on nodes that the plan

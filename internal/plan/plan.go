@@ -25,42 +25,42 @@ type Member struct {
 // Field decides which nodes members may use, apart from the ledgers, and the order in which nodes
 // are tried. It numbers the nodes itself.
 type Field interface {
-	// Nodes returns the nodes that members of the kind may go to as things stand, best first. If
-	// there are many it may return the best alone, until Widen.
+	// Nodes returns the nodes that members of the kind may now use, best first. If there are many,
+	// it may return only the best until Widen.
 	Nodes(kind int) []int
-	// Widen makes Nodes return all nodes from now on. It says whether Nodes has left out any.
+	// Widen makes Nodes return all nodes from now on. It reports whether Nodes has omitted any.
 	Widen() bool
-	// Coupled says whether a member's place changes where others of the kind may go, beyond the
-	// room that it takes on its node. Nodes returns the nodes that may take one later, too, and
-	// Admits answers as things stand.
+	// Coupled reports whether a member's place affects other members of the kind by more than the
+	// resources that it takes. Nodes then also returns nodes that may take a member later, and
+	// Admits answers for the present state.
 	Coupled(kind int) bool
-	// Closed reports if the node has refused a member of a coupled kind since the kind was last
-	// reopened, itself or as one of a domain. Such a node is asked last.
+	// Closed reports whether the node, or its domain, has refused a member of a coupled kind since
+	// the kind was last reopened. Such a node is asked last.
 	Closed(kind, node int) bool
 	// Reopen forgets which nodes are Closed for the kind, and reports if there were any.
 	Reopen(kind int) bool
 	// Node is the node without members.
 	Node(node int) suppose.Node
-	// Admits reports whether the node may have the member now, without regard to what is free on
-	// it.
+	// Admits reports whether the node may have the member now, apart from free resources.
 	Admits(member, node int) bool
-	// Suits reports whether the member can have its devices on the node, where it would lie.
+	// Suits reports whether the member can have its devices on the node, at its place there.
 	Suits(member, node int, would Lies) bool
-	// Put tells that the member is on the node, Take that it is not.
+	// Put records that the member is on the node, Take that it is not.
 	Put(member, node int)
 	Take(member, node int)
 }
 
-// Lies is how a member would lie on a node.
+// Lies describes a member's place on a node.
 type Lies struct {
-	// Decision is what it would get; it has no containers if nothing is pinned for it.
+	// Decision is the member's allocation. It has no containers if nothing is pinned for it.
 	Decision *placement.Decision
-	// Sure: it gets that for certain. Loose: no member on the node gets what it was told.
+	// Sure means that the allocation is certain. Loose means that no member on the node gets a
+	// promise of CPUs.
 	Sure, Loose bool
 }
 
-// Uncoupled is the part of a Field whose Nodes leaves out no node, and whose members' places change
-// nothing but the room that is left on their nodes.
+// Uncoupled is a part of a Field whose Nodes omits no node, and whose members affect each other
+// only by the resources that they take.
 type Uncoupled struct{}
 
 // Suits implements Field.
@@ -78,13 +78,13 @@ func (Uncoupled) Closed(int, int) bool { return false }
 // Reopen implements Field.
 func (Uncoupled) Reopen(int) bool { return false }
 
-// Gang is what to plan.
+// Gang is the input of a plan.
 type Gang struct {
 	Members []Member
-	// Minimum is how many members must get a node, Tasks how many of each task.
+	// Minimum is the number of members that must get a node, and Tasks the number for each task.
 	Minimum int
 	Tasks   map[string]int
-	// Seated are mates that have their nodes, as far as there are wishes about them, or of theirs.
+	// Seated are mates that have nodes, if there are wishes about them or of theirs.
 	Seated []Seat
 }
 
@@ -110,12 +110,12 @@ func (g *Gang) wishes(is func(Wish) bool) bool {
 // Place is the node that a member gets.
 type Place struct {
 	Member, Node int
-	// Loose means that the member gets no promise of CPUs (ledger.Candidate): others that its
-	// kubelet may admit before it are planned beside it.
+	// Loose means that the member gets no promise of CPUs (ledger.Candidate), because the plan puts
+	// other pods on the node that its kubelet may admit first.
 	Loose bool
 	// Wave is the member's on its node (ledger.Candidate).
 	Wave int
-	// Got is what it would get there.
+	// Got is the member's allocation there.
 	Got Decided
 }
 
@@ -130,11 +130,11 @@ type Plan struct {
 	// Waits are the nodes that did not take some member merely because they wait for a report, and
 	// why.
 	Waits map[int]ledger.Wait
-	// Tangled are the nodes that would take some member in some of the orders in which their
-	// kubelet may admit it and other members, and that had all their waves before it.
+	// Tangled are nodes that would take some member only in some of the orders in which their
+	// kubelet may admit it and other members, and that have used all their waves.
 	Tangled map[int]bool
-	// Crowded means that a node did not take some member because its kubelet may admit it before,
-	// or after, other members.
+	// Crowded means that a node did not take some member, because its kubelet may admit other
+	// members before or after it.
 	Crowded bool
 	// Cut reports that the budget was used up before the minimum was reached: whether the gang fits
 	// is not known.
@@ -144,8 +144,8 @@ type Plan struct {
 }
 
 // Make plans the gang. Members of the same second arrive at a node in any order, so they get places
-// that hold in every order. If there is no such plan, they come in waves, which takes the time of a
-// report for each wave. If the plan is whole, the Field keeps all members in their places;
+// that are valid in every order. If there is no such plan, they come in waves, which takes the time
+// of a report for each wave. If the plan is whole, the Field keeps all members in their places;
 // otherwise it does not change. The Field may use the same budget.
 func Make(g *Gang, f Field, b *Budget) Plan {
 	return makePlan(g, f, &work{budget: b})
@@ -161,7 +161,7 @@ type work struct {
 
 func (w *work) over() bool { return w.limit > 0 && w.asked >= w.limit || w.budget.Over() }
 
-// wishesPerLook is how many wishes are read in the time of a look.
+// wishesPerLook is the number of wishes that are read in the time of a look.
 const wishesPerLook = 8
 
 func (w *work) wishesOf(g *Gang) *wishes {
@@ -210,9 +210,8 @@ func bestPass(g *Gang, f Field, w *work) Plan {
 	return third
 }
 
-// Node returns a node with the members that the plan puts there, without promises of CPUs: what it
-// then refuses, it refuses in every order of these members. It returns nil if no member was tried
-// there.
+// Node returns a node with its planned members, without promises of CPUs. If it refuses a pod, it
+// refuses the pod in every order of these members. It returns nil if no member was tried there.
 func (p *Plan) Node(node int) *suppose.Node {
 	n := p.Nodes.Known(node)
 	if n == nil {
@@ -236,8 +235,8 @@ func (p *Plan) Undo(f Field) {
 	}
 }
 
-// pass goes through the members once. In waves, a node is given members in an order that it has to
-// keep if it does not take them in every order.
+// pass goes through the members once. In waves, a node that does not take members in every order
+// gets them in an order that it must keep.
 func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Plan {
 	count := len(g.Members) + len(g.Seated)
 	t := &trial{gang: g, field: f, work: w, inWaves: inWaves, at: make([]int, count), placed: make([]Decided, count)}
@@ -301,25 +300,27 @@ type trial struct {
 	// inWaves: nodes may be given members in waves.
 	inWaves bool
 	placed  []Decided // what each got there
-	// lies is how the member that was promised a place last would lie there.
+	// lies is the place of the member that was last promised one.
 	lies Lies
-	// before is what the nodes of the unit's members were.
+	// before has the earlier states of the nodes of the unit's members.
 	before []before
-	// taken are the nodes whose NUMA nodes all belong to members that want no other pods there;
+	// taken are the nodes whose NUMA nodes all belong to members that want no other pods there.
 	// fresh counts nodes added since the list of nodes was last rebuilt without them.
 	taken map[int]bool
 	fresh int
 	skips int // of nodes that have refused the like
-	// full are nodes whose ledger has refused a member of a coupled kind since one was placed.
+	// full are nodes whose ledger has refused a member of a coupled kind since the last placement
+	// of one.
 	full []int
-	// wishes are nil, and there are no sites, if no member has wishes.
+	// wishes and sites are nil if no member has wishes.
 	wishes *wishes
 	sites  map[int]*site
 	// strict: wishes that are preferred count as required.
 	strict bool
 }
 
-// place finds the unit a node, and returns the nodes that may take the next one if it is alike.
+// place finds a node for the unit, and returns the nodes that may take the next unit if it is
+// alike.
 func (t *trial) place(u *unit, open []int) []int {
 	if u.prefers {
 		t.strict = true
@@ -342,7 +343,7 @@ func (t *trial) place(u *unit, open []int) []int {
 }
 
 // first puts the unit on the first node that takes it, and returns the nodes that may take another
-// one that is alike.
+// equal unit.
 func (t *trial) first(u *unit, open []int) (rest []int, found bool) {
 	only, joins := t.meets(u)
 	takes := func(node int) bool { return (!joins || node == only) && t.putAll(u.members, node) }
@@ -396,10 +397,10 @@ func (t *trial) putAll(members []int, node int) bool {
 	return true
 }
 
-// skipsPerLook is how many nodes are passed by that have refused the like, in the time of a look.
+// skipsPerLook is the number of skipped nodes, because of known refusals, in the time of a look.
 const skipsPerLook = 16
 
-// passesBy reports if what the node says to the member is known.
+// passesBy reports whether the node's answer for the member is known.
 func (t *trial) passesBy(m, node int) bool {
 	if !t.taken[node] && !t.refused(m, node) {
 		return false
@@ -465,7 +466,7 @@ func (t *trial) asks(m, node int, was *before) (Decided, bool) {
 	return Decided{}, false
 }
 
-// before is what a node was before a pod was promised a place there.
+// before is the state of a node before a promise to a pod.
 type before struct {
 	// tight is the node before it was loosened; nil if it was not.
 	tight *suppose.Node
@@ -473,7 +474,7 @@ type before struct {
 	site  *site
 }
 
-// restore takes the pod's promise back, and what was done to the node for its sake.
+// restore withdraws the pod's promise and all related changes of the node.
 func (b *before) restore(on *suppose.Node, p *suppose.Pod) {
 	if b.tight != nil {
 		*on = *b.tight
@@ -483,7 +484,7 @@ func (b *before) restore(on *suppose.Node, p *suppose.Pod) {
 	on.Wave = b.wave
 }
 
-// promise promises a pod its place, and notes what the node was where that is changed.
+// promise promises a pod its place, and records the earlier state of the node if it changes.
 func (t *trial) promise(p *suppose.Pod, node int, on *suppose.Node, was *before) (Decided, bool) {
 	var d placement.Decision
 	a := on.Promise(p, &d)
@@ -511,7 +512,7 @@ func (t *trial) promise(p *suppose.Pod, node int, on *suppose.Node, was *before)
 	return Decided{Exact: a.Exact, NUMA: on.Account().View().Report().Model.Reach(p.Candidate.Request, &a.Verdict)}, true
 }
 
-// waits notes that a node does not take a member which it may take later.
+// waits records that a node refuses a member now but may take it later.
 func (t *trial) waits(node int, on *suppose.Node, why ledger.Wait) {
 	if t.inWaves && on.Promised() > 0 && on.Wave == maxWaves {
 		if t.plan.Tangled == nil {
@@ -526,8 +527,9 @@ func (t *trial) waits(node int, on *suppose.Node, why ledger.Wait) {
 	t.plan.Waits[node] = why
 }
 
-// loosen tries the pod where the members on the node are promised no CPUs. Their kubelet may admit
-// it before them, and give them others. It returns the node as it was, or nil if it still is.
+// loosen tries the pod without promises of CPUs to the members on the node. Their kubelet may admit
+// the pod first, and then give them other CPUs. It returns the node's earlier state, or nil if it
+// did not change.
 func loosen(p *suppose.Pod, on *suppose.Node, d *placement.Decision) (ledger.Answer, *suppose.Node) {
 	loose := on.Clone()
 	loose.Loosen()
@@ -539,11 +541,11 @@ func loosen(p *suppose.Pod, on *suppose.Node, d *placement.Decision) (ledger.Ans
 	return a, &loose
 }
 
-// maxWaves bounds the waves of a node after the first. Each takes a second or so, and all of them
-// must have come before the gang's deadline.
+// maxWaves is the maximum number of waves of a node after the first. Each takes about a second, and
+// all must arrive before the gang's deadline.
 const maxWaves = 8
 
-// nextWave tries the pod where the members on the node are admitted before it.
+// nextWave tries the pod after all members on the node.
 func nextWave(p *suppose.Pod, on *suppose.Node, d *placement.Decision) ledger.Answer {
 	on.Wave++
 	a := on.Promise(p, d)

@@ -14,13 +14,13 @@ type Alike struct {
 	Pods  int
 }
 
-// Needs is how many equal, empty nodes a load needs.
+// Needs is the number of equal, empty nodes for a load.
 type Needs struct {
-	// Nodes is how many nodes Pack fills.
+	// Nodes is the number of nodes that Pack fills.
 	Nodes int `json:"nodes"`
 	// ByAmounts is the same if amounts were all that counts, as autoscalers reckon.
 	ByAmounts int `json:"byAmounts"`
-	// Pods is how many have a place on these nodes.
+	// Pods is the number of pods with a place on these nodes.
 	Pods int `json:"pods"`
 }
 
@@ -41,12 +41,12 @@ func NeedsOf[N any](load []Alike, another func() N, take func(on N, kind, i int)
 	return out
 }
 
-// Pack fills nodes that are all alike and empty, and returns how many the load needs. The largest
-// pods come first, and each goes to the first node that takes it. Another order may need fewer.
+// Pack fills equal, empty nodes, and returns how many the load needs. The largest pods come first,
+// and each goes to the first node that takes it. Another order may need fewer nodes.
 //
-// another makes a node; take puts the i-th pod that is like load[kind] on it, or says that it does
-// not take the pod. Callers leave out pods that an empty node refuses. No pod leaves, so a
-// node that has refused one is not asked again about others like it.
+// another creates a node. take puts the i-th pod of the kind load[kind] on it, or reports that the
+// node refuses the pod. The caller omits pods that an empty node refuses. No pod leaves, so a node
+// that has refused a pod is not asked again about equal ones.
 func Pack[N any](load []Alike, another func() N, take func(on N, kind, i int) bool) int {
 	var nodes []N
 	order := make([]int, len(load))

@@ -10,28 +10,28 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Pod is a pod that is supposed to come to a node or to leave it.
+// Pod is a pod that is added to a node or removed from it.
 type Pod struct {
 	// UID is the UID of an existing pod; "" for a pod that does not exist yet.
 	UID string
-	// Candidate is what a ledger is asked when it comes; nil if no kubelet pins anything for it.
-	// When a pod leaves, only whether it is nil matters.
+	// Candidate is the question to a ledger when the pod is added, or nil if no kubelet pins
+	// anything for it. When a pod is removed, only whether it is nil matters.
 	Candidate *ledger.Candidate
-	// Asks is what it asks for in all, Ports are those of the node that it wants.
+	// Asks is the pod's total request. Ports are the node's ports that it wants.
 	Asks  amounts.List
 	Ports []amounts.Port
 }
 
-// Node is a node with supposed changes. A pod is added in one of two ways. Put asks no one: the
+// Node is a node with supposed changes. There are two ways to add a pod. Put asks no ledger: the
 // node answers as if it had admitted the pod. Promise makes the ledger give the pod a place at
-// once, as the scheduler does. Put and Take undo each other, and so do Promise and Withdraw. A Node
-// without changes may be copied; otherwise use Clone.
+// once, as the scheduler does. Take reverts Put, and Withdraw reverts Promise. A Node without
+// changes may be copied; otherwise use Clone.
 type Node struct {
 	// account is the node's ledger; nil if nothing can be promised, so that only pods go there for
 	// which nothing is pinned.
 	account *ledger.Node
-	// room is what the node has beside its pods; nil if somebody else looks at that. It is the
-	// Node's own once something is supposed.
+	// room has the node's amounts apart from pinned resources, or is nil if the caller checks them.
+	// The Node has its own copy after the first change.
 	room *amounts.Node
 	own  bool
 
@@ -65,7 +65,7 @@ func (n *Node) Clone() Node {
 	return out
 }
 
-// Put adds a pod after those that were put before. For a pod that was taken it reverts that.
+// Put adds a pod after those that were put before. If the pod was taken, it reverts that.
 func (n *Node) Put(p *Pod) {
 	if !drop(&n.away, p) {
 		n.come = append(n.come, p)
@@ -74,7 +74,7 @@ func (n *Node) Put(p *Pod) {
 	n.count(p)
 }
 
-// Take removes a pod. For a pod that was put it reverts that.
+// Take removes a pod. If the pod was put, it reverts that.
 func (n *Node) Take(p *Pod) {
 	if !drop(&n.come, p) {
 		n.away = append(n.away, p)
@@ -104,7 +104,7 @@ func (n *Node) discount(p *Pod) {
 	}
 }
 
-// change makes the room the Node's own, and reports whether there is one.
+// change gives the Node its own copy of the room, and reports whether there is one.
 func (n *Node) change() bool {
 	if !n.own && n.room != nil {
 		n.room, n.own = n.room.Clone(), true
@@ -112,10 +112,10 @@ func (n *Node) change() bool {
 	return n.room != nil
 }
 
-// Promise adds a pod, and makes the ledger promise it a place after everything in flight, which d
-// receives. If the answer is not OK, nothing changes. If nothing is pinned for the pod, or nothing
-// can be pinned on the node, the pod is admitted and d does not change. The ledger ignores Put and
-// Take.
+// Promise adds a pod, and makes the ledger promise it a place after everything in flight. d
+// receives the decision. If the answer is not OK, nothing changes. If nothing is pinned for the
+// pod, or nothing can be pinned on the node, the pod is admitted and d does not change. The ledger
+// ignores Put and Take.
 func (n *Node) Promise(p *Pod, d *placement.Decision) ledger.Answer {
 	a := ledger.Answer{Outcome: ledger.Admitted}
 	if n.Pins(p) {
@@ -182,7 +182,7 @@ func (n *Node) Cleared() (Node, bool) {
 	return On(n.cleared, n.lend()), true
 }
 
-// lend returns the room for somebody else to keep: the Node copies it before its next change.
+// lend returns the room for another owner. The Node copies it before its next change.
 func (n *Node) lend() *amounts.Node {
 	n.own = false
 	return n.room
@@ -199,7 +199,7 @@ func (n *Node) Changed() bool { return len(n.come)+len(n.away) > 0 }
 // Came reports whether any pod was put.
 func (n *Node) Came() bool { return len(n.come) > 0 }
 
-// Room returns what the node has left, with the supposed pods. Callers must not change it.
+// Room returns the free amounts of the node with the supposed pods. Callers must not change it.
 func (n *Node) Room() *amounts.Node { return n.room }
 
 // Account returns the node's ledger with the promised pods, or nil. Callers must not change it.
