@@ -109,9 +109,9 @@ func (m *Model) milderAdmits(s *State, r *Request) bool {
 
 // trial asks a state about changed requests.
 type trial struct {
-	s    *State
-	r    *Request
-	fits Fits
+	s     *State
+	r     *Request
+	fits  Fits
 	empty bool
 }
 
