@@ -87,8 +87,8 @@ func (w *worlds) interrupting(set uint32) (out uint32) {
 type mixture struct {
 	w    *worlds
 	from world
-	// gone are pods that leave during the admission, or were not seen by it at all; whatever else
-	// happens may or may not.
+	// gone are pods that leave during the admission, or that it did not see. All other events may
+	// or may not happen during it.
 	gone  []string
 	req   *placement.Request
 	steps int
@@ -96,7 +96,7 @@ type mixture struct {
 	out   []world
 }
 
-// outcome is what the request is given.
+// outcome is the allocation of the request.
 type outcome struct {
 	ok       bool
 	decision placement.Decision
@@ -122,7 +122,7 @@ func (m *mixture) worlds() []world {
 	}
 }
 
-// decide fills in the allocation of the request if these things happen meanwhile.
+// decide fills in the allocation of the request if these events happen during the admission.
 func (m *mixture) decide(meanwhile []placement.Meanwhile, o *outcome) *outcome {
 	verdict := placement.DecideAmid(m.from.state, m.req, meanwhile, &o.decision)
 	if verdict.Reason == placement.KubeletDefect {
@@ -132,7 +132,7 @@ func (m *mixture) decide(meanwhile []placement.Meanwhile, o *outcome) *outcome {
 	return o
 }
 
-// indifferent reports whether the request gets the same allocation whichever events came before it.
+// indifferent reports whether the request gets the same allocation whichever events precede it.
 func (m *mixture) indifferent(over uint32) bool {
 	without, with := m.decide(nil, new(outcome)), new(outcome)
 	for set := over; ; set = (set - 1) & over {
@@ -148,7 +148,7 @@ func (m *mixture) indifferent(over uint32) bool {
 	}
 }
 
-// subsets goes through the subsets of a few things.
+// subsets yields all subsets of a few events.
 func subsets(all []placement.Meanwhile) iter.Seq[[]placement.Meanwhile] {
 	return func(yield func([]placement.Meanwhile) bool) {
 		for set := range 1 << len(all) {
@@ -159,8 +159,8 @@ func subsets(all []placement.Meanwhile) iter.Seq[[]placement.Meanwhile] {
 	}
 }
 
-// meanwhile lists the pods that are gone and the events of a set, all before the first step. Two
-// events of one pod are too many.
+// meanwhile lists the pods that are gone and the events of a set, all before the first step. ok is
+// false if a pod has two events.
 func (m *mixture) meanwhile(set uint32) (all []placement.Meanwhile, ok bool) {
 	for _, uid := range m.gone {
 		all = append(all, placement.Meanwhile{UID: uid})
@@ -175,8 +175,7 @@ func (m *mixture) meanwhile(set uint32) (all []placement.Meanwhile, ok bool) {
 	return all, true
 }
 
-// mix adds the worlds in which the events of the set happen in the middle of the admission, and no
-// others.
+// mix adds exactly the worlds in which the events of the set happen during the admission.
 func (m *mixture) mix(set uint32) {
 	meanwhile, ok := m.meanwhile(set)
 	if !ok || len(meanwhile) == 0 {
@@ -204,8 +203,9 @@ func (m *mixture) mix(set uint32) {
 	}
 }
 
-// moments returns the steps of the admission before which the event makes a difference. An event
-// that need not happen during this admission is not placed before all steps: that is another world.
+// moments returns the steps of the admission before which the event has an effect. An event that
+// may also happen outside this admission is not placed before all steps, because that is another
+// world.
 func (m *mixture) moments(e placement.Meanwhile, gone bool) (steps []int) {
 	for e.Step = range m.steps {
 		if m.from.state.Notices(&e) {

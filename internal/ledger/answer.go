@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Outcome is what a node answers to a request.
+// Outcome is a node's answer to a request.
 type Outcome uint8
 
 const (
@@ -29,17 +29,17 @@ func (o Outcome) String() string {
 // Answer is a node's answer to a request. It is comparable.
 type Answer struct {
 	Outcome Outcome
-	// Wait says why, if the outcome is Waiting.
+	// Wait is the reason if the outcome is Waiting.
 	Wait Wait
-	// Verdict is that of the likeliest state. If the outcome is Refused and removing pods could
-	// help in any state, its Scarcity says Resolvable.
+	// Verdict is the verdict of the likeliest state. If the outcome is Refused and removing pods
+	// could help in any state, its Scarcity is Resolvable.
 	Verdict placement.Verdict
-	// Certain means that there is but one state that the node may be in.
+	// Certain means that the node can be in only one state.
 	Certain bool
-	// Exact means that every state gives the same CPUs, memory and devices. Pods that can end by
-	// themselves are only considered by Post.
+	// Exact means that every state gives the same CPUs, memory and devices. Only Post considers
+	// pods that can end by themselves.
 	Exact bool
-	// Amounts means that the node's report tells amounts alone: no answer of it is ever exact.
+	// Amounts means that the node's report has only amounts. Such an answer is never exact.
 	Amounts bool
 	// Held means that the request is refused because a Holding keeps resources for other pods.
 	Held bool
@@ -55,7 +55,7 @@ type tally struct {
 	answer   Answer
 	yes, no  int
 	scarcity placement.Scarcity
-	// decided: decisions were compared; differ: some were not the same.
+	// decided means that decisions were compared; differ means that they were not all equal.
 	decided, differ bool
 }
 

@@ -9,52 +9,51 @@ import (
 // Candidate is a pod that needs a node.
 type Candidate struct {
 	Request *placement.Request
-	// Shape is Ledger.Shape of the request; 0 keeps answers from being remembered.
+	// Shape is Ledger.Shape of the request. With 0, answers are not stored.
 	Shape Shape
-	// Created is the second of the pod's creation (metadata.creationTimestamp, Unix time): it
-	// decides in what order a kubelet admits pods that it hears of all at once.
+	// Created is the second of the pod's creation (metadata.creationTimestamp, Unix time). If a
+	// kubelet receives several pods at once, it admits them in this order.
 	Created int64
 	// Mortal means that the pod can end by itself.
 	Mortal bool
-	// Loose promises the pod its admission but no certain CPUs. Then the scheduler can also place
-	// pods that the kubelet may admit before it.
+	// Loose promises the pod admission but no certain CPUs. The scheduler can then also place pods
+	// that the kubelet may admit before it.
 	Loose bool
-	// Wave is for pods that are reserved together, and some of them would be refused in any other
-	// order. Those of a later wave are posted only when everything of the waves before has been
-	// admitted, and a report says so (Node.Due). Meanwhile the node takes nobody else. 0 is for
-	// pods that need no such order.
+	// Wave orders pods that are reserved together if the kubelet would refuse some of them in
+	// another order. A pod is posted only when a report shows that all pods of earlier waves were
+	// admitted (Node.Due). Meanwhile the node takes no other pods. 0 means that no order is needed.
 	Wave int
 }
 
-// Question asks a node if it would admit the candidate after everything in flight.
+// Question asks whether a node would admit the candidate after all pods in flight.
 type Question struct {
 	Candidate *Candidate
-	// Trial is what is assumed; nil for nothing.
+	// Trial has assumptions, or is nil.
 	Trial *Trial
-	// Estimate means that the order of Reserve is enough. The kubelet may admit the candidate
-	// before pods in flight that were created in the same second, or later; Sample does not go
-	// through these orders then.
+	// Estimate means that an answer for the order of Reserve is enough. The kubelet may admit the
+	// candidate before pods in flight that were created in the same second, or later. With
+	// Estimate, Sample does not try these orders.
 	Estimate bool
 }
 
 // Sample is an answer and its validity.
 type Sample struct {
 	Answer Answer
-	// Count is that of the node's changes when the answer was given.
+	// Count is the node's change count at the time of the answer.
 	Count uint32
-	// Repeats means that the answer is one to every candidate of the same shape and second of
-	// creation that is Loose if this one is, until the next change.
+	// Repeats means that the answer is valid for other candidates until the next change. They must
+	// have the same shape and second of creation, and be Loose if this candidate is.
 	Repeats bool
-	// Lasts means that the answer is one to every later candidate of the same shape that follows
-	// the pods in flight, until the next change.
+	// Lasts means that the answer is valid until the next change for every later candidate of the
+	// same shape that follows the pods in flight.
 	Lasts bool
-	// Estimated means that orders were left out. The answer is an admission, and Reserve has the
-	// last word.
+	// Estimated means that orders were omitted. The answer is an admission, and only Reserve
+	// decides.
 	Estimated bool
 }
 
-// Ask returns the complete answer. It remembers answers until the node changes, except answers
-// under a Trial.
+// Ask returns the complete answer. It stores answers until the node changes, except answers under a
+// Trial.
 func (v View) Ask(q Question) Answer {
 	n := v.n
 	n.mu.Lock()
@@ -65,7 +64,7 @@ func (v View) Ask(q Question) Answer {
 	return n.suppose(q.Trial, q.Candidate)
 }
 
-// Sample is like Ask, for callers that remember the answer or need only an estimate.
+// Sample is like Ask, for callers that store the answer or need only an estimate.
 func (v View) Sample(q Question) Sample {
 	n := v.n
 	n.mu.Lock()
@@ -84,11 +83,11 @@ func (v View) Sample(q Question) Sample {
 	return Sample{Answer: a, Count: n.changes.Count(), Repeats: repeats, Lasts: repeats && c.Created > n.newest}
 }
 
-// Shift asks again, and also returns the answer before the last change. before is Unreported if it
-// is not remembered, or if it was an admission that Shift did not return: a pod that waits for the
-// node must be woken again. Other callers may have asked after the change, and changed the node
-// since. If UnshownCPUs is not 0, pods may have to wait for these CPUs (Unshown) whatever the
-// answer is, and are woken again after the next change.
+// Shift asks again, and also returns the answer before the last change. before is Unreported if
+// that answer is not stored, or if it was an admission that Shift has not returned: then a pod that
+// waits for the node must be woken. Other callers may have asked after the change, and changed the
+// node since. If UnshownCPUs is not 0, pods may have to wait for these CPUs (Unshown) whatever the
+// answer is. They are woken again after the next change.
 func (n *Node) Shift(c *Candidate) (before, now Answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -102,18 +101,18 @@ func (n *Node) Shift(c *Candidate) (before, now Answer) {
 	return before, now
 }
 
-// answerKey is what an answer depends on, given the node.
+// answerKey has everything that an answer of the node depends on.
 type answerKey struct {
 	shape Shape
-	// created is that of the candidate, or afterAll when it is later than that of every pod in
-	// flight.
+	// created is the candidate's second of creation. It is afterAll if it is later than that of
+	// every pod in flight.
 	created int64
-	// loose is that of the candidate, if it may be admitted before pods in flight.
+	// loose is the candidate's Loose, if the kubelet may admit it before pods in flight.
 	loose bool
 }
 
-// keyOf returns the key under which the answer to a candidate is remembered. If the node already
-// has the pod, for example because its Binding is in doubt, the answer is valid for this pod only.
+// keyOf returns the key for the answer to a candidate. The node may already have the pod, for
+// example because its Binding is in doubt. Then the answer is valid for this pod only.
 func (n *Node) keyOf(c *Candidate) answerKey {
 	if n.pods[c.Request.UID] != nil {
 		return answerKey{}
@@ -121,7 +120,7 @@ func (n *Node) keyOf(c *Candidate) answerKey {
 	return c.key(n.newest)
 }
 
-// key is that of the candidate on a node where the newest pod in flight is of that second.
+// key returns the candidate's key on a node whose newest pod in flight was created in that second.
 func (c *Candidate) key(newest int64) answerKey {
 	if c.Created > newest {
 		return answerKey{shape: c.Shape, created: afterAll}
@@ -141,9 +140,9 @@ func (n *Node) admit(c *Candidate) Answer {
 	return a
 }
 
-// firstOrder answers for the order of Reserve, if there are others and nobody has gone through
-// them. A loose candidate that asks for the same as all pods in flight, or for which there is room
-// whatever their order, is told the whole answer.
+// firstOrder answers for the order of Reserve, if there are other orders that have not been tried.
+// It returns the complete answer for a loose candidate with the same request as all pods in flight,
+// or with room in every order.
 func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
 	if n.report == nil || len(n.holdings) > 0 || n.answers.present.find(n.keyOf(c)) != nil {
 		return Answer{}, false
@@ -168,16 +167,16 @@ func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
 	return a, a.OK()
 }
 
-// answerCache remembers what a node has answered.
+// answerCache stores a node's answers.
 type answerCache struct {
-	// present holds answers of the present, past those before the last change, if there were any.
+	// present has the current answers, past the answers before the last change, if there were any.
 	present, past memory
-	// estimates holds answers of the present for the order of Reserve alone.
+	// estimates has current answers for the order of Reserve only.
 	estimates memory
 }
 
-// remember keeps an answer. newest is the second in which the newest pod in flight was created when
-// the node gave it.
+// remember stores an answer. newest is the second of creation of the newest pod in flight at that
+// time.
 func (m *answerCache) remember(k answerKey, a Answer, newest int64) {
 	if k.shape != 0 {
 		m.present.put(k, a)
@@ -185,9 +184,9 @@ func (m *answerCache) remember(k answerKey, a Answer, newest int64) {
 	}
 }
 
-// stale keeps the answers as those of the past. If nobody has asked since the change before, as
-// when another node with the same StateID answered, nothing is known about the past: what was true
-// before that change need not be true since.
+// stale turns the answers into answers of the past. If no caller has asked since the previous
+// change, for example because another node with the same StateID answered, nothing is known about
+// the past.
 func (m *answerCache) stale() {
 	m.estimates.clear()
 	m.present.dropUntold()
@@ -195,19 +194,20 @@ func (m *answerCache) stale() {
 	m.present.clear()
 }
 
-// memory holds the last answers of a node, in no order. A handful: looking through them costs less
-// than hashing.
+// memory has the last few answers of a node, in no order. A search through them costs less than
+// hashing.
 type memory struct {
 	held []remembered
 	next int // to be overwritten next, once there are MaxAnswers
-	// newest is that of the node when they were given: it decides which key a candidate asks under.
+	// newest is the node's newest second of creation at the time of the answers. It decides the key
+	// of a candidate.
 	newest int64
 }
 
 type remembered struct {
 	key answerKey
 	a   Answer
-	// told: Shift has given it.
+	// told means that Shift has returned the answer.
 	told bool
 }
 
@@ -223,14 +223,14 @@ func (m *memory) find(k answerKey) *Answer {
 	return nil
 }
 
-// tell notes that Shift has given an answer.
+// tell records that Shift has returned an answer.
 func (m *memory) tell(k answerKey) {
 	for i := range m.held {
 		m.held[i].told = m.held[i].told || m.held[i].key == k
 	}
 }
 
-// dropUntold forgets admissions that Shift has not given.
+// dropUntold removes admissions that Shift has not returned.
 func (m *memory) dropUntold() {
 	m.held = slices.DeleteFunc(m.held, func(r remembered) bool { return r.a.OK() && !r.told })
 }

@@ -9,30 +9,30 @@ import (
 // the same, and the candidate must follow every pod in flight. It is only a hint. A caller that
 // acts on an answer asks again, as Reserve does.
 type ChangeCounter struct {
-	// state is the count, and in the lower half the StateID: 0 while nobody has asked for it at
-	// this count.
+	// state has the count, and in its lower half the StateID. The StateID is 0 until a caller asks
+	// for it at this count.
 	state  atomic.Uint64
 	newest atomic.Int64
-	// flight is how many pods that could be pinned are in flight.
+	// flight is the number of pods in flight that could be pinned.
 	flight atomic.Int32
 	// unshown is View.UnshownCPUs.
 	unshown atomic.Int32
 }
 
-// beforeAll and afterAll stand for any second before and after those of the pods in flight.
+// beforeAll and afterAll are earlier and later than every second of creation.
 const (
 	beforeAll = math.MinInt64
 	afterAll  = math.MaxInt64
 )
 
-// horizon is the latest second of creation among the pods in flight. changes shows it, and whether
-// something has changed, to callers that do not take the node's lock.
+// horizon is the latest second of creation among the pods in flight. Its ChangeCounter shows this
+// second and later changes to callers without the node's lock.
 type horizon struct {
 	newest  int64
 	changes *ChangeCounter
 }
 
-// set notes the latest second of creation among the pods in flight, and how many they are.
+// set stores the latest second of creation among the pods in flight, and their number.
 func (h *horizon) set(newest int64, flight int) {
 	h.newest = newest
 	h.changes.newest.Store(newest)
@@ -61,7 +61,7 @@ func (c *ChangeCounter) Bump() {
 // StartAt sets the first count.
 func (c *ChangeCounter) StartAt(count uint32) { c.state.Store(uint64(count) << 32) }
 
-// identify notes the StateID, unless there was a change after that count.
+// identify stores the StateID, unless there was a change after that count.
 func (c *ChangeCounter) identify(count uint32, id StateID) {
 	c.state.CompareAndSwap(uint64(count)<<32, uint64(count)<<32|uint64(id))
 }
@@ -70,7 +70,7 @@ func (c *ChangeCounter) identify(count uint32, id StateID) {
 // order.
 func (c *ChangeCounter) Follows(created int64) bool { return created > c.newest.Load() }
 
-// InFlight returns how many pods that could be pinned are in flight, as of the last answer. If
+// InFlight returns the number of pods in flight that could be pinned, as of the last answer. If
 // Berth decides it returns 0, because no pod waits for them.
 func (c *ChangeCounter) InFlight() int { return int(c.flight.Load()) }
 

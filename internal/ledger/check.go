@@ -71,7 +71,7 @@ func (o *outlook) checkWorlds() error {
 	return nil
 }
 
-// sameWorlds compares sets of states; the likeliest comes first in both.
+// sameWorlds compares sets of states. In both sets the likeliest state comes first.
 func sameWorlds(got, want *worlds) error {
 	if len(got.all) != len(want.all) || got.why != want.why {
 		return fmt.Errorf("%d cached, %d computed from scratch", len(got.all), len(want.all))

@@ -6,14 +6,14 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// consult asks for the candidate after the posted pods and, if asked for, the reserved ones. With d
-// it also finds out whether the decision is exact; d receives that of the likeliest state. The
-// caller holds the lock, and there is a report.
+// consult asks for the candidate after the posted pods and, if withReserved, the reserved ones.
+// With d it also determines whether the decision is exact, and fills d with the decision of the
+// likeliest state. The caller holds the lock, and there is a report.
 func (o *outlook) consult(c *Candidate, withReserved bool, d *placement.Decision) Answer {
 	return o.asFarAsKnown(o.consultStates(c, withReserved, d))
 }
 
-// consultBeside is consult for a pod that is no owner of what is held on the node.
+// consultBeside is consult for a pod that does not own a Holding on the node.
 func (o *outlook) consultBeside(c *Candidate, d *placement.Decision) Answer {
 	a := o.consult(c, true, d)
 	if len(o.holdings) == 0 {
@@ -22,7 +22,7 @@ func (o *outlook) consultBeside(c *Candidate, d *placement.Decision) Answer {
 	return o.besideHoldings(a, c.Request, "", o.afterReserved())
 }
 
-// consultStates is consult as if every report told what is free.
+// consultStates is consult without regard to reports that have only amounts.
 func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.Decision) Answer {
 	o.compute()
 	flight := o.line
@@ -56,9 +56,9 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 	}
 }
 
-// hasRoom reports whether the node admits all pods of a flight in whatever order they come, and
-// with them a pod that asks for r, unless that is nil. No order need be gone through then. It is
-// false if one of them is promised its CPUs.
+// hasRoom reports whether the node admits all pods of a flight in any order, and also a pod that
+// asks for r, unless r is nil. Then no orders need to be tried. It returns false if a pod is
+// promised its CPUs.
 func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 	w := &o.first
 	if o.forked || o.decides() || o.report.Amounts || len(w.all) != 1 || w.all[0].open != 0 || w.lingering != nil || len(flight) == 0 {
@@ -77,8 +77,8 @@ func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 	return w.all[0].state.TakesInAnyOrder(requests)
 }
 
-// consultLast answers for a candidate that hasRoom. Its likeliest decision comes after all pods of
-// the flight; others are possible.
+// consultLast answers for a candidate that hasRoom accepts. In its likeliest decision the candidate
+// comes after all pods of the flight; other decisions are possible.
 func (o *outlook) consultLast(c *Candidate, flight []*pod, d *placement.Decision) Answer {
 	if d == nil {
 		d = decisions.Get().(*placement.Decision)
@@ -90,8 +90,8 @@ func (o *outlook) consultLast(c *Candidate, flight []*pod, d *placement.Decision
 	return a
 }
 
-// consultInAnyOrder answers for a candidate that the kubelet may admit before pods in flight. It is
-// admitted only if none of those pods loses what it was promised.
+// consultInAnyOrder answers for a candidate that the kubelet may admit before pods in flight. The
+// candidate is admitted only if no such pod loses its promise.
 func (o *outlook) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.Decision) Answer {
 	x := newPod(c)
 	same := sameness(interchangeableInDebt)
@@ -117,8 +117,8 @@ func (o *outlook) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.De
 	return t.result()
 }
 
-// decideAgain decides for a reserved pod after the posted ones, and reports whether it is exact. If
-// Berth decides, the decision stands.
+// decideAgain decides about a reserved pod after the posted ones, and reports whether the decision
+// is exact. If Berth decides, the decision stays.
 func (o *outlook) decideAgain(p *pod, d *placement.Decision) Answer {
 	if o.decides() {
 		return o.keepsHeld(p, d)
@@ -130,8 +130,8 @@ func (o *outlook) decideAgain(p *pod, d *placement.Decision) Answer {
 	return a
 }
 
-// keepsHeld answers for a pod with a decision: the pod keeps its allocation, unless that turned out
-// to belong to another pod. d receives the decision.
+// keepsHeld answers for a pod with a decision. The pod keeps its allocation, unless this allocation
+// turned out to belong to another pod. d receives the decision.
 func (o *outlook) keepsHeld(p *pod, d *placement.Decision) Answer {
 	o.compute()
 	if p.held == nil || p.displaced != "" {
@@ -140,11 +140,12 @@ func (o *outlook) keepsHeld(p *pod, d *placement.Decision) Answer {
 	return o.afterReserved().decideAll(p.req, d)
 }
 
-// maxMortals is how many pods that can end by themselves are taken into account.
+// maxMortals is the maximum number of pods that can end by themselves and are considered one by
+// one.
 const maxMortals = 3
 
-// steady reports whether the decision stays the same whichever of the pods that can end by
-// themselves have ended by the time that the kubelet admits the pod.
+// steady reports whether the decision stays the same whichever pods end by themselves before the
+// kubelet admits the pod.
 func (o *outlook) steady(r *placement.Request, d *placement.Decision) bool {
 	mortals := o.mortals()
 	if len(mortals) == 0 {
@@ -166,7 +167,6 @@ func (o *outlook) steady(r *placement.Request, d *placement.Decision) bool {
 	return true
 }
 
-// subset returns the elements whose bits are set.
 func subset[T any](list []T, set int) []T {
 	var out []T
 	for i := range list {
@@ -177,9 +177,9 @@ func subset[T any](list []T, set int) []T {
 	return out
 }
 
-// besideHoldings refuses an admission if the node would then no longer admit what it holds for
-// other pods, and would without the pod. The pod comes after the states of w. If Berth decides
-// there is nothing to ask: what is held is not free.
+// besideHoldings refuses a pod if the node would then no longer admit the requests of its Holdings,
+// and would without the pod. The pod comes after the states of w. If Berth decides, nothing is
+// checked, because held resources are not free.
 func (o *outlook) besideHoldings(a Answer, r *placement.Request, but string, w *worlds) Answer {
 	if len(o.holdings) == 0 || !a.OK() || o.decides() {
 		return a
@@ -206,7 +206,7 @@ func (o *outlook) besideHoldings(a Answer, r *placement.Request, but string, w *
 	return a
 }
 
-// consultOwner answers for an owner.
+// consultOwner answers for an owner of a Holding.
 func (o *outlook) consultOwner(c *Candidate, h *holding, d *placement.Decision) Answer {
 	if d == nil {
 		d = decisions.Get().(*placement.Decision)
@@ -229,22 +229,22 @@ func (o *outlook) consultOwner(c *Candidate, h *holding, d *placement.Decision) 
 	return t.result()
 }
 
-// Trial modifies a question: the node is asked as if it were without some pods and with some
-// others. The zero value changes nothing. A Trial does not change the Node.
+// Trial modifies a question: it removes some pods from the node and adds others. The zero value
+// changes nothing. A Trial does not change the Node.
 type Trial struct {
-	// Without lists pods to be taken away. If it is not empty, pods that the API no longer has are
-	// taken away too, because the kubelet releases them by itself.
+	// Without lists pods to remove. If it is not empty, pods that the API no longer has are removed
+	// too, because the kubelet releases them by itself.
 	Without []string
-	// With lists requests to be admitted before the one that is asked about, in order.
+	// With lists requests that are admitted before the candidate, in order.
 	With []*placement.Request
 }
 
 // IsZero reports whether the trial changes nothing.
 func (t *Trial) IsZero() bool { return t == nil || len(t.Without) == 0 && len(t.With) == 0 }
 
-// suppose answers under the trial's assumptions. The requests of With are admitted first, and only
-// states that admit them count. If such a state is still possible and would admit the candidate,
-// the answer is Waiting. It is also Waiting if the candidate is refused only for their sake.
+// suppose answers under the trial's assumptions. It admits the requests of With first, and
+// considers only states that admit them. The answer is Waiting if such a state is possible and
+// would admit the candidate. It is also Waiting if only the requests of With cause the refusal.
 func (o *outlook) suppose(t *Trial, c *Candidate) Answer {
 	if o.report == nil {
 		return Answer{}

@@ -6,24 +6,24 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// facts is what the ledger was told about a node. The possible states follow from it.
+// facts has the inputs about a node from which the possible states follow.
 type facts struct {
 	report    *Report
 	lingerers lingerers
 	lives
 	holdings holdings
-	// begun: a report has been accepted, ever.
+	// begun means that a report was accepted at some time.
 	begun bool
-	// witnessing: others bind the pods (Witness). A pod that has ended and left the report can
-	// matter only if the kubelet restarts, and the ledger predicts nothing about a kubelet that
-	// restarts.
+	// witnessing means that other schedulers bind the pods (Witness). A pod that has ended and left
+	// the report matters only if the kubelet restarts, and the ledger predicts nothing about a
+	// kubelet that restarts.
 	witnessing bool
 }
 
-// decides reports whether Berth decides on the node. There is a report.
+// decides reports whether Berth decides on the node. The caller ensures that there is a report.
 func (f *facts) decides() bool { return f.report != nil && f.report.Model.Decides() }
 
-// asFarAsKnown removes from an answer what the report cannot show.
+// asFarAsKnown removes from an answer the parts that the report cannot support.
 func (f *facts) asFarAsKnown(a Answer) Answer {
 	if f.report.Amounts {
 		a.Exact, a.Amounts = false, true
@@ -32,7 +32,7 @@ func (f *facts) asFarAsKnown(a Answer) Answer {
 	return a
 }
 
-// initial returns the states that follow from the report, before anything in flight.
+// initial returns the states that follow from the report, without pods in flight.
 func (f *facts) initial(mayChange sameness) worlds {
 	w := worlds{model: f.report.Model, pinsMemory: f.report.pinsMemory, shared: true}
 	w.all = []world{{state: f.report.state}}
@@ -49,8 +49,8 @@ func (f *facts) initial(mayChange sameness) worlds {
 	return w
 }
 
-// lingerIn tells the worlds of the pods that an admission which has begun may have seen; events are
-// those of the report.
+// lingerIn gives the worlds the pods that an admission in progress may have seen. events are the
+// events of the report.
 func (f *facts) lingerIn(w *worlds, events uint32) {
 	l := &f.lingerers
 	if l.held == nil && !l.lost || !slices.ContainsFunc(f.posted, func(p *pod) bool { return p.underway }) {
@@ -77,7 +77,7 @@ func (f *facts) eventsOfReported(w *worlds, uid string) uint32 {
 }
 
 // afterAll returns the states after the pods in flight. If the report has only amounts, there is
-// one state: each pod is charged, in the order in which the pods became known.
+// one state, which subtracts each pod in the order in which the pods became known.
 func (f *facts) afterAll(first *worlds, flight []*pod, same sameness) worlds {
 	if f.report.Amounts {
 		return first.charge(flight)
@@ -85,7 +85,7 @@ func (f *facts) afterAll(first *worlds, flight []*pod, same sameness) worlds {
 	return first.admitAll(flight, same)
 }
 
-// flight returns the pods in flight that matter: the posted ones, and if asked for the reserved
+// flight returns the relevant pods in flight: the posted ones, and with withReserved the reserved
 // ones after them. If the report has only amounts, pods that are afloat come first.
 func (f *facts) flight(withReserved bool) []*pod {
 	if f.decides() {
@@ -125,9 +125,9 @@ func (f *facts) mortals() []string {
 	return list
 }
 
-// unshownCPUs counts the exclusive CPUs of pods that only the report lists, without the pods that
-// are known elsewhere; nil stands for none. A sum over the pods of the API does not contain their
-// requests. The result is 0 if Berth decides. It is also 0 if the report has only amounts.
+// unshownCPUs counts the exclusive CPUs of pods that only the report lists, without pods for which
+// known returns true; known may be nil. The sum over the pods of the API does not contain their
+// requests. The result is 0 if Berth decides, or if the report has only amounts.
 func (f *facts) unshownCPUs(known func(uid string) bool) (count int) {
 	if f.report == nil || f.report.Amounts || f.decides() {
 		return 0
@@ -143,7 +143,7 @@ func (f *facts) unshownCPUs(known func(uid string) bool) (count int) {
 	return count
 }
 
-// see reports whether the sighting changes anything.
+// see records a sighting, and reports whether it changes anything.
 func (f *facts) see(s *Sighting) bool {
 	p := f.pods[s.UID]
 	if s.Phase == Elsewhere {
@@ -164,7 +164,7 @@ func (f *facts) see(s *Sighting) bool {
 	case p == nil:
 		f.appear(s, f.report.Has(s.UID))
 	case p.stage == reserved || s.Turn > 0 && (p.stage == afloat && !p.listed || p.isOther(s.Turn)):
-		// The Binding was written after all, in the order that it says.
+		// The Binding was written after all, in the recorded order.
 		f.leave(p)
 		f.appear(s, f.report.Has(s.UID))
 	default:
@@ -176,8 +176,9 @@ func (f *facts) see(s *Sighting) bool {
 	return true
 }
 
-// resize records what a known pod asks for now, and reports if that matters. A report shows what a
-// pod has, whatever it asks for. If Berth decides, the pod keeps its decision.
+// resize records the present request of a known pod, and reports whether this matters. A report
+// shows the pod's actual resources, whatever it asks for. If Berth decides, the pod keeps its
+// decision.
 func (f *facts) resize(p *pod, now *placement.Request) bool {
 	if f.decides() || sameAmounts(p.req, now) {
 		return false
@@ -192,8 +193,8 @@ func (f *facts) resize(p *pod, now *placement.Request) bool {
 	return true
 }
 
-// doubtSize notes that a pod was resized between its Binding and the moment when the API first
-// showed it: its decision was made for other amounts.
+// doubtSize records that a pod was resized between its Binding and the moment when the API first
+// showed it. Its decision was made for other amounts.
 func (f *facts) doubtSize(s *Sighting) {
 	p := f.pods[s.UID]
 	if p == nil || p.stage == reported || s.Promise == nil || f.report == nil || f.decides() || f.report.Model.GivesAsked(s.Request, &s.Promise.Decision) {
@@ -203,7 +204,6 @@ func (f *facts) doubtSize(s *Sighting) {
 	f.contend("")
 }
 
-// sameAmounts reports if two versions of a pod ask for the same CPUs and memory.
 func sameAmounts(a, b *placement.Request) bool {
 	if a.Level.MilliCPU != b.Level.MilliCPU || !slices.Equal(a.Level.Memory, b.Level.Memory) {
 		return false

@@ -33,8 +33,8 @@ func (n *Node) Fork() *Node {
 
 // ForkWithout returns the account as it will be when everything in flight is admitted, the given
 // pods are gone, and a report shows this. It serves the search for pods to evict. It uses the
-// likeliest of the possible states: no other pod ends meanwhile. It returns false if too much is
-// uncertain; then the next report will help without an eviction.
+// likeliest of the possible states, in which no other pod ends meanwhile. It returns false if too
+// much is uncertain; then the next report will help without an eviction.
 func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -58,7 +58,7 @@ func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
 	return f, true
 }
 
-// as is a report with another state of the same node.
+// as returns a report with another state of the same node.
 func (r *Report) as(state *placement.State) *Report {
 	out := &Report{Sequence: r.Sequence, Model: r.Model, Amounts: r.Amounts, Unsure: r.Unsure, state: state, bare: r.bare, pinsMemory: r.pinsMemory, pods: map[string]listing{}}
 	snap := state.Snapshot()
@@ -69,14 +69,13 @@ func (r *Report) as(state *placement.State) *Report {
 	return out
 }
 
-// fork copies the facts. What is of a report never changes.
+// fork copies the facts. The parts of a report never change.
 func (f *facts) fork() facts {
 	c := *f
 	c.lives, c.holdings = f.lives.fork(), f.holdings.fork()
 	return c
 }
 
-// fork copies the pods.
 func (l *lives) fork() lives {
 	copies := make([]pod, 0, len(l.pods))
 	out := lives{pods: make(map[string]*pod, len(l.pods)), turn: l.turn}

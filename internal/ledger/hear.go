@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// See records what the API shows about a bound pod. It reports whether anything changed, and the
-// outcome of the pod's promise if it is now known.
+// See records the API's view of a bound pod. It reports whether anything changed, and the outcome
+// of the pod's promise if it is now known.
 func (n *Node) See(s Sighting) (changed bool, outcome *PromiseOutcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -20,7 +20,7 @@ func (n *Node) See(s Sighting) (changed bool, outcome *PromiseOutcome) {
 	return changed, outcome
 }
 
-// Glimpse is what can be told of a bound pod without translating it.
+// Glimpse has the facts about a bound pod that need no translation of the pod.
 type Glimpse struct {
 	UID            string
 	Ending, Mortal bool
@@ -30,7 +30,8 @@ type Glimpse struct {
 	Asks func(*placement.Request) bool
 }
 
-// Glance is a fast check before See: it returns true if the ledger already knows all of this.
+// Glance is a fast check before See. It returns true if the ledger already knows all of these
+// facts.
 func (n *Node) Glance(g Glimpse) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -46,9 +47,9 @@ func (n *Node) Glance(g Glimpse) bool {
 	return true
 }
 
-// Gone records that the API no longer has the pod, as of now. The node keeps holding the pod's
-// resources until a report drops it. ForgetGone later forgets a pod that no report has listed. Gone
-// returns an outcome as See does.
+// Gone records that the API no longer has the pod, as of now. The node keeps the pod's resources
+// until a report drops it. ForgetGone later removes a pod that no report has listed. Gone returns
+// an outcome as See does.
 func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -58,10 +59,10 @@ func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 		return outcome
 	}
 	if p.phase != Ended {
-		// The pod was deleted by force: otherwise the API shows it ending well before. The kubelet
-		// releases such a pod at once, although its containers still run (HandlePodRemoves and
-		// GetActivePods of pkg/kubelet). If its watch had broken, it does so before it admits pods
-		// that were bound earlier.
+		// The pod was deleted by force: otherwise the API would have shown its end much earlier.
+		// The kubelet releases such a pod at once, although its containers still run
+		// (HandlePodRemoves and GetActivePods of pkg/kubelet). If its watch was broken, it does so
+		// before it admits pods that were bound earlier.
 		n.contend(uid)
 	}
 	if p.stage == reported && !n.report.Has(uid) {
@@ -74,8 +75,8 @@ func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 }
 
 // Accept records a report and returns the outcomes of the promises that it settles, by UID. The
-// first report returns no outcomes for pods that were bound before, because what happened since is
-// not known. The caller must check that the report is newer than the last one.
+// first report returns no outcomes for pods that were bound before, because the events since then
+// are not known. The caller must check that the report is newer than the last one.
 func (n *Node) Accept(r *Report) []PromiseOutcome {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -104,8 +105,8 @@ func (n *Node) Accept(r *Report) []PromiseOutcome {
 	return outcomes
 }
 
-// Withdraw records that the node has no usable report. Pods of the last report that the API no
-// longer has are forgotten: a next report would list them again, and there may never be one.
+// Withdraw records that the node has no usable report. It removes pods of the last report that the
+// API no longer has. The next report would list them again, and there may never be a next report.
 func (n *Node) Withdraw() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -118,11 +119,11 @@ func (n *Node) Withdraw() {
 	n.changed()
 }
 
-// ForgetGone forgets the pods in flight that left the API longer ago than after, and reports
-// whether there were any. Call it when the agent gives a sign of life: a pod that the agent does
-// not list by then never reached the kubelet or has left it. Without a report, after must be so
-// long that the kubelet's watch has certainly passed the pod. Without a Node a short time is
-// enough, because nothing is decided before a Node and a report exist.
+// ForgetGone removes the pods in flight that left the API longer ago than after, and reports
+// whether there were any. Call it when the agent has reported or renewed its Lease. A pod that the
+// agent does not list by then never reached the kubelet or has left it. Without a report, after
+// must be so long that the kubelet's watch has certainly passed the pod. Without a Node a short
+// time is enough, because nothing is decided before a Node and a report exist.
 func (n *Node) ForgetGone(now time.Time, after time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

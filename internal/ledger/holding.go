@@ -11,41 +11,39 @@ import (
 // Holding is a place on a node that is held for future pods, its owners (a Koordinator
 // Reservation).
 //
-// If Berth decides, the place is CPUs and amounts on NUMA nodes. What owners have taken stays
-// theirs until they have left. No rest is stored: it follows from the place and the owners.
+// If Berth decides, the place is CPUs and amounts on NUMA nodes. Owners keep their parts until they
+// have left. No remainder is stored: it follows from the place and the owners.
 //
-// If a kubelet decides, CPUs cannot be held. A pod is then admitted only if the rest for the owners
+// If a kubelet decides, CPUs cannot be held. Then a pod is admitted only if the rest for the owners
 // would still be admitted after it.
 type Holding struct {
 	// UID is the UID of the object, not of a pod.
 	UID string
-	// Request is what owners to come may ask for, all at once, if a kubelet decides; nil for
-	// nothing.
+	// Request is the request of all future owners together, if a kubelet decides, or nil.
 	Request *placement.Request
-	// Held is the whole place before any pod used a part of it, if Berth decides; nil for none.
+	// Held is the whole place before any pod used a part of it, if Berth decides, or nil.
 	Held *placement.PodAllocation
 	// Owners are the UIDs of pods that use or have used a part of it.
 	Owners []string
-	// More: an owner may take from the node what the place lacks. Once: the place ends with its
-	// first owner. Both matter only if Berth decides.
+	// More means that an owner may take from the node what the place lacks. Once means that the
+	// place ends with its first owner. Both matter only if Berth decides.
 	More, Once bool
 }
 
 // holding is a Holding on its node.
 type holding struct {
 	Holding
-	// displaced explains why it does not hold all of its place; "" if it does.
+	// displaced explains why it does not hold all of its place. It is "" if it does.
 	displaced string
 }
 
-// holdings are the places that are held on a node for pods to come, by UID.
+// holdings are the places on a node that are held for future pods.
 type holdings []*holding
 
 func (all holdings) find(uid string) (int, bool) {
 	return slices.BinarySearchFunc(all, uid, func(h *holding, uid string) int { return strings.Compare(h.UID, uid) })
 }
 
-// of returns the Holding of that UID, nil for none.
 func (all holdings) of(uid string) *holding {
 	if at, ok := all.find(uid); ok {
 		return all[at]
@@ -53,7 +51,7 @@ func (all holdings) of(uid string) *holding {
 	return nil
 }
 
-// put takes a Holding in, in the place of an earlier one with its UID.
+// put adds a Holding and replaces an earlier one with its UID.
 func (all *holdings) put(h *holding) {
 	at, there := all.find(h.UID)
 	if there {
@@ -63,7 +61,7 @@ func (all *holdings) put(h *holding) {
 	}
 }
 
-// drop takes a Holding out, and reports whether it was there.
+// drop removes a Holding, and reports whether it existed.
 func (all *holdings) drop(uid string) bool {
 	at, there := all.find(uid)
 	if there {
@@ -72,7 +70,6 @@ func (all *holdings) drop(uid string) bool {
 	return there
 }
 
-// fork copies the holdings.
 func (all holdings) fork() holdings {
 	out := make(holdings, len(all))
 	for i, h := range all {
@@ -118,7 +115,7 @@ func (n *Node) Release(uid string) bool {
 	return there || p != nil
 }
 
-// Promised returns what a reserved pod was promised; false if there is no such pod.
+// Promised returns the decision of a reserved pod, or false if there is no such pod.
 func (n *Node) Promised(uid string) (placement.Decision, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -166,7 +163,7 @@ func (v View) AskOwner(c *Candidate, held string) Answer {
 	return n.consultOwner(c, h, nil)
 }
 
-// Displaced returns why a Holding does not have all of its place, "" if it does. known is false
+// Displaced returns the reason why a Holding does not have all of its place, or "". known is false
 // without a report.
 func (v View) Displaced(uid string) (why string, known bool) {
 	n := v.n
@@ -188,7 +185,8 @@ func (v View) Knows(uid string) bool {
 	return n.pods[uid] != nil || n.report != nil && n.report.Has(uid)
 }
 
-// holdRests adds what is left of each place to the state. The pods that use it were added before.
+// holdRests adds the unused part of each place to the state. The pods that use the place were added
+// before.
 func (f *facts) holdRests(s *placement.State) {
 	for _, h := range f.holdings {
 		h.displaced = ""
@@ -198,8 +196,8 @@ func (f *facts) holdRests(s *placement.State) {
 	}
 }
 
-// rest is what is left of a place. A pod keeps its part until it has left. A pod that only the
-// report lists may be an owner, too.
+// rest returns the unused part of a place. A pod keeps its part until it has left. A pod that only
+// the report lists may be an owner, too.
 func (f *facts) rest(h *holding) *placement.PodAllocation {
 	var taken []*placement.PodAllocation
 	for _, uid := range f.report.order {

@@ -7,19 +7,19 @@ import (
 )
 
 // lives holds the pods that a node counts in addition to its report. Each is in pods under its UID.
-// It is in posted or reserved exactly while its stage says so, posted pods by turn, reserved ones
-// as Reserve took them.
+// It is also in posted or reserved exactly if its stage says so. Posted pods are ordered by turn,
+// and reserved ones by their Reserve.
 type lives struct {
 	pods             map[string]*pod
 	posted, reserved []*pod
-	// turn is the last that was given or seen.
+	// turn is the last turn that was given or seen.
 	turn int64
 	// strangers is the sequence of the last report that was the first to list a pod without a turn.
 	// A decision that used an earlier report may not have known that pod.
 	strangers int64
 }
 
-// become moves a pod to a stage, new pods too.
+// become moves a pod, old or new, to a stage.
 func (l *lives) become(p *pod, s stage) {
 	l.unlist(p)
 	p.stage, l.pods[p.uid] = s, p
@@ -58,7 +58,7 @@ func (l *lives) post(p *pod, promise *Promise) {
 	l.become(p, posted)
 }
 
-// doubtful sets a posted pod afloat: its Binding may be written until that moment, or never.
+// doubtful sets a posted pod afloat: its Binding may still be written until that moment, or never.
 func (l *lives) doubtful(p *pod, until time.Time) {
 	p.doubt, p.gone, p.goneAt = until, true, until
 	l.become(p, afloat)
@@ -74,7 +74,8 @@ func (l *lives) takeBack(p *pod) {
 	}
 }
 
-// appear begins the life of a pod that the API shows as bound, or shows differently than was known.
+// appear begins the life of a pod that the API shows as bound, or shows with another Binding than
+// expected.
 func (l *lives) appear(s *Sighting, listed bool) {
 	p := &pod{uid: s.UID, asked: asked{req: s.Request}, created: s.Created, turn: s.Turn, underway: true, debt: debt{promise: s.Promise}}
 	p.inherited = s.Inherited
@@ -96,8 +97,8 @@ func (l *lives) appear(s *Sighting, listed bool) {
 	}
 }
 
-// hasEnding reports whether the API has shown another pod of the node to be ending before it shows
-// this one bound. The scheduler that decided need not have known: its own ledger tells
+// hasEnding reports whether the API showed the end of another pod on the node before it shows this
+// pod as bound. The scheduler that decided may not have known this; its own ledger shows it
 // (excuseUnseen).
 func (l *lives) hasEnding(but *pod) bool {
 	for _, p := range l.pods {
@@ -115,7 +116,7 @@ func (l *lives) hasStrangerTo(s *Sighting) bool {
 	return s.Report < l.strangers || len(l.afloat()) > 0
 }
 
-// contend excuses all promises except the one to this pod; "" excepts none.
+// contend excuses all promises except the promise to the pod but; "" excepts none.
 func (l *lives) contend(but string) {
 	for uid, p := range l.pods {
 		if uid != but {
@@ -124,9 +125,9 @@ func (l *lives) contend(but string) {
 	}
 }
 
-// excuseUnseen excuses the promises whose Bindings the API has not shown yet, when it shows that
-// another pod is ending. The API shows changes in order: the other pod was ending before those were
-// bound, and the decisions did not know it.
+// excuseUnseen excuses promises when the API shows that another pod is ending. It excuses those
+// whose Bindings the API has not shown yet. The API shows changes in order, so the other pod was
+// ending before these Bindings, and their decisions did not know it.
 func (l *lives) excuseUnseen(ending string) {
 	for uid, p := range l.pods {
 		if !p.shown && uid != ending {
@@ -135,7 +136,7 @@ func (l *lives) excuseUnseen(ending string) {
 	}
 }
 
-// settleSuspect returns the broken promise of a pod that the API shows now; nil for none.
+// settleSuspect returns the broken promise of a pod that the API shows now, or nil.
 func (l *lives) settleSuspect(uid string) (o *PromiseOutcome) {
 	if p := l.pods[uid]; p != nil {
 		o, p.suspect = p.suspect, nil
@@ -143,7 +144,7 @@ func (l *lives) settleSuspect(uid string) (o *PromiseOutcome) {
 	return o
 }
 
-// afloat returns the pods whose place in the order is not known, by UID.
+// afloat returns the pods whose position in the order is not known, by UID.
 func (l *lives) afloat() []*pod {
 	var list []*pod
 	for _, p := range l.pods {
@@ -155,8 +156,8 @@ func (l *lives) afloat() []*pod {
 	return list
 }
 
-// departed returns the pods that have left the API and that the kubelet may still have. One afloat
-// is only feared.
+// departed returns the pods that have left the API but may still be in the kubelet. A pod that is
+// afloat may never have been bound.
 func (l *lives) departed() []string {
 	var list []string
 	for uid, p := range l.pods {
@@ -167,7 +168,6 @@ func (l *lives) departed() []string {
 	return list
 }
 
-// newestOf returns the latest second of creation.
 func newestOf(flight []*pod) int64 {
 	newest := int64(beforeAll)
 	for _, p := range flight {
@@ -176,14 +176,15 @@ func newestOf(flight []*pod) int64 {
 	return newest
 }
 
-// forgetHeld is for a node on which a kubelet decides.
+// forgetHeld removes the allocations that Berth decided. It is for a node on which a kubelet
+// decides.
 func (l *lives) forgetHeld() {
 	for _, p := range l.pods {
 		p.held, p.displaced = nil, ""
 	}
 }
 
-// exchangeable returns those of the pods that can change places with another one.
+// exchangeable returns those of the pods that can exchange positions with another pod.
 func (l *lives) exchangeable(uids []string) []*pod {
 	var list []*pod
 	for _, uid := range uids {
@@ -206,7 +207,7 @@ func (l *lives) hasTwin(p *pod) bool {
 	return false
 }
 
-// quiet reports whether no pod is on its way or ending.
+// quiet reports whether no pod is in flight or ending.
 func (l *lives) quiet() bool {
 	for _, p := range l.pods {
 		if p.stage != reported || p.ending() {

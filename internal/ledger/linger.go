@@ -6,22 +6,22 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// lingerers are pods that have left, and that an admission which has begun may have seen: the
-// kubelet's managers look for pods that have gone one after the other, and the report came later.
+// lingerers are ended pods that an admission in progress may have seen. The kubelet's managers look
+// one after the other for pods that are gone, and the report came later.
 type lingerers struct {
-	// held is the state with all of them; nil for none.
+	// held is the state with all of these pods, or nil.
 	held *placement.State
 	uids []string
-	// allocs is what those held that left since the report before; the report itself reports the
-	// others.
+	// allocs are the allocations of the pods that left since the previous report. The report itself
+	// has those of the others.
 	allocs []placement.PodAllocation
-	// lost: the state with them cannot be told.
+	// lost means that the state with these pods cannot be computed.
 	lost bool
 }
 
 // findLingerers finds the pods that the admission of the first posted pod may have seen although
-// the report does not list them as alive. Call it before the report replaces the earlier one. If a
-// posted pod has been listed since, its admission is over and the next one may have begun.
+// the report does not list them as alive. Call it before the report replaces the earlier one. If
+// the report lists a posted pod, its admission is over and the next one may have begun.
 func (f *facts) findLingerers(r *Report, admitted bool) {
 	was := f.lingerers
 	if f.lingerers = (lingerers{}); r.Amounts || r.Model.Decides() || len(f.posted) == 0 {
@@ -51,7 +51,7 @@ func (f *facts) findLingerers(r *Report, admitted bool) {
 }
 
 // mayBeginAdmission reports whether the admission of one of the pods may begin, or may have begun,
-// without a report of it. If not, lingering pods matter to no answer, and a quiet node may not
+// without a report of it. Otherwise lingering pods affect no answer, and a quiet node may not
 // report for days.
 func mayBeginAdmission(pods map[string]*pod) bool {
 	for _, p := range pods {
@@ -62,7 +62,7 @@ func mayBeginAdmission(pods map[string]*pod) bool {
 	return false
 }
 
-// leftBefore returns what the pods held that this report lists, and the next one does not.
+// leftBefore returns the allocations of the pods that this report lists and the next one does not.
 func (r *Report) leftBefore(next *Report) (left []placement.PodAllocation) {
 	if r == nil {
 		return nil

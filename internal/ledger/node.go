@@ -11,15 +11,15 @@ import "sync"
 //	everybody          View: what would it answer, and why?
 type Node struct {
 	mu sync.Mutex
-	// horizon and answers stay beside mu: on a large cluster a remembered answer costs little more
-	// than the visits to memory.
+	// horizon and answers are next to mu in memory. On a large cluster, a stored answer costs
+	// little more than its accesses to memory.
 	horizon
 	answers answerCache
 	outlook
 	stateIDs *numbers
 }
 
-// newNode returns an account that begins with the facts, and whose changes c counts.
+// newNode returns an account that begins with the facts. c counts its changes.
 func newNode(c *ChangeCounter, ids *numbers, f facts) *Node {
 	if f.pods == nil {
 		f.pods = map[string]*pod{}
@@ -29,19 +29,19 @@ func newNode(c *ChangeCounter, ids *numbers, f facts) *Node {
 	return n
 }
 
-// changed forgets what was computed.
+// changed discards computed states.
 func (n *Node) changed() {
 	n.noteUnshown()
 	n.forget()
 	n.stale()
 }
 
-// stale makes the answers those of the past.
+// stale turns the stored answers into answers of the past.
 func (n *Node) stale() {
 	n.changes.Bump()
 	n.answers.stale()
 }
 
-// noteUnshown counts the CPUs of pods that only the report lists. A report brings such pods, and so
-// does a pod that is taken back after a report has listed it.
+// noteUnshown counts the CPUs of pods that only the report lists. They appear with a report, or
+// when a pod is taken back after a report has listed it.
 func (n *Node) noteUnshown() { n.changes.unshown.Store(int32(n.unshownCPUs(nil))) }

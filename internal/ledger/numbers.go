@@ -6,19 +6,19 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// numbers gives equal keys of one model the same number. No number is given twice, and 0 never.
-// When the table is full it is emptied, and later keys get new numbers: what was cached under an
-// old one is merely unused.
+// numbers gives equal keys of one model the same number. Numbers are never reused, and never 0. A
+// full table is emptied, and later keys get new numbers. Caches do not find their entries under the
+// old numbers, which is safe.
 type numbers struct {
 	mu    sync.Mutex
 	byKey map[numberKey]uint64
-	// bytes is how long the keys are together.
+	// bytes is the total length of the keys.
 	bytes int
 	last  uint64
 	buf   []byte
 }
 
-// maxKeyBytes bounds the keys of one table: a tenant chooses how long that of a shape is, up to the
+// maxKeyBytes bounds the keys of one table. A tenant chooses the length of a shape's key, up to the
 // size of a pod.
 const maxKeyBytes = 64 << 20
 
@@ -27,7 +27,7 @@ type numberKey struct {
 	bytes string
 }
 
-// of returns the number of the key that appendKey appends. The table holds at most limit of them.
+// of returns the number of the key that appendKey appends. The table holds at most limit keys.
 func (t *numbers) of(m *placement.Model, limit int, appendKey func([]byte) []byte) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,13 +7,13 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// If Berth decides, a decision binds, and the account is simpler (docs/protocol.md, "Nodes that
-// obey"). There is one state: what every pod that is bound, or about to be, was promised, and what
-// reports show beside it. No order matters, and nothing is predicted. A pod keeps what it has until
-// it has left: gone from the API, and from a report.
+// If Berth decides, a decision is binding, and the account is simpler (docs/protocol.md, "Nodes
+// that obey"). There is one state: the promises of all bound pods and of pods that are about to be
+// bound, and the additional resources that reports show. No order matters, and nothing is
+// predicted. A pod keeps its resources until both the API and a report show that it has left.
 
-// withShown adds to what a pod holds the CPUs, devices and memory that it was found with, if they
-// differ: no other pod may get them.
+// withShown adds the CPUs, devices and memory that a report shows to a pod's allocation, if they
+// differ. No other pod may get them.
 func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
 	out := held
 	for i := range shown.Containers {
@@ -37,7 +37,7 @@ func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
 	return out
 }
 
-// hasMemory reports whether held covers what was found, on each NUMA node.
+// hasMemory reports whether held covers the found memory, on each NUMA node.
 func hasMemory(held, found []placement.MemoryBlock) bool {
 	for _, b := range found {
 		if !slices.ContainsFunc(held, func(h placement.MemoryBlock) bool {
@@ -79,7 +79,7 @@ func withDevices(held, found []placement.DeviceAllocation) []placement.DeviceAll
 	return out
 }
 
-// hold records a pod for which the node has just decided.
+// hold records a pod about which the node has just decided.
 func (n *Node) hold(p *pod) {
 	if !n.valid {
 		return

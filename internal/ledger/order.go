@@ -5,39 +5,40 @@ import (
 	"slices"
 )
 
-// maxOrders bounds in how many orders the pods in flight are considered; with more, pods wait for a
-// report.
+// maxOrders is the maximum number of orders of the pods in flight that the ledger considers. With
+// more, pods wait for a report.
 const maxOrders = 24
 
-// sameness tells whether two pods in flight may change places without any effect: whichever the
-// kubelet admits first gets the same, and the rest for other pods is the same. If orders, or sets
-// of pods that have come, differ only in this, the ledger considers one of them. A replica set's
-// pods come to a node in one second; without this five of them were more orders than it considers.
+// sameness reports whether two pods in flight can exchange positions without any effect: both get
+// the same resources in either order, and leave the same to other pods. If orders, or sets of
+// admitted pods, differ only in this, the ledger considers one of them. The pods of a ReplicaSet
+// are created in the same second. Without this rule, five of them would have too many orders.
 type sameness func(a, b *pod) bool
 
-// interchangeable is the sameness of pods that ask for the same.
+// interchangeable is the sameness of pods with equal requests.
 func interchangeable(a, b *pod) bool {
 	return a == b || a.ending() == b.ending() && a.requestKey() == b.requestKey()
 }
 
-// interchangeableInDebt is interchangeable if each pod is to get what it was promised.
+// interchangeableInDebt is interchangeable if each pod must also get its promise.
 func interchangeableInDebt(a, b *pod) bool {
 	return a == b || !a.promisedExact() && !b.promisedExact() && interchangeable(a, b)
 }
 
-// except tells the given pods apart from all others.
+// except excludes the given pods from exchanges with others.
 func (same sameness) except(apart ...*pod) sameness {
 	return func(a, b *pod) bool {
 		return a == b || !slices.Contains(apart, a) && !slices.Contains(apart, b) && same(a, b)
 	}
 }
 
-// arrivalOrders returns every order in which the kubelet may admit the pods, which are in the order
-// of their Bindings; that one comes first. As long as the kubelet's watch holds, it is the only
-// one. When the watch breaks, or the kubelet restarts, whatever it has not admitted comes in one
-// batch, sorted by creation time in whole seconds, equal ones in any order (pkg/kubelet/kubelet.go,
-// HandlePodAdditions). Of orders that differ only in the places of pods that may change them, one
-// is returned. Waves follow one another. Nil means that there are too many orders.
+// arrivalOrders returns every order in which the kubelet may admit the pods, beginning with the
+// order of their Bindings, in which the pods are given. While the kubelet's watch works, this is
+// the only order. When the watch breaks, or the kubelet restarts, the kubelet receives all pods
+// that it has not admitted in one batch. It sorts them by creation time in whole seconds; the order
+// of equal ones is arbitrary (pkg/kubelet/kubelet.go, HandlePodAdditions). Of orders that differ
+// only by exchanges of pods, it returns one. Waves follow one another. Nil means that there are too
+// many orders.
 func arrivalOrders(flight []*pod, mayChange sameness) [][]*pod {
 	first := firstWave(flight)
 	orders := ordersOfWave(flight[:first], mayChange)
@@ -57,8 +58,8 @@ func arrivalOrders(flight []*pod, mayChange sameness) [][]*pod {
 	return out
 }
 
-// firstWave is how many pods of a flight are of the wave that comes first. Flights are in the order
-// of their waves: nothing is posted, or reserved, before what is of an earlier one.
+// firstWave returns the number of pods in the first wave of a flight. Flights are in the order of
+// their waves, because no pod is posted or reserved before the pods of earlier waves.
 func firstWave(flight []*pod) int {
 	for i := range flight {
 		if flight[i].wave != flight[0].wave {
@@ -68,8 +69,7 @@ func firstWave(flight []*pod) int {
 	return len(flight)
 }
 
-// inOneOrder reports whether arrivalOrders would return one order alone: any two pods may change
-// places, or come in the order in which they are.
+// inOneOrder reports whether arrivalOrders would return only one order.
 func inOneOrder(flight []*pod, mayChange sameness) bool {
 	for i, p := range flight {
 		if !comesLast(flight[:i], p, mayChange) {
@@ -79,14 +79,14 @@ func inOneOrder(flight []*pod, mayChange sameness) bool {
 	return true
 }
 
-// comesLast reports whether it has no effect if the pod comes before some of the flight.
+// comesLast reports whether it has no effect if the pod comes before some pods of the flight.
 func comesLast(flight []*pod, p *pod, mayChange sameness) bool {
 	return !slices.ContainsFunc(flight, func(q *pod) bool {
 		return q.wave == p.wave && q.created >= p.created && !mayChange(q, p)
 	})
 }
 
-// ordersOfWave is arrivalOrders for pods of one wave.
+// ordersOfWave is arrivalOrders for the pods of one wave.
 func ordersOfWave(flight []*pod, mayChange sameness) [][]*pod {
 	orders := [][]*pod{flight}
 	switch {
@@ -130,8 +130,8 @@ func batchOrders(batch []*pod, mayChange sameness) int {
 	return count
 }
 
-// arrangements returns the orders of a batch, at most maxOrders+1 of them. Pods that may change
-// places stay in theirs.
+// arrangements returns the orders of a batch, at most maxOrders+1 of them. Pods that can exchange
+// positions keep theirs.
 func arrangements(batch []*pod, mayChange sameness) [][]*pod {
 	sorted := slices.Clone(batch)
 	slices.SortStableFunc(sorted, func(a, b *pod) int { return cmp.Compare(a.created, b.created) })
@@ -154,7 +154,7 @@ func arrangements(batch []*pod, mayChange sameness) [][]*pod {
 	return out
 }
 
-// agreement is how many pods come first in both orders.
+// agreement returns the number of equal pods at the beginning of both orders.
 func agreement(a, b []*pod) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {

@@ -2,36 +2,37 @@ package ledger
 
 import "github.com/berth-dev/berth/placement"
 
-// outlook is the states that a node may be in, as they follow from the facts.
+// outlook has the possible states of a node, computed from the facts.
 type outlook struct {
 	facts
-	// horizon is that of the Node. forget, compute and enqueue set it.
+	// horizon belongs to the Node. forget, compute and enqueue set it.
 	horizon *horizon
-	// first holds the states before the pods in flight. valid says that they have been computed
-	// since the facts changed.
+	// first has the states before the pods in flight. valid means that they were computed after the
+	// last change of the facts.
 	first worlds
 	valid bool
-	// forked: the node is a fork. A plan there wants the states after its pods, which only their
-	// orders tell, and puts a pod elsewhere, or in a wave of its own, before these are too many.
+	// forked means that the node is a fork. A plan needs the states after the pods of a fork, which
+	// only their orders show. It puts a pod elsewhere, or in another wave, before there are too
+	// many states.
 	forked bool
-	// line is all pods in flight, and ordered says that they come in one order alone.
+	// line has all pods in flight. ordered means that they have only one possible order.
 	line    []*pod
 	ordered bool
-	// base holds the states after the posted pods, full those after the reserved ones too; nil
-	// while nobody has asked for them.
+	// base has the states after the posted pods, full those after the reserved ones too. They are
+	// nil until a caller asks for them.
 	base, full *worlds
-	// steps holds the states after none, one, two ... of the pods in flight, as far as anyone has
-	// asked for them.
+	// steps has the states after the first 0, 1, 2 ... pods in flight, up to the largest number
+	// that a caller asked for.
 	steps []worlds
 }
 
-// forget drops what was computed. No pod follows all pods in flight until they are counted again.
+// forget discards computed states. No pod follows all pods in flight until they are counted again.
 func (o *outlook) forget() {
 	o.first, o.line, o.base, o.full, o.steps, o.valid = worlds{}, nil, nil, nil, nil, false
 	o.horizon.set(afterAll, o.horizon.changes.InFlight())
 }
 
-// compute brings the states before the pods in flight up to date, and the horizon.
+// compute updates the states before the pods in flight, and the horizon.
 func (o *outlook) compute() {
 	switch {
 	case o.valid:
@@ -47,7 +48,7 @@ func (o *outlook) compute() {
 	o.valid = true
 }
 
-// afterPosted returns the states after the posted pods, which are the node's.
+// afterPosted returns the states after the posted pods. They belong to the node.
 func (o *outlook) afterPosted() *worlds {
 	o.compute()
 	if o.base == nil {
@@ -57,7 +58,7 @@ func (o *outlook) afterPosted() *worlds {
 	return o.base
 }
 
-// afterReserved returns the states after the posted and the reserved pods, which are the node's.
+// afterReserved returns the states after the posted and the reserved pods. They belong to the node.
 func (o *outlook) afterReserved() *worlds {
 	o.compute()
 	if o.full == nil {
@@ -67,7 +68,7 @@ func (o *outlook) afterReserved() *worlds {
 	return o.full
 }
 
-// computeHeld brings the one state up to date.
+// computeHeld updates the single state of a node on which Berth decides.
 func (o *outlook) computeHeld() {
 	s := o.report.bare.Clone()
 	for _, uid := range o.report.order {
@@ -92,15 +93,16 @@ func (o *outlook) computeHeld() {
 	o.ordered, o.valid = true, true
 }
 
-// comesLast reports whether it makes no difference when the kubelet admits the pod among those in
-// flight, and when it admits these.
+// comesLast reports whether the kubelet may admit the pod at any position among those in flight
+// without an effect.
 func (o *outlook) comesLast(p *pod) bool {
 	o.compute()
 	return o.ordered && comesLast(o.line, p, interchangeable)
 }
 
-// enqueue puts a pod behind all in flight. settled says that the kubelet admits it after these, or
-// that it makes no difference when: the states after all of them then follow from those before it.
+// enqueue puts a pod behind all in flight. settled means that the kubelet admits it after these, or
+// that the position has no effect. Then the states after all of them follow from the states before
+// the pod.
 func (o *outlook) enqueue(p *pod, settled bool) {
 	if o.full != nil && settled {
 		o.full.admitNext(p)
@@ -112,7 +114,7 @@ func (o *outlook) enqueue(p *pod, settled bool) {
 	o.horizon.set(max(o.horizon.newest, p.created), o.horizon.changes.InFlight()+1)
 }
 
-// likeliest returns the likeliest state after everything in flight; nil if no state is known.
+// likeliest returns the likeliest state after everything in flight, or nil if no state is known.
 func (o *outlook) likeliest() *placement.State {
 	if o.report == nil {
 		return nil
@@ -131,9 +133,9 @@ func (o *outlook) likeliest() *placement.State {
 	return w.all[0].state
 }
 
-// certain returns the state that decides what the node answers; nil if there are several, and if
-// more than a state decides: neither what is held for others is part of it if a kubelet decides,
-// nor an order.
+// certain returns the state if it alone decides the node's answers. It returns nil if there are
+// several states. It also returns nil if an order matters, or if a kubelet decides and there are
+// Holdings.
 func (o *outlook) certain() *placement.State {
 	o.compute()
 	if len(o.holdings) > 0 || o.wave() > 0 || !o.report.Amounts && !o.ordered {
@@ -145,8 +147,8 @@ func (o *outlook) certain() *placement.State {
 	return nil
 }
 
-// after returns the states after the first pods of the flight. They are the node's: the caller
-// clones them.
+// after returns the states after the first pods of the flight. They belong to the node, so the
+// caller clones them.
 func (o *outlook) after(flight []*pod, count int) *worlds {
 	if len(o.steps) == 0 {
 		o.steps = append(o.steps, o.first.clone())
@@ -160,9 +162,9 @@ func (o *outlook) after(flight []*pod, count int) *worlds {
 	return &o.steps[count]
 }
 
-// supposing returns the states from which to ask what would be without these pods. They come after
-// the posted pods and, if asked for, the reserved ones. Pods that could change places are told
-// apart here. The caller owns the result.
+// supposing returns the states for a question without these pods. They come after the posted pods
+// and, with withReserved, the reserved ones. Here the pods cannot exchange positions. The caller
+// owns the result.
 func (o *outlook) supposing(uids []string, withReserved bool) worlds {
 	o.compute()
 	if o.decides() {

@@ -25,19 +25,19 @@ import (
 type stage uint8
 
 const (
-	// nowhere: the node does not count with the pod.
+	// nowhere: the node does not count the pod.
 	nowhere stage = iota
-	// reserved: Reserve has taken it in, its Binding is not written.
+	// reserved: Reserve has accepted it, and its Binding is not written.
 	reserved
 	// posted: its Binding is written, or about to be, and has a turn in the order.
 	posted
-	// afloat: it is bound, or may be, at a place in the order that is not known.
+	// afloat: it is bound, or may be, at an unknown position in the order.
 	afloat
 	// reported: a report lists it.
 	reported
 )
 
-// pod is what the ledger knows of a pod beside the report.
+// pod has the ledger's knowledge of a pod in addition to the report.
 type pod struct {
 	uid string
 	asked
@@ -48,72 +48,74 @@ type pod struct {
 	wave int
 	// turn orders posted pods.
 	turn int64
-	// underway: it was bound when the node's report came, so that its admission may have begun
-	// before.
+	// underway means that the pod was bound when the node's report came, so its admission may have
+	// begun before the report.
 	underway bool
-	// doubt is how long an earlier Binding to this node may still be written; zero: there is none.
+	// doubt is the moment until which an earlier Binding to this node may still be written, or
+	// zero.
 	doubt time.Time
 	sight
 	debt
-	// held is what the pod was given if Berth decides: it keeps that until it has left, whatever
-	// reports show. Nil if it is unknown, and if a kubelet decides.
+	// held is the pod's allocation if Berth decides. The pod keeps it until it has left, whatever
+	// reports show. It is nil if it is unknown, and if a kubelet decides.
 	held *placement.PodAllocation
-	// displaced is why it does not have all of it.
+	// displaced explains why the pod does not have all of held.
 	displaced string
 	refitting
 }
 
-// asked is the request of a pod, and what was found out about it.
+// asked is the request of a pod, with cached properties.
 type asked struct {
 	req *placement.Request
-	// key is requestKey of req, once somebody asked.
+	// key is requestKey of req, after the first call.
 	key string
-	// inertOn is the model on which inert was found out: nothing is ever pinned for an inert pod.
+	// inertOn is the model for which inert was computed. A kubelet never pins anything for an inert
+	// pod.
 	inertOn *placement.Model
 	inert   bool
 }
 
-// sight is what the API has told about a pod.
+// sight is the API's view of a pod.
 type sight struct {
-	// shown: it is bound to this node, so that nothing can take it back.
+	// shown means that the pod is bound to this node, which is final.
 	shown bool
 	phase Phase
-	// mortal: it can end by itself.
+	// mortal means that the pod can end by itself.
 	mortal bool
 	// inherited: as in Sighting.
 	inherited bool
-	// resized: what it asks for changed before a report listed it. A kubelet that had admitted it
-	// keeps what it has; any other kubelet admits what it asks for now.
+	// resized means that the pod's request changed before a report listed it. A kubelet that had
+	// admitted the pod keeps its allocation. Another kubelet admits the new request.
 	resized bool
-	// gone: the API does not have it any more, since goneAt.
+	// gone means that the API no longer has the pod, since goneAt.
 	gone   bool
 	goneAt time.Time
 }
 
-// debt is what a pod was promised, and how far that is settled.
+// debt is the promise to a pod, and the progress of its settlement.
 type debt struct {
-	// promise is the decision of the Binding; nil when we made none.
+	// promise is the decision of the Binding, or nil if this scheduler made none.
 	promise *Promise
 	// loose: as in Candidate.
 	loose bool
-	// listed: some report has listed the pod, so that its promise is settled.
+	// listed means that some report has listed the pod, so its promise is settled.
 	listed bool
 	// contended: the promise may be broken without a wrong decision.
 	contended bool
-	// unconfirmed is a promise when a report has listed nothing of it, or a part: the next one
-	// decides.
+	// unconfirmed is a promise whose resources the report did not list, or only in part. The next
+	// report decides.
 	unconfirmed *Promise
-	// suspect is a broken promise, until the API has shown the Binding: older news may be on their
-	// way.
+	// suspect is a broken promise until the API has shown the Binding, because older news may be on
+	// their way.
 	suspect *PromiseOutcome
 }
 
-// newPod is a candidate that nobody has decided for yet.
+// newPod returns a pod without a decision for the candidate.
 func newPod(c *Candidate) *pod {
 	return &pod{uid: c.Request.UID, asked: asked{req: c.Request}, created: c.Created, wave: c.Wave, sight: sight{mortal: c.Mortal}, debt: debt{loose: c.Loose}}
 }
 
-// candidate is the pod as one that still wants the node.
+// candidate returns the pod as a candidate for the node.
 func (p *pod) candidate() *Candidate {
 	return &Candidate{Request: p.req, Created: p.created, Loose: p.loose, Wave: p.wave}
 }
@@ -126,7 +128,7 @@ func (a *asked) isInert(m *placement.Model) bool {
 	return a.inert
 }
 
-// inert asks an empty node: what a kubelet looks at does not depend on what it has handed out.
+// inert asks an empty node, because the kubelet's rules for this do not depend on its allocations.
 func inert(m *placement.Model, r *placement.Request) bool {
 	d := decisions.Get().(*placement.Decision)
 	defer decisions.Put(d)
@@ -142,7 +144,7 @@ func inert(m *placement.Model, r *placement.Request) bool {
 	return true
 }
 
-// requestKey is equal for requests that get the same decisions on the same state.
+// requestKey returns a key that is equal for requests with the same decisions in the same state.
 func (a *asked) requestKey() string {
 	if a.key == "" {
 		a.key = RequestKey(a.req)
@@ -160,7 +162,7 @@ func (s *sight) show(now *Sighting) bool {
 	return news
 }
 
-// vanish notes that the API no longer has the pod.
+// vanish records that the API no longer has the pod.
 func (s *sight) vanish(now time.Time) {
 	s.gone, s.goneAt, s.phase = true, now, max(s.phase, Ending)
 }
@@ -176,13 +178,13 @@ func (d *debt) excuse() {
 // promisedExact reports whether CPUs, memory and devices were promised.
 func (d *debt) promisedExact() bool { return d.promise != nil && d.promise.Exact }
 
-// doubted reports whether another Binding of the pod to this node may be written.
+// doubted reports whether another Binding of the pod to this node may still be written.
 func (p *pod) doubted() bool { return !p.doubt.IsZero() && !p.shown }
 
-// isOther reports whether a Binding with that turn is other than the one that was sent last.
+// isOther reports whether a Binding with that turn differs from the last one that was sent.
 func (p *pod) isOther(turn int64) bool { return p.stage == posted && p.doubted() && p.turn != turn }
 
-// grant promises the pod a decision. If it binds, the pod holds that from now on.
+// grant promises a decision to the pod. If the decision is binding, the pod holds it from now on.
 func (p *pod) grant(d *placement.Decision, exact, binds bool) {
 	p.promise = &Promise{Decision: d.Clone(), Exact: exact}
 	if binds {
@@ -190,7 +192,7 @@ func (p *pod) grant(d *placement.Decision, exact, binds bool) {
 	}
 }
 
-// holdIn writes down what the pod holds.
+// holdIn records the pod's allocation in the state.
 func (p *pod) holdIn(s *placement.State) {
 	if p.held != nil {
 		p.displaced = s.Hold(p.held)

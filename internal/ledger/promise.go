@@ -11,11 +11,11 @@ type Promise struct {
 	Decision placement.Decision
 	// Exact means that CPUs, memory and devices were promised, not only the admission.
 	Exact bool
-	// Refused says that the kubelet is expected to refuse the pod, which somebody else bound
-	// (Witness). No Binding carries that.
+	// Refused means that the kubelet is expected to refuse the pod, which another scheduler bound
+	// (Witness). No Binding has it.
 	Refused bool
-	// Either is not empty if a witness expects that the kubelet refuses the pod or gives it one of
-	// these, by what has happened until then: a pod that is leaving may be there or gone.
+	// Either has alternatives if a pod that is leaving may be there or gone. A witness then expects
+	// that the kubelet refuses the pod or gives it one of these decisions.
 	Either []placement.Decision
 }
 
@@ -26,46 +26,47 @@ type PromiseOutcome struct {
 	Exact bool
 	// Refused means that the kubelet refused the pod.
 	Refused bool
-	// Foretold says that the kubelet was expected to refuse it.
+	// Foretold means that the kubelet was expected to refuse the pod.
 	Foretold bool
-	// Either says that it was expected to refuse the pod, or to give it one of several things.
+	// Either means that several decisions were expected, including a refusal.
 	Either bool
-	// Kept says that the node handed out what was promised.
+	// Kept means that the node assigned the promised resources.
 	Kept bool
-	// Contended means that the promise was broken without a wrong decision. A pod whose place in
-	// the order was not known was on its way at the same time, or turned up after the decision. Or
-	// a pod of the node was ending before the Binding, and the watch showed that after, or was
-	// deleted by force.
+	// Contended means that the promise was broken without a wrong decision. Either a pod whose
+	// position in the order was not known was in flight at the same time, or turned up after the
+	// decision. Or a pod of the node was ending before the Binding and the watch showed this later,
+	// or was deleted by force.
 	Contended bool
 	// Promised and Found are the two sides.
 	Promised placement.Decision
 	Found    placement.PodAllocation
 }
 
-// Result says in a word how a promise turned out.
+// Result describes in a word how a promise ended.
 type Result string
 
 const (
-	// ResultKept: the node handed out what was promised.
+	// ResultKept: the node assigned the promised resources.
 	ResultKept Result = "kept"
-	// ResultContended: it was not kept, and that is nobody's mistake.
+	// ResultContended: the promise was not kept, for a reason that the scheduler could not know.
 	ResultContended Result = "contended"
-	// ResultRefused: the kubelet refused a pod that it was to admit.
+	// ResultRefused: the kubelet refused a pod although admission was promised.
 	ResultRefused Result = "refused"
-	// ResultMispredicted: the node handed out something else.
+	// ResultMispredicted: the node assigned other resources.
 	ResultMispredicted Result = "mispredicted"
-	// ResultForetold: the kubelet refused the pod, as was expected of it.
+	// ResultForetold: the kubelet refused the pod, as expected.
 	ResultForetold Result = "foretold"
-	// ResultFalseAlarm: the kubelet admitted a pod that it was expected to refuse.
+	// ResultFalseAlarm: the kubelet admitted a pod although a refusal was expected.
 	ResultFalseAlarm Result = "falseAlarm"
-	// ResultEither: the kubelet did one of the things that were expected of it.
+	// ResultEither: the kubelet made one of the expected decisions.
 	ResultEither Result = "either"
 )
 
 // Results are the results that a promise in a Binding can have.
 var Results = []Result{ResultKept, ResultContended, ResultRefused, ResultMispredicted}
 
-// Result compares what was promised with what the node did. It is the only place that does.
+// Result compares the promise with the node's actual decision. It is the only function that does
+// so.
 func (o *PromiseOutcome) Result() Result {
 	switch {
 	case o.Either && (o.Refused || o.Kept):
@@ -85,7 +86,7 @@ func (o *PromiseOutcome) Result() Result {
 	}
 }
 
-// Same reports whether two decisions hand out the same CPUs, memory and devices.
+// Same reports whether two decisions assign the same CPUs, memory and devices.
 func Same(a, b *placement.Decision) bool {
 	return a.Whole.Same(b.Whole) && slices.EqualFunc(a.Containers, b.Containers, func(x, y placement.ContainerDecision) bool {
 		return x.CPUs == y.CPUs && slices.Equal(x.Memory, y.Memory) &&

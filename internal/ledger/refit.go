@@ -8,14 +8,14 @@ import (
 
 // A pod on a node where Berth decides can be resized in place (docs/protocol.md, "Resizes in
 // place"). Each decision for it has a larger generation. Between Refit and the end of its write the
-// pod holds what it had and what it is to get.
+// pod holds both its old and its new resources.
 
-// refitting is how far the decisions for a resized pod have come.
+// refitting is the progress of the decisions about a resized pod.
 type refitting struct {
-	// generation is that of the decision in held; 0 means 1.
+	// generation belongs to the decision in held; 0 means 1.
 	generation uint64
-	// was and next are the allocations before and after a decision whose write has not ended; nil
-	// if there is none. held is both then.
+	// was and next are the allocations before and after a decision whose write has not ended, or
+	// nil. held then has both.
 	was, next *placement.PodAllocation
 }
 
@@ -23,10 +23,10 @@ type refitting struct {
 type RefitOutcome uint8
 
 const (
-	// RefitWaits: a report must show first that the node carries out the decision before, or the
-	// write of a decision has not ended. The zero value.
+	// RefitWaits: a report must first show that the node has carried out the previous decision, or
+	// the write of a decision has not ended. The zero value.
 	RefitWaits RefitOutcome = iota
-	// RefitSame: the pod has the amounts.
+	// RefitSame: the pod already has the amounts.
 	RefitSame
 	// RefitDecided: there is a decision to write.
 	RefitDecided
@@ -34,16 +34,17 @@ const (
 	RefitRefused
 )
 
-// Refit is what Node.Refit answers.
+// Refit is the result of Node.Refit.
 type Refit struct {
 	Outcome RefitOutcome
 	Verdict placement.Verdict
-	// Generation is that of the decision, and Report the number of the report that it is based on.
+	// Generation belongs to the decision. Report is the number of the report on which the decision
+	// is based.
 	Generation uint64
 	Report     int64
 }
 
-// Refit decides about other amounts for a pod that a report lists, on a node where Berth decides. d
+// Refit decides about new amounts for a pod that a report lists, on a node where Berth decides. d
 // receives the decision. The caller writes it, and calls Refitted or NotRefitted when the outcome
 // is known.
 func (n *Node) Refit(r *placement.Request, d *placement.Decision) Refit {
@@ -96,7 +97,7 @@ func (n *Node) NotRefitted(uid string) {
 	}
 }
 
-// refitted takes over a newer decision that the API shows, and reports whether there is one.
+// refitted adopts a newer decision that the API shows, and reports whether there is one.
 func (p *pod) refitted(s *Sighting) bool {
 	if s.Promise == nil || max(s.Generation, 1) <= max(p.generation, 1) {
 		return false
@@ -114,9 +115,8 @@ func sameAllocations(a, b *placement.PodAllocation) bool {
 	})
 }
 
-// Misfits reports whether the account knows what a pod holds by a decision of Berth's, and a
-// container has other amounts. amounts returns those of an app container; told is false if they are
-// not known.
+// Misfits reports whether a container's amounts differ from the pod's last decision, if Berth made
+// one. amounts returns the amounts of an app container; told is false if they are not known.
 func (n *Node) Misfits(uid string, amounts func(container string) (milliCPU int64, bytes uint64, told bool)) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

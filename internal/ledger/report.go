@@ -6,13 +6,13 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Fate is what the agent knows about a pod in its report.
+// Fate is the agent's knowledge about a pod in its report.
 type Fate uint8
 
 const (
-	// Alive is the zero value: the kubelet has admitted the pod, and it runs or will.
+	// Alive is the zero value: the kubelet has admitted the pod, and it runs or will run.
 	Alive Fate = iota
-	// Over: the pod has ended. What the kubelet still holds for it is released before the next
+	// Over: the pod has ended. The kubelet releases its remaining resources before the next
 	// admission.
 	Over
 	// Rejected: the kubelet refused the pod; otherwise as Over.
@@ -27,30 +27,29 @@ type Report struct {
 	Sequence int64
 	// Model is the node's machine and kubelet configuration.
 	Model *placement.Model
-	// Amounts means that the report tells amounts alone: how much is free on each NUMA node, and
-	// not what. No decision is exact then, and in which order the kubelet admits pods is not asked.
+	// Amounts means that the report has only free amounts per NUMA node, and no individual CPUs. No
+	// decision is then exact, and the order of admissions does not matter.
 	Amounts bool
-	// Unsure means that the kubelet may use another configuration than the model's. Then no
-	// decision is exact.
+	// Unsure means that the kubelet may use another configuration than the model has. No decision
+	// is then exact.
 	Unsure bool
 
 	state *placement.State
 	// bare is the state without pods, if Berth decides.
 	bare *placement.State
-	// lingering are pods that are over, and for which the kubelet's books still hold something;
-	// held is the state in which they do, nil without any. A pod whose admission has begun may have
-	// seen them.
+	// lingering are ended pods with remaining resources in the kubelet's books. held is the state
+	// with these resources, or nil. A pod whose admission has begun may have seen them.
 	lingering []string
 	held      *placement.State
 	pods      map[string]listing
 	order     []string // the UIDs as reported
 	// rejected are the pods that the kubelet has refused.
 	rejected []string
-	// pinsMemory means that the memory manager keeps books.
+	// pinsMemory means that the memory manager is active.
 	pinsMemory bool
 }
 
-// listing is what the report says about one pod that is not over.
+// listing is the report's content about one pod that is not over.
 type listing struct {
 	fate  Fate
 	holds bool // something is pinned for it
@@ -87,7 +86,7 @@ func NewReport(seq int64, m *placement.Model, snap *placement.Snapshot, fates ma
 	return r, nil
 }
 
-// linger notes a pod that is over, before its release.
+// linger records a pod that is over, before its release.
 func (r *Report) linger(p *placement.PodAllocation) {
 	if !holds(p) {
 		return
@@ -107,7 +106,7 @@ func (r *Report) Has(uid string) bool {
 	return ok
 }
 
-// holds reports whether the pod has anything pinned.
+// holds reports whether the pod has pinned resources.
 func holds(p *placement.PodAllocation) bool {
 	for i := range p.Containers {
 		c := &p.Containers[i]
@@ -135,8 +134,8 @@ func requestedStarts(r *placement.Request) []string {
 	})
 }
 
-// startsOf goes through containers; frees says that one has memory that the start of the next
-// frees.
+// startsOf iterates over containers. frees means that the start of the next container frees memory
+// of this one.
 func startsOf(count int, at func(int) (name string, frees bool)) []string {
 	var names []string
 	held := false

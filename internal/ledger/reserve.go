@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// ErrNotReserved is returned by Post for a pod that Reserve has not taken, or that was forgotten
+// ErrNotReserved is returned by Post for a pod that Reserve has not accepted, or that was forgotten
 // since.
 var ErrNotReserved = errors.New("the pod is not reserved on this node")
 
@@ -35,9 +35,9 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	return a
 }
 
-// replace makes a pod of the candidate, and takes the one out that the node counts with, if any.
-// The caller asks with the candidate's own request. That of the pod is Settled, as the node is
-// asked about it again once the pod has its place: nothing is kept from the pod then.
+// replace makes a pod of the candidate, and removes the pod with the same UID, if there is one. The
+// caller asks with the candidate's own request. The pod's request is Settled: when the node is
+// asked about the pod again, the pod has its place, and no CPUs are kept from it.
 func (n *Node) replace(c *Candidate) (p, before *pod) {
 	p, before = newPod(c), n.pods[c.Request.UID]
 	p.req = c.Request.Settled()
@@ -49,9 +49,9 @@ func (n *Node) replace(c *Candidate) (p, before *pod) {
 	return p, before
 }
 
-// restore puts the pod back that replace took out, now that the new attempt is refused, and reports
-// whether it did. It does so if a Binding of that pod may still be written: what the pod was given
-// counts.
+// restore brings back the pod that replace removed, because the new attempt was refused, and
+// reports whether it did. It does so if a Binding of that pod may still be written, because its
+// decision then counts.
 func (n *Node) restore(before *pod) bool {
 	if before == nil || !before.doubted() {
 		return false
@@ -73,7 +73,7 @@ func (n *Node) Loosen(uid string) {
 	n.changed()
 }
 
-// reserve takes an admitted pod in.
+// reserve adds an admitted pod.
 func (n *Node) reserve(p *pod) {
 	last := p.created > n.newest || p.wave > n.wave() || p.loose && n.comesLast(p)
 	n.become(p, reserved)
@@ -89,18 +89,18 @@ func (n *Node) reserve(p *pod) {
 	}
 }
 
-// Posting is what a Binding is to carry.
+// Posting has the contents of a Binding.
 type Posting struct {
 	Answer Answer
-	// Turn is the Binding's place among the Bindings of the node; it grows.
+	// Turn is the Binding's position among the Bindings of the node. It always grows.
 	Turn int64
-	// Report is the sequence number of the report that was decided on.
+	// Report is the sequence number of the report behind the decision.
 	Report int64
 }
 
 // Post decides again about a reserved pod, after only the pods whose Bindings were written before.
-// If it is still admitted it gets the next turn, and its Binding counts as possibly written. The
-// caller writes one Binding at a time. d receives the decision.
+// If the pod is still admitted, it gets the next turn, and its Binding counts as possibly written.
+// The caller writes one Binding at a time. d receives the decision.
 func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -122,7 +122,7 @@ func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 	return Posting{Answer: a, Turn: p.turn, Report: n.report.Sequence}, nil
 }
 
-// postNext posts a reserved pod. If the order stays the same, so does full.
+// postNext posts a reserved pod. If the order stays the same, full stays valid.
 func (n *Node) postNext(p *pod, promise *Promise) {
 	first := n.reserved[0] == p
 	same := p.promise.Exact == promise.Exact && (!promise.Exact || Same(&p.promise.Decision, &promise.Decision))
@@ -140,8 +140,8 @@ func (n *Node) postNext(p *pod, promise *Promise) {
 	}
 }
 
-// Reconsider decides once more about a posted pod whose Binding must be written again. The decision
-// stays, but it is no longer exact if it is not certain, or if another one would be made now.
+// Reconsider decides again about a posted pod whose Binding must be written again. The decision
+// stays. It is no longer exact if it is uncertain, or if a new decision would differ.
 func (n *Node) Reconsider(uid string) Answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -163,7 +163,7 @@ func (n *Node) Reconsider(uid string) Answer {
 	return a
 }
 
-// Forget removes a pod whose Binding was not written. It ignores an unknown pod, and one that the
+// Forget removes a pod whose Binding was not written. It ignores an unknown pod, and a pod that the
 // API has shown as bound.
 func (n *Node) Forget(uid string) {
 	n.mu.Lock()

@@ -6,10 +6,10 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// hasStrangers reports whether a pod holds something that the report before did not list. Nobody
-// has reported it, as the watch of pods can be later than that of reports. Or it held nothing: its
-// kubelet had let go of it, forgot why when it was killed, and has admitted it again
-// (docs/scope.md).
+// hasStrangers reports whether a pod holds resources that the previous report did not list. Either
+// no report has listed the pod yet, because the watch of pods can be later than that of reports. Or
+// the pod held nothing: its kubelet had released it, lost the reason when it was killed, and has
+// admitted it again (docs/scope.md).
 func (f *facts) hasStrangers(r *Report) bool {
 	for uid := range r.pods {
 		if !r.pods[uid].holds {
@@ -62,8 +62,8 @@ func (f *facts) settleListed(r *Report) []PromiseOutcome {
 	return outcomes
 }
 
-// showsResize reports if the kubelet gave a container another number of CPUs than was promised: the
-// pod was resized before its kubelet admitted it, and news of that are on their way.
+// showsResize reports whether the kubelet gave a container another number of CPUs than promised.
+// Then the pod was resized before its kubelet admitted it, and news of this are on their way.
 func (p *pod) showsResize(r *Report) bool {
 	if p.promise == nil || !r.Has(p.uid) {
 		return false
@@ -74,7 +74,7 @@ func (p *pod) showsResize(r *Report) bool {
 	})
 }
 
-// settleRejected settles the promises of the pods that the kubelet has refused, and forgets the
+// settleRejected settles the promises of the pods that the kubelet has refused, and removes the
 // pods.
 func (f *facts) settleRejected(r *Report) []PromiseOutcome {
 	var outcomes []PromiseOutcome
@@ -93,10 +93,10 @@ func (f *facts) settleRejected(r *Report) []PromiseOutcome {
 	return outcomes
 }
 
-// concludeUnlisted draws conclusions about the pods that the report does not list. Pods that were
-// listed once have left, or the kubelet has forgotten them for the moment: gone ones are forgotten,
-// others are afloat. A pod that is gone, and whose Binding was written before that of a listed one,
-// is never going to be listed.
+// concludeUnlisted handles the pods that the report does not list. Pods that were listed before
+// have left, or the kubelet has forgotten them for the moment. If the API no longer has them, they
+// are forgotten; others are afloat. A pod that is gone, and whose Binding precedes that of a listed
+// pod, will never be listed.
 func (f *facts) concludeUnlisted() {
 	var newest int64
 	for _, p := range f.pods {
@@ -117,12 +117,12 @@ func (f *facts) concludeUnlisted() {
 	}
 }
 
-// settlePromise describes how the promise of a listed pod turned out, if that is known by this
-// report. A pod that is listed with nothing, or with part of what was promised, may have been
-// released already, or be under way to that: the kubelet's managers let go one after the other. We
-// are about to hear of its deletion then, except for one that ends by itself while its kubelet
-// cannot reach the API: nobody may ever hear of its end, and it is judged by what it has, or not at
-// all.
+// settlePromise returns the outcome of a listed pod's promise, if this report settles it. A pod may
+// be listed with none or a part of its promised resources. It may have been released, or be in the
+// middle of its release, because the kubelet's managers release one after the other. Then news of
+// its deletion will follow. There is one exception: a pod that ends by itself while its kubelet
+// cannot reach the API. No news of its end may ever come, so its listed resources settle the
+// promise, or nothing does.
 func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 	shown, promise := r.pods[p.uid].alloc, p.promise
 	if promise != nil && promise.Refused {
@@ -157,8 +157,8 @@ func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 	return o, judged
 }
 
-// settleEither says if a listed pod has one of the things that were expected. Of a pod of several
-// containers it may have some of one and some of another, if others left while it was admitted.
+// settleEither reports whether a listed pod has one of the expected allocations. If other pods left
+// during the admission, its containers may match different ones.
 func (p *pod) settleEither(promise *Promise, shown placement.PodAllocation) PromiseOutcome {
 	o := *p.outcomeOf(promise)
 	o.Found = shown
@@ -182,8 +182,8 @@ func Obeyed(d *placement.Decision, shown *placement.PodAllocation) bool {
 	})
 }
 
-// Kept reports whether the node assigned what was promised. Containers that hold nothing need not
-// be listed. Memory of finished init containers is freed early, so it is not compared.
+// Kept reports whether the node assigned the promised resources. Containers without resources need
+// not be listed. Memory of finished init containers is freed early, so it is not compared.
 func Kept(d *placement.Decision, found *placement.PodAllocation) bool {
 	if !d.Whole.Same(found.Whole) {
 		return false
@@ -197,7 +197,8 @@ func Kept(d *placement.Decision, found *placement.PodAllocation) bool {
 	return true
 }
 
-// part reports whether nothing was found but what was promised, all of a kind or none of it.
+// part reports whether all found resources were promised, with each kind found completely or not at
+// all.
 func part(d *placement.Decision, found *placement.PodAllocation) bool {
 	if w := found.Whole; w != nil && !w.Same(d.Whole) {
 		return false

@@ -6,19 +6,19 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Shape numbers everything in a Request that determines its verdict: two requests of the same shape
-// get the same verdict on the same state. The zero Shape means "not interned" and is never cached.
+// Shape identifies everything in a Request that determines its verdict. Requests of the same shape
+// get the same verdict in the same state. The zero Shape means "not interned" and is never cached.
 type Shape uint64
 
-// maxShapes bounds how many shapes are known at one time.
+// maxShapes is the maximum number of shapes that are known at one time.
 const maxShapes = 1 << 16
 
-// RequestKey is equal for requests that get the same decisions on the same state.
+// RequestKey returns a key that is equal for requests with the same decisions in the same state.
 func RequestKey(r *placement.Request) string { return string(requestKey(nil, r)) }
 
-// requestKey appends what matters in r, without its UID and the names of its containers. Every
-// list is preceded by its length and every string by its own, so that no two different requests
-// have the same key.
+// requestKey appends the relevant parts of r, without its UID and the names of its containers.
+// Every list is preceded by its length and every string by its own, so that no two different
+// requests have the same key.
 func requestKey(b []byte, r *placement.Request) []byte {
 	b = append(b, bit(r.Guaranteed)|bit(r.PodLevel)<<1|bit(r.EmptyLevel)<<2, byte(r.Rules.Policy), byte(r.Rules.Scope), byte(r.Rules.Match))
 	c := &r.Rules.CPUs

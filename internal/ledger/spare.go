@@ -5,33 +5,34 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Spare is what a node would have left next to an admitted pod, in its likeliest state.
+// Spare describes the resources that a node would have left next to an admitted pod, in its
+// likeliest state.
 type Spare struct {
 	// Reach is the NUMA nodes over which the pod would be spread (placement.Model.Reach).
 	Reach topology.NUMASet
 	// CPUs are the CPUs that the node could give exclusively before it admits the pod.
 	CPUs topology.CPUSet
-	// Devices is how many free devices the pod would leave over, on the node or beside it
-	// (placement.SpareDevices).
+	// Devices is the number of free devices that the pod would leave unused, on the node or on its
+	// NUMA nodes (placement.SpareDevices).
 	Devices int
-	// Stranded is how many free devices of these NUMA nodes the pod would leave over that had
-	// enough CPUs beside them, and would not with the pod (placement.State.Strands).
+	// Stranded is the number of free devices on these NUMA nodes that would lose their share of
+	// CPUs to the pod (placement.State.Strands).
 	Stranded int
-	// Beside is Stranded for a pod that asks for no devices; else 0.
+	// Beside is Stranded for a pod that asks for no devices, else 0.
 	Beside int
-	// Groups is how many groups of free devices that belong together the pod would take apart
+	// Groups is the number of groups of free devices that the pod would split
 	// (placement.State.BreaksGroups).
 	Groups int
-	// Strictness is the node's for the pod.
+	// Strictness is the node's Strictness for the pod.
 	Strictness placement.Strictness
-	// Fit is how well the pod fits by the node's own strategy, from 0 to 100, if OwnFit says that
-	// it has one (placement.State.Fit).
+	// Fit rates how well the pod fits by the node's own strategy, from 0 to 100. OwnFit means that
+	// the node has one (placement.State.Fit).
 	Fit    int
 	OwnFit bool
 }
 
-// Spare fills s with what would be left next to a pod that is admitted with the verdict. It returns
-// false, and does not change s, if the state is not known.
+// Spare fills s with the resources that would be left next to a pod that is admitted with the
+// verdict. It returns false, and does not change s, if the state is not known.
 func (v View) Spare(r *placement.Request, verdict *placement.Verdict, s *Spare) bool {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -43,7 +44,8 @@ func (v View) Spare(r *placement.Request, verdict *placement.Verdict, s *Spare) 
 	return true
 }
 
-// Fill sets s to what would be left next to a pod that a node in the state admits with the verdict.
+// Fill sets s to the resources that would be left next to a pod that a node in the state admits
+// with the verdict.
 func (s *Spare) Fill(m *placement.Model, state *placement.State, r *placement.Request, verdict *placement.Verdict) {
 	s.Reach, s.Strictness = m.Reach(r, verdict), m.Strictness(r)
 	s.CPUs = state.FreeCPUs()
@@ -55,25 +57,25 @@ func (s *Spare) Fill(m *placement.Model, state *placement.State, r *placement.Re
 	s.Fit, s.OwnFit = state.Fit(s.Reach)
 }
 
-// Outline is what is free on a node whose state is known. It bounds what the node can give to pods
+// Outline has the free resources of a node whose state is known. It is an upper bound for pods
 // after those in flight.
 type Outline struct {
 	Model *placement.Model
 	Rooms []Room
-	// Amounts means that the node's report tells amounts alone.
+	// Amounts means that the node's report has only amounts.
 	Amounts bool
-	// Count is that of the node's changes.
+	// Count is the node's change count.
 	Count uint32
 }
 
-// Room is what is free on one NUMA node.
+// Room is the free part of one NUMA node.
 type Room struct {
-	// Free is how many CPUs could be given away exclusively, All how many there are.
+	// Free is the number of CPUs that can be given exclusively, All the number of all CPUs.
 	Free, All int32
 }
 
-// Outline returns what is free on each NUMA node of the machine. It returns nil if the node may be
-// in several states, if it has Holdings, or if Berth decides.
+// Outline returns the free resources of each NUMA node of the machine. It returns nil if the node
+// may be in several states, if it has Holdings, or if Berth decides.
 func (v View) Outline(m *topology.Machine) *Outline {
 	n := v.n
 	n.mu.Lock()
@@ -95,8 +97,8 @@ func (v View) Outline(m *topology.Machine) *Outline {
 	return o
 }
 
-// newOutline returns an Outline of so many NUMA nodes. Up to eight rooms lie in its own piece of
-// memory: the Outline of every node is read for a pod of a new shape.
+// newOutline returns an Outline of this many NUMA nodes. Up to eight rooms are in the same memory
+// block, because the scheduler reads the Outline of every node for a pod of a new shape.
 func newOutline(numaNodes int) *Outline {
 	const few = 8
 	if numaNodes > few {
@@ -110,9 +112,9 @@ func newOutline(numaNodes int) *Outline {
 	return &beside.Outline
 }
 
-// Hope returns the Spare of a candidate that must wait for the node, for the case that all pods on
-// their way arrive in the order of their Bindings and no other pod leaves. It returns false if that
-// state would refuse one of them or the candidate. It must not be used for decisions.
+// Hope returns the Spare of a candidate that must wait for the node. It assumes that all pods in
+// flight arrive in the order of their Bindings and that no other pod leaves. It returns false if
+// that state would refuse one of them or the candidate. It must not be used for decisions.
 func (v View) Hope(c *Candidate) (s Spare, known bool) {
 	n := v.n
 	n.mu.Lock()

@@ -6,24 +6,23 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// maxStateIDs bounds how many states are known at one time.
+// maxStateIDs is the maximum number of states that are known at one time.
 const maxStateIDs = 1 << 13
 
-// StateID numbers everything that determines a node's answers to candidates that follow its pods in
-// flight. Nodes with equal StateIDs give the same Answer and have the same Spare. Most nodes of a
-// large cluster share theirs with many others, so one answer serves all of them. Zero means none:
-// ask the node.
+// StateID identifies everything that determines a node's answers to candidates that follow its pods
+// in flight. Nodes with equal StateIDs give the same Answer and have the same Spare. Most nodes of
+// a large cluster share theirs with many others, so one answer serves all of them. Zero means that
+// there is none and that the node must be asked.
 type StateID uint32
 
-// Stamp is the state of a node at one count of its changes.
+// Stamp is the state of a node at one change count.
 type Stamp struct {
 	Count uint32
 	State StateID
-	// Model is that of the state.
 	Model *placement.Model
 }
 
-// Stamp determines the state of the node and stores it in its ChangeCounter.
+// Stamp computes the state of the node and stores it in its ChangeCounter.
 func (v View) Stamp() Stamp {
 	n := v.n
 	n.mu.Lock()

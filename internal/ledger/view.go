@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// View reads a node and does not change it. Each method sees a consistent node; the node may change
+// View reads a node and does not change it. Each method sees a consistent node. The node may change
 // between two calls.
 type View struct{ n *Node }
 
@@ -29,7 +29,7 @@ func (v View) Idle() bool {
 	return v.n.report == nil && len(v.n.pods) == 0 && len(v.n.holdings) == 0
 }
 
-// Explain explains why the likeliest state refuses the request; false without a report.
+// Explain explains why the likeliest state refuses the request. It returns false without a report.
 func (v View) Explain(r *placement.Request) (placement.Refusal, bool) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -40,7 +40,7 @@ func (v View) Explain(r *placement.Request) (placement.Refusal, bool) {
 	return placement.Explain(s, r), true
 }
 
-// Advise is Explain with what would help (placement.Advise).
+// Advise is Explain with remedies (placement.Advise).
 func (v View) Advise(r *placement.Request, fits placement.Fits) (placement.Refusal, bool) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -51,7 +51,7 @@ func (v View) Advise(r *placement.Request, fits placement.Fits) (placement.Refus
 	return placement.Advise(s, r, fits), true
 }
 
-// Snapshot returns the likeliest state after everything in flight; false if there is none.
+// Snapshot returns the likeliest state after everything in flight, or false if there is none.
 func (v View) Snapshot() (placement.Snapshot, bool) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -62,7 +62,7 @@ func (v View) Snapshot() (placement.Snapshot, bool) {
 	return s.Snapshot(), true
 }
 
-// CouldTake is placement.State.CouldTake of the likeliest state; false if there is none.
+// CouldTake is placement.State.CouldTake of the likeliest state, or false if there is none.
 func (v View) CouldTake(r *placement.Request) bool {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -71,7 +71,7 @@ func (v View) CouldTake(r *placement.Request) bool {
 }
 
 // AppendKind appends the devices of the likeliest state (placement.State.AppendPoolsKey) and
-// returns the Model; nil if there is no such state.
+// returns the Model, or nil if there is no such state.
 func (v View) AppendKind(b []byte) ([]byte, *placement.Model) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -105,9 +105,9 @@ func (v View) Room(c *Candidate, limit int) int {
 	return limit
 }
 
-// Apart reports whether the node admits only one of the pods like the candidate that were created
-// in its second, and has the others wait for a report. It promises the first one its CPUs, and the
-// kubelet might admit the others before it.
+// Apart reports whether the node admits only one of several equal pods that were created in the
+// same second, and makes the others wait for a report. This is so if it promises the first one its
+// CPUs, and the kubelet might admit the others before it.
 func (v View) Apart(c *Candidate) bool {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -117,8 +117,8 @@ func (v View) Apart(c *Candidate) bool {
 	return v.n.admit(c).Exact && !inert(v.n.report.Model, c.Request)
 }
 
-// Flooded returns why every pod waits for the node's next report, whatever it requests;
-// WaitsForNothing if that is not so.
+// Flooded returns the reason why every pod waits for the node's next report, whatever it requests.
+// It returns WaitsForNothing if there is no such reason.
 func (v View) Flooded() Wait {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -141,10 +141,10 @@ func (v View) UnshownCPUs(known func(uid string) bool) int {
 	return v.n.unshownCPUs(known)
 }
 
-// Census counts the pods of a node that are on their way, or are ending.
+// Census counts the pods of a node that are in flight or ending.
 type Census struct{ Reserved, Posted, Afloat, Ending int }
 
-// InFlight returns how many pods are on their way.
+// InFlight returns the number of pods in flight.
 func (c Census) InFlight() int { return c.Reserved + c.Posted + c.Afloat }
 
 // Census counts the pods of the node.
@@ -163,8 +163,8 @@ func (v View) Census() Census {
 	return c
 }
 
-// Holding returns the NUMA nodes on which a pod holds something according to the last report, and
-// reports whether the report lists the pod. A report with amounts only has none.
+// Holding returns the NUMA nodes with resources of a pod according to the last report, and reports
+// whether the report lists the pod. A report with amounts only has none.
 func (v View) Holding(uid string) (topology.NUMASet, bool) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()

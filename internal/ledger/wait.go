@@ -2,15 +2,15 @@ package ledger
 
 import "fmt"
 
-// Wait is why a node answers Waiting.
+// Wait is the reason for the answer Waiting.
 type Wait uint8
 
 const (
-	// WaitsForNothing is of every other answer.
+	// WaitsForNothing is the value in all other answers.
 	WaitsForNothing Wait = iota
 	// Undecided: some of the possible states admit the pod and some do not.
 	Undecided
-	// ManyEvents: more may happen at any moment than the ledger considers.
+	// ManyEvents: more events may happen at any moment than the ledger considers.
 	ManyEvents
 	// ManyOrders: pods on their way can arrive in more orders than the ledger considers.
 	ManyOrders
@@ -24,9 +24,9 @@ const (
 	Inherited
 	// Resized: a pod on its way was resized, and the kubelet may see it as it was or as it is.
 	Resized
-	// PromiseAtRisk: a pod on its way could lose what it was promised.
+	// PromiseAtRisk: a pod on its way could lose its promise.
 	PromiseAtRisk
-	// AfterOthers: pods that were nominated come first, and not all of them fit.
+	// AfterOthers: nominated pods come first, and not all of them fit.
 	AfterOthers
 	// InWaves: members of a gang are admitted one after another, in an order that must not change.
 	InWaves
@@ -46,8 +46,8 @@ func Waits(yield func(Wait) bool) {
 	}
 }
 
-// Flood reports whether every pod waits, because there are more possibilities than the ledger
-// enumerates.
+// Flood reports whether every pod waits because there are more possibilities than the ledger
+// considers.
 func (w Wait) Flood() bool {
 	return w == ManyEvents || w == ManyOrders || w == ManyStates || w == Unpredictable || w == Inherited || w == Resized
 }

@@ -2,14 +2,13 @@ package ledger
 
 import "slices"
 
-// Of pods that are reserved together some may be refused in another order than theirs, and those of
-// one second come in any order. They get waves then. The pods of a later wave are not posted before
-// a report lists those of the waves before: who is admitted cannot be overtaken any more. Until
-// then their places are reserved as those of others are, and nobody else comes between: the node
-// makes all others wait. What may change meanwhile is what may change anyway: pods leave. Post
-// decides again.
+// Some pods that are reserved together would be refused in another order, and pods of one second
+// come in any order. Such pods get waves. The pods of a later wave are not posted before a report
+// lists the pods of earlier waves, because no pod can overtake an admitted one. Until then their
+// places are reserved as usual, and the node makes all other pods wait. Pods may still leave in the
+// meantime, so Post decides again.
 
-// waveOf is the last wave in a flight; 0 if there are none.
+// waveOf returns the last wave in a flight, or 0.
 func waveOf(flight []*pod) int {
 	last := 0
 	for _, p := range flight {
@@ -19,7 +18,7 @@ func waveOf(flight []*pod) int {
 }
 
 // follows reports whether the candidate comes after all pods of a flight in every order. None of
-// them is of a later wave.
+// the pods has a later wave.
 func (c *Candidate) follows(flight []*pod) bool {
 	return !slices.ContainsFunc(flight, func(p *pod) bool { return p.wave == c.Wave && p.created >= c.Created })
 }
@@ -34,7 +33,7 @@ func (n *Node) Due(uid string) bool {
 	return p == nil || p.stage != reserved || n.report == nil || n.due(p)
 }
 
-// wave returns the last wave that has a pod in flight; 0 if no pod is.
+// wave returns the last wave that has a pod in flight, or 0.
 func (f *facts) wave() int {
 	if f.decides() {
 		return 0
@@ -42,7 +41,7 @@ func (f *facts) wave() int {
 	return max(waveOf(f.posted), waveOf(f.reserved))
 }
 
-// due is Due of a reserved pod. One afloat may come before it, or after.
+// due implements Due for a reserved pod. A pod that is afloat may come before or after it.
 func (f *facts) due(p *pod) bool {
 	if p.wave == 0 || f.decides() {
 		return true

@@ -6,20 +6,20 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Expectation is what the ledger expects of a kubelet for a pod that another scheduler bound.
+// Expectation is the expected reaction of a kubelet to a pod that another scheduler bound.
 type Expectation struct {
 	// Answer is the node's answer after all earlier Bindings: Admitted, Refused, Waiting if the
 	// possible states differ, or Unreported if there is no report.
 	Answer Answer
-	// Decision is what the likeliest state gives the pod, and Spare what surrounds it there; both
-	// are empty unless it is admitted.
+	// Decision is the pod's allocation in the likeliest state, and Spare the resources around it.
+	// Both are empty unless the pod is admitted.
 	Decision placement.Decision
 	Spare    Spare
-	// Either is as in Promise, of an answer that is Undecided.
+	// Either is as in Promise, for an Undecided answer.
 	Either []placement.Decision
 }
 
-// promise returns the expectation as a Promise; nil if nothing can be expected.
+// promise returns the expectation as a Promise, or nil if nothing can be expected.
 func (e *Expectation) promise() *Promise {
 	switch e.Answer.Outcome {
 	case Admitted:
@@ -35,9 +35,9 @@ func (e *Expectation) promise() *Promise {
 }
 
 // Witness records the Binding of a pod that another scheduler placed, when the API first shows it,
-// and returns what is expected of the kubelet. The API tells of Bindings in the order in which the
-// kubelet hears of them, so the pod gets the next turn. It returns false, and changes nothing, if
-// the node knows the pod already: the kubelet may have answered before.
+// and returns the expected reaction of the kubelet. The API shows Bindings in the order in which
+// the kubelet receives them, so the pod gets the next turn. It returns false, and changes nothing,
+// if the node already knows the pod, because the kubelet may have answered before.
 func (n *Node) Witness(s *Sighting) (e Expectation, first bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -63,7 +63,7 @@ func (n *Node) Witness(s *Sighting) (e Expectation, first bool) {
 }
 
 // expect returns the answer for a pod that the kubelet receives after all pods in flight, in the
-// order of their Bindings. There is a report.
+// order of their Bindings. The caller ensures that there is a report.
 func (n *Node) expect(p *pod, after bool) (e Expectation) {
 	switch {
 	case n.decides(): // it gives nothing to a pod without a decision
@@ -94,7 +94,7 @@ func (n *Node) expect(p *pod, after bool) (e Expectation) {
 	return e
 }
 
-// decisions returns what the worlds that admit the request give it.
+// decisions returns the decisions of the worlds that admit the request.
 func (w *worlds) decisions(r *placement.Request) (out []placement.Decision) {
 	var d placement.Decision
 	for i := range w.all {
@@ -105,8 +105,8 @@ func (w *worlds) decisions(r *placement.Request) (out []placement.Decision) {
 	return out
 }
 
-// forgetLeft forgets the pods that are ending and that the report lists no more: by the time of a
-// Binding after the report they have left.
+// forgetLeft removes ending pods that the report no longer lists. They have left before a Binding
+// that is later than the report.
 func (n *Node) forgetLeft() {
 	for _, p := range n.pods {
 		if p.stage == afloat && p.listed && p.ending() {
@@ -116,7 +116,7 @@ func (n *Node) forgetLeft() {
 	}
 }
 
-// ahead reports whether the report lists changes that the API has not shown yet.
+// ahead reports whether the report has changes that the API has not shown yet.
 func (n *Node) ahead() bool {
 	if n.strangers != n.report.Sequence {
 		return false
@@ -130,7 +130,7 @@ func (n *Node) ahead() bool {
 }
 
 // mayMakeRoom reports whether the pod would be admitted if the pods that can end by themselves had
-// ended: nobody need have told that before the kubelet answers.
+// ended. News of such an end may come after the kubelet's answer.
 func (n *Node) mayMakeRoom(r *placement.Request) bool {
 	mortals := n.mortals()
 	if len(mortals) == 0 {
@@ -143,8 +143,8 @@ func (n *Node) mayMakeRoom(r *placement.Request) bool {
 }
 
 // Answered records a kubelet's answer to a pod, as the API shows it, and returns the outcome of the
-// promise if the answer settles it. An admission settles the expectation of a refusal; only a
-// report shows what the pod got. A refused pod holds nothing.
+// promise if the answer settles it. An admission settles the expectation of a refusal. Only a
+// report shows the pod's resources. A refused pod holds nothing.
 func (n *Node) Answered(uid string, admitted bool) (outcome *PromiseOutcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -164,7 +164,7 @@ func (n *Node) Answered(uid string, admitted bool) (outcome *PromiseOutcome) {
 	return outcome
 }
 
-// outcomeOf returns an outcome that only has the promise yet.
+// outcomeOf returns an outcome with only the promise filled in.
 func (p *pod) outcomeOf(promise *Promise) *PromiseOutcome {
 	return &PromiseOutcome{UID: p.uid, Exact: promise.Exact, Foretold: promise.Refused, Either: len(promise.Either) > 0, Contended: p.contended, Promised: promise.Decision}
 }

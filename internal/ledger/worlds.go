@@ -8,63 +8,64 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// maxEvents is how many events of unknown moment a node may have; with more, its pods wait for a
-// report.
+// maxEvents is the maximum number of events of unknown moment on a node. With more, its pods wait
+// for a report.
 const maxEvents = 6
 
-// maxWorlds is how many states of a node are considered; with more, its pods wait for a report.
+// maxWorlds is the maximum number of states of a node that are considered. With more, its pods wait
+// for a report.
 const maxWorlds = 96
 
 type eventKind uint8
 
 const (
-	// release: the pod ends, and the kubelet releases what it holds.
+	// release: the pod ends, and the kubelet releases its resources.
 	release eventKind = iota
-	// containerStart: a container starts, and the memory of init containers before it is freed.
+	// containerStart: a container starts, which frees the memory of init containers before it.
 	containerStart
-	// admit: a pod whose place in the order is not known is admitted.
+	// admit: the kubelet admits a pod whose position in the order is not known.
 	admit
 )
 
-// event is something that may happen at any moment, or may have happened already, without anyone
-// having told us.
+// event may happen at any moment, or may already have happened without any news of it.
 type event struct {
 	kind eventKind
 	uid  string
-	// container is the one that starts.
+	// container is the container that starts.
 	container string
-	// req is what the pod to be admitted asks for.
+	// req is the request of the admitted pod.
 	req *placement.Request
-	// then is the set of events that become possible by this one.
+	// then is the set of events that become possible after this one.
 	then uint32
 }
 
 // world is one state that the node may be in.
 type world struct {
 	state *placement.State
-	// open is the set of events that are possible here and have not happened.
+	// open is the set of events that are possible in this world and have not happened.
 	open uint32
 }
 
 // worlds is every state that a node may be in, the likeliest first.
 type worlds struct {
 	model *placement.Model
-	// pinsMemory means that the memory manager keeps books, so that containers that start matter.
+	// pinsMemory means that the memory manager is active, so the start of containers matters.
 	pinsMemory bool
 
 	events []event
-	// lingering is what the first admission may have seen; nil for nothing, and from then on.
+	// lingering are the pods that the first admission may have seen. It is nil if there are none,
+	// and after that admission.
 	lingering *lingering
 	// after holds the events of pods in flight, by UID.
 	after map[string]uint32
 	all   []world
-	// why is set when there are too many possibilities to go through; it stays so.
+	// why is set when there are too many possibilities. It is never cleared.
 	why Wait
 	// shared means that the states have another owner and must be copied before a change.
 	shared bool
 }
 
-// uncertain reports whether there are too many possibilities to go through.
+// uncertain reports whether there are too many possibilities to try.
 func (w *worlds) uncertain() bool { return w.why != WaitsForNothing }
 
 // giveUp is called when there are too many possibilities.
@@ -75,7 +76,7 @@ func (w *worlds) giveUp(why Wait) {
 	}
 }
 
-// clone returns a set whose changes do not reach w.
+// clone returns an independent copy.
 func (w *worlds) clone() worlds {
 	c := *w
 	c.all = slices.Clone(w.all)
@@ -84,7 +85,7 @@ func (w *worlds) clone() worlds {
 	return c
 }
 
-// own makes the states ours.
+// own copies the states if they have another owner.
 func (w *worlds) own() {
 	if !w.shared {
 		return
@@ -95,7 +96,7 @@ func (w *worlds) own() {
 	w.shared = false
 }
 
-// addEvent makes an event known, and returns its bit; 0 when there are too many.
+// addEvent adds an event, and returns its bit, or 0 if there are too many.
 func (w *worlds) addEvent(e event) uint32 {
 	if len(w.events) >= maxEvents {
 		w.giveUp(ManyEvents)
@@ -115,8 +116,8 @@ func (w *worlds) addStarts(uid string, containers []string) uint32 {
 	return next
 }
 
-// addArrivals adds the admissions of pods whose place in the order is not known, and returns those
-// that are possible now. Pods that may change places keep one order.
+// addArrivals adds the admissions of pods whose position in the order is not known, and returns
+// those that are possible now. Pods that can exchange positions keep one order.
 func (w *worlds) addArrivals(afloat []*pod, mayChange sameness) uint32 {
 	var possible uint32
 	events := make([]uint32, len(afloat))
@@ -151,7 +152,7 @@ func (w *worlds) eventsAfter(p *pod) uint32 {
 	return set
 }
 
-// expect returns eventsAfter, which it adds only once for a pod.
+// expect returns eventsAfter, but adds the events only once for a pod.
 func (w *worlds) expect(p *pod) uint32 {
 	if set, ok := w.after[p.uid]; ok {
 		return set
@@ -165,7 +166,7 @@ func (w *worlds) expect(p *pod) uint32 {
 	return set
 }
 
-// enable makes the events possible in every world, and goes through what follows.
+// enable makes the events possible in every world, and adds the resulting worlds.
 func (w *worlds) enable(set uint32) {
 	if set == 0 || w.uncertain() {
 		return
@@ -212,7 +213,7 @@ func (w *worlds) happen(from world, e int) {
 	w.add(to)
 }
 
-// eventsOf returns the events of one pod: none is possible once it has ended.
+// eventsOf returns the events of one pod. None is possible after its end.
 func (w *worlds) eventsOf(uid string) uint32 {
 	var set uint32
 	for i := range w.events {
@@ -255,8 +256,8 @@ func (w *worlds) join(o *worlds) {
 }
 
 // commit admits the request in one world, as the kubelet would, and reports whether it was
-// admitted. A kubelet that would hang, crash or corrupt its books over a pod that is on its way
-// cannot be predicted any more.
+// admitted. If a kubelet would hang, crash or corrupt its books because of a pod in flight, it can
+// no longer be predicted.
 func (w *worlds) commit(v *world, r *placement.Request) bool {
 	d := decisions.Get().(*placement.Decision)
 	defer decisions.Put(d)
@@ -270,8 +271,8 @@ func (w *worlds) commit(v *world, r *placement.Request) bool {
 	return verdict.OK()
 }
 
-// admit admits the request in every world that takes it. If optional, the worlds in which it never
-// arrived are kept too. The events become possible if it was admitted.
+// admit admits the request in every world that accepts it. If optional, it also keeps the worlds in
+// which the pod never arrived. The events become possible after the admission.
 func (w *worlds) admit(r *placement.Request, optional bool, events uint32) {
 	if w.uncertain() {
 		return
@@ -295,7 +296,7 @@ func (w *worlds) admit(r *placement.Request, optional bool, events uint32) {
 	w.saturate()
 }
 
-// admitNext admits a pod in flight. Where an inherited one comes in the order is not known.
+// admitNext admits a pod in flight. The position of an inherited pod in the order is not known.
 func (w *worlds) admitNext(p *pod) {
 	switch {
 	case p.inherited:
@@ -367,7 +368,7 @@ func (w *worlds) without(uids []string) {
 	}
 }
 
-// with admits a request, and reports whether every world took it.
+// with admits a request, and reports whether every world accepted it.
 func (w *worlds) with(r *placement.Request) bool {
 	w.own()
 	for i := 0; i < len(w.all); i++ {
@@ -378,7 +379,7 @@ func (w *worlds) with(r *placement.Request) bool {
 	return !w.uncertain()
 }
 
-// keepWith admits requests, in order, and keeps the worlds in which all were admitted.
+// keepWith admits requests, in order, and keeps the worlds that admitted all of them.
 func (w *worlds) keepWith(requests []*placement.Request) {
 	if len(requests) == 0 || w.uncertain() {
 		return
@@ -393,8 +394,8 @@ func (w *worlds) keepWith(requests []*placement.Request) {
 	}
 }
 
-// behind answers for a request if those before it have no place in any state. It is refused, unless
-// it would be admitted without them.
+// behind answers for a request if the requests before it have no place in any state. The request is
+// refused, unless it would be admitted without them.
 func (w *worlds) behind(r *placement.Request) Answer {
 	t := tally{}
 	for i := range w.all {
@@ -421,7 +422,8 @@ func (w *worlds) ask(r *placement.Request) Answer {
 	return t.result()
 }
 
-// decide asks every world for its decision; d is, or becomes, that of the first world ever asked.
+// decide asks every world for its decision. d is, or becomes, the decision of the first world that
+// was asked.
 func (w *worlds) decide(t *tally, r *placement.Request, d *placement.Decision) {
 	other := decisions.Get().(*placement.Decision)
 	defer decisions.Put(other)
@@ -443,8 +445,8 @@ func (w *worlds) decideAll(r *placement.Request, d *placement.Decision) Answer {
 	return t.result()
 }
 
-// play admits pods in the order given, asking for x on the way. It explains why x has to wait, as
-// when another one does not get what it was promised.
+// play admits pods in the given order and asks for x on the way. It returns the reason why x has to
+// wait, for example because another pod loses its promise.
 func (w *worlds) play(order []*pod, x *pod, t *tally, d *placement.Decision) Wait {
 	for i, p := range order {
 		if w.uncertain() {
@@ -462,8 +464,7 @@ func (w *worlds) play(order []*pod, x *pod, t *tally, d *placement.Decision) Wai
 	return w.why
 }
 
-// keeps reports whether every world admits a pod that is in flight, and gives it what it was
-// promised.
+// keeps reports whether every world admits a pod in flight and keeps its promise.
 func (w *worlds) keeps(p *pod) bool {
 	d := decisions.Get().(*placement.Decision)
 	defer decisions.Put(d)
