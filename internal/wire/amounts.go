@@ -88,8 +88,8 @@ func completed(r corev1.ResourceRequirements) corev1.ResourceList {
 	return out
 }
 
-// podRequests is defaultPodRequests: the pod's own requests, or else the sum of its containers', or
-// else its limits.
+// podRequests implements defaultPodRequests: the pod's own requests, or otherwise the sum of its
+// containers' requests, or otherwise its limits.
 func podRequests(pod *corev1.Pod) corev1.ResourceList {
 	out := maps.Clone(pod.Spec.Resources.Requests)
 	if out == nil {
@@ -113,10 +113,10 @@ func podRequests(pod *corev1.Pod) corev1.ResourceList {
 // defaultMaxPods is maxPods if it is left out (SetDefaults_KubeletConfiguration).
 const defaultMaxPods = 110
 
-// ReadAllocatable returns what a kubelet with this configuration makes allocatable of its machine's
-// capacity: without reservations for the system and for eviction, and without huge pages, which are
-// not ordinary memory (nodestatus.MachineInfo). Storage is not included, because machines do not
-// describe it. If the error, a *FieldError, is not nil, the kubelet would not start.
+// ReadAllocatable returns the allocatable part of a machine's capacity for a kubelet with this
+// configuration. It subtracts reservations for the system and for eviction, and huge pages, which
+// are not ordinary memory (nodestatus.MachineInfo). Storage is not included, because machines do
+// not describe it. If the error, a *FieldError, is not nil, the kubelet would not start.
 func ReadAllocatable(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts, capacity amounts.List) (amounts.List, error) {
 	r := configReader{fieldErrors: "KubeletConfiguration", c: c}
 	reserved, err := r.kept(k.MemoryBytes)
@@ -165,8 +165,8 @@ func text(name string, count int64) string {
 	return resource.NewQuantity(count, resource.BinarySI).String()
 }
 
-// kept is what the kubelet keeps of CPU and memory. CPUs that are reserved by number take the place
-// of amounts (cmd/kubelet/app, run).
+// kept returns the CPU and memory that the kubelet reserves. CPUs that are reserved by number
+// replace amounts (cmd/kubelet/app, run).
 func (r configReader) kept(memoryBytes uint64) (amounts.List, error) {
 	sums, err := r.reserved()
 	if err != nil {

@@ -19,9 +19,9 @@ const maxBoundFor = 2 << 10
 type BoundFor struct {
 	// Gang is the gang that the pod was bound as a member of; zero for none.
 	Gang GangKey
-	// Whole means that with this pod the gang had nodes for its minimum.
+	// Whole means that this pod completed the minimum of the gang.
 	Whole bool
-	// Reservation is the UID of the Reservation whose room the pod uses; "" for none.
+	// Reservation is the UID of the Reservation that the pod uses, or "".
 	Reservation types.UID
 }
 
@@ -75,7 +75,7 @@ func ReadBoundFor(pod *corev1.Pod) (BoundFor, bool) {
 	return out, true
 }
 
-// sourceOf returns the source of that name; NoGang for none.
+// sourceOf returns the source with that name, or NoGang.
 func sourceOf(name string) GangSource {
 	for _, s := range []GangSource{GangOfPods, GangOfVolcano, GangOfSigs, GangOfKoordinator, GangOfKoordinatorGroup} {
 		if s.String() == name {

@@ -20,17 +20,17 @@ import (
 type BoundPod struct {
 	UID string
 	PodName
-	// Started is when the kubelet took the pod in (status.startTime), by the node's clock; zero
-	// before that.
+	// Started is the time when the kubelet accepted the pod (status.startTime), by the node's
+	// clock, or zero.
 	Started time.Time
-	// Bound is when the pod got its node (PodScheduled), by the API server's clock; zero if this is
-	// unknown.
+	// Bound is the time when the pod got its node (PodScheduled), by the API server's clock, or
+	// zero if it is unknown.
 	Bound time.Time
-	// Exclusive means that the kubelet may give it something of its own.
+	// Exclusive means that the kubelet may give the pod exclusive resources.
 	Exclusive bool
 }
 
-// Beside is what is known about a node apart from a coarse report.
+// Beside has the facts about a node that a coarse report does not contain.
 type Beside struct {
 	// Pods are the pods that are bound to the node and have not ended.
 	Pods []BoundPod
@@ -38,8 +38,8 @@ type Beside struct {
 	KubeletVersion string
 }
 
-// Others is the UID under which a coarse report is charged for everything that it does not name:
-// CPUs, memory and devices that somebody holds.
+// Others is the UID of a stand-in pod. It holds all CPUs, memory and devices that a coarse report
+// counts as used without naming a pod.
 const Others = "others.berth.dev"
 
 // coarse collects the content of a coarse report and builds a Node from it.
@@ -48,7 +48,7 @@ type coarse struct {
 	version string
 	config  placement.Config
 	machine topology.Machine
-	// free are CPUs that no container has to itself.
+	// free are CPUs that no container has exclusively.
 	free topology.CPUSet
 	pods []placement.PodAllocation
 	// named are the pods' names, index by index.
@@ -90,8 +90,8 @@ func (c *coarse) node(name string, sequence int64, written time.Time) (Node, err
 	return n, nil
 }
 
-// charge books what nobody is named for: CPUs that are neither free nor held by a pod, and what was
-// gathered of memory and devices.
+// charge assigns the unnamed resources to Others: CPUs that are neither free nor held by a pod, and
+// the collected memory and devices.
 func (c *coarse) charge() {
 	if c.config.CPUManagerPolicy == "static" {
 		rest := c.machine.Online.AndNot(&c.free)
@@ -121,8 +121,9 @@ func (c *coarse) list(pods []BoundPod) {
 	}
 }
 
-// boundBy are the pods that had their node when the API server took in a report: of others nothing
-// can be in it, whatever the node's clock says of their start. Both times are the API server's.
+// boundBy returns the pods that had their node when the API server stored a report. The report
+// cannot contain other pods, whatever the node's clock says about their start. Both times are the
+// API server's.
 func boundBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 	for _, p := range pods {
 		if !p.Bound.After(written) {
@@ -132,10 +133,11 @@ func boundBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 	return out
 }
 
-// startedBy are the pods that the kubelet had taken in when a report was written: what they hold is
-// in it. The kubelet's time is of the node's clock, to the second. The report's is too if its
-// exporter tells one; else it is of the API server's clock, and boundBy has to come first. A node's
-// clock that is ahead then keeps pods that have just started among the ones that are on their way.
+// startedBy returns the pods that the kubelet had accepted when a report was written. The report
+// contains their resources. The kubelet's time is by the node's clock, to the second. The report's
+// time is by the same clock if its exporter writes one. Otherwise it is by the API server's clock,
+// and boundBy must be called first. If the node's clock is ahead, pods that have just started then
+// count as in flight.
 func startedBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 	for _, p := range pods {
 		if !p.Started.IsZero() && !p.Started.After(written) {
@@ -151,9 +153,9 @@ func LastWritten(o metav1.Object, or time.Time) time.Time {
 	return newestEntry(o, or, func(*metav1.FieldsV1) bool { return true })
 }
 
-// lastWroteField is like LastWritten, but only for managers that own a field of that name: writes
-// of other managers do not show its age. An entry that lists no fields counts, because it may own
-// this one.
+// lastWroteField is like LastWritten, but only for managers that own a field of that name, because
+// writes of other managers do not show its age. An entry without fields counts, because it may own
+// this field.
 func lastWroteField(o metav1.Object, or time.Time, name string) time.Time {
 	key := `"f:` + name + `"`
 	return newestEntry(o, or, func(f *metav1.FieldsV1) bool { return f == nil || strings.Contains(f.GetRawString(), key) })
@@ -185,7 +187,7 @@ func (c *coarse) policies(at *field.Path, policy, scope string) error {
 	return nil
 }
 
-// addCPU puts a CPU into the machine.
+// addCPU adds a CPU to the machine.
 func (c *coarse) addCPU(id topology.CPUID, numa topology.NUMAID, pkg topology.PackageID, core topology.CoreID) {
 	m := &c.machine
 	m.Online.Add(id)
@@ -202,7 +204,7 @@ func (c *coarse) addCPU(id topology.CPUID, numa topology.NUMAID, pkg topology.Pa
 	c.numaNode(numa).CPUs.Add(id)
 }
 
-// numaNode returns the node of the machine, a new one if it has none of that id.
+// numaNode returns the machine's NUMA node with that id, and adds it if necessary.
 func (c *coarse) numaNode(id topology.NUMAID) *topology.NUMANode {
 	if n := c.machine.NUMANode(id); n != nil {
 		return n

@@ -8,15 +8,15 @@ import (
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
-// Dialect has the annotations and labels of another project: those that Berth reads, and for every
-// other one the reason why it has no effect.
+// Dialect has the annotations and labels of another project. They are those that Berth reads, and
+// all others with the reason why they have no effect.
 type Dialect struct {
 	// Name is the project's.
 	Name string
-	// Scheduler is the project's own scheduler, as spec.schedulerName has it. It reads the
-	// annotations of its pods, so there is no warning about them unless Berth serves the name.
+	// Scheduler is the project's own scheduler, as in spec.schedulerName. It reads the annotations
+	// of its pods, so Berth does not warn about them unless it serves this name.
 	Scheduler string
-	// Domains are where its keys live, with all domains below them.
+	// Domains are the domains of its keys. Subdomains are included.
 	Domains []string
 	// Spoken are the annotations that Berth reads, and SpokenLabels the labels.
 	Spoken, SpokenLabels []string
@@ -50,7 +50,7 @@ const (
 	aGang           = "a gang is declared by a PodGroup, or by " + GangAnnotation
 )
 
-// onNodes is the reason of words that a project's own program on the node reads.
+// onNodes returns the reason for keys that a program of the project reads on the node.
 func onNodes(program string) string { return program + " reads it on the node, if it runs there" }
 
 // dialects lists the other projects. After a change: make generate.
@@ -211,7 +211,7 @@ func (d *Dialect) Why(key string, label bool) string {
 	return why
 }
 
-// word returns the reason of one of the Words; "" for any other.
+// word returns the reason of one of the Words, or "".
 func (d *Dialect) word(key string) string {
 	if !d.inDomain(key) && strings.Contains(key, "/") {
 		return ""
@@ -224,7 +224,7 @@ func (d *Dialect) word(key string) string {
 	return ""
 }
 
-// inDomain reports whether the key is of one of the Domains, or of one below.
+// inDomain reports whether the key is in one of the Domains or their subdomains.
 func (d *Dialect) inDomain(key string) bool {
 	domain, _, slash := strings.Cut(key, "/")
 	return slash && slices.ContainsFunc(d.Domains, func(of string) bool {

@@ -3,6 +3,6 @@
 // packages below it do not see API types.
 //
 // Reading is strict. A value that is invalid or contradicts another one is a FieldError that names
-// the object, the field, the value and what would be right. Nothing is guessed, and nothing is
-// dropped.
+// the object, the field, the value and the expected form. The package guesses nothing and drops
+// nothing.
 package wire

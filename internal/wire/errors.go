@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/internal/clip"
 )
 
-// FieldError names the object and the value that cannot be used, and what would be right. Every
-// error about the content of an object that this package returns is one, or wraps one.
+// FieldError names the object, the wrong value, and the expected form. Every error about the
+// content of an object that this package returns is a FieldError, or wraps one.
 type FieldError struct {
 	Object string // kind and name, "NodeTopology n1" or "Pod ns/name"
 	Field  string // path inside the object, "status.pods[3].uid"
@@ -31,7 +31,7 @@ func (o fieldErrors) at(field fmt.Stringer, value any, want string) *FieldError 
 // OtherFormError means that a NodeTopology was stored by a release of Berth with another format. It
 // does not name the node, so that equal errors of many nodes can be counted.
 type OtherFormError struct {
-	// Why is what could not be read.
+	// Why describes the unreadable part.
 	Why string
 }
 
@@ -43,7 +43,7 @@ func (e *OtherFormError) Error() string {
 type NotReadyError struct {
 	// Reason is the reason of the condition Ready, one of the constants of v1alpha1.
 	Reason string
-	// Message names what is wrong and what would be right.
+	// Message describes the problem and the expected state.
 	Message string
 }
 

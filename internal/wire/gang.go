@@ -36,12 +36,12 @@ const (
 // scheduled meanwhile.
 const MaxGang = 4096
 
-// GangSource is where a gang is declared.
+// GangSource is the place where a gang is declared.
 type GangSource uint8
 
 // The sources.
 const (
-	// NoGang is of pods that belong to no gang.
+	// NoGang is the source of pods without a gang.
 	NoGang GangSource = iota
 	// GangOfPods is declared only by annotations of its pods.
 	GangOfPods
@@ -88,7 +88,7 @@ func (k GangKey) String() string { return k.Source.String() + " " + k.Namespace 
 // IsZero reports whether the key is the zero key.
 func (k GangKey) IsZero() bool { return k == GangKey{} }
 
-// Membership is what a pod declares about its gang. The zero value means no gang.
+// Membership is a pod's declaration about its gang. The zero value means no gang.
 type Membership struct {
 	Gang GangKey
 	// Task is the part of the gang that the pod belongs to; "" for none.
@@ -98,13 +98,13 @@ type Membership struct {
 
 // Declaration is the declaration of a gang by its pod. It is zero if the gang has an object.
 type Declaration struct {
-	// Minimum is how many pods start together.
+	// Minimum is the number of pods that start together.
 	Minimum int
 	// Timeout is Gang.Timeout, Once is Gang.Once.
 	Timeout time.Duration
 	Once    bool
-	// Part is the gang that the pod names, if it names several that start together, and Parts all
-	// of them, sorted, with commas between them.
+	// Part is the gang that the pod names, if several gangs start together. Parts has all of them,
+	// sorted and joined by commas.
 	Part, Parts string
 }
 
@@ -195,36 +195,37 @@ type Gang struct {
 	// UID and Version identify its object; "" if it has none.
 	UID     types.UID
 	Version string
-	// Minimum is how many pods start together; Tasks has the minima of its tasks.
+	// Minimum is the number of pods that start together. Tasks has the minima of its tasks.
 	Minimum int
 	Tasks   map[string]int
 	// Resources must be free before the gang is tried; nil for nothing.
 	Resources corev1.ResourceList
-	// Timeout is how long members wait for each other, from the plan on; 0 for no wish.
+	// Timeout is the time that members wait for each other after the plan. 0 means that the gang
+	// has no such setting.
 	Timeout time.Duration
 	// Ignored names fields of the object that Berth does not read; "" for none.
 	Ignored string
-	// Kept means that the object keeps its pods from being evicted for others.
+	// Kept means that the object protects its pods from eviction.
 	Kept bool
-	// Once means that the minimum counts until it has nodes for the first time: a pod that comes
-	// later goes its own way, however many are left.
+	// Once means that the minimum counts only until it has nodes for the first time. Later pods are
+	// placed one by one, however many pods remain.
 	Once bool
-	// Phase is what the object's status says.
+	// Phase is the phase in the object's status.
 	Phase string
 	// Job is the Job of batch.volcano.sh that the object belongs to; "" for none.
 	Job string
 	// Queue is the queue of Volcano's that the object names; "" for none.
 	Queue string
-	// PriorityClass is the one that the object names; "" for none. Pods have their own.
+	// PriorityClass is the priority class of the object, or "". Pods have their own.
 	PriorityClass string
 	// Unschedulable is the reason in the status why the gang gets no nodes; "" for none.
 	Unschedulable string
-	// Ran means that the status reports a gang that was whole once.
+	// Ran means that, by its status, the gang was whole at some time.
 	Ran bool
 }
 
-// Lacks describes what is missing to the minimum, given the number of all pods and of each task's
-// pods. It returns "" if nothing is missing.
+// Lacks describes the pods that are missing to the minimum. all is the number of all pods, and of
+// returns the number of a task's pods. It returns "" if none are missing.
 func (g *Gang) Lacks(all int, of func(task string) int) string {
 	if all < g.Minimum {
 		return fmt.Sprintf("%d of %d pods", all, g.Minimum)
@@ -259,8 +260,8 @@ func GangWasWhole(pod *corev1.Pod) bool {
 	return false
 }
 
-// ReadVolcanoGroup reads a PodGroup of Volcano. The error is a *FieldError that names a field that
-// Berth does not serve.
+// ReadVolcanoGroup reads a PodGroup of Volcano. The error is a *FieldError for a field that Berth
+// does not serve.
 func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {
 	out := Gang{
 		Key: GangKey{GangOfVolcano, g.Namespace, g.Name}, UID: g.UID, Version: g.ResourceVersion,
@@ -383,7 +384,7 @@ func readSigsGroup(g *sigs.PodGroup, source GangSource) (Gang, error) {
 
 func groupName(k GangKey) string { return "PodGroup " + k.Namespace + "/" + k.Name }
 
-// minimum reads minMember. 0 is what an object says that names none: one pod is enough.
+// minimum reads minMember. 0 means that the object sets no minimum, and one pod is enough.
 func (o fieldErrors) minimum(at *field.Path, n int32) (int, error) {
 	if n < 0 || n > MaxGang {
 		return 0, o.at(at, n, fmt.Sprintf("0 to %d", MaxGang))
@@ -410,9 +411,10 @@ func (o fieldErrors) tasks(at *field.Path, asked map[string]int32, minimum int) 
 	return out, nil
 }
 
-// ofNodes leaves out what nodes do not have: Volcano's controller writes the names of quotas beside
-// those of resources (count/pods, requests.cpu, limits.memory), and its scheduler passes over them
-// (NewResource in pkg/scheduler/api/resource_info.go). pods are places for pods, and stay.
+// ofNodes removes entries that are not resources of nodes. Volcano's controller writes the names of
+// quotas next to resources (count/pods, requests.cpu, limits.memory), and its scheduler ignores
+// them (NewResource in pkg/scheduler/api/resource_info.go). The entry pods counts places for pods,
+// and stays.
 func ofNodes(list corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, q := range list {
@@ -427,7 +429,7 @@ func isQuota(name string) bool {
 	return strings.HasPrefix(name, "count/") || strings.HasPrefix(name, "requests.") || strings.HasPrefix(name, "limits.")
 }
 
-// amounts refuses amounts of resources that nobody can have.
+// amounts refuses amounts that no node can have.
 func (o fieldErrors) amounts(at *field.Path, list corev1.ResourceList) error {
 	for _, name := range namesIn(list) {
 		q := list[name]
@@ -439,7 +441,7 @@ func (o fieldErrors) amounts(at *field.Path, list corev1.ResourceList) error {
 }
 
 // GangOfMembers returns the gang that its pods declare. If the pods differ, the error is a
-// *FieldError of the pod that contradicts the first one by name.
+// *FieldError about the pod that contradicts the first pod by name.
 func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 	said := map[Declaration]int{}
 	by := map[Declaration]*corev1.Pod{}
@@ -492,8 +494,7 @@ func GangOfDeclarations(key GangKey, said map[Declaration]int) (out Gang, ok boo
 	return out, out.Minimum <= MaxGang
 }
 
-// contradiction is the error of the first pod by name that says something other than a pod before
-// it.
+// contradiction returns the error of the first pod by name that contradicts an earlier pod.
 func contradiction(by map[Declaration]*corev1.Pod) error {
 	said := slices.SortedFunc(maps.Keys(by), func(a, b Declaration) int { return strings.Compare(by[a].Name, by[b].Name) })
 	for i, d := range said {
@@ -531,9 +532,9 @@ var declarationKeys = map[bool]struct{ minimum, timeout, once, parts string }{
 	true:  {koordinatorGangMinimum, koordinatorGangTimeout, koordinatorGangPolicy, koordinatorGangGroups},
 }
 
-// CheckMates checks that all pods of a gang name the same scheduler. The error is a *FieldError of
-// a pod that differs from the first one by name. Priorities may differ, because Volcano's Jobs have
-// a class per task.
+// CheckMates checks that all pods of a gang name the same scheduler. The error is a *FieldError
+// about a pod that differs from the first pod by name. Priorities may differ, because Volcano's
+// Jobs have a class per task.
 func CheckMates(pods []*corev1.Pod) error {
 	if len(pods) == 0 {
 		return nil
@@ -548,8 +549,8 @@ func CheckMates(pods []*corev1.Pod) error {
 	return nil
 }
 
-// TrimToGang returns a copy of the pod with only what this package reads about its gang, and its
-// owner, node and phase.
+// TrimToGang returns a copy of the pod with its owner, node and phase, and the fields about its
+// gang.
 func TrimToGang(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,

@@ -16,7 +16,7 @@ type Amounts struct {
 	Bytes    uint64
 }
 
-// DecidedAmounts are those that a decision of Berth's own gives a container.
+// DecidedAmounts returns the amounts that Berth's own decision gives a container.
 func DecidedAmounts(c *placement.ContainerDecision) (a Amounts) {
 	a.MilliCPU = 1000 * int64(c.CPUs.Len())
 	for _, s := range c.Shares {
@@ -45,8 +45,8 @@ func asksOf(d *placement.Decision) string {
 	return strings.Join(parts, ",")
 }
 
-// GenerationOf returns the generation of the pod's decision without reading the rest of it; 0 if it
-// has none. It is only right for a decision that ReadPlacement accepts.
+// GenerationOf returns the generation of the pod's decision without reading the rest of it, or 0.
+// The result is only valid for a decision that ReadPlacement accepts.
 func GenerationOf(pod *corev1.Pod) uint64 {
 	text, found := pod.Annotations[PlacementAnnotation]
 	if !found {
@@ -64,16 +64,16 @@ func GenerationOf(pod *corev1.Pod) uint64 {
 	return n
 }
 
-// AllocatedTo returns what the kubelet has allocated to a container; told is false if it has not
-// told.
+// AllocatedTo returns the kubelet's allocation to a container. told is false if the kubelet has not
+// reported it.
 func AllocatedTo(pod *corev1.Pod, container string) (milliCPU int64, bytes uint64, told bool) {
 	list := allocatedOf(pod, container)
 	cpu, memory := list[corev1.ResourceCPU], list[corev1.ResourceMemory]
 	return cpu.MilliValue(), uint64(max(0, memory.Value())), list != nil
 }
 
-// Unresizable explains why Berth makes no new decision for a pod that it has placed; "" if it does.
-// The admission policy placed-pods-keep-requests refuses to resize these pods.
+// Unresizable explains why Berth makes no new decision for a placed pod. It returns "" if Berth
+// does. The admission policy placed-pods-keep-requests refuses to resize these pods.
 func Unresizable(pod *corev1.Pod) string {
 	_, bound := pod.Annotations[BoundForAnnotation]
 	_, koordinator := pod.Annotations[KoordinatorStatusAnnotation]
@@ -90,6 +90,6 @@ func Unresizable(pod *corev1.Pod) string {
 	return ""
 }
 
-// ResizeCondition is the condition of a pod that was resized where Berth decides: True with the
-// newest decision, False while the resize is deferred.
+// ResizeCondition is the condition of a pod that was resized where Berth decides. It is True with
+// the newest decision, and False while the resize is deferred.
 const ResizeCondition corev1.PodConditionType = "berth.dev/resize"

@@ -24,8 +24,8 @@ var askKeys = slices.Concat([]string{PolicyAnnotation, GangAnnotation, GangMinim
 // podKeys are the annotations of Berth's that a pod may carry.
 var podKeys = append([]string{PlacementAnnotation, BoundForAnnotation}, askKeys...)
 
-// HolderLabel is set on pods that hold the new place of a pod that is being moved. Its value is
-// that pod's UID (internal/moving).
+// HolderLabel is set on pods that hold the new place of a moving pod. Its value is the moving pod's
+// UID (internal/moving).
 const HolderLabel = OwnPrefix + "holds-place-of"
 
 // podLabels are the labels of Berth's that a pod may carry.
@@ -111,7 +111,8 @@ func isOwn(key string) bool { return strings.HasPrefix(key, OwnPrefix) }
 type Ignored struct {
 	// Reason is the reason of the event: AnnotationIgnored, LabelIgnored or CPUsShared.
 	Reason string
-	// Of tells warnings of one reason apart: a dialect, "Devices", "" for Berth's own words.
+	// Of distinguishes warnings with the same reason: a dialect, "Devices", or "" for Berth's own
+	// keys.
 	Of, Text string
 }
 
@@ -195,13 +196,14 @@ func CPUsShared(pod *corev1.Pod) (Ignored, bool) {
 	return Ignored{cpusShared, "", SharedText(what, strings.Join(keys, ", "), why)}, true
 }
 
-// SharedText returns the text of CPUsShared: what the pod shares despite its annotations, and why.
+// SharedText returns the text of CPUsShared: the resources that the pod shares despite its
+// annotations, and the reason.
 func SharedText(what, keys, why string) string {
 	return "where kubelets decide, the pod shares " + what + " whatever its " + keys + " says, because " + why
 }
 
-// pinKeys returns the keys that mean something only for a Guaranteed pod, besides those that are
-// known. Devices of other pods are aligned by a policy, too.
+// pinKeys returns the keys, in addition to known, that only have a meaning for a Guaranteed pod. A
+// policy also aligns the devices of other pods.
 func pinKeys(ask *Ask, known []string) (keys []string) {
 	r := &ask.Request.Rules
 	if key := ask.Said.In(PolicyAnnotation); r.Policy != placement.NodePolicy && r.Policy != placement.PolicyNone && !ask.Request.AsksDevices() && !slices.Contains(known, key) {
@@ -213,10 +215,10 @@ func pinKeys(ask *Ask, known []string) (keys []string) {
 	return keys
 }
 
-// mostLacks is how many containers NotGuaranteed names.
+// mostLacks is the maximum number of containers that NotGuaranteed names.
 const mostLacks = 3
 
-// NotGuaranteed describes what a pod's containers lack for the QoS class Guaranteed; "" if nothing.
+// NotGuaranteed describes what a pod's containers lack for the QoS class Guaranteed, or returns "".
 func NotGuaranteed(pod *corev1.Pod) string {
 	var lacks []string
 	note := func(who string, r *corev1.ResourceRequirements) {
@@ -241,7 +243,7 @@ func NotGuaranteed(pod *corev1.Pod) string {
 	return strings.Join(lacks, ", ")
 }
 
-// Why a pod shares CPUs, and what its containers lack.
+// Reasons why a pod shares CPUs, and missing settings of its containers.
 const (
 	NoWholeCPUs        = "it asks for no whole CPUs: a limit of 2, and not of 1500m, asks for these"
 	NotGuaranteedWords = "it is not Guaranteed: "
@@ -303,7 +305,7 @@ func mayWantCPUs(pod *corev1.Pod) bool {
 	return SpeaksKoordinator(pod)
 }
 
-// cpuKeys returns the keys by which the pod insists on how CPUs of its own lie, or on having some.
+// cpuKeys returns the keys by which the pod requires exclusive CPUs, or a position for them.
 func cpuKeys(pod *corev1.Pod, ask *Ask) (keys []string) {
 	r, class := &ask.Request.Rules, pod.Labels[koordinatorQoS]
 	if class == "LSE" || class == "LSR" {
@@ -338,7 +340,7 @@ func keysOf(of map[string]string, match func(string) bool) (keys []string) {
 	return keys
 }
 
-// maxListed keeps a warning below the 1024 bytes of an event's note: a key has up to 317.
+// maxListed keeps a warning below the 1024 bytes of an event's note. A key has up to 317 bytes.
 const maxListed = 800
 
 // listed joins as many of the keys as have room, and counts the others.

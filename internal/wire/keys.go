@@ -6,8 +6,8 @@ package wire
 // stricter.
 const PolicyAnnotation = "berth.dev/policy"
 
-// Berth's annotations for the placement of a pod's CPUs, memory and devices. Each value may end
-// with ",required", which is the default, or ",preferred", if nothing else is said.
+// Berth's annotations for the placement of a pod's CPUs, memory and devices. Unless documented
+// otherwise, each value may end with ",required", which is the default, or ",preferred".
 const (
 	// CPUsAnnotation: "full-cores" assigns all threads of each core, "spread" one thread of each;
 	// "shares" assigns CPU time on NUMA nodes, without exclusive CPUs.
@@ -19,20 +19,21 @@ const (
 	L3Annotation = "berth.dev/l3"
 	// MemoryAnnotation: "pinned" keeps memory to its NUMA nodes (cpuset.mems).
 	MemoryAnnotation = "berth.dev/memory"
-	// NUMANodesAnnotation: "2" assigns exactly two NUMA nodes, the nearest ones with room. It
-	// cannot be preferred.
+	// NUMANodesAnnotation: "2" assigns exactly two NUMA nodes, the nearest two with room. It cannot
+	// be preferred.
 	NUMANodesAnnotation = "berth.dev/numa-nodes"
 	// DevicesAnnotation: "same-switch" or "same-root" assigns one device of each kind at each used
-	// PCI switch, or root complex; "one-switch" or "one-root" assigns all from one. "perNUMANode=2"
-	// assigns exactly two of each resource on each NUMA node, and cannot be preferred.
+	// PCI switch or root complex. "one-switch" or "one-root" assigns all devices from one.
+	// "perNUMANode=2" assigns exactly two of each resource on each NUMA node, and cannot be
+	// preferred.
 	DevicesAnnotation = "berth.dev/devices"
 	// FunctionsAnnotation: "one-per-card" assigns at most one virtual function of each physical
-	// one.
+	// function.
 	FunctionsAnnotation = "berth.dev/functions"
 	// ClaimsAnnotation: "near" chooses devices of ResourceClaims on the NUMA nodes of the CPUs that
-	// use them, if there are some; "required" refuses nodes without such devices.
+	// use them, if possible. "required" refuses nodes without such devices.
 	ClaimsAnnotation = "berth.dev/claims"
 )
 
-// WishKeys are the annotations that say how CPUs, memory and devices are to lie.
+// WishKeys are the annotations about the position of CPUs, memory and devices.
 var WishKeys = []string{CPUsAnnotation, ExclusiveAnnotation, L3Annotation, MemoryAnnotation, NUMANodesAnnotation, DevicesAnnotation, FunctionsAnnotation, ClaimsAnnotation}

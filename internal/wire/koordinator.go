@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Koordinator's annotations, as of July 2026. Values that it does not define are errors here; the
-// original panics at an unknown policy.
+// Koordinator's annotations, as of July 2026. Values that Koordinator does not define are errors
+// here; the original panics at an unknown policy.
 const (
 	koordinatorQoS     = "koordinator.sh/qosClass"
 	koordinatorNUMA    = "scheduling.koordinator.sh/numa-topology-spec"
@@ -70,11 +70,11 @@ type koordinatorCPUSpec struct {
 	Exclusive string `json:"preferredCPUExclusivePolicy"`
 }
 
-// ReadKoordinatorRules reads how a pod wants to be placed in Koordinator's words. Pods of the
-// classes LSE and LSR get CPUs of their own, and so do those without a class that name a policy and
-// whose limits are what they ask for (ownsCPUs); those of LS and BE get shares, whatever they ask
-// for. What resource-spec says counts for LSE and LSR alone, as in Koordinator, and is checked for
-// all. The error is a *FieldError.
+// ReadKoordinatorRules reads a pod's rules from Koordinator's annotations. Pods of the classes LSE
+// and LSR get exclusive CPUs. So do pods without a class that name a policy and whose limits equal
+// their requests (ownsCPUs). Pods of the classes LS and BE get shares, whatever they ask for.
+// resource-spec applies only to LSE and LSR, as in Koordinator, and is checked for all. The error
+// is a *FieldError.
 func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 	r := koordinatorReader{fieldErrors(podName(pod)), pod}
 	rules, err := r.policy()
@@ -107,9 +107,9 @@ func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 	return rules, nil
 }
 
-// ownsCPUs reports whether a pod without a class, which is not Guaranteed, has CPUs of its own: it
-// names a policy, and every container that asks for CPU has a limit of as much (the first two
-// examples of proposal 20240131).
+// ownsCPUs reports whether a pod without a class, which is not Guaranteed, has exclusive CPUs. It
+// has if it names a policy, and the CPU limit of every container with a CPU request equals the
+// request (the first two examples of proposal 20240131).
 func ownsCPUs(pod *corev1.Pod, p placement.Policy) bool {
 	if p <= placement.PolicyNone || isGuaranteed(pod) {
 		return false
@@ -126,8 +126,8 @@ func ownsCPUs(pod *corev1.Pod, p placement.Policy) bool {
 	return asks
 }
 
-// wholeCPUs refuses a container of a class with CPUs of its own that asks for part of one. In
-// Koordinator it is the pod that MUST ask for whole CPUs (proposal 20220530); Berth gives CPUs to
+// wholeCPUs refuses a container that asks for a fraction of a CPU, in a class with exclusive CPUs.
+// In Koordinator the pod MUST ask for whole CPUs (proposal 20220530), but Berth gives CPUs to
 // containers.
 func (r koordinatorReader) wholeCPUs(class string) error {
 	for at, c := range Containers(r.pod) {
@@ -179,7 +179,7 @@ func withKoordinator(pod *corev1.Pod, own placement.Rules, said *Said) (placemen
 	return own, nil
 }
 
-// inKoordinators notes which of Koordinator's keys the pod uses, beside a policy in other words.
+// inKoordinators records the pod's Koordinator keys, in addition to a policy in another dialect.
 func (s *Said) inKoordinators(pod *corev1.Pod, own placement.Rules) {
 	is := func(key string) bool { _, is := pod.Annotations[key]; return is }
 	if own == (placement.Rules{}) && is(koordinatorNUMA) {
@@ -245,8 +245,8 @@ func (r koordinatorReader) policy() (placement.Rules, error) {
 	return rules, nil
 }
 
-// cpus reads resource-spec. Without one, and with the policy Default, whole cores are preferred:
-// the default of Koordinator's scheduler.
+// cpus reads resource-spec. Without it, and with the policy Default, whole cores are preferred,
+// which is the default of Koordinator's scheduler.
 func (r koordinatorReader) cpus() (joint.Rules, error) {
 	var spec koordinatorCPUSpec
 	rules := joint.Rules{Bind: joint.FullCores, BindHow: joint.Preferred}
@@ -313,9 +313,9 @@ func ReadKoordinatorNode(node *corev1.Node) (KoordinatorNode, error) {
 }
 
 // KoordinatorLabelsIgnored describes Koordinator's labels that have no effect on a node whose
-// kubelet decides: a policy or a CPU binding that the kubelet does not have. Labels that ask for
-// nothing are not named. It returns "" if there are none, or if Berth decides: there a label that
-// cannot be fulfilled makes the node unusable.
+// kubelet decides: a policy or a CPU binding that the kubelet does not have. It skips labels
+// without a requirement. It returns "" if there are none, or if Berth decides, because there such a
+// label makes the node unusable.
 func KoordinatorLabelsIgnored(node *corev1.Node, m *placement.Model) string {
 	if m == nil || m.Decides() {
 		return ""
@@ -333,7 +333,7 @@ func KoordinatorLabelsIgnored(node *corev1.Node, m *placement.Model) string {
 	return fmt.Sprintf("%s: the kubelet decides on this node, with policy %s and scope %s", strings.Join(vain, ", "), own.Policy, own.Scope)
 }
 
-// keepsLabel reports whether a kubelet does what a label asks for.
+// keepsLabel reports whether a kubelet fulfils the requirement of a label.
 func keepsLabel(m *placement.Model, key, text string) bool {
 	switch key {
 	case koordinatorPolicy:
@@ -357,9 +357,8 @@ type numaNodeResources struct {
 	Resources map[string]resource.Quantity `json:"resources"`
 }
 
-// WriteKoordinatorStatus returns a decision as koordlet carries it out: one CPU set for the pod,
-// and how much it has on each NUMA node. Init containers take turns with the others and are not
-// counted.
+// WriteKoordinatorStatus returns a decision in koordlet's format: one CPU set for the pod, and its
+// amount on each NUMA node. Init containers take turns with the others and are not counted.
 func WriteKoordinatorStatus(d *placement.Decision, m *topology.Machine) (string, error) {
 	var cpus topology.CPUSet
 	milli, bytes := map[topology.NUMAID]int64{}, map[topology.NUMAID]map[string]int64{}

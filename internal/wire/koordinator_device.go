@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// koordinatorClasses are the PCI classes for which Koordinator's types of devices stand.
+// koordinatorClasses maps Koordinator's device types to PCI classes.
 var koordinatorClasses = map[koordinator.DeviceType]string{
 	koordinator.GPU: "030200", koordinator.RDMA: "020700", koordinator.FPGA: "120000", koordinator.XPU: "120000",
 }
@@ -26,7 +26,7 @@ type BareDevice struct {
 	Minor int32
 	// ID is the vendor's id, "" if there is none.
 	ID string
-	// NUMA is the node that the device hangs from; HasNUMA is false if nobody knows.
+	// NUMA is the device's node. HasNUMA is false if it is not known.
 	NUMA    topology.NUMAID
 	HasNUMA bool
 }
@@ -45,7 +45,7 @@ func (b BareDevice) String() string {
 
 // ReadDevice returns the machine with the devices of Koordinator's Device object instead of its
 // own: their places and virtual functions. Devices without an address cannot be part of a machine
-// and are returned separately. Health, labels and amounts are not hardware and are left out; the
+// and are returned separately. Health, labels and amounts are not hardware and are omitted. The
 // object does not contain links. The error is a *FieldError.
 func ReadDevice(d *koordinator.Device, m *topology.Machine) (*topology.Machine, []BareDevice, error) {
 	r := deviceReader{fieldErrors: fieldErrors("Device " + d.Name), m: m, seen: map[string]*field.Path{}, minors: map[string]bool{}}
@@ -118,7 +118,7 @@ func (r *deviceReader) add(at *field.Path, d *koordinator.DeviceInfo) error {
 	return nil
 }
 
-// place fills in where a device hangs from. Socket and node are -1 if nobody knows.
+// place fills in the place of a device. Socket and node are -1 if they are not known.
 func (r *deviceReader) place(at *field.Path, t *koordinator.DeviceTopology, out *topology.Device) error {
 	if len(t.PCIEID) > 256 {
 		return r.at(at.Child("pcieID"), string(t.PCIEID), "at most 256 bytes")
@@ -173,13 +173,13 @@ func (r *deviceReader) enterBare(at *field.Path, d *koordinator.DeviceInfo, plac
 	return nil
 }
 
-// looksLikeAddress tells what is meant as a PCI address, right or wrong, from a vendor's id.
+// looksLikeAddress distinguishes a PCI address, valid or not, from a vendor's id.
 func looksLikeAddress(id string) bool {
 	domain, _, ok := strings.Cut(id, ":")
 	return ok && domain != "" && len(domain) <= 8 && strings.Trim(domain, "0123456789abcdefABCDEF") == ""
 }
 
-// pciAddress spells an address as the kernel does: NVML has eight digits of the domain, and upper
+// pciAddress spells an address as the kernel does. NVML uses eight digits for the domain, and upper
 // case.
 func pciAddress(id string) string {
 	id = strings.ToLower(id)
@@ -189,8 +189,8 @@ func pciAddress(id string) string {
 	return id
 }
 
-// WriteDevice returns Koordinator's Device object with the GPUs and RDMA cards of a machine. As the
-// id of a device it has the PCI address, where Koordinator writes the vendor's id.
+// WriteDevice returns Koordinator's Device object with the GPUs and RDMA cards of a machine. The id
+// of a device is its PCI address, where Koordinator writes the vendor's id.
 func WriteDevice(node string, m *topology.Machine) *koordinator.Device {
 	out := &koordinator.Device{
 		TypeMeta:   metav1.TypeMeta{APIVersion: koordinator.GroupVersion.String(), Kind: "Device"},
@@ -227,7 +227,7 @@ func WriteDevice(node string, m *topology.Machine) *koordinator.Device {
 	return out
 }
 
-// eachFunction calls f with what hangs from a port, at whatever depth.
+// eachFunction calls f with each function below a port, at any depth.
 func eachFunction(p *topology.PCIPort, f func(topology.PCIFunction)) {
 	for _, function := range p.Functions {
 		f(function)

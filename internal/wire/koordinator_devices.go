@@ -46,7 +46,8 @@ type koordinatorHintSpec struct {
 	Exclusive string          `json:"exclusivePolicy"`
 }
 
-// devices reads how the pod's devices are to lie. Koordinator's PCIe is the root complex.
+// devices reads the requirements for the position of the pod's devices. Koordinator's PCIe is the
+// root complex.
 func (r koordinatorReader) devices() (rules placement.DeviceRules, err error) {
 	var together koordinatorJointSpec
 	found, err := r.parse(koordinatorJoint, &together)
@@ -122,7 +123,8 @@ func (r koordinatorReader) hint(name string, spec *koordinatorHintSpec, types in
 	return r.scope(at.Child("requiredTopologyScope"), spec.Scope, t, types, rules)
 }
 
-// scope reads where all devices of a type lie. It counts if the pod says it of one type alone.
+// scope reads the common place of all devices of a type. It counts only if the pod sets it for a
+// single type.
 func (r koordinatorReader) scope(at *field.Path, text string, t placement.DeviceTypes, types int, rules *placement.DeviceRules) error {
 	switch text {
 	case "", "Node":
@@ -141,13 +143,13 @@ func (r koordinatorReader) scope(at *field.Path, text string, t placement.Device
 	return r.at(at, text, "PCIe, Node or nothing")
 }
 
-// selectsAll reports whether a label selector is none, or an empty one.
+// selectsAll reports whether a label selector is missing or empty.
 func selectsAll(selector json.RawMessage) bool {
 	text := strings.Join(strings.Fields(string(selector)), "")
 	return text == "" || text == "null" || text == "{}"
 }
 
-// deviceAllocated is what device-allocated says about one device.
+// deviceAllocated is the entry of device-allocated for one device.
 type deviceAllocated struct {
 	Minor     int32                        `json:"minor"`
 	ID        string                       `json:"id"`

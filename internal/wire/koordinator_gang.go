@@ -34,11 +34,11 @@ var koordinatorGangKeys = []string{
 	koordinatorGangMode, koordinatorGangPolicy, koordinatorGangGroups,
 }
 
-// koordinatorGangWait is how long members wait for each other without an annotation: the default of
-// Koordinator's plugin Coscheduling (defaultTimeout).
+// koordinatorGangWait is the time that members wait for each other without an annotation: the
+// default of Koordinator's plugin Coscheduling (defaultTimeout).
 const koordinatorGangWait = 10 * time.Minute
 
-// maxKoordinatorGangs is how many gangs may start together.
+// maxKoordinatorGangs is the maximum number of gangs that start together.
 const maxKoordinatorGangs = 64
 
 // onceWords are the values of match-policy by Gang.Once.
@@ -52,7 +52,7 @@ type gangReader struct {
 
 func (r gangReader) text(key string) string { return r.GetAnnotations()[key] }
 
-// readKoordinatorGang reads what a pod says about its gang in Koordinator's words.
+// readKoordinatorGang reads a pod's declaration of its gang in Koordinator's annotations.
 func readKoordinatorGang(pod *corev1.Pod, m Membership) (Membership, error) {
 	r := gangReader{fieldErrors(podName(pod)), pod}
 	var err error
@@ -116,8 +116,8 @@ func (r gangReader) once() (bool, error) {
 	}
 }
 
-// groups reads the gangs that start together, sorted; none if the annotation is missing. They are
-// of the pod's namespace, and the pod's own gang is among them.
+// groups reads the gangs that start together, sorted, or none if the annotation is missing. They
+// are in the pod's namespace and include the pod's own gang.
 func (r gangReader) groups(own GangKey) ([]string, error) {
 	text := r.text(koordinatorGangGroups)
 	if text == "" {

@@ -7,7 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// koordinatorUnit is how many units Koordinator's device manager counts for a whole device.
+// koordinatorUnit is the number of units that Koordinator's device manager counts for a whole
+// device.
 const koordinatorUnit = 100
 
 // koordinatorDevices are the resources of Koordinator's that have 100 units for a device, with
@@ -19,7 +20,7 @@ var koordinatorDevices = map[string][]string{
 	"koordinator.sh/fpga": nil,
 }
 
-// DeviceOf returns the resource whose devices a resource name stands for, usually the name itself.
+// DeviceOf returns the resource behind a resource name, usually the name itself.
 func DeviceOf(name string) string {
 	for resource, others := range koordinatorDevices {
 		if slices.Contains(others, name) {
@@ -34,7 +35,7 @@ func DeviceNames(resource string) []string {
 	return append([]string{resource}, koordinatorDevices[resource]...)
 }
 
-// DeviceUnits returns how many units of a resource name stand for one device.
+// DeviceUnits returns the number of units of a resource name that make one device.
 func DeviceUnits(name string) int {
 	if _, units := koordinatorDevices[DeviceOf(name)]; units {
 		return koordinatorUnit
@@ -42,8 +43,8 @@ func DeviceUnits(name string) int {
 	return 1
 }
 
-// DeviceCount formats how many devices a number of units is. Berth never decides a fraction, and
-// ReadTokens does not accept one.
+// DeviceCount formats units as a number of devices. Berth never decides a fraction, and ReadTokens
+// does not accept one.
 func DeviceCount(name string, units int) string {
 	each := DeviceUnits(name)
 	if units%each != 0 {
@@ -55,8 +56,8 @@ func DeviceCount(name string, units int) string {
 // koordinatorParts are resources of parts of GPUs.
 var koordinatorParts = []string{"koordinator.sh/gpu-memory", "koordinator.sh/gpu.shared"}
 
-// isKoordinatorDevice reports whether a name is one of those for Koordinator's devices, or parts of
-// them.
+// isKoordinatorDevice reports whether a resource name is one of Koordinator's devices, or a part of
+// one.
 func isKoordinatorDevice(name string) bool {
 	return DeviceUnits(name) > 1 || slices.Contains(koordinatorParts, name)
 }
@@ -74,7 +75,7 @@ func checkUnits(pod *corev1.Pod) error {
 	return nil
 }
 
-// wantUnits describes what would be right instead of what a container asks for; "" if it is right.
+// wantUnits describes the correct request for a container, or returns "" if the request is correct.
 func wantUnits(name string, limits corev1.ResourceList) string {
 	q, device := limits[corev1.ResourceName(name)], DeviceOf(name)
 	switch {

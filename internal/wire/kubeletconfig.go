@@ -14,12 +14,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// KubeletFacts is what a KubeletConfiguration does not contain about a kubelet.
+// KubeletFacts has the facts about a kubelet that a KubeletConfiguration does not contain.
 type KubeletFacts struct {
 	// Version is its release; 0 means placement.V136.
 	Version placement.Version
-	// MemoryBytes is the machine's memory (MachineInfo.MemoryCapacity); an eviction threshold may
-	// be a percentage of it; 0: not known.
+	// MemoryBytes is the machine's memory (MachineInfo.MemoryCapacity), or 0 if it is not known. An
+	// eviction threshold may be a percentage of it.
 	MemoryBytes uint64
 }
 
@@ -55,8 +55,8 @@ func ReadConfig(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts) (placeme
 	return out, nil
 }
 
-// reservable is what kubeReserved and systemReserved may hold (parseResourceList of
-// cmd/kubelet/app).
+// reservable are the resources that kubeReserved and systemReserved may contain (parseResourceList
+// of cmd/kubelet/app).
 var reservable = []string{string(corev1.ResourceCPU), string(corev1.ResourceMemory), string(corev1.ResourceEphemeralStorage), "pid"}
 
 type configReader struct {
@@ -93,7 +93,7 @@ func (r configReader) reserved() (map[string]resource.Quantity, error) {
 	return sums, nil
 }
 
-// reservations is what is kept for the system, with the eviction threshold as
+// reservations reads the reservations for the system, with the eviction threshold as
 // cm.GetNodeAllocatableReservation counts it.
 func (r configReader) reservations(out *placement.Config, capacity uint64) error {
 	sums, err := r.reserved()

@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Annotations with which a member of a gang relates its CPUs, memory and devices to those of other
-// members: names of pods of its gang, "train-1, train-2", optionally after "preferred:". Without it
-// the relation is required.
+// Annotations by which a member of a gang relates its CPUs, memory and devices to those of other
+// members. The value has names of pods of the gang, "train-1, train-2", optionally after
+// "preferred:". Without "preferred:" the relation is required.
 const (
-	// SameNUMAAnnotation asks for the NUMA nodes of each of those pods.
+	// SameNUMAAnnotation asks for the NUMA nodes of each of these pods.
 	SameNUMAAnnotation = "berth.dev/gang-same-numa-node"
-	// OtherNUMAAnnotation asks for NUMA nodes of none of them; "*" means all other members.
+	// OtherNUMAAnnotation asks for NUMA nodes without these pods; "*" means all other members.
 	OtherNUMAAnnotation = "berth.dev/gang-other-numa-node"
 )
 
@@ -25,20 +25,20 @@ var MateKeys = []string{SameNUMAAnnotation, OtherNUMAAnnotation}
 // EveryMate stands for all other members.
 const EveryMate = "*"
 
-// maxMates is how many mates a pod may name in one annotation.
+// maxMates is the maximum number of pods in one annotation.
 const maxMates = 64
 
-// MateWish is what a member asks about its place beside another member's.
+// MateWish is a member's requirement for its position relative to another member.
 type MateWish struct {
 	// Mate is a pod's name, or EveryMate.
 	Mate string
-	// Apart asks for other NUMA nodes than the mate's, else for the same.
+	// Apart asks for other NUMA nodes than the mate's. Otherwise the wish is for the same ones.
 	Apart bool
 	// Required wishes are kept, or the pod gets no node.
 	Required bool
 }
 
-// ReadMates reads what a pod asks about its mates; nil for nothing. The error is a *FieldError.
+// ReadMates reads a pod's requirements relative to its mates, or nil. The error is a *FieldError.
 func ReadMates(pod *corev1.Pod) (out []MateWish, err error) {
 	wrong := fieldErrors(podName(pod))
 	for _, key := range MateKeys {

@@ -32,7 +32,7 @@ type NodeSpec struct {
 	View      *placement.KubeletView
 	Config    placement.Config
 	Authority v1alpha1.Authority
-	// Koordlet means that koordlet carries decisions out, if Berth decides.
+	// Koordlet means that koordlet carries out decisions, if Berth decides.
 	Koordlet bool
 	// KubeletVersion is the release in full, "v1.36.3"; Config.Version is its minor number.
 	KubeletVersion string
@@ -43,25 +43,26 @@ func (s *NodeSpec) PinsCPUs() bool {
 	return s.Config.CPUManagerPolicy == "static" || s.Authority == v1alpha1.AuthorityBerth
 }
 
-// Report is what a node has assigned: the input of placement.Model.StateOf.
+// Report has the allocations of a node: the input of placement.Model.StateOf.
 type Report struct {
-	// Sequence numbers the reports of one NodeTopology object; 0 when nothing has been reported.
+	// Sequence numbers the reports of one NodeTopology object. It is 0 if there is no report yet.
 	Sequence int64
 	// Observed is by the node's clock.
 	Observed time.Time
-	// KubeletStarted is by the node's clock, to the second; zero where the report does not say.
+	// KubeletStarted is the start of the kubelet by the node's clock, to the second, or zero if the
+	// report does not have it.
 	KubeletStarted time.Time
 	Snapshot       placement.Snapshot
-	// Pods says more about Snapshot.Pods, index by index.
+	// Pods has additional facts about Snapshot.Pods, index by index.
 	Pods []ReportedPod
 	// Conditions as the agent wrote them.
 	Conditions []metav1.Condition
 }
 
-// ReportedPod is what a report contains about a pod apart from its resources.
+// ReportedPod has a report's facts about a pod other than its resources.
 type ReportedPod struct {
-	// Namespace and Name are known where State is not PodUnknown, and left out for pods that hold
-	// nothing.
+	// Namespace and Name are known unless State is PodUnknown. They are omitted for pods without
+	// resources.
 	Namespace, Name string
 	// State is "" for an admitted pod that has not ended.
 	State v1alpha1.PodState
@@ -195,12 +196,12 @@ func (r specReader) spec(s *v1alpha1.NodeTopologySpec) (NodeSpec, error) {
 	return NodeSpec{Machine: m, View: view, Config: config, Authority: s.Authority, Koordlet: koordlet, KubeletVersion: s.KubeletVersion}, nil
 }
 
-// strategies are how a NodeTopology spells them.
+// strategies maps the spelling in a NodeTopology to strategies.
 var strategies = map[string]joint.Strategy{"": joint.MostAllocated, "MostAllocated": joint.FillNodes, "LeastAllocated": joint.LeastAllocated}
 
 var bindWords = map[joint.Bind]string{joint.FullCores: "full-cores", joint.Spread: "spread"}
 
-// binds are how a NodeTopology spells how CPUs lie on its node.
+// binds maps the spelling in a NodeTopology to rules for CPUs on the node.
 var binds = map[string]joint.Rules{
 	"": {}, "full-cores": {Bind: joint.FullCores, BindHow: joint.Required}, "spread": {Bind: joint.Spread, BindHow: joint.Required},
 }

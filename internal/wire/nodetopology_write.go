@@ -94,7 +94,7 @@ func (w writer) amounts(at *field.Path, m map[string]uint64) (map[string]v1alpha
 	return out, nil
 }
 
-// bytes refuses what an int64 cannot hold: such an amount is the kubelet's own underflow
+// bytes refuses amounts that an int64 cannot hold. Such an amount is the kubelet's own underflow
 // (allocatable memory below zero, pkg/kubelet/cm/memorymanager/policy_static.go).
 func (w writer) bytes(at *field.Path, v uint64) (v1alpha1.Bytes, error) {
 	if v > math.MaxInt64 {
@@ -103,7 +103,7 @@ func (w writer) bytes(at *field.Path, v uint64) (v1alpha1.Bytes, error) {
 	return v1alpha1.Bytes(v), nil
 }
 
-// view lists where n.View differs from the view that n.Machine implies.
+// view lists the differences between n.View and the view that follows from n.Machine.
 func (w writer) view(n *NodeSpec) (*v1alpha1.KubeletView, error) {
 	at := field.NewPath("spec", "kubeletView")
 	want, err := placement.ViewOf(n.Machine)
@@ -200,8 +200,8 @@ func (w writer) table(at *field.Path, t *placement.MemoryTable) (v1alpha1.Memory
 	return out, nil
 }
 
-// maxGroup is how many devices the schema allows in one group; plugins of things that are only
-// shared offer thousands.
+// maxGroup is the maximum number of devices in one group, by the schema. Plugins for shared
+// resources offer thousands.
 const maxGroup = 1024
 
 func writePools(pools []placement.DevicePool) []v1alpha1.DevicePool {

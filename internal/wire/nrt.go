@@ -19,8 +19,8 @@ import (
 // PodName is a pod's namespace and name.
 type PodName struct{ Namespace, Name string }
 
-// Names of the attributes of a NodeResourceTopology that Node Feature Discovery and
-// resource-topology-exporter write and the NodeResourceTopologyMatch plugin reads.
+// Names of NodeResourceTopology attributes. Node Feature Discovery and resource-topology-exporter
+// write them, and the plugin NodeResourceTopologyMatch reads them.
 const (
 	nrtPolicy      = "topologyManagerPolicy"
 	nrtScope       = "topologyManagerScope"
@@ -39,11 +39,11 @@ var legacyPolicies = map[[2]string]string{
 	{"single-numa-node", "pod"}:       "SingleNUMANodePodLevel",
 }
 
-// WriteNodeResourceTopology returns what each NUMA node of a Node has and has left, as Node Feature
-// Discovery and resource-topology-exporter write it: CPUs with the static policy, memory with the
-// Static policy, devices with a topology. Only exclusive CPUs count as used. running are the pods
-// on the node that have not ended; readers compare their fingerprint to see if the object is
-// recent.
+// WriteNodeResourceTopology returns the total and free amounts of each NUMA node in the format of
+// Node Feature Discovery and resource-topology-exporter. It has CPUs with the static policy, memory
+// with the Static policy, and devices with a topology. Only exclusive CPUs count as used. running
+// are the pods on the node that have not ended; readers compare their fingerprint to see if the
+// object is recent.
 func WriteNodeResourceTopology(n *Node, running []PodName) *nrt.NodeResourceTopology {
 	policy, scope := cmp.Or(n.Spec.Config.TopologyManagerPolicy, "none"), cmp.Or(n.Spec.Config.TopologyManagerScope, "container")
 	out := &nrt.NodeResourceTopology{
@@ -112,7 +112,7 @@ func (z *zoneWriter) memory(node *topology.NUMANode) nrt.ResourceInfoList {
 	return out
 }
 
-// capacity is what the kubelet's view says about a kind of memory.
+// capacity returns the amount of a kind of memory in the kubelet's view.
 func (z *zoneWriter) capacity(node *topology.NUMANode, a placement.MemoryAmounts) uint64 {
 	total, pages := node.MemoryBytes, node.HugePages
 	if z.n.Spec.View != nil {
@@ -169,9 +169,9 @@ func heldDevices(s *placement.Snapshot) map[[2]string]bool {
 	return out
 }
 
-// PodFingerprint is the fingerprint of a set of pods, format 001 of the podfingerprint library: the
-// 64-bit xxHash of the pods' hashes in ascending order, each the xxHash of the name, seeded with
-// that of the namespace.
+// PodFingerprint returns the fingerprint of a set of pods in format 001 of the podfingerprint
+// library. This is the 64-bit xxHash of the pods' hashes in ascending order. Each pod's hash is the
+// xxHash of its name, seeded with the hash of its namespace.
 func PodFingerprint(pods []PodName) string {
 	hashes := make([]uint64, 0, len(pods))
 	for _, p := range pods {

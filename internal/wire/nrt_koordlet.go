@@ -22,8 +22,8 @@ const (
 // maxKoordletBytes is the API server's limit for all annotations of an object together.
 const maxKoordletBytes = 256 << 10
 
-// koordlet is what the annotations say. The zones of koordlet tell what there is, and nothing of
-// what is in use: the annotations list only CPUs.
+// koordlet has the content of the annotations. koordlet's zones contain totals, but not the used
+// amounts. Its annotations list only CPUs.
 type koordlet struct {
 	topology struct {
 		Detail []koordletCPU `json:"detail"`
@@ -53,8 +53,8 @@ type koordletCPU struct {
 	Node   int64 `json:"node"`
 }
 
-// readKoordlet parses the annotations. It returns nil if none reports CPUs. A field that nobody
-// knows is passed over: a later release may have more.
+// readKoordlet parses the annotations. It returns nil if none reports CPUs. Unknown fields are
+// ignored, because a later release may have more.
 func (r *zoneReader) readKoordlet(o *nrt.NodeResourceTopology) (*koordlet, error) {
 	if _, found := o.Annotations[koordletCPUs]; !found {
 		return nil, nil //nolint:nilnil // an object of somebody else
@@ -84,8 +84,8 @@ func (r *zoneReader) readKoordlet(o *nrt.NodeResourceTopology) (*koordlet, error
 	return k, nil
 }
 
-// koordletCPUs reads the CPUs, which have their real ids, and which of them are shared. Zones may
-// be missing: the first releases wrote none.
+// koordletCPUs reads the CPUs with their real ids, and which of them are shared. Zones may be
+// missing, because the first releases wrote none.
 func (r *zoneReader) koordletCPUs(k *koordlet, zones []zone) error {
 	if err := r.koordletTopology(k); err != nil {
 		return err
@@ -132,8 +132,8 @@ func (r *zoneReader) koordletTopology(k *koordlet) error {
 	return nil
 }
 
-// koordletShared takes the shared pools: the CPUs that no pod has to itself. Without them nothing
-// is said about what is held.
+// koordletShared reads the shared pools: the CPUs that no pod has exclusively. Without them,
+// nothing is known about used CPUs.
 func (r *zoneReader) koordletShared(k *koordlet) error {
 	if k.shared == nil {
 		r.free = r.machine.Online
@@ -159,8 +159,8 @@ func (r *zoneReader) koordletShared(k *koordlet) error {
 	return nil
 }
 
-// koordletPolicy takes the kubelet's CPU manager. Its reserved CPUs are shared, whatever pool lists
-// them. A static one keeps one CPU at least.
+// koordletPolicy reads the kubelet's CPU manager. Its reserved CPUs are shared, whatever pool lists
+// them. A static manager reserves at least one CPU.
 func (r *zoneReader) koordletPolicy(k *koordlet) error {
 	p := &k.kubelet
 	if p.Policy != "" && p.Policy != "none" && p.Policy != "static" {
@@ -193,8 +193,8 @@ func (r *zoneReader) koordletReserved(text string) error {
 	return nil
 }
 
-// koordletPods takes the pods that hold CPUs by name. One that the API does not know any more is
-// charged to the others, as are CPUs that are in no pool and that nobody is named for.
+// koordletPods reads the pods that hold CPUs by name. The CPUs of a pod that the API no longer has
+// count for Others. So do CPUs that are in no pool and belong to no pod.
 func (r *zoneReader) koordletPods(k *koordlet, bound []BoundPod) error {
 	if r.config.CPUManagerPolicy != "static" {
 		return nil // the kubelet holds nothing for them
@@ -226,5 +226,5 @@ func (r *zoneReader) koordletPods(k *koordlet, bound []BoundPod) error {
 	return nil
 }
 
-// koordletContainer stands for the containers of a pod, which koordlet reports together.
+// koordletContainer stands for all containers of a pod, because koordlet reports them together.
 const koordletContainer = "pod"

@@ -25,18 +25,18 @@ const (
 	withExclusive        = "with-exclusive-resources"
 )
 
-// ReadNodeResourceTopology makes a Node of the zones of a node, as an exporter (Node Feature
-// Discovery, resource-topology-exporter, koordlet, nri-plugins) wrote them. The amounts are real;
-// the ids of CPUs and devices are invented. The error is a *FieldError.
+// ReadNodeResourceTopology makes a Node from the zones of an exporter (Node Feature Discovery,
+// resource-topology-exporter, koordlet, nri-plugins). The amounts are real; the ids of CPUs and
+// devices are invented. The error is a *FieldError.
 //
 //   - Zones of type Node count, by their names "node-N". Other zones are ignored.
 //   - If no zone has cpu, nothing is known about CPUs, and no pod is refused for them. The same
 //     applies to memory. If some zones have cpu, a zone without it is a NUMA node without CPUs.
-//   - koordlet's annotations list the CPUs and the free CPUs; its zones do not contain what is in
-//     use. So its CPUs are real, and memory counts only if some zone has less available than
+//   - koordlet's annotations list the CPUs and the free CPUs; its zones do not contain used
+//     amounts. So its CPUs are real, and memory counts only if some zone has less available than
 //     allocatable.
-//   - A fingerprint shows which pods the object counts. Without one, a pod counts if the kubelet
-//     had admitted it when the zones were written, or if koordlet lists it with CPUs.
+//   - A fingerprint shows which pods the object counts. Without one, a pod counts in two cases: the
+//     kubelet had admitted it when the zones were written, or koordlet lists it with CPUs.
 func ReadNodeResourceTopology(o *nrt.NodeResourceTopology, b *Beside) (Node, error) {
 	r := zoneReader{coarse: coarse{fieldErrors: fieldErrors("NodeResourceTopology " + o.Name), version: b.KubeletVersion}}
 	if err := r.policiesOf(o); err != nil {
@@ -128,7 +128,7 @@ func attribute(list nrt.AttributeList, name string) string {
 	return ""
 }
 
-// zones reads the zones of type Node; none says whether there may be none.
+// zones reads the zones of type Node. none tells if there may be none.
 func (r *zoneReader) zones(list nrt.ZoneList, none bool) (out []zone, err error) {
 	at := field.NewPath("zones")
 	for i := range list {
@@ -232,12 +232,12 @@ func (r *zoneReader) takeCPUs(zones []zone) error {
 	return nil
 }
 
-// usesMemory reports whether some zone tells that memory is in use.
+// usesMemory reports whether some zone shows used memory.
 func usesMemory(zones []zone) bool {
 	return slices.ContainsFunc(zones, func(z zone) bool { return z.amounts["memory"].used() > 0 })
 }
 
-// takeMemory keeps books of memory if every zone has it, as the Static policy does.
+// takeMemory fills the memory tables if every zone has memory, as with the Static policy.
 func (r *zoneReader) takeMemory(zones []zone) error {
 	if slices.ContainsFunc(zones, func(z zone) bool { return z.amounts["memory"].allocatable == 0 }) {
 		return nil
@@ -343,7 +343,7 @@ func (r *zoneReader) holdDevices(name string, id topology.NUMAID, a zoneAmount) 
 	}
 }
 
-// distances takes the costs if every zone tells that to every other.
+// distances reads the costs if every zone has one for every other zone.
 func (r *zoneReader) distances(zones []zone) {
 	rows := make([][]uint32, len(zones))
 	for i := range zones {

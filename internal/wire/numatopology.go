@@ -13,9 +13,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// ReadNumatopology makes a Node of a Numatopology of Volcano's exporter. The CPUs are real. The
-// options of the kubelet's managers, its scope and its memory are not in the object: the defaults
-// are used, and memory is not checked. The error is a *FieldError.
+// ReadNumatopology makes a Node from a Numatopology of Volcano's exporter. The CPUs are real. The
+// object does not contain the options of the kubelet's managers, its scope and its memory. Defaults
+// are used for these, and memory is not checked. The error is a *FieldError.
 //
 // Exporters since v1.16 list the pods that hold CPUs. For earlier ones, a pod counts if the kubelet
 // had admitted it when the object was written.
@@ -55,7 +55,7 @@ func ReadNumatopology(nt *nodeinfo.Numatopology, b *Beside) (Node, error) {
 
 type numatopologyReader struct{ coarse }
 
-// exportedAt is the exporter's time, by the node's clock; zero if it is not told.
+// exportedAt returns the exporter's time, by the node's clock, or zero.
 func exportedAt(nt *nodeinfo.Numatopology) time.Time {
 	if seconds, err := strconv.ParseInt(nt.Annotations[nodeinfo.TimestampAnnotation], 10, 64); err == nil && seconds > 0 {
 		return time.Unix(seconds, 0)
@@ -92,7 +92,7 @@ func (r *numatopologyReader) cpus(at *field.Path, detail map[string]nodeinfo.CPU
 	return nil
 }
 
-// maxID bounds what the hardware's numbers can be.
+// maxID bounds the ids of hardware.
 const maxID = 1 << 20
 
 func (r *numatopologyReader) freeCPUs(at *field.Path, info nodeinfo.ResourceInfo) error {
@@ -147,9 +147,10 @@ func uidOf(p *nodeinfo.PodAllocation, bound []BoundPod) string {
 	return ""
 }
 
-// reserved returns which CPUs are never exclusive: as many as the exporter read from the kubelet's
-// configuration, at least one, if the static policy would take them. The exporter does not read
-// reservedSystemCPUs: if somebody holds one of those, the lowest free CPUs stand in for them.
+// reserved determines the CPUs that are never exclusive. Their number is the one that the exporter
+// read from the kubelet's configuration, at least one. They are the CPUs that the static policy
+// would reserve. The exporter does not read reservedSystemCPUs, so a pod may hold one of these.
+// Then the lowest free CPUs replace it.
 func (r *numatopologyReader) reserved(at *field.Path, text string) error {
 	if r.config.CPUManagerPolicy != "static" {
 		return nil
@@ -180,7 +181,7 @@ func (r *numatopologyReader) reserved(at *field.Path, text string) error {
 	return nil
 }
 
-// lowest returns the first CPUs of a set, all if there are not so many.
+// lowest returns the first count CPUs of a set, or all of them.
 func lowest(of topology.CPUSet, count int) (out topology.CPUSet) {
 	for id := range of.All() {
 		if out.Len() == count {

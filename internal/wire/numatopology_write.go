@@ -58,7 +58,7 @@ func WriteNumatopology(n *Node) *nodeinfo.Numatopology {
 	return out
 }
 
-// cpuDetail returns where the CPUs of a machine are.
+// cpuDetail returns the places of the CPUs of a machine.
 func cpuDetail(m *topology.Machine) map[string]nodeinfo.CPUInfo {
 	out := make(map[string]nodeinfo.CPUInfo, m.Online.Len())
 	at := func(cpus *topology.CPUSet, tell func(*nodeinfo.CPUInfo)) {

@@ -40,14 +40,14 @@ const (
 	maxBlocks           = 64
 )
 
-// Certainty is how certain it is that the kubelet does what was decided.
+// Certainty tells if the kubelet will certainly do exactly what was decided.
 type Certainty uint8
 
 const (
 	// VerdictOnly: the kubelet admits the pod in every possible state, but its CPUs, memory nodes
 	// or devices may differ from the decision.
 	VerdictOnly Certainty = iota
-	// Exact: the kubelet does exactly what the decision says.
+	// Exact: the kubelet gives the pod exactly the decided resources.
 	Exact
 )
 
@@ -56,7 +56,7 @@ var certaintyNames = [...]string{VerdictOnly: "verdict", Exact: "exact"}
 // String returns the word that the annotation uses.
 func (c Certainty) String() string { return nameOf(certaintyNames[:], int(c)) }
 
-// Guarantee is what the scheduler could promise, given the node's report.
+// Guarantee is the strength of the scheduler's promise, which depends on the node's report.
 type Guarantee uint8
 
 const (
@@ -91,10 +91,10 @@ type Placement struct {
 	Report    int64
 	Certainty Certainty
 	Guarantee Guarantee
-	// Authority is who decided on the node when the pod was placed, and Koordlet says that koordlet
-	// was to carry the decision out. Both are false to the node as it is now once its authority has
-	// been changed. A placement that names neither is of authority kubelet, or was written before
-	// placements named them.
+	// Authority is the program that decided on the node when the pod was placed. Koordlet means
+	// that koordlet was to carry out the decision. Both may differ from the node's present state
+	// after a change of its authority. A placement without authority is of authority kubelet, or
+	// was written before placements had this field.
 	Authority placement.Authority
 	Koordlet  bool
 	Decision  placement.Decision
@@ -107,8 +107,8 @@ type placementJSON struct {
 	Sequence uint64 `json:"seq"`
 	Report   int64  `json:"report,omitempty"`
 	UID      string `json:"uid"`
-	// The next two are left out for generation 1. Asks is for the admission policy, which cannot
-	// read JSON: what the app containers ask for (asksOf).
+	// The next two are omitted for generation 1. Asks has the requests of the app containers
+	// (asksOf). The admission policy reads it because it cannot read JSON.
 	Generation uint64 `json:"gen,omitempty"`
 	Asks       string `json:"asks,omitempty"`
 	Certainty  string `json:"certainty"`
@@ -120,7 +120,7 @@ type placementJSON struct {
 	Containers []containerJSON `json:"containers"`
 }
 
-// wholeJSON is what the pod gets as a whole, by spec.resources.
+// wholeJSON has the resources of the pod as a whole, by spec.resources.
 type wholeJSON struct {
 	CPUs   string      `json:"cpus,omitempty"`
 	Memory []blockJSON `json:"memory,omitempty"`
@@ -133,11 +133,11 @@ type containerJSON struct {
 	CPUs    string       `json:"cpus,omitempty"` // kernel list; absent: the shared pool
 	Memory  []blockJSON  `json:"memory,omitempty"`
 	Devices []deviceJSON `json:"devices,omitempty"`
-	// The following are written for nodes with authority berth alone.
+	// The following are written only for nodes with authority berth.
 	Shares    []v1alpha1.CPUShare `json:"shares,omitempty"`
 	Exclusive string              `json:"exclusive,omitempty"` // "", "core", "numa"
 	Bounds    []string            `json:"bounds,omitempty"`    // "cpus", "memory"
-	// Provided is what providers of the scheduler's own build gave.
+	// Provided has the resources that providers of the scheduler's own build gave.
 	Provided []providedJSON `json:"provided,omitempty"`
 }
 
@@ -217,7 +217,7 @@ func WritePlacement(p *Placement) (string, error) {
 // annotations are large.
 func CheckPlacement(pod *corev1.Pod, d *placement.Decision) error { return checkBeside(pod, d, 0) }
 
-// checkBeside is CheckPlacement if so many bytes come with the placement.
+// checkBeside is CheckPlacement if the pod gets this many further bytes of annotations.
 func checkBeside(pod *corev1.Pod, d *placement.Decision, more int) error {
 	if rough := roughBytes(d); len(d.Containers) <= placement.MaxContainers && rough <= MaxPlacementBytes && CheckAnnotations(pod, rough+more) == nil {
 		return nil
@@ -334,7 +334,7 @@ func writeContainer(c *placement.ContainerDecision) containerJSON {
 }
 
 // ReadPlacement reads the placement annotation of a pod; found is false if there is none. A
-// placement of another pod, or one that cannot be right, is an error. The error is a *FieldError.
+// placement of another pod, or an impossible one, is an error. The error is a *FieldError.
 func ReadPlacement(pod *corev1.Pod) (p Placement, found bool, err error) {
 	text, ok := pod.Annotations[PlacementAnnotation]
 	if !ok {
@@ -439,7 +439,7 @@ func (r placementReader) read(in *placementJSON) (Placement, error) {
 	return p, r.generation(in, &p)
 }
 
-// generation checks what only a decision after a resize has.
+// generation checks the fields that only a decision after a resize has.
 func (r placementReader) generation(in *placementJSON, p *Placement) error {
 	switch {
 	case in.Generation == 1 || in.Generation > 0 && p.Authority != placement.AuthorityBerth:
@@ -495,7 +495,7 @@ var (
 	boundNames     = [...]string{"cpus", "memory"} // bit by bit
 )
 
-// ownDecision reads what only Berth's own decisions have.
+// ownDecision reads the fields that only Berth's own decisions have.
 func (r placementReader) ownDecision(at *field.Path, in *containerJSON, out *placement.ContainerDecision) error {
 	var err error
 	if out.Shares, err = r.shares(at.Child("shares"), in.Shares); err != nil {

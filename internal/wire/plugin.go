@@ -15,8 +15,8 @@ const PluginName = "berth"
 // plugins have not handled.
 const RequiredPlugins = "required-plugins.noderesource.dev"
 
-// containerDemand returns the annotation that demands the plugin for one container. The narrowest
-// form comes first with the validator. The name of an annotation has at most 63 bytes, so ok is
+// containerDemand returns the annotation that demands the plugin for one container. The validator
+// looks for the narrowest form first. The name of an annotation has at most 63 bytes, so ok is
 // false for containers with longer names.
 func containerDemand(container string) (key string, ok bool) {
 	name := "container." + container

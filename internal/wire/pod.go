@@ -19,14 +19,14 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Ask is what a pod asks for, independent of the dialect. Pods with equal Asks are interchangeable.
+// Ask is a pod's request, independent of the dialect. Pods with equal Asks are interchangeable.
 type Ask struct {
-	// Request holds the amounts, and the Rules by which the pod wants to be placed.
+	// Request holds the amounts, and the Rules for the pod's placement.
 	Request placement.Request
 	// RulesErr is a *FieldError if the rules cannot be read. Then the scheduler must refuse the
 	// pod. A node that already runs the pod uses only its amounts, so these are read in any case.
 	RulesErr error
-	// Claims is what the pod asks about its ResourceClaims; Free if RulesErr is not nil.
+	// Claims is the pod's requirement for its ResourceClaims. It is Free if RulesErr is not nil.
 	Claims dra.Mode
 	// Said names the keys with which the pod asks for the Rules.
 	Said Said
@@ -55,8 +55,8 @@ func ReadPod(pod *corev1.Pod) (Ask, error) {
 }
 
 // ReadPending is ReadPod for a pod that may have no node yet. It ignores a claim for extended
-// resources in the status of such a pod: that is left from a failed attempt, or was written on the
-// way to Bind for a node without a device plugin for them.
+// resources in the status of such a pod. The claim is left from a failed attempt, or was written on
+// the way to Bind for a node without a device plugin for them.
 func ReadPending(pod *corev1.Pod) (Ask, error) {
 	if pod.Spec.NodeName == "" && pod.Status.ExtendedResourceClaimStatus != nil {
 		unclaimed := *pod
@@ -134,8 +134,8 @@ func (r podReader) level() (out placement.LevelRequest, err error) {
 	return out, nil
 }
 
-// levelRequests are the requests in spec.resources of a pod that withRequests has completed. Of
-// huge pages the API server takes the limits, and those of the containers if the pod has none
+// levelRequests returns the requests in spec.resources of a pod that withRequests has completed.
+// For huge pages the API server uses the limits, and the containers' limits if the pod has none
 // (defaultHugePagePodLimits of pkg/apis/core/v1).
 func levelRequests(pod *corev1.Pod) corev1.ResourceList {
 	out := maps.Clone(pod.Spec.Resources.Requests)
@@ -164,7 +164,7 @@ func guaranteedAlone(c corev1.ResourceRequirements) bool {
 	return true
 }
 
-// ContainerAt is where a pod's spec has a container, and what that makes of it.
+// ContainerAt is a container with its position in the pod's spec, which determines its kind.
 type ContainerAt struct {
 	Kind  placement.ContainerKind
 	index int
@@ -194,7 +194,8 @@ func Containers(pod *corev1.Pod) iter.Seq2[ContainerAt, *corev1.Container] {
 	}
 }
 
-// initKind tells sidecars, which restart always, from init containers that run to their end.
+// initKind distinguishes sidecars, which always restart, from init containers that run to their
+// end.
 func initKind(c *corev1.Container) placement.ContainerKind {
 	if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 		return placement.Sidecar
@@ -284,7 +285,8 @@ func (r podReader) within(at *field.Path, q, limit resource.Quantity) error {
 	return nil
 }
 
-// memoryOf notes whether the amount is a whole number of bytes: the kubelet refuses others.
+// memoryOf records whether the amount is a whole number of bytes. The kubelet refuses other
+// amounts.
 func memoryOf(name string, q resource.Quantity) placement.MemoryRequest {
 	bytes := q.Value()
 	return placement.MemoryRequest{Resource: name, Bytes: uint64(bytes), Fraction: q.CmpInt64(bytes) != 0}
@@ -295,7 +297,7 @@ func isMemory(name corev1.ResourceName) bool {
 }
 
 // IsExtended is amounts.IsExtended for an API name: a device plugin could offer the resource. The
-// kubelet registers no resource whose domain ends in kubernetes.io; Dynamic Resource Allocation
+// kubelet registers no resource whose domain ends in kubernetes.io. Dynamic Resource Allocation
 // uses such names for its device classes.
 func IsExtended(name corev1.ResourceName) bool { return amounts.IsExtended(string(name)) }
 
@@ -318,7 +320,7 @@ func hasPodLevelResources(pod *corev1.Pod) bool {
 	})
 }
 
-// isGuaranteed is the kubelet's GetPodQOS: the class in the status, or else the class that the
+// isGuaranteed is the kubelet's GetPodQOS: the class in the status, or otherwise the class that the
 // resources imply. If the pod has pod-level resources, the containers count: a kubelet 1.33 knows
 // only them, and later kubelets pin nothing for such a pod, or read placement.LevelRequest. With an
 // empty spec.resources the release decides (placement.Request.EmptyLevel).
@@ -333,8 +335,8 @@ func isGuaranteed(pod *corev1.Pod) bool {
 	return guaranteedBy(all)
 }
 
-// guaranteedBy reports whether all of them have limits for CPU and memory, and the sums of requests
-// equal the sums of limits.
+// guaranteedBy reports whether all containers have limits for CPU and memory, and the sums of
+// requests equal the sums of limits.
 func guaranteedBy(all []corev1.ResourceRequirements) bool {
 	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		var requests, limits resource.Quantity
@@ -364,8 +366,8 @@ func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Finished returns when the last container of a pod ended, by its node's clock. If the status does
-// not have it, it returns when the pod was created.
+// Finished returns the end of a pod's last container, by its node's clock. If the status does not
+// have it, it returns the creation time of the pod.
 func Finished(pod *corev1.Pod) time.Time {
 	at := pod.CreationTimestamp.Time
 	for i := range pod.Status.ContainerStatuses {

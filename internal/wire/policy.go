@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Unmet explains why a node cannot fulfil the rules of a pod; "" if it can. It uses Berth's own
+// Unmet explains why a node cannot fulfil the rules of a pod, or returns "". It uses Berth's own
 // keys; Said.In replaces them by the pod's.
 func Unmet(m *placement.Model, asked *placement.Request) string {
 	r := asked.Rules
@@ -45,8 +45,8 @@ func ReadRules(pod *corev1.Pod) (placement.Rules, error) {
 	return r, wrong
 }
 
-// readRules returns with the rules under which keys the pod asks for them. Whether the pod gets
-// CPUs of its own from the kubelet is known from its amounts.
+// readRules returns the rules and the keys that the pod uses for them. ownCPUs tells if the pod's
+// amounts give it exclusive CPUs from the kubelet.
 func readRules(pod *corev1.Pod, ownCPUs bool) (placement.Rules, Said, error) {
 	var said Said
 	r, err := readPolicies(pod, ownCPUs, &said)

@@ -12,8 +12,8 @@ import (
 // being evicted for others.
 const PreemptableKey = volcano.PreemptableKey
 
-// KeptFromEviction reports whether the pod or the PodGroup must not be evicted for others. As in
-// Volcano the annotation overrides the label, and a value that is not a boolean means false
+// KeptFromEviction reports whether the pod or the PodGroup must not be evicted for other pods. As
+// in Volcano the annotation overrides the label, and a value that is not a boolean means false
 // (GetPodPreemptable in pkg/scheduler/api/pod_info.go).
 func KeptFromEviction(object metav1.Object) bool {
 	text, said := object.GetAnnotations()[PreemptableKey]

@@ -58,7 +58,7 @@ func kubeletStarted(nt *v1alpha1.NodeTopology) time.Time {
 	return at
 }
 
-// Complete adds what a report does not repeat from the spec: the connections of devices.
+// Complete adds the data that a report does not repeat from the spec: the connections of devices.
 func (r *Report) Complete(spec *NodeSpec) {
 	for i := range r.Snapshot.Devices {
 		r.Snapshot.Devices[i].Connect(spec.Machine)
@@ -190,7 +190,7 @@ func (r *reportReader) pools(at *field.Path, pools []v1alpha1.DevicePool) ([]pla
 }
 
 // DecidedPools returns the valid pools of devices among which Berth chooses, with all devices
-// healthy: the part that does not change while a device plugin is the same. ReadReport returns the
+// healthy. This part does not change while the device plugin is the same. ReadReport returns the
 // errors of invalid pools.
 func DecidedPools(nt *v1alpha1.NodeTopology) []placement.DevicePool {
 	if !slices.ContainsFunc(nt.Status.Devices, func(p v1alpha1.DevicePool) bool { return p.DecidedBy == v1alpha1.AuthorityBerth }) {

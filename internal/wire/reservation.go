@@ -30,7 +30,7 @@ const AllocatedAnnotation = "scheduling.koordinator.sh/reservation-allocated"
 // reservationKind is the kind of the pods that stand for Reservations.
 const reservationKind = "Reservation"
 
-// HeldPriority is the priority of what is held, as preemption sees it: nobody is above it.
+// HeldPriority is the priority of held resources for preemption. No pod has a higher one.
 const HeldPriority = math.MaxInt32
 
 // The maximum numbers of list items in a Reservation.
@@ -56,7 +56,7 @@ type Reservation struct {
 	// Pod stands for the place: a pod of no namespace with name and UID of the object. It has no
 	// node.
 	Pod *corev1.Pod
-	// Expires is when nothing is held any more; zero for never.
+	// Expires is the time when the Reservation ends, or zero for never.
 	Expires time.Time
 	// Once has the first owner use the place up.
 	Once bool
@@ -66,12 +66,11 @@ type Reservation struct {
 	Closed bool
 	Taints []corev1.Taint
 	owners []reservationOwner
-	// Phase and Node are what the object's status says, Decision what its annotation says was
-	// decided; nil for nothing.
+	// Phase and Node come from the object's status. Decision comes from its annotation, or is nil.
 	Phase    koordinator.ReservationPhase
 	Node     string
 	Decision *placement.Decision
-	// DecisionErr is why the annotation cannot be read.
+	// DecisionErr is the reason why the annotation cannot be read.
 	DecisionErr error
 }
 
@@ -97,8 +96,8 @@ func ReservationScheduler(o *koordinator.Reservation) string {
 	return o.Spec.Template.Spec.SchedulerName
 }
 
-// ReadReservation reads a Reservation. The error is a *FieldError, also for a field that Berth does
-// not serve.
+// ReadReservation reads a Reservation. The error is a *FieldError. A field that Berth does not
+// serve is an error too.
 func ReadReservation(o *koordinator.Reservation) (*Reservation, error) {
 	r := reservationReader{fieldErrors("Reservation " + o.Name), o}
 	for _, check := range []func() error{r.spec, r.template, r.lists} {
@@ -134,7 +133,7 @@ func ReadReservation(o *koordinator.Reservation) (*Reservation, error) {
 	return out, nil
 }
 
-// expiryOf is when a Reservation expires; zero for never.
+// expiryOf returns the time when a Reservation expires, or zero for never.
 func expiryOf(o *koordinator.Reservation) time.Time {
 	switch {
 	case o.Spec.Expires != nil:
@@ -221,7 +220,7 @@ func (r reservationReader) template() error {
 	return r.containers(at.Child("containers"))
 }
 
-// isClaimed reports whether a volume has a say in where a pod may run.
+// isClaimed reports whether a volume restricts the nodes of a pod.
 func isClaimed(v corev1.Volume) bool {
 	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil
 }
@@ -367,7 +366,7 @@ func merged(all ...map[string]string) map[string]string {
 	return out
 }
 
-// onlyOn makes the pod go to one node.
+// onlyOn restricts the pod to one node.
 func onlyOn(pod *corev1.Pod, node string) {
 	if pod.Spec.Affinity == nil {
 		pod.Spec.Affinity = &corev1.Affinity{}
@@ -392,7 +391,8 @@ func (r *Reservation) Allocatable() corev1.ResourceList {
 	return resourcehelper.PodRequests(r.Pod, resourcehelper.PodResourcesOptions{})
 }
 
-// Allocated returns how much of it owners use: the sum of their requests, at most what it holds.
+// Allocated returns the part that owners use: the sum of their requests, at most the amounts of the
+// Reservation.
 func (r *Reservation) Allocated(owners []*corev1.Pod) corev1.ResourceList {
 	out, all := corev1.ResourceList{}, r.Allocatable()
 	for _, pod := range owners {
@@ -412,8 +412,8 @@ func (r *Reservation) Allocated(owners []*corev1.Pod) corev1.ResourceList {
 	return out
 }
 
-// Rest returns a pod that stands for what owners have left of the place; nil for nothing. What
-// owners have is subtracted from its containers one after another.
+// Rest returns a pod that stands for the part of the place that owners have not used, or nil. The
+// owners' requests are subtracted from its containers one after another.
 func (r *Reservation) Rest(owners []*corev1.Pod) *corev1.Pod {
 	rest := r.Pod.DeepCopy()
 	if len(owners) == 0 {
@@ -422,7 +422,7 @@ func (r *Reservation) Rest(owners []*corev1.Pod) *corev1.Pod {
 	guaranteed := isGuaranteed(r.Pod)
 	part := func(c corev1.Container) bool { return c.Resources.Requests.Cpu().MilliValue()%1000 != 0 }
 	if guaranteed && !slices.ContainsFunc(r.Pod.Spec.Containers, part) {
-		// Also if all its memory is taken the next owner gets CPUs of its own.
+		// Even if all its memory is taken, the next owner gets exclusive CPUs.
 		rest.Status.QOSClass = corev1.PodQOSGuaranteed
 	}
 	taken := r.Allocated(owners)
@@ -492,7 +492,7 @@ func pluginsIn(list corev1.ResourceList) corev1.ResourceList {
 }
 
 // Fits reports whether the other owners leave enough of the place for a pod's request. If owners
-// may also use the node, some of it is enough.
+// may also use the node, a part of it is enough.
 func (r *Reservation) Fits(pod *corev1.Pod, owners []*corev1.Pod) bool {
 	all, had := r.Allocatable(), r.Allocated(owners)
 	fits, some := true, false
@@ -540,11 +540,11 @@ func readAllocated(pod *corev1.Pod) (a allocatedJSON) {
 	return a
 }
 
-// ReservationNews is what a scheduler knows about a Reservation, for its status.
+// ReservationNews is a scheduler's knowledge about a Reservation, for its status.
 type ReservationNews struct {
 	Phase koordinator.ReservationPhase
 	Node  string
-	// Reason is why the phase is what it is, Message the same for people.
+	// Reason is the reason for the phase, and Message explains it to users.
 	Reason, Message string
 	Owners          []*corev1.Pod
 }
@@ -659,8 +659,8 @@ func CheckDecision(pod *corev1.Pod, d *placement.Decision) error {
 	return nil
 }
 
-// moreThan describes what a container was given that it does not ask for, or not so much; "" for
-// nothing.
+// moreThan describes a resource that a container got without asking for it, or in a larger amount,
+// or returns "".
 func moreThan(got *placement.ContainerDecision, asked *placement.ContainerRequest) string {
 	var milli int64
 	for _, a := range got.Shares {

@@ -17,12 +17,12 @@ const ReservationAffinityAnnotation = "scheduling.koordinator.sh/reservation-aff
 const maxReservationTerms = 64
 
 // ReservationAffinity selects the Reservations that a pod may use. The pod gets its place from one
-// of them, which it must also own, or waits. All conditions must be fulfilled.
+// of them, which it must also own, or waits. All conditions must be true.
 type ReservationAffinity struct {
 	name   string // "" for any
 	labels labels.Selector
 	terms  *nodeaffinity.NodeSelector // nil for any
-	// Tolerations are for the taints of Reservations, beside the pod's own.
+	// Tolerations are for the taints of Reservations, in addition to the pod's own.
 	Tolerations []corev1.Toleration
 }
 
@@ -83,7 +83,7 @@ func (a *ReservationAffinity) Allows(r *Reservation) bool {
 	if a.name != "" && a.name != r.Name || !a.labels.Matches(labels.Set(r.Labels)) {
 		return false
 	}
-	// Koordinator's terms are those of nodes, asked about Reservations.
+	// Koordinator's terms have the form of node terms, and apply to Reservations.
 	return a.terms == nil || a.terms.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.Name, Labels: r.Labels}})
 }
 

@@ -12,15 +12,15 @@ import (
 // resizable are the resources that can change while a pod runs.
 var resizable = [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// ReadBound is ReadPod for a pod that has a node: CPU and memory are what its kubelet has
-// allocated, if it has told. A resize in place changes the spec at once. The kubelet allocates it
-// later, or never.
+// ReadBound is ReadPod for a pod with a node. CPU and memory are the kubelet's allocation, if the
+// status has it. A resize in place changes the spec at once. The kubelet allocates it later, or
+// never.
 func ReadBound(pod *corev1.Pod) (Ask, error) { return ReadPod(Allocated(pod)) }
 
-// Allocated is the pod with the requests of CPU and memory that its kubelet has allocated
+// Allocated returns the pod with the CPU and memory requests that its kubelet has allocated
 // (status.containerStatuses[].allocatedResources, which a kubelet writes for every container that
-// it has created). Limits that were equal to the requests still are: a resize does not change the
-// QoS class. The pod itself is returned if nothing differs.
+// it has created). If limits were equal to the requests, they still are, because a resize does not
+// change the QoS class. If nothing differs, it returns the pod itself.
 func Allocated(pod *corev1.Pod) *corev1.Pod {
 	out := pod
 	for at, c := range Containers(pod) {
@@ -59,7 +59,8 @@ func (a ContainerAt) in(pod *corev1.Pod) *corev1.Container {
 	return &pod.Spec.InitContainers[a.index]
 }
 
-// allocatedOf is what the kubelet has allocated to a container; nil if it has not told.
+// allocatedOf returns the kubelet's allocation to a container, or nil if the status does not have
+// it.
 func allocatedOf(pod *corev1.Pod, container string) corev1.ResourceList {
 	for _, list := range [...][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
 		for i := range list {

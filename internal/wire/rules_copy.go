@@ -14,8 +14,8 @@ var (
 	rulesLabels      = []string{koordinatorQoS}
 )
 
-// CopyRules writes onto one pod what another says about its placement, in every dialect. Two pods
-// with the same resources then have equal Asks.
+// CopyRules copies a pod's placement rules to another pod, in every dialect. Two pods with the same
+// resources then have equal Asks.
 func CopyRules(to *metav1.ObjectMeta, from *corev1.Pod) {
 	for _, key := range rulesAnnotations {
 		if text, said := from.Annotations[key]; said {

@@ -2,11 +2,11 @@ package wire
 
 import "strings"
 
-// Said has the keys with which a pod asked for something, if they are another project's keys. The
-// zero value is for a pod that uses Berth's own keys, or none.
+// Said has the keys of a pod's requirements, if they are another project's keys. The zero value is
+// for a pod that uses Berth's own keys, or none.
 //
-// Statuses, events and explanations are written with Berth's own keys; In replaces them by the
-// pod's.
+// Statuses, events and explanations are written with Berth's own keys. In replaces them by the
+// pod's keys.
 type Said struct {
 	policy, cpus, exclusive, devices, functions string
 }

@@ -15,10 +15,10 @@ type Terms struct {
 	ExclusiveNamespaces Namespaces `json:"exclusiveNamespaces,omitempty"`
 	// Keep is CPUsNearDevices, or "" for nothing.
 	Keep string `json:"keep,omitempty"`
-	// CPUsPerDevice is how many CPUs are kept for each device, by resource: see placement.NewKeep.
+	// CPUsPerDevice is the number of CPUs that are kept for each device, by resource; see
+	// placement.NewKeep.
 	CPUsPerDevice map[string]int `json:"cpusPerDevice,omitempty"`
-	// BestEffortAnywhere means that pods that ask for best-effort in Volcano's way may go to nodes
-	// of any policy.
+	// BestEffortAnywhere means that pods with Volcano's best-effort may use nodes of any policy.
 	BestEffortAnywhere bool `json:"bestEffortAnywhere,omitempty"`
 
 	kept *placement.Keep // what both say, once Check has been called
@@ -35,7 +35,7 @@ const maxKept = 64
 type TermError struct {
 	// Field is the argument, At the place in it; "" for the whole argument.
 	Field, At string
-	// Why names the value and what would be right.
+	// Why names the value and the expected form.
 	Why string
 }
 
@@ -88,7 +88,7 @@ func (t *Terms) Impose(namespace string, rules *placement.Rules) {
 	}
 }
 
-// AnyNamespace in Namespaces stands for all.
+// AnyNamespace in Namespaces means all namespaces.
 const AnyNamespace = "*"
 
 // Namespaces are names of namespaces in an argument of the scheduler.

@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// On nodes where Berth decides, the kubelet hands out tokens for devices that the agent offers:
-// how many a container has, and not which devices. Its reply to the kubelet marks the container
-// with the number, by an annotation of the container in the runtime, which no pod can set.
+// On nodes where Berth decides, the kubelet allocates tokens for devices that the agent offers. A
+// token stands for no particular device; only their number counts. The agent's reply to the kubelet
+// marks the container with the number, by an annotation of the container in the runtime, which no
+// pod can set.
 
-// tokensPrefix begins the names of these annotations.
+// tokensPrefix is the prefix of these annotations.
 const tokensPrefix = "tokens.berth.dev/"
 
 // TokensAnnotation is the annotation of a container in the container runtime with the number of

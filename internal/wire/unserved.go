@@ -9,10 +9,10 @@ import (
 // the API server answers with the text of Warning.
 type UnservedKind struct {
 	Group, Resource, Kind string
-	// Jobs means that berth-controller would have to serve it. It is warned of only where that is
-	// installed: elsewhere Volcano's own controller may be there.
+	// Jobs means that berth-controller would have to serve the kind. The warning is given only if
+	// berth-controller is installed, because otherwise Volcano's own controller may serve it.
 	Jobs bool
-	// Instead is who does something about it, or what to use.
+	// Instead names a program that serves the kind, or a replacement.
 	Instead string
 }
 

@@ -31,12 +31,12 @@ func readVolcanoRules(pod *corev1.Pod, ownCPUs bool) (placement.Rules, error) {
 	return placement.Rules{Policy: policy, Match: placement.Exactly, OwnCPUs: true}, nil
 }
 
-// isVolcano reports whether the rules were read from Volcano's annotation: nobody else asks for
+// isVolcano reports whether the rules come from Volcano's annotation. Only this annotation asks for
 // exactly one policy.
 func isVolcano(r placement.Rules) bool { return r.Match == placement.Exactly && r.OwnCPUs }
 
-// both joins the rules of a pod that carries Berth's own annotation and Volcano's. They must ask
-// for one policy; Berth's may add a scope.
+// both joins the rules of a pod with Berth's own annotation and Volcano's. They must ask for the
+// same policy; Berth's may add a scope.
 func both(pod *corev1.Pod, own, volcano placement.Rules, err error) (placement.Rules, error) {
 	if err != nil {
 		return placement.Rules{}, err
@@ -49,9 +49,9 @@ func both(pod *corev1.Pod, own, volcano placement.Rules, err error) (placement.R
 	return volcano, nil
 }
 
-// BestEffortAnywhere loosens the rules of a pod that asks for best-effort in Volcano's way: it may
-// go to any node, and gets the fewest NUMA nodes that the node's own policy gives it. Volcano's
-// design and code want a node with the same policy, but they can also be read as allowing any node.
+// BestEffortAnywhere loosens the rules of a pod with Volcano's best-effort: it may use any node,
+// and gets the fewest NUMA nodes that the node's own policy gives it. Volcano's design and code
+// require a node with the same policy, but they can also be read as allowing any node.
 func BestEffortAnywhere(r placement.Rules) placement.Rules {
 	if isVolcano(r) && r.Policy == placement.PolicyBestEffort {
 		r.Match, r.OwnCPUs = placement.Whatever, false

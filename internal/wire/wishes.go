@@ -20,7 +20,7 @@ func MayCountNUMANodes(pod *corev1.Pod) bool {
 	return pod.Annotations[NUMANodesAnnotation] != "" || pod.Annotations[ExclusiveAnnotation] != ""
 }
 
-// ReadClaims returns what the pod asks about its ResourceClaims. The error is a *FieldError.
+// ReadClaims returns the pod's requirement for its ResourceClaims. The error is a *FieldError.
 func ReadClaims(pod *corev1.Pod) (dra.Mode, error) {
 	text, asks := pod.Annotations[ClaimsAnnotation]
 	if !asks {
@@ -35,8 +35,8 @@ func ReadClaims(pod *corev1.Pod) (dra.Mode, error) {
 
 const strengthsWanted = `, then nothing, ",required" or ",preferred"`
 
-// readWishes adds to r what the pod says about its CPUs, memory and devices. What it says in
-// Berth's own words comes before what another dialect says. The error is a *FieldError.
+// readWishes adds to r the pod's requirements for its CPUs, memory and devices. Berth's own
+// annotations override those of another dialect. The error is a *FieldError.
 func readWishes(pod *corev1.Pod, r *placement.Rules, said *Said) error {
 	var own string // of wishes that no other dialect has
 	for _, wish := range []struct {
@@ -69,9 +69,9 @@ func readWishes(pod *corev1.Pod, r *placement.Rules, said *Said) error {
 	return nil
 }
 
-// sharesBesideCPUs returns which keys of the pod ask for CPU time, and which for CPUs of its own.
-// It checks the class and the annotation as written: the order in which they were read does not
-// show the cause.
+// sharesBesideCPUs returns an error if some keys of the pod ask for CPU time and others for
+// exclusive CPUs. It names both. It checks the class and the annotation as written, because the
+// order of reading does not show the cause.
 func sharesBesideCPUs(pod *corev1.Pod) error {
 	wrong := fieldErrors(podName(pod))
 	label, class := field.NewPath("metadata", "labels").Key(koordinatorQoS), pod.Labels[koordinatorQoS]
@@ -200,7 +200,8 @@ func readFunctionsWish(text string, r *placement.Rules) (want string) {
 	return ""
 }
 
-// missing is what a kubelet's configuration lacks for a wish, or that no kubelet can keep it.
+// missing has, for each wish, the setting that a kubelet's configuration lacks, or the fact that no
+// kubelet can fulfil it.
 var missing = map[placement.Wish]struct {
 	key, lack string
 	never     bool
@@ -215,7 +216,7 @@ var missing = map[placement.Wish]struct {
 	placement.WishDevices:       {DevicesAnnotation, "a way to choose devices by switch, root complex or function", true},
 }
 
-// unmetWish explains why a node whose kubelet decides is not for the pod.
+// unmetWish explains why a node whose kubelet decides cannot fulfil the wish.
 func unmetWish(w placement.Wish, r *placement.Rules) string {
 	m := missing[w]
 	if w == placement.WishDevices && r.Devices.SameHow != joint.Required {
@@ -228,8 +229,8 @@ func unmetWish(w placement.Wish, r *placement.Rules) string {
 	return text
 }
 
-// unforetold explains why a node whose kubelet decides is not sure to put the pod on as many NUMA
-// nodes as it wants; "" if it is.
+// unforetold explains why a kubelet may not use the number of NUMA nodes that the pod wants. It
+// returns "" if the kubelet always does.
 func unforetold(m *placement.Model, r *placement.Request) string {
 	n := r.Rules.NUMANodes
 	if n == 0 {
@@ -256,8 +257,8 @@ func unforetold(m *placement.Model, r *placement.Request) string {
 		insists + ": it needs a node with authority berth"
 }
 
-// devicesUnforetold explains why a node whose kubelet decides is not sure to give the pod as many
-// devices on each NUMA node as it wants; "" if it is, as far as its configuration goes.
+// devicesUnforetold explains why a kubelet may not give the pod the wanted number of devices on
+// each NUMA node. It returns "" if the kubelet's configuration guarantees the number.
 func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 	n := r.Rules.Devices.PerNode
 	if n == 0 {

@@ -6,7 +6,7 @@ import (
 )
 
 // Texts about nodes in the scheduler's events and on the command line. They are constant, so that
-// equal ones can be counted.
+// equal texts can be counted.
 const (
 	// NoReport: the node has no NodeTopology.
 	NoReport = "no NodeTopology: is berth-agent running there?"
