@@ -76,8 +76,7 @@ func (r *reader) coreSet(id topology.CPUID) topology.CPUSet {
 	return topology.NewCPUSet(id)
 }
 
-// cacheAt reads the cache in dir. A cache that does not name the CPU it was found at is not that
-// CPU's.
+// cacheAt reads the cache in dir. A cache that does not list this CPU does not belong to it.
 func (r *reader) cacheAt(dir string, id topology.CPUID, taken *topology.CPUSet) (l3 topology.L3, numbered, ok bool, err error) {
 	set, ok, err := r.cpus(dir, with(id), "shared_cpu_map")
 	if err != nil || !ok {

@@ -13,8 +13,8 @@ import (
 // cpu returns the folder of a CPU.
 func (r *reader) cpu(id topology.CPUID) string { return fmt.Sprintf("%s/cpu%d", cpuDir, id) }
 
-// siblings reads a set of CPUs that share something with cpu: online ones that are not taken yet,
-// cpu itself included. A set that lacks cpu itself is a contradiction.
+// siblings reads a set of CPUs that share something with cpu: the online ones that are not taken
+// yet, including cpu. A set without cpu is a contradiction.
 func (r *reader) siblings(id topology.CPUID, taken *topology.CPUSet, names ...string) (topology.CPUSet, bool, error) {
 	dir := r.cpu(id) + "/topology"
 	set, ok, err := r.cpus(dir, with(id), names...)
@@ -43,9 +43,9 @@ func (r *reader) packageID(id topology.CPUID) (topology.PackageID, error) {
 	return topology.PackageID(n), nil
 }
 
-// readCores groups threads by core_cpus (thread_siblings before Linux 5.3). Threads of one such
-// group with different core ids are cores of their own: the two halves of an AMD compute unit,
-// which the kernel calls siblings. hwloc and cAdvisor count them apart as well.
+// readCores groups threads by core_cpus (thread_siblings before Linux 5.3). Threads of one group
+// with different core ids are separate cores: the two halves of an AMD compute unit, which the
+// kernel calls siblings. hwloc and cAdvisor count them separately as well.
 func (r *reader) readCores() error {
 	var seen topology.CPUSet
 	for id := range r.m.Online.All() {
@@ -138,9 +138,8 @@ func (r *reader) byPackageID(want topology.PackageID) (set topology.CPUSet, err 
 	return set, nil
 }
 
-// numberPackages sorts packages. If the platform gives them no ids, or several the same (s390
-// numbers them inside a book), they are numbered in the order of their lowest CPUs, in which they
-// were found.
+// numberPackages sorts packages. If the platform gives them no ids, or the same id to several (s390
+// numbers them inside a book), they are numbered in the order of their lowest CPUs.
 func (r *reader) numberPackages() {
 	seen := map[topology.PackageID]bool{}
 	twice := false

@@ -6,11 +6,11 @@ import "fmt"
 type Error struct {
 	// Path is relative to the folder that contains sys/.
 	Path string
-	// Field is what was looked for in the file, "MemTotal".
+	// Field is the field in the file, "MemTotal".
 	Field string
-	// Value is what was found, shortened.
+	// Value is the wrong value, shortened.
 	Value string
-	// Want is what would be right.
+	// Want is the expected value.
 	Want string
 	// Err is the cause if the file could not be read.
 	Err error

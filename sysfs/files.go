@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Limits of what is read. An attribute of sysfs is at most one page; a CPU mask of a kernel for
-// 8192 CPUs and a meminfo are well below it.
+// Limits for files. An attribute of sysfs is at most one page. A CPU mask of a kernel for 8192 CPUs
+// and a meminfo are much smaller.
 const (
 	maxAttribute = 64 << 10
 	maxEntries   = 64 << 10
@@ -24,14 +24,14 @@ const (
 // tree reads attributes below a root that contains sys/.
 type tree struct{ fsys fs.FS }
 
-// absent reports whether err means that there is no such file; a file where a folder was expected
-// is none.
+// absent reports whether err means that there is no such file. A file in the place of a folder also
+// counts as absent.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// text returns an attribute without surrounding white space, and without the NULs at the end that
-// some kernels leave there; ok is false when it does not exist.
+// text returns an attribute without surrounding white space, and without the trailing NULs of some
+// kernels. ok is false if it does not exist.
 func (t tree) text(name string) (value string, ok bool, err error) {
 	info, err := fs.Stat(t.fsys, name)
 	if err != nil {
@@ -108,9 +108,9 @@ func (t tree) cpuMask(name string) (set topology.CPUSet, ok bool, err error) {
 	return set, true, nil
 }
 
-// cpus reads a set that the kernel gives as a mask and, since 2.6.2x, as a list too: the first form
-// that satisfies good, else the last one found. Edited captures may have changed one form and not
-// the other.
+// cpus reads a set that the kernel writes as a mask and, since 2.6.2x, also as a list. It returns
+// the first form that satisfies good, or otherwise the last one. Edited captures may have changed
+// only one form.
 func (t tree) cpus(dir string, good func(*topology.CPUSet) bool, names ...string) (set topology.CPUSet, found bool, err error) {
 	for _, name := range names {
 		for _, read := range []func() (topology.CPUSet, bool, error){
@@ -132,8 +132,8 @@ func (t tree) cpus(dir string, good func(*topology.CPUSet) bool, names ...string
 	return set, found, nil
 }
 
-// listName is the file that holds as a list what the file name holds as a mask: cpumap and cpulist,
-// shared_cpu_map and shared_cpu_list, core_cpus and core_cpus_list.
+// listName returns the name of the list file for a mask file: cpumap and cpulist, shared_cpu_map
+// and shared_cpu_list, core_cpus and core_cpus_list.
 func listName(name string) string {
 	if base, isMap := strings.CutSuffix(name, "map"); isMap {
 		return base + "list"
@@ -200,6 +200,7 @@ type reader struct {
 	dirs topology.CPUSet
 	// addresses are the folders of the PCI devices.
 	addresses map[string]string
-	// parents are the physical functions of virtual ones, by the links virtfn of the former.
+	// parents maps virtual functions to their physical functions, by the virtfn links of the
+	// latter.
 	parents map[string]string
 }

@@ -14,7 +14,7 @@ import (
 // sys/. /sys itself does not contain NVLinks.
 const MatrixFile = "run/berth/nvidia-smi-topo-m.txt"
 
-// kfdDir is what the kernel's driver for AMD's GPUs says about them and their links
+// kfdDir has the information of the kernel's driver for AMD GPUs about them and their links
 // (drivers/gpu/drm/amd/amdkfd/kfd_topology.c).
 const kfdDir = "sys/devices/virtual/kfd/kfd/topology/nodes"
 

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// readNodes reads the NUMA nodes that have a folder: the kernel makes one for each online node. A
-// kernel without NUMA has none. A node that claims a CPU of a lower node is a firmware bug and is
-// left out, and with it all distances, which cannot be trusted then.
+// readNodes reads the NUMA nodes with a folder; the kernel makes one for each online node. A kernel
+// without NUMA has none. A node that claims a CPU of a lower node is a firmware bug. It is omitted
+// together with all distances, which cannot be trusted then.
 func (r *reader) readNodes() error {
 	ids, err := r.numbered(nodeDir, "node", math.MaxUint16)
 	if err != nil {
@@ -117,8 +117,8 @@ func (r *reader) hugePages(dir string) ([]topology.HugePages, error) {
 	return slices.CompactFunc(pools, func(a, b topology.HugePages) bool { return a.PageBytes == b.PageBytes }), nil
 }
 
-// readDistances reads one row per node. A row lists the nodes that were online
-// (drivers/base/node.c, node_read_distance); an edited capture may have lost the folders of some.
+// readDistances reads one row per node. A row lists the distances to nodes that were online
+// (drivers/base/node.c, node_read_distance). An edited capture may have lost the folders of some.
 func (r *reader) readDistances(ids []int) error {
 	for i := range r.m.NUMANodes {
 		if err := r.readDistancesOf(&r.m.NUMANodes[i], nodePath(ids[i])+"/distance", ids); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// readDevices reads the PCI devices of /sys/bus/pci/devices, or, if a capture lacks that folder,
-// those found below /sys/devices/pci*.
+// readDevices reads the PCI devices of /sys/bus/pci/devices. If a capture lacks that folder, it
+// reads those below /sys/devices/pci*.
 func (r *reader) readDevices() error {
 	places, err := r.places()
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *reader) walk(dir string, depth int, places map[string]string) error {
 	return nil
 }
 
-// resolve returns where a link of /sys/bus or /sys/class points, or its own path where it is no
+// resolve returns the target of a link in /sys/bus or /sys/class, or the path itself if it is not a
 // link.
 func (r *reader) resolve(name string) string {
 	target, err := fs.ReadLink(r.fsys, name)
@@ -149,9 +149,10 @@ func (r *reader) device(address, dir string) (d topology.Device, err error) {
 	return d, err
 }
 
-// physical returns the address to which the link physfn of a virtual function leads. One that the
-// capture lacks is none. If the link cannot be read, the link virtfn of a physical function tells:
-// functions come and go while sysfs is read, and a virtual one is never taken for a physical one.
+// physical returns the target address of a virtual function's link physfn. A target that the
+// capture lacks counts as none. If the link cannot be read, the link virtfn of a physical function
+// is used. Functions come and go while sysfs is read, and a virtual function must never count as a
+// physical one.
 func (r *reader) physical(address, name string) (string, error) {
 	target, err := fs.ReadLink(r.fsys, name)
 	if err != nil {
@@ -210,9 +211,9 @@ func (r *reader) deviceNode(d *topology.Device, name string) error {
 }
 
 // lineage returns the root complex and the nearest switch above the device at a resolved path such
-// as sys/devices/pci0000:16/0000:16:02.0/0000:17:00.0/0000:18:08.0/0000:19:00.0: a root port, then
-// the upstream and the downstream port of a switch, then the device. The switch goes by its
-// upstream port.
+// as sys/devices/pci0000:16/0000:16:02.0/0000:17:00.0/0000:18:08.0/0000:19:00.0. The path has a
+// root port, then the upstream and the downstream port of a switch, then the device. A switch is
+// named by its upstream port.
 func (r *reader) lineage(place string) (root, nearest string) {
 	var ports []string // folders from the innermost root down, the device included
 	parts := strings.Split(place, "/")
@@ -225,7 +226,7 @@ func (r *reader) lineage(place string) (root, nearest string) {
 			ports = append(ports, strings.Join(parts[:i+1], "/"))
 		}
 	}
-	// ports[0] is a root port; then upstream and downstream ports take turns.
+	// ports[0] is a root port. After it, upstream and downstream ports alternate.
 	for i := (len(ports) - 2) | 1; i >= 1; i -= 2 {
 		if i+1 < len(ports) && r.isBridge(ports[i]) && r.isBridge(ports[i+1]) {
 			return root, path.Base(ports[i])
@@ -257,10 +258,10 @@ func (r *reader) driver(dir string) (string, error) {
 // bounded cuts a name that no kernel would give.
 func bounded(name string) string { return name[:min(len(name), 128)] }
 
-// rdmaClass is where the RDMA subsystem lists its devices.
+// rdmaClass is the class of RDMA devices.
 const rdmaClass = "infiniband"
 
-// classes are where devices get the names that people know them by, the best first.
+// classes have the common names of devices, the best first.
 var classes = []string{"net", rdmaClass, "block", "nvme", "drm"}
 
 // classDirs returns the folders that list the devices of a class.
@@ -272,7 +273,7 @@ func classDirs(class string) []string {
 }
 
 // classNames returns the names of PCI devices by address, from the links in /sys/class and
-// /sys/block: under "" what people know them by, under rdmaClass what that class calls them.
+// /sys/block. Under "" it has their common names, and under rdmaClass the names in that class.
 func (r *reader) classNames() (map[string]map[string]string, error) {
 	names := map[string]string{}
 	all := map[string]map[string]string{"": names}
@@ -335,7 +336,7 @@ func lastAddress(place string) string {
 }
 
 // childName finds the name of a device in its own folder, for captures without /sys/class. The
-// devices of a virtual machine have theirs one level deeper, in virtioN.
+// devices of a virtual machine have it one level deeper, in virtioN.
 func (r *reader) childName(place string, classes []string) (string, error) {
 	list, err := r.entries(place)
 	if err != nil {
@@ -357,7 +358,8 @@ func (r *reader) childName(place string, classes []string) (string, error) {
 	return "", nil
 }
 
-// lowestName returns the lowest name in a folder; of an NVMe controller, that of its first disk.
+// lowestName returns the lowest name in a folder. For an NVMe controller it returns the name of its
+// first disk.
 func (r *reader) lowestName(dir, class string) (name string, err error) {
 	list, err := r.entries(dir)
 	for _, e := range list {

@@ -31,8 +31,8 @@ func ReadOnline(fsys fs.FS) (topology.CPUSet, error) {
 	return r.m.Online, err
 }
 
-// readOnline finds out which CPUs there are. The file "online" is missing in filtered captures and
-// old kernels; then a CPU with a folder is online unless its own file "online" says 0.
+// readOnline determines the online CPUs. The file "online" is missing in filtered captures and old
+// kernels. Then a CPU with a folder is online unless its own file "online" contains 0.
 func (r *reader) readOnline() error {
 	ids, err := r.numbered(cpuDir, "cpu", topology.MaxCPUs-1)
 	if err != nil {

@@ -50,7 +50,7 @@ func (m *Machine) Check() error {
 	return nil
 }
 
-// disjoint collects the CPUs of the objects of one kind and refuses overlaps.
+// disjoint collects the CPUs of objects of one kind and refuses overlaps.
 type disjoint struct {
 	online *CPUSet
 	seen   CPUSet
@@ -103,7 +103,7 @@ func lower(a, b *CPUSet) bool {
 	return la < lb
 }
 
-// inPackage checks that an object lies in the package that it names.
+// inPackage checks that an object is in the package that it names.
 func (m *Machine) inPackage(object string, id PackageID, cpus *CPUSet) error {
 	for i := range m.Packages {
 		p := &m.Packages[i]

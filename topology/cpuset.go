@@ -107,7 +107,7 @@ func (s *CPUSet) IsSubsetOf(o *CPUSet) bool {
 	return true
 }
 
-// Lowest returns the lowest CPU of the set, and whether there is one.
+// Lowest returns the lowest CPU of the set, or false if the set is empty.
 func (s *CPUSet) Lowest() (CPUID, bool) {
 	for i, w := range s.w {
 		if w != 0 {

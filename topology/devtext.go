@@ -94,7 +94,7 @@ func unescape(s string) (string, error) {
 	return text, nil
 }
 
-// appendDevices appends one item for every run of devices that differ in address and name alone.
+// appendDevices appends one item for every run of devices that differ only in address and name.
 func appendDevices(b []byte, devices []Device) []byte {
 	for i := 0; i < len(devices); {
 		n := 1

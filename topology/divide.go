@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// DivideError is why a machine cannot be divided so.
+// DivideError explains why a machine cannot be divided in this way.
 type DivideError struct {
 	Want int // NUMA nodes in each package
 	Why  string
@@ -15,7 +15,7 @@ func (e *DivideError) Error() string {
 	return fmt.Sprintf("%d NUMA nodes in each package: %s", e.Want, e.Why)
 }
 
-// Distances if the machine tells none: the SLIT of servers with NPS or SNC switched on.
+// Distances for a machine without distances: the SLIT of servers with NPS or SNC switched on.
 const (
 	localDistance  = 10
 	nearDistance   = 12 // to another NUMA node of the package
@@ -99,7 +99,7 @@ func (d *Division) sort() error {
 	return nil
 }
 
-// sortNodes notes in which package each NUMA node lies.
+// sortNodes records the package of each NUMA node.
 func (d *Division) sortNodes() error {
 	for i := range d.from.NUMANodes {
 		n := &d.from.NUMANodes[i]
@@ -167,7 +167,7 @@ func (d *Division) node(i, j int, cpus CPUSet) NUMANode {
 	return n
 }
 
-// distances are those of the j-th NUMA node of the i-th package.
+// distances returns the distances of the j-th NUMA node of the i-th package.
 func (d *Division) distances(i, j int) []uint32 {
 	var out []uint32
 	for p := range d.old {
@@ -185,7 +185,7 @@ func (d *Division) distances(i, j int) []uint32 {
 	return out
 }
 
-// apart is how far two packages are from each other.
+// apart returns the distance between two packages.
 func (d *Division) apart(i, p int) uint32 {
 	from := d.from.NUMANode(d.old[i][0])
 	to := slices.IndexFunc(d.from.NUMANodes, func(n NUMANode) bool { return n.ID == d.old[p][0] })
@@ -212,8 +212,7 @@ func (d *Division) Rehang(hang []NUMAID) []NUMAID {
 	return out
 }
 
-// heirs is what becomes of a NUMA node: the first of the ones that take its place, and their
-// number.
+// heirs returns the first of the NUMA nodes that replace a NUMA node, and their number.
 func (d *Division) heirs(id NUMAID) (first NUMAID, count int) {
 	for i, old := range d.old {
 		if at := slices.Index(old, id); at >= 0 {

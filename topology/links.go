@@ -65,8 +65,8 @@ func (m *Machine) checkLinks() error {
 //
 // Devices joined by + are connected each with each, by so many links.
 
-// appendLinks appends one item for each kind and number of links. Devices that are all connected
-// with one another, and with nobody else, stand together; else each pair stands alone.
+// appendLinks appends one item for each kind and number of links. Devices that are all connected to
+// one another, and to no others, form one set. All other pairs are written singly.
 func appendLinks(b []byte, links []Link) []byte {
 	type bundle struct {
 		kind  LinkKind

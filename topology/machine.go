@@ -17,16 +17,16 @@ type Machine struct {
 	L3s       []L3 // empty if no level-3 cache is reported
 	NUMANodes []NUMANode
 	Devices   []Device
-	// Links are the direct connections between devices beside PCIe, each pair once, in ascending
-	// order.
+	// Links are the direct connections between devices other than PCIe, each pair once, in
+	// ascending order.
 	Links []Link
 
 	// UnnumberedCaches means that the kernel gives caches no ids (cache/indexN/id is absent, as
-	// before Linux 4.11 and on many arm64 kernels): L3 ids are then lowest CPUs. cAdvisor, and so
+	// before Linux 4.11 and on many arm64 kernels). L3 ids are then lowest CPUs. cAdvisor, and so
 	// the kubelet, sees no cache of such a machine.
 	UnnumberedCaches bool
-	// UnnumberedPackages means that the platform tells packages apart but gives them no ids
-	// (physical_package_id is -1, as on s390 and POWER partitions): ids are then 0, 1, 2 ... in the
+	// UnnumberedPackages means that the platform distinguishes packages but gives them no ids
+	// (physical_package_id is -1, as on s390 and POWER partitions). Ids are then 0, 1, 2 ... in the
 	// order of their lowest CPUs. cAdvisor, and so the kubelet, sees one socket, -1.
 	UnnumberedPackages bool
 }
@@ -86,8 +86,8 @@ type Device struct {
 	Class string
 	// Vendor and Product are PCI ids, four hexadecimal digits; "" if they are not reported.
 	Vendor, Product string
-	// NUMA is the node that the device hangs from; HasNUMA is false if the platform says -1 or
-	// nothing, and NUMA then means nothing: unknown, never node 0.
+	// NUMA is the node of the device. HasNUMA is false if the platform reports -1 or nothing. NUMA
+	// then has no meaning: it is unknown, not node 0.
 	NUMA    NUMAID
 	HasNUMA bool
 	// Root is the PCI root complex ("pci0000:3a"), Switch the address of the nearest PCI switch
@@ -96,8 +96,8 @@ type Device struct {
 	// Physical is the address of the physical function that this is a virtual function of (SR-IOV),
 	// "" for every other device.
 	Physical string
-	// Driver is the bound kernel driver, Name what the operating system calls the device ("eth0"),
-	// RDMA what the RDMA subsystem calls it ("mlx5_0"); "" for none.
+	// Driver is the bound kernel driver, Name the operating system's name of the device ("eth0"),
+	// and RDMA the RDMA subsystem's name ("mlx5_0"). Each may be "".
 	Driver, Name, RDMA string
 }
 
@@ -119,18 +119,18 @@ type Link struct {
 	// A and B are addresses, A the lower one.
 	A, B string
 	Kind LinkKind
-	// Count is the number of bonded links: 18 for what nvidia-smi calls NV18.
+	// Count is the number of bonded links: 18 for nvidia-smi's NV18.
 	Count uint8
 }
 
-// Violation is an invariant of Machine that does not hold.
+// Violation is a violated invariant of Machine.
 type Violation struct {
-	// Object names what is wrong, "core 3 of package 0".
+	// Object names the wrong object, "core 3 of package 0".
 	Object string
 	// Field is the field of the object, as in the Go type.
 	Field string
 	Value string
-	// Want is what would be right.
+	// Want is the expected value.
 	Want string
 }
 

@@ -1,20 +1,21 @@
 package topology
 
-// Nearness is what lies between two PCI devices, as "nvidia-smi topo -m" does. Nearer is more.
+// Nearness describes the connection between two PCI devices, as "nvidia-smi topo -m" does. A
+// greater value is nearer.
 type Nearness uint8
 
-// The values; the zero value is that of a device and itself.
+// The values. The zero value is for a device and itself.
 const (
 	UnknownNearness Nearness = iota
-	// AcrossNodes: the link between NUMA nodes lies between them (SYS).
+	// AcrossNodes: the connection crosses the link between NUMA nodes (SYS).
 	AcrossNodes
-	// OnOneNode: they hang from different root complexes of one NUMA node (NODE).
+	// OnOneNode: the devices are at different root complexes of one NUMA node (NODE).
 	OnOneNode
-	// AtOneRoot: from one root complex, and share no switch (PHB).
+	// AtOneRoot: the devices are at one root complex and share no switch (PHB).
 	AtOneRoot
-	// BelowSwitches: below one switch, with further ones in between (PXB).
+	// BelowSwitches: the devices are below one switch, with further switches in between (PXB).
 	BelowSwitches
-	// AtOneSwitch: from one switch (PIX).
+	// AtOneSwitch: the devices are at one switch (PIX).
 	AtOneSwitch
 )
 
@@ -65,7 +66,7 @@ func sharedSwitch(a, b []string) Nearness {
 	return UnknownNearness
 }
 
-// rootsApart compares where two devices hang that share no switch.
+// rootsApart compares the places of two devices that share no switch.
 func (m *Machine) rootsApart(a, b *Device) Nearness {
 	switch {
 	case a.Root != "" && a.Root == b.Root:

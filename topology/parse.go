@@ -54,7 +54,7 @@ func Parse(text string) (*Machine, error) {
 // Keys returns the keys that items of a machine string may have.
 func Keys() []string { return slices.Concat(levelNames[:], itemKeys) }
 
-// itemKeys are all keys except for the levels; "dev" and "link" alone may occur more than once.
+// itemKeys are all keys except for the levels. Only "dev" and "link" may occur more than once.
 var itemKeys = []string{
 	"cpu", "offline", "number", "packageid", "dieid", "numaid", "l3id", "coreid", "memonly", "mem", "huge", "dist", "dev", "link",
 }
@@ -93,7 +93,7 @@ func (p *parser) split(text string) error {
 	return nil
 }
 
-// fail wraps what a value parser says about the value of an item.
+// fail wraps the error of a value parser.
 func (p *parser) fail(key string, err error) error {
 	if value, want, ok := strings.Cut(err.Error(), ": want "); ok {
 		if part, err := strconv.Unquote(value); err == nil {
@@ -166,7 +166,7 @@ func (p *parser) badNumbering() error {
 		"split, packed, interleaved or every level with more than one child, once, the fastest first (\"core,package,pu\")"}
 }
 
-// parseCPUs finds out which CPUs there are.
+// parseCPUs determines the CPUs of the machine.
 func (p *parser) parseCPUs() error {
 	var err error
 	if p.m.Offline, err = ParseCPUList(p.values["offline"]); err != nil {
@@ -306,7 +306,7 @@ func (p *parser) parseL3s() error {
 	return err
 }
 
-// parseUnnumberedL3s reads L3s that go by their lowest online CPU.
+// parseUnnumberedL3s reads L3s whose ids are their lowest online CPUs.
 func (p *parser) parseUnnumberedL3s() error {
 	entries, counted, err := p.list(levelL3, MaxCPUs-1)
 	p.m.UnnumberedCaches = true
@@ -344,8 +344,8 @@ func (p *parser) parseNodes() error {
 	return nil
 }
 
-// packageOf returns the first package with a CPU of the set, as position and id; for none, how many
-// there are, and NoPackage.
+// packageOf returns the position and the id of the first package with a CPU of the set. If there is
+// none, it returns the number of packages, and NoPackage.
 func (m *Machine) packageOf(set *CPUSet) (int, PackageID) {
 	for i := range m.Packages {
 		if m.Packages[i].CPUs.Intersects(set) {
@@ -355,8 +355,8 @@ func (m *Machine) packageOf(set *CPUSet) (int, PackageID) {
 	return len(m.Packages), NoPackage
 }
 
-// packageIDs hands out ids that are unique inside a package: one sequence for all packages, or one
-// for each, separated by "|", in the order of the packages.
+// packageIDs assigns ids that are unique inside a package. There is one sequence for all packages,
+// or one for each, separated by "|", in the order of the packages.
 type packageIDs struct {
 	seqs [][]int
 	used map[int]int
@@ -669,7 +669,7 @@ func (m *Machine) setDistances(local, near, far uint32) {
 	}
 }
 
-// settle ends the part where objects are in the order of the tree, offline CPUs included.
+// settle ends the part in which objects are in the order of the tree, including offline CPUs.
 func (p *parser) settle() error {
 	p.dropOffline()
 	p.order()
@@ -692,7 +692,7 @@ func (p *parser) dropOffline() {
 	}
 }
 
-// online drops the objects that have offline CPUs alone, and offline CPUs from the others.
+// online removes offline CPUs from the objects, and objects without other CPUs.
 func online[T any](all []T, offline *CPUSet, cpus func(*T) *CPUSet) []T {
 	all = slices.DeleteFunc(all, func(o T) bool { return cpus(&o).IsSubsetOf(offline) })
 	for i := range all {
@@ -702,7 +702,7 @@ func online[T any](all []T, offline *CPUSet, cpus func(*T) *CPUSet) []T {
 	return all
 }
 
-// order sorts what was given in the order of the tree.
+// order sorts the objects that were listed in the order of the tree.
 func (p *parser) order() {
 	m := &p.m
 	slices.SortStableFunc(m.Packages, func(a, b Package) int { return int(a.ID) - int(b.ID) })

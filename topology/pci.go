@@ -17,7 +17,7 @@ const (
 	GPU
 	// Accelerator computes but is not a GPU: an NPU, an FPGA, a co-processor.
 	Accelerator
-	// NIC is a network card, RDMANIC one that does RDMA as well (InfiniBand, RoCE, iWARP).
+	// NIC is a network card, RDMANIC one with RDMA (InfiniBand, RoCE, iWARP).
 	NIC
 	RDMANIC
 	// NVMe is a disk on PCIe.
@@ -77,7 +77,7 @@ func (m *Machine) SetDevices(devices []Device, links []Link) (*Machine, error) {
 	return &out, nil
 }
 
-// maxSwitches bounds how many PCI switches lie above a device.
+// maxSwitches is the maximum number of PCI switches above a device.
 const maxSwitches = 32
 
 // Switches returns the PCI switches above a device, the nearest first. It ends with a switch that
@@ -93,7 +93,7 @@ func (m *Machine) Switches(d *Device) []string {
 
 // PCIPort is a root complex or a switch, with the PCI devices below it.
 type PCIPort struct {
-	// Name is the root complex ("pci0000:3a"), "" if the platform tells none; of a switch the
+	// Name is the root complex ("pci0000:3a"), or "" if it is not known. For a switch it is the
 	// address of its upstream port.
 	Name string
 	// Ports are the switches just below, ascending by address.
@@ -140,7 +140,7 @@ type pciTree struct {
 	functions map[string]*PCIPort    // where a function hangs from, by address
 }
 
-// port returns where a device hangs from, and makes all ports above it.
+// port returns the port above a device, and creates all ports above that port.
 func (t *pciTree) port(d *Device) *PCIPort {
 	at := t.ports[[2]string{d.Root, ""}]
 	if at == nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// SMIMatrix is what "nvidia-smi topo -m" prints: how the GPUs and network cards of a machine are
-// connected.
+// SMIMatrix is the output of "nvidia-smi topo -m": the connections of a machine's GPUs and network
+// cards.
 type SMIMatrix struct {
 	// Names are the columns: "GPU0", "NIC0", or "mlx5_0" as older releases have it.
 	Names []string
@@ -206,7 +206,7 @@ func (s *SMIMatrix) Links(m *Machine) ([]Link, error) {
 	return out, nil
 }
 
-// WithLinks returns the machine with links in place of those of the same kind.
+// WithLinks returns the machine with links that replace its links of the same kind.
 func (m *Machine) WithLinks(kind LinkKind, links []Link) (*Machine, error) {
 	out := *m
 	out.Links = slices.DeleteFunc(slices.Clone(m.Links), func(l Link) bool { return l.Kind == kind })

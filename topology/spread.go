@@ -22,8 +22,8 @@ const (
 	WithinMachine Spread = "machine"
 )
 
-// Spread returns how far apart the NUMA nodes are. Nodes without CPUs belong to no package, so they
-// do not widen a spread over one package.
+// Spread returns the distance between the NUMA nodes. Nodes without CPUs belong to no package, so
+// they do not widen a spread over one package.
 func (m *Machine) Spread(nodes NUMASet) Spread {
 	switch nodes.Len() {
 	case 0:

@@ -33,8 +33,8 @@ func equalNodes(a, b NUMANode) bool {
 		slices.Equal(a.HugePages, b.HugePages) && slices.Equal(a.Distances, b.Distances)
 }
 
-// writer prints one machine. fit finds the largest tree that is true of the machine; the levels
-// that are not in it are listed.
+// writer prints one machine. fit finds the largest tree that describes the machine correctly.
+// Levels outside the tree are listed.
 type writer struct {
 	m    *Machine
 	b    []byte
@@ -78,7 +78,8 @@ func setsIn[T any](all []T, of func(*T) CPUSet) (sets []CPUSet) {
 	return sets
 }
 
-// fit looks for a tree: first of all levels that cover the machine, then of the ones that held.
+// fit looks for a tree: first with all levels that cover the machine, then with the levels that
+// were correct.
 func (w *writer) fit() {
 	total := w.extent()
 	var kinds []levelKind
@@ -98,8 +99,8 @@ func (w *writer) fit() {
 	}
 }
 
-// extent returns the number of CPUs of a tree that could hold the machine: numbered from 0, without
-// a gap except for offline ones; 0 when there is none.
+// extent returns the number of CPUs of a tree for the machine: numbered from 0, with no gaps except
+// offline CPUs. It returns 0 if there is none.
 func (w *writer) extent() int {
 	present := w.m.Online.Or(&w.m.Offline)
 	n := 0
@@ -148,8 +149,8 @@ func widest(sets []CPUSet) int {
 	return n
 }
 
-// guess builds the tree that the largest object of each level suggests. Sizes that do not divide
-// one another are passed over.
+// guess builds a tree from the largest object of each level. It skips sizes that do not divide one
+// another.
 func (w *writer) guess(kinds []levelKind, total int) *tree {
 	kinds = slices.Clone(kinds)
 	slices.SortStableFunc(kinds, func(a, b levelKind) int {
@@ -202,7 +203,8 @@ func stride(outer, inner *CPUSet) int {
 	return int(next - base)
 }
 
-// held returns the levels of a tree whose sets, without the offline CPUs, are those of the machine.
+// held returns the levels of a tree whose sets, without the offline CPUs, equal those of the
+// machine.
 func (w *writer) held(t *tree) (kinds []levelKind) {
 	for _, l := range t.levels[:len(t.levels)-1] {
 		want := map[CPUSet]bool{}
@@ -223,9 +225,9 @@ func (w *writer) held(t *tree) (kinds []levelKind) {
 	return kinds
 }
 
-// writable reports whether Parse would understand the level at its place: cores come last, a NUMA
-// node that is wholly offline would stay, as one without CPUs, and packages without ids keep the
-// order of the tree.
+// writable reports whether Parse would understand the level at its position. Cores come last. A
+// NUMA node that is completely offline would stay as one without CPUs. Packages without ids keep
+// the order of the tree.
 func (w *writer) writable(t *tree, kind levelKind) bool {
 	switch kind {
 	case levelCore:
@@ -241,7 +243,7 @@ func (w *writer) writable(t *tree, kind levelKind) bool {
 	}
 }
 
-// writeLevels prints the tree and what it does not hold.
+// writeLevels prints the tree and the levels outside it.
 func (w *writer) writeLevels() {
 	if w.tree == nil {
 		w.item("cpu")
@@ -432,8 +434,8 @@ func (w *writer) writeZip(cores []member) {
 	}
 }
 
-// writeMemberIDs prints the ids of a counted level that is identified inside packages, unless they
-// are 0, 1, 2 ... in each: one list where all packages have the same.
+// writeMemberIDs prints the ids of a counted level that are unique inside packages, unless they are
+// 0, 1, 2 ... in each. If all packages have the same ids, it prints one list.
 func (w *writer) writeMemberIDs(kind levelKind, key string, members []member) {
 	seqs := w.memberIDs(kind, members)
 	regular := true
@@ -482,7 +484,7 @@ func (w *writer) memberIDs(kind levelKind, members []member) [][]int {
 	return seqs
 }
 
-// fullPackages returns the packages as Parse sees them while it hands out ids: in the order of the
+// fullPackages returns the packages as Parse sees them while it assigns ids: in the order of the
 // tree and with their offline CPUs, or as listed.
 func (w *writer) fullPackages() []CPUSet {
 	if w.counted(levelPackage) {
@@ -491,7 +493,7 @@ func (w *writer) fullPackages() []CPUSet {
 	return w.setsOf(levelPackage)
 }
 
-// writeNodes prints the NUMA nodes and what belongs to them.
+// writeNodes prints the NUMA nodes and their properties.
 func (w *writer) writeNodes() {
 	var entries []entry
 	var memoryOnly []int
@@ -513,7 +515,7 @@ func (w *writer) writeNodes() {
 	w.writeDistances()
 }
 
-// writePerNode prints one value when all nodes have the same.
+// writePerNode prints one value if all nodes have the same.
 func (w *writer) writePerNode(values []string) {
 	if !slices.ContainsFunc(values, func(v string) bool { return v != values[0] }) {
 		values = values[:1]
@@ -592,8 +594,8 @@ func appendRow(b []byte, distances []uint32) []byte {
 	return appendRepeats(b, row)
 }
 
-// distanceClasses returns LOCAL, LOCAL,REMOTE or LOCAL,NEAR,FAR where that is the whole truth, else
-// nil.
+// distanceClasses returns LOCAL, LOCAL,REMOTE or LOCAL,NEAR,FAR if these describe all distances,
+// else nil.
 func (w *writer) distanceClasses() []uint32 {
 	nodes := w.m.NUMANodes
 	if slices.ContainsFunc(nodes, func(n NUMANode) bool { return len(n.Distances) != len(nodes) }) {
@@ -616,7 +618,7 @@ func (w *writer) distanceClasses() []uint32 {
 	return nil
 }
 
-// describes reports whether classes stand for exactly the machine's distances.
+// describes reports whether the classes describe exactly the machine's distances.
 func (w *writer) describes(classes []uint32) bool {
 	if slices.Contains(classes, 0) || len(classes) == 1 && len(w.m.NUMANodes) > 1 {
 		return false

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// RoomOn adds up the resources of the nodes that pods may go to. An Occupant comes without what it
-// asks for.
+// RoomOn adds up the resources of the nodes that pods may use. as returns an Occupant without its
+// requests.
 func RoomOn(nodes []*corev1.Node, pods []*corev1.Pod, as func(*corev1.Pod) gangfit.Occupant) *gangfit.Room {
 	room, open := new(gangfit.Room), map[string]bool{}
 	for _, n := range nodes {
@@ -31,16 +31,17 @@ func RoomOn(nodes []*corev1.Node, pods []*corev1.Pod, as func(*corev1.Pod) gangf
 	return room
 }
 
-// Admission says when a group is let in that names resources (minResources), and what is kept for
-// it then. The zero value stands for the defaults.
+// Admission decides when a group with minResources is let in, and what is then kept for it. The
+// zero value stands for the defaults.
 type Admission struct {
-	// Gate is resources, the default: what a group names has to be free, or could be freed by
-	// evicting pods of lower priority. With none, groups are let in whatever is free.
+	// Gate is resources, the default, or none. With resources, the amounts that a group names must
+	// be free, or evicting pods of lower priority could free them. With none, groups are let in
+	// unconditionally.
 	Gate string `json:"gate,omitempty"`
-	// OvercommitFactor is how many times what the nodes have is given away at the gate. Default 1.
+	// OvercommitFactor multiplies the nodes' resources at the gate. Default 1.
 	OvercommitFactor float64 `json:"overcommitFactor,omitempty"`
-	// KeepFor is how long what a group that was let in has not used yet is kept from other groups
-	// that name resources. Default 5m; negative means not at all.
+	// KeepFor is the time for which the unused resources of a group are kept from other groups with
+	// minResources after the group was let in. Default 5m; negative means not at all.
 	KeepFor metav1.Duration `json:"keepFor,omitempty"`
 }
 

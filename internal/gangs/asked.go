@@ -19,22 +19,22 @@ import (
 
 // Asked are the pods of a gang whose fit is examined.
 type Asked struct {
-	// Pods want nodes and are planned together, the oldest first; Tasks are theirs. Seated have
-	// nodes, if any pod of the gang asks about another's place.
+	// Pods need nodes and are planned together, the oldest first; Tasks are their tasks. Seated
+	// have nodes. It is only set if a pod of the gang has a wish about another pod's place.
 	Pods, Seated []*corev1.Pod
 	Tasks        []string
-	// Candidate is what ledgers are asked about a pod; nil if nothing is pinned.
+	// Candidate returns a pod's candidate for ledgers, or nil if nothing is pinned.
 	Candidate func(*corev1.Pod) (*ledger.Candidate, error)
 	// Node is the number of a node that a seated pod is on, and its ledger; plan.Elsewhere if no
 	// member can be there.
 	Node func(name string) (number int, account *ledger.Node)
-	// Looked adds labels by which pods on nodes select company; nil if the asker does not look at
-	// that.
+	// Looked adds the labels by which pods on nodes select other pods. It is nil if the caller does
+	// not need them.
 	Looked func(keys sets.Set[string])
 }
 
-// Ask makes a question of the pods. It is not complete if the budget of the question is used up.
-// The error names the pod whose request cannot be served.
+// Ask builds a question from the pods. The question is incomplete if its budget is used up. The
+// error names the pod whose request cannot be served.
 func (a *Asked) Ask(q *gangfit.Question) error {
 	q.Dear.Members = len(a.Pods)
 	looked := a.lookedAt(q.Budget)
@@ -55,7 +55,7 @@ func (a *Asked) Ask(q *gangfit.Question) error {
 	return a.wish(q)
 }
 
-// wish reads what members ask about each other's places.
+// wish reads the members' wishes about each other's places.
 func (a *Asked) wish(q *gangfit.Question) error {
 	for _, pod := range slices.Concat(a.Pods, a.Seated) {
 		q.Dear.Names += wire.CountMates(pod)
@@ -100,8 +100,8 @@ func MayPreempt(pods []*corev1.Pod) bool {
 	})
 }
 
-// PodTerms are a pod's terms about other pods: the required ones, and the preferred ones if asked
-// for.
+// PodTerms returns a pod's terms about other pods: the required ones, and with preferred also the
+// preferred ones.
 func PodTerms(pod *corev1.Pod, preferred bool) (out []corev1.PodAffinityTerm) {
 	a := pod.Spec.Affinity
 	if a == nil {
@@ -124,14 +124,14 @@ func PodTerms(pod *corev1.Pod, preferred bool) (out []corev1.PodAffinityTerm) {
 	return out
 }
 
-// CountTerms is how many terms about other pods a pod has.
+// CountTerms returns the number of a pod's terms about other pods.
 func CountTerms(pod *corev1.Pod) int {
 	return len(pod.Spec.TopologySpreadConstraints) + len(PodTerms(pod, true))
 }
 
-// lookedAt returns the labels that pods of the gang are selected by: in affinity and spread
+// lookedAt returns the labels by which pods of the gang are selected: in affinity and spread
 // constraints of its own pods, and in the required anti-affinity of existing pods. Other labels do
-// not change where a pod may go. It is nil if the pods do not differ by labels.
+// not affect a pod's nodes. It is nil if the pods do not differ by labels.
 func (a *Asked) lookedAt(b *plan.Budget) sets.Set[string] {
 	if a.Looked == nil || !slices.ContainsFunc(a.Pods, func(p *corev1.Pod) bool { return !maps.Equal(p.Labels, a.Pods[0].Labels) }) {
 		return nil
@@ -169,9 +169,9 @@ func addSelected(keys sets.Set[string], s *metav1.LabelSelector) {
 	}
 }
 
-// likeness is equal for pods that every plugin treats alike. Of its labels, only those that some
-// selector uses are compared. If the spec of a pod does not determine its volumes or claims, the
-// pod has a likeness of its own.
+// likeness returns a key that is equal for pods that every plugin treats in the same way. Of its
+// labels, only those in some selector are compared. If the spec of a pod does not determine its
+// volumes or claims, the pod has its own likeness.
 func likeness(pod *corev1.Pod, c *ledger.Candidate, looked sets.Set[string]) []byte {
 	s, like := &pod.Spec, struct {
 		Namespace, Owner string
@@ -207,7 +207,7 @@ func likeness(pod *corev1.Pod, c *ledger.Candidate, looked sets.Set[string]) []b
 	return text
 }
 
-// likes are what plugins look at in containers.
+// likes returns the parts of containers that plugins read.
 func likes(containers []corev1.Container) (out []corev1.Container) {
 	for i := range containers {
 		c := &containers[i]
@@ -216,7 +216,7 @@ func likes(containers []corev1.Container) (out []corev1.Container) {
 	return out
 }
 
-// isHarmless reports whether a volume has no say in the pod's node.
+// isHarmless reports whether a volume does not affect the pod's node.
 func isHarmless(v *corev1.Volume) bool {
 	return v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil || v.HostPath != nil
 }

@@ -1,7 +1,7 @@
-// Package gangs computes the state of a gang from its members: which of them count, want a node or
-// have one, how many are missing, which are planned together, and the gang's stage. The scheduler,
-// the command line and the web page use it, so that they agree. Next decides what a scheduler does
-// with a gang. The package has no side effects.
+// Package gangs computes the state of a gang from its members. It determines which of them count,
+// want a node or have one, how many are missing, which are planned together, and the gang's stage.
+// The scheduler, the command line and the web page use it, so that they agree. Next decides what a
+// scheduler does with a gang. The package has no side effects.
 package gangs
 
 import (
@@ -15,16 +15,16 @@ import (
 
 // Part is a pod's membership of a gang.
 type Part struct {
-	// Claims is what the pod itself declares; Says is what counts.
+	// Claims is the pod's own declaration; Says is the declaration that counts.
 	Claims, Says wire.Membership
 	// Wrong is the error if a part of the membership cannot be parsed.
 	Wrong error
 }
 
-// PartOf returns the pod's membership of a gang; false if it is of none. A bound pod is a member if
-// its Binding says so. The pod's own annotations may have been changed since, to have the pod
-// deleted or to protect it from eviction. Older releases wrote no membership into Bindings: if
-// trusting is set, the annotations of such a pod count.
+// PartOf returns the pod's membership of a gang, or false. A bound pod is a member if its Binding
+// records this. The pod's own annotations may have been changed since, to get the pod deleted or to
+// protect it from eviction. Older releases wrote no membership into Bindings. If trusting is set,
+// the annotations of such a pod count.
 func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 	says, err := wire.ReadMembership(pod)
 	m := Part{Claims: says, Says: says, Wrong: err}
@@ -40,17 +40,17 @@ func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 	return m, !m.Says.Gang.IsZero()
 }
 
-// Active reports whether a member counts: it has not ended, and is not on its way out.
+// Active reports whether a member counts: it has not ended and is not being deleted.
 func Active(pod *corev1.Pod) bool { return !wire.Ended(pod) && pod.DeletionTimestamp == nil }
 
-// Waits reports whether a member wants a node, and nothing but its gang holds it. placed is true if
-// it has one, or its Binding is being written.
+// Waits reports whether a member wants a node, and only its gang delays it. placed means that it
+// has a node, or that its Binding is being written.
 func Waits(pod *corev1.Pod, placed bool) bool {
 	return !placed && Active(pod) && len(pod.Spec.SchedulingGates) == 0
 }
 
-// Done reports whether a member has a node, or had one and succeeded. A member that was told to end
-// has not succeeded, whatever its phase.
+// Done reports whether a member has a node, or had one and succeeded. A member that is being
+// deleted has not succeeded, whatever its phase.
 func Done(pod *corev1.Pod, placed bool) bool {
 	return placed && pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed
 }
@@ -77,7 +77,7 @@ func (c *Count) Add(task string, n int) {
 	}
 }
 
-// Lacks describes what several counts together lack to the minimum; "" if it is reached.
+// Lacks describes the pods that several counts together lack to the minimum, or returns "".
 func Lacks(spec *wire.Gang, counts ...*Count) string {
 	all := 0
 	for _, c := range counts {
@@ -91,7 +91,7 @@ func Lacks(spec *wire.Gang, counts ...*Count) string {
 	})
 }
 
-// Needed returns how many more members must get nodes together, not counting those that are done.
+// Needed returns how many more members must get nodes together, without members that are done.
 func Needed(spec *wire.Gang, done *Count) Count {
 	left := Count{All: max(0, spec.Minimum-done.All), Tasks: make(map[string]int, len(spec.Tasks))}
 	for task, least := range spec.Tasks {
@@ -100,8 +100,8 @@ func Needed(spec *wire.Gang, done *Count) Count {
 	return left
 }
 
-// Together returns the first members of a line, at most so many. The members that tasks need are
-// among them.
+// Together returns the first members of a line, at most most. They include the members that tasks
+// need.
 func Together[M any](line []M, task func(M) string, most int, tasks map[string]int) []M {
 	if len(line) <= most {
 		return line

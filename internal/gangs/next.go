@@ -11,11 +11,11 @@ type (
 	Looked struct{}
 	// News: a member has come, left or ended, or the object has changed.
 	News struct{}
-	// Stirred: the cluster has changed so often by now, in a way that could help.
+	// Stirred: the number of relevant changes in the cluster so far. Such a change could help.
 	Stirred struct{ Stirs uint64 }
-	// Placed: a member has its node. Since is when the process that leads first saw one of them
-	// bound; zero if it saw none, or if the minimum is not known. Timeout is how long members wait
-	// for each other.
+	// Placed: a member has its node. Since is the time when the leading process first saw a bound
+	// member. It is zero if it saw none, or if the minimum is not known. Timeout is the time that
+	// members wait for each other.
 	Placed struct {
 		Since   time.Time
 		Timeout time.Duration
@@ -26,38 +26,40 @@ type (
 	Failed struct{}
 	// PlanMade: a plan was reserved whole. Timeout is as in Placed.
 	PlanMade struct{ Timeout time.Duration }
-	// Arrived: a member of the plan has come to Permit. All: it was the last one.
+	// Arrived: a member of the plan has reached Permit. All means that it was the last one.
 	Arrived struct{ All bool }
-	// Lost: a member of the plan has failed or left. Enough: the members left in the plan reach
-	// the minimum. All: each of these has come to Permit. Before: one has been lost since it was
-	// released. A plan fails once: often a node refuses all members that it was to have.
+	// Lost: a member of the plan has failed or left. Enough means that the remaining members reach
+	// the minimum, and All that each of these has reached Permit. Before means that one has been
+	// lost since the release. A plan fails only once, because often a node refuses all its planned
+	// members.
 	Lost struct {
 		Why                 string
 		Enough, All, Before bool
 	}
-	// Withdrawn: the plan cannot be what is asked for, unless it is being bound.
+	// Withdrawn: the plan no longer matches the request, unless it is being bound.
 	Withdrawn struct{ Why string }
-	// PlanDone: nobody is left in the plan. Lost: a member of it has failed since it was released.
+	// PlanDone: no members are left in the plan. Lost means that a member has failed since the
+	// release.
 	PlanDone struct{ Lost bool }
-	// Ended: the bound members were deleted, unless the API server said that the gang is Whole.
+	// Ended: the bound members were deleted, unless the API server reported that the gang is Whole.
 	Ended struct{ Whole bool }
 )
 
 // Actions are what the caller must do.
 type Actions struct {
-	// Try is who may be tried now.
+	// Try has the members that may be tried now.
 	Try Who
 	// Release: let the members of the plan pass Permit.
 	Release bool
-	// Drop is why the plan is dropped; "" if it is not.
+	// Drop is the reason to drop the plan, or "".
 	Drop string
-	// Delete: begin to delete the bound members; an Ended follows.
+	// Delete means: begin to delete the bound members. An Ended follows.
 	Delete bool
-	// SayWhy: tell people what keeps the gang from being tried.
+	// SayWhy means: tell users why the gang is not tried.
 	SayWhy bool
-	// TellMates: tell each member that the gang does not fit.
+	// TellMates means: tell each member that the gang does not fit.
 	TellMates bool
-	// Again is when a Looked is due, if nothing happens before; zero: never.
+	// Again is the time for the next Looked, if nothing happens before, or zero.
 	Again time.Time
 }
 
@@ -71,8 +73,8 @@ const (
 	Everybody
 )
 
-// Next returns a gang's progress after an event, under the conditions after it, and what to do. It
-// has no side effects: now is only compared and stored.
+// Next returns a gang's progress after an event, under the conditions after it, and the resulting
+// actions. It has no side effects: now is only compared and stored.
 func Next(p Progress, c *Conditions, e Event, now time.Time) (Progress, Actions) {
 	s := step{Progress: p, c: c, now: now}
 	e.happen(&s)
@@ -87,7 +89,7 @@ type step struct {
 	do  Actions
 }
 
-// due reports whether a moment has come, and forgets it then.
+// due reports whether a time has come, and clears it then.
 func (s *step) due(at *time.Time) bool {
 	if at.IsZero() || s.now.Before(*at) {
 		return false
@@ -96,8 +98,8 @@ func (s *step) due(at *time.Time) bool {
 	return true
 }
 
-// Silence is how long a gang may be held before people are told why: its pods come one after
-// another, and its object may come after them.
+// Silence is the time after which users are told why a gang is not tried. Its pods are created one
+// after another, and its object may be created after them.
 const Silence = 10 * time.Second
 
 func (Looked) happen(s *step) {
@@ -117,7 +119,7 @@ func (Looked) happen(s *step) {
 	}
 }
 
-// notice notes whether the gang could be tried. People are told why not, once that has lasted.
+// notice records whether the gang could be tried. Users learn the reason if it lasts.
 func (s *step) notice() {
 	switch {
 	case s.c.Blocked != "":
@@ -133,9 +135,9 @@ func (s *step) notice() {
 	}
 }
 
-// expire drops a plan whose members did not come together in time, and ends a gang that is not
-// whole at its deadline. Bindings that are being written are awaited: one of them may be the last
-// that was missing.
+// expire drops a plan whose members did not meet in time, and ends a gang that is not whole at its
+// deadline. It waits for Bindings that are being written, because one of them may complete the
+// gang.
 func (s *step) expire() {
 	if s.Doing == Reserved && !s.now.Before(s.Together) {
 		s.drop("its members did not come together in time")

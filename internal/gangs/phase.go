@@ -2,16 +2,16 @@ package gangs
 
 import "time"
 
-// Phase is what a scheduler does about a gang. A Stage is what people see of it.
+// Phase is a scheduler's action for a gang. Users see a Stage.
 type Phase string
 
 // The phases.
 const (
-	// Incomplete: something else than room keeps it from being tried. Pods are missing, say, or its
-	// object is missing or wrong.
+	// Incomplete: the gang cannot be tried for a reason other than room. For example, pods are
+	// missing, or its object is missing or wrong.
 	Incomplete Phase = "incomplete"
-	// Unconfirmed: its object may be older than its members, and is asked for again; or it is not
-	// known whether one of these has ended or is gone.
+	// Unconfirmed: its object may be older than its members and is read again, or it is not known
+	// if a member has ended or is gone.
 	Unconfirmed Phase = "unconfirmed"
 	// BackedOff: a plan was not possible, or was dropped. It is not tried before a moment.
 	BackedOff Phase = "backed off"
@@ -23,36 +23,35 @@ const (
 	Reserved Phase = "reserved"
 	// Binding: all members of the plan have passed Permit.
 	Binding Phase = "binding"
-	// Settled: the minimum has nodes, or need not have them any more. Other members go their own
-	// ways.
+	// Settled: the minimum has nodes, or no longer needs them. Other members are placed one by one.
 	Settled Phase = "settled"
 	// Ending: it was not whole in time, and its bound members are being deleted.
 	Ending Phase = "ending"
 )
 
-// Progress is what is stored about a gang from one event to the next. The zero value is a gang that
-// has not been tried.
+// Progress is the stored state of a gang between events. The zero value is a gang that has not been
+// tried.
 type Progress struct {
 	Wait
-	// Doing is Reserved, Binding or Ending; "" for none of them. Then Phase tells.
+	// Doing is Reserved, Binding or Ending, or "". If it is "", Phase computes the phase.
 	Doing Phase
 	// Whole: the minimum had nodes once.
 	Whole bool
-	// Open: the members beyond the minimum have been told to go their own ways.
+	// Open means that the members beyond the minimum are placed one by one.
 	Open bool
-	// Lacking: at the last attempt nothing but capacity was missing, and nobody was evicted.
+	// Lacking means that at the last attempt only capacity was missing, and no pod was evicted.
 	Lacking bool
-	// Complete is since when nothing but room keeps it from its nodes; zero: something else does.
+	// Complete is the time since when only room is missing, or zero.
 	Complete time.Time
-	// Together is when the plan is dropped, unless all its members have come to Permit.
+	// Together is the time when the plan is dropped, unless all its members have reached Permit.
 	Together time.Time
-	// Deadline is when the members that are bound are deleted, unless the gang is whole; zero: none
-	// is bound.
+	// Deadline is the time when the bound members are deleted, unless the gang is whole. It is zero
+	// if none is bound.
 	Deadline time.Time
 
 	failures int // in a row
-	// say is when people are told why it is not tried, tellMates when its members are told that it
-	// does not fit, if that stays so; zero for never.
+	// say is the time when users are told why the gang is not tried. tellMates is the time when its
+	// members are told that it does not fit, if that is still so. Zero means never.
 	say, tellMates time.Time
 }
 
@@ -60,17 +59,17 @@ type Progress struct {
 type Conditions struct {
 	// Members counts all members, Waiting those without a node.
 	Members, Waiting int
-	// Blocked is what keeps it from being tried, whatever room there is; "" for nothing.
+	// Blocked is the reason why the gang cannot be tried, whatever room there is, or "".
 	Blocked string
 	// Settled: the minimum has nodes, or need not have them.
 	Settled bool
-	// Stale: its object may be older than its members, or one of these may be gone.
+	// Stale means that its object may be older than its members, or that a member may be gone.
 	Stale bool
 	// Disagree: its members contradict each other.
 	Disagree bool
 }
 
-// Phase is what is done about a gang under these conditions.
+// Phase returns the phase of a gang under these conditions.
 func (p *Progress) Phase(c *Conditions, now time.Time) Phase {
 	switch {
 	case p.Planned():
@@ -127,7 +126,7 @@ func (p *Progress) again(c *Conditions, now time.Time) (at time.Time) {
 	return at
 }
 
-// backOff notes a failure, after which nothing is tried for a while.
+// backOff records a failure, after which nothing is tried for a while.
 func (p *Progress) backOff(now time.Time) {
 	p.NotBefore = now.Add(Doubled(p.failures, LongestPause))
 	p.failures++
@@ -139,7 +138,7 @@ const (
 	LongestPause = 10 * time.Second
 )
 
-// Doubled returns FirstPause, doubled so many times, and at most most.
+// Doubled returns FirstPause, doubled this many times, but at most most.
 func Doubled(times int, most time.Duration) time.Duration {
 	return min(most, FirstPause<<min(times, 6))
 }

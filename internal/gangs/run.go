@@ -10,8 +10,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Run returns the UID of the controller that started a pod; "" for none. Gangs of one name may
-// follow one another, as those of a CronJob do, and pods that have ended are left of the last one.
+// Run returns the UID of the controller that created a pod, or "". Gangs of the same name may
+// follow one another, for example those of a CronJob. Ended pods of the previous one may still
+// exist.
 func Run(pod *corev1.Pod) types.UID {
 	if c := metav1.GetControllerOfNoCopy(pod); c != nil {
 		return c.UID
@@ -29,7 +30,7 @@ type Runs struct {
 // run counts the pods of a run: all, and those that have not ended.
 type run struct {
 	all, live int
-	// began is when the first of them was created, as far as was seen.
+	// began is the creation time of its first known pod.
 	began time.Time
 }
 
@@ -79,8 +80,8 @@ func (r *Runs) Live() int { return r.live }
 // Has reports whether there are pods of a run.
 func (r *Runs) Has(id types.UID) bool { return r.of[id] != nil }
 
-// Former reports whether a pod of the gang is of a former run: it had ended before any run began
-// that is not over, and its own is over. If all runs are over, none is a former one.
+// Former reports whether a pod of the gang belongs to a former run: its run is over, and it had
+// ended before any run that is not over began. If all runs are over, none is a former run.
 func (r *Runs) Former(pod *corev1.Pod) bool {
 	if own := r.of[Run(pod)]; r.live == 0 || own != nil && own.live > 0 || !wire.Ended(pod) {
 		return false

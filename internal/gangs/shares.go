@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Shares is the time that unsuccessful attempts have taken from all other pods, by namespace. All
-// of them together get one part in Rarely of the time, and each namespace the same share of that:
-// what one tenant's gangs take another's need not wait for. The zero value has seen none. It is not
-// safe for concurrent use.
+// Shares counts the time that unsuccessful attempts have taken from all other pods, by namespace.
+// All attempts together get one part in Rarely of the time, shared equally by the namespaces. So
+// gangs of one tenant do not delay another tenant's gangs. The zero value has no attempts. It is
+// not safe for concurrent use.
 type Shares struct {
-	// until is when the gangs of a namespace may be tried again.
+	// until is the time when the gangs of a namespace may be tried again.
 	until map[string]time.Time
 }
 
@@ -33,5 +33,6 @@ func (s *Shares) Spend(namespace string, took time.Duration, now time.Time) time
 	return s.until[namespace]
 }
 
-// Until is when a gang of the namespace may be tried again; zero if it may at once.
+// Until returns the time when a gang of the namespace may be tried again. It is zero if it may be
+// tried at once.
 func (s *Shares) Until(namespace string) time.Time { return s.until[namespace] }

@@ -2,7 +2,7 @@ package gangs
 
 import "github.com/berth-dev/berth/internal/wire"
 
-// Stage is how far a gang is.
+// Stage is the stage of a gang's life.
 type Stage string
 
 // The stages.
@@ -33,7 +33,7 @@ type Facts struct {
 	Spec *wire.Gang
 	// Pods are its pods, Ended the pods among them that have ended.
 	Pods, Ended int
-	// Waiting are pods that want a node, Done the ones that have a node or ended well.
+	// Waiting counts pods that want a node. Done counts pods that have nodes or succeeded.
 	Waiting, Done *Count
 	// Wrong: the gang asks for something that Berth does not serve or know.
 	Wrong bool
@@ -43,13 +43,13 @@ type Facts struct {
 	Planned bool
 }
 
-// Enough reports whether as many members have nodes, or ended well, as start together, or were as
-// many once where that will do.
+// Enough reports whether the members with nodes, and those that succeeded, reach the minimum. If
+// was is set and the gang allows it, it is enough that they once did.
 func Enough(spec *wire.Gang, done *Count, was bool) bool {
 	return spec.Minimum > 0 && (spec.Once && was || Lacks(spec, done) == "")
 }
 
-// Stage is how far the gang is.
+// Stage returns the stage of the gang.
 func (f *Facts) Stage() Stage {
 	switch {
 	case f.Pods > 0 && f.Ended == f.Pods:

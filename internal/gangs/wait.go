@@ -2,11 +2,11 @@ package gangs
 
 import "time"
 
-// Wait is what a gang or a pod that did not fit waits for.
+// Wait is the state of a gang or a pod that did not fit.
 type Wait struct {
-	// Why is why it waits for a change of the cluster; "" if it does not.
+	// Why is the reason why it waits for a change of the cluster, or "".
 	Why string
-	// NotBefore is when it is tried again at the earliest.
+	// NotBefore is the earliest time of the next attempt.
 	NotBefore time.Time
 
 	stirs   uint64    // how often the cluster had changed when it was tried
@@ -17,16 +17,17 @@ type Wait struct {
 // Misfit is the event that a gang, or a pod, was tried and does not fit.
 type Misfit struct {
 	Why string
-	// Tried is how often the cluster had changed when the attempt began, Stirs how often by now.
+	// Tried is the number of changes in the cluster when the attempt began, and Stirs the number
+	// now.
 	Tried, Stirs uint64
-	// Pause is how long it is not tried, whatever changes.
+	// Pause is the minimum time until the next attempt.
 	Pause time.Duration
-	// Lacking: nothing but capacity is missing, and nobody is evicted.
+	// Lacking means that only capacity is missing, and no pod is evicted.
 	Lacking bool
 }
 
-// ShortestPause is how long it is not tried at least, and LongestWait after how long it is tried
-// though nothing is known to have changed.
+// ShortestPause is the minimum pause. LongestWait is the time after which it is tried again without
+// a known change.
 const (
 	ShortestPause = 100 * time.Millisecond
 	LongestWait   = 30 * time.Second
@@ -54,12 +55,12 @@ func (w *Wait) Over(now time.Time) bool {
 	return w.Why == "" && !now.Before(w.NotBefore)
 }
 
-// ReportLimit is how long in a row reports that nodes wait for keep others from being evicted.
+// ReportLimit is how long pending reports may prevent evictions without a break.
 const ReportLimit = 30 * time.Second
 
-// Patient reports whether nobody is evicted yet, because a report may show room: reports says that
-// the attempt has found such nodes. On a large cluster some may always wait, so that others may be
-// evicted once in a ReportLimit.
+// Patient reports whether evictions must still wait, because a report may show room. reports means
+// that the attempt has found nodes that wait for a report. In a large cluster there may always be
+// such nodes, so evictions are allowed once per ReportLimit.
 func (w *Wait) Patient(reports bool, now time.Time) bool {
 	switch {
 	case !reports:

@@ -17,7 +17,7 @@ import (
 // ReadCoarse reads a report with only amounts: a Numatopology or a NodeResourceTopology. Its
 // guarantee is amounts, never full. It has no Mark, because none of its numbers shows which of two
 // reports is newer. Such a report does not list the pods that it counts, so beside has the pods
-// that are bound to the node. The error means that the object has another kind; errors of the
+// that are bound to the node. The error means that the object has another kind. Errors of the
 // report are in the Reading.
 func (k *Kinds) ReadCoarse(o metav1.Object, beside *wire.Beside, last *NodeKind) (*Reading, error) {
 	r := &Reading{Node: o.GetName(), Source: Source{Name: o.GetName(), UID: string(o.GetUID()), Version: o.GetResourceVersion()}}
@@ -57,7 +57,7 @@ func (r *Reading) readCoarse(node *wire.Node, kinds *Kinds, last *NodeKind) erro
 	return err
 }
 
-// ofSpec is of for a spec that was made up from a coarse report.
+// ofSpec is of for a spec that was constructed from a coarse report.
 func (k *Kinds) ofSpec(spec wire.NodeSpec, last *NodeKind) (*NodeKind, error) {
 	guarded := spec
 	guarded.Config.GuardDefects = true
@@ -77,15 +77,16 @@ func (k *Kinds) ofSpec(spec wire.NodeSpec, last *NodeKind) (*NodeKind, error) {
 	return k.coarseKindOf(spec)
 }
 
-// coarseKindOf makes a kind that no full report shares: nodes of one kind answer for each other.
+// coarseKindOf makes a kind that no full report shares, because nodes of one kind answer for each
+// other.
 func (k *Kinds) coarseKindOf(spec wire.NodeSpec) (*NodeKind, error) {
 	kind, err := kindOf(spec, nil, k.Providers)
 	kind.coarse = true
 	return kind, err
 }
 
-// BesideOf returns what is known about a node apart from a coarse report: its pods that have not
-// ended, and its kubelet's release. node is nil if it is not known.
+// BesideOf returns the facts about a node that a coarse report lacks: its pods that have not ended,
+// and its kubelet's release. node is nil if it is not known.
 func BesideOf(node *corev1.Node, pods []*corev1.Pod) *wire.Beside {
 	b := new(wire.Beside)
 	if node != nil {

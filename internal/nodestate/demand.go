@@ -26,18 +26,18 @@ type Demand struct {
 	changed chan struct{}
 }
 
-// wish is how some pods with devices ask for these, and for nodes.
+// wish has the requirements of some pods for devices and for nodes.
 type wish struct {
 	key     string
 	request placement.Request
 	devices int64 // that each pod has
 	pods    int
-	// affinity is nil for pods that say nothing about nodes.
+	// affinity is nil for pods without requirements for nodes.
 	affinity *nodeaffinity.RequiredNodeAffinity
 }
 
-// maxSelector is the most bytes of JSON that a pod may say about nodes. Each node is compared with
-// what a pod says, so a pod that says more is not counted.
+// maxSelector is the maximum size of a pod's requirements for nodes, in bytes of JSON. Each node is
+// compared with them, so a pod with larger ones is not counted.
 const maxSelector = 4096
 
 // wishOf reads a pod; false if it asks for no devices, or cannot be counted.
@@ -151,7 +151,8 @@ func (d *Demand) Levels() *Levels {
 type Levels struct {
 	most   demand.Wishes[string]
 	wishes map[string]*wish
-	// known is by what decides: devices, machine and kubelet, and which pods may come.
+	// known is keyed by everything that decides: devices, machine and kubelet, and the pods that
+	// may come.
 	known  map[string]demand.Level
 	models map[*placement.Model]int
 	key    []byte
@@ -193,7 +194,7 @@ func (l *Levels) Of(object *corev1.Node, v ledger.View) demand.Level {
 	return level
 }
 
-// comes reports whether the pods may come to the node, by what they say about nodes.
+// comes reports whether the pods may use the node, by their requirements for nodes.
 func (w *wish) comes(object *corev1.Node) bool {
 	if w.affinity == nil {
 		return true

@@ -21,9 +21,9 @@ type NodeKind struct {
 
 	source    *v1alpha1.NodeTopologySpec
 	providers []placement.Provider
-	// offered are the devices that Berth hands out, whatever their health.
+	// offered are the devices that Berth assigns, whatever their health.
 	offered []placement.DevicePool
-	// coarse means that it was made up from amounts.
+	// coarse means that the kind was constructed from amounts.
 	coarse bool
 }
 
@@ -32,16 +32,16 @@ const maxKinds = 1024
 
 // Kinds compiles every kind once. The zero value is ready to use. It is safe for concurrent use.
 type Kinds struct {
-	// Providers hand out resources of their own, on every node; set before anything is read.
+	// Providers assign their own resources, on every node. Set them before the first read.
 	Providers []placement.Provider
 
 	mu     sync.Mutex
 	bySpec map[string]func() *NodeKind
 }
 
-// of returns the kind of a node. It is last, the kind that the node was of before, where that still
-// describes the node; nil stands for none. A kind without a model comes with the reason; none comes
-// if the spec cannot be read. An error names the node, so what is wrong is never shared.
+// of returns the kind of a node. It returns last, the node's previous kind, if that still describes
+// the node; last may be nil. A kind without a model has the reason. There is no kind if the spec
+// cannot be read. An error names the node, so errors are never shared.
 func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *NodeKind) (*NodeKind, error) {
 	switch {
 	case nt.Malformed != "":
@@ -63,7 +63,8 @@ func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *NodeKind) (*NodeKind, error)
 	return k.newKind(nt)
 }
 
-// compile returns what makes the kind, or returns the one that was made; nil if there is none.
+// compile returns a function that creates the kind once and then returns it. The result is nil if
+// there is none.
 func (k *Kinds) compile(key string, compiled func() (*NodeKind, error)) func() *NodeKind {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -94,10 +95,10 @@ func (k *Kinds) newKind(nt *v1alpha1.NodeTopology) (*NodeKind, error) {
 	return kind, err
 }
 
-// kindOf compiles a spec, and the devices that Berth hands out there. A kind without a model comes
-// with the reason.
+// kindOf compiles a spec, and the devices that Berth assigns there. A kind without a model has the
+// reason.
 func kindOf(spec wire.NodeSpec, offered []placement.DevicePool, providers []placement.Provider) (*NodeKind, error) {
-	// A scheduler does not do to a node what the kubelet is known to break over.
+	// A scheduler must not trigger a known defect of the kubelet.
 	spec.Config.GuardDefects = true
 	spec.Config.Devices = placement.DevicesOf(spec.Machine, offered)
 	kind := &NodeKind{Spec: spec, offered: offered, providers: providers}

@@ -45,8 +45,8 @@ func (m Mark) Follows(last Mark) bool {
 }
 
 // WentBack returns an error for a report that does not follow the newest one, for example after a
-// restore of the API server's data; nil if it follows. The agent's later reports are lost, and this
-// one may be outdated.
+// restore of the API server's data, else nil. The agent's later reports are then lost, and this one
+// may be outdated.
 func (r *Reading) WentBack(newest Mark) *Unusable {
 	now := r.Mark
 	if now == (Mark{}) || now.Follows(newest) {

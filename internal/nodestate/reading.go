@@ -12,25 +12,26 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Reading is one report of a node with everything in it that is valid. It is immutable.
+// Reading is one report of a node with all its valid parts. It is immutable.
 type Reading struct {
 	// Node is the node's name.
 	Node string
-	// Source is what the report was read from, for events about it.
+	// Source is the source of the report, for events about it.
 	Source Source
-	// Mark is which of two readings of a node is newer. It is zero if the report does not tell.
+	// Mark shows which of two readings of a node is newer. It is zero if the report does not show
+	// this.
 	Mark Mark
 	// Version is the resource version of the object.
 	Version string
 	// Kind is the node's machine and configuration; nil if they could not be read.
 	Kind *NodeKind
-	// Report is what the report says in full; nil if it could not be read.
+	// Report is the full content of the report, or nil if it could not be read.
 	Report *wire.Report
-	// State is what the ledger counts from; nil unless the report can be relied on.
+	// State is the input of the ledger. It is nil unless the report is reliable.
 	State *ledger.Report
-	// Guarantee is what can be promised on the node: none if it is unusable.
+	// Guarantee is the possible guarantee on the node: none if it is unusable.
 	Guarantee wire.Guarantee
-	// Unusable is why the report cannot be relied on; nil if it can.
+	// Unusable explains why the report is not reliable, or is nil.
 	Unusable *Unusable
 }
 
@@ -40,7 +41,7 @@ type Source struct {
 	APIVersion, Kind, Name, UID, Version string
 }
 
-// Authority returns who decides on the node; "" if it could not be read.
+// Authority returns the node's authority, or "" if it could not be read.
 func (r *Reading) Authority() v1alpha1.Authority {
 	if r.Kind == nil {
 		return ""
@@ -57,7 +58,7 @@ const nodeTopology = "NodeTopology"
 func NewObject() runtime.Object { return new(v1alpha1.NodeTopology) }
 
 // ReadObject reads the object of a report of any kind. The error means that the object is not a
-// report; errors of the report are in the Reading.
+// report. Errors of the report are in the Reading.
 func (k *Kinds) ReadObject(o metav1.Object, last *NodeKind) (*Reading, error) {
 	nt, ok := o.(*v1alpha1.NodeTopology)
 	if !ok {
@@ -113,8 +114,8 @@ func (r *Reading) read(nt *v1alpha1.NodeTopology, kinds *Kinds, last *NodeKind) 
 	return err
 }
 
-// maxPods bounds the pods of a report, as the schema of NodeTopology does: reading one takes longer
-// the more there are.
+// maxPods bounds the pods of a report, as the schema of NodeTopology does, because the time to read
+// a report grows with them.
 const maxPods = 1024
 
 // fates returns the fate of each pod in a report that is not both admitted and alive.

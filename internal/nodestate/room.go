@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Allocatable returns Node.status.allocatable; told is false if the node has none. node may be nil.
+// Allocatable returns Node.status.allocatable, or false if the node has none. node may be nil.
 func Allocatable(node *corev1.Node) (has amounts.List, told bool) {
 	if node == nil || len(node.Status.Allocatable) == 0 {
 		return nil, false
@@ -15,9 +15,10 @@ func Allocatable(node *corev1.Node) (has amounts.List, told bool) {
 	return wire.ReadResources(node.Status.Allocatable), true
 }
 
-// RoomOf returns what the bound pods that have not ended leave of the node. node is nil if it is
-// not known. Resources of device classes that the node does not have are ignored: Dynamic Resource
-// Allocation provides them (NodeResourcesFit, shouldDelegateResourceToDRA).
+// RoomOf returns the amounts that the bound pods leave on the node, without pods that have ended.
+// node is nil if it is not known. Resources of device classes that the node does not have are
+// ignored, because Dynamic Resource Allocation provides them (NodeResourcesFit,
+// shouldDelegateResourceToDRA).
 func RoomOf(node *corev1.Node, bound []*corev1.Pod, classes map[corev1.ResourceName]bool) *amounts.Node {
 	room := amounts.Unknown()
 	if all, told := Allocatable(node); told {

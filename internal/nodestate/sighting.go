@@ -28,7 +28,8 @@ type Sighting struct {
 }
 
 // SightingOf translates a pod that is bound to a node. The error is ErrNotPinnable, or a
-// *wire.FieldError if the pod is invalid; the kubelet's report will show what such a pod got.
+// *wire.FieldError if the pod is invalid. The kubelet's report will show the resources of such a
+// pod.
 func SightingOf(pod *corev1.Pod) (Sighting, error) {
 	ask, err := wire.ReadBound(pod)
 	if err != nil {
@@ -69,7 +70,7 @@ func phaseOf(pod *corev1.Pod) ledger.Phase {
 type Heartbeat struct {
 	// Node is the name of the node.
 	Node string
-	// Renewed is when the agent gave it, by its own clock.
+	// Renewed is the time of the heartbeat, by the agent's clock.
 	Renewed time.Time
 	// Sequence is the number of the report that it vouches for; 0 if it names none.
 	Sequence int64

@@ -9,12 +9,11 @@ import (
 
 // Unusable explains why a node cannot be used for pods that could be pinned.
 type Unusable struct {
-	// Reason is one word: one of the constants below, or the reason of the report's condition
-	// Ready.
+	// Reason is a constant below, or the reason of the report's condition Ready.
 	Reason string
-	// Text says it to people. It is the same wherever the node is spoken of.
+	// Text explains the reason to users. All programs use the same text.
 	Text string
-	// Cause names object, field and value; nil if the Text says all.
+	// Cause names object, field and value. It is nil if the Text is complete.
 	Cause error
 }
 
@@ -55,7 +54,7 @@ func Stray(node string) *Unusable {
 	return &Unusable{Reason: NoSuchNode, Text: "there is a NodeTopology but no Node " + node}
 }
 
-// unusable returns what an error of reading means for the node.
+// unusable returns the consequence of a read error for the node.
 func unusable(err error) *Unusable {
 	u := &Unusable{Reason: Malformed, Text: err.Error(), Cause: err}
 	var config *placement.ConfigError

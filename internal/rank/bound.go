@@ -8,11 +8,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Bound returns a rank that is at least as good as any offer of the node to the pod; false if the
-// node has too few free CPUs for the pod's exclusive ones. It does not ask the node.
+// Bound returns a rank that is at least as good as every offer of the node to the pod. It returns
+// false if the node has too few free CPUs for the pod's exclusive CPUs. It does not ask the node.
 //
 // A pod with exclusive CPUs is on at least as many NUMA nodes as these CPUs need. If the number of
-// NUMA nodes ranks before everything that depends on which nodes these are, only offers with that
+// NUMA nodes precedes all criteria that depend on the choice of these nodes, only offers with that
 // number count.
 func (s *Scoring) Bound(on *ledger.Outline, r *placement.Request) (Rank, bool) {
 	if s.Formula == Volcano {
@@ -31,7 +31,8 @@ func (s *Scoring) Bound(on *ledger.Outline, r *placement.Request) (Rank, bool) {
 	return Rank{s.tier(&o), s.weigh(o.Certain, fit, MaxScore)}, true
 }
 
-// bestRoom returns the best fit of the NUMA nodes where so many CPUs are free. There is one.
+// bestRoom returns the best fit among the NUMA nodes with this many free CPUs. The caller ensures
+// that there is one.
 func (s *Scoring) bestRoom(rooms []ledger.Room, own int32, asked int64) int64 {
 	left, all := int64(-1), int64(1)
 	var nodeFree, nodeAll int64
@@ -49,8 +50,8 @@ func (s *Scoring) bestRoom(rooms []ledger.Room, own int32, asked int64) int64 {
 	return meanFit(s.fill(left, all, 0), s.fill(nodeFree, nodeAll, asked))
 }
 
-// narrowest is the least number of NUMA nodes that have that many free CPUs; more than there are if
-// there are too few.
+// narrowest returns the minimum number of NUMA nodes that have this many free CPUs. It exceeds the
+// number of NUMA nodes if there are too few CPUs.
 func narrowest(rooms []ledger.Room, cpus int32) int {
 	if cpus > 0 && slices.ContainsFunc(rooms, func(r ledger.Room) bool { return r.Free >= cpus }) {
 		return 1
@@ -77,8 +78,8 @@ func fewest(rooms []ledger.Room, cpus int32) int {
 	}
 }
 
-// narrowFirst reports whether the number of NUMA nodes comes before all that depends on which ones
-// they are: the devices on them, and every score.
+// narrowFirst reports whether the number of NUMA nodes precedes all criteria that depend on the
+// choice of these nodes: the devices on them, and every score.
 func (s *Scoring) narrowFirst() bool {
 	at := slices.Index(s.First, NUMANodes)
 	return at >= 0 && !slices.Contains(s.First[:at], Devices)

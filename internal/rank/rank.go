@@ -12,9 +12,9 @@ import (
 // Offer is everything about a node that admits a pod on which the choice depends.
 type Offer struct {
 	ledger.Spare
-	// Certain means that it is known to the CPU what the node will do.
+	// Certain means that the node's choice of CPUs is certain.
 	Certain bool
-	// Asked is how many CPUs the pod asks for.
+	// Asked is the number of CPUs that the pod asks for.
 	Asked int
 	// Machine is the node's hardware; nil if it is not known.
 	Machine *topology.Machine
@@ -57,7 +57,7 @@ func (r Rank) Before(o Rank) bool {
 	return r.Score > o.Score
 }
 
-// ScoreBits is how many bits of an Order are below its tier.
+// ScoreBits is the number of bits of an Order below its tier.
 const ScoreBits = 8
 
 // LastOrder is the smallest Order of the LastTier.
@@ -73,9 +73,9 @@ func (s *Scoring) Order(r Rank) uint32 {
 	return uint32(r.Tier)<<ScoreBits | uint32(worse)
 }
 
-// Rank returns the rank of the offer. s must have been filled in and validated. With the formula
-// Volcano there is one tier, and the score is the number of NUMA nodes, from which VolcanoScore
-// computes the score when all nodes are known.
+// Rank returns the rank of the offer. s must be complete and validated. With the formula Volcano
+// there is one tier, and the score is the number of NUMA nodes. VolcanoScore computes the final
+// score from it when all nodes are known.
 func (s *Scoring) Rank(o *Offer) Rank {
 	if o.Machine == nil {
 		return Rank{Tier: LastTier}
@@ -86,10 +86,10 @@ func (s *Scoring) Rank(o *Offer) Rank {
 	return Rank{s.tier(o), s.score(o)}
 }
 
-// Setting is the part of a rank that does not depend on what is free on a node.
+// Setting is the part of a rank that does not depend on the free resources of a node.
 type Setting struct {
-	// unwanted are the bits that do not count if nobody wants the devices of the node, demand is
-	// the lowest bit of Demand, or 0.
+	// unwanted are the bits that do not count if there is no demand for the node's devices. demand
+	// is the lowest bit of Demand, or 0.
 	unwanted, demand Tier
 }
 
@@ -124,7 +124,7 @@ func (in Setting) Rank(r Rank, level demand.Level) Rank {
 	return r
 }
 
-// tier packs the criteria. Their bits add up to fewer than those of a Tier.
+// tier packs the criteria. Their bits add up to fewer than the bits of a Tier.
 func (s *Scoring) tier(o *Offer) (t Tier) {
 	for _, c := range s.First {
 		bits, value := c.measure(o)
@@ -133,7 +133,8 @@ func (s *Scoring) tier(o *Offer) (t Tier) {
 	return t
 }
 
-// measure returns how far the offer falls short of the best one, and in how many bits that is kept.
+// measure returns how far the offer is from the best possible one, and the number of bits for this
+// value.
 func (c Criterion) measure(o *Offer) (bits, value int) {
 	switch c {
 	case StrandedBeside:
@@ -166,9 +167,9 @@ func (s *Scoring) weigh(certain bool, fit, closeness int64) uint8 {
 	return uint8(sum / (s.Certainty + s.Fit + s.Distance))
 }
 
-// busyLoss is how much of its certainty weight a node loses, in percent, for each busyFrom pods in
-// flight on it. One report mentions about busyFrom pods, and each report costs the API server and
-// its readers.
+// busyLoss is the percentage of its certainty weight that a node loses for each busyFrom pods in
+// flight on it. One report covers about busyFrom pods, and each report costs the API server and its
+// readers.
 const (
 	busyLoss = 75
 	busyFrom = 4
@@ -188,10 +189,10 @@ func (s *Scoring) Busy(score uint8, inFlight int) uint8 {
 	return score - uint8(min(int64(score), loss))
 }
 
-// fit scores how full, or how empty, the NUMA nodes would be with the pod, and the whole node: the
-// mean of both. Preferring full and small ones keeps large free blocks: NUMA nodes for pods that
-// fit on one, whole nodes for other pods and for shapes that cannot share a NUMA node. If the node
-// has a strategy of its own, that one applies.
+// fit scores how full, or how empty, the NUMA nodes and the whole node would be with the pod: the
+// mean of both. A preference for full and small ones keeps large free blocks. These are NUMA nodes
+// for pods that fit on one, and whole nodes for other pods and for shapes that cannot share a NUMA
+// node. If the node has a strategy of its own, that one applies.
 func (s *Scoring) fit(o *Offer) int64 {
 	if o.OwnFit {
 		return int64(o.Fit)
@@ -211,10 +212,10 @@ func (s *Scoring) fit(o *Offer) int64 {
 	return meanFit(s.fill(room, all, int64(o.Asked)), s.fill(nodeRoom, nodeAll, int64(o.Asked)))
 }
 
-// meanFit is the fit of a pod whose NUMA nodes, and whose node, have these.
+// meanFit returns the fit of a pod from the fit of its NUMA nodes and of its node.
 func meanFit(reach, node int64) int64 { return (reach + node) / 2 }
 
-// fill is the fit of so many CPUs, so many of them free.
+// fill returns the fit for a number of CPUs, some of them free.
 func (s *Scoring) fill(room, all, asked int64) int64 {
 	room -= min(room, asked)
 	if s.Strategy == LeastAllocated {
@@ -223,7 +224,8 @@ func (s *Scoring) fill(room, all, asked int64) int64 {
 	return MaxScore * (all - room) / all
 }
 
-// closeness compares the mean distance among the NUMA nodes with that of a node to itself.
+// closeness compares the mean distance between the NUMA nodes with the distance of a node to
+// itself.
 func closeness(m *topology.Machine, set topology.NUMASet) int64 {
 	const local = 10 // the distance of a node to itself (ACPI SLIT)
 	var sum, pairs int64

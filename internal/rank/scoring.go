@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Strategy is whether full or empty NUMA nodes are preferred.
+// Strategy tells if full or empty NUMA nodes are preferred.
 type Strategy string
 
 const (
@@ -22,50 +22,50 @@ const (
 type Criterion string
 
 const (
-	// StrandedBeside is Stranded for a pod that asks for no devices, if the devices of the node are
-	// in demand: such a pod rather lies on more NUMA nodes elsewhere than beside free devices that
-	// it leaves without their CPUs.
+	// StrandedBeside is Stranded for a pod that asks for no devices, if there is demand for the
+	// node's devices. Such a pod is better on more NUMA nodes elsewhere than next to free devices
+	// that it would leave without CPUs.
 	StrandedBeside Criterion = "strandedBeside"
 	// NUMANodes is the number of NUMA nodes over which the pod would be spread: fewer are better.
 	NUMANodes Criterion = "numaNodes"
-	// Groups is the number of groups of free devices that belong together, below one PCI switch, at
-	// one root complex or by links (NVLink, xGMI), if the pod would take some of a group and not
-	// all: fewer are better, so that whole groups stay for who needs them. It is known where Berth
-	// decides.
+	// Groups is the number of groups of free devices that the pod would split by taking only a
+	// part. The devices of a group are below one PCI switch, at one root complex, or joined by
+	// links (NVLink, xGMI). Fewer are better, so that whole groups stay for pods that need them. It
+	// is known where Berth decides.
 	Groups Criterion = "groups"
-	// Stranded is whether free devices on these NUMA nodes would be left with fewer CPUs than are
-	// their part, and have them now: better not, so that a device keeps its CPUs for who needs
-	// both. How many they are does not count: one NUMA node is rather filled than several begun.
+	// Stranded tells if free devices on these NUMA nodes would lose their share of the CPUs. False
+	// is better, so that a device keeps its CPUs for pods that need both. The number of devices
+	// does not count: Berth fills one NUMA node before it begins another.
 	Stranded Criterion = "stranded"
-	// Demand is how much of the devices that pods have in this cluster they could also have on a
-	// node like this one (package demand): less is better for a pod that asks for devices. So nodes
-	// that suit many pods stay free for pods that find no other. Setting puts it into a Rank.
+	// Demand is the number of devices that pods in this cluster use and could also have on a node
+	// like this one (package demand). Less is better for a pod that asks for devices. So nodes that
+	// suit many pods stay free for pods that find no other. Setting puts it into a Rank.
 	Demand Criterion = "demand"
-	// Devices is the number of free devices that are left over: fewer are better. For a pod that
-	// asks for some they are those of the whole node and these kinds, so that whole nodes stay
-	// free. For one that asks for none they are those on these NUMA nodes, so that it stays away
-	// from them, unless nobody uses a device of the node.
+	// Devices is the number of free devices that would remain; fewer are better. If the pod asks
+	// for devices, devices of these kinds on the whole node count, so that other nodes stay free.
+	// If it asks for none, devices on its NUMA nodes count, so that the pod avoids them, unless no
+	// pod uses a device of the node.
 	Devices Criterion = "devices"
-	// Policy is the policy of the Topology Manager of the node: stricter is better, but restricted
-	// is as good as single-numa-node. Both keep together what they admit.
+	// Policy is the node's Topology Manager policy. A stricter one is better, but restricted is as
+	// good as single-numa-node. Both keep an admitted pod together.
 	Policy Criterion = "policy"
 )
 
-// criteria are all that there are, in their default order.
+// criteria are all criteria, in their default order.
 var criteria = []Criterion{StrandedBeside, NUMANodes, Groups, Stranded, Demand, Devices, Policy}
 
 // Scoring configures the order of nodes. FillIn makes the zero value the defaults.
 type Scoring struct {
-	// Formula replaces all else: "volcano". Default none.
+	// Formula replaces all other settings: "volcano". Default none.
 	Formula Formula `json:"formula,omitempty"`
-	// First is what puts a node before another, whatever other plugins prefer: the most important
-	// first. Default strandedBeside, numaNodes, groups, stranded, demand, devices, policy. What is
-	// left out does not count.
+	// First lists the criteria that precede all preferences of other plugins, the most important
+	// first. Default strandedBeside, numaNodes, groups, stranded, demand, devices, policy. Omitted
+	// criteria do not count.
 	First []Criterion `json:"first,omitzero"`
 	// Strategy of the fit. Default MostAllocated.
 	Strategy Strategy `json:"strategy,omitempty"`
-	// Certainty weighs that what the node will do is known to the CPU. Default 2. The weights are
-	// relative to each other; all zero means the defaults.
+	// Certainty is the weight of certain CPUs. Default 2. The weights are relative to each other;
+	// all zero means the defaults.
 	Certainty int64 `json:"certainty,omitempty"`
 	// Fit weighs the strategy. Default 2.
 	Fit int64 `json:"fit,omitempty"`
@@ -99,7 +99,7 @@ func (s *Scoring) String() string {
 	return strings.Join(append(words, "then "+string(s.Strategy)), ", ")
 }
 
-// Validate returns an error that names a wrong field, its value and what would be right.
+// Validate returns an error that names a wrong field, its value and the expected form.
 func (s *Scoring) Validate() error {
 	if s.Formula != "" && s.Formula != Volcano {
 		return fmt.Errorf("scoring.formula: %.40q: want %s, or none", s.Formula, Volcano)

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// Formula is a way to score that replaces Berth's own order.
+// Formula is a scoring formula that replaces Berth's own order.
 type Formula string
 
 // Volcano is the formula of Volcano's numa-aware plugin: see VolcanoScore. Tiers, strategy and
@@ -24,10 +24,10 @@ func (s *Scoring) UnmarshalJSON(data []byte) error {
 	return d.Decode((*plain)(s))
 }
 
-// VolcanoScore returns 100 - 100*spans/most, rounded as Volcano rounds it: spans is the number of
-// NUMA nodes on which the pod would be spread on one node, most the largest number among the nodes
-// that are scored together. Fewer are better, and a node with as many as the worst gets 0. The
-// weight of the plugin in the scheduler's profile is the weight of the formula.
+// VolcanoScore returns 100 - 100*spans/most, rounded as Volcano rounds it. spans is the number of
+// NUMA nodes that the pod would have on one node, and most is the largest number among the scored
+// nodes. Fewer are better, and the worst node gets 0. The weight of the plugin in the scheduler's
+// profile is the weight of the formula.
 func VolcanoScore(spans, most int64) int64 {
 	if spans < 1 || most < 1 {
 		return 0

@@ -29,17 +29,18 @@ type distributor struct {
 	saved    [topology.MaxCPUs]int
 	total    int // sum of freeOf, less n
 
-	// combos is of the NUMA nodes with free CPUs in the kubelet's order; a node that spans sockets
-	// can be there twice. subs is of the nodes of one such combination that can give a portion.
+	// combos has the combinations of NUMA nodes with free CPUs in the kubelet's order; a node that
+	// spans sockets can occur twice. subs has the combinations of nodes of one such combination
+	// that can give a portion.
 	combos, subs combinations
 	best         choice
 	local        kept // the best of subs, to take what cannot be spread evenly
 }
 
 // score is the kubelet's balance score, the standard deviation of the free CPUs that would be left
-// on the nodes. The number of nodes and the sum of their CPUs are the same for all that is compared
-// in one take, so the sum of squares orders them too; sd only decides whether a difference survives
-// the kubelet's rounding.
+// on the nodes. In one take, all compared combinations have the same number of nodes and the same
+// sum of CPUs, so the sum of squares gives the same order. sd only decides whether a difference
+// survives the kubelet's rounding.
 type score struct {
 	squares int
 	sd      float64
@@ -63,14 +64,14 @@ func (k *kept) keep(s score, c *combinations) {
 	k.nodes = append(k.buf[:0], c.chosen...)
 }
 
-// overwrite changes the nodes as the kubelet does when it comes to a combination.
+// overwrite changes the nodes as the kubelet does when it visits a combination.
 func (k *kept) overwrite(c *combinations) {
 	if k.nodes != nil && k.array == c.array {
 		copy(k.nodes, c.chosen)
 	}
 }
 
-// choice is the best combination of nodes so far, and those of them that take the remainder.
+// choice is the best combination of nodes so far, and the nodes that take the remainder.
 type choice struct {
 	kept
 	oneSocket bool
@@ -105,7 +106,7 @@ func (s *scratch) distribute(t *Topology, avail *words, n int) error {
 	return s.pack(t, avail, n, false)
 }
 
-// begin reads the free CPUs of each node from a packer that has begun.
+// begin reads the free CPUs of each node from a packer that was started.
 func (d *distributor) begin(p *packer, n, g int) {
 	d.t, d.n, d.g, d.need, d.trials = p.t, n, g, n, 0
 	d.free, d.result = p.free, words{}
@@ -149,7 +150,7 @@ func (d *distributor) search(k int) error {
 	return nil
 }
 
-// socketwise reports whether align-by-socket counts in distribution, as it does since 1.37.
+// socketwise reports whether align-by-socket affects distribution, as it does since 1.37.
 func (d *distributor) socketwise() bool {
 	return d.t.opts.AlignBySocket && d.t.opts.Version >= release.V137
 }
@@ -231,7 +232,7 @@ func (d *distributor) bestRemainder(left int) error {
 		if err := d.trySubsets(k, left, before); err != nil {
 			return err
 		}
-		// Arrays of another size are other arrays.
+		// Arrays of another size are different arrays.
 		d.local.array = -1
 	}
 	return nil
@@ -254,9 +255,9 @@ func (d *distributor) trySubsets(k, left, squares int) error {
 	return nil
 }
 
-// givers is the number of nodes of a subset of k that take part in the remainder, if it can be told
-// beforehand: each of the first ones gives one portion. What follows them does not matter then, nor
-// what the kubelet overwrites it with. 0 means that it must be tried out.
+// givers returns the number of nodes of a k-subset that take part in the remainder, if it is known
+// in advance: each of the first nodes gives one portion. The later nodes do not matter then, even
+// if the kubelet overwrites them. 0 means that it must be tried.
 func (d *distributor) givers(k, left int) int {
 	n := left / d.g
 	if n > k || n > d.subs.fork+1 || !d.t.regular {
@@ -265,7 +266,7 @@ func (d *distributor) givers(k, left int) int {
 	return n
 }
 
-// trySubset takes the remainder from a subset by turns and remembers it if it is the best.
+// trySubset takes the remainder from a subset in turns, and stores the subset if it is the best.
 func (d *distributor) trySubset(left, squares int) error {
 	if d.trials++; d.trials > maxTrials {
 		return ErrTooComplex
@@ -293,9 +294,9 @@ func (d *distributor) trySubset(left, squares int) error {
 	return nil
 }
 
-// byTurns takes left CPUs from d.after, a portion from each node of the subset in turn, and keeps
-// the sum of squares. It is false if the kubelet's loop would never end: the nodes have enough
-// CPUs, but not in portions.
+// byTurns takes left CPUs from d.after, a portion from each node of the subset in turn, and updates
+// the sum of squares. It returns false if the kubelet's loop would never end, because the nodes
+// have enough CPUs but not in portions.
 func (d *distributor) byTurns(left, squares int) (int, bool) {
 	for left > 0 {
 		stuck := true
@@ -392,8 +393,8 @@ func (d *distributor) packFrom(p *packer, node uint8, n int) {
 	}
 }
 
-// combinations walks through the combinations of k items in lexicographic order of their positions,
-// as the kubelet's iterateCombinations, and says which of them share a backing array there.
+// combinations iterates over the combinations of k items in lexicographic order of their positions,
+// as the kubelet's iterateCombinations does. It tracks which of them share a backing array there.
 type combinations struct {
 	items, chosen       []uint8 // chosen is the combination that was loaded
 	itemsBuf, chosenBuf [topology.MaxCPUs]uint8
@@ -411,7 +412,7 @@ func (c *combinations) clear() { c.items = c.itemsBuf[:0] }
 
 func (c *combinations) add(item uint8) { c.items = append(c.items, item) }
 
-// start goes before the first combination of k of the items.
+// start moves before the first combination of k of the items.
 func (c *combinations) start(k int) {
 	c.n, c.k, c.begun, c.array, c.fork = len(c.items), k, false, 0, 0
 	c.chosen = c.chosenBuf[:k]
@@ -456,8 +457,8 @@ func (c *combinations) load() {
 	}
 }
 
-// skip goes to the last combination that begins with the same m positions. It is true if a larger
-// combination could begin with them too.
+// skip moves to the last combination that begins with the same m positions. It returns true if a
+// larger combination could begin with them too.
 func (c *combinations) skip(m int) bool {
 	for j := m; j < c.k; j++ {
 		c.pos[j] = uint16(c.n - c.k + j)

@@ -6,8 +6,8 @@ import (
 )
 
 // Errors of the kubelet when it takes CPUs. ErrNotEnough, ErrFailed and ErrAccounting become
-// UnexpectedAdmissionError, ErrSMTSize and ErrSMTCores SMTAlignmentError. ErrWouldHang and
-// ErrTooComplex are Berth's: the kubelet would never answer, or not in useful time.
+// UnexpectedAdmissionError. ErrSMTSize and ErrSMTCores become SMTAlignmentError. ErrWouldHang and
+// ErrTooComplex are Berth's: the kubelet would never answer, or not in time.
 var (
 	// ErrNotEnough is the kubelet's "not enough cpus available to satisfy request".
 	ErrNotEnough = errors.New("not enough cpus available to satisfy request")
@@ -26,12 +26,12 @@ var (
 	// ErrTooComplex means that the kubelet would try too many combinations of NUMA nodes to finish
 	// in useful time.
 	ErrTooComplex = errors.New("the kubelet would try too many combinations of NUMA nodes")
-	// ErrReserve says that the kubelet would not start: it cannot pick the number of reserved CPUs.
+	// ErrReserve means that the kubelet would not start, because it cannot pick the number of
+	// reserved CPUs.
 	ErrReserve = errors.New("unable to reserve the required amount of CPUs")
 )
 
-// NodeError is what in a Node keeps the kubelet's CPU manager from working, or us from predicting
-// it.
+// NodeError names the part of a Node that breaks the kubelet's CPU manager, or its prediction.
 type NodeError struct {
 	Field string // of Node, "NumSockets", "Threads[3].NUMA"
 	Value int

@@ -26,13 +26,13 @@ type Hinter struct {
 type HintInput struct {
 	// N is the number of CPUs asked for; at least 1.
 	N int
-	// Available is the shared CPUs without the reserved ones; or the CPUs of a container that has N
-	// CPUs already.
+	// Available has the shared CPUs without the reserved ones, or the CPUs of a container that
+	// already has N CPUs.
 	Available *topology.CPUSet
-	// Reusable is the CPUs of earlier init containers; with pod scope also the ones that containers
-	// of the pod hold. nil for none.
+	// Reusable has the CPUs of earlier init containers. With pod scope it also has those of the
+	// pod's containers. It may be nil.
 	Reusable *topology.CPUSet
-	// Want is whether to fill List.Offered.
+	// Want tells if List.Offered must be filled.
 	Want hint.Want
 }
 
@@ -99,10 +99,10 @@ func (h *Hinter) socketAligned(m hint.Mask, smallest int) bool {
 	return h.t.socketCount(nodes) == ceilDiv(smallest, perSocket)
 }
 
-// free is the available CPUs per position, and what a mask must bring.
+// free has the available CPUs per position, and the requirement for a mask.
 type free struct {
 	at [hint.MaxNodes]int
-	// need is how many available CPUs a mask must have, after the reusable ones.
+	// need is the number of available CPUs that a mask must have, in addition to the reusable ones.
 	need int
 	// must is the nodes of the reusable CPUs.
 	must hint.Mask

@@ -10,15 +10,15 @@ import (
 type AllocateInput struct {
 	// N is the number of CPUs asked for.
 	N int
-	// Shared is the kubelet's default CPU set: every CPU that no container has to itself.
+	// Shared is the kubelet's default CPU set: every CPU that no container has exclusively.
 	Shared *topology.CPUSet
 	// Reserved is the CPUs kept for the system; Siblings is all CPUs of their cores
 	// (Topology.Siblings).
 	Reserved, Siblings *topology.CPUSet
-	// Reusable is what earlier init containers of the pod hold and may hand on; nil for none.
+	// Reusable has the reusable CPUs of the pod's earlier init containers, or is nil.
 	Reusable *topology.CPUSet
-	// Aligned means that the merged hint names NUMA nodes, and NUMA is then those nodes; false is
-	// the kubelet's nil affinity.
+	// Aligned means that the merged hint names NUMA nodes, which are in NUMA. False is the
+	// kubelet's nil affinity.
 	Aligned bool
 	NUMA    topology.NUMASet
 }
@@ -60,8 +60,7 @@ func (t *Topology) Allocate(in *AllocateInput, out *topology.CPUSet) error {
 	return err
 }
 
-// allocate takes CPUs from the hinted nodes as far as there are any, then from anywhere, into
-// s.picked.
+// allocate takes as many CPUs as possible from the hinted nodes, then from any node, into s.picked.
 func (s *scratch) allocate(t *Topology, in *AllocateInput) error {
 	t.pool(in, &s.pool)
 	s.picked = words{}

@@ -18,9 +18,8 @@ func (e element) free() int  { return int(e >> 16) }
 
 func elementOf(free, index int) element { return element(free<<16 | index) }
 
-// packer is the kubelet's cpuAccumulator. The CPUs that it claims are the whole of a group even if
-// some of them are not free, and count as often as they are claimed: that is how the kubelet
-// counts.
+// packer is the kubelet's cpuAccumulator. It claims the whole of a group even if some of its CPUs
+// are not free, and counts CPUs as often as they are claimed. The kubelet counts in this way.
 type packer struct {
 	t      *Topology
 	free   words
@@ -30,7 +29,7 @@ type packer struct {
 	outer, inner, buf [topology.MaxCPUs]element
 }
 
-// scratch is what taking CPUs needs for a moment; too large to be zeroed on each call.
+// scratch is temporary memory for taking CPUs. It is too large to be zeroed on each call.
 type scratch struct {
 	packer
 	dist distributor
@@ -73,7 +72,7 @@ func (t *Topology) Reserve(n int) (topology.CPUSet, error) {
 	return out, nil
 }
 
-// take leaves what was taken in s.result. avail must not be part of s.packer.
+// take leaves the taken CPUs in s.result. avail must not be part of s.packer.
 func (s *scratch) take(t *Topology, avail *words, n int) error {
 	if t.opts.DistributeAcrossNUMA {
 		return s.distribute(t, avail, n)
@@ -81,7 +80,7 @@ func (s *scratch) take(t *Topology, avail *words, n int) error {
 	return s.pack(t, avail, n, t.opts.PreferAlignByUncore)
 }
 
-// begin starts an accumulation; it reports whether there is anything to do.
+// begin starts an accumulation. It reports whether CPUs must be taken.
 func (p *packer) begin(t *Topology, avail *words, n int) (more bool, err error) {
 	p.t, p.need = t, n
 	all, total := t.all.Words(), 0
@@ -136,7 +135,7 @@ func (p *packer) claim(g *group) {
 	p.need -= g.size
 }
 
-// settle drops what has been claimed from what is free.
+// settle removes the claimed CPUs from the free ones.
 func (p *packer) settle() {
 	for i := range p.t.words {
 		p.free[i] &^= p.result[i]
@@ -155,8 +154,8 @@ func (p *packer) outerOrder() []element {
 	return order
 }
 
-// innerOrder lists, outer group by outer group, the inner groups with a free CPU in it; one that
-// spans outer groups is listed under each.
+// innerOrder lists, for each outer group, the inner groups with a free CPU in it. An inner group
+// that spans outer groups is listed under each.
 func (p *packer) innerOrder() []element {
 	order := p.inner[:0]
 	for _, o := range p.outerOrder() {
@@ -221,8 +220,8 @@ func (p *packer) takeWhole(order []element, k *kind) {
 	p.settle()
 }
 
-// takeCores claims free cores. All of them have the same number of free CPUs, so that within an
-// inner group their order is that of their ids.
+// takeCores claims free cores. All of them have the same number of free CPUs, so within an inner
+// group they are ordered by id.
 func (p *packer) takeCores() {
 	t, cores := p.t, &p.t.cores
 	if p.need < cores.smallest {

@@ -18,8 +18,8 @@ type Options struct {
 	DistributeAcrossCores bool // distribute-cpus-across-cores
 	StrictReservation     bool // strict-cpu-reservation
 	PreferAlignByUncore   bool // prefer-align-cpus-by-uncorecache
-	// Version is the kubelet's release, the minor number of 1.x; 0 means 36. Up to 33, between, and
-	// for 37 or more CPUs are taken differently.
+	// Version is the kubelet's release, the minor number of 1.x; 0 means 36. Up to 33, from 34 to
+	// 36, and from 37 on the kubelet takes CPUs differently.
 	Version release.Version
 }
 
@@ -32,7 +32,7 @@ type Thread struct {
 	Uncore int // the first uncore cache of the core, else Socket
 }
 
-// Node is the kubelet's cpumanager/topology.CPUTopology. The counts are not derived from Threads
+// Node is the kubelet's cpumanager/topology.CPUTopology. The counts are not derived from Threads,
 // because the kubelet does not derive them either, and divides by them.
 type Node struct {
 	NumCPUs    int // MachineInfo.NumCores: online threads
@@ -42,10 +42,10 @@ type Node struct {
 	Threads []Thread
 }
 
-// words is a CPUSet as machine words; only the first Topology.words of them are looked at.
+// words is a CPUSet as machine words. Only the first Topology.words of them are used.
 type words = [topology.MaxCPUs / 64]uint64
 
-// piece is the part of a set that lies in one machine word.
+// piece is the part of a set in one machine word.
 type piece struct {
 	mask uint64
 	word uint8
@@ -62,8 +62,9 @@ type group struct {
 type kind struct {
 	groups   []group // in ascending order of id, so that an index orders as the id does
 	smallest int     // the least size: a smaller need cannot take a whole group
-	// average is the kubelet's integer average of CPUs in a group; 0 of NUMA nodes. byAverage says
-	// that the kubelet calls a group free if it has as many free CPUs as that, not as its own size.
+	// average is the kubelet's integer average of CPUs in a group, or 0 for NUMA nodes. byAverage
+	// means that the kubelet calls a group free if it has this many free CPUs, instead of its own
+	// size.
 	average   int
 	byAverage bool
 }
@@ -79,7 +80,7 @@ func (k *kind) whole(g *group) int {
 // link means that the group with index child, of another kind, has CPUs in common with a parent.
 type link struct {
 	child uint16
-	// part is the CPUs in common; nil if the child lies wholly in the parent.
+	// part has the CPUs in common. It is nil if the parent contains the whole child.
 	part []piece
 }
 
@@ -94,7 +95,7 @@ type Topology struct {
 
 	numa, sockets, cores, uncores kind
 	// numaFirst is the kubelet's choice of hierarchy: outer groups are NUMA nodes and inner ones
-	// sockets, else the reverse.
+	// sockets, or the reverse.
 	numaFirst    bool
 	outer, inner kind
 
@@ -103,8 +104,8 @@ type Topology struct {
 	uncoresOf   [][]link // by NUMA node
 	uncoreCores [][]link // by uncore cache
 
-	// reach is, by NUMA node, the CPUs that a hint for the node lets the kubelet take first: its
-	// own, with align-by-socket all of its sockets'.
+	// reach has, by NUMA node, the CPUs that the kubelet takes first for a hint with the node: the
+	// node's own CPUs, or with align-by-socket those of all its sockets.
 	reach [][]piece
 	// socketsOf is, by NUMA node, the indices of the sockets that have CPUs on it.
 	socketsOf []words
@@ -136,7 +137,7 @@ func New(n Node, o Options) (*Topology, error) {
 	return t, nil
 }
 
-// check refuses what makes the kubelet divide by zero, or what a set cannot hold.
+// check refuses values by which the kubelet would divide by zero, or that a set cannot hold.
 func check(n *Node, o *Options) error {
 	switch {
 	case len(n.Threads) == 0:
@@ -206,7 +207,7 @@ func piecesOf(w *words) []piece {
 }
 
 // linkUp chooses the hierarchy and relates the kinds of groups. As in the kubelet, the number of
-// sockets is the one that the machine claims, the number of NUMA nodes that of the nodes with CPUs.
+// sockets is the machine's claim. The number of NUMA nodes counts nodes with CPUs.
 func (t *Topology) linkUp() {
 	t.numaFirst = t.numSockets >= len(t.numa.groups)
 	t.outer, t.inner = t.sockets, t.numa
@@ -307,7 +308,7 @@ func (t *Topology) isRegular() bool {
 		!spans(t.inners) && !spans(t.coresOf) && !(t.opts.PreferAlignByUncore && spans(t.uncoresOf))
 }
 
-// spans reports whether a child lies in two parents.
+// spans reports whether a child is in two parents.
 func spans(all [][]link) bool {
 	for _, ls := range all {
 		for i := range ls {

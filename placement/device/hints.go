@@ -2,17 +2,17 @@ package device
 
 import "github.com/berth-dev/berth/placement/hint"
 
-// maxInline is the number of classes for which counting needs no memory of its own.
+// maxInline is the number of classes that can be counted without allocating memory.
 const maxInline = 64
 
 // HintInput is the input of Hints.
 type HintInput struct {
 	// N is the number of devices asked for.
 	N int
-	// Available are free, or what a container holds that has N devices already. Reusable are those
-	// of finished init containers of the pod; nil counts as empty.
+	// Available are the free devices, or the devices of a container that already has N devices.
+	// Reusable are those of finished init containers of the pod; nil counts as empty.
 	Available, Reusable Set
-	// Want is whether to fill List.Offered.
+	// Want tells if List.Offered must be filled.
 	Want hint.Want
 }
 

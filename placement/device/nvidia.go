@@ -11,17 +11,17 @@ import (
 
 // The order of preference that NVIDIA publishes for its device plugin.
 //
-// Whole GPUs (go-gpuallocator, gpuallocator/besteffort_policy.go): the GPUs that are available are
-// divided into sets of the size that is asked for; the ones that are left over make a smaller set.
-// Of all divisions in which one set holds what must be included, the one with the most points wins,
-// and of its sets the one with the most points. Points are counted by pair (Points).
+// Whole GPUs (go-gpuallocator, gpuallocator/besteffort_policy.go): the plugin divides the available
+// GPUs into sets of the requested size; the remaining GPUs form a smaller set. It considers the
+// divisions in which one set has all required GPUs. Of these it chooses the division with the most
+// points, and then its set with the most points. Points are counted by pair (Points).
 //
-// GPUs that several containers share, and MIG devices (k8s-device-plugin, internal/rm/allocate.go):
-// one after the other, each from the GPU with the fewest in use.
+// Shared GPUs and MIG devices (k8s-device-plugin, internal/rm/allocate.go): the plugin takes one
+// device after the other, each from the GPU with the fewest in use.
 //
-// The kubelet hands the ids over in the order of a Go map, and the plugin takes the first of what
-// is equal. Where that matters chance decides: two pairs of GPUs that are connected as well, or any
-// single GPU out of several.
+// The kubelet passes the ids in the order of a Go map, and the plugin takes the first of several
+// equal choices. So the choice is random between two equally connected pairs of GPUs, or between
+// several single GPUs.
 
 const (
 	// maxGPUs is the largest number of whole GPUs among which the search chooses. maxPoints bounds
@@ -30,7 +30,7 @@ const (
 	maxPoints = 64
 	// maxDivisions bounds the search: any choice among 10 GPUs is below it, and 8 of 16.
 	maxDivisions = 7000
-	// maxChips bounds the GPUs whose parts are shared out.
+	// maxChips is the maximum number of GPUs with shared parts.
 	maxChips = 256
 )
 
@@ -38,7 +38,7 @@ const (
 // as NVIDIA's plugin counts: 10 to 50 points for their distance on PCIe, 100 for each NVLink. It
 // returns nil if the machine lacks one of them, or if there are too many.
 //
-// The plugin ignores links through NVSwitch. All GPUs of a machine have equally many of them, so
+// The plugin ignores links through NVSwitch. All GPUs of a machine have the same number of them, so
 // they make no difference.
 func PointsOf(m *topology.Machine, addresses []string) []uint32 {
 	n := len(addresses)
@@ -67,9 +67,9 @@ func PointsOf(m *topology.Machine, addresses []string) []uint32 {
 type chips struct {
 	of    []uint16 // by device
 	total []uint16 // by GPU, how many devices it is
-	// parts are the devices whose id says that they are one of several of a GPU.
+	// parts are the devices whose id shows that they are one of several of a GPU.
 	parts Set
-	// mig means that some device is a MIG device: no choice goes by connections then.
+	// mig means that some device is a MIG device. Then the plugin ignores connections.
 	mig bool
 	// points is by pair of devices, row by row; nil: not known.
 	points []uint32
@@ -105,8 +105,8 @@ func (p *Pool) compileChips(devices []Device, points []uint32) {
 	p.chips = c
 }
 
-// AppendChips appends what NVIDIA's order of preference depends on, apart from the order of the
-// ids. It appends nothing if no plugin is asked.
+// AppendChips appends everything that NVIDIA's order of preference depends on, except the order of
+// the ids. It appends nothing if no plugin is asked.
 func (p *Pool) AppendChips(b []byte) []byte {
 	c := p.chips
 	if c == nil {
@@ -130,8 +130,8 @@ func flag(v bool) byte {
 	return 0
 }
 
-// takeNVIDIA adds need of the devices in from to out as NVIDIA's plugin would, which must include
-// what is in out already.
+// takeNVIDIA adds need devices from from to out, as NVIDIA's plugin would. The result must include
+// the devices that are already in out.
 func (p *Pool) takeNVIDIA(need int, from func(int) uint64, out Set) (chance bool) {
 	c := p.chips
 	if c == nil {
@@ -188,7 +188,7 @@ func (p *Pool) distribute(need int, from func(int) uint64, out Set) (chance bool
 		take[best]++
 	}
 	for g := range c.total {
-		// Another GPU was as good, or another part of this one.
+		// Another GPU, or another part of this GPU, was equally good.
 		chance = chance || free[g] > 0 && (used[g] == level || take[g] > 0)
 	}
 	for w := range out {
@@ -210,8 +210,8 @@ type division struct {
 	must   uint16
 	size   int // of a set
 	over   int // GPUs in the smaller set, 0 if there is none
-	// best is the most points of a division so far, choice the set that the plugin would take of
-	// it. chance says that it could as well take another.
+	// best is the highest number of points of a division so far, and choice the set that the plugin
+	// would take from it. chance means that the plugin could also take another set.
 	best   uint32
 	choice uint16
 	chance bool
@@ -225,8 +225,8 @@ type partial struct {
 	tied            bool
 }
 
-// begin reads what can be chosen. It says no if the connections are not known, or there are too
-// many divisions.
+// begin reads the candidates. It returns false if the connections are not known, or if there are
+// too many divisions.
 func (s *division) begin(p *Pool, need int, from func(int) uint64, out Set) bool {
 	n, held := 0, 0
 	for w := range out {
@@ -259,7 +259,8 @@ func (s *division) begin(p *Pool, need int, from func(int) uint64, out Set) bool
 	return true
 }
 
-// divisions is the number of ways to divide n things into sets of a size, and one of what is over.
+// divisions returns the number of ways to divide n things into sets of a size, and one set of the
+// remainder.
 func divisions(n, size int) int {
 	ways := 1
 	for n >= size && ways <= maxDivisions {
@@ -281,7 +282,7 @@ func choose(n, k int) int {
 	return c
 }
 
-// divide goes through all divisions of what is left. The set of its first GPU comes next.
+// divide tries all divisions of the remaining GPUs. It continues with the set of the first of them.
 func (s *division) divide(left uint16, noSmall bool, d partial) {
 	if left == 0 {
 		s.compare(&d)
@@ -295,7 +296,7 @@ func (s *division) divide(left uint16, noSmall bool, d partial) {
 	s.grow(first, rest, rest, s.size-1, 0, false, noSmall, d)
 }
 
-// grow adds k more of the candidates to a set, and divides what is then left.
+// grow adds k more candidates to a set, and then divides the rest.
 func (s *division) grow(set, left, candidates uint16, k int, points uint32, isSmall, noSmall bool, d partial) {
 	if k == 0 {
 		d.add(set, points, isSmall, s.must)
@@ -312,7 +313,7 @@ func (s *division) grow(set, left, candidates uint16, k int, points uint32, isSm
 	}
 }
 
-// add enters a set. Only one of full size with all that must be included may be taken.
+// add adds a set. The plugin can take only a set of full size with all required GPUs.
 func (d *partial) add(set uint16, points uint32, isSmall bool, must uint16) {
 	d.sum += points
 	switch {
@@ -326,8 +327,8 @@ func (d *partial) add(set uint16, points uint32, isSmall bool, must uint16) {
 	}
 }
 
-// compare keeps the better division. If the smaller set has as many points as the best one the
-// plugin could take it, and fail: nobody knows what comes of that.
+// compare keeps the better division. If the smaller set has as many points as the best one, the
+// plugin could take it and fail, with an unknown result.
 func (s *division) compare(d *partial) {
 	chance := d.tied || s.must == 0 && s.over > 0 && d.small >= d.top
 	switch {

@@ -20,11 +20,11 @@ type Device struct {
 	ID string
 	// Mask is the nodes of the device's topology that the machine has.
 	Mask hint.Mask
-	// HasTopology means that the plugin gave a topology, HasNodes that it names nodes, known or
-	// not.
+	// HasTopology means that the plugin gave a topology. HasNodes means that the topology names
+	// nodes, known or not.
 	HasTopology, HasNodes bool
 	Healthy               bool
-	// Elsewhere means that the machine has a node of the topology which the space does not name.
+	// Elsewhere means that the topology has a node of the machine that the space does not name.
 	Elsewhere bool
 	// at is the position among the devices as they were given.
 	at int
@@ -119,23 +119,23 @@ type Pool struct {
 	aligned bool
 	// nodes is the nodes over which hints are enumerated.
 	nodes hint.Mask
-	// most[k] is how many devices the best k nodes touch.
+	// most[k] is the maximum number of devices on k nodes.
 	most []int
-	// wide: hints would be made over nodes that the space does not name.
+	// wide means that hints would use nodes that the space does not name.
 	wide bool
-	// given is how many devices were given, chips is there for NVIDIA's order of preference.
+	// given is the number of given devices. chips is for NVIDIA's order of preference.
 	given int
 	chips *chips
 }
 
 // Options configure the hints.
 type Options struct {
-	// AllNodes: hints range over all nodes of the machine, not only those with devices (before
+	// AllNodes means that hints use all nodes of the machine, not only nodes with devices (before
 	// kubelet 1.36).
 	AllNodes bool
-	// NVIDIA: the plugin may be asked for NVIDIA's order of preference. Points is how well each
-	// pair of devices is connected (PointsOf), row by row, in the order in which they are given;
-	// nil where that is not known.
+	// NVIDIA means that the plugin may be asked for NVIDIA's order of preference. Points rates the
+	// connection of each pair of devices (PointsOf), row by row, in the given order. It is nil if
+	// it is not known.
 	NVIDIA bool
 	Points []uint32
 }
@@ -173,8 +173,8 @@ func NewPool(space *hint.Space, devices []Device, o Options) *Pool {
 	return p
 }
 
-// gather moves the sets into one piece of memory: on a large cluster an admission waits for memory
-// more than it computes.
+// gather moves the sets into one piece of memory. In a large cluster an admission spends more time
+// waiting for memory than computing.
 func (p *Pool) gather(words int) {
 	all := make(Set, words*(len(p.classes)+1))
 	move := func(s *Set) {

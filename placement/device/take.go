@@ -26,7 +26,7 @@ type Preference uint8
 const (
 	// None: the plugin has no GetPreferredAllocation.
 	None Preference = iota
-	// Sorted: the required devices, then the first free ones in order of their ids.
+	// Sorted: the required devices, then the first free devices in order of their ids.
 	Sorted
 	// Unknown: the plugin chooses, by rules that we do not know.
 	Unknown
@@ -37,8 +37,8 @@ const (
 // Taking is the input of Take.
 type Taking struct {
 	N int
-	// InUse holds the devices of all containers, Reusable the ones that finished init containers of
-	// the pod hand on; nil counts as empty.
+	// InUse has the devices of all containers. Reusable has the devices of finished init containers
+	// of the pod; nil counts as empty.
 	InUse, Reusable Set
 	Hint            hint.Hint
 	Prefer          Preference
@@ -100,8 +100,9 @@ func (p *Pool) takeSome(t *Taking, need int, from func(int) uint64, out Set) (ch
 	return t.Prefer != Sorted
 }
 
-// takeRest takes what the aligned devices did not cover. A plugin that sorts sees all free devices
-// alike; without one the kubelet takes devices of other nodes before those without any.
+// takeRest takes the devices that the aligned ones did not cover. A plugin that sorts treats all
+// free devices equally. Without such a plugin, the kubelet takes devices of other nodes before
+// devices without nodes.
 func (p *Pool) takeRest(t *Taking, need int, free func(int) uint64, out Set) (chance bool) {
 	if t.Prefer == Sorted {
 		fill(out, need, free)
@@ -130,7 +131,7 @@ func (p *Pool) takeRest(t *Taking, need int, free func(int) uint64, out Set) (ch
 	return chance || t.Prefer == Unknown
 }
 
-// nodedWord is the devices whose topology names nodes, or the others.
+// nodedWord returns the devices whose topology names nodes, or the others.
 func (p *Pool) nodedWord(w int, noded bool) uint64 {
 	var word uint64
 	for i := range p.classes {

@@ -40,7 +40,7 @@ type Hint struct {
 	Preferred bool
 }
 
-// ListKind is what a resource says about NUMA nodes.
+// ListKind is a resource's kind of statement about NUMA nodes.
 type ListKind uint8
 
 const (
@@ -64,16 +64,16 @@ const (
 
 // List has the hints of one resource.
 //
-// If a provider is asked for Preferred, it may leave Offered empty and Kind at Masks, even if
-// nothing is offered. Preferred is empty then.
+// If a provider is asked for Preferred, it may leave Offered empty and Kind at Masks, even if it
+// offers no masks. Preferred is empty then.
 type List struct {
 	Kind ListKind
-	// Preferred is the preferred masks, a subset of those offered.
+	// Preferred has the preferred masks, a subset of Offered.
 	Preferred Set
-	// Offered is all masks that could serve; filled only when the reader wants it.
+	// Offered has all masks that could serve. It is filled only if the caller wants it.
 	Offered Set
-	// Times is the number of resources that gave this same list (regular memory and huge pages do);
-	// 0 means 1.
+	// Times is the number of resources with this same list (regular memory and huge pages have
+	// one); 0 means 1.
 	Times int
 }
 

@@ -53,8 +53,8 @@ type Space struct {
 	n     int
 	ids   []topology.NUMAID // of the positions; one fewer than n if there are others
 	dense bool              // the ids are 0..n-1: positions and ids are the same
-	// others are the nodes that the last position stands for. No list of hints names it: it is
-	// there so that all nodes are not the same as all that a hint can name.
+	// others are the nodes that the last position stands for. No list of hints names this position.
+	// It exists so that the set of all nodes differs from the set of all nodes that hints can name.
 	others topology.NUMASet
 	order  []Mask
 	start  []int // order[start[k]:start[k+1]] are the masks with k nodes
@@ -152,8 +152,8 @@ func (s *Space) Expand(m Mask) topology.NUMASet {
 	return set
 }
 
-// Compact translates the operating system's numbers to positions. It leaves out nodes that the
-// space does not have.
+// Compact translates the operating system's numbers to positions. It omits nodes that the space
+// does not have.
 func (s *Space) Compact(set topology.NUMASet) Mask {
 	if s.dense {
 		return Mask(set) & s.All()

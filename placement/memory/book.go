@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// Book holds what is assigned: the kubelet's NUMANodeMap. Create it with Model.NewBook.
+// Book has the assigned memory: the kubelet's NUMANodeMap. Create it with Model.NewBook.
 type Book struct {
 	nodes []node
 	// free and reserved are by kind, then node; together they are allocatable unless the kubelet
@@ -19,8 +19,8 @@ type Book struct {
 // node is the part of state.NUMANodeState that is not by kind.
 type node struct {
 	assignments int32
-	// cells is the group of nodes with which the node's memory is handed out, itself when it is on
-	// its own.
+	// cells is the group of nodes that share the node's memory allocations, or only the node
+	// itself.
 	cells hint.Mask
 }
 
@@ -75,7 +75,7 @@ func (b *Book) Group(pos int) (assignments int, cells hint.Mask) {
 	return int(b.nodes[pos].assignments), b.nodes[pos].cells
 }
 
-// SetGroup sets what Group returns.
+// SetGroup sets the result of Group.
 func (b *Book) SetGroup(pos, assignments int, cells hint.Mask) {
 	b.nodes[pos] = node{assignments: int32(assignments), cells: cells}
 }
@@ -100,8 +100,8 @@ type Need struct {
 	Bytes uint64
 }
 
-// Reuse is what the finished init containers of a pod leave to its later containers, by exact set
-// of nodes (initContainersReusableMemory). The zero value is empty.
+// Reuse has the memory that finished init containers of a pod leave to its later containers, by
+// exact set of nodes (initContainersReusableMemory). The zero value is empty.
 type Reuse struct{ entries []reuse }
 
 type reuse struct {
@@ -150,7 +150,7 @@ func (r *Reuse) Spend(mask hint.Mask, n Need) {
 }
 
 // Assign takes memory for a container from the nodes of a mask, lowest first (updateMachineState).
-// What can be reused is not taken again. Every node of the mask counts one assignment for each
+// It does not take reusable memory again. Every node of the mask counts one assignment for each
 // need, even of 0 bytes.
 func (m *Model) Assign(b *Book, mask hint.Mask, n Need, r *Reuse) {
 	m.Take(b, mask, Need{n.Kind, n.Bytes - min(n.Bytes, r.Bytes(mask, n.Kind))})
@@ -187,9 +187,9 @@ func (m *Model) Release(b *Book, mask hint.Mask, n Need) {
 	}
 }
 
-// Uniform reports whether the nodes of a mask have the same kinds of memory. A kubelet that
-// restarts with others in one group crashes: areMachineStatesEqual looks up each kind of a node on
-// all nodes of its group.
+// Uniform reports whether the nodes of a mask have the same kinds of memory. If not, a kubelet that
+// restarts with such a group crashes: areMachineStatesEqual looks up each kind of a node on all
+// nodes of its group.
 func (m *Model) Uniform(mask hint.Mask) bool {
 	for k := range m.has {
 		if some := m.has[k] & mask; some != 0 && some != mask {

@@ -31,15 +31,15 @@ type Node struct {
 	Reserved map[string]uint64
 }
 
-// Model is the memory of a machine and how much of it the kubelet assigns.
+// Model is the memory of a machine, and the part that the kubelet can assign.
 type Model struct {
 	space *hint.Space
 	names []string // ascending
 	has   []hint.Mask
 	// allocatable and total are by kind, then node.
 	allocatable, total, reserved []uint64
-	// endless means that some node keeps more of a kind for the system, or for huge pages, than it
-	// has.
+	// endless means that some node reserves more of a kind for the system, or for huge pages, than
+	// it has.
 	endless []bool
 	// most[kind][k] is the most that k nodes can have of the kind; nil if sums may overflow.
 	most [][]uint64
@@ -72,8 +72,8 @@ func namesOf(nodes []Node) []string {
 	return slices.Compact(names)
 }
 
-// addNode is getDefaultMachineState for one node: all huge pages, reserved or not, are no ordinary
-// memory.
+// addNode implements getDefaultMachineState for one node. Huge pages, reserved or not, are not
+// ordinary memory.
 func (m *Model) addNode(pos int, n *Node) {
 	var huge uint64
 	for _, h := range n.HugePages {
@@ -176,7 +176,7 @@ func HugePages(pageBytes uint64) string {
 // ReservedError means that the reservations of a resource per node do not add up to the total.
 type ReservedError struct {
 	Resource string
-	// Sum is what the nodes reserve together, Want what they should, both in bytes.
+	// Sum is the total that the nodes reserve, Want the required total, both in bytes.
 	Sum, Want uint64
 }
 

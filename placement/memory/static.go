@@ -23,8 +23,8 @@ var (
 	// ErrCrash means that the kubelet would crash: it looks up a kind of memory that a node's table
 	// does not have.
 	ErrCrash = errors.New("the kubelet would crash: a NUMA node has no row for this kind of memory")
-	// ErrNoRegular says that the kubelet would crash: it looks for the hints of ordinary memory,
-	// which is not asked for.
+	// ErrNoRegular means that the kubelet would crash, because it looks for hints for ordinary
+	// memory that is not requested.
 	ErrNoRegular = errors.New("the kubelet would crash: no ordinary memory is asked for")
 )
 
@@ -32,7 +32,7 @@ var (
 type Query struct {
 	Book  *Book
 	Needs []Need
-	// Reuse is what init containers of the pod leave.
+	// Reuse has the memory that init containers of the pod leave.
 	Reuse *Reuse
 }
 
@@ -94,8 +94,8 @@ func (m *Model) MinSize(needs []Need) int {
 	return m.space.Len()
 }
 
-// lowerBound is the number of nodes that each need wants by itself. It is beyond the machine if
-// there is too little memory.
+// lowerBound returns the number of nodes that each need requires by itself. It exceeds the machine
+// if there is too little memory.
 func (m *Model) lowerBound(needs []Need) int {
 	low := 1
 	for _, n := range needs {
@@ -159,7 +159,7 @@ func (m *Model) mark(q *Query, size int, set hint.Set) (found bool) {
 	return found
 }
 
-// alone is the nodes whose memory is handed out node by node: no group can have them.
+// alone returns the nodes whose memory is allocated node by node, so that no group can use them.
 func (b *Book) alone() (nodes hint.Mask) {
 	for i := range b.nodes {
 		if n := &b.nodes[i]; n.assignments > 0 && n.cells&(n.cells-1) == 0 {
@@ -169,8 +169,8 @@ func (b *Book) alone() (nodes hint.Mask) {
 	return nodes
 }
 
-// best is findBestHint over the hints whose masks hold the given nodes: preferred ones are the
-// smallest.
+// best implements findBestHint over the hints whose masks contain the given nodes. The smallest are
+// preferred.
 func (m *Model) best(q *Query, holding hint.Mask) (best hint.Hint, found bool) {
 	size := m.MinSize(q.Needs)
 	for k := size; k <= m.space.Len(); k++ {

@@ -4,8 +4,8 @@ package shapes
 
 import "github.com/berth-dev/berth/topology"
 
-// Machine strings of whole machines. Those marked "captured" are what a real server of that kind
-// reports, with memory rounded and devices left out where there are many; the others follow the
+// Machine strings of whole machines. Strings marked "captured" come from a real server of that
+// kind, with rounded memory, and without some devices if there are many. The others follow the
 // vendor's description.
 const (
 	// Xeon6130 is a two-socket Xeon Gold 6130 without SMT.
