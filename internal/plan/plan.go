@@ -433,8 +433,7 @@ func (t *trial) put(m, node int) bool {
 		t.note(m, node, true)
 		return false
 	}
-	if !t.field.Suits(m, node, t.lies) {
-		was.restore(on, pod)
+	if !t.field.Suits(m, node, t.lies) && !t.suitsLater(m, node, next, &was, &got) {
 		t.note(m, node, false)
 		return false
 	}
@@ -446,6 +445,30 @@ func (t *trial) put(m, node int) bool {
 	t.at[m], t.placed[m] = node, got
 	t.plan.Places = append(t.plan.Places, Place{Member: m, Node: node, Wave: on.Wave, Got: got})
 	return true
+}
+
+// suitsLater takes the promise of a member back that does not suit the node. It reports whether the
+// member would suit it in a wave of its own, after the members on the node, and promises it that.
+func (t *trial) suitsLater(m, node int, next *site, was *before, got *Decided) bool {
+	on, pod := t.plan.Nodes.At(node), &t.gang.Members[m].Pod
+	unsure := !t.lies.Sure && on.Pins(pod) && on.Promised() > 1
+	was.restore(on, pod)
+	t.plan.Crowded = t.plan.Crowded || unsure
+	if !unsure || !t.inWaves || on.Wave == maxWaves {
+		return false
+	}
+	*was = before{site: was.site, wave: on.Wave}
+	var d placement.Decision
+	t.work.budget.Spend(promiseLooks(pod))
+	a := nextWave(pod, on, &d)
+	if !a.OK() {
+		return false
+	}
+	if *got = t.decided(pod, on, &a, &d); t.grants(m, node, next, got) && t.field.Suits(m, node, t.lies) {
+		return true
+	}
+	was.restore(on, pod)
+	return false
 }
 
 // asks asks the node about the member, without its wishes.
@@ -505,11 +528,17 @@ func (t *trial) promise(p *suppose.Pod, node int, on *suppose.Node, was *before)
 	if a.Outcome == ledger.Waiting {
 		t.waits(node, on, a.Wait)
 	}
-	t.lies = Lies{Decision: &d, Sure: a.Exact && !on.Loose(), Loose: on.Loose()}
+	got := t.decided(p, on, &a, &d)
+	return got, a.OK()
+}
+
+// decided notes how the pod would lie, by the node's answer.
+func (t *trial) decided(p *suppose.Pod, on *suppose.Node, a *ledger.Answer, d *placement.Decision) Decided {
+	t.lies = Lies{Decision: d, Sure: a.Exact && !on.Loose(), Loose: on.Loose()}
 	if !a.OK() || !on.Pins(p) {
-		return Decided{}, a.OK()
+		return Decided{}
 	}
-	return Decided{Exact: a.Exact, NUMA: on.Account().View().Report().Model.Reach(p.Candidate.Request, &a.Verdict)}, true
+	return Decided{Exact: a.Exact, NUMA: on.Account().View().Report().Model.Reach(p.Candidate.Request, &a.Verdict)}
 }
 
 // waits records that a node refuses a member now but may take it later.

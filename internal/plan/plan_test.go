@@ -139,6 +139,23 @@ func TestMembersAreAskedWhereTheyWouldLie(t *testing.T) {
 		t.Errorf("whole %t, members on the nodes: %v", p.Whole, f.on)
 	}
 	f.reset()
+	f.suits = func(_, _ int, would Lies) bool { return would.Sure } // of one second: in waves
+	g.Members = g.Members[:0]
+	for i := range 4 {
+		g.Members = append(g.Members, member(fmt.Sprint("m", i), 0, 5, 100))
+	}
+	waves := map[int]bool{}
+	p := Make(&g, f, nil)
+	for _, at := range p.Places {
+		waves[at.Wave] = true
+		if !at.Got.Exact {
+			t.Errorf("member %d is not certain of its CPUs", at.Member)
+		}
+	}
+	if !p.Whole || len(waves) < 2 {
+		t.Errorf("of one second: whole %t, waves %v", p.Whole, waves)
+	}
+	f.reset()
 	f.suits = func(m, node int, _ Lies) bool { return node == 1 || m < 1 }
 	if p := Make(&g, f, nil); p.Whole || len(p.Places) != 3 {
 		t.Errorf("whole %t with %d places", p.Whole, len(p.Places))
