@@ -21,12 +21,13 @@ type alone struct {
 	// patient means that the pod still waits for certainty, until patientUntil.
 	patient      bool
 	patientUntil time.Time
-	// waiting are nodes that told the pod to wait in Filter; nil if it does not wait for better
-	// ones.
+	// waiting are nodes that made the pod wait in Filter. It is nil if the pod does not wait for
+	// better nodes.
 	waiting *waitingNodes
-	// again: Reserve refused what Filter had merely estimated; another node may do at once.
+	// again means that Reserve refused an estimate of Filter. Another node may take the pod at
+	// once.
 	again bool
-	// betterFor is how long the pod still waits for a better node; 0 if it does not.
+	// betterFor is the remaining time that the pod waits for a better node, or 0.
 	betterFor time.Duration
 }
 
@@ -39,10 +40,10 @@ type waitingNodes struct {
 	list []*nodes.Node
 }
 
-// maxHopes bounds how many nodes that wait are looked at for one attempt.
+// maxHopes is the maximum number of waiting nodes that one attempt examines.
 const maxHopes = 32
 
-// add notes a node once, if there are not enough. It may be called on nil.
+// add adds a node once, up to the maximum. w may be nil.
 func (w *waitingNodes) add(n *nodes.Node) {
 	if w == nil {
 		return
@@ -54,10 +55,11 @@ func (w *waitingNodes) add(n *nodes.Node) {
 	}
 }
 
-// wait makes the pod wait for nodes from the begin of its attempt on. Members of a group do not:
-// kube-scheduler tries them again when their back-off ends. In a crowd of its namespace no pod is
-// promised CPUs, or waits to be certain of them: a promise keeps others of its second off the node
-// until a report. The same goes while the watch of pods is slow (nodes.Feed.Prompt).
+// wait makes the pod wait for nodes from the beginning of its attempt. Members of a group do not
+// wait, because kube-scheduler tries them again when their back-off ends. In a crowd of its
+// namespace no pod waits for certain CPUs or is promised any, because a promise excludes other pods
+// of the same second from the node until a report. The same applies while the watch of pods is slow
+// (nodes.Feed.Prompt).
 func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
 	insists := c.ask != nil && c.ask.Claims == dra.Required && steer.MayClaim(pod) // which devices it can have depends on its CPUs
@@ -107,7 +109,7 @@ func (a *alone) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.St
 // attemptEnded is the answer for nodes that were not asked.
 const attemptEnded = "the attempt to place the pod has ended"
 
-// say says a node's answer in the framework's words, and notes that the node waits.
+// say returns a node's answer as a status of the framework, and records that the node waits.
 func (a *alone) say(c *cycle, n *nodes.Node, answer nodes.PackedAnswer) *fwk.Status {
 	status := c.status(answer, a.patient)
 	if status.Code() == fwk.Pending {
@@ -116,8 +118,8 @@ func (a *alone) say(c *cycle, n *nodes.Node, answer nodes.PackedAnswer) *fwk.Sta
 	return status
 }
 
-// postFilter evicts nobody while a node merely waits for its report: the report wakes the pod, and
-// the next attempt may evict somebody. If no node waits, postFilter says for each NUMA node why it
+// postFilter evicts no pod while a node only waits for its report. The report wakes the pod, and
+// the next attempt may evict. If no node waits, postFilter explains for each NUMA node why it
 // refuses the pod, and leaves the rest to preemption.
 func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	d := &diagnosis{c, statuses}
@@ -186,14 +188,14 @@ func (a *alone) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.No
 	return nil
 }
 
-// betterPatience is how long a pod waits for better nodes in total, as a multiple of its patience.
-// Of pods created in the same second, a node often admits only one per report, so the last of a
-// burst waits for several reports.
+// betterPatience is the total time that a pod waits for better nodes, as a multiple of its
+// patience. Of pods created in the same second, a node often admits only one per report, so the
+// last pod of a burst waits for several reports.
 const betterPatience = 5
 
-// better returns for how long the pod still leaves the node for another that merely waits, and that
-// would likely take it on fewer NUMA nodes or leave more devices their CPUs; 0 if it takes what it
-// can have.
+// better returns the time that the pod still waits for another node that must report first. That
+// node would probably take it on fewer NUMA nodes or leave more devices their CPUs. It returns 0 if
+// the pod takes this node.
 func (a *alone) better(c *cycle, pod *corev1.Pod, n *nodes.Node) time.Duration {
 	if a.waiting == nil || c.query.Better(n, a.waiting.list) == nil {
 		return 0
@@ -207,9 +209,9 @@ func (a *alone) bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName st
 	return c.bind(ctx, pod, nodeName, "")
 }
 
-// unreserve gives the place to others. If the node refused, the pod waits for nodes: what kept it
-// off may end before its back-off does. If something else refused, its back-off counts, and no node
-// cuts it short.
+// unreserve gives the place to other pods. If the node refused, the pod waits for nodes, because
+// the cause may end before its back-off does. If another plugin refused, its back-off counts, and
+// no node shortens it.
 func (a *alone) unreserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) {
 	if a.betterFor == 0 { // else the node was not even asked
 		c.giveBack(pod, n)

@@ -25,15 +25,15 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// annotating holds pods that Volcano's own controller is going to annotate with their group: every
-// pod that names the scheduler volcano and no group, whatever owns it, a moment after it was made
-// (pkg/controllers/podgroup). A pod that is placed before is placed without its group. Volcano's
-// scheduler places none without one.
+// annotating holds pods until Volcano's own controller annotates them with their group. The
+// controller does so for every pod that names the scheduler volcano and no group, shortly after its
+// creation (pkg/controllers/podgroup). A pod that is placed earlier is placed without its group.
+// Volcano's scheduler places no pod without a group.
 type annotating struct {
 	clock    clock.WithDelayedExecution
 	logger   klog.Logger
 	activate func(pods map[string]*corev1.Pod)
-	// waits is whether there is a pod, and without a node.
+	// waits reports whether a pod exists and has no node.
 	waits func(*corev1.Pod) bool
 	mu    sync.Mutex
 	// asked: the Lease of Volcano's controller has been looked up, or may not be read. lives: it
@@ -42,7 +42,7 @@ type annotating struct {
 	// renewed is the renewal that was shown last, and seen when that was, by this process's clock:
 	// another clock may be anywhere.
 	renewed, seen time.Time
-	// since is when pods without a group were first held. They are forgotten with the pods.
+	// since is the time when pods without a group were first held. It is removed with the pods.
 	since map[types.UID]held
 }
 
@@ -52,10 +52,10 @@ type held struct {
 }
 
 const (
-	// volcanosName is what pods name that Volcano's controller annotates by default.
+	// volcanosName is the scheduler name of pods that Volcano's controller annotates by default.
 	volcanosName = "volcano"
-	// annotatedWithin is how long a pod waits for its group. Then it is placed without: that loop
-	// of Volcano's controller may be switched off.
+	// annotatedWithin is the maximum time that a pod waits for its group. Then it is placed without
+	// a group, because that loop of Volcano's controller may be switched off.
 	annotatedWithin = 30 * time.Second
 	// leaseEvery is how often the age of the last renewal is checked. After leaseDies without a
 	// renewal the controller counts as dead, and after leaseForgotten at first sight.
@@ -168,7 +168,7 @@ func (a *annotating) forbidden(err error) {
 	}
 }
 
-// look finds out if Volcano's controller runs, as far as is known. If it does not, no pod is held.
+// look determines whether Volcano's controller runs. If not, no pod is held.
 func (a *annotating) look(asked bool) {
 	a.mu.Lock()
 	a.asked = a.asked || asked
@@ -188,7 +188,7 @@ func (a *annotating) look(asked bool) {
 	}
 }
 
-// note records the Lease as the watch shows it. A Lease without a holder was released.
+// note records the Lease from the watch. A Lease without a holder was released.
 func (a *annotating) note(lease *coordinationv1.Lease) {
 	a.mu.Lock()
 	switch {

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// podsByNode is the index of pods by their nodes. It is there once somebody has asked.
+// podsByNode is the index of pods by their nodes. It exists after the first request.
 const podsByNode = "berth.dev/node"
 
 // onNodes reads the scheduler's watches: Node objects, and the pods that are bound to them.
@@ -68,19 +68,20 @@ func (o *onNodes) bound(name string) []*corev1.Pod {
 	return bound
 }
 
-// beside returns what is known about a node besides a report that tells amounts alone: its
-// kubelet's release, and the pods that are bound to it.
+// beside returns the facts about a node that a report with only amounts lacks: its kubelet's
+// release, and the pods that are bound to it.
 func (o *onNodes) beside(name string) *wire.Beside {
 	return nodestate.BesideOf(o.node(name), o.bound(name))
 }
 
-// othersLate is by how much the plugin may learn of a pod later or earlier than the snapshot of a
-// cycle: both receive the same watch through queues of their own.
+// othersLate is the maximum difference between the times when the plugin and the snapshot of a
+// cycle learn of a pod. Both receive the same watch through their own queues.
 const othersLate = 2 * time.Second
 
-// tooLate describes what the node has too little of for the pod by now, as its kubelet will count;
-// "" for nothing. It counts pods that other schedulers have bound, and pods that have grown, since
-// the framework looked at amounts, and those whose Bindings are written and may not be shown yet.
+// tooLate describes the amounts that the node now lacks for the pod, as its kubelet will count, or
+// returns "". It counts pods that other schedulers have bound, and pods that have grown, since the
+// framework checked amounts. It also counts pods whose Bindings are written and may not be shown
+// yet.
 func (o *onNodes) tooLate(pod *corev1.Pod, node string, written []*corev1.Pod) string {
 	bound := o.bound(node)
 	for _, posted := range written {

@@ -39,8 +39,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	return c.way.bind(ctx, c, pod, nodeName)
 }
 
-// bind writes the Binding with what was decided. from is the Reservation that the pod is sent to,
-// by UID; "" for none.
+// bind writes the Binding with the decision. from is the UID of the pod's Reservation, or "".
 func (c *cycle) bind(ctx context.Context, pod *corev1.Pod, nodeName, from string) *fwk.Status {
 	b := &binding{cycle: c, pod: pod, node: c.plugin.core.table.Named(nodeName), from: from}
 	return b.write(ctx)
@@ -73,8 +72,8 @@ func (p *Plugin) dropClaim(ctx context.Context, pod *corev1.Pod) error {
 // decided reports whether the pod has a decision to write. It may be called on nil.
 func (c *cycle) decided() bool { return c != nil && c.number > 0 }
 
-// bindReservation writes the place of the Reservation that the pod stands for. decided says that
-// the account of the node holds it.
+// bindReservation writes the place of the Reservation that the pod stands for. decided means that
+// the node's account holds the place.
 func (c *core) bindReservation(ctx context.Context, pod *corev1.Pod, nodeName string, decided bool) *fwk.Status {
 	if err := c.handover.Enter(ctx); err != nil {
 		return fwk.AsStatus(err)
@@ -164,13 +163,13 @@ type binding struct {
 	turn     int64
 	// from is the Reservation that the pod is sent to, by UID; "" for none.
 	from string
-	// report is what was decided on, whatever has come since.
+	// report is the number of the report on which the decision is based.
 	report int64
-	// exact is true if the CPUs are certain by what is known now.
+	// exact means that the CPUs are still certain.
 	exact bool
-	// amounts means that the node tells amounts alone.
+	// amounts means that the node's report has only amounts.
 	amounts bool
-	// words are what else the Binding is to say (wordsOf).
+	// words are the other annotations of the Binding (wordsOf).
 	words map[string]string
 	// sent is called when the Binding has been sent for the first time: others may be then.
 	sent func()
@@ -213,7 +212,7 @@ func (b *binding) write(ctx context.Context) *fwk.Status {
 	return status
 }
 
-// decideAndWrite returns, beside the status, how the write went.
+// decideAndWrite returns the status, and the result of the write.
 func (b *binding) decideAndWrite(ctx context.Context) (*fwk.Status, error) {
 	core, n := b.plugin.core, b.node
 	if n.TookSince(b.began.Add(-othersLate)) {
@@ -249,7 +248,7 @@ func (b *binding) decideAndWrite(ctx context.Context) (*fwk.Status, error) {
 }
 
 // newest returns the version of the pod that its Binding should be for. The pod may have been
-// written since its cycle began, mostly by this scheduler itself.
+// written since its cycle began, usually by this scheduler itself.
 func (b *binding) newest() *corev1.Pod {
 	newest, err := b.plugin.core.pods.Pods(b.pod.Namespace).Get(b.pod.Name)
 	if err != nil || newest.UID != b.pod.UID || b.Forbidden(newest) != "" {
@@ -364,7 +363,7 @@ func (b *binding) Read(ctx context.Context) (*corev1.Pod, error) {
 	return b.plugin.handle.ClientSet().CoreV1().Pods(b.pod.Namespace).Get(ctx, b.pod.Name, metav1.GetOptions{})
 }
 
-// errChanged means that what was decided does not hold any more.
+// errChanged means that the decision is no longer valid.
 var errChanged = errors.New("the node is not certain to take the pod any more")
 
 // Reconsider implements handover.Binding.

@@ -24,8 +24,8 @@ import (
 // (minFeasibleNodesToFind of pkg/scheduler/schedule_one.go).
 const fewNodes = 100
 
-// stretch is how many nodes are read at a time: waits for memory overlap, and what was read is
-// still in the nearest cache when it is used.
+// stretch is the number of nodes that are read at a time. Their memory accesses overlap, and the
+// data are still in the nearest cache when they are used.
 const stretch = 64
 
 // Candidates are the nodes that admit a pod according to Berth, the best first: by tier, then by
@@ -37,13 +37,12 @@ type Candidates struct {
 	infos []fwk.NodeInfo
 	from  int
 	pod   podNeeds
-	// prefers divides the nodes; nil if there is one class.
+	// prefers divides the nodes into classes. It is nil if there is one class.
 	prefers *preferences
 	classes []ranked
 	taking  []fwk.NodeInfo
 	few     int
-	// space is where the memory of classes and taking is borrowed from; nil before the search and
-	// after.
+	// space lends the memory of classes and taking. It is nil before the search and after it.
 	space *space
 	// unconfirmed counts nodes that admitted the pod by an estimate and refused when asked in full.
 	unconfirmed int
@@ -56,8 +55,8 @@ type Candidates struct {
 // are never asked.
 type ranked []uint64
 
-// Foresight is the set of plugins whose refusals Berth predicts: those that filter in the profile.
-// A node that such a plugin will certainly refuse is not named.
+// Foresight is the set of plugins whose refusals Berth predicts: the filter plugins of the profile.
+// Berth does not name a node that such a plugin will certainly refuse.
 type Foresight uint8
 
 // The plugins of a Foresight.
@@ -84,9 +83,10 @@ type podNeeds struct {
 }
 
 // CandidatesOf orders the nodes of a snapshot for the pod whose attempt has just passed PreFilter.
-// It returns nil if there is nothing to gain: for pods that Berth does not decide about or that
-// must not choose among all nodes (members of gangs, owners of Reservations, pods of a group cycle,
-// trials), in small clusters, and if preferences divide the nodes into too many classes.
+// It returns nil if candidates have no advantage: for pods that Berth does not decide about, in
+// small clusters, and if preferences divide the nodes into too many classes. It also returns nil
+// for pods that must not choose among all nodes: members of gangs, owners of Reservations, pods of
+// a group cycle, trials.
 func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, ahead Foresight, by []Spread) *Candidates {
 	c := cycleOf(state)
 	if c == nil || len(infos) <= fewNodes || c.unpinned || c.dry != nil {
@@ -160,13 +160,13 @@ func (s *Candidates) class(class int) *ranked {
 // Classes returns the number of classes of nodes.
 func (s *Candidates) Classes() int { return len(s.classes) }
 
-// Taking returns all nodes that admit the pod and that no plugin will certainly refuse, for plugins
-// that compare the named nodes with these; nil if no plugin does. It is valid until Done.
+// Taking returns all nodes that admit the pod and that no plugin will certainly refuse, or nil.
+// Plugins compare the named nodes with these. It is valid until Done.
 func (s *Candidates) Taking() []fwk.NodeInfo { return s.taking }
 
-// foresee puts the nodes into their classes, and asks the nodes that it cannot judge otherwise. It
-// reports whether there are nodes that the pod should be kept off if others take it as well, by a
-// taint PreferNoSchedule.
+// foresee sorts the nodes into their classes, and asks the nodes that it cannot judge otherwise. It
+// reports whether some nodes have a taint PreferNoSchedule, so that the pod should avoid them if it
+// can.
 func (s *Candidates) foresee() (shunned bool) {
 	if s.space == nil {
 		s.space = spaces.Get().(*space)
@@ -193,7 +193,7 @@ func (s *Candidates) foresee() (shunned bool) {
 	return shunned
 }
 
-// classify puts the i-th node from the random place on into its class, if it may take the pod, and
+// classify sorts the i-th node of the rotation into its class, if the node may take the pod, and
 // reports whether it may.
 func (s *Candidates) classify(n *nodes.Node, i int) bool {
 	order, takes := s.orderOf(n, s.answer(n), i)
@@ -215,8 +215,8 @@ func (s *Candidates) classify(n *nodes.Node, i int) bool {
 	return true
 }
 
-// answer is what the node says, or at best would say. If others are weighed against it it has to be
-// certain.
+// answer returns the node's answer, or its best possible answer. If other nodes are compared with
+// it, the answer must be certain.
 func (s *Candidates) answer(n *nodes.Node) nodes.PackedAnswer {
 	if s.prefers == nil {
 		if a, known := s.cycle.query.Foresee(n); known {
@@ -226,7 +226,7 @@ func (s *Candidates) answer(n *nodes.Node) nodes.PackedAnswer {
 	return s.cycle.verdict(n)
 }
 
-// orderOf returns a value of the heap for a node that takes the pod, or may take it, and notes a
+// orderOf returns a value of the heap for a node that takes the pod, or may take it, and records a
 // node that makes the pod wait.
 func (s *Candidates) orderOf(n *nodes.Node, a nodes.PackedAnswer, i int) (order uint64, takes bool) {
 	c := s.cycle
@@ -262,7 +262,7 @@ func (c *cycle) verdict(n *nodes.Node) nodes.PackedAnswer {
 	return c.query.Ask(n)
 }
 
-// place is where the i-th node from the random place on is in infos.
+// place returns the index in infos of the i-th node of the rotation.
 func (s *Candidates) place(i int) int {
 	if i += s.from; i >= len(s.infos) {
 		return i - len(s.infos)
@@ -277,7 +277,7 @@ func (r ranked) order() {
 	}
 }
 
-// sink puts the i-th value of the heap in its place among those below it.
+// sink moves the i-th value of the heap down to its position.
 func (r ranked) sink(i int) {
 	for {
 		least := i
@@ -303,9 +303,9 @@ func (r *ranked) drop() {
 }
 
 const (
-	// fewConfirmed: Next names no more at a time once it has asked so many of them in full.
+	// fewConfirmed is the number of nodes that Next asks in full before it returns.
 	fewConfirmed = 2
-	// maxUnconfirmed: once so many nodes have refused when asked in full, Next believes estimates.
+	// maxUnconfirmed is the number of refusals in full after which Next believes estimates.
 	maxUnconfirmed = 128
 )
 
@@ -412,8 +412,8 @@ func reachOf(pod *corev1.Pod, core corev1informers.Interface) (out []*nodeaffini
 	return out
 }
 
-// refusedBy reports whether a plugin that Foresight names is certain to refuse the node. It says
-// less than they do: no more than is cheap.
+// refusedBy reports whether a plugin of Foresight will certainly refuse the node. It checks only
+// conditions that are cheap.
 func (p *podNeeds) refusedBy(info fwk.NodeInfo) bool {
 	node := info.Node()
 	if p.has(SeesUnschedulable) && node.Spec.Unschedulable && !p.cordon {
@@ -445,7 +445,7 @@ func (p *podNeeds) tooMuch(info fwk.NodeInfo) bool {
 		p.memoryBytes > 0 && p.memoryBytes > room.GetMemory()-used.GetMemory()
 }
 
-// refuses reports whether a taint keeps off a pod that does not tolerate it.
+// refuses reports whether a taint excludes a pod that does not tolerate it.
 func refuses(t *corev1.Taint) bool {
 	return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
 }

@@ -22,11 +22,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// ClaimsName is the name of the plugin that stands for DynamicResources (package steer).
+// ClaimsName is the name of the plugin that replaces DynamicResources (package steer).
 const ClaimsName = steer.Name
 
-// steerers are the plugins of package steer, by scheduler and profile. A plugin of a profile cannot
-// ask the framework for another one.
+// steerers are the plugins of package steer, by scheduler and profile. A plugin cannot ask the
+// framework for another plugin of its profile.
 var steerers struct {
 	sync.Mutex
 	by map[ofProfile]*steer.Plugin
@@ -50,8 +50,8 @@ func steererOf(handle fwk.Handle) *steer.Plugin {
 	return steerers.by[ofProfile{handle.SharedInformerFactory(), handle.ProfileName()}]
 }
 
-// NewClaims makes the plugin of package steer; it has the signature of
-// frameworkruntime.PluginFactory. It works beside the plugin Berth of the same profile.
+// NewClaims creates the plugin of package steer; it has the signature of
+// frameworkruntime.PluginFactory. It works together with the plugin Berth of the same profile.
 func NewClaims(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	made, err := steer.New(ctx, obj, handle, steer.Options{
 		Berth: &lyings{handle: handle}, Clock: clock.RealClock{}, Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),

@@ -17,14 +17,14 @@ type Spread struct {
 	Selector labels.Selector
 }
 
-// preferences are what other plugins read of a node to weigh it for one pod, by the pod's author or
-// by the profile. Nodes that are equal in all of it make a class: the plugins give them the same
-// score, so that of each class only the best by Berth's own order need be looked at. Which plugins
-// read what: NodeAffinity terms, PodTopologySpread values and counts, InterPodAffinity values,
+// preferences are the properties of a node that other plugins use to score it for one pod, by the
+// pod or by the profile. Nodes with equal properties form a class. The plugins give them the same
+// score, so only the best of each class by Berth's own order must be examined. The properties are
+// NodeAffinity terms, PodTopologySpread values and counts, InterPodAffinity values, and
 // TaintToleration taints.
 type preferences struct {
 	namespace string
-	// keys are the labels whose values are read.
+	// keys are the labels whose values the plugins read.
 	keys []string
 	// counted select pods that count on the node itself, if pods are spread over nodes.
 	counted []labels.Selector
@@ -37,7 +37,7 @@ type preferences struct {
 // maxClasses bounds into how many classes nodes are divided. With more, all nodes are looked at.
 const maxClasses = 64
 
-// fewOfClass is how many nodes of a class are named at a time at least.
+// fewOfClass is the minimum number of nodes of a class that are named at a time.
 const fewOfClass = 8
 
 // preferencesOf reads a pod's preferences among nodes; nil if it has none. It returns false if

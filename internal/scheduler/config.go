@@ -16,7 +16,7 @@ const SortName = "BerthSort"
 type ConfigOptions struct {
 	// Kubeconfig is a file; "" means the service account of the scheduler's own pod.
 	Kubeconfig string
-	// SchedulerName is what pods put in spec.schedulerName; "" means default-scheduler.
+	// SchedulerName is the name in spec.schedulerName of pods; "" means default-scheduler.
 	SchedulerName string
 	// LeaderElect switches leader election on.
 	LeaderElect bool

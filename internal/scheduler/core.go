@@ -33,7 +33,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// core is what all profiles of a scheduler share. A node has one account, whichever profile puts
+// core is shared by all profiles of a scheduler. A node has one account, whichever profile puts
 // pods on it.
 type core struct {
 	clock   clock.WithDelayedExecution
@@ -41,7 +41,7 @@ type core struct {
 	table   *nodes.Table
 	waiters *wake.Waiters
 	feed    *nodes.Feed
-	// delays are where the time of pods goes.
+	// delays measures how pods spend their time.
 	delays Delays
 	// outcomes writes the outcomes of attempts to their pods.
 	outcomes *outcome.Writer
@@ -49,9 +49,9 @@ type core struct {
 	gangs    *gang.Groups
 	// trial is the first trial of a group in this cycle of the scheduler.
 	trial *groupTrial
-	// minimum is how many pods one of Kubernetes' own groups starts together.
+	// minimum returns the number of pods that one of Kubernetes' own groups starts together.
 	minimum func(namespace, name string) (int, error)
-	// annotating holds pods that Volcano's own controller gives a group.
+	// annotating holds pods until Volcano's own controller gives them a group.
 	annotating annotating
 	// onNodes are Node objects and the pods that are bound to them.
 	onNodes *onNodes
@@ -66,7 +66,7 @@ type core struct {
 	reserved atomic.Uint64
 	// ready: everything that was there at the start has been taken in.
 	ready atomic.Bool
-	// handover ends what the leader before has under way, before the first pod is placed.
+	// handover ends the unfinished work of the previous leader before the first pod is placed.
 	handover *handover.Handover
 	// freed tells the scheduling queue that resources of a node became free without an API event;
 	// nil until it is set. It is set before the scheduler runs.
@@ -74,13 +74,13 @@ type core struct {
 	profiles profiles
 }
 
-// profiles are those of a scheduler.
+// profiles are the profiles of a scheduler.
 type profiles struct {
 	// maxNodes is Args.looksAt of each, by the name by which pods ask for it.
 	maxNodes sync.Map
-	// terms are gang.Terms of each, in the same way.
+	// terms has the gang.Terms of each profile, in the same way.
 	terms sync.Map
-	// claims are claimTerms of each, in the same way.
+	// claims has the claimTerms of each profile, in the same way.
 	claims sync.Map
 	// common are the arguments in which they may not differ.
 	common commonArgs
@@ -94,8 +94,8 @@ func (p *profiles) add(name string, args *Args) {
 	p.claims.Store(name, &claimTerms{mode, sources})
 }
 
-// claimTerms are what a profile says about claims: what is asked for pods that say nothing, and
-// where drivers say on which NUMA node a device is.
+// claimTerms are a profile's settings for claims: the default for pods without the annotation, and
+// the attributes in which drivers publish the NUMA node of a device.
 type claimTerms struct {
 	mode    dra.Mode
 	sources dra.Sources
@@ -110,7 +110,7 @@ func (p *profiles) claimsOf(name string) *claimTerms {
 	return terms.(*claimTerms)
 }
 
-// ours reports whether pods ask for one of them by that name.
+// ours reports whether pods use the name for one of the profiles.
 func (p *profiles) ours(name string) bool {
 	_, ours := p.maxNodes.Load(name)
 	return ours
@@ -150,7 +150,7 @@ func PartsOf(shared informers.SharedInformerFactory) (Parts, bool) {
 	return Parts{c}, c != nil
 }
 
-// Delays measures where the time of pods goes.
+// Delays measures how pods spend their time.
 func (p Parts) Delays() *Delays { return &p.core.delays }
 
 // Outcomes writes the results of attempts into pods.
@@ -247,7 +247,8 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	return made
 }
 
-// takeOverBy makes the core take over as the options say. It fills in what the core itself knows.
+// takeOverBy makes the core take over by the options. It completes them with what the core itself
+// knows.
 func (c *core) takeOverBy(o handover.Options) {
 	o.BindTimeout, o.Ours, o.Decided, o.Resizing = handover.BindTimeout, c.couldBind, wire.HasPlacement, c.refits.Resizing
 	o.Done = func() {
@@ -263,8 +264,9 @@ type refitHandover struct{ *core }
 func (c refitHandover) Enter(ctx context.Context) error { return c.handover.Enter(ctx) }
 func (c refitHandover) Leave(err error)                 { c.handover.Leave(err) }
 
-// WhoLeads sets how the plugin's scheduler with these informers asks the API server if this process
-// leads. Call it before the scheduler runs. Without the plugin it does nothing.
+// WhoLeads sets the function that asks the API server if this process leads, for the plugin's
+// scheduler with these informers. Call it before the scheduler runs. Without the plugin it does
+// nothing.
 func WhoLeads(shared informers.SharedInformerFactory, leads func(context.Context) (bool, error)) {
 	if c := coreOf(shared); c != nil {
 		c.handover.Leads = leads
@@ -348,7 +350,7 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	return nil
 }
 
-// uidsOf returns what says which pod of a name there is; "" for none.
+// uidsOf returns a function that finds the UID of the pod with a name, or "".
 func uidsOf(pods corev1listers.PodLister) func(namespace, name string) types.UID {
 	return func(namespace, name string) types.UID {
 		pod, err := pods.Pods(namespace).Get(name)
@@ -367,12 +369,12 @@ func waitsBy(pods corev1listers.PodLister) func(*corev1.Pod) bool {
 	}
 }
 
-// maxTakeover is how long the first pod waits in the queue for the takeover, and all others behind
-// it: the API server usually answers three requests in that time. After it the scheduler tries pods
-// again, and places those for which nothing is pinned.
+// maxTakeover is the maximum time that the first pod, and all others behind it, wait in the queue
+// for the takeover. The API server usually answers three requests in that time. Afterwards the
+// scheduler tries pods again, and places pods for which nothing is pinned.
 const maxTakeover = 2 * time.Second
 
-// begin lets pods through once everything that was there has been taken in.
+// begin admits pods after all existing objects have been read.
 func (c *core) begin(synced func() bool) {
 	if synced() {
 		c.table.DoubtSilent()

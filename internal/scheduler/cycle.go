@@ -30,32 +30,31 @@ const cycleKey fwk.StateKey = Name
 //	inGroup    is a member in Kubernetes' own group cycle, which tries all members before it commits
 //	untouched  is left to the kubelet of its node
 type way interface {
-	// filter says whether the node takes the pod. It is called for several nodes at a time.
+	// filter reports whether the node takes the pod. It is called for several nodes concurrently.
 	filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status
 	// postFilter ends an attempt for which there is no node.
 	postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status)
 	// reserve decides with the current state of the node, and adds the pod to its account.
 	reserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status
-	// unreserve takes back what reserve did, also if reserve has refused.
+	// unreserve reverts reserve, also if reserve has refused.
 	unreserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node)
 	// bind writes the Binding, or leaves it to the next plugin (Skip).
 	bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status
 }
 
-// cycle is what the plugin keeps for one attempt to place one pod.
+// cycle is the plugin's state of one attempt to place one pod.
 type cycle struct {
 	// way is how the pod goes through the extension points.
 	way way
-	// pod is the one to place.
 	pod *corev1.Pod
-	// ask is what the pod asks for, as PreFilter has read it.
+	// ask is the pod's request, as PreFilter has read it.
 	ask   *wire.Ask
 	query nodes.Query
 	// plugin is the plugin of the pod's profile.
 	plugin *Plugin
-	// began is when the attempt began.
+	// began is the start of the attempt.
 	began time.Time
-	// dry is what a dry run assumes; nil in none.
+	// dry has the assumptions of a dry run. It is nil outside of one.
 	dry *dryRun
 	// refused: it is the node that refused in Reserve or Bind, and not something that may do so for
 	// ever.
@@ -67,7 +66,8 @@ type cycle struct {
 	number uint64
 	// kept are NUMA nodes to which the pod's devices keep it; nil if it asks nothing of its claims.
 	kept *kept
-	// judge compares the pod's devices with what is about to be written; nil if it has no claims.
+	// judge compares the pod's devices with the decision that is about to be written. It is nil if
+	// the pod has no claims.
 	judge func() error
 	// doubtful: its Binding may have been written though Bind failed.
 	doubtful bool
@@ -76,9 +76,9 @@ type cycle struct {
 // dryRun is nodes as a cycle assumes them.
 type dryRun struct {
 	suppose.Field[*nodes.Node]
-	// removed are the pods that were taken away, by UID. Some of them may be back.
+	// removed are the pods that the dry run removed, by UID. Some of them may be back.
 	removed map[string]*corev1.Pod
-	// amounts are what the pod asks for in all, once others were taken away for it.
+	// amounts is the pod's total request. It is set after other pods were removed for it.
 	amounts amounts.List
 }
 
@@ -99,7 +99,7 @@ func cycleOf(state fwk.CycleState) *cycle {
 	return c
 }
 
-// cycle is cycleOf, or that of a pod that passes untouched.
+// cycle returns cycleOf, or the cycle of a pod that passes untouched.
 func (p *Plugin) cycle(state fwk.CycleState) *cycle {
 	if c := cycleOf(state); c != nil {
 		return c
@@ -107,7 +107,7 @@ func (p *Plugin) cycle(state fwk.CycleState) *cycle {
 	return &cycle{plugin: p, way: untouched{}}
 }
 
-// bare is a node about which nothing is assumed. The framework looks at its amounts.
+// bare returns a node without assumptions. The framework checks its amounts.
 func bare(n *nodes.Node) suppose.Node { return suppose.On(n.Account(), nil) }
 
 // assume begins or continues a dry run.
@@ -118,7 +118,7 @@ func (c *cycle) assume() *dryRun {
 	return c.dry
 }
 
-// take takes a pod from a node, to make room for the one to place.
+// take removes a pod from a node, to make room for the cycle's pod.
 func (c *cycle) take(pod, from *corev1.Pod, n *nodes.Node) {
 	run := c.assume()
 	if run.amounts == nil {
@@ -145,9 +145,9 @@ func (c *cycle) askNow(n *nodes.Node) ledger.Answer {
 
 // suppose asks the node under the cycle's assumptions. A dry run does not wait for better nodes.
 //
-// Preemption brings back every pod with which this one fits for certain, and evicts the others. If
-// pods in flight make it unknown which pod is in the way, preemption would evict all: the report
-// decides this.
+// Preemption brings back every pod with which this pod certainly fits, and evicts the others. If
+// pods in flight make it unknown which pod is in the way, preemption would evict all. In this case
+// the report decides.
 func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 	a, assumed := c.askWithoutSome(n, info), c.assumed(n)
 	switch {
@@ -163,7 +163,7 @@ func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 	return c.status(nodes.Pack(0, &a), false)
 }
 
-// waitsForAPI is the answer of a node where pods are overlooked.
+// waitsForAPI is the answer of a node that has overlooked pods.
 var waitsForAPI = nodes.Pack(0, &ledger.Answer{Outcome: ledger.Waiting, Wait: ledger.Unshown})
 
 // unlessOverlooked is the node's answer, or waitsForAPI in place of an admission.
@@ -174,10 +174,10 @@ func (c *cycle) unlessOverlooked(a nodes.PackedAnswer, n *nodes.Node, info fwk.N
 	return a
 }
 
-// overlooked reports whether the node has CPUs left for the pod beside the pods that the API has
-// shown, and too few beside pods that only its report lists as well. Its kubelet counts them all
-// (OutOfcpu), and NodeResourcesFit counts the former alone. Plans of Berth's own gangs, and owners
-// of Reservations, do not ask.
+// overlooked reports whether the node has enough CPUs next to the pods that the API has shown, but
+// too few together with the pods that only its report lists. The kubelet counts both (OutOfcpu),
+// but NodeResourcesFit counts only the former. Plans of Berth's own gangs, and owners of
+// Reservations, do not ask.
 func (c *cycle) overlooked(n *nodes.Node, info fwk.NodeInfo) bool {
 	if !n.Unshown() {
 		return false
@@ -189,17 +189,18 @@ func (c *cycle) overlooked(n *nodes.Node, info fwk.NodeInfo) bool {
 	return left >= 0 && left < 1000*int64(unshown)
 }
 
-// passes reports whether Berth ignores the pod on the node. This is so if no kubelet pins anything
-// for the pod and a kubelet decides there, or if the node cannot be relied on and the pod has no
-// wishes. Such a pod runs on shared CPUs; the missing agent of the node is one. If a pod asks for a
-// number of NUMA nodes or for whole ones, it gets the message that the kubelet does not do that.
+// passes reports whether Berth ignores the pod on the node. It does if a kubelet decides there and
+// pins nothing for the pod. It also does if the node is not reliable and the pod has no wishes.
+// Such a pod runs on shared CPUs; the missing agent of the node may be one. If a pod asks for a
+// number of NUMA nodes, or for whole ones, it gets the message that the kubelet does not fulfil
+// this.
 func (c *cycle) passes(n *nodes.Node) bool {
 	rules := &c.query.Candidate.Request.Rules
 	return !n.Obeys() && !rules.CountsNUMANodes() || rules.Own() == (placement.Rules{}) && c.plugin.core.table.Unusable(n) != nil
 }
 
-// unexpected reports whether no agent is expected on the node, and none has reported: pods go there
-// without Berth's say.
+// unexpected reports whether no agent is expected on the node, and none has reported. Pods are
+// placed there without Berth's decision.
 func (p *Plugin) unexpected(node *corev1.Node) bool {
 	if p.args.NodesWithoutAgents == "" || !p.agentless.Matches(labels.Set(node.Labels)) {
 		return false
@@ -217,8 +218,8 @@ func (p *Plugin) unexpectedNamed(name string) bool {
 	return err == nil && p.unexpected(info.Node())
 }
 
-// unasked is the answer of a node that need not be asked: its report cannot be relied on, or it
-// lacks what the pod demands. It is nil for the others.
+// unasked returns the answer of a node that need not be asked: its report is not reliable, or it
+// lacks a required setting. It returns nil for all other nodes.
 func (c *cycle) unasked(n *nodes.Node) *fwk.Status {
 	if why := c.plugin.core.table.Unusable(n); why != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)
@@ -230,7 +231,7 @@ func (c *cycle) unasked(n *nodes.Node) *fwk.Status {
 }
 
 // decide adds the pod to the node's account and gives it a number. Unless from is empty, the pod
-// gets what that Reservation holds.
+// gets resources of that Reservation.
 func (c *cycle) decide(pod *corev1.Pod, n *nodes.Node, from string) *fwk.Status {
 	var d placement.Decision
 	var a ledger.Answer
@@ -263,19 +264,19 @@ func writable(pod *corev1.Pod, n *nodes.Node, d *placement.Decision) *fwk.Status
 	return nil
 }
 
-// refuse notes that it is the node which refuses the pod.
+// refuse records that the node refuses the pod.
 func (c *cycle) refuse(status *fwk.Status) *fwk.Status {
 	c.refused = true
 	return status
 }
 
-// placed notes that the pod has its node.
+// placed records that the pod has its node.
 func (c *cycle) placed(pod *corev1.Pod, nodeName string) {
 	core := c.plugin.core
 	core.delays.is(pod.UID, inBinding)
 	core.waiters.Done(uidOf(pod))
 	if left := pod.Status.NominatedNodeName; left != "" && left != nodeName {
-		// What was kept for it there is free, and no event says so.
+		// The resources that were kept for it there are free, but no event reports this.
 		if n := core.table.Known(left); n != nil {
 			core.waiters.NodeReturned(n.Account())
 		}
@@ -283,8 +284,8 @@ func (c *cycle) placed(pod *corev1.Pod, nodeName string) {
 	}
 }
 
-// giveBack gives the pod's place on the node to others. Nodes wake the pod itself only if one of
-// them refused it, and not for its own place: it does not wait yet.
+// giveBack gives the pod's place on the node to other pods. Nodes wake the pod itself only if one
+// of them refused it. Its own place does not wake it, because it does not wait yet.
 func (c *cycle) giveBack(pod *corev1.Pod, n *nodes.Node) {
 	core := c.plugin.core
 	n.Account().Forget(uidOf(pod))

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// cause is what a pod spends its time on until its Binding is written.
+// cause is the reason for a pod's delay until its Binding is written.
 type cause int
 
 // Causes. A pod is in one of them at a time.
@@ -21,15 +21,15 @@ const (
 	inQueue cause = iota
 	// inAttempt: it is being tried.
 	inAttempt
-	// forReport: a node that may take it has to report first.
+	// forReport: a node that may take the pod must report first.
 	forReport
 	// forMates: other members of its gang are not ready.
 	forMates
 	// forRoom: no node takes it.
 	forRoom
-	// inBackOff: something else has failed, and kube-scheduler tries it again after a while.
+	// inBackOff: another step has failed, and kube-scheduler tries the pod again later.
 	inBackOff
-	// inBinding: it has a node. Bindings before it, or its own, are being written.
+	// inBinding: the pod has a node, and earlier Bindings or its own are being written.
 	inBinding
 	causes
 )
@@ -37,14 +37,14 @@ const (
 // causeTexts are the values of the label cause.
 var causeTexts = [causes]string{"queue", "attempt", "report", "mates", "room", "backoff", "binding"}
 
-// maxDelays is how many pods' delays are remembered at most. With more, all are forgotten.
+// maxDelays is the maximum number of pods with delays. If there are more, all are removed.
 const maxDelays = 16384
 
-// Delays are where the time of pods without a node goes. Only pods that could be pinned count.
+// Delays measure how pods without a node spend their time. Only pods that could be pinned count.
 type Delays struct {
 	clock clock.PassiveClock
-	// waits is whether the API has the pod, and without a node. Who is asked knows that a pod has
-	// gone, or been bound, before forget or bound is called for it.
+	// waits reports whether the API has the pod, without a node. It already knows when a pod is
+	// gone or bound before forget or bound is called.
 	waits func(*corev1.Pod) bool
 
 	mu sync.Mutex
@@ -54,21 +54,21 @@ type Delays struct {
 	crowds map[string]*crowd
 }
 
-// crowd counts the pods of a namespace: all of them, and for each cause those that wait for it.
+// crowd counts the pods of a namespace: all of them, and the waiting pods by cause.
 type crowd struct {
 	count [causes]int
 	all   int
-	// before is what crowded said last.
+	// before is the last result of crowded.
 	before bool
 }
 
-// delay is where the time of one pod went.
+// delay has the time of one pod by cause.
 type delay struct {
 	namespace string
 	now       cause
 	since     time.Time
 	spent     [causes]time.Duration
-	// ours: its last attempt has failed because of Berth alone.
+	// ours means that its last attempt failed only because of Berth.
 	ours bool
 }
 
@@ -101,8 +101,8 @@ func (d *Delays) Tried(pod *corev1.Pod, queued time.Time) {
 	}
 }
 
-// begin remembers the pod unless it is known already or gone: no event would come to forget a pod
-// that is already gone. It reports whether the pod is known now. The caller holds the lock.
+// begin adds the pod unless it is known or gone, because no event would remove a pod that is
+// already gone. It reports whether the pod is known now. The caller holds the lock.
 func (d *Delays) begin(pod *corev1.Pod, queued time.Time) bool {
 	if d.of[pod.UID] != nil {
 		return true
@@ -124,13 +124,13 @@ func (d *Delays) begin(pod *corev1.Pod, queued time.Time) bool {
 	return true
 }
 
-// crowdFrom is how many pods of a namespace for each node make a crowd, and crowdTo how many nodes
-// for each pod end it. With one exact promise for each node and report, the last pod of a crowd
-// would wait for more than eight reports.
+// crowdFrom is the number of pods of a namespace per node from which they form a crowd. crowdTo is
+// the number of nodes per pod at which the crowd ends. With one exact promise per node and report,
+// the last pod of a crowd would wait for more than eight reports.
 const crowdFrom, crowdTo = 8, 8
 
-// crowded reports whether the pods of the namespace that a report could help are so many for the
-// nodes that certainty costs them too much time. Pods for which there is no room do not count.
+// crowded reports whether the namespace has so many pods for the nodes that waiting for certain
+// CPUs takes too long. Only pods that a report could help count, and no pods without room.
 func (d *Delays) crowded(namespace string, nodes int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -170,7 +170,7 @@ func (d *Delays) Ours(pod *corev1.Pod) bool {
 	return known != nil && known.ours
 }
 
-// is notes what the pod spends its time on from now on.
+// is records the pod's new cause of delay.
 func (d *Delays) is(uid types.UID, now cause) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -190,7 +190,7 @@ func (d *Delays) become(uid types.UID, now cause) {
 	pod.now, pod.since = now, at
 }
 
-// forget ends what is remembered of a pod that is gone.
+// forget removes a pod that is gone.
 func (d *Delays) forget(uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -211,7 +211,7 @@ func (d *Delays) end(uid types.UID) {
 	}
 }
 
-// bound reports a pod whose Binding is written: for each cause how long it took, mostly 0. The
+// bound reports a pod whose Binding is written: for each cause how long it took, usually 0. The
 // leading replica reports pods that this replica never tried.
 func (d *Delays) bound(uid types.UID) {
 	d.mu.Lock()

@@ -24,13 +24,14 @@ const maxExplained = 64
 // maxExplanations bounds how many different explanations an event names.
 const maxExplanations = 4
 
-// diagnosis is what the nodes have said in an attempt for which there is no node.
+// diagnosis has the answers of the nodes in an attempt without a node.
 type diagnosis struct {
 	*cycle
 	statuses fwk.NodeToStatusReader
 }
 
-// text says in one line why nodes refuse, where no eviction helps and where one may.
+// text explains in one line why nodes refuse: nodes where no eviction helps, and nodes where one
+// may.
 func (d *diagnosis) text(refusing, never []*nodes.Node) (string, error) {
 	hopeless, err := d.hopeless()
 	if err != nil {
@@ -44,8 +45,8 @@ func (d *diagnosis) text(refusing, never []*nodes.Node) (string, error) {
 	return text, nil
 }
 
-// with returns the nodes that this plugin gave a status of the code, or the one for claims, which
-// goes by what this one decides.
+// with returns the nodes with a status of the given code from this plugin, or from the plugin for
+// claims, which uses this plugin's decisions.
 func (d *diagnosis) with(code fwk.Code) ([]*nodes.Node, error) {
 	infos, err := d.statuses.NodesForStatusCode(d.plugin.handle.SnapshotSharedLister().NodeInfos(), code)
 	if err != nil {
@@ -66,8 +67,8 @@ func (d *diagnosis) fits(waiting []*nodes.Node) bool {
 	return slices.ContainsFunc(waiting, func(n *nodes.Node) bool { return d.statuses.Get(n.Name()).Message() == waitCertainty })
 }
 
-// sortOut finds, among nodes that no eviction helps, those whose kubelet would refuse the pod, and
-// those whose agent is silent.
+// sortOut separates nodes where no eviction helps: nodes whose kubelet would refuse the pod, and
+// nodes whose agent is silent.
 func (d *diagnosis) sortOut(list []*nodes.Node) (refusing, silent []*nodes.Node) {
 	for _, n := range list {
 		switch why := d.plugin.core.table.Unusable(n); {
@@ -80,8 +81,8 @@ func (d *diagnosis) sortOut(list []*nodes.Node) (refusing, silent []*nodes.Node)
 	return refusing, silent
 }
 
-// hopeless finds, among nodes that another plugin refused, as when they are full, those whose
-// kubelet would refuse the pod whatever leaves them: that is what a person has to know first.
+// hopeless finds, among nodes that another plugin refused, for example because they are full, those
+// whose kubelet would refuse the pod even when empty. A user must know this first.
 func (d *diagnosis) hopeless() ([]*nodes.Node, error) {
 	infos, err := d.statuses.NodesForStatusCode(d.plugin.handle.SnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
 	if err != nil {
@@ -109,7 +110,7 @@ func (d *diagnosis) hopeless() ([]*nodes.Node, error) {
 	return out, nil
 }
 
-// silence returns how long ago silent agents were last heard: the shortest and the longest time.
+// silence returns the time since silent agents were last heard: the shortest and the longest.
 func (d *diagnosis) silence(list []*nodes.Node) string {
 	if len(list) == 0 {
 		return ""
@@ -126,7 +127,7 @@ func (d *diagnosis) silence(list []*nodes.Node) string {
 	return fmt.Sprintf("%s: last sign of life %s ago", wire.Counted(len(list), "node"), text)
 }
 
-// explain says in one line why nodes refuse, the most frequent reason first.
+// explain explains in one line why nodes refuse, the most frequent reason first.
 func (d *diagnosis) explain(refusing []*nodes.Node) string {
 	count := map[string]int{}
 	for _, n := range refusing[:min(len(refusing), maxExplained)] {
@@ -160,8 +161,8 @@ func (d *diagnosis) explain(refusing []*nodes.Node) string {
 	return b.String()
 }
 
-// whatWaits describes what the pod waits for. If a node would take it, it waits for certainty
-// alone.
+// whatWaits describes what the pod waits for. If a node would take it, it only waits for certain
+// CPUs.
 func whatWaits(nodes int, fits bool) string {
 	if fits {
 		return "the pod fits, but waits until its CPUs are certain; no pod is preempted"

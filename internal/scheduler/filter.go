@@ -70,8 +70,8 @@ func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *
 	return nil, nil
 }
 
-// choose chooses the way of a pod that has no planned node. from is the Reservation that it is sent
-// to, by UID, and heldOn the node of that; "" for none.
+// choose chooses the way of a pod that has no planned node. from is the UID of its Reservation, and
+// heldOn the node of that Reservation, or "".
 func (c *cycle) choose(state fwk.CycleState, pod *corev1.Pod, from, heldOn string) (err error) {
 	switch {
 	case state.IsPodGroupSchedulingCycle():
@@ -90,7 +90,7 @@ func (c *cycle) choose(state fwk.CycleState, pod *corev1.Pod, from, heldOn strin
 	return err
 }
 
-// preFilterMember plans the gang of the pod, or tells the pod its planned node.
+// preFilterMember plans the gang of the pod, or finds the pod's planned node.
 func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	p.core.tellIgnored(pod)
 	if status := p.core.onlyHeld(ctx, pod, ""); status != nil {
@@ -152,8 +152,7 @@ func (p *Plugin) readBy(read func(*corev1.Pod) (wire.Ask, error), pod *corev1.Po
 	return ask, err
 }
 
-// cycleFor returns what the plugin keeps of an attempt to place a pod that looks for a node by
-// itself.
+// cycleFor returns the state of an attempt for a pod that looks for a node by itself.
 func (p *Plugin) cycleFor(pod *corev1.Pod, ask *wire.Ask) *cycle {
 	c := &cycle{
 		way: &alone{}, pod: pod, ask: ask, plugin: p, began: p.core.clock.Now(), unpinned: !ask.Request.Pinnable(),

@@ -99,7 +99,8 @@ const (
 	waitsAlone  = "single"
 )
 
-// waitGauges tell who waits for a node, as the watch has it: also if this replica stands by.
+// waitGauges report the pods that wait for a node, by the watch. A standby replica reports them
+// too.
 func (c *core) waitGauges(gauge func(d *metrics.Desc, v float64, labels ...string)) {
 	leads := 0.0
 	if c.lead.Leads() {
@@ -119,8 +120,8 @@ func (c *core) waitGauges(gauge func(d *metrics.Desc, v float64, labels ...strin
 	}
 }
 
-// waiting counts the pods that ask for this scheduler and have no node, and says how old the oldest
-// of each kind is.
+// waiting counts the pods that ask for this scheduler and have no node, and returns the longest
+// wait of each kind.
 func (c *core) waiting(pods []*corev1.Pod) (count map[string]int, longest map[string]time.Duration) {
 	count, longest = map[string]int{}, map[string]time.Duration{}
 	now := c.clock.Now()
@@ -141,8 +142,8 @@ func (c *core) waiting(pods []*corev1.Pod) (count map[string]int, longest map[st
 	return count, longest
 }
 
-// heldGauges tell what Reservations hold. Every series but those of devices is always there, so
-// that an alert sees it begin.
+// heldGauges report the resources of Reservations. Every series except those of devices always
+// exists, so that an alert sees its start.
 func heldGauges(census *reservation.Census, gauge func(d *metrics.Desc, v float64, labels ...string)) {
 	for _, phase := range reservation.Phases {
 		gauge(reservationsDesc, float64(census.Phases[phase]), string(phase))

@@ -21,37 +21,37 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// groupTrial is what Kubernetes' own group cycle (feature gate GenericWorkload) has tried so far.
+// groupTrial is the progress of Kubernetes' own group cycle (feature gate GenericWorkload).
 //
-// That cycle tries the members one after the other, reserves each, and takes all of them back
-// before it commits. So while it tries, members are reserved on forks of the accounts: nobody else
-// sees them, wakes up for them or counts them. The commit reserves again, on the accounts, in the
-// order of the trial, and gets the same answers unless a node has changed.
+// That cycle tries the members one after the other, reserves each, and unreserves all of them
+// before it commits. So during the trial, members are reserved on forks of the accounts, where no
+// other pod sees them or wakes up for them. The commit reserves again, on the accounts, in the
+// order of the trial. It gets the same answers unless a node has changed.
 //
-// To find out whom to evict the cycle takes pods from the snapshot, without a call of RemovePod,
-// and tries all members again, for each pod that it spares: until 1.36 in the same state, since
-// then each time in a new one. These pods are told apart from those of the snapshot before, and
-// places are asked for as in any dry run.
+// To find victims, the cycle removes pods from the snapshot, without a call of RemovePod. It tries
+// all members again for each pod that it spares: until 1.36 in the same state, since then each time
+// in a new one. The removed pods are found by comparing with the earlier snapshot, and places are
+// requested as in any dry run.
 type groupTrial struct {
 	handle          fwk.Handle
 	namespace, name string
-	// least is how many members the group needs.
+	// least is the number of members that the group needs.
 	least int
-	// byName is the snapshot as it was before pods were taken from it, by the nodes' names, once
-	// somebody has asked.
+	// byName has the snapshot before pods were removed from it, by node name. It is set at the
+	// first request.
 	byName func() map[string]fwk.NodeInfo
 
-	// nodes are the nodes that members are tried on. A node promises them their places, except
-	// while pods are taken away: then they are merely put there.
+	// nodes are the nodes on which members are tried. A node promises them their places. While pods
+	// are removed, members are only put there.
 	nodes suppose.Field[*nodes.Node]
 	// placed are the members that are tried, by UID.
 	placed map[types.UID]*suppose.Pod
 	// evicting: it is another trial of its cycle.
 	evicting bool
-	// waited: a node has to report first.
+	// waited means that a node must report first.
 	waited atomic.Bool
-	// waitsFrom is the time from which every attempt has found some node that waits for a report;
-	// zero: this one has found none.
+	// waitsFrom is the time since when every attempt has found a node that waits for a report. It
+	// is zero if this attempt has found none.
 	waitsFrom time.Time
 	// lost counts the members that the commit could not place.
 	lost atomic.Int64
@@ -65,7 +65,7 @@ const groupKey fwk.StateKey = Name + "Group"
 // Clone implements fwk.StateData: a group cycle has one trial.
 func (g *groupTrial) Clone() fwk.StateData { return g }
 
-// joinTrial makes the pod a part of its group's trial. The first member begins it.
+// joinTrial adds the pod to its group's trial. The first member begins the trial.
 func (p *Plugin) joinTrial(state fwk.CycleState, pod *corev1.Pod) (way, error) {
 	shared, evicting := state.GetPodGroupSchedulingCycle(), state.ShouldSkipAllPostFilterPlugins()
 	if data, err := shared.Read(groupKey); err == nil {
@@ -111,8 +111,8 @@ func (p *Plugin) newGroupTrial(pod *corev1.Pod) (*groupTrial, error) {
 	return g, nil
 }
 
-// inGroup is the way of a member of such a group. While the group's cycle tries (the state says
-// so), it is tried as the trial has the nodes, and nobody is told. In the commit it is reserved.
+// inGroup is the way of a member of such a group. During the trial, which the state shows, the
+// member is tried on the trial's nodes, and no other pod is affected. In the commit it is reserved.
 type inGroup struct {
 	*groupTrial
 	// evicting: pods are taken from the snapshot, to find out whether that helps.
@@ -140,7 +140,7 @@ func (g *groupTrial) missing(info fwk.NodeInfo) []string {
 	return out
 }
 
-// filter asks what the trial has tried already, and else the node itself.
+// filter asks the trial's copy of the node, or otherwise the node itself.
 func (g *inGroup) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status {
 	n := c.plugin.core.table.Of(info.Node())
 	if c.plugin.unexpected(info.Node()) {
@@ -165,10 +165,11 @@ func (g *inGroup) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.
 	return status
 }
 
-// ask asks a node as the trial has it; false if the trial has left the node alone.
+// ask asks the trial's copy of a node. It returns false if the trial has not changed the node.
 //
-// The cycle evicts every pod with which the group does not fit for certain. If pods in flight may
-// land in several ways, that can be one whose place nobody needs: the report tells.
+// The cycle evicts every pod with which the group does not certainly fit. If pods in flight may be
+// placed in several ways, this could be a pod whose place the group does not need. In this case the
+// report decides.
 func (g *inGroup) ask(c *cycle, n *nodes.Node, info fwk.NodeInfo) (ledger.Answer, bool) {
 	assumed, on := c.assumed(n), g.nodes.Known(n)
 	t := assumed.Trial()
@@ -234,7 +235,7 @@ func (g *inGroup) reserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *no
 	return nil
 }
 
-// try puts the member on the node for the time of the trial.
+// try puts the member on the node during the trial.
 func (g *inGroup) try(c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status {
 	tried := &suppose.Pod{Candidate: c.candidateOn(n.Name())}
 	g.placed[pod.UID] = tried
@@ -264,7 +265,7 @@ func (g *inGroup) bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName 
 	return c.bind(ctx, pod, nodeName, "")
 }
 
-// takeBack takes back what try did.
+// takeBack reverts try.
 func (g *inGroup) takeBack(pod *corev1.Pod, n *nodes.Node) {
 	tried, on := g.placed[pod.UID], g.nodes.At(n)
 	delete(g.placed, pod.UID)
@@ -277,8 +278,8 @@ func (g *inGroup) takeBack(pod *corev1.Pod, n *nodes.Node) {
 	}
 }
 
-// postFilter ends the attempt: nobody is evicted for a part of a group. Evictions for the whole of
-// it are Kubernetes' own (until 1.36 feature gate WorkloadAwarePreemption).
+// postFilter ends the attempt without an eviction for a part of a group. Kubernetes' own code
+// evicts for whole groups (until 1.36 feature gate WorkloadAwarePreemption).
 func (g *inGroup) postFilter(_ context.Context, c *cycle, _ *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	d, core := &diagnosis{c, statuses}, c.plugin.core
 	waiting, err := d.with(fwk.Pending)
@@ -299,8 +300,8 @@ func (g *inGroup) postFilter(_ context.Context, c *cycle, _ *corev1.Pod, statuse
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }
 
-// spares explains why nobody is evicted for the group yet; "" when somebody may be. A report that
-// some node waits for may show that there is room.
+// spares explains why no pod is evicted for the group yet, or returns "". A report that some node
+// waits for may show that there is room.
 func (g *inGroup) spares(core *core) string {
 	if !g.evicting {
 		return ""
@@ -312,8 +313,8 @@ func (g *inGroup) spares(core *core) string {
 	return ""
 }
 
-// lose notes that the commit could not place a member. The ones that wait for it in Permit, up to
-// five minutes, give their places back if the group cannot be whole without it.
+// lose records that the commit could not place a member. Other members wait for it in Permit, up to
+// five minutes. They give up their places if the group needs the lost member.
 func (g *groupTrial) lose() {
 	g.lost.Add(1)
 	if !g.broken() {

@@ -14,13 +14,13 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// groupPauses hold members of Kubernetes' own groups for a while after an attempt has failed in
-// which Berth decides about a member. kube-scheduler puts such members into the queue of pods that
-// back off, from which an idle scheduler takes them at once (gate SchedulerPopFromBackoffQ): it
-// would try the group again thousands of times a second. PreEnqueue is asked before they get there.
+// groupPauses hold members of Kubernetes' own groups for a while after a failed attempt in which
+// Berth decided about a member. kube-scheduler moves such members to the back-off queue, from which
+// an idle scheduler takes them at once (gate SchedulerPopFromBackoffQ). Without a pause it would
+// try the group thousands of times per second. PreEnqueue runs before that queue.
 //
-// Only members that have failed are held. Groups of ordinary pods and members that are new are left
-// to kube-scheduler.
+// Only members that have failed are held. kube-scheduler alone handles groups of ordinary pods, and
+// new members.
 type groupPauses struct {
 	clock clock.WithDelayedExecution
 	// activate sends pods to be tried at once.
@@ -41,7 +41,7 @@ func newGroupPauses(c clock.WithDelayedExecution, activate func(map[string]*core
 type groupPause struct {
 	// failures are the attempts in a row in which no member was placed.
 	failures int
-	// until is when its members may be tried again.
+	// until is the time when its members may be tried again.
 	until time.Time
 	// held are members that have failed since the pause began, by namespace and name.
 	held map[string]*corev1.Pod
@@ -56,7 +56,7 @@ func namespaceOf(key string) string {
 	return namespace
 }
 
-// ownGroup names the group of Kubernetes' own that a pod belongs to; "" for none.
+// ownGroup returns the name of the pod's Kubernetes PodGroup, or "".
 func ownGroup(pod *corev1.Pod) string {
 	if s := pod.Spec.SchedulingGroup; s != nil && s.PodGroupName != nil {
 		return pod.Namespace + "/" + *s.PodGroupName
@@ -64,9 +64,8 @@ func ownGroup(pod *corev1.Pod) string {
 	return ""
 }
 
-// failed notes that an attempt to place the pod has failed, before kube-scheduler puts it back.
-// ours reports if Berth decides about the pod: such a member begins a pause, and other members of
-// its group share it.
+// failed records a failed attempt, before kube-scheduler puts the pod back. ours means that Berth
+// decides about the pod. Such a member begins a pause, and other members of its group share it.
 func (g *groupPauses) failed(pod *corev1.Pod, ours bool) {
 	key := ownGroup(pod)
 	if key == "" {
@@ -85,7 +84,7 @@ func (g *groupPauses) failed(pod *corev1.Pod, ours bool) {
 	p.held[nameOf(pod)] = pod
 }
 
-// begin begins a pause of the group, whose last one is p. The caller holds the lock.
+// begin begins a pause of the group; p is its last pause. The caller holds the lock.
 func (g *groupPauses) begin(key string, p *groupPause, now time.Time) *groupPause {
 	if p == nil {
 		p = &groupPause{held: map[string]*corev1.Pod{}}
@@ -118,8 +117,8 @@ func (g *groupPauses) hold(pod *corev1.Pod) *fwk.Status {
 
 func nameOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
-// wake puts the members that a pause held back into the queue. All of them have been tried, so that
-// the queue and the group's cycle order them as kube-scheduler does.
+// wake puts the members that a pause has held into the queue. All of them have been tried, so the
+// queue and the group's cycle use kube-scheduler's order.
 func (g *groupPauses) wake(p *groupPause) {
 	g.mu.Lock()
 	if g.clock.Now().Before(p.until) {
@@ -134,7 +133,7 @@ func (g *groupPauses) wake(p *groupPause) {
 	}
 }
 
-// placed notes that a member of the group got its node, after the trial of the group's cycle.
+// placed records that a member of the group got its node, after the trial of the group's cycle.
 func (g *groupPauses) placed(pod *corev1.Pod) {
 	key := ownGroup(pod)
 	if key == "" {
@@ -158,7 +157,7 @@ func newGroupWaits() groupWaits {
 	return groupWaits{since: bounded.Shared[string, time.Time](maxGroups, namespaceOf)}
 }
 
-// begin returns when the group of the key began to wait.
+// begin returns the time when the group began to wait.
 func (w *groupWaits) begin(key string, now time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// tellIgnored reports annotations and labels that have no effect, and of CPUs or memory of its own
-// that a pod asks for and no kubelet gives it, in events of the pod. It does so on the first
-// attempt alone: every attempt that fails leaves a condition behind.
+// tellIgnored reports in events of the pod annotations and labels without effect, and exclusive
+// CPUs or memory that no kubelet gives it. It does so only on the first attempt, because every
+// failed attempt leaves a condition.
 func (c *core) tellIgnored(pod *corev1.Pod) {
 	if attempted(pod) || wire.OfReservation(pod) {
 		return
@@ -29,8 +29,9 @@ func (c *core) tellIgnored(pod *corev1.Pod) {
 	}
 }
 
-// tellShared tells in an event that a pod which wants CPUs or memory of its own shares them on the
-// node that was chosen, if other nodes obey: its kubelet decides there.
+// tellShared reports in an event that a pod with a wish for exclusive CPUs or memory shares them on
+// the chosen node, because its kubelet decides there. It does so if other nodes have authority
+// berth.
 func (c *core) tellShared(pod *corev1.Pod, nodeName string) {
 	if !c.table.Obeying() || wire.OfReservation(pod) || c.table.Named(nodeName).Obeys() {
 		return
@@ -40,7 +41,7 @@ func (c *core) tellShared(pod *corev1.Pod, nodeName string) {
 	}
 }
 
-// tellRepeats warns in an event of what a restart of its kubelet does to a pod that is placed as a
+// tellRepeats warns in an event that a restart of the kubelet affects a pod that is placed as a
 // whole.
 func (c *core) tellRepeats(pod *corev1.Pod, nodeName string, d *placement.Decision) {
 	if d.Whole != nil {

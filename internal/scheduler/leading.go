@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	// earlyLasts is how long a standby replica keeps its events, to write them if it becomes the
-	// leader. At a first start no other replica has written them. The cause of an older event may
-	// be gone.
+	// earlyLasts is the time that a standby replica keeps its events, to write them if it becomes
+	// the leader. At a first start no other replica has written them. The cause of an older event
+	// may be gone.
 	earlyLasts = time.Minute
 	// maxEarly bounds these events.
 	maxEarly = 1024
 )
 
-// leading is a recorder of the replica that leads: all of them find the same, and one tells it.
+// leading is an event recorder that writes only in the leading replica, because all replicas make
+// the same findings.
 type leading struct {
 	to    events.EventRecorder
 	lead  *lead.Gate
@@ -50,7 +51,7 @@ func (l *leading) Eventf(about, related runtime.Object, kind, reason, action, no
 	}
 }
 
-// keep keeps an event until this replica leads, and reports if it does not.
+// keep stores an event until this replica leads. It returns false if the replica already leads.
 func (l *leading) keep(tell func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +66,7 @@ func (l *leading) keep(tell func()) bool {
 	return true
 }
 
-// begin tells what was found shortly before.
+// begin writes the recently stored events.
 func (l *leading) begin() {
 	l.mu.Lock()
 	early := l.early

@@ -31,8 +31,8 @@ func (c *core) look(pod *corev1.Pod, all int, set int32) int32 {
 	return further
 }
 
-// usual is what a setting comes to (numFeasibleNodesToFind of kube-scheduler): its own choice goes
-// from 50 percent down to 5.
+// usual returns the effect of a setting (numFeasibleNodesToFind of kube-scheduler).
+// kube-scheduler's own choice goes from 50 percent down to 5.
 func usual(all int, set int32) int32 {
 	if set != 0 {
 		return set

@@ -45,8 +45,8 @@ func newGangs(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.
 	})
 }
 
-// forgoFor returns what ends a nomination, as the scheduling queue has it. To others it is as if
-// the pod had left the node.
+// forgoFor returns a function that ends a nomination in the scheduling queue. For other pods this
+// looks as if the pod had left the node.
 func (c *core) forgoFor(handle fwk.Handle) func(pod *corev1.Pod, node string) {
 	return func(pod *corev1.Pod, node string) {
 		handle.DeleteNominatedPodIfExists(pod)
@@ -58,7 +58,8 @@ func (c *core) forgoFor(handle fwk.Handle) func(pod *corev1.Pod, node string) {
 	}
 }
 
-// roomOn counts what is there on the nodes that pods may go to, by what the scheduler watches.
+// roomOn returns a function that counts the resources of the nodes that pods may use, from the
+// scheduler's watches.
 func (c *core) roomOn(handle fwk.Handle) func() (*gangfit.Room, error) {
 	core := handle.SharedInformerFactory().Core().V1()
 	nodes, pods := core.Nodes().Lister(), core.Pods().Lister()
@@ -75,7 +76,7 @@ func (c *core) roomOn(handle fwk.Handle) func() (*gangfit.Room, error) {
 	}
 }
 
-// termsOf are what the arguments of the profile of that name say about letting groups in.
+// termsOf returns the profile's settings for letting groups in.
 func (p *profiles) termsOf(name string) gang.Terms {
 	if terms, ok := p.terms.Load(name); ok {
 		return terms.(gang.Terms)
@@ -87,7 +88,8 @@ func groupTerms(a *Args) gang.Terms {
 	return gang.Terms{Admission: a.Admission, EvictsNobody: a.EvictsNobody}
 }
 
-// watchForGangs tells the groups of their objects, and of nodes that may help them.
+// watchForGangs informs the groups about changes of their objects, and about nodes that may help
+// them.
 func (c *core) watchForGangs(ctx context.Context, handle fwk.Handle) error {
 	gang.WatchObjects(ctx, handle.KubeConfig(), c.gangs)
 	if err := gang.WatchEnded(ctx, handle.ClientSet(), c.gangs); err != nil {
@@ -117,12 +119,12 @@ func mayHelp(old, now *corev1.Node) bool {
 }
 
 // FollowMates returns a new next with which the members of a gang leave the scheduling queue one
-// after another. next takes what is first in the queue, take a certain pod.
+// after another. next takes the first entry of the queue, take takes a given pod.
 func FollowMates[L any, E comparable](in Parts, next func(L) (E, error), take func(L, *corev1.Pod) E) func(L) (E, error) {
 	return gang.Follow(in.core.gangs, next, take)
 }
 
-// PreEnqueue holds members of a gang back until it is their turn.
+// PreEnqueue holds members of a gang until it is their turn.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	if status := p.core.pauses.hold(pod); status != nil {
 		return status
@@ -141,9 +143,9 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 
 const evictsNobody = "Berth: a Reservation evicts nobody"
 
-// makeRoom evicts for a pod of no gang if a gang or a protected pod could be among the victims. The
-// status is nil if none could: then kube-scheduler's own preemption comes, and else it does not.
-// text says why the nodes refuse the pod.
+// makeRoom evicts for a pod that is not in a gang, if a gang or a protected pod could be among the
+// victims. If neither could, the status is nil, and kube-scheduler's own preemption runs instead.
+// text explains why the nodes refuse the pod.
 func (p *Plugin) makeRoom(ctx context.Context, pod *corev1.Pod, text string) (*fwk.PostFilterResult, *fwk.Status) {
 	if p.args.EvictsNobody {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
@@ -164,7 +166,7 @@ func (p *Plugin) makeRoom(ctx context.Context, pod *corev1.Pod, text string) (*f
 	return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
 }
 
-// gangProfile is what a trial asks of this profile.
+// gangProfile returns the parts of this profile that a trial needs.
 func (p *Plugin) gangProfile() gang.Profile {
 	return gang.Profile{
 		Handle: p.handle,
@@ -186,12 +188,12 @@ func (p *Plugin) gangProfile() gang.Profile {
 	}
 }
 
-// weighing are the plugins that compare nodes by what the pod's author or the profile prefers. They
-// skip pods for which nothing is preferred.
+// weighing are the plugins that compare nodes by preferences of the pod or the profile. They skip
+// pods without preferences.
 var weighing = []string{names.NodeAffinity, names.InterPodAffinity, names.PodTopologySpread}
 
-// bestFirst orders the nodes that take a pod as Berth would, by their places in the list; nil if
-// other plugins weigh them, by preferences or by taints PreferNoSchedule, or Berth does not.
+// bestFirst returns the positions of the nodes that take a pod, in Berth's order. It returns nil if
+// other plugins compare them by preferences or taints PreferNoSchedule, or if Berth does not.
 func (p *Plugin) bestFirst(state fwk.CycleState, infos []fwk.NodeInfo) []int {
 	c := cycleOf(state)
 	if c == nil || c.unpinned || !state.GetSkipScorePlugins().HasAll(weighing...) {

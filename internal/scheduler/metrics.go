@@ -96,7 +96,7 @@ func register() {
 	})
 }
 
-// feedMetrics counts what the feed comes upon.
+// feedMetrics counts events of the feed.
 type feedMetrics struct{}
 
 var _ nodes.Metrics = feedMetrics{}

@@ -10,17 +10,17 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 )
 
-// planned is the way of a member of a gang: the ledger has held its place since the plan was made,
+// planned is the way of a member of a gang. The ledger has held its place since the plan was made,
 // if any kubelet would pin something for it.
 type planned struct {
-	// node is the one that the plan names; "" if the gang has no plan yet.
+	// node is the planned node, or "" if the gang has no plan yet.
 	node string
 }
 
 var _ way = (*planned)(nil)
 
-// filter lets a member have its planned node alone. A node that the pod was nominated to before
-// comes before what PreFilter says.
+// filter allows a member only its planned node. A node to which the pod was nominated before
+// precedes the result of PreFilter.
 func (m *planned) filter(_ context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status {
 	if info.Node().Name != m.node {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "another node is planned for the pod")
@@ -34,8 +34,8 @@ func (m *planned) filter(_ context.Context, c *cycle, info fwk.NodeInfo) *fwk.St
 	return nil
 }
 
-// postFilter ends the attempt: nobody is evicted for a part of a gang. Whom the whole gang needs
-// gone was found when it was planned; the leader keeps its place there.
+// postFilter ends the attempt without an eviction for a part of a gang. The victims for the whole
+// gang were found when it was planned; the leader keeps its place there.
 func (m *planned) postFilter(_ context.Context, c *cycle, pod *corev1.Pod, _ fwk.NodeToStatusReader) (result *fwk.PostFilterResult, _ *fwk.Status) {
 	gangs := c.plugin.core.gangs
 	gangs.Failed(pod.UID, "pod "+pod.Name+" does not get its planned node")

@@ -31,13 +31,13 @@ type Plugin struct {
 	terms   wire.Terms // of the args
 	profile *nodes.Profile
 	handle  fwk.Handle
-	// ownClaims is what stands in for a plugin BerthClaims that the profile lacks; it may be nil.
+	// ownClaims returns a plugin that replaces a BerthClaims that the profile lacks. It may be nil.
 	ownClaims func() claims
 	// agentless selects nodes on which no agent is expected.
 	agentless labels.Selector
 }
 
-// claims is kube-scheduler's plugin for claims, as far as it gives devices back.
+// claims is the part of kube-scheduler's plugin for claims that deallocates devices.
 type claims interface {
 	fwk.PreFilterPlugin
 	fwk.PostFilterPlugin
@@ -56,17 +56,17 @@ var (
 	_ fwk.SignPlugin          = (*Plugin)(nil)
 )
 
-// New makes the plugin; it has the signature of frameworkruntime.PluginFactory. The plugin watches
-// NodeTopologies and Leases with the scheduler's own credentials until ctx ends.
+// New creates the plugin; it has the signature of frameworkruntime.PluginFactory. The plugin
+// watches NodeTopologies and Leases with the scheduler's own credentials until ctx ends.
 func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	return newPlugin(ctx, obj, handle, Options{})
 }
 
-// Options are what a build of the scheduler adds to the arguments of the profiles.
+// Options are the additions of a scheduler build to the arguments of the profiles.
 type Options struct {
-	// Providers hand out resources of their own.
+	// Providers assign their own resources.
 	Providers []placement.Provider
-	// Clock is turned by a test; nil means the real one.
+	// Clock is set by tests; nil means the real clock.
 	Clock clock.WithDelayedExecution
 }
 
@@ -105,9 +105,9 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Opt
 	return p, nil
 }
 
-// claimsOf returns a plugin for claims of Berth's own: a plugin cannot call another one of its
-// profile. Both read and write the same entry of the cycle's state. It indexes pods once more, so
-// it is made when a pod with claims needs it; nil if it cannot be made.
+// claimsOf returns Berth's own plugin for claims, because a plugin cannot call another plugin of
+// its profile. Both read and write the same entry of the cycle's state. It adds another index of
+// pods, so it is created when a pod with claims needs it. It returns nil if it cannot be created.
 func claimsOf(ctx context.Context, handle fwk.Handle) claims {
 	made, err := dynamicresources.New(ctx, new(config.DynamicResourcesArgs), apart{handle}, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	if err != nil {
@@ -117,7 +117,7 @@ func claimsOf(ctx context.Context, handle fwk.Handle) claims {
 	return made.(claims)
 }
 
-// claimsPlugin is the profile's plugin for claims if that is known, and otherwise Berth's own.
+// claimsPlugin returns the profile's plugin for claims if it is known, and otherwise Berth's own.
 func (p *Plugin) claimsPlugin() claims {
 	if s := steererOf(p.handle); s != nil {
 		return s
@@ -125,8 +125,8 @@ func (p *Plugin) claimsPlugin() claims {
 	return p.ownClaims()
 }
 
-// apart is a handle whose plugin indexes pods by another name than that of the profile itself: two
-// indexers of one name are an error.
+// apart is a handle whose plugin indexes pods under another name than the profile's plugin. Two
+// indexers with the same name are an error.
 type apart struct{ fwk.Handle }
 
 func (a apart) ProfileName() string { return Name + "-" + a.Handle.ProfileName() }

@@ -15,8 +15,8 @@ import (
 // uidOf returns the UID by which reports name the pod: for a static pod, the UID of its mirror pod.
 func uidOf(pod *corev1.Pod) string { return string(pod.UID) }
 
-// pods are the pods as the scheduler's own watch has shown them. What they ask for is remembered,
-// so that each version of a pod is read once. A version is an object, which nobody changes.
+// pods are the pods as the scheduler's own watch has shown them. Their requests are stored, so that
+// each version of a pod is read once. A version is an object, which is never changed.
 type pods struct {
 	corev1listers.PodLister
 
@@ -28,18 +28,18 @@ func newPods(shown corev1listers.PodLister) pods {
 	return pods{PodLister: shown, of: bounded.New[types.UID, readPod](maxAsks)}
 }
 
-// readPod is what a version of a pod asks for.
+// readPod is the request of a version of a pod.
 type readPod struct {
 	version *corev1.Pod
 	ask     wire.Ask
 	err     error
 }
 
-// maxAsks is the most pods whose asks are remembered.
+// maxAsks is the maximum number of pods with stored requests.
 const maxAsks = 4096
 
-// read is wire.ReadPending. What a pod asks for that has its node or is gone, or that stands for a
-// Reservation, is not remembered.
+// read is wire.ReadPending. It stores no requests of pods that have a node, are gone, or stand for
+// a Reservation.
 func (p *pods) read(pod *corev1.Pod) (wire.Ask, error) {
 	p.mu.Lock()
 	known, _ := p.of.Get(pod.UID)
@@ -73,23 +73,23 @@ func (p *pods) remember(r readPod) {
 	p.of.Set(r.version.UID, r)
 }
 
-// same reports whether two versions of a pod ask for the same: it can be resized before it is
-// bound. What cannot be read is the same as anything else that cannot.
+// same reports whether two versions of a pod have the same request. A pod can be resized before it
+// is bound. All unreadable versions count as the same.
 func (p *pods) same(then, now *corev1.Pod) bool {
 	before, wrong := p.read(then)
 	after, err := p.read(now)
 	return (wrong == nil) == (err == nil) && before.Equal(&after)
 }
 
-// forget ends what is remembered of a pod that is gone, or has its node.
+// forget removes a pod that is gone, or has its node.
 func (p *pods) forget(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.of.Delete(uid)
 }
 
-// forgetIfGone takes a pod from those who wait if it left the API, or got its node, while it was
-// being tried. That was told before it joined them.
+// forgetIfGone removes a pod from the waiting pods if it left the API, or got its node, during its
+// attempt. The event for this came before it joined them.
 func (c *core) forgetIfGone(pod *corev1.Pod) {
 	if wire.OfReservation(pod) {
 		if !c.reservations.Wants(pod.UID) {

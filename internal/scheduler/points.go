@@ -14,8 +14,8 @@ import (
 // are named as in a KubeSchedulerConfiguration.
 type Points map[string][]string
 
-// needed are the extension points that Berth keeps its promise with, and the plugins that each of
-// them has to have.
+// needed are the extension points that Berth needs for its promises, with the required plugins of
+// each.
 var needed = []struct {
 	point   string
 	plugins []string
@@ -24,11 +24,11 @@ var needed = []struct {
 	{"score", []string{Name, TiersName}}, {"reserve", []string{Name}}, {"permit", []string{Name}}, {"bind", []string{Name}},
 }
 
-// neededForClaims are those of ClaimsName, if the profile has it: it stands for DynamicResources at
-// all of these points, and nothing of what it does may be left out.
+// neededForClaims are the extension points of ClaimsName, if the profile has it. It replaces
+// DynamicResources at all of these points, and none may be missing.
 var neededForClaims = []string{"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"}
 
-// inPlaceOf is the plugin that ClaimsName stands for.
+// inPlaceOf is the plugin that ClaimsName replaces.
 const inPlaceOf = "DynamicResources"
 
 // first is which plugins would do harm before Berth, by extension point.
@@ -75,8 +75,8 @@ func (p Points) Check(profile string) error {
 	return fmt.Errorf("KubeSchedulerConfiguration: profile %q: %s; want\n%s", profile, strings.Join(wrong, "; "), right)
 }
 
-// checkClaims describes what is wrong about ClaimsName; nothing if the profile has DynamicResources
-// itself.
+// checkClaims describes problems of ClaimsName, or returns nothing if the profile has
+// DynamicResources itself.
 func (p Points) checkClaims() (wrong []string) {
 	at := func(point, plugin string) int { return slices.Index(p[point], plugin) }
 	if !slices.ContainsFunc(neededForClaims, func(point string) bool { return at(point, ClaimsName) >= 0 }) {
@@ -99,7 +99,7 @@ func (p Points) checkClaims() (wrong []string) {
 	return wrong
 }
 
-// plugins are what a profile must have about its plugins for Berth to be in place.
+// plugins returns the required plugin settings of a profile with Berth.
 func plugins() map[string]any {
 	berth, claims := map[string]any{"name": Name}, map[string]any{"name": ClaimsName}
 	scored := []any{

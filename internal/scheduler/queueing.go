@@ -14,10 +14,10 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// ownUpdate is any update of the pod that waits itself. The resource Pod would stand for pods with
-// nodes, too: each of their updates would be put to every pod that waits. Kube-scheduler 1.36 has
-// no such event but that of a pod without a node. It logs "Incorrect event registration" about it
-// when it begins, which is harmless: the queue reports such updates anyway.
+// ownUpdate is any update of the waiting pod itself. The resource Pod would include pods with
+// nodes, and each of their updates would be checked against every waiting pod. In kube-scheduler
+// 1.36 the only such event is that of a pod without a node. It logs "Incorrect event registration"
+// about it at its start. This is harmless, because the queue reports such updates anyway.
 var ownUpdate = func() fwk.ClusterEvent {
 	event := framework.EventUnscheduledPodUpdate
 	if event.Resource == "UnscheduledPod" { // since 1.37, and there it is that of other pods
@@ -29,7 +29,7 @@ var ownUpdate = func() fwk.ClusterEvent {
 var (
 	podDelete = fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}
 	nodeAdd   = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}
-	// taintUpdate is added by kube-scheduler until 1.36 for those who register nodeAdd
+	// taintUpdate is added by kube-scheduler until 1.36 for plugins that register nodeAdd
 	// (buildQueueingHintMap).
 	taintUpdate = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}
 )
@@ -50,9 +50,10 @@ func MayHelp(event fwk.ClusterEvent) bool {
 		framework.MatchAnyClusterEvent(event, []fwk.ClusterEvent{podDelete, ownUpdate, nodeAdd, taintUpdate})
 }
 
-// afterPodDelete wakes a pod when the node of the deleted one takes it already, or when the pod may
-// evict others there: with more room fewer have to go. The same event says that a pod is no longer
-// nominated to a node. That node has not changed for those who had left the place to it.
+// afterPodDelete wakes a pod if the node of the deleted pod now takes it, or if the pod may evict
+// others there, because it then needs fewer victims. The same event reports that a pod is no longer
+// nominated to a node. The node has not changed for pods that had left the place to the nominated
+// pod.
 func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	left, ok := oldObj.(*corev1.Pod)
 	switch {
@@ -67,7 +68,7 @@ func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (
 	}
 }
 
-// mayEvict reports whether the pod could have to evict anybody.
+// mayEvict reports whether the pod might have to evict other pods.
 func (p *Plugin) mayEvict(pod *corev1.Pod) bool {
 	policy := pod.Spec.PreemptionPolicy
 	return !p.args.EvictsNobody && (policy == nil || *policy != corev1.PreemptNever) && corev1helpers.PodPriority(pod) > p.core.feed.LowestPriority()
@@ -104,8 +105,8 @@ func (p *Plugin) afterNodeAdd(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fw
 	return p.hint(pod, node.Name, func(a *ledger.Answer) bool { return admitsOrEvicts(a) || a.Outcome == ledger.Waiting })
 }
 
-// hint queues the pod when the node's answer makes that worth while. A pod that cannot be read is
-// helped by nothing but an update of its own.
+// hint queues the pod if the node's answer makes this worthwhile. Only its own update helps a pod
+// that cannot be read.
 func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answer) bool) (fwk.QueueingHint, error) {
 	ask, err := p.read(pod)
 	_, wrong := wire.ReadReservationAffinity(pod)

@@ -25,8 +25,8 @@ func newReservations(args *Args, handle fwk.Handle, c *core, logger klog.Logger)
 	})
 }
 
-// watchForReservations passes on changes of Reservation objects, and of nodes that are added or
-// removed. It also tells the feed about removed Reservations.
+// watchForReservations forwards changes of Reservation objects, and of nodes that are added or
+// removed. It also informs the feed about removed Reservations.
 func (c *core) watchForReservations(ctx context.Context, handle fwk.Handle) error {
 	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { c.reservations.NodeBack(obj.(*corev1.Node).Name) },
@@ -49,21 +49,21 @@ func (c *core) watchForReservations(ctx context.Context, handle fwk.Handle) erro
 	return c.reservations.Watch(ctx, handle.KubeConfig())
 }
 
-// stir is told that something has left a node, or that a report has come.
+// stir is called when something has left a node, or when a report has come.
 func (c *core) stir() {
 	c.gangs.Stir()
 	c.reservations.Stir()
 	c.refits.Stir()
 }
 
-// Freed is called when a node may take pods that it has refused for what was held there, or kept
-// for a pod.
+// Freed is called when a node may take pods that it has refused because of held or kept resources.
 type Freed func(node string, held *corev1.Pod)
 
 // CycleBegins must be called before each cycle of the scheduler.
 func (p Parts) CycleBegins() { p.core.trial = nil }
 
-// GroupsNeed tells the scheduler how many pods one of Kubernetes' own groups starts together.
+// GroupsNeed sets the function that returns the number of pods that one of Kubernetes' own groups
+// starts together.
 func (p Parts) GroupsNeed(minimum func(namespace, name string) (int, error)) {
 	p.core.minimum = minimum
 }
@@ -90,8 +90,7 @@ const (
 	notInPlace = "Berth: what its Reservation holds does not take the pod; it is tried as any other"
 )
 
-// onlyHeld ends the attempt of a pod that wants what a Reservation holds, or nothing, and is not
-// sent to one.
+// onlyHeld ends the attempt of a pod that accepts only resources of a Reservation, and has none.
 func (c *core) onlyHeld(ctx context.Context, pod *corev1.Pod, from string) *fwk.Status {
 	affinity, err := wire.ReadReservationAffinity(pod)
 	switch {
@@ -104,7 +103,7 @@ func (c *core) onlyHeld(ctx context.Context, pod *corev1.Pod, from string) *fwk.
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cmp.Or(c.notYet(ctx), c.noPlaceHeld(pod)))
 }
 
-// noPlaceHeld says that no Reservation takes the pod, and why the last one did not.
+// noPlaceHeld explains that no Reservation takes the pod, and why the last one did not.
 func (c *core) noPlaceHeld(pod *corev1.Pod) string {
 	if why := c.reservations.WhyInVain(pod); why != "" {
 		return noPlace + "; " + why
@@ -112,8 +111,8 @@ func (c *core) noPlaceHeld(pod *corev1.Pod) string {
 	return noPlace
 }
 
-// owner is the way of a pod that is sent to the place of a Reservation. If that refuses the pod,
-// its next attempt is without that Reservation.
+// owner is the way of a pod that is sent to the place of a Reservation. If the place refuses the
+// pod, its next attempt is without that Reservation.
 type owner struct {
 	alone
 	// from is the Reservation, by UID, and heldOn its node.

@@ -23,7 +23,7 @@ func skipUntouched(state fwk.CycleState) *fwk.Status {
 }
 
 // Score returns the score of a node that admits the pod, which is added to those of other plugins.
-// It uses the verdict and decides nothing. Tiers.Score has the criteria that come first.
+// It uses the verdict and decides nothing. Tiers.Score has the criteria with precedence.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	c := cycleOf(state)
 	if c == nil {

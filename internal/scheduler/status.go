@@ -9,19 +9,19 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// waitCertainty is said by a node that takes the pod for certain, but not with certain CPUs.
+// waitCertainty is the message of a node that certainly takes the pod, but not with certain CPUs.
 const waitCertainty = "waiting a moment until the CPUs are certain"
 
 // waitBetter is the answer for a node that would spread the pod, or strand devices, while another
 // that waits would not.
 const waitBetter = "waiting a moment for a node that would take the pod on fewer NUMA nodes, or strand fewer devices"
 
-// keptByReservation is said by a node whose kubelet would take the pod, and then not an owner of a
-// Reservation.
+// keptByReservation is the message of a node whose kubelet would take the pod, but would then not
+// take an owner of a Reservation.
 const keptByReservation = "a Reservation holds what the pod would take"
 
-// waitTexts are why a pod waits for a node's next report, by ledger.Wait. They are constant, so
-// that the nodes of an event add up.
+// waitTexts has the reasons why a pod waits for a node's next report, by ledger.Wait. They are
+// constant, so that an event can count equal nodes.
 var waitTexts = func() (out [256]string) {
 	for i := range out {
 		out[i] = wire.WaitsForReport
@@ -32,8 +32,8 @@ var waitTexts = func() (out [256]string) {
 	return out
 }()
 
-// waitStatuses are the statuses of nodes that wait, by ledger.Wait. Many nodes share one: nobody
-// may change it.
+// waitStatuses are the statuses of nodes that wait, by ledger.Wait. Many nodes share one, so they
+// must not be changed.
 var waitStatuses = func() (out [256]*fwk.Status) {
 	for i, text := range waitTexts {
 		out[i] = fwk.NewStatus(fwk.Pending, text).WithPlugin(Name)
@@ -41,7 +41,7 @@ var waitStatuses = func() (out [256]*fwk.Status) {
 	return out
 }()
 
-// status says a node's answer in the framework's words, and with the keys that the pod has.
+// status returns a node's answer as a status of the framework, with the pod's own annotation keys.
 func (c *cycle) status(a nodes.PackedAnswer, patient bool) *fwk.Status {
 	s := statusOf(a, patient)
 	if s == nil || c.ask.Said == (wire.Said{}) {
@@ -50,8 +50,8 @@ func (c *cycle) status(a nodes.PackedAnswer, patient bool) *fwk.Status {
 	return fwk.NewStatus(s.Code(), c.ask.Said.In(s.Message()))
 }
 
-// statusOf says an answer in the framework's words; nil for an admission. A patient pod waits for
-// one that is certain. Nodes with the same cause say the same.
+// statusOf returns an answer as a status of the framework, or nil for an admission. A patient pod
+// waits for a certain answer. Nodes with the same cause have the same status.
 func statusOf(a nodes.PackedAnswer, patient bool) *fwk.Status {
 	switch a.Kind() {
 	case nodes.Takes:
@@ -78,7 +78,7 @@ func unreadable(err error) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+err.Error())
 }
 
-// refusal returns who refuses the pod: its kubelet would, or Berth does.
+// refusal describes who refuses the pod: its kubelet would, or Berth does.
 func refusal(a nodes.PackedAnswer) string {
 	switch reason, detail := a.Why(); reason {
 	case placement.NoBerth:

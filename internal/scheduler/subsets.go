@@ -12,24 +12,24 @@ import (
 
 // Bounds of the search for victims whose removal helps if the removal of all does not.
 const (
-	// maxVictims is the most pods on a node whose sets the search forms.
+	// maxVictims is the maximum number of pods on a node whose sets are searched.
 	maxVictims = 32
-	// maxChosen is how many of them a set has.
+	// maxChosen is the maximum size of a set.
 	maxChosen = 2
 )
 
-// askWithoutSome asks under the cycle's assumptions, and takes an answer for the better one that
-// the node gives without only some of the pods that are assumed to be gone.
+// askWithoutSome asks under the cycle's assumptions. If the node gives a better answer without only
+// some of the removed pods, it uses that answer.
 //
-// The framework's dry run removes all pods of lower priority, gives up unless the pod fits then,
-// and brings back what it can. A kubelet may admit a pod on a fuller node alone
-// (placement.Monotone). To say here that it fits if any set of these pods can go makes the dry run
-// end with such a set: it is left when every other pod is back. The search looks at all sets,
-// whatever else is gone: if it overlooked one, a pod might be evicted for nothing.
+// The framework's dry run removes all pods of lower priority, stops unless the pod then fits, and
+// brings back as many as it can. A kubelet may admit a pod only on a fuller node
+// (placement.Monotone). So this function reports that the pod fits if any set of these pods can go.
+// The dry run then ends with such a set, when all other pods are back. The search tries all sets,
+// because a pod might be evicted unnecessarily if it overlooked one.
 //
-// For the same reason a set counts only if the node has the amounts, too, when the others are back:
-// else NodeResourcesFit has more pods evicted than the set, without all of which the node may
-// refuse. What other plugins want to be gone (ports, affinity to pods) is not foreseen.
+// For the same reason a set counts only if the node also has the amounts when the others are back.
+// Otherwise NodeResourcesFit would evict more pods than the set, and the node may refuse the pod
+// without them. The requirements of other plugins (ports, affinity to pods) are not predicted.
 func (c *cycle) askWithoutSome(n *nodes.Node, info fwk.NodeInfo) ledger.Answer {
 	on := c.assumed(n)
 	a, t := on.AskUnder(&c.query.Candidate, &ledger.Trial{}), on.Trial()
@@ -50,7 +50,7 @@ func (c *cycle) askWithoutSome(n *nodes.Node, info fwk.NodeInfo) ledger.Answer {
 
 // victims is a search for pods whose eviction makes room.
 type victims struct {
-	// on is the node with all of them; all are the pods that may be removed.
+	// on is the node with all pods; all are the pods that may be removed.
 	on  suppose.Node
 	all []*suppose.Pod
 	// asking is the pod that needs room, with are pods that come before it.
@@ -58,7 +58,8 @@ type victims struct {
 	with   ledger.Trial
 }
 
-// victims makes a search of what a dry run assumes: info is of the node without those who may go.
+// victims creates a search from the assumptions of a dry run. info is the node without the
+// removable pods.
 func (c *cycle) victims(n *nodes.Node, info fwk.NodeInfo, t *ledger.Trial) *victims {
 	room := gang.RoomIn(info)
 	v := &victims{asking: suppose.Pod{Candidate: &c.query.Candidate, Asks: c.dry.amounts}, with: ledger.Trial{With: t.With}}
@@ -74,7 +75,8 @@ func (c *cycle) victims(n *nodes.Node, info fwk.NodeInfo, t *ledger.Trial) *vict
 	return v
 }
 
-// without asks for every set of that many more pods, from the given one on, until the node admits.
+// without asks for every set of size more pods, beginning with the given one, until the node
+// admits.
 func (v *victims) without(from, size int) (a ledger.Answer, ok bool) {
 	if size == 0 {
 		if !v.on.Enough(&v.asking) {

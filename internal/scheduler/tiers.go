@@ -48,9 +48,9 @@ func NewTiers(_ context.Context, obj runtime.Object, _ fwk.Handle) (fwk.Plugin, 
 // Name implements fwk.Plugin.
 func (Tiers) Name() string { return TiersName }
 
-// SignPod adds nothing to a pod's signature: a tier is what Plugin found out about the node, and
-// Plugin.SignPod refuses to sign the pods for which it does. kube-scheduler signs no pods of a
-// profile in which a plugin that scores cannot.
+// SignPod adds nothing to a pod's signature. A tier is a result of Plugin, whose SignPod refuses to
+// sign pods with such results. kube-scheduler signs no pods of a profile if a scoring plugin
+// cannot.
 func (Tiers) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) { return nil, nil }
 
 // PreScore skips Score for pods that pass unchanged, or whose nodes are all of one tier.
@@ -83,8 +83,8 @@ func (Tiers) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info 
 // ScoreExtensions implements fwk.ScorePlugin.
 func (t Tiers) ScoreExtensions() fwk.ScoreExtensions { return t }
 
-// NormalizeScore gives the nodes of the best tier that is there the best score, those of the next
-// one less, and so on. Whatever comes after a hundred tiers has 0.
+// NormalizeScore gives the nodes of the best existing tier the best score, those of the next one
+// less, and so on. After a hundred tiers the score is 0.
 func (Tiers) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	var tiers []int64 // ascending; there are few
 	for i := range scores {

@@ -32,10 +32,10 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	return result, status
 }
 
-// giveClaimsBack has the plugin for claims give back what an earlier attempt allocated to the pod,
-// if no node takes the pod with it. That plugin answers with an error if the attempt ended before
-// it looked at the pod. Then it looks now, and finds the claim that kube-scheduler has made for the
-// pod's extended resources.
+// giveClaimsBack makes the plugin for claims deallocate devices of an earlier attempt, if no node
+// takes the pod with them. That plugin returns an error if the attempt ended before it saw the pod.
+// Then it runs now, and finds the claim that kube-scheduler has created for the pod's extended
+// resources.
 func (p *Plugin) giveClaimsBack(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) {
 	claims := p.claimsPlugin()
 	_, said := claims.PostFilter(ctx, state, pod, statuses)
@@ -75,8 +75,8 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	return nil
 }
 
-// Unreserve takes a pod back whose Binding was not written. A pod whose Binding may have been
-// written stays.
+// Unreserve removes a pod whose Binding was not written. A pod whose Binding may have been written
+// stays.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) {
 	if wire.InGang(pod) {
 		defer p.core.gangs.Failed(pod.UID, "pod "+pod.Name+" did not get its place")
