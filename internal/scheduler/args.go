@@ -27,22 +27,22 @@ import (
 type Args struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// StaleAfter is how long after the last sign of life of a node's agent the node is refused for
-	// pods that could be pinned. Default 60s.
+	// StaleAfter is the time without a sign of life of a node's agent after which the node is
+	// refused for pods that could be pinned. Default 60s.
 	StaleAfter metav1.Duration `json:"staleAfter,omitempty"`
-	// HeartbeatNamespace is where the agents keep their Leases. Default "berth-system".
+	// HeartbeatNamespace is the namespace of the agents' Leases. Default "berth-system".
 	HeartbeatNamespace string `json:"heartbeatNamespace,omitempty"`
-	// SettleAfter is how long after a pod has left the API an agent that is alive and does not list
-	// it is believed. Default 5s.
+	// SettleAfter is the time after which an active agent is believed if it does not list a pod
+	// that has left the API. Default 5s.
 	SettleAfter metav1.Duration `json:"settleAfter,omitempty"`
-	// Patience is how long a pod that fits waits for a node on which it is certain what it gets,
-	// before it takes one that admits it in every outcome but may give it other CPUs than
-	// predicted. It waits up to five times as long, in all, for nodes that would take it on fewer
-	// NUMA nodes and that wait for a report. Default 1s; negative means not at all. In a large
-	// burst nobody waits to be certain.
+	// Patience is the time that a pod that fits waits for a node on which its CPUs are certain.
+	// Afterwards it takes a node that admits it in every outcome but may give it other CPUs than
+	// predicted. It waits up to five times as long, in all, for nodes on which it needs fewer NUMA
+	// nodes and that must report first. Default 1s; negative means not at all. In a large burst no
+	// pod waits for certain CPUs.
 	Patience metav1.Duration `json:"patience,omitempty"`
-	// BestEffortAnywhere lets pods that ask for best-effort in Volcano's way go to nodes of any
-	// policy. Default false: the node's must be best-effort, too.
+	// BestEffortAnywhere lets pods with Volcano's best-effort use nodes of any policy. Default
+	// false: the node's policy must be best-effort, too.
 	BestEffortAnywhere bool `json:"bestEffortAnywhere,omitempty"`
 	// EvictsNobody keeps pods of the profile from evicting others, single pods and gangs alike.
 	// Default false.
@@ -51,50 +51,50 @@ type Args struct {
 	// and gangs from eviction, except for system-critical pods. "*" is all, as with Volcano, and
 	// the default; an empty list is none.
 	ProtectedNamespaces wire.Namespaces `json:"protectedNamespaces,omitempty"`
-	// NodesWithoutAgents is a label selector, as kubectl takes it. Nodes that match it and have no
-	// report take pods without Berth's say: virtual nodes, on which no agent is expected. Default
-	// none.
+	// NodesWithoutAgents is a label selector in kubectl's form. Nodes that match it and have no
+	// report take pods without Berth's decision, for example virtual nodes, on which no agent is
+	// expected. Default none.
 	NodesWithoutAgents string `json:"nodesWithoutAgents,omitempty"`
-	// ExclusiveNamespaces are those whose pods may keep CPUs from others that they do not ask for,
-	// if Berth decides: the rest of their cores, or of their NUMA nodes (berth.dev/exclusive, and
-	// Koordinator's preferredCPUExclusivePolicy). "*" is all. Default none: others' pods are
-	// refused, or lose the preference, unless they ask for all of these CPUs.
+	// ExclusiveNamespaces are the namespaces whose pods may keep CPUs from others without
+	// requesting them, if Berth decides: the rest of their cores, or of their NUMA nodes
+	// (berth.dev/exclusive, and Koordinator's preferredCPUExclusivePolicy). "*" means all. Default
+	// none: pods that do not request all of these CPUs are refused, or lose the preference.
 	ExclusiveNamespaces wire.Namespaces `json:"exclusiveNamespaces,omitempty"`
-	// Keep is cpusNearDevices, or nothing. With it, CPUs beside devices are kept for pods that ask
-	// for devices: on each NUMA node, pods that ask for none have together what is left when every
-	// healthy device keeps as many CPUs as cpusPerDevice says. Default none: such a pod takes the
-	// CPUs beside free devices last.
+	// Keep is cpusNearDevices, or empty. With it, CPUs next to devices are kept for pods that ask
+	// for devices. On each NUMA node, every healthy device keeps as many CPUs as cpusPerDevice
+	// sets, and all pods without devices share the rest. Default none: such a pod takes the CPUs
+	// next to free devices last.
 	Keep string `json:"keep,omitempty"`
-	// CPUsPerDevice is how many CPUs keep holds for a device, by resource: as many as pods with one
-	// device ask for. Devices of resources that are not named keep none.
+	// CPUsPerDevice is the number of CPUs that keep holds for a device, by resource: the number
+	// that pods with one device ask for. Devices of other resources keep none.
 	CPUsPerDevice map[string]int `json:"cpusPerDevice,omitempty"`
-	// Claims is near, required or nothing: what pods with claims that have no berth.dev/claims ask.
-	// It needs the plugin BerthClaims. Default nothing.
+	// Claims is near, required or empty: the default for pods with claims and without
+	// berth.dev/claims. It needs the plugin BerthClaims. Default empty.
 	Claims string `json:"claims,omitempty"`
-	// NUMAAttributes are attributes of devices in which drivers give the number of a NUMA node,
+	// NUMAAttributes are attributes of devices in which drivers publish the number of a NUMA node,
 	// such as gpu.example.com/numaNode. They are read before those that Berth knows, and after
 	// resource.kubernetes.io/numaNode. Default none.
 	NUMAAttributes []string `json:"numaAttributes,omitempty"`
-	// GangTimeout is how long the members of a gang wait for each other, from the plan on, if the
-	// gang names no time. Default 1m.
+	// GangTimeout is the time that the members of a gang wait for each other after the plan, if the
+	// gang sets no time. Default 1m.
 	GangTimeout metav1.Duration `json:"gangTimeout,omitempty"`
-	// Admission says when groups are let in that name resources (minResources of a PodGroup), and
-	// for how long what they have not used yet is kept for them.
+	// Admission decides when groups with minResources are let in, and how long their unused
+	// resources are kept for them.
 	Admission gangs.Admission `json:"admission,omitempty"`
 	// VolcanoLease is the Lease of Volcano's own controller, NAMESPACE/NAME. While it is renewed,
 	// pods that name the scheduler volcano wait until that controller has given them a group, for
-	// 30 s at most. Default "volcano-system/vc-controller-manager".
+	// at most 30 s. Default "volcano-system/vc-controller-manager".
 	VolcanoLease string `json:"volcanoLease,omitempty"`
-	// ReservationOwnersNeedNamespace refuses Reservations with an owner that names no namespace:
-	// pods of every namespace could have what they hold. Default false, as with Koordinator.
+	// ReservationOwnersNeedNamespace refuses Reservations with an owner without a namespace,
+	// because pods of every namespace could use them. Default false, as with Koordinator.
 	ReservationOwnersNeedNamespace bool `json:"reservationOwnersNeedNamespace,omitempty"`
-	// MaxNodes is how many nodes the scheduler looks at for a pod that could be pinned, if there
-	// are so many that kube-scheduler would look at a part of them. A larger
-	// percentageOfNodesToScore holds. Default 5000.
+	// MaxNodes is the number of nodes that the scheduler looks at for a pod that could be pinned,
+	// in clusters in which kube-scheduler would look at a part of the nodes. A larger
+	// percentageOfNodesToScore takes precedence. Default 5000.
 	MaxNodes int `json:"maxNodes,omitempty"`
-	// Candidates is how many nodes Berth names to the other plugins at a time: the best of all by
-	// its own account. More cost more, and give the scores of other plugins more to choose from.
-	// Default 32; negative means that kube-scheduler searches for nodes as it does for any other
+	// Candidates is the number of nodes that Berth names to the other plugins at a time, the best
+	// by its own ranking. A larger number costs more, and gives the scores of other plugins more
+	// choice. Default 32; negative means that kube-scheduler searches for nodes as for any other
 	// pod, and maxNodes has no effect.
 	Candidates int `json:"candidates,omitempty"`
 	// Scoring decides which of the nodes that take a pod is best; "volcano" alone stands for
@@ -103,7 +103,7 @@ type Args struct {
 }
 
 // ParseArgs reads the plugin's arguments, sets the defaults and validates them. The error names
-// field, value and what would be right.
+// field, value and the expected form.
 func ParseArgs(obj runtime.Object) (Args, error) {
 	var a Args
 	if err := decodeArgs(obj, &a); err != nil {
@@ -195,8 +195,8 @@ func (a *Args) validate() error {
 	return a.Scoring.Validate()
 }
 
-// looksAt is how many nodes the scheduler looks at for a pod that could be pinned; 0 for as many as
-// for any other pod.
+// looksAt returns the number of nodes that the scheduler looks at for a pod that could be pinned,
+// or 0 for as many as for any other pod.
 func (a *Args) looksAt() int {
 	if a.Candidates < 0 {
 		return 0
@@ -222,7 +222,7 @@ func (a *Args) withoutAgents() (labels.Selector, error) {
 	return selector, nil
 }
 
-// sources returns the attributes of devices that say where they are.
+// sources returns the attributes of devices that publish their places.
 func (a *Args) sources() (dra.Sources, error) {
 	sources, err := dra.DefaultSources().With(a.NUMAAttributes)
 	if err != nil {
@@ -231,7 +231,7 @@ func (a *Args) sources() (dra.Sources, error) {
 	return sources, nil
 }
 
-// terms returns what the arguments say about every pod.
+// terms returns the settings that apply to every pod.
 func (a *Args) terms() (wire.Terms, error) {
 	t := wire.Terms{ExclusiveNamespaces: a.ExclusiveNamespaces, Keep: a.Keep, CPUsPerDevice: a.CPUsPerDevice, BestEffortAnywhere: a.BestEffortAnywhere}
 	return t, t.Check()

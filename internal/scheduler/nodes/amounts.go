@@ -20,9 +20,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// watchAmounts feeds reports of a kind that tells amounts alone until ctx ends, while the API
-// server serves that kind. If it does not it is asked again from time to time: the kind may come
-// later.
+// watchAmounts feeds reports of a kind with only amounts until ctx ends, while the API server
+// serves that kind. If it does not, it is asked again from time to time, because the kind may be
+// installed later.
 func (f *Feed) watchAmounts(ctx context.Context, config *rest.Config, kind *apiclient.Coarse) {
 	client, err := kind.Client(config)
 	if err != nil {
@@ -49,7 +49,7 @@ func (f *Feed) watchAmounts(ctx context.Context, config *rest.Config, kind *apic
 	}
 }
 
-// lookForKinds is how often kinds are looked for that are not served.
+// lookForKinds is the interval of the search for kinds that are not served.
 const lookForKinds = time.Minute
 
 func coarseNumber(kind *apiclient.Coarse) int {
@@ -88,7 +88,7 @@ func (u *untilGone) judge(err error) error {
 	return err
 }
 
-// amountsSeen takes the object of a report in that tells amounts alone.
+// amountsSeen accepts the object of a report with only amounts.
 func (f *Feed) amountsSeen(kind int, o metav1.Object) {
 	f.coarse.Store(true)
 	n := f.Table.Named(o.GetName())
@@ -102,7 +102,7 @@ func (f *Feed) takeAmounts(n *Node, kind int, o metav1.Object) news {
 	return f.goByAmounts(n)
 }
 
-// amountsGone records that a report that told amounts alone is gone.
+// amountsGone records that a report with only amounts is gone.
 func (f *Feed) amountsGone(kind int, name string) {
 	n := f.Table.Named(name)
 	f.tell(n, f.loseAmounts(n, kind))

@@ -7,14 +7,14 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// Answers remembers what nodes answered to the pods that were asked about last: K is what they have
-// in common.
+// Answers stores the nodes' answers to the most recent pods. K is the key that these pods have in
+// common.
 type Answers[K comparable] struct {
 	mu    sync.Mutex
 	byKey map[K]*answerTable
 }
 
-// maxTables bounds how many tables there are. With more, all begin again.
+// maxTables is the maximum number of tables. If there are more, all are emptied.
 const maxTables = 64
 
 // of returns the table of a key, with room for count nodes.
@@ -32,21 +32,20 @@ func (a *Answers[K]) of(key K, count int) *answerTable {
 	return made
 }
 
-// batch is the pods of one shape that were created in one second, and are all loose, or none is:
-// the kubelet may admit them in any order among the pods in flight.
+// batch has the pods of one shape that were created in the same second and are either all loose or
+// all not. The kubelet may admit them in any order among the pods in flight.
 type batch struct {
 	shape   ledger.Shape
 	created int64
 	loose   bool
 }
 
-// answerTable is what the nodes last answered to the pods of one key, so that Filter and Score of a
-// large cluster read along a few pages of memory, without a lock. An answer holds while the node's
-// counter has not moved on.
+// answerTable has the last answers of the nodes to the pods of one key. Filter and Score of a large
+// cluster read a few consecutive pages of memory, without a lock. An answer is valid until the
+// node's counter changes.
 //
-// Before that it holds what one of the nodes with the same StateID answered, so that a shape that
-// is new is put to a few nodes only. A node whose StateID is not there, or that has none, keeps an
-// answer of its own.
+// In addition it has the answers of nodes by StateID, so that only a few nodes are asked about a
+// new shape. A node whose StateID has no answer, or that has none, has its own answer.
 type answerTable struct {
 	// byNumber is by the nodes' numbers. Nodes that came later have no place.
 	byNumber column
@@ -90,7 +89,7 @@ func newAnswerTable(count int) *answerTable {
 	return &answerTable{byNumber: column{count: count + count/8}, byState: column{count: states}}
 }
 
-// ofNode returns what the node of that number answered, at whatever count.
+// ofNode returns the answer of the node with that number, at any count.
 func (t *answerTable) ofNode(number int) PackedAnswer {
 	if number >= t.byNumber.count {
 		return 0
@@ -98,14 +97,14 @@ func (t *answerTable) ofNode(number int) PackedAnswer {
 	return t.byNumber.at(number)
 }
 
-// noteNode notes what the node of that number answers.
+// noteNode stores the answer of the node with that number.
 func (t *answerTable) noteNode(number int, p PackedAnswer) {
 	if number < t.byNumber.count {
 		t.byNumber.note(number, p)
 	}
 }
 
-// ofState returns what nodes in that state answer; nothing for none.
+// ofState returns the answer of nodes in that state, or none.
 func (t *answerTable) ofState(id ledger.StateID) PackedAnswer {
 	p := t.byState.at(int(id) & (t.byState.count - 1))
 	if id == 0 || ledger.StateID(p.count()) != id {
@@ -114,7 +113,7 @@ func (t *answerTable) ofState(id ledger.StateID) PackedAnswer {
 	return p
 }
 
-// noteState notes what nodes in that state answer.
+// noteState stores the answer of nodes in that state.
 func (t *answerTable) noteState(id ledger.StateID, p PackedAnswer) {
 	t.byState.note(int(id)&(t.byState.count-1), p.at(uint32(id)))
 }

@@ -20,16 +20,16 @@ type byObject struct {
 // init makes the first slots.
 func (b *byObject) init() { b.slots.Store(new(make(slots, minSlots))) }
 
-// slots hold nodes, each from the place of an object on that it has or had: hotFields.object says
-// whether it is still the one. They are a power of two, at most half taken. What is in a slot stays
-// there.
+// slots hold nodes, each at or after the place of an object that it has or had. hotFields.object
+// shows whether it still has this object. The number of slots is a power of two, and at most half
+// are used. Slots are never cleared.
 type slots []atomic.Pointer[Node]
 
 // minSlots is the least number of slots.
 const minSlots = 64
 
-// place returns the slot from which to look for the object. It uses only the address, which costs a
-// tenth of a Go hash. If an object ever moved, its node would be found by name and added again.
+// place returns the first slot for the object. It uses only the address, which costs a tenth of a
+// Go hash. If an object ever moved, its node would be found by name and added again.
 func (s slots) place(object *corev1.Node) uint64 {
 	const spread = 0x9e3779b97f4a7c15 // 2^64 over the golden ratio: neighbours end far apart
 	return uint64(uintptr(unsafe.Pointer(object))) * spread >> 32
@@ -38,7 +38,7 @@ func (s slots) place(object *corev1.Node) uint64 {
 // at returns the slot that comes that many after the first.
 func (s slots) at(i uint64) *atomic.Pointer[Node] { return &s[i&uint64(len(s)-1)] }
 
-// add gives the node a slot for the object, unless it has one, and reports whether it was given.
+// add gives the node a slot for the object, unless it has one, and reports whether it did.
 func (s slots) add(object *corev1.Node, n *Node) bool {
 	for i := s.place(object); ; i++ {
 		switch at := s.at(i); at.Load() {
@@ -61,8 +61,8 @@ func (b *byObject) find(object *corev1.Node) *Node {
 	}
 }
 
-// add gives the object a slot. A node has one object at a time; those before it lose theirs when
-// the slots run out.
+// add gives the object a slot. A node has one object at a time. Earlier objects lose their slots
+// when the slots run out.
 func (b *byObject) add(object *corev1.Node, n *Node) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

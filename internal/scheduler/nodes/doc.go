@@ -1,12 +1,12 @@
-// Package nodes has a scheduler's table of nodes, their remembered answers, and the feed that
-// changes both.
+// Package nodes has a scheduler's table of nodes, their stored answers, and the feed that changes
+// both.
 //
-// The Table has a Node for every known name. A Node combines the ledger's account with what the
-// account does not know: whether the last report is usable, when the agent was last heard, and
+// The Table has a Node for every known name. A Node combines the ledger's account with facts
+// outside of the account: whether the last report is usable, when the agent was last heard, and
 // which pod's Binding is written next.
 //
 // A Query asks thousands of nodes about one pod. Most of them have answered for its shape before,
-// so their answers are remembered in 64 bits each and read without a lock. Reserve and Bind ask the
+// so their answers are stored in 64 bits each and read without a lock. Reserve and Bind ask the
 // account itself.
 //
 // The Feed receives pods, reports and heartbeats from the API, and wakes pods.

@@ -7,19 +7,20 @@ import (
 )
 
 const (
-	// soonShown is how soon after its decision the watch of pods should show a Binding. A kubelet
-	// takes longer to stop a pod that is deleted, so a deletion that comes before a Binding is
-	// known in time if the watch is as quick as this.
+	// soonShown is the time within which the watch of pods should show a Binding after its
+	// decision. A kubelet takes longer to stop a deleted pod. So if the watch is this quick, the
+	// scheduler knows every deletion that precedes a Binding.
 	soonShown = 200 * time.Millisecond
-	// slowFor is how long one Binding that was shown later counts.
+	// slowFor is the time for which one late Binding counts.
 	slowFor = 5 * time.Second
-	// lostAfter is how long a Binding that no event shows is taken to be late rather than lost.
+	// lostAfter is the time after which a Binding that no event shows counts as lost instead of
+	// late.
 	lostAfter = time.Minute
 )
 
-// Prompt reports whether the watch of pods shows Bindings without delay: each of the last seconds
-// was shown soon after its decision, and none is overdue. Otherwise a decision cannot promise CPUs,
-// because a pod on the node may have been deleted without the scheduler's knowledge, and the
+// Prompt reports whether the watch of pods shows Bindings without delay: each Binding of the last
+// seconds was shown soon after its decision, and none is overdue. Otherwise a decision cannot
+// promise CPUs. A pod on the node may have been deleted without the scheduler's knowledge, and the
 // kubelet may give its CPUs to the next pod.
 func (f *Feed) Prompt() bool {
 	now := f.Table.clock.Now()
@@ -35,7 +36,7 @@ func (f *Feed) Prompt() bool {
 	return prompt
 }
 
-// shown ends the wait for the event that shows a Binding, and notes if it came late.
+// shown ends the wait for the event that shows a Binding, and records if it came late.
 func (f *Feed) shown(uid types.UID) (post, bool) {
 	v, ok := f.posted.LoadAndDelete(uid)
 	if !ok {
@@ -59,7 +60,7 @@ func (f *Feed) Again(uid types.UID) {
 	f.posted.CompareAndSwap(uid, v, p)
 }
 
-// note notes if a Binding has taken long.
+// note records if a Binding has taken long.
 func (f *Feed) note(p *post) {
 	if now := f.Table.clock.Now(); !p.at.IsZero() && now.Sub(p.at) >= soonShown {
 		f.slow.Store(&now)

@@ -27,16 +27,16 @@ import (
 type FeedOptions struct {
 	Table   *Table
 	Waiters *wake.Waiters
-	// SettleAfter is how long after a pod has left the API an agent that is alive and does not list
-	// it is believed.
+	// SettleAfter is the time after which an active agent is believed if it does not list a pod
+	// that has left the API.
 	SettleAfter time.Duration
-	// Exists is whether there is a Node of that name.
+	// Exists reports whether there is a Node of that name.
 	Exists func(node string) bool
-	// Beside is what is known about a node besides a report that tells amounts alone: that does not
-	// say which pods it counts. nil if no such report is ever read.
+	// Beside returns the facts about a node that a report with only amounts lacks, such as the pods
+	// that it counts. It is nil if no such report is ever read.
 	Beside func(node string) *wire.Beside
-	// Changed is told that a pod has left a node, that a report has come, or that a node can be
-	// relied on again.
+	// Changed is called when a pod has left a node, when a report has come, or when a node is
+	// reliable again.
 	Changed func()
 	Logger  klog.Logger
 	Events  events.EventRecorder
@@ -61,12 +61,12 @@ type Feed struct {
 	FeedOptions
 	// reports is held while a report is taken in or leaves.
 	reports sync.Mutex
-	// coarse means that there has been a report that tells amounts alone.
+	// coarse means that there has been a report with only amounts.
 	coarse atomic.Bool
-	// posted are pods whose Binding may have been written and that the API has not shown on a node
-	// yet, by UID: post.
+	// posted has the pods whose Binding may have been written and that the API has not yet shown on
+	// a node, by UID (type post).
 	posted sync.Map
-	// slow is when a Binding was last shown late; nil for never.
+	// slow is the time of the last late Binding, or nil.
 	slow atomic.Pointer[time.Time]
 	// lowest is the lowest priority ever seen on a node, or 0.
 	lowest atomic.Int32
@@ -75,8 +75,8 @@ type Feed struct {
 // NewFeed returns a feed that has not received anything yet.
 func NewFeed(o FeedOptions) *Feed { return &Feed{FeedOptions: o} }
 
-// post is a pod whose Binding may have been written, its node, and when that was decided; zero if
-// it has been sent again.
+// post is a pod whose Binding may have been written, with its node and the time of the decision.
+// The time is zero if the Binding was sent again.
 type post struct {
 	pod  *corev1.Pod
 	node *Node
@@ -192,7 +192,8 @@ func (f *Feed) podSeen(pod *corev1.Pod, initial bool) {
 	case errors.Is(err, nodestate.ErrNotPinnable):
 		return
 	case err != nil:
-		// The API server admitted what we cannot read: the kubelet's report will tell what it got.
+		// The API server admitted a pod that we cannot read. The kubelet's report will show its
+		// resources.
 		f.Logger.Error(err, "Pod is on a node but cannot be understood", "pod", klog.KObj(pod), "node", n.name)
 		return
 	case s.Ignored != nil:
@@ -210,7 +211,7 @@ func (f *Feed) podSeen(pod *corev1.Pod, initial bool) {
 	}
 }
 
-// lower notes the priority of a pod that is on a node.
+// lower records the priority of a pod that is on a node.
 func (f *Feed) lower(priority int32) {
 	for {
 		old := f.lowest.Load()
@@ -263,7 +264,7 @@ func (f *Feed) takeFull(r *nodestate.Reading) news {
 	return f.take(n, r)
 }
 
-// news is what a report means to pods that want a node.
+// news is the effect of a report on pods that want a node.
 type news uint8
 
 const (
@@ -274,8 +275,8 @@ const (
 	nodeReturned
 )
 
-// tell wakes pods. The caller does not hold the Feed's lock: while one node is asked what it takes,
-// pods and amounts are taken in. Other reports wait in the watch's store, as long as waking takes.
+// tell wakes pods. The caller does not hold the Feed's lock, so pods and amounts can be accepted
+// while a node is asked. Other reports wait in the watch's store until the pods are woken.
 func (f *Feed) tell(n *Node, what news) {
 	switch what {
 	case nodeChanged:
@@ -314,7 +315,7 @@ func (f *Feed) take(n *Node, r *nodestate.Reading) news {
 	return nodeChanged
 }
 
-// refuse notes why a report is not relied on, and tells if that is news.
+// refuse records why a report is not reliable, and writes an event if this is new.
 func (f *Feed) refuse(n *Node, r *nodestate.Reading, why *nodestate.Unusable) {
 	if !n.distrust(why) {
 		return
@@ -324,12 +325,12 @@ func (f *Feed) refuse(n *Node, r *nodestate.Reading, why *nodestate.Unusable) {
 	f.Logger.Info("Report refused", "node", n.name, "kind", r.Source.Kind, "err", why.Cause)
 }
 
-// refTo refers to a report: the scheduler's recorder knows the kinds of Kubernetes alone.
+// refTo refers to a report, because the scheduler's recorder knows only the kinds of Kubernetes.
 func refTo(s *nodestate.Source) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: s.APIVersion, Kind: s.Kind, Name: s.Name, UID: types.UID(s.UID), ResourceVersion: s.Version}
 }
 
-// settle tells how a promise turned out; nil stands for none.
+// settle reports the outcome of a promise, unless o is nil.
 func (f *Feed) settle(n *Node, o *ledger.PromiseOutcome) {
 	if o == nil {
 		return

@@ -27,24 +27,23 @@ var (
 	silent     = nodestate.FellSilent()
 )
 
-// hotFields are what is read of a node for every pod. All of them lie side by side.
+// hotFields are the fields of a node that are read for every pod. They are adjacent in memory.
 type hotFields struct {
 	changes ledger.ChangeCounter
-	// heard is when the last sign of life of the agent was received, since the beginning of our
-	// clock.
+	// heard is the time when the agent was last heard, since the start of our clock.
 	heard atomic.Int64
-	// troubled means that the node cannot be predicted, whatever its counter shows: Node.trouble
+	// troubled means that the node cannot be predicted, whatever its counter shows. Node.trouble
 	// has the reason.
 	troubled atomic.Bool
-	// obeys means that Berth decides on the node, by the last report that says so legibly.
+	// obeys means that Berth decides on the node, by the last legible report.
 	obeys atomic.Bool
-	// traits are the node's properties that do not depend on what is free.
+	// traits are the node's properties that do not depend on its free resources.
 	traits traits
 	// number is the node's place in answer tables.
 	number int32
 	// object is the node's Node object as the scheduler's snapshot held it last.
 	object atomic.Pointer[corev1.Node]
-	// free is the node's outline as somebody wanted it last.
+	// free is the node's outline at the last request.
 	free atomic.Pointer[ledger.Outline]
 }
 
@@ -53,7 +52,7 @@ type traits struct{ word atomic.Uint32 }
 
 const shunned = 1 << demand.Bits
 
-// set puts the value where the mask has ones.
+// set sets the bits of the mask to the value.
 func (t *traits) set(mask, value uint32) {
 	for {
 		old := t.word.Load()
@@ -82,20 +81,19 @@ type Node struct {
 	account *ledger.Node
 	// turnstile lets one Binding of the node pass at a time.
 	turnstile turnstile
-	// amounts are its reports that tell amounts alone.
+	// amounts are its reports with only amounts.
 	amounts amountReports
 
-	// took is when a pod that this scheduler had not placed came there last, since the beginning of
-	// our clock; 0 for never.
+	// took is the time when a pod that this scheduler had not placed last came there, since the
+	// start of our clock, or 0.
 	took atomic.Int64
-	// koordlet means that koordlet carries decisions out there.
+	// koordlet means that koordlet carries out decisions there.
 	koordlet atomic.Bool
 
 	mu sync.RWMutex
-	// trouble is why the node's report cannot be relied on; nil when it can.
+	// trouble is the reason why the node's report is not reliable, or nil.
 	trouble *nodestate.Unusable
-	// newest is the last report that was taken in, accepted the last of these that could be relied
-	// on.
+	// newest is the last received report, accepted the last reliable one.
 	newest, accepted nodestate.Mark
 	// kind is the kind in the last readable report; nil before the first.
 	kind *nodestate.NodeKind
@@ -111,7 +109,8 @@ type Node struct {
 	// unproven: Table.unproven counts the node. Table.mu protects it.
 	unproven bool
 
-	// A size of whole cache lines, of 64 bytes, makes every Node begin with one: hot lies in it.
+	// A size of whole cache lines, of 64 bytes, makes every Node begin with one. hot is in this
+	// line.
 	_ [46]byte
 }
 
@@ -145,7 +144,7 @@ func (n *Node) Obeys() bool { return n.hot.obeys.Load() }
 // PreferNoSchedule.
 func (n *Node) Shunned() bool { return n.hot.traits.word.Load()&shunned != 0 }
 
-// demand is how much demand there is for the node.
+// demand returns the demand for the node.
 func (n *Node) demand() demand.Level {
 	return demand.Level(n.hot.traits.word.Load()) & demand.MostDemand
 }
@@ -177,7 +176,7 @@ func (n *Node) Machine() *topology.Machine {
 	return n.kind.Spec.Machine
 }
 
-// outline returns what is free on the node; nil if this is unknown (ledger.View.Outline).
+// outline returns the free resources of the node, or nil if they are unknown (ledger.View.Outline).
 func (n *Node) outline() *ledger.Outline {
 	if o := n.hot.free.Load(); o != nil && o.Count == n.hot.changes.Count() {
 		return o
@@ -199,16 +198,16 @@ func (n *Node) still(s *ledger.Stamp) bool {
 	return s.State != 0 && n.kind != nil && n.kind.Model == s.Model && n.hot.changes.Count() == s.Count
 }
 
-// noteHeartbeat notes a sign of life.
+// noteHeartbeat records a heartbeat.
 func (n *Node) noteHeartbeat(now time.Time) { n.hot.heard.Store(int64(since(now))) }
 
-// needNoHeartbeat notes that nobody gives signs of life for the node.
+// needNoHeartbeat records that no agent sends heartbeats for the node.
 func (n *Node) needNoHeartbeat() { n.hot.heard.Store(longAhead) }
 
 // longAhead is a time on our clock that is never far from any other: 70 years.
 const longAhead = math.MaxInt64 / 4
 
-// distrust notes why the node cannot be predicted, and reports whether that is news.
+// distrust records why the node cannot be predicted, and reports whether this is new.
 func (n *Node) distrust(why *nodestate.Unusable) bool {
 	why = shortened(why)
 	n.mu.Lock()
@@ -220,7 +219,7 @@ func (n *Node) distrust(why *nodestate.Unusable) bool {
 	return news
 }
 
-// shortened cuts the text to what a person will read in the events of a pod.
+// shortened shortens the text for the events of a pod.
 func shortened(u *nodestate.Unusable) *nodestate.Unusable {
 	const limit = 200
 	if len(u.Text) <= limit {
@@ -238,8 +237,8 @@ func (n *Node) lastKind() *nodestate.NodeKind {
 	return n.kind
 }
 
-// accept takes a report and returns the outcomes of the promises that it settles. If the report is
-// invalid, it returns an error and the node must not be trusted. The caller has checked that the
+// accept accepts a report and returns the outcomes of the promises that it settles. If the report
+// is invalid, it returns an error and the node must not be trusted. The caller has checked that the
 // report is not older than the last one. The ledger does not receive the same report twice.
 func (n *Node) accept(r *nodestate.Reading) ([]ledger.PromiseOutcome, *nodestate.Unusable) {
 	same := n.noteNewest(r)
@@ -257,7 +256,7 @@ func (n *Node) accept(r *nodestate.Reading) ([]ledger.PromiseOutcome, *nodestate
 	return outcomes, nil
 }
 
-// noteNewest notes the newest report, and reports whether it is the accepted one again.
+// noteNewest records the newest report, and reports whether it is the accepted one again.
 func (n *Node) noteNewest(r *nodestate.Reading) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -274,9 +273,9 @@ func (n *Node) noteNewest(r *nodestate.Reading) bool {
 	return same
 }
 
-// older returns what is wrong with a report that is older than the newest, or another of its
-// number, and puts it aside; nil if it is not. The API server does not let a report go back, but
-// the whole of its data can.
+// older returns the problem of a report that is older than the newest, or differs under the same
+// number, and puts it aside. Otherwise it returns nil. The API server does not allow an older
+// report, but a restore of all its data can cause one.
 func (n *Node) older(r *nodestate.Reading) *nodestate.Unusable {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -288,8 +287,8 @@ func (n *Node) older(r *nodestate.Reading) *nodestate.Unusable {
 	return wrong
 }
 
-// confirmed returns the report that was put aside if this heartbeat vouches for it; else nil. A
-// heartbeat that was restored as well does not: it is older than one that was seen.
+// confirmed returns the report that was put aside if this heartbeat confirms it, else nil. A
+// heartbeat that was restored as well does not, because it is older than one that was seen.
 func (n *Node) confirmed(b *nodestate.Heartbeat) *nodestate.Reading {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -310,7 +309,7 @@ func (n *Node) refused(sequence int64) bool {
 	return n.newest.Sequence() == sequence && n.newest != n.accepted
 }
 
-// lose notes that the node has no report any more.
+// lose records that the node no longer has a report.
 func (n *Node) lose() {
 	n.mu.Lock()
 	n.restored, n.accepted = nil, nodestate.Mark{}
@@ -319,15 +318,15 @@ func (n *Node) lose() {
 	n.account.Withdraw()
 }
 
-// amountReports are the reports of a node that tell amounts alone. They count while there is no
-// report of an agent. Feed.reports protects them, except for inUse.
+// amountReports are the reports of a node with only amounts. They count while there is no report of
+// an agent. Feed.reports protects them, except for inUse.
 type amountReports struct {
 	// full means that there is a report of an agent.
 	full bool
 	// objects has one object of each kind of apiclient.CoarseKinds, in that order; nil for a
 	// missing object.
 	objects [2]metav1.Object
-	// read are the objects that were read last; beside is what was known about the node at that
+	// read are the objects that were last read. beside has the other facts about the node at that
 	// time.
 	read   [2]metav1.Object
 	beside *wire.Beside

@@ -10,18 +10,18 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Onlooker receives what happens to pods that another scheduler places. A Feed that has one writes
+// Onlooker receives news of pods that another scheduler places. A Feed with an Onlooker writes
 // nothing and promises nothing.
 type Onlooker interface {
-	// Reported is told of the object of a report before it is taken in.
+	// Reported is called with the object of a report before the report is accepted.
 	Reported(metav1.Object, *nodestate.Reading)
-	// ReportGone is told that a node has no report any more.
+	// ReportGone is called when a node no longer has a report.
 	ReportGone(node string)
-	// Alive is told that a node's newest report is good, by that report or by a heartbeat.
+	// Alive is called when a report or a heartbeat shows that a node's newest report is valid.
 	Alive(node string)
-	// Bound is told what is expected of the kubelet of a node to which a pod comes.
+	// Bound is called when a pod comes to a node, with the expectation for the node's kubelet.
 	Bound(*corev1.Pod, *Node, *ledger.Expectation)
-	// Settled is told how an expectation turned out, or what another scheduler promised.
+	// Settled is called with the outcome of an expectation, or of another scheduler's promise.
 	Settled(node string, o *ledger.PromiseOutcome)
 }
 
@@ -46,7 +46,7 @@ func (f *Feed) witness(pod *corev1.Pod, n *Node, s *nodestate.Sighting) bool {
 
 // reportedBefore reports whether the node's accepted report was written before this state of the
 // pod. Resource versions are revisions of the API server's storage, which grow with every write.
-// Kubernetes promises that only within one resource, so pods and reports must be in the same etcd.
+// Kubernetes promises this only within one resource, so pods and reports must be in the same etcd.
 func (n *Node) reportedBefore(pod *corev1.Pod) bool {
 	n.mu.RLock()
 	version := n.version

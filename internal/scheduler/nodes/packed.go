@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// AnswerKind is how a node answers.
+// AnswerKind is the kind of a node's answer.
 type AnswerKind uint8
 
 const (

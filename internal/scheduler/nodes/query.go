@@ -16,20 +16,19 @@ type Query struct {
 	scoring *rank.Scoring
 	// setting puts the demand for a node into its rank.
 	setting rank.Setting
-	// answers is what nodes answered to the pod's shape; nil when the nodes must be asked about the
-	// pod by itself.
+	// answers has the nodes' answers to the pod's shape. It is nil if the nodes must be asked about
+	// the pod itself.
 	answers *answerTable
-	// amid is what nodes answered to the pod and its batch, or estimated, also where these do not
-	// follow all pods in flight; nil if the query does not Share.
+	// amid has the nodes' answers or estimates for the pod and its batch, even if these do not
+	// follow all pods in flight. It is nil if the query does not Share.
 	amid *answerTable
-	// begun is when the attempt began, as since has it.
+	// begun is the start of the attempt, in the unit of since.
 	begun time.Duration
 	// nominated is the node that is kept for the pod; "" for none.
 	nominated string
 }
 
-// Profile is shared by the queries of one scheduler profile: it remembers admissions with their
-// ranks.
+// Profile is shared by the queries of one scheduler profile. It stores admissions with their ranks.
 type Profile struct {
 	Table   *Table
 	Scoring rank.Scoring
@@ -104,7 +103,7 @@ func (q *Query) recall(n *Node) (PackedAnswer, bool) {
 	return q.recallAmid(n)
 }
 
-// recallAmid is recall of what the node answered to another of the batch.
+// recallAmid is recall for the node's answer to another pod of the batch.
 func (q *Query) recallAmid(n *Node) (PackedAnswer, bool) {
 	if q.amid == nil {
 		return 0, false
@@ -149,7 +148,7 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 
 // Confirm reports whether a node that has admitted the pod really does, and whether its answer was
 // an estimate. With ask, a node with an estimate is asked for the exact answer; otherwise the
-// estimate is trusted. A refusal is remembered.
+// estimate is trusted. A refusal is stored.
 func (q *Query) Confirm(n *Node, ask bool) (takes, estimated bool) {
 	switch {
 	case n.hot.changes.Follows(q.Candidate.Created) || n.name == q.nominated || !q.Estimates(n):
@@ -188,9 +187,9 @@ func (q *Query) rankBy(n *Node, a *ledger.Answer) rank.Rank {
 	return q.scoring.Rank(&o)
 }
 
-// Rank returns the rank of a node that admitted the pod; the worst one if its answer has changed.
-// It includes the pods in flight, which answers do not: nodes with equal states share answers,
-// whatever is in flight on them.
+// Rank returns the rank of a node that admitted the pod, or the worst one if its answer has
+// changed. It includes the pods in flight. Answers do not include them, because nodes with equal
+// states share answers.
 func (q *Query) Rank(n *Node) rank.Rank {
 	p, ok := q.Recall(n)
 	if !ok {
@@ -213,7 +212,7 @@ func (q *Query) RankOf(n *Node, p PackedAnswer) rank.Rank {
 }
 
 // Better returns one of the waiting nodes, if it would probably admit the pod on fewer NUMA nodes
-// than the chosen one, or strand fewer devices, and if no earlier criterion favours the chosen one.
+// than the chosen one, or strand fewer devices, and if no earlier criterion prefers the chosen one.
 // Otherwise it returns nil.
 func (q *Query) Better(chosen *Node, waiting []*Node) *Node {
 	if len(waiting) == 0 {

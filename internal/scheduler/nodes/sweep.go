@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// sweepEvery is how often nodes that are gone are looked for. One is forgotten when it is found
-// twice.
+// sweepEvery is the interval of the search for nodes that are gone. A node is removed when it is
+// found twice.
 const sweepEvery = 10 * time.Minute
 
 // Sweep forgets nodes that are gone, until ctx ends: a cluster that grows and shrinks gives every
@@ -34,10 +34,10 @@ func (t *Table) expire(now time.Time) {
 	}
 }
 
-// sweep forgets the nodes that are gone and were none the last time either, and returns those found
-// for the first time. Nothing can refer to a node that has been idle from one sweep to the next: a
-// pod that is on its way to it, or that a report or the API knows there, keeps it. Of a Node that
-// is still there and has been idle so long nobody says any more that Berth decides there.
+// sweep removes the nodes that are gone and were gone at the last sweep, and returns those found
+// for the first time. Nothing can refer to a node that has been idle from one sweep to the next,
+// because a pod in flight, or one that a report or the API has there, keeps it. If a Node still
+// exists but was idle for so long, the sweep clears the mark that Berth decides there.
 func (t *Table) sweep(before map[*Node]bool, exists func(name string) bool) map[*Node]bool {
 	now, drop := map[*Node]bool{}, map[string]bool{}
 	for each := range t.All {

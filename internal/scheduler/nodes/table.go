@@ -17,7 +17,7 @@ import (
 // Table has every known node. It is safe for concurrent use.
 type Table struct {
 	clock clock.WithDelayedExecution
-	// staleAfter is how long a node may give no sign of life before nothing relies on it.
+	// staleAfter is the time without a heartbeat after which a node is not reliable.
 	staleAfter time.Duration
 
 	ledger ledger.Ledger
@@ -28,9 +28,9 @@ type Table struct {
 	// byObject spares Filter and Score, which ask thousands of times per pod, the lock and the
 	// hashing of names.
 	byObject byObject
-	// obeying is how many nodes there are on which Berth decides.
+	// obeying is the number of nodes on which Berth decides.
 	obeying atomic.Int64
-	// numbers is how many numbers have been given to nodes.
+	// numbers is the number of node numbers that have been given.
 	numbers atomic.Int32
 
 	mu     sync.RWMutex
@@ -45,7 +45,7 @@ type Table struct {
 // before the reports.
 const maxUnproven = 1 << 14
 
-// place is a number in answer tables, with the last count of the node that had it: answers of that
+// place is a number in answer tables, with the last count of the node that had it. Answers of that
 // node may still be there.
 type place struct {
 	number int
@@ -85,8 +85,8 @@ func (t *Table) Known(name string) *Node {
 	return t.byName[name]
 }
 
-// ofPod returns the node that a pod names, making one if there is none. It returns nil if too many
-// have been made that nothing else has mentioned: such a pod counts once a report lists it.
+// ofPod returns the node that a pod names, and creates it if necessary. It returns nil if too many
+// nodes exist that only pods have mentioned. Such a pod counts when a report lists it.
 func (t *Table) ofPod(name string) *Node {
 	if found := t.Known(name); found != nil {
 		return found
@@ -103,7 +103,7 @@ func (t *Table) ofPod(name string) *Node {
 	return made
 }
 
-// prove notes that something other than a pod has mentioned the node.
+// prove records that something other than a pod has mentioned the node.
 func (t *Table) prove(n *Node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -172,8 +172,8 @@ func (t *Table) All(yield func(*Node) bool) {
 // a node, Berth ignores pods for which no kubelet pins anything.
 func (t *Table) Obeying() bool { return t.obeying.Load() > 0 }
 
-// countObeying counts the node if Berth decides there, and no longer if it does not. The caller
-// holds Feed.reports.
+// countObeying adds the node to the count if Berth decides there, and removes it otherwise. The
+// caller holds Feed.reports.
 func (t *Table) countObeying(n *Node) {
 	obeys := n.Obeys()
 	switch {
@@ -196,7 +196,7 @@ func (t *Table) Large() bool { return t.Size() >= largeTable }
 // Size returns the maximum number of nodes so far.
 func (t *Table) Size() int { return int(t.numbers.Load()) }
 
-// Candidate returns what a ledger needs to know about a pod.
+// Candidate returns the ledger's candidate for a pod.
 func (t *Table) Candidate(pod *corev1.Pod, r *placement.Request) ledger.Candidate {
 	return ledger.Candidate{Request: r, Shape: t.ledger.Shape(r), Created: pod.CreationTimestamp.Unix(), Mortal: wire.Mortal(pod)}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// Sources are what a Feed is fed from, beside pods.
+// Sources are a Feed's inputs other than pods.
 type Sources struct {
 	reports, heartbeats cache.ListerWatcher
 	config              *rest.Config
@@ -59,8 +59,8 @@ func (f *Feed) Watch(ctx context.Context, s Sources) cache.InformerSynced {
 	return reports.synced.Load
 }
 
-// reflectorStore is the end of a watch: it hands every object on and keeps only what tells a change
-// from a repetition.
+// reflectorStore is the end of a watch. It forwards every object and keeps only enough to
+// distinguish a change from a repetition.
 type reflectorStore[T metav1.Object] struct {
 	seen func(T)
 	gone func(name string)
@@ -69,9 +69,9 @@ type reflectorStore[T metav1.Object] struct {
 	versions map[string]string // resource version by name
 	synced   atomic.Bool
 
-	// clock is that by which objects are paced; nil if they are not.
+	// clock is the clock for pacing objects, or nil if they are not paced.
 	clock clock.WithDelayedExecution
-	// limits holds, by name, how often an object may be handed on; aside holds the newest state of
+	// limits holds, by name, how often an object may be forwarded. aside holds the newest state of
 	// an object that changed more often. A deleted object leaves aside, but its limit stays, so
 	// that deleting and creating it again gains nothing. If there are too many limits, those of
 	// deleted objects are dropped.
@@ -89,7 +89,7 @@ const (
 	maxLimits = 1024
 )
 
-// pace has changes of one object handed on no faster than reports are taken in.
+// pace limits how often changes of one object are forwarded.
 func (s *reflectorStore[T]) pace(c clock.WithDelayedExecution) {
 	s.clock, s.limits, s.aside = c, map[string]flowcontrol.PassiveRateLimiter{}, map[string]T{}
 }
@@ -135,8 +135,8 @@ func (s *reflectorStore[T]) take(o T) {
 	s.aside[o.GetName()] = o
 }
 
-// mayPass reports whether a change of an object is handed on at once: no other is put aside, and
-// not too many came before.
+// mayPass reports whether a change of an object is forwarded at once: no other change is put aside,
+// and there were not too many before.
 func (s *reflectorStore[T]) mayPass(name string) bool {
 	if s.clock == nil {
 		return true
@@ -152,7 +152,7 @@ func (s *reflectorStore[T]) mayPass(name string) bool {
 	return limit.TryAccept()
 }
 
-// release hands on what was put aside, unless its object has gone.
+// release forwards a change that was put aside, unless its object is gone.
 func (s *reflectorStore[T]) release(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,9 +186,9 @@ func (s *reflectorStore[T]) drop(name string) {
 	s.gone(name)
 }
 
-// Transformer implements cache.TransformingStore. The reflector keeps all that a watch begins with
-// until the last of it has come. An object is handed on as it comes, and only its name and its
-// version are kept so long: thousands of reports at once would be most of the scheduler's memory.
+// Transformer implements cache.TransformingStore. The reflector keeps the initial objects of a
+// watch until the last has come. Each object is forwarded when it comes, and only its name and
+// version are kept, because thousands of reports would be most of the scheduler's memory.
 func (s *reflectorStore[T]) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) {
 		o, ok := obj.(T)
@@ -202,7 +202,7 @@ func (s *reflectorStore[T]) Transformer() cache.TransformFunc {
 	}
 }
 
-// Replace implements cache.ReflectorStore. The list has objects, or what Transformer made of them.
+// Replace implements cache.ReflectorStore. The list has objects, or results of Transformer.
 func (s *reflectorStore[T]) Replace(list []any, _ string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
