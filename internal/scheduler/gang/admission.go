@@ -20,14 +20,14 @@ type Terms struct {
 	EvictsNobody bool
 }
 
-// admitter lets groups in that name resources, and keeps for them what they have not used yet. The
-// book's lock protects it.
+// admitter lets groups with minResources in, and keeps their unused resources for them. The book's
+// lock protects it.
 type admitter struct {
 	book *book
-	// admitted are the groups with objects that name resources and were let in: as many as there
-	// are such objects.
+	// admitted are the groups whose objects name resources and that were let in. There are at most
+	// as many as such objects.
 	admitted map[wire.GangKey]*admission
-	// spoiled are namespaces whose groups got room kept and used none of it. Until the given time,
+	// spoiled are namespaces whose groups had room kept and used none of it. Until the given time,
 	// groups of these namespaces without nodes keep no room from other namespaces.
 	spoiled map[string]time.Time
 	// vacant are objects of groups without enough pods that wait to be let in.
@@ -38,23 +38,23 @@ type admitter struct {
 	tellStatus func(*group)
 }
 
-// admission belongs to an admitted group that names resources. Other groups cannot use what it has
-// not used yet: the pods of a group may come in stages, and groups that each have only their first
+// admission belongs to an admitted group that names resources. Other groups cannot use its unused
+// resources: the pods of a group may come in stages, and groups that each have only their first
 // stage would block each other for ever.
 type admission struct {
 	asked amounts.List
-	// priority is what it evicts by while it has no pods. foreign is the same for groups of other
-	// namespaces, at most the priority of pods without a class: who may create a PodGroup may name
-	// any class in it.
+	// priority is the group's priority for evictions while it has no pods. foreign is the same
+	// towards groups of other namespaces, and at most the priority of pods without a class, because
+	// the author of a PodGroup may name any class.
 	priority, foreign int32
-	// until is when the kept room is released. It is extended only once, when the first members get
-	// nodes, because a tenant could extend it again and again.
+	// until is the time when the kept room is released. It is extended only once, when the first
+	// members get nodes, because a tenant could extend it again and again.
 	until  time.Time
 	placed bool
 }
 
-// admit notes that a group is let in or, if placed, that it gets its first nodes. For so long what
-// it has not used is kept. The caller holds the lock.
+// admit records that a group is let in or, if placed, that it gets its first nodes. Its unused
+// resources are kept for the time keep. The caller holds the lock.
 func (b *admitter) admit(key wire.GangKey, a admission, keep time.Duration) {
 	if was := b.admitted[key]; was != nil && (was.placed || !a.placed) {
 		return
@@ -71,7 +71,7 @@ func (b *admitter) admit(key wire.GangKey, a admission, keep time.Duration) {
 // spoiled.
 const spoiledFor = 10
 
-// expire ends what is kept for a group: it is there for others.
+// expire releases the kept resources of a group.
 func (b *admitter) expire(key wire.GangKey, a *admission) {
 	b.book.mu.Lock()
 	if b.admitted[key] == a && !a.until.IsZero() && !a.placed {
@@ -90,8 +90,8 @@ func (b *admitter) spoil(namespace string) {
 	b.spoiled[namespace] = now.Add(spoiledFor * max(0, keep))
 }
 
-// discharge forgets the admission of a group whose object is gone, and returns if something was
-// kept for it. The caller holds the lock.
+// discharge removes the admission of a group whose object is gone, and reports whether resources
+// were kept for it. The caller holds the lock.
 func (b *admitter) discharge(key wire.GangKey) (kept bool) {
 	a := b.admitted[key]
 	delete(b.admitted, key)
@@ -102,7 +102,8 @@ func (b *admitter) discharge(key wire.GangKey) (kept bool) {
 	return kept
 }
 
-// keepsNothing ends what is kept for a group, which stays let in. The caller holds the lock.
+// keepsNothing releases the kept resources of a group, which stays let in. The caller holds the
+// lock.
 func (b *admitter) keepsNothing(key wire.GangKey) {
 	if a := b.admitted[key]; a != nil && b.book.Clock.Now().Before(a.until) {
 		a.until = time.Time{}
@@ -117,9 +118,9 @@ func (b *admitter) holds(key wire.GangKey) bool {
 	return a != nil && now.Before(a.until) && (a.placed || !now.Before(b.spoiled[key.Namespace]))
 }
 
-// keptFrom returns the room that a group of that priority may not use: what other admitted groups
-// have not used yet. Groups of lower priority do not count, because they would be evicted for it.
-// The attempt counts members that are on their way to their nodes as the scheduler's cache does;
+// keptFrom returns the room that a group of that priority may not use: the unused resources of
+// other admitted groups. Groups of lower priority do not count, because they would be evicted for
+// it. With attempt, members on their way to their nodes count as in the scheduler's cache;
 // otherwise the watch has not shown them yet. The caller holds the lock.
 func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amounts.List {
 	kept, now := amounts.List{}, b.book.Clock.Now()
@@ -142,7 +143,7 @@ func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amou
 	return kept
 }
 
-// lowest is the lowest priority of the members that count, or otherwise the given one.
+// lowest returns the lowest priority of the members that count, or otherwise the given one.
 func (g *group) lowest(otherwise int32) int32 {
 	first := true
 	for priority := range g.priorities {
@@ -153,7 +154,8 @@ func (g *group) lowest(otherwise int32) int32 {
 	return otherwise
 }
 
-// unused is what members have not taken yet of what a group names. The group is nil if it has none.
+// unused returns the part of a group's named resources that its members have not taken yet. The
+// group is nil if it has no members.
 func (g *group) unused(asked amounts.List, attempt bool) amounts.List {
 	if g == nil {
 		return asked
@@ -178,7 +180,7 @@ func (g *group) seats() []*place {
 	return g.plan.places
 }
 
-// takes is what a member takes of its node.
+// takes returns the resources that a member takes from its node.
 func (m *member) takes() amounts.List {
 	if m.asks == nil {
 		m.asks = wire.ReadAmounts(m.pod)
@@ -187,8 +189,8 @@ func (m *member) takes() amounts.List {
 	return m.asks
 }
 
-// claim is what a group has to be let in for before it is planned; nil for nothing. The caller
-// holds the lock.
+// claim returns the resources that a group needs before it is planned, or nil. The caller holds the
+// lock.
 func (b *admitter) claim(g *group) *gangfit.Claim {
 	if g.Whole || len(g.spec.Resources) == 0 || b.holds(g.key) {
 		return nil
@@ -210,7 +212,7 @@ func (t *trial) claim() {
 	q.Room = t.room
 }
 
-// room counts what is there for a group that names resources.
+// room counts the resources for a group that names resources.
 func (t *trial) room(oneByOne bool) *gangfit.Room {
 	out := new(gangfit.Room)
 	for _, info := range t.infos {
@@ -233,5 +235,5 @@ func (t *trial) room(oneByOne bool) *gangfit.Room {
 	return out
 }
 
-// Occupant returns a pod on a node as pods that want its place see it, without its requests.
+// Occupant returns a pod on a node, without its requests, as other pods see it that want its place.
 func (gs *Groups) Occupant(pod *corev1.Pod) gangfit.Occupant { return gs.evictor.Occupant(pod) }

@@ -16,16 +16,16 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Turn is what a member's PreFilter is told.
+// Turn is the answer to a member's PreFilter.
 type Turn struct {
-	// Node is the member's planned node; "" if it goes its own way, or is not tried.
+	// Node is the member's planned node. It is "" if the member is placed alone or is not tried.
 	Node string
-	// Held is why it is not tried; nil if it is.
+	// Held is the reason why it is not tried, or nil.
 	Held *fwk.Status
 }
 
-// PreFilter returns a member's planned node. The first member of a ready group has all planned: an
-// attempt copies what it needs, and no lock is held while it runs.
+// PreFilter returns a member's planned node. The first member of a ready group plans all members.
+// An attempt copies its inputs, and holds no lock while it runs.
 func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Pod) Turn {
 	if !wire.InGang(pod) {
 		return Turn{}
@@ -84,8 +84,8 @@ func (gs *Groups) holdUntil(g *group, pod *corev1.Pod, until time.Time) *fwk.Sta
 	return notNow("gangs of namespace " + pod.Namespace + " have been tried without success, and have had their share of the scheduler's time")
 }
 
-// patient reports if nobody is evicted yet for an attempt that did not succeed, because the reports
-// of nodes may show room: that is not awaited for ever.
+// patient reports whether evictions for an unsuccessful attempt must wait, because reports of nodes
+// may show room. This wait is limited.
 func (gs *Groups) patient(a *attempt, reports bool) bool {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -99,8 +99,8 @@ func (gs *Groups) patient(a *attempt, reports bool) bool {
 	return wait.Patient(reports, gs.Clock.Now())
 }
 
-// attempt is one try to place a group, or a pod that comes after its gang: the cycle of pod. The
-// group is for Groups to change.
+// attempt is one try to place a group, or a pod that comes after its gang, in the cycle of pod.
+// Only Groups changes the group.
 type attempt struct {
 	group *group
 	pod   *corev1.Pod
@@ -108,7 +108,7 @@ type attempt struct {
 	begun time.Time
 }
 
-// job is what a trial is made of: copies, so that no lock is held while it goes on.
+// job is the input of a trial. It has copies, so that no lock is held during the trial.
 type job struct {
 	gangs.Asked
 	gang  gangfit.Question
@@ -116,15 +116,15 @@ type job struct {
 	terms Terms
 	// single: the gang has its minimum, and the pod comes after it.
 	single bool
-	// others knows about pods that are not of the gang. patient reports if nobody is evicted yet,
-	// because the reports of nodes may show room.
+	// others has information about pods outside of the gang. patient reports whether evictions must
+	// wait, because reports of nodes may show room.
 	others  others
 	patient func(reports bool) bool
 }
 
 // others knows about pods on nodes.
 type others interface {
-	// Occupant is a pod as others see it that want its place, without what it asks for.
+	// Occupant returns a pod, without its requests, as other pods see it that want its place.
 	Occupant(pod *corev1.Pod) gangfit.Occupant
 	// budgets are the PodDisruptionBudgets.
 	budgets() []*policyv1.PodDisruptionBudget
@@ -134,18 +134,18 @@ type others interface {
 type result struct {
 	*gangfit.Verdict
 	trial *trial
-	// wrong is why it could not be made at all.
+	// wrong is the reason why the trial could not be made.
 	wrong *fwk.Status
 }
 
 // outcome is the result of an attempt: a reserved plan, or the reason why there is none.
 type outcome struct {
 	plan *planned
-	// failed is that reason as a metric label; it is "" if only reports of nodes are missing.
+	// failed is that reason as a metric label. It is "" if only reports of nodes are missing.
 	failed, why string
-	// evicts is what it takes for the members to fit; nil if nobody is evicted.
+	// evicts has the victims for the members, or is nil if no pod is evicted.
 	evicts *eviction
-	// asked: nodes were asked, so that what the group names is there.
+	// asked means that nodes were asked, so the group's named resources are free.
 	asked bool
 }
 
@@ -166,7 +166,7 @@ func (a *attempt) outcome(r *result) *outcome {
 	return &outcome{plan: p}
 }
 
-// doesNotFit finds out why the members do not fit, and which pods would have to be evicted.
+// doesNotFit determines why the members do not fit, and which pods would have to be evicted.
 func (a *attempt) doesNotFit(r *result) *outcome {
 	o := &outcome{failed: failedCapacity, why: a.job.explain(r), asked: r.Short == nil}
 	waits := r.Hopes()
@@ -188,8 +188,8 @@ func (a *attempt) doesNotFit(r *result) *outcome {
 	return o
 }
 
-// reserve reserves what was planned, whole. It says which member was refused after all, and
-// reserves nothing then: the node has changed since it was forked.
+// reserve reserves the whole plan. If a member is refused after all, because the node has changed
+// since its fork, reserve names the member and reserves nothing.
 func (j *job) reserve(g *group, r *result) (p *planned, refused string) {
 	p = &planned{group: g, by: map[types.UID]*place{}, alone: make(chan struct{})}
 	for _, at := range r.Places {
@@ -243,7 +243,7 @@ func (gs *Groups) conclude(a *attempt, o *outcome) Turn {
 	return gs.misfit(a, o)
 }
 
-// carryOut begins to carry a plan out that was reserved. The caller holds the lock.
+// carryOut starts a reserved plan. The caller holds the lock.
 func (gs *Groups) carryOut(a *attempt, p *planned) Turn {
 	g := a.group
 	if !gs.stillThere(g, p) {
@@ -269,7 +269,7 @@ func (gs *Groups) carryOut(a *attempt, p *planned) Turn {
 	return Turn{Node: at.node}
 }
 
-// misfit notes that a group does not fit, or is too dear to be planned. It is tried again when the
+// misfit records that a group does not fit, or is too expensive to plan. It is tried again when the
 // cluster has changed. The caller holds the lock.
 func (gs *Groups) misfit(a *attempt, o *outcome) Turn {
 	g, why := a.group, o.why
@@ -306,8 +306,8 @@ func (gs *Groups) misfit(a *attempt, o *outcome) Turn {
 	return Turn{Held: notNow(m.Why)}
 }
 
-// noPlaceBeside notes that a pod has no place beside its gang, which has its minimum. Others that
-// come after it are not kept waiting. The caller holds the lock.
+// noPlaceBeside records that a pod has no place next to its gang, which has its minimum. Later pods
+// of the gang do not wait for it. The caller holds the lock.
 func (gs *Groups) noPlaceBeside(a *attempt, o *outcome) Turn {
 	g, pod := a.group, a.pod
 	why := "pod " + pod.Name + " comes after its gang, and asks about its mates' NUMA nodes: " + o.why
@@ -328,7 +328,7 @@ func (gs *Groups) noPlaceBeside(a *attempt, o *outcome) Turn {
 	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+why)}
 }
 
-// pause notes what an attempt without success has taken, and returns how long the gang is not
+// pause records the time of an unsuccessful attempt, and returns the time for which the gang is not
 // tried, whatever changes. The caller holds the lock.
 func (gs *Groups) pause(a *attempt) time.Duration {
 	now := gs.Clock.Now()
@@ -336,8 +336,8 @@ func (gs *Groups) pause(a *attempt) time.Duration {
 	return max(gangs.ShortestPause, until.Sub(now))
 }
 
-// passed notes that a group was let in. If it is planned, what it names is kept for it for so long.
-// The caller holds the lock.
+// passed records that a group was let in. If it is planned, its named resources are kept for the
+// time keep. The caller holds the lock.
 func (gs *Groups) passed(a *attempt, keep time.Duration) {
 	g := a.group
 	g.letIn, g.shut = true, ""

@@ -12,18 +12,18 @@ import (
 )
 
 // barrier makes members wait: in Permit for each other, and before binding for members that their
-// node must admit first. It knows no groups. Its lock may be taken with that of the book held, and
-// never the other way round.
+// node must admit first. It does not know groups. Its lock may be taken while the book's lock is
+// held, but not the other way round.
 type barrier struct {
 	clock clock.WithDelayedExecution
-	// waiting returns a pod that waits in Permit; nil if it does not.
+	// waiting returns a pod that waits in Permit, or nil.
 	waiting func(uid types.UID) fwk.WaitingPod
 
 	mu sync.Mutex
 	// waves is closed at the next change of the cluster; nil while no member waits for a wave.
 	waves chan struct{}
-	// again is to be called before the next cycle: at most one for each member that has failed
-	// since the last one.
+	// again has functions for the next cycle: at most one for each member that has failed since the
+	// last cycle.
 	again []func()
 }
 
@@ -48,8 +48,8 @@ func (b *barrier) reject(uids []types.UID, why string) {
 	}
 }
 
-// nowAndAgain calls do now, and again before the next cycle. A member that does not wait yet now
-// waits then: the framework has it wait after its Permit has answered, within the same cycle
+// nowAndAgain calls do now, and again before the next cycle. A member that does not wait yet will
+// wait by then: the framework makes it wait after its Permit has answered, within the same cycle
 // (prepareForBindingCycle in pkg/scheduler/schedule_one.go).
 func (b *barrier) nowAndAgain(do func()) {
 	b.mu.Lock()
@@ -97,7 +97,7 @@ func (b *barrier) awaitWave(ctx context.Context, at *place, deadline time.Time) 
 	}
 }
 
-// nextStir returns what is closed at the next change.
+// nextStir returns a channel that is closed at the next change.
 func (b *barrier) nextStir() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,7 +107,7 @@ func (b *barrier) nextStir() <-chan struct{} {
 	return b.waves
 }
 
-// stir has members that wait for their waves look again.
+// stir makes members that wait for their waves check again.
 func (b *barrier) stir() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

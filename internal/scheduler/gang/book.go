@@ -26,41 +26,40 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Options are what Groups need.
+// Options are the inputs of Groups.
 type Options struct {
 	Clock  clock.WithDelayedExecution
 	Logger klog.Logger
-	// Timeout is how long members wait for each other if their group names no time.
+	// Timeout is the time that members wait for each other if their group names none.
 	Timeout time.Duration
 	// Client deletes members of gangs that failed, and writes the conditions of pods.
 	Client kubernetes.Interface
 	Events events.EventRecorder
-	// Objects are the groups that have objects; nil if there are none.
+	// Objects are the groups with objects, or nil.
 	Objects Objects
 	// Ended returns the members that have ended; nil if they are not watched.
 	Ended Ended
 	// Activate sends pods to be tried at once. It is called without a lock.
 	Activate func(pods map[string]*corev1.Pod)
-	// Waiting returns a pod that waits in Permit; nil if it does not.
+	// Waiting returns a pod that waits in Permit, or nil.
 	Waiting func(uid types.UID) fwk.WaitingPod
 	// Budgets lists the PodDisruptionBudgets.
 	Budgets func() ([]*policyv1.PodDisruptionBudget, error)
-	// Ours is whether pods that name that scheduler are this one's.
+	// Ours reports whether this scheduler serves pods with that scheduler name.
 	Ours func(schedulerName string) bool
 	// Forgo stops keeping a node for a pod, and retries the pods that it was kept from. It is
 	// called without a lock; nil if no nodes are kept.
 	Forgo func(pod *corev1.Pod, node string)
-	// Room counts what is free for groups without pods; nil if this is unknown.
+	// Room counts free resources for groups without pods, or is nil if they are unknown.
 	Room func() (*gangfit.Room, error)
-	// Countable leaves out of amounts what Room does not count; nil for nothing.
+	// Countable removes from amounts the resources that Room does not count. It may be nil.
 	Countable func(amounts.List) amounts.List
-	// Terms returns the terms of the profile for pods that name that scheduler; nil means the
-	// defaults.
+	// Terms returns the profile's terms for pods with that scheduler name; nil means the defaults.
 	Terms func(schedulerName string) Terms
-	// Protects is whether pods and gangs of the namespace may keep themselves from eviction; nil if
-	// all may.
+	// Protects reports whether pods and gangs of the namespace may protect themselves from
+	// eviction; nil means that all may.
 	Protects func(namespace string) bool
-	// Lead is whether anything may be written or deleted. nil is a gate that Follow opens.
+	// Lead allows writes and deletions. nil is a gate that Follow opens.
 	Lead *lead.Gate
 }
 
@@ -87,23 +86,23 @@ type Objects interface {
 	Want(source wire.GangSource)
 	// Read asks the API server for an object as it is now. The error is for people.
 	Read(ctx context.Context, key wire.GangKey) (wire.Gang, error)
-	// JobOf returns what a Job of batch.volcano.sh says about its pods.
+	// JobOf returns the settings of a Job of batch.volcano.sh for its pods.
 	JobOf(ctx context.Context, namespace, name string) (Job, error)
 	// QueueState returns the state of a queue of Volcano's; "" if there is none of the name.
 	QueueState(ctx context.Context, queue string) (string, error)
-	// Write writes how things stand into the object's status, unless it says so. It returns the
-	// version of the object that does.
+	// Write writes the standing into the object's status, unless it is already there. It returns
+	// the version of the object with this status.
 	Write(ctx context.Context, key wire.GangKey, s standing) (version string, err error)
 }
 
-// Ended are the pods of gangs that have ended. kube-scheduler's own watch does not show them: there
-// a pod that ends is gone (newPodInformer in pkg/scheduler/scheduler.go).
+// Ended are the pods of gangs that have ended. kube-scheduler's own watch does not show them,
+// because there a pod that ends is gone (newPodInformer in pkg/scheduler/scheduler.go).
 type Ended interface {
 	// Want starts to watch them.
 	Want()
 	// Await returns when the objects that existed at the start have been seen, or after a while.
 	Await()
-	// Of returns those of a gang, of all its runs (gangs.Run).
+	// Of returns the ended pods of a gang, of all its runs (gangs.Run).
 	Of(key wire.GangKey) []*corev1.Pod
 	// Last returns a pod as it has ended; nil if it has not, or is gone.
 	Last(pod *corev1.Pod) *corev1.Pod
@@ -112,7 +111,7 @@ type Ended interface {
 // book knows the groups, their members and their states. Its lock guards the whole package.
 type book struct {
 	Options
-	// any means that there is, or was, a group at all.
+	// any means that there is, or was, a group.
 	any atomic.Bool
 
 	mu     sync.Mutex
@@ -120,21 +119,21 @@ type book struct {
 	of     map[types.UID]*group
 	// shares is the time that attempts without success have taken.
 	shares gangs.Shares
-	// stirs counts changes of the cluster that could help a group which does not fit.
+	// stirs counts changes of the cluster that could help a group that does not fit.
 	stirs uint64
-	// synced: all pods that were there at the start have been seen. Before, a gang that is whole
-	// could be taken for one that is not.
+	// synced means that all initial pods have been seen. Before, a whole gang could look
+	// incomplete.
 	synced bool
-	// ledFrom is when this process began to lead with all pods seen.
+	// ledFrom is the time when this process began to lead with all pods seen.
 	ledFrom time.Time
 	// stirred tells all groups that something has changed.
 	stirred func()
 }
 
-// join adds the pod to its group, which it creates if necessary, and returns the group; nil for
-// pods of no gang. Pods of other schedulers make no group, but are noted if they claim to be of
-// one. Only pods that the watch has shown become members: other callers may ask about a pod that is
-// gone. The caller holds the lock.
+// join adds the pod to its group, which it creates if necessary, and returns the group, or nil for
+// a pod without a gang. Pods of other schedulers create no group, but are recorded if they claim to
+// belong to one. Only pods that the watch has shown become members, because other callers may ask
+// about a pod that is gone. The caller holds the lock.
 func (b *book) join(pod *corev1.Pod) *group {
 	if g := b.of[pod.UID]; g != nil {
 		return g
@@ -170,7 +169,7 @@ func belongs(pod *corev1.Pod) bool {
 	return said || wire.InGang(pod)
 }
 
-// named returns the group of that name, and makes it if there is none. The caller holds the lock.
+// named returns the group with that name, and creates it if necessary. The caller holds the lock.
 func (b *book) named(key wire.GangKey) *group {
 	if g := b.groups[key]; g != nil {
 		return g
@@ -188,7 +187,7 @@ func (b *book) named(key wire.GangKey) *group {
 	return g
 }
 
-// unknown is what is wrong with a group whose object has not been seen.
+// unknown returns the error for a group whose object has not been seen.
 func (g *group) unknown() error {
 	if !g.key.Source.HasObject() {
 		return nil
@@ -196,7 +195,7 @@ func (g *group) unknown() error {
 	return fmt.Errorf("%s is not there, as far as this scheduler knows", g.key)
 }
 
-// swears reports whether the pod's Binding says that it is of that gang.
+// swears reports whether the pod's Binding names that gang.
 func swears(pod *corev1.Pod, key wire.GangKey) bool {
 	bound, said := wire.ReadBoundFor(pod)
 	return said && bound.Gang == key
@@ -218,7 +217,7 @@ func (b *book) wantsObject(g *group) bool {
 // unseen is the text for a pod that the watch has not shown yet, or no longer shows.
 const unseen = "the pod has not been seen yet, or is gone"
 
-// PreEnqueue returns nil if a pod may be tried, or else why it may not.
+// PreEnqueue returns nil if a pod may be tried, or the reason why it may not.
 func (b *book) PreEnqueue(pod *corev1.Pod) *fwk.Status {
 	if !wire.InGang(pod) {
 		return nil
@@ -316,8 +315,7 @@ func (b *book) find(uid types.UID) (*planned, *place) {
 	return nil, nil
 }
 
-// BoundFor is what the Binding of a pod should say about its gang; the zero value for a pod of
-// none.
+// BoundFor returns the gang part of a pod's Binding, or the zero value.
 func (b *book) BoundFor(uid types.UID) wire.BoundFor {
 	if !b.any.Load() {
 		return wire.BoundFor{}
@@ -343,10 +341,10 @@ func (b *book) timeout(g *group) time.Duration {
 	return b.Timeout
 }
 
-// boundSince is when the first member of a gang was seen bound that has no deadline yet, by this
-// process's clock and since it leads: another clock may be anywhere, and another leader's Bindings
-// may still be on their way here. It is zero if none was, or if no deadline is needed. The caller
-// holds the lock.
+// boundSince returns the time when the first member of a gang without a deadline was seen bound, by
+// this process's clock and since it leads. Another clock may be wrong, and another leader's
+// Bindings may still be on their way. It is zero if none was, or if no deadline is needed. The
+// caller holds the lock.
 func (b *book) boundSince(g *group) (first time.Time) {
 	if !b.Lead.Leads() || g.Whole || !g.Deadline.IsZero() || g.spec.Minimum == 0 {
 		return first
@@ -388,8 +386,8 @@ const requestTimeout = 10 * time.Second
 // isGone reports whether an object, or its kind, is not there.
 func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
-// job collects the input of a plan: for all members or, if the gang has its minimum, for one member
-// only. The caller holds the lock.
+// job collects the input of a plan: for all members or, if the gang has its minimum, for one
+// member. The caller holds the lock.
 func (b *book) job(g *group, one types.UID) *job {
 	j := &job{stirs: b.stirs, single: g.settled(), terms: b.terms(g.scheduler())}
 	j.gang.Done = g.done.All

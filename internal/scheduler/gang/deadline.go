@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// copy returns a group that asks for the same, and that knows its members by UID alone.
+// copy returns a group with the same request that knows its members only by UID.
 func (g *group) copy() *group {
 	out := &group{key: g.key, spec: g.spec, members: map[types.UID]*member{}}
 	out.Whole = g.Whole
@@ -64,7 +64,8 @@ func (t *teller) recount(g *group) error {
 	return err
 }
 
-// concerns reports whether a pod was known as a member, or is one by its Binding or its own word.
+// concerns reports whether a pod was known as a member, or is one by its Binding or its own
+// annotations.
 func (g *group) concerns(pod *corev1.Pod) bool {
 	_, known := g.members[pod.UID]
 	part, _ := gangs.PartOf(pod, false)

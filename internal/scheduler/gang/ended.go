@@ -20,14 +20,15 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// endedPatience is how long a member that is gone from one watch may still turn up in the other.
+// endedPatience is the time in which a member that is gone from one watch may still appear in the
+// other.
 const endedPatience = 5 * time.Second
 
 // endings keep members that have ended for as long as they count.
 type endings struct{ gs *Groups }
 
-// wanted reports whether a pod that has ended is a member: it was one before, or its gang has
-// others, and the pod is not of a former run. The caller holds the lock.
+// wanted reports whether an ended pod is a member: it was one before, or its gang has other
+// members, and the pod does not belong to a former run. The caller holds the lock.
 func (e endings) wanted(pod *corev1.Pod) bool {
 	if e.gs.of[pod.UID] != nil {
 		return true
@@ -90,8 +91,8 @@ func (e endings) parted(pod *corev1.Pod) {
 	gs.unlockAndLook(g)
 }
 
-// arrives makes way for a pod that has not been seen before, and reports whether its gang knows
-// none of its run. The caller holds the lock.
+// arrives prepares for a new pod, and reports whether its gang knows no other pod of its run. The
+// caller holds the lock.
 func (e endings) arrives(pod *corev1.Pod) (first bool) {
 	if !belongs(pod) || wire.Ended(pod) {
 		return false
@@ -107,8 +108,8 @@ func (e endings) arrives(pod *corev1.Pod) (first bool) {
 	return g == nil || !g.runs.Has(gangs.Run(pod))
 }
 
-// beginAnew forgets a gang whose pods have all ended, none of them well that is not of a former run
-// by now: what it was counts for nothing. The caller holds the lock.
+// beginAnew forgets a gang whose pods have all ended, if none of the current run succeeded. Its
+// history no longer counts. The caller holds the lock.
 func (e endings) beginAnew(g *group, pod *corev1.Pod) {
 	pods := g.pods()
 	now := gangs.RunsOf(append(pods, pod))
@@ -154,7 +155,7 @@ func (e endings) prune(g *group) {
 	}
 }
 
-// stays reports whether a pod has ended by itself. One that was told to end is on its way out.
+// stays reports whether a pod has ended by itself. A pod that is being deleted has not.
 func stays(pod *corev1.Pod) bool { return wire.Ended(pod) && pod.DeletionTimestamp == nil }
 
 // endedPods are Ended as the API server shows them. What belongs to no gang is kept as a name.
@@ -226,7 +227,7 @@ func (e endings) handler() cache.ResourceEventHandler {
 	}
 }
 
-// trimEnded keeps of a pod that has ended what its gang needs, and of others the name.
+// trimEnded keeps the fields of an ended pod that its gang needs, and of other pods only the name.
 func trimEnded(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

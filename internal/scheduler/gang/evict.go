@@ -30,14 +30,14 @@ type seated struct {
 	body fwk.PodInfo
 }
 
-// eviction is what it takes for a group to fit.
+// eviction has the victims that make a group fit.
 type eviction struct {
-	// victims have to be evicted, leaving is how many are on their way out.
+	// victims must be evicted. leaving is the number of pods that are already being deleted.
 	victims []*corev1.Pod
 	leaving int
-	// nodes are where members would go then.
+	// nodes are the members' nodes after the eviction.
 	nodes map[types.UID]string
-	// cut means that the search was cut off: fewer victims may do.
+	// cut means that the search stopped early, so fewer victims may be enough.
 	cut bool
 }
 
@@ -75,8 +75,8 @@ func (c *crowd) Restore(victim int) {
 	}
 }
 
-// maxCleared is how many nodes a trial clears, in addition to two per member: as with
-// kube-scheduler's candidates, not every node of a large cluster.
+// maxCleared is the number of nodes that a trial clears, in addition to two per member. As with
+// kube-scheduler's candidates, these are not all nodes of a large cluster.
 const maxCleared = 100
 
 // evict finds the pods that must be evicted for the whole group to fit; nil if evictions do not
@@ -148,8 +148,8 @@ type unit struct {
 
 // victims returns the pods that may be evicted for the group: pods of lower priority, members of
 // gangs together with their gangs, and pods that are already leaving. Protected pods and gangs are
-// spared. A gang has the lowest priority of its members, so one member of higher priority does not
-// protect it. Only pods on nodes that eviction may open count.
+// not included. A gang has the lowest priority of its members, so one member of higher priority
+// does not protect it. Only pods on nodes that eviction may open count.
 func (t *trial) victims() (units []unit) {
 	limit, may := gangs.LowestPriority(t.job.Pods), !t.job.terms.EvictsNobody && gangs.MayPreempt(t.job.Pods)
 	open, crews := make([]bool, len(t.infos)), map[string]*crew{}
@@ -186,7 +186,8 @@ func (t *trial) victims() (units []unit) {
 type crew struct {
 	pods   []seated
 	lowest int32
-	// stays: they are spared. open: one of them is on a node that eviction may open.
+	// stays means that they are protected. open means that one of them is on a node that eviction
+	// may open.
 	stays, open bool
 }
 
@@ -202,7 +203,7 @@ func (t *trial) mayOpen(node int) bool {
 	})
 }
 
-// choose picks the nodes to clear in a trial: those with the fewest evictable pods, up to a total
+// choose selects the nodes to clear in a trial: those with the fewest evictable pods, up to a total
 // number of pods.
 func choose(units []unit, most, pods int) map[int]bool {
 	count := map[int]int{}
@@ -222,7 +223,7 @@ func choose(units []unit, most, pods int) map[int]bool {
 	return out
 }
 
-// startOf is when a pod began, in seconds.
+// startOf returns the start of a pod, in seconds.
 func startOf(pod *corev1.Pod) int64 {
 	if pod.Status.StartTime != nil {
 		return pod.Status.StartTime.Unix()
@@ -269,8 +270,8 @@ func (b *budgets) of(pod *corev1.Pod) (out []int) {
 	return out
 }
 
-// nominate has members keep what victims leave from others. It is called without the lock: the
-// scheduling queue, which keeps nominations, asks PreEnqueue with its own lock held.
+// nominate nominates members for the room that victims leave. It is called without the lock: the
+// scheduling queue, which stores nominations, calls PreEnqueue with its own lock held.
 func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 	for i, pod := range j.Pods {
 		if node := e.nodes[pod.UID]; node != "" && pod.UID != leader {
@@ -279,11 +280,11 @@ func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 	}
 }
 
-// MakeRoom evicts pods for a pod of no gang, which is planned as a gang of one. A member of a gang
-// is evicted with its whole gang, or not at all. node is where the pod goes then; "" if evicting
-// does not help. asked is false if no gang and no protected pod could be among the victims: then
-// kube-scheduler's own preemption does as well. That would take members one by one, and spares
-// nobody.
+// MakeRoom evicts pods for a pod without a gang, which is planned as a gang of one. A member of a
+// gang is evicted with its whole gang, or not at all. node is the pod's node afterwards, or "" if
+// evicting does not help. asked is false if no gang and no protected pod could be among the
+// victims. kube-scheduler's own preemption is then equally good. It would evict members one by one,
+// and protects no pod.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
 	priority := corev1helpers.PodPriority(pod)
 	spares := priority < gangfit.SystemCritical && gs.evictor.sparesBelow(priority)
@@ -330,7 +331,7 @@ func (gs *Groups) couldTear(limit int32) bool {
 // maxVictimsNamed bounds how many victims an event names.
 const maxVictimsNamed = 8
 
-// text describes what is done.
+// text describes the action.
 func (e *eviction) text() string {
 	if len(e.victims) == 0 {
 		return fmt.Sprintf("fits once %s that are on their way out have gone", wire.Counted(e.leaving, "pod"))

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// evictor knows which pods on nodes stay and which are on their way out, and has others evicted.
-// Its lock may be taken with that of the book held, and never the other way round.
+// evictor knows which pods on nodes stay and which are leaving, and evicts pods. Its lock may be
+// taken while the book's lock is held, but not the other way round.
 type evictor struct {
 	o *Options
 	// of knows the gangs of the pods.
@@ -30,8 +30,8 @@ type evictor struct {
 	mu sync.Mutex
 	// evicted are pods that were evicted for groups, and when.
 	evicted map[types.UID]time.Time
-	// protected are the pods on nodes that volcano.sh/preemptable keeps from eviction, and their
-	// priorities. kube-scheduler's own preemption does not know that word.
+	// protected are the pods on nodes that volcano.sh/preemptable protects from eviction, with
+	// their priorities. kube-scheduler's own preemption ignores this annotation.
 	protected map[types.UID]int32
 }
 
@@ -91,11 +91,11 @@ func (e *evictor) sparesBelow(limit int32) bool {
 	return false
 }
 
-// leaveTimeout is how long an evicted pod may go without news of its deletion before it counts as
-// one that stays.
+// leaveTimeout is the time after which an evicted pod counts as staying if no news of its deletion
+// has come.
 const leaveTimeout = 30 * time.Second
 
-// isLeaving reports whether a pod is on its way out.
+// isLeaving reports whether a pod is being deleted.
 func (e *evictor) isLeaving(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil {
 		return true
@@ -114,7 +114,7 @@ func (e *evictor) awaits() bool {
 	return len(e.evicted) > 0
 }
 
-// forgetOld forgets pods that count as ones that stay. The caller holds the evictor's lock.
+// forgetOld removes pods that count as staying. The caller holds the evictor's lock.
 func (e *evictor) forgetOld() {
 	now := e.o.Clock.Now()
 	maps.DeleteFunc(e.evicted, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= leaveTimeout })
@@ -139,7 +139,8 @@ func (e *evictor) sendAway(victims []*corev1.Pod, by string) {
 	}()
 }
 
-// preempt has one victim go: one that waits in Permit goes back to the queue, any other is deleted.
+// preempt evicts one victim: a victim that waits in Permit goes back to the queue, any other is
+// deleted.
 func (e *evictor) preempt(victim *corev1.Pod, by string) {
 	if w := e.o.Waiting(victim.UID); w != nil && w.Preempt(Name, "preempted by "+by) {
 		return

@@ -23,7 +23,7 @@ type group struct {
 	// sums are over members: groups may have many.
 	sums
 
-	// spec is what is asked; wrong says why that is not known, or cannot be served.
+	// spec is the gang's specification. wrong is the error if it is not known or cannot be served.
 	spec  wire.Gang
 	wrong error
 	// object is the version of the object that spec was read from; "" for none.
@@ -33,44 +33,45 @@ type group struct {
 	changes, fresh uint64
 	confirming     bool
 
-	// Progress is how far it is. Groups.on changes it.
+	// Progress is the gang's progress. Groups.on changes it.
 	gangs.Progress
-	// plan is what is reserved, if Progress says that something is.
+	// plan is the reserved plan, if Progress shows one.
 	plan *planned
-	// timer looks at the group again, at the moment again; zero: at none.
+	// timer checks the group again at the time again, or never if it is zero.
 	timer clock.Timer
 	again time.Time
 	// The requests to the API server that fail are repeated, less and less often.
 	deletions, reads retry
-	// letIn: it need not wait until what it names is there. Its phase says so.
+	// letIn means that it need not wait for its named resources. Its phase shows this.
 	letIn bool
-	// shut is why it is not let in while pods are missing; "" for no reason, or if none are.
+	// shut is the reason why it is not let in while pods are missing, or "".
 	shut string
 	// kept are the nodes that are kept for members while others leave them, by UID.
 	kept map[types.UID]kept
-	// told is what was told about it. The teller's lock protects it.
+	// told has what was last reported about it. The teller's lock protects it.
 	told told
 }
 
 // member is a pod of a group.
 type member struct {
 	pod *corev1.Pod
-	// claims is what the pod itself declares about its gang, and wrong the error if that cannot be
-	// parsed; says is the part that counts.
+	// claims is the pod's own declaration of its gang, and wrong the error if that cannot be
+	// parsed. says is the declaration that counts.
 	claims, says wire.Membership
 	wrong        error
-	// bound is when this process first saw it with a node, by its own clock; zero: it has none.
+	// bound is the time when this process first saw it with a node, by its own clock, or zero.
 	bound time.Time
 	// posted: its Binding to that node was written, whether the API has shown it or not.
 	posted bool
 	node   string
-	// sworn: its Binding says that it is of the gang. Nobody else is deleted.
+	// sworn means that its Binding names the gang. Only such members are deleted.
 	sworn bool
-	// summed is how it is part of the group's sums, asks what it takes; nil: that was not asked.
+	// summed is its part of the group's sums, and asks its request; nil means that the request was
+	// not computed.
 	summed part
 	asks   amounts.List
-	// Wait is what the pod waits for that came after its gang and did not fit, nominated the node
-	// that is kept for it while others leave it; "" for none.
+	// Wait is the wait of a pod that came after its gang and did not fit. nominated is the node
+	// that is kept for it while others leave it, or "".
 	gangs.Wait
 	nominated string
 	// marked: it has been given the wire.GangWholeCondition, whether the API has shown it or not.
@@ -83,7 +84,7 @@ type member struct {
 
 func (m *member) placed() bool { return m.posted || m.pod.Spec.NodeName != "" }
 
-// active reports whether the pod counts: it has not ended, and is not on its way out.
+// active reports whether the pod counts: it has not ended and is not being deleted.
 func (m *member) active() bool { return gangs.Active(m.pod) }
 
 // pending reports whether the pod waits for a node, and nothing but its group holds it.
@@ -97,7 +98,7 @@ func (g *group) settled() bool {
 	return g.wrong == nil && gangs.Enough(&g.spec, &g.done, g.Whole)
 }
 
-// blocked describes what keeps the group from being tried, whatever room there is; "" for nothing.
+// blocked describes why the group cannot be tried, whatever room there is, or returns "".
 func (g *group) blocked() string {
 	if g.wrong != nil {
 		return g.wrong.Error()
@@ -111,7 +112,7 @@ func (g *group) blocked() string {
 	return ""
 }
 
-// conditions are how things stand with the members and the object.
+// conditions returns the state of the members and the object.
 func (g *group) conditions() *gangs.Conditions {
 	return &gangs.Conditions{
 		Members: len(g.members), Waiting: g.waiting.All, Blocked: g.blocked(), Settled: g.settled(),
@@ -119,7 +120,7 @@ func (g *group) conditions() *gangs.Conditions {
 	}
 }
 
-// mates describes what is wrong with the members; nil when nothing is.
+// mates returns an error about the members, or nil.
 func (g *group) mates() error {
 	if g.agree() {
 		return nil
@@ -161,7 +162,7 @@ func (g *group) pending() []*member {
 }
 
 // atOnce returns the members that are planned together: all that want a node, or the first of them
-// if they are more than a gang may need. The ones that tasks need are among them.
+// if there are more than a gang may need. They include those that tasks need.
 func (g *group) atOnce() []*member {
 	left := g.needed()
 	return gangs.Together(g.pending(), func(m *member) string { return m.says.Task }, wire.MaxGang, left.Tasks)
@@ -173,7 +174,7 @@ func (g *group) asksOf(pod *corev1.Pod) bool {
 	return g.asking > 0 && (wire.AsksMates(pod) || slices.ContainsFunc(g.seated(), wire.AsksMates))
 }
 
-// seated returns the pods of the members that have nodes, on those nodes.
+// seated returns the pods of the members with nodes, with these nodes.
 func (g *group) seated() (pods []*corev1.Pod) {
 	for _, m := range g.members {
 		switch pod := m.pod; {
@@ -190,10 +191,10 @@ func (g *group) seated() (pods []*corev1.Pod) {
 	return pods
 }
 
-// needed is how many members must still get nodes together.
+// needed returns the number of members that must still get nodes together.
 func (g *group) needed() gangs.Count { return gangs.Needed(&g.spec, &g.done) }
 
-// standing is what a group's status tells.
+// standing is the content of a group's status.
 type standing struct {
 	phase                      volcano.PodGroupPhase
 	running, succeeded, failed int32
@@ -201,23 +202,24 @@ type standing struct {
 	lacking string
 }
 
-// told is what was told about a group.
+// told has what was last reported about a group.
 type told struct {
 	// writing: its status will be written, or is being written; outdated: it has changed since.
 	writing, outdated bool
-	// status is what was written last, version that of the object that says it; "" for none.
+	// status is the last written status. version is the version of the object with this status, or
+	// "".
 	status  standing
 	version string
 	// writes are the failed writes.
 	writes retry
-	// trouble is the last trouble that an event was written of.
+	// trouble is the last problem for which an event was written.
 	trouble string
 }
 
 // retry counts attempts in a row that have failed.
 type retry struct{ failures int }
 
-// pause notes a failure, and returns how long to wait: each time twice as long.
+// pause records a failure, and returns the waiting time, which doubles each time.
 func (r *retry) pause() time.Duration {
 	r.failures++
 	return gangs.Doubled(r.failures-1, lastRetry)
@@ -233,8 +235,8 @@ func newer(a, b string) bool {
 	return err != nil || wrong != nil || x > y
 }
 
-// kept is a node that is kept for a member while others leave it: the scheduling queue has the
-// member nominated there, and nobody of its priority or below gets the place.
+// kept is a node that is kept for a member while others leave it. The scheduling queue has the
+// member nominated there, and no pod of its priority or below gets the place.
 type kept struct {
 	pod  *corev1.Pod
 	node string
@@ -243,7 +245,7 @@ type kept struct {
 	shows bool
 }
 
-// state is how far the group is. The caller holds the lock.
+// state returns the stage of the group. The caller holds the lock.
 func (g *group) state() gangs.Stage {
 	facts := gangs.Facts{
 		Spec: &g.spec, Pods: len(g.members), Ended: g.ended, Waiting: &g.waiting, Done: &g.done,

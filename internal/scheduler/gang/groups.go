@@ -18,17 +18,17 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Groups are all gangs of a scheduler: they take events, and do what gangs.Next decides. They are
-// safe for concurrent use.
+// Groups are all gangs of a scheduler. They receive events and carry out the decisions of
+// gangs.Next. They are safe for concurrent use.
 type Groups struct {
 	*book
 	teller   *teller
 	barrier  *barrier
 	admitter *admitter
 	evictor  *evictor
-	// following are plans whose members have not all been sent for.
+	// following are plans some of whose members have not been sent for.
 	following []*planned
-	// follows: members are sent for one after another (Follow).
+	// follows means that members are sent for one after another (Follow).
 	follows bool
 	// lone are pods that come after their gangs and wait for a change.
 	lone map[types.UID]*group
@@ -93,8 +93,8 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	}
 }
 
-// leaveOther takes a pod without a node out of its group if it says something else of its gang by
-// now, and returns that group; nil for none. The caller holds the lock.
+// leaveOther removes a pod without a node from its group if it now declares another gang, and
+// returns that group, or nil. The caller holds the lock.
 func (gs *Groups) leaveOther(pod *corev1.Pod) *group {
 	g := gs.of[pod.UID]
 	if g == nil || pod.Spec.NodeName != "" || g.members[pod.UID].placed() {
@@ -143,7 +143,7 @@ func (gs *Groups) allSeen() {
 	gs.begin()
 }
 
-// begin looks at all groups: what was not known, or was not this process's to write, now is.
+// begin checks all groups, because their inputs are now known, or this process may now write.
 func (gs *Groups) begin() {
 	gs.mu.Lock()
 	all := make([]*group, 0, len(gs.groups))
@@ -206,11 +206,11 @@ func (gs *Groups) forget(g *group, uid types.UID) {
 	g.read()
 }
 
-// sweepEvery is how often what is remembered of pods is compared with the pods that exist.
+// sweepEvery is the interval at which stored pods are compared with existing pods.
 const sweepEvery = time.Minute
 
-// Until ctx ends, Sweep forgets pods that are gone. uid returns the UID of the pod of that name; ""
-// if there is none.
+// Sweep removes pods that are gone, until ctx ends. uid returns the UID of the pod with that name,
+// or "".
 func (gs *Groups) Sweep(ctx context.Context, uid func(namespace, name string) types.UID) {
 	for later.Wait(ctx, gs.Clock, sweepEvery) {
 		gs.sweep(uid)
@@ -256,8 +256,8 @@ func (gs *Groups) placed(g *group) {
 	}
 }
 
-// on applies an event to a group's progress, and does what must follow under the lock. The caller
-// holds the lock, and does what it returns after releasing it.
+// on applies an event to a group's progress, and does the part that needs the lock. The caller
+// holds the lock, and carries out the returned actions after releasing it.
 func (gs *Groups) on(g *group, e gangs.Event) (do gangs.Actions) {
 	g.Progress, do = gangs.Next(g.Progress, g.conditions(), e, gs.Clock.Now())
 	if do.Drop != "" {
@@ -276,7 +276,7 @@ func (gs *Groups) on(g *group, e gangs.Event) (do gangs.Actions) {
 	return do
 }
 
-// lookAt looks at a group at that moment, and at no other one; zero for at none. The caller holds
+// lookAt makes the timer check a group at that time only, or never if it is zero. The caller holds
 // the lock.
 func (gs *Groups) lookAt(g *group, at time.Time) {
 	if at.Equal(g.again) {
@@ -296,7 +296,7 @@ func (gs *Groups) lookAt(g *group, at time.Time) {
 	})
 }
 
-// ObjectSeen takes the object of a group in; wrong describes what of it is not served.
+// ObjectSeen records the object of a group. wrong describes fields that are not served.
 func (gs *Groups) ObjectSeen(spec wire.Gang, wrong error) {
 	gs.mu.Lock()
 	g := gs.groups[spec.Key]
@@ -345,7 +345,7 @@ func (g *group) hasPlaced() bool {
 	return false
 }
 
-// placedAll looks again at members that got their nodes before the group's minimum was known.
+// placedAll checks members again that got their nodes before the group's minimum was known.
 func (gs *Groups) placedAll(g *group) {
 	if g.hasPlaced() {
 		gs.placed(g)
@@ -371,7 +371,7 @@ func (gs *Groups) ObjectGone(key wire.GangKey) {
 	gs.unlockAndLook(g)
 }
 
-// Stir records that something has changed which could help a group that does not fit.
+// Stir records a change that could help a group that does not fit.
 func (gs *Groups) Stir() {
 	if !gs.any.Load() {
 		return
@@ -394,7 +394,8 @@ func (gs *Groups) Stir() {
 			m.Stir(gs.stirs)
 		}
 	}
-	// The one that has waited longest comes first: others of its priority may come again and again.
+	// The group that has waited longest comes first, because others of its priority may come again
+	// and again.
 	slices.SortFunc(woken, func(a, b *group) int {
 		return cmp.Or(a.Complete.Compare(b.Complete), strings.Compare(a.key.String(), b.key.String()))
 	})
@@ -407,8 +408,8 @@ func (gs *Groups) Stir() {
 	}
 }
 
-// change calls do for the group of a member under the lock. If do reports a change, it then looks
-// at the group.
+// change calls do for the group of a member under the lock. If do reports a change, it then checks
+// the group.
 func (gs *Groups) change(uid types.UID, do func(g *group) bool) {
 	if !gs.any.Load() {
 		return
@@ -429,8 +430,8 @@ func (gs *Groups) unlockAndLook(g *group) {
 }
 
 // look lets the leader of a ready group through. If a group waits only for its object, look
-// requests it: no event shows an object that existed before its pods. It is called without the
-// lock.
+// requests it, because no event shows an object that existed before its pods. It is called without
+// the lock.
 func (gs *Groups) look(g *group) {
 	gs.mu.Lock()
 	if !gs.synced {
@@ -469,7 +470,7 @@ func (g *group) candidates(who gangs.Who) (pods []*corev1.Pod) {
 	return pods
 }
 
-// confirm asks the API server for the group's object: what a watch has shown may be older than the
+// confirm reads the group's object from the API server, because the watch may be older than the
 // members (volcano#6010).
 func (gs *Groups) confirm(g *group) {
 	gs.mu.Lock()
@@ -499,7 +500,7 @@ func (gs *Groups) confirm(g *group) {
 	gs.unlockAndLook(g)
 }
 
-// Permit makes a member wait for its mates. The last one lets all pass.
+// Permit makes a member wait for the other members. The last one lets all pass.
 func (gs *Groups) Permit(pod *corev1.Pod) (*fwk.Status, time.Duration) {
 	if !wire.InGang(pod) {
 		return nil, 0
@@ -575,7 +576,7 @@ func (gs *Groups) Failed(uid types.UID, why string) {
 	})
 }
 
-// lose takes a member out of its plan: the others go on where they are enough, or have passed
+// lose removes a member from its plan. The others continue if they are enough, or have passed
 // Permit. The caller holds the lock.
 func (gs *Groups) lose(g *group, at *place, why string) {
 	p := g.plan
@@ -595,9 +596,9 @@ func (gs *Groups) lose(g *group, at *place, why string) {
 	gs.endIfDone(g)
 }
 
-// Follow makes the members of a plan come one after another, with nobody in between: next is what
-// takes a pod from the scheduling queue, take what takes a certain one, or nothing. E is what the
-// queue gives.
+// Follow makes the members of a plan come one after another, without other pods in between. next
+// takes a pod from the scheduling queue; take takes a given pod, or nothing. E is the type of the
+// queue's entries.
 func Follow[L any, E comparable](gs *Groups, next func(L) (E, error), take func(L, *corev1.Pod) E) func(L) (E, error) {
 	gs.mu.Lock()
 	gs.follows = true
@@ -610,7 +611,7 @@ func Follow[L any, E comparable](gs *Groups, next func(L) (E, error), take func(
 			if found := take(logger, pod); found != none {
 				return found, nil
 			}
-			// It is on its way back into the queue: it comes when it is there.
+			// It is on its way back into the queue, and is taken when it is there.
 			gs.send(pod)
 		}
 		return next(logger)

@@ -9,7 +9,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// keep notes what is kept for members. The caller holds the lock.
+// keep records what is kept for members. The caller holds the lock.
 func (g *group) keep(j *job, e *eviction, leader types.UID) {
 	g.kept = map[types.UID]kept{}
 	for _, pod := range j.Pods {
@@ -19,9 +19,9 @@ func (g *group) keep(j *job, e *eviction, leader types.UID) {
 	}
 }
 
-// forgone removes and returns room that is kept for nothing: for pods that have left the group, or
-// for all its pods if it is no longer tried. Otherwise only the next attempt would release it. Room
-// that a status must still show stays until it does. The caller holds the lock, and hands the
+// forgone removes and returns room that is kept unnecessarily: for pods that have left the group,
+// or for all its pods if it is no longer tried. Otherwise only the next attempt would release it.
+// Room that a status must still show stays until it does. The caller holds the lock, and passes the
 // result to forgo.
 func (g *group) forgone() (list []kept) {
 	if len(g.kept) == 0 || g.Planned() {
@@ -44,8 +44,8 @@ func (g *group) forgone() (list []kept) {
 	return list
 }
 
-// forgo lets others have what was kept. It is called without the lock: the scheduling queue, which
-// keeps nominations, asks PreEnqueue with its own lock held.
+// forgo releases kept room. It is called without the lock: the scheduling queue, which stores
+// nominations, calls PreEnqueue with its own lock held.
 func (t *teller) forgo(list []kept) {
 	for i := range list {
 		k := &list[i]

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/gangs"
 )
 
-// isCoupled reports whether placing a pod changes where other pods of its kind may go.
+// isCoupled reports whether placing a pod affects the possible nodes of other pods of its kind.
 func isCoupled(pod *corev1.Pod) bool { return gangs.CountTerms(pod) > 0 }
 
 // spreadKeys returns the topology keys of a pod's spread constraints.
@@ -53,7 +53,7 @@ type loner struct {
 	count int
 }
 
-// add notes that so many more members of the kind are on the node; fewer if n is negative.
+// add records n more members of the kind on the node; n may be negative.
 func (l *loners) add(body fwk.PodInfo, kind int, node *corev1.Node, n int) {
 	all := body.GetRequiredAntiAffinityTerms()
 	done := sets.New[string]()

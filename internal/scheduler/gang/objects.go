@@ -21,8 +21,8 @@ import (
 )
 
 // APIObjects are the groups' objects in the API. A kind that the API server does not serve is
-// simply absent: nothing is watched before a pod names a group of that kind, or the kind is found
-// to be served.
+// absent. A kind is watched when a pod names a group of that kind, or when the kind is found to be
+// served.
 type APIObjects struct {
 	ctx    context.Context //nolint:containedctx // watches begin when the first pod names them
 	config *rest.Config
@@ -48,7 +48,7 @@ func WatchObjects(ctx context.Context, config *rest.Config, groups *Groups) *API
 	return o
 }
 
-// discoverEvery is how often kinds are looked for that are not served yet.
+// discoverEvery is the interval of the search for kinds that are not served yet.
 const discoverEvery = time.Minute
 
 // discover begins to watch the kinds that are served.

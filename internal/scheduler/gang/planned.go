@@ -18,16 +18,16 @@ type planned struct {
 	// places has one place for each member, in the order of the plan.
 	places []*place
 	by     map[types.UID]*place
-	// deadline is when members that wait in Permit are rejected.
+	// deadline is the time when members that wait in Permit are rejected.
 	deadline time.Time
-	// took is how long it took to make.
+	// took is the time that the plan took.
 	took time.Duration
-	// lost: a member of it has failed since all have passed Permit.
+	// lost means that a member has failed since all have passed Permit.
 	lost bool
 	// next is the first place whose member has not been sent for.
 	next int
-	// last is bound when all others have been dealt with, so that its Binding can say that the gang
-	// is whole; nil for none. alone is closed when no other place is left.
+	// last is bound after all others, so that its Binding can record that the gang is whole; it may
+	// be nil. alone is closed when no other place is left.
 	last  *place
 	alone chan struct{}
 }
@@ -45,17 +45,17 @@ type place struct {
 	arrived bool
 	// wave is the member's on its node (ledger.Candidate).
 	wave int
-	// over is closed when nothing comes of the place any more.
+	// over is closed when the place is finished.
 	over chan struct{}
-	// turn is closed when the place before on the same node has been dealt with; written when this
-	// one has.
+	// turn is closed when the previous place on the same node is finished; written when this one
+	// is.
 	turn    <-chan struct{}
 	written chan struct{}
 	dealt   bool
 }
 
-// inTurn binds the members of one node in the order of the plan: that is the order in which their
-// nodes were asked.
+// inTurn binds the members of one node in the order of the plan, because their nodes were asked in
+// this order.
 func inTurn(places []*place) {
 	last := map[string]*place{}
 	for _, p := range places {
@@ -69,8 +69,8 @@ func inTurn(places []*place) {
 	}
 }
 
-// closing returns the place that no other place waits for: the last one of its node, in its last
-// wave; nil if there is none.
+// closing returns the place that no other place waits for, or nil: the last one of its node, in its
+// last wave.
 func closing(places []*place) *place {
 	for i, p := range slices.Backward(places) {
 		waitedFor := slices.ContainsFunc(places[i+1:], func(o *place) bool { return o.node == p.node }) ||
@@ -82,7 +82,7 @@ func closing(places []*place) *place {
 	return nil
 }
 
-// deal lets the next one on the node have its turn.
+// deal gives the next place on the node its turn.
 func (p *place) deal() {
 	if !p.dealt {
 		p.dealt = true
@@ -99,8 +99,8 @@ func (p *place) end() {
 	}
 }
 
-// endLater ends the waiting of the members that come to a node in waves after one that has failed.
-// What was found for them holds after it: they are planned again together.
+// endLater ends the waiting of the members in waves after a failed one. Their places were found for
+// the time after it, so they are planned again together.
 func (p *planned) endLater(failed *place) {
 	for _, at := range p.places {
 		if at.node == failed.node && at.wave > failed.wave {
@@ -149,8 +149,8 @@ func (p *planned) members() (pass []types.UID) {
 	return pass
 }
 
-// forget gives back what is reserved for members that have not come to Permit. The others are
-// given back by Unreserve.
+// forget releases the reservations of members that have not reached Permit. Unreserve releases the
+// others.
 func (p *planned) forget() {
 	for _, at := range p.places {
 		if at.account != nil && !at.arrived {
@@ -159,10 +159,10 @@ func (p *planned) forget() {
 	}
 }
 
-// AwaitTurn waits until the members that come before on the same node have been dealt with: their
-// nodes were asked in the order of the plan. It waits for the report of members in earlier waves;
-// the last member of a gang waits for all others. If a node pins nothing for the member, it does
-// not wait there.
+// AwaitTurn waits until the earlier members on the same node are finished, because their nodes were
+// asked in the order of the plan. It waits for the report of members in earlier waves. The last
+// member of a gang waits for all others. If a node pins nothing for the member, it does not wait
+// there.
 func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
 	p, at := gs.find(uid)
 	if at == nil {
@@ -203,7 +203,7 @@ func (gs *Groups) allowPlan(g *group, p *planned) {
 	gs.barrier.allow(members)
 }
 
-// drop gives back what a plan has reserved. The caller holds the lock.
+// drop releases the reservations of a plan. The caller holds the lock.
 func (gs *Groups) drop(g *group, why string) {
 	p := g.plan
 	g.plan = nil

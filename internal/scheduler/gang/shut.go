@@ -9,14 +9,14 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// shut is what nodes have refused to members of a coupled kind. If a node refuses one because of
-// the pods in its domain, so does every node of that domain, until a member comes to another one.
-// All nodes are not asked again for each member.
+// shut has the nodes that have refused members of a coupled kind. If a node refuses one because of
+// the pods in its domain, so does every node of that domain, until a member is placed in another
+// domain. So not all nodes are asked again for each member.
 type shut struct {
-	// full are nodes that refuse the kind whatever comes to other nodes.
+	// full are nodes that refuse the kind whatever happens on other nodes.
 	full []bool
-	// spread and affinity are domains, by the plugin that refuses: the values of the labels that
-	// the plugin looks at.
+	// spread and affinity are domains by refusing plugin: the values of the labels that the plugin
+	// reads.
 	spread, affinity domains
 	closed           int
 }
@@ -27,8 +27,8 @@ type domains struct {
 	closed []bool  // by domain
 }
 
-// passes reports if a refusal holds for all nodes of a domain and may end when members come to
-// other nodes. The anti-affinity of existing pods may use any label.
+// passes reports whether a refusal applies to all nodes of a domain and may end when members are
+// placed on other nodes. The anti-affinity of existing pods may use any label.
 func passes(said *fwk.Status) bool {
 	switch said.Plugin() {
 	case names.PodTopologySpread:
@@ -39,7 +39,7 @@ func passes(said *fwk.Status) bool {
 	return false
 }
 
-// close notes a refusal.
+// close records a refusal.
 func (s *shut) close(t *trial, k *kind, node int, said *fwk.Status) {
 	if s.full == nil {
 		s.full = make([]bool, len(t.infos))

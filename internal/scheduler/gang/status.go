@@ -20,14 +20,14 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// teller writes: events, the status of groups and pods, and the deletion of members. Its lock
-// protects group.told. It may be taken with that of the book held, and never the other way round.
+// teller writes events, the status of groups and pods, and the deletion of members. Its lock
+// protects group.told. It may be taken while the book's lock is held, but not the other way round.
 type teller struct {
 	book *book
 	mu   sync.Mutex
 }
 
-// statusPause is how long changes of a group are collected before its status is written.
+// statusPause is the time for which changes of a group are collected before its status is written.
 const statusPause = 200 * time.Millisecond
 
 // tellStatus arranges for the status of a group to be written soon. For a gang without an object,
@@ -52,7 +52,7 @@ func (t *teller) tellSoon(g *group) {
 	t.book.callAt(t.book.Clock.Now().Add(statusPause), func() { t.writeStatus(g) })
 }
 
-// writeStatus writes what has changed, one write at a time for a group.
+// writeStatus writes the changes, one write at a time for a group.
 func (t *teller) writeStatus(g *group) {
 	t.book.mu.Lock()
 	t.mu.Lock()
@@ -97,21 +97,21 @@ func (t *teller) writeStatus(g *group) {
 	g.told.writes = retry{}
 }
 
-// says reports whether the group's object is known to say how things stand: it was written, and
-// nobody has changed the object since, as far as the watch has shown. The caller holds both locks.
+// says reports whether the group's object is known to have this standing: it was written, and by
+// the watch the object has not been changed since. The caller holds both locks.
 func (g *group) says(s standing) bool {
 	return g.told.version != "" && g.told.status == s && (g.object == g.told.version || !newer(g.object, g.told.version))
 }
 
-// leftBehind reports whether the group has lost its last member and is to be told so: one that is
-// completed stays so, and one that was not let in has nothing to take back. The caller holds both
-// locks.
+// leftBehind reports whether the group has lost its last member and its status must show this. A
+// completed group stays completed, and a group that was not let in has nothing to revert. The
+// caller holds both locks.
 func (g *group) leftBehind(s standing) bool {
 	completed := g.told.status.phase == volcano.PodGroupCompleted || g.spec.Phase == string(volcano.PodGroupCompleted)
 	return len(g.members) == 0 && s.phase == volcano.PodGroupInqueue && !completed
 }
 
-// standing describes how things stand. The caller holds both locks.
+// standing returns the content for the status. The caller holds both locks.
 func (g *group) standing() (s standing) {
 	for _, m := range g.members {
 		switch m.pod.Status.Phase {
@@ -146,8 +146,8 @@ func (g *group) standing() (s standing) {
 	return s
 }
 
-// maxMarks is how many members of a gang carry the wire.GangWholeCondition: the second is a reserve
-// if the first is deleted.
+// maxMarks is the number of members of a gang with the wire.GangWholeCondition: the second is a
+// reserve if the first is deleted.
 const maxMarks = 2
 
 // marks returns the members to mark. The caller holds the lock.
@@ -190,7 +190,7 @@ func (t *teller) mark(ctx context.Context, members []*member) error {
 }
 
 // tellMates gives every member of a group that does not fit the condition which kube-scheduler
-// gives its leader alone: autoscalers count the pods that have it.
+// gives only its leader. Autoscalers count the pods that have it.
 func (t *teller) tellMates(g *group) {
 	leader, untold := t.untold(g)
 	for _, pod := range untold {
@@ -207,7 +207,8 @@ func (t *teller) tellMates(g *group) {
 	}
 }
 
-// untold are the pods that do not say yet that their gang lacks room, and its leader.
+// untold returns the pods whose status does not show yet that their gang lacks room, and the gang's
+// leader.
 func (t *teller) untold(g *group) (leader *member, pods []*corev1.Pod) {
 	t.book.mu.Lock()
 	defer t.book.mu.Unlock()
@@ -239,7 +240,7 @@ func (o *Options) patchCondition(ctx context.Context, pod *corev1.Pod, c corev1.
 	return o.patchStatus(ctx, pod, map[string]any{"conditions": []corev1.PodCondition{c}})
 }
 
-// patchStatus changes the status of a pod, and of no other one of its name.
+// patchStatus changes the status of a pod, and of no other pod with its name.
 func (o *Options) patchStatus(ctx context.Context, pod *corev1.Pod, status map[string]any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
 	if err != nil {
@@ -269,7 +270,7 @@ func (o *APIObjects) Write(ctx context.Context, key wire.GangKey, s standing) (s
 	return o.writeStatus(ctx, key, object.(metav1.Object).GetUID(), *status)
 }
 
-// ofVolcano returns what to write about a PodGroup of Volcano; nil if nothing has changed.
+// ofVolcano returns the status to write for a PodGroup of Volcano, or nil if nothing has changed.
 // Conditions of other types stay.
 func (s *standing) ofVolcano(g *volcano.PodGroup, now metav1.Time) *groupStatus {
 	conditions := slices.Clone(g.Status.Conditions)
@@ -307,7 +308,8 @@ var sigsPhases = map[volcano.PodGroupPhase]sigs.PodGroupPhase{
 	volcano.PodGroupUnknown: sigs.PodGroupUnknown, volcano.PodGroupCompleted: sigs.PodGroupFinished,
 }
 
-// ofSigs returns what to write about a PodGroup of scheduler-plugins; nil if nothing has changed.
+// ofSigs returns the status to write for a PodGroup of scheduler-plugins, or nil if nothing has
+// changed.
 func (s *standing) ofSigs(g *sigs.PodGroup) *groupStatus {
 	phase := sigsPhases[s.phase]
 	if phase == g.Status.Phase && s.running == g.Status.Running && s.succeeded == g.Status.Succeeded && s.failed == g.Status.Failed {
@@ -319,8 +321,8 @@ func (s *standing) ofSigs(g *sigs.PodGroup) *groupStatus {
 // String is for logs.
 func (s standing) String() string { return fmt.Sprintf("%s, %d running", s.phase, s.running) }
 
-// tell writes an event about the group, unless it says what the last one said; "" forgets that. The
-// caller holds the book's lock.
+// tell writes an event about the group, unless it repeats the last one. why "" clears the last one.
+// The caller holds the book's lock.
 func (t *teller) tell(g *group, pod *corev1.Pod, why string) {
 	t.mu.Lock()
 	was := g.told.trouble

@@ -13,10 +13,10 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Berth's definition of PodGroups keeps the status in a subresource. Volcano's own definition has
-// none (v1.9 to v1.15): there the status is a field of the object like any other. A write to the
-// wrong place says so in one of two ways. A subresource that is not served answers 404, as does an
-// object that is gone; and a write of the object drops a status that belongs to a subresource.
+// Berth's definition of PodGroups keeps the status in a subresource. Volcano's own definition (v1.9
+// to v1.15) has no subresource: there the status is an ordinary field of the object. A write to the
+// wrong place fails in one of two ways. A subresource that is not served answers 404, as does an
+// object that is gone. And a write of the object drops a status that belongs to a subresource.
 
 const (
 	groupsResource = "podgroups"
@@ -24,8 +24,8 @@ const (
 )
 
 // writeStatus writes the status of an object if its definition keeps it, and returns the object's
-// version then. If the status was not taken the definition is asked for again, once: it may have
-// been replaced. The error is NotFound or Conflict only if the object, of that UID, is gone.
+// version then. If the status was not accepted, it reads the definition again, once, because it may
+// have been replaced. The error is NotFound or Conflict only if the object with that UID is gone.
 func (o *APIObjects) writeStatus(ctx context.Context, key wire.GangKey, uid types.UID, status groupStatus) (string, error) {
 	c, err := o.client(key.Source)
 	if err != nil {
@@ -59,7 +59,8 @@ func (o *APIObjects) writeStatus(ctx context.Context, key wire.GangKey, uid type
 	return "", fmt.Errorf("%s is there and does not take its status: neither as a subresource nor as a field", key)
 }
 
-// groupStatus is what Berth writes of the status of a PodGroup, of Volcano or of scheduler-plugins.
+// groupStatus is the part of a PodGroup's status that Berth writes, for Volcano or
+// scheduler-plugins.
 type groupStatus struct {
 	Phase     string `json:"phase"`
 	Running   int32  `json:"running"`
@@ -69,7 +70,7 @@ type groupStatus struct {
 	Conditions any `json:"conditions,omitempty"`
 }
 
-// taken reports whether the object that a write returned has the status, and what version it is of.
+// taken reports whether the object that a write returned has the status, and returns its version.
 func (s groupStatus) taken(object []byte) (version string, taken bool) {
 	var got struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
@@ -82,8 +83,8 @@ func (s groupStatus) taken(object []byte) (version string, taken bool) {
 	return got.Metadata.ResourceVersion, s == got.Status
 }
 
-// statusApart reports whether the definition of a kind has a status subresource, as the API
-// server's discovery tells. It is asked once, and again after forgetStatusApart.
+// statusApart reports whether the definition of a kind has a status subresource, by the API
+// server's discovery. It asks once, and again after forgetStatusApart.
 func (o *APIObjects) statusApart(ctx context.Context, c *rest.RESTClient, s wire.GangSource) (bool, error) {
 	o.mu.Lock()
 	apart, known := o.apart[s]

@@ -14,28 +14,27 @@ import (
 // sums are totals over the members of a group. Each change of a member updates them, because a
 // group may be too large to count it again each time.
 type sums struct {
-	// waiting counts members without a node; done counts members that have a node, or had one and
+	// waiting counts members without a node. done counts members that have a node, or had one and
 	// succeeded.
 	waiting, done gangs.Count
-	// shown is the sum of the requests of members whose Bindings the watch has shown; posted is the
+	// shown is the sum of the requests of members whose Bindings the watch has shown. posted is the
 	// sum for members whose Bindings it has not shown yet.
 	shown, posted amounts.List
 	// ended counts members that have succeeded or failed; parted counts members that the
 	// scheduler's watch no longer shows and that may have ended.
 	ended, parted int
-	// runs are those of the members. pruned is how many were not over when members of former ones
-	// were forgotten last.
+	// runs are the members' runs. pruned is the number of unfinished runs when members of former
+	// ones were last removed.
 	runs   gangs.Runs
 	pruned int
 	// wrongs counts active members with an annotation that cannot be parsed; asking counts members
 	// with wishes about the places of their mates.
 	wrongs, asking int
-	// What active members say, by how many of them say it.
+	// Declarations of active members, with the number of members that make each.
 	schedulers map[string]int
 	priorities map[int32]int
 	declared   map[wire.Declaration]int
-	// line has the members that want a node, the first of them foremost, and some that no longer
-	// do.
+	// line has the members that want a node, the first of them first, and some that no longer do.
 	line line
 }
 
@@ -70,7 +69,7 @@ func (l *line) Pop() any {
 	return m
 }
 
-// leader is the member whose cycle plans for all, the first that wants a node; nil for none.
+// leader returns the member whose cycle plans for all, the first that wants a node, or nil.
 func (g *group) leader() *member {
 	for len(g.line) > 0 {
 		if first := g.line[0]; first.summed.waits {
@@ -91,7 +90,7 @@ func addTo[K comparable](m *map[K]int, key K, n int) {
 	}
 }
 
-// part is what a member adds to the sums; the zero value adds nothing.
+// part is a member's contribution to the sums. The zero value adds nothing.
 type part struct {
 	waits, done, parted bool
 	shown               bool // with its node
@@ -121,7 +120,7 @@ func lifeOf(pod *corev1.Pod) life {
 	}
 }
 
-// said is what a member's pod says that is added up.
+// said has the declarations of a member's pod that are added up.
 type said struct {
 	wrong, asks bool
 	scheduler   string
@@ -151,8 +150,8 @@ func (g *group) sum(m *member) {
 	}
 }
 
-// drop takes a member out of the sums and out of the line: pods of a gang may come and go for as
-// long as the first of them waits.
+// drop removes a member from the sums and the line, because pods of a gang may come and go while
+// the first of them waits.
 func (g *group) drop(m *member) {
 	g.add(&m.summed, -1)
 	g.weigh(m, &part{})
@@ -162,7 +161,7 @@ func (g *group) drop(m *member) {
 	}
 }
 
-// weigh moves what a member takes to where it counts now.
+// weigh moves a member's contribution to its new place.
 func (g *group) weigh(m *member, now *part) {
 	was := &m.summed
 	if was.done == now.done && was.shown == now.shown {
@@ -209,7 +208,7 @@ func (g *group) add(p *part, n int) {
 	}
 }
 
-// hear adds up what active members say.
+// hear adds up the declarations of active members.
 func (s *sums) hear(m *said, n int) {
 	if m.wrong {
 		s.wrongs += n
@@ -224,12 +223,12 @@ func (s *sums) hear(m *said, n int) {
 	}
 }
 
-// agree reports whether nothing is wrong with the active members, and they name one scheduler.
+// agree reports whether the active members are valid and name the same scheduler.
 func (g *group) agree() bool {
 	return g.wrongs == 0 && len(g.schedulers) <= 1
 }
 
-// read reads what the members say about a group without an object.
+// read reads the members' declarations about a group without an object.
 func (g *group) read() {
 	if g.key.Source.HasObject() {
 		return

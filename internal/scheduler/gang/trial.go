@@ -23,31 +23,33 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Profile is what a trial needs of its pods' scheduling profile.
+// Profile has the parts of the pods' scheduling profile that a trial needs.
 type Profile struct {
 	Handle fwk.Handle
-	// Candidate is what the ledgers are asked about a pod; nil if nothing is pinned. The error is
-	// for people.
+	// Candidate returns a pod's candidate for the ledgers, or nil if nothing is pinned. The error
+	// is for users.
 	Candidate func(pod *corev1.Pod) (*ledger.Candidate, error)
-	// BestFirst returns the places of nodes that take a pod in Berth's own order, the best first;
-	// nil if other plugins may have more to say about them.
+	// BestFirst returns the positions of nodes that take a pod in Berth's own order, the best
+	// first. It is nil if other plugins may prefer other nodes.
 	BestFirst func(state fwk.CycleState, infos []fwk.NodeInfo) []int
 	// Account is the ledger of a node.
 	Account func(node string) *ledger.Node
-	// Check is why a decision cannot be stored with the pod's Binding.
+	// Check returns the reason why a decision cannot be stored with the pod's Binding.
 	Check func(pod *corev1.Pod, d *placement.Decision) error
-	// Devices begins to find devices for the claims of members; nil if nobody does.
+	// Devices begins to find devices for the members' claims. It returns nil if the profile does
+	// not.
 	Devices func(ctx context.Context) Devices
 }
 
-// Lies is how a member would lie on a node.
+// Lies is a member's place on a node.
 type Lies = plan.Lies
 
-// Devices are those that drivers have for the claims of members.
+// Devices finds drivers' devices for the members' claims.
 type Devices interface {
-	// Give reports whether the pod has its devices where it lies on the node, or gives it some.
+	// Give reports whether the pod has its devices at its place on the node, or can be given some,
+	// which it then reserves.
 	Give(pod *corev1.Pod, on fwk.NodeInfo, would Lies) bool
-	// Take takes what Give has given.
+	// Take releases what Give has reserved.
 	Take(uid types.UID)
 }
 
@@ -64,8 +66,8 @@ func InTrial(state fwk.CycleState) bool {
 	return err == nil
 }
 
-// MateInTrial says whether, in a trial, a pod is one of the pods that are being planned: forks of
-// the ledgers hold their places.
+// MateInTrial reports whether, in a trial, a pod is one of the planned pods. Forks of the ledgers
+// hold their places.
 func MateInTrial(state fwk.CycleState, uid types.UID) bool {
 	data, _ := state.Read(trialKey)
 	t, ok := data.(*trial)
@@ -81,21 +83,21 @@ type trial struct {
 	budget  *plan.Budget
 	mates   sets.Set[types.UID]
 	infos   []fwk.NodeInfo
-	// over are copies of nodes that members were put on.
+	// over are copies of nodes with members on them.
 	over  map[int]fwk.NodeInfo
 	kinds []*kind
 	// bodies are the members as the framework's nodes hold pods.
 	bodies []fwk.PodInfo
-	// cleared are the nodes that pods may be thought away from; nil while none are. What the others
-	// say is known then.
+	// cleared are the nodes from which pods may be removed in thought, or nil. The answers of all
+	// other nodes are then known.
 	cleared map[int]bool
 	// wide: Nodes asks all nodes. left: it has left some out.
 	wide, left bool
 	// loners are members on the trial that refuse company (required anti-affinity).
 	loners loners
-	// devices are nil if nobody looks for some.
+	// devices is nil if no devices are needed.
 	devices Devices
-	// coupled is how many kinds are.
+	// coupled is the number of coupled kinds.
 	coupled int
 	// dirty: some kind remembers nodes that have refused it.
 	dirty bool
@@ -111,16 +113,16 @@ var (
 
 // kind is members that are equal to every plugin.
 type kind struct {
-	// pod stands for all.
+	// pod represents all pods of the kind.
 	pod     *corev1.Pod
 	state   fwk.CycleState
 	allowed sets.Set[string] // nil: all nodes
 	coupled bool
-	// size is how many members are of the kind.
+	// size is the number of members of the kind.
 	size int
-	// shut is what nodes have said that a member's place changes.
+	// shut has the nodes' refusals that depend on members' places.
 	shut shut
-	// refused is what nodes said when they were first asked.
+	// refused has the nodes' answers to the first question.
 	refused map[int]*fwk.Status
 }
 
@@ -134,9 +136,10 @@ func (j *job) try(ctx context.Context, profile Profile) *result {
 	return &result{Verdict: j.gang.Ask(t), trial: t}
 }
 
-// Countable returns the requested amounts without the resources that devices of a driver may stand
-// for (KEP-5004): only the plugin DynamicResources knows how many of these are free. A node that
-// offers such a resource itself is asked for it. on is that node; nil stands for all together.
+// Countable returns the requested amounts without the resources that devices of a driver may
+// provide (KEP-5004), because only the plugin DynamicResources knows how many of these are free. A
+// node that offers such a resource itself is asked for it. on is that node; nil means all nodes
+// together.
 func Countable(handle fwk.Handle, asked amounts.List, on *amounts.Node) amounts.List {
 	out := asked
 	for name := range asked {
@@ -157,7 +160,7 @@ func Countable(handle fwk.Handle, asked amounts.List, on *amounts.Node) amounts.
 	return out
 }
 
-// RoomIn returns what a node has free, as the framework counts.
+// RoomIn returns the free amounts of a node, as the framework counts.
 func RoomIn(info fwk.NodeInfo) *amounts.Node {
 	all := countOf(info.GetAllocatable())
 	all[amounts.Pods] = int64(info.GetAllocatable().GetAllowedPodNumber())
@@ -175,7 +178,7 @@ func countOf(r fwk.Resource) amounts.List {
 	return out
 }
 
-// prepare makes a question of the pods, and has every plugin prepare for each kind of them.
+// prepare builds a question from the pods, and makes every plugin prepare for each kind of them.
 func (t *trial) prepare() *fwk.Status {
 	infos, err := t.profile.Handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -223,7 +226,7 @@ func (t *trial) prepare() *fwk.Status {
 	return t.begin()
 }
 
-// begin has every plugin prepare for each kind.
+// begin makes every plugin prepare for each kind.
 func (t *trial) begin() *fwk.Status {
 	run, ok := t.profile.Handle.(Runner)
 	if !ok {
@@ -246,8 +249,8 @@ func (t *trial) begin() *fwk.Status {
 	return nil
 }
 
-// kindLooks is what it costs to have the plugins prepare for a kind, in looks. Each term about
-// other pods is compared with the pods of all nodes.
+// kindLooks is the cost of preparing the plugins for a kind, in looks. Each term about other pods
+// is compared with the pods of all nodes.
 const kindLooks = 32
 
 // Nodes implements plan.Field: the nodes that every plugin lets members of the kind have, ordered
@@ -277,9 +280,9 @@ func (t *trial) Widen() bool {
 	return t.left
 }
 
-// best returns the first nodes of Berth's order that every plugin lets members of the kind have, as
-// many as are scored; nil if there are not so many, or Berth has no order. These are the nodes that
-// ranked begins with, and the others have not been asked. If there are many kinds it looks at a
+// best returns the first nodes of Berth's order that every plugin accepts for members of the kind,
+// as many as are scored. It returns nil if there are fewer, or if Berth has no order. ranked begins
+// with these nodes, and the others have not been asked. If there are many kinds it examines only a
 // part of the nodes.
 func (t *trial) best(k *kind) []int {
 	few := t.few(k)
@@ -301,16 +304,16 @@ func (t *trial) best(k *kind) []int {
 	return nil
 }
 
-// orderLooks is what it costs to order a node that has not been asked about the kind's shape, in
+// orderLooks is the cost of ordering a node that has not been asked about the kind's shape, in
 // looks.
 const orderLooks = 3
 
-// someLooks is what it costs to ask and score a node, in looks; part of the budget goes into it.
+// someLooks is the cost of asking and scoring a node, in looks. A part of the budget is for this.
 const someLooks = 16
 
-// some returns as many nodes that every plugin lets members of the kind have as kube-scheduler
-// looks for (numFeasibleNodesToFind), less if there are many kinds; nil if there are not so many.
-// What is preferred should be among them. Kinds begin at different nodes.
+// some returns as many nodes that every plugin accepts for members of the kind as kube-scheduler
+// looks for (numFeasibleNodesToFind), or fewer if there are many kinds. It returns nil if there are
+// not enough. They should include preferred nodes. Kinds begin at different nodes.
 func (t *trial) some(k *kind, which int) []int {
 	all := len(t.infos)
 	usual := max(100, all*max(5, 50-all/125)/100)
@@ -352,7 +355,7 @@ func (t *trial) fitting(k *kind, among []int) (fit []int) {
 	return fit
 }
 
-// ask asks a node about members of the kind, unless what it says is known.
+// ask asks a node about members of the kind, unless the answer is known.
 func (t *trial) ask(k *kind, node int) *fwk.Status {
 	switch {
 	case k.allowed != nil && !k.allowed.Has(t.name(node)):
@@ -363,14 +366,14 @@ func (t *trial) ask(k *kind, node int) *fwk.Status {
 	return t.filter(k, t.info(node))
 }
 
-// scoredNodes is how many of Berth's best nodes the framework scores for a kind, or two for each
-// member of it if that is more. The others follow in Berth's order.
+// scoredNodes is the number of Berth's best nodes that the framework scores for a kind, or two for
+// each member if that is more. The others follow in Berth's order.
 const scoredNodes = 64
 
 func (t *trial) few(k *kind) int { return max(scoredNodes, 2*k.size) }
 
 // ranked orders nodes by the framework's scores, the best first. Scoring all nodes of a large
-// cluster costs more than everything else about a gang. It still does so if the trial removes pods,
+// cluster costs more than everything else about a gang. It is still done if the trial removes pods,
 // because Berth's order includes these pods.
 func (t *trial) ranked(k *kind, fit []int) []int {
 	infos := t.infosOf(fit)
@@ -393,7 +396,7 @@ func (t *trial) ranked(k *kind, fit []int) []int {
 	return append(t.scored(k, best[:few]), best[few:]...)
 }
 
-// scored orders nodes by the framework's scores; it leaves their order if there are none.
+// scored orders nodes by the framework's scores. It keeps their order if there are no scores.
 func (t *trial) scored(k *kind, fit []int) []int {
 	if !t.budget.Spend(len(fit)) {
 		return fit
@@ -429,7 +432,7 @@ func (t *trial) info(node int) fwk.NodeInfo {
 }
 
 // filter asks every plugin about a node. Pods that are nominated there come first, as in the
-// framework's own cycles; members are not among them.
+// framework's own cycles. Members are not among them.
 func (t *trial) filter(k *kind, info fwk.NodeInfo) *fwk.Status {
 	handle := t.profile.Handle
 	state, with := k.state, info
@@ -456,7 +459,7 @@ func (t *trial) filter(k *kind, info fwk.NodeInfo) *fwk.Status {
 // Coupled implements plan.Field.
 func (t *trial) Coupled(kind int) bool { return t.kinds[kind].coupled }
 
-// Node implements plan.Field. The framework's nodes know what is free beside the ledgers.
+// Node implements plan.Field. The framework's nodes have the free amounts, next to the ledgers.
 func (t *trial) Node(node int) suppose.Node { return suppose.On(t.Account(node), nil) }
 
 // Account is the ledger of a node.
@@ -489,7 +492,7 @@ func (t *trial) Closed(kind, node int) bool { return t.kinds[kind].shut.has(node
 // Reopen implements plan.Field.
 func (t *trial) Reopen(kind int) bool { return t.kinds[kind].shut.reopen() }
 
-// changed forgets what nodes have said: pods have gone that were on them.
+// changed forgets the nodes' answers, because pods have left them.
 func (t *trial) changed() {
 	if t.dirty {
 		for _, k := range t.kinds {
@@ -501,7 +504,7 @@ func (t *trial) changed() {
 
 func (t *trial) kindOf(member int) *kind { return t.kinds[t.job.gang.Members[member].Kind] }
 
-// copied is the trial's own copy of a node.
+// copied returns the trial's own copy of a node.
 func (t *trial) copied(node int) fwk.NodeInfo {
 	if t.over[node] == nil {
 		t.over[node] = t.infos[node].Snapshot()
@@ -509,8 +512,8 @@ func (t *trial) copied(node int) fwk.NodeInfo {
 	return t.over[node]
 }
 
-// What it costs to put a member on a copy of a node, and to tell the plugins of a coupled kind, in
-// looks.
+// The cost of putting a member on a copy of a node, and of informing the plugins of a coupled kind,
+// in looks.
 const (
 	putLooks     = 2
 	coupledLooks = 45

@@ -21,44 +21,45 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// The pods of many groups come when their groups have left the phase Pending: Volcano's controller
-// waits for that, and so do the operators of Kubeflow, Paddle and others. So a group is let in, or
-// told why not, while pods are missing. Whose it is without any is told by the Job that it belongs
-// to, or else it is of the scheduler that serves the name volcano: a PodGroup names none.
+// The pods of many groups are created when their groups have left the phase Pending. Volcano's
+// controller waits for that, and so do the operators of Kubeflow, Paddle and others. So a group is
+// let in, or told why not, while pods are missing. If it has no pods, its Job names its scheduler.
+// Otherwise it belongs to the scheduler that serves the name volcano, because a PodGroup names
+// none.
 
-// vacantEvery is how often groups without enough pods are looked at: what they name may have become
-// free.
+// vacantEvery is the interval for checking groups without enough pods, because their named
+// resources may have become free.
 const vacantEvery = 2 * time.Second
 
-// volcanoScheduler is what pods of Volcano's users name.
+// volcanoScheduler is the scheduler name in pods of Volcano's users.
 const volcanoScheduler = "volcano"
 
-// vacancy is a group that waits to be let in while pods of it are missing.
+// vacancy is a group that waits to be let in while its pods are missing.
 type vacancy struct {
 	spec  wire.Gang
 	wrong error
-	// looked is when it was looked at last, counted in looks at all.
+	// looked is the number of the look that last checked it.
 	looked int
-	// known is what looks have found out. Only they touch it, one after the other.
+	// known has the results of looks. Only looks change it, one after the other.
 	known *known
 }
 
-// known is what was found out about a group without enough pods.
+// known has what was found out about a group without enough pods.
 type known struct {
-	// scheduler is the one that its Job names; "" for not read. classes are the PriorityClasses
-	// that its pods will name.
+	// scheduler is the scheduler that its Job names, or "" if it was not read. classes are the
+	// PriorityClasses that its pods will name.
 	scheduler string
 	classes   []string
 	priority  int32
 	priced    bool
 	// standard is the priority of pods without a class.
 	standard int32
-	// told is why it was last told that it is not let in, and when.
+	// told is the last reported reason why it is not let in, with its time.
 	told   string
 	toldAt time.Time
 }
 
-// vacantSeen notes, or forgets, the object of a group without pods. The caller holds the lock.
+// vacantSeen records, or removes, the object of a group without pods. The caller holds the lock.
 func (t *admitter) vacantSeen(spec wire.Gang, wrong error) {
 	if !gangs.NotLetIn(spec.Phase) && wrong == nil {
 		t.wasLetIn(nil, &spec)
@@ -66,7 +67,7 @@ func (t *admitter) vacantSeen(spec wire.Gang, wrong error) {
 	t.wait(spec, wrong)
 }
 
-// atGate notes, or forgets, that a group waits to be let in while pods are missing. The caller
+// atGate records, or removes, a group that waits to be let in while pods are missing. The caller
 // holds the lock.
 func (t *admitter) atGate(g *group) {
 	if g.object == "" || g.letIn || g.wrong != nil || len(g.spec.Resources) == 0 || g.lacks(&g.waiting, &g.done) == "" {
@@ -77,7 +78,7 @@ func (t *admitter) atGate(g *group) {
 	t.wait(g.spec, nil)
 }
 
-// wait notes, or forgets, a group that waits to be let in. The caller holds the lock.
+// wait records, or removes, a group that waits to be let in. The caller holds the lock.
 func (t *admitter) wait(spec wire.Gang, wrong error) {
 	if spec.Key.Source != wire.GangOfVolcano || !gangs.NotLetIn(spec.Phase) || t.book.Room == nil {
 		delete(t.vacant, spec.Key)
@@ -105,7 +106,7 @@ func (b *admitter) wasLetIn(g *group, spec *wire.Gang) {
 	b.admit(spec.Key, admission{asked: wire.ReadResources(spec.Resources), placed: g != nil && g.hasPlaced()}, terms.Admission.KeepFor.Duration)
 }
 
-// scheduler is one that members name.
+// scheduler returns a scheduler that members name.
 func (g *group) scheduler() string {
 	for name := range g.schedulers {
 		return name
@@ -121,11 +122,12 @@ func (b *book) terms(scheduler string) (t Terms) {
 	return t
 }
 
-// vacantShare is how many groups of a namespace are looked at in one look, next to those of others.
-// Each may ask the API server something, so that a tenant's thousands would hold up all others.
+// vacantShare is the number of groups of a namespace that one look checks, next to those of other
+// namespaces. Each may need requests to the API server, so a tenant's thousands of groups would
+// delay all others.
 const vacantShare = 64
 
-// lookAtVacantIn arranges a look at groups without enough pods then. The caller holds the lock.
+// lookAtVacantIn schedules a look at groups without enough pods. The caller holds the lock.
 func (t *admitter) lookAtVacantIn(pause time.Duration) {
 	if t.lookingAtVacant || len(t.vacant) == 0 || !t.book.Lead.Leads() {
 		return
@@ -135,7 +137,7 @@ func (t *admitter) lookAtVacantIn(pause time.Duration) {
 }
 
 // lookAtVacant admits groups whose named resources are free, one after the other, by priority and
-// then by how long ago they were looked at. If it admits some, it soon looks at the others.
+// then by the time of their last check. If it admits some, it soon checks the others.
 func (t *admitter) lookAtVacant() {
 	t.book.mu.Lock()
 	waiting := maps.Clone(t.vacant)
@@ -183,19 +185,20 @@ func compareKeys(a, b wire.GangKey) int {
 	return cmp.Compare(a.String(), b.String())
 }
 
-// look is one look at groups without enough pods.
+// look is one check of groups without enough pods.
 type look struct {
 	admitter *admitter
-	// room is what is there for all of them; nil: that was not counted yet. counted is how long
-	// that took.
+	// room has the resources for all of them; nil means that they were not counted yet. counted is
+	// the time that this took.
 	room    *gangfit.Room
 	counted time.Duration
-	// classes are the values of all PriorityClasses, with the default one below ""; nil: not read.
+	// classes has the values of all PriorityClasses, with the default one under ""; nil means not
+	// read.
 	classes map[string]int32
 }
 
-// find finds out whose a group is and how it compares with others. It returns false for groups that
-// are not this scheduler's.
+// find determines the scheduler of a group and its priority. It returns false for groups that are
+// not this scheduler's.
 func (l *look) find(v vacancy) bool {
 	l.admitter.book.mu.Lock()
 	g := l.admitter.book.groups[v.spec.Key]
@@ -229,8 +232,8 @@ func (l *look) find(v vacancy) bool {
 	return true
 }
 
-// priorityOf returns the lowest value of some PriorityClasses, known if all of them were read. One
-// that is not there stands for 0, as it will be refused with its pods.
+// priorityOf returns the lowest value of some PriorityClasses; known means that all of them were
+// read. A missing class counts as 0, because it will be refused with its pods.
 func (l *look) priorityOf(ctx context.Context, classes []string) (lowest int32, known bool) {
 	if l.classes == nil && l.admitter.book.Client != nil {
 		list, err := l.admitter.book.Client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -256,7 +259,7 @@ func (l *look) priorityOf(ctx context.Context, classes []string) (lowest int32, 
 	return lowest, known
 }
 
-// letIn lets one group in that can have what it names, or tells it why not.
+// letIn lets one group in if its named resources are free, or tells it why not.
 func (l *look) letIn(v vacancy) {
 	key := v.spec.Key
 	if v.wrong != nil {
@@ -302,8 +305,8 @@ func (l *look) letIn(v vacancy) {
 	}
 }
 
-// admitIfThere notes that the group is let in if it can have what it names, and returns what is
-// missing otherwise.
+// admitIfThere records that the group is let in if its named resources are free. Otherwise it
+// returns what is missing.
 func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangfit.Shortage, error) {
 	if l.room == nil {
 		begun := l.admitter.book.Clock.Now()
@@ -334,11 +337,11 @@ func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangfit.Shortage, error) 
 	return short, nil
 }
 
-// tellVacantEvery is how often a group is told another reason why it is not let in: amounts that
-// are free change all the time.
+// tellVacantEvery is the interval at which a group may be told another reason why it is not let in,
+// because free amounts change all the time.
 const tellVacantEvery = time.Minute
 
-// shut tells a group why it is not let in: by its status and an event.
+// shut tells a group why it is not let in, by its status and an event.
 func (l *look) shut(v vacancy, why string) {
 	now := l.admitter.book.Clock.Now()
 	if v.known.told == why || v.known.told != "" && now.Sub(v.known.toldAt) < tellVacantEvery {
@@ -366,8 +369,8 @@ func (l *look) shut(v vacancy, why string) {
 	l.admitter.book.Events.Eventf(referenceTo(v.spec.Key, v.spec.UID, v.spec.Version), nil, corev1.EventTypeWarning, "GangNotPlaced", "Scheduling", "%s", why)
 }
 
-// writeVacant writes that a group is let in. If its queue is closed it says so instead: Volcano's
-// scheduler leaves such groups out (pkg/scheduler/actions/allocate).
+// writeVacant writes that a group is let in. If its queue is closed, it writes this instead.
+// Volcano's scheduler ignores such groups (pkg/scheduler/actions/allocate).
 func (t *admitter) writeVacant(ctx context.Context, spec *wire.Gang) (closed bool, err error) {
 	state, err := t.book.Objects.QueueState(ctx, spec.Queue)
 	if err != nil {
@@ -419,10 +422,10 @@ func (o *APIObjects) read(ctx context.Context, version schema.GroupVersion, name
 	return json.Unmarshal(data, into)
 }
 
-// Job is what a Job of batch.volcano.sh says about its pods.
+// Job has the settings of a Job of batch.volcano.sh for its pods.
 type Job struct {
 	Scheduler string
-	// Classes are the PriorityClasses of its tasks; "" stands for none.
+	// Classes are the PriorityClasses of its tasks; "" means none.
 	Classes []string
 }
 
