@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// noteMore ends a note of which something was left out: it is in the pod's condition
-	// PodScheduled, and kubectl berth explain says it in full.
+	// noteMore ends a shortened note. The complete text is in the pod's condition PodScheduled, and
+	// in kubectl berth explain.
 	noteMore = "; more: kubectl berth explain"
-	// leastHead is how much of a note kube-scheduler's own reasons get at least.
+	// leastHead is the minimum space in a note for kube-scheduler's own reasons.
 	leastHead = 110
 )
 
@@ -59,7 +59,7 @@ func briefNote(note string) string {
 	return head + cutAt(own, "; ", room-len(head)) + noteMore
 }
 
-// cutAt is the text, or what of it ends before a separator and has at most so many bytes.
+// cutAt returns the text, or the part before a separator that has at most that many bytes.
 func cutAt(text, separator string, most int) string {
 	if len(text) <= most {
 		return text

@@ -77,8 +77,8 @@ func askedForVersion(cmd *cobra.Command) bool {
 	return cmd.Flags().Lookup("version").Value.String() == string(verflag.VersionTrue)
 }
 
-// run does what kube-scheduler's own command does (runCommand of cmd/kube-scheduler/app), and looks
-// at the profiles between Setup and Run. It ends when a signal comes.
+// run does the same as kube-scheduler's own command (runCommand of cmd/kube-scheduler/app), and
+// checks the profiles between Setup and Run. It ends when a signal arrives.
 func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.PluginFactory) error {
 	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
@@ -108,8 +108,8 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 	return app.Run(ctx, completed, sched)
 }
 
-// sayWhoLeads lets the plugin read the holder of the election's Lease. It does not ask the lock
-// itself, which caches what it reads for the election's own writes.
+// sayWhoLeads lets the plugin read the holder of the election's Lease. It does not use the lock
+// itself, which caches its reads for the election's own writes.
 func sayWhoLeads(sched *kubescheduler.Scheduler, lock resourcelock.Interface) {
 	elected, ok := lock.(*resourcelock.LeaseLock)
 	if !ok {
@@ -148,8 +148,9 @@ func checkProfiles(logger klog.Logger, profiles map[string]framework.Framework) 
 	return errors.Join(wrong...)
 }
 
-// outvotes reports whether plugins beside scheduler.Tiers can outvote one of its steps, and what
-// their weights add up to. It is no error, because a user may choose such a weight on purpose.
+// outvotes reports whether plugins other than scheduler.Tiers can outvote one of its steps, and
+// returns the sum of their weights. It is not an error, because a user may choose such a weight on
+// purpose.
 func outvotes(scored []config.Plugin) (rivals int64, outvoted bool) {
 	var tiers int64
 	for _, p := range scored {

@@ -24,21 +24,21 @@ import (
 )
 
 // kube-scheduler guarantees an interface to plugins, but not its own structs. This file has
-// everything that Berth reads, calls and replaces in them, so that a release that changes one
+// everything in them that Berth reads, calls and replaces, so that a release that changes them
 // breaks here. TestSeams names each, and shows that kube-scheduler still uses it.
 
 // The functions of a kubescheduler.Scheduler that Berth wraps.
 type (
 	// nextEntity is Scheduler.NextEntity (NextPod until 1.36): every cycle begins with it.
 	nextEntity = func(klog.Logger) (entity, error)
-	// schedulePod is Scheduler.SchedulePod: it places one pod with the profile that it is handed.
+	// schedulePod is Scheduler.SchedulePod. It places one pod with the given profile.
 	schedulePod = func(context.Context, framework.Framework, fwk.CycleState, *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error)
 	// failureHandler is Scheduler.FailureHandler: every cycle that fails ends with it.
 	failureHandler = func(context.Context, framework.Framework, *framework.QueuedPodInfo, *fwk.Status, *fwk.NominatingInfo, time.Time)
 )
 
 // narrowed are the methods that search replaces in a profile, for one call of SchedulePod.
-// Kube-scheduler must run plugins through them.
+// kube-scheduler must run plugins through them.
 type narrowed interface {
 	PercentageOfNodesToScore() *int32
 	RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
@@ -57,16 +57,16 @@ var (
 // wrap is one place of kube-scheduler that Berth wraps.
 type wrap struct {
 	place string
-	// why is what a plugin cannot do by itself.
+	// why is the reason: what a plugin cannot do by itself.
 	why string
-	// worth is what the wrap saves, as shipped, or what goes wrong without it.
+	// worth is the measured saving, or the failure without the wrap.
 	worth string
 	put   func(*equipment)
 }
 
 // wraps are all wraps, in the order in which they are applied. A pod that Berth does not decide
 // about passes each of them: kube-scheduler's own function is called for it, with its own profile.
-// The profiles of the scheduler stay as they are; search and aside stand for one during one call.
+// The profiles of the scheduler do not change. search and aside replace one during one call.
 var wraps = []wrap{
 	{
 		place: "Scheduler.SchedulingQueue",
@@ -96,7 +96,7 @@ var wraps = []wrap{
 	},
 }
 
-// equipment is what the wraps work with.
+// equipment has the inputs of the wraps.
 type equipment struct {
 	sched    *kubescheduler.Scheduler
 	parts    scheduler.Parts
@@ -105,10 +105,10 @@ type equipment struct {
 	profiles []config.KubeSchedulerProfile
 }
 
-// Equip adds to a scheduler what its plugin cannot do by itself. global is percentageOfNodesToScore
-// for profiles without their own; nil means kube-scheduler's choice. profiles are its profiles,
-// with their defaults. The scheduler must be set up and not running yet. Equip reports whether any
-// profile has the plugin.
+// Equip adds to a scheduler the functions that its plugin cannot provide. global is
+// percentageOfNodesToScore for profiles without their own; nil means kube-scheduler's choice.
+// profiles are its profiles, with their defaults. The scheduler must be set up and not running yet.
+// Equip reports whether any profile has the plugin.
 func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, profiles []config.KubeSchedulerProfile) bool {
 	shared := informersOf(sched)
 	if shared == nil {
@@ -139,12 +139,12 @@ func informersOf(sched *kubescheduler.Scheduler) informers.SharedInformerFactory
 	return nil
 }
 
-// attentive is a queue that puts events to no pod which they cannot help. Kube-scheduler puts each
-// event to every pod that waits, in order to find out which plugins keep it off: with thousands of
-// pods that wait for reports, each Binding would go through all of them.
+// attentive is a queue that checks an event only against pods that it can help. kube-scheduler
+// checks each event against every waiting pod to find out which plugins reject it. With thousands
+// of pods that wait for reports, each Binding would go through all of them.
 type attentive struct {
 	queue.SchedulingQueue
-	// ours means that a pod waits for Berth and for no other plugin.
+	// ours reports whether a pod waits only for Berth.
 	ours func(*corev1.Pod) bool
 }
 
@@ -177,8 +177,8 @@ func (e *equipment) nextEntity() nextEntity {
 	}
 }
 
-// sayNomination lets a pod that is tried before its nomination is shown say it all the same:
-// otherwise kube-scheduler would evict others for it once more.
+// sayNomination writes the nomination into a pod that is tried before the watch shows its
+// nomination. Otherwise kube-scheduler would evict pods for it once more.
 func sayNomination(outcomes *outcome.Writer, info *framework.QueuedPodInfo) {
 	if node, unshown := outcomes.Nominated(info.Pod.UID); unshown {
 		says, pod := *info.PodInfo, *info.Pod
@@ -186,8 +186,8 @@ func sayNomination(outcomes *outcome.Writer, info *framework.QueuedPodInfo) {
 	}
 }
 
-// schedulePod returns SchedulePod with a search of Berth's own for pods that could be pinned. A pod
-// that stands for a Reservation is assumed on its node as one that nobody evicts.
+// schedulePod returns SchedulePod with Berth's own search for pods that could be pinned. A pod that
+// stands for a Reservation is assumed on its node as a pod that cannot be evicted.
 func (e *equipment) schedulePod() schedulePod {
 	place := lookingFurther(e.sched.SchedulePod, e.parts.LookFurther(), e.global, know(e.sched.Profiles, e.profiles))
 	return func(ctx context.Context, profile framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
@@ -231,13 +231,13 @@ func writingAside(failed failureHandler, outcomes *outcome.Writer) failureHandle
 	}
 }
 
-// aside is a profile in kube-scheduler's FailureHandler, for one call. The handler writes into the
-// pod by itself unless the profile has somebody who does so later.
+// aside replaces a profile in kube-scheduler's FailureHandler, for one call. The handler writes
+// into the pod itself unless the profile has a writer that does so later.
 type aside struct {
 	framework.Framework
 	outcomes *outcome.Writer
 	said     *brief.Said
-	// waits: the pod merely waits, and event is what is to be written about it in a while.
+	// waits means that the pod only waits. event is then the event to write later.
 	waits bool
 	event func()
 }

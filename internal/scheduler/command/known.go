@@ -18,19 +18,19 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
-// known is what does not change of a profile.
+// known has the constant properties of a profile.
 type known struct {
 	ahead scheduler.Foresight
 	// spreads: PodTopologySpread scores nodes.
 	spreads bool
-	// defaults are the constraints of pods whose authors have none.
+	// defaults are the constraints of pods without their own.
 	defaults []corev1.TopologySpreadConstraint
 	// ours: all plugins that prepare scores are kube-scheduler's or Berth's, and none keeps the
 	// nodes that it is given.
 	ours bool
 }
 
-// know reads what does not change of profiles.
+// know reads the constant properties of profiles.
 func know(sched map[string]framework.Framework, profiles []config.KubeSchedulerProfile) map[string]*known {
 	out := map[string]*known{}
 	for name, profile := range sched {
@@ -57,7 +57,7 @@ func onlyKnown(enabled config.PluginSet) bool {
 	})
 }
 
-// foreseen are the plugins that Berth can look ahead for.
+// foreseen are the plugins whose refusals Berth can predict.
 var foreseen = map[string]scheduler.Foresight{
 	names.NodeUnschedulable: scheduler.SeesUnschedulable, names.TaintToleration: scheduler.SeesTaints,
 	names.NodeResourcesFit: scheduler.SeesAmounts, names.NodeAffinity: scheduler.SeesAffinity, names.VolumeBinding: scheduler.SeesVolumes,
@@ -77,7 +77,7 @@ var systemDefaults = []corev1.TopologySpreadConstraint{
 	{TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway, MaxSkew: 5},
 }
 
-// defaultsOf returns the constraints of pods whose authors have none.
+// defaultsOf returns the constraints of pods without their own.
 func defaultsOf(configs []config.PluginConfig) []corev1.TopologySpreadConstraint {
 	for _, c := range configs {
 		if args, ok := c.Args.(*config.PodTopologySpreadArgs); ok {
@@ -90,9 +90,9 @@ func defaultsOf(configs []config.PluginConfig) []corev1.TopologySpreadConstraint
 	return nil
 }
 
-// spreadBy returns what PodTopologySpread scores nodes by for the pod. It reads constraints as the
-// plugin does (filterTopologySpreadConstraints, buildDefaultConstraints). By default spreading over
-// nodes is left out: the plugin then spreads over the nodes that Berth names.
+// spreadBy returns the properties by which PodTopologySpread scores nodes for the pod. It reads
+// constraints as the plugin does (filterTopologySpreadConstraints, buildDefaultConstraints). It
+// omits default spreading over nodes: the plugin then spreads over the nodes that Berth names.
 func (k *known) spreadBy(profile framework.Framework, pod *corev1.Pod) ([]scheduler.Spread, error) {
 	if k == nil || !k.spreads {
 		return nil, nil

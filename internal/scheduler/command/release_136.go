@@ -17,7 +17,7 @@ import (
 
 // What differs in kube-scheduler 1.36: release_137.go has the same names.
 
-// entity is what a cycle begins with.
+// entity is the start of a cycle.
 type entity = *framework.QueuedPodInfo
 
 // eachPod calls do for every pod of the entity.
@@ -27,16 +27,17 @@ func eachPod(e entity, do func(*framework.QueuedPodInfo)) {
 	}
 }
 
-// loop is the function of a scheduler that every cycle begins with.
+// loop returns the scheduler's function with which every cycle begins.
 func loop(sched *kubescheduler.Scheduler) *func(klog.Logger) (entity, error) { return &sched.NextPod }
 
-// taking returns what takes the next entity from the queue, and what takes a certain pod.
+// taking returns functions that take the next entity from the queue, and a given pod.
 func taking(sched *kubescheduler.Scheduler) (next func(klog.Logger) (entity, error), take func(klog.Logger, *corev1.Pod) entity) {
 	return sched.NextPod, sched.SchedulingQueue.PopSpecificPod
 }
 
-// minimumIn returns what says how many pods one of Kubernetes' own groups starts together. If there
-// are such groups, the scheduler watches them (feature gate GenericWorkload).
+// minimumIn returns a function that finds the number of pods that one of Kubernetes' own groups
+// starts together. If there are such groups, the scheduler watches them (feature gate
+// GenericWorkload).
 func minimumIn(shared informers.SharedInformerFactory) func(namespace, name string) (int, error) {
 	return func(namespace, name string) (int, error) {
 		group, err := shared.Scheduling().V1alpha2().PodGroups().Lister().PodGroups(namespace).Get(name)

@@ -19,7 +19,7 @@ import (
 
 // What differs in kube-scheduler 1.37: release_136.go has the same names.
 
-// entity is what a cycle begins with: a pod, or one of Kubernetes' own groups.
+// entity is the start of a cycle: a pod, or one of Kubernetes' own groups.
 type entity = framework.QueuedEntityInfo
 
 // eachPod calls do for every pod of the entity.
@@ -35,15 +35,15 @@ func eachPod(e entity, do func(*framework.QueuedPodInfo)) {
 	})
 }
 
-// loop is the function of a scheduler that every cycle begins with.
+// loop returns the scheduler's function with which every cycle begins.
 func loop(sched *kubescheduler.Scheduler) *func(klog.Logger) (entity, error) {
 	return &sched.NextEntity
 }
 
-// taking returns what takes the next entity from the queue, and what takes a certain pod: nil if
-// the pod is not there to be tried. The queue only gives its first entity, so the pod is called:
-// Sort puts it first, and an update lets the queue sort it again. If another comes all the same, it
-// is the next.
+// taking returns functions that take the next entity from the queue, and a given pod, or nil if the
+// pod cannot be tried. The queue only returns its first entity, so the pod is called: Sort puts it
+// first, and an update makes the queue sort it again. If another entity comes first all the same,
+// it is the next.
 func taking(sched *kubescheduler.Scheduler) (next func(klog.Logger) (entity, error), take func(klog.Logger, *corev1.Pod) entity) {
 	shared := informersOf(sched)
 	pop, waiting, pods := sched.NextEntity, sched.SchedulingQueue, shared.Core().V1().Pods().Lister()
@@ -85,8 +85,9 @@ func taking(sched *kubescheduler.Scheduler) (next func(klog.Logger) (entity, err
 	return next, take
 }
 
-// minimumIn returns what says how many pods one of Kubernetes' own groups starts together. If there
-// are such groups, the scheduler watches them (feature gate GenericWorkload).
+// minimumIn returns a function that finds the number of pods that one of Kubernetes' own groups
+// starts together. If there are such groups, the scheduler watches them (feature gate
+// GenericWorkload).
 func minimumIn(shared informers.SharedInformerFactory) func(namespace, name string) (int, error) {
 	return func(namespace, name string) (int, error) {
 		group, err := shared.Scheduling().V1beta1().PodGroups().Lister().PodGroups(namespace).Get(name)
@@ -125,7 +126,8 @@ type called struct{ uid atomic.Pointer[types.UID] }
 // callers are the schedulers of this process, by the informers that the profiles of each share.
 var callers sync.Map
 
-// calledIn is what calls a pod in the scheduler with these informers, until ctx ends.
+// calledIn returns the object that calls a pod in the scheduler with these informers, until ctx
+// ends.
 func calledIn(ctx context.Context, shared informers.SharedInformerFactory) *called {
 	c, known := callers.LoadOrStore(shared, &called{})
 	if !known {
@@ -154,7 +156,8 @@ func (c *called) is(e fwk.QueuedEntityInfo) bool {
 	return ok && one.Pod.UID == *uid
 }
 
-// of is what is compared of an entity. A group is never found: its members have several ages.
+// of returns the compared properties of an entity. A group is never found, because its members have
+// several ages.
 func (s Sort) of(e fwk.QueuedEntityInfo) waiting {
 	if one, ok := e.(*framework.QueuedPodInfo); ok {
 		return s.one(one.Pod, one.GetPriority(), one.GetTimestamp(), one.GetAttempts())

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
-// lookingFurther returns next with a search of its own for each pod that could be pinned.
+// lookingFurther returns next with its own search for each pod that could be pinned.
 func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profiles map[string]*known) schedulePod {
 	return func(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
 		if !scheduler.MightPin(pod.Pod) {
@@ -48,37 +48,37 @@ func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profil
 	}
 }
 
-// search is a profile in the cycle of one pod. PreFilter names the nodes that Berth has found to be
-// the best and that no plugin refuses: only on these the framework runs Filter and Score. If there
-// are none, it continues with all nodes as usual.
+// search replaces a profile in the cycle of one pod. PreFilter names Berth's best nodes that no
+// plugin refuses, and the framework runs Filter and Score only on these. If there are none, it
+// continues with all nodes as usual.
 //
-// It is handed to kube-scheduler for the one call of SchedulePod. Plugins, preemption and cycles of
-// groups have the profile itself, and nothing is named to them.
+// kube-scheduler gets it for one call of SchedulePod. Plugins, preemption and cycles of groups use
+// the profile itself, and no nodes are named to them.
 type search struct {
 	framework.Framework
-	// percentage is what percentage of all nodes kube-scheduler would choose among.
+	// percentage is the percentage of all nodes among which kube-scheduler would choose.
 	percentage int32
 	// all: there must be no search.
 	all bool
-	// known is what does not change of the profile.
+	// known has the constant properties of the profile.
 	known *known
 	// named are nodes that passed Filter; nil while all are looked at.
 	named sets.Set[string]
-	// waits is Candidates.Waits if none of the nodes could be named; else it is nil.
+	// waits is Candidates.Waits if none of the nodes could be named, else nil.
 	waits func(context.Context, fwk.NodeInfo) *fwk.Status
-	// weighed are all nodes that take the pod, if plugins weigh them for it; else nil.
+	// weighed are all nodes that take the pod, if plugins compare them for it, else nil.
 	weighed []fwk.NodeInfo
-	// candidates are what the search goes through. They lend weighed its memory.
+	// candidates are the searched candidates. They lend weighed its memory.
 	candidates *scheduler.Candidates
 }
 
-// done ends the search: what it found is no longer used.
+// done ends the search and releases its results.
 func (s *search) done() {
 	s.candidates.Done()
 	s.named, s.weighed, s.candidates = nil, nil, nil
 }
 
-// PercentageOfNodesToScore implements framework.Framework: all of what is named.
+// PercentageOfNodesToScore implements framework.Framework: all named nodes.
 func (s *search) PercentageOfNodesToScore() *int32 {
 	if s.named != nil {
 		return new(int32(100))
@@ -115,12 +115,12 @@ func (s *search) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, 
 	return &fwk.PreFilterResult{NodeNames: s.named}, status, plugins
 }
 
-// maxRounds bounds how often candidates are named for a pod. After that it is cheaper to look at
-// all nodes at once.
+// maxRounds is the number of times that candidates are named for a pod. After that it is cheaper to
+// look at all nodes at once.
 const maxRounds = 8
 
-// findInAll returns those of the best candidates of each class that no plugin refuses; nil if there
-// are none, or if it would be long until some of a class are found.
+// findInAll returns those of the best candidates of each class that no plugin refuses. It returns
+// nil if there are none, or if the search in some class would take too long.
 func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, c *scheduler.Candidates) sets.Set[string] {
 	named, most := sets.Set[string]{}, 0
 	for class := range c.Classes() {
@@ -148,7 +148,7 @@ func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev
 }
 
 // find adds to named those of the best candidates that no plugin refuses. It reports whether there
-// are any, and how often it asked next, which returns a few candidates at a time.
+// are any, and how often it called next, which returns a few candidates at a time.
 func (s *search) find(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, named sets.Set[string], next func() []fwk.NodeInfo) (found bool, rounds int) {
 	for !found && rounds < maxRounds {
 		few := next()

@@ -13,23 +13,23 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
-// Sort is the order in which waiting pods are tried. It is kube-scheduler's PrioritySort, except
-// that pods which enter the queue in the first minute of the process are tried by age, in whole
-// seconds, until each has been tried once.
+// Sort is the order in which waiting pods are tried. It is kube-scheduler's PrioritySort, with one
+// exception: pods that enter the queue in the first minute of the process are tried by age, in
+// whole seconds, until each has been tried once.
 //
 // A starting scheduler finds all waiting pods at once, in no order. A kubelet that receives several
 // pods at once admits older ones first (HandlePodAdditions of pkg/kubelet/kubelet.go). A pod that
-// is tried after younger ones could therefore take CPUs that these were promised, and has to wait
-// for reports. Later, pods enter the queue in the order of their creation, and a tenant gains
+// is tried after younger ones could therefore take CPUs that these were promised, and would have to
+// wait for reports. Later, pods enter the queue in the order of their creation, and a tenant gains
 // nothing with old pods.
 type Sort struct {
-	// started is when the first minute ends.
+	// started is the end of the first minute.
 	started time.Time
-	// called is the pod that comes next, whatever waits; nil if nobody can call one.
+	// called is the pod that comes next, whatever waits. It is nil if pods cannot be called.
 	called *called
 }
 
-// starting is how long a scheduler has to find the pods that waited before it.
+// starting is the time in which a scheduler must find the pods that waited before it.
 const starting = time.Minute
 
 var _ fwk.QueueSortPlugin = Sort{}
@@ -50,7 +50,7 @@ func NewSort(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Pl
 // Name implements fwk.Plugin.
 func (Sort) Name() string { return scheduler.SortName }
 
-// waiting is what Sort compares.
+// waiting has the properties that Sort compares.
 type waiting struct {
 	priority int32
 	queued   time.Time

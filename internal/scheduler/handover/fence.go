@@ -29,7 +29,7 @@ func (h *Handover) FencedSince(then, now *corev1.Pod) bool {
 	return fence != fenceOf(then) && fence != h.lease.name
 }
 
-// fenceOf returns who has fenced the pod; "" for nobody.
+// fenceOf returns the scheduler that has fenced the pod, or "".
 func fenceOf(pod *corev1.Pod) string {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == fenceType {
@@ -39,12 +39,12 @@ func fenceOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// fenceWorkers is how many pods are fenced at a time.
+// fenceWorkers is the number of pods that are fenced at a time.
 const fenceWorkers = 16
 
-// fence fences all pods that could be bound or are resized. It returns how many when the watch has
-// shown all of them: with our fence, or bound before it, or gone; or when ctx ends. The error
-// explains why some pod was not fenced.
+// fence fences all pods that could be bound or are resized, and returns their number. It waits
+// until the watch has shown each of them with our fence, as bound before it, or as gone, or until
+// ctx ends. The error explains why some pod was not fenced.
 func (h *Handover) fence(ctx context.Context) (int, error) {
 	pods, err := h.bindable(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (h *Handover) fence(ctx context.Context) (int, error) {
 	for _, pod := range pods {
 		g.Go(func() error { return h.fenceOne(ctx, pod) })
 	}
-	// A pod that cannot be fenced may be bound until the limit, like one whose fence has not been
+	// A pod that cannot be fenced may be bound until the limit, like a pod whose fence has not been
 	// seen.
 	err = g.Wait()
 	select {
@@ -70,7 +70,7 @@ func (h *Handover) fence(ctx context.Context) (int, error) {
 	}
 }
 
-// bindable asks the API server itself for the pods that a scheduler like this one could be binding.
+// bindable asks the API server for the pods that a scheduler like this one could be binding.
 func (h *Handover) bindable(ctx context.Context) (pods []*corev1.Pod, err error) {
 	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		pods = nil
@@ -90,7 +90,7 @@ func (h *Handover) bindable(ctx context.Context) (pods []*corev1.Pod, err error)
 	return pods, err
 }
 
-// fenceOne writes the condition, trying again while the API server does not answer.
+// fenceOne writes the condition, and tries again while the API server does not answer.
 func (h *Handover) fenceOne(ctx context.Context, pod *corev1.Pod) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID}, // a precondition
@@ -145,7 +145,7 @@ type fences struct {
 	active atomic.Bool
 	mu     sync.Mutex
 	name   string
-	// awaited are the pods, and whether it is enough that one is bound.
+	// awaited are the pods. The value means that it is enough if the pod is bound.
 	awaited map[types.UID]bool
 	done    chan struct{}
 }

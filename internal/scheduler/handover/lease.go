@@ -18,28 +18,29 @@ import (
 )
 
 const (
-	// LeaseName is the Lease, in the namespace of the heartbeats, with which a leader tells the
+	// LeaseName is the Lease, in the namespace of the heartbeats, in which a leader records for the
 	// next one whether its Bindings may be under way.
 	LeaseName = "berth-scheduler-bindings"
 	// leaseAnnotation holds bindingsUnderWay or bindingsNone.
 	leaseAnnotation  = "berth.dev/bindings"
 	bindingsUnderWay = "under-way"
 	bindingsNone     = "none"
-	// leaseIdle is how long after its last Binding a leader says that none is under way. So the
-	// Lease is written at most twice in that time, and under load once in leaseFresh.
+	// leaseIdle is the time after its last Binding at which a leader records that none is under
+	// way. So the Lease is written at most twice in that time, and under load once in leaseFresh.
 	leaseIdle = time.Second
-	// leaseFresh is how long a leader believes that the Lease is still its own. A process that was
-	// stopped for longer finds out before its next Binding that another one leads: the election
-	// gives that one the lead no sooner than a lease duration after the last renewal.
+	// leaseFresh is the time for which a leader trusts that the Lease is still its own. A process
+	// that was stopped for longer finds out before its next Binding that another one leads. The
+	// election gives the lead to another process no sooner than a lease duration after the last
+	// renewal.
 	leaseFresh = time.Second
-	// writeTimeout bounds one attempt to say whether Bindings are under way.
+	// writeTimeout bounds one attempt to record whether Bindings are under way.
 	writeTimeout = 10 * time.Second
 )
 
-// ErrDeposed means that another scheduler has taken over, or may: the Lease is not ours any more.
+// ErrDeposed means that another scheduler has taken over, or may: the Lease is no longer ours.
 var ErrDeposed = errors.New("another scheduler has taken over, or the Lease was deleted")
 
-// bindingsLease is what a leader leaves behind for the next one. It is written before the first
+// bindingsLease is the record that a leader leaves for the next one. It is written before the first
 // Binding of a series, and after the last.
 type bindingsLease struct {
 	leases coordinationclient.LeaseInterface
@@ -47,49 +48,50 @@ type bindingsLease struct {
 	logger klog.Logger
 	// name is ours among all schedulers that ever ran.
 	name string
-	// bindTimeout is how long a Binding that was found under way can still be written.
+	// bindTimeout is the time for which a Binding that was found under way can still be written.
 	bindTimeout time.Duration
 	// fresh is leaseFresh, except for tests.
 	fresh time.Duration
 
-	// writing is held while the Lease is written, and by whoever changes lease or marked. mu guards
-	// all that follows, and is never held across a request: no end of a Binding waits for one.
+	// writing is held while the Lease is written, and by changes of lease or marked. mu guards all
+	// following fields, and is never held during a request, so that no end of a Binding waits for a
+	// request.
 	writing sync.Mutex
 	mu      sync.Mutex
-	// lease is as we last wrote or read it; nil while it is not ours or cannot be written. Then
-	// nothing is left behind, and the next leader has to assume the worst.
+	// lease is the last written or read version. It is nil while it is not ours or cannot be
+	// written. Then there is no record, and the next leader must assume the worst.
 	lease *coordinationv1.Lease
-	// marked: the Lease says under-way.
+	// marked means that the Lease contains under-way.
 	marked bool
-	// confirmed is when we last asked whether the Lease is ours and found that it is. It is of this
-	// process' own monotonic clock, which nobody sets.
+	// confirmed is the last time when we checked that the Lease is ours, by this process' own
+	// monotonic clock, which cannot be set.
 	confirmed time.Time
-	// bindings are under way now.
+	// bindings is the number of Bindings under way.
 	bindings int
 	// quietFrom is the time from which there has been none that may still be written.
 	quietFrom time.Time
 	// armed: a call of clear is to come.
 	armed bool
-	// giveUp cancels the write "no Binding is under way"; nil if no such write runs.
+	// giveUp cancels the write "no Binding is under way". It is nil if no such write runs.
 	giveUp context.CancelFunc
 }
 
-// found is what the leader before has left.
+// found is what the previous leader left.
 type found uint8
 
 const (
-	// foundUnknown: nobody could tell.
+	// foundUnknown: it is not known.
 	foundUnknown found = iota
 	// foundNobody: there was no Lease.
 	foundNobody
-	// foundQuiet: no Binding of the leader before is under way.
+	// foundQuiet: no Binding of the previous leader is under way.
 	foundQuiet
 	// foundUnderWay: Bindings of the leader before may still be written.
 	foundUnderWay
 )
 
-// claim makes the Lease ours and says what it said. From then on no other scheduler begins a series
-// of Bindings.
+// claim makes the Lease ours and returns its earlier content. From then on no other scheduler
+// begins a series of Bindings.
 func (l *bindingsLease) claim(ctx context.Context) (found, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -128,14 +130,14 @@ func (l *bindingsLease) create(ctx context.Context) (found, error) {
 	return foundNobody, nil
 }
 
-// keep notes the Lease as it is now. The caller holds writing.
+// keep records the present Lease. The caller holds writing.
 func (l *bindingsLease) keep(lease *coordinationv1.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lease = lease
 }
 
-// endFound records that what claim found under way has come to an end.
+// endFound records that the Bindings that claim found under way have ended.
 func (l *bindingsLease) endFound() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,7 +147,8 @@ func (l *bindingsLease) endFound() {
 	}
 }
 
-// enter is called before a Binding is written. The error means that it must not be.
+// enter is called before a Binding is written. If it returns an error, the Binding must not be
+// written.
 func (l *bindingsLease) enter(ctx context.Context) error {
 	if l.goesOn() {
 		return nil
@@ -168,8 +171,8 @@ func (l *bindingsLease) enter(ctx context.Context) error {
 	return nil
 }
 
-// goesOn counts a Binding if the Lease has said of late that some are under way, or cannot say
-// anything. If it is being written that there are none, that is given up: the Lease is written
+// goesOn counts a Binding if the Lease has recently recorded that some are under way, or cannot
+// record anything. It cancels a running write that there are none, because the Lease is written
 // again at once.
 func (l *bindingsLease) goesOn() bool {
 	l.mu.Lock()
@@ -185,15 +188,15 @@ func (l *bindingsLease) goesOn() bool {
 	return true
 }
 
-// unclaimed reports whether the Lease is not ours though nobody has deposed us, and it is a while
-// since we asked who leads.
+// unclaimed reports whether the Lease is not ours although we were not deposed, and the last check
+// of the leader was some time ago.
 func (l *bindingsLease) unclaimed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.lease == nil && time.Since(l.confirmed) >= l.fresh
 }
 
-// leads notes that we led when that was asked.
+// leads records that we led at the time of the check.
 func (l *bindingsLease) leads(asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,7 +224,7 @@ func (l *bindingsLease) arm() {
 	later.Call(l.clock, max(0, l.quietFrom.Add(leaseIdle).Sub(l.clock.Now())), l.clear)
 }
 
-// clear records that no Binding is under way, if that is so.
+// clear records that no Binding is under way, if this is true.
 func (l *bindingsLease) clear() {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -260,13 +263,13 @@ func (l *bindingsLease) beginClear(giveUp context.CancelFunc) bool {
 	return true
 }
 
-// write writes the Lease unless it is somebody else's by now. The caller holds writing.
+// write writes the Lease unless it now belongs to another scheduler. The caller holds writing.
 func (l *bindingsLease) write(ctx context.Context, state string) error {
 	const tries = 3
 	var err error
 	for range tries {
 		next := l.lease.DeepCopy()
-		// If somebody has taken the last annotation off, there is no map.
+		// If a user has removed the last annotation, there is no map.
 		metav1.SetMetaDataAnnotation(&next.ObjectMeta, leaseAnnotation, state)
 		var written *coordinationv1.Lease
 		if written, err = l.leases.Update(ctx, next, metav1.UpdateOptions{}); err == nil {

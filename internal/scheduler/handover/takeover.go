@@ -27,11 +27,11 @@ type Options struct {
 	Pods   corev1client.PodsGetter
 	Clock  clock.WithDelayedExecution
 	Logger klog.Logger
-	// SettleAfter is how long a pod that has left the API may be on its way to a kubelet.
+	// SettleAfter is the time for which a pod that has left the API may be on its way to a kubelet.
 	SettleAfter time.Duration
-	// BindTimeout is how long the API server takes to give up a request (--request-timeout).
+	// BindTimeout is the time after which the API server gives up a request (--request-timeout).
 	BindTimeout time.Duration
-	// Ours is whether a scheduler like this one could be binding a pod that has no node.
+	// Ours reports whether a scheduler like this one could be binding a pod that has no node.
 	Ours func(*corev1.Pod) bool
 	// Resizing returns the bound pods for which the leader before may be writing a decision; nil
 	// for none.
@@ -46,7 +46,7 @@ type Options struct {
 	Leads func(ctx context.Context) (bool, error)
 }
 
-// Handover takes over from the leader before, and prepares for the leader after. It is safe for
+// Handover takes over from the previous leader, and prepares for the next one. It is safe for
 // concurrent use.
 type Handover struct {
 	Options
@@ -54,9 +54,9 @@ type Handover struct {
 	pace   *turns.Turns
 	fences fences
 	state  atomic.Int32
-	// decided: a pod was seen that a scheduler like this one has placed.
+	// decided means that a pod was seen that a scheduler like this one has placed.
 	decided atomic.Bool
-	// synced is when everything that was there at the start had been taken in.
+	// synced is the time when all initial objects had been read.
 	synced time.Time
 	// led is closed when this scheduler has taken over for the first time.
 	led  chan struct{}
@@ -65,19 +65,19 @@ type Handover struct {
 
 // The states of a Handover.
 const (
-	// idle: nobody has asked whether pods may be placed, or another scheduler has deposed us.
+	// idle: no caller has asked whether pods may be placed, or another scheduler has deposed us.
 	idle int32 = iota
-	// takingOver: what the leader before has under way is being ended.
+	// takingOver: the unfinished work of the previous leader is being ended.
 	takingOver
 	// leading: pods may be placed.
 	leading
 )
 
-// maxUnderWay bounds the Bindings that are written at a time. The API server grants a connection
-// 100 requests at a time (--http2-max-streams-per-connection), and watches are some of them: with
-// more Bindings client-go opens connection after connection. A server that has too much to do
-// answers Bindings with "too many requests", and the pod waits for seconds. In the queue before it
-// a pod loses nothing, and is decided for by what its node has reported by then.
+// maxUnderWay is the maximum number of Bindings that are written at a time. The API server allows a
+// connection 100 requests at a time (--http2-max-streams-per-connection), including watches. With
+// more Bindings client-go opens connection after connection. A server under high load answers
+// Bindings with "too many requests", and the pod waits for seconds. A pod in the queue before that
+// loses nothing, and its decision uses its node's newest report.
 const maxUnderWay = 64
 
 // New returns a Handover that has not taken over yet.
@@ -88,8 +88,8 @@ func New(o Options) *Handover {
 
 // Pace waits until a Binding of the namespace may be written together with others. The caller calls
 // done, once or more often, when it is written. A namespace with many pods delays others only on
-// nodes where its pods come before theirs. A repeated Binding does not count. The error is that of
-// ctx.
+// nodes where its pods come before theirs. A repeated Binding does not count. The error is the
+// error of ctx.
 func (h *Handover) Pace(ctx context.Context, namespace string) (done func(), err error) {
 	return h.pace.Take(ctx, namespace)
 }
@@ -110,8 +110,8 @@ func (h *Handover) Ready(ctx context.Context) bool {
 	return false
 }
 
-// takeOver ends what the leader before has under way. After Options.BindTimeout the API server has
-// ended it.
+// takeOver ends the unfinished work of the previous leader. After Options.BindTimeout the API
+// server has ended it.
 func (h *Handover) takeOver(ctx context.Context) {
 	h.awaitLead(ctx)
 	limit, cancel := context.WithTimeout(ctx, h.BindTimeout)
@@ -139,11 +139,11 @@ func (h *Handover) takeOver(ctx context.Context) {
 	}
 }
 
-// claimPause is how long a leader waits before it tries again to claim the Lease.
+// claimPause is the time after which a leader tries again to claim the Lease.
 const claimPause = 10 * time.Second
 
-// claimLater claims the Lease that could not be claimed: the next leader would take what the one
-// before this one has left in it for what this one has.
+// claimLater claims the Lease that could not be claimed. Otherwise the next leader would read the
+// record of the previous leader as ours.
 func (h *Handover) claimLater(ctx context.Context) {
 	for later.Wait(ctx, h.Clock, claimPause) {
 		h.awaitLead(ctx)
@@ -171,8 +171,8 @@ func (h *Handover) Await(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// awaitLead returns once the election's Lease names this process. A process whose lead has gone to
-// another one takes nothing from that one, and ends while it waits here.
+// awaitLead returns when the election's Lease names this process. A process that has lost the lead
+// takes nothing from the new leader, and ends while it waits here.
 func (h *Handover) awaitLead(ctx context.Context) {
 	if h.Leads == nil {
 		return
@@ -186,7 +186,7 @@ func (h *Handover) awaitLead(ctx context.Context) {
 	})
 }
 
-// claim claims the Lease, trying again while the API server does not answer.
+// claim claims the Lease, and tries again while the API server does not answer.
 func (h *Handover) claim(ctx context.Context) (left found) {
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		var err error
@@ -202,9 +202,9 @@ func (h *Handover) claim(ctx context.Context) (left found) {
 	return left
 }
 
-// Enter is called before a Binding is written; with an error it must not be written. A scheduler
-// that no longer leads is about to end, and does not take over again. If two run without leader
-// election, each takes over from the other.
+// Enter is called before a Binding is written. If it returns an error, the Binding must not be
+// written. A scheduler that no longer leads is about to end, and does not take over again. If two
+// run without leader election, each takes over from the other.
 func (h *Handover) Enter(ctx context.Context) error {
 	err := h.stillLeads(ctx)
 	if err == nil {
@@ -216,8 +216,8 @@ func (h *Handover) Enter(ctx context.Context) error {
 	return err
 }
 
-// stillLeads asks the election where the Lease could not be claimed: it tells a leader that was
-// stopped for a while nothing.
+// stillLeads asks the election if the Lease could not be claimed, because a leader that was stopped
+// for a while cannot use the Lease to find out.
 func (h *Handover) stillLeads(ctx context.Context) error {
 	if h.Leads == nil || !h.lease.unclaimed() {
 		return nil

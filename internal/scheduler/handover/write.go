@@ -14,7 +14,7 @@ import (
 var (
 	// ErrInDoubt means that it is not known whether a Binding was written.
 	ErrInDoubt = errors.New("it is not known whether the Binding was written")
-	// errUnread says that the pod could not be read: whatever the API server answers, nothing
+	// errUnread means that the pod could not be read. Whatever the API server answers, nothing
 	// follows for the Binding.
 	errUnread = errors.New("the pod could not be read back")
 )
@@ -23,7 +23,8 @@ const (
 	// BindTimeout is the time after which the API server gives up a request (--request-timeout).
 	// The scheduler does not wait longer for an answer, which may be lost.
 	BindTimeout = time.Minute
-	// readBackFor is how long the outcome of a Binding is looked for before it is left in doubt.
+	// readBackFor is the time for which the outcome of a Binding is checked before it is left in
+	// doubt.
 	readBackFor = 10 * time.Second
 )
 
@@ -33,12 +34,12 @@ type Binding interface {
 	Make(now *corev1.Pod) (*corev1.Binding, error)
 	// Post sends a Binding.
 	Post(ctx context.Context, b *corev1.Binding) error
-	// Read returns the pod of that name as the API server has it now.
+	// Read returns the present version of the pod with that name in the API server.
 	Read(ctx context.Context) (*corev1.Pod, error)
-	// Reconsider says why the decision does not hold any more; nil when it does. Make then marks it
-	// by what is known by now.
+	// Reconsider returns the reason why the decision is no longer valid, or nil. Make then marks
+	// the decision by the present knowledge.
 	Reconsider() error
-	// Forbidden says why the pod may not be bound as it is now; "" when it may.
+	// Forbidden returns the reason why the present version of the pod may not be bound, or "".
 	Forbidden(now *corev1.Pod) string
 }
 
@@ -54,16 +55,16 @@ type write struct {
 }
 
 // Write writes the Binding of a pod to a node; now is the newest known version of the pod. If the
-// result is unknown, Write reads the pod, and repeats the Binding if it was not written: the API
-// server refuses a second one for the same pod. If the pod has changed meanwhile, it does the same.
-// ErrInDoubt means that the result is still unknown.
+// result is unknown, Write reads the pod, and repeats the Binding if it was not written. The API
+// server refuses a second Binding for the same pod. Write does the same if the pod has changed
+// meanwhile. ErrInDoubt means that the result is still unknown.
 func Write(ctx context.Context, b Binding, now *corev1.Pod, node string) error {
 	w := &write{Binding: b, pod: now, node: node, now: now}
 	err := w.send(ctx)
 	if err == nil || definite(err) && !apierrors.IsConflict(err) {
 		return err
 	}
-	// The cycle's own context may be what ended: the outcome matters all the same.
+	// The cycle's own context may have ended, but the outcome still matters.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readBackFor)
 	defer cancel()
 	return w.readBack(ctx, err)
@@ -104,7 +105,7 @@ func (w *write) readBack(ctx context.Context, cause error) error {
 	}
 }
 
-// lookAndSend looks whether the Binding is written, and sends it again if not. It reports whether
+// lookAndSend checks whether the Binding is written, and sends it again if not. It reports whether
 // the outcome is final.
 func (w *write) lookAndSend(ctx context.Context) (final bool, outcome error) {
 	written, err := w.isWritten(ctx)
@@ -114,14 +115,14 @@ func (w *write) lookAndSend(ctx context.Context) (final bool, outcome error) {
 	if err := w.Reconsider(); err != nil {
 		return !w.lost, err
 	}
-	// Even a definite refusal may mean that the first request arrived meanwhile: look again.
+	// Even a definite refusal may mean that the first request arrived meanwhile, so check again.
 	err = w.send(ctx)
 	return err == nil, err
 }
 
-// isWritten reports whether the pod is bound to the node, and if not for which version of it a
-// Binding would hold. An error other than errUnread is the last word: ErrInDoubt, or that this
-// Binding will never be written.
+// isWritten reports whether the pod is bound to the node, and otherwise sets the version of the pod
+// for which a Binding would be valid. An error other than errUnread is final: ErrInDoubt, or that
+// this Binding will never be written.
 func (w *write) isWritten(ctx context.Context) (bool, error) {
 	pod, err := w.Read(ctx)
 	switch {
@@ -145,7 +146,7 @@ func (w *write) isWritten(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// gone is what it means that there is no such pod any more: it may have been bound before, and
+// gone returns the result for a pod that no longer exists. It may have been bound before, and
 // deleted by force.
 func (w *write) gone(err error) error {
 	if w.lost {

@@ -21,11 +21,11 @@ type outcome struct {
 	nominating *fwk.NominatingInfo
 	// event writes an event about it, once; nil if there is none to write.
 	event func()
-	// tries is how often writing it failed.
+	// tries is the number of failed writes.
 	tries int
 }
 
-// follow copies from the earlier outcome what this one does not set.
+// follow copies from the earlier outcome the fields that this one does not set.
 func (o *outcome) follow(was *outcome) {
 	if o.condition == nil {
 		o.condition = was.condition
@@ -35,8 +35,8 @@ func (o *outcome) follow(was *outcome) {
 	}
 }
 
-// write makes the pod say the outcome, unless the watch shows that it does, that it is bound, or
-// that it is gone. It returns an error if another try may help.
+// write writes the outcome into the pod, unless the watch shows that it is already there, that the
+// pod is bound, or that it is gone. It returns an error if another try may help.
 func (w *Writer) write(ctx context.Context, o *outcome) error {
 	pod, err := w.Pods.Pods(o.ref.Namespace).Get(o.ref.Name)
 	if err != nil || pod.UID != o.uid || pod.Spec.NodeName != "" {
@@ -57,8 +57,8 @@ func (w *Writer) write(ctx context.Context, o *outcome) error {
 	return err
 }
 
-// patch returns a strategic merge patch that makes this version of the pod say the outcome; nil if
-// it does so already.
+// patch returns a strategic merge patch with the outcome for this version of the pod, or nil if it
+// is already there.
 func (o *outcome) patch(pod *corev1.Pod, now metav1.Time) ([]byte, error) {
 	status := map[string]any{}
 	if c := o.changed(pod, now); c != nil {
@@ -73,9 +73,9 @@ func (o *outcome) patch(pod *corev1.Pod, now metav1.Time) ([]byte, error) {
 	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion}, "status": status})
 }
 
-// changed returns the condition to write; nil if the pod already has it. LastTransitionTime
-// changes only when the status does. As with kube-scheduler (podutil.UpdatePodCondition), an
-// ObservedGeneration alone is no change.
+// changed returns the condition to write, or nil if the pod already has it. LastTransitionTime
+// changes only when the status does. As with kube-scheduler (podutil.UpdatePodCondition), a new
+// ObservedGeneration is not a change.
 func (o *outcome) changed(pod *corev1.Pod, now metav1.Time) *corev1.PodCondition {
 	if o.condition == nil {
 		return nil

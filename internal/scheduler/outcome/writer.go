@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// maxWriting bounds how many writes there are at a time.
+	// maxWriting is the maximum number of concurrent writes.
 	maxWriting = 4
-	// long is what a write may take without a rest after it.
+	// long is the duration of a write after which the namespace must rest.
 	long = 100 * time.Millisecond
-	// retryPause is how long a namespace rests after the first write that has failed; twice as long
-	// after each further one of the pod.
+	// retryPause is the rest of a namespace after the first failed write. It doubles after each
+	// further failure of the pod.
 	retryPause = 50 * time.Millisecond
-	// maxTries is how often the Writer tries to write the outcome of an attempt.
+	// maxTries is the number of tries to write the outcome of an attempt.
 	maxTries = 6
 	// quiet bounds how long the Writer holds the outcome of a pod that waits: most pods have a node
 	// by then.
@@ -34,7 +34,7 @@ const (
 	requestTimeout = 30 * time.Second
 )
 
-// Options are what a Writer needs.
+// Options are the inputs of a Writer.
 type Options struct {
 	Client kubernetes.Interface
 	// Pods are the pods as the watch has shown them.
@@ -49,14 +49,14 @@ type Writer struct {
 	Options
 
 	mu sync.Mutex
-	// due are the outcomes to write, by pod, and held those of pods that wait.
+	// due are the outcomes to write, by pod. held are those of pods that wait.
 	due, held map[types.UID]*outcome
-	// nominated are the nodes that pods are nominated to, as long as the watch does not show it.
+	// nominated are the pods' nominated nodes, until the watch shows them.
 	nominated map[types.UID]string
-	// line has the pods with an outcome that is due. A namespace writes one at a time, and is not
-	// done while it rests.
+	// line has the pods with a due outcome. A namespace writes one at a time, and is not done while
+	// it rests.
 	line turns.Line[types.UID]
-	// writing is how many writes there are.
+	// writing is the number of running writes.
 	writing int
 }
 
@@ -139,8 +139,8 @@ func (w *Writer) Forget(uid types.UID) {
 	delete(w.nominated, uid)
 }
 
-// add puts an outcome in the place of what is due for the pod, or behind its namespace's others.
-// The caller holds the lock.
+// add replaces the pod's due outcome, or queues it behind the others of its namespace. The caller
+// holds the lock.
 func (w *Writer) add(o *outcome) {
 	if was := w.due[o.uid]; was != nil {
 		o.follow(was)
@@ -169,7 +169,7 @@ func (w *Writer) start() {
 	}
 }
 
-// do writes one outcome. The next turn of its namespace comes once that has rested.
+// do writes one outcome. The next turn of its namespace follows after its rest.
 func (w *Writer) do(o *outcome) {
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), w.Logger), requestTimeout)
 	defer cancel()

@@ -14,7 +14,7 @@ var Phases = []koordinator.ReservationPhase{
 	koordinator.ReservationPending, koordinator.ReservationAvailable, koordinator.ReservationSucceeded, koordinator.ReservationFailed,
 }
 
-// Census counts Reservations, and what they hold that no owner uses.
+// Census counts Reservations, and their resources that no owner uses.
 type Census struct {
 	Phases map[koordinator.ReservationPhase]int
 	Held   map[placement.Authority]Unused
@@ -57,7 +57,7 @@ func (rs *Reservations) Count() Census {
 	return out
 }
 
-// add counts a place; the pod is what is left of it, nil for nothing.
+// add counts a place. The pod is the unused part of it, or nil.
 func (h *Unused) add(rest *corev1.Pod) {
 	h.Places++
 	if rest == nil {

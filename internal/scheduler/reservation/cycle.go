@@ -25,8 +25,8 @@ func (rs *Reservations) Open(pod *corev1.Pod) (uid, node string) {
 	return string(rs.open.object.UID), rs.open.node
 }
 
-// readLimit is how long the first pod waits for the Reservations to be read. A kind that the API
-// server cannot serve must not stop everything else.
+// readLimit is the maximum time that the first pod waits for the Reservations to be read. A kind
+// that the API server cannot serve must not stop everything else.
 const readLimit = 30 * time.Second
 
 // Between is called before the scheduler takes the next pod. The last cycle has ended, except for
@@ -62,8 +62,8 @@ func (rs *Reservations) Between() {
 	rs.unbelieved()
 }
 
-// awaitRead waits until the Reservations that existed at the start have been read: before that,
-// other pods could get what they hold.
+// awaitRead waits until the Reservations that existed at the start have been read. Before that,
+// other pods could get their resources.
 func (rs *Reservations) awaitRead() {
 	for {
 		select {
@@ -119,8 +119,8 @@ func (rs *Reservations) Took(pod *corev1.Pod) {
 	}
 }
 
-// GaveBack records that a pod does not use the place that it took, so that others may. The account
-// has already forgotten it.
+// GaveBack records that a pod does not use the place that it took. The account has already removed
+// the pod.
 func (rs *Reservations) GaveBack(pod *corev1.Pod, uid string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -182,8 +182,8 @@ func (rs *Reservations) Wants(uid types.UID) bool {
 	return it != nil && it.queued != nil
 }
 
-// Raise replaces a pod that stands for a Reservation, after a node was found, by the one that the
-// scheduler's cache must have, which is not evicted (wire.Held).
+// Raise replaces a pod that stands for a Reservation, after a node was found, by the pod for the
+// scheduler's cache, which is not evicted (wire.Held).
 func Raise(info *framework.QueuedPodInfo) {
 	if !wire.OfReservation(info.Pod) {
 		return
@@ -194,7 +194,7 @@ func Raise(info *framework.QueuedPodInfo) {
 }
 
 // Failed replaces the scheduler's own handling of a failure for pods that stand for Reservations,
-// because these pods are not in the API. It reports whether the pod is one.
+// because these pods are not in the API. It reports whether the pod is such a pod.
 func (rs *Reservations) Failed(info *framework.QueuedPodInfo, status *fwk.Status) bool {
 	if !wire.OfReservation(info.Pod) {
 		return false

@@ -17,14 +17,14 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Cache is what this package needs from the scheduler's cache of pods on nodes.
+// Cache is the part of the scheduler's cache of pods on nodes that this package needs.
 type Cache interface {
 	AddPod(logger klog.Logger, pod *corev1.Pod) error
 	UpdatePod(logger klog.Logger, oldPod, newPod *corev1.Pod) error
 	RemovePod(logger klog.Logger, pod *corev1.Pod) error
 }
 
-// Queue is what this package needs from the scheduling queue.
+// Queue is the part of the scheduling queue that this package needs.
 type Queue interface {
 	Add(ctx context.Context, pod *corev1.Pod)
 	Update(ctx context.Context, oldPod, newPod *corev1.Pod)
@@ -43,21 +43,21 @@ type Options struct {
 	Events events.EventRecorder
 	// Account is the ledger of a node.
 	Account func(node string) *ledger.Node
-	// HasNode is whether there is a node of that name.
+	// HasNode reports whether there is a node with that name.
 	HasNode func(name string) bool
-	// Changed is told that a node may take pods that it has refused.
+	// Changed is called when a node may take pods that it has refused.
 	Changed func(node string, held *corev1.Pod)
 	// Done is called when the pod that represents a Reservation no longer needs a node.
 	Done func(uid string)
-	// Ours is whether a scheduler of that name is one of this process.
+	// Ours reports whether a scheduler with that name is in this process.
 	Ours func(scheduler string) bool
 	// OwnersNeedNamespace refuses Reservations with an owner that names no namespace.
 	OwnersNeedNamespace bool
-	// Lead is whether anything may be written. nil is a gate that Between opens.
+	// Lead allows writes. nil is a gate that Between opens.
 	Lead *lead.Gate
 }
 
-// host is where places are held: the scheduler's cache and queue, and the accounts of nodes.
+// host holds places in the scheduler's cache and queue, and in the accounts of nodes.
 type host struct {
 	Options
 	// cache and queue are nil until Attach.
@@ -86,8 +86,8 @@ func (h *host) unqueue(it *item) {
 	}
 }
 
-// hold has account and cache hold what is left of the place. Who has left the node has nothing of
-// it any more.
+// hold makes account and cache hold the unused part of the place. A pod that has left the node uses
+// nothing of it.
 func (h *host) hold(it *item, owners []*corev1.Pod) {
 	account := h.Account(it.node)
 	it.had = slices.DeleteFunc(it.had, func(uid string) bool { return !account.View().Knows(uid) })
@@ -149,7 +149,7 @@ func (h *host) release(it *item) {
 	}
 }
 
-// same reports whether two pods that stand for one place ask for the same.
+// same reports whether two pods that stand for one place have the same request.
 func same(a, b *corev1.Pod) bool {
 	return slices.EqualFunc(a.Spec.Containers, b.Spec.Containers, func(x, y corev1.Container) bool {
 		return x.Name == y.Name && sameList(x.Resources.Requests, y.Resources.Requests) && sameList(x.Resources.Limits, y.Resources.Limits)
@@ -168,7 +168,7 @@ func sameList(a, b corev1.ResourceList) bool {
 	return true
 }
 
-// requeue puts the pod back, with what is known about why it failed.
+// requeue puts the pod back, with the reason why it failed.
 func (h *host) requeue(it *item, info *framework.QueuedPodInfo, status *fwk.Status) {
 	info.ClearRejectorPlugins()
 	if fit, ok := status.AsError().(*framework.FitError); ok { //nolint:errorlint // as the scheduler itself

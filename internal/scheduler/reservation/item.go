@@ -25,16 +25,16 @@ const (
 // item is one Reservation.
 type item struct {
 	object *koordinator.Reservation
-	// version is the newest of the object that is known: that of the last write may not have been
-	// told yet.
+	// version is the newest known version of the object. The watch may not have shown the version
+	// of the last write yet.
 	version string
-	// read is the object as it is understood; nil if it cannot be, and wrong says why.
+	// read is the parsed object, or nil. wrong is the error if it cannot be parsed.
 	read  *wire.Reservation
 	wrong error
 
 	stage stage
 	node  string
-	// decision is where Berth decides; nil elsewhere.
+	// decision is Berth's decision, or nil if the kubelet decides.
 	decision *placement.Decision
 	// unchecked: the place was believed from the object, and no report has been asked yet.
 	unchecked bool
@@ -43,15 +43,15 @@ type item struct {
 	// had are the UIDs of the pods that use a part of it, and of former users that the node still
 	// knows.
 	had []string
-	// disbelieved is the version of the object whose status does not hold.
+	// disbelieved is the version of the object whose status is not valid.
 	disbelieved string
-	// queued is the pod in the scheduling queue, cached the one in the cache; nil for none.
+	// queued is the pod in the scheduling queue, cached the pod in the cache. Each may be nil.
 	queued, cached *corev1.Pod
-	// says is what the status should say, beside the node and the owners.
+	// says is the intended status, without the node and the owners.
 	says wire.ReservationNews
 	// expiry calls when it expires; nil for never.
 	expiry clock.Timer
-	// lostAt is when its node was first missing; zero: it is.
+	// lostAt is the time when its node was first missing. It is zero if the node exists.
 	lostAt time.Time
 	// hungry: an owner did not fit there when the account had changed vainAt times.
 	hungry bool
@@ -75,8 +75,8 @@ func (it *item) adopt() {
 	it.say(koordinator.ReservationAvailable, koordinator.ReasonReservationAvailable, "")
 }
 
-// contradicted reports whether the object differs from what was concluded: it is not over, or has
-// its place elsewhere.
+// contradicted reports whether the object differs from the conclusions: it is not over, or has its
+// place elsewhere.
 func (it *item) contradicted() bool {
 	r := it.read
 	if r == nil || r.Over() {
@@ -92,7 +92,7 @@ func (it *item) end(phase koordinator.ReservationPhase, reason, message string) 
 	it.unwind()
 }
 
-// say notes what the status should say.
+// say sets the intended status.
 func (it *item) say(phase koordinator.ReservationPhase, reason, message string) {
 	it.says = wire.ReservationNews{Phase: phase, Reason: reason, Message: message}
 }
@@ -110,12 +110,12 @@ func (it *item) opens(pod *corev1.Pod, affinity *wire.ReservationAffinity) bool 
 	return it.stage == placed && !it.unchecked && !it.read.Closed && affinity.Tolerates(it.read, pod)
 }
 
-// fits reports whether an owner fits in beside the pods that have some of the place.
+// fits reports whether an owner fits next to the pods that use a part of the place.
 func (it *item) fits(pod *corev1.Pod, owners []*corev1.Pod) bool {
 	return !(it.read.Once && len(owners) > 0) && it.read.Fits(pod, owners)
 }
 
-// before returns which of two Reservations an owner of both is sent to: the older one.
+// before reports whether an owner of both Reservations is sent to a: to the older one.
 func before(a, b *item) bool {
 	x, y := a.object.CreationTimestamp, b.object.CreationTimestamp
 	if !x.Equal(&y) {

@@ -18,7 +18,8 @@ func (rs *Reservations) Synced() {
 	rs.users.synced = true
 }
 
-// saysOwner reports whether a pod may be bound as an owner: by its own word, or by the Binding's.
+// saysOwner reports whether a pod may be bound as an owner, by its own annotation or by the
+// Binding's.
 func saysOwner(pod *corev1.Pod) bool {
 	return pod.Annotations[wire.BoundForAnnotation] != "" || wire.ReadAllocated(pod) != ""
 }
@@ -63,7 +64,7 @@ func (rs *Reservations) forget(pod *corev1.Pod) {
 	}
 }
 
-// sweepEvery is how often what is remembered of pods is compared with the pods that exist.
+// sweepEvery is the interval at which stored pods are compared with existing pods.
 const sweepEvery = time.Minute
 
 // Sweep forgets pods that are gone, until ctx ends. uid returns the UID of the pod with this name,

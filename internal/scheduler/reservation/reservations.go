@@ -18,22 +18,22 @@ import (
 // Reservations has all Reservations for this scheduler. It is safe for concurrent use.
 type Reservations struct {
 	host
-	// any: there is, or was, one. Without any nothing here costs anything.
+	// any means that there is, or was, a Reservation. Without any, this package costs nothing.
 	any atomic.Bool
 	// read is closed by allRead when the Reservations that existed at the start have been read.
 	read    chan struct{}
 	allRead func()
-	// dirty are those whose status may have to be written.
+	// dirty are the Reservations whose status may have to be written.
 	dirty workqueue.TypedRateLimitingInterface[types.UID]
 
-	// writes lets one write go on at a time.
+	// writes allows one write at a time.
 	writes sync.Mutex
 
 	mu     sync.Mutex
 	writer Writer
 	all    map[types.UID]*item
 	users  users
-	// wanting are pods without a node that own one and were not sent to it.
+	// wanting are pods without a node that own a Reservation and were not sent to it.
 	wanting map[types.UID]*corev1.Pod
 	// vain are the Reservations that did not fit a pod since it was last tried without one.
 	vain map[types.UID]*inVain
@@ -60,8 +60,8 @@ func New(o Options) *Reservations {
 	return rs
 }
 
-// begin is called when this process begins to lead, and concludes what only a leader does. Write
-// looks at the status of all of them then.
+// begin is called when this process begins to lead. It draws the conclusions that only a leader
+// draws. Write then checks the status of all Reservations.
 func (rs *Reservations) begin() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -107,7 +107,7 @@ func (rs *Reservations) ObjectSeen(o *koordinator.Reservation) {
 	rs.dirty.Add(o.UID)
 }
 
-// understand reads an object. The error describes what is not served.
+// understand reads an object. The error describes fields that are not served.
 func (o *Options) understand(r *koordinator.Reservation) (*wire.Reservation, error) {
 	if o.OwnersNeedNamespace {
 		if err := wire.CheckOwnerNamespaces(r); err != nil {
@@ -117,8 +117,8 @@ func (o *Options) understand(r *koordinator.Reservation) (*wire.Reservation, err
 	return wire.ReadReservation(r)
 }
 
-// follow draws conclusions from what the object says. If this process does not lead, the object is
-// right against what was concluded here: the leader may have known more.
+// follow draws conclusions from the content of the object. If this process does not lead, the
+// object overrides earlier conclusions, because the leader may have known more.
 func (rs *Reservations) follow(it *item, before *wire.Reservation) {
 	r := it.read
 	if !rs.Lead.Leads() && it.contradicted() {
@@ -144,7 +144,7 @@ func (rs *Reservations) follow(it *item, before *wire.Reservation) {
 	rs.callAtExpiry(it)
 }
 
-// callAtExpiry has a Reservation expire in time. There is one timer for each.
+// callAtExpiry makes a Reservation expire in time. There is one timer for each.
 func (rs *Reservations) callAtExpiry(it *item) {
 	it.unwind()
 	if at, uid := it.read.Expires, it.read.UID; !at.IsZero() {
@@ -185,8 +185,8 @@ func (rs *Reservations) drop(it *item) {
 	rs.users.drop(it.object.UID)
 }
 
-// nodeGrace is how long a Reservation keeps its place on a node that is not there: a Node is
-// deleted and registered again in a moment, with the same machine.
+// nodeGrace is the time for which a Reservation keeps its place on a missing node, because a Node
+// may be deleted and registered again shortly after, with the same machine.
 const nodeGrace = time.Minute
 
 // NodeGone records that a node no longer exists.
@@ -216,7 +216,7 @@ func (rs *Reservations) lose(it *item) {
 	later.Call(rs.Clock, nodeGrace, func() { rs.lost(uid) })
 }
 
-// lost ends a Reservation whose node has not come back: what was held there is not.
+// lost ends a Reservation whose node has not come back. Its held resources no longer exist.
 func (rs *Reservations) lost(uid types.UID) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -246,7 +246,7 @@ func (rs *Reservations) NodeBack(name string) {
 // nodeGone is the reason of a Reservation whose node is gone.
 const nodeGone = "NodeGone"
 
-// sync brings account, cache and queue to what the Reservation is. The caller holds the lock.
+// sync updates account, cache and queue to the state of the Reservation. The caller holds the lock.
 func (rs *Reservations) sync(it *item) {
 	if rs.cache == nil || it.read == nil && it.stage == waiting {
 		rs.unqueue(it)
@@ -268,8 +268,8 @@ func (rs *Reservations) sync(it *item) {
 	}
 }
 
-// unbelieved takes back what was believed from objects and does not hold: the account has CPUs of
-// others there, or the node is gone.
+// unbelieved reverts conclusions from objects that turned out to be wrong: the account has CPUs of
+// other pods there, or the node is gone.
 func (rs *Reservations) unbelieved() {
 	if !rs.Lead.Leads() {
 		return // the leader finds out
@@ -335,7 +335,7 @@ func (rs *Reservations) wakeWhereChanged(uids []types.UID) {
 	}
 }
 
-// changes counts those of the node where a Reservation has its place.
+// changes returns the change count of the Reservation's node.
 func (rs *Reservations) changes(it *item) uint32 { return rs.Account(it.node).View().Stamp().Count }
 
 // wake has owners that wait be tried: a place is there.
@@ -356,7 +356,7 @@ func (rs *Reservations) wake(it *item) {
 	}
 }
 
-// tell explains why a Reservation has no place, in its condition and in an event.
+// tell explains in the condition and in an event why a Reservation has no place.
 func (rs *Reservations) tell(it *item, why string) {
 	if it.says.Message == why {
 		return

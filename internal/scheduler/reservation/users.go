@@ -12,19 +12,18 @@ import (
 )
 
 // users are the pods that were bound as owners of Reservations. There is at most one entry for each
-// pod that is there, and it goes with the pod or the Reservation.
+// existing pod. It is removed with the pod or the Reservation.
 type users struct {
-	// of are the pods by the Reservation's UID and their own; bookOf is the Reservation of each.
+	// of has the pods by the Reservation's UID and their own. bookOf has the Reservation of each.
 	of     map[types.UID]map[types.UID]*corev1.Pod
 	bookOf map[types.UID]types.UID
 	// synced: all pods that were there at the start have been seen.
 	synced bool
 }
 
-// boundFor returns the Reservation that a pod was bound for; "" for none. What a pod itself says
-// may be written at any time, by anybody who may write the pod. Releases that wrote no such word
-// have bound the pods that were there at the start: of those with a placement their own word is
-// taken.
+// boundFor returns the Reservation that a pod was bound for, or "". The pod's own annotation may be
+// written at any time by any user who may write the pod. Older releases bound pods without this
+// record. For existing pods with a placement at the start, their own annotation is used.
 func (u *users) boundFor(pod *corev1.Pod) types.UID {
 	if bound, said := wire.ReadBoundFor(pod); said {
 		return bound.Reservation
@@ -35,7 +34,7 @@ func (u *users) boundFor(pod *corev1.Pod) types.UID {
 	return wire.ReadAllocated(pod)
 }
 
-// put records a bound pod, and returns the Reservation to which it is new; "" for none.
+// put records a bound pod, and returns the Reservation to which it is new, or "".
 func (u *users) put(pod *corev1.Pod) types.UID {
 	if of, known := u.bookOf[pod.UID]; known {
 		u.of[of][pod.UID] = pod // the watch has it as well: nothing older is kept
@@ -85,7 +84,7 @@ func byUID(pods []*corev1.Pod) []*corev1.Pod {
 	return pods
 }
 
-// there are the owners that are bound there, in no order.
+// there returns the owners that are bound there, in no order.
 func (u *users) there(it *item) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range u.of[it.object.UID] {
@@ -100,7 +99,7 @@ func (u *users) there(it *item) []*corev1.Pod {
 type inVain struct {
 	pod *corev1.Pod
 	of  []types.UID
-	// why names the last of them and its node, and says why the node refused.
+	// why names the last of them and its node, and the reason of the refusal.
 	why string
 }
 

@@ -72,8 +72,8 @@ func (r *reader) discover(ctx context.Context) {
 	}
 }
 
-// absent reports whether the kind is not served, if its objects may not be read: everybody may ask
-// what is served.
+// absent reports whether the kind is not served, if its objects may not be read. Every user may ask
+// which kinds are served.
 func (r *reader) absent(ctx context.Context) bool {
 	served, err := r.client.Get().AbsPath("/apis", koordinator.GroupVersion.String()).Do(ctx).Raw()
 	if err != nil {

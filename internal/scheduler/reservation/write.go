@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// errElsewhere means that a Reservation needs no place any more: it has one, or is over.
+// errElsewhere means that a Reservation no longer needs a place: it has one, or is over.
 var errElsewhere = errors.New("the Reservation should not be placed any more")
 
 // Place holds a place for the Reservation of the pod, and writes it into the object. The account
@@ -50,7 +50,7 @@ func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, d
 	return rs.settle(uid, node, decision)
 }
 
-// withoutStale makes the write remove what an object says about an earlier place.
+// withoutStale makes the write remove the annotations about an earlier place.
 func withoutStale(has map[string]string, now map[string]any) map[string]any {
 	out := maps.Clone(now)
 	for _, key := range []string{wire.PlacementAnnotation, wire.KoordinatorStatusAnnotation, wire.KoordinatorDevicesAnnotation} {
@@ -65,7 +65,7 @@ func withoutStale(has map[string]string, now map[string]any) map[string]any {
 	return out
 }
 
-// settle notes a place that was written.
+// settle records a place that was written.
 func (rs *Reservations) settle(uid types.UID, node string, decision *placement.Decision) error {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -136,7 +136,7 @@ func (rs *Reservations) write(ctx context.Context, uid types.UID) error {
 	return err
 }
 
-// Writer writes what is known about a Reservation into its object, as of the version given.
+// Writer writes the known state of a Reservation into its object, for the given version.
 type Writer interface {
 	// Annotate writes annotations, and returns the object's new version.
 	Annotate(ctx context.Context, name, version string, annotations map[string]any) (string, error)

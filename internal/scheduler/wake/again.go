@@ -2,23 +2,24 @@ package wake
 
 import "github.com/berth-dev/berth/internal/ledger"
 
-// maxAgain bounds the pods that are woken between two RoundPauses because a node takes them and
-// nobody remembers whether it took them before, if more shapes wait than a node remembers answers
-// to (ledger.MaxAnswers). Were there no bound, each report would wake pods that other plugins
-// refuse, once a tenant has made so many shapes.
+// maxAgain bounds the pods that are woken between two RoundPauses although a node may have taken
+// them before. This happens if more shapes wait than a node stores answers to (ledger.MaxAnswers).
+// Without this bound, a tenant with many shapes could make each report wake pods that other plugins
+// refuse.
 const maxAgain = 128
 
-// again holds the shapes that some node takes, and may have taken before. Their classes have turns:
-// one turn in two begins again with the first class of each namespace, the other goes on round the
-// ring. So whoever has few classes is woken soon, and nobody waits for ever.
+// again holds the shapes that some node takes, and may have taken before. Their classes take turns.
+// Every second turn starts again with the first class of each namespace, the others go around the
+// ring. So a namespace with few classes is woken soon, and every class has a turn.
 type again struct {
-	// order has a class of each shape, later those whose shape has had its turn since the pause.
+	// order has a class of each shape. later has those whose shape has had its turn since the
+	// pause.
 	order, later order
 	byShape      map[ledger.Shape]*renewal
-	// at is the class that had the last turn round the ring; fromStart says whose turn is next.
+	// at is the class that had the last turn around the ring. fromStart tells which turn is next.
 	at        place
 	fromStart bool
-	// spent is how many pods have been woken since the last pause.
+	// spent is the number of woken pods since the last pause.
 	spent int
 	timed bool
 }
@@ -26,17 +27,18 @@ type again struct {
 // renewal is a wakeRound that shares a budget with others.
 type renewal struct {
 	shape ledger.Shape
-	// nodes that take the shape: the last that said so; several says that it was not the only one.
+	// node is the last node that takes the shape. several means that there were others.
 	node    Node
 	several bool
-	// room is what nodes have for the shape, as they have said. Without pods in it the node has to
-	// be asked again.
+	// room is the nodes' room for the shape, by their answers. If it has no pods, the node must be
+	// asked again.
 	room room
 	// blamed and woken are as in wakeRound.
 	blamed Node
 	woken  map[string]bool
-	// more means that some node has said so again since the first were woken, turned that the shape
-	// has had a turn since the last pause: it has another one if nodes say that they take more.
+	// more means that some node has taken the shape again since the first pods were woken. turned
+	// means that the shape has had a turn since the last pause. It gets another one if nodes take
+	// more.
 	more, turned bool
 }
 
@@ -55,7 +57,7 @@ func (a *again) remove(m *members) {
 	a.later.remove(m)
 }
 
-// next returns the class whose turn it is; nil if there is none, or the budget is spent.
+// next returns the class whose turn it is, or nil if there is none or the budget is spent.
 func (a *again) next() *members {
 	if a.spent >= maxAgain || len(a.order.sorted) == 0 {
 		return nil

@@ -13,7 +13,7 @@ type change struct {
 	node Node
 	// changed: NodeChanged was called; returned: NodeReturned was called. Both may be set.
 	changed, returned bool
-	// at is the place of the class that was asked last, stop where the circle closes.
+	// at is the position of the last asked class, stop the end of the circle.
 	at, stop place
 	// wrapped: the end of the ring has been passed.
 	wrapped bool
@@ -93,7 +93,7 @@ func (c *change) reach(candidate *ledger.Candidate) reach {
 	}
 }
 
-// behind holds the changes that some classes have not been put to. Nodes take turns.
+// behind holds the changes about which some classes have not been asked. Nodes take turns.
 type behind struct {
 	queue  []*change
 	byNode map[Node]*change

@@ -10,7 +10,7 @@ import (
 // Node has the questions of this package to a node; *ledger.Node implements it. Nodes are compared
 // by identity.
 type Node interface {
-	// Shift answers for the pod, and says what the answer was before the last change.
+	// Shift returns the answer for the pod, and the answer before the last change.
 	Shift(c *ledger.Candidate) (before, now ledger.Answer)
 	// View answers for the pod, and counts how many such pods the node would take.
 	View() ledger.View
@@ -19,12 +19,12 @@ type Node interface {
 // Pod identifies a pod that needs a node.
 type Pod struct {
 	UID, Namespace, Name string
-	// Priority decides who is woken first if not all are.
+	// Priority determines the order of waking if not all pods are woken.
 	Priority int32
 }
 
-// class is what pods have in common that get the same answers. Pods of two namespaces are never of
-// one class, so that each namespace has its turn.
+// class has the common properties of pods that get the same answers. Pods of two namespaces are
+// never in one class, so that each namespace has its turn.
 type class struct {
 	namespace string
 	shape     ledger.Shape
@@ -46,14 +46,14 @@ type waiter struct {
 	pod       Pod
 	candidate *ledger.Candidate
 	since     time.Time
-	// blamed are the nodes that did not admit the pod; true marks nodes that only waited for a
-	// report. nil means any node.
+	// blamed are the nodes that did not admit the pod. The value is true for nodes that only waited
+	// for a report. nil means any node.
 	blamed map[Node]bool
 	// waitsFrom is the time from which every attempt has found some node that waits; zero: the last
 	// attempt found none.
 	waitsFrom time.Time
-	// temptedFrom is when the pod first left a node for a better one that waits; zero: it never
-	// has.
+	// temptedFrom is the time when the pod first skipped a node for a better one that waits, or
+	// zero.
 	temptedFrom time.Time
 	// trying: no end of its attempt is known.
 	trying bool
@@ -61,7 +61,7 @@ type waiter struct {
 	woken bool
 }
 
-// blames reports whether the node can be what keeps the pod off; nil stands for any node.
+// blames reports whether the node can be the reason why the pod waits; nil stands for any node.
 func (w *waiter) blames(n Node) bool {
 	if n == nil || w.blamed == nil {
 		return true
@@ -81,15 +81,15 @@ const (
 	wakeRoom
 	// wakeWaited: members that wait for a report of the node.
 	wakeWaited
-	// wakeLater: those on trial, which may not know of the node; the others once the node has made
-	// up its mind.
+	// wakeLater wakes pods on trial, which may not know the node. It wakes the others when the node
+	// has an answer.
 	wakeLater
 	// wakeAll: all.
 	wakeAll
 )
 
-// wakeBlaming wakes the members that blame the node; with wakeWaited only those that wait for its
-// report.
+// wakeBlaming wakes the members that blame the node, or with wakeWaited only those that wait for
+// its report.
 func (m *members) wakeBlaming(n Node, r reach, pods batch) {
 	for _, p := range m.pods {
 		if p.blames(n) && (r == wakeAll || p.blamed[n]) {
@@ -98,7 +98,7 @@ func (m *members) wakeBlaming(n Node, r reach, pods batch) {
 	}
 }
 
-// waitFor makes the members wait for the node too. It wakes those on trial.
+// waitFor makes the members wait for the node too. It wakes pods on trial.
 func (m *members) waitFor(n Node, pods batch) {
 	for _, p := range m.pods {
 		switch {
@@ -110,8 +110,8 @@ func (m *members) waitFor(n Node, pods batch) {
 	}
 }
 
-// blame makes the members blame the node too, which they could not ask: who is not woken now will
-// be when it changes.
+// blame makes the members blame the node too, because they could not ask it. Pods that are not
+// woken now are woken when the node changes.
 func (m *members) blame(n Node) {
 	for _, p := range m.pods {
 		if _, known := p.blamed[n]; known || p.blamed == nil {
@@ -133,7 +133,7 @@ func (b batch) add(w *waiter) {
 	b[w.pod.UID] = w.pod
 }
 
-// place is where a class is in a ring. It keeps its place as long as it is there.
+// place is the position of a class in a ring. The class keeps it while it is in the ring.
 type place struct {
 	// lane counts from 0. A namespace has at most one class in each lane.
 	lane      int

@@ -2,7 +2,7 @@ package wake
 
 import "github.com/berth-dev/berth/internal/ledger"
 
-// wakeAgain notes that a node takes a class. The caller holds the lock.
+// wakeAgain records that a node takes a class. The caller holds the lock.
 func (w *Waiters) wakeAgain(c *change, m *members, free room) {
 	a := &w.again
 	r := a.byShape[m.class.shape]
@@ -27,8 +27,8 @@ func (w *Waiters) wakeAgain(c *change, m *members, free room) {
 	a.add(m)
 }
 
-// renew wakes pods of the classes whose turn it is, as long as the budget lasts. The caller does
-// not hold the lock.
+// renew wakes pods of the classes whose turn it is, while the budget lasts. The caller does not
+// hold the lock.
 func (w *Waiters) renew() {
 	for w.renewNext() {
 	}
@@ -87,7 +87,7 @@ func (w *Waiters) renewNext() bool {
 	return true
 }
 
-// turn wakes as many pods of the shape as there is room and budget for. The caller holds the lock.
+// turn wakes as many pods of the shape as room and budget allow. The caller holds the lock.
 func (w *Waiters) turn(m *members, r *renewal, free room, pods batch) {
 	a := &w.again
 	some, left := w.wakeSome(r.shape, r.blamed, r.woken, room{min(free.pods, maxAgain-a.spent), free.apart}, pods)

@@ -3,8 +3,7 @@ package wake
 import "slices"
 
 // ring is an order of classes in which namespaces take turns: one class of each, then a second one
-// of each, and so on. So no namespace keeps the few classes of another from the first places,
-// however many it has itself.
+// of each, and so on. So no namespace with many classes delays the few classes of another.
 type ring struct {
 	order
 	lanes map[string]*lanes
@@ -15,7 +14,7 @@ type order struct{ sorted []*members }
 
 // lanes are the lanes of one namespace.
 type lanes struct {
-	// used is how many lanes have been given out, free which of them have been given back.
+	// used is the number of assigned lanes. free are the lanes that were returned.
 	used int
 	free []int
 }
@@ -54,7 +53,7 @@ func (o *order) find(p place) (int, bool) {
 	return slices.BinarySearchFunc(o.sorted, p, func(m *members, p place) int { return m.place.compare(p) })
 }
 
-// add puts a class in, unless it is in already.
+// add adds a class, unless it is already in the ring.
 func (o *order) add(m *members) {
 	if i, in := o.find(m.place); !in {
 		o.sorted = slices.Insert(o.sorted, i, m)
@@ -68,7 +67,7 @@ func (o *order) remove(m *members) {
 	}
 }
 
-// after returns the classes behind a place, at most limit, and whether these are the last ones.
+// after returns at most limit classes behind a position, and whether these are the last ones.
 func (o *order) after(p place, limit int) (found []*members, last bool) {
 	i, here := o.find(p)
 	if here {

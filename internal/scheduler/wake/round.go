@@ -10,28 +10,30 @@ import (
 )
 
 const (
-	// maxRoom bounds how many pods of one shape are woken at a time for the room on one node.
+	// maxRoom is the maximum number of pods of one shape that are woken at a time for the room on
+	// one node.
 	maxRoom = 8
 	// RoundPause is the time between two rounds. After it, it is known if the woken pods have left
 	// room for others.
 	RoundPause = 200 * time.Millisecond
 )
 
-// Limits for the cost of a change, whatever number of classes wait, and however expensive a
+// Limits for the cost of a change, whatever the number of waiting classes, and however expensive a
 // malicious report makes a question.
 const (
-	// maxAsked bounds the classes that a change is put to at once. For each shape that the node
-	// takes now, its room is counted as well: maxRoom questions more.
+	// maxAsked is the maximum number of classes that are asked about a change at once. For each
+	// shape that the node now takes, its room is counted as well, which needs maxRoom more
+	// questions.
 	maxAsked = 128
 	// maxBehind bounds the classes that are asked about behind, in all, after each RoundPause.
 	maxBehind = 4 * maxAsked
-	// maxAskTime ends a change's first questions, and those asked behind after a RoundPause: they
-	// take a twentieth of one CPU at most, except for the length of one question.
+	// maxAskTime ends a change's first questions, and the later ones after a RoundPause. Together
+	// they take at most a twentieth of one CPU, plus the length of one question.
 	maxAskTime = RoundPause / 20
 )
 
-// beginRound begins a round, in place of the one before: what that had to do the new one does. The
-// caller holds the lock.
+// beginRound begins a round that replaces the previous one and takes over its work. The caller
+// holds the lock.
 func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 	r := &wakeRound{roundKey: roundKey{c.node, shape}, blamed: c.blamed(), woken: map[string]bool{}}
 	if before := w.rounds[r.roundKey]; before != nil && before.blamed == nil {
@@ -41,20 +43,20 @@ func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 	return r
 }
 
-// room is which pods of a shape are woken at once for what a node has for them.
+// room tells which pods of a shape are woken at once for a node's room.
 type room struct {
-	// pods is how many at most.
+	// pods is the maximum number of pods.
 	pods int
-	// apart has the moment of each pod that has been woken, and no second pod of a moment is woken.
-	// It is nil if pods of one second do not keep each other off the node.
+	// apart has the moment of each woken pod. No second pod of a moment is woken. It is nil if pods
+	// of one second do not exclude each other from the node.
 	apart moments
 }
 
 // moments is a set of moments.
 type moments map[moment]bool
 
-// moment is a second in which pods of a namespace were created. It is of one namespace so that no
-// tenant's pod is woken in place of another tenant's.
+// moment is a second in which pods of a namespace were created. It includes the namespace, so that
+// no tenant's pod is woken in place of another tenant's.
 type moment struct {
 	namespace string
 	created   int64 // in Unix time
@@ -74,8 +76,8 @@ func roomFor(n Node, c *ledger.Candidate, woken moments) room {
 // wakeNext wakes pods of the round that it has not woken yet, as many as there is room for. Pods
 // that no change has woken come first, then pods of higher priority, then by waiting time with the
 // namespaces in turn. Pods on trial are woken too, and do not count. If pods are left, the round
-// goes on after a pause: a pod that was woken may be placed elsewhere, or be kept off by others.
-// The caller holds the lock.
+// continues after a pause, because a woken pod may be placed elsewhere or be refused by other
+// plugins. The caller holds the lock.
 func (w *Waiters) wakeNext(r *wakeRound, free room, pods batch) {
 	if _, left := w.wakeSome(r.shape, r.blamed, r.woken, free, pods); left == 0 {
 		delete(w.rounds, r.roundKey)
@@ -85,7 +87,7 @@ func (w *Waiters) wakeNext(r *wakeRound, free room, pods batch) {
 }
 
 // wakeSome wakes the first pods of a shape for which there is room, and all pods on trial. It skips
-// pods that have been woken already or blame another node. It returns how many of those not on
+// pods that have already been woken or blame another node. It returns how many of those not on
 // trial it has woken, and how many are left. The caller holds the lock.
 func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]bool, free room, pods batch) (some, left int) {
 	var rest []*waiter
@@ -117,8 +119,8 @@ func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]boo
 	return some, len(rest) - some
 }
 
-// sortByTurns puts the waiters that are woken first at the front. If waiters are equally urgent,
-// their namespaces take turns: one with many pods keeps no other waiting.
+// sortByTurns moves the waiters that are woken first to the front. If waiters are equally urgent,
+// their namespaces take turns, so one with many pods delays no other.
 func sortByTurns(list []*waiter) {
 	slices.SortFunc(list, wakeOrder)
 	if !slices.ContainsFunc(list, func(p *waiter) bool { return p.pod.Namespace != list[0].pod.Namespace }) {
@@ -138,7 +140,7 @@ func sortByTurns(list []*waiter) {
 	slices.SortStableFunc(list, func(a, b *waiter) int { return cmp.Or(byUrgency(a, b), cmp.Compare(turn[a], turn[b])) })
 }
 
-// wakeOrder sorts waiters by who is woken first, were there no turns.
+// wakeOrder orders waiters for waking, without turns.
 func wakeOrder(a, b *waiter) int {
 	return cmp.Or(byUrgency(a, b), a.since.Compare(b.since), cmp.Compare(a.pod.UID, b.pod.UID))
 }
@@ -154,8 +156,8 @@ func byUrgency(a, b *waiter) int {
 	return cmp.Compare(b.pod.Priority, a.pod.Priority)
 }
 
-// goOn continues a round if the node still has room. If it has none, the change that makes some
-// begins another round.
+// goOn continues a round if the node still has room. If it has none, the next change that makes
+// room begins another round.
 func (w *Waiters) goOn(r *wakeRound) {
 	free := w.roomOf(r)
 	pods := batch{}
@@ -185,8 +187,8 @@ func (w *Waiters) tried(r *wakeRound) bool {
 	return true
 }
 
-// roomOf asks how many pods of a round's shape the node takes. Among classes of one shape those of
-// pods that were created later are asked first: the node answers them alike.
+// roomOf asks how many pods of a round's shape the node takes. Among classes of one shape it asks
+// those with later pods first. The node gives the same answers to them.
 func (w *Waiters) roomOf(r *wakeRound) room {
 	for _, c := range w.latest(r.shape) {
 		if a := r.node.View().Ask(ledger.Question{Candidate: c}); a.OK() {

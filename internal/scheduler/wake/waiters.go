@@ -17,11 +17,12 @@ type Edge interface {
 	Activate(pods []Pod)
 }
 
-// ReportLimit is how long a pod may find nodes that only wait for a report. After that it may
-// preempt, because in a large cluster some node may always be waiting.
+// ReportLimit is the time for which a pod may find nodes that only wait for a report. After that it
+// may preempt, because in a large cluster some node may always be waiting.
 const ReportLimit = 30 * time.Second
 
-// maxBlamed bounds how many nodes are remembered for one pod. A pod that blames more blames any.
+// maxBlamed is the maximum number of nodes that are stored for one pod. A pod that blames more
+// counts as blaming any.
 const maxBlamed = 128
 
 // Waiters are the pods without a node. They are grouped by class, so that a change of a node costs
@@ -36,7 +37,7 @@ type Waiters struct {
 	classOf map[string]class // by UID
 	// ring has every class, in the order in which nodes are asked about them.
 	ring ring
-	// behind are the changes that some classes have not been put to yet.
+	// behind has the changes about which some classes have not been asked yet.
 	behind behind
 	// rounds are the running rounds, by node and shape.
 	rounds map[roundKey]*wakeRound
@@ -105,8 +106,8 @@ func (w *Waiters) forget(m *members) {
 }
 
 // Blame records that an attempt has failed because of these nodes: some wait for a report, and some
-// refuse. Changes of other nodes do not wake the pod. It returns since when every attempt has found
-// some waiting node.
+// refuse. Changes of other nodes do not wake the pod. It returns the time since when every attempt
+// has found a waiting node.
 func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()
@@ -123,7 +124,7 @@ func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	}
 	since := p.waitsFrom
 	if len(waiting) > 0 && now.Sub(since) >= ReportLimit {
-		// It may preempt, this once: victims have left the API long before a report says so.
+		// It may preempt this once, because victims leave the API long before a report shows it.
 		p.waitsFrom = now
 	}
 	if len(waiting)+len(refusing) > maxBlamed {
@@ -140,7 +141,8 @@ func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 }
 
 // Tempted records that a pod could skip a node that admits it for a better one that waits, and
-// returns since when this is so: now, for a pod that no longer needs a node.
+// returns the time since when this is so. For a pod that no longer needs a node it returns the
+// present time.
 func (w *Waiters) Tempted(uid string) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()
@@ -191,7 +193,7 @@ func (w *Waiters) has(uid string) bool {
 	return ok
 }
 
-// find returns the pod; nil if it wants no node. The caller holds the lock.
+// find returns the pod, or nil if it wants no node. The caller holds the lock.
 func (w *Waiters) find(uid string) *waiter {
 	key, ok := w.classOf[uid]
 	if !ok {

@@ -45,8 +45,7 @@ func (w *Waiters) WakeOneAfter(d time.Duration, uid string) {
 	w.edge.After(d, func() { w.WakeOne(uid) })
 }
 
-// follow wakes the pods that a change concerns, by what the node has said. The caller holds the
-// lock.
+// follow wakes the pods that a change affects, by the node's answers. The caller holds the lock.
 func (w *Waiters) follow(c *change, said *replies, pods batch) {
 	for key, r := range said.reached {
 		m := w.byClass[key]
@@ -93,11 +92,11 @@ func (w *Waiters) inOrder(shapes map[ledger.Shape]bool) []ledger.Shape {
 	return slices.SortedFunc(maps.Keys(first), func(a, b ledger.Shape) int { return wakeOrder(first[a], first[b]) })
 }
 
-// replies are what a node said about several classes.
+// replies are a node's answers about several classes.
 type replies struct {
 	reached map[class]reach
-	// room is what the node has for pods of a shape, news which shapes it takes for certain since
-	// the change alone.
+	// room has the node's room for pods of a shape. news has the shapes that it certainly takes
+	// only since the change.
 	room map[ledger.Shape]room
 	news map[ledger.Shape]bool
 	// woken has the moments of the pods that the change wakes.
@@ -126,8 +125,8 @@ func (w *Waiters) wake(c *change) {
 	w.renew()
 }
 
-// ask asks the node about the classes while that does not take too long, and says how many it was
-// asked about. The caller does not hold the lock: a question may take its time.
+// ask asks the node about the classes until the time is up, and returns the number of asked
+// classes. The caller does not hold the lock, because a question may take long.
 func (w *Waiters) ask(c *change, list []question) (said replies, asked int) {
 	begun := w.edge.Now()
 	for i := range list {
@@ -190,17 +189,18 @@ func (w *Waiters) catchUp() {
 	}
 }
 
-// turn belongs to a change that has fallen behind.
+// turn is the turn of a change that is behind.
 type turn struct {
 	of *change
-	// as is the change as it was when the turn began: the node may change again meanwhile.
+	// as is a copy of the change at the start of the turn, because the node may change again
+	// meanwhile.
 	as   change
 	list []question
 	// end: the ring or the circle ends with the list.
 	end bool
 }
 
-// nextBehind takes the change whose turn it is from the queue; false if there is none.
+// nextBehind takes the change whose turn it is from the queue, or returns false if there is none.
 func (w *Waiters) nextBehind(limit int) (turn, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -214,8 +214,8 @@ func (w *Waiters) nextBehind(limit int) (turn, bool) {
 	return t, true
 }
 
-// caughtUp wakes pods by what a node has said, and puts the change back into the queue unless its
-// circle is closed now.
+// caughtUp wakes pods by a node's answers, and puts the change back into the queue unless its
+// circle is complete.
 func (w *Waiters) caughtUp(t *turn, said *replies, asked int) {
 	pods := batch{}
 	w.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// evidence is what a prediction was made on.
+// evidence is the input of a prediction.
 type evidence struct {
 	moment survey.Moment
 }
@@ -21,7 +21,7 @@ type capture struct {
 	data []byte
 }
 
-// maxCaptures is how many are kept, the newest.
+// maxCaptures is the number of captures that are kept, the newest ones.
 const maxCaptures = 20
 
 // gather keeps the input of the prediction for a pod: the node, its report and its pods, and the
@@ -46,7 +46,7 @@ func (w *Witness) gather(pod *corev1.Pod) *evidence {
 	return &evidence{m}
 }
 
-// keep makes a file of what a mistake was made on. The caller holds the lock.
+// keep makes a file of the input of a wrong prediction. The caller holds the lock.
 func (w *Witness) keep(r *shadow.Record, on *evidence) {
 	var b bytes.Buffer
 	on.moment.Where = fmt.Sprintf("node %s as pod %s/%s was bound to it", r.Node, r.Namespace, r.Name)

@@ -63,10 +63,10 @@ func (w *Witness) elsewhere(pod *corev1.Pod, own *nodes.Node, e *ledger.Expectat
 	return out, true
 }
 
-// maxTried is how many nodes are compared with what the pod says about nodes.
+// maxTried is the number of nodes that are compared with the pod's requirements for nodes.
 const maxTried = 64
 
-// best returns the first node, other than the pod's own, in the scheduler's order; nil for none.
+// best returns the first node, other than the pod's own, in the scheduler's order, or nil.
 func (w *Witness) best(pod *corev1.Pod, own *nodes.Node, c *ledger.Candidate) *nodes.Node {
 	type choice struct {
 		node  *nodes.Node
@@ -155,7 +155,7 @@ type budget struct {
 	at    time.Time
 }
 
-// maxLeft bounds what is saved up.
+// maxLeft bounds the saved time.
 const maxLeft = time.Second
 
 // spend reports whether the budget allows another search.
@@ -172,7 +172,7 @@ func (w *Witness) spend() bool {
 	return b.left > 0
 }
 
-// spent notes how long a search took.
+// spent records the time of a search.
 func (w *Witness) spent(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/version"
 )
 
-// metricSet counts what the book closes.
+// metricSet counts the records that the book closes.
 type metricSet struct {
 	registry metrics.KubeRegistry
 	pods     *metrics.CounterVec

@@ -32,7 +32,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Options say what is watched, and how much that may cost.
+// Options define what is watched, and how much that may cost.
 type Options struct {
 	Client *rest.Config
 	// Heartbeats is the namespace of the agents' Leases.
