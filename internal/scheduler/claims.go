@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -149,55 +151,55 @@ func (l *lyings) Decided(pod *corev1.Pod, node string) (steer.Lying, bool) {
 }
 
 // Keep implements steer.Berth.
-func (l *lyings) Keep(state fwk.CycleState, node string, only topology.NUMASet) {
+func (l *lyings) Keep(state fwk.CycleState, node string, near *placement.Claimed) {
 	c := cycleOf(state)
 	if c == nil || c.kept == nil {
 		return
 	}
 	c.kept.Lock()
 	defer c.kept.Unlock()
-	if only == 0 {
-		delete(c.kept.to, node)
+	if near == nil {
+		delete(c.kept.near, node)
 		return
 	}
-	if c.kept.to == nil {
-		c.kept.to = map[string]topology.NUMASet{}
+	if c.kept.near == nil {
+		c.kept.near = map[string]*placement.Claimed{}
 	}
-	c.kept.to[node] = only
+	c.kept.near[node] = near
 }
 
-// kept are the NUMA nodes to which the pod is kept by its claims, by node. Filter, which runs for
+// kept are the devices of its claims near which the pod is kept, by node. Filter, which runs for
 // several nodes at a time, fills it.
 type kept struct {
 	sync.Mutex
-	to map[string]topology.NUMASet
+	near map[string]*placement.Claimed
 }
 
-// candidateOn is the candidate for a node: it is kept to NUMA nodes if its devices are there.
+// candidateOn is the candidate for a node: it is kept near its devices there.
 func (c *cycle) candidateOn(node string) *ledger.Candidate {
 	if c.kept == nil {
 		return &c.query.Candidate
 	}
 	c.kept.Lock()
 	defer c.kept.Unlock()
-	only := c.kept.to[node]
-	if only == 0 {
+	near := c.kept.near[node]
+	if near == nil {
 		return &c.query.Candidate
 	}
-	return c.within(only)
+	return c.near(near)
 }
 
-// within is the candidate, kept to NUMA nodes.
-func (c *cycle) within(only topology.NUMASet) *ledger.Candidate {
+// near is the candidate, to lie near devices.
+func (c *cycle) near(devices *placement.Claimed) *ledger.Candidate {
 	request := *c.query.Candidate.Request
-	request.Rules.Only = only
+	request.Rules.Claimed = devices
 	out := c.query.Candidate
 	out.Request, out.Shape = &request, 0
 	return &out
 }
 
 // Ways implements steer.Berth.
-func (l *lyings) Ways(state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo, mode dra.Mode) steer.Ways {
+func (l *lyings) Ways(state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo, mode dra.Mode, stock func() *placement.Claimed) steer.Ways {
 	c := cycleOf(state)
 	switch {
 	case gang.InTrial(state), c != nil && c.dry != nil:
@@ -216,12 +218,12 @@ func (l *lyings) Ways(state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo, 
 		if c.unpinned && c.passes(n) {
 			return lies(nil)
 		}
-		return c.ways(n, n.Account(), mode)
+		return c.ways(n, n.Account(), mode, stock)
 	case *inGroup:
 		if w.evicting {
 			return steer.Ways{}
 		}
-		return c.ways(n, w.account(n), mode)
+		return c.ways(n, w.account(n), mode, stock)
 	case untouched:
 		return lies(nil)
 	}
@@ -239,9 +241,10 @@ const (
 	isUncertain   = "it is not certain yet which CPUs the pod would get there"
 )
 
-// ways are the ways for the pod to lie on a node. A kubelet leaves one. Berth can keep the pod to a
-// NUMA node, if that has room.
-func (c *cycle) ways(n *nodes.Node, account *ledger.Node, mode dra.Mode) steer.Ways {
+// ways are the ways for the pod to lie on a node. A kubelet leaves one. Berth follows the devices,
+// if there is room near them, and comes to the way without claims last. It uses no more NUMA nodes
+// for the sake of devices that are only preferred.
+func (c *cycle) ways(n *nodes.Node, account *ledger.Node, mode dra.Mode, stock func() *placement.Claimed) steer.Ways {
 	var d placement.Decision
 	a := account.View().Decide(&c.query.Candidate, &d)
 	switch {
@@ -256,20 +259,34 @@ func (c *cycle) ways(n *nodes.Node, account *ledger.Node, mode dra.Mode) steer.W
 		return lies(first)
 	}
 	return steer.Ways{Known: steer.Foreseen, All: func(yield func(steer.Way) bool) {
-		if !yield(steer.Way{Lying: first}) {
-			return
+		var tried []steer.Lying
+		again := func(lying steer.Lying) bool {
+			return slices.ContainsFunc(tried, func(o steer.Lying) bool { return maps.Equal(o, lying) })
 		}
-		for i := range m.NUMANodes {
-			id := m.NUMANodes[i].ID
-			if id >= topology.MaxNUMANodes {
+		for near := stock(); near != nil; {
+			a := account.View().Decide(c.near(near), &d)
+			lying := steer.Lying(dra.NUMAOf(&d, m))
+			if !a.OK() || again(lying) || mode == dra.Near && wider(lying, first) {
+				break
+			}
+			if tried = append(tried, lying); !yield(steer.Way{Lying: lying, Near: near}) {
 				return
 			}
-			only := topology.NewNUMASet(id)
-			if a := account.View().Decide(c.within(only), &d); a.OK() && !yield(steer.Way{Lying: dra.NUMAOf(&d, m), Only: only}) {
-				return
-			}
+		}
+		if !again(first) {
+			yield(steer.Way{Lying: first})
 		}
 	}}
+}
+
+// wider reports whether some container has more NUMA nodes than in the other way to lie.
+func wider(lying, other steer.Lying) bool {
+	for name, set := range lying {
+		if set.Len() > other[name].Len() {
+			return true
+		}
+	}
+	return false
 }
 
 // devices begins to find devices for a gang's members; nil if the profile does not steer claims.

@@ -15,6 +15,7 @@ import (
 	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/scheduler/steer"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -83,8 +84,8 @@ func TestClaimsAreGivenBack(t *testing.T) {
 	}
 }
 
-// waysOf are the ways for a pod to lie on node n.
-func (f *fixture) waysOf(pod *corev1.Pod, mode dra.Mode) (*cycleData, steer.Ways) {
+// waysOf are the ways for a pod to lie on node n, which has these devices for its claims.
+func (f *fixture) waysOf(pod *corev1.Pod, mode dra.Mode, stock *placement.Claimed) (*cycleData, steer.Ways) {
 	f.Helper()
 	state := newCycleData()
 	if _, s := f.PreFilter(f.Context(), state, pod, nil); !s.IsSuccess() && s.Code() != fwk.Skip {
@@ -92,15 +93,17 @@ func (f *fixture) waysOf(pod *corev1.Pod, mode dra.Mode) (*cycleData, steer.Ways
 	}
 	l := &lyings{shared: f.core}
 	l.once.Do(func() {})
-	return state, l.Ways(state, pod, nodeObject("n"), mode)
+	return state, l.Ways(state, pod, nodeObject("n"), mode, func() *placement.Claimed { return stock })
 }
 
+// told are the ways, none of which will do.
 func told(w steer.Ways) (out []string) {
 	if w.Known == steer.Foreseen {
 		for way := range w.All {
 			text := fmt.Sprintf("c:%s", way.Lying["c"])
-			if way.Only != 0 {
-				text += fmt.Sprintf(" only %s", way.Only)
+			if way.Near != nil {
+				way.Near.Refute(way.Lying)
+				text += " near"
 			}
 			out = append(out, text)
 		}
@@ -110,7 +113,11 @@ func told(w steer.Ways) (out []string) {
 
 func insisting(pod *corev1.Pod, how string) *corev1.Pod {
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
-	return with(pod, map[string]string{wire.ClaimsAnnotation: how})
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[wire.ClaimsAnnotation] = how
+	return pod
 }
 
 // TestWaysOfAKubelet: it leaves one, where its CPUs are free.
@@ -134,33 +141,79 @@ func TestWaysOfAKubelet(t *testing.T) {
 			f.feed.PodSeen(one, false)
 		}
 		mode, _ := wire.ReadClaims(c.pod)
-		if _, w := f.waysOf(c.pod, mode); fmt.Sprint(told(w)) != c.want {
+		if _, w := f.waysOf(c.pod, mode, nil); fmt.Sprint(told(w)) != c.want {
 			t.Errorf("%s: %v %q, want %s", name, told(w), w.Why, c.want)
 		}
 	}
 }
 
-// TestWaysWhereBerthDecides: it can keep the pod to each NUMA node with room, and does so if the
-// pod's devices are there.
+// devicesOn is a stock for a claim of n devices: as many on NUMA nodes 0 and 1.
+func devicesOn(n int, free ...int) *placement.Claimed {
+	c := &placement.Claimed{Requests: []placement.ClaimRequest{{Users: []string{"c"}, N: n}}}
+	for numa, n := range free {
+		c.Devices = append(c.Devices, placement.ClaimDevices{NUMA: topology.NewNUMASet(topology.NUMAID(numa)), For: 1, Free: n, All: n})
+	}
+	return c
+}
+
+// TestWaysWhereBerthDecides: it looks for CPUs near the devices in one search, and for others if the
+// allocator has none there.
 func TestWaysWhereBerthDecides(t *testing.T) {
+	single := pinned("x", 4)
+	single.Annotations = map[string]string{wire.PolicyAnnotation: "single-numa-node"}
+	for name, c := range map[string]struct {
+		pod   *corev1.Pod
+		stock *placement.Claimed
+		want  string
+	}{
+		"nothing to follow":                  {pinned("x", 4), nil, "[c:0]"},
+		"devices on both, and none will do":  {pinned("x", 4), devicesOn(1, 1, 1), "[c:0 near c:1 near c:0-1 near]"},
+		"devices on one":                     {pinned("x", 4), devicesOn(1, 0, 1), "[c:1 near c:0-1 near c:0]"},
+		"a device on each":                   {pinned("x", 4), devicesOn(2, 1, 1), "[c:0-1 near c:0]"},
+		"too few":                            {pinned("x", 4), devicesOn(2, 1, 0), "[c:0]"},
+		"a pod on both, devices on one":      {pinned("x", 9), devicesOn(1, 0, 1), "[c:0-1 near]"},
+		"a pod on one, wherever devices are": {single, devicesOn(2, 1, 1), "[c:0]"},
+	} {
+		f, _ := steered(t)
+		f.obeys()
+		_, w := f.waysOf(insisting(c.pod, "required"), dra.Required, c.stock)
+		if got := fmt.Sprint(told(w)); got != c.want {
+			t.Errorf("%s: %s %q, want %s", name, got, w.Why, c.want)
+		}
+	}
+}
+
+// TestNearIsNotWider: no pod is spread for the sake of devices that it only prefers.
+func TestNearIsNotWider(t *testing.T) {
 	f, _ := steered(t)
 	f.obeys()
-	pod := insisting(pinned("x", 4), "required")
-	state, w := f.waysOf(pod, dra.Required)
-	if got, want := fmt.Sprint(told(w)), "[c:0 c:0 only 0 c:1 only 1]"; got != want {
-		t.Fatalf("%s, want %s", got, want)
+	for name, c := range map[string]struct {
+		stock *placement.Claimed
+		want  string
+	}{"on one": {devicesOn(1, 0, 1), "[c:1 near c:0]"}, "on each": {devicesOn(2, 1, 1), "[c:0]"}} {
+		_, w := f.waysOf(insisting(pinned("x", 4), "near"), dra.Near, c.stock)
+		if got := fmt.Sprint(told(w)); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
 	}
-	l := &lyings{shared: f.core}
-	l.once.Do(func() {})
-	l.Keep(state, "n", topology.NewNUMASet(1))
-	if s := f.Reserve(t.Context(), state, pod, "n"); !s.IsSuccess() {
-		t.Fatal(s)
-	}
-	if lying, ok := l.Decided(pod, "n"); !ok || lying["c"] != topology.NewNUMASet(1) {
-		t.Errorf("it lies on %v", lying)
-	}
-	if _, w := f.waysOf(insisting(pinned("y", 8), "required"), dra.Required); fmt.Sprint(told(w)) == "" {
-		t.Errorf("%v", told(w))
+}
+
+// TestReserveKeepsNearDevices: it decides as in Filter, where the devices were chosen.
+func TestReserveKeepsNearDevices(t *testing.T) {
+	for name, on := range map[string]topology.NUMASet{"one NUMA node": topology.NewNUMASet(1), "both": topology.NewNUMASet(0, 1)} {
+		f, _ := steered(t)
+		f.obeys()
+		pod := insisting(pinned("x", 4), "required")
+		state, _ := f.waysOf(pod, dra.Required, nil)
+		l := &lyings{shared: f.core}
+		l.once.Do(func() {})
+		l.Keep(state, "n", devicesOn(1, 1, 1).Settled(steer.Lying{"c": on}))
+		if s := f.Reserve(t.Context(), state, pod, "n"); !s.IsSuccess() {
+			t.Fatal(name, s)
+		}
+		if lying, ok := l.Decided(pod, "n"); !ok || lying["c"] != on {
+			t.Errorf("%s: it lies on %v", name, lying)
+		}
 	}
 }
 
@@ -175,14 +228,14 @@ func extendedPod(cpus int64, how string) *corev1.Pod {
 func TestRequiredWaitsForCertainty(t *testing.T) {
 	for name, pod := range map[string]*corev1.Pod{"a claim": insisting(pinned("x", 2), "required"), "an extended resource": extendedPod(2, "required")} {
 		f, _ := steered(t)
-		state, _ := f.waysOf(pod, dra.Required)
+		state, _ := f.waysOf(pod, dra.Required, nil)
 		c := cycleOf(state)
 		if c.query.Candidate.Loose || !c.way.(*alone).patient {
 			t.Errorf("%s: loose %t, patient %t", name, c.query.Candidate.Loose, c.way.(*alone).patient)
 		}
 		f.clock.SetTime(f.clock.Now().Add(time.Hour))
 		f.feed.ReportSeen(f.topology())
-		state, _ = f.waysOf(pod, dra.Required)
+		state, _ = f.waysOf(pod, dra.Required, nil)
 		if !cycleOf(state).way.(*alone).patient {
 			t.Errorf("%s: it runs out of patience", name)
 		}
@@ -239,7 +292,7 @@ func TestWaysOfAMember(t *testing.T) {
 	lie := map[string]bool{}
 	for _, pod := range []*corev1.Pod{f.member("one", 2, 7, 0), f.member("two", 2, 7, 1)} {
 		state, node := f.plannedFor(pod)
-		got := told(l.Ways(state, pod, nodeObject(node), dra.Required))
+		got := told(l.Ways(state, pod, nodeObject(node), dra.Required, nil))
 		if len(got) != 1 || got[0] == "c:" {
 			t.Errorf("%s: %q, want one way", pod.Name, got)
 		}
@@ -263,7 +316,7 @@ func TestWaysInAGroupCycle(t *testing.T) {
 		if _, s := f.PreFilter(t.Context(), state, pods[i], nil); !s.IsSuccess() {
 			t.Fatal(s)
 		}
-		if got := fmt.Sprint(told(l.Ways(state, pods[i], nodeObject("n"), dra.Required))); got != want {
+		if got := fmt.Sprint(told(l.Ways(state, pods[i], nodeObject("n"), dra.Required, func() *placement.Claimed { return nil }))); got != want {
 			t.Errorf("member %d: %s, want %s", i, got, want)
 		}
 		if s := f.Reserve(t.Context(), state, pods[i], "n"); !s.IsSuccess() {
@@ -274,7 +327,7 @@ func TestWaysInAGroupCycle(t *testing.T) {
 	if _, s := f.PreFilter(t.Context(), evicting, pods[0], nil); !s.IsSuccess() {
 		t.Fatal(s)
 	}
-	if w := l.Ways(evicting, pods[0], nodeObject("n"), dra.Required); w.Known != steer.Unasked {
+	if w := l.Ways(evicting, pods[0], nodeObject("n"), dra.Required, func() *placement.Claimed { return nil }); w.Known != steer.Unasked {
 		t.Errorf("while pods are taken away: %v", w.Known)
 	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -188,12 +189,12 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	if a == nil {
 		return p.DynamicResources.Filter(ctx, state, pod, info)
 	}
-	ways := p.berth.Ways(state, pod, info, a.mode)
+	node := info.Node().Name
+	n := &onNode{attempt: a, plugin: p, pod: pod, info: info, slices: a.slicesOf(node)}
+	ways := p.berth.Ways(state, pod, info, a.mode, func() *placement.Claimed { return n.stock(ctx) })
 	if ways.Known == Unasked {
 		return p.DynamicResources.Filter(ctx, state, pod, info)
 	}
-	node := info.Node().Name
-	n := &onNode{attempt: a, plugin: p, pod: pod, info: info, slices: a.slicesOf(node)}
 	v := versionOf(n.slices, p.berth.Free(node))
 	if why := p.excluded.why(pod.UID, node, v); why != "" && a.mode == claims.Required {
 		return keepOff(why)
@@ -203,7 +204,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	if found {
 		return status
 	}
-	p.berth.Keep(state, node, 0)
+	p.berth.Keep(state, node, nil)
 	a.choose(node, nil)
 	status = p.DynamicResources.Filter(ctx, state, pod, info)
 	if !status.IsSuccess() || a.mode != claims.Required || n.loose {
@@ -252,6 +253,8 @@ type onNode struct {
 	cut string
 	// loose: it does not show in Filter whether the devices are aligned. Reserve checks them.
 	loose bool
+	// apart: a device that is aligned for one claim may not be for another.
+	apart bool
 }
 
 // devices reads the node's devices once.
@@ -276,24 +279,42 @@ func (n *onNode) steer(ctx context.Context, state fwk.CycleState, ways Ways) (st
 			break
 		}
 		tried++
-		only, fits := n.reach(way.Lying)
-		if !fits {
-			continue
-		}
-		if n.allocated() || !n.steered {
-			n.loose = true
-			n.plugin.berth.Keep(state, n.info.Node().Name, way.Only)
-			n.choose(n.info.Node().Name, nil)
-			return n.plugin.DynamicResources.Filter(ctx, state, n.pod, n.info), true
-		}
-		own, status := n.try(ctx, only)
-		switch {
-		case status.IsSuccess():
-			n.plugin.berth.Keep(state, n.info.Node().Name, way.Only)
-			n.choose(n.info.Node().Name, own)
-			return nil, true
-		case status.Code() == fwk.Error:
+		if status, found := n.lie(ctx, state, way); found {
 			return status, true
+		}
+		if way.Near != nil {
+			way.Near.Refute(way.Lying)
+		}
+	}
+	return nil, false
+}
+
+// lie tries one way to lie on the node.
+func (n *onNode) lie(ctx context.Context, state fwk.CycleState, way Way) (status *fwk.Status, found bool) {
+	only, fits := n.reach(way.Lying)
+	if !fits {
+		return nil, false
+	}
+	keep := func(own fwk.StateData) {
+		var near *placement.Claimed
+		if way.Near != nil {
+			near = way.Near.Settled(way.Lying)
+		}
+		n.plugin.berth.Keep(state, n.info.Node().Name, near)
+		n.choose(n.info.Node().Name, own)
+	}
+	if n.allocated() || !n.steered {
+		n.loose = true
+		keep(nil)
+		return n.plugin.DynamicResources.Filter(ctx, state, n.pod, n.info), true
+	}
+	own, status := n.try(ctx, only)
+	switch {
+	case status.Code() == fwk.Error:
+		return status, true
+	case !status.IsSuccess():
+		if n.lately != "" {
+			return nil, false
 		}
 		n.lately = n.missing(only)
 		if n.lying == nil {
@@ -302,39 +323,95 @@ func (n *onNode) steer(ctx context.Context, state fwk.CycleState, ways Ways) (st
 		if n.lying == nil {
 			n.lying = Lying{}
 		}
+		return nil, false
 	}
-	return nil, false
+	if n.apart && n.taken.state != nil {
+		if _, j, chosen := n.allocation(ctx, way.Lying, only); chosen && !j.Keeps(claims.Required) {
+			n.lately = j.Why()
+			return nil, false
+		}
+	}
+	keep(own)
+	return nil, true
+}
+
+// stock counts the node's devices for the pod's claims, and for the claim that is made for its
+// extended resources.
+func (n *onNode) stock(ctx context.Context) *placement.Claimed {
+	dra := n.plugin.handle.SharedDRAManager()
+	s := claims.Stock{
+		Inventory: n.devices(), Slices: n.slices, Selectors: n.plugin.selectors,
+		Class: func(name string) *resourceapi.DeviceClass {
+			class, _ := dra.DeviceClasses().Get(name)
+			return class
+		},
+		Taken: func(id claims.DeviceID) bool {
+			return n.taken.has(structured.MakeDeviceID(id.Driver, id.Pool, id.Name))
+		},
+	}
+	named := func(users []claims.User) (out []string) {
+		for _, u := range users {
+			out = append(out, u.Container)
+		}
+		return out
+	}
+	var asks []claims.Ask
+	for _, c := range n.claims {
+		of := judged(n.pod, c, nil)
+		asks = append(asks, claims.Ask{ResourceClaim: c.ResourceClaim, Users: named(of.Users)})
+	}
+	if extended := n.extended(dra.DeviceClassResolver()); len(extended.Spec.Devices.Requests) > 0 {
+		asks = append(asks, claims.Ask{ResourceClaim: extended, Users: named(usersOfExtended(n.pod, nil))})
+	}
+	return s.Claimed(ctx, asks)
+}
+
+// extended is a claim for the pod's extended resources, without those of the node's device plugins.
+func (n *onNode) extended(classes fwk.DeviceClassResolver) *resourceapi.ResourceClaim {
+	c := &resourceapi.ResourceClaim{}
+	for _, list := range [][]corev1.Container{n.pod.Spec.InitContainers, n.pod.Spec.Containers} {
+		for i := range list {
+			for _, name := range slices.Sorted(maps.Keys(list[i].Resources.Limits)) {
+				class := classes.GetDeviceClass(name)
+				if class == nil || n.info.GetAllocatable().GetScalarResources()[name] > 0 {
+					continue
+				}
+				count := list[i].Resources.Limits[name]
+				c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, resourceapi.DeviceRequest{
+					Name: list[i].Name + "/" + string(name), Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class.Name, Count: count.Value()},
+				})
+			}
+		}
+	}
+	return c
 }
 
 // all is every NUMA node.
 const all = ^topology.NUMASet(0)
 
 // reach returns the NUMA nodes on which devices of some claim would be aligned; an empty set leaves
-// devices without a NUMA node. It reports false if a claim cannot be aligned: its containers lie
-// apart, or it has other devices already.
+// devices without a NUMA node. It reports false if a claim has devices elsewhere already.
 func (n *onNode) reach(lying Lying) (only topology.NUMASet, fits bool) {
+	n.lately, n.apart = "", false
 	restricted := false
-	restrict := func(of *claims.Claim) bool {
+	restrict := func(of *claims.Claim) {
 		wanted, pinned := of.Wanted()
 		switch {
 		case len(of.Users) == 0 || !pinned && n.mode != claims.Required:
 			n.loose = true // any device will do
-			return true
+			return
 		case !pinned:
 			wanted = 0
 		case wanted == 0:
 			n.lately = "the containers that use claim " + of.Name + " are on no NUMA node together"
-			return false
 		}
+		n.apart = n.apart || restricted && wanted != only
 		only, restricted = only|wanted, true
-		return true
 	}
 	for _, c := range n.claims {
 		of := judged(n.pod, c, lying)
 		if c.Status.Allocation == nil {
-			if !restrict(&of) {
-				return 0, false
-			}
+			restrict(&of)
 			continue
 		}
 		of.Results = c.Status.Allocation.Devices.Results
@@ -431,24 +508,32 @@ func (n *onNode) whichDevices(ctx context.Context) string {
 	if n.taken.state == nil || n.lying == nil {
 		return ""
 	}
-	var open []*resourceapi.ResourceClaim
-	var all []claims.Claim
-	for _, c := range n.claims {
-		if c.Status.Allocation == nil {
-			open, all = append(open, c.ResourceClaim), append(all, judged(n.pod, c, n.lying))
-		}
-	}
-	results, found := n.allocate(ctx, n.slices, open)
-	if !found {
-		return ""
-	}
-	for i := range results {
-		all[i].Results = results[i].Devices.Results
-	}
-	if j := claims.Judge(n.devices(), all); !j.Keeps(n.mode) {
+	if _, j, found := n.allocation(ctx, n.lying, all); found && !j.Keeps(n.mode) {
 		return j.Why()
 	}
 	return ""
+}
+
+// allocation has the allocator choose devices on these NUMA nodes for the claims that have none, and
+// judges them for a pod that lies so. It reports false if there are none.
+func (n *onNode) allocation(ctx context.Context, lying Lying, only topology.NUMASet) (results []resourceapi.AllocationResult, j claims.Judgement, found bool) {
+	var open []*resourceapi.ResourceClaim
+	var chosen []claims.Claim
+	for _, c := range n.claims {
+		if c.Status.Allocation == nil {
+			open, chosen = append(open, c.ResourceClaim), append(chosen, judged(n.pod, c, lying))
+		}
+	}
+	if len(open) == 0 {
+		return nil, j, true
+	}
+	if results, found = n.allocate(ctx, n.shown(only), open); !found {
+		return nil, j, false
+	}
+	for i := range results {
+		chosen[i].Results = results[i].Devices.Results
+	}
+	return results, claims.Judge(n.devices(), chosen), true
 }
 
 // allocate has the allocator choose devices for claims among those of the slices. It reports false

@@ -7,6 +7,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -30,8 +31,8 @@ const (
 // Way is one way for a pod to lie on a node.
 type Way struct {
 	Lying Lying
-	// Only are the NUMA nodes to which Berth must keep the pod for it; 0 if it lies so by itself.
-	Only topology.NUMASet
+	// Near are the devices that Berth has followed for it; nil if the pod lies so by itself.
+	Near *placement.Claimed
 }
 
 // Ways are the ways for a pod to lie on a node.
@@ -39,7 +40,8 @@ type Ways struct {
 	Known Known
 	// Why explains Unforeseen.
 	Why string
-	// All yields the ways, the best first.
+	// All yields the ways, the best first. A way that is refuted (placement.Claimed) does not come
+	// again.
 	All iter.Seq[Way]
 }
 
@@ -51,10 +53,11 @@ type Berth interface {
 	Sources() *claims.Sources
 	// Machine is what the agent of a node reported; nil for none.
 	Machine(node string) *topology.Machine
-	// Ways are asked in Filter, for several nodes at a time.
-	Ways(state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo, mode claims.Mode) Ways
-	// Keep keeps the pod to the NUMA nodes if it gets the node; 0 lets it lie as it would.
-	Keep(state fwk.CycleState, node string, only topology.NUMASet)
+	// Ways are asked in Filter, for several nodes at a time. stock counts the node's devices for the
+	// pod's claims; nil if there is nothing to follow.
+	Ways(state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo, mode claims.Mode, stock func() *placement.Claimed) Ways
+	// Keep keeps the pod near its devices if it gets the node; nil lets it lie as it would.
+	Keep(state fwk.CycleState, node string, near *placement.Claimed)
 	// Free tells states of a node apart by what is free there; 0 if it is not known.
 	Free(node string) uint64
 	// Refused tells that the node of the pod was refused after Berth had decided: another node may

@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -46,7 +47,7 @@ func TestDevicesAreSteered(t *testing.T) {
 		"required, and there is none":                {required, at(1), sliceOf(gpu("d0", 0)), "", "berth.dev/claims: required: device gpu.example.com/d0 of claim ns/c (request r) is on NUMA node 0 (resource.kubernetes.io/numaNode), and CPUs and memory of container main are on NUMA node 1"},
 		"a neutral device is near to everything":     {required, at(1), sliceOf(gpu("d0", 0), gpu("n", -1)), "n", ""},
 		"a negative number is neutral":               {required, at(1), sliceOf(gpu("d0", 0), minusOne("n")), "n", ""},
-		"the next way, if the best has no device":    {required, []Way{{Lying: Lying{"main": set(0)}}, {Lying: Lying{"main": set(1)}, Only: set(1)}}, sliceOf(gpu("d1", 1)), "d1", ""},
+		"the next way, if the best has no device":    {required, []Way{{Lying: Lying{"main": set(0)}}, {Lying: Lying{"main": set(1)}, Near: follows("main")}}, sliceOf(gpu("d1", 1)), "d1", ""},
 		"not pinned, and near":                       {near, []Way{{}}, two(), "d0", ""},
 		"not pinned, and required":                   {required, []Way{{}}, two(), "", "device gpu.example.com/d0 of claim ns/c (request r) is on NUMA node 0 (resource.kubernetes.io/numaNode), and the node pins no container that uses it"},
 		"not pinned, required, and a neutral device": {required, []Way{{}}, sliceOf(gpu("d0", 0), gpu("n", -1)), "n", ""},
@@ -66,11 +67,24 @@ func TestDevicesAreSteered(t *testing.T) {
 			if got := w.has("c"); got != c.has {
 				t.Errorf("%s: the claim has %q, want %q", name, got, c.has)
 			}
-			if want := c.ways[len(c.ways)-1].Only; w.berth.kept != want {
-				t.Errorf("%s: Berth is to keep the pod to NUMA node %s, want %s", name, w.berth.kept, want)
+			want := ""
+			if way := c.ways[len(c.ways)-1]; way.Near != nil && c.why == "" {
+				want = way.Near.Settled(way.Lying).Key()
+			}
+			if got := w.berth.kept.Key(); got != want {
+				t.Errorf("%s: Berth is to keep the pod near %s, want %s", name, got, want)
 			}
 		})
 	}
+}
+
+// follows are devices that Berth has followed for containers.
+func follows(containers ...string) *placement.Claimed {
+	c := &placement.Claimed{}
+	for _, name := range containers {
+		c.Requests = append(c.Requests, placement.ClaimRequest{Users: []string{name}, N: 1})
+	}
+	return c
 }
 
 func minusOne(name string) resourceapi.Device {

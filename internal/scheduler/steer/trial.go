@@ -85,26 +85,10 @@ func (t *Trial) Give(pod *corev1.Pod, on fwk.NodeInfo, would Would) bool {
 // Take takes a pod's devices.
 func (t *Trial) Take(pod types.UID) { delete(t.given, pod) }
 
-// give chooses devices on these NUMA nodes for the claims that have none.
+// give chooses devices on these NUMA nodes that keep what the pod demands.
 func (n *onNode) give(ctx context.Context, lying Lying, only topology.NUMASet) ([]resourceapi.AllocationResult, bool) {
-	var open []*resourceapi.ResourceClaim
-	var chosen []claims.Claim
-	for _, c := range n.claims {
-		if c.Status.Allocation == nil {
-			open, chosen = append(open, c.ResourceClaim), append(chosen, judged(n.pod, c, lying))
-		}
-	}
-	if len(open) == 0 {
-		return nil, true
-	}
-	results, found := n.allocate(ctx, n.shown(only), open)
-	if !found {
-		return nil, false
-	}
-	for i := range results {
-		chosen[i].Results = results[i].Devices.Results
-	}
-	return results, claims.Judge(n.devices(), chosen).Keeps(n.mode)
+	results, j, found := n.allocation(ctx, lying, only)
+	return results, found && j.Keeps(n.mode)
 }
 
 // requires reports whether a pod of the trial on the node requires its devices to be near.

@@ -32,6 +32,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -49,9 +50,10 @@ type fakeBerth struct {
 	bound   []string
 	waits   func()
 	machine *topology.Machine
+	stock   func() *placement.Claimed
 
 	mu    sync.Mutex
-	kept  topology.NUMASet
+	kept  *placement.Claimed
 	asked int
 }
 
@@ -66,7 +68,8 @@ func (b *fakeBerth) Bound(m claims.Mode, a claims.Alignment) {
 func (b *fakeBerth) Waits(*corev1.Pod, string)    { b.waits() }
 func (b *fakeBerth) Doubtful(fwk.CycleState) bool { return b.doubt }
 
-func (b *fakeBerth) Ways(fwk.CycleState, *corev1.Pod, fwk.NodeInfo, claims.Mode) Ways {
+func (b *fakeBerth) Ways(_ fwk.CycleState, _ *corev1.Pod, _ fwk.NodeInfo, _ claims.Mode, stock func() *placement.Claimed) Ways {
+	b.stock = stock
 	return Ways{Known: b.known, Why: b.why, All: func(yield func(Way) bool) {
 		for _, w := range b.ways {
 			b.asked++
@@ -77,10 +80,10 @@ func (b *fakeBerth) Ways(fwk.CycleState, *corev1.Pod, fwk.NodeInfo, claims.Mode)
 	}}
 }
 
-func (b *fakeBerth) Keep(_ fwk.CycleState, _ string, only topology.NUMASet) {
+func (b *fakeBerth) Keep(_ fwk.CycleState, _ string, near *placement.Claimed) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.kept = only
+	b.kept = near
 }
 
 func (b *fakeBerth) Decided(*corev1.Pod, string) (Lying, bool) { return b.decided, b.decided != nil }

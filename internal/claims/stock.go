@@ -1,0 +1,335 @@
+package claims
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Stock is what an allocator can choose from on one node.
+type Stock struct {
+	Inventory *Inventory
+	Slices    []*resourceapi.ResourceSlice
+	// Class returns a class by name; nil if there is none.
+	Class     func(name string) *resourceapi.DeviceClass
+	Selectors *cel.Cache
+	// Taken reports whether a device is allocated.
+	Taken func(DeviceID) bool
+}
+
+// Ask is a claim and the containers of the pod that use it, by name.
+type Ask struct {
+	*resourceapi.ResourceClaim
+	Users []string
+}
+
+// Bounds on what is counted for one pod on one node. Beyond them, more devices seem possible than
+// are: the allocator decides.
+const (
+	maxRequests   = 32
+	maxWanted     = 64
+	maxEvaluated  = 4096
+	maxStockKinds = 128
+)
+
+// Claimed counts, for each request of the claims, the devices by NUMA node. It counts no device
+// less than the allocator could choose, and may count more: it ignores counters, capacities, and
+// that several constraints must be met at once. It returns nil if there is nothing to count, or too
+// much.
+func (s *Stock) Claimed(ctx context.Context, asks []Ask) *placement.Claimed {
+	c := counting{Stock: s, left: maxEvaluated}
+	for i := range asks {
+		c.add(&asks[i])
+	}
+	if len(c.requests) == 0 {
+		return nil
+	}
+	c.count(ctx)
+	out := c.group(c.matches)
+	if len(out.Devices) > maxStockKinds {
+		out = c.group(nil)
+	}
+	if len(out.Devices) > maxStockKinds {
+		return nil
+	}
+	return out
+}
+
+// counting makes a placement.Claimed.
+type counting struct {
+	*Stock
+	requests []counted
+	matches  []match
+	devices  []stocked
+	wanted   int
+	left     int // selectors that may be evaluated
+}
+
+// counted is a request; one without alternatives has its device.
+type counted struct {
+	placement.ClaimRequest
+	alternatives []alternative
+	all          bool
+}
+
+type alternative struct {
+	class       string
+	selectors   []resourceapi.DeviceSelector
+	tolerations []resourceapi.DeviceToleration
+}
+
+// match is requests whose devices must have one value of an attribute.
+type match struct {
+	attribute string
+	requests  uint64
+}
+
+// stocked is a device that some request may have.
+type stocked struct {
+	placement.ClaimDevices
+	driver string
+	device *resourceapi.Device // nil for one that is allocated to the pod
+}
+
+func (c *counting) add(ask *Ask) {
+	if a := ask.Status.Allocation; a != nil {
+		for i := range a.Devices.Results {
+			r := &a.Devices.Results[i]
+			p := c.Inventory.Place(DeviceID{r.Driver, r.Pool, r.Device})
+			if bit, ok := c.request(counted{ClaimRequest: placement.ClaimRequest{Users: ask.Users, N: 1}}); ok && p.Standing == Located {
+				c.devices = append(c.devices, stocked{ClaimDevices: placement.ClaimDevices{NUMA: topology.NewNUMASet(p.NUMA), For: bit, Free: 1, All: 1}})
+			} else if ok {
+				c.requests[len(c.requests)-1].N = 0
+			}
+		}
+		return
+	}
+	bits := map[string]uint64{}
+	for i := range ask.Spec.Devices.Requests {
+		r := &ask.Spec.Devices.Requests[i]
+		if bit, ok := c.request(countedOf(r, ask.Users)); ok {
+			bits[r.Name] = bit
+		}
+	}
+	for i := range ask.Spec.Devices.Constraints {
+		of := &ask.Spec.Devices.Constraints[i]
+		if of.MatchAttribute == nil {
+			continue
+		}
+		m := match{attribute: string(*of.MatchAttribute)}
+		for name, bit := range bits {
+			if len(of.Requests) == 0 || slices.Contains(of.Requests, name) {
+				m.requests |= bit
+			}
+		}
+		if m.requests != 0 {
+			c.matches = append(c.matches, m)
+		}
+	}
+}
+
+// request adds a request and returns its bit; false if there are too many.
+func (c *counting) request(r counted) (bit uint64, ok bool) {
+	if len(c.requests) == maxRequests || c.wanted+r.N > maxWanted {
+		return 0, false
+	}
+	c.wanted += r.N
+	c.requests = append(c.requests, r)
+	return 1 << (len(c.requests) - 1), true
+}
+
+func countedOf(r *resourceapi.DeviceRequest, users []string) counted {
+	out := counted{ClaimRequest: placement.ClaimRequest{Users: users}}
+	if e := r.Exactly; e != nil {
+		out.alternatives = []alternative{{e.DeviceClassName, e.Selectors, e.Tolerations}}
+		if out.all = e.AllocationMode == resourceapi.DeviceAllocationModeAll; !out.all {
+			out.N = countOf(e.Count)
+		}
+		return out
+	}
+	for i := range r.FirstAvailable {
+		sub := &r.FirstAvailable[i]
+		out.alternatives = append(out.alternatives, alternative{sub.DeviceClassName, sub.Selectors, sub.Tolerations})
+		if n := countOf(sub.Count); i == 0 || n < out.N {
+			out.N = n
+		}
+	}
+	return out
+}
+
+// countOf bounds the number that a request asks for. No allocation has more results.
+func countOf(n int64) int {
+	return int(min(max(n, 1), resourceapi.AllocationResultsMaxSize+1))
+}
+
+// count finds the devices that the requests may have.
+func (c *counting) count(ctx context.Context) {
+	newest := newestOf(c.Slices)
+	for _, s := range c.Slices {
+		if s.Spec.Pool.Generation != newest[poolOf(s)] {
+			continue
+		}
+		for i := range s.Spec.Devices {
+			c.device(ctx, s, &s.Spec.Devices[i])
+		}
+	}
+	if c.left > 0 {
+		return
+	}
+	for i := range c.requests { // some devices may be no part of all
+		if c.requests[i].all {
+			c.requests[i].N = 0
+		}
+	}
+}
+
+func (c *counting) device(ctx context.Context, s *resourceapi.ResourceSlice, d *resourceapi.Device) {
+	id := DeviceID{s.Spec.Driver, s.Spec.Pool.Name, d.Name}
+	p := c.Inventory.Place(id)
+	out := stocked{ClaimDevices: placement.ClaimDevices{NUMA: placement.EveryNode, Free: 1, All: 1}, driver: id.Driver, device: d}
+	switch {
+	case p.Standing == Absent, p.Standing == Misstated:
+		return
+	case p.Standing == Located:
+		out.NUMA = topology.NewNUMASet(p.NUMA)
+	}
+	switch {
+	case d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations:
+		out.Free, out.All = placement.Unlimited, placement.Unlimited
+	case c.Taken(id):
+		out.Free = 0
+	}
+	for i := range c.requests {
+		r := &c.requests[i]
+		if slices.ContainsFunc(r.alternatives, func(a alternative) bool { return c.mayHave(ctx, &a, id.Driver, d) }) {
+			out.For |= 1 << i
+			if r.all && r.N <= resourceapi.AllocationResultsMaxSize {
+				r.N++
+			}
+		}
+	}
+	if out.For != 0 {
+		c.devices = append(c.devices, out)
+	}
+}
+
+// mayHave reports whether a request may have a device. A selector that cannot be evaluated is the
+// allocator's to refuse.
+func (c *counting) mayHave(ctx context.Context, a *alternative, driver string, d *resourceapi.Device) bool {
+	class := c.Class(a.class)
+	if class == nil {
+		return false
+	}
+	for i := range d.Taints {
+		t := &d.Taints[i]
+		keepsOff := t.Effect == resourceapi.DeviceTaintEffectNoSchedule || t.Effect == resourceapi.DeviceTaintEffectNoExecute
+		if keepsOff && !slices.ContainsFunc(a.tolerations, func(o resourceapi.DeviceToleration) bool { return resourceclaim.ToleratesTaint(o, *t) }) {
+			return false
+		}
+	}
+	for _, list := range [][]resourceapi.DeviceSelector{class.Spec.Selectors, a.selectors} {
+		for i := range list {
+			if list[i].CEL == nil || c.left == 0 {
+				continue
+			}
+			c.left--
+			compiled := c.Selectors.GetOrCompile(list[i].CEL.Expression)
+			if compiled.Error != nil {
+				continue
+			}
+			matches, _, err := compiled.DeviceMatches(ctx, cel.Device{Driver: driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity})
+			if err == nil && !matches {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// group counts equal devices together.
+func (c *counting) group(matches []match) *placement.Claimed {
+	out := &placement.Claimed{}
+	for i := range c.requests {
+		out.Requests = append(out.Requests, c.requests[i].ClaimRequest)
+	}
+	values := make([]map[string][]int, len(matches))
+	for i, m := range matches {
+		values[i] = map[string][]int{}
+		out.Matches = append(out.Matches, placement.ClaimMatch{For: m.requests})
+	}
+	known := map[string]int{}
+	for i := range c.devices {
+		d := &c.devices[i]
+		key := fmt.Sprintf("%x %x %t", d.NUMA, d.For, d.All == placement.Unlimited)
+		has := make([][]string, len(matches))
+		for k, m := range matches {
+			if m.requests&d.For != 0 {
+				has[k] = valuesOf(d.driver, d.device, m.attribute)
+			}
+			key += fmt.Sprintf(" %q", has[k])
+		}
+		at, found := known[key]
+		if !found {
+			at = len(out.Devices)
+			known[key] = at
+			out.Devices = append(out.Devices, placement.ClaimDevices{NUMA: d.NUMA, For: d.For})
+			for k := range has {
+				for _, v := range has[k] {
+					values[k][v] = append(values[k][v], at)
+				}
+			}
+		}
+		g := &out.Devices[at]
+		g.Free, g.All = min(g.Free+d.Free, placement.Unlimited), min(g.All+d.All, placement.Unlimited)
+	}
+	for k := range values {
+		for _, v := range slices.Sorted(maps.Keys(values[k])) {
+			out.Matches[k].Values = append(out.Matches[k].Values, values[k][v])
+		}
+		if len(values[k]) == 0 {
+			out.Matches[k].Values = [][]int{nil} // no device has any
+		}
+	}
+	return out
+}
+
+// valuesOf returns an attribute's value, or all of a list, in a form that tells types apart.
+func valuesOf(driver string, d *resourceapi.Device, name string) []string {
+	a, found := attribute(driver, d, name)
+	if !found {
+		return nil
+	}
+	var out []string
+	say := func(v any) { out = append(out, fmt.Sprintf("%T %v", v, v)) }
+	switch {
+	case a.IntValue != nil:
+		say(*a.IntValue)
+	case a.BoolValue != nil:
+		say(*a.BoolValue)
+	case a.StringValue != nil:
+		say(*a.StringValue)
+	case a.VersionValue != nil:
+		say(*a.VersionValue)
+	}
+	for _, v := range a.IntValues {
+		say(v)
+	}
+	for _, v := range a.BoolValues {
+		say(v)
+	}
+	for _, v := range a.StringValues {
+		say(v)
+	}
+	for _, v := range a.VersionValues {
+		say(v)
+	}
+	return out
+}
