@@ -50,7 +50,8 @@ type fakeBerth struct {
 	bound   []string
 	waits   func()
 	machine *topology.Machine
-	stock   func() *placement.Claimed
+	// decides is set if Berth decides on the node, and the ways come from it.
+	decides *decider
 
 	mu    sync.Mutex
 	kept  *placement.Claimed
@@ -69,7 +70,9 @@ func (b *fakeBerth) Waits(*corev1.Pod, string)    { b.waits() }
 func (b *fakeBerth) Doubtful(fwk.CycleState) bool { return b.doubt }
 
 func (b *fakeBerth) Ways(_ fwk.CycleState, _ *corev1.Pod, _ fwk.NodeInfo, _ claims.Mode, stock func() *placement.Claimed) Ways {
-	b.stock = stock
+	if b.decides != nil {
+		return Ways{Known: Foreseen, All: b.decides.ways(stock)}
+	}
 	return Ways{Known: b.known, Why: b.why, All: func(yield func(Way) bool) {
 		for _, w := range b.ways {
 			b.asked++
@@ -86,7 +89,12 @@ func (b *fakeBerth) Keep(_ fwk.CycleState, _ string, near *placement.Claimed) {
 	b.kept = near
 }
 
-func (b *fakeBerth) Decided(*corev1.Pod, string) (Lying, bool) { return b.decided, b.decided != nil }
+func (b *fakeBerth) Decided(*corev1.Pod, string) (Lying, bool) {
+	if b.decides != nil {
+		return b.decides.lie(b.kept)
+	}
+	return b.decided, b.decided != nil
+}
 
 // world is a cluster of one node with the plugin.
 type world struct {
