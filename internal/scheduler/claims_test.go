@@ -156,8 +156,8 @@ func devicesOn(n int, free ...int) *placement.Claimed {
 	return c
 }
 
-// TestWaysWhereBerthDecides: it looks for CPUs near the devices in one search, and for others if the
-// allocator has none there.
+// TestWaysWhereBerthDecides: one search finds CPUs near the devices, and others if the allocator
+// has none there.
 func TestWaysWhereBerthDecides(t *testing.T) {
 	single := pinned("x", 4)
 	single.Annotations = map[string]string{wire.PolicyAnnotation: "single-numa-node"}

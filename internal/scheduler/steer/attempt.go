@@ -514,8 +514,8 @@ func (n *onNode) whichDevices(ctx context.Context) string {
 	return ""
 }
 
-// allocation has the allocator choose devices on these NUMA nodes for the claims that have none, and
-// judges them for a pod that lies so. It reports false if there are none.
+// allocation has the allocator choose devices on these NUMA nodes for the claims that have none. It
+// judges them for a pod that lies so, and reports false if there are none.
 func (n *onNode) allocation(ctx context.Context, lying Lying, only topology.NUMASet) (results []resourceapi.AllocationResult, j claims.Judgement, found bool) {
 	var open []*resourceapi.ResourceClaim
 	var chosen []claims.Claim

@@ -53,8 +53,8 @@ type Berth interface {
 	Sources() *claims.Sources
 	// Machine is what the agent of a node reported; nil for none.
 	Machine(node string) *topology.Machine
-	// Ways are asked in Filter, for several nodes at a time. stock counts the node's devices for the
-	// pod's claims; nil if there is nothing to follow.
+	// Ways are asked in Filter, for several nodes at a time. stock counts the node's devices for
+	// the pod's claims; nil if there is nothing to follow.
 	Ways(state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo, mode claims.Mode, stock func() *placement.Claimed) Ways
 	// Keep keeps the pod near its devices if it gets the node; nil lets it lie as it would.
 	Keep(state fwk.CycleState, node string, near *placement.Claimed)

@@ -42,8 +42,8 @@ func (d *decider) ways(stock func() *placement.Claimed) iter.Seq[Way] {
 	}
 }
 
-// TestCPUsFollowDevices: of the devices that there are, some on NUMA nodes on which the pod has room
-// are found; in one way, if their numbers tell.
+// TestCPUsFollowDevices: the search finds devices on NUMA nodes on which the pod has room, at once
+// if their numbers tell.
 func TestCPUsFollowDevices(t *testing.T) {
 	t.Parallel()
 	const model, root = "model", claims.StandardPCIeRoot
