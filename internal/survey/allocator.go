@@ -19,8 +19,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// allocatorFeatures are those that kube-scheduler has by default, and attributes with lists: an API
-// server takes in none if they are off.
+// allocatorFeatures are the features that kube-scheduler has by default, and attributes with lists.
+// If they are off, an API server accepts no such attributes.
 var allocatorFeatures = structured.Features{
 	AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true, DeviceBindingAndStatus: true, ConsumableCapacity: true, ListTypeAttributes: true,
 }
@@ -28,7 +28,7 @@ var allocatorFeatures = structured.Features{
 // maxSelectors bounds the selectors that are kept compiled.
 const maxSelectors = 64
 
-// allocator is kube-scheduler's allocator of devices for claims, over what a cluster has. Rules
+// allocator is kube-scheduler's allocator of devices for claims, on the data of a cluster. Rules
 // that taint devices (DeviceTaintRule) are not read.
 type allocator struct {
 	slices    []*resourcev1.ResourceSlice
@@ -58,7 +58,7 @@ func newAllocator(h *handedOut) *allocator {
 	return a
 }
 
-// take notes a device that a claim has, as kube-scheduler does (dynamicresources,
+// take records a device that a claim has, as kube-scheduler does (dynamicresources,
 // foreachAllocatedDevice).
 func (a *allocator) take(c *resourcev1.ResourceClaim, r *resourcev1.DeviceRequestAllocationResult) {
 	id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
@@ -160,7 +160,7 @@ func (n *devicesFor) has(s *resourcev1.ResourceSlice, d *resourcev1.Device) bool
 	return matchesNode(n.node.object, "", d.AllNodes, d.NodeSelector)
 }
 
-// wishes are the selectors of the claim's requests, each with those of its class.
+// wishes returns the selectors of the claim's requests, each with those of its class.
 func (n *devicesFor) wishes() (out [][]resourcev1.DeviceSelector, err error) {
 	add := func(request, class string, own []resourcev1.DeviceSelector) {
 		c, missing := n.classes.Get(class)
@@ -190,7 +190,7 @@ func (n *devicesFor) wishes() (out [][]resourcev1.DeviceSelector, err error) {
 	return out, err
 }
 
-// matches reports whether a device is what some request asks for.
+// matches reports whether a device matches some request.
 func (n *devicesFor) matches(ctx context.Context, wishes [][]resourcev1.DeviceSelector, driver string, d *resourcev1.Device) (bool, error) {
 	device := cel.Device{Driver: driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity}
 	for _, selectors := range wishes {
@@ -215,9 +215,9 @@ func (n *devicesFor) matches(ctx context.Context, wishes [][]resourcev1.DeviceSe
 	return false, nil
 }
 
-// allocate returns devices for the whole claim on these NUMA nodes, or without a NUMA node; why
-// explains why there are none. A claim that takes all devices is shown all. The allocator relies on
-// what an API server checks, and no API server has checked a snapshot: it may panic.
+// allocate returns devices for the whole claim on these NUMA nodes, or without a NUMA node. why
+// explains why there are none. A claim that takes all devices sees all. The allocator relies on
+// checks of the API server, which nobody has made for a snapshot, so it may panic.
 func (n *devicesFor) allocate(ctx context.Context, only topology.NUMASet) (results []resourcev1.DeviceRequestAllocationResult, why string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -279,8 +279,8 @@ func (n *devicesFor) missing(only topology.NUMASet) string {
 	return fmt.Sprintf("the %d free of %d devices%s that match do not make up the whole claim", free, matching, where)
 }
 
-// rows are the devices by NUMA node, those without one last. near are the NUMA nodes of the CPUs,
-// if these are known.
+// rows returns the devices by NUMA node, with those without one last. near are the NUMA nodes of
+// the CPUs, if they are known.
 func (n *devicesFor) rows(near topology.NUMASet, known bool) (out []ClaimOnNUMANode) {
 	const none, unknown = topology.MaxNUMANodes, topology.MaxNUMANodes + 1
 	by := map[topology.NUMAID]*ClaimOnNUMANode{}

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// lacking describes what the node will never have enough of; "" if there is nothing like that, or
-// if the node does not say. What device classes stand for is left out as nodestate.RoomOf does.
+// lacking describes an amount that even the empty node does not have, or returns "". It omits
+// resources of device classes, as nodestate.RoomOf does.
 func lacking(asked amounts.List, classes map[corev1.ResourceName]bool, node *corev1.Node) string {
 	all, told := nodestate.Allocatable(node)
 	if !told {
@@ -30,8 +30,8 @@ func lacking(asked amounts.List, classes map[corev1.ResourceName]bool, node *cor
 	return ""
 }
 
-// foreign reports whether there is a resource among the amounts that a device plugin brings, or
-// that a device class stands for, by the name that it gives or by its own (pkg/scheduler/util,
+// foreign reports whether the amounts include a resource of a device plugin or a device class,
+// under the name that the class gives or its own name (pkg/scheduler/util,
 // IsDRAExtendedResourceName).
 func foreign(asked amounts.List) bool {
 	for r, amount := range asked {
@@ -42,8 +42,8 @@ func foreign(asked amounts.List) bool {
 	return false
 }
 
-// short describes what there is not enough of for a pod, or which of its ports another one has; ""
-// for neither.
+// short describes an amount that the node lacks for a pod, or a port that another pod has, or
+// returns "".
 func short(asked amounts.List, ports []amounts.Port, room *amounts.Node) string {
 	s, taken := room.Short(asked), room.Taken(ports)
 	switch {

@@ -49,7 +49,7 @@ func (n *node) refuse(c *ledger.Candidate, a *ledger.Answer, out *Answer) {
 	}
 }
 
-// say makes the answer name the keys that the pod has.
+// say replaces Berth's keys in the answer by the pod's keys.
 func (a *Answer) say(said wire.Said) {
 	a.Message, a.Advice = said.In(a.Message), said.In(a.Advice)
 	if a.Refusal != nil {
@@ -57,7 +57,7 @@ func (a *Answer) say(said wire.Said) {
 	}
 }
 
-// nameHolders calls who holds devices by the name of the pod, if a report tells it.
+// nameHolders replaces the UIDs of devices' holders by the names of the pods, if a report has them.
 func (n *node) nameHolders(r *placement.Refusal) {
 	report := n.report()
 	for i := range r.Devices {
@@ -72,7 +72,7 @@ func (n *node) nameHolders(r *placement.Refusal) {
 	}
 }
 
-// openText describes what a report has still to tell, and why that matters.
+// openText describes what the next report must settle, and why that matters.
 func (n *node) openText(why ledger.Wait) string {
 	var parts []string
 	if n.inFlight > 0 {
@@ -88,8 +88,7 @@ func (n *node) openText(why ledger.Wait) string {
 	return ": " + text + why.Text()
 }
 
-// exclusion is a reason why the pod may not run on the node, whatever is free there, and what to do
-// about it.
+// exclusion is a reason why the pod may not run on the node, whatever is free there, with advice.
 type exclusion struct{ why, advice string }
 
 // excluded is the zero value if node and pod go together. The scheduler's other plugins have more
@@ -119,8 +118,8 @@ func excluded(pod *corev1.Pod, node *corev1.Node, affinity nodeaffinity.Required
 	return exclusion{}
 }
 
-// taintAdvice describes what to do about a taint. Kubernetes sets and removes its own by what it
-// sees of a node, except out-of-service
+// taintAdvice returns advice about a taint. Kubernetes sets and removes its own taints by its view
+// of a node, except out-of-service
 // (https://kubernetes.io/docs/reference/labels-annotations-taints/).
 func taintAdvice(node string, t *corev1.Taint) string {
 	if strings.HasPrefix(t.Key, "node.kubernetes.io/") && t.Key != corev1.TaintNodeOutOfService {
@@ -141,7 +140,7 @@ func (a *Answer) label() string {
 	return a.Node + " for " + AgeText(a.SilentSeconds)
 }
 
-// groupsOf joins nodes that say the same, the most frequent first among equal answers.
+// groupsOf groups nodes with the same answer, the most frequent first among equal answers.
 func groupsOf(answers []Answer) []Group {
 	var groups []Group
 	for _, a := range answers {

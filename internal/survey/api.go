@@ -32,7 +32,8 @@ type api struct {
 	leases coordinationclient.CoordinationV1Interface
 	// reports knows the group berth.dev.
 	reports rest.Interface
-	// coarse knows the kinds of reports that tell amounts alone, as apiclient.CoarseKinds has them.
+	// coarse are the clients for kinds of reports with only amounts, in the order of
+	// apiclient.CoarseKinds.
 	coarse []rest.Interface
 	// reservations knows Koordinator's group.
 	reservations rest.Interface
@@ -41,7 +42,7 @@ type api struct {
 	handed       recent[handedOut]
 }
 
-// classList is what device classes stand for, and what may not be read of them.
+// classList has the resources of device classes, and notes about missing permissions.
 type classList struct {
 	resources map[corev1.ResourceName]bool
 	notes     []string
@@ -53,7 +54,7 @@ const (
 	clientBurst = 100
 )
 
-// connect prepares to read an API server. It speaks to nobody yet.
+// connect prepares to read an API server. It sends no request yet.
 func connect(o Options) (*api, error) {
 	a := &api{Options: o}
 	config := rest.CopyConfig(o.Config)
@@ -191,8 +192,8 @@ func (a *api) listClasses(ctx context.Context) (*classList, error) {
 	return out, err
 }
 
-// tolerate makes a note of a list that the user may not read, and of what is missing therefore;
-// other errors stay.
+// tolerate turns an error about a list that the user may not read into a note about the
+// consequence. It returns all other errors.
 func (a *api) tolerate(what, then string, err error) (note []string, rest error) {
 	switch {
 	case err == nil:
@@ -206,7 +207,7 @@ func (a *api) tolerate(what, then string, err error) (note []string, rest error)
 // now implements source.
 func (a *api) now() time.Time { return a.clock.now() }
 
-// failed describes what could not be read, and what to do where that is known.
+// failed describes what could not be read, with advice if there is some.
 func (a *api) failed(what string, err error) error {
 	var unreachable *url.Error
 	switch {
@@ -218,7 +219,7 @@ func (a *api) failed(what string, err error) error {
 	return fmt.Errorf("reading %s: %w", what, err)
 }
 
-// pageSize is how many objects a list asks for at a time.
+// pageSize is the number of objects in one page of a list.
 const pageSize = 500
 
 // pages reads a list page by page. If the next page is no longer available, it reads all at once.
@@ -243,14 +244,13 @@ func pages[T any](list func(metav1.ListOptions) ([]T, string, error), opts metav
 	}
 }
 
-// serverClock tells the API server's time, which is what the times in managedFields are measured
-// by.
+// serverClock is the API server's clock, which also sets the times in managedFields.
 type serverClock struct{ last atomic.Pointer[lastAnswer] }
 
-// lastAnswer is when an answer came, by the API server's clock and by this machine's.
+// lastAnswer is the time of an answer, by the API server's clock and by this machine's.
 type lastAnswer struct{ date, at time.Time }
 
-// now is the time of the last answer; that of this machine before the first.
+// now returns the time of the last answer, or this machine's time before the first.
 func (c *serverClock) now() time.Time {
 	if last := c.last.Load(); last != nil {
 		return last.date
@@ -258,8 +258,8 @@ func (c *serverClock) now() time.Time {
 	return time.Now()
 }
 
-// running is now with what has passed since the last answer, without the time that this machine has
-// slept; zero before the first answer.
+// running returns now plus the time since the last answer, without the time that this machine has
+// slept. It is zero before the first answer.
 func (c *serverClock) running() time.Time {
 	if last := c.last.Load(); last != nil {
 		return last.date.Add(time.Since(last.at))
@@ -296,7 +296,7 @@ func (a *api) read(ctx context.Context, o *metav1.ListOptions, into any, path ..
 	return json.Unmarshal(data, into)
 }
 
-// rawPage reads one page of a list, its items as they come.
+// rawPage reads one page of a list, with unparsed items.
 func (a *api) rawPage(ctx context.Context, path []string, o metav1.ListOptions) ([]json.RawMessage, string, error) {
 	var page struct {
 		Metadata metav1.ListMeta   `json:"metadata"`

@@ -74,7 +74,8 @@ func withoutCPUs(pods []placement.PodAllocation) []placement.PodAllocation {
 	return pods
 }
 
-// note is a word about a pod that is bound to the node; "" if its report says that it runs.
+// note returns a remark about a pod that is bound to the node. It returns "" if the pod's report
+// shows that it runs.
 func (n *node) note(pod *corev1.Pod) string {
 	_, state := n.reported(string(pod.UID))
 	switch {

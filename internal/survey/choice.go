@@ -16,23 +16,23 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Choice is what the scheduler compares between nodes that admit a pod.
+// Choice has the values by which the scheduler compares nodes that admit a pod.
 type Choice struct {
-	// Devices is how many free devices that the pod does not ask for its NUMA nodes would have.
+	// Devices is the number of free devices that the pod does not ask for on its NUMA nodes.
 	Devices int `json:"devices"`
-	// Stranded is how many of them the pod would leave with too few CPUs.
+	// Stranded is the number of these devices that the pod would leave with too few CPUs.
 	Stranded int `json:"stranded"`
-	// Demand is how many percent of the devices that pods have they could also have on such a node.
+	// Demand is the percentage of the devices that pods use and could also have on such a node.
 	Demand int `json:"demand"`
 	// Policy is the node's (topologyManagerPolicy).
 	Policy string `json:"policy"`
-	// Score is what the plugin Berth gives the node among equals, from 0 to 100.
+	// Score is the plugin Berth's score of the node among equals, from 0 to 100.
 	Score int `json:"score"`
 
 	rank rank.Rank
 }
 
-// demand is how much demand there is for nodes, by name, if a pod could be pinned.
+// demand returns the demand for nodes, by name, if a pod could be pinned.
 func (s *Survey) demand(r *placement.Request) map[string]demand.Level {
 	if !r.Pinnable() {
 		return nil
@@ -54,7 +54,7 @@ func (s *Survey) demand(r *placement.Request) map[string]demand.Level {
 	return out
 }
 
-// choice is how good a node that admits would be, by the scheduler's default scoring.
+// choice returns the rating of a node that admits the pod, by the scheduler's default scoring.
 func (n *node) choice(c *ledger.Candidate, wanted demand.Level, a *ledger.Answer) *Choice {
 	var scoring rank.Scoring
 	scoring.FillIn()
@@ -75,7 +75,7 @@ func (n *node) policy() string {
 	return cmp.Or(n.reading.Kind.Spec.Config.TopologyManagerPolicy, "none")
 }
 
-// better orders answers: what they say, then as the scheduler would choose.
+// better orders answers: by outcome, then as the scheduler would choose.
 func better(a, b Answer) int {
 	if by := cmp.Compare(slices.Index(answerOrder, a.Answer), slices.Index(answerOrder, b.Answer)); by != 0 {
 		return by
@@ -91,9 +91,9 @@ func better(a, b Answer) int {
 	return 0
 }
 
-// Fit is the most CPUs that a pod like the one that is refused could have now.
+// Fit is the maximum number of CPUs that a similar pod could have now.
 type Fit struct {
-	// Container is the one that would ask for CPUs instead of Asked; the others ask for the same.
+	// Container is the container with CPUs instead of Asked. The others keep their requests.
 	Container string `json:"container"`
 	CPUs      int64  `json:"cpus"`
 	Asked     int64  `json:"asked"`
@@ -112,12 +112,12 @@ type Alternative struct {
 	// Nodes would take the pod then, on as few NUMA nodes as any: NUMACount, 0 if none is pinned.
 	Nodes     []string `json:"nodes"`
 	NUMACount int      `json:"numaCount,omitempty"`
-	// Text says it in half a sentence, without the nodes.
+	// Text describes it in a clause, without the nodes.
 	Text string `json:"text"`
 }
 
-// alternatives are what would fit in place of what is refused everywhere: the same pod with another
-// amount of one resource, CPUs first. They use each node's likeliest state.
+// alternatives returns requests that would fit instead of one that is refused everywhere: the same
+// pod with another amount of one resource, CPUs first. They use each node's likeliest state.
 func (q *question) alternatives(s *Survey, answers []Answer) (out []Alternative) {
 	remedies := make([][]placement.Remedy, len(answers))
 	inParallel(len(answers), func(i int) {
@@ -168,8 +168,8 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// closer reports whether a is nearer to what the pod asks for than b: less before more, then fewer
-// NUMA nodes.
+// closer reports whether a is nearer to the pod's request than b: less before more, then fewer NUMA
+// nodes.
 func (a *Alternative) closer(b *Alternative) bool {
 	switch less, other := a.Instead < a.Asked, b.Instead < b.Asked; {
 	case less != other:

@@ -21,24 +21,24 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Claimed explains one of the pod's ResourceClaims, by itself: its devices if it has some,
-// otherwise which ones it could have. What other claims of the pod take from it does not count.
+// Claimed explains one of the pod's ResourceClaims by itself: its devices, or the devices that it
+// could have. It ignores the pod's other claims.
 type Claimed struct {
-	// Name is what the pod calls it, in spec.resourceClaims.
+	// Name is the claim's name in spec.resourceClaims.
 	Name string `json:"name"`
-	// Claim is the ResourceClaim; "" if there is none yet. Template is the ResourceClaimTemplate of
-	// which that of a pod that does not exist would be made.
+	// Claim is the ResourceClaim, or "" if there is none yet. Template is the ResourceClaimTemplate
+	// for the claim of a pod that does not exist.
 	Claim    string `json:"claim,omitempty"`
 	Template string `json:"template,omitempty"`
-	// Asks is what the pod asks about its claims; "" for nothing.
+	// Asks is the pod's requirement for its claims, or "".
 	Asks string `json:"asks,omitempty"`
 	// Allocated: it has devices.
 	Allocated bool `json:"allocated"`
-	// Message is what holds on every node.
+	// Message applies to every node.
 	Message string `json:"message,omitempty"`
-	// Nodes are the nodes on which the pod could be, in the order of their answers. If they are
-	// many, nodes with ResourceSlices come first, and More counts the rest. Of a claim that has
-	// devices they are only the nodes that have them; of a pod that has a node only that one.
+	// Nodes are the possible nodes of the pod, in the order of their answers. If there are many,
+	// nodes with ResourceSlices come first, and More counts the rest. For a claim with devices only
+	// their nodes are listed, and for a pod with a node only that node.
 	Nodes []ClaimOnNode `json:"nodes,omitempty"`
 	More  int           `json:"more,omitempty"`
 }
@@ -46,10 +46,10 @@ type Claimed struct {
 // ClaimOnNode explains a claim on one node.
 type ClaimOnNode struct {
 	Node string `json:"node"`
-	// Near: the whole claim has, or could have, devices on the NUMA nodes of the CPUs and memory of
-	// the containers that use it, or devices without a NUMA node.
+	// Near means that the whole claim has, or could have, near devices: on the NUMA nodes of the
+	// CPUs and memory of the containers that use it, or without a NUMA node.
 	Near bool `json:"near"`
-	// Message says which devices, or why not.
+	// Message names the devices, or the reason why there are none.
 	Message string `json:"message"`
 	// NUMANodes are the devices that match the claim's requests.
 	NUMANodes []ClaimOnNUMANode `json:"numaNodes,omitempty"`
@@ -57,13 +57,13 @@ type ClaimOnNode struct {
 
 // ClaimOnNUMANode is the devices of a NUMA node that match the requests of a claim.
 type ClaimOnNUMANode struct {
-	// NUMANode is "none" for devices that have none, and "unknown" if their driver names one that
-	// the machine does not have.
+	// NUMANode is "none" for devices without one, and "unknown" if their driver names one that the
+	// machine does not have.
 	NUMANode string `json:"numaNode"`
 	// Near: the containers that use the claim are or could be there.
 	Near bool `json:"near"`
-	// Free and Taken name the first devices, as driver/device; of those that are taken with the
-	// claim that has them. Counts are of all.
+	// Free and Taken name the first devices, as driver/device. A taken device has its claim. The
+	// counts include all devices.
 	Free       []string `json:"free"`
 	Taken      []string `json:"taken,omitempty"`
 	FreeCount  int      `json:"freeCount"`
@@ -72,7 +72,7 @@ type ClaimOnNUMANode struct {
 	Why string `json:"why,omitempty"`
 }
 
-// Bounds of an explanation.
+// Limits of an explanation.
 const (
 	maxClaimNodes   = 32
 	maxDevicesNamed = 16
@@ -99,8 +99,8 @@ func (e *Explained) explainClaims(ctx context.Context, c *Cluster, s *Survey, q 
 	return nil
 }
 
-// explainClaims explains the claims of a pod that does not exist. answers are those of the nodes.
-// templates come with the pod, and count before the ones that the cluster has.
+// explainClaims explains the claims of a pod that does not exist. answers are the answers of the
+// nodes. templates come with the pod, and override those in the cluster.
 func (f *Fitting) explainClaims(ctx context.Context, c *Cluster, s *Survey, q *question, answers []Answer, templates []resourcev1.ResourceClaimTemplate) error {
 	x, err := newClaimant(ctx, c, s, q)
 	if x == nil || err != nil {
@@ -135,11 +135,11 @@ type claimant struct {
 	nodes     []claimPlace
 	// bound: the pod has a node.
 	bound bool
-	// templates are those of the pod's namespace, if the pod does not exist; else nil.
+	// templates are the templates of the pod's namespace, if the pod does not exist, else nil.
 	templates map[string]*resourcev1.ResourceClaimTemplate
 }
 
-// newClaimant reads what drivers have; nil if the pod has no claims.
+// newClaimant reads the drivers' devices. It returns nil if the pod has no claims.
 func newClaimant(ctx context.Context, c *Cluster, s *Survey, q *question) (*claimant, error) {
 	if len(q.pod.Spec.ResourceClaims) == 0 {
 		return nil, nil //nolint:nilnil // most pods have none
@@ -152,7 +152,7 @@ func newClaimant(ctx context.Context, c *Cluster, s *Survey, q *question) (*clai
 	return &claimant{survey: s, question: q, mode: mode, allocator: newAllocator(h), handedOut: h}, nil
 }
 
-// explainAll explains each claim. The notes say what is not known.
+// explainAll explains each claim. The notes name missing information.
 func (x *claimant) explainAll(ctx context.Context) (all []Claimed, notes []string) {
 	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
 	defer cancel()
@@ -167,19 +167,21 @@ func (x *claimant) explainAll(ctx context.Context) (all []Claimed, notes []strin
 	return all, x.handedOut.notes
 }
 
-// claimPlace is a node, and the ways in which the pod could lie there; none if why says so.
+// claimPlace is a node with the possible places of the pod there. If there are none, why has the
+// reason.
 type claimPlace struct {
 	*node
 	ways []lying
 	why  string
 }
 
-// lying is where containers of the pod lie: the NUMA nodes of their CPUs and memory, by name.
+// lying maps containers of the pod to the NUMA nodes of their CPUs and memory.
 type lying map[string]topology.NUMASet
 
 func (l lying) of(container string) topology.NUMASet { return l[container] }
 
-// places finds the nodes that count, and how the pod would lie there. on is its node; "" for none.
+// places finds the relevant nodes, and the pod's possible places there. on is the pod's node, or
+// "".
 func (x *claimant) places(on string, answers []Answer) {
 	if n := x.survey.nodes[on]; on != "" {
 		x.bound = true
@@ -215,7 +217,7 @@ func (x *claimant) places(on string, answers []Answer) {
 	}
 }
 
-// lies is how a pod lies that has the node: by the report, otherwise as it was promised.
+// lies returns the place of a pod on its node: by the report, otherwise as it was promised.
 func (n *node) lies(pod *corev1.Pod) lying {
 	var d placement.Decision
 	if p, _ := n.reported(string(pod.UID)); p != nil {
@@ -241,8 +243,8 @@ func (n *node) knownMachine() *topology.Machine {
 	return nil
 }
 
-// ways are the ways for a pod to lie on a node that admits it, as the scheduler tries them: a
-// kubelet leaves one; Berth can keep the pod to a NUMA node, if that has room.
+// ways returns the possible places of a pod on a node that admits it, as the scheduler tries them.
+// With a kubelet there is one. Berth can restrict the pod to a NUMA node with room.
 func (n *node) ways(q *question) (out []lying) {
 	if n.account == nil || !q.hasSay(n) {
 		return []lying{nil}
@@ -272,7 +274,7 @@ func (n *node) ways(q *question) (out []lying) {
 	return out
 }
 
-// find returns the claim that the pod means; nil if there is none, and out says why.
+// find returns the pod's claim, or nil. Then out has the reason.
 func (x *claimant) find(of *corev1.PodResourceClaim, out *Claimed) *resourcev1.ResourceClaim {
 	if x.templates != nil && of.ResourceClaimTemplateName != nil {
 		return x.made(of, out)
@@ -369,8 +371,8 @@ func (x *claimant) of(c *resourcev1.ResourceClaim, name string, way lying) claim
 	return out
 }
 
-// judge compares the devices of a claim with how the pod lies on a node; nil if the node has none
-// of them.
+// judge compares the devices of a claim with the pod's place on a node. It returns nil if no device
+// is on the node.
 func (x *claimant) judge(c *resourcev1.ResourceClaim, name string, at *claimPlace) *ClaimOnNode {
 	inventory := claims.Read(at.name, at.knownMachine(), x.slicesOf(at.object, at.name), &x.sources)
 	out := &ClaimOnNode{Node: at.name}
@@ -393,7 +395,7 @@ func (x *claimant) judge(c *resourcev1.ResourceClaim, name string, at *claimPlac
 	return out
 }
 
-// findings describes the devices. If it is not known how the pod would lie, places says where they
+// findings describes the devices. If the pod's place is not known, places names where the devices
 // are.
 func findings(j *claims.Judgement, places bool) (out []string) {
 	for i := range j.Findings {
@@ -458,7 +460,7 @@ func (x *claimant) onNode(ctx context.Context, c *resourcev1.ResourceClaim, name
 // everywhere is every NUMA node.
 const everywhere = ^topology.NUMASet(0)
 
-// reach returns the NUMA nodes on which devices of the claim would be near; why explains why there
+// reach returns the NUMA nodes on which devices of the claim would be near. why explains why there
 // are none.
 func (x *claimant) reach(of *claims.Claim) (only topology.NUMASet, why string) {
 	wanted, pinned := of.Wanted()

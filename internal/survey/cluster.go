@@ -11,20 +11,20 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// ErrNotInstalled means that the cluster does not know the kind NodeTopology.
+// ErrNotInstalled means that the cluster does not have the kind NodeTopology.
 var ErrNotInstalled = errors.New("this cluster has no nodetopologies.berth.dev: Berth's agent is not installed there (see docs/install.md)")
 
 // Options select the cluster that is read, and how it is read.
 type Options struct {
-	// Config is how to reach the API server. It is copied.
+	// Config is the configuration for the API server. It is copied.
 	Config *rest.Config
-	// Namespace is where pods are looked for; metav1.NamespaceAll stands for all.
+	// Namespace is the namespace of pods; metav1.NamespaceAll means all.
 	Namespace string
 	// Heartbeats is the namespace of the agents' Leases.
 	Heartbeats string
-	// StaleAfter is how long an agent may be silent.
+	// StaleAfter is the time after which an agent counts as silent.
 	StaleAfter time.Duration
-	// Terms are what the scheduler's arguments say about every pod. They have been checked.
+	// Terms are the scheduler's arguments that apply to every pod. They have been checked.
 	Terms wire.Terms
 	// Where names server and configuration, for errors.
 	Where string
@@ -45,7 +45,7 @@ func Connect(o Options) (*Cluster, error) {
 	return &Cluster{Options: o, from: a}, nil
 }
 
-// errStill means that only an API server can be asked, or watched.
+// errStill means that the question needs an API server, or a watch.
 var errStill = errors.New("a snapshot never changes: want no --watch")
 
 // live is the API server that the Cluster is read from; errStill if it is read from a file.
@@ -74,7 +74,7 @@ func (c *Cluster) NamespaceNames(ctx context.Context) ([]string, error) {
 	return c.from.namespaces(ctx)
 }
 
-// podNamed is one pod of the namespace.
+// podNamed returns a pod of the namespace.
 func (c *Cluster) podNamed(ctx context.Context, name string) (*corev1.Pod, error) {
 	pod, err := c.from.pod(ctx, c.Namespace, name)
 	if pod == nil && err == nil {

@@ -15,15 +15,16 @@ import (
 type Comparison struct {
 	// Pods are about each workload by itself, as Fit is.
 	Pods []ComparedPods `json:"pods"`
-	// Empty means that the nodes were asked as if no pods were there, before and after.
+	// Empty means that the nodes were asked as if they had no pods, before and after.
 	Empty bool `json:"empty"`
-	// Moving is about all pods together, if pods that run are moved for them; nil if they are more
-	// than MaxRoomFor, or all find a place without that, or the nodes are asked as if they were
-	// empty, or only some nodes are asked.
+	// Moving is about all pods together, if running pods are moved for them. It is nil in these
+	// cases: the pods are more than MaxRoomFor, or all find a place without moves. Or the nodes are
+	// asked as if they were empty, or only some nodes are asked.
 	Moving *BeforeAfter[Moving] `json:"moving,omitempty"`
-	// Groups are the kinds of nodes that there are, those with most nodes first.
+	// Groups are the kinds of nodes, those with most nodes first.
 	Groups []ComparedGroup `json:"groups"`
-	// Rows say all of that in words, except nodes that no pod ever fits; Never says why not.
+	// Rows describe the comparison in words, except nodes that no pod ever fits. Never explains
+	// those.
 	Rows  []ComparedRow `json:"rows"`
 	Never []string      `json:"never,omitempty"`
 	Notes []string      `json:"notes,omitempty"`
@@ -43,23 +44,23 @@ type ComparedPods struct {
 	BeforeAfter[Fits]
 }
 
-// Fits is how much of a workload fits.
+// Fits is the part of a workload that fits.
 type Fits struct {
-	// Placed is how many of the replicas find a place, of all that were tried; Untried are those
+	// Placed is the number of tried replicas that find a place. Untried is the number of replicas
 	// beyond MaxBerths.
 	Placed  int `json:"placed"`
 	Untried int `json:"untried,omitempty"`
-	// Copies is how many fit in all, on how many Nodes.
+	// Copies is the total number that fits, on so many Nodes.
 	Copies int `json:"copies"`
 	Nodes  int `json:"nodes"`
-	// NUMANodes is how many NUMA nodes a replica has at most; 0 if nothing is pinned.
+	// NUMANodes is the maximum number of NUMA nodes of a replica, or 0 if nothing is pinned.
 	NUMANodes int `json:"numaNodes"`
 }
 
-// ComparedGroup is nodes that are alike: of one pool, with the same machine, devices, configuration
-// and allocatable amounts.
+// ComparedGroup is a group of equal nodes: in one pool, with the same machine, devices,
+// configuration and allocatable amounts.
 type ComparedGroup struct {
-	// Like is the first of them, Pool what the owner calls them, "" if no label tells.
+	// Like is the first of them. Pool is the pool's name, or "" if no label has it.
 	Like    string `json:"like"`
 	Pool    string `json:"pool,omitempty"`
 	Count   int    `json:"count"`
@@ -68,9 +69,9 @@ type ComparedGroup struct {
 	BeforeAfter[Needed]
 }
 
-// Moving is what a plan makes room for that moves pods.
+// Moving is the room that a plan with moves makes.
 type Moving struct {
-	// Outcome is the outcome of Room; "" if all replicas fit together and no pod has to move.
+	// Outcome is the outcome of Room, or "" if all replicas fit together and no pod has to move.
 	Outcome string `json:"outcome,omitempty"`
 	Moves   int    `json:"moves"`
 }
@@ -104,8 +105,8 @@ type comparing struct {
 	survey  *Survey
 	wanted  []Wanted
 	names   []string
-	// before and after are what is asked. Like is compared with like: if the setting needs drained
-	// nodes, they are empty before, too.
+	// before and after are the two questions. If the setting needs drained nodes, the nodes are
+	// empty before, too.
 	before, after FitOptions
 	out           *Comparison
 }
@@ -165,7 +166,7 @@ func fits(f *Fitting) Fits {
 	return out
 }
 
-// move asks which pods would have to move for all of the load together.
+// move finds out which pods would have to move for all of the load together.
 func (m *comparing) move(ctx context.Context) error {
 	replicas := 0
 	for i := range m.wanted {
@@ -213,7 +214,7 @@ func tooMany(wanted []Wanted) error {
 	return nil
 }
 
-// need says for each kind of nodes how many of them the load needs.
+// need computes for each kind of nodes how many of them the load needs.
 func (m *comparing) need(ctx context.Context) error {
 	after := m.after.Setting
 	after.Empty = true

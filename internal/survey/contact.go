@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// lostPatience is how long a watch may be away before somebody is told: API servers end watches
-// every few minutes, and informers begin them again at once.
+// lostPatience is the time for which a watch may be interrupted before the reader is told. API
+// servers end watches every few minutes, and informers restart them at once.
 const lostPatience = 2 * time.Second
 
 // Lost is a resource whose watch fails now. Its data is as old as Since.
@@ -33,8 +33,8 @@ type Lost struct {
 	Why string `json:"why"`
 }
 
-// contact is which of a watcher's watches the API server does not answer. Informers try again by
-// themselves, and tell nobody if connections are refused.
+// contact tracks the watches that the API server does not answer. Informers try again by
+// themselves, and report no refused connections.
 type contact struct {
 	now func() time.Time
 	// swung has an element when something was lost or is back.
@@ -54,7 +54,8 @@ func newContact(now func() time.Time) *contact {
 	return &contact{now: now, swung: make(chan struct{}, 1), lost: map[string]Lost{}, denied: map[string]string{}}
 }
 
-// listening hears what the API server answers to lists and watches of a resource.
+// listening returns a ListWatch that reports the API server's answers for a resource to the
+// contact.
 func (c *contact) listening(resource string, to *cache.ListWatch) *cache.ListWatch {
 	return &cache.ListWatch{
 		DisableChunking: to.DisableChunking,
@@ -77,7 +78,7 @@ func (c *contact) listening(resource string, to *cache.ListWatch) *cache.ListWat
 	}
 }
 
-// closed is what client-go returns, without an error, for a connection that was closed or timed out
+// closed is client-go's result, without an error, for a connection that was closed or timed out
 // before it was answered (rest.Request.Watch).
 var closed = reflect.TypeOf(watch.NewEmptyWatch())
 
@@ -140,8 +141,7 @@ func why(err error) string {
 	return err.Error()
 }
 
-// replied reports whether the API server works: it did what was asked, or said what is wrong with
-// it.
+// replied reports whether the API server works: it answered the request, or described an error.
 func replied(err error) bool {
 	if err == nil {
 		return true
@@ -154,8 +154,8 @@ func replied(err error) bool {
 	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusUnauthorized && code != http.StatusTooManyRequests
 }
 
-// say takes what is lost as what the reader is told, and reports whether it is about other
-// resources than before.
+// say records the lost resources as reported, and reports whether other resources are lost than
+// before.
 func (c *contact) say() (lost []Lost, news bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,15 +164,15 @@ func (c *contact) say() (lost []Lost, news bool) {
 	return c.said, !slices.EqualFunc(was, c.said, func(a, b Lost) bool { return a.Resource == b.Resource && a.Since.Equal(b.Since) })
 }
 
-// told is what the reader was told last.
+// told returns the last report to the reader.
 func (c *contact) told() []Lost {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.said
 }
 
-// sayDenied returns the notes about what may not be watched that the reader does not know yet, and
-// what may be watched again.
+// sayDenied returns notes about permissions for watches that are missing, or no longer missing,
+// since the last report.
 func (c *contact) sayDenied() (notes []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,7 +212,7 @@ func deniedWords(resource, why string) string {
 	return resource + " may not be watched, so their changes are seen late or not at all: " + why
 }
 
-// lostWords say what is lost to somebody who reads lines.
+// lostWords describe the lost resources for a line of output.
 func lostWords(lost []Lost) string {
 	if len(lost) == 0 {
 		return "the API server answers again"

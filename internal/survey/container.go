@@ -10,16 +10,16 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Container is what one container gets, or has.
+// Container has the resources of one container.
 type Container struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
 	CPUs string `json:"cpus"` // exclusive CPUs; "" is the shared pool, or see UnknownCPUs
-	// UnknownCPUs is how many exclusive CPUs it has on a node that is known by amounts only: nobody
-	// knows which.
+	// UnknownCPUs is the number of its exclusive CPUs on a node whose report has only amounts. It
+	// is not known which CPUs these are.
 	UnknownCPUs int      `json:"unknownCPUs,omitempty"`
 	Memory      []Memory `json:"memory,omitempty"`
-	// Devices are ids by resource; of what a provider gave, amounts with their places.
+	// Devices are ids by resource. For a provider's resource they are amounts with their places.
 	Devices map[string][]string `json:"devices,omitempty"`
 	// NUMANodes are the NUMA nodes of its CPUs and memory.
 	NUMANodes string `json:"numaNodes"`
@@ -27,7 +27,7 @@ type Container struct {
 	Affinity string `json:"affinity"`
 }
 
-// Memory is an amount of memory, and where it lies.
+// Memory is an amount of memory with its NUMA nodes.
 type Memory struct {
 	Resource  string `json:"resource"`
 	NUMANodes string `json:"numaNodes"`
@@ -71,8 +71,8 @@ func (c *Container) addProvided(all []placement.Provided) {
 // CPUsUnknown is printed for pinned CPUs on a node whose report has amounts only.
 const CPUsUnknown = "pinned, CPUs unknown"
 
-// countUnknown counts the CPUs that containers have to themselves on a node whose report does not
-// say which. It makes up containers if there are none.
+// countUnknown counts the exclusive CPUs of containers on a node whose report does not list them.
+// It creates containers if there are none.
 func (n *node) countUnknown(containers []Container, r *placement.Request) []Container {
 	if !n.coarse() || !n.spec().PinsCPUs() || !r.Guaranteed {
 		return containers
@@ -98,7 +98,7 @@ var kindNames = map[placement.ContainerKind]string{placement.App: "app", placeme
 
 var kindNamed = map[string]placement.ContainerKind{"app": placement.App, "init": placement.Init, "sidecar": placement.Sidecar}
 
-// Label is the container's name; it marks what is not an ordinary container.
+// Label returns the container's name, with a mark if it is not an app container.
 func (c *Container) Label() string {
 	if c.Kind == kindNames[placement.App] {
 		return c.Name
@@ -106,7 +106,7 @@ func (c *Container) Label() string {
 	return c.Name + " (" + c.Kind + ")"
 }
 
-// MemoryText returns how much memory is set aside, and where; "" for none.
+// MemoryText returns the amount of reserved memory with its place, or "".
 func (c *Container) MemoryText() string {
 	var parts []string
 	for _, m := range c.Memory {

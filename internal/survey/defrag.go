@@ -25,9 +25,9 @@ import (
 type Room struct {
 	// Outcome is found, no room, or gave up.
 	Outcome string `json:"outcome"`
-	// Gang is the one that the wanted pods belong to; "" if they were not asked for as a gang.
+	// Gang is the gang of the wanted pods, or "" if they were not requested as a gang.
 	Gang string `json:"gang,omitempty"`
-	// Wanted are the pods that room is made for, with their places as far as there are any.
+	// Wanted are the pods that need room, with the places found for them.
 	Wanted []RoomFor `json:"wanted"`
 	// Moves are in the order in which they are carried out.
 	Moves []RoomMove `json:"moves"`
@@ -36,7 +36,7 @@ type Room struct {
 	// Movable counts the others. Ending counts pods that make room by themselves.
 	Movable int `json:"movable"`
 	Ending  int `json:"ending,omitempty"`
-	// Asked is how many questions ledgers were asked.
+	// Asked is the number of questions to ledgers.
 	Asked int      `json:"asked"`
 	Notes []string `json:"notes,omitempty"`
 	// Before and After are the nodes that the plan changes.
@@ -65,13 +65,15 @@ type RoomMove struct {
 	From       string `json:"from"`
 	FromNUMA   string `json:"fromNUMANodes,omitempty"`
 	To         string `json:"to"`
-	// ToNUMA is "" if it depends on whether what holds the place has gone when the pod comes.
+	// ToNUMA is "" if it depends on whether the pod that holds the place has left when the moved
+	// pod comes.
 	ToNUMA string `json:"toNUMANodes,omitempty"`
 }
 
 // RoomOptions limit a plan.
 type RoomOptions struct {
-	// MostMoves bounds the pods that move for one wanted pod; 0 stands for defrag.DefaultMoves.
+	// MostMoves is the maximum number of pods that move for one wanted pod; 0 means
+	// defrag.DefaultMoves.
 	MostMoves int
 	// Draw asks for Before and After.
 	Draw bool
@@ -118,17 +120,17 @@ type maker struct {
 	survey  *Survey
 	names   []string
 	problem defrag.Problem
-	// pods are the Pod objects of problem.Pods, wanted those of problem.Wanted, with one for each
-	// replica.
+	// pods are the Pod objects of problem.Pods. wanted are those of problem.Wanted, with one for
+	// each replica.
 	pods, wanted []*corev1.Pod
 	questions    map[*defrag.Pod]*question
 	allowed      map[*defrag.Pod][]answered
 	out          *Room
-	// terms are what the scheduler's arguments say about every pod.
+	// terms are the scheduler's arguments that apply to every pod.
 	terms *wire.Terms
 }
 
-// answered is whether a node may have a pod, where that was asked.
+// answered stores whether a node may have a pod, if that was asked.
 type answered uint8
 
 const (
@@ -161,7 +163,7 @@ func (c *Cluster) makeRoom(ctx context.Context, s *Survey, wanted []Wanted, o Ro
 	return m.out, nil
 }
 
-// want adds the pods to make room for.
+// want adds the pods that need room.
 func (m *maker) want(ctx context.Context, c *Cluster, wanted []Wanted) error {
 	replicas := 0
 	for i := range wanted {
@@ -199,7 +201,7 @@ func (m *maker) want(ctx context.Context, c *Cluster, wanted []Wanted) error {
 	return nil
 }
 
-// fill describes what a pod asks that comes so many seconds from now.
+// fill describes the request of a pod that comes after that many seconds.
 func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) error {
 	ask, err := m.terms.ReadPod(pod)
 	if err = cmp.Or(err, ask.RulesErr); err != nil {
@@ -214,7 +216,7 @@ func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) er
 	return nil
 }
 
-// index notes what may ask about which pod. The lists do not grow any more.
+// index records which question may concern which pod. The lists no longer grow.
 func (m *maker) index(list []defrag.Pod, pods []*corev1.Pod) {
 	for i := range list {
 		q := &question{pod: pods[i], amounts: list[i].Asks, request: new(placement.Request)}
@@ -282,7 +284,7 @@ func (m *maker) admits(q *question, n *node) bool {
 		lacking(q.amounts, nil, n.object) == ""
 }
 
-// tell returns what the plan is.
+// tell returns a description of the plan.
 func (m *maker) tell(plan *defrag.Plan, draw bool) {
 	m.out.Outcome, m.out.Asked = plan.Outcome.String(), plan.Asked
 	if plan.Outcome != defrag.Found {
@@ -327,7 +329,7 @@ func (m *maker) tell(plan *defrag.Plan, draw bool) {
 	}
 }
 
-// played is a node on which a plan is carried out: pods leave and come one after another.
+// played is a node while a plan is carried out: pods leave and come one after another.
 type played struct {
 	suppose.Node
 	node   *node
@@ -339,14 +341,14 @@ func (p *played) leaves(pod *suppose.Pod) {
 	settle(&p.Node)
 }
 
-// settle lets everything that is supposed of the node come about, if it is certain what then is.
+// settle carries out all assumed changes of the node, if the result is certain.
 func settle(n *suppose.Node) {
 	if then, certain := n.Cleared(); certain {
 		*n = then
 	}
 }
 
-// admit makes a pod come, and returns the NUMA nodes that it gets; "" if it has to wait.
+// admit adds a pod, and returns its NUMA nodes, or "" if it has to wait.
 func admit(n *suppose.Node, pod *suppose.Pod) string {
 	var d placement.Decision
 	a := n.Promise(pod, &d)
@@ -366,8 +368,8 @@ func (p *played) comes(pod *suppose.Pod, name, note string) string {
 	return admit(&p.Node, pod)
 }
 
-// besideHolder is comes for a pod whose place another one like it still holds (internal/moving); ""
-// if the pod then waits until that has gone.
+// besideHolder is comes for a pod whose place another equal pod still holds (internal/moving). It
+// returns "" if the pod then waits until that pod has left.
 func (p *played) besideHolder(pod *suppose.Pod) string {
 	if !p.Pins(pod) {
 		return ""
@@ -388,7 +390,7 @@ func (p *played) picture(b machineview.Berths) Picture {
 	return Picture{Node: p.node.name, Machine: p.node.machine(), Berths: &b}
 }
 
-// asksOf says per container what could be pinned.
+// asksOf returns each container's request for resources that could be pinned.
 func asksOf(pod *corev1.Pod) []string {
 	ask, err := wire.ReadPod(pod)
 	if err != nil {

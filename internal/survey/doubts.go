@@ -15,9 +15,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// warnings say what makes a node doubtful though nothing need be wrong with its report: the kubelet
-// does not know its machine as it is now, or is not ready, or more is open than can be gone
-// through.
+// warnings returns the reasons why a node is doubtful although its report may be correct: the
+// kubelet does not know the present machine or is not ready, or there are too many possibilities.
 func (n *node) warnings() (out []Trouble) {
 	if r := n.report(); r != nil {
 		for _, c := range r.Conditions {
@@ -45,7 +44,7 @@ func (n *node) warnings() (out []Trouble) {
 	return out
 }
 
-// labelsInVain returns which labels of Koordinator's the node's kubelet does not keep.
+// labelsInVain returns Koordinator's labels that the node's kubelet does not fulfil.
 func (n *node) labelsInVain() string {
 	if n.object == nil || n.reading == nil || n.reading.Kind == nil {
 		return ""
@@ -53,7 +52,7 @@ func (n *node) labelsInVain() string {
 	return wire.KoordinatorLabelsIgnored(n.object, n.reading.Kind.Model)
 }
 
-// readiness is the Node's own condition; nil if it is not known.
+// readiness returns the Node's own condition, or nil if it is not known.
 func (n *node) readiness() *corev1.NodeCondition {
 	if n.object == nil {
 		return nil
@@ -65,7 +64,7 @@ func (n *node) readiness() *corev1.NodeCondition {
 	return &n.object.Status.Conditions[i]
 }
 
-// conditions are all that say something is wrong, in short.
+// conditions returns all conditions that report a problem, in short.
 func (n *node) conditions() (out []string) {
 	short := func(kind, status, reason string) {
 		out = append(out, fmt.Sprintf("%s=%s(%s)", kind, status, reason))
@@ -94,7 +93,8 @@ func (n *node) conditions() (out []string) {
 // cordoned is the condition of a node that takes no new pods.
 const cordoned = "Unschedulable"
 
-// Condition is one that a node's report carries, or the Node's own that its kubelet is ready.
+// Condition is a condition of a node's report, or the Node's own condition that its kubelet is
+// ready.
 type Condition struct {
 	// Source is NodeTopology or Node.
 	Source  string
@@ -102,7 +102,7 @@ type Condition struct {
 	Status  string
 	Reason  string
 	Message string
-	// Since is when it last changed; zero if this is unknown.
+	// Since is the time of its last change, or zero if this is unknown.
 	Since time.Time
 }
 

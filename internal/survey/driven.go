@@ -33,21 +33,21 @@ type DriverDevices struct {
 	Why        string   `json:"why,omitempty"`
 }
 
-// ClaimOfPod is a claim of a pod that has devices, and how they lie to the pod's CPUs and memory.
+// ClaimOfPod is a claim of a pod with devices, and the position of these relative to the pod's CPUs
+// and memory.
 type ClaimOfPod struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
 	Claim     string `json:"claim"`
 	Asks      string `json:"asks,omitempty"`
 	Devices   string `json:"devices"`
-	// Alignment is that of the worst device (berth_scheduler_claim_pods_total has the same words);
-	// Why describes the device.
+	// Alignment is the alignment of the worst device (with the values of
+	// berth_scheduler_claim_pods_total). Why describes the device.
 	Alignment string `json:"alignment"`
 	Why       string `json:"why"`
 }
 
-// Driven returns the devices of drivers on a node; nil if there are none. The notes say what is not
-// known.
+// Driven returns the drivers' devices on a node, or nil. The notes name missing information.
 func (c *Cluster) Driven(ctx context.Context, s *Survey, name string) (*Driven, []string, error) {
 	n := s.nodes[name]
 	if n == nil {

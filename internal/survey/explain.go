@@ -25,20 +25,21 @@ type Explained struct {
 	Phase     string `json:"phase"`
 	Scheduler string `json:"scheduler"`
 	Node      string `json:"node,omitempty"`
-	// Message is the scheduler's on a pending pod, the kubelet's on one that failed.
+	// Message is the scheduler's message on a pending pod, or the kubelet's on a failed one.
 	Message string `json:"message,omitempty"`
-	// Asks says per container what could be pinned; Pinnable whether any kubelet would.
+	// Asks has each container's request for resources that could be pinned. Pinnable means that
+	// some kubelet would pin them.
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
-	// Decided is true if Berth decides for the pod: it is Pinnable; or a node has a say about it,
-	// its own or, of a pod that has none, one that is asked; or it wants a Reservation's place
-	// alone. Any other pod passes, and no node is asked.
+	// Decided means that Berth decides about the pod. This is so in three cases: the pod is
+	// Pinnable, some node decides about it (its own node, or one that is asked), or it accepts only
+	// a Reservation's place. Any other pod passes, and no node is asked.
 	Decided bool `json:"decided"`
-	// NotGuaranteed is what containers lack for the QoS class Guaranteed; "" for nothing.
+	// NotGuaranteed describes what containers lack for the QoS class Guaranteed, or is "".
 	NotGuaranteed string `json:"notGuaranteed,omitempty"`
-	// Ignored is what the pod says and has no effect, and why.
+	// Ignored lists annotations and labels of the pod without effect, with the reasons.
 	Ignored []string `json:"ignored,omitempty"`
-	// Fractions is why containers of a Guaranteed pod get no CPUs of their own.
+	// Fractions explains why containers of a Guaranteed pod get no exclusive CPUs.
 	Fractions []string `json:"fractions,omitempty"`
 
 	Membership
@@ -47,10 +48,10 @@ type Explained struct {
 	Reservations []Owned `json:"reservations,omitempty"`
 	// Resize is the state of a resize that the kubelet has not carried out.
 	Resize string `json:"resize,omitempty"`
-	// Unserved means that no scheduler has looked at the pod, and whether one of its name is seen.
+	// Unserved means that no scheduler has looked at the pod. It tells whether a scheduler with its
+	// name is seen.
 	Unserved *Trouble `json:"unserved,omitempty"`
-	// HeldBack is what keeps a pending pod from nodes that Berth has nothing against; nil for
-	// nothing.
+	// HeldBack is the reason why a pending pod gets no node although Berth would admit it, or nil.
 	HeldBack *HeldBack `json:"heldBack,omitempty"`
 
 	Bound
@@ -63,22 +64,22 @@ type Explained struct {
 
 // Membership is the gang of a pod; empty if it has none.
 type Membership struct {
-	// Gang is the gang that the pod belongs to, with what declares it, and GangName its name; ""
-	// for none.
+	// Gang is the gang of the pod, with the kind of its declaration. GangName is its name, or "".
 	Gang     string `json:"gang,omitempty"`
 	GangName string `json:"gangName,omitempty"`
-	// MemberOf is that gang and how far it is; nil if its pods may not be read. A pod that names
-	// its gang wrongly belongs to one that is wrong, perhaps without a name.
+	// MemberOf is the state of that gang, or nil if its pods may not be read. A pod with an invalid
+	// gang belongs to a wrong gang, perhaps without a name.
 	MemberOf *Gang `json:"memberOf,omitempty"`
 }
 
-// Bound is what a pod that has a node was promised, and has; empty of one that has none.
+// Bound has the promise to a pod with a node, and its actual resources. It is empty for a pod
+// without a node.
 type Bound struct {
 	Promise *Promise `json:"promise,omitempty"`
-	// PromiseError is what is wrong with the annotation that should hold the promise.
+	// PromiseError describes an invalid annotation of the promise.
 	PromiseError string   `json:"promiseError,omitempty"`
 	Holds        *Holding `json:"holds,omitempty"`
-	// Outcome is how promise and report compare.
+	// Outcome is the result of comparing promise and report.
 	Outcome string   `json:"outcome,omitempty"`
 	Trouble *Trouble `json:"trouble,omitempty"`
 	// Refused: the node's kubelet refused the pod. Nodes then has that node, asked again.
@@ -87,18 +88,19 @@ type Bound struct {
 	Fewer []string `json:"fewer,omitempty"`
 }
 
-// Answers are what nodes say now: to a pending pod all, to one that is bound the others.
+// Answers are the present answers of nodes: of all nodes for a pending pod, of the other nodes for
+// a bound one.
 type Answers struct {
-	// Fits is what would fit in place of a pod that no node takes.
+	// Fits is a request that would fit instead of a pod that no node takes.
 	Fits *Fit `json:"fits,omitempty"`
-	// Alternatives are that for each resource that the pod asks for.
+	// Alternatives are the same for each resource that the pod asks for.
 	Alternatives []Alternative `json:"alternatives,omitempty"`
-	// Nodes are the answers, Groups the nodes that say the same.
+	// Nodes are the answers, Groups the nodes with the same answer.
 	Groups []Group  `json:"groups,omitempty"`
 	Nodes  []Answer `json:"nodes,omitempty"`
 }
 
-// What a node says to a pod.
+// Outcomes of a node's answer to a pod.
 const (
 	Admits     = "admits"
 	Waits      = "waits"
@@ -121,18 +123,19 @@ type Answer struct {
 	InFlight int `json:"inFlight,omitempty"`
 	// Mates counts members of the pod's gang that would be there, and are not.
 	Mates int `json:"mates,omitempty"`
-	// SilentSeconds is how long the agent of a node has been silent that is not relied on
-	// therefore.
+	// SilentSeconds is how long the agent has been silent, if the node is not reliable for this
+	// reason.
 	SilentSeconds int64 `json:"silentSeconds,omitempty"`
 
 	NUMANodes string `json:"numaNodes,omitempty"`
-	// NUMACount is how many NUMA nodes the pod would get; 0 if nothing would be pinned.
+	// NUMACount is the number of NUMA nodes that the pod would get, or 0 if nothing would be
+	// pinned.
 	NUMACount int `json:"numaCount,omitempty"`
-	// Choice is what the scheduler compares, for a node that admits the pod.
+	// Choice has the values that the scheduler compares, for a node that admits the pod.
 	Choice  *Choice            `json:"choice,omitempty"`
 	Refusal *placement.Refusal `json:"refusal,omitempty"`
 
-	// Given is how much of the providers' resources that the pod asks for is in use there.
+	// Given is the used amount of the providers' resources that the pod asks for.
 	Given []Given `json:"given,omitempty"`
 
 	// tooLarge: nothing but the amounts that the node has in all keeps the pod from it.
@@ -162,15 +165,15 @@ func (c *Cluster) Explain(ctx context.Context, name, only string) (*Explained, e
 	return c.explain(ctx, pod, lookup{survey: func(one string) (*Survey, error) { return c.Survey(ctx, one) }, gangs: c.Gangs}, only)
 }
 
-// lookup is where an explanation finds what it rests on.
+// lookup provides the data for an explanation.
 type lookup struct {
-	// survey looks at one node, or at all if it is asked for "".
+	// survey surveys one node, or all for "".
 	survey func(one string) (*Survey, error)
 	// gangs returns the gangs of the pod's namespace, and possibly of others.
 	gangs func(context.Context) (*Gangs, error)
 }
 
-// explain explains a pod by what is looked up.
+// explain explains a pod with data from lookup.
 func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only string) (*Explained, error) {
 	ask, err := c.Terms.ReadPod(pod)
 	if err != nil {
@@ -213,7 +216,8 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only 
 	return e, e.explainClaims(ctx, c, s, &q)
 }
 
-// ignores returns what the pod says and has no effect on its node, or on any if a kubelet decides.
+// ignores returns annotations and labels of the pod without effect on its node, or on any node if a
+// kubelet decides.
 func (e *Explained) ignores(pod *corev1.Pod, on *node) {
 	warnings := wire.IgnoredKeys(pod, pod.Spec.SchedulerName)
 	if w, shares := wire.CPUsShared(pod); shares && (on == nil || !on.decides()) {
@@ -237,7 +241,7 @@ func (e *Explained) joins(ctx context.Context, pod *corev1.Pod, by lookup) {
 	e.MemberOf = all.Of(pod)
 }
 
-// onlyNode is the one node that has to be surveyed; "" for all.
+// onlyNode returns the only node that must be surveyed, or "" for all.
 func onlyNode(e *Explained, only string) string {
 	switch {
 	case e.Node == "" || e.Node == only:
@@ -248,7 +252,7 @@ func onlyNode(e *Explained, only string) string {
 	return ""
 }
 
-// surveyFor surveys what the explanation of a pod needs.
+// surveyFor makes the survey that the explanation of a pod needs.
 func surveyFor(e *Explained, pod *corev1.Pod, ask *wire.Ask, by lookup, only string) (*Survey, error) {
 	one := onlyNode(e, only)
 	s, err := by.survey(one)
@@ -287,7 +291,7 @@ func about(pod *corev1.Pod, r *placement.Request) *Explained {
 	return e
 }
 
-// bound fills in what was promised to a pod, and what its node says it has.
+// bound fills in the promise to a pod, and its resources by the node's report.
 func (e *Explained) bound(pod *corev1.Pod, asked *placement.Request, s *Survey) {
 	n := s.nodes[pod.Spec.NodeName]
 	p, found, err := wire.ReadPlacement(pod)
@@ -329,25 +333,26 @@ func resizeText(pod *corev1.Pod) string {
 type question struct {
 	pod     *corev1.Pod
 	request *placement.Request
-	// said names the keys with which the pod asks for its rules, rulesErr why they cannot be read.
+	// said has the keys of the pod's rules, rulesErr the error if they cannot be read.
 	said     wire.Said
 	rulesErr error
 	// created is the second of the pod's creation.
 	created int64
 	amounts amounts.List
-	// classes are the resources that device classes stand for.
+	// classes are the resources of device classes.
 	classes map[corev1.ResourceName]bool
-	// noNode is advice for what no node has.
+	// noNode has advice about requirements that no node meets.
 	noNode map[string]string
-	// only is the one node to ask; "" for all.
+	// only is the only node to ask, or "" for all.
 	only string
 	// owned are the Reservations that the pod owns.
 	owned []Owned
-	// heldOnly: the pod goes to a Reservation's place or nowhere.
+	// heldOnly means that the pod accepts only a Reservation's place.
 	heldOnly bool
-	// provided are the resources of providers that the pod asks for, and the request does not.
+	// provided are the resources of providers that the pod asks for and the request does not
+	// contain.
 	provided []string
-	// demand is how much demand there is for nodes, by name; nil if they are not compared.
+	// demand is the demand for nodes, by name. It is nil if nodes are not compared.
 	demand map[string]demand.Level
 }
 
@@ -364,8 +369,8 @@ func (e *Explained) ask(s *Survey, q *question) {
 	}
 }
 
-// askAgain asks, about a pod that has a node, what would be possible for one like it that came now.
-// A pod that was refused asks its own node, any other pod the other nodes.
+// askAgain asks, for a pod with a node, where an equal pod could be placed now. A refused pod asks
+// its own node, any other pod the other nodes.
 func (e *Explained) askAgain(s *Survey, q *question) {
 	e.Decided = e.Pinnable || s.nodes[e.Node].hasSay(q.pod, q.request)
 	again := *q.request
@@ -391,8 +396,8 @@ func (e *Explained) askAgain(s *Survey, q *question) {
 	}
 }
 
-// answered adds the answers of nodes. If the pod has its place, nothing has to be done about nodes
-// that would refuse it.
+// answered adds the answers of nodes. If the pod has its place, nodes that would refuse it need no
+// action.
 func (e *Explained) answered(answers []Answer) {
 	for i := range answers {
 		if a := &answers[i]; a.Answer == Refuses && e.Node != "" && !e.Refused {
@@ -402,12 +407,12 @@ func (e *Explained) answered(answers []Answer) {
 	e.Nodes, e.Groups = answers, groupsOf(answers)
 }
 
-// asked leaves of the names those of the nodes that the question goes to.
+// asked returns the names of the nodes to which the question goes.
 func (q *question) asked(s *Survey, names []string) []string {
 	return slices.DeleteFunc(names, func(n string) bool { return s.nodes[n] == nil || q.only != "" && n != q.only })
 }
 
-// ask asks those of the nodes that the question goes to.
+// ask asks the nodes to which the question goes.
 func (q *question) ask(s *Survey, names []string) []Answer {
 	affinity := nodeaffinity.GetRequiredNodeAffinity(q.pod)
 	names = q.asked(s, names)
@@ -420,8 +425,8 @@ func (q *question) ask(s *Survey, names []string) []Answer {
 	return answers
 }
 
-// room is what the node has beside the pods that are bound to it, except for what a Reservation
-// holds for the pod.
+// room returns the node's amounts without the pods that are bound to it, and with those that a
+// Reservation holds for the pod.
 func (q *question) room(s *Survey, n *node) *amounts.Node {
 	bound := s.bound[n.name]
 	if from := q.from(n.name); from != nil {
@@ -430,8 +435,7 @@ func (q *question) room(s *Survey, n *node) *amounts.Node {
 	return nodestate.RoomOf(n.object, bound, q.classes)
 }
 
-// askNode asks one node. room is what it has beside its pods. The answer names the keys that the
-// pod has.
+// askNode asks one node. room returns the node's free amounts. The answer uses the pod's keys.
 func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNodeAffinity, room func() *amounts.Node) (a Answer) {
 	defer func() { a.say(q.said) }()
 	a = Answer{Node: n.name, Report: n.sequence(), InFlight: n.inFlight}
@@ -471,9 +475,9 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 	return a
 }
 
-// unmet explains why a node cannot keep the rules that the pod asks for; "" when it can. Of a
-// kubelet that Berth cannot predict the rules are not known either: its answer says what is wrong.
-// A node that lets the pod pass keeps no rules.
+// unmet explains why a node cannot fulfil the pod's rules, or returns "". The rules of a kubelet
+// that Berth cannot predict are not known either; its answer describes the problem. A node that
+// lets the pod pass fulfils no rules.
 func (q *question) unmet(n *node) string {
 	switch {
 	case !q.hasSay(n):

@@ -29,14 +29,14 @@ import (
 type ExplainedGang struct {
 	Gang
 	Scheduler string `json:"scheduler,omitempty"`
-	// Pods are its members by name: members with a node with what they hold, the others with what
-	// they would get now.
+	// Pods are its members by name. A member with a node has its resources. Another member has the
+	// resources that it would get now.
 	Pods []GangPod `json:"pods"`
-	// Verdict is the result if the waiting members were planned now; "" if none waits, or if this
-	// is unknown. Whole means that as many members would have nodes as start together.
+	// Verdict is the result of planning the waiting members now. It is "" if none waits, or if the
+	// result is unknown. Whole means that enough members would have nodes.
 	Verdict string `json:"verdict,omitempty"`
 	Whole   bool   `json:"whole"`
-	// Fit is how many members would have nodes, including those that have one now.
+	// Fit is the number of members that would have nodes, including those with a node.
 	Fit int `json:"fit"`
 	// Lacking is the first member that would get none.
 	Lacking *Lacking `json:"lacking,omitempty"`
@@ -44,7 +44,7 @@ type ExplainedGang struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// GangPod is a member, and what it has or would get.
+// GangPod is a member with its present or possible resources.
 type GangPod struct {
 	Name string `json:"name"`
 	Task string `json:"task,omitempty"`
@@ -60,8 +60,8 @@ type GangPod struct {
 // StateWouldFit is the state of a waiting member that would get a node now.
 const StateWouldFit = "would fit"
 
-// Lacking is a member that gets no node, and what nodes say to it, with its mates where they would
-// be.
+// Lacking is a member without a node, and the nodes' answers about it, with the other members at
+// their possible places.
 type Lacking struct {
 	Pod    string   `json:"pod"`
 	Groups []Group  `json:"groups"`
@@ -69,7 +69,7 @@ type Lacking struct {
 }
 
 // ExplainGang explains why the pods of the named gang are on their nodes, or have none. source is a
-// part of what declares it, as wire.GangSource names it; "" for any.
+// part of the name of its declaration (wire.GangSource), or "" for any.
 func (c *Cluster) ExplainGang(ctx context.Context, source, name string) (*ExplainedGang, error) {
 	s, err := c.Survey(ctx, "")
 	if err != nil {
@@ -173,9 +173,9 @@ func (e *ExplainedGang) askNow(ctx context.Context, c *Cluster, s *Survey) error
 	return ctx.Err()
 }
 
-// claim is what the group has to be let in for; nil for nothing. What is kept for other groups only
-// the scheduler knows: it writes that into the group's status. A group that it has let in is not
-// asked again.
+// claim returns the resources that the group needs to be let in, or nil. Only the scheduler knows
+// the resources that are kept for other groups; it writes that into the group's status. A group
+// that was let in is not asked again.
 func (g *Gang) claim() *gangfit.Claim {
 	if len(g.spec.Resources) == 0 || !gangs.NotLetIn(g.spec.Phase) {
 		return nil
@@ -195,7 +195,7 @@ func (g *Gang) claim() *gangfit.Claim {
 	return c
 }
 
-// listPods says of each pod how far it is.
+// listPods adds the state of each pod.
 func (e *ExplainedGang) listPods(s *Survey) {
 	for _, pod := range e.Gang.pods {
 		sum, _ := s.pod(pod)
@@ -215,10 +215,9 @@ type gangTrial struct {
 	asks  gangfit.Question
 	kinds []*gangKind
 	nodes []*node
-	// rooms are what the nodes have beside the pods that are bound to them.
+	// rooms are the nodes' amounts without the pods that are bound to them.
 	rooms []func() *amounts.Node
-	// classes are the resources that device classes stand for, if a member or the group asks for
-	// such.
+	// classes are the resources of device classes, if a member or the group asks for such.
 	classes map[corev1.ResourceName]bool
 	// kept are the gangs that their PodGroup protects, if the group names resources.
 	kept map[string]bool
@@ -227,7 +226,7 @@ type gangTrial struct {
 // gangKind is members that every node answers alike.
 type gangKind struct {
 	question
-	// said is what nodes said when they were first asked, by number.
+	// said has the nodes' first answers, by number.
 	said []Answer
 }
 
@@ -255,7 +254,7 @@ func (t *gangTrial) number(name string) (int, *ledger.Node) {
 	return at, t.nodes[at].account
 }
 
-// prepare makes ready what nodes are asked about each kind.
+// prepare prepares the questions to nodes about each kind.
 func (t *gangTrial) prepare(ctx context.Context, c *Cluster, claim *gangfit.Claim) (err error) {
 	all := amounts.List{}
 	for _, k := range t.asks.Kinds {
@@ -284,7 +283,7 @@ func (t *gangTrial) prepare(ctx context.Context, c *Cluster, claim *gangfit.Clai
 	return nil
 }
 
-// keep notes the gangs that their PodGroup protects from eviction.
+// keep records the gangs that their PodGroup protects from eviction.
 func (t *gangTrial) keep(ctx context.Context, c *Cluster) (notes []string, err error) {
 	objects, err := c.from.groupsIn(ctx, metav1.NamespaceAll)
 	if err != nil {
@@ -299,7 +298,7 @@ func (t *gangTrial) keep(ctx context.Context, c *Cluster) (notes []string, err e
 	return objects.notes, nil
 }
 
-// room counts what is there for a group that names resources.
+// room counts the resources for a group that names resources.
 func (t *gangTrial) room(bool) *gangfit.Room {
 	var nodes []*corev1.Node
 	var pods []*corev1.Pod
@@ -350,8 +349,8 @@ func (t *gangTrial) answer(e *ExplainedGang, v *gangfit.Verdict) {
 	e.Lacking = t.lacking(&v.Plan)
 }
 
-// never names the resource that even empty nodes have too little of for the members that have to
-// start together; "" for none. Of each resource the members that ask for least count.
+// never names the resource that even empty nodes lack for the members that must start together, or
+// returns "". For each resource it considers the members with the smallest requests.
 func (t *gangTrial) never() string {
 	asked := map[string][]int64{}
 	for _, pod := range t.pods {
@@ -381,7 +380,7 @@ func (t *gangTrial) never() string {
 	return ""
 }
 
-// nodeLooks is what it costs to have a node explain what it says to a kind, in looks.
+// nodeLooks is the cost of a node's explanation for a kind, in looks.
 const nodeLooks = 4
 
 // Nodes implements plan.Field: the nodes that do not refuse members of the kind, as the scheduler's
@@ -448,7 +447,8 @@ func (t *gangTrial) lacking(p *plan.Plan) *Lacking {
 	return out
 }
 
-// again asks a node about the member that got none, with its mates where they would be.
+// again asks a node about the member without a node, with the other members at their possible
+// places.
 func (t *gangTrial) again(p *plan.Plan, node int) (a Answer) {
 	member := &t.asks.Members[p.Lacking]
 	q, with, on := t.kinds[member.Kind].question, *t.nodes[node], p.Node(node)

@@ -21,12 +21,12 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// facts are what the API server answered.
+// facts are the answers of the API server.
 type facts struct {
 	reports []v1alpha1.NodeTopology
 	nodes   []corev1.Node
-	// coarse are the reports that tell amounts alone, as apiclient.CoarseKinds has their kinds;
-	// served says which of these kinds there are.
+	// coarse are the reports with only amounts, in the order of apiclient.CoarseKinds. served tells
+	// which of these kinds exist.
 	coarse []metav1.Object
 	served [2]bool
 	// reservations are Koordinator's, if they are served and may be read.
@@ -38,7 +38,7 @@ type facts struct {
 	pods []corev1.Pod
 	// These may be read.
 	nodesKnown, beatsKnown, podsKnown bool
-	// notes are what may not be read.
+	// notes name data that may not be read.
 	notes []string
 }
 
@@ -48,9 +48,9 @@ type beat struct {
 	written time.Time
 }
 
-// facts reads everything about one node, or about all if only is "". Heartbeats are read before
-// reports: no heartbeat then vouches for a report that came too late to be read. Pods are read
-// last: what comes in between counts as on its way, never as gone.
+// facts reads everything about one node, or about all if only is "". It reads heartbeats before
+// reports, so that no heartbeat confirms a report that came too late to be read. It reads pods
+// last. Pods that come in between then count as in flight, and never as gone.
 func (a *api) facts(ctx context.Context, only string) (*facts, error) {
 	f, _, err := a.readFacts(ctx, only)
 	return f, err
@@ -94,8 +94,8 @@ func (a *api) readFacts(ctx context.Context, only string) (*facts, []json.RawMes
 	return &f, raw, f.judge(a, nodesErr, beatsErr, podsErr)
 }
 
-// judge describes what may be read, given the errors of the lists, and makes notes of the rest;
-// other errors stay.
+// judge determines what may be read from the errors of the lists, and makes notes of the rest. It
+// returns all other errors.
 func (f *facts) judge(a *api, nodesErr, beatsErr, podsErr error) error {
 	f.nodesKnown, f.beatsKnown, f.podsKnown = nodesErr == nil, beatsErr == nil, podsErr == nil
 	for _, l := range []struct {
@@ -123,8 +123,8 @@ func (a *api) topologies(ctx context.Context, only string) ([]json.RawMessage, e
 	return raw, a.reportsFailed(err)
 }
 
-// readCoarse reads the reports that tell amounts alone. If their kinds are not served, or may not
-// be read, there are none: nobody has to have them.
+// readCoarse reads the reports with only amounts. If their kinds are not served or may not be read,
+// there are none, because these kinds are optional.
 func (f *facts) readCoarse(ctx context.Context, a *api, only string) error {
 	for i := range apiclient.CoarseKinds {
 		kind := &apiclient.CoarseKinds[i]
@@ -177,7 +177,7 @@ func readTopologies(raw []json.RawMessage) ([]v1alpha1.NodeTopology, error) {
 	return out, errors.Join(errs...)
 }
 
-// beats returns the last heartbeat of each node's agent, by the API server's clock if it tells.
+// beats returns the last heartbeat of each node's agent, by the API server's clock if possible.
 func (a *api) beats(ctx context.Context) (map[string]beat, error) {
 	items := func(l *coordinationv1.LeaseList) []coordinationv1.Lease { return l.Items }
 	leases, err := listed(ctx, a.leases.Leases(a.Heartbeats).List, items, metav1.ListOptions{})
@@ -200,7 +200,7 @@ func beatOf(l *coordinationv1.Lease) beat {
 	return beat{b, wire.LastWritten(&l.ObjectMeta, b.Renewed)}
 }
 
-// boundPods reads the pods of all namespaces that are bound, to one node if it is named.
+// boundPods reads the bound pods of all namespaces, or only those of one node.
 func (a *api) boundPods(ctx context.Context, node string) ([]corev1.Pod, error) {
 	o := named("spec.nodeName", node)
 	if node == "" {
@@ -209,7 +209,7 @@ func (a *api) boundPods(ctx context.Context, node string) ([]corev1.Pod, error) 
 	return a.listPods(ctx, metav1.NamespaceAll, o)
 }
 
-// readable asks what may be read, and reads next to nothing.
+// readable determines what may be read, and reads almost nothing.
 func (a *api) readable(ctx context.Context) (*facts, error) {
 	one := metav1.ListOptions{Limit: 1}
 	var f facts

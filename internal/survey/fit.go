@@ -28,9 +28,9 @@ type Wanted = manifest.Template
 type FitOptions struct {
 	// Nodes are the nodes to ask; empty means all. A Setting applies only to them.
 	Nodes []string
-	// Limit is how many copies are counted on each node.
+	// Limit is the maximum number of copies that are counted on each node.
 	Limit int
-	// Setting is what would be different about the nodes.
+	// Setting has the assumed differences of the nodes.
 	Setting Setting
 	// Draw asks for Pictures.
 	Draw bool
@@ -44,28 +44,29 @@ type Fitting struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
 	Replicas  int    `json:"replicas"`
-	// Asks says per container what could be pinned; Pinnable whether any kubelet would.
+	// Asks has each container's request for resources that could be pinned. Pinnable means that
+	// some kubelet would pin them.
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
-	// Decided is true if Berth decides for the pod: it is Pinnable, or a node that was asked has a
-	// say about it. Any other pod passes, and amounts alone are asked about.
+	// Decided means that Berth decides about the pod: it is Pinnable, or a node that was asked
+	// decides about it. Any other pod passes, and only amounts are checked.
 	Decided bool `json:"decided"`
-	// Berths are where the replicas would go one after the other, as far as there is room, at most
-	// MaxBerths of them.
+	// Berths are the places of the replicas one after the other, while there is room, at most
+	// MaxBerths.
 	Berths []Berthed `json:"berths"`
-	// Placed is how many of the replicas find a place, of all that were tried; Untried are those
+	// Placed is the number of tried replicas that find a place. Untried is the number of replicas
 	// beyond MaxBerths.
 	Placed  int `json:"placed"`
 	Untried int `json:"untried,omitempty"`
-	// Copies is how many fit in all, replicas counted. Nodes says where; of one on which Limit was
-	// reached there may be more.
+	// Copies is the total number that fits, including replicas. Nodes has their distribution. A
+	// node that reached Limit may have room for more.
 	Copies int       `json:"copies"`
 	Groups []Group   `json:"groups,omitempty"`
 	Nodes  []NodeFit `json:"nodes,omitempty"`
-	// Claims explains the ResourceClaims of one copy. A node that lacks devices for one takes none;
-	// Berths and Copies leave out what devices the others would need.
+	// Claims explains the ResourceClaims of one copy. A node that lacks devices for one copy takes
+	// none. Berths and Copies ignore the devices of further copies.
 	Claims []Claimed `json:"claims,omitempty"`
-	// NotAsked is what else may keep the pod from a node.
+	// NotAsked lists other rules that may exclude nodes for the pod.
 	NotAsked []string `json:"notAsked,omitempty"`
 	// Pictures are the first nodes of Berths, with the copies in their places.
 	Pictures []Picture `json:"-"`
@@ -103,9 +104,9 @@ type Picture struct {
 	Berths  *machineview.Berths
 }
 
-// Notes of tenants that are not there yet.
+// Remarks about pods that are not there yet.
 const (
-	// WouldCome is the note of pods that do not exist.
+	// WouldCome is the remark for pods that do not exist.
 	WouldCome = "would come"
 	movesHere = "moves here from "
 )
@@ -116,7 +117,7 @@ func IsNew(note string) bool { return note == WouldCome || strings.HasPrefix(not
 // maxPictures bounds how many nodes are drawn.
 const maxPictures = 4
 
-// Berthed is one copy in its place.
+// Berthed is one copy with its place.
 type Berthed struct {
 	Node       string      `json:"node"`
 	NUMANodes  string      `json:"numaNodes,omitempty"`
@@ -130,14 +131,14 @@ type NodeFit struct {
 	Copies int `json:"copies"`
 	// ByNUMA counts copies by the NUMA nodes that they get, "0" or "0-1"; "" if nothing is pinned.
 	ByNUMA map[string]int `json:"byNUMANodes,omitempty"`
-	// Next is why the next copy is not taken; "" if Limit was reached.
+	// Next is the reason why the next copy is refused, or "" if Limit was reached.
 	Next string `json:"next,omitempty"`
 }
 
-// MaxBerths is how many replicas are placed one by one.
+// MaxBerths is the maximum number of replicas that are placed one by one.
 const MaxBerths = 200
 
-// Fit returns where pods that do not exist would go now. Each is asked about by itself.
+// Fit returns the present places of pods that do not exist. Each workload is asked about by itself.
 func (c *Cluster) Fit(ctx context.Context, wanted []Wanted, o FitOptions) ([]Fitting, []string, error) {
 	s, err := c.Survey(ctx, "")
 	if err != nil {
@@ -146,7 +147,7 @@ func (c *Cluster) Fit(ctx context.Context, wanted []Wanted, o FitOptions) ([]Fit
 	return c.fit(ctx, s, wanted, o)
 }
 
-// Fit returns where pods that do not exist would go now. Each is asked about by itself.
+// Fit returns the present places of pods that do not exist. Each workload is asked about by itself.
 func (l *Live) Fit(ctx context.Context, wanted []Wanted, o FitOptions) ([]Fitting, []string, error) {
 	return l.c.fit(ctx, l.survey(), wanted, o)
 }
@@ -189,7 +190,7 @@ func (o *FitOptions) names(c *Cluster, s *Survey) ([]string, error) {
 	return s.Names(), nil
 }
 
-// inNamespace is a copy of a pod that does not exist. One that names no namespace is in the
+// inNamespace returns a copy of a pod that does not exist. If it names no namespace, it gets the
 // Cluster's, as kubectl would create it there.
 func (c *Cluster) inNamespace(pod *corev1.Pod) *corev1.Pod {
 	out := pod.DeepCopy()
@@ -271,7 +272,7 @@ func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []stri
 	return out, nil
 }
 
-// pictures draws the first nodes that copies were put on.
+// pictures draws the first nodes with copies.
 func (f *fitter) pictures(berths []Berthed, seats []*seat) (out []Picture) {
 	for i := range berths {
 		name := berths[i].Node
@@ -345,7 +346,7 @@ func (f *fitter) ask(s *seat) Answer {
 	return a
 }
 
-// short looks at amounts and ports.
+// short checks amounts and ports.
 func (f *fitter) short(s *seat, a *Answer) {
 	if why := short(f.amounts, wire.PortsOf(f.pod), s.Room()); why != "" {
 		a.Answer, a.Message, a.Choice = Refuses, why, nil
@@ -366,7 +367,7 @@ func (f *fitter) copyOf(s *seat) *suppose.Pod {
 // uid returns the UID of the i-th copy on a node.
 func (f *fitter) uid(i int) string { return fmt.Sprintf("%s/copy-%d", f.request.UID, i+1) }
 
-// take puts a copy on the node, which has said that it admits one.
+// take puts a copy on the node, which has admitted one.
 func (f *fitter) take(s *seat) (Berthed, bool) {
 	b := Berthed{Node: s.node.name, Exact: true}
 	p, d := f.copyOf(s), placement.Decision{}
@@ -384,7 +385,7 @@ func (f *fitter) take(s *seat) (Berthed, bool) {
 	return b, true
 }
 
-// count puts copies on a node that has none of them, until it takes no more or has limit.
+// count puts copies on a node without any, until the node refuses one or has limit.
 func (f *fitter) count(s seat, limit int) NodeFit {
 	out := NodeFit{Answer: s.answer}
 	for a := s.answer; ; a = f.ask(&s) {
@@ -408,7 +409,7 @@ func (f *fitter) count(s seat, limit int) NodeFit {
 	}
 }
 
-// next puts a copy on the best of the nodes, as the scheduler compares them; false if none takes
+// next puts a copy on the best node, in the scheduler's order. It returns false if no node takes
 // one.
 func (f *fitter) next(seats []*seat) (Berthed, bool) {
 	for {
@@ -441,8 +442,8 @@ func TyingVolumes(pod *corev1.Pod) (names []string) {
 	return names
 }
 
-// notAsked describes what of a pod is not asked about, and may keep it from a node, or from
-// starting there.
+// notAsked describes the pod's requirements that are not checked and may exclude nodes, or prevent
+// its start.
 func notAsked(pod *corev1.Pod) (out []string) {
 	spec, volumes := &pod.Spec, TyingVolumes(pod)
 	a := spec.Affinity

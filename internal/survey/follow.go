@@ -11,12 +11,12 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Follower receives what a watch finds.
+// Follower receives the results of a watch.
 type Follower[T any] struct {
-	// Show is given items that may have changed, by their keys; nil stands for one that is gone. An
-	// error of it ends the watch.
+	// Show receives items that may have changed, by their keys; nil means that the item is gone. If
+	// it returns an error, the watch ends.
 	Show func(keys []string, items map[string]*T) error
-	// Tell is told what is wrong with the watch, which is tried again.
+	// Tell receives problems of the watch, which is tried again.
 	Tell func(string)
 }
 
@@ -79,8 +79,8 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 	}, to.Tell)
 }
 
-// remember keeps the outcome that was seen before the pod ended: no report shows it later, and the
-// report without the pod may come before the pod's end does. last is by UID.
+// remember keeps the outcome that was seen before the pod ended. No later report shows it, and the
+// report without the pod may come before the news of the pod's end. last is keyed by UID.
 func (p *Pod) remember(last map[string]string) {
 	over := p.Outcome == PromisePast || p.Outcome == PromiseOpen
 	if before := last[p.UID]; over && before != "" && before != PromiseOpen {
@@ -92,10 +92,10 @@ func (p *Pod) remember(last map[string]string) {
 // Key identifies a pod in its cluster.
 func (p *Pod) Key() string { return keyOf(p.Namespace, p.Name) }
 
-// keyOfReservation is the Key of what a Reservation holds.
+// keyOfReservation returns the Key of a Reservation's resources.
 func keyOfReservation(name string) string { return keyOf("", "reservation/"+name) }
 
-// heldOn is what is left of the places of Reservations on the nodes, by key.
+// heldOn returns the unused parts of Reservations' places on the nodes, by key.
 func (s *Survey) heldOn(names []string) map[string]Pod {
 	out := map[string]Pod{}
 	for _, name := range names {
@@ -115,7 +115,7 @@ func (s *Survey) heldOn(names []string) map[string]Pod {
 
 func keyOf(namespace, name string) string { return namespace + "/" + name }
 
-// pod returns a pod; nil if there is none, or if it is not among those asked for.
+// pod returns a pod, or nil if there is none or if it is not requested.
 func (w *watcher) pod(key, only string) *corev1.Pod {
 	obj, ok, err := w.pods.GetStore().GetByKey(key)
 	if err != nil || !ok {

@@ -18,24 +18,24 @@ import (
 type Gang struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Source is what declares it: gang (annotations of its pods), PodGroup.scheduling.volcano.sh or
-	// PodGroup.scheduling.x-k8s.io.
+	// Source is the kind of its declaration: gang (annotations of its pods),
+	// PodGroup.scheduling.volcano.sh or PodGroup.scheduling.x-k8s.io.
 	Source string      `json:"source"`
 	State  gangs.Stage `json:"state"`
-	// Phase is what the status of its object says; "" if it has none.
+	// Phase is the phase in the status of its object, or "".
 	Phase string `json:"phase,omitempty"`
-	// Minimum is how many of its pods start together, Tasks the same for its tasks; 0 if this is
-	// unknown.
+	// Minimum is the number of its pods that start together, and Tasks the same for its tasks. It
+	// is 0 if this is unknown.
 	Minimum int            `json:"minimum,omitempty"`
 	Tasks   map[string]int `json:"tasks,omitempty"`
-	// Members counts its pods, Bound those that have a node and have not ended, Succeeded those
-	// that succeeded.
+	// Members counts its pods, Bound those with a node that have not ended, Succeeded those that
+	// succeeded.
 	Members   int `json:"members"`
 	Bound     int `json:"bound"`
 	Succeeded int `json:"succeeded,omitempty"`
 	// WaitingSeconds is the age of the oldest pod that has no node; 0 if none waits.
 	WaitingSeconds int64 `json:"waitingSeconds,omitempty"`
-	// Why is why it waits; "" if it does not, or nobody has said.
+	// Why is the reason why it waits, or "" if it does not or the reason is unknown.
 	Why string `json:"why,omitempty"`
 
 	key  wire.GangKey
@@ -50,12 +50,11 @@ type Gang struct {
 // Gangs are the gangs of a cluster, by namespace and name.
 type Gangs struct {
 	Gangs []Gang
-	// Notes are what could not be read or understood.
+	// Notes name data that could not be read or understood.
 	Notes []string
 }
 
-// Of returns the gang that a pod names; nil if it names none, or its gang is not among these. A pod
-// that names one wrongly belongs to one that is wrong.
+// Of returns the gang that a pod names, or nil. A pod with an invalid gang belongs to a wrong gang.
 func (g *Gangs) Of(pod *corev1.Pod) *Gang {
 	if !wire.InGang(pod) {
 		return nil
@@ -155,7 +154,7 @@ func (g *gathering) active() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(g.pods), func(pod *corev1.Pod) bool { return !gangs.Active(pod) })
 }
 
-// readMembers reads what the members say about a gang without an object.
+// readMembers reads the members' declarations about a gang without an object.
 func (g *gathering) readMembers() {
 	if g.key.Source.HasObject() || g.misread != nil || len(g.pods) == 0 {
 		return
@@ -167,7 +166,7 @@ func (g *gathering) readMembers() {
 	g.spec, g.wrong = wire.GangOfMembers(g.key, counting)
 }
 
-// whatIsWrong is why no member is tried, whatever is free; nil if nothing is.
+// whatIsWrong returns the reason why no member is tried, whatever is free, or nil.
 func (g *gathering) whatIsWrong() error {
 	switch {
 	case g.wrong != nil:
@@ -269,8 +268,8 @@ func taskOf(pod *corev1.Pod) string {
 	return says.Task
 }
 
-// whySaid is what the scheduler says about a gang that waits: on the member that it tries for all,
-// or else on any. "" if it has said nothing.
+// whySaid returns the scheduler's message about a waiting gang: on the member that it tries for
+// all, otherwise on any. It returns "" if there is none.
 func whySaid(pods []*corev1.Pod, first *corev1.Pod) string {
 	said := saidOf(first)
 	for _, pod := range pods {

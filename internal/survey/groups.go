@@ -19,7 +19,7 @@ import (
 // groupObjects are objects that declare gangs, as they come.
 type groupObjects struct {
 	list []json.RawMessage
-	// hidden are kinds that may not be read; notes say so.
+	// hidden are kinds that may not be read; notes name them.
 	hidden map[wire.GangSource]bool
 	notes  []string
 }
@@ -84,8 +84,8 @@ func protecting(words map[string]string) map[string]string {
 	return map[string]string{wire.PreemptableKey: text}
 }
 
-// readGroup reads an object that declares a gang. wrong says what of it is not served; err that it
-// cannot be read at all.
+// readGroup reads an object that declares a gang. wrong describes fields that are not served. err
+// means that the object cannot be read.
 func readGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
 	var head struct {
 		metav1.TypeMeta   `json:",inline"`

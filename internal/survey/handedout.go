@@ -8,14 +8,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// handedOut is what Dynamic Resource Allocation has, and has given to claims. A list is nil if it
-// is not known; notes say why.
+// handedOut has the devices of Dynamic Resource Allocation, and their claims. A list is nil if it
+// is not known; notes have the reason.
 type handedOut struct {
 	slices  []*resourcev1.ResourceSlice
 	claims  []*resourcev1.ResourceClaim
 	classes []*resourcev1.DeviceClass
 	notes   []string
-	// one: claims may be read by namespace only. absent: there is nothing of the kind.
+	// one means that claims may only be read by namespace. absent means that the kinds do not
+	// exist.
 	one, absent bool
 }
 
@@ -80,7 +81,7 @@ func (a *api) readHandedOut(ctx context.Context) (*handedOut, error) {
 	return h, nil
 }
 
-// note keeps what may not be read, and returns other errors.
+// note turns an error about missing permissions into a note, and returns other errors.
 func (h *handedOut) note(notes []string, err error) error {
 	h.notes = append(h.notes, notes...)
 	return err

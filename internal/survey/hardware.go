@@ -9,14 +9,15 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Hardware is the machine that a node's agent reported, and what drivers say of its devices.
+// Hardware is the machine that a node's agent reported, with the drivers' statements about its
+// devices.
 type Hardware struct {
 	Machine *topology.Machine
-	// Notes name what contradicts the machine in ResourceSlices, and what could not be read.
+	// Notes name ResourceSlices that contradict the machine, and data that could not be read.
 	Notes []string
 }
 
-// maxContradictions is how many are named.
+// maxContradictions is the maximum number of contradictions that are named.
 const maxContradictions = 20
 
 // Hardware compares the devices of ResourceSlices with the machine of a node.

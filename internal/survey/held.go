@@ -20,10 +20,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// StateHeld is the state of what a Reservation holds for no pod yet.
+// StateHeld is the state of a Reservation's resources that no pod uses yet.
 const StateHeld = "held"
 
-// readReservations reads Koordinator's Reservations. If they are not served, or may not be read,
+// readReservations reads Koordinator's Reservations. If they are not served or may not be read,
 // there are none.
 func (f *facts) readReservations(ctx context.Context, a *api) error {
 	raw, err := pages(func(o metav1.ListOptions) ([]json.RawMessage, string, error) {
@@ -47,7 +47,7 @@ func (f *facts) readReservations(ctx context.Context, a *api) error {
 	return nil
 }
 
-// hold counts what Reservations hold: for each place what is left of it, as a pod of its node.
+// hold counts the Reservations' resources: for each place the unused part, as a pod of its node.
 func (s *Survey) hold() {
 	on := map[string][]*koordinator.Reservation{}
 	for _, o := range s.facts.reservations {
@@ -71,12 +71,12 @@ func placeOf(o *koordinator.Reservation) string {
 	return o.Status.NodeName
 }
 
-// places are what Reservations hold on one node and no owner has.
+// places are the unused parts of Reservations on one node.
 type places struct {
-	// pods stand for what is left of each place, if anything is.
+	// pods stand for the unused part of each place, if there is one.
 	pods []*corev1.Pod
-	// left is what is left of each for the account, by UID; Held is what is left of it, if Berth
-	// decides.
+	// left has the Holding of each for the account, by UID. If Berth decides, its Held is the
+	// unused part.
 	left map[string]ledger.Holding
 	// wrong is which Reservations cannot be read.
 	wrong []string
@@ -112,7 +112,7 @@ func placesOn(reservations []*koordinator.Reservation, pods []*corev1.Pod) (out 
 	return out
 }
 
-// seeHeld takes in what a Reservation holds on the node.
+// seeHeld adds a Reservation's resources on the node.
 func (n *node) seeHeld(pod *corev1.Pod) error {
 	ask, err := wire.HeldRequest(pod)
 	if err == nil {
@@ -123,10 +123,10 @@ func (n *node) seeHeld(pod *corev1.Pod) error {
 	return err
 }
 
-// heldName is what a Reservation is called among pods: it has no namespace.
+// heldName is the name of a Reservation among pods; it has no namespace.
 func heldName(pod *corev1.Pod) string { return "reservation/" + pod.Name }
 
-// nameOf is what people call a pod, or what stands for a Reservation.
+// nameOf returns the name of a pod, or of the Reservation that it stands for.
 func nameOf(pod *corev1.Pod) string {
 	if wire.OfReservation(pod) {
 		return heldName(pod)
@@ -134,7 +134,7 @@ func nameOf(pod *corev1.Pod) string {
 	return keyOf(pod.Namespace, pod.Name)
 }
 
-// heldPods are what is left of each Reservation's place, by name.
+// heldPods returns the unused part of each Reservation's place, by name.
 func (s *Survey) heldPods() (out []Pod) {
 	for _, pods := range s.bound {
 		for _, pod := range pods {
@@ -147,7 +147,7 @@ func (s *Survey) heldPods() (out []Pod) {
 	return out
 }
 
-// heldPod describes what is left of a Reservation's place as of a pod.
+// heldPod describes the unused part of a Reservation's place as a pod.
 func (s *Survey) heldPod(pod *corev1.Pod) Pod {
 	out := Pod{Name: heldName(pod), UID: string(pod.UID), Node: pod.Spec.NodeName, State: StateHeld}
 	n := s.nodes[pod.Spec.NodeName]
@@ -169,7 +169,7 @@ func (s *Survey) heldPod(pod *corev1.Pod) Pod {
 	return out
 }
 
-// Vacancy is what a Reservation holds on a NUMA node and no owner uses.
+// Vacancy is a Reservation's resources on a NUMA node that no owner uses.
 type Vacancy struct {
 	// Reservation is its name.
 	Reservation string          `json:"reservation"`
@@ -177,7 +177,7 @@ type Vacancy struct {
 	NUMA        topology.NUMAID `json:"numa"`
 	// Anywhere: the kubelet chooses the NUMA node when an owner comes; or devices are on none.
 	Anywhere bool `json:"anywhere,omitempty"`
-	// CPUs are whole ones by number; "" if the kubelet chooses. Count is their number.
+	// CPUs are the whole CPUs by number, or "" if the kubelet chooses. Count is their number.
 	CPUs  string `json:"cpus,omitempty"`
 	Count int    `json:"count,omitempty"`
 	// MilliCPU is CPU time of shared CPUs.
@@ -193,7 +193,7 @@ func (h *Vacancy) nothing() bool {
 	return h.Count == 0 && h.MilliCPU == 0 && len(h.Memory) == 0 && len(h.Devices) == 0
 }
 
-// plus adds to what is held of a resource; the map is nil while there is nothing.
+// plus adds to the held amount of a resource. The map is nil until there is an amount.
 func plus[N int64 | uint64](held *map[string]N, resource string, n N) {
 	if n == 0 {
 		return
@@ -204,7 +204,7 @@ func plus[N int64 | uint64](held *map[string]N, resource string, n N) {
 	(*held)[resource] += n
 }
 
-// holds is what Reservations hold on the node, by name and NUMA node.
+// holds returns the Reservations' resources on the node, by name and NUMA node.
 func (n *node) holds() (out []Vacancy) {
 	for _, pod := range n.bound {
 		if wire.OfReservation(pod) {
@@ -215,8 +215,8 @@ func (n *node) holds() (out []Vacancy) {
 	return out
 }
 
-// heldBy is what the Reservation holds that a pod stands for, by NUMA node. What is on none comes
-// last.
+// heldBy returns the resources of the Reservation that a pod stands for, by NUMA node. Resources
+// without a NUMA node come last.
 func (n *node) heldBy(pod *corev1.Pod) []Vacancy {
 	p := n.held[string(pod.UID)].Held
 	if p == nil {
@@ -261,7 +261,7 @@ func (n *node) heldBy(pod *corev1.Pod) []Vacancy {
 	return all
 }
 
-// heldAnywhere is what is held if the kubelet chooses: amounts.
+// heldAnywhere returns the held amounts if the kubelet chooses.
 func heldAnywhere(pod *corev1.Pod) []Vacancy {
 	h := Vacancy{Reservation: pod.Name, UID: string(pod.UID), Anywhere: true}
 	for name, q := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
@@ -282,7 +282,7 @@ func heldAnywhere(pod *corev1.Pod) []Vacancy {
 	return []Vacancy{h}
 }
 
-// deviceAt is where a device is; nothing for one of no NUMA node, or that is not reported.
+// deviceAt returns the NUMA nodes of a device, or none if it has none or is not reported.
 func (n *node) deviceAt(resource, id string) topology.NUMASet {
 	if r := n.report(); r != nil {
 		return placement.DeviceAt(r.Snapshot.Devices, resource, id)

@@ -15,11 +15,11 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// HeldBack is what keeps a pending pod off nodes on which Berth finds room for it.
+// HeldBack explains why a pending pod gets no node although Berth finds room for it.
 type HeldBack struct {
-	// By is who does: SchedulingGates, or a plugin of the pod's scheduler.
+	// By is the cause: SchedulingGates, or a plugin of the pod's scheduler.
 	By string `json:"by"`
-	// Message is what is missing, Advice what a person can do.
+	// Message describes what is missing, and Advice what a user can do.
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
 }
@@ -64,7 +64,7 @@ const claimAdvice = "bind the claim: kubectl describe pvc says what it waits for
 var askedHere = []string{"Insufficient ", "Too many pods", "taint", "unschedulable", "node affinity/selector", "free ports", "requested node name",
 	"kubelet", "Berth", "berth", "report", "certain", "Reservation", "gang", "No preemption", "preempt", "node(s) whose", "filtered out"}
 
-// reasonCount begins each reason of a FitError: how many nodes it is of.
+// reasonCount matches the number of nodes at the start of each reason of a FitError.
 var reasonCount = regexp.MustCompile(`(?:^|[,:] )(\d+) `)
 
 // reasonsOf are the reasons of a scheduler's message, without their numbers.
@@ -87,9 +87,9 @@ func reasonsOf(message string) (out []string) {
 	return out
 }
 
-// heldBack returns what holds a pending pod back as its spec, the nodes and the scheduler's message
-// have it; nil for nothing. admits says that a node would take it otherwise: only then does a
-// message count, as it may be older than what nodes say now.
+// heldBack returns the reason why a pending pod gets no node, by its spec, the nodes and the
+// scheduler's message, or nil. admits means that a node would otherwise take it. A message counts
+// only then, because it may be older than the nodes' answers.
 func (s *Survey) heldBack(pod *corev1.Pod, admits bool) *HeldBack {
 	if gates := pod.Spec.SchedulingGates; len(gates) > 0 {
 		names := make([]string, len(gates))
@@ -214,8 +214,8 @@ func (a *api) heldByClaims(ctx context.Context, pod *corev1.Pod) *HeldBack {
 	return nil
 }
 
-// unbound explains why a claim without a volume holds a pod back. A claim that is bound when a node
-// is chosen (WaitForFirstConsumer) does so only from then on, or if the scheduler says so.
+// unbound explains why a claim without a volume delays a pod. A claim that is bound when a node is
+// chosen (WaitForFirstConsumer) does so only after that, or if the scheduler reports it.
 func unbound(name, class, chosen, message string) *HeldBack {
 	what := "PersistentVolumeClaim " + name + " is not bound"
 	if class != "" {
@@ -232,7 +232,7 @@ func unbound(name, class, chosen, message string) *HeldBack {
 	return nil
 }
 
-// holdBack fills in what holds a pending pod back, and what its nodes' answers are worth then.
+// holdBack fills in the reason why a pending pod gets no node, and adjusts its nodes' answers.
 func (e *Explained) holdBack(ctx context.Context, c *Cluster, s *Survey, pod *corev1.Pod) {
 	admits := !e.Decided || slices.ContainsFunc(e.Nodes, func(a Answer) bool { return a.Answer == Admits })
 	e.HeldBack = s.heldBack(pod, admits)

@@ -11,12 +11,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Holder is a container that has CPUs of a NUMA node to itself, or a Reservation that holds them
-// for one.
+// Holder is a container with exclusive CPUs of a NUMA node, or a Reservation that holds them.
 type Holder struct {
 	NUMA topology.NUMAID `json:"numa"`
-	// Namespace and Name are "" of a pod that the API does not have. What a Reservation holds is of
-	// no namespace, and called "reservation/NAME".
+	// Namespace and Name are "" for a pod that the API does not have. A Reservation has no
+	// namespace and the name "reservation/NAME".
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	UID       string `json:"uid"`
@@ -77,8 +76,8 @@ func holdersOn(m *topology.NUMANode, p *placement.PodAllocation, pod *corev1.Pod
 	return out
 }
 
-// snapshot is the state after everything on its way, or the reported one if too much is uncertain.
-// The node has an account.
+// snapshot returns the state after everything in flight, or the reported state if too much is
+// uncertain. The node has an account.
 func (n *node) snapshot() placement.Snapshot {
 	if snap, ok := n.account.View().Snapshot(); ok {
 		return snap

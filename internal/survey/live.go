@@ -36,7 +36,7 @@ type Live struct {
 	// ready is closed when there is something to read.
 	ready chan struct{}
 	once  sync.Once
-	// trouble is what was last wrong with the watch.
+	// trouble is the last problem of the watch.
 	trouble string
 	told    func(nodes, pods []string)
 }
@@ -52,14 +52,14 @@ func (c *Cluster) NewLive() *Live {
 // Ready is closed when there is something to read.
 func (l *Live) Ready() <-chan struct{} { return l.ready }
 
-// Where names what is read: the server, or the file.
+// Where returns the name of the data source: the server, or the file.
 func (l *Live) Where() string { return l.c.Where }
 
 // Moves reports whether the cluster may change; a snapshot does not.
 func (l *Live) Moves() bool { return l.still == nil }
 
-// Run follows the cluster until ctx ends. It calls told, where that is not nil, with names of nodes
-// and keys of pods that may be different; with none if Lost is.
+// Run follows the cluster until ctx ends. It calls told, unless that is nil, with names of nodes
+// and keys of pods that may have changed. If Lost has changed, it calls told with none.
 func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
 	if !l.Moves() {
 		<-ctx.Done()
@@ -92,7 +92,7 @@ func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
 	return w.run(ctx, l.changed, l.wrong)
 }
 
-// changed takes in what a watch found.
+// changed records the results of a watch.
 func (l *Live) changed(ch *changes) error {
 	names := slices.Sorted(maps.Keys(ch.nodes))
 	nodes, rows := make([]*node, len(names)), make([]*Row, len(names))
@@ -128,7 +128,7 @@ func (l *Live) wrong(text string) {
 	l.trouble = text
 }
 
-// Notes say what could not be read, and what is wrong with the watch.
+// Notes returns notes about data that could not be read, and about problems of the watch.
 func (l *Live) Notes() []string {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -142,7 +142,8 @@ func (l *Live) Notes() []string {
 	return out
 }
 
-// Lost is what cannot be followed now, by resource: it is shown as it was when it was lost.
+// Lost returns the resources that cannot be followed now. They are shown in their state at that
+// time.
 func (l *Live) Lost() []Lost {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -173,7 +174,7 @@ func (l *Live) Rows() []*Row {
 	return out
 }
 
-// Row is the summary of one node; nil if there is none.
+// Row returns the summary of one node, or nil if there is none.
 func (l *Live) Row(name string) *Row {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -183,12 +184,12 @@ func (l *Live) Row(name string) *Row {
 // Row is a node's line in a list.
 type Row struct {
 	Node
-	// Pool is what the cluster's owner calls its group of nodes; "" if no label tells.
+	// Pool is the owner's name of the group of nodes, or "" if no label has it.
 	Pool string `json:"pool,omitempty"`
-	// Namespaces are those of its pods that could be pinned, ascending.
+	// Namespaces are the namespaces of its pods that could be pinned, ascending.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Packages are the packages of NUMANodes, by their place in the machine, -1 for those in none.
-	// nil if all are in one, or in none.
+	// Packages are the packages of NUMANodes, by their position in the machine, or -1 for none. It
+	// is nil if all are in the same package, or in none.
 	Packages []int `json:"packages,omitempty"`
 
 	once    sync.Once
@@ -202,13 +203,13 @@ func (r *Row) JSON() ([]byte, error) {
 	return r.text, r.textErr
 }
 
-// poolLabels are which pool a node belongs to: Berth's own first, then those of providers.
+// poolLabels are labels that name a node's pool: Berth's own first, then those of providers.
 var poolLabels = []string{
 	"berth.dev/pool", "pool", "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool",
 	"karpenter.sh/nodepool", "node.kubernetes.io/instance-type",
 }
 
-// pool is what the cluster's owner calls the node's group; "" if no label tells.
+// pool returns the owner's name of the node's group, or "" if no label has it.
 func (n *node) pool() string {
 	for _, label := range poolLabels {
 		if n.object != nil && n.object.Labels[label] != "" {
@@ -234,7 +235,7 @@ func (n *node) row(now time.Time) *Row {
 	return out
 }
 
-// packagesOf returns which package of a machine each NUMA node lies in, as Row.Packages has it.
+// packagesOf returns the package of each NUMA node of a machine, as in Row.Packages.
 func packagesOf(m *topology.Machine, nodes []NUMANode) []int {
 	out, seen := make([]int, len(nodes)), map[int]bool{}
 	for i := range nodes {
@@ -253,18 +254,18 @@ func packagesOf(m *topology.Machine, nodes []NUMANode) []int {
 	return out
 }
 
-// Standing is everything of one node.
+// Standing has all data about one node.
 type Standing struct {
 	Machine    *topology.Machine
 	Berths     *machineview.Berths // nil if nothing is known about it; Problem then says why
 	Problem    string
 	Conditions []Condition
-	// Pods are those bound to it that could be pinned, and what Reservations hold.
+	// Pods are the bound pods that could be pinned, and the Reservations' resources.
 	Pods   []Pod
 	Labels map[string]string
 }
 
-// Standing returns everything of one node; false if there is none.
+// Standing returns all data about one node, or false if there is none.
 func (l *Live) Standing(name string) (Standing, bool) {
 	s := l.surveyOf(name)
 	n := s.nodes[name]
@@ -288,14 +289,14 @@ func (l *Live) Standing(name string) (Standing, bool) {
 	return out, true
 }
 
-// Driven returns the devices of drivers on a node; nil if there are none.
+// Driven returns the drivers' devices on a node, or nil.
 func (l *Live) Driven(ctx context.Context, name string) (*Driven, error) {
 	d, _, err := l.c.Driven(ctx, l.surveyOf(name), name)
 	return d, err
 }
 
-// survey is a copy as of now, without notes, that may be read without the lock: its nodes and pods
-// never change, they are replaced.
+// survey returns a copy of the present state, without notes, that may be read without the lock. Its
+// nodes and pods are never changed, only replaced.
 func (l *Live) survey() *Survey {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -317,7 +318,7 @@ func (l *Live) survey() *Survey {
 	return &s
 }
 
-// surveyOf is as survey, of one node: it costs nothing if there are thousands.
+// surveyOf is survey for one node. Its cost does not depend on the number of nodes.
 func (l *Live) surveyOf(name string) *Survey {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -370,11 +371,12 @@ func (l *Live) pod(key string) *corev1.Pod {
 	return l.w.pod(key, "")
 }
 
-// Stranded is what is free and of little use on all nodes, as Survey.Stranded has it.
+// Stranded returns the stranded resources on all nodes, as Survey.Stranded does.
 func (l *Live) Stranded() []Stranded { return l.survey().Stranded(l.c.wantsOf(l.Pods())) }
 
-// Another is a pod that asks for what this one does, as a user would write it to create another
-// one: without node, status, volumes, and what only a scheduler writes. nil if there is none.
+// Another returns a pod with the same request, as a user would write it to create another one:
+// without node, status, volumes, and fields that only a scheduler writes. It returns nil if there
+// is none.
 func (l *Live) Another(namespace, name string) *corev1.Pod {
 	pod := l.pod(keyOf(namespace, name))
 	if pod == nil {

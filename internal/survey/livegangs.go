@@ -13,11 +13,11 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// readLasts is how long objects are believed that are listed, and not followed: however many pages
+// readLasts is the time for which listed objects are used that are not followed. However many pages
 // are open, they are listed once in that time.
 const readLasts = 2 * time.Second
 
-// recent is what was read last of objects that are not followed.
+// recent has the last list of objects that are not followed.
 type recent[T any] struct {
 	mu   sync.Mutex
 	last *T
@@ -55,7 +55,7 @@ func (l *Live) Gangs(ctx context.Context) (*Gangs, error) {
 	return gangsOf(l.Pods(), objects, l.Now()), nil
 }
 
-// GangsOf are the gangs of all pods that are known, if some of these belong to one; else none.
+// GangsOf returns the gangs of all known pods, if some of the given pods belong to one, else none.
 func (l *Live) GangsOf(ctx context.Context, pods []*corev1.Pod) (*Gangs, error) {
 	if !slices.ContainsFunc(pods, wire.InGang) {
 		return &Gangs{}, nil
@@ -63,8 +63,8 @@ func (l *Live) GangsOf(ctx context.Context, pods []*corev1.Pod) (*Gangs, error) 
 	return l.Gangs(ctx)
 }
 
-// ExplainGang explains why a gang's pods are on their nodes, or have none; source is that of a
-// Gang.
+// ExplainGang explains why a gang's pods are on their nodes, or have none. source is the Source of
+// a Gang.
 func (l *Live) ExplainGang(ctx context.Context, namespace, source, name string) (*ExplainedGang, error) {
 	all, err := l.Gangs(ctx)
 	if err != nil {

@@ -14,20 +14,21 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 )
 
-// Moment is one node as it was at one moment. Whoever was there puts it together.
+// Moment is one node at one moment.
 type Moment struct {
 	Taken time.Time
-	// Where says what it shows, for people.
+	// Where describes its content for users.
 	Where      string
 	StaleAfter time.Duration
-	// Node is nil where it is not known.
+	// Node is nil if it is not known.
 	Node *corev1.Node
-	// Report is the node's NodeTopology, and Pods are its own and others of interest.
+	// Report is the node's NodeTopology. Pods are its own pods and others of interest.
 	Report metav1.Object
 	Pods   []*corev1.Pod
 }
 
-// Write writes the moment as a file that Open reads, as Snapshot does. The agent is taken to live.
+// Write writes the moment as a file that Open reads, as Snapshot does. The file shows the agent as
+// alive.
 func (m *Moment) Write(w io.Writer) error {
 	out := still{Kind: stillKind, Version: stillVersion, Taken: m.Taken.UTC(), Where: m.Where, StaleAfter: m.StaleAfter.String()}
 	if m.Node != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Needed is how many empty nodes of a group a load needs.
+// Needed is the number of empty nodes of a group that a load needs.
 type Needed struct {
 	suppose.Needs
 	// Never are the pods that an empty node refuses.
@@ -30,7 +30,7 @@ type NeverFits struct {
 	Why  string `json:"why"`
 }
 
-// The bounds of what is counted.
+// Limits of the count.
 const (
 	// MaxNeeded bounds the pods of a load.
 	MaxNeeded = 2000
@@ -49,7 +49,7 @@ func groupNodes(s *Survey, names []string) [][]string {
 	return out[:min(len(out), maxGroups)]
 }
 
-// alike is the same of nodes of one group.
+// alike returns a key that is equal for nodes of one group.
 func (n *node) alike() string {
 	spec, devices := n.spec(), ""
 	for _, pool := range n.report().Snapshot.Devices {
@@ -62,7 +62,7 @@ func (n *node) alike() string {
 	return fmt.Sprint(n.pool(), "|", spec.Machine, "|", spec.Authority, spec.KubeletVersion, "|", spec.Config, "|", devices, "|", has)
 }
 
-// fresh is a Node as it would be when it is new: not cordoned, and in no trouble of its own.
+// fresh returns a Node in its new state: not cordoned, and without problems.
 func fresh(object *corev1.Node) *corev1.Node {
 	if object == nil {
 		return nil
@@ -73,7 +73,7 @@ func fresh(object *corev1.Node) *corev1.Node {
 	return out
 }
 
-// needOn packs the load on nodes like the one, empty and set so.
+// needOn packs the load on equal, empty nodes with the setting.
 func needOn(ctx context.Context, c *Cluster, s *Survey, wanted []Wanted, o *Setting, name string) (out Needed, err error) {
 	s = o.on(s, []string{name})
 	s.nodes[name].object = fresh(s.nodes[name].object)
@@ -109,7 +109,7 @@ func needOn(ctx context.Context, c *Cluster, s *Survey, wanted []Wanted, o *Sett
 	return out, ctx.Err()
 }
 
-// neverFit is how many pods no node of the group takes.
+// neverFit returns the number of pods that no node of the group takes.
 func neverFit(all []NeverFits) (pods int) {
 	for i := range all {
 		pods += all[i].Pods

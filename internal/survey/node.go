@@ -18,32 +18,31 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// node is one node at about one moment: its report and what is bound to it, taken together.
+// node is one node at about one moment: its report and the pods that are bound to it.
 type node struct {
 	name   string
 	object *corev1.Node // nil if nodes may not be read
-	// heard is the last sign of life of the agent, zero when there was none.
+	// heard is the time of the agent's last sign of life, or zero.
 	heard time.Time
-	// reading is the node's report; nil without one.
+	// reading is the node's report, or nil.
 	reading *nodestate.Reading
-	// account is what the ledger makes of report and pods; nil if there is no report to be relied
-	// on.
+	// account is the ledger's account of report and pods, or nil if there is no reliable report.
 	account *ledger.Node
 	trouble *Trouble
-	// inFlight counts pods that are bound and in no report yet; lingering those of them that have
-	// ended or are being deleted.
+	// inFlight counts pods that are bound and in no report yet. lingering counts those of them that
+	// have ended or are being deleted.
 	inFlight, lingering int
-	// notes are which of its pods could not be understood.
+	// notes name pods that could not be understood.
 	notes []string
-	// bound are its pods, and what Reservations hold there.
+	// bound are its pods, and the Reservations' resources there.
 	bound []*corev1.Pod
-	// held is what is left of the places of Reservations, by UID; nil if there is none.
+	// held has the unused parts of Reservations' places, by UID, or is nil.
 	held map[string]ledger.Holding
-	// given is what providers gave its pods.
+	// given has the providers' resources of its pods.
 	given []Given
 }
 
-// nodeFacts are what the API says about one node.
+// nodeFacts are the API's data about one node.
 type nodeFacts struct {
 	object *corev1.Node           // nil if there is none, or it may not be read
 	report *v1alpha1.NodeTopology // nil if there is none
@@ -53,21 +52,21 @@ type nodeFacts struct {
 	held   map[string]ledger.Holding
 }
 
-// glance is what nodes are looked at with.
+// glance has the inputs for the state of nodes.
 type glance struct {
 	kinds      *nodestate.Kinds
 	nodesKnown bool // Nodes may be read
 	silence    silence
 }
 
-// silence says when an agent counts as silent.
+// silence defines when an agent counts as silent.
 type silence struct {
 	after time.Duration
 	told  bool // heartbeats could be read
 	now   time.Time
 }
 
-// at looks at a node.
+// at computes the state of a node.
 func (g *glance) at(name string, s *nodeFacts) *node {
 	n := &node{name: name, object: s.object, bound: s.pods, held: s.held, given: givenOf(s.pods)}
 	if s.report != nil {
@@ -94,7 +93,7 @@ func (g *glance) at(name string, s *nodeFacts) *node {
 	return n
 }
 
-// goByAmounts reads the reports of others, which tell amounts alone, if no agent reports.
+// goByAmounts reads the reports of other exporters, which have only amounts, if no agent reports.
 func (n *node) goByAmounts(g *glance, s *nodeFacts) {
 	beside := nodestate.BesideOf(s.object, s.pods)
 	var readings []*nodestate.Reading
@@ -115,7 +114,7 @@ func (n *node) goByAmounts(g *glance, s *nodeFacts) {
 }
 
 // hears reports whether a heartbeat is the agent's last sign of life: it came after the report, and
-// vouches for it.
+// confirms it.
 func (n *node) hears(b *beat) bool {
 	if n.reading != nil && n.reading.Mark != (nodestate.Mark{}) && !b.VouchesFor(n.reading.Mark.Sequence()) {
 		return false
@@ -123,7 +122,7 @@ func (n *node) hears(b *beat) bool {
 	return b.written.After(n.heard)
 }
 
-// judge sets what is wrong with the node.
+// judge sets the trouble of the node.
 func (n *node) judge(g *glance) {
 	q := g.silence
 	switch {
@@ -142,7 +141,7 @@ func (n *node) judge(g *glance) {
 	}
 }
 
-// see takes in a pod that is bound to the node.
+// see adds a pod that is bound to the node.
 func (n *node) see(pod *corev1.Pod) error {
 	if wire.OfReservation(pod) {
 		return n.seeHeld(pod)
@@ -167,7 +166,7 @@ func (n *node) see(pod *corev1.Pod) error {
 	return s.Ignored
 }
 
-// report is what the agent wrote; nil where that could not be read.
+// report returns the agent's report, or nil if it could not be read.
 func (n *node) report() *wire.Report {
 	if n == nil || n.reading == nil {
 		return nil
@@ -175,7 +174,7 @@ func (n *node) report() *wire.Report {
 	return n.reading.Report
 }
 
-// spec is the node's machine and configuration; nil where that could not be read.
+// spec returns the node's machine and configuration, or nil if it could not be read.
 func (n *node) spec() *wire.NodeSpec {
 	if n == nil || n.reading == nil || n.reading.Kind == nil {
 		return nil
@@ -183,7 +182,7 @@ func (n *node) spec() *wire.NodeSpec {
 	return &n.reading.Kind.Spec
 }
 
-// machine returns the node's hardware; an empty one if it is not known.
+// machine returns the node's hardware, or an empty machine if it is not known.
 func (n *node) machine() *topology.Machine {
 	if s := n.spec(); s != nil {
 		return s.Machine
@@ -191,7 +190,7 @@ func (n *node) machine() *topology.Machine {
 	return new(topology.Machine)
 }
 
-// guarantee is what can be promised on this node.
+// guarantee returns the node's guarantee.
 func (n *node) guarantee() wire.Guarantee {
 	if n.trouble != nil {
 		return wire.GuaranteeNone
@@ -199,10 +198,10 @@ func (n *node) guarantee() wire.Guarantee {
 	return n.reading.Guarantee
 }
 
-// coarse says that the report tells amounts alone; false of a node that is not there.
+// coarse reports whether the report has only amounts. It is false for a missing node.
 func (n *node) coarse() bool { return n != nil && n.reading != nil && n.reading.Coarse() }
 
-// sequence is the number of the report; 0 without one.
+// sequence returns the number of the report, or 0.
 func (n *node) sequence() int64 {
 	if r := n.report(); r != nil {
 		return r.Sequence

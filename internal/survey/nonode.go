@@ -14,15 +14,15 @@ import (
 	"github.com/berth-dev/berth/internal/suggest"
 )
 
-// term is one thing that a pod wants of a node's labels.
+// term is one requirement of a pod for a node's labels.
 type term struct {
 	text, key string
 	values    []string
 	matches   func(*corev1.Node) bool
 }
 
-// termsOf are what a pod wants of labels, one by one: all have to match. Of an affinity with
-// several terms one has to, so that they count as one here.
+// termsOf returns a pod's requirements for labels, one by one; all must match. The alternatives of
+// an affinity count as one requirement.
 func termsOf(pod *corev1.Pod) (out []term) {
 	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
 		value := pod.Spec.NodeSelector[key]
@@ -66,8 +66,8 @@ func termsOf(pod *corev1.Pod) (out []term) {
 // maxKnown bounds how many values of a label are named.
 const maxKnown = 6
 
-// noNodeHas is advice for what of a pod no node has, by the term or the resource. Nodes that may
-// not be read are no evidence.
+// noNodeHas returns advice about requirements of a pod that no node meets, by the term or the
+// resource. Nodes that may not be read are no evidence.
 func (s *Survey) noNodeHas(pod *corev1.Pod, asked amounts.List, classes map[corev1.ResourceName]bool) map[string]string {
 	out := map[string]string{}
 	var nodes []*corev1.Node
@@ -108,7 +108,7 @@ func (s *Survey) noNodeHas(pod *corev1.Pod, asked amounts.List, classes map[core
 	return out
 }
 
-// advice describes what the nodes have instead.
+// advice describes the values that the nodes have instead.
 func (t *term) advice(nodes []*corev1.Node) string {
 	values, keys := map[string]bool{}, map[string]bool{}
 	for _, n := range nodes {
@@ -142,7 +142,7 @@ func (t *term) kind() string {
 	return kind
 }
 
-// adviceFor is what is known about an exclusion that holds on every node; "" for nothing.
+// adviceFor returns the advice about an exclusion that applies to every node, or "".
 func (q *question) adviceFor(why string) string {
 	for what, advice := range q.noNode {
 		if strings.HasSuffix(why, ": "+what) || strings.Contains(why, " "+what+" in all, ") || what == amounts.CPU && strings.Contains(why, " CPUs in all, ") {

@@ -18,15 +18,16 @@ type Owned struct {
 	Node  string `json:"node,omitempty"`
 	// Has: the pod has its place there.
 	Has bool `json:"has,omitempty"`
-	// Takes: the pod would have its place there now. Message says why not, or what is missing.
+	// Takes means that the pod would have its place there now. Message explains why not, or what is
+	// missing.
 	Takes   bool   `json:"takes,omitempty"`
 	Message string `json:"message,omitempty"`
 
 	uid string
 }
 
-// owned returns which Reservations a pod owns that are not over, the oldest first; of a pod that
-// has a place, that one.
+// owned returns the Reservations that a pod owns and that are not over, the oldest first. For a pod
+// with a place it returns that one.
 func (s *Survey) owned(pod *corev1.Pod) (out []Owned) {
 	has := wire.ReadAllocated(pod)
 	affinity, err := wire.ReadReservationAffinity(pod)

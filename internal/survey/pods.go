@@ -21,18 +21,19 @@ type Pod struct {
 	Name      string `json:"name"`
 	UID       string `json:"uid,omitempty"`
 	Node      string `json:"node,omitempty"`
-	// State is pending, in flight (bound and in no report yet), or what the report says: admitted,
-	// ended, refused, unknown. What a Reservation holds is held, and of no namespace.
+	// State is pending, in flight (bound and in no report yet), or the state in the report:
+	// admitted, ended, refused, unknown. A Reservation's resources have the state held and no
+	// namespace.
 	State string `json:"state"`
-	// NUMANodes and CPUs are what the pod holds; of a pod in flight, what it was promised.
+	// NUMANodes and CPUs are the pod's resources. For a pod in flight they are the promised ones.
 	NUMANodes string `json:"numaNodes,omitempty"`
 	CPUs      string `json:"cpus,omitempty"`
-	// UnknownCPUs is how many CPUs it has to itself on a node that does not say which.
+	// UnknownCPUs is the number of exclusive CPUs on a node that does not report which.
 	UnknownCPUs int `json:"unknownCPUs,omitempty"`
 	// Certainty and Outcome are "" of a pod that was promised nothing.
 	Certainty string `json:"certainty,omitempty"`
 	Guarantee string `json:"guarantee,omitempty"`
-	// Outcome is how promise and report compare.
+	// Outcome is the result of comparing promise and report.
 	Outcome string `json:"outcome,omitempty"`
 	// Alignment is "" when nothing is pinned.
 	Alignment topology.Spread `json:"alignment,omitempty"`
@@ -41,7 +42,7 @@ type Pod struct {
 	Error      string      `json:"error,omitempty"`
 }
 
-// States of a pod beside those of a report.
+// States of a pod in addition to those of a report.
 const (
 	StatePending  = "pending"
 	StateInFlight = "in flight"
@@ -52,7 +53,7 @@ const (
 // Pods is the CPUs, memory and devices that pods of the cluster have.
 type Pods struct {
 	Pods []Pod
-	// Notes are what could not be read or understood.
+	// Notes name data that could not be read or understood.
 	Notes []string
 
 	survey *Survey
@@ -82,8 +83,7 @@ func (c *Cluster) noPod(name string) error {
 	return fmt.Errorf("no pod %s in namespace %s at %s", name, c.Namespace, c.Where)
 }
 
-// podsOf adds up those pods that could be pinned, and one that was asked for, by namespace and
-// name.
+// podsOf returns the pods that could be pinned, and a requested pod, by namespace and name.
 func (s *Survey) podsOf(pods []corev1.Pod, only string) []Pod {
 	all := []Pod{}
 	for i := range pods {
@@ -150,15 +150,14 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 	return out, found && pins(&p.Decision) || ask.Request.Pinnable() || err != nil
 }
 
-// pins reports whether a decision gives a pod CPUs or devices of its own, or keeps it to NUMA
-// nodes.
+// pins reports whether a decision gives a pod exclusive CPUs or devices, or binds it to NUMA nodes.
 func pins(d *placement.Decision) bool {
 	return slices.ContainsFunc(d.Containers, func(c placement.ContainerDecision) bool {
 		return !c.CPUs.IsEmpty() || len(c.Devices) > 0 || c.Bounds != 0
 	})
 }
 
-// addProvided adds what providers gave: only the Binding says so.
+// addProvided adds the providers' resources, which only the Binding has.
 func (p *Pod) addProvided(d *placement.Decision) {
 	for i := range p.Containers {
 		c := &p.Containers[i]

@@ -18,8 +18,8 @@ import (
 
 // Promise is the placement that was stored with a pod's Binding, as texts.
 type Promise struct {
-	// Sequence is the number of the Binding among the node's; Report that of the report it was
-	// decided on.
+	// Sequence is the number of the Binding among the node's. Report is the number of the report
+	// behind the decision.
 	Sequence   uint64      `json:"sequence"`
 	Report     int64       `json:"report"`
 	Certainty  string      `json:"certainty"`
@@ -36,7 +36,7 @@ func (p *Promise) Pins() bool {
 	})
 }
 
-// fractions explains why each container of a Guaranteed pod gets no CPUs of its own, where that is
+// fractions explains why containers of a Guaranteed pod get no exclusive CPUs because they ask for
 // a fraction of a CPU (guaranteedCPUs of pkg/kubelet/cm/cpumanager/policy_static.go).
 func fractions(r *placement.Request) (out []string) {
 	for i := range r.Containers {
@@ -77,11 +77,11 @@ const (
 	PromiseBroken  = "differs"
 	PromiseVerdict = "admitted as promised" // the CPUs were not promised
 	PromiseRefused = "refused"              // the kubelet did not admit the pod
-	// The pod has ended, and no report lists any more what it held.
+	// The pod has ended, and no report lists its resources any more.
 	PromisePast = "no longer reported"
 )
 
-// What a report says about a pod, beside the words of v1alpha1.PodState in lower case.
+// States of a pod in a report, in addition to v1alpha1.PodState in lower case.
 const (
 	StateAdmitted = "admitted"
 	StateAbsent   = "absent"
@@ -102,7 +102,7 @@ func stateWord(s v1alpha1.PodState) string {
 	return strings.ToLower(string(s))
 }
 
-// promise puts the placement of a pod that asks so into words.
+// promise describes the placement of a pod with that request.
 func (n *node) promise(p *wire.Placement, asked *placement.Request) *Promise {
 	out := &Promise{Sequence: p.Sequence, Report: p.Report, Certainty: p.Certainty.String(), Guarantee: p.Guarantee.String()}
 	for i := range p.Decision.Containers {
@@ -113,8 +113,8 @@ func (n *node) promise(p *wire.Placement, asked *placement.Request) *Promise {
 	return out
 }
 
-// promisedNodes returns the NUMA nodes of a placement. If amounts alone are known, they are what
-// its kubelet will prefer.
+// promisedNodes returns the NUMA nodes of a placement. If only amounts are known, these are the
+// nodes that the kubelet will prefer.
 func (n *node) promisedNodes(p *wire.Placement) topology.NUMASet {
 	out := n.nodesOf(p.Decision.Held())
 	for i := range p.Decision.Containers {
@@ -125,7 +125,7 @@ func (n *node) promisedNodes(p *wire.Placement) topology.NUMASet {
 	return out
 }
 
-// holding returns what the report says about the pod; nil without a report.
+// holding returns the report's content about the pod, or nil without a report.
 func (n *node) holding(uid string, now time.Time) *Holding {
 	if n.report() == nil {
 		return nil
@@ -149,8 +149,8 @@ func (n *node) nodesOf(p *placement.PodAllocation) topology.NUMASet {
 	return p.NUMANodes(n.machine(), n.deviceAt)
 }
 
-// outcome describes how a promise to the pod turned out; "" without a report to compare it with.
-// What a pod held that has ended is compared as long as a report lists all of it.
+// outcome describes the outcome of a promise to the pod, or returns "" without a report. An ended
+// pod is compared as long as a report lists all of its resources.
 func (n *node) outcome(pod *corev1.Pod, p *wire.Placement) string {
 	if n.report() == nil {
 		return ""
@@ -176,8 +176,8 @@ func (n *node) outcome(pod *corev1.Pod, p *wire.Placement) string {
 	return PromiseBroken
 }
 
-// keeps reports whether the node gave a pod what was decided. If Berth decides, what does not run
-// now is not listed.
+// keeps reports whether the node gave a pod the decided resources. If Berth decides, containers
+// that do not run now are not listed.
 func (n *node) keeps(d *placement.Decision, held *placement.PodAllocation) bool {
 	if n.decides() {
 		return ledger.Obeyed(d, held)
@@ -190,7 +190,7 @@ func (n *node) decides() bool {
 	return n.spec() != nil && n.spec().Authority == v1alpha1.AuthorityBerth
 }
 
-// numaCount is how many NUMA nodes a pod has something of; 0 if no report lists it.
+// numaCount returns the number of NUMA nodes with resources of a pod, or 0 if no report lists it.
 func (n *node) numaCount(uid string) int {
 	p, _ := n.reported(uid)
 	if p == nil {
@@ -199,8 +199,8 @@ func (n *node) numaCount(uid string) int {
 	return n.nodesOf(p).Len()
 }
 
-// asksText describes what the pod asks for, container by container, as far as a kubelet could pin
-// it.
+// asksText describes the pod's request, container by container, for resources that a kubelet could
+// pin.
 func asksText(r *placement.Request) []string {
 	var out []string
 	for i := range r.Containers {

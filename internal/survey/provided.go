@@ -12,16 +12,16 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Given is how much pods of a node have, at one place, of a resource that a provider in a
-// scheduler's build hands out (placement.Provider). How much there is that provider knows alone.
+// Given is the amount of a provider's resource (placement.Provider) that pods of a node have at one
+// place. Only the provider knows the total.
 type Given struct {
 	Resource string `json:"resource"`
 	Place    string `json:"place"`
 	Amount   uint64 `json:"amount"`
 }
 
-// givenOf adds up what the Bindings of pods say, by resource and place: of each pod the most that
-// it has at one time.
+// givenOf adds up the Bindings of pods, by resource and place. For each pod it uses the peak
+// amount.
 func givenOf(pods []*corev1.Pod) []Given {
 	type place struct{ resource, name string }
 	all := map[place]uint64{}
@@ -54,9 +54,9 @@ func givenOf(pods []*corev1.Pod) []Given {
 	return out
 }
 
-// withoutProvided leaves out of a request what providers hand out, and names it. A resource is a
-// provider's if some pod was given of it by a Binding: nothing else says what a scheduler's build
-// serves.
+// withoutProvided removes the providers' resources from a request, and names them. A resource
+// counts as a provider's if some Binding has it, because nothing else shows which providers a
+// scheduler has.
 func (s *Survey) withoutProvided(r *placement.Request) (rest *placement.Request, provided []string) {
 	known := map[string]bool{}
 	for _, n := range s.nodes {
@@ -82,8 +82,7 @@ func (s *Survey) withoutProvided(r *placement.Request) (rest *placement.Request,
 	return &one, slices.Sorted(maps.Keys(names))
 }
 
-// besideProvided adds to a node's answer what is known about the resources of providers that the
-// pod asks for as well.
+// besideProvided adds the known use of the providers' resources to a node's answer.
 func (n *node) besideProvided(provided []string, a *Answer) {
 	if len(provided) == 0 || n.trouble != nil {
 		return

@@ -19,28 +19,28 @@ import (
 
 // Change is an amount that a container should get in place.
 type Change struct {
-	// Container may be "" if the pod has one that can be resized.
+	// Container may be "" if only one container of the pod can be resized.
 	Container string
 	Resource  corev1.ResourceName
 	Amount    resource.Quantity
 }
 
-// Resized is what would become of a resize in place.
+// Resized is the predicted result of a resize in place.
 type Resized struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	Node      string `json:"node"`
 	// Kubelet is the release of the node's kubelet; "" if it is not known.
 	Kubelet string `json:"kubelet,omitempty"`
-	// Changes are the amounts, from what the kubelet has allocated to what is asked for.
+	// Changes are the amounts: the kubelet's allocation and the new request.
 	Changes []string `json:"changes"`
 	placement.ResizeAnswer
-	// Then is what follows from the outcome.
+	// Then describes the consequence of the outcome.
 	Then  string   `json:"then"`
 	Notes []string `json:"notes,omitempty"`
 }
 
-// thens are what follows from the outcomes.
+// thens describe the consequences of the outcomes.
 var thens = map[placement.ResizeOutcome]string{
 	placement.ResizeProceeds:   "the kubelet allocates the new amounts",
 	placement.ResizeDeferred:   "the pod keeps what it had, and the kubelet tries again",
@@ -114,7 +114,7 @@ func resizedTo(pod *corev1.Pod, changes []Change) (*corev1.Pod, error) {
 	return wants, nil
 }
 
-// containerNamed finds a container; "" is the only one.
+// containerNamed finds a container; "" means the only one.
 func containerNamed(pod *corev1.Pod, name string) (*corev1.Container, error) {
 	var names []string
 	var only *corev1.Container
@@ -130,8 +130,8 @@ func containerNamed(pod *corev1.Pod, name string) (*corev1.Container, error) {
 	return nil, fmt.Errorf("pod %s/%s: container %q: want one of %s", pod.Namespace, pod.Name, name, strings.Join(names, ", "))
 }
 
-// unresizable is why no API server accepts the change, whatever the node (ValidatePodResize of
-// pkg/apis/core/validation); the zero answer for no reason.
+// unresizable returns the reason why no API server accepts the change (ValidatePodResize of
+// pkg/apis/core/validation), or the zero answer.
 func unresizable(pod, wants *corev1.Pod) placement.ResizeAnswer {
 	switch _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; {
 	case static:
@@ -204,8 +204,8 @@ func (s *Survey) sums(n *node, wants *corev1.Pod) (cpu, memory placement.ResizeS
 	return of(amounts.CPU), of(amounts.Memory)
 }
 
-// mightSwap reports if a kubelet with LimitedSwap gives swap to a container whose memory changes
-// (GetContainerSwapBehavior of pkg/kubelet/kuberuntime).
+// mightSwap reports whether a kubelet with LimitedSwap gives swap to a container whose memory
+// changes (GetContainerSwapBehavior of pkg/kubelet/kuberuntime).
 func mightSwap(pod, wants *corev1.Pod) bool {
 	if wire.QOSOf(pod) != corev1.PodQOSBurstable {
 		return false

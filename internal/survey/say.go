@@ -11,10 +11,10 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// hasSay reports whether the node has a say about the pod, as the scheduler sees it. Any node has
-// one if a kubelet might pin something for the pod. Any other pod passes if a kubelet decides,
-// unless its rules count NUMA nodes; and if the node cannot be relied on, if it wants nothing of
-// its own. Members of gangs pass everywhere. Nobody has a say on a node that is not known: nil.
+// hasSay reports whether Berth decides about the pod on the node, as in the scheduler. It does if a
+// kubelet might pin something for the pod. If a kubelet decides, any other pod passes, unless its
+// rules count NUMA nodes. If the node is not reliable, any other pod without wishes passes. Members
+// of gangs pass everywhere. The result is false for a nil node.
 func (n *node) hasSay(pod *corev1.Pod, r *placement.Request) bool {
 	switch {
 	case r.Pinnable():
@@ -30,19 +30,20 @@ func (n *node) hasSay(pod *corev1.Pod, r *placement.Request) bool {
 // grouped reports whether the pod is placed together with others.
 func grouped(pod *corev1.Pod) bool { return wire.InGang(pod) || pod.Spec.SchedulingGroup != nil }
 
-// hasSay reports whether the node has a say about the pod. One whose rules cannot be read, or that
-// asks for what a provider hands out, passes nowhere.
+// hasSay reports whether Berth decides about the pod on the node. A pod with unreadable rules, or
+// with a request for a provider's resource, passes nowhere.
 func (q *question) hasSay(n *node) bool {
 	return q.rulesErr != nil || len(q.provided) > 0 || n.hasSay(q.pod, q.request)
 }
 
-// decided reports whether any of the nodes has a say about the pod.
+// decided reports whether Berth decides about the pod on any of the nodes.
 func (q *question) decided(s *Survey, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return q.hasSay(s.nodes[name]) })
 }
 
-// rulesErr is why the rules of a pod cannot be read; nil if the scheduler does not look at them: no
-// kubelet pins anything for the pod, and no node has a say about it, whatever its rules.
+// rulesErr returns the error if the rules of a pod cannot be read. It returns nil if the scheduler
+// ignores the rules, because no kubelet pins anything for the pod and Berth decides about it on no
+// node.
 func (s *Survey) rulesErr(pod *corev1.Pod, ask *wire.Ask) error {
 	r := &ask.Request
 	switch {
@@ -59,7 +60,7 @@ func (s *Survey) rulesErr(pod *corev1.Pod, ask *wire.Ask) error {
 	return nil
 }
 
-// advise returns what would help with a node that refuses, amounts and all.
+// advise returns advice about a node that refuses, including amounts.
 func (q *question) advise(n *node, room func() *amounts.Node, a *Answer) {
 	if a.Refusal == nil {
 		return
@@ -72,7 +73,7 @@ func (q *question) advise(n *node, room func() *amounts.Node, a *Answer) {
 	a.Refusal, a.Advice = &refusal, refusal.Advice()
 }
 
-// roomy says of other requests whether the node has the amounts for them.
+// roomy returns a function that reports whether the node has the amounts for other requests.
 func (q *question) roomy(n *node, room *amounts.Node) placement.Fits {
 	return func(r *placement.Request, empty bool) bool {
 		asks := Instead(q.amounts, q.request, r)
@@ -80,8 +81,8 @@ func (q *question) roomy(n *node, room *amounts.Node) placement.Fits {
 	}
 }
 
-// answer asks a node that has a say about the pod. Among the nodes that take a pod for which no
-// kubelet pins anything other plugins choose.
+// answer asks a node on which Berth decides about the pod. If no kubelet pins anything for a pod,
+// other plugins choose among the nodes that take it.
 func (q *question) answer(n *node, c *ledger.Candidate, a *Answer) {
 	n.answer(c, q.demand[n.name], a)
 	if !q.request.Pinnable() && len(q.provided) == 0 {

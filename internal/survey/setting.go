@@ -22,10 +22,10 @@ type Setting struct {
 	Policy, Scope, CPUManager string
 	// Reserved are the KubeletConfiguration's reservedSystemCPUs; "" leaves them.
 	Reserved string
-	// NUMAPerPackage is how many NUMA nodes each package has (NPS, SNC); 0 leaves them.
+	// NUMAPerPackage is the number of NUMA nodes in each package (NPS, SNC); 0 means no change.
 	NUMAPerPackage int
-	// Empty asks as if no pod were there. Another CPUManager, Reserved or NUMAPerPackage implies
-	// it: a node has to be drained for them.
+	// Empty asks as if there were no pods. Another CPUManager, Reserved or NUMAPerPackage implies
+	// Empty, because a node must be drained for them.
 	Empty bool
 }
 
@@ -52,7 +52,7 @@ func SettingKeys() []string {
 	return []string{settingPolicy, settingScope, settingCPUManager, settingReserved, settingNUMA}
 }
 
-// ParseSetting reads KEY=VALUE texts. The error describes what would be right.
+// ParseSetting reads KEY=VALUE texts. The error describes the expected form.
 func ParseSetting(texts []string) (Setting, error) {
 	var s Setting
 	for _, text := range texts {
@@ -185,8 +185,8 @@ func (o *Setting) allocatableOf(object *corev1.Node) *corev1.Node {
 	return out
 }
 
-// divide gives the machine another number of NUMA nodes, and returns the devices where they would
-// then be.
+// divide gives the machine another number of NUMA nodes, and returns the devices at their new
+// places.
 func divide(spec *wire.NodeSpec, perPackage int, pools []placement.DevicePool) ([]placement.DevicePool, error) {
 	d, err := spec.Machine.Divide(perPackage)
 	if err != nil {
@@ -199,7 +199,7 @@ func divide(spec *wire.NodeSpec, perPackage int, pools []placement.DevicePool) (
 	return Rehang(d, pools), nil
 }
 
-// Rehang returns devices where they would be on a machine that is divided so.
+// Rehang returns devices at their places on a divided machine.
 func Rehang(d *topology.Division, pools []placement.DevicePool) []placement.DevicePool {
 	out := make([]placement.DevicePool, len(pools))
 	for i := range pools {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Shadow is where shadow mode answers (docs/shadow.md).
+// Shadow is the address of shadow mode (docs/shadow.md).
 type Shadow struct {
 	// URL is its address, as http://127.0.0.1:10261; "" is the Service berth-shadow in the
 	// namespace, by the API server of the config.
@@ -24,7 +24,7 @@ type Shadow struct {
 // maxShadow bounds an answer, in bytes.
 const maxShadow = 64 << 20
 
-// CheckShadowURL says what is wrong with an address; "" is none.
+// CheckShadowURL returns an error for an invalid address; "" is valid.
 func CheckShadowURL(text string) error {
 	if at, err := url.Parse(text); text != "" && (err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https") {
 		return fmt.Errorf("%q: want an address like http://127.0.0.1:10261", text)
@@ -32,7 +32,7 @@ func CheckShadowURL(text string) error {
 	return nil
 }
 
-// Ask returns what is at the path.
+// Ask returns the content at the path.
 func (s *Shadow) Ask(ctx context.Context, path string) ([]byte, error) {
 	if s.URL != "" {
 		return ask(ctx, strings.TrimSuffix(s.URL, "/")+"/"+path)

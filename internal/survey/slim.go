@@ -39,7 +39,8 @@ func slimPod(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// slimReservation leaves of a Reservation what a survey reads: as of a pod, of its template.
+// slimReservation keeps the fields of a Reservation that a survey reads. Its template is handled
+// like a pod.
 func slimReservation(o *koordinator.Reservation) *koordinator.Reservation {
 	out := o.DeepCopy()
 	out.ManagedFields, out.Annotations = nil, berthAnnotations(o.Annotations)
@@ -52,7 +53,7 @@ func slimReservation(o *koordinator.Reservation) *koordinator.Reservation {
 	return out
 }
 
-// slimBudget leaves of a budget what it selects, and how much it allows.
+// slimBudget keeps a budget's selector, and the number of allowed disruptions.
 func slimBudget(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: b.Name, Namespace: b.Namespace}, Spec: b.Spec,
@@ -72,7 +73,7 @@ func slimAll[T any](list []*T, slim func(*T) *T) []*T {
 	return out
 }
 
-// slimMeta leaves of an object's metadata what says which object it is, and whose.
+// slimMeta keeps the metadata that identify an object and its owner.
 func slimMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, CreationTimestamp: m.CreationTimestamp,
 		DeletionTimestamp: m.DeletionTimestamp, OwnerReferences: m.OwnerReferences}
@@ -82,7 +83,7 @@ func slimSlice(s *resourcev1.ResourceSlice) *resourcev1.ResourceSlice {
 	return &resourcev1.ResourceSlice{ObjectMeta: slimMeta(&s.ObjectMeta), Spec: s.Spec}
 }
 
-// slimClaim leaves of a claim what it asks for and has, without what is meant for drivers.
+// slimClaim keeps a claim's requests and allocations, without configuration for drivers.
 func slimClaim(c *resourcev1.ResourceClaim) *resourcev1.ResourceClaim {
 	out := &resourcev1.ResourceClaim{ObjectMeta: slimMeta(&c.ObjectMeta), Spec: *c.Spec.DeepCopy()}
 	out.Spec.Devices.Config = nil
@@ -94,14 +95,15 @@ func slimClaim(c *resourcev1.ResourceClaim) *resourcev1.ResourceClaim {
 	return out
 }
 
-// slimClass leaves of a class what it selects, without what is meant for drivers.
+// slimClass keeps a class's selectors, without configuration for drivers.
 func slimClass(c *resourcev1.DeviceClass) *resourcev1.DeviceClass {
 	out := &resourcev1.DeviceClass{ObjectMeta: slimMeta(&c.ObjectMeta), Spec: *c.Spec.DeepCopy()}
 	out.Spec.Config = nil
 	return out
 }
 
-// slimVolumes leaves what ties a pod to its node, or its data to the pod, without what is in it.
+// slimVolumes keeps the kinds of volumes that tie a pod to its node, or data to the pod, without
+// their contents.
 func slimVolumes(all []corev1.Volume) (out []corev1.Volume) {
 	for i := range all {
 		v, kept := &all[i], corev1.Volume{Name: all[i].Name}
@@ -122,7 +124,7 @@ func slimVolumes(all []corev1.Volume) (out []corev1.Volume) {
 	return out
 }
 
-// slimContainers leaves names, amounts and what decides about restarts.
+// slimContainers keeps names, amounts and restart policies.
 func slimContainers(all []corev1.Container) []corev1.Container {
 	var out []corev1.Container
 	for i := range all {
@@ -163,7 +165,7 @@ var dialectDomains = func() map[string]bool {
 	return out
 }()
 
-// slimNode leaves of a node what a survey reads.
+// slimNode keeps the fields of a node that a survey reads.
 func slimNode(node *corev1.Node) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, Labels: node.Labels, ResourceVersion: node.ResourceVersion, CreationTimestamp: node.CreationTimestamp},
@@ -173,7 +175,8 @@ func slimNode(node *corev1.Node) *corev1.Node {
 	}
 }
 
-// Slim is for informers that keep of an object what a survey reads, and nothing secret.
+// Slim is a transform for informers. It keeps the fields of an object that a survey reads, and
+// nothing secret.
 func Slim(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.Pod:

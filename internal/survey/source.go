@@ -11,17 +11,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// source is what a Cluster is read from: an API server, or a file with what one said at one moment.
+// source is the data source of a Cluster: an API server, or a file with its data at one moment.
 type source interface {
 	// now is the cluster's time.
 	now() time.Time
-	// facts are everything about one node, or about all if only is "".
+	// facts returns everything about one node, or about all if only is "".
 	facts(ctx context.Context, only string) (*facts, error)
 	nodeNames(ctx context.Context) ([]string, error)
 	namespaces(ctx context.Context) ([]string, error)
-	// podsIn are the pods of a namespace, bound or not; with a name only that one.
+	// podsIn returns the pods of a namespace, bound or not, or only the named one.
 	podsIn(ctx context.Context, namespace, only string) ([]corev1.Pod, error)
-	// pod is one pod; nil if there is none.
+	// pod returns one pod, or nil if there is none.
 	pod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	// groupsIn are the objects of a namespace that declare gangs. A kind that is not served has
 	// none. One that may not be read is noted.
@@ -30,21 +30,21 @@ type source interface {
 	budgets(ctx context.Context) ([]policyv1.PodDisruptionBudget, error)
 	// priorityClasses fails with errNoClasses if a file has none.
 	priorityClasses(ctx context.Context) ([]priorityClass, error)
-	// deviceClasses are the extended resources that device classes stand for, each under the name
-	// that it gives itself and the one that it always has. If none are known there are none. The
-	// notes say what may not be read.
+	// deviceClasses returns the extended resources of device classes, each under the name that the
+	// class gives and its default name. The notes name missing permissions.
 	deviceClasses(ctx context.Context) (classes map[corev1.ResourceName]bool, notes []string, err error)
-	// handedOut is what Dynamic Resource Allocation has and has given, for pods of a namespace.
+	// handedOut returns the devices of Dynamic Resource Allocation and their claims, for pods of a
+	// namespace.
 	handedOut(ctx context.Context, namespace string) (*handedOut, error)
-	// claimTemplates are the ResourceClaimTemplates of a namespace. The notes say what may not be
-	// read.
+	// claimTemplates returns the ResourceClaimTemplates of a namespace. The notes name missing
+	// permissions.
 	claimTemplates(ctx context.Context, namespace string) (all []*resourcev1.ResourceClaimTemplate, notes []string, err error)
 }
 
 // errNoClasses means that a snapshot has no PriorityClasses.
 var errNoClasses = errors.New("a snapshot has none")
 
-// priorityClass is a PriorityClass, as far as it counts here.
+// priorityClass has the relevant fields of a PriorityClass.
 type priorityClass struct {
 	Metadata      metav1.ObjectMeta `json:"metadata"`
 	Value         int32             `json:"value"`

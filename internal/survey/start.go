@@ -24,13 +24,13 @@ type StartNode struct {
 	Object  *corev1.Node
 	Machine *topology.Machine
 	Model   *placement.Model
-	// State is what its kubelet has handed out once everything that is on its way has come, and
-	// whoever is being deleted has gone. It is the caller's own.
+	// State is the kubelet's allocations after everything in flight has arrived, and deleted pods
+	// have left. It belongs to the caller.
 	State *placement.State
-	// Has is what pods can have on the empty node.
+	// Has are the amounts of the empty node for pods.
 	Has amounts.List
-	// Pods are all but those of DaemonSets, static pods, places of Reservations, and what cannot be
-	// read: Kept is what these ask for.
+	// Pods are all pods except those of DaemonSets, static pods, places of Reservations, and
+	// unreadable pods. Kept has the requests of the exceptions.
 	Pods []StartPod
 	Kept amounts.List
 }
@@ -39,9 +39,9 @@ type StartNode struct {
 type StartPod struct {
 	Pod  *corev1.Pod
 	Asks amounts.List
-	// Request is what the kubelet receives.
+	// Request is the request that the kubelet receives.
 	Request placement.Request
-	// Stays is why `berth defrag` would not move it; "" if it would.
+	// Stays is the reason why `berth defrag` would not move it, or "".
 	Stays string
 }
 
@@ -68,7 +68,7 @@ func (s *Survey) Start(ctx context.Context, c *Cluster) (all []StartNode, notes 
 	return all, notes
 }
 
-// closed explains why no pod should be promised a place on the node; "" if one may be.
+// closed explains why no pod should be promised a place on the node, or returns "".
 func (n *node) closed() string {
 	switch {
 	case n.trouble != nil:
@@ -118,7 +118,7 @@ func (n *node) start(bound []*corev1.Pod, may mover) (out StartNode, err error) 
 	return out, nil
 }
 
-// Waiting are the pods of all namespaces that want a node, the one created first at the beginning.
+// Waiting returns the pods of all namespaces that want a node, the oldest first.
 func (s *Survey) Waiting(ctx context.Context, c *Cluster) ([]corev1.Pod, error) {
 	pods, err := c.from.podsIn(ctx, metav1.NamespaceAll, "")
 	if err != nil {

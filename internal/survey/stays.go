@@ -21,18 +21,18 @@ import (
 
 // Annotations by which users allow or forbid the eviction of a pod.
 const (
-	// annotationEvict of the descheduler lets a pod go that has local volumes, or whose controller
-	// is none of remakers.
+	// annotationEvict of the descheduler allows the eviction of a pod that has local volumes, or
+	// whose controller is not in remakers.
 	annotationEvict = "descheduler.alpha.kubernetes.io/evict"
 	// annotationPrefer of the descheduler, and annotationSafe = "false" of the cluster autoscaler,
-	// keep it.
+	// prevent an eviction.
 	annotationPrefer = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 	annotationSafe   = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	annotationMirror = "kubernetes.io/config.mirror"
 )
 
-// remakers are the kinds of controllers that make a pod again whenever it goes, and whose pods lose
-// no work by that. Others may count it as failed (a TaskRun), or lose what it did (a Job).
+// remakers are the kinds of controllers that always create a replacement pod, and whose pods lose
+// no work. Other controllers may count the pod as failed (a TaskRun), or lose its work (a Job).
 var remakers = []string{"ReplicaSet", "StatefulSet", "ReplicationController"}
 
 // budget is a PodDisruptionBudget, understood.
@@ -64,7 +64,7 @@ func ofPod(all []budget, pod *corev1.Pod) (out []int) {
 	return out
 }
 
-// mover is whatever pods may have to move for.
+// mover is an object for which pods may have to move.
 type mover struct {
 	priority  int32
 	scheduler string
@@ -117,7 +117,7 @@ func (m *mover) stays(pod *corev1.Pod, n *node) string {
 	return ""
 }
 
-// clings describes what of the pod would be lost, or may tie it to its node.
+// clings describes the part of the pod that would be lost, or that may tie it to its node.
 func (m *mover) clings(pod *corev1.Pod, owner string) string {
 	if owner == "Job" {
 		return "a Job owns it, and its work would be lost"
@@ -148,14 +148,14 @@ func (m *mover) budgeted(pod *corev1.Pod) string {
 	return ""
 }
 
-// unpinned reports whether no kubelet pins anything for the pod, so that no report has to list it.
+// unpinned reports whether no kubelet pins anything for the pod, so that reports need not list it.
 func unpinned(pod *corev1.Pod) bool {
 	ask, err := wire.ReadPod(pod)
 	return err == nil && !ask.Request.Pinnable()
 }
 
-// priority is what the API server would give a pod that does not exist; the note says what it rests
-// on where that could not be read.
+// priority returns the priority that the API server would give a pod that does not exist. If it
+// could not be read, the note describes the assumption.
 func (c *Cluster) priority(ctx context.Context, pod *corev1.Pod) (priority int32, note string) {
 	if pod.Spec.Priority != nil {
 		return *pod.Spec.Priority, ""

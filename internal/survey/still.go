@@ -30,11 +30,11 @@ import (
 const (
 	stillKind    = "BerthSnapshot"
 	stillVersion = 1
-	// maxStill bounds what is unpacked of a file, in bytes.
+	// maxStill is the maximum number of bytes that are unpacked from a file.
 	maxStill = 4 << 30
 )
 
-// still is a cluster as it was at one moment: what a survey reads, and nothing else of it.
+// still is a cluster at one moment, with only the data that a survey reads.
 type still struct {
 	Kind       string    `json:"kind"`
 	Version    int       `json:"version"`
@@ -50,7 +50,7 @@ type still struct {
 	Reports []json.RawMessage       `json:"nodeTopologies"`
 	Leases  []*coordinationv1.Lease `json:"leases"`
 	Pods    []*corev1.Pod           `json:"pods"`
-	// Reports that tell amounts alone.
+	// Reports with only amounts.
 	Numatopologies []*nodeinfo.Numatopology    `json:"numatopologies,omitempty"`
 	Zones          []*nrt.NodeResourceTopology `json:"nodeResourceTopologies,omitempty"`
 	// Groups are the objects that declare gangs, as they came. Earlier files have none.
@@ -67,9 +67,8 @@ type still struct {
 	reports []v1alpha1.NodeTopology // Reports, read
 }
 
-// Snapshot writes to a file what a survey reads of a live cluster: nodes, reports, heartbeats, and
-// pods without commands, environments, volumes and other people's annotations. It is JSON, packed
-// with gzip.
+// Snapshot writes a survey's data of a live cluster to a file: nodes, reports, heartbeats, and pods
+// without commands, environments, volumes and unrelated annotations. It is JSON, packed with gzip.
 func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 	a, err := c.live()
 	if err != nil {
@@ -95,7 +94,7 @@ func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 	return errors.Join(json.NewEncoder(packed).Encode(&out), packed.Close())
 }
 
-// keep takes over what is written of the facts as they are: all but reports and heartbeats.
+// keep copies the facts that are written unchanged: all except reports and heartbeats.
 func (s *still) keep(f *facts) {
 	s.Notes, s.Unknown = f.notes, f.unknown()
 	for i := range f.nodes {
@@ -134,8 +133,8 @@ func (s *still) addPods(pods []corev1.Pod) {
 	}
 }
 
-// readRest reads what is no fact about nodes: gangs' objects and waiting pods of a namespace, and
-// budgets.
+// readRest reads data that are not facts about nodes: gangs' objects and waiting pods of a
+// namespace, and budgets.
 func (s *still) readRest(ctx context.Context, a *api, namespace string) error {
 	objects, err := a.groupsIn(ctx, namespace)
 	if err != nil {
@@ -176,7 +175,7 @@ func (a *api) heartbeatLeases(ctx context.Context, f *facts) (out []*coordinatio
 	return out, nil
 }
 
-// Open reads a snapshot, and makes a Cluster of it that never changes. name is what errors call it.
+// Open reads a snapshot, and returns a Cluster that never changes. name is its name in errors.
 func Open(r io.Reader, name string) (*Cluster, error) {
 	unpacked, err := gzip.NewReader(r)
 	if err != nil {
@@ -235,7 +234,7 @@ func (s *still) check(name string) error {
 // now implements source.
 func (s *still) now() time.Time { return time.Unix(s.Taken.Unix(), 0) }
 
-// facts implements source: what the API server would have answered.
+// facts implements source with the answers of the API server at that time.
 func (s *still) facts(_ context.Context, only string) (*facts, error) {
 	f := &facts{
 		beats: map[string]beat{}, notes: slices.Clone(s.Notes), nodesKnown: !slices.Contains(s.Unknown, "nodes"),
@@ -295,7 +294,7 @@ func (s *still) pod(ctx context.Context, namespace, name string) (*corev1.Pod, e
 	return &pods[0], err
 }
 
-// nodeNames implements source: those of reports whose node is gone are among them.
+// nodeNames implements source. It includes the nodes of reports whose Node is gone.
 func (s *still) nodeNames(ctx context.Context) ([]string, error) {
 	f, err := s.facts(ctx, "")
 	return slices.Sorted(maps.Keys((&Survey{facts: f}).perNode())), err
@@ -368,7 +367,7 @@ func (s *still) liveOf(c *Cluster) *Live {
 	return l
 }
 
-// namespaces implements source: those of the pods.
+// namespaces implements source with the pods' namespaces.
 func (s *still) namespaces(context.Context) ([]string, error) {
 	seen := map[string]bool{}
 	for _, p := range s.Pods {

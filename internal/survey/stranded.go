@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Stranded is what is stranded of a resource on a NUMA node (package stranded), and why: on a node
-// that takes no pods it is all that is free.
+// Stranded is the stranded amount of a resource on a NUMA node (package stranded), with the reason.
+// On a node that takes no pods it is everything that is free.
 type Stranded struct {
 	Node string          `json:"node"`
 	NUMA topology.NUMAID `json:"numa"`
@@ -25,15 +25,15 @@ type Stranded struct {
 	Resource string `json:"resource"`
 	Free     uint64 `json:"free"`
 	Stranded uint64 `json:"stranded"`
-	// Reason is one word: the node's trouble, Cordoned, NoCPUs or NoMemory if these are short, or
+	// Reason is the node's trouble, Cordoned, NoCPUs or NoMemory if these are short, or
 	// TooFewDevices if every pod asks for more.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Rule says by what it counts as stranded; "" on a node that takes no pods.
+	// Rule is the rule by which it counts as stranded, or "" on a node that takes no pods.
 	Rule string `json:"rule,omitempty"`
 }
 
-// Reasons beside those of a node's trouble.
+// Reasons in addition to those of a node's trouble.
 const (
 	strandedCordoned = "Cordoned"
 	strandedNoCPUs   = "NoCPUs"
@@ -41,8 +41,8 @@ const (
 	strandedTooFew   = "TooFewDevices"
 )
 
-// Stranded returns what is stranded, most of a resource first, then by node and NUMA node. wants is
-// what is asked of devices.
+// Stranded returns the stranded resources, the largest amount of a resource first, then by node and
+// NUMA node. wants are the requests for devices.
 func (s *Survey) Stranded(wants *stranded.Wants) []Stranded {
 	var out []Stranded
 	for _, name := range s.Names() {
@@ -60,24 +60,24 @@ func (s *Survey) Stranded(wants *stranded.Wants) []Stranded {
 	return out
 }
 
-// StrandedSum is what is stranded of a resource on all NUMA nodes together.
+// StrandedSum is the stranded amount of a resource on all NUMA nodes together.
 type StrandedSum struct {
 	Resource string `json:"resource"`
 	Stranded uint64 `json:"stranded"`
-	// Reasons are all there are, each once, the one that strands most first.
+	// Reasons has each reason once, the one that strands most first.
 	Reasons []StrandedReason `json:"reasons"`
-	// Count is how many NUMA nodes have some of it stranded.
+	// Count is the number of NUMA nodes with a stranded part.
 	Count int `json:"count"`
 }
 
-// StrandedReason is how much is stranded for one reason, on how many NUMA nodes.
+// StrandedReason is the amount that is stranded for one reason, with the number of NUMA nodes.
 type StrandedReason struct {
 	Reason   string `json:"reason"`
 	Stranded uint64 `json:"stranded"`
 	Count    int    `json:"count"`
 }
 
-// SumStranded adds up what Survey.Stranded returned, by resource.
+// SumStranded adds up the results of Survey.Stranded, by resource.
 func SumStranded(all []Stranded) (sums []StrandedSum) {
 	for i := range all {
 		one := &all[i]
@@ -107,7 +107,7 @@ func (s *StrandedSum) add(one *Stranded) {
 	s.Reasons[at].Count++
 }
 
-// strandedOn is what is stranded on one NUMA node.
+// strandedOn returns the stranded resources on one NUMA node.
 func strandedOn(n *Node, m *NUMANode, object *corev1.Node, wants *stranded.Wants) (out []Stranded) {
 	for _, p := range m.Parts(wants) {
 		one := Stranded{Node: n.Name, NUMA: m.NUMA, Resource: p.Resource, Free: p.Free, Stranded: p.Stranded}
@@ -130,13 +130,14 @@ func strandedOn(n *Node, m *NUMANode, object *corev1.Node, wants *stranded.Wants
 	return out
 }
 
-// Wants is what is asked of devices.
+// Wants are the requests for devices.
 type Wants = stranded.Wants
 
 // maxShapes bounds the shapes that devices are compared with.
 const maxShapes = 64
 
-// wantsOf is what pods that wait, run or ran lately ask of devices, the most frequent shapes.
+// wantsOf returns the requests for devices of pods that wait, run or ran recently, the most
+// frequent shapes.
 func (c *Cluster) wantsOf(pods []*corev1.Pod) *stranded.Wants {
 	out := &stranded.Wants{PerDevice: c.Terms.CPUsPerDevice}
 	count, shapes := map[string]int{}, map[string]stranded.Shape{}
@@ -163,7 +164,7 @@ func (c *Cluster) wantsOf(pods []*corev1.Pod) *stranded.Wants {
 	return out
 }
 
-// Wants is what the cluster's pods ask of devices.
+// Wants returns the requests for devices of the cluster's pods.
 func (c *Cluster) Wants(ctx context.Context) (*stranded.Wants, error) {
 	pods, err := c.from.podsIn(ctx, metav1.NamespaceAll, "")
 	if err != nil {
@@ -176,13 +177,13 @@ func (c *Cluster) Wants(ctx context.Context) (*stranded.Wants, error) {
 	return c.wantsOf(all), nil
 }
 
-// besideText returns how much is free, and beside how much of what strands it.
+// besideText describes the free amount, and the amount of the resource that strands it.
 func besideText(p *stranded.Part) string {
 	free, other := func(n uint64) string { return AmountText(p.Resource, n) }, func(n uint64) string { return AmountText(p.Beside.Resource, n) }
 	return fmt.Sprintf("%s of %s free, beside %s of %s", free(p.Free), free(p.Total), other(p.Beside.Free), other(p.Beside.Total))
 }
 
-// AmountText writes an amount of a resource: bytes with a unit, everything else as a number.
+// AmountText formats an amount of a resource: bytes with a unit, everything else as a number.
 func AmountText(resource string, n uint64) string {
 	if stranded.IsBytes(resource) {
 		return topology.RoughBytes(n)

@@ -13,7 +13,7 @@ type Node struct {
 	Name      string `json:"name"`
 	Authority string `json:"authority,omitempty"`
 	Managers
-	// Guarantee is what the scheduler can promise there: full, amounts or none.
+	// Guarantee is the scheduler's guarantee on the node: full, amounts or none.
 	Guarantee string `json:"guarantee"`
 	// Source is the kind of the report, if it is not an agent's: Numatopology or
 	// NodeResourceTopology.
@@ -26,7 +26,7 @@ type Node struct {
 	// AgeSeconds is since the agent's last sign of life.
 	AgeSeconds int64    `json:"ageSeconds,omitempty"`
 	Trouble    *Trouble `json:"trouble,omitempty"`
-	// Warnings are what is doubtful about a node, whether or not it is in trouble.
+	// Warnings are the doubts about a node, whether or not it is in trouble.
 	Warnings []Trouble `json:"warnings,omitempty"`
 	// Conditions are the conditions of the report and of the Node that show a problem:
 	// TYPE=STATUS(REASON).
@@ -34,17 +34,18 @@ type Node struct {
 	// Gone: a watch saw it go.
 	Gone      bool       `json:"gone,omitempty"`
 	NUMANodes []NUMANode `json:"numaNodes,omitempty"`
-	// Held is what Reservations hold there, for pods to come, by name and NUMA node.
+	// Held are the Reservations' resources for future pods, by name and NUMA node.
 	Held []Vacancy `json:"held,omitempty"`
-	// Given is how much of the providers' resources its pods use.
+	// Given is the used amount of the providers' resources.
 	Given []Given `json:"given,omitempty"`
-	// Holders are who has its CPUs; only of nodes that were asked for by name.
+	// Holders are the holders of its CPUs, only for nodes that were requested by name.
 	Holders []Holder `json:"holders,omitempty"`
 	// Driven are devices of drivers; only of nodes that were asked for by name.
 	Driven *Driven `json:"driven,omitempty"`
 }
 
-// Managers are the kubelet's release, and the policies of its managers; empty if nothing tells.
+// Managers are the kubelet's release, and the policies of its managers. They are empty if they are
+// not known.
 type Managers struct {
 	KubeletVersion string `json:"kubeletVersion,omitempty"`
 	CPUManager     string `json:"cpuManager,omitempty"`
@@ -57,8 +58,8 @@ type Managers struct {
 // and it is not cordoned.
 func (n *Node) Open() bool { return n.Trouble == nil && !slices.Contains(n.Conditions, cordoned) }
 
-// NUMANode is what one NUMA node has, after everything that is on its way, and Amount how much of
-// one resource it has.
+// NUMANode has the resources of one NUMA node after everything in flight. Amount has the amounts of
+// one resource.
 type (
 	NUMANode = stranded.NUMANode
 	Amount   = stranded.Amount

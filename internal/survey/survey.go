@@ -1,6 +1,6 @@
-// Package survey reads a live cluster: what its nodes have left, what its pods have, and why. Its
-// results have JSON tags and are printed by the CLI and shown by the web page. It writes nothing to
-// the cluster.
+// Package survey reads a live cluster: the free resources of its nodes, the resources of its pods,
+// and the reasons. Its results have JSON tags; the CLI prints them and the web page shows them. It
+// writes nothing to the cluster.
 package survey
 
 import (
@@ -22,22 +22,22 @@ import (
 type Survey struct {
 	// Now is that moment, by the API server's clock.
 	Now time.Time
-	// Notes are what could not be read or understood.
+	// Notes name data that could not be read or understood.
 	Notes []string
 
 	facts *facts
 	nodes map[string]*node
-	// bound is the pods by node, and what Reservations hold there.
+	// bound has the pods by node, and the Reservations' resources there.
 	bound map[string][]*corev1.Pod
-	// held is what is left of the places of Reservations, by UID.
+	// held has the unused parts of Reservations' places, by UID.
 	held map[string]ledger.Holding
 	// narrowed is which nodes are wanted; nil for all.
 	narrowed func(*node) bool
-	// partial means that one node was looked at.
+	// partial means that only one node was surveyed.
 	partial bool
 }
 
-// missing is the trouble with a node that has neither a Node nor a NodeTopology.
+// missing returns the trouble of a node that has neither a Node nor a NodeTopology.
 func (s *Survey) missing(name string) *Trouble {
 	if s.facts.nodesKnown {
 		return &Trouble{Reason: nodestate.NoReport, Message: "there is no Node " + name}
@@ -45,7 +45,7 @@ func (s *Survey) missing(name string) *Trouble {
 	return &Trouble{Reason: nodestate.NoReport, Message: "there is no NodeTopology " + name, Advice: adviceFor(nodestate.NoReport, name)}
 }
 
-// noNode says that there is no such node.
+// noNode returns the error that there is no such node.
 func (c *Cluster) noNode(s *Survey, name string) error {
 	return fmt.Errorf("%s at %s", s.missing(name).Message, c.Where)
 }
@@ -53,8 +53,8 @@ func (c *Cluster) noNode(s *Survey, name string) error {
 // Names returns the names of the nodes, ascending.
 func (s *Survey) Names() []string { return slices.Sorted(maps.Keys(s.nodes)) }
 
-// Narrow leaves nodes out that are none of those named, if any are, or that the selector does not
-// match, if there is one. A name that no node has is an error.
+// Narrow removes nodes that are not named, if there are names, and nodes that the selector does not
+// match, if there is one. A name without a node is an error.
 func (c *Cluster) Narrow(s *Survey, names []string, selector labels.Selector) error {
 	for _, name := range names {
 		if s.nodes[name] == nil {
@@ -82,7 +82,7 @@ func (c *Cluster) Survey(ctx context.Context, only string) (*Survey, error) {
 	return s, nil
 }
 
-// surveyOf looks at every node that there is anything about.
+// surveyOf computes the state of every known node.
 func (c *Cluster) surveyOf(f *facts) *Survey {
 	s := &Survey{facts: f, nodes: map[string]*node{}, bound: byNode(f.pods), held: map[string]ledger.Holding{}, Notes: f.notes, Now: c.from.now()}
 	s.hold()
@@ -121,7 +121,7 @@ func (s *Survey) perNode() map[string]*nodeFacts {
 	return out
 }
 
-// glance is how nodes are looked at, given what may be read.
+// glance returns the inputs for the state of nodes, given the permissions.
 func (c *Cluster) glance(f *facts, now time.Time) glance {
 	return glance{
 		kinds: new(nodestate.Kinds), nodesKnown: f.nodesKnown,
@@ -129,8 +129,7 @@ func (c *Cluster) glance(f *facts, now time.Time) glance {
 	}
 }
 
-// classes returns the resources that device classes stand for, if the pod asks for any that could
-// be one.
+// classes returns the resources of device classes, if the pod asks for any that could be one.
 func (s *Survey) classes(ctx context.Context, c *Cluster, asked amounts.List) (map[corev1.ResourceName]bool, error) {
 	if !foreign(asked) {
 		return nil, nil

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// Seconds are whole ones, never negative: clocks of API servers may differ.
+// Seconds returns whole seconds, never negative, because clocks of API servers may differ.
 func Seconds(d time.Duration) int64 { return max(0, int64(d/time.Second)) }
 
 // AgeText is an age as kubectl prints it.

@@ -5,33 +5,33 @@ import (
 	"github.com/berth-dev/berth/internal/nodestate"
 )
 
-// Trouble explains why a node's report cannot be relied on for pods that could be pinned, or what
-// is doubtful about it.
+// Trouble explains why a node's report is not reliable for pods that could be pinned, or a doubt
+// about it.
 type Trouble struct {
-	// Reason is one word; a report that is not Ready gives that of its condition.
+	// Reason is one word. A report that is not Ready has the reason of its condition.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Advice is what a person can do.
+	// Advice is the advice for users.
 	Advice string `json:"advice,omitempty"`
 }
 
-// NotReady is the reason of a warning that no condition of a report names: the Node, that is the
+// NotReady is the reason of a warning without a condition of a report: the Node, and so its
 // kubelet, is not ready, whatever its report says.
 const NotReady = "NodeNotReady"
 
-// LabelIgnored is the reason of a warning about a node whose label asks for what its kubelet does
-// not do.
+// LabelIgnored is the reason of a warning about a label that asks for a setting that the node's
+// kubelet does not have.
 const LabelIgnored = "LabelIgnored"
 
 // RestartRepeats is the reason of a warning about a node whose kubelet places pods by
-// spec.resources once more when it restarts.
+// spec.resources again when it restarts.
 const RestartRepeats = "RestartRepeats"
 
 func troubleOf(u *nodestate.Unusable, node string) *Trouble {
 	return &Trouble{Reason: u.Reason, Message: u.Text, Advice: adviceFor(u.Reason, node)}
 }
 
-// adviceFor describes what a person can do about a trouble.
+// adviceFor returns advice for users about a trouble.
 func adviceFor(reason, node string) string {
 	agent := "kubectl get pods -A -o wide --field-selector spec.nodeName=" + node + " | grep berth-agent"
 	switch reason {
@@ -67,7 +67,7 @@ func adviceFor(reason, node string) string {
 
 const adviceForFlood = "nothing: the node's next report ends it; if it lasts, look at the agent's log"
 
-// adviceForDoubt describes what a person can do about a warning.
+// adviceForDoubt returns advice for users about a warning.
 func adviceForDoubt(reason, node string) string {
 	switch reason {
 	case v1alpha1.ReasonMachineChanged:

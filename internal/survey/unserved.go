@@ -17,16 +17,16 @@ import (
 // NoScheduler is the reason of a pod's trouble: no scheduler has looked at it.
 const NoScheduler = "NoScheduler"
 
-// unservedAfter is how old a pod is before it counts as unserved: a scheduler needs a moment.
+// unservedAfter is the age at which a pod counts as unserved, because a scheduler needs some time.
 const unservedAfter = 10 * time.Second
 
-// usualLease is how long a Lease lasts that does not say so: kube-scheduler's default.
+// usualLease is the duration of a Lease without one: kube-scheduler's default.
 const usualLease = 15 * time.Second
 
-// askWhoServes notes that no scheduler has looked at a pending pod, and whether a scheduler of that
-// name is seen. Every scheduler writes the condition PodScheduled when it finds no node. Berth
-// writes none to the members of a gang that is forming or wrong, and to others only once their gang
-// has waited for a while.
+// askWhoServes records that no scheduler has looked at a pending pod, and whether a scheduler with
+// its name is seen. Every scheduler writes the condition PodScheduled when it finds no node. Berth
+// writes none to the members of a gang that is forming or wrong. It writes it to others only after
+// their gang has waited for a while.
 func (c *Cluster) askWhoServes(ctx context.Context, s *Survey, pod *corev1.Pod, e *Explained) {
 	a, err := c.live()
 	if err != nil || e.MemberOf.HoldsBack() || len(pod.Spec.SchedulingGates) > 0 || pod.Status.NominatedNodeName != "" {
@@ -47,8 +47,8 @@ func (c *Cluster) askWhoServes(ctx context.Context, s *Survey, pod *corev1.Pod, 
 	e.Unserved = a.unserved(ctx, s, pod, age)
 }
 
-// waitOf returns how long all of the pods have been there, as a gang is tried when its last pod is,
-// and whether it looks as if nobody served them.
+// waitOf returns the age of the youngest pod, because a gang is tried when its last pod exists.
+// unserved means that no scheduler seems to serve them.
 func waitOf(together []*corev1.Pod, now time.Time) (age time.Duration, unserved bool) {
 	if slices.ContainsFunc(together, isLookedAt) {
 		return 0, false
@@ -63,8 +63,8 @@ func isLookedAt(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" || slices.ContainsFunc(pod.Status.Conditions, func(cond corev1.PodCondition) bool { return cond.Type == corev1.PodScheduled })
 }
 
-// unserved says that no scheduler has looked at a pod for so long, and whether one of its name is
-// seen.
+// unserved returns the trouble that no scheduler has looked at a pod for that long, with the
+// schedulers of its name.
 func (a *api) unserved(ctx context.Context, s *Survey, pod *corev1.Pod, age time.Duration) *Trouble {
 	name := nameOfScheduler(pod)
 	served := servedBy(s)
@@ -105,8 +105,9 @@ func servedBy(s *Survey) map[string]int {
 	return out
 }
 
-// eventOfScheduler is what the pod's scheduler said last in an event about it; "" if it said
-// nothing, or events may not be read. A scheduler reports by the name of the pod's profile.
+// eventOfScheduler returns the last message of the pod's scheduler in an event about it. It returns
+// "" if there is none, or if events may not be read. A scheduler uses the name of the pod's
+// profile.
 func (a *api) eventOfScheduler(ctx context.Context, pod *corev1.Pod) string {
 	list, err := a.core.Events(pod.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(pod.UID)})
 	if err != nil {
@@ -121,9 +122,9 @@ func (a *api) eventOfScheduler(ctx context.Context, pod *corev1.Pod) string {
 	return said
 }
 
-// schedulerLease says about a Lease by which a scheduler of that name leads; "" if none is seen or
-// may be read. leads says that the Lease has not run out. The names are those of kube-scheduler and
-// of Berth's chart, and the profile's own.
+// schedulerLease describes a Lease by which a scheduler with that name leads, or returns "" if none
+// is seen or may be read. leads means that the Lease has not expired. It tries the names of
+// kube-scheduler and of Berth's chart, and the profile's own.
 func (a *api) schedulerLease(ctx context.Context, s *Survey, name string) (said string, leads bool) {
 	names := []string{name, name + "-scheduler"}
 	if name == corev1.DefaultSchedulerName {

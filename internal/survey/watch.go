@@ -25,12 +25,13 @@ import (
 	"github.com/berth-dev/berth/internal/nodestate"
 )
 
-// How a watch goes about it.
+// Times of a watch.
 const (
-	// watchSettle is how long changes are gathered: a pod and the report that lists it come close
-	// together.
+	// watchSettle is the time for which changes are collected, because a pod and the report that
+	// lists it come close together.
 	watchSettle = 100 * time.Millisecond
-	// watchTick is how often it looks whether an agent has fallen silent, which no event reports.
+	// watchTick is the interval for checking that no agent has fallen silent, which no event
+	// reports.
 	watchTick = 5 * time.Second
 )
 
@@ -41,19 +42,19 @@ const (
 	podsResource   = "pods"
 )
 
-// watcher follows what a survey is made of, through client-go's informers: they list and watch
-// again by themselves when a watch breaks.
+// watcher follows the data of a survey through client-go's informers, which list and watch again by
+// themselves when a watch breaks.
 type watcher struct {
 	c *Cluster
 	informers
 	look  glance
 	begun time.Time
-	// clock is the API server's, as its last answer told it.
+	// clock is the API server's clock, by its last answer.
 	clock *serverClock
-	// synced say of each resource that it was listed, or that it may not be.
+	// synced report for each resource that it was listed, or that it may not be.
 	synced []cache.InformerSynced
-	// contact is what cannot be followed. swung is told when that changes; nil has Follower.Tell
-	// told in words.
+	// contact tracks the resources that cannot be followed. swung is called when this changes. If
+	// it is nil, Follower.Tell gets a description.
 	contact *contact
 	swung   func()
 
@@ -62,22 +63,23 @@ type watcher struct {
 	ping    chan struct{}
 	notes   chan string
 	fatal   chan error
-	// silent are the nodes that were found silent. deaf says that heartbeats cannot be heard now,
-	// listens since when they can be again. All are follow's alone.
+	// silent are the nodes that were found silent. deaf means that heartbeats cannot be received
+	// now. listens is the time since when they can be again. Only follow uses them.
 	silent  map[string]bool
 	deaf    bool
 	listens time.Time
-	// looked is when somebody last looked whether the machine has slept; lookedWall is the same
-	// moment by the wall clock alone.
+	// looked is the time of the last check whether the machine has slept. lookedWall is the same
+	// moment by the wall clock.
 	looked, lookedWall time.Time
 }
 
-// informers follow one resource each. What may not be read is nil; reports are always there.
+// informers follow one resource each. If it may not be read, the informer is nil. The informer of
+// reports always exists.
 type informers struct {
 	reports, nodes, leases, pods cache.SharedIndexInformer
-	// coarse are of reports that tell amounts alone, as apiclient.CoarseKinds has their kinds.
+	// coarse follow reports with only amounts, in the order of apiclient.CoarseKinds.
 	coarse [2]cache.SharedIndexInformer
-	// places are of Reservations.
+	// places follows Reservations.
 	places cache.SharedIndexInformer
 }
 
@@ -86,8 +88,8 @@ type changes struct{ nodes, pods map[string]bool }
 
 func (c *changes) clear() { c.nodes, c.pods = map[string]bool{}, map[string]bool{} }
 
-// watch prepares to follow what the facts are of; it speaks to nobody yet. With allPods it also
-// follows pods that have no node.
+// watch prepares to follow the facts. It sends no request yet. With allPods it also follows pods
+// without a node.
 func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 	a, err := c.live()
 	if err != nil {
@@ -151,7 +153,7 @@ func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 	return w, nil
 }
 
-// rester returns the client below a typed one.
+// rester returns the REST client of a typed client.
 func rester(c interface{ RESTClient() rest.Interface }) cache.Getter { return c.RESTClient() }
 
 // nodeOf indexes pods, and places of Reservations, by their node.
@@ -214,8 +216,8 @@ func (w *watcher) leaseTold(obj any) {
 // vital are the resources without which a watch shows nothing that is right.
 var vital = []string{v1alpha1.NodeTopologies.Resource, podsResource}
 
-// failed ends the watch of what is vital if it is not allowed, and says what else is wrong;
-// informers try again by themselves. What else is not allowed the contact says.
+// failed ends the watch of a vital resource if it is not allowed, and reports other problems.
+// Informers try again by themselves. The contact reports other missing permissions.
 func (w *watcher) failed(resource string) cache.WatchErrorHandlerWithContext {
 	said := ""
 	return func(_ context.Context, _ *cache.Reflector, err error) {
@@ -237,7 +239,7 @@ func (w *watcher) failed(resource string) cache.WatchErrorHandlerWithContext {
 	}
 }
 
-// now is the API server's time. If this machine has slept, its next answer tells how long.
+// now returns the API server's time. If this machine has slept, its next answer corrects it.
 func (w *watcher) now() time.Time {
 	now := w.look.silence.now.Add(time.Since(w.begun))
 	if w.clock != nil {
@@ -248,8 +250,8 @@ func (w *watcher) now() time.Time {
 	return now
 }
 
-// run follows until ctx ends. It calls each with what may have changed, the first time with
-// everything; tell with what is wrong.
+// run follows until ctx ends. It calls each with possible changes, the first time with everything,
+// and tell with problems.
 func (w *watcher) run(ctx context.Context, each func(*changes) error, tell func(string)) error {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -317,7 +319,7 @@ func (w *watcher) take() changes {
 	return c
 }
 
-// sayLost tells what cannot be followed, or may not be, where that is news.
+// sayLost reports resources that cannot, or may not, be followed, if this is new.
 func (w *watcher) sayLost(tell func(string)) {
 	lost, news := w.contact.say()
 	deaf := slices.ContainsFunc(lost, func(l Lost) bool { return l.Resource == leasesResource }) || w.contact.isDenied(leasesResource)
@@ -340,19 +342,18 @@ func (w *watcher) sayLost(tell func(string)) {
 	}
 }
 
-// hears reports whether heartbeats would have been heard for as long as an agent may be silent.
-// Else nobody can say that an agent is.
+// hears reports whether heartbeats would have been received for as long as an agent may be silent.
+// Otherwise no agent can be called silent.
 func (w *watcher) hears() bool {
 	denied := w.contact != nil && w.contact.isDenied(leasesResource)
 	return !w.deaf && !denied && time.Since(w.listens) > w.c.StaleAfter
 }
 
-// filled reports whether an informer has what was there at first; one that is nil has nothing to
-// have.
+// filled reports whether an informer has its initial objects. A nil informer has none.
 func filled(informer cache.SharedIndexInformer) bool { return informer == nil || informer.HasSynced() }
 
-// lookForSleep begins to listen again if the machine has slept: the heartbeats of that time have
-// not come yet.
+// lookForSleep begins to listen again if the machine has slept, because the heartbeats of that time
+// have not arrived yet.
 func (w *watcher) lookForSleep() {
 	now := time.Now()
 	if slept := now.Round(0).Sub(w.lookedWall) - now.Sub(w.looked); !w.looked.IsZero() && slept > watchTick {
@@ -361,7 +362,7 @@ func (w *watcher) lookForSleep() {
 	w.looked, w.lookedWall = now, now.Round(0)
 }
 
-// lookForSilence has every node looked at whose agent has been silent for too long, once.
+// lookForSilence checks every node once whose agent has been silent for too long.
 func (w *watcher) lookForSilence() {
 	if w.leases == nil || !w.hears() {
 		return
@@ -388,7 +389,7 @@ func (w *watcher) beat(node string) beat {
 	return beatOf(obj.(*coordinationv1.Lease))
 }
 
-// at looks at a node as it is now; nil if there is none any more.
+// at returns the present state of a node, or nil if it no longer exists.
 func (w *watcher) at(name string) *node {
 	var s nodeFacts
 	if obj, ok, err := w.reports.GetStore().GetByKey(name); err == nil && ok {
@@ -424,7 +425,7 @@ func (w *watcher) at(name string) *node {
 
 func (w *watcher) podsOn(node string) []*corev1.Pod { return on[corev1.Pod](w.pods, node) }
 
-// on returns what an informer has about a node; nothing if it is nil.
+// on returns an informer's objects of a node, or nothing if the informer is nil.
 func on[T any](informer cache.SharedIndexInformer, node string) (out []*T) {
 	if informer == nil {
 		return nil

@@ -15,9 +15,9 @@ import (
 // NothingWritten is the reason of a pod on which no scheduler has written anything.
 const NothingWritten = "NothingWritten"
 
-// WhyWaiting says in a word and in a sentence why a pod does not run: the reason of its gang if the
-// whole gang waits, else that of the scheduler, its gates or its kubelet. gang is the pod's; nil
-// for none.
+// WhyWaiting returns a word and a sentence for why a pod does not run: the reason of its gang if
+// the whole gang waits, otherwise that of the scheduler, its gates or its kubelet. gang is the
+// pod's gang, or nil.
 func WhyWaiting(p *corev1.Pod, gang *Gang) (reason, message string) {
 	if wire.Refused(p) {
 		return "Refused by its kubelet: " + p.Status.Reason, p.Status.Message
@@ -52,8 +52,8 @@ func ShapeOf(p *corev1.Pod) string {
 	return string(text)
 }
 
-// WaitsFor describes briefly why an explained pod has no node: what holds it back, or else the most
-// frequent reason of the nodes that refuse it.
+// WaitsFor describes briefly why an explained pod has no node: the reason that holds it back, or
+// otherwise the most frequent reason of the nodes that refuse it.
 func WaitsFor(e *Explained) string {
 	if e.HeldBack != nil {
 		return "held back by " + e.HeldBack.By
@@ -72,7 +72,7 @@ func WaitsFor(e *Explained) string {
 	return cmp.Or(said, other)
 }
 
-// WaitsForRoom reports whether a scheduler found no node for a pod that nothing else holds back.
+// WaitsForRoom reports whether a scheduler found no node for a pod without other obstacles.
 func WaitsForRoom(p *corev1.Pod) bool {
 	c := wire.Unscheduled(p)
 	return c.Reason == corev1.PodReasonUnschedulable && heldByMessage(c.Message) == nil
@@ -101,7 +101,7 @@ func gangReason(state gangs.Stage) string {
 	return "Gang" + strings.ToUpper(string(state[:1])) + string(state[1:])
 }
 
-// called is what messages call the gang; "" of one whose name cannot be read.
+// called returns the name of the gang in messages, or "" if its name cannot be read.
 func (g *Gang) called() string {
 	if g.key.IsZero() {
 		return ""
