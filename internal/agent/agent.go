@@ -24,7 +24,7 @@ type agent struct {
 	withdrawn chan struct{}
 }
 
-// mirror reads a node's books, judges what they say, and publishes that. One goroutine drives it.
+// mirror reads a node's books, judges them, and publishes the result. One goroutine drives it.
 type mirror struct {
 	now      clock
 	books    *checkpoints
@@ -35,8 +35,8 @@ type mirror struct {
 	presence *presence
 	devices  *deviceBook
 	missing  missingAllocations
-	// running returns what runs if Berth decides. renew passes the platform to the enforcer; nil if
-	// there is none.
+	// running returns the running containers if Berth decides. renew passes the platform to the
+	// enforcer; it is nil if there is none.
 	running  func() *obeyed
 	renew    func(*platform)
 	history  history
@@ -49,7 +49,7 @@ type mirror struct {
 // notice remembers the first sign of a change.
 func (m *mirror) notice() { m.out.notice() }
 
-// restarted forgets what is frozen while a kubelet runs.
+// restarted clears the data that do not change while a kubelet runs.
 func (m *mirror) restarted() {
 	m.around.forget()
 	m.devices.described = nil
@@ -58,7 +58,7 @@ func (m *mirror) restarted() {
 	m.presence.started()
 }
 
-// lookAround reads what may have changed under the kubelet. It reports whether something has.
+// lookAround reads data that may have changed while the kubelet runs. It reports whether some have.
 func (m *mirror) lookAround(ctx context.Context) bool {
 	news := m.around.look(ctx)
 	if news {
@@ -67,7 +67,7 @@ func (m *mirror) lookAround(ctx context.Context) bool {
 	return news
 }
 
-// step looks at the node once and publishes what changed.
+// step looks at the node once and publishes changes.
 func (m *mirror) step(ctx context.Context) next {
 	n, err := m.prepare(ctx)
 	m.say.about(topicPlatform, err)

@@ -21,20 +21,21 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 )
 
-// API is what the agent writes; *Cluster is one.
+// API is the agent's interface for writes; *Cluster implements it.
 type API interface {
-	// NodeTopology returns the node's own object, or nil when there is none.
+	// NodeTopology returns the node's own object, or nil.
 	NodeTopology(ctx context.Context) (*v1alpha1.NodeTopology, error)
-	// Publish applies the node's own object. ErrStale: somebody else has written a later report.
+	// Publish applies the node's own object. ErrStale means that another writer has written a later
+	// report.
 	Publish(ctx context.Context, nt *v1alpha1.NodeTopology) error
 	// PublishAmounts applies an object of the node's for other readers.
 	PublishAmounts(ctx context.Context, resource schema.GroupVersionResource, o metav1.Object) error
-	// Heartbeat renews the node's Lease and says in it which report still holds.
+	// Heartbeat renews the node's Lease, with the number of the report that is still valid.
 	Heartbeat(ctx context.Context, sequence int64, now time.Time) error
 }
 
-// ErrStale means that a report was refused because a later one has been published: another agent
-// runs for the node, or this one has lost count.
+// ErrStale means that a report was refused because a later one was published. Another agent runs
+// for the node, or this agent has lost count.
 var ErrStale = fmt.Errorf("a later report has been published")
 
 var _ API = (*Cluster)(nil)
@@ -42,20 +43,20 @@ var _ API = (*Cluster)(nil)
 // fieldManager owns what the agent applies.
 const fieldManager = "berth-agent"
 
-// Cluster is the API server, seen by the agent of one node.
+// Cluster is the API server for the agent of one node.
 type Cluster struct {
 	node    string
 	dynamic dynamic.Interface
-	// metadata writes: its answers leave out what was just sent.
+	// metadata writes with answers that omit the written content.
 	metadata metadata.Interface
 	leases   coordination.LeaseInterface
 	every    time.Duration
 	owner    func() *corev1.Node
-	// fits is whether the API server took the last write, by resource. Only apply uses it.
+	// fits records whether the API server accepted the last write, by resource. Only apply uses it.
 	fits map[schema.GroupVersionResource]bool
 }
 
-// heartbeatsToLive is how many heartbeats may be lost before a lease counts as expired.
+// heartbeatsToLive is the number of heartbeats that may be lost before a lease expires.
 const heartbeatsToLive = 4
 
 // NodeTopology implements API.

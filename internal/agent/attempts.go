@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// next says when to step again.
+// next tells when to step again.
 type next struct{ after time.Duration }
 
 // settled: with the next sign of a change, or the next rescan.
@@ -23,11 +23,11 @@ func newBackoff() backoff {
 	return backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 30 * time.Second}
 }
 
-// newLook spreads attempts to ask what is on this very node. A kubelet that starts answers late,
-// and is asked often.
+// newLook spreads attempts to ask programs on this node. A kubelet that starts answers late, so it
+// is asked often.
 func newLook() backoff {
 	return backoff{Duration: 100 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 10, Cap: 500 * time.Millisecond}
 }
 
-// errNoNode is what keeps an agent from reporting whose node has not been registered yet.
+// errNoNode means that the node has not been registered yet.
 var errNoNode = errors.New("the Node object is not there yet")

@@ -9,33 +9,32 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// AuthorityLabel on a Node sets who decides there, if the agent is configured to use labels.
+// AuthorityLabel on a Node sets its authority, if the agent is configured to use labels.
 const AuthorityLabel = "berth.dev/authority"
 
 // ByLabel is the value of Options.Authority that uses the node's AuthorityLabel; without the label
 // the kubelet decides.
 const ByLabel v1alpha1.Authority = "label"
 
-// EnforcerLabel on a Node sets who carries out decisions there, if the agent is configured to use
-// labels.
+// EnforcerLabel on a Node sets its enforcer, if the agent is configured to use labels.
 const EnforcerLabel = "berth.dev/enforcer"
 
 // EnforcerByLabel is the value of Options.Enforcer that uses the node's EnforcerLabel; without the
 // label the agent carries out decisions.
 const EnforcerByLabel v1alpha1.Enforcer = "label"
 
-// authorityOf returns who decides on a node, by the flag or by the node's label.
+// authorityOf returns the authority of a node, by the flag or by the node's label.
 func authorityOf(flag v1alpha1.Authority, node *corev1.Node) (v1alpha1.Authority, error) {
 	return chosen(flag, ByLabel, AuthorityLabel, node, v1alpha1.AuthorityKubelet, v1alpha1.AuthorityBerth)
 }
 
-// enforcerOf returns who carries decisions out on a node, by the flag or by the node's label.
+// enforcerOf returns the enforcer of a node, by the flag or by the node's label.
 func enforcerOf(flag v1alpha1.Enforcer, node *corev1.Node) (v1alpha1.Enforcer, error) {
 	return chosen(flag, EnforcerByLabel, EnforcerLabel, node, v1alpha1.EnforcerAgent, v1alpha1.EnforcerKoordlet)
 }
 
-// chosen is one of two values, by the flag or by the node's label; the usual one if they do not
-// say.
+// chosen returns one of two values, by the flag or by the node's label, or the usual one if neither
+// is set.
 func chosen[T ~string](flag, byLabel T, label string, node *corev1.Node, usual, other T) (T, error) {
 	if flag != byLabel {
 		return cmp.Or(flag, usual), nil

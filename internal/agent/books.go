@@ -9,20 +9,20 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Books are where a node's allocations are written down. A kubelet's checkpoints are such books; an
-// agent that enforces decisions keeps its own. All methods but Read are about the last reading.
+// Books are the records of a node's allocations. A kubelet's checkpoints are such books; an agent
+// that enforces decisions has its own. All methods except Read refer to the last reading.
 type Books interface {
-	// Read takes a reading. It is settled if it equals the one before byte by byte: then nothing
-	// moved in between.
+	// Read takes a reading. It is settled if it equals the previous one byte by byte, because then
+	// nothing changed in between.
 	Read() (settled bool, err error)
-	// Check says what contradicts itself in the reading. A change that is under way may look so for
-	// a moment.
+	// Check returns a contradiction in the reading. A change in progress may look like one for a
+	// moment.
 	Check() error
-	// Snapshot is the reading in the engine's words. The error says that the books hold what a
-	// Snapshot cannot.
+	// Snapshot returns the reading as a Snapshot. The error means that a Snapshot cannot represent
+	// the books.
 	Snapshot() (placement.Snapshot, error)
-	// Admitted says whether a pod was admitted, by the UID in the books; told is false if the books
-	// do not say.
+	// Admitted reports whether a pod was admitted, by the UID in the books. told is false if the
+	// books do not show this.
 	Admitted(uid string) (admitted, told bool)
 }
 
@@ -47,8 +47,8 @@ func (c *checkpoints) Read() (settled bool, err error) {
 	return settled, nil
 }
 
-// parse reads what the last reading says. If the kubelet does not record which pods it admitted,
-// what lies there is from another time.
+// parse reads the last reading. If the kubelet does not record admitted pods, such a file is from
+// an earlier time.
 func (c *checkpoints) parse(tellsAdmitted bool) (err error) {
 	if c.state, err = c.raw.Parse(); err == nil && !tellsAdmitted {
 		c.state.Admitted = nil
@@ -84,7 +84,7 @@ func (c *checkpoints) holders() map[string]bool {
 	return out
 }
 
-// pin is CPUs or memory that a pod has: the kubelet's UID of the pod, and the file that says so.
+// pin is the CPUs or memory of a pod: the kubelet's UID of the pod, and the file with the entry.
 type pin struct{ uid, file string }
 
 // pinned returns the CPUs and the memory that pods have.
@@ -103,7 +103,7 @@ func (c *checkpoints) pinned() map[pin]bool {
 	return out
 }
 
-// offline are the CPUs among these that the CPU manager would still hand out, or has handed out.
+// offline returns the CPUs among these that the CPU manager has assigned or could still assign.
 func (c *checkpoints) offline(cpus topology.CPUSet) topology.CPUSet {
 	s := c.state.CPU
 	if s == nil || s.Policy != "static" {
@@ -127,9 +127,9 @@ func (c *checkpoints) present(config *placement.Config) error {
 	return nil
 }
 
-// starts explains why a kubelet of this machine and configuration does not start over the
-// checkpoints; nil if it does, or may. They have another policy if the configuration was changed
-// and the kubelet was not restarted.
+// starts explains why a kubelet with this machine and configuration does not start with the
+// checkpoints. It returns nil if the kubelet starts, or may start. The checkpoints have another
+// policy if the configuration was changed without a restart of the kubelet.
 func (c *checkpoints) starts(p *platform) *kubeletstate.StartError {
 	if p.model == nil {
 		return nil // p.problem says why nothing is known

@@ -2,7 +2,7 @@ package agent
 
 import "log/slog"
 
-// topic is something that can fail many times a second and is worth one line.
+// topic is a kind of failure that can happen many times a second but deserves only one line.
 type topic string
 
 // The topics, as their log lines name them.
@@ -16,7 +16,7 @@ const (
 	topicHolders     topic = "the kubelet does not tell which devices its pods hold"
 )
 
-// complaints logs what fails time and again once, and once that it is over. One goroutine uses it.
+// complaints logs a repeated failure once, and its end once. One goroutine uses it.
 type complaints struct {
 	log  *slog.Logger
 	last map[topic]string // errors that were logged and are not over
@@ -26,7 +26,7 @@ func newComplaints(log *slog.Logger) *complaints {
 	return &complaints{log: log, last: map[topic]string{}}
 }
 
-// about logs an error that differs from the last of its topic; nil says that all is well.
+// about logs an error that differs from the last of its topic. nil means that the failure is over.
 func (c *complaints) about(t topic, err error) {
 	said := c.last[t]
 	switch {

@@ -20,14 +20,14 @@ import (
 // ConfigSource provides the effective KubeletConfiguration. ConfigFile and Configz create one.
 type ConfigSource struct {
 	read func(ctx context.Context) (*kubeletv1beta1.KubeletConfiguration, error)
-	// paths are what it is read from, to be watched; none if a kubelet is asked.
+	// paths are the files to watch. There are none if the kubelet is asked.
 	paths configPaths
-	// newer names what of it was changed after a time; nil if a kubelet is asked.
+	// newer names the files that were changed after a time. It is nil if the kubelet is asked.
 	newer func(time.Time) []string
 }
 
-// ConfigFile reads a KubeletConfiguration in YAML or JSON, and merges the drop-ins of dir, if it is
-// not "", over it, as the kubelet does.
+// ConfigFile reads a KubeletConfiguration in YAML or JSON. If dir is not "", it merges the drop-ins
+// of dir over it, as the kubelet does.
 func ConfigFile(path, dir string) ConfigSource {
 	files := kubeletconfig.Files{File: path, Dir: dir}
 	read := func(context.Context) (*kubeletv1beta1.KubeletConfiguration, error) { return files.Read() }
@@ -69,8 +69,8 @@ func Configz(client *http.Client, url string) ConfigSource {
 	}}
 }
 
-// bracketed puts brackets around the host of an URL like https://fd00::7:10250/configz; what
-// follows the last colon is the port.
+// bracketed puts brackets around the host of an URL like https://fd00::7:10250/configz. The port
+// follows the last colon.
 func bracketed(url string) string {
 	scheme, rest, ok := strings.Cut(url, "://")
 	address, path, _ := strings.Cut(rest, "/")
@@ -85,8 +85,8 @@ func bracketed(url string) string {
 	return scheme + "://" + net.JoinHostPort(host, port) + "/" + path
 }
 
-// relevantGates are the feature gates that change what the kubelet's resource managers decide, or
-// that say so.
+// relevantGates are the feature gates that affect the decisions of the kubelet's resource managers,
+// or show them.
 var relevantGates = []string{
 	"CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions", "CPUManagerPolicyOptions",
 	"TopologyManagerPolicyAlphaOptions", "TopologyManagerPolicyBetaOptions", "TopologyManagerPolicyOptions",
@@ -110,5 +110,5 @@ func gatesOf(all map[string]bool) map[string]bool {
 	return out
 }
 
-// configPaths are where a configuration is read from; "" means that there is none.
+// configPaths are the sources of a configuration; "" means that there is none.
 type configPaths struct{ file, dropIns string }

@@ -11,11 +11,11 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// maxLinks bounds the symbolic links on the way to a file, as Linux does.
+// maxLinks is the maximum number of symbolic links on the way to a file, as in Linux.
 const maxLinks = 40
 
-// configWatch tells when the kubelet's configuration file or a drop-in may have become another:
-// written, renamed over, or reached through a symbolic link that now points elsewhere.
+// configWatch reports that the kubelet's configuration file or a drop-in may have changed: it was
+// written, replaced by a rename, or a symbolic link to it now points elsewhere.
 type configWatch struct {
 	// Changed receives then. One pending event is enough.
 	Changed chan struct{}
@@ -25,15 +25,15 @@ type configWatch struct {
 	concerns concerns
 }
 
-// concerns are the directory entries whose change can change a configuration.
+// concerns are the directory entries that can affect a configuration.
 type concerns struct {
-	// steps are entries on the way: the file itself and each symbolic link that leads to it.
+	// steps are the entries on the way: the file itself and each symbolic link that leads to it.
 	steps map[string]bool
-	// trees are directories whose every entry counts.
+	// trees are directories in which every entry counts.
 	trees map[string]bool
 }
 
-// watchConfig starts watching; the returned function stops it. Without paths nothing is ever told.
+// watchConfig starts watching; the returned function stops it. Without paths it reports nothing.
 func watchConfig(paths configPaths) (*configWatch, func() error, error) {
 	c := &configWatch{Changed: make(chan struct{}, 1), paths: paths}
 	if paths == (configPaths{}) {
@@ -69,8 +69,8 @@ func (c *configWatch) run() {
 	}
 }
 
-// arm watches what matters now. The way to a file may change while it is walked: the walk is
-// repeated until it finds what is watched already.
+// arm watches the entries that matter now. The way to a file may change during the walk, so the
+// walk is repeated until it finds only watched entries.
 func (c *configWatch) arm() {
 	for range maxLinks {
 		now := c.paths.concerns()
@@ -89,7 +89,7 @@ func (c *configWatch) arm() {
 	}
 }
 
-// has reports whether an event for path matters. A directory that is watched and goes away says so
+// has reports whether an event for path matters. A watched directory that is removed reports this
 // under its own name.
 func (c *concerns) has(path string) bool {
 	return c.steps[path] || c.trees[filepath.Dir(path)] || c.watches(path)
@@ -97,7 +97,7 @@ func (c *concerns) has(path string) bool {
 
 func (c *concerns) watches(dir string) bool { return c.dirs()[dir] }
 
-// dirs are the directories that hold what matters.
+// dirs returns the directories of the relevant entries.
 func (c *concerns) dirs() map[string]bool {
 	out := maps.Clone(c.trees)
 	for step := range c.steps {
@@ -114,7 +114,7 @@ func (p *configPaths) concerns() concerns {
 	if p.dropIns == "" {
 		return c
 	}
-	// Errors hide what the reader of the drop-ins does not see either.
+	// Errors hide only entries that the reader of the drop-ins does not see either.
 	_ = filepath.WalkDir(c.walk(p.dropIns), func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -128,8 +128,8 @@ func (p *configPaths) concerns() concerns {
 	return c
 }
 
-// walk adds the steps on the way to path, and returns where the way ends: at what path stands for,
-// or at the first thing that is not there. All steps are named without symbolic links.
+// walk adds the steps on the way to path, and returns the end of the way: the target of path, or
+// the first missing entry. All steps are named without symbolic links.
 func (c *concerns) walk(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {

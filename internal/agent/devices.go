@@ -15,27 +15,27 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// deviceBook remembers what device plugins said about their devices. The kubelet reports healthy
-// ones only, but counts the NUMA nodes of all when it makes hints.
+// deviceBook stores the device plugins' statements about their devices. The kubelet reports healthy
+// devices only, but counts the NUMA nodes of all devices when it makes hints.
 type deviceBook struct {
 	known map[string]map[string]placement.Device // by resource and id
 	// unlisted are the healthy devices, ascending, of resources that the kubelet reports and its
-	// checkpoint lacks. It gathers what it writes under a lock, and writes it without: of two
-	// plugins that register at the same moment the older half can come last (writeCheckpoint of
-	// pkg/kubelet/cm/devicemanager/manager.go), and stays until the next writing.
+	// checkpoint lacks. The kubelet collects the content of the checkpoint under a lock, and writes
+	// it without. If two plugins register at the same moment, the older half can be written last
+	// (writeCheckpoint of pkg/kubelet/cm/devicemanager/manager.go). It stays until the next write.
 	unlisted map[string][]string
-	// lost are the healthy devices that are left, ascending, of resources whose plugin the kubelet
-	// has lost: it writes that nowhere for minutes (PluginDisconnected, ibid.).
+	// lost are the remaining healthy devices, ascending, of resources whose plugin the kubelet has
+	// lost. For minutes the kubelet does not record this loss (PluginDisconnected, ibid.).
 	lost map[string][]string
-	// preferences is how plugins choose, where that is known.
+	// preferences are the known choice rules of plugins.
 	preferences map[string]placement.Preference
-	// own are the resources that the agent offers itself: of these the kubelet has tokens alone.
+	// own are the resources that the agent itself offers. For these the kubelet has only tokens.
 	own map[string]bool
 	// described is the checkpoint for which the kubelet was last asked, and beyond the extended
 	// resources that the Node offered then and the checkpoint lacked.
 	described []byte
 	beyond    []string
-	// gpus reads the addresses of NVIDIA's GPUs by their UUIDs, address is what it said last.
+	// gpus reads the addresses of NVIDIA's GPUs by their UUIDs. address is its last result.
 	gpus    func() (map[string]string, error)
 	address map[string]string
 }
@@ -44,8 +44,8 @@ func newDeviceBook(preferences map[string]placement.Preference, gpus func() (map
 	return &deviceBook{known: map[string]map[string]placement.Device{}, preferences: preferences, gpus: gpus}
 }
 
-// locate finds out where NVIDIA's GPUs are, if some pool is chosen from by that and lacks it. The
-// error names which pool cannot be predicted, and why.
+// locate determines the addresses of NVIDIA's GPUs, if some pool needs them for its choice and
+// lacks them. The error names a pool that cannot be predicted, and the reason.
 func (b *deviceBook) locate(pools []placement.DevicePool, m *topology.Machine) error {
 	if _, id := b.nowhere(pools, m); id == "" {
 		return nil
@@ -60,8 +60,8 @@ func (b *deviceBook) locate(pools []placement.DevicePool, m *topology.Machine) e
 	return nil
 }
 
-// nowhere fills in the addresses that are known, and returns a device without one, of a pool that
-// is chosen from by addresses.
+// nowhere fills in known addresses, and returns a device without one, from a pool that needs
+// addresses for its choice.
 func (b *deviceBook) nowhere(pools []placement.DevicePool, m *topology.Machine) (resource, id string) {
 	for i := range pools {
 		p := &pools[i]
@@ -82,7 +82,7 @@ func (b *deviceBook) nowhere(pools []placement.DevicePool, m *topology.Machine) 
 	return resource, id
 }
 
-// learn notes devices with their topology.
+// learn stores devices with their topology.
 func (b *deviceBook) learn(resource string, devices ...placement.Device) {
 	if b.known[resource] == nil {
 		b.known[resource] = map[string]placement.Device{}
@@ -93,9 +93,9 @@ func (b *deviceBook) learn(resource string, devices ...placement.Device) {
 	}
 }
 
-// compare notes which resources of the kubelet's answer its checkpoint lacks, and which devices of
-// its checkpoint it does not have any more, by its answer and by its Node, which offers fewer: a
-// kubelet that starts answers without the devices whose plugins have yet to register.
+// compare records which resources of the kubelet's answer its checkpoint lacks. It also records
+// which devices of its checkpoint the kubelet has lost, by its answer and by its Node, which offers
+// fewer. A kubelet that starts answers without the devices whose plugins have not registered yet.
 func (b *deviceBook) compare(s *kubeletstate.DeviceState, answer map[string][]placement.Device, short []string) {
 	b.unlisted, b.lost = map[string][]string{}, map[string][]string{}
 	for resource, devices := range answer {
@@ -174,10 +174,10 @@ func (b *deviceBook) unknown(s *kubeletstate.DeviceState) bool {
 	return false
 }
 
-// pools returns the pools of the registered resources. capacity is Node.status.capacity: if it
+// pools returns the pools of the registered resources. capacity is Node.status.capacity. If it
 // counts more devices than are healthy, the remembered others are unhealthy, else they are gone.
-// missing lists healthy devices without a description. An unhealthy device that was never healthy
-// while an agent looked is in no list: only its kubelet knows it.
+// missing lists healthy devices without a description. A device that was unhealthy during the
+// agent's whole life is in no list, because only its kubelet knows it.
 func (b *deviceBook) pools(
 	s *kubeletstate.DeviceState, capacity map[string]int64,
 ) (pools []placement.DevicePool, missing []string) {

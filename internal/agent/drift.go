@@ -23,30 +23,30 @@ import (
 // machine: firmware and balloons take and return a little.
 const memorySlack = 64
 
-// drift is what has changed since the kubelet started.
+// drift has the changes since the kubelet started.
 type drift struct {
-	// lost is what the kubelet would still hand out, gained what it does not know; each a sentence
-	// without its end.
+	// lost are resources that the kubelet would still assign; gained are resources that it does not
+	// know. Each is a sentence without its end.
 	lost, gained []string
-	// cpus and memory say which of its managers is concerned.
+	// cpus and memory tell which of its managers is affected.
 	cpus, memory bool
-	// stale are the checkpoints over which a kubelet that starts now does not start.
+	// stale are the checkpoints with which a kubelet that starts now does not start.
 	stale []string
 	// settings are the fields of the configuration that differ; unread is why it cannot be read, ""
 	// if it can.
 	settings []string
 	unread   string
-	// newer are files of the configuration whose contents the kubelet may have read or not.
+	// newer are files of the configuration whose contents the kubelet may or may not have read.
 	newer []string
 }
 
-// machineAndConfig is what a kubelet reads when it starts.
+// machineAndConfig is the kubelet's input at its start.
 type machineAndConfig struct {
 	view   *placement.KubeletView
 	config *kubeletv1beta1.KubeletConfiguration
 }
 
-// driftOf compares what the kubelet saw with what is there.
+// driftOf compares the kubelet's input with the present state.
 func driftOf(then, now machineAndConfig) drift {
 	var d drift
 	d.compareCPUs(then.view, now.view)
@@ -137,11 +137,11 @@ func pagesOf(n *placement.ViewNode, size uint64) uint64 {
 	return 0
 }
 
-// setting is one field of a KubeletConfiguration that decides about placement, as text.
+// setting is one field of a KubeletConfiguration that affects placement, as text.
 type setting struct{ field, value string }
 
-// settingsOf lists the fields that wire.Config reads, with what the kubelet takes an absent value
-// for. Two values with the same effect have the same text.
+// settingsOf lists the fields that wire.Config reads, with the kubelet's defaults for absent
+// values. Two values with the same effect have the same text.
 func settingsOf(c *kubeletv1beta1.KubeletConfiguration) []setting {
 	return []setting{
 		{"cpuManagerPolicy", cmp.Or(c.CPUManagerPolicy, "none")},
@@ -180,7 +180,7 @@ func pairs[V any](m map[string]V) string {
 	return strings.Join(out, ", ")
 }
 
-// amounts writes what of a reservation concerns placement: CPUs and memory.
+// amounts formats the parts of a reservation that affect placement: CPUs and memory.
 func amounts(reserved map[string]string) string {
 	out := map[string]string{}
 	for _, name := range []string{"cpu", "memory"} {
@@ -191,7 +191,7 @@ func amounts(reserved map[string]string) string {
 	return pairs(out)
 }
 
-// quantityText writes a quantity as the API does: 1000m becomes 1. A text that is no quantity is
+// quantityText writes a quantity as the API does: 1000m becomes 1. A text that is not a quantity is
 // returned unchanged.
 func quantityText(text string) string {
 	q, err := resource.ParseQuantity(text)
@@ -227,7 +227,7 @@ func reservedMemory(all []kubeletv1beta1.MemoryReservation) string {
 	return strings.Join(out, "; ")
 }
 
-// outdated is what the kubelet does not know, and what to do.
+// outdated describes a change that the kubelet does not know, with advice.
 type outdated struct {
 	what   []string
 	remedy string
@@ -235,9 +235,9 @@ type outdated struct {
 
 func (e *outdated) Error() string { return strings.Join(e.what, "; ") + ": " + e.remedy }
 
-// remedy is what makes a kubelet see its machine again. Its managers refuse to start over
-// checkpoints of another machine (validateState of pkg/kubelet/cm/cpumanager/policy_static.go and
-// pkg/kubelet/cm/memorymanager/policy_static.go).
+// remedy returns advice for making a kubelet see its machine again. Its managers refuse to start
+// with checkpoints of another machine (validateState of pkg/kubelet/cm/cpumanager/policy_static.go
+// and pkg/kubelet/cm/memorymanager/policy_static.go).
 func (d *drift) remedy(c *placement.Config) string {
 	var files []string
 	if d.cpus && c.CPUManagerPolicy == "static" {
@@ -259,8 +259,8 @@ func (d *drift) remedy(c *placement.Config) string {
 	return remedy
 }
 
-// condition returns what the kubelet does not know; false while it knows all. It has no time of
-// transition yet.
+// condition returns the changes that the kubelet does not know, or false if there are none. It has
+// no transition time yet.
 func (d *drift) condition(config *placement.Config) (metav1.Condition, bool) {
 	c := metav1.Condition{Type: v1alpha1.ConditionKubeletCurrent, Status: metav1.ConditionFalse}
 	var why outdated

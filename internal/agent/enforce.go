@@ -27,16 +27,16 @@ import (
 
 // EnforceOptions configure how decisions are carried out if Berth decides.
 type EnforceOptions struct {
-	// NRISocket is that of the container runtime's NRI; "" means NRI's default.
+	// NRISocket is the NRI socket of the container runtime; "" means NRI's default.
 	NRISocket string
-	// NRIVersion is the release of the runtime's NRI to assume, such as "v0.12.0"; if it is "", the
+	// NRIVersion is the release of the runtime's NRI to assume, such as "v0.12.0". If it is "", the
 	// runtime's own answer counts.
 	NRIVersion string
-	// Cgroups is where cgroup v2 is mounted; "" means /sys/fs/cgroup.
+	// Cgroups is the mount point of cgroup v2; "" means /sys/fs/cgroup.
 	Cgroups string
-	// OnCollision is what the agent does with a container whose decision cannot be carried out.
+	// OnCollision is the agent's action for a container whose decision cannot be carried out.
 	OnCollision enforce.Mode
-	// LiftQuota takes the CFS quota off containers with CPUs of their own.
+	// LiftQuota removes the CFS quota of containers with exclusive CPUs.
 	LiftQuota bool
 }
 
@@ -53,8 +53,8 @@ func (o *Options) enforces(node *corev1.Node) (bool, error) {
 	return e == v1alpha1.EnforcerAgent, err
 }
 
-// enforcer carries decisions out, and says what runs. It needs neither the API server nor the
-// kubelet: a node whose control plane is away starts its containers as they were decided.
+// enforcer carries out decisions, and reports the running containers. It needs neither the API
+// server nor the kubelet, so a node without a control plane starts its containers as decided.
 type enforcer struct {
 	opts    *Options
 	changed func()
@@ -67,46 +67,46 @@ type enforcer struct {
 	plugin *enforce.Plugin
 	// offers are the devices for the kubelet; nil for none.
 	offers *offer.Offers
-	// problem is why there is no plugin.
+	// problem is the reason why there is no plugin.
 	problem error
-	// machine is what the plugin's books are of; nil: not renewed yet.
+	// machine is the machine of the plugin's books, or nil if they have not been renewed yet.
 	machine *topology.Machine
-	// decisions are the newest ones of resized pods. inAPI tells if the API has a pod; nil before
-	// this is known.
+	// decisions are the newest decisions about resized pods. inAPI reports whether the API has a
+	// pod; it is nil before this is known.
 	decisions *decisions
 	inAPI     func(uid string) bool
 	// missing is the time from which a running container has had no cgroup, by its id.
 	missing map[string]time.Time
 
-	// asking guards what follows. noted is what is remembered of the node's labels; complained is
-	// the last error about that.
+	// asking protects the following fields. noted has the remembered labels of the node; complained
+	// is the last error about them.
 	asking     sync.Mutex
 	noted      remembered
 	complained string
 }
 
-// obeyed is what runs on a node where Berth decides.
+// obeyed describes the running containers on a node where Berth decides.
 type obeyed struct {
-	// problem is why nothing is carried out; nil while it is.
+	// problem is the reason why nothing is carried out, or nil.
 	problem error
-	// pods are what is held, by the kubelet's UID.
+	// pods has the allocations, by the kubelet's UID.
 	pods map[string][]placement.ContainerAllocation
-	// generations are those of the newest decisions for resized pods, by the kubelet's UID.
+	// generations belong to the newest decisions about resized pods, by the kubelet's UID.
 	generations map[string]uint64
 	// astray lists containers that do not run as it was decided.
 	astray []string
-	// offered are the devices that the kubelet is offered, by address: the resource of each. sick
-	// explains why some of them are given to no pod.
+	// offered are the devices that are offered to the kubelet, by address, with the resource of
+	// each. sick explains why some of them are given to no pod.
 	offered, sick map[string]string
-	// koordlet means that koordlet carries decisions out: pods hold what was decided, until the
-	// kubelet does not run them any more.
+	// koordlet means that koordlet carries out decisions. Pods then hold their decisions until the
+	// kubelet no longer runs them.
 	koordlet bool
 }
 
 var errNotStarted = errors.New("decisions are not carried out yet")
 
-// enforcePoll is how often a node is asked whether Berth decides there, and a machine that cannot
-// be read is read again.
+// enforcePoll is the interval at which a node's authority is checked, and at which an unreadable
+// machine is read again.
 const enforcePoll = time.Second
 
 // run carries decisions out for as long as Berth decides on the node, until ctx ends.
@@ -119,7 +119,7 @@ func (e *enforcer) run(ctx context.Context) {
 	}
 }
 
-// serve runs the plugin until ctx ends, or Berth does not decide any more.
+// serve runs the plugin until ctx ends, or until Berth no longer decides.
 func (e *enforcer) serve(ctx context.Context) {
 	cgroups := os.DirFS(e.opts.Enforce.Cgroups)
 	err := hasCpusets(cgroups)
@@ -176,7 +176,7 @@ func (e *enforcer) offer(ctx context.Context, p *enforce.Plugin, o *offer.Offers
 	return done
 }
 
-// offeredBy is what containers may be given.
+// offeredBy returns the devices that containers may be given.
 func offeredBy(o *offer.Offers) enforce.Offered {
 	out := enforce.Offered{}
 	pools, findings := o.Found()
@@ -190,8 +190,8 @@ func offeredBy(o *offer.Offers) enforce.Offered {
 	return out
 }
 
-// stopWhenDeposed ends the plugin when the node's labels say that the kubelet decides, or that
-// koordlet carries out.
+// stopWhenDeposed ends the plugin when the node's labels give the authority to the kubelet, or name
+// koordlet as the enforcer.
 func (e *enforcer) stopWhenDeposed(ctx context.Context, stop func()) {
 	for ctx.Err() == nil {
 		if ours, err := e.ours(); err == nil && !ours {
@@ -202,9 +202,9 @@ func (e *enforcer) stopWhenDeposed(ctx context.Context, stop func()) {
 	}
 }
 
-// books makes books for the machine and its reserved CPUs, and offers of its devices. The release
-// of the kubelet does not matter for these. Devices that cannot be offered keep no container from
-// its CPUs: the report says what is wrong with them.
+// books creates books for the machine and its reserved CPUs, and offers of its devices. The
+// kubelet's release does not affect them. If devices cannot be offered, containers still get their
+// CPUs, and the report describes the problem.
 func (e *enforcer) books(ctx context.Context) (*enforce.Books, *offer.Offers, error) {
 	p, err := discover(ctx, e.opts.machine(), e.opts.Config, newestRelease, decider{authority: v1alpha1.AuthorityBerth, devices: e.opts.Devices})
 	if err == nil && p.model == nil {
@@ -222,7 +222,7 @@ func (e *enforcer) books(ctx context.Context) (*enforce.Books, *offer.Offers, er
 	return books, offers, nil
 }
 
-// newestRelease stands for the kubelet's where that does not matter.
+// newestRelease replaces the kubelet's release if it does not matter.
 const newestRelease = "v1.36.0"
 
 func (e *enforcer) set(p *enforce.Plugin, o *offer.Offers, problem error) {
@@ -232,8 +232,8 @@ func (e *enforcer) set(p *enforce.Plugin, o *offer.Offers, problem error) {
 	e.changed()
 }
 
-// renew makes books and offers go on with a platform that was found since they were made, as after
-// a restart of the kubelet with other reserved CPUs, or with a device that has come since.
+// renew updates books and offers to a newer platform, for example after a restart of the kubelet
+// with other reserved CPUs, or with a new device.
 func (e *enforcer) renew(p *platform) {
 	e.mu.Lock()
 	plugin, offers, known := e.plugin, e.offers, e.machine == p.spec.Machine
@@ -263,7 +263,7 @@ func hasCpusets(cgroups fs.FS) error {
 	return nil
 }
 
-// look returns what runs, as the cgroups have it.
+// look returns the running containers, by their cgroups.
 func (e *enforcer) look() *obeyed {
 	e.mu.Lock()
 	plugin, offers, problem := e.plugin, e.offers, e.problem
@@ -290,9 +290,9 @@ func (e *enforcer) look() *obeyed {
 	return out
 }
 
-// sickOf returns the offered devices that no pod may be promised, by address: unhealthy devices,
-// and devices that the kubelet does not know, or soon will not, because it refuses pods that ask
-// for them.
+// sickOf returns the offered devices that must not be promised to any pod, by address. These are
+// unhealthy devices, and devices that the kubelet does not know, or soon will not, because it
+// refuses pods that ask for them.
 func sickOf(o *offer.Offers, ends bool) map[string]string {
 	out := map[string]string{}
 	pools, findings := o.Found()
@@ -312,18 +312,18 @@ func sickOf(o *offer.Offers, ends bool) map[string]string {
 	return out
 }
 
-// absence remembers from one look to the next which running containers have no cgroup.
+// absence stores from one look to the next which running containers have no cgroup.
 type absence struct {
 	since map[string]time.Time // by the container's id
 	now   time.Time
 }
 
-// absenceLimit is how long a container that the runtime calls running may be without a cgroup: it
-// has just ended, and the runtime has not said so.
+// absenceLimit is the time for which a running container may have no cgroup. It has just ended, and
+// the runtime has not reported this yet.
 const absenceLimit = time.Second
 
-// lasts notes that the container has no cgroup, and reports whether that was so at the look before
-// and for too long.
+// lasts records that the container has no cgroup, and reports whether this was so at the previous
+// look and for too long.
 func (a absence) lasts(id string) bool {
 	first, again := a.since[id]
 	if !again {
@@ -332,7 +332,7 @@ func (a absence) lasts(id string) bool {
 	return again && a.now.Sub(first) >= absenceLimit
 }
 
-// obeyedBy returns what runs on a node of what the plugin knows and the cgroups say.
+// obeyedBy returns the running containers of a node, from the plugin's state and the cgroups.
 func obeyedBy(s enforce.Sight, cgroups fs.FS, a absence) *obeyed {
 	out := &obeyed{pods: map[string][]placement.ContainerAllocation{}, generations: map[string]uint64{}}
 	defer func() { maps.DeleteFunc(a.since, func(id string, _ time.Time) bool { return s.Cgroups[id] == "" }) }()
@@ -360,14 +360,14 @@ func obeyedBy(s enforce.Sight, cgroups fs.FS, a absence) *obeyed {
 	return out
 }
 
-// withContainer adds a container; an earlier life of the same one gives way.
+// withContainer adds a container. It replaces an earlier instance of the same one.
 func withContainer(list []placement.ContainerAllocation, c placement.ContainerAllocation) []placement.ContainerAllocation {
 	list = slices.DeleteFunc(list, func(o placement.ContainerAllocation) bool { return o.Name == c.Name })
 	return append(list, c)
 }
 
-// readBack returns the CPUs that a container has to itself: the CPUs it is found on, if it was
-// pinned and runs. The text says how they differ from what was decided.
+// readBack returns the exclusive CPUs of a container: the CPUs in its cgroup, if it is pinned and
+// runs. The text describes a difference from the decision.
 func readBack(c *enforce.Booked, runtimePath string, cgroups fs.FS, a absence) (cpus topology.CPUSet, why string) {
 	if c.Set.Pinned {
 		cpus = c.Set.CPUs.Or(&c.Leaving)
@@ -399,8 +399,8 @@ func readBack(c *enforce.Booked, runtimePath string, cgroups fs.FS, a absence) (
 	return cpus, c.Set.Differs(found)
 }
 
-// populated reports whether there are processes in a container's cgroup. One that is not there has
-// ended; nobody knows of one that cannot be read, and it counts as running.
+// populated reports whether there are processes in a container's cgroup. If the cgroup does not
+// exist, the container has ended. If the cgroup cannot be read, the container counts as running.
 func populated(cgroups fs.FS, runtimePath string) bool {
 	dir, err := enforce.CgroupDir(runtimePath)
 	if err != nil {
@@ -413,8 +413,8 @@ func populated(cgroups fs.FS, runtimePath string) bool {
 	return slices.Contains(strings.Split(string(text), "\n"), "populated 1")
 }
 
-// contested returns who else sets the CPUs of containers, or gives devices away, on a node where
-// Berth decides.
+// contested returns an error that names another program that sets the CPUs of containers, or
+// assigns devices, on a node where Berth decides.
 func (s *sighting) contested() error {
 	if s.rival != "" {
 		return fmt.Errorf("%s: remove that plugin and the pods that have devices of it from the node, or take the resource out of what the agent offers (--devices)", s.rival)
@@ -446,7 +446,8 @@ func (s *sighting) elsewhere(f *podFacts) bool {
 	return !f.predicted.IsEmpty() && has != f.predicted
 }
 
-// abandoned returns which pod was pinned by Berth on a node where the kubelet decides now.
+// abandoned returns an error that names a pod that Berth pinned on a node where the kubelet now
+// decides.
 func (s *sighting) abandoned() error {
 	for _, f := range sortedFacts(s.pods) {
 		if f.by != "" && f.ended.IsZero() && s.admitted(f.uid) {

@@ -9,11 +9,11 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletstate"
 )
 
-// verdict is what to publish about one moment.
+// verdict has the content to publish about one moment.
 type verdict struct {
 	platform *platform
 	drift    drift
-	// outcome is the report; nil if the books cannot be put into one.
+	// outcome is the report, or nil if the books cannot be represented as one.
 	outcome *outcome
 	// reason is the reason of the condition Ready; problem is nil if the scheduler may rely on the
 	// report.
@@ -21,14 +21,14 @@ type verdict struct {
 	problem error
 	// astray lists containers that do not run as it was decided.
 	astray []string
-	// suspected is which pod looks like another owner of CPUs; nil for none.
+	// suspected names a pod that looks like another owner of CPUs, or is nil.
 	suspected error
 	// underWay: the kubelet may be in the middle of a change, so that a contradiction need not
 	// last.
 	underWay bool
 }
 
-// judge returns what to publish. It is a pure function of what was seen.
+// judge returns the content to publish. It is a pure function of the sighting.
 func judge(s *sighting) verdict {
 	v := verdict{platform: s.platform, drift: s.drift, underWay: s.underWay(), suspected: s.suspected()}
 	if s.obeyed != nil {
@@ -49,9 +49,9 @@ func judge(s *sighting) verdict {
 	return v
 }
 
-// rely reports whether a report may be relied on. What keeps the kubelet itself from starting comes
-// first: it explains books that are not there. A kubelet that was killed while it admitted a pod
-// does not finish the admission.
+// rely reports whether a report is reliable. Problems that prevent the kubelet's start come first,
+// because they explain missing books. A kubelet that was killed during an admission does not finish
+// it.
 func (s *sighting) rely(out *outcome) (reason string, problem error) {
 	switch {
 	case s.platform.problem != nil:
@@ -85,7 +85,7 @@ func (s *sighting) rely(out *outcome) (reason string, problem error) {
 	return v1alpha1.ReasonConsistent, nil
 }
 
-// decidedByTwo returns who decides on the node beside the one who should.
+// decidedByTwo returns an error that names a second program that decides on the node.
 func (s *sighting) decidedByTwo() error {
 	if s.obeyed != nil {
 		return s.contested()
@@ -117,7 +117,8 @@ func (s *sighting) gone() error {
 	return &outdated{d.lost, d.remedy(c)}
 }
 
-// foreign is why no kubelet of this configuration can have written the checkpoints; nil if one can.
+// foreign explains why no kubelet with this configuration can have written the checkpoints, or
+// returns nil.
 func (s *sighting) foreign() error {
 	if s.starts == nil || !s.starts.Restoring {
 		return nil
@@ -125,9 +126,9 @@ func (s *sighting) foreign() error {
 	return s.starts
 }
 
-// orStarts is a contradiction, or why a kubelet does not start over the checkpoints. A kubelet that
-// runs may still end the contradiction: it writes what is left over and what a container gets one
-// after the other.
+// orStarts returns a contradiction, or the reason why a kubelet does not start with the
+// checkpoints. A running kubelet may still end the contradiction, because it writes the shared CPUs
+// and a container's CPUs one after the other.
 func (s *sighting) orStarts(contradiction error) error {
 	if s.starts == nil || contradiction != nil && !s.booting {
 		return contradiction
@@ -135,8 +136,8 @@ func (s *sighting) orStarts(contradiction error) error {
 	return s.starts
 }
 
-// underWay reports whether the kubelet may be admitting a pod, or taking back what one held: both
-// take it several writes, and seconds if its disk is slow.
+// underWay reports whether the kubelet may be admitting a pod, or releasing one's resources. Both
+// take it several writes, and seconds on a slow disk.
 func (s *sighting) underWay() bool {
 	if s.away {
 		return false
@@ -149,7 +150,7 @@ func (s *sighting) underWay() bool {
 	return false
 }
 
-// unknownDevices means that no description of some registered devices is known.
+// unknownDevices means that some registered devices have no known description.
 type unknownDevices struct{ ids []string }
 
 func (e *unknownDevices) Error() string {
@@ -165,18 +166,19 @@ func (e *unfinished) Error() string {
 }
 
 const (
-	// settleTime lies between two readings that must be equal.
+	// settleTime is the time between two readings that must be equal.
 	settleTime = 5 * time.Millisecond
-	// tornLimit is how long a contradiction may be a change under way that no other source shows.
+	// tornLimit is the time for which a contradiction may be a change in progress that no other
+	// source shows.
 	tornLimit = time.Second
-	// slowLimit is how long it may be the change that a pod brings about. One write of a checkpoint
-	// takes a slow disk hundreds of milliseconds, and an admission takes several.
+	// slowLimit is the time for which it may be a change that a pod causes. One write of a
+	// checkpoint takes a slow disk hundreds of milliseconds, and an admission takes several.
 	slowLimit = 10 * time.Second
-	// arrivalPoll and arrivalLimit: how often, and for how long, to look for the end of an
+	// arrivalPoll is the interval, and arrivalLimit the maximum time, of checks for the end of an
 	// admission. The kubelet takes seconds for machines with 8 NUMA nodes.
 	arrivalPoll  = 25 * time.Millisecond
 	arrivalLimit = 60 * time.Second
-	// endPoll is how often to ask whether a pod that has ended is still active.
+	// endPoll is the interval of checks whether an ended pod is still active.
 	endPoll = 200 * time.Millisecond
 )
 
@@ -186,13 +188,13 @@ type patience struct {
 	arrival time.Time // when the oldest pod on its way in was first seen; zero: none is
 }
 
-// hold is why a verdict is not published yet.
+// hold is the reason why a verdict is not published yet.
 type hold int
 
 const (
 	noHold hold = iota
-	// forArrival: a pod is on its way in. The last report and the pods bound since still tell the
-	// truth.
+	// forArrival: a pod is being admitted. The last report and the pods bound since are still
+	// correct.
 	forArrival
 	// forBooks: the books contradict one another.
 	forBooks
@@ -219,8 +221,7 @@ func (p *patience) with(v *verdict, now time.Time) (hold, next) {
 	return noHold, settled
 }
 
-// lasts reports whether the problem stays when the pods that are on their way in have been
-// admitted.
+// lasts reports whether the problem remains after the present admissions.
 func (v *verdict) lasts() bool {
 	switch v.reason {
 	case v1alpha1.ReasonUnsupported, v1alpha1.ReasonNotEnforced, v1alpha1.ReasonMachineChanged:
@@ -229,8 +230,8 @@ func (v *verdict) lasts() bool {
 	return false
 }
 
-// awaits reports whether a pod is on its way in, and has not been for too long. Without an outcome
-// nobody knows.
+// awaits reports whether a pod is being admitted, and has not been for too long. Without an outcome
+// this is not known.
 func (p *patience) awaits(o *outcome, now time.Time) bool {
 	if o == nil {
 		return false
@@ -245,7 +246,8 @@ func (p *patience) awaits(o *outcome, now time.Time) bool {
 	return now.Sub(p.arrival) < arrivalLimit
 }
 
-// suspected returns which pod looks like a rival's and is not known as one; nil for none.
+// suspected returns an error that names a pod that looks like a rival's but is not identified as
+// one, or nil.
 func (s *sighting) suspected() error {
 	if s.obeyed == nil {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// entrusted returns what pods hold if koordlet carries decisions out. The agent does not read back
-// what koordlet did: a pod holds its decision from its admission until the kubelet no longer runs
-// it.
+// entrusted returns the resources of pods if koordlet carries out decisions. The agent does not
+// check koordlet's work: a pod holds its decision from its admission until the kubelet no longer
+// runs it.
 func (m *mirror) entrusted(s *sighting) *obeyed {
 	out := &obeyed{koordlet: true, problem: errNoKoordlet, pods: map[string][]placement.ContainerAllocation{}}
 	for uid, f := range s.pods {

@@ -11,14 +11,14 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// An agent that ends takes its device plugins with it, and from then on the kubelet refuses pods
-// that ask for their devices. So an agent that is told to end first reports that nobody may promise
-// any to a pod, and stays until the pods that were bound before that have been admitted.
+// When an agent ends, its device plugins end too, and the kubelet then refuses pods that ask for
+// their devices. So an agent that is asked to end first reports that its devices must not be
+// promised, and stays until the pods that were bound before have been admitted.
 
 const (
 	// leaveLimit bounds the farewell; a pod has 30 s to end (terminationGracePeriodSeconds).
 	leaveLimit = 10 * time.Second
-	// lastBindings is how long a Binding may be under way that was decided by an earlier report.
+	// lastBindings is the time for which a Binding that uses an earlier report may be under way.
 	lastBindings = time.Second
 	admitPoll    = 50 * time.Millisecond
 )
@@ -53,8 +53,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// awaitsAdmission reports whether a pod of the node that asks for one of the resources has been
-// neither admitted nor refused by the kubelet, which gives it a start time or ends it.
+// awaitsAdmission reports whether the kubelet has neither admitted nor refused a pod of the node
+// that asks for one of the resources. After its decision the pod has a start time, or has ended.
 func (a *agent) awaitsAdmission(resources map[string]bool) bool {
 	for _, object := range a.pods.GetStore().List() {
 		pod, ok := object.(*corev1.Pod)
@@ -96,7 +96,7 @@ func (e *enforcer) withdraw() map[string]bool {
 	return resources
 }
 
-// withdrew reports whether a report promises nobody the devices that the agent offers.
+// withdrew reports whether a report offers none of the agent's devices.
 func withdrew(nt *v1alpha1.NodeTopology) bool {
 	if nt == nil {
 		return false

@@ -37,10 +37,9 @@ func GivenMachine(text string) MachineSource {
 // co-processors, accelerators. Bridges and board controllers would fill the report.
 var reportedClasses = []string{"0108", "02", "03", "0b40", "12"}
 
-// reported returns the machine with the devices that placement is about or that are offered, the
-// switches that lie
-// below other switches, without which these would not be known, and the links between those.
-// Virtual functions go without names: a name leaves the host with the pod that gets the function.
+// reported returns the machine with the devices that are offered or affect placement, the switches
+// below other switches that these need, and the links between them. Virtual functions have no
+// names, because a name leaves the host with the pod that gets the function.
 func reported(m *topology.Machine, offers *offer.Config) *topology.Machine {
 	out := *m
 	out.Devices, out.Links = nil, nil
@@ -74,39 +73,39 @@ func isReported(d *topology.Device) bool {
 	return slices.ContainsFunc(reportedClasses, func(c string) bool { return strings.HasPrefix(d.Class, c) })
 }
 
-// platform is what stays the same until the kubelet restarts.
+// platform has the data that stay the same until the kubelet restarts.
 type platform struct {
 	spec wire.NodeSpec
-	// config is what spec.Config was read from.
+	// config is the source of spec.Config.
 	config *kubeletv1beta1.KubeletConfiguration
 	// offered are the devices that the agent offers to the kubelet.
 	offered []offer.Pool
-	// model is nil if the engine cannot predict the node; problem then says why.
+	// model is nil if the engine cannot predict the node. problem then has the reason.
 	model   *placement.Model
 	problem error
-	// wrong is why no promise is right, whatever the model: labels that cannot be read, devices
-	// that cannot be offered. Then it is the problem.
+	// wrong is the reason why no promise is possible, whatever the model: unreadable labels, or
+	// devices that cannot be offered. It is then the problem.
 	wrong error
 	// memoryBytes is the memory that percentages in the configuration are of.
 	memoryBytes uint64
-	// listsAll means that the PodResources API lists pods that have ended, too, until they are
-	// deleted: before Kubernetes 1.34, or with its gate KubeletPodResourcesListUseActivePods off.
+	// listsAll means that the PodResources API also lists ended pods until they are deleted: before
+	// Kubernetes 1.34, or with its gate KubeletPodResourcesListUseActivePods off.
 	listsAll bool
-	// tellsAdmitted means that the kubelet keeps allocated_pods_state: before Kubernetes 1.35 its
+	// tellsAdmitted means that the kubelet keeps allocated_pods_state. Before Kubernetes 1.35 its
 	// gate can be off.
 	tellsAdmitted bool
 }
 
-// decider is who decides on a node, and what the node's labels say about that.
+// decider has the authority and the enforcer of a node, and the related labels.
 type decider struct {
 	authority v1alpha1.Authority
 	enforcer  v1alpha1.Enforcer
 	labels    wire.KoordinatorNode
-	// devices are what the agent is to offer if Berth decides.
+	// devices are the agent's offers if Berth decides.
 	devices *offer.Config
 }
 
-// deciderOf reads who decides. The error describes what is wrong with the node's labels.
+// deciderOf reads authority and enforcer. The error describes an invalid label of the node.
 func deciderOf(flag v1alpha1.Authority, enforcer v1alpha1.Enforcer, devices *offer.Config, node *corev1.Node) (by decider, err error) {
 	by.devices = devices
 	if by.authority, err = authorityOf(flag, node); err != nil || by.authority != v1alpha1.AuthorityBerth || node == nil {
@@ -118,8 +117,8 @@ func deciderOf(flag v1alpha1.Authority, enforcer v1alpha1.Enforcer, devices *off
 	return by, err
 }
 
-// offers are what the agent offers there; nil if Berth does not decide. Koordlet gives containers
-// no devices.
+// offers returns the agent's offers there, or nil if Berth does not decide. Koordlet gives
+// containers no devices.
 func (by *decider) offers() *offer.Config {
 	if by.authority != v1alpha1.AuthorityBerth || by.enforcer == v1alpha1.EnforcerKoordlet {
 		return nil
@@ -176,8 +175,8 @@ func (p *platform) offer(m *topology.Machine, offers *offer.Config) {
 	p.compile()
 }
 
-// withDevicesOf returns the platform with the devices that the machine has now, and the rest of it
-// as the kubelet found it.
+// withDevicesOf returns the platform with the machine's present devices. All other parts stay as
+// the kubelet found them.
 func (p platform) withDevicesOf(m *topology.Machine, offers *offer.Config) platform {
 	machine, now := *p.spec.Machine, reported(m, offers)
 	machine.Devices, machine.Links = now.Devices, now.Links

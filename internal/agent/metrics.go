@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the agent's own, all with the prefix berth_agent_.
+// Metrics are the agent's own metrics, all with the prefix berth_agent_.
 type Metrics struct {
 	reports    *prometheus.CounterVec
 	heartbeats *prometheus.CounterVec
@@ -20,7 +20,7 @@ type Metrics struct {
 	occupancy  occupancyMetrics
 }
 
-// newMetrics makes metrics; age tells the age of the report in seconds.
+// newMetrics creates metrics; age returns the age of the report in seconds.
 func newMetrics(age func() float64) *Metrics {
 	const ns = "berth_agent"
 	gauge := func(name, help string) prometheus.Gauge {

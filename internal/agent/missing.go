@@ -9,9 +9,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// missingAllocations are what running containers hold and the kubelet's checkpoint lacks. Of an
-// admission and a plugin that reports its devices at the same moment the older half can be written
-// last, as with resources (deviceBook.unlisted).
+// missingAllocations are allocations of running containers that the kubelet's checkpoint lacks. If
+// an admission and a plugin's report of its devices happen at the same moment, the older half can
+// be written last, as with resources (deviceBook.unlisted).
 type missingAllocations struct {
 	// The kubelet was asked when its checkpoint was file and lacked these, ascending and without
 	// devices; file is nil while it has not been asked.
@@ -21,9 +21,9 @@ type missingAllocations struct {
 	found []kubeletstate.DeviceEntry
 }
 
-// recall adds to the books what the checkpoint lacks. The kubelet is asked only if it lacks
-// something. While it starts it may not have read its own checkpoint: then what it says counts, and
-// what it leaves out does not.
+// recall adds missing allocations to the books. It asks the kubelet only if the checkpoint lacks
+// some. A kubelet that starts may not have read its own checkpoint. Then entries in its answer
+// count, but missing entries do not.
 func (a *missingAllocations) recall(ctx context.Context, m *mirror, s *sighting) {
 	lacks := m.lacking(s)
 	if !a.asked(m.books.raw.Devices, lacks) && len(lacks) > 0 && m.kubelet != nil {
@@ -54,9 +54,9 @@ func (a *missingAllocations) learn(file []byte, lacks, found []kubeletstate.Devi
 // same reports whether two entries belong to the same resource of the same container.
 func same(a, b kubeletstate.DeviceEntry) bool { return a.Compare(b) == 0 }
 
-// lacking are the entries that the checkpoint should have for running pods that ask for registered
-// resources, and has not: ascending, without devices. Init containers that end are left out: the
-// kubelet does not tell what they hold.
+// lacking returns the missing entries for running pods that ask for registered resources:
+// ascending, without devices. It omits init containers that end, because the kubelet does not
+// report their resources.
 func (m *mirror) lacking(s *sighting) []kubeletstate.DeviceEntry {
 	written := m.books.state.Devices
 	if written == nil {
@@ -84,7 +84,7 @@ func (m *mirror) lacking(s *sighting) []kubeletstate.DeviceEntry {
 	return out
 }
 
-// answers picks what the kubelet says about what is lacking.
+// answers selects the kubelet's answers about the missing entries.
 func answers(
 	lacks []kubeletstate.DeviceEntry, held map[string][]kubeletstate.DeviceEntry, pods map[string]podFacts,
 ) []kubeletstate.DeviceEntry {

@@ -21,9 +21,9 @@ type occupancy struct {
 	zones nrt.ZoneList
 	// stranded is the result of package stranded, by resource.
 	stranded map[string]int64
-	// pods that hold something, by how far apart it lies.
+	// pods counts pods with resources, by the spread of these.
 	pods map[topology.Spread]int
-	// withDevices counts the pods of these that have devices, by how near to each other all lies.
+	// withDevices counts those of the pods with devices, by their nearness.
 	withDevices map[placement.Nearness]int
 }
 
@@ -56,7 +56,7 @@ func occupancyOf(n *wire.Node) *occupancy {
 	return o
 }
 
-// strandedIn is what is stranded on all NUMA nodes, by resource.
+// strandedIn returns the stranded resources on all NUMA nodes, by resource.
 func strandedIn(n *wire.Node) map[string]int64 {
 	sum := stranded.Node{Machine: n.Spec.Machine, Snapshot: &n.Report.Snapshot, PinsCPUs: n.Spec.PinsCPUs()}
 	if n.Spec.View != nil {
@@ -103,7 +103,7 @@ func shapesOn(n *wire.Node) (out []stranded.Shape) {
 	return out
 }
 
-// deviceIDs returns those of all devices that a pod has.
+// deviceIDs returns the ids of all devices of a pod.
 func deviceIDs(p *placement.PodAllocation) (ids []string) {
 	for _, c := range p.Containers {
 		for _, a := range c.Devices {
@@ -113,7 +113,7 @@ func deviceIDs(p *placement.PodAllocation) (ids []string) {
 	return ids
 }
 
-// unit is what a resource is counted in. Each has a metric of its own, named after it.
+// unit is the unit of a resource. Each unit has its own metric, named after it.
 type unit int
 
 const (
@@ -133,11 +133,11 @@ func unitOf(resource string) unit {
 	}
 }
 
-// unitDescs are the metrics of one kind, by unit. All but that of CPUs have the label resource, as
-// the last one.
+// unitDescs are the metrics of one kind, by unit. All except that of CPUs have the label resource,
+// as the last one.
 type unitDescs []*prometheus.Desc
 
-// descsOf makes them. The help begins with what is counted.
+// descsOf creates them. The help begins with the counted unit.
 func descsOf(name, help string, labels ...string) unitDescs {
 	withResource := append(slices.Clone(labels), "resource")
 	return unitDescs{
@@ -147,7 +147,7 @@ func descsOf(name, help string, labels ...string) unitDescs {
 	}
 }
 
-// withDevices gives devices a help of their own.
+// withDevices gives devices their own help.
 func withDevices(all unitDescs, name, help string) unitDescs {
 	all[unitDevices] = prometheus.NewDesc(name+"_devices", help, []string{"resource"}, nil)
 	return all

@@ -13,12 +13,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// If the agent offers devices, the kubelet has tokens of them: how many a container has, and not
-// which devices. What the kubelet's books say about these resources is left out of the report. The
-// devices, and who has which, are the agent's own to tell.
+// If the agent offers devices, the kubelet has only tokens for them. The report ignores the
+// kubelet's books about these resources. The agent itself reports the devices and their owners.
 
-// claim takes the resources that the agent offers out of the kubelet's books. The text says who
-// else offers them, or holds some of another plugin's; "" for nobody.
+// claim removes the resources that the agent offers from the kubelet's books. The text names
+// another program that offers them, or a holder of another plugin's devices, or is "".
 func (m *mirror) claim(s *sighting) (rival string) {
 	b, offered := m.devices, s.platform.offered
 	b.own = map[string]bool{}
@@ -51,8 +50,8 @@ func (m *mirror) claim(s *sighting) (rival string) {
 	return rival
 }
 
-// foreign returns who holds a device of a resource that is no token: it was given away by another
-// plugin.
+// foreign names the holder of a device of a resource that is not a token, because another plugin
+// assigned it.
 func foreign(s *sighting, e *kubeletstate.DeviceEntry) string {
 	at := slices.IndexFunc(e.Devices, func(d kubeletstate.HeldDevice) bool { return !offer.IsToken(d.ID) })
 	f, known := s.pods[e.PodUID]
@@ -66,7 +65,7 @@ func foreign(s *sighting, e *kubeletstate.DeviceEntry) string {
 	return fmt.Sprintf("pod %s has %.100s of %s from another device plugin, and Berth offers that resource", pod, e.Devices[at].ID, e.Resource)
 }
 
-// addOffered adds the pools of what the agent offers.
+// addOffered adds the pools of the agent's offers.
 func (s *sighting) addOffered() {
 	sick := map[string]string{}
 	if s.obeyed != nil {
@@ -86,7 +85,7 @@ func (s *sighting) addOffered() {
 	slices.SortFunc(s.pools, func(a, b placement.DevicePool) int { return cmp.Compare(a.Resource, b.Resource) })
 }
 
-// poolsOf are the pools of what is offered. sick says which devices must not be promised to any
+// poolsOf returns the pools of the offers. sick has the devices that must not be promised to any
 // pod, by address.
 func poolsOf(offered []offer.Pool, sick map[string]string) []placement.DevicePool {
 	var out []placement.DevicePool

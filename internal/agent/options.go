@@ -24,7 +24,7 @@ const DefaultRoot = "/var/lib/kubelet"
 // DefaultSpecDirs returns the usual folders of CDI specifications.
 func DefaultSpecDirs() []string { return []string{"/etc/cdi", "/var/run/cdi"} }
 
-// NoPodResources as Options.PodResources says that the kubelet cannot be asked.
+// NoPodResources as Options.PodResources means that the kubelet cannot be asked.
 const NoPodResources = "none"
 
 // Options of an agent. Node and Client are required. The comments of the other fields describe
@@ -41,32 +41,33 @@ type Options struct {
 	Machine string
 	// SysRoot is the folder that contains sys/; "" means "/".
 	SysRoot string
-	// Config tells the kubelet's configuration; the zero value means the file config.yaml in Root.
+	// Config is the source of the kubelet's configuration; the zero value means the file
+	// config.yaml in Root.
 	Config ConfigSource
-	// KubeletVersion is the kubelet's release ("v1.36.3"); "" means what the Node object says.
+	// KubeletVersion is the kubelet's release ("v1.36.3"); "" means the release in the Node object.
 	KubeletVersion string
 	// PodResources is the unix socket of that API; "" means pod-resources/kubelet.sock in Root.
 	PodResources string
-	// Preferences is how device plugins choose, by resource, where that is known.
+	// Preferences are the known choice rules of device plugins, by resource.
 	Preferences map[string]placement.Preference
-	// NVIDIA tells the PCI addresses of NVIDIA's GPUs by their UUIDs; nil means to read them from
+	// NVIDIA returns the PCI addresses of NVIDIA's GPUs by their UUIDs; nil means to read them from
 	// SysRoot.
 	NVIDIA func() (map[string]string, error)
 
-	// Authority is who decides on the node: the kubelet, which "" means; Berth, whose decisions the
-	// agent then carries out; or ByLabel.
+	// Authority is the node's authority: the kubelet (the default), Berth, whose decisions the
+	// agent then carries out, or ByLabel.
 	Authority v1alpha1.Authority
-	// Enforcer is who carries decisions out where Berth decides: the agent, which "" means;
-	// koordlet; or EnforcerByLabel.
+	// Enforcer carries out decisions where Berth decides: the agent (the default), koordlet, or
+	// EnforcerByLabel.
 	Enforcer v1alpha1.Enforcer
-	// StateDir is a folder of the host in which the agent keeps the newest decisions for resized
+	// StateDir is a folder of the host in which the agent stores the newest decisions about resized
 	// pods and the last labels of its Node, for times when the API server does not answer. If it is
-	// "", nothing is kept, and no pod is resized.
+	// "", nothing is stored, and no pod is resized.
 	StateDir string
-	// Rivals are the programs that set the CPUs of containers as well: one of them on a node where
-	// Berth decides makes it contradictory. nil means DefaultRivals.
+	// Rivals are the programs that also set the CPUs of containers. If one of them runs on a node
+	// where Berth decides, the node is contradictory. nil means DefaultRivals.
 	Rivals []Rival
-	// Enforce is how decisions are carried out where Berth decides.
+	// Enforce has the settings for carrying out decisions where Berth decides.
 	Enforce EnforceOptions
 
 	// Devices is which devices the agent offers to the kubelet if Berth decides; nil offers none.
@@ -79,9 +80,9 @@ type Options struct {
 	Namespace string
 	// Heartbeat is the interval of renewals; 0 means 10 s.
 	Heartbeat time.Duration
-	// Rescan is how often the checkpoints are read without a sign of change; 0 means 10 s.
+	// Rescan is the interval of reading the checkpoints without a sign of change; 0 means 10 s.
 	Rescan time.Duration
-	// MinInterval is the least time between two writes; 0 means 100 ms.
+	// MinInterval is the minimum time between two writes; 0 means 100 ms.
 	MinInterval time.Duration
 	// Amounts also publishes a NodeResourceTopology, for other readers.
 	Amounts bool
@@ -90,16 +91,16 @@ type Options struct {
 	// KoordinatorDevice also publishes a Device of scheduling.koordinator.sh.
 	KoordinatorDevice bool
 
-	// Now is the agent's clock; nil means time.Now. Moments in what it publishes are for people:
-	// nobody judges by them.
+	// Now is the agent's clock; nil means time.Now. Times in published objects are for users; no
+	// program depends on them.
 	Now func() time.Time
-	// Log is where the agent tells what it does; nil discards.
+	// Log is the agent's log; nil discards it.
 	Log *slog.Logger
-	// Metrics is where the agent's metrics are registered; nil leaves them out.
+	// Metrics is the registry of the agent's metrics; nil means no metrics.
 	Metrics prometheus.Registerer
 }
 
-// withDefaults fills in what zero values mean. It fails if something required is missing.
+// withDefaults fills in the defaults. It fails if a required field is missing.
 func (o Options) withDefaults() (Options, error) {
 	if o.Node == "" {
 		return o, errors.New("agent: Node is empty: want the name of the node")
@@ -172,7 +173,7 @@ func (o *Options) online() func() (topology.CPUSet, error) {
 	return func() (topology.CPUSet, error) { return sysfs.ReadOnline(os.DirFS(o.SysRoot)) }
 }
 
-// host is where the machine reports its devices.
+// host returns the places where the machine reports its devices.
 func (o *Options) host() offer.Host {
 	h := offer.Host{SpecDirs: o.SpecDirs}
 	if o.Machine == "" {

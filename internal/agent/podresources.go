@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Kubelet is what a kubelet answers when asked; *PodResources is one.
+// Kubelet answers questions about a kubelet; *PodResources implements it.
 type Kubelet interface {
 	// ActivePods counts the pods that the kubelet holds resources for, by namespace/name. A pod
 	// that has ended is off the list for good.
@@ -45,8 +45,8 @@ const podResourcesTimeout = 5 * time.Second
 // maxPodResourcesBytes bounds an answer.
 const maxPodResourcesBytes = 16 << 20
 
-// DialPodResources returns a client of the unix socket at path. It does not wait for the kubelet:
-// the socket comes and goes with it.
+// DialPodResources returns a client of the unix socket at path. It does not wait for the kubelet,
+// because the socket comes and goes with it.
 func DialPodResources(path string) (*PodResources, error) {
 	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithIdleTimeout(0),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: podResourcesTimeout}),
@@ -57,7 +57,7 @@ func DialPodResources(path string) (*PodResources, error) {
 	return &PodResources{conn, podresources.NewPodResourcesListerClient(conn)}, nil
 }
 
-// redial is how a kubelet is looked for that is not there.
+// redial has the intervals for connecting to a kubelet that is not there.
 var redial = grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 
 // Follow keeps the connection open until ctx ends, and calls tell when the kubelet goes away or
@@ -125,12 +125,12 @@ func (p *PodResources) Devices(ctx context.Context) (map[string][]placement.Devi
 	return devicesOf(resp.Devices), nil
 }
 
-// noSuchNode stands for NUMA nodes that do not fit a NUMASet, as the -1 that careless plugins copy
-// from sysfs: the highest that does. To the kubelet the resource is one that must be aligned, and
-// the device on no node that its machine has.
+// noSuchNode replaces NUMA nodes that do not fit a NUMASet, such as the -1 that some plugins copy
+// from sysfs. It is the highest node that fits. For the kubelet the resource must then be aligned,
+// and the device is on no node of its machine.
 const noSuchNode = topology.MaxNUMANodes - 1
 
-// devicesOf merges the entries: there is one for each device and NUMA node.
+// devicesOf merges the entries, because there is one for each device and NUMA node.
 func devicesOf(entries []*podresources.ContainerDevices) map[string][]placement.Device {
 	out := map[string][]placement.Device{}
 	index := map[[2]string]int{} // by resource and id

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// podFacts is what a report needs to know of a pod.
+// podFacts has the facts about a pod that a report needs.
 type podFacts struct {
 	uid             string // in the kubelet's books
 	apiUID          string // "" for one that has left the API
@@ -27,20 +27,20 @@ type podFacts struct {
 	acknowledged bool
 	// refused: the kubelet has failed the pod without running it.
 	refused bool
-	// admitted: the kubelet has admitted the pod at some time. Its own record goes when the pod
-	// does, before what it held.
+	// admitted means that the kubelet has admitted the pod at some time. The kubelet's own record
+	// is removed with the pod, before the pod's resources.
 	admitted bool
-	// ended is when the agent saw the pod terminal or gone; zero while it is neither.
+	// ended is the time when the agent saw the pod terminal or gone, or zero.
 	ended time.Time
-	// owner is the rival whose pod it is, and looksLike the one whose name its image has; "" for
-	// none.
+	// owner is the rival that the pod belongs to, and looksLike the one whose name its image has,
+	// or "".
 	owner, looksLike string
-	// by is who should carry its decision out, "" if the kubelet decides; decided is what it was
-	// given for koordlet to carry out.
+	// by is the enforcer of its decision, or "" if the kubelet decides. decided is its allocation
+	// for koordlet.
 	by      v1alpha1.Enforcer
 	decided []placement.ContainerAllocation
-	// predicted are the CPUs of a placement that was made when the kubelet decided, and was not
-	// certain of them.
+	// predicted are the CPUs of a placement that was made when the kubelet decided, and that was
+	// not exact.
 	predicted  topology.CPUSet
 	containers []containerFacts // as the kubelet allocates: init containers as declared, then the others
 }
@@ -93,13 +93,13 @@ func ran(s corev1.ContainerStatus) bool {
 	return s.State.Running != nil || s.State.Terminated != nil || s.RestartCount > 0
 }
 
-// podBook keeps the pods that the API binds to the node, and the ones that have left it while the
+// podBook has the pods that the API binds to the node, and those that have left it while the
 // kubelet's books may still name them. It is safe for concurrent use.
 //
-// Anybody who may create pods may create one that says it mirrors another pod (the annotation
-// kubernetes.io/config.mirror): the kubelet runs none of these, and deletes the ones whose static
-// pod it does not have. So a mirror never stands for a pod that has that UID itself, and of several
-// mirrors the oldest counts.
+// Every user who may create pods may create one that claims to mirror another pod (the annotation
+// kubernetes.io/config.mirror). The kubelet runs none of these, and deletes those without a static
+// pod. So a mirror never replaces a pod that has this UID itself, and of several mirrors the oldest
+// counts.
 type podBook struct {
 	rivals []Rival
 	mu     sync.Mutex
@@ -115,7 +115,7 @@ func newPodBook(rivals []Rival) *podBook {
 	return &podBook{rivals: rivals, pods: map[types.UID]podFacts{}, left: map[string]podFacts{}}
 }
 
-// see notes a pod that the API has.
+// see records a pod that the API has.
 func (b *podBook) see(pod *corev1.Pod, now time.Time) {
 	f := factsOf(pod, b.rivals)
 	b.mu.Lock()
@@ -135,8 +135,8 @@ func (b *podBook) see(pod *corev1.Pod, now time.Time) {
 	b.pods[pod.UID] = f
 }
 
-// change notes that a pod has changed. It may be another that was created under its name while
-// nobody listened.
+// change records that a pod has changed. It may be another pod that was created under its name
+// while the watch was broken.
 func (b *podBook) change(old, pod *corev1.Pod, now time.Time) {
 	if old.UID != pod.UID {
 		b.lose(old, now)
@@ -144,7 +144,7 @@ func (b *podBook) change(old, pod *corev1.Pod, now time.Time) {
 	b.see(pod, now)
 }
 
-// lose notes that a pod has left the API.
+// lose records that a pod has left the API.
 func (b *podBook) lose(pod *corev1.Pod, now time.Time) {
 	f := factsOf(pod, b.rivals)
 	b.mu.Lock()
@@ -165,8 +165,8 @@ func (b *podBook) lose(pod *corev1.Pod, now time.Time) {
 	b.left[f.uid] = f
 }
 
-// hasOther reports whether the API has a pod of that UID of the kubelet's. The caller holds the
-// lock.
+// hasOther reports whether the API has another pod with that UID of the kubelet's. The caller holds
+// the lock.
 func (b *podBook) hasOther(uid string) bool {
 	for _, f := range b.pods {
 		if f.uid == uid {
@@ -187,7 +187,7 @@ func (b *podBook) leaveOldest() {
 	delete(b.left, oldest)
 }
 
-// admit notes which pods the kubelet has admitted.
+// admit records which pods the kubelet has admitted.
 func (b *podBook) admit(admitted func(uid string) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -218,9 +218,9 @@ func (b *podBook) all() map[string]podFacts {
 	return out
 }
 
-// standsBefore reports whether the pod counts before another with the same UID at the kubelet:
-// first the pod that has this UID itself, then one that the API has, then one that has not ended,
-// then the oldest.
+// standsBefore reports whether the pod takes precedence over another with the same UID at the
+// kubelet: first the pod that has this UID itself, then one that the API has, then one that has not
+// ended, then the oldest.
 func (p podFacts) standsBefore(o podFacts) bool {
 	switch {
 	case p.mirror != o.mirror:
@@ -256,7 +256,7 @@ func byCreation(a, b podFacts) int {
 	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.key(), b.key()), cmp.Compare(a.uid, b.uid))
 }
 
-// order sorts the pods of a report: those of the last one first, as they were, then the others by
+// order sorts the pods of a report: those of the last one first, in their order, then the others by
 // creation.
 func order(uids []string, last map[string]int, facts map[string]podFacts) {
 	slices.SortFunc(uids, func(a, b string) int {
@@ -276,8 +276,8 @@ func order(uids []string, last map[string]int, facts map[string]podFacts) {
 	})
 }
 
-// notePlacement notes under which authority the pod was placed, and what koordlet was given to
-// carry out. It reads the placement, which only a Binding can write.
+// notePlacement records the authority under which the pod was placed, and koordlet's allocation. It
+// reads the placement, which only a Binding can write.
 func (f *podFacts) notePlacement(pod *corev1.Pod) {
 	p, found, err := wire.ReadPlacement(pod)
 	if !found || err != nil {
@@ -295,21 +295,21 @@ func (f *podFacts) notePlacement(pod *corev1.Pod) {
 	for i := 0; f.by == "" && p.Certainty == wire.VerdictOnly && i < len(p.Decision.Containers); i++ {
 		f.predicted = f.predicted.Or(&p.Decision.Containers[i].CPUs)
 	}
-	// A placement from before placements named koordlet: what the pod holds is in it all the same.
+	// A placement that is older than the field for koordlet. It still has the pod's resources.
 	unnamed := p.Authority == placement.AuthorityKubelet && pod.Annotations[wire.KoordinatorStatusAnnotation] != ""
 	if p.Koordlet || unnamed {
 		f.decided = decidedBy(&p)
 	}
 }
 
-// hasOwnWords reports whether a decision has what only Berth's own decisions have.
+// hasOwnWords reports whether a decision has fields that only Berth's own decisions have.
 func hasOwnWords(d *placement.Decision) bool {
 	return slices.ContainsFunc(d.Containers, func(c placement.ContainerDecision) bool {
 		return len(c.Shares) > 0 || c.Exclusive != 0 || c.Bounds != 0
 	})
 }
 
-// decidedBy returns what a placement gives the containers of its pod.
+// decidedBy returns the allocations of a pod's containers in a placement.
 func decidedBy(p *wire.Placement) []placement.ContainerAllocation {
 	out := make([]placement.ContainerAllocation, 0, len(p.Decision.Containers))
 	for i := range p.Decision.Containers {

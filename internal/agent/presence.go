@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// clock tells the time.
+// clock returns the time.
 type clock func() time.Time
 
-// presence is whether the kubelet is there, how long it has been, and whether it has read its pods.
-// It is safe for concurrent use.
+// presence tells if and since when the kubelet is there, and if it has read its pods. It is safe
+// for concurrent use.
 type presence struct {
 	now clock
 	age func() time.Duration // how long ago the kubelet started; nil: nobody knows
@@ -22,13 +22,13 @@ type presence struct {
 	// starts counts how often it was found to have started; reading is the count when the last
 	// reading of the books began.
 	starts, reading int
-	// leftovers are what ended pods had by the last reading. cleared: the kubelet has cleared some
-	// of that away. Both are since it started.
+	// leftovers are the resources of ended pods in the last reading. cleared means that the kubelet
+	// has freed some of them. Both refer to the time since its start.
 	leftovers []pin
 	cleared   bool
 }
 
-// is notes whether the kubelet is there.
+// is records whether the kubelet is there.
 func (p *presence) is(there bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,8 +44,8 @@ func (p *presence) is(there bool) {
 	}
 }
 
-// started notes that the kubelet has made its sockets. Its PodResources API may have answered long
-// before: in between it waits for its runtime.
+// started records that the kubelet has created its sockets. Its PodResources API may have answered
+// long before, because in between it waits for its runtime.
 func (p *presence) started() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,23 +53,23 @@ func (p *presence) started() {
 	p.another()
 }
 
-// another notes that another kubelet process runs. Readings of the earlier process, and a reading
-// that has begun, tell nothing about it. The caller holds the lock.
+// another records that another kubelet process runs. Readings of the earlier process, and a reading
+// in progress, have no information about it. The caller holds the lock.
 func (p *presence) another() {
 	p.starts++
 	p.leftovers, p.cleared = nil, false
 }
 
-// beginReading is told before the agent reads the kubelet's books.
+// beginReading is called before the agent reads the kubelet's books.
 func (p *presence) beginReading() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reading = p.starts
 }
 
-// endReading is told what CPUs and memory pods have by the books, nil where these cannot be
-// relied on, and which pods have ended. A kubelet that has cleared away what an ended pod had has
-// read its pods: it clears nothing away before all its sources are ready (removeStaleState in
+// endReading receives the pods' CPUs and memory in the books, or nil if the books are not reliable,
+// and a function for ended pods. A kubelet that has freed resources of an ended pod has read its
+// pods, because it frees nothing before all its sources are ready (removeStaleState in
 // pkg/kubelet/cm/cpumanager/cpu_manager.go and pkg/kubelet/cm/memorymanager/memory_manager.go).
 func (p *presence) endReading(pinned map[pin]bool, ended func(uid string) bool) {
 	p.mu.Lock()

@@ -26,8 +26,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// publisher writes verdicts into the API: it numbers them, writes only what is new, and tries again
-// what failed.
+// publisher writes verdicts into the API: it numbers them, writes only changes, and repeats failed
+// writes.
 type publisher struct {
 	name    string              // of the node
 	node    func() *corev1.Node // nil until known
@@ -41,14 +41,14 @@ type publisher struct {
 	// cannot be known.
 	started func() time.Time
 
-	// lastStart is what started told last.
+	// lastStart is the last result of started.
 	lastStart time.Time
 	assured   time.Time // when the API was last asked for published, or given it; zero: it must be asked
 	published *v1alpha1.NodeTopology
-	// numbered is the highest number that was given to a report: one whose write failed may be in
-	// the API all the same.
+	// numbered is the highest number that was given to a report. A report whose write failed may
+	// still be in the API.
 	numbered int64
-	// refused is the last report that the API server refused; its zero value means none.
+	// refused is the last report that the API server refused. Its zero value means none.
 	refused refused
 	dirty   time.Time   // first sign of a change that is not yet published
 	good    wire.Report // the last that could be relied on
@@ -63,18 +63,18 @@ type refused struct {
 	at  time.Time
 }
 
-// refusedFor is how long a refused report is not tried again. Somebody may have mended the
-// definition meanwhile.
+// refusedFor is the time for which a refused report is not tried again. The definition may have
+// been corrected meanwhile.
 const refusedFor = 5 * time.Minute
 
-// tells reports whether the API server would refuse the report, by what it said about an equal one.
+// tells reports whether the API server would refuse the report, by its answer about an equal one.
 func (r *refused) tells(nt *v1alpha1.NodeTopology, now time.Time) bool {
 	return r.nt != nil && now.Sub(r.at) < refusedFor && sameReport(r.nt, nt)
 }
 
 // unfit reports whether an error is the API server's refusal of the object itself: a field over its
-// limit, a body over the server's, or an object over the store's (etcd's --max-request-bytes, for
-// which there is no status of its own).
+// limit, a body over the server's limit, or an object over the store's (etcd's --max-request-bytes,
+// which has no status of its own).
 func unfit(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) ||
 		strings.Contains(err.Error(), "etcdserver: request is too large") || strings.Contains(err.Error(), "trying to send message larger than max")
@@ -86,7 +86,7 @@ type pace struct {
 	last  time.Time // zero before the first
 }
 
-// wait is how long to wait before the next write.
+// wait returns the time until the next write.
 func (p *pace) wait(now time.Time) time.Duration {
 	if p.last.IsZero() {
 		return 0
@@ -94,21 +94,21 @@ func (p *pace) wait(now time.Time) time.Duration {
 	return max(0, p.least-now.Sub(p.last))
 }
 
-// vouch is how long the published report was found to hold. It is safe for concurrent use.
+// vouch has the time until which the published report was confirmed. It is safe for concurrent use.
 type vouch struct {
 	mu       sync.Mutex
 	verified time.Time // zero: nobody knows whether it holds
 	sequence int64
 }
 
-// confirm notes that the published report holds.
+// confirm records that the published report is valid.
 func (v *vouch) confirm(now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.verified = now
 }
 
-// confirmKnown notes that the published report still holds, if it ever did.
+// confirmKnown records that the published report is still valid, if it ever was.
 func (v *vouch) confirmKnown(now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -144,13 +144,13 @@ func (p *publisher) notice() {
 	}
 }
 
-// assureEvery is how often the agent looks whether the API still has what it has published. Of
-// 5,000 nodes that is 17 reads a second.
+// assureEvery is the interval at which the agent checks that the API still has its report. With
+// 5,000 nodes this makes 17 reads a second.
 const assureEvery = 5 * time.Minute
 
-// assure reads what the API has when that is not known, and looks for the published report now and
-// then: somebody may have deleted it, and then it must be written again. It hands a report that is
-// read to goOnFrom.
+// assure reads the API's version if it is not known, and checks the published report from time to
+// time, because it may have been deleted and must then be written again. It passes a report that it
+// reads to goOnFrom.
 func (p *publisher) assure(ctx context.Context, goOnFrom func(*wire.Report)) error {
 	if p.assured.IsZero() {
 		return p.fetch(ctx, goOnFrom)
@@ -175,7 +175,7 @@ func sameWrite(a, b *v1alpha1.NodeTopology) bool {
 	return a.Status.Sequence == b.Status.Sequence && x.Equal(y)
 }
 
-// fetch reads what the API has. Nobody vouches for it before it has been compared.
+// fetch reads the API's version. It does not count as confirmed before it has been compared.
 func (p *publisher) fetch(ctx context.Context, goOnFrom func(*wire.Report)) error {
 	nt, err := p.api.NodeTopology(ctx)
 	if err != nil {
@@ -203,9 +203,8 @@ func (p *publisher) setSequence(n int64) {
 	p.metrics.sequence.Set(float64(n))
 }
 
-// publish writes a verdict if it says something new. Beside a problem with the books stands what
-// they said when they last could be relied on, if they cannot be put into a report that a reader
-// would take.
+// publish writes a verdict if it is new. If the books have a problem and cannot be represented as a
+// valid report, the report keeps their last reliable content next to the problem.
 func (p *publisher) publish(ctx context.Context, v *verdict) next {
 	report := p.good
 	if v.outcome != nil {
@@ -229,7 +228,7 @@ func (p *publisher) publish(ctx context.Context, v *verdict) next {
 // maxMessage is the limit of metav1.Condition, less an ellipsis.
 const maxMessage = 1000
 
-// conditions are Ready, and beside it what the kubelet does not know.
+// conditions returns Ready, and a condition for changes that the kubelet does not know.
 func (p *publisher) conditions(v *verdict) []metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v.reason}
 	if v.problem != nil {
@@ -252,7 +251,7 @@ func (p *publisher) conditions(v *verdict) []metav1.Condition {
 	return out
 }
 
-// dated completes a condition: its time of transition stays while its status does.
+// dated completes a condition. Its transition time stays the same while its status does.
 func (p *publisher) dated(c metav1.Condition) metav1.Condition {
 	c.LastTransitionTime = metav1.NewTime(p.now().Truncate(time.Second))
 	c.Message = clip.Text(c.Message, maxMessage)
@@ -319,7 +318,7 @@ func (p *publisher) object(on *platform, report wire.Report) (*v1alpha1.NodeTopo
 	return wire.WriteNodeTopology(&wire.Node{Name: p.name, Spec: on.spec, Report: report})
 }
 
-// kubeletStarted is when the kubelet started that runs, or ran last.
+// kubeletStarted returns the start of the kubelet that runs, or ran last.
 func (p *publisher) kubeletStarted() time.Time {
 	if p.started == nil {
 		return p.lastStart
@@ -330,7 +329,7 @@ func (p *publisher) kubeletStarted() time.Time {
 	return p.lastStart
 }
 
-// sameReport compares all but what differs in every report.
+// sameReport compares all fields except those that differ in every report.
 func sameReport(a, b *v1alpha1.NodeTopology) bool {
 	x, y := a.Status, b.Status
 	x.Sequence, y.Sequence = 0, 0
@@ -339,8 +338,8 @@ func sameReport(a, b *v1alpha1.NodeTopology) bool {
 		equality.Semantic.DeepEqual(&a.Spec, &b.Spec) && equality.Semantic.DeepEqual(&x, &y)
 }
 
-// owned reports whether a report goes with the Node that is there now: one that was registered
-// again has another UID, and what belongs to the one before is collected as garbage.
+// owned reports whether a report belongs to the present Node. A Node that was registered again has
+// another UID, and the objects of the former Node are collected as garbage.
 func (p *publisher) owned(nt *v1alpha1.NodeTopology) bool {
 	node := p.node()
 	if node == nil {
@@ -349,8 +348,8 @@ func (p *publisher) owned(nt *v1alpha1.NodeTopology) bool {
 	return slices.ContainsFunc(nt.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == node.UID })
 }
 
-// apply writes a report. One that the API server refuses is not tried again if a small one may take
-// its place.
+// apply writes a report. If the API server has refused it and a small report may replace it, it is
+// not tried again.
 func (p *publisher) apply(ctx context.Context, on *platform, nt *v1alpha1.NodeTopology, replaceable bool) next {
 	p.pace.last, p.numbered = p.now(), nt.Status.Sequence
 	err := p.api.Publish(ctx, nt)
@@ -374,7 +373,7 @@ func (p *publisher) apply(ctx context.Context, on *platform, nt *v1alpha1.NodeTo
 	return p.writeAmounts(ctx, on)
 }
 
-// measure notes the published report in metrics and log.
+// measure records the published report in metrics and log.
 func (p *publisher) measure(on *platform, nt *v1alpha1.NodeTopology) {
 	latency := time.Duration(0)
 	if !p.dirty.IsZero() {
@@ -395,9 +394,9 @@ func (p *publisher) measure(on *platform, nt *v1alpha1.NodeTopology) {
 		"ready", ready.Status, "reason", ready.Reason, "message", ready.Message, "latency", latency)
 }
 
-// amountsWriter also publishes what other readers want to know of the node.
+// amountsWriter also publishes objects for other readers.
 type amountsWriter struct {
-	// zones, cpus and devices say what: a NodeResourceTopology, a Numatopology, a Device.
+	// zones, cpus and devices select the objects: a NodeResourceTopology, a Numatopology, a Device.
 	zones, cpus, devices bool
 
 	running     func() []wire.PodName // the pods that have not ended

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 )
 
-// sight gathers what a report is made of. The kubelet is asked only if the answer matters.
+// sight collects the inputs of a report. It asks the kubelet only if the answer matters.
 func (m *mirror) sight(ctx context.Context) *sighting {
 	state := &m.books.state
 	m.pods.admit(func(uid string) bool { admitted, told := m.books.Admitted(uid); return admitted && told })
@@ -55,8 +55,7 @@ func (m *mirror) sight(ctx context.Context) *sighting {
 	return s
 }
 
-// askActive asks for the kubelet's active pods if one that holds something has ended, or is
-// unknown.
+// askActive asks for the kubelet's active pods if a pod with resources has ended or is unknown.
 func (m *mirror) askActive(ctx context.Context, s *sighting) map[string]int {
 	ask := false
 	for uid := range s.holders {
@@ -77,8 +76,9 @@ func (m *mirror) askActive(ctx context.Context, s *sighting) map[string]int {
 	return active
 }
 
-// describe asks for the topology of devices when plugins have told the kubelet something new, and
-// while its Node offers fewer than its checkpoint has: which are left, only the kubelet knows.
+// describe asks for the topology of devices when plugins have reported something new to the
+// kubelet. It also does so while the kubelet's Node offers fewer devices than its checkpoint has,
+// because only the kubelet knows the remaining ones.
 func (m *mirror) describe(ctx context.Context, capacity, allocatable map[string]int64) {
 	b, s := m.devices, m.books.state.Devices
 	if s == nil || m.kubelet == nil {
@@ -102,7 +102,7 @@ func (m *mirror) describe(ctx context.Context, capacity, allocatable map[string]
 	b.described, b.beyond = m.books.raw.Devices, beyond
 }
 
-// offersOf is what the Node offers, as far as there is one.
+// offersOf returns the Node's capacity and allocatable amounts, if there is a Node.
 func offersOf(node *corev1.Node) (capacity, allocatable map[string]int64) {
 	if node == nil {
 		return nil, nil

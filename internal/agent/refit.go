@@ -20,9 +20,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// The runtime knows the decision with which a pod was bound. The newer decision of a pod that was
-// resized comes from the API server, and must outlive the agent: what the pod gave back is another
-// pod's by then.
+// The runtime has the decision with which a pod was bound. The newer decision about a resized pod
+// comes from the API server. It must outlive the agent, because another pod may already have the
+// CPUs that the pod gave up.
 
 // decisionsFile is the file with these decisions in Options.StateDir; maxDecisions bounds its size
 // in bytes.
@@ -31,18 +31,18 @@ const (
 	maxDecisions  = 16 << 20
 )
 
-// decisions are the newest ones of pods that were resized.
+// decisions are the newest decisions about resized pods.
 type decisions struct {
-	// dir is the folder of the file; "" means that no decision can be kept, so that none is taken.
+	// dir is the folder of the file. "" means that no decision can be stored, so none is accepted.
 	dir string
-	// complain tells what keeps a decision from being taken.
+	// complain reports the reason why a decision is not accepted.
 	complain func(error)
 
 	mu sync.Mutex
 	// byPod are the annotations, by UID; nil before the file was read.
 	byPod map[string]string
 	size  int
-	// take is called with every decision that is kept; nil for nobody.
+	// take is called with every stored decision. It may be nil.
 	take func(uid string, d enforce.Decided)
 }
 
@@ -66,7 +66,7 @@ func decidedIn(uid, text string) (enforce.Decided, error) {
 	return enforce.Decided{Generation: p.Generation, Containers: p.Decision.Containers}, err
 }
 
-// see takes in the decision of a pod, if it is newer than the one that is kept.
+// see stores the decision about a pod, if it is newer than the stored one.
 func (s *decisions) see(pod *corev1.Pod) {
 	if wire.GenerationOf(pod) < 2 || pod.Annotations[corev1.MirrorPodAnnotationKey] != "" {
 		return

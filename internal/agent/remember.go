@@ -17,8 +17,8 @@ import (
 )
 
 // A machine may start while its API server is down, for example after a power failure, and its
-// containers must start as decided. If only the Node's labels tell who decides there, the agent
-// needs a copy of the last labels.
+// containers must start as decided. If only the Node's labels set the authority, the agent needs a
+// copy of the last labels.
 
 // rememberedFile is the file with it in Options.StateDir; maxRemembered bounds its size in bytes.
 const (
@@ -26,21 +26,21 @@ const (
 	maxRemembered  = 4 << 10
 )
 
-// remembered is what the labels of a node said last.
+// remembered has the last values of a node's labels.
 type remembered struct {
 	Node      string             `json:"node"`
 	Authority v1alpha1.Authority `json:"authority"`
 	Enforcer  v1alpha1.Enforcer  `json:"enforcer,omitempty"`
 }
 
-// sane reports whether there are such words.
+// sane reports whether the values exist.
 func (r *remembered) sane() bool {
 	return (r.Authority == v1alpha1.AuthorityKubelet || r.Authority == v1alpha1.AuthorityBerth) &&
 		(r.Enforcer == "" || r.Enforcer == v1alpha1.EnforcerAgent || r.Enforcer == v1alpha1.EnforcerKoordlet)
 }
 
-// recall reads what the labels of the node said last. The error wraps fs.ErrNotExist if nothing is
-// remembered; what others have put there is an error as well.
+// recall reads the last values of the node's labels. The error wraps fs.ErrNotExist if nothing is
+// stored. A file that another program has written is an error as well.
 func recall(dir, node string) (remembered, error) {
 	var r remembered
 	name := filepath.Join(dir, rememberedFile)
@@ -72,8 +72,8 @@ func recall(dir, node string) (remembered, error) {
 	return r, nil
 }
 
-// remember writes what the labels of the node say, unless that is remembered already. A machine
-// that loses power keeps the old file or the new one.
+// remember stores the values of the node's labels, unless they are already stored. After a power
+// failure the machine has the old file or the new one.
 func remember(dir string, r remembered) error {
 	if old, err := recall(dir, r.Node); err == nil && old == r {
 		return nil
@@ -88,8 +88,8 @@ func remember(dir string, r remembered) error {
 	return atomicfile.WriteText(filepath.Join(dir, rememberedFile), 0o600, text)
 }
 
-// ours reports whether the agent itself is to carry decisions out. While the Node is not known,
-// that is what its labels said last.
+// ours reports whether the agent itself carries out decisions. While the Node is not known, its
+// last labels count.
 func (e *enforcer) ours() (bool, error) {
 	node := e.node()
 	ours, err := e.opts.enforces(node)
@@ -124,7 +124,7 @@ func (e *enforcer) oursOnce(unknown error) (bool, error) {
 	return e.opts.enforces(node)
 }
 
-// note remembers what the labels of the node say.
+// note stores the values of the node's labels.
 func (e *enforcer) note(node *corev1.Node) {
 	r := remembered{Node: node.Name, Authority: v1alpha1.AuthorityKubelet}
 	if a := node.Labels[AuthorityLabel]; a != "" {

@@ -11,26 +11,27 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// evidenceByTime is how long after its end a pod counts as still active if the kubelet cannot be
-// asked: well beyond what the kubelet takes to stop a pod's workers once its phase is terminal.
+// evidenceByTime is the time for which an ended pod counts as still active if the kubelet cannot be
+// asked. It is much longer than the kubelet needs to stop a pod's workers after its phase is
+// terminal.
 const evidenceByTime = 15 * time.Second
 
-// outcome of making a report.
+// outcome is the result of making a report.
 type outcome struct {
 	snapshot placement.Snapshot
 	pods     []wire.ReportedPod
 	// order holds the kubelet's UIDs of snapshot.Pods.
 	order []string
-	// arriving are pods on their way in: a report that holds them says half.
+	// arriving are pods that are being admitted. A report with them is incomplete.
 	arriving []string
 	// over are the pods that koordlet served and the kubelet no longer runs.
 	over []string
-	// ending are pods that have ended but may still be active: worth another look soon.
+	// ending are pods that have ended but may still be active, so another look is needed soon.
 	ending []string
 }
 
-// makeReport is a pure function of what was seen. The error means that the checkpoints hold what a
-// report cannot say.
+// makeReport is a pure function of the sighting. The error means that a report cannot represent the
+// checkpoints.
 func makeReport(s *sighting) (outcome, error) {
 	snap, err := s.books.Snapshot()
 	if err != nil {
@@ -88,8 +89,8 @@ func makeReport(s *sighting) (outcome, error) {
 	return out, nil
 }
 
-// unknownWhole returns an error if the books have what a pod holds as a whole, and the kubelet as
-// it is configured does not know of such: it would neither use nor free that.
+// unknownWhole returns an error if the books have resources of a pod as a whole, but the kubelet's
+// configuration does not support this. The kubelet would neither use nor free them.
 func (s *sighting) unknownWhole(pods []placement.PodAllocation) error {
 	if s.platform.model == nil || s.platform.model.KnowsWholes() {
 		return nil
@@ -111,13 +112,13 @@ func (s *sighting) obeys(uid string) bool {
 	return s.obeyed != nil && !s.obeyed.koordlet && len(s.obeyed.pods[uid]) > 0
 }
 
-// entrusts reports whether koordlet carries out what was decided for the pod, which holds nothing
-// by the kubelet's books.
+// entrusts reports whether koordlet carries out the decision about the pod, which then holds
+// nothing in the kubelet's books.
 func (s *sighting) entrusts(uid string) bool {
 	return s.obeyed != nil && s.obeyed.koordlet && len(s.obeyed.pods[uid]) > 0
 }
 
-// addObeyed adds to what pods hold what was carried out of decisions.
+// addObeyed adds the carried-out decisions to the pods' resources.
 func (s *sighting) addObeyed(held map[string]placement.PodAllocation) {
 	if s.obeyed == nil {
 		return
@@ -136,7 +137,7 @@ func (s *sighting) addObeyed(held map[string]placement.PodAllocation) {
 	}
 }
 
-// shareOut fills in the shared CPUs if Berth decides: they follow from what pods hold.
+// shareOut computes the shared CPUs from the pods' resources, if Berth decides.
 func (s *sighting) shareOut(out *outcome) {
 	if s.obeyed == nil || s.platform.model == nil {
 		return
@@ -151,7 +152,7 @@ type reporter struct {
 	alive map[string]int // pods that are on the kubelet's list for a known reason, by namespace/name
 }
 
-// pending is what may be about to change about a pod.
+// pending describes a change of a pod that may be about to happen.
 type pending int
 
 const (
@@ -191,9 +192,8 @@ func (r *reporter) maybeActive(f *podFacts) bool {
 	return r.active[f.key()] > r.alive[f.key()]
 }
 
-// stateOfStranger judges a pod that the API has not told about. If every active pod of the kubelet
-// is one that the API knows, the stranger is not active; else the API may just be slower than the
-// books.
+// stateOfStranger judges a pod that the API has not shown. If the API knows every active pod of the
+// kubelet, the stranger is not active. Otherwise the API may just be slower than the books.
 func (r *reporter) stateOfStranger(uid string) (v1alpha1.PodState, pending) {
 	first, seen := r.history.firstSeen[uid]
 	fresh := !seen || r.now.Sub(first) < strangerPatience
@@ -214,10 +214,10 @@ func (r *reporter) stateOfStranger(uid string) (v1alpha1.PodState, pending) {
 	return v1alpha1.PodEnded, steady
 }
 
-// strangerPatience is how long the API may be behind the books.
+// strangerPatience is the time for which the API may be behind the books.
 const strangerPatience = time.Second
 
-// pod puts the containers into the kubelet's order and names their kinds.
+// pod puts the containers into the kubelet's order and sets their kinds.
 func (r *reporter) pod(uid string, held placement.PodAllocation) (placement.PodAllocation, wire.ReportedPod) {
 	f, known := r.pods[uid]
 	out := placement.PodAllocation{UID: uid, Generation: held.Generation, Whole: held.Whole}

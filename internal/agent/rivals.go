@@ -10,14 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rival is a program that sets the CPUs of containers itself, with the identity of its pods. Anyone
-// who can create pods with its ServiceAccount in its namespace is trusted. Image names and owner
-// references prove nothing, because every tenant can choose them.
+// Rival is a program that itself sets the CPUs of containers, with the identity of its pods. Every
+// user who can create pods with its ServiceAccount in its namespace is trusted. Image names and
+// owner references prove nothing, because every tenant can choose them.
 type Rival struct {
-	// Program is what messages call it. The rival "koordlet" is the one that may carry decisions
-	// out.
+	// Program is its name in messages. The rival "koordlet" may carry out decisions.
 	Program string
-	// Namespace, DaemonSet and ServiceAccount are those of its pods; all three have to be.
+	// Namespace, DaemonSet and ServiceAccount identify its pods. All three must match.
 	Namespace, DaemonSet, ServiceAccount string
 }
 
@@ -63,7 +62,7 @@ func (r *Rival) runs(pod *corev1.Pod) bool {
 		owner != nil && owner.Kind == "DaemonSet" && owner.Name == r.DaemonSet
 }
 
-// rivalIn returns the program of the rival whose pod it is; "" for none.
+// rivalIn returns the program of the rival that the pod belongs to, or "".
 func rivalIn(rivals []Rival, pod *corev1.Pod) string {
 	if at := slices.IndexFunc(rivals, func(r Rival) bool { return r.runs(pod) }); at >= 0 {
 		return rivals[at].Program

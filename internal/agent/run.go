@@ -22,7 +22,7 @@ import (
 )
 
 // Run runs an agent until ctx ends, and then returns nil. It returns early only if the options are
-// wrong or the kubelet's root directory cannot be watched; everything else is retried.
+// wrong or the kubelet's root directory cannot be watched. It retries everything else.
 func Run(ctx context.Context, opts Options) error {
 	a, err := newAgent(opts)
 	if err != nil {
@@ -154,7 +154,7 @@ func (a *agent) newMirror(api API, book *podBook) *mirror {
 	}
 }
 
-// informers watch the node's own objects alone.
+// informers watch only the node's own objects.
 func (a *agent) informers(client kubernetes.Interface) {
 	pods := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,
 		fields.OneTermEqualSelector("spec.nodeName", a.opts.Node))
@@ -263,7 +263,7 @@ func (a *agent) loop(ctx context.Context, files *fileEvents, config *configWatch
 	}
 }
 
-// kubeletIs takes note that the kubelet has gone, or is there.
+// kubeletIs records that the kubelet has gone, or is there.
 func (a *agent) kubeletIs(there bool) {
 	a.mirror.presence.is(there)
 	poke(a.changed)
@@ -284,7 +284,7 @@ func (a *agent) heartbeats(ctx context.Context) {
 	}
 }
 
-// firstBeatPoll is how often to look whether there is a report to vouch for yet.
+// firstBeatPoll is the interval of checks for the first report that a heartbeat can confirm.
 const firstBeatPoll = 100 * time.Millisecond
 
 // beat returns when to beat again. A report that has not been found to hold for two rescans is not

@@ -21,25 +21,25 @@ import (
 )
 
 // A kubelet reads its machine and its configuration once, when it starts (pkg/kubelet/kubelet.go,
-// cachedMachineInfo): it goes on handing out a CPU that has been taken offline, and it never sees
-// huge pages that were added. The agent looks on its behalf.
+// cachedMachineInfo). It still assigns a CPU that has been taken offline, and never sees huge pages
+// that were added. So the agent checks them.
 
-// lookPeriod is how often the agent looks whether the machine is still the same: the API should
-// show a change within a second, and reading the machine again and writing the report need time
-// too. A look reads a dozen small files of sysfs.
+// lookPeriod is the interval at which the agent checks that the machine is still the same. The API
+// should show a change within a second, and reading the machine again and writing the report need
+// time too. A check reads a dozen small files of sysfs.
 const lookPeriod = 300 * time.Millisecond
 
-// configSettle is how long the files of a configuration are left alone after a change: who writes
-// one may not be done.
+// configSettle is the time without changes after which the files of a configuration are read,
+// because a writer may not be finished.
 const configSettle = 50 * time.Millisecond
 
-// configDoubt is how long the agent waits before it reads an unreadable configuration again, and
-// only then reports it: somebody may still be writing it.
+// configDoubt is the time after which the agent reads an unreadable configuration again. Only then
+// does it report the problem, because the file may still be being written.
 const configDoubt = time.Second
 
-// MachineFingerprint returns a source of what may change under a kubelet: the online CPUs and NUMA
-// nodes, and the huge pages of each node. Two texts that are equal say that nothing did. What
-// cannot be read is left out.
+// MachineFingerprint returns a function for the data that may change while a kubelet runs: the
+// online CPUs and NUMA nodes, and the huge pages of each node. Equal texts mean that nothing
+// changed. Unreadable data are omitted.
 func MachineFingerprint(fsys fs.FS) func() string {
 	return func() string {
 		const system = "sys/devices/system"
@@ -77,7 +77,7 @@ func DeviceFingerprint(fsys fs.FS) func() string {
 	}
 }
 
-// slots are where devices come and go while a kubelet runs.
+// slots are the places where devices come and go while a kubelet runs.
 type slots struct {
 	fingerprint func() string // nil: none comes or goes
 	last        string        // of the machine whose devices the platform has
@@ -86,7 +86,7 @@ type slots struct {
 }
 
 // surroundings are the machine and the configuration that the kubelet found when it started, and
-// what it would find if it started now.
+// those that it would find now.
 type surroundings struct {
 	now         clock
 	machine     MachineSource
@@ -103,18 +103,18 @@ type surroundings struct {
 
 	decider decider // as of when the platform was found
 	release string  // the kubelet's, as of then
-	// mislabelled: nobody can say who decides, or what labels ask for.
+	// mislabelled means that labels are invalid, so that the authority is not known.
 	mislabelled bool
 	platform    *platform // what the kubelet found; nil until it is known
 	// newer are the files of the configuration that were changed after the kubelet had started and
-	// before the agent read them: what the kubelet has read is not known.
+	// before the agent read them. It is not known which version the kubelet has read.
 	newer    []string
 	present  present
 	looked   configLook
 	attempts backoff // between attempts to find out machine and configuration
 }
 
-// configLook is how the configuration is looked at.
+// configLook has the settings for reading the configuration.
 type configLook struct {
 	last time.Time // when that was
 	due  time.Time // when it is next because a file has changed; zero: no file has
@@ -122,13 +122,13 @@ type configLook struct {
 	doubted bool
 }
 
-// present is what a kubelet would see if it started now; nil if nothing says that it differs.
+// present is what a kubelet would see if it started now. It is nil if there is no difference.
 type present struct {
 	fingerprint string // of the machine
 	view        *placement.KubeletView
 	config      *kubeletv1beta1.KubeletConfiguration
-	// unread is why the configuration on disk cannot be read, and unseen why the changed machine
-	// cannot; "" if it can.
+	// unread is the reason why the configuration on disk cannot be read, and unseen why the changed
+	// machine cannot, or "".
 	unread, unseen string
 }
 
@@ -141,7 +141,7 @@ func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error
 		}
 		return again(endPoll), errNoNode
 	}
-	// A kubelet of another release says so some time after it has started.
+	// A kubelet of another release reports this some time after its start.
 	version := cmp.Or(a.version, node.Status.NodeInfo.KubeletVersion)
 	if a.platform != nil && a.decider == by && a.release == version && a.mislabelled == (wrong != nil) {
 		return settled, nil
@@ -181,7 +181,7 @@ func (a *surroundings) newerFiles() []string {
 	return nil
 }
 
-// keeping is the machine with what was offered on it before.
+// keeping returns the machine with the devices that were offered on it before.
 func (a *surroundings) keeping(by *decider) (*topology.Machine, error) {
 	m, err := a.machine()
 	if offers := by.offers(); err == nil && offers != nil {
@@ -190,7 +190,7 @@ func (a *surroundings) keeping(by *decider) (*topology.Machine, error) {
 	return m, err
 }
 
-// offering remembers what is offered.
+// offering stores the offered devices.
 func (a *surroundings) offering(p *platform) {
 	if p.wrong == nil {
 		a.slots.offered = p.offered
@@ -208,7 +208,8 @@ func (a *surroundings) recall(s *kubeletstate.MemoryState) error {
 	return err
 }
 
-// look reads what may have changed under the kubelet. It reports whether that is news.
+// look reads data that may have changed while the kubelet runs. It reports whether there is a
+// change.
 func (a *surroundings) look(ctx context.Context) bool {
 	if a.platform == nil {
 		return false
@@ -284,8 +285,8 @@ func (a *surroundings) lookAtConfig(ctx context.Context) {
 	}
 }
 
-// configTouched notes that a file of the configuration has changed. It returns after how long to
-// look around.
+// configTouched records that a file of the configuration has changed. It returns the time until the
+// next look.
 func (a *surroundings) configTouched() time.Duration {
 	a.looked.due = a.now().Add(configSettle)
 	return configSettle
@@ -305,7 +306,7 @@ func (a *surroundings) presentConfig(ctx context.Context) (*kubeletv1beta1.Kubel
 	return raw, nil
 }
 
-// drift is what has changed since the kubelet started.
+// drift returns the changes since the kubelet started.
 func (a *surroundings) drift() drift {
 	then := machineAndConfig{a.platform.spec.View, a.platform.config}
 	d := driftOf(then, machineAndConfig{a.present.view, a.present.config})
@@ -317,8 +318,8 @@ func (a *surroundings) drift() drift {
 	return d
 }
 
-// stale are the checkpoints over which a kubelet that starts now does not start, because machine or
-// configuration has changed.
+// stale returns the checkpoints with which a kubelet that starts now does not start, because
+// machine or configuration has changed.
 func (a *surroundings) stale(books *checkpoints, d *drift) (files []string) {
 	if len(d.lost)+len(d.gained)+len(d.settings) == 0 || a.present.view == nil {
 		return nil

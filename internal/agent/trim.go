@@ -10,18 +10,18 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Pods may be as large as the API server takes objects, and anybody may bind many of them to a node
-// by its name. The agent keeps of a pod what its report is made of.
+// Pods may be as large as the API server allows, and every user may bind many of them to a node by
+// its name. The agent keeps only the parts of a pod that its report needs.
 
-// Limits of what is kept of a pod. Useful pods do not reach them.
+// Limits of the kept parts of a pod. Useful pods do not reach them.
 const (
 	maxKeptContainers = 1024
 	maxKeptResources  = 64  // extended ones of a container
 	maxKeptText       = 256 // bytes of a name, a message, a UID
 )
 
-// trimmed returns what the agent keeps of a pod: factsOf is the same for both, within the limits.
-// It is an informer's transform (cache.TransformFunc), and leaves other objects alone.
+// trimmed returns the kept parts of a pod. factsOf is the same for both, within the limits. It is
+// an informer's transform (cache.TransformFunc), and does not change other objects.
 func trimmed(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -43,8 +43,8 @@ func trimmed(object any) (any, error) {
 	return out, nil
 }
 
-// keptAnnotations are the placement, which only the scheduler writes, which static pod this
-// mirrors, and that there are words for koordlet.
+// keptAnnotations returns the placement, which only the scheduler writes, the name of the mirrored
+// static pod, and a mark that there are annotations for koordlet.
 func keptAnnotations(pod *corev1.Pod) map[string]string {
 	out := map[string]string{}
 	if text, ok := pod.Annotations[wire.PlacementAnnotation]; ok && len(text) <= wire.MaxPlacementBytes {
@@ -85,7 +85,7 @@ func keptResources(list corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// keptStatuses returns statuses that only tell which containers have started.
+// keptStatuses returns statuses that only show which containers have started.
 func keptStatuses(list []corev1.ContainerStatus) []corev1.ContainerStatus {
 	out := make([]corev1.ContainerStatus, 0, min(len(list), maxKeptContainers))
 	for i := range list[:cap(out)] {
@@ -106,7 +106,7 @@ func bounded(text string) string {
 	return strings.ToValidUTF8(text[:maxKeptText], "")
 }
 
-// trim has the informer of pods keep what is trimmed.
+// trim makes the informer of pods keep only trimmed pods.
 func (a *agent) trim() error {
 	if err := a.pods.SetTransform(trimmed); err != nil {
 		return fmt.Errorf("pods: %w", err)

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletstate"
 )
 
-// fileEvents is what happened below the kubelet's root directory.
+// fileEvents are events below the kubelet's root directory.
 type fileEvents struct {
 	// Changed receives when a checkpoint may have been replaced. One pending event is enough.
 	Changed chan struct{}
@@ -90,9 +90,10 @@ func (f *fileEvents) handle(w *fsnotify.Watcher, e fsnotify.Event, devices strin
 	}
 }
 
-// kubeletStart is when the kubelet that runs made its socket, after it has read its configuration
-// and just before it admits its first pods; zero while nobody listens there, as when the kubelet
-// before it was killed and this one still waits for its runtime.
+// kubeletStart returns the time when the running kubelet created its socket, which is after it has
+// read its configuration and just before it admits its first pods. It returns zero while no program
+// listens there, for example after a kubelet was killed and while the next one waits for its
+// runtime.
 func kubeletStart(root string) (at time.Time) {
 	path := filepath.Join(root, filepath.Dir(kubeletstate.DeviceFile), kubeletSocket)
 	conn, err := net.Dial("unix", path)
@@ -106,7 +107,7 @@ func kubeletStart(root string) (at time.Time) {
 	return at
 }
 
-// socketMade is when the newest kubelet made its socket; zero while there is none.
+// socketMade returns the time when the newest kubelet created its socket, or zero.
 func socketMade(root string) (at time.Time) {
 	if info, err := os.Stat(filepath.Join(root, filepath.Dir(kubeletstate.DeviceFile), kubeletSocket)); err == nil {
 		at = info.ModTime()
