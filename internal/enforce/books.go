@@ -16,37 +16,38 @@ import (
 type Container struct {
 	ID  string
 	Pod string // the id of its sandbox
-	// UID is the pod's, as the kubelet has it; Short is the container's own name.
+	// UID is the kubelet's UID of the pod. Short is the container's own name.
 	UID, Short string
 	Name       string // for people: namespace/pod/container
-	// Decision is what the Binding says about it; nil without one. Fault says what is wrong with an
-	// annotation that cannot be believed.
+	// Decision is the decision about the container in the Binding, or nil. Fault describes an
+	// annotation that is not credible.
 	Decision *placement.ContainerDecision
 	Fault    string
 	Created  int64 // nanoseconds; orders what Synchronize finds
 	Now      Set   // what it runs on, as the runtime says
-	// asks are its amounts as the runtime says, trimmed those that it gets instead when it begins;
-	// 0 for none. decides means that the scheduler decides about them: the pod's limits are its
+	// asks are its amounts by the runtime. trimmed are smaller amounts that it gets at its start,
+	// or 0. decides means that the scheduler decides about them, because the pod's limits equal its
 	// requests.
 	asks, trimmed amounts
 	decides       bool
-	// Begins means that it is made and has not started.
+	// Begins means that it is created and has not started.
 	Begins bool
-	// Tokens is how many devices of each resource the kubelet has counted for it.
+	// Tokens is the number of devices of each resource that the kubelet has counted for it.
 	Tokens map[string]int
 	// Given are the variables, as the runtime has them, in which containers find their devices, by
 	// name.
 	Given map[string]string
-	// Orphan means that the runtime does not report its sandbox, and so not its decision either.
+	// Orphan means that the runtime does not report its sandbox, and so does not report its
+	// decision either.
 	Orphan bool
 }
 
-// Set is where a container runs.
+// Set has the CPUs and memory nodes of a container.
 type Set struct {
 	CPUs topology.CPUSet
-	// Mems is the memory nodes; 0 leaves them alone.
+	// Mems is the memory nodes; 0 means no change.
 	Mems topology.NUMASet
-	// Pinned means that the CPUs are its own.
+	// Pinned means that the CPUs are exclusive.
 	Pinned bool
 }
 
@@ -58,19 +59,19 @@ type Update struct {
 	raise amounts
 }
 
-// Mode is what happens to a container whose decision cannot be carried out.
+// Mode is the action for a container whose decision cannot be carried out.
 type Mode uint8
 
 // The modes.
 const (
-	// Hold does not let it start: the kubelet tries again, and the CPUs may be free then. The zero
+	// Hold does not let it start. The kubelet tries again, and the CPUs may be free then. The zero
 	// value.
 	Hold Mode = iota
 	// Confine lets it run in the shared pool.
 	Confine
 )
 
-// HeldError is why a container does not begin.
+// HeldError is the reason why a container does not start.
 type HeldError struct {
 	Container string
 	Why       string
@@ -78,8 +79,7 @@ type HeldError struct {
 
 func (e *HeldError) Error() string { return "berth holds container " + e.Container + ": " + e.Why }
 
-// Complaint is a container that does not run as it was decided, or that came without a decision
-// that can be believed.
+// Complaint is a container that does not run as decided, or that has no credible decision.
 type Complaint struct{ Container, Why string }
 
 // Books records which container holds which CPUs of a node. It is not safe for concurrent use.
@@ -89,26 +89,26 @@ type Books struct {
 	reserved topology.CPUSet
 	mode     Mode
 	all      map[string]*entry // by container
-	// claims are the CPUs of pinned containers that wait until shared ones have begun, by sandbox
-	// and name: no other shared one begins there before them. A claim expires if the container is
-	// not tried again, because no message may come when its pod is gone.
+	// claims are the CPUs of pinned containers that wait until shared ones have started, by sandbox
+	// and name. No other shared container starts on these CPUs before them. A claim expires if the
+	// container is not tried again, because no message may come when its pod is gone.
 	claims  map[claimant]claim
 	offered Offered
-	// found are the sandboxes that were there at the last Synchronize. A runtime that has started
-	// again may never say that these have stopped.
+	// found are the sandboxes of the last Synchronize. A restarted runtime may never report that
+	// these have stopped.
 	found map[string]bool
 	// newest are the decisions for pods that were resized, by UID.
 	newest map[string]*Decided
-	// lives says about a container whether it has processes.
+	// lives reports whether a container has processes.
 	lives func(id string) bool
-	// online reads which CPUs of the machine are online at this moment; nil if all always are. In a
-	// cpuset without an online CPU a container runs on its parent's, which are everybody's
-	// (cpuset.cpus.effective, Documentation/admin-guide/cgroup-v2.rst).
+	// online reads the machine's present online CPUs. It is nil if all are always online. A
+	// container in a cpuset without an online CPU runs on its parent's CPUs, which all containers
+	// share (cpuset.cpus.effective, Documentation/admin-guide/cgroup-v2.rst).
 	online func() (topology.CPUSet, error)
 }
 
-// settleLimit is how long nothing is taken from a container that has not started. After it a move
-// is sent, and once more should it start.
+// settleLimit is the time for which no CPUs are taken from a container that has not started.
+// Afterwards a move is sent, and once more if it starts.
 const settleLimit = time.Minute
 
 // settling reports whether the container may not be moved yet.
@@ -125,23 +125,25 @@ type claim struct {
 	at   time.Time
 }
 
-// entry is a container in the books. Its CPUs are its pod's until the sandbox has stopped, also
-// while it does not run; meanwhile shared containers may use them.
+// entry is a container in the books. Its CPUs belong to its pod until the sandbox has stopped, even
+// while the container does not run. Meanwhile shared containers may use them.
 type entry struct {
 	Container
 	running bool
-	// unsettled means that the runtime may lose a move: the container is beginning, or a move that
-	// nobody asked for is under way. It is not moved meanwhile, and what needs its CPUs waits.
+	// unsettled means that the runtime may lose a move, because the container is starting, or
+	// because an unsolicited move is under way. It is not moved meanwhile, and containers that need
+	// its CPUs wait.
 	unsettled bool
-	// since is when that began. A runtime may never say that a container could not be started.
+	// since is the start of this state. A runtime may never report that a container could not be
+	// started.
 	since time.Time
 	// doubt means that a move was sent when the runtime may have lost it.
 	doubt bool
-	// lost means that the runtime no longer lists it, and that it has processes. It stays where it
-	// is, and what needs its CPUs waits, until it has none.
+	// lost means that the runtime no longer lists the container, but it has processes. It stays on
+	// its CPUs, and containers that need them wait, until it has none.
 	lost bool
 	set  Set
-	// shut is the CPUs that no other container may use: its own CPUs and those that stay idle for
+	// shut are the CPUs that no other container may use: its own CPUs and those that stay idle for
 	// it.
 	shut      topology.CPUSet
 	complaint string
@@ -155,8 +157,8 @@ type entry struct {
 	moved []Update
 }
 
-// NewBooks returns empty books. The reserved CPUs are never pinned, and must not be empty: shared
-// containers have them when everything else is pinned.
+// NewBooks returns empty books. The reserved CPUs are never pinned, and must not be empty, because
+// shared containers use them when all other CPUs are pinned.
 func NewBooks(m *topology.Machine, reserved topology.CPUSet, mode Mode) (*Books, error) {
 	if reserved.IsEmpty() || !reserved.IsSubsetOf(&m.Online) {
 		return nil, fmt.Errorf("reserved CPUs %q: want CPUs of %s, at least one", reserved, m.Online)
@@ -204,7 +206,7 @@ func (b *Books) Create(c Container) (Set, []Update, error) {
 	return e.set, e.moved, nil
 }
 
-// arrived notes that the moves in the answer to a container's creation were carried out.
+// arrived records that the moves in the reply to a container's creation were carried out.
 func (b *Books) arrived(e *entry) {
 	for _, u := range e.moved {
 		if o := b.all[u.ID]; o != nil && o.set == u.Set && !o.unsettled {
@@ -238,8 +240,8 @@ func (b *Books) admit(c Container, mode Mode) (*entry, error) {
 	return e, nil
 }
 
-// adopt makes an entry of a running container whose decision nobody knows. One on reserved CPUs is
-// shared; any other is taken for pinned, and stays where it is.
+// adopt makes an entry of a running container with an unknown decision. A container on reserved
+// CPUs counts as shared. Any other counts as pinned, and stays on its CPUs.
 func (b *Books) adopt(c Container) *entry {
 	e := &entry{Container: c, complaint: "has a sandbox that the runtime does not report, and so no known decision"}
 	if c.Now.CPUs.IsEmpty() || c.Now.CPUs.Intersects(&b.reserved) {
@@ -254,8 +256,8 @@ func (b *Books) adopt(c Container) *entry {
 	return e
 }
 
-// asleep explains why a container cannot begin on CPUs that are not online now; "" if it can. A
-// pinned one needs all of its CPUs, a shared one any.
+// asleep explains why a container cannot start because CPUs are offline, or returns "". A pinned
+// container needs all of its CPUs, a shared one any.
 func (b *Books) asleep(e *entry) string {
 	if b.online == nil {
 		return ""
@@ -273,8 +275,8 @@ func (b *Books) asleep(e *entry) string {
 	return ""
 }
 
-// inTheWay names a shared container that would have to leave the CPUs of a pinned one, and cannot
-// be moved yet; "" for none.
+// inTheWay names a shared container that would have to leave the CPUs of a pinned one but cannot be
+// moved yet, or returns "".
 func (b *Books) inTheWay(e *entry) string {
 	for _, id := range b.ids() {
 		o := b.all[id]
@@ -297,9 +299,9 @@ func (b *Books) bury() {
 	maps.DeleteFunc(b.all, func(id string, e *entry) bool { return e.lost && !b.lives(id) })
 }
 
-// Begun says that a container has started, and returns the move that has become due meanwhile. The
-// runtime may not be able to take a move at this time. Whoever sends the move calls Moved when it
-// has arrived; a move that is not sent comes with a later answer.
+// Begun records that a container has started, and returns a move that has become due meanwhile. The
+// runtime may not accept a move at this time. The sender of the move calls Moved when it has
+// arrived. A move that is not sent comes with a later reply.
 func (b *Books) Begun(id string) (u Update, due bool) {
 	e := b.all[id]
 	if e == nil || !e.running {
@@ -336,7 +338,7 @@ func (b *Books) Failed(id string) {
 	}
 }
 
-// retryAfter is how long a move that failed waits until it is sent by itself.
+// retryAfter is the time after which a failed move is sent as an unsolicited one.
 const retryAfter = time.Second
 
 // Overdue returns moves that failed a while ago and that no answer to the runtime has carried
@@ -391,13 +393,13 @@ func memsOf(d *placement.ContainerDecision) (nodes topology.NUMASet) {
 	return nodes
 }
 
-// samePod reports whether two containers are of one pod. That may have two sandboxes: after a
-// reboot the kubelet makes another one before it removes the first.
+// samePod reports whether two containers belong to one pod. A pod may have two sandboxes, because
+// after a reboot the kubelet creates another one before it removes the first.
 func samePod(a, b *Container) bool { return a.Pod == b.Pod || a.UID != "" && a.UID == b.UID }
 
-// problem describes what keeps the container from its CPUs, "" for nothing. Containers of one pod
-// may have the same: they take turns. A container that runs on its CPUs stays there when they
-// become reserved, as long as the system keeps another reserved CPU.
+// problem describes why the container cannot have its CPUs, or returns "". Containers of one pod
+// may have the same CPUs, because they take turns. A container that runs on its CPUs stays there
+// when they become reserved, if the system has another reserved CPU.
 func (b *Books) problem(e *entry) string {
 	if extra := e.Decision.CPUs.AndNot(&b.machine.Online); !extra.IsEmpty() {
 		return "its decision names CPUs " + extra.String() + ", which the machine does not have"
@@ -418,7 +420,7 @@ func (b *Books) problem(e *entry) string {
 	return ""
 }
 
-// leavesReserved reports whether a reserved CPU is left when the container has its own.
+// leavesReserved reports whether a reserved CPU is left when the container has its CPUs.
 func (b *Books) leavesReserved(e *entry) bool {
 	left := b.reserved.AndNot(&e.Decision.CPUs)
 	for _, o := range b.all {
@@ -451,8 +453,8 @@ func (b *Books) shutFor(d *placement.ContainerDecision) topology.CPUSet {
 	return out.Or(&d.CPUs)
 }
 
-// pool is what is left to shared containers: every CPU that no container has to itself that runs,
-// or waits only for shared ones.
+// pool returns the CPUs for shared containers: every CPU that is not exclusive to a container that
+// runs, or that only waits for shared ones.
 func (b *Books) pool() topology.CPUSet {
 	p := b.machine.Online
 	for _, e := range b.all {
@@ -468,8 +470,8 @@ func (b *Books) pool() topology.CPUSet {
 	return p
 }
 
-// poolFor is the part of the pool that a shared container may use. One whose decision is not known
-// gets no CPU that it does not have.
+// poolFor returns the part of the pool that a shared container may use. A container with an unknown
+// decision gets no CPU that it does not already have.
 func (b *Books) poolFor(e *entry) topology.CPUSet {
 	p := b.pool()
 	if e.Orphan && !e.Now.CPUs.IsEmpty() {
@@ -487,8 +489,8 @@ func (b *Books) poolFor(e *entry) topology.CPUSet {
 	return p.And(&nodes)
 }
 
-// sharedFor is where a running shared container belongs. One that is left without a CPU keeps to
-// the reserved ones: it runs already, and an empty set would let it loose.
+// sharedFor returns the CPUs of a running shared container. A container without any CPU uses the
+// reserved ones, because it already runs, and an empty set would mean all CPUs.
 func (b *Books) sharedFor(e *entry) topology.CPUSet {
 	if cpus := b.poolFor(e); !cpus.IsEmpty() {
 		return cpus
@@ -496,7 +498,7 @@ func (b *Books) sharedFor(e *entry) topology.CPUSet {
 	return b.reserved
 }
 
-// due is where a running container belongs now.
+// due returns the CPUs and memory nodes on which a running container must be now.
 func (b *Books) due(e *entry) Set {
 	set := e.set
 	if !set.Pinned {
@@ -505,9 +507,8 @@ func (b *Books) due(e *entry) Set {
 	return set
 }
 
-// spread returns the moves of running shared containers whose pool has changed, and the moves that
-// may not have arrived. It leaves out one container, and containers that are not settled: these
-// lose no CPUs.
+// spread returns the moves of running shared containers whose pool has changed, and moves that may
+// not have arrived. It omits the container but, and unsettled containers, which lose no CPUs.
 func (b *Books) spread(but string) []Update {
 	var out []Update
 	for _, id := range b.ids() {
@@ -539,9 +540,9 @@ func (b *Books) Stop(id string) []Update {
 	return b.spread(id)
 }
 
-// Remove forgets a removed container. Its CPUs and devices still belong to its pod until the pod
-// has stopped. If the runtime does not report this, they belong to it until its last container is
-// removed, which is when the kubelet has finished with the pod.
+// Remove removes a container. Its CPUs and devices still belong to its pod until the pod has
+// stopped. If the runtime does not report this, they belong to it until its last container is
+// removed, because the kubelet has then finished with the pod.
 func (b *Books) Remove(id string) {
 	if e := b.all[id]; e != nil && (!e.set.Pinned && len(e.devices) == 0 || b.found[e.Pod]) {
 		delete(b.all, id)
@@ -550,18 +551,18 @@ func (b *Books) Remove(id string) {
 	}
 }
 
-// RemovePod forgets a pod whose sandbox has stopped, in which nothing starts any more. The runtime
-// does not stop a container that it does not list: such a container keeps its CPUs while it has
-// processes.
+// RemovePod removes a pod whose sandbox has stopped, in which no container starts any more. The
+// runtime does not stop a container that it does not list: such a container keeps its CPUs while it
+// has processes.
 func (b *Books) RemovePod(pod string) {
 	maps.DeleteFunc(b.all, func(id string, e *entry) bool { return e.Pod == pod && !(e.lost && b.lives(id)) })
 	delete(b.found, pod)
 	maps.DeleteFunc(b.claims, func(c claimant, _ claim) bool { return c.pod == pod })
 }
 
-// Synchronize begins again with what the runtime has, containers that run and all sandboxes, and
-// returns the moves that bring everything to where it belongs. What runs cannot be held: of two
-// that collide, the older one keeps its CPUs and the other is confined.
+// Synchronize starts again with the runtime's containers and sandboxes, and returns the moves that
+// bring every container to its CPUs. Running containers cannot be held. If two collide, the older
+// one keeps its CPUs and the other is confined.
 func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 	before := b.all
 	b.all = map[string]*entry{}
@@ -620,7 +621,7 @@ func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 	return out
 }
 
-// wantedMems is what the runtime says about the memory nodes, where that matters.
+// wantedMems returns the memory nodes by the runtime, if they matter.
 func (e *entry) wantedMems() topology.NUMASet {
 	if e.set.Mems == 0 {
 		return 0
@@ -639,25 +640,25 @@ func (b *Books) Wanted(id string) (Set, bool) {
 // Booked is a container that is in the books.
 type Booked struct {
 	Container
-	// Running means that it runs, on Set. One that does not run keeps its CPUs.
+	// Running means that it runs, on Set. A container that does not run keeps its CPUs.
 	Running bool
-	// Settled means that it does not just begin, and that no move of it is under way.
+	// Settled means that it is not starting, and that no move of it is under way.
 	Settled bool
 	Set     Set
-	// Leaving are CPUs that it was told to leave and may still run on. Turn is for Found. Refits
-	// means that its cgroup decides what it has.
+	// Leaving are CPUs that it was told to leave and may still use. Turn is for Found. Refits means
+	// that its cgroup decides which CPUs it has.
 	Leaving topology.CPUSet
 	Turn    uint64
 	Refits  bool
-	// Moves means that it was resized, and that it is not certain yet where it runs.
+	// Moves means that it was resized, and that its CPUs are not certain yet.
 	Moves bool
-	// Memory is what it may use. Generation is that of the newest decision for its pod, 0 for the
-	// Binding's.
+	// Memory is the memory that it may use. Generation belongs to the newest decision about its
+	// pod; 0 means the Binding's.
 	Memory     []placement.MemoryBlock
 	Generation uint64
 	// Devices are the devices of the container, or of its pod while the container does not run.
 	Devices []placement.DeviceAllocation
-	// Why is why it does not run as it was decided; "" if it does.
+	// Why is the reason why it does not run as decided, or "".
 	Why string
 }
 
@@ -680,7 +681,7 @@ func (b *Books) All() []Booked {
 	return out
 }
 
-// why explains why a container does not run as it was decided; "" if it does.
+// why explains why a container does not run as decided, or returns "".
 func (e *entry) why() string {
 	if e.lost {
 		return lostText
@@ -694,7 +695,7 @@ func (e *entry) why() string {
 	return e.complaint + e.without
 }
 
-// Complaints lists what does not run as decided, by container.
+// Complaints lists the containers that do not run as decided.
 func (b *Books) Complaints() []Complaint {
 	var out []Complaint
 	for _, id := range b.ids() {

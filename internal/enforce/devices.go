@@ -21,18 +21,18 @@ type Device struct {
 	Sick string
 }
 
-// Injection is what a container is given of one resource.
+// Injection is one resource's devices that a container is given.
 type Injection struct {
 	Resource string
 	IDs      []string // ascending
 	CDI      []string
 }
 
-// Offer replaces the devices for containers that start. Started containers keep what they have.
+// Offer replaces the devices for containers that start. Running containers keep their devices.
 func (b *Books) Offer(o Offered) { b.offered = o }
 
-// giveDevices gives a container the devices of its decision. The text says why it cannot have them:
-// if the kubelet has counted as many, all of them are free and well.
+// giveDevices gives a container the devices of its decision. The text explains why it cannot have
+// them. It can if the kubelet has counted the same number and all are free and healthy.
 func (b *Books) giveDevices(e *entry) string {
 	wanted := map[string][]string{}
 	if d := e.Decision; d != nil {
@@ -62,8 +62,8 @@ func (b *Books) giveDevices(e *entry) string {
 	return ""
 }
 
-// refuse explains why a container cannot have these devices of a resource; "" if it can. One that
-// runs keeps what has become sick, and what is no longer offered.
+// refuse explains why a container cannot have these devices of a resource, or returns "". A running
+// container keeps devices that have become unhealthy or are no longer offered.
 func (b *Books) refuse(e *entry, resource string, ids []string) string {
 	tokens, counted := e.Tokens[resource]
 	switch {
@@ -94,8 +94,8 @@ func (b *Books) refuse(e *entry, resource string, ids []string) string {
 	return ""
 }
 
-// holder is the container of another pod that has a device; "" for none. Containers of one pod may
-// have the same: they take turns.
+// holder names the container of another pod that has a device, or returns "". Containers of one pod
+// may have the same device, because they take turns.
 func (b *Books) holder(e *entry, id string) string {
 	for _, other := range b.ids() {
 		o := b.all[other]
@@ -111,7 +111,7 @@ func (b *Books) holder(e *entry, id string) string {
 	return ""
 }
 
-// given is what the runtime has given a container of whose decision nobody knows.
+// given returns the devices that the runtime has given a container with an unknown decision.
 func (e *entry) given() (out []placement.DeviceAllocation) {
 	for _, resource := range slices.Sorted(maps.Keys(e.Tokens)) {
 		if ids := e.Given[wire.DevicesVariable(resource)]; ids != "" {
@@ -133,7 +133,7 @@ func (e *entry) lacking() string {
 	return ""
 }
 
-// Injections are what a container gets with its creation.
+// Injections returns the devices that a container gets with its creation.
 func (b *Books) Injections(id string) []Injection {
 	e := b.all[id]
 	if e == nil {

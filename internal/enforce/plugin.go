@@ -22,10 +22,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// pluginIndex orders plugins in the runtime: late, so that others have had their say.
+// pluginIndex orders plugins in the runtime. The plugin runs late, after other plugins.
 const pluginIndex = "90"
 
-// ownName is what the runtime calls the plugin.
+// ownName is the runtime's name for the plugin.
 const ownName = pluginIndex + "-" + wire.PluginName
 
 // Plugin answers the container runtime. It implements the interfaces of NRI's stub, and is safe for
@@ -37,34 +37,36 @@ type Plugin struct {
 	// NRIVersion is the release of the runtime's NRI to assume; if it is "", the runtime's own
 	// answer counts.
 	NRIVersion string
-	// Log is told what is held, confined, or cannot be read; it must not be nil.
+	// Log receives messages about containers that are held, confined, or cannot be read. It must
+	// not be nil.
 	Log func(format string, args ...any)
-	// Changed is told that something has begun, stopped, or been held; nil for nobody. It must not
-	// wait.
+	// Changed is called when a container has started, stopped, or been held. It may be nil and must
+	// not block.
 	Changed func()
-	// Lives is whether there are processes in a container's cgroup, as the runtime names it; nil if
-	// nobody knows. A runtime that has started again may not report a container that runs.
+	// Lives reports whether there are processes in a container's cgroup, by the runtime's name of
+	// the cgroup. It is nil if this is not known. A restarted runtime may not report a container
+	// that runs.
 	Lives func(cgroup string) bool
-	// Online reads which CPUs of the machine are online at this moment. No container begins on
-	// others, and none at all while that cannot be read. nil if all of them always are. It must be
-	// set before Run.
+	// Online reads the machine's present online CPUs. No container starts on others, and none at
+	// all while they cannot be read. It is nil if all CPUs are always online. It must be set before
+	// Run.
 	Online func() (topology.CPUSet, error)
 
 	now   func() time.Time
 	mu    sync.Mutex
 	books *Books
-	// unasked moves containers without having been asked by the runtime; nil if its NRI could come
-	// to a standstill over that.
+	// unasked sends unsolicited moves to the runtime. It is nil if they could deadlock the
+	// runtime's NRI.
 	unasked func([]*api.ContainerUpdate) ([]*api.ContainerUpdate, error)
 	paths   map[string]string // cgroup path by container
-	// blind is why the runtime cannot be told about devices; "" if it can.
+	// blind is the reason why devices cannot be passed to the runtime, or "".
 	blind string
-	// gone is why no runtime is connected; nil while one is.
+	// gone is the reason why no runtime is connected, or nil.
 	gone error
-	// held are the containers that were not let begin, by name, until they are or their pod is
-	// gone.
+	// held are the containers that were not allowed to start, by name, until they start or their
+	// pod is gone.
 	held map[string]heldContainer
-	// synchronized is closed when the runtime has said what runs.
+	// synchronized is closed when the runtime has reported the running containers.
 	synchronized chan struct{}
 	once         sync.Once
 }
@@ -89,24 +91,24 @@ var (
 
 var errNotYet = errors.New("it has not been connected yet")
 
-// heldContainer is a container that was not let begin.
+// heldContainer is a container that was not allowed to start.
 type heldContainer struct {
 	pod, why string
 	at       time.Time // when it was last tried
 }
 
-// heldFor is how long a container counts as held that is not tried again: the kubelet tries every
-// 15 seconds at most, and nobody may say that it does no more.
+// heldFor is the time for which a container that is not tried again counts as held. The kubelet
+// tries at least every 15 seconds, and may stop without a message.
 const heldFor = 2 * time.Minute
 
-// changed tells that something has changed.
+// changed calls Changed.
 func (p *Plugin) changed() {
 	if p.Changed != nil {
 		p.Changed()
 	}
 }
 
-// disconnected notes why there is no runtime, and reports whether that is news.
+// disconnected records why there is no runtime, and reports whether this is new.
 func (p *Plugin) disconnected(err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +119,7 @@ func (p *Plugin) disconnected(err error) bool {
 
 var errClosed = errors.New("the runtime has closed the connection")
 
-// reconnectAfter is how long the plugin waits for a runtime that is not there.
+// reconnectAfter is the time after which the plugin tries to connect again.
 const reconnectAfter = time.Second
 
 // Run serves the runtime at the socket until the context ends, and reconnects when the runtime goes
@@ -158,15 +160,15 @@ type link struct {
 }
 
 // safeUnasked is the first release of NRI whose runtimes accept unsolicited moves without a
-// deadlock; validating is the first one that lets plugins validate the combined answer of all
+// deadlock. validating is the first one that lets plugins validate the combined answer of all
 // plugins.
 var (
 	safeUnasked = version.MustParseSemantic("v0.12.1")
 	validating  = version.MustParseSemantic("v0.10.0")
 )
 
-// Configure learns which runtime this is, and says what the plugin should learn about. An older
-// runtime takes no plugin that names an event which it does not know.
+// Configure identifies the runtime, and returns the events that the plugin needs. An older runtime
+// accepts no plugin that names an unknown event.
 func (l *link) Configure(_ context.Context, _, runtime, release string) (stub.EventMask, error) {
 	text := cmp.Or(l.NRIVersion, l.stub.RuntimeNRIVersion())
 	v, err := version.ParseSemantic(text)
@@ -192,7 +194,7 @@ func (l *link) Configure(_ context.Context, _, runtime, release string) (stub.Ev
 	return events, nil
 }
 
-// stubLog passes on what the library warns of. What it only tells is told by the runtime as well.
+// stubLog forwards the library's warnings. The runtime itself reports the library's other messages.
 type stubLog struct{ p *Plugin }
 
 func (stubLog) Debugf(context.Context, string, ...any) {}
@@ -212,10 +214,10 @@ func (p *Plugin) Offer(o Offered) {
 	p.books.Offer(o)
 }
 
-// Synchronized is closed when the runtime has said, for the first time, what runs.
+// Synchronized is closed when the runtime has reported the running containers for the first time.
 func (p *Plugin) Synchronized() <-chan struct{} { return p.synchronized }
 
-// Synchronize learns what runs, and brings it to where it belongs.
+// Synchronize reads the running containers, and moves them to their CPUs.
 func (p *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -256,7 +258,7 @@ func (p *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containe
 	return writeUpdates(updates), nil
 }
 
-// CreateContainer returns where a container must run, or an error if it must not start.
+// CreateContainer returns the CPUs of a container, or an error if it must not start.
 func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -304,8 +306,8 @@ func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 	return a, writeUpdates(updates), nil
 }
 
-// discreet leaves the names of other namespaces' containers out of what the pod's owner reads in an
-// event: who runs beside it is the administrator's to know, and the NodeTopology shows it.
+// discreet removes the names of other namespaces' containers from a message for the pod's owner.
+// Only the administrator may know them, and the NodeTopology shows them.
 func (p *Plugin) discreet(namespace, why string) string {
 	var names []string
 	for _, h := range p.books.All() {
@@ -320,10 +322,10 @@ func (p *Plugin) discreet(namespace, why string) string {
 	return why
 }
 
-// ValidateContainerAdjustment lets no container begin that this plugin has not adjusted. A runtime
-// passes over a plugin that does not answer in time when it asks how to make a container, and its
-// own validator counts that one as present; from a plugin that should validate it takes no answer
-// for a no.
+// ValidateContainerAdjustment lets no container start that this plugin has not adjusted. If a
+// plugin does not answer in time when a container is created, a runtime skips it, and the runtime's
+// own validator counts it as present. If a validating plugin does not answer, the runtime refuses
+// the container.
 func (p *Plugin) ValidateContainerAdjustment(_ context.Context, r *api.ValidateContainerAdjustmentRequest) error {
 	c := r.GetContainer()
 	if owner, ok := r.GetOwners().CPUSetCPUsOwner(c.GetId()); !ok || owner != ownName || r.GetAdjust().GetLinux().GetResources().GetCpu().GetCpus() == "" {
@@ -342,8 +344,8 @@ func (p *Plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, c *api
 	return nil
 }
 
-// move sends a move that is due without having been asked, where that is safe. It comes with a
-// later answer elsewhere.
+// move sends an unsolicited move that is due, if this is safe. Otherwise the move comes with a
+// later reply.
 func (p *Plugin) move(u Update, due bool) {
 	if !due || p.unasked == nil {
 		return
@@ -365,7 +367,7 @@ func (p *Plugin) move(u Update, due bool) {
 	}()
 }
 
-// resend sends the moves that no answer has carried, where that is safe.
+// resend sends the moves that no reply has carried, if this is safe.
 func (p *Plugin) resend() {
 	if p.unasked == nil {
 		return
@@ -391,8 +393,8 @@ func (p *Plugin) sweep() {
 	maps.DeleteFunc(p.paths, func(id string, _ string) bool { return !p.books.Has(id) })
 }
 
-// UpdateContainer is somebody's change of a container's resources, such as a resize in place by the
-// kubelet. It is refused until there is a decision for these amounts, and tried again. The
+// UpdateContainer handles a change of a container's resources, such as a resize in place by the
+// kubelet. It is refused until there is a decision for these amounts, and then tried again. The
 // container's CPUs are those of the newest decision, and it stays without a quota.
 func (p *Plugin) UpdateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	p.mu.Lock()
@@ -424,7 +426,7 @@ func (p *Plugin) PostUpdateContainer(_ context.Context, _ *api.PodSandbox, c *ap
 	return nil
 }
 
-// Decide takes in a newer decision for a pod, and has it carried out.
+// Decide records a newer decision about a pod, and carries it out.
 func (p *Plugin) Decide(uid string, d Decided) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -434,7 +436,7 @@ func (p *Plugin) Decide(uid string, d Decided) {
 	}
 }
 
-// Found records what was read from the cgroup of a container that is being moved.
+// Found records the content of the cgroup of a moving container.
 func (p *Plugin) Found(id string, f Found) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -467,8 +469,8 @@ func (p *Plugin) RemoveContainer(_ context.Context, _ *api.PodSandbox, c *api.Co
 	return nil
 }
 
-// StopPodSandbox forgets a pod whose containers have stopped; none starts in this sandbox again.
-// Only now its CPUs are free.
+// StopPodSandbox removes a pod whose containers have stopped; none starts in this sandbox again.
+// Only now are its CPUs free.
 func (p *Plugin) StopPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -479,19 +481,19 @@ func (p *Plugin) StopPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	return nil
 }
 
-// RemovePodSandbox forgets a pod whose stop was not reported.
+// RemovePodSandbox removes a pod whose stop was not reported.
 func (p *Plugin) RemovePodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 	return p.StopPodSandbox(ctx, pod)
 }
 
 // Sight is the state of a plugin at one moment.
 type Sight struct {
-	// Gone is why no runtime is connected, so that nothing is carried out; nil while one is.
+	// Gone is the reason why no runtime is connected, so that nothing is carried out, or nil.
 	Gone error
-	// Containers are those in the books, by id; Cgroups are their cgroups, as the runtime has them.
+	// Containers are the containers in the books, by id. Cgroups are their cgroups, by the runtime.
 	Containers []Booked
 	Cgroups    map[string]string
-	// Waiting are the containers that were not let begin, by name.
+	// Waiting are the containers that were not allowed to start, by name.
 	Waiting []Complaint
 }
 
@@ -509,14 +511,14 @@ func (p *Plugin) Sight() Sight {
 	return s
 }
 
-// labelled is what the kubelet's labels on a container say about its pod. A runtime that could not
-// ask a sandbox in time, after its own restart, reports the containers in it alone.
+// labelled returns the pod of a container by the kubelet's labels. A restarted runtime that could
+// not ask a sandbox in time reports only the sandbox's containers.
 func labelled(c *api.Container) *api.PodSandbox {
 	l := c.GetLabels()
 	return &api.PodSandbox{Namespace: l["io.kubernetes.pod.namespace"], Name: l["io.kubernetes.pod.name"], Uid: l["io.kubernetes.pod.uid"]}
 }
 
-// read makes a Container of what the runtime says, and notes its cgroup.
+// read makes a Container from the runtime's data, and records its cgroup.
 func (p *Plugin) read(pod *api.PodSandbox, c *api.Container) Container {
 	p.paths[c.GetId()] = c.GetLinux().GetCgroupsPath()
 	out := Container{ID: c.GetId(), Pod: c.GetPodSandboxId(), UID: pod.GetUid(), Short: c.GetName(), Created: c.GetCreatedAt(),
@@ -541,7 +543,7 @@ func (p *Plugin) read(pod *api.PodSandbox, c *api.Container) Container {
 	return out
 }
 
-// placementOf reads what was decided for a pod; nil if nothing was.
+// placementOf reads the decision about a pod, or nil.
 func placementOf(pod *api.PodSandbox) (*wire.Placement, error) {
 	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: types.UID(pod.GetUid()),
 		Annotations: pod.GetAnnotations()}}

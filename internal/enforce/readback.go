@@ -73,7 +73,7 @@ func MemoryLimit(cgroups fs.FS, dir string) uint64 {
 	return n
 }
 
-// Differs describes how runs differs from the wanted set s; "" if it does not.
+// Differs describes the difference between the wanted set s and runs, or returns "".
 func (s Set) Differs(runs Set) string {
 	switch {
 	case s.CPUs != runs.CPUs:

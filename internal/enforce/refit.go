@@ -24,7 +24,7 @@ type Decided struct {
 	Containers []placement.ContainerDecision
 }
 
-// of returns what was decided for a container; nil if nothing was.
+// of returns the decision about a container, or nil.
 func (d *Decided) of(container string) *placement.ContainerDecision {
 	if d == nil {
 		return nil
@@ -38,24 +38,24 @@ func (d *Decided) of(container string) *placement.ContainerDecision {
 // maxDecided bounds the pods of which a newer decision is remembered.
 const maxDecided = 1024
 
-// refitting is how far a container of a resized pod has come.
+// refitting is the progress of a container of a resized pod.
 type refitting struct {
-	// next is a newer decision that is not carried out yet; nil if there is none. waits explains
-	// what it waits for.
+	// next is a newer decision that is not carried out yet, or nil. waits explains what it waits
+	// for.
 	next  *placement.ContainerDecision
 	waits string
-	// leaving are CPUs that the container was told to leave, and that its cgroup has not been seen
-	// without. kept are these and those that stay idle for them.
+	// leaving are CPUs that the container was told to leave, until its cgroup shows that it has.
+	// kept are these and the CPUs that stay idle for them.
 	leaving, kept topology.CPUSet
-	// turn counts the moves, so that an old look at the cgroup is not taken for a new one.
+	// turn counts the moves, so that an old reading of the cgroup is not used for a newer move.
 	turn uint64
 	// memory is the most that the container may use, by the decisions since its limit was read; nil
 	// if it was never resized.
 	memory []placement.MemoryBlock
 }
 
-// Decide takes in a newer decision for a pod, and reports if it is one. Older and equal ones are
-// ignored.
+// Decide records a newer decision about a pod, and reports whether it is newer. Older and equal
+// decisions are ignored.
 func (b *Books) Decide(uid string, d Decided) bool {
 	known := b.newest[uid]
 	if uid == "" || d.Generation < 2 || known != nil && d.Generation <= known.Generation || known == nil && len(b.newest) >= maxDecided {
@@ -71,7 +71,7 @@ func (b *Books) Decide(uid string, d Decided) bool {
 	return true
 }
 
-// Prune forgets the decisions for pods that have no container, unless the API has them. It returns
+// Prune removes the decisions about pods without containers, unless the API has the pod. It returns
 // the pods whose decisions are left.
 func (b *Books) Prune(has func(uid string) bool) (left map[string]bool) {
 	left = map[string]bool{}
@@ -101,7 +101,7 @@ func (b *Books) newer(c *Container) {
 	}
 }
 
-// renew notes a newer decision for a container. One that does not run moves at once.
+// renew records a newer decision about a container. A container that does not run moves at once.
 func (b *Books) renew(e *entry, d *placement.ContainerDecision) {
 	if d == nil || e.Decision == nil {
 		return
@@ -127,8 +127,8 @@ func (b *Books) advance() {
 	}
 }
 
-// shutNow returns the CPUs that no other container may use for the decision that is carried out,
-// and for what the container is leaving.
+// shutNow returns the CPUs that no other container may use: those of the present decision, and
+// those that the container is leaving.
 func (b *Books) shutNow(e *entry) topology.CPUSet {
 	if !e.set.Pinned {
 		return topology.CPUSet{}
@@ -137,9 +137,9 @@ func (b *Books) shutNow(e *entry) topology.CPUSet {
 	return shut.Or(&e.kept)
 }
 
-// claim takes the CPUs of the next decision, unless another pod has them, and reports if the
-// container may move there: no shared container is left on them. In a reply the shared ones move
-// first, if they are settled.
+// claim takes the CPUs of the next decision, unless another pod has them. It reports whether the
+// container may move there, which needs that no shared container is left on them. In a reply the
+// shared ones move first, if they are settled.
 func (b *Books) claim(e *entry, inReply bool) bool {
 	add := b.shutFor(e.next)
 	e.shut, e.waits = b.shutNow(e), ""
@@ -169,8 +169,8 @@ func (b *Books) claim(e *entry, inReply bool) bool {
 	return free
 }
 
-// apply makes the next decision the one that is carried out. The move is in doubt until the runtime
-// says that it was made.
+// apply makes the next decision the present one. The move is in doubt until the runtime confirms
+// it.
 func (b *Books) apply(e *entry) {
 	d := e.next
 	left, before := e.set.CPUs.AndNot(&d.CPUs), b.shutFor(e.Decision)
@@ -192,8 +192,8 @@ func (b *Books) apply(e *entry) {
 	e.doubt, e.since = true, time.Time{}
 }
 
-// Update is the reply to an update of a running container: where it runs, and which shared
-// containers move before. A newer decision is carried out with it. held explains why that cannot be
+// Update returns the reply to an update of a running container: its CPUs, and the shared containers
+// that move before. A newer decision is carried out with it. held explains why this is not possible
 // yet; then nothing changes. known is false for a container that is not in the books.
 func (b *Books) Update(id string) (set Set, moves []Update, known bool, held error) {
 	e := b.all[id]
@@ -215,7 +215,8 @@ func (b *Books) Update(id string) (set Set, moves []Update, known bool, held err
 	return e.set, moves, true, nil
 }
 
-// Updated records that the runtime has carried out the reply of Update, and what it has set.
+// Updated records that the runtime has carried out the reply of Update, with the amounts that it
+// set.
 func (b *Books) Updated(id string, has amounts) {
 	e := b.all[id]
 	if e == nil || e.unsettled {
@@ -229,23 +230,23 @@ func (b *Books) Updated(id string, has amounts) {
 	}
 }
 
-// amounts are those that the runtime sets for a container, in the kernel's units; 0 for none.
+// amounts are the amounts that the runtime sets for a container, in the kernel's units, or 0.
 type amounts struct{ shares, limit uint64 }
 
 func amountsOf(r *api.LinuxResources) amounts {
 	return amounts{r.GetCpu().GetShares().GetValue(), uint64(max(0, r.GetMemory().GetLimit().GetValue()))}
 }
 
-// decidedAmounts are those of a decision (pkg/kubelet/cm, MilliCPUToShares).
+// decidedAmounts returns the amounts of a decision (pkg/kubelet/cm, MilliCPUToShares).
 func decidedAmounts(d *placement.ContainerDecision) amounts {
 	const most, least, perCPU = 262144, 2, 1024
 	a := wire.DecidedAmounts(d)
 	return amounts{uint64(min(max(a.MilliCPU*perCPU/1000, least), most)), a.Bytes}
 }
 
-// allows explains why the amounts of a running container may not change from now to wants: they are
-// more than was decided. The kubelet changes memory first, with the CPU shares that it set before.
-// Limits of a pod that is not Guaranteed are not decided.
+// allows explains why the amounts of a running container may not change from now to wants, because
+// they exceed the decision. The kubelet changes memory first, with the CPU shares that it set
+// before. Limits of a pod that is not Guaranteed are not decided.
 func (b *Books) allows(id string, wants, now amounts) error {
 	e := b.all[id]
 	if e == nil || e.Decision == nil || !e.decides {
@@ -267,8 +268,8 @@ func (b *Books) allows(id string, wants, now amounts) error {
 	return nil
 }
 
-// trim lowers what a container begins with to what was decided for it. A kubelet may begin it again
-// with amounts for which there is no decision yet.
+// trim lowers a container's initial amounts to the decided ones. A kubelet may start it again with
+// amounts for which there is no decision yet.
 func (c *Container) trim() {
 	if !c.decides || c.Decision == nil {
 		return
@@ -278,7 +279,7 @@ func (c *Container) trim() {
 	c.asks = amounts{min(c.asks.shares, decided.shares), min(c.asks.limit, decided.limit)}
 }
 
-// trimmed are the amounts that a container begins with instead of what the kubelet asked for.
+// trimmed returns the amounts with which a container starts instead of the kubelet's.
 func (b *Books) trimmed(id string) amounts {
 	if e := b.all[id]; e != nil {
 		return e.Container.trimmed
@@ -294,7 +295,7 @@ func lower(n, most uint64) uint64 {
 	return 0
 }
 
-// raises are the amounts that a container gets with its next move: what was decided, if it has
+// raises returns the amounts that a container gets with its next move: the decided ones, if it has
 // less. The kubelet asks for them as well, but not for a container that was trimmed.
 func (e *entry) raises() (out amounts) {
 	if !e.decides || e.Decision == nil || e.next != nil || e.memory == nil {
@@ -310,22 +311,22 @@ func (e *entry) raises() (out amounts) {
 	return out
 }
 
-// raised notes that a container has amounts.
+// raised records the amounts of a container.
 func (e *entry) raised(a amounts) {
 	e.asks = amounts{max(e.asks.shares, a.shares), max(e.asks.limit, a.limit)}
 }
 
-// Found is what was read from a container's cgroup.
+// Found is the content of a container's cgroup.
 type Found struct {
 	Set
-	// Turn is that of the container when it was read.
+	// Turn is the container's turn at the time of the reading.
 	Turn uint64
 	// Limit is its memory limit; 0 if it is not known.
 	Limit uint64
 }
 
-// Found records what was read. CPUs that the container was told to leave are free if it has left
-// them, and memory if the limit is low enough.
+// Found records the reading. CPUs that the container was told to leave are free if it has left
+// them. Memory is free if the limit is low enough.
 func (b *Books) Found(id string, f Found) {
 	e := b.all[id]
 	if e == nil || !e.running || e.Decision == nil || f.Turn != e.turn {
@@ -349,7 +350,7 @@ func (b *Books) Found(id string, f Found) {
 	}
 }
 
-// bytesOf is how much of ordinary memory the blocks have.
+// bytesOf returns the amount of ordinary memory in the blocks.
 func bytesOf(blocks []placement.MemoryBlock) (bytes uint64) {
 	for i := range blocks {
 		if blocks[i].Resource == "memory" {
@@ -359,8 +360,8 @@ func bytesOf(blocks []placement.MemoryBlock) (bytes uint64) {
 	return bytes
 }
 
-// withLimit returns blocks that have as much memory as a limit allows: what is missing counts on
-// the first NUMA node.
+// withLimit returns blocks with as much memory as a limit allows. A missing amount counts on the
+// first NUMA node.
 func withLimit(blocks []placement.MemoryBlock, limit uint64) []placement.MemoryBlock {
 	out := slices.Clone(blocks)
 	if i := slices.IndexFunc(out, func(b placement.MemoryBlock) bool { return b.Resource == "memory" }); i >= 0 {
@@ -369,7 +370,7 @@ func withLimit(blocks []placement.MemoryBlock, limit uint64) []placement.MemoryB
 	return out
 }
 
-// resume keeps for resized containers what the runtime says that they had, after Synchronize.
+// resume restores resized containers from the runtime's data after Synchronize.
 func (b *Books) resume(before map[string]*entry) {
 	for _, id := range b.ids() {
 		e := b.all[id]
@@ -398,8 +399,8 @@ func (b *Books) resume(before map[string]*entry) {
 	}
 }
 
-// guaranteed reports whether a cgroup is of a pod of that QoS class, by the names that the kubelet
-// gives cgroups (pkg/kubelet/cm, GetPodContainerName): the limits of such a pod are its requests.
+// guaranteed reports whether a cgroup belongs to a pod of that QoS class, by the kubelet's names of
+// cgroups (pkg/kubelet/cm, GetPodContainerName). The limits of such a pod equal its requests.
 func guaranteed(cgroup string) bool {
 	for _, class := range [...]string{"burstable", "besteffort"} {
 		if strings.Contains(cgroup, "kubepods-"+class) || strings.Contains(cgroup, "kubepods/"+class) {

@@ -16,7 +16,7 @@ import (
 
 // framework is the plugin of one.
 type framework interface {
-	// check says what is wrong with its arguments.
+	// check returns an error about its arguments.
 	check(job *batch.Job) error
 	plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member)
 }
@@ -25,7 +25,7 @@ var frameworks = map[string]func(*flag.FlagSet) framework{
 	"mpi": newMPI, "pytorch": newPytorch, "ray": newRay, "tensorflow": newTensorflow,
 }
 
-// mpiPlugin tells the master the hosts of the workers.
+// mpiPlugin passes the workers' hosts to the master.
 type mpiPlugin struct {
 	master, worker string
 	port           int
@@ -50,7 +50,7 @@ func (p *mpiPlugin) plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member)
 	}
 }
 
-// pytorchPlugin tells master and workers where the master is, and who they are.
+// pytorchPlugin passes the master's address and their own rank to master and workers.
 type pytorchPlugin struct {
 	master, worker string
 	port           int
@@ -88,7 +88,7 @@ func (p *pytorchPlugin) plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m mem
 	}
 }
 
-// tensorflowPlugin tells each pod the hosts of all roles in TF_CONFIG.
+// tensorflowPlugin passes the hosts of all roles to each pod in TF_CONFIG.
 type tensorflowPlugin struct {
 	// names are the tasks of the roles.
 	ps, worker, chief, evaluator string
@@ -107,7 +107,7 @@ func newTensorflow(flags *flag.FlagSet) framework {
 
 func (p *tensorflowPlugin) check(*batch.Job) error { return checkPort("port", p.port) }
 
-// role is what TensorFlow calls a task; its own name if it has none of the roles.
+// role returns TensorFlow's role of a task, or the task's own name if it has none of the roles.
 func (p *tensorflowPlugin) role(task string) (role string, known bool) {
 	switch task {
 	case p.chief:
@@ -186,7 +186,7 @@ func (p *rayPlugin) plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member)
 	}
 }
 
-// ports are those of the head, as the Job's Service has them.
+// ports returns the ports of the head, as in the Job's Service.
 func (p *rayPlugin) ports() (ports []corev1.ServicePort) {
 	for _, port := range []struct {
 		name   string

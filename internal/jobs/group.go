@@ -11,9 +11,9 @@ import (
 	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
-// podGroupOf makes the Job's PodGroup: how many of its pods start together, in all and by task.
-// Pods of the tasks in later come when others run, and do not count before. The group's resources
-// are those of all stages.
+// podGroupOf returns the Job's PodGroup with the number of pods that start together, in all and by
+// task. Pods of the tasks in later are created when others run, and do not count before. The
+// group's resources include all stages.
 func podGroupOf(job *batch.Job, s *spec, later map[string]bool) *group.PodGroup {
 	g := &group.PodGroup{ObjectMeta: metav1.ObjectMeta{
 		Name: groupName(job), Namespace: job.Namespace, OwnerReferences: ownerOf(job), Labels: job.Labels, Annotations: groupAnnotations(job),
@@ -37,7 +37,7 @@ func podGroupOf(job *batch.Job, s *spec, later map[string]bool) *group.PodGroup 
 	return g
 }
 
-// groupAnnotations are the Job's, except for what kubectl keeps there.
+// groupAnnotations returns the Job's annotations, without those of kubectl.
 func groupAnnotations(job *batch.Job) map[string]string {
 	out := map[string]string{}
 	for key, value := range job.Annotations {
@@ -48,7 +48,8 @@ func groupAnnotations(job *batch.Job) map[string]string {
 	return out
 }
 
-// leastResources are what the first minAvailable pods ask for, tasks in their order.
+// leastResources returns the requests of the first minAvailable pods, with the tasks in their
+// order.
 func leastResources(s *spec) corev1.ResourceList {
 	out, left := corev1.ResourceList{}, s.minAvailable
 	for i := range s.tasks {
@@ -69,7 +70,7 @@ func leastResources(s *spec) corev1.ResourceList {
 	return out
 }
 
-// defaultRequests takes requests that are left out from the limits, as the API server does.
+// defaultRequests replaces missing requests by the limits, as the API server does.
 func defaultRequests(pod *corev1.Pod) {
 	for _, c := range containersOf(pod) {
 		if requests := maps.Clone(c.Resources.Limits); requests != nil {

@@ -15,8 +15,8 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// network makes what the svc plugin stands for: a headless Service, so that pods find each other by
-// name; the hosts of each task; and a NetworkPolicy that lets in the Job's own pods alone.
+// network creates the objects of the svc plugin: a headless Service, so that pods find each other
+// by name, the hosts of each task, and a NetworkPolicy that only allows the Job's own pods.
 func (r *Reconciler) network(ctx context.Context, job *batch.Job, s *spec, p *plugins) error {
 	meta := metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, OwnerReferences: ownerOf(job)}
 	objects := []client.Object{serviceOf(job, p, meta)}
@@ -41,8 +41,8 @@ func podsOfJob(job *batch.Job) map[string]string {
 	return map[string]string{batch.JobNameKey: job.Name, batch.JobNamespaceKey: job.Namespace}
 }
 
-// serviceOf makes the Job's headless Service. With ray it has the ports of the head, and if svc is
-// there for ray alone it leads to the head alone.
+// serviceOf returns the Job's headless Service. With ray it has the ports of the head. If only ray
+// needs svc, it selects only the head.
 func serviceOf(job *batch.Job, p *plugins, meta metav1.ObjectMeta) *corev1.Service {
 	spec := corev1.ServiceSpec{
 		ClusterIP: corev1.ClusterIPNone, Selector: podsOfJob(job), PublishNotReadyAddresses: p.svc.publishNotReady,

@@ -14,23 +14,23 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// step is what to do with a Job: its status is written first, then pods are deleted, in their
-// order, then made.
+// step has the actions for a Job: its status is written first, then pods are deleted, in their
+// order, then pods are created.
 type step struct {
 	status batch.JobStatus
 	remove []*corev1.Pod
 	make   []member
-	// suspects means that pods are missing that the status reports: a reader of a cache asks the
-	// API server before it acts on that.
+	// suspects means that pods are missing that the status reports. If they were read from a cache,
+	// the API server must be asked before the step is carried out.
 	suspects bool
-	// again is when a policy's timeout ends; zero for none.
+	// again is the end of a policy's timeout, or zero.
 	again time.Time
 	// later are the tasks that have no pods yet, since they wait for others.
 	later map[string]bool
 }
 
-// next returns what to do with a Job that has these pods, whose status is as it says. It is pure:
-// now is only noted.
+// next returns the actions for a Job with these pods and its present status. It is pure: now is
+// only stored.
 func next(job *batch.Job, pods []*corev1.Pod, now time.Time) step {
 	n := stepper{job: job, spec: specOf(job), now: metav1.NewTime(now.Truncate(time.Second))}
 	n.out.status = *job.Status.DeepCopy()
@@ -68,8 +68,8 @@ type stepper struct {
 	// and beyond a task's replicas.
 	seen map[string][]*corev1.Pod
 	old  []*corev1.Pod
-	// owed are tasks that were evicted from, whose policies have to wait for another task's. Until
-	// then they are not filled up, and the status goes on saying how many pods they had.
+	// owed are tasks with evictions whose policies have to wait for another task's. Until then they
+	// are not filled up, and the status keeps their earlier number of pods.
 	owed map[string]bool
 	// failing means that a pod has failed for which a policy has to wait.
 	failing bool
@@ -211,7 +211,7 @@ func (n *stepper) newlyTorn() bool {
 	return n.out.status.ControlledResources[countedTear] == "" && torn(n.seen)
 }
 
-// owe remembers evictions from other tasks than the one that is acted upon.
+// owe records evictions from tasks other than the one of the present action.
 func (n *stepper) owe(causes []cause, but *task) {
 	n.owed = map[string]bool{}
 	for _, c := range causes {
@@ -221,8 +221,8 @@ func (n *stepper) owe(causes []cause, but *task) {
 	}
 }
 
-// due returns the causes that have lasted as long as their policies say, and notes when the next
-// one will have.
+// due returns the causes that have lasted as long as their policies require, and records when the
+// next one will have.
 func (n *stepper) due(causes []cause) (out []cause) {
 	for _, c := range causes {
 		at := c.since().Add(c.timeout)
@@ -238,7 +238,7 @@ func (n *stepper) due(causes []cause) (out []cause) {
 	return out
 }
 
-// act does what a policy says. c is the worst of the causes.
+// act carries out a policy. c is the worst of the causes.
 func (n *stepper) act(c *cause, causes []cause) {
 	switch c.action {
 	case batch.AbortJob:
@@ -257,7 +257,7 @@ func (n *stepper) act(c *cause, causes []cause) {
 	n.clear(ended)
 }
 
-// restart begins the whole Job again, if it may be.
+// restart restarts the whole Job, if this is allowed.
 func (n *stepper) restart(c *cause) {
 	if !n.retry(c) {
 		return
@@ -269,7 +269,7 @@ func (n *stepper) restart(c *cause) {
 	n.clear(nobody)
 }
 
-// takeAll makes all pods those of an earlier version.
+// takeAll marks all pods as pods of an earlier version.
 func (n *stepper) takeAll() (all []*corev1.Pod) {
 	for _, name := range slices.Sorted(maps.Keys(n.seen)) {
 		all = append(all, n.seen[name]...)
@@ -278,8 +278,8 @@ func (n *stepper) takeAll() (all []*corev1.Pod) {
 	return all
 }
 
-// retry counts a restart. The Job fails instead when the count reaches spec.maxRetry, so it is
-// restarted once less than that says (restartingUpdateStatus in Volcano's
+// retry counts a restart. If the count reaches spec.maxRetry, the Job fails instead, so it is
+// restarted one time less (restartingUpdateStatus in Volcano's
 // pkg/controllers/job/state/restarting.go).
 func (n *stepper) retry(c *cause) bool {
 	s := &n.out.status
@@ -292,9 +292,9 @@ func (n *stepper) retry(c *cause) bool {
 	return false
 }
 
-// restartPart begins to restart a task, or restarts pods. One failure is one retry, though its pods
-// end or go one after the other, as when their node is lost: pods that were made before the last
-// retry belong to it.
+// restartPart begins to restart a task, or restarts pods. One failure is one retry, even if its
+// pods end or go one after the other, for example when their node is lost. Pods that were created
+// before the last retry belong to it.
 func (n *stepper) restartPart(c *cause, causes []cause) {
 	s := &n.out.status
 	if slices.ContainsFunc(causes, n.isNew) && !n.retry(c) {
@@ -318,7 +318,7 @@ func (n *stepper) restartPart(c *cause, causes []cause) {
 	n.fill()
 }
 
-// isNew reports whether a cause is a retry of its own: it happened to a pod that was made since the
+// isNew reports whether a cause is a new retry: it happened to a pod that was created after the
 // last retry.
 func (n *stepper) isNew(c cause) bool {
 	switch {
@@ -351,18 +351,19 @@ func (n *stepper) countSince() (count int) {
 // What a status stores about a restart, in ControlledResources, because every definition of Jobs
 // keeps any key there. The message is for people only.
 const (
-	// restartingTask is the task whose pods are being replaced.
+	// restartingTask names the task whose pods are being replaced.
 	restartingTask = "berth.dev/restarting-task"
-	// podsSince is how many pods were made since the last retry. Fewer are there when one of them
-	// was evicted. Before the first retry all pods are such, and it is not written.
+	// podsSince is the number of pods that were created since the last retry. There are fewer if
+	// one of them was evicted. It is not written before the first retry, because it then counts all
+	// pods.
 	podsSince = "berth.dev/pods-since-retry"
-	// countedTear is what restarted a part of a Job that was torn. It is forgotten when as many
-	// pods have nodes as the Job needs: being torn lasts, also while a part is restarted, and
-	// counts once.
+	// countedTear is the cause that restarted a part of a torn Job. It is removed when as many pods
+	// have nodes as the Job needs. A Job may stay torn while a part is restarted, but this counts
+	// only once.
 	countedTear = "berth.dev/counted-tear"
 )
 
-// note remembers a word in the status; "" forgets it.
+// note stores a value in the status; "" removes it.
 func (n *stepper) note(key, word string) {
 	s := &n.out.status
 	if word == "" {
@@ -375,7 +376,7 @@ func (n *stepper) note(key, word string) {
 	s.ControlledResources[key] = word
 }
 
-// restarting returns the task whose pods are being replaced; nil for none.
+// restarting returns the task whose pods are being replaced, or nil.
 func (n *stepper) restarting() *task {
 	name, is := n.job.Status.ControlledResources[restartingTask]
 	if !is {
@@ -384,7 +385,7 @@ func (n *stepper) restarting() *task {
 	return n.spec.task(name)
 }
 
-// goOn deletes what is left of a task that is restarted. When nothing is left, it is filled up.
+// goOn deletes the remaining pods of a restarting task. If none are left, the task is filled up.
 func (n *stepper) goOn(t *task) {
 	left := false
 	for _, pod := range n.seen[t.name] {
@@ -430,9 +431,9 @@ func (n *stepper) judge() (over bool) {
 	return true
 }
 
-// taskLacks names a task with fewer pods that have succeeded than its minAvailable; "" for none. If
-// the Job's own minAvailable is below their sum the tasks' do not count, as at the start
-// (wire.ReadVolcanoGroup).
+// taskLacks names a task in which fewer pods than its minAvailable have succeeded, or returns "".
+// If the Job's own minAvailable is below the tasks' sum, the tasks' values do not count, as at the
+// start (wire.ReadVolcanoGroup).
 func (n *stepper) taskLacks() string {
 	if n.spec.minAvailable < n.spec.ofTasks {
 		return ""
@@ -532,8 +533,8 @@ func isReady(pod *corev1.Pod) bool {
 		!slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return !c.Ready })
 }
 
-// tally writes the counts. Pods that are about to be deleted are not reported: nobody should take
-// them for evicted later.
+// tally writes the counts. Pods that are about to be deleted are not counted, so that they do not
+// later look evicted.
 func (n *stepper) tally() {
 	s := &n.out.status
 	s.MinAvailable = n.spec.minAvailable

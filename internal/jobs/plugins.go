@@ -13,7 +13,7 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// plugins are the job plugins of a Job with their arguments. Names, flags and what they do to pods
+// plugins are the job plugins of a Job with their arguments. Their names, flags and effects on pods
 // are Volcano's (pkg/controllers/job/plugins).
 type plugins struct {
 	env        bool
@@ -28,9 +28,9 @@ type plugins struct {
 // served are the job plugins that Berth has.
 var served = []string{"env", "mpi", "pytorch", "ray", "ssh", "svc", "tensorflow"}
 
-// pluginsOf reads the plugins of a Job. The frameworks' plugins need svc, and mpi needs ssh:
-// Volcano's webhook adds them. An error names the plugin, the argument and what would be right;
-// what could be read is in the result all the same.
+// pluginsOf reads the plugins of a Job. The frameworks' plugins need svc, and mpi needs ssh;
+// Volcano's webhook adds them. An error names the plugin, the argument and the expected value. The
+// valid parts are returned in any case.
 func pluginsOf(job *batch.Job) (p plugins, wrong field.ErrorList) {
 	asked := maps.Clone(job.Spec.Plugins)
 	_, p.svcAsked = asked["svc"]
@@ -82,8 +82,8 @@ func usage(flags *flag.FlagSet) string {
 	return "flags of " + strings.Join(names, ", ")
 }
 
-// add makes the plugin and its flags. The result says what is wrong with the arguments when they
-// have been read; nil for a plugin that Berth does not have.
+// add creates the plugin and its flags. check returns an error about the arguments after they have
+// been read. It is nil for a plugin that Berth does not have.
 func (p *plugins) add(name string, flags *flag.FlagSet) (check func(*batch.Job) error) {
 	switch name {
 	case "env":
@@ -119,7 +119,7 @@ func newSvc(flags *flag.FlagSet) *svcPlugin {
 	return p
 }
 
-// checkPort describes what is wrong with a port.
+// checkPort returns an error for an invalid port.
 func checkPort(name string, port int) error {
 	if port < 1 || port > 65535 {
 		return fmt.Errorf("--%s=%d is no port", name, port)
@@ -127,7 +127,7 @@ func checkPort(name string, port int) error {
 	return nil
 }
 
-// checkTask says that a Job lacks a task that a plugin is told about.
+// checkTask returns an error if a Job lacks a task that a plugin's argument names.
 func checkTask(job *batch.Job, flagName, task string) error {
 	s := specOf(job)
 	if s.task(task) == nil {

@@ -37,7 +37,7 @@ func podOf(job *batch.Job, s *spec, m member, scheduler string) *corev1.Pod {
 	if p := m.task.spec.TopologyPolicy; p != "" {
 		put(&pod.Annotations, map[string]string{batch.NumaPolicyKey: string(p)})
 	}
-	// As Volcano's controller does; its other words have no effect.
+	// As in Volcano's controller. Its other values have no effect.
 	if word, said := job.Annotations[group.PreemptableKey]; said {
 		put(&pod.Annotations, map[string]string{group.PreemptableKey: word})
 	}
@@ -62,7 +62,7 @@ func put[V any](into *map[string]V, more map[string]V) {
 	maps.Copy(*into, more)
 }
 
-// plugInto does what the job plugins do to a pod.
+// plugInto applies the job plugins to a pod.
 func plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member) {
 	p, _ := pluginsOf(job) // what is wrong was refused
 	if p.env {
@@ -81,7 +81,7 @@ func plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member) {
 	}
 }
 
-// addEnv gives every container variables; one that the template sets is left as it is.
+// addEnv adds variables to every container. A variable of the template is not changed.
 func addEnv(pod *corev1.Pod, vars ...corev1.EnvVar) {
 	for _, c := range containersOf(pod) {
 		for _, v := range vars {
@@ -94,8 +94,8 @@ func addEnv(pod *corev1.Pod, vars ...corev1.EnvVar) {
 
 func hostsName(job *batch.Job) string { return job.Name + "-svc" }
 
-// mountHosts shows the hosts of all tasks to every container, as files and, unless the Job does not
-// want them, as variables.
+// mountHosts passes the hosts of all tasks to every container, as files and, unless the Job does
+// not want them, as variables.
 func mountHosts(pod *corev1.Pod, job *batch.Job, s *spec, variables bool) {
 	name := hostsName(job)
 	source := corev1.LocalObjectReference{Name: name}
@@ -118,8 +118,7 @@ func upper(task string) string    { return strings.ToUpper(strings.ReplaceAll(ta
 func hostsKey(task string) string { return "VC_" + upper(task) + "_HOSTS" }
 func countKey(task string) string { return "VC_" + upper(task) + "_NUM" }
 
-// hosts is what the svc plugin writes down: the hosts of each task, in files with Volcano's names,
-// which have no hyphens.
+// hosts returns the hosts of each task, in files with Volcano's names, which have no hyphens.
 func hosts(job *batch.Job, s *spec) map[string]string {
 	data := map[string]string{}
 	for i := range s.tasks {
@@ -136,7 +135,8 @@ func hosts(job *batch.Job, s *spec) map[string]string {
 // volumeName is the name of a Job's volume in its pods.
 func volumeName(index int) string { return "volcano-volume-" + strconv.Itoa(index) }
 
-// claimName is the claim of a Job's volume: the one that the Job names, or one that is made for it.
+// claimName returns the claim of a Job's volume: the claim that the Job names, or the one that is
+// created for it.
 func claimName(job *batch.Job, index int) string {
 	return cmp.Or(job.Spec.Volumes[index].VolumeClaimName, job.Name+"-volume-"+strconv.Itoa(index)+"-"+uidPart(job))
 }

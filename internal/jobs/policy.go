@@ -11,19 +11,19 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// cause is something that happened, and what a policy makes of it.
+// cause is an event with the policy for it.
 type cause struct {
 	action batch.Action
 	event  batch.Event
 	task   *task
-	// pod is the one that it happened to, and the last one to end if a task has completed; nil for
-	// a pod that is gone, and for a Job that is torn.
+	// pod is the pod of the event. If a task has completed, it is the last pod to end. It is nil
+	// for a pod that is gone, and for a torn Job.
 	pod *corev1.Pod
-	// timeout is how long it must have lasted.
+	// timeout is the time that it must have lasted.
 	timeout time.Duration
 }
 
-// since is when the cause began; the zero time if pods do not tell.
+// since returns the start of the cause, or the zero time if the pods do not show it.
 func (c *cause) since() time.Time {
 	switch {
 	case c.pod == nil:
@@ -40,9 +40,9 @@ func statusesOf(pod *corev1.Pod) []corev1.ContainerStatus {
 	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 }
 
-// endedAt is when the last of a pod's containers ended. Of a pod that the kubelet has refused, or
-// whose node has gone, no container tells: the newest of its conditions does, or it was not before
-// the pod was there. Conditions of a pod that lives move with each crash and tell nothing.
+// endedAt returns the end of a pod's last container. If the kubelet has refused the pod, or its
+// node has gone, no container shows it. Then the newest of its conditions counts, or otherwise the
+// pod's creation. Conditions of a running pod change with each crash and do not count.
 func endedAt(pod *corev1.Pod) (last time.Time) {
 	for _, c := range statusesOf(pod) {
 		if t := c.State.Terminated; t != nil {
@@ -58,7 +58,7 @@ func endedAt(pod *corev1.Pod) (last time.Time) {
 	return later(last, pod.CreationTimestamp.Time)
 }
 
-// String says it to people.
+// String describes it for users.
 func (c *cause) String() string {
 	if c.pod != nil && c.event != batch.TaskCompleted {
 		return fmt.Sprintf("%s of pod %s (%s)", c.event, c.pod.Name, c.pod.UID)
@@ -77,10 +77,10 @@ func eventsOf(p *batch.LifecyclePolicy) []batch.Event {
 	return events
 }
 
-// policyFor returns the policy for an event; nil for none. The first that matches counts, the
-// task's own before the Job's, by event or by exit code alike (applyPolicies in Volcano's
-// pkg/controllers/job/job_controller_util.go). "*" does not stand for pods that are pending: all
-// are at first.
+// policyFor returns the policy for an event, or nil. The first match counts, the task's own
+// policies before the Job's, by event or by exit code (applyPolicies in Volcano's
+// pkg/controllers/job/job_controller_util.go). "*" does not match pending pods, because all pods
+// are pending at first.
 func (t *task) policyFor(e batch.Event, codes []int32) *batch.LifecyclePolicy {
 	for i := range t.policies {
 		p := &t.policies[i]
@@ -103,12 +103,13 @@ func exitCodes(pod *corev1.Pod) (codes []int32) {
 	return codes
 }
 
-// weight orders actions: of several causes at a time the one that goes furthest counts.
+// weight orders actions. Of several simultaneous causes the one with the strongest action counts.
 var weight = map[batch.Action]int{
 	batch.TerminateJob: 6, batch.AbortJob: 5, batch.CompleteJob: 4, batch.RestartJob: 3, batch.RestartTask: 2, batch.RestartPod: 1,
 }
 
-// worst returns the cause that goes furthest; nil for none. Of equal ones the first by name counts.
+// worst returns the cause with the strongest action, or nil. Of equal ones the first by name
+// counts.
 func worst(causes []cause) *cause {
 	if len(causes) == 0 {
 		return nil
@@ -119,8 +120,8 @@ func worst(causes []cause) *cause {
 	return &c
 }
 
-// causes returns what has happened, and what to do about it. seen are the Job's pods that count;
-// missing pods were deleted. torn says that the Job has just been torn.
+// causes returns the events with their policies. seen are the Job's pods that count; missing pods
+// were deleted. torn means that the Job has just been torn.
 func (s *spec) causes(status *batch.JobStatus, seen map[string][]*corev1.Pod, torn bool) (out []cause) {
 	for i := range s.tasks {
 		t := &s.tasks[i]
@@ -194,8 +195,8 @@ func placed(seen map[string][]*corev1.Pod) (n int32) {
 	return n
 }
 
-// torn reports whether some pods run and one finds no node. The Job ran, and fewer of its pods have
-// nodes than it needs (PodGroupUnknown of Volcano's scheduler).
+// torn reports whether some pods run and one finds no node. Then the Job ran, and fewer of its pods
+// have nodes than it needs (PodGroupUnknown of Volcano's scheduler).
 func torn(seen map[string][]*corev1.Pod) bool {
 	running, stuck := 0, false
 	for _, pods := range seen {
@@ -214,12 +215,12 @@ func torn(seen map[string][]*corev1.Pod) bool {
 	return stuck && running > 0
 }
 
-// defaultTaskRetry is how often the containers of a task may be restarted if the task has no
+// defaultTaskRetry is the maximum number of restarts of a task's containers if the task has no
 // maxRetry.
 const defaultTaskRetry = 3
 
-// restartedTooOften returns the pod whose containers were restarted most often if the kubelets have
-// restarted those of a task's pods maxRetry times, all together; otherwise nil. -1 is no limit
+// restartedTooOften returns a pod if the kubelets have restarted the containers of a task's pods
+// maxRetry times in all, otherwise nil. It is the pod with the most restarts. -1 means no limit
 // (TaskFailed in Volcano's pkg/controllers/cache/cache.go).
 func (t *task) restartedTooOften(pods []*corev1.Pod) (worst *corev1.Pod) {
 	limit := cmp.Or(t.spec.MaxRetry, defaultTaskRetry)
@@ -242,7 +243,7 @@ func (t *task) restartedTooOften(pods []*corev1.Pod) (worst *corev1.Pod) {
 	return worst
 }
 
-// recorded is how many pods of a task the status reports.
+// recorded returns the number of pods of a task in the status.
 func recorded(status *batch.JobStatus, task string) (n int32) {
 	for _, count := range status.TaskStatusCount[task].Phase {
 		n += count

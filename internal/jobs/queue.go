@@ -9,21 +9,21 @@ import (
 	"github.com/berth-dev/berth/internal/turns"
 )
 
-// fairQueue is a work queue that no namespace fills. At most share requests of a namespace are in
-// the queue behind it or with a worker at a time; the others of the namespace wait here. So a
-// request waits behind at most share requests of each other namespace, and a namespace uses at most
-// share workers.
+// fairQueue is a work queue that one namespace cannot fill. At most share requests of a namespace
+// are in the inner queue or with a worker at a time; its other requests wait here. So a request
+// waits behind at most share requests of each other namespace, and a namespace uses at most share
+// workers.
 //
 // A request is in one of three states:
 //
 //   - unknown: Add makes it wait.
 //   - waiting, in the line: Add changes nothing. It is admitted when its turn comes and there is
 //     room.
-//   - admitted, in the queue or with a worker: Add notes that it has to come again. Get forgets
-//     that, since the worker reads the newest state. After Done it waits if it has to come again,
-//     and is unknown if not.
+//   - admitted, in the queue or with a worker: Add records that it must come again. Get clears
+//     this, because the worker reads the newest state. After Done it waits if it must come again,
+//     and is unknown otherwise.
 type fairQueue struct {
-	// TypedInterface has what is admitted.
+	// TypedInterface has the admitted requests.
 	workqueue.TypedInterface[reconcile.Request]
 
 	mu   sync.Mutex
@@ -40,7 +40,8 @@ const (
 	comesAgain // admitted
 )
 
-// newQueue is the queue of a controller with so many workers: half of them are a namespace's share.
+// newQueue returns the queue of a controller with that number of workers. A namespace's share is
+// half of them.
 func newQueue(name string, workers int, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	fair := newFairQueue(name, max(1, workers/2))
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{Name: name, Queue: fair})
@@ -71,7 +72,7 @@ func (q *fairQueue) wait(r reconcile.Request) {
 	q.line.Push(r.Namespace, r)
 }
 
-// admit lets in who waits longest, while there is room. The caller holds mu.
+// admit admits the requests that have waited longest, while there is room. The caller holds mu.
 func (q *fairQueue) admit() {
 	for {
 		_, r, ok := q.line.Pop()

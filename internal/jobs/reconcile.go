@@ -38,14 +38,15 @@ type Reconciler struct {
 	Events events.EventRecorder
 	// Scheduler is the schedulerName of pods whose Job names none.
 	Scheduler string
-	// Mine is whether this controller owns Jobs of a schedulerName, and why not.
+	// Mine reports whether this controller owns Jobs of a schedulerName. It returns the reason if
+	// not, or "".
 	Mine func(ctx context.Context, scheduler string) (why string)
 	// Now tells the time.
 	Now func() time.Time
 }
 
-// parallel is how many pods of a Job are written at a time, batchSize how many per reconciliation,
-// so that a large Job does not delay others.
+// parallel is the number of pods of a Job that are written at a time. batchSize is the number per
+// reconciliation, so that a large Job does not delay others.
 const (
 	parallel  = 8
 	batchSize = 256
@@ -74,10 +75,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 	return result, err
 }
 
-// conflictBackoff is how long a newer copy of a Job is waited for.
+// conflictBackoff is the waiting time for a newer copy of a Job.
 const conflictBackoff = 20 * time.Millisecond
 
-// standAsideFor is how long a Job of another controller is left alone before it is looked at again.
+// standAsideFor is the time after which a Job of another controller is checked again.
 const standAsideFor = time.Minute
 
 func (r *Reconciler) tell(job *batch.Job, kind, reason, text string) {
@@ -164,8 +165,9 @@ func (r *Reconciler) podsOf(ctx context.Context, from client.Reader, job *batch.
 	return out, nil
 }
 
-// confirm writes the status, if it changes. If it does not, and pods have to be deleted, it makes
-// sure that the Job was read as it is: else a decision from an old copy would be carried out.
+// confirm writes the status, if it changes. If it does not change, and pods must be deleted, it
+// verifies that the Job was read in its present version. Otherwise a decision from an old copy
+// would be carried out.
 func (r *Reconciler) confirm(ctx context.Context, job *batch.Job, s *step) error {
 	if !equality.Semantic.DeepEqual(job.Status, s.status) {
 		return r.write(ctx, job, &s.status)
@@ -207,7 +209,8 @@ func (r *Reconciler) remove(ctx context.Context, pods []*corev1.Pod) error {
 	return nil
 }
 
-// close takes away what an ended Job no longer needs, and the Job itself when its time has come.
+// close deletes the objects that an ended Job no longer needs, and the Job itself when its time has
+// come.
 func (r *Reconciler) close(ctx context.Context, job *batch.Job) (reconcile.Result, error) {
 	g := &group.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: groupName(job)}}
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(g), g); err == nil && g.DeletionTimestamp == nil {
@@ -227,9 +230,9 @@ func (r *Reconciler) close(ctx context.Context, job *batch.Job) (reconcile.Resul
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// create makes pods, and reports whether there are more to be made. After one that fails it makes
-// no more: if a quota is used up all others would fail as well, one request and one event each, and
-// the Jobs of others would wait for that.
+// create creates pods, and reports whether more must be created. It stops after a failure: if a
+// quota is used up, all others would fail as well, with one request and one event each, and other
+// Jobs would wait for that.
 func (r *Reconciler) create(ctx context.Context, job *batch.Job, members []member) (more bool, err error) {
 	if more = len(members) > batchSize; more {
 		members = members[:batchSize]
@@ -248,8 +251,8 @@ func (r *Reconciler) create(ctx context.Context, job *batch.Job, members []membe
 	return more, all.Wait()
 }
 
-// createPod makes a pod. One of that name that is the Job's is it, or leaves soon; any other keeps
-// the Job from running, and its name is told.
+// createPod creates a pod. An existing pod of that name that belongs to the Job is accepted, or
+// will leave soon. Any other pod prevents the Job from running, and an event names it.
 func (r *Reconciler) createPod(ctx context.Context, job *batch.Job, pod *corev1.Pod) error {
 	err := r.Client.Create(ctx, pod)
 	switch {
@@ -271,8 +274,8 @@ func (r *Reconciler) createPod(ctx context.Context, job *batch.Job, pod *corev1.
 	return fmt.Errorf("pod %s/%s is not of Job %s", pod.Namespace, pod.Name, job.Name)
 }
 
-// surroundings makes what the pods need: their PodGroup first, so that no scheduler places them one
-// by one. Keys and claims are made before pods are.
+// surroundings creates the objects that the pods need: their PodGroup first, so that no scheduler
+// places them one by one. Keys and claims are created before pods.
 func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job, step *step) error {
 	s := specOf(job)
 	want := podGroupOf(job, &s, step.later)
@@ -305,9 +308,10 @@ func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job, step *ste
 	return r.claims(ctx, job)
 }
 
-// keys makes the Secret of the ssh plugin. Its name has the Job's UID, so one that is there is it.
-// The controller may read none. A try without keys reports whether it is there: making keys takes
-// as long as a hundred requests, and a Job whose pods are refused comes here again and again.
+// keys creates the Secret of the ssh plugin. Its name has the Job's UID, so an existing one is the
+// right one. The controller may read no Secret. A try without keys shows if it exists, because
+// creating keys takes as long as a hundred requests, and a Job whose pods are refused comes here
+// repeatedly.
 func (r *Reconciler) keys(ctx context.Context, job *batch.Job, s *spec, p *sshPlugin) error {
 	failed := func(err error) error { return fmt.Errorf("the Secret %s/%s: %w", job.Namespace, secretName(job), err) }
 	err := r.Client.Create(ctx, &corev1.Secret{ObjectMeta: secretMeta(job)}, client.DryRunAll)
@@ -327,8 +331,8 @@ func (r *Reconciler) keys(ctx context.Context, job *batch.Job, s *spec, p *sshPl
 	return nil
 }
 
-// claims makes the PersistentVolumeClaims that the Job's volumes ask for. The ones that it only
-// names must be there: pods wait for them.
+// claims creates the PersistentVolumeClaims for the Job's volumes. Claims that the Job only names
+// must exist, because pods wait for them.
 func (r *Reconciler) claims(ctx context.Context, job *batch.Job) error {
 	for i := range job.Spec.Volumes {
 		v := &job.Spec.Volumes[i]

@@ -40,23 +40,24 @@ import (
 type Options struct {
 	// Scheduler is the schedulerName of pods whose Job names none; "" stands for berth.
 	Scheduler string
-	// Schedulers are those whose Jobs are served, beside Jobs that name none; nil stands for
-	// Scheduler and volcano.
+	// Schedulers are the schedulers whose Jobs are served, in addition to Jobs that name none; nil
+	// stands for Scheduler and volcano.
 	Schedulers []string
 	// VolcanoLease is the Lease of Volcano's controller. While it is renewed, Jobs of the scheduler
-	// volcano are left to it. The zero value stands for volcano-system/vc-controller-manager.
+	// volcano are left to that controller. The zero value stands for
+	// volcano-system/vc-controller-manager.
 	VolcanoLease types.NamespacedName
-	// LeaderElection is the namespace of the controller's own Lease; "" for no election.
+	// LeaderElection is the namespace of the controller's own Lease; "" means no election.
 	LeaderElection string
-	// MetricsAddress and HealthAddress are where metrics and probes are served; "" for nowhere.
+	// MetricsAddress and HealthAddress are the addresses of metrics and probes; "" means none.
 	MetricsAddress, HealthAddress string
-	// MetricsAuth is who reads metrics: guarded.None, the default, or guarded.Cluster. MetricsCerts
-	// is a folder with tls.crt and tls.key for that; "" for a certificate of its own.
+	// MetricsAuth restricts the readers of metrics: guarded.None, the default, or guarded.Cluster.
+	// MetricsCerts is a folder with tls.crt and tls.key for that; "" means a generated certificate.
 	MetricsAuth, MetricsCerts string
-	// Log is where to; the zero value stands for controller-runtime's own logger.
+	// Log is the logger; the zero value stands for controller-runtime's own logger.
 	Log logr.Logger
-	// Workers is how many Jobs are worked on at a time, of one namespace at most half as many; 0
-	// stands for 4.
+	// Workers is the number of Jobs that are worked on at a time, at most half of them in one
+	// namespace; 0 stands for 4.
 	Workers int
 }
 
@@ -115,14 +116,14 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	return m.Start(ctx)
 }
 
-// paced returns how often the API server is asked, whatever the config says about that.
+// paced returns the config with the controller's own rate limits.
 func paced(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst, config.RateLimiter = requestsPerSecond, requestsAtOnce, nil
 	return config
 }
 
-// metrics returns the address of the metrics and who may read them.
+// metrics returns the address of the metrics and their access rules.
 func (o *Options) metrics() server.Options {
 	out := server.Options{BindAddress: cmp.Or(o.MetricsAddress, nowhere)}
 	if o.MetricsAuth == guarded.Cluster {
@@ -169,7 +170,7 @@ func (o *Options) controller() controller.Options {
 	return controller.Options{MaxConcurrentReconciles: o.Workers, SkipNameValidation: new(true), RateLimiter: retries(), NewQueue: queue}
 }
 
-// ownership says whose a Job is.
+// ownership determines the owner of a Job.
 type ownership struct {
 	schedulers []string
 	lease      types.NamespacedName
@@ -177,13 +178,14 @@ type ownership struct {
 	now        func() time.Time
 
 	mu sync.Mutex
-	// renewed is when the Lease was renewed last, by another machine's clock. since is when that
-	// was seen first, by ours.
+	// renewed is the time of the Lease's last renewal, by another machine's clock. since is the
+	// time when this was first seen, by ours.
 	renewed, since time.Time
 }
 
-// whyNot explains why a Job of a scheduler is not this controller's; "" if it is. What cannot be
-// found out counts as Volcano's: two controllers of one Job make its pods twice.
+// whyNot explains why a Job of a scheduler is not this controller's, or returns "". If this cannot
+// be determined, the Job counts as Volcano's, because two controllers of one Job create its pods
+// twice.
 func (o *ownership) whyNot(ctx context.Context, scheduler string) string {
 	if scheduler != "" && !slices.Contains(o.schedulers, scheduler) {
 		return fmt.Sprintf("spec.schedulerName %q: berth-controller serves Jobs of %s", scheduler, strings.Join(o.schedulers, " and "))
@@ -204,9 +206,9 @@ func (o *ownership) whyNot(ctx context.Context, scheduler string) string {
 	return ""
 }
 
-// lives reports whether a Lease that was renewed then is still being renewed. As in leader
-// election, clocks of two machines are not compared; except that what is old enough is dead at
-// first sight.
+// lives reports whether a Lease that was renewed at that time is still being renewed. As in leader
+// election, clocks of two machines are not compared, except that a very old renewal counts as dead
+// at once.
 func (o *ownership) lives(renewed time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -218,17 +220,17 @@ func (o *ownership) lives(renewed time.Time) bool {
 }
 
 const (
-	// leaseExpires is how long Volcano's controller may go without a renewal before it counts as
-	// stopped: many times what it renews after.
+	// leaseExpires is the time without a renewal after which Volcano's controller counts as
+	// stopped: many times its interval.
 	leaseExpires = 2 * time.Minute
 	// leaseForgotten is the age at which a Lease counts as dead at first sight: clocks of machines
 	// differ by less.
 	leaseForgotten = time.Hour
 )
 
-// retries is how long a Job whose work failed waits until it is tried again. Each Job counts its
-// own failures. The default of client-go also has one bucket for all, and a tenant whose quota is
-// used up empties it for everybody.
+// retries returns the waiting time of a Job whose work failed. Each Job counts its own failures.
+// The default of client-go also has one bucket for all, which a tenant with an exhausted quota
+// empties for everyone.
 func retries() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
 }

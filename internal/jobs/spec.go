@@ -22,8 +22,8 @@ const (
 // MaxPods is the largest number of pods that a Job may have.
 const MaxPods = 10_000
 
-// maxTogether is the largest number of pods that may have to start together: berth-scheduler plans
-// no larger gang (MaxGang of internal/wire).
+// maxTogether is the maximum number of pods that may have to start together, because
+// berth-scheduler plans no larger gang (MaxGang of internal/wire).
 const maxTogether = 4096
 
 // task is a task with everything filled in.
@@ -67,8 +67,8 @@ func specOf(job *batch.Job) spec {
 	return s
 }
 
-// sum adds counts that somebody wrote. It stays at the largest number if they overflow, so that no
-// Job of many tasks looks small.
+// sum adds counts of users. It stays at the largest number if they overflow, so that no Job with
+// many tasks looks small.
 func sum(a, b int32) int32 {
 	return int32(max(math.MinInt32, min(math.MaxInt32, int64(a)+int64(b))))
 }
@@ -131,7 +131,7 @@ func isFinal(p batch.JobPhase) bool {
 	return p == batch.Aborted || p == batch.Completed || p == batch.Terminated || p == batch.Failed
 }
 
-// endOf is what a phase that waits for pods to be gone becomes.
+// endOf maps a phase that waits for pods to be gone to the next phase.
 var endOf = map[batch.JobPhase]batch.JobPhase{
 	batch.Aborting: batch.Aborted, batch.Completing: batch.Completed, batch.Terminating: batch.Terminated, batch.Restarting: batch.Pending,
 }
@@ -141,21 +141,21 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// member is a pod that a Job has to have.
+// member is a pod that a Job must have.
 type member struct {
 	task  *task
 	index int
 }
 
-// ownerOf makes the Job the owner of what is made for it.
+// ownerOf returns an owner reference to the Job for its objects.
 func ownerOf(job *batch.Job) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*metav1.NewControllerRef(job, batch.GroupVersion.WithKind("Job"))}
 }
 
-// hostsPath is where the svc plugin shows the hosts of each task, a file each.
+// hostsPath is the folder in which the svc plugin shows the hosts of each task, one file each.
 const hostsPath = "/etc/volcano"
 
-// hostsOf are the names of a task's pods: one if its template names the host.
+// hostsOf returns the names of a task's pods. There is one if its template names the host.
 func hostsOf(job *batch.Job, t *task) []string {
 	count := int(t.replicas)
 	if t.spec.Template.Spec.Hostname != "" {
@@ -188,6 +188,7 @@ func containersOf(pod *corev1.Pod) (all []*corev1.Container) {
 	return all
 }
 
-// uidPart is a part of the Job's UID. It is for names of what is made for the Job and never read: a
-// Job that is made again under its name does not take what is left of the one before.
+// uidPart returns a part of the Job's UID, for names of objects that are created for the Job and
+// never read. So a new Job with the same name does not use the remaining objects of the previous
+// one.
 func uidPart(job *batch.Job) string { return string(job.UID[:min(8, len(job.UID))]) }

@@ -18,16 +18,16 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// sshPlugin lets the pods of a Job log in to each other with a key pair of the Job's own.
+// sshPlugin lets the pods of a Job log in to each other with the Job's own key pair.
 type sshPlugin struct {
-	// folder is where containers see the keys; private and public are the keys that the user gives.
+	// folder is the folder with the keys in containers. private and public are the user's keys.
 	folder, private, public string
 	// anyUser: the keys are not root's.
 	anyUser bool
 }
 
 const (
-	// rootKeys is where root's keys are, and keysInVolume where they are in the volume.
+	// rootKeys is the folder of root's keys, and keysInVolume their folder in the volume.
 	rootKeys     = "/root/.ssh"
 	keysInVolume = ".ssh"
 	// keyBits is the size of a key that is made.

@@ -12,8 +12,8 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// Refused returns the fields of a Job that Berth cannot serve, without which the Job would not do
-// what it specifies. The admission policy refuses the same, if it is installed.
+// Refused returns the fields of a Job that Berth cannot serve, and without which the Job would not
+// do what it specifies. The admission policy refuses the same fields, if it is installed.
 func Refused(job *batch.Job) (wrong field.ErrorList) {
 	at, s := field.NewPath("spec"), specOf(job)
 	if wrong = refusedShape(job, &s); len(wrong) == 0 {
@@ -36,7 +36,7 @@ func Refused(job *batch.Job) (wrong field.ErrorList) {
 	return append(wrong, refusedOrder(&s)...)
 }
 
-// refusedVolumes looks at the Job's own volumes.
+// refusedVolumes checks the Job's own volumes.
 func refusedVolumes(at *field.Path, list []batch.VolumeSpec) (wrong field.ErrorList) {
 	seen := map[string]bool{}
 	for i := range list {
@@ -57,7 +57,7 @@ func refusedVolumes(at *field.Path, list []batch.VolumeSpec) (wrong field.ErrorL
 	return wrong
 }
 
-// refusedOrder looks at dependsOn: tasks that are there, in no circle.
+// refusedOrder checks dependsOn: the tasks must exist and form no cycle.
 func refusedOrder(s *spec) (wrong field.ErrorList) {
 	circle := s.circle()
 	for i := range s.tasks {
@@ -93,7 +93,7 @@ const (
 	maxVariable = 128 << 10
 )
 
-// refusedHosts looks at the hosts that the svc plugin shows to every container.
+// refusedHosts checks the hosts that the svc plugin shows to every container.
 func refusedHosts(job *batch.Job, s *spec) (wrong field.ErrorList) {
 	p, _ := pluginsOf(job)
 	if p.svc == nil {
@@ -117,7 +117,7 @@ func refusedHosts(job *batch.Job, s *spec) (wrong field.ErrorList) {
 	return wrong
 }
 
-// refusedShape looks at names and numbers.
+// refusedShape checks names and numbers.
 func refusedShape(job *batch.Job, s *spec) (wrong field.ErrorList) {
 	at := field.NewPath("spec")
 	if len(s.tasks) == 0 {
@@ -162,12 +162,12 @@ var (
 	servedEvents = []batch.Event{
 		batch.AnyEvent, batch.PodFailed, batch.PodEvicted, batch.PodPending, batch.JobUnknown, batch.TaskCompleted, batch.TaskFailed,
 	}
-	// lasting are the events that have a beginning which pods tell: a timeout counts from it.
+	// lasting are the events whose beginning the pods show. A timeout counts from it.
 	lasting       = []batch.Event{batch.PodFailed, batch.PodPending, batch.TaskCompleted}
 	servedActions = []batch.Action{batch.AbortJob, batch.RestartJob, batch.RestartTask, batch.RestartPod, batch.TerminateJob, batch.CompleteJob}
 )
 
-// refusedPolicies looks at one list of lifecycle policies.
+// refusedPolicies checks one list of lifecycle policies.
 func refusedPolicies(at *field.Path, list []batch.LifecyclePolicy) (wrong field.ErrorList) {
 	seen, codes := map[batch.Event]bool{}, map[int32]bool{}
 	for i := range list {
@@ -196,7 +196,7 @@ func refusedPolicies(at *field.Path, list []batch.LifecyclePolicy) (wrong field.
 	return wrong
 }
 
-// refusedCause looks at what one policy acts upon.
+// refusedCause checks the events of one policy.
 func refusedCause(at *field.Path, p *batch.LifecyclePolicy, events []batch.Event) (wrong field.ErrorList) {
 	switch {
 	case p.ExitCode != nil && len(events) > 0:
@@ -230,8 +230,8 @@ func join[T ~string](list []T) string {
 	return strings.Join(words, ", ")
 }
 
-// Unserved returns warnings about fields of a Job that are ignored, without which the Job still
-// does what it specifies.
+// Unserved returns warnings about ignored fields of a Job, without which the Job still does what it
+// specifies.
 func Unserved(job *batch.Job) (warnings []string) {
 	at := field.NewPath("spec")
 	if q := job.Spec.Queue; q != "" && q != defaultQueue {

@@ -6,12 +6,13 @@ import (
 	"slices"
 )
 
-// AdmittedState is an allocated_pods_state: the pods whose admission the kubelet has finished,
-// written right after it said yes to each (pkg/kubelet/allocation, allocation_manager.go AddPod; on
-// since Kubernetes 1.33 with the gate InPlacePodVerticalScaling). A pod in it has its complete
-// allocations in the other checkpoints. Pods that are gone may linger until the next is admitted.
+// AdmittedState is an allocated_pods_state: the pods whose admission the kubelet has finished. The
+// kubelet writes it right after each admission (pkg/kubelet/allocation, allocation_manager.go
+// AddPod; on since Kubernetes 1.33 with the gate InPlacePodVerticalScaling). A pod in it has its
+// complete allocations in the other checkpoints. Pods that are gone may stay in it until the next
+// admission.
 type AdmittedState struct {
-	// UIDs are those of the pods, ascending; a static pod's is that of its manifest.
+	// UIDs are the UIDs of the pods, ascending. A static pod has the UID of its manifest.
 	UIDs []string
 }
 

@@ -10,8 +10,8 @@ import (
 
 // A checkpoint's checksum is FNV-1a (32 bit) over the text that k8s.io/utils/dump.ForHash makes of
 // the Go value (pkg/kubelet/checkpointmanager/checksum): spew's "%#v" with sorted keys and without
-// methods. That text holds the names of the kubelet's types and tells a nil map from an empty one,
-// so it is written here field by field, for the types as they are in pkg/kubelet/cm/*/state and
+// methods. That text has the names of the kubelet's types and distinguishes a nil map from an empty
+// one. So it is written here field by field, for the types in pkg/kubelet/cm/*/state and
 // devicemanager/checkpoint.
 type dump struct {
 	out []byte
@@ -22,7 +22,7 @@ type dump struct {
 
 func newDump(head string) *dump { return &dump{out: []byte(head)} }
 
-// sum is the checksum of what has been written.
+// sum returns the checksum of the written text.
 func (d *dump) sum() uint32 {
 	h := fnv.New32a()
 	h.Write(d.out)

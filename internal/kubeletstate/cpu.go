@@ -16,7 +16,7 @@ import (
 // CPUState is a cpu_manager_state.
 type CPUState struct {
 	Policy string
-	// Shared is defaultCpuSet: every CPU that no container has to itself.
+	// Shared is defaultCpuSet: every CPU that no container has exclusively.
 	Shared topology.CPUSet
 	// Entries are the exclusive CPUs, ascending by pod UID, then container.
 	Entries []CPUEntry
@@ -52,8 +52,8 @@ type podCPUEntry struct {
 	CPUSet string `json:"cpuSet"`
 }
 
-// newCPUFile has empty maps, not nil ones, as the kubelet's constructors: the checksum knows the
-// difference.
+// newCPUFile has empty maps, not nil ones, as the kubelet's constructors have, because the checksum
+// distinguishes them.
 func newCPUFile() cpuFile {
 	return cpuFile{Entries: map[string]map[string]string{}, PodEntries: map[string]podCPUEntry{}}
 }
@@ -137,7 +137,7 @@ func parseCPUv1(f file, data []byte) (*CPUState, error) {
 	return out, nil
 }
 
-// cpuState fills out from a file whose checksum is right.
+// cpuState fills out from a file with a valid checksum.
 func (f file) cpuState(in *cpuFile, out *CPUState) (err error) {
 	out.Policy = in.PolicyName
 	if out.Shared, err = f.cpus("defaultCpuSet", in.DefaultCPUSet); err != nil {
@@ -169,7 +169,7 @@ func inOrder[K cmp.Ordered, V, E any](in map[K]V, read func(K, V) (E, error)) (o
 	return out, nil
 }
 
-// byContainer reads what containers have, by pod and then by name.
+// byContainer reads the containers' entries, by pod and then by name.
 func byContainer[V, E any](in map[string]map[string]V, read func(uid, container string, v V) (E, error)) ([]E, error) {
 	pods, err := inOrder(in, func(uid string, containers map[string]V) ([]E, error) {
 		return inOrder(containers, func(container string, v V) (E, error) { return read(uid, container, v) })
@@ -181,8 +181,8 @@ func byContainer[V, E any](in map[string]map[string]V, read func(uid, container 
 // pool without CPUs. While the kubelet allocates, CPUs of a checkpoint may be neither shared nor
 // exclusive, but these errors never occur. A kubelet starts if two pods have the same CPUs, and
 // both run there. Containers of one pod may have the same CPUs, because later ones reuse those of
-// init containers. What a pod has as a whole counts like what its containers have. The error is an
-// *Error.
+// init containers. Resources of a pod as a whole count like those of its containers. The error is
+// an *Error.
 func (s *CPUState) Check(name string) error {
 	f := file(name)
 	if s.Policy == "static" && s.Shared.IsEmpty() && len(s.Entries) > 0 {
@@ -219,7 +219,7 @@ func (f file) cpus(field, list string) (topology.CPUSet, error) {
 	return set, nil
 }
 
-// decode is strict: a field that nobody knows might hold an allocation.
+// decode is strict, because an unknown field might have an allocation.
 func decode(data []byte, into any) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return errEmpty
@@ -236,7 +236,7 @@ func decode(data []byte, into any) error {
 	return nil
 }
 
-// cpuTypeName is what the kubelet calls the type of its own format.
+// cpuTypeName is the kubelet's name of the type of its own format.
 const cpuTypeName = "CPUManagerCheckpoint"
 
 // sumCPUv1 is the checksum of a checkpoint whose keys are container ids (before Kubernetes 1.17).
@@ -254,7 +254,7 @@ type podDump map[string][]int
 // mostDumped bounds the CPUs of a dump.
 const mostDumped = 1 << 18
 
-// dumped lists the CPUs; not if they are more than any kubelet hands out.
+// dumped lists the CPUs, unless there are more than any kubelet assigns.
 func (p podCPUs) dumped() (out podDump, ok bool) {
 	if p == nil {
 		return nil, true

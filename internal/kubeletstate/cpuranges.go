@@ -76,7 +76,7 @@ func (r cpuRanges) and(o cpuRanges) (both cpuRanges) {
 	return both
 }
 
-// without is the CPUs that o does not have.
+// without returns the CPUs that are not in o.
 func (r cpuRanges) without(o cpuRanges) (rest cpuRanges) {
 	for _, c := range r {
 		for _, gone := range (cpuRanges{c}).and(o) {

@@ -107,8 +107,8 @@ func (f file) deviceEntry(i int, e *deviceEntry) (DeviceEntry, error) {
 	return out, nil
 }
 
-// Give adds what a container holds, and removes it from other pods: the kubelet has released it
-// before, because it never assigns a device twice.
+// Give adds a container's devices, and removes them from other pods. The kubelet has released them
+// there, because it never assigns a device twice.
 func (s *DeviceState) Give(e DeviceEntry) {
 	given := map[string]bool{}
 	for _, d := range e.Devices {

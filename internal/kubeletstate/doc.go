@@ -1,9 +1,9 @@
-// Package kubeletstate reads a kubelet's record of what it assigned: the checkpoints of the CPU,
+// Package kubeletstate reads a kubelet's record of its assignments: the checkpoints of the CPU,
 // memory and device managers. It only reads, from an fs.FS rooted at the kubelet's root directory
 // (/var/lib/kubelet), and verifies checksums as the kubelet does.
 //
 // A checkpoint is the complete state of one manager, replaced atomically with each change
 // (pkg/kubelet/checkpointmanager). The three files are not replaced together, and one allocation
-// takes several replacements: a reader that needs a consistent state reads again until nothing
+// takes several replacements. A reader that needs a consistent state reads again until nothing
 // changes and nothing is contradictory (package agent).
 package kubeletstate

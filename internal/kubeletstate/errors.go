@@ -12,7 +12,7 @@ import (
 // the kubelet would refuse to start with it.
 var ErrChecksum = errors.New("checksum does not match the content")
 
-// Error is what is wrong with a checkpoint.
+// Error describes a problem of a checkpoint.
 type Error struct {
 	File  string // path as given to the reader
 	Field string // path inside the file, "entries[UID][container]"; "" for the file as a whole

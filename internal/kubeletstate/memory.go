@@ -128,7 +128,7 @@ func ParseMemory(name string, data []byte) (*MemoryState, error) {
 	return out, f.memoryState(&in, out)
 }
 
-// noNulls refuses what would crash the kubelet.
+// noNulls refuses values that would crash the kubelet.
 func (f file) noNulls(in *memoryFile) error {
 	for id, n := range in.MachineState {
 		at := fmt.Sprintf("machineState[%d]", id)
@@ -236,7 +236,7 @@ func (f file) nodes(at string, ids []int) (topology.NUMASet, error) {
 	return set, nil
 }
 
-// memoryTypeName is what the kubelet calls the type of its own format.
+// memoryTypeName is the kubelet's name of the type of its own format.
 const memoryTypeName = "MemoryManagerCheckpoint"
 
 // sumMemory is the checksum of a checkpoint of this type; pods is nil if the type has no pod-level

@@ -18,7 +18,7 @@ const (
 )
 
 // MaxFileBytes bounds a checkpoint. The largest one within Kubernetes' limits (250 pods of 100
-// containers) is well below.
+// containers) is much smaller.
 const MaxFileBytes = 16 << 20
 
 // State is the content of a kubelet's checkpoints. An absent file is nil: the kubelet writes the

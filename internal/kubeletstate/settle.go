@@ -6,7 +6,7 @@ import "time"
 // CPUs, then the container's), and the files of its managers one after another. A reading in
 // between shows a false contradiction.
 const (
-	// SameLooks in a row make a contradiction one, out of at most maxLooks.
+	// A contradiction counts after SameLooks equal looks in a row, out of at most maxLooks.
 	SameLooks = 3
 	maxLooks  = 20
 	// LookPause is the pause between two readings.

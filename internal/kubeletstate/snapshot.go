@@ -46,7 +46,7 @@ type snapshotBuilder struct {
 	wholes map[string]*placement.Whole
 }
 
-// whole is what a pod has as a whole.
+// whole returns the resources of a pod as a whole.
 func (b *snapshotBuilder) whole(uid string) *placement.Whole {
 	if b.pods[uid] == nil {
 		b.pods[uid] = map[string]*placement.ContainerAllocation{}

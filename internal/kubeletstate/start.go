@@ -20,29 +20,31 @@ import (
 type StartError struct {
 	// Path is the checkpoint's: File below the kubelet's root directory.
 	Path string
-	// Problem is the kubelet's own words.
+	// Problem is the kubelet's message.
 	Problem string
-	// Detail is what differs, if Problem does not say it.
+	// Detail is the difference, if Problem does not contain it.
 	Detail string
-	// Or is what the kubelet may say instead: it looks at pods and containers in random order.
+	// Or has other possible messages, because the kubelet reads pods and containers in random
+	// order.
 	Or []string
 	// Crash means that the kubelet crashes; Problem is the panic.
 	Crash bool
-	// Chance means that the kubelet may start as well, because the order in which it adds up memory
-	// blocks is random.
+	// Chance means that the kubelet may also start, because it adds up memory blocks in random
+	// order.
 	Chance bool
 
-	// Restoring means that the manager cannot take the file over at all, as one of another policy
-	// or format: a kubelet that runs has not written it.
+	// Restoring means that the manager cannot load the file at all, because it has another policy
+	// or format. A running kubelet has not written it.
 	Restoring bool
 
 	manager string // in the kubelet's words, if Restoring
 }
 
-// mostWords is how much of the kubelet's words an error repeats: a file may hold any text.
+// mostWords is the maximum length of the kubelet's message in an error, because a file may contain
+// any text.
 const mostWords = 400
 
-// Error returns the kubelet's message and what to do.
+// Error returns the kubelet's message and advice.
 func (e *StartError) Error() string {
 	does := "does not start"
 	switch {
@@ -58,7 +60,7 @@ func (e *StartError) Error() string {
 	return fmt.Sprintf("%s: a kubelet %s over this file: %s: %s", path.Base(e.Path), does, problem, Remedy(e.Path))
 }
 
-// Remedy returns what to do so that a kubelet starts that does not start with these checkpoints.
+// Remedy returns advice for a kubelet that does not start with these checkpoints.
 func Remedy(files ...string) string {
 	return "drain the node, stop the kubelet, delete " + strings.Join(files, " and ") + ", start the kubelet"
 }
@@ -77,7 +79,7 @@ func (e *StartError) Messages() []string {
 	return out
 }
 
-// DefaultRoot is the kubelet's root directory, unless its flag --root-dir says otherwise.
+// DefaultRoot is the kubelet's root directory, unless its flag --root-dir sets another.
 const DefaultRoot = "/var/lib/kubelet"
 
 // RootOf returns the root directory of the kubelet whose checkpoints are in dir: dir itself if it
@@ -98,7 +100,7 @@ func (r *Raw) Start(s *placement.Startup, root string) error {
 	return StartMemory(s, root, r.Memory)
 }
 
-// restoreError is about a checkpoint that the manager cannot take over, before it looks at the
+// restoreError is for a checkpoint that the manager cannot load, before it compares it with the
 // machine.
 func restoreError(root, name, manager string, problem error) *StartError {
 	e := &StartError{Path: path.Join(root, name), Problem: problem.Error(), Restoring: true, manager: manager}
@@ -108,7 +110,7 @@ func restoreError(root, name, manager string, problem error) *StartError {
 	return e
 }
 
-// invalid is about a checkpoint that does not fit machine and configuration.
+// invalid is for a checkpoint that does not fit machine and configuration.
 func invalid(root, name string, problem error) *StartError {
 	e := &StartError{Path: path.Join(root, name), Problem: problem.Error()}
 	if words := (*randomWords)(nil); errors.As(problem, &words) {
@@ -127,8 +129,8 @@ func crashed(root, name string) *StartError {
 
 var errNilPointer = errors.New("runtime error: invalid memory address or nil pointer dereference")
 
-// randomWords are the errors among which the kubelet ends with one, by the order of a Go map. The
-// first stands for all.
+// randomWords are errors of which the kubelet reports a random one, by the order of a Go map. The
+// first represents all.
 type randomWords struct {
 	all  []error
 	size int
@@ -166,8 +168,8 @@ func (w *randomWords) err() error {
 // errCorrupted is checkpointmanager/errors.CorruptCheckpointError.
 var errCorrupted = errors.New("checkpoint is corrupted")
 
-// unmarshal is encoding/json's, with which the kubelet reads a checkpoint: it ignores fields that
-// it does not know, and takes names in any case. A type error names the kubelet's types.
+// unmarshal is encoding/json's, with which the kubelet reads a checkpoint: it ignores unknown
+// fields, and accepts names in any case. A type error has the names of the kubelet's types.
 func unmarshal(data []byte, into any, names typeNames) error {
 	err := json.Unmarshal(data, into)
 	wrong := (*json.UnmarshalTypeError)(nil)
@@ -189,7 +191,7 @@ func unmarshal(data []byte, into any, names typeNames) error {
 // mention.
 type typeNames map[string]string
 
-// but is the names with one other.
+// but returns the names with one other name.
 func (n typeNames) but(own, kubelet string) typeNames {
 	out := maps.Clone(n)
 	out[own] = kubelet
@@ -206,7 +208,7 @@ func (n typeNames) bare(name string) string {
 
 var ownType = regexp.MustCompile(`kubeletstate\.\w+`)
 
-// in puts the kubelet's names into the text of a type.
+// in replaces our names by the kubelet's in the text of a type.
 func (n typeNames) in(text string) string {
 	return ownType.ReplaceAllStringFunc(text, func(own string) string { return cmp.Or(n[strings.TrimPrefix(own, "kubeletstate.")], own) })
 }

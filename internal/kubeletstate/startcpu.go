@@ -77,10 +77,10 @@ var cpuTypes = typeNames{
 	"checksumValue": "checksum.Checksum",
 }
 
-// cpuTypesUntil135 are those of the releases that know two formats.
+// cpuTypesUntil135 are the types of the releases with two formats.
 var cpuTypesUntil135 = cpuTypes.but("cpuV2", "state."+cpuTypeName)
 
-// cpuBook is what a CPU manager takes over from its checkpoint.
+// cpuBook is the content that a CPU manager loads from its checkpoint.
 type cpuBook struct {
 	policy, shared string
 	entries        map[string]map[string]string
@@ -113,7 +113,7 @@ func StartCPU(s *placement.Startup, root string, data []byte) error {
 	return nil
 }
 
-// readCPU is loading and migrating, which each release does in its own way
+// readCPU implements loading and migrating, which differ between releases
 // (pkg/kubelet/cm/cpumanager/state/state_checkpoint.go).
 func readCPU(s *placement.Startup, data []byte) (*cpuBook, error) {
 	switch {
@@ -139,8 +139,8 @@ func readCPU(s *placement.Startup, data []byte) (*cpuBook, error) {
 	return readCPUv4(data, cpuSums{own: !s.PodLevel})
 }
 
-// cpuSums is which checksums a release accepts of V2: by the old name of the type in any case, and
-// by its own.
+// cpuSums defines the checksums that a release accepts for V2: by the old name of the type in any
+// case, and by its own.
 type cpuSums struct{ own bool }
 
 // readCPUv2or1 is loadAndMigrateCheckpointV2 of 1.36.
@@ -167,8 +167,8 @@ func readCPUv1(data []byte) (*cpuV1, error) {
 	return &in, nil
 }
 
-// migrateCPU takes over a file without container ids: none of those is among the containers that
-// run when a kubelet of today starts.
+// migrateCPU loads a file with container ids. None of these containers runs when a present kubelet
+// starts.
 func migrateCPU(in *cpuV1, failed string) (*cpuBook, error) {
 	unknown := &randomWords{}
 	for _, id := range slices.Sorted(maps.Keys(in.Entries)) {
@@ -191,7 +191,7 @@ func readCPUv2(data []byte, names typeNames, accepts cpuSums) (*cpuBook, error) 
 	return &cpuBook{in.PolicyName, in.DefaultCPUSet, in.Entries, nil}, nil
 }
 
-// readCPUv3 accepts checksums by each of the names of the type. The book has what could be read
+// readCPUv3 accepts checksums by each of the names of the type. The book has the readable parts
 // even if there is an error.
 func readCPUv3(data []byte, names []string) (*cpuBook, error) {
 	in := cpuV3{Entries: map[string]map[string]string{}, PodEntries: podCPUs{}}
@@ -241,7 +241,7 @@ func readData(data []byte, into any, names typeNames, what string, inner func() 
 	return nil
 }
 
-// cpuHolders are the containers with CPUs of their own; pods counts their pods, and pods without
+// cpuHolders are the containers with exclusive CPUs. pods counts their pods, and pods without
 // containers too.
 type cpuHolders struct {
 	pods  int
@@ -249,7 +249,7 @@ type cpuHolders struct {
 	whole podCPUs // what pods have as a whole
 }
 
-// heldCPUs is what a container has.
+// heldCPUs has a container's CPUs.
 type heldCPUs struct {
 	pod, container string
 	cpus           cpuRanges
@@ -282,8 +282,8 @@ func (b *cpuBook) restore(s *placement.Startup) (shared cpuRanges, held cpuHolde
 	return shared, held, wrong.err()
 }
 
-// validateCPUs is validateState of pkg/kubelet/cm/cpumanager/policy_static.go. It does not mind
-// containers that have the same CPUs, of one pod or of two.
+// validateCPUs implements validateState of pkg/kubelet/cm/cpumanager/policy_static.go. It accepts
+// containers with the same CPUs, in one pod or in two.
 func validateCPUs(s *placement.Startup, shared cpuRanges, held cpuHolders) error {
 	all, reserved := rangesOf(s.CPUs), rangesOf(s.Reserved)
 	if len(shared) == 0 {
@@ -317,14 +317,14 @@ func validateCPUs(s *placement.Startup, shared cpuRanges, held cpuHolders) error
 	return overlaps.err()
 }
 
-// otherCPUs means that the CPUs of the machine are not those of the file.
+// otherCPUs means that the CPUs of the machine differ from those of the file.
 type otherCPUs struct{ machine, file cpuRanges }
 
 func (e *otherCPUs) Error() string {
 	return fmt.Sprintf("current set of available CPUs %q doesn't match with CPUs in state %q", e.machine, e.file)
 }
 
-// detail tells the difference, which is hard to see among hundreds of CPUs.
+// detail describes the difference, which is hard to see among hundreds of CPUs.
 func (e *otherCPUs) detail() string {
 	var out []string
 	if lacks := e.machine.without(e.file); len(lacks) > 0 {
