@@ -14,7 +14,7 @@
 //
 //  1. Two readings in a row are equal byte by byte. Within each, allocated_pods_state is read
 //     first. The kubelet writes it last, right after it has admitted a pod (pkg/kubelet/allocation,
-//     AddPod), and admits one pod at a time. So the other files contain the assignments of its pods.
+//     AddPod), and admits one pod at a time. So the other files contain their assignments.
 //  2. No admission is in progress: there is no pod that holds something, is not in
 //     allocated_pods_state and has not ended. The allocation of such a pod may be incomplete. The
 //     agent waits; the kubelet does nothing else meanwhile.
