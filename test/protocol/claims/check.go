@@ -66,32 +66,28 @@ func (s *search) Rest(state *State) (Breach, string) {
 // pod uses stays where it is.
 func (m *Model) fits(s *State, p PodID) (place, bool) {
 	for n := NodeID(0); n < Nodes; n++ {
-		cpu, ok := m.free(s, n, p, true)
-		at := place{n, cpu}
+		left := m.free(s, n, p, true)
+		if cpu, ok := lowest(left); ok && !m.Decides[n] {
+			left = 1 << cpu
+		}
+		devices := both
 		switch {
-		case !ok:
+		case s.claim[p].shared && s.claim[p].at.node != n:
 			continue
-		case m.Pods[p] == Plain:
-			return at, true
 		case s.claim[p].shared:
-			if s.claim[p].at == at {
-				return at, true
-			}
-			continue
+			devices = 1 << s.claim[p].at.numa
+		case m.Pods[p] != Plain:
+			devices = m.choosable(p, m.unallocated(s, n, p))
 		}
-		devices := m.unallocated(s, n, p)
-		if dev, ok := lowest(devices); ok && m.Pods[p] == Whole && dev != cpu {
-			continue
-		}
-		if devices&(1<<cpu) != 0 {
-			return at, true
+		if numa, ok := lowest(left & devices); ok {
+			return place{n, numa}, true
 		}
 	}
 	return place{}, false
 }
 
-func (*search) Tell(m explore.Moment[State, Step]) string {
-	return fmt.Sprintf("%-10s %s", actors[m.Step.Action], deed(m))
+func (s *search) Tell(m explore.Moment[State, Step]) string {
+	return fmt.Sprintf("%-10s %s", actors[m.Step.Action], s.deed(m))
 }
 
 var actors = [actions]string{
@@ -100,7 +96,7 @@ var actors = [actions]string{
 	DeviceComes: "driver", DeviceGoes: "driver", GetReady: "driver", Share: "world",
 }
 
-func deed(m explore.Moment[State, Step]) string {
+func (s *search) deed(m explore.Moment[State, Step]) string {
 	p, at := m.Step.Pod, m.Step.At
 	switch m.Step.Action {
 	case Reserve:
@@ -115,6 +111,9 @@ func deed(m explore.Moment[State, Step]) string {
 	case Write:
 		return fmt.Sprintf("begins to bind %v", p)
 	case Bind:
+		if s.m.Decides[at.node] {
+			return fmt.Sprintf("binds %v, with %v", p, at)
+		}
 		return fmt.Sprintf("binds %v; the kubelet gives it %v", p, at)
 	case GiveUp:
 		return fmt.Sprintf("does not bind %v", p)

@@ -15,6 +15,7 @@ var (
 	mixed  = [Pods]Kind{Whole, Claim, Plain}
 	two    = [Nodes]numas{both, both}
 	one    = [Nodes]numas{both, 0}
+	first  = [Nodes]bool{true}
 )
 
 var searches = []Config{
@@ -28,6 +29,9 @@ var searches = []Config{
 	{Pods: whole, CPUs: one, Devices: one, Budget: Budget{Crashes: 1, Deletions: 2, Slices: 1}},
 	{Pods: mixed, CPUs: two, Devices: [Nodes]numas{both, 0b01}, Waits: true, Budget: Budget{Crashes: 1, Deletions: 1, Denials: 1, Ready: 1}},
 	{Pods: mixed, CPUs: [Nodes]numas{both, 0b01}, Devices: two, Budget: Budget{Deletions: 1, Denials: 1, Sharers: 1, Slices: 1}},
+	{Pods: pair, CPUs: two, Decides: first, Devices: two, Waits: true, Budget: Budget{Crashes: 1, Deletions: 1, Ready: 1}},
+	{Pods: single, CPUs: one, Decides: first, Devices: one, Budget: Budget{Crashes: 1, Deletions: 2, Denials: 1, Slices: 1, Sharers: 1}},
+	{Pods: mixed, CPUs: two, Decides: first, Devices: [Nodes]numas{both, 0b01}, Budget: Budget{Deletions: 1, Denials: 1, Slices: 1}},
 }
 
 // TestAllRulesKeepEveryPromise is the claim of docs/protocol.md for claims.
@@ -73,6 +77,7 @@ var off = []struct {
 	{OnlyUnused, TakenAway, Config{Pods: single, CPUs: one, Devices: one, Budget: Budget{Denials: 1, Sharers: 1}}},
 	{TurnAfterWait, LeftStanding, Config{Pods: single, CPUs: one, Devices: one, Waits: true}},
 	{JudgeAgain, Misaligned, Config{Pods: single, CPUs: one, Devices: one}},
+	{CPUsFollow, LeftStanding, Config{Pods: [Pods]Kind{Claim}, CPUs: one, Decides: first, Devices: [Nodes]numas{0b10}}},
 }
 
 func TestEachRuleIsNeeded(t *testing.T) {

@@ -33,6 +33,8 @@ const (
 	TurnAfterWait
 	// JudgeAgain: Bind compares the devices with the CPUs once more.
 	JudgeAgain
+	// CPUsFollow: where Berth decides, a pod gets the CPU near a device. Off: the lowest one.
+	CPUsFollow
 
 	endOfRules
 )
@@ -45,6 +47,6 @@ type ruleNames struct{}
 func (ruleNames) Names() []string {
 	return []string{
 		"reserve-judges", "steer", "exclude-refused", "devices-wake", "cpus-wake", "judge-allocated", "deallocate", "one-write",
-		"only-unused", "turn-after-wait", "claims-judge-again",
+		"only-unused", "turn-after-wait", "claims-judge-again", "cpus-follow",
 	}
 }

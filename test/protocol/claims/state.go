@@ -52,7 +52,8 @@ type Config struct {
 	Pods    [Pods]Kind
 	Devices [Nodes]numas // where devices are; the node is not there if it has no CPU
 	CPUs    [Nodes]numas
-	Waits   bool // the devices of n0 must become ready
+	Decides [Nodes]bool // Berth chooses the CPU
+	Waits   bool        // the devices of n0 must become ready
 	Rules   Rule
 	Budget  Budget
 }
@@ -138,15 +139,15 @@ func (s *State) there(p PodID, n NodeID, inFlight bool) bool {
 	return s.phase[p] == bound && !s.gone.Has(p) || inFlight && s.phase[p] != bound
 }
 
-// free returns the lowest NUMA node with a free CPU but for the pod's own; ok is false if none is.
-func (m *Model) free(s *State, n NodeID, but PodID, inFlight bool) (numa uint8, ok bool) {
+// free returns the NUMA nodes with a free CPU but for the pod's own.
+func (m *Model) free(s *State, n NodeID, but PodID, inFlight bool) numas {
 	left := m.CPUs[n]
 	for p := PodID(0); p < Pods; p++ {
 		if p != but && s.there(p, n, inFlight) {
 			left &^= 1 << s.cpu[p].numa
 		}
 	}
-	return lowest(left)
+	return left
 }
 
 func lowest(set numas) (numa uint8, ok bool) {

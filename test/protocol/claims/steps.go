@@ -96,22 +96,38 @@ func (m *Model) cycle(s *State, p PodID, emit func(Step, *State)) {
 // filter returns the CPU that the pod would have on a node, and the device that the allocator
 // chooses.
 func (m *Model) filter(s *State, p PodID, n NodeID) (cpu, dev uint8, ok bool) {
-	cpu, ok = m.free(s, n, p, true)
+	left := m.free(s, n, p, true)
+	cpu, ok = lowest(left)
 	if !ok || s.excluded[p]&(1<<n) != 0 || m.Pods[p] == Plain {
 		return cpu, cpu, ok && s.excluded[p]&(1<<n) == 0
 	}
+	follows := m.Decides[n] && m.Rules.Has(CPUsFollow)
 	if c := s.claim[p]; c.allocated {
+		if follows && c.at.node == n && left&(1<<c.at.numa) != 0 {
+			cpu = c.at.numa
+		}
 		if c.at.node != n || m.Rules.Has(JudgeAllocated) && c.at.numa != cpu {
 			return 0, 0, false
 		}
 		return cpu, c.at.numa, true
 	}
 	shown := m.unallocated(s, n, p)
+	if near, found := lowest(left & m.choosable(p, shown)); follows && found {
+		cpu = near
+	}
 	if m.Rules.Has(Steer) && m.Pods[p] == Claim {
 		shown &= 1 << cpu
 	}
 	dev, ok = lowest(shown)
 	return cpu, dev, ok
+}
+
+// choosable returns the devices that the allocator may choose for the pod.
+func (m *Model) choosable(p PodID, devices numas) numas {
+	if first, ok := lowest(devices); ok && m.Pods[p] == Whole {
+		return 1 << first
+	}
+	return devices
 }
 
 // unschedulable is what happens to a claim that is allocated already when no node will do: upstream
@@ -181,7 +197,10 @@ func (m *Model) bind(s *State, p PodID, emit func(Step, *State)) {
 	}
 	t := *s
 	t.turn[n] = 0
-	cpu, ok := m.free(s, n, p, false)
+	cpu, ok := lowest(m.free(s, n, p, false))
+	if m.Decides[n] {
+		cpu, ok = s.cpu[p].numa, true
+	}
 	if !ok || s.gone.Has(p) || m.Pods[p] != Plain && m.Rules.Has(JudgeAgain) && cpu != s.cpu[p].numa && cpu != s.dev[p].numa {
 		t.phase[p] = failing
 		emit(Step{GiveUp, p, place{n, cpu}}, &t)
