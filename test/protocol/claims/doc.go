@@ -3,8 +3,9 @@
 // judges, kubelets that choose the CPUs, the controller of claims, and what happens to them.
 //
 // A node has two NUMA nodes with a CPU and at most a device each. Its kubelet gives a pod the
-// lowest CPU that is free when the pod is bound. On one node Berth may choose the CPU itself. The scheduler tries the nodes in order, and the
-// allocator the devices. A device may have to become ready before its pod is bound; it may never.
+// lowest CPU that is free when the pod is bound. On one node Berth may choose the CPU itself.
+// The scheduler tries the nodes in order, and the allocator the devices. A device may have to
+// become ready before its pod is bound; it may never.
 //
 // Check walks every reachable state of a Config breadth first and returns the shortest run that
 // breaks a promise: a pod runs away from its device, a claim stays allocated to a pod that is gone,
