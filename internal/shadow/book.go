@@ -36,9 +36,11 @@ type entry struct {
 	why Reason
 	// admitted: the API has shown that the kubelet admitted the pod.
 	admitted bool
-	// refusal is the result once the kubelet has refused the pod: it counts when the agent has been
-	// heard again. "" before.
-	refusal Result
+	// answer is the result once the API has shown the kubelet's answer, in a version of the pod that
+	// was written at the revision answered. It counts when the agent has been heard after that. ""
+	// before.
+	answer   Result
+	answered uint64
 }
 
 // NewBook returns a book without entries.
@@ -72,14 +74,16 @@ func (b *Book) NotLooked(now time.Time) {
 	b.day.at(now).NotLooked++
 }
 
-// Admitted notes that the API shows that the kubelet admitted the pod. That settles a pod for which
-// nothing is pinned.
-func (b *Book) Admitted(uid string, now time.Time) *Record {
+// Admitted notes that the API shows that the kubelet admitted the pod, in a version of the pod that
+// was written at that revision. That settles a pod for which nothing is pinned.
+func (b *Book) Admitted(uid string, written uint64, now time.Time) *Record {
 	e := b.open[uid]
-	if e == nil || e.refusal != "" {
+	if e == nil || e.answer != "" {
 		return nil
 	}
-	e.admitted = true
+	if !e.admitted {
+		e.admitted, e.answered = true, written
+	}
 	if e.Pinned && e.why == "" {
 		return nil // a report tells what it has
 	}
@@ -87,19 +91,19 @@ func (b *Book) Admitted(uid string, now time.Time) *Record {
 	return b.close(e, Exact, "", now)
 }
 
-// Refused notes for which reason the kubelet refused the pod. Settled says what that means for a
-// pod that might be pinned.
-func (b *Book) Refused(uid, reason string, now time.Time) *Record {
+// Refused notes for which reason the kubelet refused the pod, in a version of the pod that was
+// written at that revision. Settled says what that means for a pod that might be pinned.
+func (b *Book) Refused(uid, reason string, written uint64, now time.Time) *Record {
 	e := b.open[uid]
 	if e == nil {
 		return nil
 	}
-	e.Got = &Answer{Outcome: Rejected, Reason: reason}
+	e.Got, e.answered = &Answer{Outcome: Rejected, Reason: reason}, written
 	if e.why != "" {
 		return b.close(e, NotJudged, e.why, now)
 	}
 	if !e.Pinned {
-		e.refusal = Missed
+		e.answer = Missed
 	}
 	return nil
 }
@@ -122,33 +126,33 @@ func (b *Book) Settled(o *ledger.PromiseOutcome, now time.Time) *Record {
 	case ledger.ResultMispredicted:
 		return b.close(e, Wrong, "", now)
 	case ledger.ResultFalseAlarm:
-		return b.close(e, FalseAlarm, "", now)
+		e.answer = FalseAlarm
 	case ledger.ResultEither:
 		if !o.Refused {
 			return b.close(e, Either, "", now)
 		}
-		e.refusal = Either
+		e.answer = Either
 	case ledger.ResultForetold:
-		e.refusal = Foretold
+		e.answer = Foretold
 	case ledger.ResultRefused:
-		e.refusal = Missed
+		e.answer = Missed
 	default:
 		return b.close(e, NotJudged, Contended, now)
 	}
 	return nil
 }
 
-// Alive says that the agent of a node has been heard, and tells of nothing that Doubt was not told
-// about: refusals before count.
-func (b *Book) Alive(node string, now time.Time) []Record {
+// Alive says that the agent of a node wrote at that revision, and that this tells of nothing that
+// Doubt was not told about: answers that were written before count.
+func (b *Book) Alive(node string, written uint64, now time.Time) []Record {
 	return b.closeAll(b.onNode[node], now, func(e *entry) (Result, Reason) {
 		switch {
-		case e.refusal == "" || e.Got == nil:
+		case e.answer == "" || e.Got == nil || written < e.answered:
 			return "", ""
-		case !ofManagers(e.Got.Reason):
+		case e.Got.Outcome == Rejected && !ofManagers(e.Got.Reason):
 			return NotJudged, OtherRule
 		default:
-			return e.refusal, ""
+			return e.answer, ""
 		}
 	})
 }
@@ -163,8 +167,8 @@ func ofManagers(reason string) bool {
 	return false
 }
 
-// Doubt leaves all pods of a node unjudged whose kubelet has not answered yet, or whose refusal
-// does not count yet.
+// Doubt leaves all pods of a node unjudged whose kubelet has not answered yet, or whose answer does
+// not count yet.
 func (b *Book) Doubt(node string, why Reason, now time.Time) []Record {
 	return b.closeAll(b.onNode[node], now, func(*entry) (Result, Reason) { return NotJudged, why })
 }
@@ -174,11 +178,11 @@ func (b *Book) Doubt(node string, why Reason, now time.Time) []Record {
 func (b *Book) Gone(uid string, now time.Time) *Record {
 	e := b.open[uid]
 	switch {
-	case e == nil || e.refusal != "":
+	case e == nil || e.answer != "":
 		return nil
-	case e.admitted && e.Expected != nil && e.Expected.Outcome == Admitted:
-		e.Got = &Answer{Outcome: Admitted}
-		return b.close(e, ByVerdict, "", now)
+	case e.admitted && e.why == "" && e.Expected != nil && e.Expected.Outcome == Admitted:
+		e.Got, e.answer = &Answer{Outcome: Admitted}, ByVerdict
+		return nil
 	default:
 		return b.close(e, NotJudged, NeverSeen, now)
 	}

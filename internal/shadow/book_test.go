@@ -46,55 +46,81 @@ func TestBook(t *testing.T) {
 		"something else": {do: func(b *Book) { b.Settled(outcome(ledger.PromiseOutcome{Exact: true}), noon) }, result: Wrong},
 		"contended":      {do: func(b *Book) { b.Settled(outcome(ledger.PromiseOutcome{Exact: true, Contended: true}), noon) }, result: NotJudged, reason: Contended},
 		"a refusal counts when the agent is heard": {rejected: true, do: func(b *Book) {
-			b.Refused("p", tae, noon)
+			b.Refused("p", tae, 5, noon)
 			b.Settled(outcome(ledger.PromiseOutcome{Foretold: true, Refused: true}), noon)
 		}},
 		"foretold": {rejected: true, do: func(b *Book) {
-			b.Refused("p", tae, noon)
+			b.Refused("p", tae, 5, noon)
 			b.Settled(outcome(ledger.PromiseOutcome{Foretold: true, Refused: true}), noon)
 			b.Gone("p", noon)
-			b.Alive("other", noon)
-			b.Alive("n", noon)
+			b.Alive("other", 6, noon)
+			b.Alive("n", 6, noon)
 		}, result: Foretold},
 		"either, and admitted": {do: func(b *Book) { b.Settled(outcome(ledger.PromiseOutcome{Either: true, Kept: true}), noon) }, result: Either},
 		"either, and refused": {do: func(b *Book) {
-			b.Refused("p", tae, noon)
+			b.Refused("p", tae, 5, noon)
 			b.Settled(outcome(ledger.PromiseOutcome{Either: true, Refused: true}), noon)
-			b.Alive("n", noon)
+			b.Alive("n", 6, noon)
 		}, result: Either},
 		"missed": {do: func(b *Book) {
-			b.Refused("p", tae, noon)
+			b.Refused("p", tae, 5, noon)
 			b.Settled(outcome(ledger.PromiseOutcome{Exact: true, Refused: true}), noon)
-			b.Alive("n", noon)
+			b.Alive("n", 6, noon)
 		}, result: Missed},
-		"false alarm": {rejected: true, do: func(b *Book) { b.Settled(outcome(ledger.PromiseOutcome{Foretold: true}), noon) }, result: FalseAlarm},
-		"refused for something else": {do: func(b *Book) {
-			b.Refused("p", "OutOfcpu", noon)
+		"false alarm": {rejected: true, do: func(b *Book) {
+			b.Admitted("p", 5, noon)
+			b.Settled(outcome(ledger.PromiseOutcome{Foretold: true}), noon)
+			b.Gone("p", noon)
+			b.Alive("n", 6, noon)
+		}, result: FalseAlarm},
+		"an alarm of which the agent may not know yet": {rejected: true, do: func(b *Book) {
+			b.Admitted("p", 5, noon)
+			b.Settled(outcome(ledger.PromiseOutcome{Foretold: true}), noon)
+			b.Alive("n", 4, noon)
+		}},
+		"no alarm: the kubelet restarted before": {rejected: true, do: func(b *Book) {
+			b.Admitted("p", 5, noon)
+			b.Settled(outcome(ledger.PromiseOutcome{Foretold: true}), noon)
+			b.Doubt("n", KubeletRestarted, noon)
+		}, result: NotJudged, reason: KubeletRestarted},
+		"a refusal of which the agent may not know yet": {do: func(b *Book) {
+			b.Refused("p", tae, 5, noon)
 			b.Settled(outcome(ledger.PromiseOutcome{Refused: true}), noon)
-			b.Alive("n", noon)
+			b.Alive("n", 4, noon)
+		}},
+		"refused for something else": {do: func(b *Book) {
+			b.Refused("p", "OutOfcpu", 5, noon)
+			b.Settled(outcome(ledger.PromiseOutcome{Refused: true}), noon)
+			b.Alive("n", 6, noon)
 		}, result: NotJudged, reason: OtherRule},
 		"the kubelet restarted before": {do: func(b *Book) { b.Doubt("n", KubeletRestarted, noon) }, result: NotJudged, reason: KubeletRestarted},
 		"the kubelet restarted, and a refusal is told first": {do: func(b *Book) {
-			b.Refused("p", tae, noon)
+			b.Refused("p", tae, 5, noon)
 			b.Settled(outcome(ledger.PromiseOutcome{Refused: true}), noon)
 			b.Doubt("n", KubeletRestarted, noon)
-			b.Alive("n", noon)
+			b.Alive("n", 6, noon)
 		}, result: NotJudged, reason: KubeletRestarted},
 		"another node's kubelet restarted": {do: func(b *Book) { b.Doubt("m", KubeletRestarted, noon) }},
 		"deleted before the answer":        {do: func(b *Book) { b.Gone("p", noon) }, result: NotJudged, reason: NeverSeen},
 		"admitted, and gone before a report": {do: func(b *Book) {
-			b.Admitted("p", noon)
+			b.Admitted("p", 5, noon)
 			b.Gone("p", noon)
+			b.Alive("n", 6, noon)
 		}, result: ByVerdict},
+		"admitted, and gone before a report, by a kubelet that restarted": {do: func(b *Book) {
+			b.Admitted("p", 5, noon)
+			b.Gone("p", noon)
+			b.Doubt("n", KubeletRestarted, noon)
+		}, result: NotJudged, reason: KubeletRestarted},
 		"no answer":                     {do: func(b *Book) { b.Expire(noon.Add(patience)) }, result: NotJudged, reason: NoAnswer},
 		"no answer yet":                 {do: func(b *Book) { b.Expire(noon.Add(patience - 1)) }},
-		"no agent, admitted":            {why: NoAgent, do: func(b *Book) { b.Admitted("p", noon) }, result: NotJudged, reason: NoAgent},
-		"late agent, refused":           {why: LateAgent, do: func(b *Book) { b.Refused("p", tae, noon) }, result: NotJudged, reason: LateAgent},
+		"no agent, admitted":            {why: NoAgent, do: func(b *Book) { b.Admitted("p", 5, noon) }, result: NotJudged, reason: NoAgent},
+		"late agent, refused":           {why: LateAgent, do: func(b *Book) { b.Refused("p", tae, 5, noon) }, result: NotJudged, reason: LateAgent},
 		"older agent, a report":         {why: OlderAgent, do: func(b *Book) { b.Settled(outcome(ledger.PromiseOutcome{Exact: true}), noon) }, result: NotJudged, reason: OlderAgent},
 		"clocks, and a restart":         {why: Clocks, do: func(b *Book) { b.Doubt("n", KubeletRestarted, noon) }, result: NotJudged, reason: Clocks},
-		"shared, admitted":              {shared: true, do: func(b *Book) { b.Admitted("p", noon) }, result: Exact},
-		"shared, refused by a manager":  {shared: true, do: func(b *Book) { b.Refused("p", tae, noon); b.Alive("n", noon) }, result: Missed},
-		"shared, refused for its share": {shared: true, do: func(b *Book) { b.Refused("p", "OutOfcpu", noon); b.Alive("n", noon) }, result: NotJudged, reason: OtherRule},
+		"shared, admitted":              {shared: true, do: func(b *Book) { b.Admitted("p", 5, noon) }, result: Exact},
+		"shared, refused by a manager":  {shared: true, do: func(b *Book) { b.Refused("p", tae, 5, noon); b.Alive("n", 6, noon) }, result: Missed},
+		"shared, refused for its share": {shared: true, do: func(b *Book) { b.Refused("p", "OutOfcpu", 5, noon); b.Alive("n", 6, noon) }, result: NotJudged, reason: OtherRule},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := NewBook()
@@ -169,9 +195,9 @@ func TestBookAtRandom(t *testing.T) {
 			}
 			b.Bound(r, why)
 		case 3:
-			b.Admitted(uid, now)
+			b.Admitted(uid, uint64(i), now)
 		case 4:
-			b.Refused(uid, reasons[rng.IntN(len(reasons))], now)
+			b.Refused(uid, reasons[rng.IntN(len(reasons))], uint64(i), now)
 		case 5:
 			o := ledger.PromiseOutcome{UID: uid, Exact: rng.IntN(2) == 0, Refused: rng.IntN(2) == 0, Foretold: rng.IntN(2) == 0, Kept: rng.IntN(2) == 0, Either: rng.IntN(3) == 0, Contended: rng.IntN(4) == 0}
 			if r := b.Settled(&o, now); r != nil && unjudged[uid] && r.Result != NotJudged {
@@ -181,7 +207,7 @@ func TestBookAtRandom(t *testing.T) {
 			if rng.IntN(200) == 0 {
 				b.Doubt(fmt.Sprint("n", rng.IntN(20)), KubeletRestarted, now)
 			}
-			b.Alive(fmt.Sprint("n", rng.IntN(20)), now)
+			b.Alive(fmt.Sprint("n", rng.IntN(20)), uint64(i-rng.IntN(20)), now)
 		case 7:
 			b.Gone(uid, now)
 		case 8:
@@ -220,11 +246,11 @@ func TestBookIsBounded(t *testing.T) {
 		t.Errorf("%d open, %v", v.Open, v.Total.NotJudged)
 	}
 	for i := range maxOpen {
-		b.Refused(fmt.Sprint(i), "TopologyAffinityError", noon)
+		b.Refused(fmt.Sprint(i), "TopologyAffinityError", 5, noon)
 		o := ledger.PromiseOutcome{UID: fmt.Sprint(i), Foretold: true, Refused: true}
 		b.Settled(&o, noon)
 	}
-	b.Alive("n", noon)
+	b.Alive("n", 6, noon)
 	if v := b.View(noon); v.Open != 0 || len(v.Pods) != maxNotable || v.Pods[0].UID == "0" || len(b.onNode) != 0 {
 		t.Errorf("%d open, %d listed", v.Open, len(v.Pods))
 	}
@@ -266,9 +292,9 @@ func TestViewIsJSON(t *testing.T) {
 	r := bound("p", false)
 	r.Instead = &Elsewhere{Node: "m", NUMANodes: "0", Why: WhyRejected}
 	b.Bound(r, "")
-	b.Refused("p", "TopologyAffinityError", noon)
+	b.Refused("p", "TopologyAffinityError", 5, noon)
 	b.Settled(outcome(ledger.PromiseOutcome{Refused: true}), noon)
-	b.Alive("n", noon)
+	b.Alive("n", 6, noon)
 	b.Captured("p", "missed-p.berth")
 	data, err := json.Marshal(b.View(noon))
 	var back View

@@ -28,6 +28,9 @@ const (
 	Clocks Reason = "clocks"
 	// AnsweredFirst: the answer came before the news of the Binding.
 	AnsweredFirst Reason = "answeredFirst"
+	// Listed: a list told of the Binding, and a list tells no order. Shadow mode had just started, or
+	// its watch had broken.
+	Listed Reason = "listed"
 	// Undecided: what the kubelet does depends on what nobody here can know, like the moment at
 	// which another pod ends.
 	Undecided Reason = "undecided"
@@ -56,6 +59,7 @@ var Reasons = []struct {
 	{NeverSeen, "the pod was deleted before the kubelet had answered"},
 	{Clocks, "the node's clock differs from this one"},
 	{AnsweredFirst, "the kubelet's answer came before the news of the Binding"},
+	{Listed, "shadow mode had just started or its watch had broken, so that the order of the Bindings is not known"},
 	{Undecided, "it depended on what nobody can know, like the moment at which another pod ends"},
 	{Contended, "another pod came or went at that moment"},
 	{OtherRule, "the kubelet refused it for something that is not about CPUs, memory or devices"},

@@ -246,7 +246,7 @@ func (f *Feed) ReportSeen(o metav1.Object) {
 	}
 	f.tell(f.Table.Named(r.Node), f.takeFull(r))
 	if f.Onlooker != nil && r.Unusable == nil {
-		f.Onlooker.Alive(r.Node)
+		f.Onlooker.Alive(r.Node, o)
 	}
 }
 
@@ -428,7 +428,7 @@ func (f *Feed) HeartbeatSeen(lease *coordinationv1.Lease) {
 	wasStale := f.Table.Unusable(n) == silent
 	n.noteHeartbeat(now)
 	if f.Onlooker != nil {
-		f.Onlooker.Alive(n.name)
+		f.Onlooker.Alive(n.name, lease)
 	}
 	switch dropped := n.account.ForgetGone(now, f.SettleAfter); {
 	case wasStale:

@@ -18,7 +18,7 @@ type Onlooker interface {
 	// ReportGone is called when a node no longer has a report.
 	ReportGone(node string)
 	// Alive is called when a report or a heartbeat shows that a node's newest report is valid.
-	Alive(node string)
+	Alive(node string, by metav1.Object)
 	// Bound is called when a pod comes to a node, with the expectation for the node's kubelet.
 	Bound(*corev1.Pod, *Node, *ledger.Expectation)
 	// Settled is called with the outcome of an expectation, or of another scheduler's promise.

@@ -31,9 +31,6 @@ func (w *Witness) gather(pod *corev1.Pod) *evidence {
 	waiting := *pod
 	waiting.Spec.NodeName, waiting.Status = "", corev1.PodStatus{Phase: corev1.PodPending, QOSClass: pod.Status.QOSClass}
 	m.Pods = append(m.Pods, &waiting)
-	if w.pods == nil {
-		return &evidence{m}
-	}
 	there, err := w.pods.ByIndex(byNode, pod.Spec.NodeName)
 	if err != nil {
 		return &evidence{m}

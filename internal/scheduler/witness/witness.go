@@ -1,9 +1,11 @@
 package witness
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +23,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
-	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/scheduler/later"
@@ -51,7 +52,7 @@ type Witness struct {
 	table   *nodes.Table
 	feed    *nodes.Feed
 	profile nodes.Profile
-	pods    cache.Indexer
+	pods    *podStore
 	objects corev1listers.NodeLister
 	metrics *metricSet
 	ready   atomic.Bool
@@ -71,11 +72,10 @@ type Witness struct {
 type report struct {
 	object  metav1.Object
 	started time.Time // when the kubelet started; zero where the report does not say
+	since   uint64    // the revision of the first report of that start
 	// off: the node's clock differs from ours.
 	off bool
 }
-
-const byNode = "spec.nodeName"
 
 // New returns a Witness that has seen nothing yet.
 func New(o Options) *Witness {
@@ -84,6 +84,7 @@ func New(o Options) *Witness {
 	}
 	w := &Witness{Options: o, table: nodes.NewTable(o.Clock, o.StaleAfter), metrics: newMetricSet(),
 		book: shadow.NewBook(), reports: map[string]report{}, evidence: map[types.UID]*evidence{}, budget: budget{share: o.Share}}
+	w.pods = newPodStore(w.seen, w.podGone)
 	w.profile.Table = w.table
 	w.profile.Scoring.FillIn()
 	w.feed = nodes.NewFeed(nodes.FeedOptions{
@@ -95,7 +96,9 @@ func New(o Options) *Witness {
 
 // Run watches until ctx ends.
 func (w *Witness) Run(ctx context.Context) error {
-	client, err := kubernetes.NewForConfig(w.Client)
+	core := rest.CopyConfig(w.Client)
+	core.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON // a fraction of the time
+	client, err := kubernetes.NewForConfig(core)
 	if err != nil {
 		return err
 	}
@@ -104,22 +107,14 @@ func (w *Witness) Run(ctx context.Context) error {
 		return err
 	}
 	shared := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(survey.Slim))
-	objects, pods := shared.Core().V1().Nodes(), shared.Core().V1().Pods().Informer()
-	w.objects, w.pods = objects.Lister(), pods.GetIndexer()
+	objects := shared.Core().V1().Nodes()
+	w.objects = objects.Lister()
 	known := objects.Informer().HasSynced
-	if err := pods.AddIndexers(cache.Indexers{byNode: func(obj any) ([]string, error) {
-		return []string{obj.(*corev1.Pod).Spec.NodeName}, nil
-	}}); err != nil {
-		return err
-	}
-	told, err := pods.AddEventHandler(w)
-	if err != nil {
-		return err
-	}
 	reports := w.feed.Watch(ctx, sources)
+	go w.pods.run(ctx, client)
 	shared.Start(ctx.Done())
 	go w.feed.Sweep(ctx)
-	if cache.WaitForCacheSync(ctx.Done(), told.HasSynced, known, reports) {
+	if cache.WaitForCacheSync(ctx.Done(), w.pods.begun.Load, known, reports) {
 		w.table.DoubtSilent()
 		w.ready.Store(true)
 		go w.table.FollowDemand(ctx, w.node)
@@ -153,52 +148,46 @@ func (w *Witness) View() shadow.View {
 	return w.book.View(w.Clock.Now())
 }
 
-// OnAdd implements cache.ResourceEventHandler.
-func (w *Witness) OnAdd(obj any, initial bool) { w.seen(obj.(*corev1.Pod), !initial, initial) }
-
-// OnUpdate implements cache.ResourceEventHandler.
-func (w *Witness) OnUpdate(old, obj any) {
-	was, now := old.(*corev1.Pod), obj.(*corev1.Pod)
-	if was.UID != now.UID {
-		w.OnDelete(old)
-	}
-	w.seen(now, was.UID != now.UID || was.Spec.NodeName == "", false)
-}
-
-// OnDelete implements cache.ResourceEventHandler.
-func (w *Witness) OnDelete(obj any) {
-	pod, ok := apiclient.Last(obj).(*corev1.Pod)
-	if !ok {
-		return
-	}
+// podGone records that the API does not have a pod any more.
+func (w *Witness) podGone(pod *corev1.Pod) {
 	w.feed.PodGone(pod)
 	w.table.Demand.Gone(pod.UID)
 	w.closeOne(func(b *shadow.Book, now time.Time) *shadow.Record { return b.Gone(string(pod.UID), now) })
 }
 
-// seen records a pod; fresh means that it had no node when it was last seen.
-func (w *Witness) seen(pod *corev1.Pod, fresh, initial bool) {
-	if pod.Spec.NodeName == "" {
-		return
-	}
-	if wire.Refused(pod) { // before the feed is told: it says what the refusal means
-		w.refused(pod)
-	}
+// seen records a version of a pod that has a node.
+func (w *Witness) seen(pod *corev1.Pod, how arrival) {
+	w.answered(pod) // before the feed is told: it says what the answer means
 	w.told = ""
-	w.feed.PodSeen(pod, initial)
+	w.feed.PodSeen(pod, how == listed || how == inherited)
 	w.table.Demand.Seen(pod)
-	if fresh && w.told != pod.UID && !ofNode(pod) {
-		w.uncounted(pod)
-	}
-	if wire.Admitted(pod) {
-		w.closeOne(func(b *shadow.Book, now time.Time) *shadow.Record { return b.Admitted(string(pod.UID), now) })
+	if how != known && w.told != pod.UID && !ofNode(pod) {
+		w.uncounted(pod, how)
 	}
 }
 
-func (w *Witness) refused(pod *corev1.Pod) {
+// answered notes the kubelet's answer, if the pod shows one.
+func (w *Witness) answered(pod *corev1.Pod) {
+	uid, written := string(pod.UID), revision(pod)
 	w.closeOne(func(b *shadow.Book, now time.Time) *shadow.Record {
-		return b.Refused(string(pod.UID), pod.Status.Reason, now)
+		switch {
+		case wire.Refused(pod):
+			return b.Refused(uid, pod.Status.Reason, written, now)
+		case wire.Admitted(pod):
+			return b.Admitted(uid, written, now)
+		}
+		return nil
 	})
+}
+
+// revision is that of the API server's storage at which a version of an object was written: its
+// resource version. 0 if it is none.
+func revision(o metav1.Object) uint64 {
+	at, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return at
 }
 
 // ofNode reports whether the pod is a static pod of a node, which no scheduler binds.
@@ -207,25 +196,34 @@ func ofNode(pod *corev1.Pod) bool {
 }
 
 // uncounted opens an entry for a pod that no account counts: nothing is pinned for it, it cannot be
-// read, or its kubelet has answered already.
-func (w *Witness) uncounted(pod *corev1.Pod) {
+// read, its place in the order is not known, or its kubelet has answered already. What kubelets had
+// answered before the watch began is nobody's business.
+func (w *Witness) uncounted(pod *corev1.Pod, how arrival) {
+	answered := wire.Admitted(pod) || wire.Ended(pod)
+	if how == inherited && answered {
+		return
+	}
 	ask, err := wire.ReadPod(pod)
 	r := w.recordOf(pod, err == nil && ask.Request.Pinnable())
 	r.Expected = &shadow.Answer{Outcome: shadow.Admitted, Certainty: wire.Exact.String()}
-	why := w.whyNot(pod.Spec.NodeName)
+	why := w.whyNot(pod)
 	switch {
 	case err != nil:
 		why = shadow.Unreadable
-	case wire.Admitted(pod) || wire.Ending(pod) || r.Pinned:
+	case answered:
 		why = shadow.AnsweredFirst
+	case how != watched:
+		why = shadow.Listed
+	case wire.Ending(pod):
+		why = shadow.NeverSeen
+	case r.Pinned:
+		why = shadow.AnsweredFirst // by a report
 	}
 	if why != "" {
 		r.Expected = nil
 	}
 	w.closeOne(func(b *shadow.Book, _ time.Time) *shadow.Record { return b.Bound(r, why) })
-	if wire.Refused(pod) {
-		w.refused(pod)
-	}
+	w.answered(pod)
 }
 
 func (w *Witness) recordOf(pod *corev1.Pod, pinned bool) shadow.Record {
@@ -234,8 +232,10 @@ func (w *Witness) recordOf(pod *corev1.Pod, pinned bool) shadow.Record {
 	}}
 }
 
-// whyNot returns why no pod of a node is judged; "" if its pods are judged.
-func (w *Witness) whyNot(node string) shadow.Reason {
+// whyNot returns why a pod that was bound is not judged, as far as its node tells; "" if it is
+// judged.
+func (w *Witness) whyNot(pod *corev1.Pod) shadow.Reason {
+	node := pod.Spec.NodeName
 	n := w.table.Known(node)
 	if n == nil {
 		return shadow.NoAgent
@@ -252,6 +252,8 @@ func (w *Witness) whyNot(node string) shadow.Reason {
 		return shadow.OlderAgent
 	case r.off:
 		return shadow.Clocks
+	case revision(pod) < r.since: // the first report of this start came after the Binding
+		return shadow.KubeletRestarted
 	}
 	return ""
 }
@@ -274,7 +276,7 @@ var _ nodes.Onlooker = (*Witness)(nil)
 func (w *Witness) Bound(pod *corev1.Pod, n *nodes.Node, e *ledger.Expectation) {
 	w.told = pod.UID
 	r := w.recordOf(pod, true)
-	why := w.whyNot(n.Name())
+	why := w.whyNot(pod)
 	switch e.Answer.Outcome {
 	case ledger.Admitted:
 		r.Expected = &shadow.Answer{Outcome: shadow.Admitted, Certainty: wire.VerdictOnly.String(), NUMANodes: e.Answer.Verdict.NUMA.String()}
@@ -284,7 +286,7 @@ func (w *Witness) Bound(pod *corev1.Pod, n *nodes.Node, e *ledger.Expectation) {
 	case ledger.Refused:
 		r.Expected = &shadow.Answer{Outcome: shadow.Rejected, Reason: e.Answer.Verdict.Reason.String()}
 	case ledger.Unreported:
-		why = shadow.NoAgent
+		why = cmp.Or(why, shadow.NoAgent)
 	default:
 		if len(e.Either) > 0 {
 			r.Expected = &shadow.Answer{Outcome: shadow.EitherWay}
@@ -316,8 +318,8 @@ func (w *Witness) Settled(_ string, o *ledger.PromiseOutcome) {
 }
 
 // Alive implements nodes.Onlooker.
-func (w *Witness) Alive(node string) {
-	w.close(func(b *shadow.Book, now time.Time) []shadow.Record { return b.Alive(node, now) })
+func (w *Witness) Alive(node string, by metav1.Object) {
+	w.close(func(b *shadow.Book, now time.Time) []shadow.Record { return b.Alive(node, revision(by), now) })
 }
 
 // Reported implements nodes.Onlooker.
@@ -330,10 +332,15 @@ func (w *Witness) Reported(o metav1.Object, r *nodestate.Reading) {
 	}
 	w.mu.Lock()
 	before := w.reports[r.Node]
+	if next.since = revision(o); before.object != nil && before.started.Equal(next.started) {
+		next.since = before.since
+	}
 	w.reports[r.Node] = next
 	w.mu.Unlock()
 	switch {
-	case r.Unusable != nil && r.Unusable.Reason == nodestate.OtherRelease:
+	case r.Report == nil:
+		doubt = reasonOf(r.Unusable)
+	case next.started.IsZero():
 		doubt = shadow.OlderAgent
 	case next.off:
 		doubt = shadow.Clocks

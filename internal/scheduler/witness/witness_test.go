@@ -43,9 +43,12 @@ type fixture struct {
 	states map[string]*placement.State
 	model  *placement.Model
 	seq    int64
+	writes int
 	// started is when the kubelets started; ahead is by how much their clocks are wrong.
 	started time.Time
 	ahead   time.Duration
+	// spoil changes reports; nil for nothing.
+	spoil func(*v1alpha1.NodeTopology)
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -54,9 +57,6 @@ func newFixture(t *testing.T) *fixture {
 	f.Witness = New(Options{StaleAfter: time.Minute, SettleAfter: 5 * time.Second, Share: 0.05, Clock: f.clock, Logger: klog.Background()})
 	f.nodes = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	f.objects = corev1listers.NewNodeLister(f.nodes)
-	f.pods = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byNode: func(obj any) ([]string, error) {
-		return []string{obj.(*corev1.Pod).Spec.NodeName}, nil
-	}})
 	const machine = "package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21"
 	config := placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"}
 	f.model = made.Model(t, machine, config)
@@ -70,6 +70,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	f.spec = wire.NodeSpec{Machine: m, View: view, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.3", Config: config}
 	f.ready.Store(true)
+	f.list()
 	return f
 }
 
@@ -87,6 +88,12 @@ func (f *fixture) node(name string) {
 // report has the agent of a node report what is handed out.
 func (f *fixture) report(name string) {
 	f.t.Helper()
+	f.feed.ReportSeen(f.written(name))
+}
+
+// written is a report that the agent of a node has written.
+func (f *fixture) written(name string) *v1alpha1.NodeTopology {
+	f.t.Helper()
 	f.seq++
 	r := wire.Report{Sequence: f.seq, Snapshot: f.states[name].Snapshot(), Observed: f.clock.Now().Add(f.ahead), KubeletStarted: f.started,
 		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Reported"}}}
@@ -95,14 +102,23 @@ func (f *fixture) report(name string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	nt.UID = types.UID(name)
-	f.feed.ReportSeen(nt)
+	nt.UID, nt.ResourceVersion = types.UID(name), f.version()
+	if f.spoil != nil {
+		f.spoil(nt)
+	}
+	return nt
+}
+
+// expire lets the time pass that a kubelet may take for its answer.
+func (f *fixture) expire() {
+	f.clock.Step(time.Hour)
+	f.close(func(b *shadow.Book, now time.Time) []shadow.Record { return b.Expire(now) })
 }
 
 // alive has the agent give a sign of life.
 func (f *fixture) alive(name string) {
 	now := metav1.NewMicroTime(f.clock.Now())
-	f.feed.HeartbeatSeen(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName(name)}, Spec: coordinationv1.LeaseSpec{RenewTime: &now}})
+	f.feed.HeartbeatSeen(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName(name), ResourceVersion: f.version()}, Spec: coordinationv1.LeaseSpec{RenewTime: &now}})
 }
 
 func (f *fixture) pod(name string, cpus int64) *corev1.Pod {
@@ -115,21 +131,63 @@ func (f *fixture) pod(name string, cpus int64) *corev1.Pod {
 	}
 }
 
+// version is the next version of the API's storage.
+func (f *fixture) version() string {
+	f.writes++
+	return fmt.Sprint(f.writes)
+}
+
+// shows has the watch tell of a new version of a pod.
+func (f *fixture) shows(pod *corev1.Pod) {
+	f.t.Helper()
+	pod.ResourceVersion = f.version()
+	if err := f.pods.Update(pod); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// deleted has the watch tell that a pod is gone.
+func (f *fixture) deleted(pod *corev1.Pod) {
+	f.t.Helper()
+	if err := f.pods.Delete(pod); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// list has the watch break, and a list tell of the pods that are there now.
+func (f *fixture) list(pods ...*corev1.Pod) {
+	f.t.Helper()
+	var all []any
+	for _, pod := range pods {
+		all = append(all, pod)
+	}
+	if err := f.pods.Replace(all, ""); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 // bind has another scheduler bind the pod.
 func (f *fixture) bind(pod *corev1.Pod, node string) *corev1.Pod {
 	f.t.Helper()
-	f.OnAdd(pod, false)
+	now := bound(pod, node)
+	f.shows(now)
+	return now
+}
+
+func bound(pod *corev1.Pod, node string) *corev1.Pod {
 	now := pod.DeepCopy()
 	now.Spec.NodeName = node
-	if err := f.pods.Add(now); err != nil {
-		f.t.Fatal(err)
-	}
-	f.OnUpdate(pod, now)
 	return now
 }
 
 // answer has the kubelet answer, and the API show it.
 func (f *fixture) answer(pod *corev1.Pod) {
+	f.t.Helper()
+	f.shows(f.decide(pod))
+}
+
+// decide has the kubelet answer, and returns what it writes.
+func (f *fixture) decide(pod *corev1.Pod) *corev1.Pod {
 	f.t.Helper()
 	ask, err := wire.ReadPod(pod)
 	if err != nil {
@@ -145,7 +203,14 @@ func (f *fixture) answer(pod *corev1.Pod) {
 	default:
 		f.refuse(now, v.Reason.String())
 	}
-	f.OnUpdate(pod, now)
+	return now
+}
+
+// refuses has the kubelet refuse the pod for a reason, and the API show it.
+func (f *fixture) refuses(pod *corev1.Pod, reason string) {
+	now := pod.DeepCopy()
+	f.refuse(now, reason)
+	f.shows(now)
 }
 
 func (f *fixture) refuse(pod *corev1.Pod, reason string) {
@@ -201,9 +266,48 @@ func TestNotJudged(t *testing.T) {
 		"no agent": {after: func(f *fixture, p *corev1.Pod) { f.states["n"] = f.model.NewState(); f.answer(p) }, want: shadow.NoAgent},
 		"an agent that fell silent": {before: func(f *fixture) { f.node("n"); f.clock.Step(2 * time.Minute) },
 			after: (*fixture).answer, want: shadow.LateAgent},
+		"an agent that comes late": {after: func(f *fixture, p *corev1.Pod) {
+			f.states["n"] = f.model.NewState()
+			f.answer(p)
+			f.report("n")
+		}, want: shadow.NoAgent},
+		"an agent that falls silent before it tells of an admission": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
+			f.answer(p)
+			f.expire()
+		}, want: shadow.NoAnswer},
+		"an agent that falls silent before a rejection counts": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
+			f.refuses(p, tae)
+			f.expire()
+		}, want: shadow.NoAnswer},
+		"an agent that wrote before the kubelet answered": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
+			early := f.written("n") // and the watch of reports is behind that of pods
+			f.refuses(p, tae)
+			f.feed.ReportSeen(early)
+			f.started = f.clock.Now()
+			f.report("n")
+		}, want: shadow.KubeletRestarted},
+		"an agent of another release": {before: func(f *fixture) {
+			f.spoil = func(nt *v1alpha1.NodeTopology) { nt.Malformed = "spec: a list" }
+			f.node("n")
+		}, after: (*fixture).answer, want: shadow.OlderAgent},
+		"an agent that is replaced by one of another release before the answer": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
+			f.spoil = func(nt *v1alpha1.NodeTopology) { nt.Malformed = "spec: a list" }
+			f.report("n")
+			f.answer(p)
+		}, want: shadow.OlderAgent},
+		"an agent that is replaced by one that does not say when the kubelet started": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
+			f.started = time.Time{}
+			f.answer(p)
+			f.report("n")
+		}, want: shadow.OlderAgent},
 		"an older agent":         {before: func(f *fixture) { f.started = time.Time{}; f.node("n") }, after: (*fixture).answer, want: shadow.OlderAgent},
 		"a clock that is ahead":  {before: func(f *fixture) { f.ahead = time.Hour; f.node("n") }, after: (*fixture).answer, want: shadow.Clocks},
 		"a clock that is behind": {before: func(f *fixture) { f.ahead = -time.Hour; f.node("n") }, after: (*fixture).answer, want: shadow.Clocks},
+		"a clock that jumps before the answer": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
+			f.answer(p)
+			f.ahead = time.Hour
+			f.report("n")
+		}, want: shadow.Clocks},
 		"a report that contradicts itself": {before: func(f *fixture) {
 			f.node("n")
 			f.spec.Config.CPUManagerPolicy = "nonsense"
@@ -215,25 +319,54 @@ func TestNotJudged(t *testing.T) {
 			f.report("n")
 		}, want: shadow.KubeletRestarted},
 		"a kubelet that starts again and refuses": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
-			now := p.DeepCopy()
-			f.refuse(now, "UnexpectedAdmissionError")
-			f.OnUpdate(p, now)
+			f.refuses(p, "UnexpectedAdmissionError")
 			f.started = f.clock.Now()
 			f.report("n")
 		}, want: shadow.KubeletRestarted},
-		"a pod that is deleted first": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) { f.OnDelete(p) }, want: shadow.NeverSeen},
+		"a kubelet that starts again and takes what it would have refused": {before: func(f *fixture) {
+			f.node("n")
+			f.answer(f.bind(f.pod("first", 7), "n"))
+			f.report("n")
+			f.answer(f.bind(f.pod("second", 7), "n"))
+			f.report("n")
+			f.book = shadow.NewBook()
+		}, after: func(f *fixture, p *corev1.Pod) {
+			f.states["n"] = f.model.NewState()
+			f.answer(p)
+			f.started = f.clock.Now()
+			f.report("n")
+		}, want: shadow.KubeletRestarted},
+		"a kubelet that started before the news of the Binding": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
+			f.deleted(p)
+			f.book = shadow.NewBook()
+			early := bound(f.pod("early", 2), "n")
+			early.ResourceVersion = f.version()
+			f.started = f.clock.Now()
+			f.report("n")
+			if err := f.pods.Update(early); err != nil {
+				f.t.Fatal(err)
+			}
+			f.answer(early)
+			f.report("n")
+		}, want: shadow.KubeletRestarted},
+		"a pod that is being deleted when it is bound": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
+			f.deleted(p)
+			f.book = shadow.NewBook()
+			going := f.pod("going", 2)
+			going.DeletionTimestamp = new(metav1.NewTime(f.clock.Now()))
+			f.deleted(f.bind(going, "n"))
+		}, want: shadow.NeverSeen},
+		"a pod that is deleted first": {before: func(f *fixture) { f.node("n") }, after: (*fixture).deleted, want: shadow.NeverSeen},
 		"a report that goes":          {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) { f.feed.ReportGone("n"); f.answer(p) }, want: shadow.NoAgent},
 		"another rule": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
-			now := p.DeepCopy()
-			f.refuse(now, "OutOfcpu")
-			f.OnUpdate(p, now)
+			f.refuses(p, "OutOfcpu")
 			f.alive("n")
 		}, want: shadow.OtherRule},
 		"a pod nobody can read": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, _ *corev1.Pod) {
 			p := f.pod("odd", 1)
 			p.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse("-1")
 			p.Spec.Containers[0].Resources.Requests = p.Spec.Containers[0].Resources.Limits
-			f.OnDelete(f.bind(p, "n"))
+			f.deleted(f.bind(p, "n"))
 		}, want: shadow.Unreadable},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -256,14 +389,46 @@ func TestAnAnswerThatComesFirst(t *testing.T) {
 	f := newFixture(t)
 	f.node("n")
 	p := f.pod("p", 2)
-	p.Spec.NodeName = "n"
 	f.refuse(p, tae)
-	f.OnAdd(p, false)
+	f.bind(p, "n")
 	f.want("refused", shadow.Tally{Pods: 1, Pinned: 1, Rejected: 1, NotJudged: map[shadow.Reason]int{shadow.AnsweredFirst: 1}})
-	q := f.pod("q", 2)
-	q.Spec.NodeName = "n"
-	f.OnAdd(q, true) // it was there at the start
-	f.want("from before", shadow.Tally{Pods: 1, Pinned: 1, Rejected: 1, NotJudged: map[shadow.Reason]int{shadow.AnsweredFirst: 1}})
+}
+
+// TestLists: a list does not tell in which order its pods were bound, so that nothing is predicted
+// for them; what it tells of pods that were predicted before is their answer.
+func TestLists(t *testing.T) {
+	f := newFixture(t)
+	f.node("n")
+	f.node("m")
+	f.pods.begun.Store(false)
+	ran, waits := bound(f.pod("ran", 2), "n"), bound(f.pod("waits", 2), "n")
+	ran.ResourceVersion, waits.ResourceVersion = f.version(), f.version()
+	ran = f.decide(ran)
+	f.list(ran, waits)
+	f.want("at the start", shadow.Tally{Pods: 1, Pinned: 1, NotJudged: map[shadow.Reason]int{}})
+	waits = f.decide(waits)
+	f.shows(waits)
+	f.want("with its answer", shadow.Tally{Pods: 1, Pinned: 1, NotJudged: map[shadow.Reason]int{shadow.Listed: 1}})
+	f.report("n")
+	f.report("m")
+
+	here, there := f.bind(f.pod("here", 2), "n"), f.bind(f.pod("there", 7), "m")
+	late, refused := bound(f.pod("late", 2), "n"), bound(f.pod("refused", 8), "m")
+	late.ResourceVersion, refused.ResourceVersion = f.version(), f.version()
+	late = f.decide(late) // before the pod that was bound first: a list has no order
+	here, there, refused = f.decide(here), f.decide(there), f.decide(refused)
+	here.ResourceVersion, there.ResourceVersion, refused.ResourceVersion = f.version(), f.version(), f.version()
+	f.list(ran, waits, late, here, there, refused)
+	f.report("n")
+	f.report("m")
+	v := f.View()
+	if v.Open != 0 || v.Total.Pods != 5 || v.Total.NotJudged[shadow.AnsweredFirst] != 2 || v.Total.Wrong+v.Total.Missed+v.Total.FalseAlarms != 0 {
+		t.Errorf("%d open, %+v: want none wrong, and two whose answers came first", v.Open, v.Total)
+	}
+	f.list()
+	if left := f.pods.ListKeys(); len(left) != 0 {
+		t.Errorf("%v are left", left)
+	}
 }
 
 // wrong makes a prediction come out wrong: the node's books change behind its agent's back.
@@ -349,7 +514,7 @@ func TestEvidenceGoesWithItsPod(t *testing.T) {
 		t.Errorf("%d and %d", len(f.evidence), len(f.reports))
 	}
 	f.answer(settled)
-	f.OnDelete(gone)
+	f.deleted(gone)
 	f.report("n")
 	f.feed.ReportGone("n")
 	if len(f.evidence) != 0 || len(f.reports) != 0 {

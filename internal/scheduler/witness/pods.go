@@ -1,0 +1,143 @@
+package witness
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-dev/berth/internal/survey"
+)
+
+// arrival is how a version of a pod became known.
+type arrival uint8
+
+const (
+	// known: the pod has been seen on its node before.
+	known arrival = iota
+	// watched: the watch tells of the Binding.
+	watched
+	// listed: the pod is in a list that was read because the watch had broken. A list does not tell
+	// in which order its pods were bound.
+	listed
+	// inherited: the pod is in the list with which the watch began.
+	inherited
+)
+
+// podStore is the end of the watch of bound pods. It tells of each version in the order of the
+// watch, and keeps the newest, by node.
+type podStore struct {
+	cache.Indexer
+	seen func(*corev1.Pod, arrival)
+	gone func(*corev1.Pod)
+	// begun: the first list has been read.
+	begun atomic.Bool
+}
+
+const byNode = "spec.nodeName"
+
+func newPodStore(seen func(*corev1.Pod, arrival), gone func(*corev1.Pod)) *podStore {
+	return &podStore{seen: seen, gone: gone, Indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byNode: func(obj any) ([]string, error) {
+		return []string{obj.(*corev1.Pod).Spec.NodeName}, nil
+	}})}
+}
+
+// run watches until ctx ends. Pods without a node are left out: most changes of a pod come before
+// its Binding, and predict nothing.
+func (s *podStore) run(ctx context.Context, client kubernetes.Interface) {
+	bound := fields.OneTermNotEqualSelector(byNode, "")
+	source := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll, bound)
+	cache.NewReflector(source, &corev1.Pod{}, s, 0).RunWithContext(ctx)
+}
+
+var _ cache.TransformingStore = (*podStore)(nil)
+
+// Transformer implements cache.TransformingStore, for the lists.
+func (*podStore) Transformer() cache.TransformFunc { return survey.Slim }
+
+// Add implements cache.ReflectorStore.
+func (s *podStore) Add(obj any) error { return s.Update(obj) }
+
+// Update implements cache.ReflectorStore.
+func (s *podStore) Update(obj any) error { return s.take(obj, watched) }
+
+// take keeps a version of a pod, and tells of it. how is how it became known if it was not.
+func (s *podStore) take(obj any, how arrival) error {
+	slim, err := survey.Slim(obj)
+	if err != nil {
+		return err
+	}
+	pod, ok := slim.(*corev1.Pod)
+	if !ok {
+		return fmt.Errorf("got %T", obj)
+	}
+	old, there, err := s.Get(pod)
+	if err != nil {
+		return err
+	}
+	if there {
+		if was := old.(*corev1.Pod); was.UID == pod.UID {
+			how = known
+			if was.ResourceVersion == pod.ResourceVersion {
+				return nil
+			}
+		} else {
+			s.gone(was)
+		}
+	}
+	if err := s.Indexer.Update(pod); err != nil {
+		return err
+	}
+	s.seen(pod, how)
+	return nil
+}
+
+// Delete implements cache.ReflectorStore.
+func (s *podStore) Delete(obj any) error {
+	old, there, err := s.Get(obj)
+	if err != nil || !there {
+		return err
+	}
+	if err := s.Indexer.Delete(old); err != nil {
+		return err
+	}
+	s.gone(old.(*corev1.Pod))
+	return nil
+}
+
+// Replace implements cache.ReflectorStore.
+func (s *podStore) Replace(list []any, _ string) error {
+	how, present := inherited, make(map[string]bool, len(list))
+	if s.begun.Load() {
+		how = listed
+	}
+	for _, obj := range list {
+		key, err := cache.MetaNamespaceKeyFunc(obj)
+		if err != nil {
+			return err
+		}
+		present[key] = true
+	}
+	for _, key := range s.ListKeys() {
+		if old, there, _ := s.GetByKey(key); there && !present[key] {
+			if err := s.Delete(old); err != nil {
+				return err
+			}
+		}
+	}
+	for _, obj := range list {
+		if err := s.take(obj, how); err != nil {
+			return err
+		}
+	}
+	s.begun.Store(true)
+	return nil
+}
+
+// Resync implements cache.ReflectorStore.
+func (*podStore) Resync() error { return nil }
