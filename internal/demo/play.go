@@ -8,6 +8,9 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/hollow"
 )
@@ -33,6 +36,10 @@ type Options struct {
 	Schedulers int
 	// Metrics has the schedulers and agents of a playground listen for Prometheus.
 	Metrics bool
+	// Agent and Change are those of ClusterOptions and Runner, and Patience, too, for Play.
+	Agent    func(*agent.Options)
+	Change   func(*corev1.Pod)
+	Patience time.Duration
 }
 
 // Compare plays the same workload on two new clusters, one under each scheduler.
@@ -75,7 +82,7 @@ func Play(ctx context.Context, opts Options, s Scheduler) (_ *Report, err error)
 	m := newMeter(opts.Progress, s.Title())
 	m.line("starting an API server and %d nodes", opts.Nodes)
 	begun := time.Now()
-	c, err := Up(ctx, opts, s)
+	c, err := up(ctx, opts, s, ClusterOptions{Agent: opts.Agent})
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +92,7 @@ func Play(ctx context.Context, opts Options, s Scheduler) (_ *Report, err error)
 	}
 	w := Generate(opts.Seed, opts.Nodes)
 	m.line("ready after %.0f s; %d pods follow within %.0f s, seed %d", time.Since(begun).Seconds(), len(w.Pods), w.Length().Seconds(), w.Seed)
-	r := &Runner{Cluster: c, Workload: w, Predicts: s.Predicts(), Progress: m.show}
+	r := &Runner{Cluster: c, Workload: w, Predicts: s.Predicts(), Patience: opts.Patience, Change: opts.Change, Progress: m.show}
 	report, err := r.Run(ctx)
 	if err != nil {
 		return nil, err

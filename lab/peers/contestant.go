@@ -22,8 +22,8 @@ type contestant struct {
 	demo.Scheduler
 	// argument is one of its command line.
 	argument string
-	// program is nil for schedulers that the demo starts itself.
-	program *program
+	// running is its process; nil for schedulers that the demo starts itself.
+	running interface{ Ended() error }
 	// agent tells the agents what else to write; nil for nothing.
 	agent func(*agent.Options)
 	// node changes a node, change a pod; nil for nothing.
@@ -33,10 +33,10 @@ type contestant struct {
 
 // ended is the error with which the scheduler has ended; nil while it runs.
 func (s *contestant) ended() error {
-	if s.program == nil || s.program.process == nil {
+	if s.running == nil {
 		return nil
 	}
-	return s.program.process.Ended()
+	return s.running.Ended()
 }
 
 // named gives pods the name of the scheduler.
@@ -68,10 +68,11 @@ func (q *question) contestant() (*contestant, error) {
 		return nil, err
 	}
 	p := &program{path: path, source: q.source}
-	s := &contestant{program: p, argument: path}
+	s := &contestant{running: p, argument: path}
 	switch name {
 	case "volcano":
-		s.Scheduler, s.agent, s.change = &volcano{p, q.controller}, numatopologies, named(volcanoName)
+		v := &demo.VolcanoScheduler{Program: path, Controller: q.controller, Source: q.source}
+		s.Scheduler, s.running, s.agent, s.change = volcano{v}, v, demo.Numatopologies, demo.NameVolcano
 	case "nrt":
 		s.Scheduler, s.agent, s.change = &nrtMatch{p, "LeastNUMANodes"}, resourceTopologies, named(nrtName)
 	case "nrt-alloc":
@@ -95,6 +96,14 @@ type program struct {
 
 // Predicts implements demo.Scheduler.
 func (p *program) Predicts() bool { return false }
+
+// Ended is the error with which the program has ended; nil while it runs.
+func (p *program) Ended() error {
+	if p.process == nil {
+		return nil
+	}
+	return p.process.Ended()
+}
 
 // read returns a file of the source.
 func (p *program) read(path ...string) ([]byte, error) {

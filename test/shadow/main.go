@@ -1,5 +1,5 @@
-// Command shadow plays the demo's workload under kube-scheduler while Berth watches in shadow mode,
-// with rights to read alone. Its last line is JSON: how many pods were played and judged, how many
+// Command shadow plays the demo's workload under kube-scheduler, or under Volcano's scheduler if its
+// program is given, while Berth watches in shadow mode, with rights to read alone. Its last line is JSON: how many pods were played and judged, how many
 // the kubelets rejected and Berth had foretold, and what must be 0. It ends with 1 if that is not
 // 0, if too few were rejected, or if too many were not judged.
 package main
@@ -13,8 +13,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/deploy"
@@ -24,6 +22,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/witness"
 	"github.com/berth-dev/berth/internal/shadow"
 	"github.com/berth-dev/berth/test/trial"
+	"github.com/berth-dev/berth/test/usage"
 )
 
 // errNotZero is the answer no; the output has said why.
@@ -34,89 +33,89 @@ type options struct {
 	nodes      int
 	keep       bool
 	rejections int
+	volcano    demo.VolcanoScheduler
 }
 
 func main() {
 	o := &options{}
 	(&trial.Program{
-		Name: "shadow", Keep: &o.keep, Roles: []trial.Role{role},
+		Name: "shadow", Keep: &o.keep, Roles: []trial.Role{trial.ShadowRole},
 		Flags: func(f *flag.FlagSet) {
 			f.Uint64Var(&o.seed, "seed", 1, "seed of the workload, as of the demo")
 			f.IntVar(&o.nodes, "nodes", demo.AllNodes, "how many hollow nodes")
 			f.IntVar(&o.rejections, "rejections", 50, "how many pods have to be rejected, and foretold, at least")
+			f.StringVar(&o.volcano.Program, "volcano", "", "Volcano's program vc-scheduler, which places the pods; none: kube-scheduler does")
+			f.StringVar(&o.volcano.Controller, "volcano-controller", "", "its program vc-controller-manager, which makes the PodGroups")
+			f.StringVar(&o.volcano.Source, "volcano-source", "", "the folder with its source, for its definitions and its configuration")
 		},
-		Check: func() error { return demo.CheckWorkload(o.nodes) },
-		Play:  func(ctx context.Context, out io.Writer) error { return play(ctx, o, out) },
+		Check: func() error {
+			if o.volcano.Program != "" {
+				if err := o.volcano.Check(); err != nil {
+					return fmt.Errorf("-volcano: %w", err)
+				}
+			}
+			return demo.CheckWorkload(o.nodes)
+		},
+		Play: func(ctx context.Context, out io.Writer) error { return play(ctx, o, out) },
 	}).Main()
 }
 
-// role is shadow mode as a process of its own.
-func role(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) {
-	if len(args) == 0 || args[0] != witness.Verb {
-		return 0, false
-	}
-	ctx, cancel := child.WithParent(context.Background(), stdin)
-	defer cancel()
-	cmd := witness.NewCommand()
-	cmd.SetArgs(args[1:])
-	cmd.SetOut(stderr)
-	if err := cmd.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(stderr, err)
-		return 1, true
-	}
-	return 0, true
-}
-
-// watched is kube-scheduler beside agents and shadow mode.
+// watched is a scheduler beside agents and shadow mode.
 type watched struct {
-	demo.Stock
+	demo.Scheduler
 	found *found
 }
 
 // found is what shadow mode says in the end, and what it took.
 type found struct {
-	view    shadow.View
-	seconds float64 // of CPU
+	view shadow.View
+	cpu  time.Duration
 }
 
 // Manifests implements demo.Scheduler: what an installation in shadow mode has.
-func (watched) Manifests() ([][]byte, error) { return deploy.ShadowManifests(), nil }
+func (w watched) Manifests() ([][]byte, error) {
+	theirs, err := w.Scheduler.Manifests()
+	return append(deploy.ShadowManifests(), theirs...), err
+}
 
 // Start implements demo.Scheduler.
-func (w watched) Start(ctx context.Context, c *demo.Cluster, self []string) (stop func() error, err error) {
-	stopScheduler, err := w.Stock.Start(ctx, c, self)
+func (w watched) Start(ctx context.Context, c *demo.Cluster, self []string) (func() error, error) {
+	if err := c.StartAgents(ctx); err != nil {
+		return nil, err
+	}
+	stop, err := w.Scheduler.Start(ctx, c, self)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.StartAgents(ctx); err != nil {
-		return nil, errors.Join(err, stopScheduler())
-	}
+	c.OnStop(stop)
 	access, err := c.ControlPlane.TokenConfig(ctx, "berth-system", "berth-shadow", "")
 	if err != nil {
-		return nil, errors.Join(err, stopScheduler())
+		return nil, err
 	}
 	kubeconfig := filepath.Join(c.Dir(), "shadow.kubeconfig")
-	port, err := child.FreePort()
-	if err == nil {
-		err = controlplane.WriteAccess(kubeconfig, access)
+	if err := controlplane.WriteAccess(kubeconfig, access); err != nil {
+		return nil, err
 	}
+	port, err := child.FreePort()
 	if err != nil {
-		return nil, errors.Join(err, stopScheduler())
+		return nil, err
 	}
 	p, err := child.Start(child.Spec{Name: "shadow", Log: filepath.Join(c.Dir(), "shadow.log"),
 		Argv: append(self[:len(self):len(self)], witness.Verb, "--kubeconfig="+kubeconfig, fmt.Sprint("--listen=127.0.0.1:", port), "-v=2")})
 	if err != nil {
-		return nil, errors.Join(err, stopScheduler())
+		return nil, err
 	}
-	at := client{fmt.Sprint("http://127.0.0.1:", port)}
-	if err := at.ready(ctx, p); err != nil {
-		return nil, errors.Join(err, p.Stop(), stopScheduler())
+	at := trial.ShadowAt(port)
+	if err := at.Ready(ctx, p); err != nil {
+		return nil, errors.Join(err, p.Stop())
 	}
 	return func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
 		var err error
-		w.found.view, err = at.settled()
-		w.found.seconds = secondsOf(p.PID())
-		return errors.Join(err, p.Stop(), stopScheduler())
+		w.found.view, err = at.Settled(ctx)
+		w.found.cpu = usage.CPU(p)
+		return errors.Join(err, p.Stop())
 	}, nil
 }
 
@@ -147,7 +146,12 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 		return err
 	}
 	var f found
-	report, err := demo.Play(ctx, demo.Options{Seed: o.seed, Nodes: o.nodes, Self: []string{self}, Progress: out, Keep: o.keep}, watched{found: &f})
+	how, by := demo.Options{Seed: o.seed, Nodes: o.nodes, Self: []string{self}, Progress: out, Keep: o.keep}, demo.Scheduler(demo.Stock{})
+	if o.volcano.Program != "" {
+		// It waits for reports that come every 10 s.
+		by, how.Agent, how.Change, how.Patience = &o.volcano, demo.Numatopologies, demo.NameVolcano, 40*time.Second
+	}
+	report, err := demo.Play(ctx, how, watched{by, &f})
 	if err != nil {
 		return err
 	}
@@ -184,25 +188,8 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 	return errors.Join(err, json.NewEncoder(out).Encode(line{
 		Pods: len(demo.Generate(o.seed, o.nodes).Pods), Bound: t.Pods, Judged: t.Judged, Rejected: t.Rejected, Foretold: t.Foretold, Missed: t.Missed,
 		FalseAlarms: t.FalseAlarms, Exact: t.Exact, ByVerdict: t.ByVerdict, Either: t.Either, Wrong: t.Wrong, NotJudged: t.NotJudged,
-		Elsewhere: t.Elsewhere, Split: t.Split, Stranded: t.Stranded, Open: v.Open, CPUSeconds: f.seconds,
+		Elsewhere: t.Elsewhere, Split: t.Split, Stranded: t.Stranded, Open: v.Open, CPUSeconds: f.cpu.Seconds(),
 	}))
-}
-
-// secondsOf is how long a process has been on a CPU; 0 where that is not known.
-func secondsOf(pid int) float64 {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := strings.Cut(string(data), ") ")
-	fields := strings.Fields(rest)
-	const ticks, utime, stime = 100, 11, 12 // proc(5)
-	if len(fields) <= stime {
-		return 0
-	}
-	user, _ := strconv.ParseFloat(fields[utime], 64)
-	system, _ := strconv.ParseFloat(fields[stime], 64)
-	return (user + system) / ticks
 }
 
 // patience is how long the last answers may take: an agent that has nothing new says so every 10 s.

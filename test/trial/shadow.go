@@ -1,0 +1,79 @@
+package trial
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/scheduler/witness"
+	"github.com/berth-dev/berth/internal/shadow"
+	"github.com/berth-dev/berth/internal/survey"
+)
+
+// ShadowRole is shadow mode as a process of its own, with berth-scheduler's arguments.
+func ShadowRole(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) {
+	if len(args) == 0 || args[0] != witness.Verb {
+		return 0, false
+	}
+	ctx, cancel := child.WithParent(context.Background(), stdin)
+	defer cancel()
+	cmd := witness.NewCommand()
+	cmd.SetArgs(args[1:])
+	cmd.SetOut(stderr)
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1, true
+	}
+	return 0, true
+}
+
+// Shadow asks a process in shadow mode.
+type Shadow struct{ survey.Shadow }
+
+// ShadowAt asks the one that listens on the port.
+func ShadowAt(port int) Shadow {
+	return Shadow{survey.Shadow{URL: fmt.Sprint("http://127.0.0.1:", port)}}
+}
+
+// Ready waits until it has read the cluster, for as long as the process runs.
+func (s Shadow) Ready(ctx context.Context, p *child.Process) error {
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		_, err := s.Ask(ctx, "readyz")
+		return err == nil, p.Ended()
+	})
+	if err != nil {
+		return fmt.Errorf("shadow mode: %w: %s", err, p.LogTail(1000))
+	}
+	return nil
+}
+
+// View returns what it has found.
+func (s Shadow) View(ctx context.Context) (v shadow.View, err error) {
+	data, err := s.Ask(ctx, "shadow")
+	if err == nil {
+		err = json.Unmarshal(data, &v)
+	}
+	return v, err
+}
+
+// Settled returns what it has found when no pod waits for an answer any more, or what it has found
+// when ctx ends.
+func (s Shadow) Settled(ctx context.Context) (v shadow.View, err error) {
+	err = wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		now, err := s.View(ctx)
+		if err != nil {
+			return false, nil // asked again until the limit
+		}
+		v = now
+		return v.Open == 0, nil
+	})
+	if wait.Interrupted(err) && v.Total.Pods > 0 {
+		return v, nil
+	}
+	return v, err
+}
