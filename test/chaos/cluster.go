@@ -86,6 +86,9 @@ func startCluster(ctx context.Context, o *options) (*cluster, error) {
 			return c, err
 		}
 	}
+	if err := c.startShadow(ctx); err != nil {
+		return c, err
+	}
 	return c, c.startRival()
 }
 
@@ -319,7 +322,7 @@ func (c *cluster) survivors() error {
 // logsOf returns the logs that concern the node; "" stands for the schedulers alone.
 func (c *cluster) logsOf(node string) map[string]string {
 	out := map[string]string{}
-	for _, name := range []string{apiServerName, "scheduler-0", "scheduler-1", "agent-" + node, "node-" + node} {
+	for _, name := range []string{apiServerName, "scheduler-0", "scheduler-1", shadowName, "agent-" + node, "node-" + node} {
 		if p := c.procs[name]; p != nil {
 			out[name] = p.log
 		}

@@ -41,6 +41,11 @@ func (d *driver) finish(ctx context.Context) error {
 	if err := d.probe(ctx); err != nil {
 		return err
 	}
+	d.until(ctx, settleLimit, "", func() string { return d.shadowLeft(ctx) })
+	d.judgeMistakes(time.Now())
+	if found := sum(d.shadow.before, d.shadow.last.Total); found.Judged == 0 {
+		d.book.violate("shadow mode has judged nothing", "")
+	}
 	fmt.Fprintln(d.out, "the scheduler must have nothing left to count")
 	return d.ledger(ctx)
 }

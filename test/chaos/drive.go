@@ -31,6 +31,8 @@ type driver struct {
 	due   []deed
 	exits map[string]int
 	said  outcomes
+	// shadow is what shadow mode has found.
+	shadow looker
 	// asks are the driver's own requests to the API server, which may be slow or stopped.
 	asks chan func(context.Context) error
 	// asked counts the ones that have not been answered.
@@ -51,7 +53,7 @@ const maxViolations = 10
 func (d *driver) drive(ctx context.Context, plan []Op, length time.Duration) error {
 	clock := time.NewTicker(20 * time.Millisecond)
 	defer clock.Stop()
-	shown := time.Time{}
+	shown, looked := time.Time{}, time.Time{}
 	for i := 0; time.Since(d.begun) < length && d.book.count() < maxViolations; {
 		select {
 		case <-ctx.Done():
@@ -66,9 +68,14 @@ func (d *driver) drive(ctx context.Context, plan []Op, length time.Duration) err
 		if err := d.settleDue(time.Now()); err != nil {
 			return err
 		}
+		if time.Since(looked) > 500*time.Millisecond {
+			looked = time.Now()
+			d.lookAtShadow(ctx)
+		}
 		if time.Since(shown) > 5*time.Second {
 			shown = time.Now()
 			d.show()
+			d.judgeMistakes(shown.Add(-outcomePatience))
 			if err := d.judgeOutcomes(shown.Add(-outcomePatience)); err != nil {
 				return err
 			}

@@ -15,7 +15,7 @@ func main() {
 	o := &options{}
 	var breaking string
 	(&trial.Program{
-		Name: "chaos", Seed: &o.seed, Keep: &o.keep, Dir: &o.dir, Roles: []trial.Role{role, wrongclock.Role},
+		Name: "chaos", Seed: &o.seed, Keep: &o.keep, Dir: &o.dir, Roles: []trial.Role{role, wrongclock.Role, trial.ShadowRole},
 		Flags: func(f *flag.FlagSet) {
 			f.DurationVar(&o.duration, "duration", 5*time.Minute, "how long faults are injected")
 			f.IntVar(&o.nodes, "nodes", 5, "how many hollow nodes")

@@ -87,6 +87,7 @@ type tally struct {
 	leaders                        int
 	gangs                          int // that were whole
 	attempts, accepted             int // of the tenant's requests
+	mistakes                       int // of shadow mode, that are excused
 }
 
 // placements counts pods that ran, by the outcomes of their placements.

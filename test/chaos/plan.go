@@ -33,8 +33,8 @@ const (
 type Op struct {
 	At   time.Duration
 	Kind Kind
-	// Target is a pod's number, or the name of a process: etcd, apiserver, scheduler-N, agent-NODE,
-	// node-NODE; or leader, which is whatever scheduler leads by then.
+	// Target is a pod's number, or the name of a process: etcd, apiserver, scheduler-N, shadow,
+	// agent-NODE, node-NODE; or leader, which is whatever scheduler leads by then.
 	Target string
 	Pod    *PodPlan   // of Create
 	Gang   []*PodPlan // of CreateGang
@@ -199,7 +199,7 @@ func (p *planner) fault() {
 // choices are the faults that may come now, on a node, a scheduler and a client of the moment.
 func (p *planner) choices() []choice {
 	node, s := nodeName(p.r.IntN(p.nodes)), fmt.Sprintf("scheduler-%d", p.r.IntN(schedulers))
-	client := []string{s, "agent-" + node, "node-" + node}[p.r.IntN(3)]
+	client := []string{s, "agent-" + node, "node-" + node, shadowName}[p.r.IntN(4)]
 	ms := func(from, to int) time.Duration { return time.Duration(from+p.r.IntN(to-from)) * time.Millisecond }
 	return []choice{
 		{3, Op{Kind: Kill, Target: s, For: ms(100, 3000)}},
@@ -208,6 +208,8 @@ func (p *planner) choices() []choice {
 		{3, Op{Kind: Pause, Target: s, For: ms(200, 10000)}}, // longer than the leader's lease, at times
 		{2, Op{Kind: Pause, Target: "agent-" + node, For: ms(200, 8000)}},
 		{1, Op{Kind: Pause, Target: "node-" + node, For: ms(200, 4000)}},
+		{2, Op{Kind: Kill, Target: shadowName, For: ms(100, 3000)}},
+		{1, Op{Kind: Pause, Target: shadowName, For: ms(200, 8000)}},
 		{1, Op{Kind: Kill, Target: leader, For: ms(100, 3000)}},
 		{1, Op{Kind: Kill, Target: apiServerName, For: ms(100, 2000)}},
 		{1, Op{Kind: Pause, Target: apiServerName, For: ms(200, 3000)}},

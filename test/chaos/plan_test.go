@@ -60,7 +60,7 @@ func TestPlanHasEverything(t *testing.T) {
 			t.Errorf("no %s among %v", k, kinds)
 		}
 	}
-	for _, name := range []string{storageName, apiServerName, leader, "scheduler-", "agent-n", "node-n"} {
+	for _, name := range []string{storageName, apiServerName, leader, shadowName, "scheduler-", "agent-n", "node-n"} {
 		if !targets[name] {
 			t.Errorf("no fault of %s among those of %v", name, targets)
 		}

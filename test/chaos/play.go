@@ -34,7 +34,7 @@ func play(ctx context.Context, o *options, out io.Writer) (err error) {
 	fmt.Fprintf(out, "ready after %.1fs\n", time.Since(begun).Seconds())
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d := &driver{cluster: c, observer: newObserver(c, b), book: b, out: out, exits: map[string]int{}, said: outcomes{told: map[string]bool{}}, asks: make(chan func(context.Context) error, askLimit)}
+	d := &driver{cluster: c, observer: newObserver(c, b), book: b, out: out, exits: map[string]int{}, shadow: looker{told: map[string]bool{}}, said: outcomes{told: map[string]bool{}}, asks: make(chan func(context.Context) error, askLimit)}
 	go d.askAll(watching)
 	defer close(d.asks)
 	if err := d.observer.start(watching); err != nil {
@@ -77,7 +77,7 @@ func hashOf(plan []Op) uint32 {
 	return h.Sum32()
 }
 
-func total(counts map[string]int) (sum int) {
+func total[K comparable](counts map[K]int) (sum int) {
 	for _, n := range counts {
 		sum += n
 	}
@@ -120,7 +120,7 @@ func (d *driver) seen() []row {
 			struck += p.way.hits()
 		}
 	}
-	t := &d.tally
+	t, found := &d.tally, sum(d.shadow.before, d.shadow.last.Total)
 	return []row{
 		{"requests hit, clients cut", struck, ""},
 		{"new leaders", max(0, t.leaders-1), ""},
@@ -147,6 +147,9 @@ func (d *driver) seen() []row {
 		{"admitted again after a kubelet's restart", t.readmitted, "the kubelet had let go of them, and forgotten why"},
 		{"refused, contended", t.refused.contended, "a pod of others came between"},
 		{"not kept by the scheduler's own account", total(t.outcomes), fmt.Sprint(t.outcomes)},
+		{"judged by shadow mode", found.Judged, fmt.Sprintf("%d exact, %d rejections foretold of %d, in %d lives", found.Exact, found.Foretold, found.Rejected, d.shadow.lives)},
+		{"not judged by shadow mode", total(found.NotJudged), reasons(found.NotJudged)},
+		{"promises that shadow mode saw broken", t.mistakes, "each is excused above"},
 		{"VIOLATIONS", len(d.book.violations), fmt.Sprintf("seed %d", d.book.seed)},
 	}
 }

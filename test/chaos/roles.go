@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -90,8 +92,12 @@ func writeWhole(file string, data []byte) error {
 
 // serveAPIServer runs an API server with Berth's manifests, and hands out everybody's credentials.
 func serveAPIServer(ctx context.Context, args []string, log io.Writer) error {
+	shadow, err := fs.ReadFile(deploy.Folder("shadow"), "rbac.yaml")
+	if err != nil {
+		return err
+	}
 	s := standalone.Service{
-		Options: controlplane.Options{Keep: args[1], Etcd: args[2], Log: log}, Out: args[0], Manifests: append(append(deploy.Manifests(), podgroup.Manifests()...), tenant.Manifests(tenantCPUs, tenantPods)),
+		Options: controlplane.Options{Keep: args[1], Etcd: args[2], Log: log}, Out: args[0], Manifests: slices.Concat(deploy.Manifests(), podgroup.Manifests(), [][]byte{shadow, tenant.Manifests(tenantCPUs, tenantPods)}),
 		Users: map[string]controlplane.User{adminConfig: controlplane.Admin, schedulerConfig: controlplane.Scheduler, tenantConfig: {Name: tenant.User}},
 	}
 	for _, n := range args[3:] {
