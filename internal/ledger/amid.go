@@ -107,7 +107,7 @@ func (o *outcome) same(p *outcome) bool { return o.ok == p.ok && Same(&o.decisio
 func (m *mixture) worlds() []world {
 	m.steps = m.w.model.Steps(m.req)
 	over := m.w.interrupting(m.from.open)
-	if bits.OnesCount32(over)+len(m.gone) > maxEvents {
+	if bits.OnesCount32(over)+len(m.gone) > m.w.most.events {
 		m.w.giveUp(ManyEvents)
 		return nil
 	}
@@ -184,9 +184,9 @@ func (m *mixture) mix(set uint32) {
 	moments, ways := make([][]int, len(meanwhile)), 1
 	for i := range meanwhile {
 		moments[i] = m.moments(meanwhile[i], i < len(m.gone))
-		ways = min(ways*len(moments[i]), maxMixed+1)
+		ways = min(ways*len(moments[i]), m.w.most.mixed+1)
 	}
-	if ways > maxMixed {
+	if ways > m.w.most.mixed {
 		m.w.giveUp(ManyStates)
 		return
 	}

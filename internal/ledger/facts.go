@@ -34,7 +34,7 @@ func (f *facts) asFarAsKnown(a Answer) Answer {
 
 // initial returns the states that follow from the report, without pods in flight.
 func (f *facts) initial(mayChange sameness) worlds {
-	w := worlds{model: f.report.Model, pinsMemory: f.report.pinsMemory, shared: true}
+	w := worlds{model: f.report.Model, most: boundsOf(f.witnessing), pinsMemory: f.report.pinsMemory, shared: true}
 	w.all = []world{{state: f.report.state}}
 	if f.report.Amounts { // nobody tells when what ends is given back, but the next report
 		w.pinsMemory = false

@@ -86,7 +86,7 @@ func (o *outlook) computeHeld() {
 		}
 	}
 	o.holdRests(s)
-	o.first = worlds{model: o.report.Model, all: []world{{state: s}}, shared: true}
+	o.first = worlds{model: o.report.Model, most: boundsOf(o.witnessing), all: []world{{state: s}}, shared: true}
 	base, full := o.first.clone(), o.first.clone()
 	o.base, o.full = &base, &full
 	o.horizon.set(beforeAll, 0)

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -212,6 +213,31 @@ func TestWitnessOfPodsThatMayEnd(t *testing.T) {
 		if o == nil || o.Result() != want {
 			t.Errorf("mortal %v: %+v, want %s", mortal, o, want)
 		}
+	}
+}
+
+// TestWitnessLooksFurther: a witness goes through more possibilities than a scheduler, which can have
+// pods wait for a report, and through as many as are bounded.
+func TestWitnessLooksFurther(t *testing.T) {
+	for _, c := range []struct {
+		ending int
+		want   Outcome
+	}{{maxEvents + 1, Admitted}, {maxEvents + 3, Waiting}} {
+		k := newKubelet(t, model(t, twoSockets, pinning))
+		n := open(t, k)
+		n.Witness(&Sighting{UID: "first", Request: cpus("first", 1)})
+		k.must(cpus("first", 1))
+		for i := range c.ending {
+			r := cpus(fmt.Sprint("p", i), 1)
+			k.must(r)
+			n.See(Sighting{UID: r.UID, Request: r, Phase: Ending})
+		}
+		n.Accept(k.report())
+		e, _ := n.Witness(&Sighting{UID: "x", Request: cpus("x", 2), After: true})
+		if wantOutcome(t, fmt.Sprint(c.ending, " are ending"), e.Answer, c.want); c.want == Waiting && e.Answer.Wait != ManyEvents {
+			t.Errorf("it waits for %v", e.Answer.Wait)
+		}
+		check(t, n)
 	}
 }
 

@@ -16,6 +16,18 @@ const maxEvents = 6
 // for a report.
 const maxWorlds = 96
 
+// bounds are how many events and states of a node are considered, and in how many ways events can
+// fall into one admission.
+type bounds struct{ events, worlds, mixed int }
+
+// boundsOf returns those of a node. A witness asks about a pod once, and cannot have it wait.
+func boundsOf(witnessing bool) bounds {
+	if witnessing {
+		return bounds{maxEvents + 2, 4 * maxWorlds, 4 * maxMixed}
+	}
+	return bounds{maxEvents, maxWorlds, maxMixed}
+}
+
 type eventKind uint8
 
 const (
@@ -49,6 +61,7 @@ type world struct {
 // worlds is every state that a node may be in, the likeliest first.
 type worlds struct {
 	model *placement.Model
+	most  bounds
 	// pinsMemory means that the memory manager is active, so the start of containers matters.
 	pinsMemory bool
 
@@ -98,7 +111,7 @@ func (w *worlds) own() {
 
 // addEvent adds an event, and returns its bit, or 0 if there are too many.
 func (w *worlds) addEvent(e event) uint32 {
-	if len(w.events) >= maxEvents {
+	if len(w.events) >= w.most.events {
 		w.giveUp(ManyEvents)
 		return 0
 	}
@@ -234,7 +247,7 @@ func (w *worlds) add(v world) {
 			return
 		}
 	}
-	if len(w.all) >= maxWorlds {
+	if len(w.all) >= w.most.worlds {
 		w.giveUp(ManyStates)
 		return
 	}
