@@ -216,8 +216,8 @@ func TestWitnessOfPodsThatMayEnd(t *testing.T) {
 	}
 }
 
-// TestWitnessLooksFurther: a witness goes through more possibilities than a scheduler, which can have
-// pods wait for a report, and through as many as are bounded.
+// TestWitnessLooksFurther: a witness goes through more possibilities than a scheduler, which can
+// have pods wait for a report, and through as many as are bounded.
 func TestWitnessLooksFurther(t *testing.T) {
 	for _, c := range []struct {
 		ending int

@@ -36,9 +36,9 @@ type entry struct {
 	why Reason
 	// admitted: the API has shown that the kubelet admitted the pod.
 	admitted bool
-	// answer is the result once the API has shown the kubelet's answer, in a version of the pod that
-	// was written at the revision answered. It counts when the agent has been heard after that. ""
-	// before.
+	// answer is the result once the API has shown the kubelet's answer, in a version of the pod
+	// that was written at the revision answered. It counts when the agent has been heard after
+	// that. "" before.
 	answer   Result
 	answered uint64
 }

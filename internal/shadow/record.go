@@ -28,8 +28,8 @@ const (
 	Clocks Reason = "clocks"
 	// AnsweredFirst: the answer came before the news of the Binding.
 	AnsweredFirst Reason = "answeredFirst"
-	// Listed: a list told of the Binding, and a list tells no order. Shadow mode had just started, or
-	// its watch had broken.
+	// Listed: a list told of the Binding, and a list tells no order. Shadow mode had just started,
+	// or its watch had broken.
 	Listed Reason = "listed"
 	// Undecided: what the kubelet does depends on what nobody here can know, like the moment at
 	// which another pod ends.

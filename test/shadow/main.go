@@ -1,7 +1,8 @@
-// Command shadow plays the demo's workload under kube-scheduler, or under Volcano's scheduler if its
-// program is given, while Berth watches in shadow mode, with rights to read alone. Its last line is JSON: how many pods were played and judged, how many
-// the kubelets rejected and Berth had foretold, and what must be 0. It ends with 1 if that is not
-// 0, if too few were rejected, or if too many were not judged.
+// Command shadow plays the demo's workload under kube-scheduler, or under Volcano's scheduler if
+// its program is given, while Berth watches in shadow mode, with rights to read alone. Its last
+// line is JSON: how many pods were played and judged, how many the kubelets rejected and Berth had
+// foretold, and what must be 0. It ends with 1 if that is not 0, if too few were rejected, or if
+// too many were not judged.
 package main
 
 import (

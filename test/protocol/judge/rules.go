@@ -9,8 +9,8 @@ type Rule = explore.Rules[ruleNames]
 const (
 	// ReportBefore: nothing is predicted on a report that was written after the Binding.
 	ReportBefore Rule = 1 << iota
-	// ListsHaveNoOrder: nothing is predicted for a pod of which a list tells, nor for others until a
-	// report shows it. Off: the pods of a list are taken to be bound now, in its order.
+	// ListsHaveNoOrder: nothing is predicted for a pod of which a list tells, nor for others until
+	// a report shows it. Off: the pods of a list are taken to be bound now, in its order.
 	ListsHaveNoOrder
 	// KnowStart: a prediction needs a report that says when the kubelet started.
 	KnowStart
@@ -20,7 +20,8 @@ const (
 	AnswerWaits
 	// WrittenAfter: only what the agent has written after the answer counts for that.
 	WrittenAfter
-	// SameCompany: a pod is judged if a report still lists all pods that its prediction counted with.
+	// SameCompany: a pod is judged if a report still lists all pods that its prediction counted
+	// with.
 	SameCompany
 	// GoneUnseen: a pod that is deleted before its answer is not judged.
 	GoneUnseen

@@ -121,8 +121,8 @@ type State struct {
 	api    [pods]phase
 	posted [pods]uint8 // the revision of that
 
-	// The kubelet: what it has done with the pods, what they hold, how often it has started, and what
-	// its watch has still to tell.
+	// The kubelet: what it has done with the pods, what they hold, how often it has started, and
+	// what its watch has still to tell.
 	did       [pods]phase
 	held      [pods]CPUs
 	start     uint8
@@ -147,8 +147,8 @@ type entry struct {
 	admitted     bool
 	answer       phase // that the API has shown; none before
 	answered     uint8 // the revision of that
-	// Truths that shadow mode does not know: the answer was in its report before the prediction; the
-	// kubelet has started between prediction and answer.
+	// Truths that shadow mode does not know: the answer was in its report before the prediction;
+	// the kubelet has started between prediction and answer.
 	hindsight, across bool
 }
 
