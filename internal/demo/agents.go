@@ -32,8 +32,8 @@ import (
 // The agents' service account, deploy/rbac.
 const agentNamespace, agentAccount = "berth-system", "berth-agent"
 
-// StartAgents runs an agent for each node, with a token as a pod of the DaemonSet has, and returns
-// when all of them report.
+// StartAgents runs an agent for each node and returns when every agent has reported. An agent has a
+// token, as a pod of the DaemonSet has.
 func (c *Cluster) StartAgents(ctx context.Context) error {
 	for _, p := range c.Nodes {
 		if err := c.StartAgent(ctx, p.Name); err != nil {
@@ -56,7 +56,7 @@ func (c *Cluster) stopAgents() error {
 // runningAgent is the agent of a node.
 type runningAgent struct {
 	stop func() error
-	// part is its process; nil if it runs in this one.
+	// part is the agent's process; nil if it runs in this process.
 	part *part
 }
 
@@ -147,7 +147,7 @@ func (c *Cluster) startAgentProcess(p *hollow.Process, client *rest.Config) (a r
 	return runningAgent{stop: made.stop, part: made}, made.up()
 }
 
-// agentOptions are what the agent of a hollow node is told.
+// agentOptions returns the options of a hollow node's agent.
 func agentOptions(dir hollow.Dir, client *rest.Config, log io.Writer) (opts agent.Options, err error) {
 	spec, err := dir.ReadSpec()
 	if err != nil {
@@ -192,7 +192,7 @@ func serveAgent(ctx context.Context, args []string, log io.Writer) error {
 	return agent.Run(ctx, opts)
 }
 
-// preferences are what the agent is told about how the node's plugins choose.
+// preferences returns the agent's options about device plugins: which devices each plugin prefers.
 func preferences(spec *hollow.Spec) map[string]placement.Preference {
 	known := map[string]placement.Preference{}
 	for i := range spec.Plugins {

@@ -21,7 +21,7 @@ import (
 // extension is the part of a playground's kubeconfig that only berth-demo reads. Its name is
 // extensionName.
 type extension struct {
-	// Socket is where the playground's Keeper listens.
+	// Socket is the path of the Keeper's socket.
 	Socket string `json:"socket"`
 }
 
@@ -46,7 +46,7 @@ func (k *Keeper) Kubeconfig() ([]byte, error) {
 	return clientcmd.Write(*config)
 }
 
-// serve takes what is asked for until the Keeper ends.
+// serve answers requests until the Keeper ends.
 func (k *Keeper) serve() error {
 	server := &http.Server{Handler: http.HandlerFunc(k.take), ReadHeaderTimeout: 5 * time.Second}
 	if err := server.Serve(k.line); !errors.Is(err, net.ErrClosed) {
@@ -106,7 +106,7 @@ func Ask(ctx context.Context, kubeconfig string, words ...string) (string, error
 	return string(text), nil
 }
 
-// socketOf reads where the playground's Keeper listens.
+// socketOf reads the path of the Keeper's socket.
 func socketOf(kubeconfig string) (string, error) {
 	config, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {

@@ -19,13 +19,12 @@ import (
 // Berth is Berth's scheduler, with an agent on each node, installed from the manifests that users
 // apply. The zero value has the defaults.
 type Berth struct {
-	// Names are the profiles, one for each name that pods may ask for; none means
-	// default-scheduler.
+	// Names are the schedulerNames, each with a profile; none means default-scheduler.
 	Names []string
 	// Args are the plugin's arguments; nil means the defaults.
 	Args *scheduler.Args
-	// Config is a KubeSchedulerConfiguration of the user's own, in place of Names and Args. Its
-	// client connection and leader election are overridden.
+	// Config is the user's own KubeSchedulerConfiguration. It replaces Names and Args; its client
+	// connection and leader election are overridden.
 	Config []byte
 	// Jobs has berth-controller run Jobs of batch.volcano.sh.
 	Jobs bool

@@ -2,19 +2,18 @@ package demo
 
 import "context"
 
-// calls are requests to the API server that a Runner does not wait for. On a busy machine each
-// takes a good part of a second, and a Runner that waits sees nothing of what the cluster does
-// meanwhile.
+// calls are requests to the API server that run in the background. On a busy machine a request can
+// take most of a second. A Runner that waited for each would miss events of the cluster.
 type calls struct {
 	ctx     context.Context
 	results chan result
 	// creates are sent one after the other, deletes several at a time.
 	creates, deletes chan call
-	// underWay is how many have been asked for, and have no result that was taken in.
+	// underWay counts the requests whose results were not handled yet.
 	underWay int
 }
 
-// call is a request, and what follows from its error.
+// call is a request and the function that handles its error.
 type call struct {
 	send func() error
 	then func(error) error
@@ -26,7 +25,7 @@ type result struct {
 }
 
 const (
-	// deleters is how many deletions are sent at a time.
+	// deleters is the number of concurrent deletions.
 	deleters = 8
 	// maxCalls is more than a workload has pods.
 	maxCalls = 1 << 16
@@ -41,7 +40,7 @@ func newCalls(ctx context.Context) *calls {
 	return c
 }
 
-// work sends what is asked for, until the context ends.
+// work sends requests of the queue until the context ends.
 func (c *calls) work(queue <-chan call) {
 	for {
 		select {

@@ -21,8 +21,8 @@ import (
 
 // ClusterOptions configure a Cluster.
 type ClusterOptions struct {
-	// Dir is where the temporary directory is made; "" means os.TempDir. Keep it short, for the
-	// sake of sockets.
+	// Dir is the parent of the temporary directory; "" means os.TempDir. Keep it short: the paths
+	// of sockets are limited.
 	Dir string
 	// Nodes are the hollow nodes.
 	Nodes []hollow.Spec
@@ -31,23 +31,22 @@ type ClusterOptions struct {
 	NodeCommand []string
 	// Manifests are applied before the nodes start: custom resources, roles, policies.
 	Manifests [][]byte
-	// ControlPlane is what the control plane is like. Its directory is in the cluster's.
+	// ControlPlane configures the control plane. Its directory is inside the cluster's.
 	ControlPlane controlplane.Options
-	// On is a control plane that runs already, and that others may use; it is not stopped. nil
-	// starts one.
+	// On is a running control plane, which others may share; Stop leaves it running. nil starts a
+	// new one.
 	On *controlplane.ControlPlane
-	// Way leads a part of the cluster, "node NAME" or "agent NAME", to the API server: from the
-	// access that it is given to the access that it uses. nil is the direct way.
+	// Way returns the access to the API server that a part of the cluster uses ("node NAME" or
+	// "agent NAME"), given direct access. nil means direct access.
 	Way func(part string, access *rest.Config) (*rest.Config, error)
-	// Agent changes what an agent that runs in this process is told; nil for nothing.
+	// Agent changes the options of agents in this process; nil changes nothing.
 	Agent func(*agent.Options)
-	// AgentCommand is a command line that plays the role VerbAgent with what is appended to it, so
-	// that each agent is a process; nil makes agents run in this one.
+	// AgentCommand is a command line that runs the role VerbAgent, with arguments appended, in a
+	// process per agent. nil runs agents in this process.
 	AgentCommand []string
-	// Schedulers is how many schedulers run; one of them leads; 0 stands for 1.
+	// Schedulers is the number of schedulers, of which one leads; 0 means 1.
 	Schedulers int
-	// Lease is how long a scheduler may be silent before another one leads in its place; 0 stands
-	// for a minute.
+	// Lease is the time after which another scheduler replaces a silent leader; 0 means a minute.
 	Lease time.Duration
 	// Metrics has schedulers, and agents that are processes, listen for Prometheus.
 	Metrics bool
@@ -93,8 +92,8 @@ func (c *Cluster) Ended() error {
 	return nil
 }
 
-// await asks again and again until done, for as long as the cluster stands. what begins the error
-// when ctx ends before.
+// await polls until done returns true or the cluster stops. If ctx ends first, the error begins
+// with what.
 func (c *Cluster) await(ctx context.Context, what string, done func(context.Context) bool) error {
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		return done(ctx), c.Ended()
@@ -149,11 +148,10 @@ func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err err
 }
 
 // kubeletsReadPods lets kubelets read pods and their claims. The Node authorizer lets a kubelet
-// read a pod once it has seen the pod's Binding itself, and the kubelet may have seen that before:
-// its first write of the pod's status then fails, for one pod in seven on a busy machine. The
-// kubelet tries again when another pod's status changes, or after 10 s at the latest
-// (pkg/kubelet/status, syncPeriod). So a pod that ran would be seen to run seconds later, under any
-// scheduler.
+// read a pod after the authorizer has seen the Binding. The kubelet may see the Binding earlier, so
+// its first write of the pod's status fails: on a busy machine for one pod in seven. It tries again
+// when another pod's status changes, or after 10 s (pkg/kubelet/status, syncPeriod). So under any
+// scheduler a pod would appear to run seconds late.
 const kubeletsReadPods = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -174,7 +172,7 @@ subjects:
 - {apiGroup: rbac.authorization.k8s.io, kind: Group, name: system:nodes}
 `
 
-// launch starts a node with credentials of its own: user system:node:NAME in group system:nodes.
+// launch starts a node with its own credentials: user system:node:NAME in group system:nodes.
 func (c *Cluster) launch(spec *hollow.Spec) (*hollow.Process, error) {
 	user := controlplane.Kubelet(spec.Name)
 	config, err := c.ControlPlane.UserConfig(user.Name, user.Groups)
@@ -191,8 +189,8 @@ func (c *Cluster) launch(spec *hollow.Spec) (*hollow.Process, error) {
 	return hollow.Launch(hollow.Dir(filepath.Join(c.dir, spec.Name)), spec, kubeconfig, c.opts.NodeCommand)
 }
 
-// RestartNode kills the kubelet of the named node with its containers, and starts it again with its
-// files. It does not wait until the node is ready.
+// RestartNode kills the kubelet of the named node with its containers, and starts the kubelet again
+// with its files. It does not wait until the node is ready.
 func (c *Cluster) RestartNode(name string) error {
 	node, err := c.Node(name)
 	if err != nil {
@@ -231,7 +229,7 @@ func (c *Cluster) Node(name string) (*hollow.Process, error) {
 	return nil, fmt.Errorf("cluster: no node %q", name)
 }
 
-// OnStop adds a function that Stop calls before it ends what was added earlier.
+// OnStop adds a function that Stop calls. The function added last is called first.
 func (c *Cluster) OnStop(stop func() error) { c.stops = append(c.stops, stop) }
 
 // Stop ends everything, the last first: functions of OnStop, schedulers, agents, nodes and control

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
-// Keeper supervises the processes of a playground. It restarts what dies, and breaks and mends
-// parts on request. While Run runs, no other code may start or stop parts of the cluster.
+// Keeper supervises the processes of a playground. It restarts processes that die, and breaks and
+// repairs parts on request. While Run runs, no other code may start or stop parts of the cluster.
 type Keeper struct {
 	cluster *Cluster
 	out     io.Writer
@@ -130,7 +130,7 @@ func (k *Keeper) leave() error {
 	return errors.Join(err, k.cluster.ControlPlane.Mend(ctx))
 }
 
-// mendLimit is how long it may take until the API server has its port back.
+// mendLimit is how long the API server may take to get its port back.
 const mendLimit = 10 * time.Second
 
 // watch waits for the death of the part's process.
@@ -157,7 +157,7 @@ const (
 	steady     = time.Minute
 )
 
-// pause is how long a part is left dead.
+// pause returns how long the Keeper waits before it restarts a part.
 func (p *part) pause(now time.Time) time.Duration {
 	if now.Sub(p.begun) >= steady {
 		p.deaths = 0
@@ -167,7 +167,7 @@ func (p *part) pause(now time.Time) time.Duration {
 	return wait
 }
 
-// obituary says in a few words how a part's process has ended.
+// obituary returns a short text about how a part's process ended.
 func (k *Keeper) obituary(p *part) string {
 	_ = p.process.Ended() // the caller that stops it later need not report it again
 	how := fmt.Sprintf("%s (process %d) ended: %s", p.name, p.process.PID(), p.process.How())
@@ -180,7 +180,7 @@ func (k *Keeper) obituary(p *part) string {
 	return how
 }
 
-// again has a part started after a pause, and says why.
+// again schedules a restart of a part after a pause, and prints the reason.
 func (k *Keeper) again(p *part, why string) {
 	wait := p.pause(time.Now())
 	fmt.Fprintf(k.out, "%s; it is started again in %.0f s.\n", why, wait.Seconds())
@@ -204,7 +204,7 @@ func (k *Keeper) start(p *part) {
 	k.watch(p)
 }
 
-// obey does what somebody asks for, and says what has been done.
+// obey carries out a request and returns a text about the result.
 func (k *Keeper) obey(ctx context.Context, words []string) (string, error) {
 	if len(words) == 0 {
 		return "", errors.New("want break, mend or parts")
@@ -231,7 +231,7 @@ func (k *Keeper) obey(ctx context.Context, words []string) (string, error) {
 	return k.mend(parts)
 }
 
-// named returns the parts that are meant: all schedulers, or a node with its agent, or one part.
+// named returns the parts with the given name: all schedulers, a node with its agent, or one part.
 func (k *Keeper) named(words []string) ([]*part, error) {
 	kind := words[0]
 	switch {
@@ -270,8 +270,7 @@ func (k *Keeper) part(name string) (found *part, nodes []string) {
 	return found, nodes
 }
 
-// breakOne kills what is meant: of several schedulers the one that leads, of a node the kubelet and
-// the agent.
+// breakOne kills parts: of several schedulers the leader, of a node the kubelet and the agent.
 func (k *Keeper) breakOne(parts []*part) (string, error) {
 	whole := slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return p.broken })
 	if len(whole) == 0 || parts[0].broken && parts[0].name != schedulerPart {
@@ -291,7 +290,7 @@ func (k *Keeper) breakOne(parts []*part) (string, error) {
 	return fmt.Sprintf("Killed: %s. To start it again: berth-demo mend %s\n", strings.Join(killed, " and "), parts[0].name), nil
 }
 
-// mend starts what is broken.
+// mend starts the parts that are broken.
 func (k *Keeper) mend(parts []*part) (string, error) {
 	var started []string
 	for _, p := range parts {

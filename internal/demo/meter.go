@@ -8,15 +8,15 @@ import (
 	"github.com/berth-dev/berth/internal/cli/table"
 )
 
-// meter tells a person how a run goes: on a terminal one line that changes, elsewhere a line now
-// and then.
+// meter shows the progress of a run: on a terminal in one line that changes, elsewhere with a line
+// now and then.
 type meter struct {
 	w     io.Writer
 	title string
 	// columns is the width of the terminal; 0 if the output is no terminal.
 	columns int
 	shown   time.Time
-	// open means that the line that changes has been written and not ended.
+	// open means that the changing line is written and not ended.
 	open bool
 }
 

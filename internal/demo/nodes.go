@@ -25,10 +25,10 @@ var (
 	snc2      = strings.Replace(shapes.XeonSNC2, "1Gi=0", "1Gi=8", 1)
 )
 
-// shape is a machine with a kubelet configuration, that one or more nodes of the demo have.
+// shape is a machine with a kubelet configuration. One or more nodes of the demo have it.
 type shape struct {
 	name string
-	// what is the machine in a few words.
+	// what is a short description of the machine.
 	what    string
 	machine string
 	policy  string // topologyManagerPolicy
@@ -75,7 +75,7 @@ var nodeShapes = []shape{
 		pinMemory: true},
 }
 
-// MinNodes is the smallest number of nodes for the workload: those that pin only CPUs.
+// MinNodes is the smallest number of nodes for the workload: the nodes that pin only CPUs.
 const MinNodes = 6
 
 // CheckWorkload returns an error if the workload cannot be played on this number of nodes.
@@ -86,10 +86,10 @@ func CheckWorkload(count int) error {
 	return nil
 }
 
-// AllNodes is the number of nodes of the demo at full width: one of each kind.
+// AllNodes is the smallest number of nodes with every shape.
 var AllNodes = len(nodeShapes)
 
-// MaxNodes bounds the number of nodes: each takes about 20 MB of its own, and its agent as much.
+// MaxNodes bounds the number of nodes. A node and its agent take about 20 MB each.
 const MaxNodes = 100
 
 // Nodes returns count nodes, with the shapes in turn. The names are always the same.
@@ -172,14 +172,14 @@ func writeOptions(w io.Writer, field string, options []string) {
 }
 
 const (
-	// reservedMiB is what is reserved of each NUMA node's memory.
+	// reservedMiB is the reserved memory of each NUMA node.
 	reservedMiB = 512
 	// evictionMiB is memory.available of the kubelet's default evictionHard.
 	evictionMiB = 100
 )
 
-// writeReservedMemory reserves the same of each NUMA node. The kubelet wants the sum to be
-// systemReserved and the eviction threshold together
+// writeReservedMemory reserves the same amount on each NUMA node. The kubelet requires that the
+// amounts add up to systemReserved plus the eviction threshold
 // (pkg/kubelet/cm/memorymanager.validateReservedMemory).
 func writeReservedMemory(w io.Writer, m *topology.Machine) {
 	fmt.Fprintf(w, "memoryManagerPolicy: Static\nsystemReserved: {memory: %dMi}\nreservedMemory:\n", reservedMiB*len(m.NUMANodes)-evictionMiB)
@@ -188,7 +188,7 @@ func writeReservedMemory(w io.Writer, m *topology.Machine) {
 	}
 }
 
-// describe writes what the nodes are, one to a line.
+// describe writes a description of the nodes, one per line.
 func describe(w io.Writer, count int) error {
 	rows := make([][]string, count)
 	for i := range rows {
@@ -198,7 +198,7 @@ func describe(w io.Writer, count int) error {
 	return writeAligned(w, rows)
 }
 
-// writeAligned writes rows, one to a line.
+// writeAligned writes one row per line.
 func writeAligned(w io.Writer, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
@@ -207,7 +207,7 @@ func writeAligned(w io.Writer, rows [][]string) error {
 	return tw.Flush()
 }
 
-// settings names what is not a kubelet's default.
+// settings names the settings that differ from a kubelet's defaults.
 func (s *shape) settings() []string {
 	out := []string{s.policy}
 	if s.scope != "" {

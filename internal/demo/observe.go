@@ -16,14 +16,15 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// holdings are what a node's managers have given to a pod, read from their checkpoints.
+// holdings are the resources that a node's managers have assigned to a pod, read from their
+// checkpoints.
 type holdings struct {
 	containers []placement.ContainerAllocation
 	// devices are the NUMA nodes of the pod's devices.
 	devices topology.NUMASet
 }
 
-// of is what a container of the pod holds.
+// of returns the resources of one container.
 func (h *holdings) of(container string) placement.ContainerAllocation {
 	for _, c := range h.containers {
 		if c.Name == container {
@@ -33,7 +34,7 @@ func (h *holdings) of(container string) placement.ContainerAllocation {
 	return placement.ContainerAllocation{}
 }
 
-// nodeReader reads what the managers of one node have given out.
+// nodeReader reads the assignments of one node's managers.
 type nodeReader struct {
 	dir     hollow.Dir
 	machine *topology.Machine
@@ -48,7 +49,7 @@ func newNodeReader(p *hollow.Process) (*nodeReader, error) {
 	return &nodeReader{p.Dir, m}, err
 }
 
-// holdings returns what the pod's containers hold.
+// holdings returns the assignments of the pod's containers.
 func (n *nodeReader) holdings(uid string) (*holdings, error) {
 	state, err := kubeletstate.Read(os.DirFS(n.dir.Root()))
 	if err != nil {
@@ -77,7 +78,7 @@ func (n *nodeReader) holdings(uid string) (*holdings, error) {
 	return h, nil
 }
 
-// together is what the containers hold together.
+// together adds up the assignments of the containers.
 func together(all *holdings) *places.Holdings {
 	h := &places.Holdings{}
 	for i := range all.containers {
@@ -109,8 +110,8 @@ func (n *nodeReader) spread(all *holdings) (numa topology.NUMASet, sockets int) 
 	return numa, sockets
 }
 
-// Mispredicted describes how the pod's exact placement differs from what its node has assigned to
-// its containers; "" if it does not differ or is not exact.
+// Mispredicted describes how the node's assignments differ from the pod's exact placement; "" if
+// they are equal or the placement is not exact.
 func Mispredicted(node *hollow.Process, pod *corev1.Pod) (string, error) {
 	all, err := holdingsOf(node, pod)
 	if err != nil {
@@ -136,10 +137,10 @@ func holdingsOf(node *hollow.Process, pod *corev1.Pod) (*holdings, error) {
 	return n.holdings(string(pod.UID))
 }
 
-// prediction is how a pod's annotation compares with what its containers hold.
+// prediction compares a pod's annotation with the assignments of its containers.
 type prediction struct {
 	made, exact bool
-	// wrong is what differs; "" when nothing does.
+	// wrong describes the difference; "" if there is none.
 	wrong string
 }
 
@@ -165,7 +166,7 @@ func judge(pod *corev1.Pod, all *holdings) prediction {
 	return out
 }
 
-// differ describes what of the container's decision the holding contradicts, or "".
+// differ describes how the assignment contradicts the container's decision; "" if it does not.
 func differ(c *placement.ContainerDecision, h placement.ContainerAllocation) string {
 	switch {
 	case c.CPUs != h.CPUs:

@@ -20,18 +20,18 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// nodeKey finds the keys of a node's description. A machine string and a list of devices have
-// commas of their own, so a comma ends a value only before a key.
+// nodeKey finds the keys of a node's description. Machine strings and lists of devices contain
+// commas, so a comma ends a value only before a key.
 var nodeKey = regexp.MustCompile(`(?:^|,)(name|machine|capture|config|device|authority)=`)
 
 // ParseNode parses a node of the user:
 //
 //	name=a,machine=package:2 numa:1 core:4 pu:2,config=kubelet.yaml,device=nvidia.com/gpu=0:4,1:4
 //
-// With authority=berth the scheduler's decisions are carried out on the node: its runtime asks the
-// agent through NRI. The hardware is a machine string (machine), or a folder with sys/ or an
-// archive of one (capture). Without config every manager's policy is none. device may be repeated.
-// The error names the key, its value and what would be right.
+// With authority=berth the node's runtime asks the agent through NRI, so the node carries out the
+// scheduler's decisions. The hardware is a machine string (machine), or a capture: a folder with
+// sys/ or its archive (capture). Without config every manager's policy is none. device may be
+// repeated. The error names the key, its value and a correct value.
 func ParseNode(text string) (hollow.Spec, error) {
 	var spec hollow.Spec
 	fields, err := nodeFields(text)
@@ -72,8 +72,8 @@ func ParseNode(text string) (hollow.Spec, error) {
 	return spec, spec.Check()
 }
 
-// starts refuses a node whose kubelet would not start, in the words of `berth place`. A
-// configuration that is no file, as one from standard input, is left to the kubelet.
+// starts refuses a node whose kubelet would not start, with the error of `berth place`. It does not
+// check a configuration that is not a file, such as standard input.
 func starts(spec *hollow.Spec, config string) error {
 	question := whatif.Spec{Machine: spec.Machine, Version: placement.V137}
 	if info, err := os.Stat(config); err == nil && info.Mode().IsRegular() {
@@ -91,7 +91,7 @@ func starts(spec *hollow.Spec, config string) error {
 
 type nodeField struct{ key, value string }
 
-// nodeFields cuts the description before its keys. All but device may stand once.
+// nodeFields splits the description before its keys. Every key except device may appear once.
 func nodeFields(text string) ([]nodeField, error) {
 	at := slices.DeleteFunc(nodeKey.FindAllStringSubmatchIndex(text, -1), func(m []int) bool { return namesDevice(text, m) })
 	if len(at) == 0 || at[0][0] != 0 {
@@ -117,8 +117,8 @@ func nodeFields(text string) ([]nodeField, error) {
 	return fields, nil
 }
 
-// namesDevice reports whether a key is that of a device of the machine string. An item of a device
-// may have a name=, its last key; another one is the node's.
+// namesDevice reports whether a key belongs to a device of the machine string. An item of a device
+// may have name= as its last key; any other name= is the node's.
 func namesDevice(text string, m []int) bool {
 	before := text[:m[0]]
 	item := before[strings.LastIndexFunc(before, unicode.IsSpace)+1:]
@@ -176,7 +176,7 @@ func parseNodeName(name string) (string, error) {
 }
 
 // parsePlugin reads the devices of a plugin as `berth place --device` does. The plugin prefers
-// ascending ids, as without a preference the kubelet picks by chance.
+// ascending ids, because without a preference the kubelet picks at random.
 func parsePlugin(text string) (hollow.Plugin, error) {
 	pool, err := whatif.ParsePool(text)
 	p := hollow.Plugin{Resource: pool.Resource, Prefer: true}

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 )
 
-// Names of the parts of a playground. Agents and nodes have the node's name after it.
+// Names of the parts of a playground. For agents and nodes the node's name follows.
 const (
 	schedulerPart = "scheduler"
 	agentPart     = "agent"
@@ -60,11 +60,11 @@ func (p *part) runs() bool {
 	}
 }
 
-// leads reports whether a scheduler leads. One that no longer does has ended
+// leads reports whether a scheduler leads. A scheduler that loses the lease ends
 // (cmd/kube-scheduler/app/server.go, OnStoppedLeading).
 func (p *part) leads() bool { return p.runs() && p.says("Successfully acquired lease") }
 
-// says reports whether the process has logged the message, in the way of Kubernetes' programs.
+// says reports whether the process has logged the message, in the format of Kubernetes' programs.
 func (p *part) says(message string) bool {
 	log, err := os.ReadFile(p.process.Log)
 	return err == nil && int64(len(log)) > p.logged && bytes.Contains(log[p.logged:], []byte(strconv.Quote(message)))

@@ -18,21 +18,21 @@ import (
 // Options configure a demo.
 type Options struct {
 	Seed uint64
-	// Nodes is how many; see Nodes.
+	// Nodes is the number of nodes; see the function Nodes.
 	Nodes int
-	// Own are nodes of the user's own; if there are any, Nodes counts for nothing.
+	// Own are the user's own nodes; they replace Nodes.
 	Own []hollow.Spec
 	// Self is the command line of the program that understands the verbs, without them.
 	Self []string
-	// Progress is where the state is told now and then; it must not be nil.
+	// Progress receives the state now and then; it must not be nil.
 	Progress io.Writer
 	// Keep leaves the directories of the clusters, with all logs, behind.
 	Keep bool
 	// Log receives the control plane's log; nil discards it.
 	Log io.Writer
-	// Server is the program of a kube-apiserver; "" means the one that is linked in.
+	// Server is the program of a kube-apiserver; "" means the API server in this program.
 	Server string
-	// Schedulers is how many schedulers a playground has; one of them leads; 0 stands for 1.
+	// Schedulers is the number of a playground's schedulers, of which one leads; 0 means 1.
 	Schedulers int
 	// Metrics has the schedulers and agents of a playground listen for Prometheus.
 	Metrics bool
@@ -42,7 +42,7 @@ type Options struct {
 	Patience time.Duration
 }
 
-// Compare plays the same workload on two new clusters, one under each scheduler.
+// Compare plays the same workload on two new clusters, one per scheduler.
 func Compare(ctx context.Context, opts Options, stock, berth Scheduler) (*Comparison, error) {
 	if err := CheckWorkload(opts.Nodes); err != nil {
 		return nil, err

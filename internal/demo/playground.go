@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// playgroundLease is how long it takes until another scheduler leads in the place of a killed one:
-// kube-scheduler's own default.
+// playgroundLease is the time after which another scheduler replaces a killed leader:
+// kube-scheduler's default.
 const playgroundLease = 15 * time.Second
 
 // StartPlayground starts a cluster to try things on: as Up, with agents as processes. It has the

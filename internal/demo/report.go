@@ -11,62 +11,59 @@ import (
 	"time"
 )
 
-// Avoidable is what another node would have spared.
+// Avoidable counts losses that another choice of node would have avoided.
 type Avoidable struct {
-	// AvoidablySplit is how many running pods were put on more NUMA nodes than another node would
-	// have needed for them. Only room that was free from 3 s before the pod ran until 2 s after
-	// counts. Pods that name a node, or ask for huge pages, are not judged.
+	// AvoidablySplit counts running pods on more NUMA nodes than another node would have needed.
+	// Only resources count that were free from 3 s before the pod ran until 2 s after. Pods that
+	// name a node or ask for huge pages are not judged.
 	AvoidablySplit int `json:"avoidablySplit"`
-	// AvoidablyStranded is how many GPUs lost their CPUs to a pod that asks for none, and that a
-	// node without GPUs would have taken on as few NUMA nodes. Judged as AvoidablySplit.
+	// AvoidablyStranded counts GPUs that lost their CPUs to a pod without GPUs, although a node
+	// without GPUs had room on as few NUMA nodes. It is judged as AvoidablySplit is.
 	AvoidablyStranded int `json:"avoidablyStranded"`
 }
 
 // Report is the result of one run. It counts API objects: a pod that was refused and created again
 // counts twice.
 type Report struct {
-	// Pods is how many were created.
+	// Pods is the number of created pods.
 	Pods int `json:"pods"`
-	// Running is how many have ever been Running.
+	// Running is the number of pods that have ever been Running.
 	Running int `json:"running"`
-	// Rejected is how many the kubelet refused, by the reason in their status.
+	// Rejected is the number of pods that a kubelet refused, by the reason in their status.
 	Rejected map[string]int `json:"rejected"`
-	// NUMANodesPerPod says over how many NUMA nodes the exclusive CPUs, memory and devices of
-	// running pods were spread: pods by number of nodes. Pods that hold nothing exclusively are not
-	// in it.
+	// NUMANodesPerPod counts running pods by the number of NUMA nodes that have their exclusive
+	// CPUs, memory and devices. Pods without exclusive resources are not counted.
 	NUMANodesPerPod map[string]int `json:"numaNodesPerPod"`
 	Avoidable
-	// StrandedDevices is how many GPUs were free and had not 4 CPUs each left on their NUMA node,
-	// as the least demanding pod with a GPU asks for: the mean over the time in which pods were
-	// created.
+	// StrandedDevices is the mean number of free GPUs with fewer than 4 free CPUs each on their
+	// NUMA node, over the time in which pods were created. 4 CPUs are the smallest request of a pod
+	// with a GPU.
 	StrandedDevices float64 `json:"strandedDevices"`
-	// CrossSocket is how many running pods held CPUs of more than one socket.
+	// CrossSocket is the number of running pods with CPUs of more than one socket.
 	CrossSocket int `json:"crossSocket"`
-	// Predicted is how many running pods carried a decision; Exact how many of those were marked
-	// exact.
+	// Predicted is the number of running pods with a decision; Exact is how many of these decisions
+	// are marked exact.
 	Predicted int `json:"predicted"`
 	Exact     int `json:"exact"`
-	// Mispredicted is how many running pods got something else from the node's managers than their
-	// decision said.
+	// Mispredicted is the number of running pods whose assignment differs from their decision.
 	Mispredicted int `json:"mispredicted"`
-	// Contended is how many were overtaken by a pod that another scheduler, or nobody, had put on
-	// their node, or that was ending before the Binding while the scheduler heard of it after: what
-	// the scheduler says about the promises that were not kept. They count as rejected or
-	// mispredicted all the same.
+	// Contended is the number of pods whose decision another pod invalidated: a pod that another
+	// scheduler or no scheduler put on the node, or one that ended unnoticed before the Binding.
+	// The scheduler reports these broken promises. They also count as rejected or mispredicted.
 	Contended int `json:"contended"`
-	// Pending is how many were neither running nor refused in the end.
+	// Pending is the number of pods that were neither running nor refused in the end.
 	Pending int `json:"pending"`
-	// Stalled is how many of these waited although a node had room for them and nothing had
-	// happened for the runner's patience. Pods that ask for huge pages are not judged.
+	// Stalled is the number of pending pods that a node had room for, after nothing had happened
+	// for the runner's patience. Pods that ask for huge pages are not judged.
 	Stalled int `json:"stalled"`
-	// OutOfTime means that the end came while pods were still getting their turn: the machine was
-	// too slow for the time that a run may take. Numbers of such a run say little.
+	// OutOfTime means that the run ended while the scheduler was still trying pods, because the
+	// machine was too slow. The numbers of such a run mean little.
 	OutOfTime bool `json:"outOfTime"`
 	// SecondsToRunning is the time from when the workload first asked for the pod until the API
 	// showed it Running.
 	SecondsToRunning Seconds `json:"secondsToRunning"`
 
-	// Notes are what a person should know of mispredictions; not part of the JSON.
+	// Notes describe mispredictions for a person; not part of the JSON.
 	Notes []string `json:"-"`
 
 	times times
@@ -78,20 +75,19 @@ type times struct {
 	refused, toNode, onNode []time.Duration
 }
 
-// Seconds are how long something took, with its three parts, each with quantiles of its own: as
-// long as kubelets refused the pod and it was created again, from then until the API showed its
-// node, and from then on.
+// Seconds are durations in three parts, each with its own quantiles: until the creation that no
+// kubelet refused, from then until the API showed the pod's node, and until it ran.
 type Seconds struct {
 	Quantiles
-	// InBoth is of the pods that ran under both schedulers. Some run under one alone, and late:
-	// under the other they wait, or are refused, until their time is up.
+	// InBoth covers the pods that ran under both schedulers. Some pods run late under one
+	// scheduler, and under the other wait or are refused until their time is up.
 	InBoth  Quantiles `json:"inBoth"`
 	Refused Quantiles `json:"refused"`
 	ToNode  Quantiles `json:"toNode"`
 	OnNode  Quantiles `json:"onNode"`
 }
 
-// Quantiles are of a time in seconds.
+// Quantiles are quantiles of a time in seconds.
 type Quantiles struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
@@ -109,13 +105,13 @@ func (r *Report) Refused() (n int) {
 	return n
 }
 
-// finish computes what depends on the whole.
+// finish computes the fields that depend on the whole run.
 func (r *Report) finish() {
 	t := &r.times
 	r.SecondsToRunning = Seconds{Quantiles: quantilesOf(slices.Collect(maps.Values(t.toRunning))), Refused: quantilesOf(t.refused), ToNode: quantilesOf(t.toNode), OnNode: quantilesOf(t.onNode)}
 }
 
-// finish computes what depends on both halves.
+// finish computes the fields that depend on both runs.
 func (c *Comparison) finish() {
 	halves := [2]*Report{c.Stock, c.Berth}
 	for i, r := range halves {
@@ -162,7 +158,7 @@ const overtaken = "%d of the pods on CPUs other than promised: a pod on the same
 	"API server told the scheduler only after it. The kubelet gave them the CPUs that became free. This happens when a\n" +
 	"machine is too busy: see \"exact\" in docs/concepts.md.\n"
 
-// WriteJSON writes the comparison as one line.
+// WriteJSON writes the comparison in one line.
 func (c *Comparison) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(c) }
 
 // outOfTime warns of a half that was cut short.
@@ -172,7 +168,7 @@ const outOfTime = "%s: the time was up while pods were still getting their turn;
 // WriteTable prints the comparison side by side.
 func (c *Comparison) WriteTable(w io.Writer) error { return Comparisons{c}.WriteTable(w) }
 
-// Comparisons has the comparisons of several runs, at least one.
+// Comparisons are the comparisons of several runs, at least one.
 type Comparisons []*Comparison
 
 // Kept reports whether Berth kept its promise in all runs.
@@ -190,7 +186,7 @@ func (c Comparisons) WriteJSON(w io.Writer) error {
 	return nil
 }
 
-// WriteTable prints the comparisons as Comparison.WriteTable does: for several runs the median,
+// WriteTable prints the comparisons as Comparison.WriteTable does; for several runs the median,
 // minimum and maximum.
 func (c Comparisons) WriteTable(w io.Writer) error {
 	stock, berth := c.halves()
@@ -271,7 +267,7 @@ type figure struct {
 	name   string
 	of     func(*Report) float64
 	digits int // after the point
-	// share returns the number of a single run as a share of all pods; nil if a share would mean
+	// share returns the number of one run as a share of all pods; nil if a share would mean
 	// nothing.
 	share func(*Report) string
 }

@@ -23,9 +23,9 @@ const (
 	// VerbAgent runs the agent of a hollow node; arguments: the node's directory, a kubeconfig, and
 	// the address for its metrics if they are wanted.
 	VerbAgent = "hollow-agent"
-	// VerbKubeScheduler runs the stock kube-scheduler; arguments: its own.
+	// VerbKubeScheduler runs the stock kube-scheduler with its own arguments.
 	VerbKubeScheduler = "scheduler-stock"
-	// VerbBerthScheduler runs Berth's scheduler; arguments: those of kube-scheduler.
+	// VerbBerthScheduler runs Berth's scheduler with the arguments of kube-scheduler.
 	VerbBerthScheduler = "scheduler-berth"
 )
 
@@ -76,7 +76,7 @@ func runBerthScheduler(args []string, stdin io.Reader, _ io.Writer) int {
 	return RunScheduler(command.New(scheduler.New), args, stdin)
 }
 
-// RunScheduler runs a kube-scheduler's command until the parent goes away, and returns the exit
+// RunScheduler runs a kube-scheduler's command until the parent process ends, and returns the exit
 // code.
 func RunScheduler(cmd *cobra.Command, args []string, stdin io.Reader) int {
 	go func() {

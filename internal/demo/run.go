@@ -23,20 +23,20 @@ import (
 const (
 	// maxAgain is how often a refused pod is created again, as a controller would.
 	maxAgain = 2
-	// againAfter is how long that takes.
+	// againAfter is the delay before that.
 	againAfter = time.Second
-	// quiet is how long nothing may happen before a run is taken to have settled.
+	// quiet is how long nothing may happen until a run counts as settled.
 	quiet = 4 * time.Second
 	// patience is Runner.Patience by default. A scheduler's back-off ends after 10 s.
 	patience = 15 * time.Second
-	// lateOnNode is how long after its Binding a pod runs at the latest, unless the machine is busy
-	// or something is wrong.
+	// lateOnNode is how long a pod may take to run after its Binding. A longer time means a busy
+	// machine or an error.
 	lateOnNode = 10 * time.Second
-	// tick is how often the runner looks at the clock.
+	// tick is the interval of the runner's clock.
 	tick = 20 * time.Millisecond
 )
 
-// Progress is told about a run's state now and then; it must be quick.
+// Progress receives the state of a run; it must be quick.
 type Progress func(elapsed time.Duration, r *Report, pending int)
 
 // Runner plays a workload on a cluster and observes the pods.
@@ -45,8 +45,8 @@ type Runner struct {
 	Workload Workload
 	// Predicts is true if every pinned pod must carry a decision.
 	Predicts bool
-	// Patience is how long nothing may happen while a pod waits that a node has room for; 0 means
-	// 15 s. A run may take four times as long to settle after its last creation.
+	// Patience is how long a pod may wait, while nothing happens, although a node has room for it;
+	// 0 means 15 s. A run may take four times as long to settle after its last creation.
 	Patience time.Duration
 	// Change, if not nil, changes each pod before its creation.
 	Change   func(*corev1.Pod)
@@ -82,7 +82,7 @@ type livePod struct {
 	last    *corev1.Pod // as last seen; nil before
 	// settled: it has been Running, with its holdings looked at, or Failed.
 	settled bool
-	// asked: its deletion is under way; deleting: the API server has taken it.
+	// asked means that its deletion is in progress, deleting that the API server has accepted it.
 	asked, deleting bool
 }
 
@@ -131,8 +131,8 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	}
 }
 
-// catchUp handles all events that have arrived, before a step. If a step takes longer than a tick,
-// there is one to do whenever anything else is.
+// catchUp handles all events that have arrived. It runs before each step, because a slow step would
+// otherwise delay them.
 func (r *Runner) catchUp() error {
 	for {
 		var err error
@@ -213,8 +213,8 @@ func (r *Runner) watch(ctx context.Context) error {
 	return nil
 }
 
-// step creates what is due, from the next-th pod of the workload on, and deletes what has lived its
-// time.
+// step creates the pods that are due, beginning with pod next of the workload, and deletes the pods
+// whose life is over.
 func (r *Runner) step(next int) (int, error) {
 	now := time.Now()
 	elapsed := now.Sub(r.begun)
@@ -272,8 +272,8 @@ func (r *Runner) create(next again) {
 	})
 }
 
-// remove deletes a pod that is waiting or has settled. One that is bound but not yet running is
-// left until it runs, so that what it was given can be looked at.
+// remove deletes a pod that waits or has settled. A bound pod is deleted after it has run, so that
+// its assignment can be checked.
 func (r *Runner) remove(name string, p *livePod) {
 	if p.asked || p.deleting || p.last == nil || p.last.Spec.NodeName != "" && !p.settled {
 		return
@@ -332,7 +332,7 @@ func (r *Runner) handle(ev podEvent) error {
 	return nil
 }
 
-// ran counts a pod that runs and looks at what it was given.
+// ran counts a running pod and checks its assignment.
 func (r *Runner) ran(p *livePod) error {
 	p.settled = true
 	r.touched = time.Now()
@@ -362,7 +362,7 @@ func (r *Runner) ran(p *livePod) error {
 	return nil
 }
 
-// timed notes how long it took until the pod ran.
+// timed records how long the pod took to run.
 func (r *Runner) timed(p *livePod) {
 	t, onNode := &r.report.times, r.touched.Sub(p.bound)
 	t.toRunning[p.want.Name] = r.touched.Sub(p.wanted)
@@ -409,7 +409,7 @@ func (r *Runner) avoidable(suspects []places.Suspect) {
 	}
 }
 
-// failed counts a refusal and does what a controller does: the pod goes, and another comes.
+// failed counts a refusal and acts as a controller does: it deletes the pod and creates another.
 func (r *Runner) failed(p *livePod) error {
 	p.settled = true
 	r.touched = time.Now()
@@ -425,7 +425,7 @@ func (r *Runner) failed(p *livePod) error {
 	return nil
 }
 
-// pending is how many pods have neither run nor failed nor been deleted.
+// pending counts the pods that have not run, failed or been deleted.
 func (r *Runner) pending() (n int) {
 	for _, p := range r.live {
 		if !p.settled && !p.deleting {
@@ -443,7 +443,7 @@ func (r *Runner) settled() bool {
 
 func (r *Runner) patience() time.Duration { return cmp.Or(r.Patience, patience) }
 
-// calm reports whether nothing is under way any more.
+// calm reports whether nothing is in progress.
 func (r *Runner) calm() bool {
 	if len(r.due) > 0 || r.calls.underWay > 0 || time.Since(r.touched) < quiet {
 		return false
@@ -471,15 +471,14 @@ func (r *Runner) strand() {
 	}
 }
 
-// creation is the time in which pods are created, and a moment more, for a single one to run.
+// creation is the time in which pods are created, plus a moment in which a single pod can run.
 func (r *Runner) creation() time.Duration { return r.Workload.Length() + againAfter }
 
 // maxWaitNotes bounds the words about pods that wait in the end.
 const maxWaitNotes = 10
 
-// wait counts the pods that wait in the end, and explains why for some of them. Once nothing
-// happens any more, a pod that a node has room for waits for ever; before that its turn may yet
-// come.
+// wait counts the pods that wait in the end, and explains some of them. A pod waits forever only if
+// nothing happens any more and a node has room; earlier its turn may still come.
 func (r *Runner) wait() {
 	r.report.Pending = r.pending()
 	r.report.OutOfTime = !r.calm()
@@ -496,7 +495,8 @@ func (r *Runner) wait() {
 	r.report.Notes = append(r.report.Notes, notes...)
 }
 
-// whatKubeletSays is why the containers of a bound pod wait; "" before the kubelet says anything.
+// whatKubeletSays returns why the containers of a bound pod wait; "" before the kubelet reports
+// anything.
 func whatKubeletSays(s *corev1.PodStatus) string {
 	for _, c := range slices.Concat(s.InitContainerStatuses, s.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil {
@@ -506,7 +506,8 @@ func whatKubeletSays(s *corev1.PodStatus) string {
 	return ""
 }
 
-// kubeletLog is what the kubelet of a bound pod last wrote about it, a line each; "" for nothing.
+// kubeletLog returns the last lines that the kubelet of a bound pod logged about the pod; "" for
+// none.
 func (r *Runner) kubeletLog(pod *corev1.Pod) string {
 	const most = 4 << 20
 	node, err := r.Cluster.Node(pod.Spec.NodeName)
@@ -516,7 +517,7 @@ func (r *Runner) kubeletLog(pod *corev1.Pod) string {
 	return linesAbout(string(node.LogTail(most)), pod)
 }
 
-// linesAbout returns the last lines of a log that name a pod, each on a line of its own.
+// linesAbout returns the last lines of a log that name a pod, each on its own line.
 func linesAbout(log string, pod *corev1.Pod) string {
 	const lines, columns = 12, 300
 	var about []string

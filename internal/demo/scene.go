@@ -19,19 +19,19 @@ import (
 // Scene is a short demonstration on its own playground.
 type Scene struct {
 	Name string
-	// About says in a sentence what is shown.
+	// About describes the scene in a sentence.
 	About string
-	// Nodes is how many nodes it needs, of the ones that Nodes returns.
+	// Nodes is the number of nodes, taken from the function Nodes.
 	Nodes int
-	// Own are the nodes if those do not do.
+	// Own are the scene's own nodes; they replace Nodes.
 	Own []hollow.Spec
 	// Berth is the scheduler that it is played under.
 	Berth Berth
-	// play returns the steps, which are taken in turn until one fails.
+	// play returns the steps. They run in turn until one fails.
 	play func(s *stage) []step
 }
 
-// step tells what it is about to do, does it, and waits for what it has told.
+// step prints what it will do, does it, and waits for the result.
 type step struct {
 	tells string
 	does  func(ctx context.Context) error
@@ -55,7 +55,7 @@ func SceneOf(name string) (*Scene, error) {
 	return nil, fmt.Errorf("%q: want one of %s", name, strings.Join(names, ", "))
 }
 
-// Play plays the scene on a running cluster and prints to w what happens.
+// Play plays the scene on a running cluster and prints the events to w.
 func (s *Scene) Play(ctx context.Context, c *Cluster, w io.Writer) error {
 	for i, next := range s.play(&stage{Cluster: c, out: w}) {
 		fmt.Fprintf(w, "\n%d. %s\n", i+1, next.tells)
@@ -66,8 +66,8 @@ func (s *Scene) Play(ctx context.Context, c *Cluster, w io.Writer) error {
 	return nil
 }
 
-// sceneStale is how long a node of a scene may be silent before nothing relies on it: shorter than
-// on a cluster, for the sake of the audience.
+// sceneStale is the age at which a node's report counts as stale: shorter than on a real cluster,
+// so that the audience need not wait.
 const sceneStale = 10 * time.Second
 
 var silentAgent = Scene{
@@ -159,7 +159,7 @@ var twoGangs = Scene{
 	},
 }
 
-// gpuNode is a small server with two GPUs beside each of its two NUMA nodes.
+// gpuNode returns a small server with two GPUs at each of its two NUMA nodes.
 func gpuNode(name string) hollow.Spec {
 	p := hollow.Plugin{Resource: gpuResource, Prefer: true}
 	for i := range 4 {

@@ -23,12 +23,12 @@ import (
 type Scheduler interface {
 	// Title is its name for people.
 	Title() string
-	// Predicts says whether it attaches decisions to pods.
+	// Predicts reports whether the scheduler attaches decisions to pods.
 	Predicts() bool
-	// Manifests are what it needs installed before the nodes start.
+	// Manifests are the objects that must exist before the nodes start.
 	Manifests() ([][]byte, error)
-	// Start starts it on the cluster; self is the command line of the program that understands the
-	// verbs. It returns when the scheduler is at work, with what stops it.
+	// Start starts the scheduler on the cluster and returns when it works; stop ends it. self is
+	// the command line of the program with the verbs.
 	Start(ctx context.Context, c *Cluster, self []string) (stop func() error, err error)
 }
 
@@ -65,7 +65,7 @@ func (c *Cluster) credentials() (string, error) {
 	return path, c.ControlPlane.WriteKubeconfig(path, controlplane.Scheduler)
 }
 
-// lease is where kube-scheduler says that it leads.
+// lease is the name of kube-scheduler's Lease.
 const lease = "kube-scheduler"
 
 // schedulerLog is the log of the first scheduler in the cluster's directory.
@@ -116,12 +116,12 @@ func (c *Cluster) schedulerPart(i int, argv []string) (*part, error) {
 	return p, nil
 }
 
-// waitLeader waits until one of the schedulers holds the lease.
+// waitLeader waits until one of the schedulers holds the Lease.
 func (c *Cluster) waitLeader(ctx context.Context) error {
 	return c.await(ctx, "scheduler: no lease", func(ctx context.Context) bool { return c.held(ctx, metav1.NamespaceSystem, lease) })
 }
 
-// held reports whether somebody holds a Lease.
+// held reports whether a Lease has a holder.
 func (c *Cluster) held(ctx context.Context, namespace, name string) bool {
 	l, err := c.Client.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
 	return err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != ""
@@ -136,7 +136,7 @@ func (c *Cluster) stopSchedulers() error {
 	return g.Wait()
 }
 
-// commandFailed is how a command of Kubernetes logs the error that ends it
+// commandFailed matches the log line with which a command of Kubernetes ends after an error
 // (k8s.io/component-base/cli).
 var commandFailed = regexp.MustCompile(`"command failed" err=(".*")\s*$`)
 
@@ -148,7 +148,7 @@ func schedulerEnded(p *child.Process) error {
 	return p.Ended()
 }
 
-// lastWords is the error by which a command of Kubernetes says that it has ended; "" for none.
+// lastWords returns the error with which a command of Kubernetes ended; "" for none.
 func lastWords(p *child.Process) string {
 	if m := commandFailed.FindSubmatch(p.LogTail(20000)); m != nil {
 		if why, err := strconv.Unquote(string(m[1])); err == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
-// maxSchedulerConfig bounds a KubeSchedulerConfiguration of the user's own, in bytes.
+// maxSchedulerConfig bounds the user's own KubeSchedulerConfiguration, in bytes.
 const maxSchedulerConfig = 1 << 20
 
 // SchedulerNames are the scheduler names that Berth serves in the playground: the default of pods,
@@ -51,8 +51,8 @@ func schedulerConfig(data []byte) (map[string]any, error) {
 	return config, nil
 }
 
-// config returns the scheduler's configuration for the credentials: the user's own, or the one that
-// is written for them with a profile for each name.
+// config returns the scheduler's configuration with the given credentials: the user's own, or a new
+// one with a profile for each name.
 func (b Berth) config(kubeconfig string) ([]byte, error) {
 	if b.Config == nil {
 		return b.ownConfig(kubeconfig)

@@ -23,13 +23,13 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// stage is where a scene is played.
+// stage is the cluster of a scene, with helpers for steps.
 type stage struct {
 	*Cluster
 	out io.Writer
 	// named are the replicas that were mentioned.
 	named []string
-	// room is what plansRoom has found.
+	// room is the plan that plansRoom found.
 	room *survey.Room
 }
 
@@ -58,7 +58,7 @@ func (s *stage) running(ctx context.Context, name string) error {
 	return nil
 }
 
-// waits creates the pod and waits until it is told the reason.
+// waits creates the pod and waits until its status has the reason.
 func (s *stage) waits(ctx context.Context, pod *corev1.Pod, reason string) error {
 	if err := s.create(ctx, pod); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s *stage) waits(ctx context.Context, pod *corev1.Pod, reason string) error
 	return s.waiting(ctx, pod.Name, reason)
 }
 
-// waiting waits until the pod is told the reason why it waits.
+// waiting waits until the pod's status has the reason.
 func (s *stage) waiting(ctx context.Context, name, reason string) error {
 	pod, err := s.until(ctx, name, func(p *corev1.Pod) bool { return strings.Contains(wire.Unscheduled(p).Message, reason) })
 	if err != nil {
@@ -119,8 +119,8 @@ func (s *stage) gangRunning(ctx context.Context, name string, members int) error
 	return nil
 }
 
-// gangWaits creates a gang and waits until one of its members is told that it does not fit. None
-// has a node then.
+// gangWaits creates a gang and waits until the status of a member says that the gang does not fit.
+// No member has a node then.
 func (s *stage) gangWaits(ctx context.Context, name string, members int) error {
 	if err := s.gang(ctx, name, members); err != nil {
 		return err
@@ -188,7 +188,7 @@ func (s *stage) fillGPUs(ctx context.Context) error {
 	return s.cordonAllBut(ctx, -1)
 }
 
-// cordonAllBut cordons every node but one; -1 none.
+// cordonAllBut cordons all nodes except one; -1 cordons none.
 func (s *stage) cordonAllBut(ctx context.Context, open int) error {
 	for i, node := range s.Nodes {
 		patch := fmt.Sprintf(`{"spec":{"unschedulable":%v}}`, open >= 0 && i != open)
@@ -199,8 +199,7 @@ func (s *stage) cordonAllBut(ctx context.Context, open int) error {
 	return nil
 }
 
-// replicasRun waits until so many pods of the set run, and prints those that it has not printed
-// yet.
+// replicasRun waits until want pods of the set run, and prints the new ones.
 func (s *stage) replicasRun(ctx context.Context, app string, want int) error {
 	var running []corev1.Pod
 	err := s.poll(ctx, func(ctx context.Context) bool {
@@ -231,7 +230,7 @@ func (s *stage) connect() (*survey.Cluster, error) {
 	})
 }
 
-// free waits until the reports of all nodes say that so many devices are free.
+// free waits until the reports of all nodes show that want devices are free.
 func (s *stage) free(ctx context.Context, device string, want uint64) error {
 	c, err := s.connect()
 	if err != nil {
@@ -261,7 +260,7 @@ func (s *stage) free(ctx context.Context, device string, want uint64) error {
 	return nil
 }
 
-// plansRoom finds the pods that have to move for the named one, as kubectl berth defrag does.
+// plansRoom finds the pods that must move for the named pod, as kubectl berth defrag does.
 func (s *stage) plansRoom(ctx context.Context, name string) error {
 	c, err := s.connect()
 	if err != nil {
@@ -285,7 +284,7 @@ func (s *stage) plansRoom(ctx context.Context, name string) error {
 	return nil
 }
 
-// makesRoom carries out what plansRoom has found, as kubectl berth defrag --execute does.
+// makesRoom carries out the plan of plansRoom, as kubectl berth defrag --execute does.
 func (s *stage) makesRoom(ctx context.Context) error {
 	tell := func(format string, args ...any) { fmt.Fprintf(s.out, "   "+format+"\n", args...) }
 	_, err := moving.Run(ctx, s.room.Moving(), moving.Options{Pods: s.Client.CoreV1(), Tell: tell})
@@ -328,8 +327,8 @@ func cpusInWords(pod *corev1.Pod) string {
 	return "CPUs " + p.Decision.Containers[0].CPUs.String() + " its own"
 }
 
-// scenePod returns a pod of so many CPUs, its own or shared; node is where it has to go, ""
-// anywhere.
+// scenePod returns a pod with exclusive (pinned) or shared CPUs; node is the required node, "" for
+// any.
 func scenePod(name, node string, cpus int64, pinned bool) *corev1.Pod {
 	amounts := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Gi")}
 	pod := &corev1.Pod{
@@ -347,14 +346,14 @@ func scenePod(name, node string, cpus int64, pinned bool) *corev1.Pod {
 	return pod
 }
 
-// gpuPod returns a pod with so many GPUs, and 2 CPUs of its own.
+// gpuPod returns a pod with GPUs and 2 exclusive CPUs.
 func gpuPod(name string, gpus int64) *corev1.Pod {
 	pod := scenePod(name, "", 2, true)
 	pod.Spec.Containers[0].Resources.Limits[gpuResource] = *resource.NewQuantity(gpus, resource.DecimalSI)
 	return pod
 }
 
-// gangPod returns a member of a gang, with 30 CPUs of its own.
+// gangPod returns a member of a gang, with 30 exclusive CPUs.
 func gangPod(gang string, i, minimum int) *corev1.Pod {
 	pod := scenePod(memberName(gang, i), "", 30, true)
 	pod.Annotations = map[string]string{wire.GangAnnotation: gang, wire.GangMinimumAnnotation: strconv.Itoa(minimum)}

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 )
 
-// VolcanoController is Volcano's own vc-controller-manager, from a file of the user. It creates the
-// pods of Jobs instead of berth-controller.
+// VolcanoController is Volcano's own vc-controller-manager, from a file of the user. It replaces
+// berth-controller: it creates the pods of Jobs.
 type VolcanoController struct {
 	// Program is the executable.
 	Program string
@@ -28,8 +28,8 @@ const (
 	volcanoLease     = "vc-controller-manager"
 )
 
-// volcanoBasics are what Volcano's installation makes beside its definitions. Its controller looks
-// for the queue root.
+// volcanoBasics are the objects that Volcano's installation creates beside its definitions. Its
+// controller needs the queue root.
 const volcanoBasics = `apiVersion: v1
 kind: Namespace
 metadata: {name: ` + volcanoNamespace + `}
@@ -58,7 +58,7 @@ func (v *VolcanoController) Check() error {
 	return err
 }
 
-// Manifests are Volcano's definitions, and what its installation makes beside them.
+// Manifests are Volcano's definitions and the other objects of its installation.
 func (v *VolcanoController) Manifests() ([][]byte, error) {
 	files, err := filepath.Glob(filepath.Join(v.Definitions, "*.yaml"))
 	if err != nil {
@@ -78,8 +78,8 @@ func (v *VolcanoController) Manifests() ([][]byte, error) {
 	return append(out, []byte(volcanoBasics)), nil
 }
 
-// controllers are the loops that Volcano's controller runs. None begins before all that were asked
-// for have read their kinds, so those of JobFlows are left out where their definitions are missing.
+// controllers returns the enabled loops of Volcano's controller. No loop begins before every
+// enabled loop has read its kinds. So the loops of JobFlows are omitted without their definitions.
 func (v *VolcanoController) controllers() string {
 	const byDefault = "*,-sharding-controller"
 	if files, _ := filepath.Glob(filepath.Join(v.Definitions, "flow.volcano.sh_*.yaml")); len(files) > 0 {

@@ -11,17 +11,19 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
-// maxWatches is the sysctl that says how many inotify instances a user may have; kernels set 128.
+// maxWatches is the sysctl that limits the inotify instances of a user; the kernel's default is
+// 128.
 const maxWatches = "/proc/sys/fs/inotify/max_user_instances"
 
-// Inotify instances. The API server has one for each certificate and key that may be replaced.
+// Numbers of inotify instances. The API server has one for each certificate and key that may be
+// replaced.
 const (
 	serverWatches  = 6
 	kubeletWatches = 1
 	agentWatches   = 2
 )
 
-// watchesFor is how many inotify instances a cluster has.
+// watchesFor returns how many inotify instances a cluster needs.
 func watchesFor(nodes []hollow.Spec, agents bool) int {
 	need := serverWatches + kubeletWatches*len(nodes)
 	for i := range nodes {
@@ -39,8 +41,8 @@ func watchesFor(nodes []hollow.Spec, agents bool) int {
 }
 
 // checkWatches reports whether the user may open as many inotify instances as a cluster needs. It
-// opens them, because the kernel does not tell how many are in use. Without the check a part of the
-// cluster would fail later.
+// opens them, because the kernel does not report how many are in use. Without the check a part of
+// the cluster would fail later.
 func checkWatches(nodes []hollow.Spec, agents bool) error {
 	need := watchesFor(nodes, agents)
 	made := make([]int, 0, need)

@@ -14,15 +14,15 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Namespace is where the demo's pods are.
+// Namespace is the namespace of the demo's pods.
 const Namespace = "demo"
 
-// Pod is a pod of the workload: what a user wants, at a time.
+// Pod is a pod of the workload: a request at a time.
 type Pod struct {
 	Name string
-	// At is when it is created, counted from the beginning.
+	// At is the time of its creation, from the beginning of the run.
 	At time.Duration
-	// Life is how long after its creation it is deleted; 0: it stays.
+	// Life is the time from its creation to its deletion; 0 means that it stays.
 	Life time.Duration
 	// Init are its init containers and sidecars, in their order.
 	Init       []Container
@@ -33,18 +33,18 @@ type Pod struct {
 
 // Container is a container of a Pod. Requests equal limits unless Burstable.
 type Container struct {
-	// MilliCPU is the CPU request in thousandths; 0: none, and nothing else either.
+	// MilliCPU is the CPU request in thousandths; 0 means a pod without any request.
 	MilliCPU    int64
 	MemoryBytes int64
 	// Burstable containers have a CPU limit of twice the request.
 	Burstable bool
 	// Sidecar is an init container that keeps running; other init containers end by themselves.
 	Sidecar bool
-	// More is what it asks besides: huge pages in bytes, devices by number.
+	// More are further requests: huge pages in bytes, devices by number.
 	More map[corev1.ResourceName]int64
 }
 
-// Workload is what a run does, made from a seed alone.
+// Workload is the list of pods of a run, made from a seed alone.
 type Workload struct {
 	Seed uint64
 	Pods []Pod // ascending by At
@@ -52,22 +52,23 @@ type Workload struct {
 
 // The load requests about half of the CPUs, and two thirds on nodes with GPUs.
 const (
-	// burstPerNode is how many pods are created at once in the beginning, for each node.
+	// burstPerNode is the number of pods per node that are created at once in the beginning.
 	burstPerNode = 6
-	// churnPerNode is how many follow, for each node, one by one.
+	// churnPerNode is the number of pods per node that follow one by one.
 	churnPerNode = 28
 	// churnTime is the time during which they follow.
 	churnTime = 75 * time.Second
-	// meanLife of a pod that does not stay.
+	// meanLife is the mean life of a pod that does not stay.
 	meanLife = 11 * time.Second
 	// minLife leaves a pod time to be started and looked at.
 	minLife = 2 * time.Second
-	// batch pods that want nothing but CPUs come if there are GPUs, soon after the burst. They stay
-	// for most of the run. A scheduler that puts them beside GPUs leaves these without CPUs.
+	// batch is the number of pods that ask only for CPUs and come soon after the burst, if there
+	// are GPUs. They stay for most of the run. A scheduler that puts them beside GPUs leaves these
+	// GPUs without CPUs.
 	batch     = 30
 	batchCPUs = 16
 	batchFrom = 500 * time.Millisecond
-	// batchEvery is short enough for all of them to come before the first of the churn.
+	// batchEvery is the interval between them, so short that all come before the churn.
 	batchEvery = 15 * time.Millisecond
 	batchLife  = time.Minute
 	// maxLife keeps the end of a run from dragging on.
@@ -76,11 +77,10 @@ const (
 
 // Generate makes the workload for count nodes of Nodes. Equal seeds give equal workloads. Pods ask
 // for huge pages and devices if some of the nodes have them.
-//
-// It begins with the wedge: for some nodes, three pods that fit the free CPUs exactly by amount,
-// although two of them fill the two NUMA nodes. A scheduler that only adds up amounts binds all
-// three, and the kubelet, which must keep pods on single NUMA nodes, refuses the third. This is so
-// for every seed.
+// It begins with the wedge: for some nodes, three pods that together request exactly the free CPUs.
+// Two of them fill the two NUMA nodes. A scheduler that only adds up amounts binds all three, and
+// the kubelet refuses the third, because it must keep each pod on one NUMA node. This is so for
+// every seed.
 func Generate(seed uint64, count int) Workload {
 	g := generator{rand.New(rand.NewPCG(seed, 0x6265727468)), ordinary}
 	if count >= len(nodeShapes) {
@@ -130,7 +130,7 @@ type podKind struct {
 	fill   func(generator, *Pod)
 }
 
-// ordinary are pods that any node can run: most have one container of whole CPUs.
+// ordinary are pods that any node can run. Most have one container with whole CPUs.
 var ordinary = []podKind{
 	{54, func(g generator, p *Pod) { p.Containers = []Container{g.pinned(g.size())} }},
 	{8, func(g generator, p *Pod) { p.Containers = []Container{g.pinned(g.upTo(4)), g.pinned(g.upTo(4))} }},
@@ -170,7 +170,7 @@ var special = []podKind{
 	}},
 }
 
-// cpusPerGPU is what the least demanding training pod asks for beside a GPU.
+// cpusPerGPU is the smallest CPU request per GPU of a training pod.
 const cpusPerGPU = 4
 
 // pod makes a pod of some kind.
@@ -181,7 +181,7 @@ func (g generator) pod(at time.Duration) Pod {
 	return p
 }
 
-// weighted returns one of them by chance, each as often as its weight says.
+// weighted returns a random element; the probability is proportional to the weight.
 func weighted[T any](r *rand.Rand, all []T, weight func(T) int) T {
 	total := 0
 	for _, one := range all {
@@ -195,7 +195,8 @@ func weighted[T any](r *rand.Rand, all []T, weight func(T) int) T {
 // upTo returns 1 to n.
 func (g generator) upTo(n int64) int64 { return 1 + g.r.Int64N(n) }
 
-// life is exponential above the minimum, and cut off; one pod in twelve stays.
+// life returns a random life: exponential above the minimum, with a maximum. One pod in twelve
+// stays.
 func (g generator) life() time.Duration {
 	if g.r.IntN(12) == 0 {
 		return 0
@@ -221,7 +222,7 @@ func (g generator) pinned(cpus int64) Container {
 	return Container{MilliCPU: 1000 * cpus, MemoryBytes: (1 + g.r.Int64N(8)) << 26}
 }
 
-// sizes are how often pinned containers ask for each number of CPUs.
+// sizes are the CPU requests of pinned containers, with their frequencies.
 var sizes = []podSize{
 	{1, 6}, {2, 14}, {3, 5}, {4, 16}, {5, 3}, {6, 12}, {7, 3}, {8, 16}, {10, 8}, {12, 8}, {14, 4}, {16, 5}, {20, 3}, {24, 3}, {30, 2}, {48, 1},
 }
@@ -235,7 +236,7 @@ func (g generator) size() int64 {
 	return weighted(g.r, sizes, func(s podSize) int { return s.weight }).cpus
 }
 
-// image of all containers but the ones that end: nothing is pulled, nothing runs.
+// image is the image of all containers except those that end. Nothing is pulled, and nothing runs.
 const image = "berth.dev/demo:1"
 
 // initTime is how long an init container runs.
@@ -288,7 +289,7 @@ func (c *Container) resources() corev1.ResourceRequirements {
 	return r
 }
 
-// milliCPU is what the scheduler counts for the pod.
+// milliCPU returns the CPUs that the scheduler counts for the pod.
 func (p *Pod) milliCPU() int64 {
 	var sum placement.Peak[int64]
 	for i := range p.Init {

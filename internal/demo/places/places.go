@@ -1,6 +1,6 @@
-// Package places judges the placement of pods on nodes: if a split over NUMA nodes was avoidable,
-// which devices are idle because their NUMA node has no CPUs left, and if a waiting pod would fit.
-// It records what pods hold, and asks the engine.
+// Package places judges the placement of pods: whether a split over NUMA nodes was avoidable, which
+// devices are idle because their NUMA node has no CPUs left, and whether a waiting pod would fit.
+// It records the resources of pods, and asks the engine.
 package places
 
 import (
@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// lookBack is how long room must have been free before a pod was bound for a scheduler to
-	// have known of it.
+	// lookBack is how long resources must have been free before the Binding. Otherwise the
+	// scheduler could not know of them.
 	lookBack = 3 * time.Second
-	// lookOn is how long after the pod ran the judgement waits, for pods that were placed before
-	// and run later.
+	// lookOn is how long after the pod ran the judgement waits: other pods may be placed before and
+	// run later.
 	lookOn = 2 * time.Second
-	// keepGone is how long pods that are gone are remembered. A pod may take a while from its
-	// Binding until it runs.
+	// keepGone is how long deleted pods are remembered. A pod may take a while from its Binding
+	// until it runs.
 	keepGone = time.Minute
 )
 
@@ -40,8 +40,7 @@ type Node struct {
 	Plugins       []sampleplugin.Plugin
 }
 
-// Places records what pods hold on the nodes. It ignores memory, of which the nodes are assumed to
-// have enough.
+// Places records the resources of pods. It ignores memory and assumes that nodes have enough.
 type Places struct {
 	resource string
 	each     int // CPUs that a device of the resource needs
@@ -50,7 +49,7 @@ type Places struct {
 	suspects []Suspect
 }
 
-// Holdings is what the containers of a pod hold in total.
+// Holdings are the resources of all containers of a pod.
 type Holdings struct {
 	CPUs    topology.CPUSet
 	Devices []placement.DeviceAllocation
@@ -59,7 +58,7 @@ type Holdings struct {
 type node struct {
 	model *placement.Model
 	pools []placement.DevicePool
-	// milliCPU is what pods may ask for in all.
+	// milliCPU is the sum that pods may ask for.
 	milliCPU int64
 	machine  *topology.Machine
 	reserved topology.CPUSet
@@ -69,9 +68,9 @@ type node struct {
 // placed is a pod on a node, also for some time after it is gone.
 type placed struct {
 	milliCPU int64
-	// held is what it holds; nil before it runs.
+	// held are the pod's resources; nil before it runs.
 	held *Holdings
-	// bound is when it was seen to have a node.
+	// bound is when the pod was seen with a node.
 	bound, gone time.Time // gone zero: it is there
 }
 
@@ -79,9 +78,10 @@ type placed struct {
 // NUMA nodes, or strands devices.
 type Suspect struct {
 	Pod *corev1.Pod
-	// NUMA is how many it runs on.
+	// NUMA is the number of its NUMA nodes.
 	NUMA int
-	// Strands is how many free devices it left with too few CPUs, and asks for none.
+	// Strands is the number of free devices that the pod left with too few CPUs, without asking for
+	// devices.
 	Strands int
 	// On would have taken it on Needs NUMA nodes. These are fewer, or as many and On has no devices
 	// that it could strand.
@@ -148,7 +148,7 @@ func (p *Places) Bound(pod *corev1.Pod, milliCPU int64, now time.Time) {
 	n.pods[string(pod.UID)] = &placed{milliCPU: milliCPU, bound: now}
 }
 
-// Ran records what a pod holds, and on how many NUMA nodes.
+// Ran records the resources of a pod and the number of its NUMA nodes.
 func (p *Places) Ran(pod *corev1.Pod, held *Holdings, numa int, now time.Time) {
 	at := p.at(pod)
 	if at == nil {
@@ -164,8 +164,8 @@ func (p *Places) Ran(pod *corev1.Pod, held *Holdings, numa int, now time.Time) {
 	}
 }
 
-// strands is how many devices the pod has left with too few CPUs, that had enough without it since
-// the scheduler could know of them.
+// strands counts the devices that the pod left with too few CPUs. Only devices count that had
+// enough without it since the scheduler could know of them.
 func (p *Places) strands(at *placed, n *node) int {
 	since := at.bound.Add(-lookBack)
 	with := n.stranded(p.resource, p.each, since)
@@ -189,8 +189,8 @@ func (p *Places) at(pod *corev1.Pod) *placed {
 	return nil
 }
 
-// Judge judges the split pods that are due, or all of them at the end, and returns those that
-// another node would have admitted on fewer NUMA nodes, or without stranding devices.
+// Judge judges the split pods that are due, or all of them at the end. It returns the pods that
+// another node would have admitted on fewer NUMA nodes or without stranding devices.
 func (p *Places) Judge(now time.Time, end bool) (avoidable []Suspect) {
 	p.suspects = slices.DeleteFunc(p.suspects, func(s Suspect) bool {
 		if now.Sub(s.ran) < lookOn && !end {
@@ -233,8 +233,8 @@ func asksHugePages(r *placement.Request) bool {
 	})
 }
 
-// fewest returns on how many NUMA nodes the node would take the request beside all pods that were
-// there since; 0 when it would not, or when that is not known.
+// fewest returns on how many NUMA nodes the node would admit the request, beside all pods that it
+// had since then; 0 if it would refuse or this is unknown.
 func (n *node) fewest(r *placement.Request, since time.Time) int {
 	v, ok := n.admit(r, int64(1000*r.CPUs()), since)
 	if !ok {
@@ -243,8 +243,8 @@ func (n *node) fewest(r *placement.Request, since time.Time) int {
 	return n.model.Reach(r, &v).Len()
 }
 
-// admit reports whether the node would take the request, which the scheduler counts as milliCPU,
-// beside all pods that were there since; false also when that is not known.
+// admit reports whether the node would admit the request (milliCPU for the scheduler), beside all
+// pods that it had since then; false also if this is unknown.
 func (n *node) admit(r *placement.Request, milliCPU int64, since time.Time) (v placement.Verdict, ok bool) {
 	state := n.model.NewState()
 	for _, pool := range n.pools {
@@ -285,7 +285,7 @@ func (p *Places) Room(pod *corev1.Pod, milliCPU int64, since time.Time) string {
 	return ""
 }
 
-// decision is what the pod holds, as one container's.
+// decision returns the pod's resources as the decision of one container.
 func (p *placed) decision(uid string) *placement.Decision {
 	c := placement.ContainerDecision{Name: "c", CPUs: p.held.CPUs, Devices: p.held.Devices}
 	return &placement.Decision{UID: uid, Containers: []placement.ContainerDecision{c}}
@@ -316,8 +316,8 @@ func (p *Places) Stranded() (count int) {
 	return count
 }
 
-// stranded counts with what pods had that were there since then; with no time, with what they have
-// now.
+// stranded counts stranded devices with all pods that the node had since then; with the zero time,
+// with the present pods.
 func (n *node) stranded(resource string, each int, since time.Time) (count int) {
 	free, taken := n.free(resource, since)
 	devices := map[topology.NUMASet]int{} // that are free, by where they are
