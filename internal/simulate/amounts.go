@@ -20,7 +20,7 @@ type amounts struct {
 
 type amountsNode struct {
 	cpu, mib int64 // free
-	// allCPU and allMiB are what pods can have in all.
+	// allCPU and allMiB are the sums that pods can have.
 	allCPU, allMiB int64
 	gpus           []int64
 	others         map[string]int64 // free; nil if the node has none
@@ -87,7 +87,7 @@ func (c *amounts) Lacks(node int, s *Shape) Lack {
 	return LacksNothing
 }
 
-// lacksOthers looks at huge pages and devices other than GPUs.
+// lacksOthers checks huge pages and devices other than GPUs.
 func (n *amountsNode) lacksOthers(s *Shape) (lack Lack) {
 	for name, amount := range s.Others {
 		switch {
@@ -111,7 +111,7 @@ func (c *amounts) Free(node int, gpus bool) (sum int64) {
 	return sum
 }
 
-// room is how many GPUs have so many thousandths free.
+// room counts the GPUs with enough thousandths free.
 func room(gpus []int64, asked int64) (n int) {
 	for _, free := range gpus {
 		if free >= asked {
@@ -126,7 +126,7 @@ func (c *amounts) Put(node int, pod int32, s *Shape, gpu int) Outcome {
 	return Outcome{}
 }
 
-// hold gives the pod what it asks for, and these GPUs.
+// hold assigns the pod its request and the GPUs of bits.
 func (c *amounts) hold(node int, pod int32, s *Shape, bits uint64) {
 	c.nodes[node].enter(s, bits, 1)
 	if s.GPUs > 0 {
@@ -134,7 +134,7 @@ func (c *amounts) hold(node int, pod int32, s *Shape, bits uint64) {
 	}
 }
 
-// enter takes what so many pods ask for, and of these GPUs; -1 gives back what one has.
+// enter assigns the requests of several pods and the GPUs of bits; -1 releases those of one pod.
 func (n *amountsNode) enter(s *Shape, bits uint64, pods int64) {
 	n.cpu, n.mib = n.cpu-pods*s.MilliCPU, n.mib-pods*s.MiB
 	for name, amount := range s.Others {
@@ -174,10 +174,10 @@ func (c *amounts) Forget(node int, pod int32, s *Shape) {
 	delete(c.had, pod)
 }
 
-// Suppose promises nothing: a pod for which something is pinned goes nowhere.
+// Suppose returns a node that refuses every pinned pod.
 func (c *amounts) Suppose(node int) suppose.Node { return suppose.On(nil, c.room(node)) }
 
-// room is what the node has left, as if nothing were on it.
+// room returns the amounts of the empty node.
 func (c *amounts) room(node int) *count.Node {
 	n := &c.nodes[node]
 	has := count.List{count.CPU: n.cpu, count.Memory: n.mib << 20, gpuResource: int64(room(n.gpus, trace.Thousandths))}

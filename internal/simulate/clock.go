@@ -10,15 +10,15 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// A controller creates a pod again when a kubelet has refused it: after firstBackOff, then after
-// twice as long each time, up to lastBackOff, as the Job controller does.
+// A controller creates a pod again after a kubelet has refused it. The delay begins with
+// firstBackOff and doubles up to lastBackOff, as in the Job controller.
 const (
 	firstBackOff = 10
 	lastBackOff  = 360
 )
 
-// clock is one run in which pods come and go, on a clock of whole seconds. What ends at a second
-// comes first, then pods that are created.
+// clock is one run in which pods arrive and end, on a clock of whole seconds. In each second the
+// ends come before the arrivals.
 type clock struct {
 	*player
 	load *trace.TimedDraw
@@ -57,7 +57,7 @@ type job struct {
 	stays          bool  // it is not moved
 }
 
-// member is where a pod lies.
+// member is the place of a pod.
 type member struct {
 	node    int32 // -1: nowhere
 	tries   int32 // how often a kubelet has refused it
@@ -79,7 +79,7 @@ func newClock(p *player, d *trace.TimedDraw, e *Experiment, of []int32) *clock {
 	return c
 }
 
-// stand lets the pods of the start run since before anything counts.
+// stand places the pods of the start before anything counts.
 func (c *clock) stand(s *Start, of []int32) {
 	for i, shape := range of {
 		p := &s.pods[i]
@@ -93,7 +93,7 @@ func (c *clock) stand(s *Start, of []int32) {
 	}
 }
 
-// run lets the time pass. part is told how much of it has passed, and ends the run early.
+// run advances the clock. part receives the fraction done, and ends the run early.
 func (c *clock) run(ctx context.Context, part func(float64)) {
 	for ctx.Err() == nil {
 		at, arrives := c.upcoming()
@@ -120,7 +120,7 @@ func (c *clock) run(ctx context.Context, part func(float64)) {
 	}
 }
 
-// upcoming is when something happens next, and whether that is an arrival.
+// upcoming returns the time of the next event, and whether it is an arrival.
 func (c *clock) upcoming() (at int64, arrives bool) {
 	at = math.MaxInt64
 	if c.next < len(c.load.Arrivals) {
@@ -200,8 +200,8 @@ func (c *clock) class(e entry) waitClass {
 	return waitClass{j.shape, j.members}
 }
 
-// try places the pods of an entry, a single one on one of the nodes. It reports false if no node
-// takes them: what the kubelet refuses has been tried.
+// try places the pods of an entry; a single pod goes on one of the nodes. It returns false if no
+// node admits them. A pod that the kubelet refuses has been tried.
 func (c *clock) try(e entry, nodes []int32) bool {
 	j := &c.jobs[e.job]
 	if e.pod >= 0 {
@@ -218,8 +218,8 @@ func (c *clock) try(e entry, nodes []int32) bool {
 	return c.tryGang(e.job)
 }
 
-// retry has pods that wait tried again on a node to which a pod has come, if CPUs are kept: a full
-// NUMA node can send the next pod to another one, where nothing is kept (Model.Monotone).
+// retry has waiting pods tried again on a node to which a pod has come, if CPUs are kept. A full
+// NUMA node can send the next pod to a NUMA node where nothing is kept (Model.Monotone).
 func (c *clock) retry(node int) {
 	if c.strategy.Keep != nil {
 		c.frees(int32(node))
@@ -301,7 +301,7 @@ func (c *clock) stop(j *job) {
 	c.meter.waiting -= int64(j.members) // they want no other place
 }
 
-// frees notes that something was freed on a node.
+// frees records that a node has released resources.
 func (c *clock) frees(node int32) {
 	if !c.freed.is[node] {
 		c.freed.is[node] = true
@@ -309,7 +309,7 @@ func (c *clock) frees(node int32) {
 	}
 }
 
-// wake tries again who waits, the oldest first, if a node that has changed takes the class.
+// wake tries waiting entries again, the oldest first, if a changed node admits their class.
 func (c *clock) wake() {
 	freed := c.freed.nodes
 	c.freed.nodes = nil

@@ -16,21 +16,22 @@ type Experiment struct {
 	Nodes      []trace.Node
 	Pods       []trace.Pod
 	Strategies []Strategy
-	// Seeds are of the draws; each strategy serves each.
+	// Seeds are the seeds of the draws; each strategy runs with each seed.
 	Seeds []int64
-	// Times lets pods come and go; nil lets them arrive one after another, and none leaves.
+	// Times lets pods arrive and end. With nil they arrive one after another, and no pod ends.
 	Times *trace.Times
 	// Arrive, if not nil, changes which pods arrive in a run in which none leaves (trace.NewDraw).
 	Arrive func(*trace.Draw)
-	// Ground makes the empty cluster of one run; a blind scheduler sees amounts alone. Nil is
+	// Ground makes the empty cluster of one run; a blind scheduler sees only amounts. nil means
 	// NewAmounts.
 	Ground func(nodes []trace.Node, blind bool) Cluster
-	// Start is what runs on the nodes already, on the Ground that it makes; nil: nothing.
+	// Start are the pods that already run, on the Ground that it makes; nil means none.
 	Start *Start
-	// Unused makes each run in which no pod leaves say what is left for the load.
+	// Unused adds the free resources, as the load could use them, to each run in which no pod ends.
 	Unused bool
-	// Watch begins to watch a run in which no pod leaves. What it returns hears after each pod how
-	// many percent have arrived; nil hears nothing. Several goroutines call Watch.
+	// Watch begins to watch a run in which no pod ends. After each pod, the function that it
+	// returns receives the percentage of arrived pods; nil receives nothing. Several goroutines
+	// call Watch.
 	Watch func(strategy string, seed int64, c Cluster) func(percent float64)
 	// Progress gets how many runs are done, parts of a run included. Any goroutine calls it.
 	Progress func(done float64, all int)
@@ -77,7 +78,7 @@ func (e *Experiment) Run(ctx context.Context) ([]Run, error) {
 	return runs, cmp.Or(context.Cause(ctx), errors.Join(errs...))
 }
 
-// parts is how much of each run is done.
+// parts is the fraction done of each run.
 type parts struct {
 	mu   sync.Mutex
 	of   []float64
@@ -98,7 +99,7 @@ func (p *parts) note(run int, part float64) {
 	p.tell(done, len(p.of))
 }
 
-// play is one run to be.
+// play is one planned run.
 type play struct {
 	*Experiment
 	shapes   []Shape

@@ -5,8 +5,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Follower plays a cluster pod by pod after somebody else's choices, and says before each which
-// choices a strategy could have made. It is not safe for concurrent use.
+// Follower plays a cluster pod by pod with somebody else's choices. Before each it returns the
+// choices that a strategy could have made. It is not safe for concurrent use.
 type Follower struct {
 	p     *player
 	of    []int32
@@ -31,8 +31,8 @@ func (f *Follower) Choices(pod int) (nodes []int) {
 	return nodes
 }
 
-// Put places the pod on the node, and returns what the node's kubelet assigns to it. The decision
-// is valid until the next Put.
+// Put places the pod on the node and returns the kubelet's assignment. The decision is valid until
+// the next Put.
 func (f *Follower) Put(node, pod int) (Outcome, *placement.Decision) {
 	o := f.p.cluster.Put(node, int32(pod), &f.p.scores.shapes[f.of[pod]], -1)
 	f.p.scores.changed(node)

@@ -10,7 +10,7 @@ import (
 )
 
 // tryGang places all members of a gang, or none (package gangfit). Berth's scheduler compares nodes
-// once for members that are alike; with the strategies of others each member is of its own kind.
+// once for equal members; other strategies compare them for each member.
 func (c *clock) tryGang(id int32) bool {
 	j := &c.jobs[id]
 	q := gangfit.Question{Gang: plan.Gang{Minimum: int(j.members), Members: make([]plan.Member, j.members)}}
@@ -28,8 +28,8 @@ func (c *clock) tryGang(id int32) bool {
 	return true
 }
 
-// gangNodes are the nodes as the members of a gang find them. No kubelet has to report what it has
-// admitted, so no ledger is asked. It implements plan.Field.
+// gangNodes are the nodes as the members of a gang find them. It implements plan.Field. It asks no
+// ledger, because no kubelet has to report admissions here.
 type gangNodes struct {
 	plan.Uncoupled
 	clock *clock
@@ -42,8 +42,8 @@ func (g *gangNodes) score(node int) int32 {
 	return g.clock.scores.score(node, g.clock.jobs[g.job].shape)
 }
 
-// Nodes implements plan.Field: the nodes that take a member, the best first, or only the one that
-// the strategy chooses.
+// Nodes implements plan.Field: the nodes that admit a member, best first, or only the strategy's
+// choice.
 func (g *gangNodes) Nodes(int) (nodes []int) {
 	if !g.clock.strategy.Plans {
 		return []int{g.clock.choose(g.clock.draw.Order, g.clock.jobs[g.job].shape)}

@@ -4,24 +4,24 @@ import (
 	"slices"
 )
 
-// Timed is what a run with lifetimes has served between two seconds of it.
+// Timed is the result of a run with lifetimes between two seconds of it.
 type Timed struct {
 	// From and To are the seconds between which things count.
 	From int64 `json:"fromSecond"`
 	To   int64 `json:"toSecond"`
-	// Arrived is how many pods came in the whole run.
+	// Arrived is the number of pods that came in the whole run.
 	Arrived int64 `json:"arrived"`
 	// GPUs and CPUs are thousandths of a device or CPU times seconds, for pods that arrived between
-	// the two seconds. Asked is what would be served if no pod waited. Served is what ran; a gang
+	// the two seconds. Asked is the amount if no pod waited. Served is the amount that ran; a gang
 	// counts while all of its members run.
 	GPUs Served `json:"gpuSeconds"`
 	CPUs Served `json:"cpuSeconds"`
-	// Waiting is how long pods that arrived between the two seconds waited until they ran. A
+	// Waiting is the time from arrival to running, for pods that arrived between the two seconds. A
 	// pod that never ran waits until the end.
 	Waiting Waiting `json:"waitingSeconds"`
 	// Refused is how many of these pods a kubelet refused at least once.
 	Refused int64 `json:"refused"`
-	// Left is how many pods had no place at the end.
+	// Left is the number of pods without a node at the end.
 	Left int64 `json:"leftWaiting"`
 	// Gangs arrived between the two seconds; Whole of them ran before the end.
 	Gangs int64 `json:"gangs"`
@@ -48,16 +48,16 @@ type Moment struct {
 	Waiting int64   `json:"waiting"`
 }
 
-// moments is how many Moments a course has.
+// moments is the number of Moments in a course.
 const moments = 100
 
-// meter counts what happens while the clock of a run advances.
+// meter counts while the clock of a run advances.
 type meter struct {
 	all     Capacity
 	figures Figures
 	timed   Timed
 	waits   []int64
-	// gpus and cpus are what all pods were served between the two seconds.
+	// gpus and cpus are the served amounts of all pods between the two seconds.
 	gpus, cpus Served
 	// Now: thousandths of GPUs or CPUs in use, and pods without a place.
 	inUse, aligned, waiting int64
@@ -88,7 +88,7 @@ func (m *meter) pass(at int64) (passed bool) {
 // counts reports whether a job arrived while things count.
 func (m *meter) counts(j *job) bool { return j.at >= m.timed.From }
 
-// during is how many seconds of an interval count.
+// during returns how many seconds of an interval count.
 func (m *meter) during(from, to int64) int64 {
 	return max(0, min(to, m.timed.To)-max(from, m.timed.From))
 }
@@ -108,13 +108,13 @@ func (m *meter) arrived(j *job, s *Shape) {
 	}
 }
 
-// stands counts a pod that was there at the start.
+// stands counts a pod of the start.
 func (m *meter) stands(s *Shape, o Outcome) {
 	m.waiting++
 	m.hold(s, o, 1)
 }
 
-// hold counts a pod that has got a place, or with -1 one that leaves it.
+// hold counts a pod that gets a node, or with -1 a pod that leaves its node.
 func (m *meter) hold(s *Shape, o Outcome, n int64) {
 	amount := n * m.all.one(s)
 	m.inUse += amount
@@ -152,7 +152,7 @@ func (m *meter) first(c *clock, j *job, waited int64) {
 	}
 }
 
-// ended counts what the job has served since all of its members ran.
+// ended counts the amounts that the job has served since all of its members ran.
 func (m *meter) ended(c *clock, j *job) {
 	if j.began < 0 {
 		return

@@ -14,20 +14,20 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// What a strategy with Defrag does each time, as `berth defrag POD --execute` would for each pod
-// that waits, one after another.
+// Limits of a strategy with Defrag. It acts as `berth defrag POD --execute` would for each waiting
+// pod, one after another.
 const (
-	// mostRooms is how many pods room is made for.
+	// mostRooms is the largest number of pods for which room is made each time.
 	mostRooms = 32
-	// planEffort is how many questions to ledgers a plan may cost: a tenth of what `berth defrag`
-	// allows, because a run asks every hour.
+	// planEffort bounds the questions to ledgers for one plan: a tenth of the limit of `berth
+	// defrag`, because a run plans every hour.
 	planEffort = defrag.DefaultEffort / 10
-	// MoveTakes is how long one move takes: the grace period of the pod that is evicted. Meanwhile
-	// both its places are taken.
+	// MoveTakes is the time of one move: the grace period of the evicted pod. During a move both
+	// places are in use.
 	MoveTakes = 30 * time.Second
 )
 
-// movingPlan is a plan that is being carried out: nodes are kept for it, one pod moves at a time.
+// movingPlan is a plan in progress. Nodes are kept for it, and one pod moves at a time.
 type movingPlan struct {
 	entry entry
 	class waitClass
@@ -38,19 +38,18 @@ type movingPlan struct {
 	holder int32
 }
 
-// plannedMove is one pod, in the life that was planned with.
+// plannedMove is the move of one pod, in the life that the plan is for.
 type plannedMove struct {
 	job, life int32
 	from, to  int32
 }
 
-// defragmenter makes room for pods that wait: nil if the strategy does not.
+// defragmenter makes room for waiting pods; nil if the strategy does not move pods.
 type defragmenter struct {
 	every int64 // seconds
 	nodes []trace.Node
 	plan  *movingPlan
-	// left is how many pods may yet get room this time; tried are the classes for which
-	// there is no plan.
+	// left is how many more pods may get room this time; tried are the classes without a plan.
 	left  int
 	tried map[waitClass]bool
 	// known are nodes as they are supposed, by node, until they change.
@@ -64,7 +63,7 @@ func newDefragmenter(every time.Duration, nodes []trace.Node) *defragmenter {
 	return &defragmenter{every: int64(every / time.Second), nodes: nodes, known: make([]*suppose.Node, len(nodes))}
 }
 
-// changed records that a node has something else left.
+// changed records that the free resources of a node have changed.
 func (c *clock) changed(node int) {
 	c.scores.changed(node)
 	if c.defrag != nil {
@@ -72,8 +71,8 @@ func (c *clock) changed(node int) {
 	}
 }
 
-// defragment begins to make room, and comes again later. If the last plans are still carried out,
-// they go on.
+// defragment begins to make room, and schedules its next call. Plans that are still in progress
+// continue.
 func (c *clock) defragment() {
 	d := c.defrag
 	c.plan(event{at: c.now + d.every, kind: defragBegins})
@@ -84,7 +83,7 @@ func (c *clock) defragment() {
 	c.makeRoom()
 }
 
-// makeRoom begins the next plan: for whoever waits longest, and has one.
+// makeRoom begins the next plan: for the pod that waits longest among the pods with a plan.
 func (c *clock) makeRoom() {
 	for d := c.defrag; d.plan == nil; {
 		oldest := entry{job: -1}
@@ -169,8 +168,8 @@ func (c *clock) supposed(node int) *suppose.Node {
 	return *known
 }
 
-// asked is a pod of a shape that would come: in the place of the one with the UID, or for the first
-// time. They come in the order of i.
+// asked returns a new pod of a shape: as a replacement for the pod with the UID, or as an
+// additional pod. i orders them.
 func (c *clock) asked(shape int32, uid string, i int) suppose.Pod {
 	s := &c.scores.shapes[shape]
 	ask := *s.ask
@@ -183,8 +182,8 @@ func (c *clock) asked(shape int32, uid string, i int) suppose.Pod {
 		Asks: count.List{count.CPU: s.MilliCPU, count.Memory: s.MiB << 20, gpuResource: int64(s.GPUs)}}
 }
 
-// move begins the next move, or the pods get the room that was made. The new place of a pod is held
-// before the pod is evicted; if it cannot be had any more, the plan ends.
+// move begins the next move; after the last move the pods get the room. The pod's new place is held
+// before the eviction. If the place is no longer free, the plan ends.
 func (c *clock) move() {
 	d := c.defrag
 	if len(d.plan.moves) == 0 {
@@ -213,7 +212,7 @@ func (c *clock) move() {
 	c.plan(event{at: c.now + int64(MoveTakes/time.Second), kind: moveEnds})
 }
 
-// moved ends a move: the pod has left its old place, and goes on in the new one.
+// moved ends a move: the pod has left its old place and continues in the new one.
 func (c *clock) moved() {
 	d := c.defrag
 	m := d.plan.moves[0]
@@ -228,7 +227,7 @@ func (c *clock) moved() {
 	c.move()
 }
 
-// goOn lets a job run on for what is left of its time.
+// goOn lets a job run for the rest of its time.
 func (c *clock) goOn(id int32) {
 	j := &c.jobs[id]
 	j.began = c.now
@@ -256,8 +255,8 @@ func (c *clock) arriveInRoom() {
 	c.endPlan(true)
 }
 
-// endPlan opens the nodes that were kept. If the plan did not come to its end, what was moved
-// stays, and the pods want a node again.
+// endPlan opens the nodes that were kept. If the plan did not finish, moved pods stay, and the
+// waiting pods need a node again.
 func (c *clock) endPlan(made bool) {
 	d := c.defrag
 	p := d.plan
@@ -275,14 +274,14 @@ func (c *clock) endPlan(made bool) {
 	c.created(p.entry)
 }
 
-// Plans is what making room by moving pods came to.
+// Plans are the results of moving pods.
 type Plans struct {
-	// Moves is how many pods were moved, Pods for how many room was made by that.
+	// Moves is the number of moved pods, Pods the number of pods that got room.
 	Moves int64 `json:"moves"`
 	Pods  int64 `json:"madeRoomFor"`
-	// None is how often there was no plan, Ended how often one could not be carried out to its end.
+	// None is how often there was no plan, Ended how often a plan could not finish.
 	None  int64 `json:"noPlan"`
 	Ended int64 `json:"endedEarly"`
-	// Asked is how many questions ledgers were asked.
+	// Asked is the number of questions to ledgers.
 	Asked int64 `json:"questions"`
 }

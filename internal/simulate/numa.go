@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// numa is a cluster of nodes with kubelets that pin pods to NUMA nodes. Amounts are kept beside, as
-// the scheduler's own filters have them.
+// numa is a cluster whose kubelets pin pods to NUMA nodes. It also counts amounts, as the
+// scheduler's own filters do.
 type numa struct {
 	*amounts
 	blind    bool
@@ -25,7 +25,7 @@ type numa struct {
 	wanted   wanted
 }
 
-// numaKind is what nodes have in common that have the same amounts.
+// numaKind is the common part of nodes with the same amounts.
 type numaKind struct {
 	machine *topology.Machine
 	model   *placement.Model
@@ -156,8 +156,8 @@ func (c *numa) gpusOf(node int, containers []placement.ContainerAllocation) iter
 	}
 }
 
-// fewest is how many NUMA nodes of the empty machine the pod would lie on, with a kubelet that does
-// its best.
+// fewest returns the smallest number of NUMA nodes of the empty machine that a kubelet could give
+// to the pod.
 func (k *numaKind) fewest(s *Shape) int {
 	v := placement.Admit(k.empty, s.ask)
 	return v.NUMA.Len()

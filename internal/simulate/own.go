@@ -5,7 +5,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// own are Berth's default, and others that the scheduler can be configured to.
+// own are Berth's default strategy and other settings of the scheduler.
 func own() []Strategy {
 	return []Strategy{
 		{Name: "Berth", About: "the scheduler's default: the order of its candidates", NUMA: true, Plans: true, Ties: ByChance, New: byDefault},
@@ -29,7 +29,7 @@ func byDefault([]Typical) Scorer {
 // berth is the order in which the scheduler names its candidates (internal/rank).
 type berth struct {
 	scoring rank.Scoring
-	// settings are for pods without GPUs, and for those with some.
+	// settings are the settings for pods without GPUs and for pods with GPUs.
 	settings [2]rank.Setting
 	offer    rank.Offer
 }

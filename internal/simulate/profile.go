@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/internal/rank"
 )
 
-// The scheduler's numbers: up to how many nodes it compares all of them, how many candidates it
-// names else, and how much Berth's score counts beside kube-scheduler's (fewNodes,
+// The scheduler's numbers: the cluster size up to which it compares all nodes, the number of
+// candidates on larger clusters, and the weight of Berth's score beside kube-scheduler's (fewNodes,
 // Args.Candidates and Weight of internal/scheduler).
 const (
 	fewNodes      = 100
@@ -16,9 +16,9 @@ const (
 )
 
 // profile is the whole choice of the scheduler with the chart's profile. Its candidates are the
-// best nodes by the order of berth, equal ones from a random place on. Of the candidates in the
-// best tier, the one is chosen that Berth's score and those of NodeResourcesFit and
-// NodeResourcesBalancedAllocation prefer.
+// best nodes by the order of berth; among equal nodes it begins at a random position. Among the
+// candidates of the best tier it chooses the highest sum of Berth's score, NodeResourcesFit and
+// NodeResourcesBalancedAllocation.
 type profile struct {
 	Scoring
 	named []int32
@@ -49,7 +49,7 @@ func (f *profile) equals(p *player, nodes []int32, shape int32) []int32 {
 	return equal
 }
 
-// beside returns the score that kube-scheduler's own plugins give a node that admits the pod.
+// beside returns the score of kube-scheduler's own plugins for a node that admits the pod.
 func (p *player) beside(node, shape int32) int64 {
 	s := p.scores
 	s.cluster.Look(int(node), &s.shapes[shape], &s.look)
@@ -100,8 +100,8 @@ func (f *profile) name(s *scores, nodes []int32, shape int32, r *rand.Rand) {
 	}
 }
 
-// lastNamed is the worst score whose nodes are named, and how many of these are. counts are the
-// nodes by their score.
+// lastNamed returns the worst score among the candidates, and how many candidates have it. counts
+// are the nodes by score.
 func lastNamed(counts *[1 << rank.ScoreBits]int, nodes int) (last uint32, left int) {
 	few := candidates
 	if nodes <= fewNodes {

@@ -6,23 +6,23 @@ import (
 	"slices"
 )
 
-// entry is a pod that wants a node, or a gang whose members all want one.
+// entry is a pod that needs a node, or a gang whose members all need one.
 type entry struct {
 	// seq is the order in which pods were created: the order of the scheduler's queue.
 	seq int64
 	job int32
-	// pod is one pod; -1 is all members of the job.
+	// pod is one pod; -1 means all members of the job.
 	pod int32
-	// life is which life of the job it belongs to: a move begins another.
+	// life is the job's life to which the entry belongs. A move begins another life.
 	life int32
 }
 
-// waitClass is what entries have in common that get the same answers.
+// waitClass identifies entries that get the same answers.
 type waitClass struct{ shape, members int32 }
 
-// queue is the entries for which no node was found, by class, each in the order of seq. Every node
-// refuses every class that is here: an entry comes when all have refused it, and is tried again
-// when one has changed. So a change is put to each class once, and not to each pod.
+// queue has the entries without a node, by class, each in the order of seq. Every node refuses
+// every class in the queue. A new entry was refused by all nodes, and is tried again when a node
+// has changed. So a change is checked once per class and not per pod.
 type queue struct {
 	byClass map[waitClass][]entry
 	// classes are the values of byClass, in the same order in each run.
@@ -32,7 +32,7 @@ type queue struct {
 // has reports whether entries of the class wait.
 func (q *queue) has(c waitClass) bool { return len(q.byClass[c]) > 0 }
 
-// add puts an entry behind the others of its class.
+// add appends an entry to its class.
 func (q *queue) add(c waitClass, e entry) {
 	if q.byClass == nil {
 		q.byClass = map[waitClass][]entry{}
@@ -77,10 +77,10 @@ type eventKind uint8
 const (
 	// jobEnds: its time is over.
 	jobEnds eventKind = iota
-	// moveEnds: a pod has left its place for another one.
+	// moveEnds means that a pod has left its place for another one.
 	moveEnds
-	// defragBegins: it is time to move pods for others that wait. From here on who waits is tried
-	// first.
+	// defragBegins means that it is time to move pods for waiting pods. Events after this one try
+	// waiting pods first.
 	defragBegins
 	// podCreated: a controller has created pods again.
 	podCreated

@@ -2,14 +2,14 @@ package simulate
 
 import "math"
 
-// scores caches the score that a strategy gives a node, by shape of pod. Nodes with the same free
+// scores caches the strategy's score for a node, by shape of pod. Nodes with the same free
 // resources share a row. A row is dropped when no node has these free resources any more, so there
 // are never more rows than nodes.
 type scores struct {
 	cluster Cluster
 	shapes  []Shape
 	by      Scorer
-	// width is how many shapes a row remembers; if there are more, they displace one another.
+	// width is how many shapes a row caches; further shapes replace them.
 	width int
 	rows  map[string]*scoreRow
 	of    []*scoreRow // by node
@@ -29,7 +29,7 @@ type knownScore struct {
 	score int32
 }
 
-// refusing is the score of a node that does not take the pod.
+// refusing is the score of a node that does not admit the pod.
 const refusing = math.MinInt32
 
 // maxScores bounds how many scores all rows remember: 8 bytes each.
@@ -44,7 +44,7 @@ func newScores(c Cluster, all []Shape, by Scorer) *scores {
 	return m
 }
 
-// join gives the node the row of what it has left.
+// join gives the node the row of its free resources.
 func (m *scores) join(node int) {
 	m.key = m.cluster.AppendKey(m.key[:0], node)
 	row, ok := m.rows[string(m.key)]
@@ -56,7 +56,7 @@ func (m *scores) join(node int) {
 	m.of[node] = row
 }
 
-// changed records that the node has something else left.
+// changed records that the node's free resources have changed.
 func (m *scores) changed(node int) {
 	row := m.of[node]
 	if row.nodes--; row.nodes == 0 {
@@ -65,10 +65,10 @@ func (m *scores) changed(node int) {
 	m.join(node)
 }
 
-// keep keeps everybody off the node, or ends that.
+// keep closes the node to all pods, or opens it again.
 func (m *scores) keep(node int, yes bool) { m.kept[node] = yes }
 
-// open reports whether pods may come to the node at all.
+// open reports whether pods may come to the node.
 func (m *scores) open(node int) bool { return !m.kept[node] }
 
 // forget forgets all scores.
@@ -78,7 +78,7 @@ func (m *scores) forget() {
 	}
 }
 
-// score is what the node is worth for a pod of the shape; refusing if it does not take it.
+// score returns the node's score for a pod of the shape; refusing if the node does not admit it.
 func (m *scores) score(node int, shape int32) int32 {
 	if m.kept[node] {
 		return refusing

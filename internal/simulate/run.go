@@ -6,21 +6,21 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// Figures is what one run, or a part of it, has served.
+// Figures are the results of one run or a part of it.
 type Figures struct {
 	Pods Served `json:"pods"`
 	GPUs Served `json:"gpus"` // thousandths
 	CPUs Served `json:"cpus"` // thousandths
 	// Refusals is how often kubelets refused a pod.
 	Refusals int64 `json:"refusals"`
-	// Pinned is how many of the pods served lie on NUMA nodes, NUMANodes on how many in all.
+	// Pinned is the number of served pods on NUMA nodes, NUMANodes the sum of their NUMA nodes.
 	Pinned    int64 `json:"pinned"`
 	NUMANodes int64 `json:"numaNodes"`
-	// OnNUMANodes is how many of them lie on 1, 2 and 3 NUMA nodes; the last is of all with more.
+	// OnNUMANodes counts them by their number of NUMA nodes: 1, 2, 3, and more than 3.
 	OnNUMANodes [4]int64 `json:"podsOnNUMANodes"`
 }
 
-// Served is how much of one kind was asked for, how much of that was served, and how much of that
+// Served is the requested amount of one resource, the part that was served, and the part of that
 // with CPUs, memory and devices together.
 type Served struct {
 	Asked   int64 `json:"asked"`
@@ -50,8 +50,8 @@ func (f *Figures) arrived(s *Shape, served bool, o Outcome) {
 	}
 }
 
-// Curve is how many percent of the GPUs of all nodes are served when pods that ask for so many
-// percent of them have arrived: the mean over all arrivals that are nearest to that percentage.
+// Curve is the percentage of all GPUs that is served, by the requested percentage of the pods that
+// have arrived. A point is the mean over all arrivals nearest to its percentage.
 type Curve []float64
 
 // maxPercent is the longest Curve.
@@ -72,7 +72,7 @@ func (c *curve) add(arrived, served float64) {
 	c.count[at]++
 }
 
-// curve fills what no arrival was near to with what was before it.
+// curve fills points without an arrival with the point before them.
 func (c *curve) curve() Curve {
 	out := make(Curve, len(c.sum))
 	for i := range out {
@@ -91,19 +91,19 @@ type Run struct {
 	Strategy string `json:"strategy"`
 	Seed     int64  `json:"seed"`
 	Figures
-	// Aligned is how many percent of the GPUs of all nodes serve pods that lie together, at the
-	// end; of the CPUs, if nobody asks for GPUs. If pods come and go, it is the mean over time.
+	// Aligned is the percentage of all GPUs that serve pods with everything together at the end; of
+	// CPUs, if no pod asks for GPUs. If pods arrive and end, it is the mean over time.
 	Aligned float64 `json:"aligned"`
 	Curve   Curve   `json:"curve"`
-	// AlignedCurve is the same of what serves pods that lie together.
+	// AlignedCurve is the same curve for pods with everything together.
 	AlignedCurve Curve `json:"alignedCurve"`
-	// Unused is what is left in the end, if the Experiment asks for it.
+	// Unused is the rest at the end, if the Experiment asks for it.
 	Unused *Unused `json:"unused,omitempty"`
 	// Timed is nil if no pod leaves.
 	Timed *Timed `json:"timed,omitempty"`
 }
 
-// maxAgain is how often a controller creates a pod again that a kubelet has refused.
+// maxAgain is how often a controller creates a pod again after a kubelet has refused it.
 const maxAgain = 10
 
 // player is a strategy at work on a cluster.
@@ -114,10 +114,11 @@ type player struct {
 	scores   *scores
 	draw     *trace.Draw
 	refusals int64
-	// stood is what runs on the cluster already; first is the number of the first pod that comes.
+	// stood are the figures of the pods that already run; first is the number of the first pod that
+	// arrives.
 	stood Figures
 	first int32
-	// watch hears how many percent have arrived, after each pod; nil: nobody does.
+	// watch receives the percentage of arrived pods after each pod; it may be nil.
 	watch func(percent float64)
 }
 
@@ -168,7 +169,7 @@ func (p *player) equals(nodes []int32, shape int32) (equal []int32) {
 }
 
 // place puts the pod on the best node. If its kubelet refuses, a controller creates the pod again,
-// and a node is chosen for it again.
+// and a node is chosen again.
 func (p *player) place(pod, shape int32) (node int, o Outcome) {
 	for range 1 + maxAgain {
 		if node = p.choose(p.draw.Order, shape); node < 0 {
@@ -184,7 +185,8 @@ func (p *player) place(pod, shape int32) (node int, o Outcome) {
 	return -1, Outcome{}
 }
 
-// gpu is which GPU of the node a share is of; -1 for a pod that asks for none, or for whole ones.
+// gpu returns the GPU of the node for a share of a GPU; -1 for a pod without GPUs or with whole
+// GPUs.
 func (p *player) gpu(node int, s *Shape) int {
 	if s.GPUs == 1 && s.MilliGPU < trace.Thousandths && p.cluster.Look(node, s, &p.scores.look) {
 		return p.by.GPU(&p.scores.look, p.draw.Rand)
@@ -200,9 +202,9 @@ func (p *player) learn(shape int32) {
 	}
 }
 
-// arrivals lets all pods of the draw arrive, one after another. None leaves, and one that finds no
-// place is lost. The curves are of GPUs, or of CPUs if nobody asks for GPUs; all is what the nodes
-// have.
+// arrivals lets all pods of the draw arrive, one after another. No pod ends, and a pod without a
+// node is lost. The curves are of GPUs, or of CPUs if no pod asks for GPUs; all is the capacity of
+// the nodes.
 func (p *player) arrivals(of []int32, all Capacity) (f Figures, c curves) {
 	for i, pod := range p.draw.Arrivals {
 		shape := of[pod]
@@ -222,10 +224,10 @@ func (p *player) arrivals(of []int32, all Capacity) (f Figures, c curves) {
 	return f, c
 }
 
-// curves are what was served, and what of it lies together.
+// curves are the served percentage and the aligned part of it.
 type curves struct{ served, aligned curve }
 
-// Capacity is what the nodes have, in thousandths: GPUs, or CPUs if nobody asks for GPUs.
+// Capacity is the capacity of the nodes in thousandths: GPUs, or CPUs if no pod asks for GPUs.
 type Capacity struct{ GPU, CPU int64 }
 
 func capacityOf(nodes []trace.Node, pods []trace.Pod) (c Capacity) {
@@ -235,7 +237,7 @@ func capacityOf(nodes []trace.Node, pods []trace.Pod) (c Capacity) {
 	return Capacity{CPU: trace.CapacityOf(nodes, false)}
 }
 
-// of is what was served of what the nodes have.
+// of returns the served amount and the nodes' capacity.
 func (c Capacity) of(f *Figures) (got *Served, have int64) {
 	if c.GPU > 0 {
 		return &f.GPUs, c.GPU
@@ -243,7 +245,7 @@ func (c Capacity) of(f *Figures) (got *Served, have int64) {
 	return &f.CPUs, c.CPU
 }
 
-// aligned is how much of what the nodes have serves pods that lie together, in percent.
+// aligned returns the percentage of the nodes' capacity that serves pods with everything together.
 func (c Capacity) aligned(f *Figures) float64 {
 	got, have := c.of(f)
 	return percent(got.Aligned, have)

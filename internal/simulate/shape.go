@@ -37,7 +37,7 @@ func (s *Shape) Takes(model string) bool {
 	return len(s.GPUModels) == 0 || slices.Contains(s.GPUModels, model)
 }
 
-// shapes numbers the shapes of a list, and says which each pod has.
+// shapes numbers the shapes of a list, and returns the shape of each pod.
 func shapes(pods []trace.Pod) (all []Shape, of []int32) {
 	known := map[string]int32{}
 	for i := range pods {
@@ -75,7 +75,7 @@ func isHugePages(resource string) bool { return strings.HasPrefix(resource, "hug
 // gpuResource is the name of the GPUs.
 const gpuResource = "nvidia.com/gpu"
 
-// request is what a pod of the shape asks of a kubelet.
+// request returns the request that a pod of the shape sends to a kubelet.
 func (s *Shape) request() *placement.Request {
 	c := placement.ContainerRequest{Name: "main", MilliCPU: s.MilliCPU, Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: uint64(s.MiB) << 20}}}
 	if s.GPUs > 0 {

@@ -12,16 +12,16 @@ import (
 
 // StartNode is a node with its running pods.
 type StartNode struct {
-	// Node is its name, and what pods can have on it when it is empty.
+	// Node has the node's name and the resources for pods when it is empty.
 	trace.Node
 	Machine *topology.Machine
 	Model   *placement.Model
-	// State is what its kubelet has handed out, to Pods and to others.
+	// State has the kubelet's assignments, to Pods and to others.
 	State *placement.State
-	// KeptCPU (thousandths) and KeptMiB are what pods ask for that stay for good, whatever happens.
+	// KeptCPU (thousandths) and KeptMiB are the requests of pods that never end or move.
 	KeptCPU, KeptMiB int64
-	// Others are the huge pages, in bytes, and the devices other than GPUs that pods can have on it
-	// when it is empty; KeptOthers are those of pods that stay.
+	// Others are the resources for pods when the node is empty: huge pages, in bytes, and devices
+	// other than GPUs. KeptOthers are the requests of pods that stay.
 	Others, KeptOthers map[string]int64
 	Pods               []StartPod
 }
@@ -35,9 +35,9 @@ type StartPod struct {
 	MilliCPU, MiB int64
 	GPUs          int
 	Others        map[string]int64 // huge pages, in bytes, and other devices
-	// Left is how many seconds it has yet to run; 0: longer than anybody looks.
+	// Left is the remaining time in seconds; 0 means longer than the simulation.
 	Left int64
-	// Stays means that nothing may be gained by moving it.
+	// Stays means that the pod may not be moved.
 	Stays bool
 }
 
@@ -90,7 +90,7 @@ func NewStart(nodes []StartNode) (*Start, error) {
 	return s, nil
 }
 
-// poolsKey is the same of pools whose devices differ in nothing but their ids.
+// poolsKey returns the same key for pools whose devices differ only in their ids.
 func poolsKey(pools []placement.DevicePool) string {
 	pools = slices.Clone(pools)
 	for i := range pools {
@@ -102,8 +102,8 @@ func poolsKey(pools []placement.DevicePool) string {
 	return fmt.Sprintf("%+v", pools)
 }
 
-// gpus are the positions of the NUMA nodes of its healthy GPUs, -1 if they have none, and which of
-// them an id is.
+// gpus returns the positions of the NUMA nodes of the node's healthy GPUs, -1 without NUMA nodes,
+// and the index of each id.
 func (n *StartNode) gpus(pools []placement.DevicePool) (at []int, ids map[string]int, err error) {
 	ids = map[string]int{}
 	for _, pool := range pools {
@@ -182,7 +182,7 @@ func (s *Start) Ground(nodes []trace.Node, blind bool) Cluster {
 	return c
 }
 
-// shape is what the pod asks for, when it asks again.
+// shape returns the pod's request if it is created again.
 func (p *StartPod) shape() *Shape {
 	ask := p.Request
 	ask.UID = ""
@@ -193,7 +193,7 @@ func (p *StartPod) shape() *Shape {
 	return s
 }
 
-// shapes adds the shapes of its pods to those of a list, and says which each has.
+// shapes adds the shapes of the start's pods to those of a list, and returns the shape of each.
 func (s *Start) shapes(all []Shape) (out []Shape, of []int32) {
 	out = slices.Clip(all)
 	if s == nil {
@@ -213,7 +213,7 @@ func (s *Start) shapes(all []Shape) (out []Shape, of []int32) {
 	return out, of
 }
 
-// count is how many pods it has.
+// count returns the number of pods.
 func (s *Start) count() int {
 	if s == nil {
 		return 0
@@ -221,7 +221,7 @@ func (s *Start) count() int {
 	return len(s.pods)
 }
 
-// served is what its pods are served.
+// served returns the figures of the pods.
 func (s *Start) served() (f Figures) {
 	for i := range s.count() {
 		f.arrived(s.pods[i].shape(), true, s.pods[i].outcome)

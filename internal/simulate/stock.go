@@ -2,8 +2,8 @@ package simulate
 
 import "math"
 
-// The strategies of kube-scheduler, which knows no NUMA nodes: NodeResourcesFit, and
-// NodeResourcesBalancedAllocation as its default profile has it beside. Scores are whole numbers.
+// The strategies of kube-scheduler, which does not know NUMA nodes: NodeResourcesFit, alone and
+// with NodeResourcesBalancedAllocation as in its default profile. Scores are whole numbers.
 
 func stock() []Strategy {
 	fixed := func(name, about string, f Scoring) Strategy {
@@ -28,10 +28,10 @@ func leastAllocated(l *Look) int64 {
 	return (left(l.FreeCPU-l.Shape.MilliCPU, l.AllCPU) + left(l.FreeMiB-l.Shape.MiB, l.AllMiB)) / 2
 }
 
-// left is what is left, in percent.
+// left returns the free part in percent.
 func left(free, all int64) int64 { return free * 100 / max(1, all) }
 
-// balance is how much nearer to each other the parts of CPU and memory in use come by the pod: 75
+// balance returns how much closer the pod brings the used parts of CPU and memory to each other: 75
 // if nothing changes (balancedResourceScorer of kube-scheduler 1.36).
 func balance(l *Look) int64 {
 	before := apart(l.AllCPU-l.FreeCPU, l.AllCPU, l.AllMiB-l.FreeMiB, l.AllMiB)
@@ -39,7 +39,8 @@ func balance(l *Look) int64 {
 	return 50 + (50+with-before)/2
 }
 
-// apart is 100 if the same part of both is in use, and 50 if all of one is and none of the other.
+// apart is 100 if the used parts of CPU and memory are equal, and 50 if one is full and the other
+// empty.
 func apart(cpu, allCPU, mib, allMiB int64) int64 {
 	a, b := float64(cpu)/float64(allCPU), float64(mib)/float64(allMiB)
 	return int64((1 - math.Abs(min(1, a)-min(1, b))/2) * 100)

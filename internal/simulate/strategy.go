@@ -11,22 +11,22 @@ import (
 // Strategy chooses one of the nodes that admit a pod.
 type Strategy struct {
 	Name string
-	// About says in one line what it prefers.
+	// About describes its preference in one line.
 	About string
-	// Blind strategies see amounts alone: the kubelet may refuse what they choose.
+	// Blind strategies see only amounts: the kubelet may refuse their choice.
 	Blind bool
-	// NUMA strategies are for clusters with NUMA nodes alone.
+	// NUMA strategies work only on clusters with NUMA nodes.
 	NUMA bool
-	// Plans means that it is Berth's, which plans gangs whole: nodes are compared once for all
-	// members, and each gets as many as it takes.
+	// Plans marks Berth's strategies, which plan a gang as a whole. They compare nodes once for all
+	// members, and each node gets as many as fit.
 	Plans bool
-	// Knows means that it knows the distribution of the load beforehand.
+	// Knows means that the strategy knows the distribution of the load in advance.
 	Knows bool
-	// Defrag is how often pods are moved to make room for waiting pods, if pods come and go; 0:
-	// never.
+	// Defrag is the interval at which pods are moved to make room for waiting pods, if pods arrive
+	// and end; 0 means never.
 	Defrag time.Duration
-	// Keep is the scheduler's rule which CPUs are kept for pods with GPUs; mostly nil. No kubelet
-	// knows of it.
+	// Keep is the scheduler's rule which CPUs are kept for pods with GPUs; mostly nil. Kubelets do
+	// not know it.
 	Keep *placement.Keep
 	// Ties is which of equal nodes is chosen: by the order of the draw, or by chance.
 	Ties Ties
@@ -53,13 +53,13 @@ const (
 
 // Scorer is a strategy in one run.
 type Scorer interface {
-	// Score is how good the node is, more is better.
+	// Score returns the node's score; higher is better.
 	Score(l *Look) int64
 	// GPU is which GPU a share is of.
 	GPU(l *Look, r *rand.Rand) int
 }
 
-// Learner is a Scorer that learns from who arrives. Learn reports whether scores may be others now.
+// Learner is a Scorer that learns from arrivals. Learn reports whether scores may have changed.
 type Learner interface{ Learn(s *Shape) bool }
 
 // Scoring is a Scorer that places a share of a GPU on the fullest GPU with room.

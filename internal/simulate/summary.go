@@ -13,7 +13,7 @@ type Mean struct {
 	Deviation float64 `json:"deviation"`
 }
 
-// String prints the mean and the spread of the runs.
+// String returns the mean and the deviation of the runs.
 func (m Mean) String() string {
 	if m.Deviation == 0 {
 		return fmt.Sprintf("%.2f", m.Mean)
@@ -40,8 +40,8 @@ func meanOf(values []float64) (m Mean) {
 
 func round(v float64) float64 { return math.Round(v*1000) / 1000 }
 
-// Point is a point of a curve: the GPUs served, in percent of those of all nodes, when pods that
-// ask for so many percent have arrived. Aligned is the GPUs that serve pods which lie together.
+// Point is a point of a curve: the percentage of GPUs that are served when the arrived pods ask for
+// Asked percent. Aligned is the percentage that serves pods with everything together.
 type Point struct {
 	Arrived int  `json:"arrived"`
 	Served  Mean `json:"served"`
@@ -54,7 +54,7 @@ type Summary struct {
 	Runs     int    `json:"runs"`
 	// Aligned is the mean over the runs.
 	Aligned Mean `json:"aligned"`
-	// Pods, GPUs and CPUs are what was served of what was asked; Aligned is what of that lies
+	// Pods, GPUs and CPUs are the served parts of the requests; Aligned is the part with everything
 	// together.
 	Pods        Mean `json:"podsServed"`
 	PodsAligned Mean `json:"podsAligned"`
@@ -62,9 +62,9 @@ type Summary struct {
 	GPUsAligned Mean `json:"gpusAligned"`
 	CPUs        Mean `json:"cpusServed"`
 	CPUsAligned Mean `json:"cpusAligned"`
-	// Refusals is how often a kubelet refused a pod, for each pod that arrived.
+	// Refusals is the number of kubelets' refusals per arrived pod.
 	Refusals Mean `json:"refusalsPerPod"`
-	// NUMANodes is how many NUMA nodes a served, pinned pod lies on.
+	// NUMANodes is the mean number of NUMA nodes of a served, pinned pod.
 	NUMANodes Mean `json:"numaNodesPerPod"`
 	// Unused is the mean of the runs; nil if they have none.
 	Unused *Unused `json:"unused,omitempty"`
@@ -73,10 +73,10 @@ type Summary struct {
 	Timed *TimedSummary `json:"timed,omitempty"`
 }
 
-// TimedSummary is the result of one strategy over all seeds with lifetimes. Shares are in percent
-// of the requested hours: served ones and aligned ones.
+// TimedSummary is the result of one strategy over all seeds with lifetimes. Shares are percentages
+// of the requested hours: served and aligned ones.
 type TimedSummary struct {
-	// Arrived is how many pods came.
+	// Arrived is the number of arrived pods.
 	Arrived         Mean `json:"arrived"`
 	GPUHours        Mean `json:"gpuHoursServed"`
 	GPUHoursAligned Mean `json:"gpuHoursAligned"`
@@ -85,23 +85,23 @@ type TimedSummary struct {
 	// WaitingP50 and WaitingP99 are seconds.
 	WaitingP50 Mean `json:"waitingP50Seconds"`
 	WaitingP99 Mean `json:"waitingP99Seconds"`
-	// Refused is how many percent of the pods a kubelet has refused, once or several times.
+	// Refused is the percentage of pods that a kubelet has refused at least once.
 	Refused Mean `json:"podsRefused"`
-	// Left is how many pods had no place at the end.
+	// Left is the number of pods without a node at the end.
 	Left Mean `json:"leftWaiting"`
-	// Gangs is how many there were in all runs; Whole of them ran before the end, in percent.
+	// Gangs is the number of gangs in all runs; Whole is the percentage that ran before the end.
 	Gangs int64 `json:"gangs"`
 	Whole Mean  `json:"gangsWhole"`
-	// Moves is how many pods were moved, MadeRoom for how many room was made by that; nil if nobody
-	// moves pods.
+	// Moves is the number of moved pods, MadeRoom the number of pods that got room; nil if the
+	// strategy does not move pods.
 	Moves    *Mean `json:"moves,omitempty"`
 	MadeRoom *Mean `json:"madeRoomFor,omitempty"`
 	// Course is the mean of the runs' courses.
 	Course []CoursePoint `json:"course"`
 }
 
-// CoursePoint is a moment in all runs. InUse and Aligned are percent of the GPUs of all nodes, or
-// of the CPUs if nobody asks for GPUs; Waiting counts pods.
+// CoursePoint is a moment in all runs. InUse and Aligned are percentages of all GPUs, or of all
+// CPUs if no pod asks for GPUs; Waiting counts pods.
 type CoursePoint struct {
 	Second  int64   `json:"second"`
 	InUse   float64 `json:"inUse"`
@@ -121,7 +121,7 @@ func Summarize(runs []Run) (out []Summary) {
 	return out
 }
 
-// meanOver is the mean of a value over runs.
+// meanOver returns the mean of a value over runs.
 func meanOver(runs []Run, value func(*Run) float64) Mean {
 	values := make([]float64, len(runs))
 	for i := range runs {
@@ -190,10 +190,10 @@ func summarizeTimed(runs []Run) *TimedSummary {
 	return s
 }
 
-// pointEvery is how many percent lie between two points of a curve.
+// pointEvery is the distance in percent between two points of a curve.
 const pointEvery = 10
 
-// at is the value at a percentage, or the last one before.
+// at returns the value at a percentage, or the last value before it.
 func (c Curve) at(percent int) float64 {
 	if len(c) == 0 {
 		return 0

@@ -12,11 +12,11 @@ type Typical struct {
 	Part  float64
 }
 
-// typicalPart is how much of all pods the typical shapes cover.
+// typicalPart is the part of all pods that the typical shapes cover.
 const typicalPart = 0.95
 
-// typical returns the most frequent shapes of a load, until they cover most pods. Memory is no part
-// of them. count is how often each shape occurs.
+// typical returns the most frequent shapes of a load, until they cover most pods. It ignores
+// memory. count is how often each shape occurs.
 func typical(all []Shape, count []int) []Typical {
 	type key struct {
 		cpu, gpu int64
@@ -51,7 +51,7 @@ func typical(all []Shape, count []int) []Typical {
 	return out
 }
 
-// TypicalOrder orders the more frequent shape first, and among equally frequent ones the larger.
+// TypicalOrder orders shapes by frequency, most frequent first, and then by size, largest first.
 func TypicalOrder(a, b *Typical) int {
 	s, o := a.Shape, b.Shape
 	return cmp.Or(cmp.Compare(b.Part, a.Part), cmp.Compare(o.MilliCPU, s.MilliCPU), cmp.Compare(o.MilliGPU, s.MilliGPU), cmp.Compare(o.GPUs, s.GPUs),

@@ -1,25 +1,24 @@
 package simulate
 
-// Unused is what is free at the end, in percent of what all nodes have, by what a pod of the load
-// would find there: the pods of the load that ask for GPUs, each with its part, all of them if
-// nobody asks for GPUs.
+// Unused is the free part of all nodes at the end, in percent, by its use for a pod of the load. It
+// is an average over the pods that ask for GPUs, or over all pods if none does.
 type Unused struct {
 	// Usable: the pod would be admitted.
 	Usable float64 `json:"usable"`
-	// The others are stranded for it: the node has too few CPUs, too little memory, too few GPUs
-	// that it may have, or all of it on NUMA nodes that do not suit.
+	// The other fields are stranded parts: the node has too few CPUs, too little memory or too few
+	// suitable GPUs, or has them on the wrong NUMA nodes.
 	CPUs      float64 `json:"fewCPUs"`
 	Memory    float64 `json:"littleMemory"`
 	GPUs      float64 `json:"fewGPUs"`
 	NUMANodes float64 `json:"apart"`
 }
 
-// by is the part of what the pod lacks.
+// by returns the field of a Lack.
 func (u *Unused) by(l Lack) *float64 {
 	return [lacks]*float64{LacksNothing: &u.Usable, LacksCPUs: &u.CPUs, LacksMemory: &u.Memory, LacksGPUs: &u.GPUs, LacksNUMANodes: &u.NUMANodes}[l]
 }
 
-// unusedOf looks at what a cluster has left for the load.
+// unusedOf computes what the load could use of a cluster's free resources.
 func unusedOf(c Cluster, all Capacity, load []Typical) *Unused {
 	u, gpus, parts := &Unused{}, all.GPU > 0, 0.0
 	for i := range load {

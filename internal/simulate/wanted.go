@@ -5,8 +5,8 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// wanted is how much demand there is for nodes, by the pods that run. Nodes of one kind with one
-// model of GPU are in equal demand.
+// wanted is the demand for nodes, by the running pods. Nodes of one kind with one GPU model are in
+// equal demand.
 type wanted struct {
 	of     []int // by node: its place in classes
 	all    []class

@@ -6,23 +6,23 @@ import (
 	"slices"
 )
 
-// Draw is the random part of one run: which pods of a list arrive in which order, and which of two
-// nodes with equal scores comes first.
+// Draw is the random part of one run: the order in which pods of a list arrive, and the order of
+// nodes with equal scores.
 type Draw struct {
 	// Arrivals are indices into the list of pods.
 	Arrivals []int32
-	// Order are indices into the list of nodes: of equal ones the first is chosen.
+	// Order are indices into the list of nodes: among equal nodes the first is chosen.
 	Order []int32
-	// Rand goes on where the draw has ended.
+	// Rand continues where the draw has ended.
 	Rand *rand.Rand
 }
 
-// NewDraw lets all pods of the list arrive once, shuffled, unless change, if not nil, changes that.
-//
-// It draws as the simulator of the FGD paper does (USENIX ATC'23), so that the same pods arrive in
-// the same order for the same seed. That simulator gives every node a new name, by chance, and
-// chooses the first name among equal scores: this is Order. Without it GpuPacking serves 0.7
-// percent of the GPUs less. Its generator is that of math/rand, whose numbers for a seed are fixed.
+// NewDraw lets all pods of the list arrive once, in random order; change, if not nil, modifies the
+// draw.
+// It draws as the simulator of the FGD paper does (USENIX ATC'23), so the same seed gives the same
+// order of arrival. That simulator gives every node a new random name, and chooses the first name
+// among equal scores: Order has these names' order. Without it GpuPacking serves 0.7 percent of the
+// GPUs less. The generator is that of math/rand, whose numbers for a seed are fixed.
 func NewDraw(nodes []Node, pods []Pod, seed int64, change func(*Draw)) *Draw {
 	d := &Draw{Rand: rand.New(rand.NewSource(seed))}
 	d.Rand.Int() // it logs one number

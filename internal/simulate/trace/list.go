@@ -15,18 +15,18 @@ type Pod struct {
 	Name     string
 	MilliCPU int64
 	MiB      int64
-	// GPUs is how many GPUs the pod asks for, MilliGPU how many thousandths of each. Only a pod
-	// with one GPU asks for less than 1,000.
+	// GPUs is the number of GPUs, MilliGPU the thousandths of each. Only a pod with one GPU asks
+	// for less than 1,000.
 	GPUs     int
 	MilliGPU int64
 	// GPUModels are the models that the pod may use; empty means any.
 	GPUModels []string
 	// Others are the amounts of huge pages, in bytes, and of other devices that it asks for.
 	Others map[string]int64
-	// Members is how many such pods are a gang, which starts together; 0 and 1 are none.
+	// Members is the number of such pods in a gang, which starts together; 0 and 1 mean no gang.
 	Members int
-	// Created, Scheduled and Deleted are seconds; Timed says that the list has them. Scheduled is 0
-	// if the pod found no node.
+	// Created, Scheduled and Deleted are seconds; Timed means that the list has them. Scheduled is
+	// 0 if the pod found no node.
 	Created, Scheduled, Deleted int64
 	Timed                       bool
 }

@@ -11,10 +11,10 @@ import (
 
 // Times configures when pods arrive and how long they run.
 type Times struct {
-	// For is how long pods arrive. 0: until the last pod of the list is gone.
+	// For is the time during which pods arrive; 0 means until the last pod of the list has ended.
 	For time.Duration
-	// Draw, if not nil, fills in the Arrivals, with the draw's Rand, up to its To. Otherwise each
-	// pod of the list comes and goes at its own times.
+	// Draw, if not nil, fills in the Arrivals up to To, with the draw's Rand. Otherwise each pod of
+	// the list comes and goes at its own times.
 	Draw func(*TimedDraw) error
 }
 
@@ -38,11 +38,10 @@ type TimedDraw struct {
 // Life returns how long the pod ran, in seconds, if the list has its times.
 func (p *Pod) Life() int64 { return max(1, p.Deleted-max(p.Created, p.Scheduled)) }
 
-// Count returns how many pods a row of the list has: the members of a gang, or one.
+// Count returns the number of pods of a row: the members of a gang, or one.
 func (p *Pod) Count() int { return max(1, p.Members) }
 
-// NewTimedDraw draws arrivals. The error names a pod without times, or says that there are too
-// many.
+// NewTimedDraw draws arrivals. The error names a pod without times, or reports too many pods.
 func NewTimedDraw(nodes []Node, pods []Pod, o Times, seed int64) (*TimedDraw, error) {
 	d := &TimedDraw{Rand: rand.New(rand.NewSource(seed)), To: int64(o.For / time.Second)}
 	var err error
@@ -80,7 +79,7 @@ func (d *TimedDraw) own(pods []Pod) error {
 	return nil
 }
 
-// maxHours bounds what is asked for in all, in thousandths and seconds, so that no sum overflows.
+// maxHours bounds the sum of all requests, in thousandths times seconds, so that no sum overflows.
 const maxHours = 1 << 60
 
 // check refuses arrivals that cannot be counted.
