@@ -232,7 +232,8 @@ func (e *enforcer) readMoving(plugin *enforce.Plugin) enforce.Sight {
 		}
 		set, err := enforce.ReadBack(cgroups, dir)
 		if err == nil {
-			plugin.Found(c.ID, enforce.Found{Set: set, Turn: c.Turn, Limit: enforce.MemoryLimit(cgroups, dir)})
+			limit, used := enforce.ReadMemory(cgroups, dir)
+			plugin.Found(c.ID, enforce.Found{Set: set, Turn: c.Turn, Limit: limit, Used: used})
 			read = true
 		}
 	}

@@ -55,8 +55,8 @@ type Set struct {
 type Update struct {
 	ID  string
 	Set Set
-	// raise are amounts that it gets with the move.
-	raise amounts
+	// gets are amounts that it gets with the move.
+	gets amounts
 }
 
 // Mode is the action for a container whose decision cannot be carried out.
@@ -176,6 +176,10 @@ func (b *Books) Create(c Container) (Set, []Update, error) {
 	e, err := b.admit(c, b.mode)
 	if err != nil {
 		return Set{}, nil, err
+	}
+	if _, again := b.claims[claimant{c.Pod, c.Name}]; c.trimmed != (amounts{}) && !again {
+		b.claims[claimant{c.Pod, c.Name}] = claim{e.shut, b.now()}
+		return Set{}, nil, &HeldError{c.Name, undecided}
 	}
 	if why := b.giveDevices(e); why != "" { // nobody shares a device
 		return Set{}, nil, &HeldError{c.Name, why}
@@ -310,7 +314,7 @@ func (b *Books) Begun(id string) (u Update, due bool) {
 	e.unsettled = false
 	b.arrived(e)
 	set := b.due(e)
-	return Update{id, set, e.raises()}, e.doubt || set != e.set
+	return Update{id, set, e.carries()}, e.doubt || set != e.set
 }
 
 // Moving records that an unsolicited move is on its way to the runtime. Until Moved the container
@@ -325,7 +329,7 @@ func (b *Books) Moving(u Update) {
 func (b *Books) Moved(u Update) (next Update, due bool) {
 	if e := b.all[u.ID]; e != nil {
 		e.set.CPUs, e.doubt = u.Set.CPUs, false
-		e.raised(u.raise)
+		e.carried(u.gets)
 	}
 	return b.Begun(u.ID)
 }

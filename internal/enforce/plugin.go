@@ -574,11 +574,11 @@ func writeUpdates(updates []Update) []*api.ContainerUpdate {
 		if u.Set.Mems != 0 {
 			w.SetLinuxCPUSetMems(u.Set.Mems.String())
 		}
-		if u.raise.shares > 0 {
-			w.SetLinuxCPUShares(u.raise.shares)
+		if u.gets.shares > 0 {
+			w.SetLinuxCPUShares(u.gets.shares)
 		}
-		if u.raise.limit > 0 {
-			w.SetLinuxMemoryLimit(int64(u.raise.limit))
+		if u.gets.limit > 0 {
+			w.SetLinuxMemoryLimit(int64(u.gets.limit))
 		}
 		out = append(out, w)
 	}

@@ -59,18 +59,21 @@ func ReadBack(cgroups fs.FS, dir string) (Set, error) {
 	return s, nil
 }
 
-// MemoryLimit returns the memory limit of a container's cgroup; 0 if it is not known, or if there
-// is none.
-func MemoryLimit(cgroups fs.FS, dir string) uint64 {
-	text, err := fs.ReadFile(cgroups, path.Join(dir, "memory.max"))
-	if err != nil {
-		return 0
+// ReadMemory returns the memory limit of a container's cgroup and what it uses; 0 for what is not
+// known, and for no limit.
+func ReadMemory(cgroups fs.FS, dir string) (limit, used uint64) {
+	read := func(file string) uint64 {
+		text, err := fs.ReadFile(cgroups, path.Join(dir, file))
+		if err != nil {
+			return 0
+		}
+		n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+		if err != nil {
+			return 0
+		}
+		return n
 	}
-	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
+	return read("memory.max"), read("memory.current")
 }
 
 // Differs describes the difference between the wanted set s and runs, or returns "".

@@ -52,6 +52,9 @@ type refitting struct {
 	// memory is the most that the container may use, by the decisions since its limit was read; nil
 	// if it was never resized.
 	memory []placement.MemoryBlock
+	// slim means that it used less memory than was decided when its cgroup was last read, so that
+	// the limit can be lowered. A kubelet asks for that as well.
+	slim bool
 }
 
 // Decide records a newer decision about a pod, and reports whether it is newer. Older and equal
@@ -174,8 +177,8 @@ func (b *Books) claim(e *entry, inReply bool) bool {
 func (b *Books) apply(e *entry) {
 	d := e.next
 	left, before := e.set.CPUs.AndNot(&d.CPUs), b.shutFor(e.Decision)
-	e.Decision, e.next, e.turn = d, nil, e.turn+1
-	if e.raises() != (amounts{}) {
+	e.Decision, e.next, e.turn, e.slim = d, nil, e.turn+1, false
+	if e.carries() != (amounts{}) {
 		e.doubt, e.since = true, time.Time{}
 	}
 	if !e.set.Pinned {
@@ -225,7 +228,7 @@ func (b *Books) Updated(id string, has amounts) {
 	if e.doubt = false; has != (amounts{}) {
 		e.asks = has
 	}
-	if e.raises() != (amounts{}) {
+	if e.carries() != (amounts{}) {
 		e.doubt, e.since = true, b.now()
 	}
 }
@@ -295,25 +298,30 @@ func lower(n, most uint64) uint64 {
 	return 0
 }
 
-// raises returns the amounts that a container gets with its next move: the decided ones, if it has
-// less. The kubelet asks for them as well, but not for a container that was trimmed.
-func (e *entry) raises() (out amounts) {
+// undecided explains why a container does not begin at the first try. A process that sizes itself
+// when it starts would begin with less than was asked for.
+const undecided = "more was allocated to it than the scheduler has decided: it is tried again, and begins with what is decided then"
+
+// carries returns the amounts that a container gets with its next move: the decided ones, if it has
+// others. The kubelet asks for them as well, but only once. It never asks for the rest of what a
+// trimmed container should have begun with.
+func (e *entry) carries() (out amounts) {
 	if !e.decides || e.Decision == nil || e.next != nil || e.memory == nil {
 		return out
 	}
 	decided := decidedAmounts(e.Decision)
-	if e.asks.shares > 0 && e.asks.shares < decided.shares {
+	if e.asks.shares > 0 && e.asks.shares != decided.shares {
 		out.shares = decided.shares
 	}
-	if e.asks.limit > 0 && e.asks.limit < decided.limit {
+	if e.asks.limit > 0 && (e.asks.limit < decided.limit || e.asks.limit > decided.limit && e.slim) {
 		out.limit = decided.limit
 	}
 	return out
 }
 
-// raised records the amounts of a container.
-func (e *entry) raised(a amounts) {
-	e.asks = amounts{max(e.asks.shares, a.shares), max(e.asks.limit, a.limit)}
+// carried records the amounts of a container.
+func (e *entry) carried(a amounts) {
+	e.asks = amounts{cmp.Or(a.shares, e.asks.shares), cmp.Or(a.limit, e.asks.limit)}
 }
 
 // Found is the content of a container's cgroup.
@@ -321,8 +329,8 @@ type Found struct {
 	Set
 	// Turn is the container's turn at the time of the reading.
 	Turn uint64
-	// Limit is its memory limit; 0 if it is not known.
-	Limit uint64
+	// Limit is its memory limit; 0 if it is not known. Used is how much it uses.
+	Limit, Used uint64
 }
 
 // Found records the reading. CPUs that the container was told to leave are free if it has left
@@ -338,6 +346,9 @@ func (b *Books) Found(id string, f Found) {
 	}
 	if e.memory != nil && f.Limit > 0 && f.Limit <= bytesOf(decided.Memory) {
 		e.memory = decided.Memory
+	}
+	if e.slim = f.Used > 0 && f.Used < decidedAmounts(decided).limit; !e.doubt && e.carries() != (amounts{}) {
+		e.doubt, e.since = true, b.now() // the kubelet comes first
 	}
 	if e.leaving.IsEmpty() || e.next != nil || !f.CPUs.IsSubsetOf(&e.set.CPUs) {
 		return

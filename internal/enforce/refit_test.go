@@ -134,13 +134,16 @@ func TestResizeOfAContainerThatDoesNotRun(t *testing.T) {
 	wantText(t, "it begins again", create(b, again), "1-2;")
 	b.Stop("a2")
 	again.ID, again.asks = "a3", amounts{shares: 4096, limit: 1 << 30}
+	if text := announce(b, again); !strings.Contains(text, "more was allocated to it than the scheduler has decided") {
+		t.Errorf("it begins at the first try: %s", text)
+	}
 	wantText(t, "it begins with less CPU time than the kubelet asks for", create(b, again), "1-2;")
 	if got := b.trimmed("a3"); got != (amounts{shares: 2048}) {
 		t.Errorf("it begins with %+v, want 2048 shares", got)
 	}
 	decide(t, b, "a", 3, "1-4", 1)
 	due := b.Overdue()
-	if len(due) != 1 || due[0].raise != (amounts{shares: 4096}) || due[0].Set.CPUs != cpus(t, "1-4") {
+	if len(due) != 1 || due[0].gets != (amounts{shares: 4096}) || due[0].Set.CPUs != cpus(t, "1-4") {
 		t.Errorf("once it is decided: %+v", due)
 	}
 	b.Moving(due[0])
@@ -150,6 +153,7 @@ func TestResizeOfAContainerThatDoesNotRun(t *testing.T) {
 	found(t, b, "a3", "1-2", 0)
 	b.Stop("a3")
 	again.ID, again.asks = "a4", amounts{shares: 2048, limit: 1<<30 + 1}
+	announce(b, again)
 	wantText(t, "it begins with less memory", create(b, again), "1-2;")
 	if got := b.trimmed("a4"); got != (amounts{limit: 1 << 30}) {
 		t.Errorf("it begins with %+v, want 1 GiB", got)
@@ -157,6 +161,123 @@ func TestResizeOfAContainerThatDoesNotRun(t *testing.T) {
 	b.Stop("a4")
 	again.ID, again.asks.limit = "a5", 1<<30
 	wantText(t, "it begins as decided", create(b, again), "1-2;")
+}
+
+// TestRestartContainer: the kubelet restarts a container to resize it (resizePolicy), at once, and
+// does not ask again for what it has begun with.
+func TestRestartContainer(t *testing.T) {
+	const gib = 1 << 30
+	var b *Books
+	old := resizable(t, "a", "1-2", 1)
+	restart := func(id string, gets amounts) Container {
+		b.Stop("a")
+		again := old
+		again.ID, again.asks = id, gets
+		return again
+	}
+	for name, c := range map[string]struct {
+		play    func()
+		on      string
+		trimmed amounts
+		free    string // what another pod's container can have
+	}{
+		"it grows, decided in time": {func() {
+			again := restart("a2", amounts{4096, 2 * gib})
+			announce(b, again)
+			decide(t, b, "a", 2, "1-4", 2)
+			create(b, again)
+		}, "1-4", amounts{}, "5"},
+		"it grows, and is not decided": {func() {
+			again := restart("a2", amounts{4096, 2 * gib})
+			announce(b, again)
+			create(b, again)
+		}, "1-2", amounts{2048, gib}, "3"},
+		"it grows, decided late": {func() {
+			again := restart("a2", amounts{4096, 2 * gib})
+			announce(b, again)
+			create(b, again)
+			decide(t, b, "a", 2, "1-4", 2)
+			due := b.Overdue()
+			if len(due) != 1 || due[0].gets != (amounts{4096, 2 * gib}) {
+				t.Errorf("decided late: %+v, want that it gets the rest", due)
+			}
+			b.Moving(due[0])
+			b.Moved(due[0])
+		}, "1-4", amounts{2048, gib}, "5"},
+		"it shrinks, and is not decided": {func() { create(b, restart("a2", amounts{1024, gib / 2})) }, "1-2", amounts{}, "3"},
+		"it shrinks, decided in time": {func() {
+			again := restart("a2", amounts{1024, gib / 2})
+			decide(t, b, "a", 2, "2", 1)
+			create(b, again)
+		}, "2", amounts{}, "1"},
+		"it shrinks, decided before it ends": {func() {
+			decide(t, b, "a", 2, "2", 1)
+			create(b, restart("a2", amounts{1024, gib / 2}))
+		}, "2", amounts{}, "1"},
+	} {
+		b = newBooks(t, Hold)
+		create(b, old)
+		c.play()
+		if got := booked(t, b, "a2"); got.Set.CPUs != cpus(t, c.on) || b.trimmed("a2") != c.trimmed {
+			t.Errorf("%s: on %s, trimmed to %+v; want %s and %+v", name, got.Set.CPUs, b.trimmed("a2"), c.on, c.trimmed)
+		}
+		wantText(t, name+": another pod begins", create(b, resizable(t, "x", c.free, 1)), c.free+";")
+		if err := b.Check(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAmountsAreCarried: the kubelet takes what it has asked for once as done. A limit that was
+// raised again meanwhile comes down by the agent, if the container uses less.
+func TestAmountsAreCarried(t *testing.T) {
+	const gib = 1 << 30
+	b := newBooks(t, Hold)
+	a := resizable(t, "a", "1-2", 1)
+	a.asks = amounts{2048, gib}
+	create(b, a)
+	at := time.Now()
+	b.now = func() time.Time { return at }
+	decide(t, b, "a", 2, "1-2", 2)
+	carry := func(what string, want ...amounts) {
+		t.Helper()
+		at = at.Add(retryAfter)
+		var got []amounts
+		for _, u := range b.Overdue() {
+			got = append(got, u.gets)
+			b.Moving(u)
+			b.Moved(u)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: it gets %+v, want %+v", what, got, want)
+		}
+	}
+	look := func(limit, used uint64) {
+		b.Found("a", Found{Set: Set{CPUs: cpus(t, "1-2")}, Turn: booked(t, b, "a").Turn, Limit: limit, Used: used})
+	}
+	carry("it grows", amounts{limit: 2 * gib})
+	look(2*gib, gib/4)
+	b.Updated("a", amounts{2048, gib}) // the kubelet shrinks it, and the decision is late
+	carry("the decision that is known", amounts{limit: 2 * gib})
+	decide(t, b, "a", 3, "1-2", 1)
+	carry("what it uses is not known", amounts{})
+	look(2*gib, gib)
+	carry("it uses too much")
+	look(2*gib, gib-1)
+	carry("it uses less", amounts{limit: gib})
+	if c := booked(t, b, "a"); bytesOf(c.Memory) != 2*gib {
+		t.Errorf("%d bytes are free before the limit is read", 2*gib-bytesOf(c.Memory))
+	}
+	look(gib, gib/4)
+	if c := booked(t, b, "a"); bytesOf(c.Memory) != gib {
+		t.Errorf("it has %d bytes, want 1 GiB", bytesOf(c.Memory))
+	}
+	carry("all is as it was decided")
+	b.Updated("a", amounts{4096, gib})
+	decide(t, b, "a", 4, "1", 1)
+	if due := b.Overdue(); len(due) != 1 || due[0].gets != (amounts{shares: 1024}) {
+		t.Errorf("with fewer CPUs it gets %+v, want their shares", due)
+	}
 }
 
 // TestUpdatesWaitForTheirDecision: the kubelet changes memory and CPUs one after the other.
@@ -279,7 +400,7 @@ func TestResizesOutliveTheAgent(t *testing.T) {
 	b := newBooks(t, Hold)
 	decide(t, b, "a", 3, "1", 1)
 	a := resizable(t, "a", "1-2", 4) // its Binding's
-	a.Now, a.asks = Set{CPUs: cpus(t, "1-4")}, amounts{4096, 3 << 30}
+	a.Now, a.asks = Set{CPUs: cpus(t, "1-4")}, amounts{1024, 3 << 30}
 	wantText(t, "learns what runs", tellUpdates(b.Synchronize([]Container{a})), "a=1")
 	c := booked(t, b, "a")
 	if c.Leaving != cpus(t, "2-4") || bytesOf(c.Memory) != 3<<30 || c.Generation != 3 {

@@ -16,6 +16,8 @@ func TestAllRulesKeepEveryPromise(t *testing.T) {
 		{Wishes: 3, Restarts: 2, Slips: 1},
 		{Wishes: 3, Restarts: 1, OldNews: 2, Leaves: 1},
 		{Wishes: 3, Crowds: 1, Crashes: 1, Leaves: 1},
+		{Wishes: 3, Begins: 2, Restarts: 1},
+		{Wishes: 3, Begins: 1, Crashes: 1, Slips: 1, Leaves: 1},
 		{Wishes: 3, Losses: 1, Crashes: 1, Restarts: 1, Slips: 1, OldNews: 1, Crowds: 1, Leaves: 1},
 	} {
 		for size := range uint8(2) {
@@ -48,6 +50,8 @@ var off = []struct {
 	{DecisionFirst, Outgrown, 1, Budget{Wishes: 1}},
 	{ReadBackFrees, TwiceGiven, 2, Budget{Wishes: 1, Slips: 1}},
 	{NewerOnly, MadeToWait, 2, Budget{Wishes: 1, OldNews: 1}},
+	{BeginDecided, Outgrown, 1, Budget{Wishes: 1, Begins: 1}},
+	{CarryAmounts, LeftStanding, 1, Budget{Wishes: 1, Begins: 1}},
 	{RememberDecisions, MadeToWait, 2, Budget{Wishes: 1, Restarts: 1}},
 }
 

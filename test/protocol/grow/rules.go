@@ -31,6 +31,12 @@ const (
 	ReadBackFrees
 	// NewerOnly: the agent ignores a decision that is not newer than the one it knows.
 	NewerOnly
+	// BeginDecided: a container that begins again gets no more than was decided. Off: what the
+	// kubelet has allocated.
+	BeginDecided
+	// CarryAmounts: the agent itself brings the memory of a container to what was decided. Off: the
+	// kubelet alone does, and it takes what it once asked for as done.
+	CarryAmounts
 	// RememberDecisions: a restarted agent knows the newest decision that it has carried out. Off:
 	// the one with which the pod was bound, which the runtime tells.
 	RememberDecisions
@@ -46,7 +52,7 @@ type ruleNames struct{}
 func (ruleNames) Names() []string {
 	return []string{
 		"kubelet-first", "settled-first", "count-shown", "keep-both", "fence-resizes", "try-again", "decision-first",
-		"read-back-frees", "newer-only", "remember-decisions",
+		"read-back-frees", "newer-only", "begin-decided", "carry-amounts", "remember-decisions",
 	}
 }
 

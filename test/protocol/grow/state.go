@@ -49,6 +49,7 @@ type Budget struct {
 	Restarts uint8 // of the agent
 	Slips    uint8 // moves that the runtime does not carry out
 	OldNews  uint8 // copies of the first decision that reach the agent late
+	Begins   uint8 // pod a's container ends, and the kubelet begins it again
 	Crowds   uint8 // the kubelet's sums are full of other pods, for good
 	Leaves   uint8 // pod b leaves
 }
@@ -63,11 +64,11 @@ type Config struct {
 
 // State is everything that the actors remember. It is comparable: equal states are one state.
 type State struct {
-	// spec is what pod a asks for, alloc what the kubelet has allocated, limit the memory of its
-	// cgroup, runs its CPUs.
-	spec, alloc, limit uint8
-	runs               CPUs
-	crowded            bool
+	// spec is what pod a asks for, alloc what the kubelet has allocated, acted what it takes the
+	// limit to be. limit is the memory of the cgroup, runs its CPUs.
+	spec, alloc, acted, limit uint8
+	runs                      CPUs
+	crowded                   bool
 	// loose: the limit was raised while no agent could refuse that.
 	loose bool
 
@@ -109,7 +110,7 @@ type agent struct {
 
 func initial(c *Config) State {
 	first := decision{1, allCPUs.Lowest(int(c.Size))}
-	s := State{spec: c.Size, alloc: c.Size, limit: c.Size, runs: first.cpus, api: first, first: first, left: c.Budget}
+	s := State{spec: c.Size, alloc: c.Size, acted: c.Size, limit: c.Size, runs: first.cpus, api: first, first: first, left: c.Budget}
 	s.view, s.knows, s.disk, s.shut = first, first, first, first.cpus
 	s.posted = shown{1, first.cpus, c.Size}
 	s.seen = s.posted

@@ -18,6 +18,7 @@ type walk struct {
 
 func (w *walk) all() {
 	w.kubelet()
+	w.beginAgain()
 	w.decide()
 	w.written()
 	w.fence()
@@ -44,14 +45,34 @@ func (w *walk) kubelet() {
 		w.emit("kubelet", fmt.Sprintf("allocates %d to a", s.spec), false, func(s *State) { s.alloc = s.spec })
 	}
 	switch {
-	case s.limit == s.alloc:
+	case s.acted == s.alloc:
 	case s.down:
 		w.emit("kubelet", fmt.Sprintf("updates a to %d: no agent refuses it", s.alloc), false, func(s *State) {
-			s.limit, s.loose = s.alloc, s.alloc > s.limit
+			s.acted, s.limit, s.loose = s.alloc, s.alloc, s.alloc > s.limit
 		})
 	case !w.c.Rules.Has(DecisionFirst) || s.alloc <= max(s.knows.size(), s.limit):
-		w.emit("kubelet", fmt.Sprintf("updates a to %d, and the agent lets it", s.alloc), false, func(s *State) { s.limit, s.loose = s.alloc, false })
+		w.emit("kubelet", fmt.Sprintf("updates a to %d, and the agent lets it", s.alloc), false, func(s *State) {
+			s.acted, s.limit, s.loose = s.alloc, s.alloc, false
+		})
 	}
+}
+
+// beginAgain ends pod a's container and begins it again, as the kubelet does to resize one with the
+// policy RestartContainer. Without an agent, or if b is in the way, it does not begin.
+func (w *walk) beginAgain() {
+	s := &w.from
+	if s.left.Begins == 0 || s.down || s.b == running && s.bCPU&s.knows.cpus != 0 {
+		return
+	}
+	gets := s.alloc
+	if w.c.Rules.Has(BeginDecided) {
+		gets = min(gets, s.knows.size())
+	}
+	w.emit("kubelet", fmt.Sprintf("begins a again with %d, and it gets %d", s.alloc, gets), true, func(s *State) {
+		s.left.Begins--
+		s.acted, s.limit, s.loose = s.alloc, gets, false
+		s.runs, s.shut, s.sent = s.knows.cpus, s.knows.cpus, false
+	})
 }
 
 // decide makes the scheduler write a decision for a resize.
@@ -163,6 +184,9 @@ func (w *walk) agent() {
 				}
 			})
 		}
+	}
+	if s.runs == s.knows.cpus && s.limit != s.knows.size() && rules.Has(CarryAmounts) {
+		w.emit("agent", fmt.Sprintf("brings a to %d", s.knows.size()), false, func(s *State) { s.limit, s.loose = s.knows.size(), false })
 	}
 	if s.runs == s.knows.cpus && s.shut != s.runs {
 		w.emit("agent", fmt.Sprintf("reads that a runs on %v", s.runs), false, func(s *State) { s.shut = s.runs })
