@@ -59,7 +59,12 @@ func TestDecisionsAfterAResize(t *testing.T) {
 		"a pod that is being deleted": {change{edit: func(old, _ map[string]any) {
 			_ = unstructured.SetNestedField(old, "2026-01-01T00:00:00Z", "metadata", "deletionTimestamp")
 		}}, true},
-		"the status says so only now": {change{edit: func(old, _ map[string]any) { unstructured.RemoveNestedField(old, "status", "containerStatuses") }}, true},
+		"a sidecar":                    {change{to: with("side 500m 5", "side 500m 5,cache 1000m 7"), edit: sidecar("Always", true)}, false},
+		"a sidecar is missing":         {change{edit: sidecar("Always", true)}, true},
+		"a sidecar that has not begun": {change{to: with("side 500m 5", "side 500m 5,cache 1000m 7"), edit: sidecar("Always", false)}, true},
+		"an init container":            {change{edit: sidecar("", true)}, false},
+		"amounts of an init container": {change{to: with("side 500m 5", "side 500m 5,cache 1000m 7"), edit: sidecar("", true)}, true},
+		"the status says so only now":  {change{edit: func(old, _ map[string]any) { unstructured.RemoveNestedField(old, "status", "containerStatuses") }}, true},
 		"its gang as well": {change{edit: func(_, now map[string]any) {
 			_ = unstructured.SetNestedField(now, "x", "metadata", "annotations", "berth.dev/bound-for")
 		}}, true},
@@ -101,5 +106,21 @@ func side(memory string) func(old, now map[string]any) {
 		list, _, _ := unstructured.NestedSlice(old, "status", "containerStatuses")
 		list[1].(map[string]any)["allocatedResources"] = map[string]any{"cpu": "0.5", "memory": memory}
 		_ = unstructured.SetNestedSlice(old, list, "status", "containerStatuses")
+	}
+}
+
+// sidecar gives the pod an init container, with its restartPolicy, and perhaps a status.
+func sidecar(policy string, told bool) func(old, now map[string]any) {
+	return func(old, now map[string]any) {
+		for _, pod := range []map[string]any{old, now} {
+			c := map[string]any{"name": "cache"}
+			if policy != "" {
+				c["restartPolicy"] = policy
+			}
+			_ = unstructured.SetNestedSlice(pod, []any{c}, "spec", "initContainers")
+			if told {
+				_ = unstructured.SetNestedSlice(pod, []any{map[string]any{"name": "cache", "allocatedResources": map[string]any{"cpu": "1", "memory": "7"}}}, "status", "initContainerStatuses")
+			}
+		}
 	}
 }

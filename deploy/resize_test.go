@@ -12,7 +12,7 @@ import (
 )
 
 // resize is a request to resize a pod with this placement: from and to are the requests of each
-// container, "main" and then "side", an init container.
+// container, "main" and then "side", a sidecar.
 func resize(placement string, from, to []map[string]any) admission.Attributes {
 	pod := func(requests []map[string]any) *unstructured.Unstructured {
 		container := func(name string, requests map[string]any) any {
@@ -20,7 +20,9 @@ func resize(placement string, from, to []map[string]any) admission.Attributes {
 		}
 		spec := map[string]any{"containers": []any{container("main", requests[0])}}
 		if len(requests) > 1 {
-			spec["initContainers"] = []any{container("side", requests[1])}
+			side := container("side", requests[1])
+			side.(map[string]any)["restartPolicy"] = "Always"
+			spec["initContainers"] = []any{side}
 		}
 		meta := map[string]any{"name": "p", "namespace": "d"}
 		if placement != "" {
@@ -91,28 +93,34 @@ func TestResizesWhereBerthDecides(t *testing.T) {
 		edit      func(pod map[string]any)
 		want      string // "" for a request that passes
 	}{
-		"more CPUs":                       {obeying, asks("cpu=2 memory=1Gi"), asks("cpu=3 memory=1Gi"), nil, ""},
-		"fewer CPUs":                      {obeying, asks("cpu=2 memory=1Gi"), asks("cpu=1 memory=1Gi"), nil, ""},
-		"more memory":                     {obeying, asks("cpu=2 memory=1Gi"), asks("cpu=2 memory=2Gi"), nil, ""},
-		"memory beside CPU time":          {obeying, asks("cpu=200m memory=1Gi"), asks("cpu=200m memory=2Gi"), nil, ""},
-		"a little CPU time":               {obeying, asks("cpu=200m"), asks("cpu=201m"), nil, "requests of main: where Berth decides CPUs can be resized from whole numbers"},
-		"from time to CPUs":               {obeying, asks("cpu=500m"), asks("cpu=1"), nil, "requests of main: where Berth decides CPUs can be"},
-		"from CPUs to time":               {obeying, asks("cpu=2"), asks("cpu=1500m"), nil, "requests of main: where Berth decides CPUs can be"},
-		"to zero":                         {obeying, asks("cpu=2"), asks("cpu=0"), nil, "requests of main: where Berth decides CPUs can be"},
-		"a sidecar":                       {obeying, asks("cpu=1", "cpu=1"), asks("cpu=1", "cpu=2"), nil, "requests of side: where Berth decides init containers and sidecars keep"},
-		"both":                            {obeying, asks("cpu=1", "cpu=1"), asks("cpu=2", "cpu=2"), nil, "requests of side: "},
-		"beside a sidecar":                {obeying, asks("cpu=1", "cpu=1"), asks("cpu=2", "cpu=1"), nil, ""},
-		"where koordlet carries out":      {koordlet, asks("cpu=1"), asks("cpu=2"), nil, "because koordlet carries its decision out"},
-		"nothing, where koordlet does":    {koordlet, asks("cpu=1"), asks("cpu=1000m"), nil, ""},
-		"a member of a gang":              {obeying, asks("cpu=1"), asks("cpu=2"), annotate("berth.dev/bound-for"), "because it is a member of a gang, or uses a Reservation"},
-		"with Koordinator's words":        {obeying, asks("cpu=1"), asks("cpu=2"), annotate("scheduling.koordinator.sh/resource-status"), "because scheduling.koordinator.sh/resource-status"},
-		"a Burstable pod":                 {obeying, asks("cpu=1"), asks("cpu=2"), class("Burstable"), "because its QoS class is not Guaranteed"},
-		"a pod of an unknown class":       {obeying, asks("cpu=1"), asks("cpu=2"), class(""), "because its QoS class is not Guaranteed"},
-		"a container of a pod as a whole": {obeying, asks("cpu=1"), asks("cpu=2"), whole, "because it has spec.resources"},
-		"the same":                        {obeying, asks("cpu=1", "cpu=1"), asks("cpu=1", "cpu=1"), nil, ""},
-		"the same, spelt otherwise":       {obeying, asks("cpu=1 memory=1Gi"), asks("cpu=1000m memory=1073741824"), nil, ""},
-		"where the kubelet decides":       {kubelet, asks("cpu=1"), asks("cpu=1500m"), nil, ""},
-		"of another scheduler":            {"", asks("cpu=1"), asks("cpu=2"), nil, ""},
+		"more CPUs":                        {obeying, asks("cpu=2 memory=1Gi"), asks("cpu=3 memory=1Gi"), nil, ""},
+		"fewer CPUs":                       {obeying, asks("cpu=2 memory=1Gi"), asks("cpu=1 memory=1Gi"), nil, ""},
+		"more memory":                      {obeying, asks("cpu=2 memory=1Gi"), asks("cpu=2 memory=2Gi"), nil, ""},
+		"memory beside CPU time":           {obeying, asks("cpu=200m memory=1Gi"), asks("cpu=200m memory=2Gi"), nil, ""},
+		"a little CPU time":                {obeying, asks("cpu=200m"), asks("cpu=201m"), nil, "requests of main: where Berth decides CPUs can be resized from whole numbers"},
+		"from time to CPUs":                {obeying, asks("cpu=500m"), asks("cpu=1"), nil, "requests of main: where Berth decides CPUs can be"},
+		"from CPUs to time":                {obeying, asks("cpu=2"), asks("cpu=1500m"), nil, "requests of main: where Berth decides CPUs can be"},
+		"to zero":                          {obeying, asks("cpu=2"), asks("cpu=0"), nil, "requests of main: where Berth decides CPUs can be"},
+		"a sidecar":                        {obeying, asks("cpu=1", "cpu=1"), asks("cpu=1", "cpu=2"), nil, ""},
+		"both":                             {obeying, asks("cpu=1", "cpu=1"), asks("cpu=2", "cpu=2"), nil, ""},
+		"a sidecar to a fraction":          {obeying, asks("cpu=1", "cpu=1"), asks("cpu=1", "cpu=1500m"), nil, "requests of side: where Berth decides CPUs can be"},
+		"an init container":                {obeying, asks("cpu=1", "cpu=1"), asks("cpu=1", "cpu=2"), ends, "requests of side: where Berth decides init containers keep"},
+		"beside an init container":         {obeying, asks("cpu=1", "cpu=1"), asks("cpu=2", "cpu=1"), ends, ""},
+		"with the policy RestartContainer": {obeying, asks("cpu=1 memory=1Gi"), asks("cpu=2 memory=2Gi"), restarts, ""},
+		"where koordlet carries out":       {koordlet, asks("cpu=1"), asks("cpu=2"), nil, "because koordlet carries its decision out"},
+		"nothing, where koordlet does":     {koordlet, asks("cpu=1"), asks("cpu=1000m"), nil, ""},
+		"a member of a gang":               {obeying, asks("cpu=1"), asks("cpu=2"), annotate("berth.dev/bound-for", `{"v":1,"uid":"u","gang":"g","source":"berth.dev/gang","whole":true}`), ""},
+		"an owner of a Reservation":        {obeying, asks("cpu=1"), asks("cpu=2"), annotate("berth.dev/bound-for", `{"v":1,"uid":"u","gang":"g","reservation":"r"}`), "because it uses a Reservation"},
+		"an owner by its own word":         {obeying, asks("cpu=1"), asks("cpu=2"), annotate("scheduling.koordinator.sh/reservation-allocated", `{"uid":"r"}`), "because it uses a Reservation"},
+		"the same, to the same amounts":    {obeying, asks("cpu=1"), asks("cpu=1"), annotate("berth.dev/bound-for", `{"reservation":"r"}`), ""},
+		"with Koordinator's words":         {obeying, asks("cpu=1"), asks("cpu=2"), annotate("scheduling.koordinator.sh/resource-status", "{}"), "because scheduling.koordinator.sh/resource-status"},
+		"a Burstable pod":                  {obeying, asks("cpu=1"), asks("cpu=2"), class("Burstable"), "because its QoS class is not Guaranteed"},
+		"a pod of an unknown class":        {obeying, asks("cpu=1"), asks("cpu=2"), class(""), "because its QoS class is not Guaranteed"},
+		"a container of a pod as a whole":  {obeying, asks("cpu=1"), asks("cpu=2"), whole, "because it has spec.resources"},
+		"the same":                         {obeying, asks("cpu=1", "cpu=1"), asks("cpu=1", "cpu=1"), nil, ""},
+		"the same, spelt otherwise":        {obeying, asks("cpu=1 memory=1Gi"), asks("cpu=1000m memory=1073741824"), nil, ""},
+		"where the kubelet decides":        {kubelet, asks("cpu=1"), asks("cpu=1500m"), nil, ""},
+		"of another scheduler":             {"", asks("cpu=1"), asks("cpu=2"), nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := resize(c.placement, c.from, c.to)
@@ -130,8 +138,32 @@ func TestResizesWhereBerthDecides(t *testing.T) {
 	}
 }
 
-func annotate(name string) func(map[string]any) {
-	return func(pod map[string]any) { _ = unstructured.SetNestedField(pod, "{}", "metadata", "annotations", name) }
+// TestSpecResourcesStay: a resize of a pod as a whole is refused where Berth decides, and one that
+// makes it such a pod.
+func TestSpecResourcesStay(t *testing.T) {
+	a := resize(`{"v":1,"authority":"berth","containers":[]}`, asks("cpu=1"), asks("cpu=1"))
+	whole(a.GetObject().(*unstructured.Unstructured).Object)
+	if got := denied(t, "placed-pods-keep-requests.yaml", a); len(got) != 1 || !strings.Contains(got[0], "spec.resources: where Berth decides a pod keeps") {
+		t.Errorf("denied %q", got)
+	}
+}
+
+func annotate(name, value string) func(map[string]any) {
+	return func(pod map[string]any) { _ = unstructured.SetNestedField(pod, value, "metadata", "annotations", name) }
+}
+
+// ends makes the sidecar of a pod an init container that ends.
+func ends(pod map[string]any) {
+	list, _, _ := unstructured.NestedSlice(pod, "spec", "initContainers")
+	delete(list[0].(map[string]any), "restartPolicy")
+	_ = unstructured.SetNestedSlice(pod, list, "spec", "initContainers")
+}
+
+// restarts has the kubelet restart the containers of a pod that it resizes.
+func restarts(pod map[string]any) {
+	list, _, _ := unstructured.NestedSlice(pod, "spec", "containers")
+	list[0].(map[string]any)["resizePolicy"] = []any{map[string]any{"resourceName": "cpu", "restartPolicy": "RestartContainer"}, map[string]any{"resourceName": "memory", "restartPolicy": "RestartContainer"}}
+	_ = unstructured.SetNestedSlice(pod, list, "spec", "containers")
 }
 
 func class(name string) func(map[string]any) {

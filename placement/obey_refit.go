@@ -74,6 +74,9 @@ func (f *refit) container(c int, got *ContainerDecision) Detail {
 	case bytes == 0 && memoryOf(got) > 0:
 		return NoRoom
 	}
+	if bytes == memoryOf(got) && asks.MilliCPU == 1000*int64(got.CPUs.Len())+sharesOf(got) {
+		return NoDetail // it keeps what it has
+	}
 	if !f.remember(&target, bytes, memoryOf(got)) {
 		return NoRoom
 	}

@@ -98,9 +98,10 @@ func (s *State) Resize(r *Resize) ResizeAnswer {
 	case r.MilliCPU.Asked > r.MilliCPU.Allocatable:
 		return infeasible(fmt.Sprintf("Node didn't have enough capacity: cpu, requested: %d, capacity: %d", r.MilliCPU.Asked, r.MilliCPU.Allocatable))
 	}
+	var again ResizeAnswer
 	if !m.Decides() { // else its managers have no say
-		if a := s.admitResized(r.Wants); a.Outcome != ResizeProceeds {
-			return a
+		if again = s.admitResized(r.Wants); again.Outcome != ResizeProceeds {
+			return again
 		}
 	}
 	switch {
@@ -112,7 +113,7 @@ func (s *State) Resize(r *Resize) ResizeAnswer {
 	if m.Decides() && !r.Undecided {
 		return s.refitted(r.Wants)
 	}
-	return ResizeAnswer{}
+	return again
 }
 
 // refitted returns the scheduler's answer to a resize that the kubelet has allocated.
@@ -166,7 +167,8 @@ func (m *Model) resizePinned(changed resized) ResizeAnswer {
 
 // admitResized admits the pod again, as a kubelet does for a pod that it has. The managers keep
 // their allocations. Before 1.37 full-pcpus-only still needs as many free whole cores as a
-// container has.
+// container has, and a pod with spec.resources is placed once more: AllocatePod does not look for
+// what the pod has.
 func (s *State) admitResized(wants *Request) ResizeAnswer {
 	if !s.Has(wants.UID) && s.m.holdsAny(wants) {
 		return ResizeAnswer{ResizeUnknown, "the node's report does not list the pod, and so not what it holds"}
@@ -174,16 +176,19 @@ func (s *State) admitResized(wants *Request) ResizeAnswer {
 	switch {
 	case s.m.whole(wants) && s.m.set.version >= V137:
 		return ResizeAnswer{} // its managers look at pods that are added only
-	case s.m.whole(wants):
-		return ResizeAnswer{ResizeUnknown, "the kubelet would place the pod once more by spec.resources, and lose what it has (kubernetes#140989)"}
 	}
 	again := *wants
 	again.Rules = Rules{}
 	var d Decision
 	v := Decide(s, &again, &d)
+	once := s.m.whole(wants) && s.m.wholeCPUs(wants) > 0
 	switch {
+	case once && (v.OK() || v.Detail == DefectRestartRepeats):
+		return ResizeAnswer{ResizeProceeds, "the kubelet also places the pod once more by spec.resources: the CPUs that it has are lost until the kubelet's state is removed (kubernetes#140989)"}
 	case v.OK() || v.Detail == DefectRestartKills: // not what the kubelet says
 		return ResizeAnswer{}
+	case v.Reason == TopologyAffinityError && s.m.whole(wants):
+		return ResizeAnswer{ResizeDeferred, "Pod Scope pod with pod-level resources failed admission under pod-scope topology manager"}
 	case v.Reason == TopologyAffinityError:
 		return ResizeAnswer{ResizeDeferred, "Resources cannot be allocated with Topology locality"}
 	case v.Reason == KubeletDefect:

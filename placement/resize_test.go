@@ -2,6 +2,7 @@ package placement_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
@@ -112,6 +113,50 @@ func TestResizeOfMemoryAdmitsAgain(t *testing.T) {
 			}
 			if got := s.Resize(&placement.Resize{Had: &r, Wants: &now, MilliCPU: sum, Memory: sum}); got != want {
 				t.Errorf("1.%d: %+v, want %+v", v, got, want)
+			}
+		}
+	}
+}
+
+// TestResizeOfAWhole: before 1.37 a kubelet that resizes a pod places it once more by
+// spec.resources, as one that restarts does (TestWholeOnceMore).
+func TestResizeOfAWhole(t *testing.T) {
+	shares, alone := asWhole("p", 4000, 8, app("a", 2000, 1), app("s", 0, 0)), asWhole("p", 2000, 8, app("a", 2000, 1))
+	none := asWhole("p", 500, 8, app("a", 500, 1))
+	for _, c := range []struct {
+		name    string
+		pod     placement.Request
+		others  int64
+		outcome placement.ResizeOutcome
+		message string
+	}{
+		{"it gets other CPUs", alone, 0, placement.ResizeProceeds, "kubernetes#140989"},
+		{"a container shares", shares, 0, placement.ResizeDeferred, "Pod Scope pod with pod-level resources failed admission"},
+		{"no CPUs are left for that", alone, 14, placement.ResizeDeferred, "UnexpectedAdmissionError: too few CPUs are free"},
+		{"it has no CPUs of its own", none, 0, placement.ResizeProceeds, ""},
+	} {
+		for v := placement.V136; v <= placement.V137; v++ {
+			s := leveled(t, "pod", func(c *placement.Config) { c.Version, c.MemoryManagerPolicy, c.ReservedMemory = v, "None", nil })
+			if v := admit(s, c.pod); !v.OK() {
+				t.Fatalf("%s: %+v", c.name, v)
+			}
+			for i := range c.others / 7 {
+				if v := admit(s, cpus(fmt.Sprint("other", i), min(7, 5+2*i))); !v.OK() {
+					t.Fatalf("%s: %+v", c.name, v)
+				}
+			}
+			now := c.pod
+			now.Containers = []placement.ContainerRequest{app("a", now.Containers[0].MilliCPU, 2)}
+			now.Containers[0].Guaranteed = true
+			now.Containers = append(now.Containers, c.pod.Containers[1:]...)
+			sum := placement.ResizeSum{Asked: 1, Allocatable: 1 << 40}
+			got := s.Resize(&placement.Resize{Had: &c.pod, Wants: &now, MilliCPU: sum, Memory: sum})
+			outcome, message := c.outcome, c.message
+			if v == placement.V137 {
+				outcome, message = placement.ResizeProceeds, ""
+			}
+			if got.Outcome != outcome || !strings.Contains(got.Message, message) || message == "" && got.Message != "" {
+				t.Errorf("%s, 1.%d: %+v, want %v: ...%s...", c.name, v, got, outcome, message)
 			}
 		}
 	}

@@ -116,7 +116,8 @@ func sameAllocations(a, b *placement.PodAllocation) bool {
 }
 
 // Misfits reports whether a container's amounts differ from the pod's last decision, if Berth made
-// one. amounts returns the amounts of an app container; told is false if they are not known.
+// one. amounts returns the amounts of an app container or sidecar; told is false if they are not
+// known.
 func (n *Node) Misfits(uid string, amounts func(container string) (milliCPU int64, bytes uint64, told bool)) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -125,7 +126,7 @@ func (n *Node) Misfits(uid string, amounts func(container string) (milliCPU int6
 		return false
 	}
 	return slices.ContainsFunc(p.held.Containers, func(c placement.ContainerAllocation) bool {
-		if c.Kind != placement.App {
+		if c.Kind == placement.Init {
 			return false
 		}
 		milli, bytes, told := amounts(c.Name)

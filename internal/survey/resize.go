@@ -174,8 +174,8 @@ func (s *Survey) resize(n *node, pod, wants *corev1.Pod) placement.ResizeAnswer 
 	}
 	for i := range min(len(r.Had.Containers), len(r.Wants.Containers)) {
 		h, w := &r.Had.Containers[i], &r.Wants.Containers[i]
-		if r.Kept == "" && h.Kind != placement.App && (h.MilliCPU != w.MilliCPU || h.Bytes("memory") != w.Bytes("memory")) {
-			r.Kept = "init containers and sidecars keep what they have"
+		if r.Kept == "" && !wire.Resizes(h.Kind) && (h.MilliCPU != w.MilliCPU || h.Bytes("memory") != w.Bytes("memory")) {
+			r.Kept = "init containers keep what they have"
 		}
 	}
 	return state.Resize(&r)

@@ -30,13 +30,24 @@ func DecidedAmounts(c *placement.ContainerDecision) (a Amounts) {
 	return a
 }
 
+// Resizes reports whether containers of a kind can be resized where Berth decides: those that run
+// for as long as the pod.
+func Resizes(k placement.ContainerKind) bool { return k != placement.Init }
+
 // asksOf is the text of a decision that the admission policy placement-by-binding compares with
-// the pod: "NAME MILLICPUm BYTES" of each app container, joined by commas.
-func asksOf(d *placement.Decision) string {
+// the pod: "NAME MILLICPUm BYTES" of each app container and sidecar, joined by commas.
+func asksOf(d *placement.Decision) string { return asksOfKinds(d, Resizes) }
+
+// appAsks is asksOf as release 0.2.0 writes it, without sidecars.
+func appAsks(d *placement.Decision) string {
+	return asksOfKinds(d, func(k placement.ContainerKind) bool { return k == placement.App })
+}
+
+func asksOfKinds(d *placement.Decision, of func(placement.ContainerKind) bool) string {
 	var parts []string
 	for i := range d.Containers {
 		c := &d.Containers[i]
-		if c.Kind != placement.App {
+		if !of(c.Kind) {
 			continue
 		}
 		a := DecidedAmounts(c)
@@ -75,11 +86,11 @@ func AllocatedTo(pod *corev1.Pod, container string) (milliCPU int64, bytes uint6
 // Unresizable explains why Berth makes no new decision for a placed pod. It returns "" if Berth
 // does. The admission policy placed-pods-keep-requests refuses to resize these pods.
 func Unresizable(pod *corev1.Pod) string {
-	_, bound := pod.Annotations[BoundForAnnotation]
+	bound, said := ReadBoundFor(pod)
 	_, koordinator := pod.Annotations[KoordinatorStatusAnnotation]
 	switch {
-	case bound:
-		return "it is a member of a gang, or uses a Reservation"
+	case bound.Reservation != "" || !said && ReadAllocated(pod) != "":
+		return "it uses a Reservation"
 	case koordinator:
 		return KoordinatorStatusAnnotation + " says where it runs"
 	case pod.Status.QOSClass != corev1.PodQOSGuaranteed:

@@ -31,12 +31,14 @@ func TestGeneration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `"uid":"u-1","gen":2,"asks":"app 4000m 1073741824,logs 500m 12","certainty"`; !strings.Contains(text, want) {
+	if want := `"uid":"u-1","gen":2,"asks":"side 0m 0,app 4000m 1073741824,logs 500m 12","certainty"`; !strings.Contains(text, want) {
 		t.Errorf("wrote %s, want %s in it", text, want)
 	}
-	back, err := parsePlacement("Pod ns/a", text)
-	if err != nil || !reflect.DeepEqual(back, p) {
-		t.Errorf("read %+v, %v; want %+v", back, err, p)
+	for _, text := range []string{text, strings.Replace(text, "side 0m 0,", "", 1)} { // as 0.2.0 writes it
+		back, err := parsePlacement("Pod ns/a", text)
+		if err != nil || !reflect.DeepEqual(back, p) {
+			t.Errorf("read %+v, %v; want %+v", back, err, p)
+		}
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u-1", Annotations: map[string]string{PlacementAnnotation: text}}}
 	if got := GenerationOf(pod); got != 2 {
@@ -71,7 +73,7 @@ func TestForgedGeneration(t *testing.T) {
 		"without a generation":   {`"gen":2,`, ``, ".asks"},
 		"less than it gives":     {"app 4000m", "app 3000m", ".asks"},
 		"another container":      {"app 4000m", "apq 4000m", ".asks"},
-		"nothing":                {`"asks":"app 4000m 1073741824,logs 500m 12",`, ``, ".asks"},
+		"nothing":                {`"asks":"side 0m 0,app 4000m 1073741824,logs 500m 12",`, ``, ".asks"},
 		"more CPUs than it asks": {`"cpus":"2-3,64-65"`, `"cpus":"2-3,64-66"`, ".asks"},
 		"a kubelet's":            {`"authority":"berth",`, ``, ".gen"},
 	} {

@@ -107,8 +107,8 @@ type placementJSON struct {
 	Sequence uint64 `json:"seq"`
 	Report   int64  `json:"report,omitempty"`
 	UID      string `json:"uid"`
-	// The next two are omitted for generation 1. Asks has the requests of the app containers
-	// (asksOf). The admission policy reads it because it cannot read JSON.
+	// The next two are omitted for generation 1. Asks has the requests of the app containers and
+	// sidecars (asksOf). The admission policy reads it because it cannot read JSON.
 	Generation uint64 `json:"gen,omitempty"`
 	Asks       string `json:"asks,omitempty"`
 	Certainty  string `json:"certainty"`
@@ -444,7 +444,7 @@ func (r placementReader) generation(in *placementJSON, p *Placement) error {
 	switch {
 	case in.Generation == 1 || in.Generation > 0 && p.Authority != placement.AuthorityBerth:
 		return r.at(r.root.Child("gen"), in.Generation, "none, or 2 and more with authority berth")
-	case in.Generation == 0 && in.Asks != "" || in.Generation > 1 && in.Asks != asksOf(&p.Decision):
+	case in.Generation == 0 && in.Asks != "" || in.Generation > 1 && in.Asks != asksOf(&p.Decision) && in.Asks != appAsks(&p.Decision):
 		return r.at(r.root.Child("asks"), in.Asks, "what the containers of a resized pod have")
 	}
 	return nil

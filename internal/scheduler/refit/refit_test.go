@@ -106,7 +106,8 @@ func (w *world) report() {
 	for _, uid := range []string{"a", "b"} {
 		if p, there := w.decided[uid]; there {
 			r.Snapshot.Pods, r.Pods = append(r.Snapshot.Pods, p), append(r.Pods, wire.ReportedPod{Namespace: "ns", Name: uid})
-			r.Snapshot.SharedCPUs = r.Snapshot.SharedCPUs.AndNot(&p.Containers[0].CPUs)
+			has := p.CPUs()
+			r.Snapshot.SharedCPUs = r.Snapshot.SharedCPUs.AndNot(&has)
 		}
 	}
 	nt, err := wire.WriteNodeTopology(&wire.Node{Name: "n", Spec: w.spec, Report: r})
@@ -140,22 +141,34 @@ func amounts(cpus string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus), corev1.ResourceMemory: resource.MustParse("1Gi")}
 }
 
-// bind makes a pod that runs on CPUs by its Binding.
-func (w *world) bind(name, cpus, list string) *corev1.Pod {
+// decided is what a container has by its Binding.
+func decided(name string, kind placement.ContainerKind, list string) placement.ContainerDecision {
+	set, _ := topology.ParseCPUList(list)
+	return placement.ContainerDecision{Name: name, Kind: kind, Hint: placement.Hint{NUMA: 1}, CPUs: set, Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 1 << 30}}}
+}
+
+// bind makes a pod that runs on CPUs by its Binding, with a sidecar on other ones if there are two
+// lists.
+func (w *world) bind(name, cpus, list string, sidecar ...string) *corev1.Pod {
 	w.t.Helper()
-	set, err := topology.ParseCPUList(list)
-	if err != nil {
-		w.t.Fatal(err)
+	var all []placement.ContainerDecision
+	for _, list := range sidecar {
+		all = append(all, decided("s", placement.Sidecar, list))
 	}
+	all = append(all, decided("c", placement.App, list))
 	text, err := wire.WritePlacement(&wire.Placement{Sequence: 1, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull, Authority: placement.AuthorityBerth,
-		Decision: placement.Decision{UID: name, Containers: []placement.ContainerDecision{{Name: "c", Hint: placement.Hint{NUMA: 1}, CPUs: set,
-			Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 1 << 30}}}}}})
+		Decision: placement.Decision{UID: name, Containers: all}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Annotations: map[string]string{wire.PlacementAnnotation: text}},
 		Spec:   corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: amounts(cpus), Limits: amounts(cpus)}}}},
 		Status: corev1.PodStatus{QOSClass: corev1.PodQOSGuaranteed, ContainerStatuses: []corev1.ContainerStatus{{Name: "c", AllocatedResources: amounts(cpus)}}}}
+	for range sidecar {
+		always := corev1.ContainerRestartPolicyAlways
+		pod.Spec.InitContainers = []corev1.Container{{Name: "s", RestartPolicy: &always, Resources: corev1.ResourceRequirements{Requests: amounts("1"), Limits: amounts("1")}}}
+		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "s", AllocatedResources: amounts("1")}}
+	}
 	if err := w.client.Tracker().Add(pod); err != nil {
 		w.t.Fatal(err)
 	}
@@ -214,8 +227,9 @@ func (w *world) now(name string) *corev1.Pod {
 func (w *world) wantCPUs(name, cpus string, generation uint64) *corev1.Pod {
 	w.t.Helper()
 	pod := w.now(name)
-	if p := w.placement(pod); p.Decision.Containers[0].CPUs.String() != cpus || p.Generation != generation {
-		w.t.Errorf("%s has CPUs %s by decision %d, want %s by %d", name, p.Decision.Containers[0].CPUs, p.Generation, cpus, generation)
+	p := w.placement(pod)
+	if got := p.Decision.Containers[len(p.Decision.Containers)-1].CPUs.String(); got != cpus || p.Generation != generation {
+		w.t.Errorf("%s has CPUs %s by decision %d, want %s by %d", name, got, p.Generation, cpus, generation)
 	}
 	return pod
 }
@@ -258,6 +272,35 @@ func TestPodsAreRefitted(t *testing.T) {
 	}
 }
 
+// TestMembersOfGangsAreRefitted: what a member has after its Binding is nobody else's affair.
+func TestMembersOfGangsAreRefitted(t *testing.T) {
+	w := newWorld(t)
+	a := w.bind("a", "2", "1-2")
+	a.Annotations[wire.BoundForAnnotation] = wire.WriteBoundFor(a, wire.BoundFor{Gang: wire.GangKey{Source: wire.GangOfPods, Namespace: "ns", Name: "g"}, Whole: true})
+	w.allocate(a, "4")
+	w.turn()
+	if a := w.wantCPUs("a", "1-4", 2); a.Annotations[wire.BoundForAnnotation] == "" {
+		t.Error("its gang is gone")
+	}
+}
+
+func TestSidecarsAreRefitted(t *testing.T) {
+	w := newWorld(t)
+	a := w.bind("a", "2", "1-2", "3").DeepCopy()
+	a.Spec.InitContainers[0].Resources = corev1.ResourceRequirements{Requests: amounts("3"), Limits: amounts("3")}
+	a.Status.InitContainerStatuses[0].AllocatedResources = amounts("3")
+	w.show(a)
+	w.turn()
+	a = w.wantCPUs("a", "1-2", 2)
+	if p := w.placement(a); p.Decision.Containers[0].CPUs.String() != "3-5" {
+		t.Errorf("the sidecar has CPUs %s, want 3-5", p.Decision.Containers[0].CPUs)
+	}
+	w.carry(a)
+	w.allocate(a, "3")
+	w.turn()
+	w.wantCPUs("a", "1-2,6", 3)
+}
+
 func TestAResizeIsDeferredAndTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.bind("a", "2", "1-2"), w.bind("b", "3", "3-5")
@@ -289,10 +332,13 @@ func TestWhatIsNotServedIsNamed(t *testing.T) {
 		change func(*corev1.Pod)
 		want   string
 	}{
-		"gang":          {func(p *corev1.Pod) { p.Annotations[wire.BoundForAnnotation] = "{}" }, "member of a gang"},
-		"Koordinator's": {func(p *corev1.Pod) { p.Annotations[wire.KoordinatorStatusAnnotation] = "{}" }, "says where it runs"},
-		"Burstable":     {func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSBurstable }, "QoS class"},
-		"pod-level":     {func(p *corev1.Pod) { p.Spec.Resources = &corev1.ResourceRequirements{} }, "spec.resources"},
+		"owner": {func(p *corev1.Pod) {
+			p.Annotations[wire.BoundForAnnotation] = wire.WriteBoundFor(p, wire.BoundFor{Reservation: "r"})
+		}, "uses a Reservation"},
+		"owner by its own word": {func(p *corev1.Pod) { p.Annotations[wire.AllocatedAnnotation] = `{"name":"r","uid":"r"}` }, "uses a Reservation"},
+		"Koordinator's":         {func(p *corev1.Pod) { p.Annotations[wire.KoordinatorStatusAnnotation] = "{}" }, "says where it runs"},
+		"Burstable":             {func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSBurstable }, "QoS class"},
+		"pod-level":             {func(p *corev1.Pod) { p.Spec.Resources = &corev1.ResourceRequirements{} }, "spec.resources"},
 		"half a CPU": {func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].AllocatedResources[corev1.ResourceCPU] = resource.MustParse("2500m")
 		}, "container c: "},
