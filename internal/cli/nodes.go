@@ -144,7 +144,7 @@ func (q *nodesQuestion) print(cmd *cobra.Command, o output, s *survey.Survey) er
 	all := s.Nodes()
 	for i := range all {
 		if len(q.names) > 0 {
-			all[i].Holders = s.Holders(all[i].Name)
+			all[i].Holders, all[i].Resizes = s.Holders(all[i].Name), s.Resizes(all[i].Name)
 			driven, notes, err := q.cluster.Driven(cmd.Context(), s, all[i].Name)
 			if err != nil {
 				return err
@@ -168,6 +168,9 @@ func (q *nodesQuestion) print(cmd *cobra.Command, o output, s *survey.Survey) er
 				return err
 			}
 			if err := holdersTable(w, &all[i]); err != nil {
+				return err
+			}
+			if err := resizesTable(w, &all[i]); err != nil {
 				return err
 			}
 			if err := givenTable(w, givenRows(all[i].Name, all[i].Given)); err != nil {
@@ -548,6 +551,16 @@ func holdersTable(w io.Writer, n *survey.Node) error {
 		rows = append(rows, []string{n.Name, strconv.Itoa(int(h.NUMA)), strconv.Itoa(h.Count), cpus, pod, h.Container})
 	}
 	return section(w, "", "NODE | NUMA | HELD | CPUS | POD | CONTAINER", rows)
+}
+
+// resizesTable prints the resizes of the node's pods that are not done.
+func resizesTable(w io.Writer, n *survey.Node) error {
+	var rows [][]string
+	for i := range n.Resizes {
+		r := &n.Resizes[i]
+		rows = append(rows, []string{n.Name, r.Namespace + "/" + r.Name, r.State, r.Message})
+	}
+	return section(w, "\nResizes in place that are not done:", "NODE | POD | RESIZE | MESSAGE", rows)
 }
 
 // givenTable prints how much of providers' resources pods have.

@@ -101,8 +101,12 @@ func podsTable(w io.Writer, o output, all []survey.Pod) error {
 		return err
 	}
 	for i := range all {
-		if p := &all[i]; p.Error != "" {
+		p := &all[i]
+		if p.Error != "" {
 			fmt.Fprintf(w, "\npod %s/%s: %s\n", p.Namespace, p.Name, p.Error)
+		}
+		if r := p.Resize; r != nil {
+			fmt.Fprintf(w, "\npod %s/%s: resize %s: %s\n", p.Namespace, p.Name, r.State, r.Message)
 		}
 	}
 	return nil
@@ -116,8 +120,12 @@ func podHeader(wide bool) string {
 }
 
 func podRow(p *survey.Pod, wide bool) []string {
+	state := p.State
+	if p.Resize != nil {
+		state += ", resize " + p.Resize.State
+	}
 	row := []string{
-		p.Namespace, p.Name, dash(p.Node), p.State, dash(p.NUMANodes), dash(podCPUs(p)), dash(p.Certainty), dash(p.Outcome), dash(aligned(p)),
+		p.Namespace, p.Name, dash(p.Node), state, dash(p.NUMANodes), dash(podCPUs(p)), dash(p.Certainty), dash(p.Outcome), dash(aligned(p)),
 	}
 	if wide {
 		row = append(row, podWide(p)...)
@@ -125,12 +133,21 @@ func podRow(p *survey.Pod, wide bool) []string {
 	return row
 }
 
-// podCPUs are the CPUs of the containers, with strides if a list is long.
+// podCPUs are the CPUs of the containers, with strides if a list is long, and those that a resize
+// gives them.
 func podCPUs(p *survey.Pod) string {
 	if p.CPUs == "" && p.UnknownCPUs > 0 {
 		return fmt.Sprintf("%d %s", p.UnknownCPUs, survey.CPUsUnknown)
 	}
-	parts := strings.Split(p.CPUs, ";")
+	text := stridesOfAll(p.CPUs)
+	if r := p.Resize; r != nil && r.CPUs != "" && r.CPUs != p.CPUs {
+		text += " -> " + stridesOfAll(r.CPUs)
+	}
+	return text
+}
+
+func stridesOfAll(cpus string) string {
+	parts := strings.Split(cpus, ";")
 	for i := range parts {
 		parts[i] = stridesOf(parts[i])
 	}

@@ -90,5 +90,8 @@ func (n *node) note(pod *corev1.Pod) string {
 	case state != StateAdmitted:
 		return state
 	}
+	if r := n.resizing(pod); r != nil {
+		return "resize " + r.State
+	}
 	return ""
 }

@@ -46,7 +46,7 @@ type Explained struct {
 	// Reservations are the Reservations that the pod owns. If the pod uses the place of one, only
 	// this one is listed.
 	Reservations []Owned `json:"reservations,omitempty"`
-	// Resize is the state of a resize that the kubelet has not carried out.
+	// Resize is how far a resize in place is that is not done.
 	Resize string `json:"resize,omitempty"`
 	// Unserved means that no scheduler has looked at the pod. It tells whether a scheduler with its
 	// name is seen.
@@ -277,7 +277,7 @@ func about(pod *corev1.Pod, r *placement.Request) *Explained {
 	e := &Explained{
 		Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID), Phase: cmp.Or(string(pod.Status.Phase), "Pending"),
 		Scheduler: nameOfScheduler(pod), Node: pod.Spec.NodeName,
-		Asks: asksText(r), Pinnable: r.Pinnable(), NotGuaranteed: wire.NotGuaranteed(pod), Fractions: fractions(r), Resize: resizeText(pod), Bound: Bound{Refused: wire.Refused(pod)},
+		Asks: asksText(r), Pinnable: r.Pinnable(), NotGuaranteed: wire.NotGuaranteed(pod), Fractions: fractions(r), Bound: Bound{Refused: wire.Refused(pod)},
 	}
 	if says, _ := wire.ReadMembership(pod); !says.Gang.IsZero() { // what is wrong with it is MemberOf.Why
 		e.Gang, e.GangName = says.Gang.String(), says.Gang.Name
@@ -307,26 +307,11 @@ func (e *Explained) bound(pod *corev1.Pod, asked *placement.Request, s *Survey) 
 	if e.Holds = n.holding(e.UID, s.Now); e.Holds != nil && e.Holds.State == StateAdmitted {
 		e.Holds.Containers = n.countUnknown(e.Holds.Containers, asked)
 	}
+	e.Resize = n.resizing(pod).text()
 	e.Trouble = s.missing(e.Node)
 	if n != nil {
 		e.Trouble = n.trouble
 	}
-}
-
-// resizeText explains why the kubelet has not carried out a resize of the pod; "" if nothing is
-// open.
-func resizeText(pod *corev1.Pod) string {
-	for _, cond := range pod.Status.Conditions {
-		if cond.Type != corev1.PodResizePending || cond.Status != corev1.ConditionTrue {
-			continue
-		}
-		then := "; the kubelet tries again"
-		if cond.Reason == corev1.PodReasonInfeasible {
-			then = "; the pod keeps what it had"
-		}
-		return strings.TrimSuffix(strings.ToLower(cond.Reason)+": "+cond.Message, ": ") + then
-	}
-	return ""
 }
 
 // question is a pod, as nodes are asked about it.

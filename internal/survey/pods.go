@@ -35,6 +35,8 @@ type Pod struct {
 	Guarantee string `json:"guarantee,omitempty"`
 	// Outcome is the result of comparing promise and report.
 	Outcome string `json:"outcome,omitempty"`
+	// Resize is how far a resize in place is; nil if none is open.
+	Resize *Resizing `json:"resize,omitempty"`
 	// Alignment is "" when nothing is pinned.
 	Alignment topology.Spread `json:"alignment,omitempty"`
 	// Containers are the containers that NUMANodes and CPUs belong to.
@@ -116,7 +118,7 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 	if pod.Spec.NodeName == "" {
 		return out, ask.Request.Pinnable()
 	}
-	out.State = StateInFlight
+	out.State, out.Resize = StateInFlight, n.resizing(pod)
 	if found {
 		promise := n.promise(&p, &ask.Request)
 		if out.Guarantee = promise.Guarantee; promise.Pins() {

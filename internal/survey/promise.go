@@ -162,7 +162,7 @@ func (n *node) outcome(pod *corev1.Pod, p *wire.Placement) string {
 		return PromiseRefused
 	case held == nil && ended:
 		return PromisePast
-	case held == nil:
+	case held == nil, n.decides() && state == StateAdmitted && moves(p, held):
 		return PromiseOpen
 	case state != StateAdmitted && state != StateEnded:
 		return ""

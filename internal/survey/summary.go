@@ -42,6 +42,8 @@ type Node struct {
 	Holders []Holder `json:"holders,omitempty"`
 	// Driven are devices of drivers; only of nodes that were asked for by name.
 	Driven *Driven `json:"driven,omitempty"`
+	// Resizes are those of its pods that are not done; only of nodes that were asked for by name.
+	Resizes []PodResize `json:"resizes,omitempty"`
 }
 
 // Managers are the kubelet's release, and the policies of its managers. They are empty if they are

@@ -126,6 +126,7 @@ function Entries({ list, byUID, lit, setLit }) {
               {pod?.namespace ? <a href={link('pods', pod.namespace, pod.name)}><bdi>{l.name}</bdi></a> : <bdi>{l.name}</bdi>}
               <small>{l.words}</small>
               {l.cpus && <small class="mono">CPUs {l.cpus}</small>}
+              {pod?.resize && <small class={pod.resize.state === 'moving' ? 'mono' : 'warn'}>resize {pod.resize.state}: {pod.resize.message}</small>}
               {pod && pod.outcome === 'differs' && <small class="warn">has other CPUs than it was promised</small>}
             </span>
           </li>

@@ -20,6 +20,7 @@ export function PodView({ namespace, name }) {
           {e && <> · scheduler {e.scheduler}</>}
         </p>
       </header>
+      {pod.resize && <Notice kind={pod.resize.state === 'moving' ? 'note' : 'doubt'} title={`Resize ${pod.resize.state}: `}>{pod.resize.message}</Notice>}
       {problem && <Notice title="It cannot be explained. ">{problem}</Notice>}
       {pod.node && <Where pod={pod} />}
       {!pod.node && <p><WhatIf namespace={namespace} name={name} /></p>}

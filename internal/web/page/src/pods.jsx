@@ -35,7 +35,7 @@ export function Pods() {
       {error && <Notice title="">{error}</Notice>}
       {data && !data.pods.length && <p class="waiting">No pod is like that.</p>}
       {data?.pods.length > 0 && <Table label="Pods" columns={columns} rows={data.pods.map((p) => [
-        <PodLink p={p} />, <NodeLink name={p.node} />, p.has ? p.has.state : p.phase.toLowerCase(), ...has(p),
+        <PodLink p={p} />, <NodeLink name={p.node} />, p.has ? p.has.state + (p.has.resize ? ', resize ' + p.has.resize.state : '') : p.phase.toLowerCase(), ...has(p),
         cluster ? age(cluster.now - p.created) : '',
       ])} />}
       {data && <Pages data={data} />}
@@ -48,7 +48,8 @@ export function Pods() {
 function has(p) {
   const h = p.has || {}
   const cpus = cpuList(h.cpus) || (h.unknownCPUs && `${h.unknownCPUs} pinned, CPUs unknown`) || (p.milliCPUs ? `${p.milliCPUs / 1000} ${p.node ? 'shared' : 'asked'}` : '–')
-  return [h.numaNodes || '–', cpus, h.certainty || '–', h.outcome || '–', aligned[h.alignment] || '–']
+  const gets = h.resize?.cpus && h.resize.cpus !== h.cpus ? ' → ' + cpuList(h.resize.cpus) : ''
+  return [h.numaNodes || '–', cpus + gets, h.certainty || '–', h.outcome || '–', aligned[h.alignment] || '–']
 }
 
 function Pages({ data }) {

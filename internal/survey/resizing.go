@@ -1,0 +1,177 @@
+package survey
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Resizing is a resize in place that is not done.
+type Resizing struct {
+	State string `json:"state"`
+	// Message explains it.
+	Message string `json:"message"`
+	// CPUs are those that the containers get, as in Pod.CPUs, while the node carries a new decision
+	// out.
+	CPUs string `json:"cpus,omitempty"`
+}
+
+// How far a resize is.
+const (
+	ResizeAsked      = "asked"     // the kubelet has not allocated the amounts
+	ResizeAllocated  = "allocated" // the scheduler has not decided
+	ResizeMoving     = "moving"    // the node has not carried the decision out
+	ResizeDeferred   = "deferred"  // the kubelet or the scheduler tries again
+	ResizeInfeasible = "infeasible"
+)
+
+func (r *Resizing) text() string {
+	if r == nil {
+		return ""
+	}
+	return strings.TrimSuffix(r.State+": "+r.Message, ": ")
+}
+
+// Resizes returns the resizes of a node's pods that are not done, by pod.
+func (s *Survey) Resizes(name string) (out []PodResize) {
+	n := s.nodes[name]
+	if n == nil {
+		return nil
+	}
+	for _, pod := range n.bound {
+		if r := n.resizing(pod); r != nil {
+			out = append(out, PodResize{pod.Namespace, pod.Name, *r})
+		}
+	}
+	slices.SortFunc(out, func(a, b PodResize) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	return out
+}
+
+// PodResize is a resize of a pod.
+type PodResize struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Resizing
+}
+
+// resizing returns how far a resize of a pod that is bound to the node is; nil if none is open.
+func (n *node) resizing(pod *corev1.Pod) *Resizing {
+	if pod.Spec.NodeName == "" || wire.Ending(pod) || wire.OfReservation(pod) {
+		return nil
+	}
+	if c := conditionOf(pod, corev1.PodResizePending); c != nil && c.Status == corev1.ConditionTrue {
+		state, then := ResizeDeferred, "; the kubelet tries again"
+		if c.Reason == corev1.PodReasonInfeasible {
+			state, then = ResizeInfeasible, "; the pod keeps what it had"
+		}
+		return &Resizing{State: state, Message: c.Message + then}
+	}
+	if p, found, err := wire.ReadPlacement(pod); found && err == nil && n.decides() {
+		if held, state := n.reported(string(pod.UID)); held != nil && state == StateAdmitted && moves(&p, held) {
+			return movingTo(&p, held)
+		}
+		if open := undecided(pod, &p.Decision); len(open) > 0 {
+			if c := conditionOf(pod, wire.ResizeCondition); c != nil && c.Status == corev1.ConditionFalse {
+				return &Resizing{State: ResizeDeferred, Message: c.Message + "; the scheduler tries again"}
+			}
+			return &Resizing{State: ResizeAllocated, Message: strings.Join(open, ", ") + ": the scheduler has not decided yet"}
+		}
+	}
+	if open := changesText(wire.Allocated(pod), pod); len(open) > 0 {
+		return &Resizing{State: ResizeAsked, Message: strings.Join(open, ", ") + ": the kubelet has not allocated it yet"}
+	}
+	return nil
+}
+
+func conditionOf(pod *corev1.Pod, of corev1.PodConditionType) *corev1.PodCondition {
+	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == of })
+	if i < 0 {
+		return nil
+	}
+	return &pod.Status.Conditions[i]
+}
+
+// moves reports whether the node has yet to carry out a decision after a resize: the report shows
+// an older one, or what the pod is leaving.
+func moves(p *wire.Placement, held *placement.PodAllocation) bool {
+	if p.Generation < 2 || p.Generation > max(held.Generation, 1) {
+		return p.Generation >= 2
+	}
+	return slices.ContainsFunc(p.Decision.Containers, func(d placement.ContainerDecision) bool {
+		h := heldBy(held, d.Name)
+		return h != nil && (d.CPUs != h.CPUs && d.CPUs.IsSubsetOf(&h.CPUs) || memoryOf(h.Memory) > wire.DecidedAmounts(&d).Bytes)
+	})
+}
+
+func movingTo(p *wire.Placement, held *placement.PodAllocation) *Resizing {
+	out := &Resizing{State: ResizeMoving}
+	var parts, cpus []string
+	for i := range p.Decision.Containers {
+		d := &p.Decision.Containers[i]
+		if !d.CPUs.IsEmpty() {
+			cpus = append(cpus, d.CPUs.String())
+		}
+		h := heldBy(held, d.Name)
+		if h == nil {
+			continue
+		}
+		var changed []string
+		if h.CPUs != d.CPUs {
+			changed = append(changed, fmt.Sprintf("CPUs %s -> %s", h.CPUs, d.CPUs))
+		}
+		if was, is := memoryOf(h.Memory), wire.DecidedAmounts(d).Bytes; was != is {
+			changed = append(changed, fmt.Sprintf("memory %s -> %s", topology.FormatBytes(was), topology.FormatBytes(is)))
+		}
+		if len(changed) > 0 {
+			parts = append(parts, d.Name+": "+strings.Join(changed, ", "))
+		}
+	}
+	out.CPUs = strings.Join(cpus, ";")
+	out.Message = fmt.Sprintf("decision %d: ", p.Generation) + strings.Join(append(parts, "the node has not carried it out yet"), "; ")
+	return out
+}
+
+func heldBy(p *placement.PodAllocation, container string) *placement.ContainerAllocation {
+	i := slices.IndexFunc(p.Containers, func(c placement.ContainerAllocation) bool { return c.Name == container })
+	if i < 0 {
+		return nil
+	}
+	return &p.Containers[i]
+}
+
+func memoryOf(blocks []placement.MemoryBlock) (bytes uint64) {
+	for i := range blocks {
+		if blocks[i].Resource == string(corev1.ResourceMemory) {
+			bytes += blocks[i].Bytes
+		}
+	}
+	return bytes
+}
+
+// undecided are the amounts that the kubelet has allocated to containers and the decision does not
+// give them.
+func undecided(pod *corev1.Pod, d *placement.Decision) (out []string) {
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		milli, bytes, told := wire.AllocatedTo(pod, c.Name)
+		has := wire.DecidedAmounts(c)
+		if !told || !wire.Resizes(c.Kind) {
+			continue
+		}
+		if milli != has.MilliCPU {
+			out = append(out, fmt.Sprintf("%s: cpu %dm -> %dm", c.Name, has.MilliCPU, milli))
+		}
+		if bytes != has.Bytes {
+			out = append(out, fmt.Sprintf("%s: memory %s -> %s", c.Name, topology.FormatBytes(has.Bytes), topology.FormatBytes(bytes)))
+		}
+	}
+	return out
+}
