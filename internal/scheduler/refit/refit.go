@@ -78,7 +78,7 @@ func New(o Options) *Refitter {
 func (r *Refitter) Shown(pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.misfits(pod) {
+	if !r.misfits(pod) && !undone(pod) {
 		if _, busy := r.writing[pod.UID]; !busy {
 			delete(r.due, pod.UID)
 		}
@@ -94,6 +94,18 @@ func (r *Refitter) misfits(pod *corev1.Pod) bool {
 	}
 	n := r.Table.Known(pod.Spec.NodeName)
 	return n != nil && n.Account().Misfits(string(pod.UID), func(container string) (int64, uint64, bool) { return wire.AllocatedTo(pod, container) })
+}
+
+// undone reports whether the pod's condition says that a resize is deferred which was taken back.
+func undone(pod *corev1.Pod) bool {
+	if isDeferred(pod) == nil || pod.Spec.NodeName == "" || wire.Ending(pod) {
+		return false
+	}
+	p, found, err := wire.ReadPlacement(pod)
+	return found && err == nil && !slices.ContainsFunc(p.Decision.Containers, func(c placement.ContainerDecision) bool {
+		milli, bytes, told := wire.AllocatedTo(pod, c.Name)
+		return wire.Resizes(c.Kind) && (!told || wire.DecidedAmounts(&c) != (wire.Amounts{MilliCPU: milli, Bytes: bytes}))
+	})
 }
 
 // Gone records that a pod has left the API.
@@ -179,7 +191,7 @@ func (r *Refitter) try(ctx context.Context, name types.NamespacedName) {
 	if err != nil {
 		return
 	}
-	if !r.misfits(pod) {
+	if !r.misfits(pod) && !undone(pod) {
 		r.Shown(pod)
 		return
 	}
@@ -233,6 +245,9 @@ func (r *Refitter) end(uid types.UID) {
 
 // decide returns what is to be written about a resized pod; nil for nothing.
 func (r *Refitter) decide(pod *corev1.Pod, n *nodes.Node) *write {
+	if undone(pod) {
+		return r.settled(pod)
+	}
 	if why := wire.Unresizable(pod); why != "" {
 		return r.deferred(pod, "not served where Berth decides: "+why)
 	}

@@ -203,7 +203,7 @@ func (w *world) turn() {
 	for _, name := range w.inTurn() {
 		pod, err := w.Pods.Pods(name.Namespace).Get(name.Name)
 		n := w.Table.Known("n")
-		if err != nil || !w.misfits(pod) || w.Table.Unusable(n) != nil || !n.Obeys() {
+		if err != nil || !w.misfits(pod) && !undone(pod) || w.Table.Unusable(n) != nil || !n.Obeys() {
 			continue
 		}
 		if write := w.decide(pod, n); write != nil {
@@ -323,6 +323,25 @@ func TestAResizeIsDeferredAndTriedAgain(t *testing.T) {
 	w.report()
 	w.turn()
 	w.wantCPUs("a", "1-5", 2)
+}
+
+// TestADeferredResizeIsTakenBack: nothing is deferred then, and the condition says so.
+func TestADeferredResizeIsTakenBack(t *testing.T) {
+	w := newWorld(t)
+	w.bind("b", "3", "3-5")
+	w.allocate(w.bind("a", "2", "1-2"), "5")
+	w.turn()
+	a := w.wantCPUs("a", "1-2", 0)
+	<-w.events.Events
+	w.allocate(a, "2")
+	w.turn()
+	a = w.wantCPUs("a", "1-2", 0)
+	if got := condition(a); got != "True Resized: the pod has what its kubelet has allocated" {
+		t.Errorf("condition %q", got)
+	}
+	if due := w.inTurn(); len(due) != 0 || len(w.events.Events) != 0 {
+		t.Errorf("due %v, %d events", due, len(w.events.Events))
+	}
 }
 
 // TestWhatIsNotServedIsNamed: the admission policy refuses these resizes. Without it a condition

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +42,8 @@ type write struct {
 	generation uint64
 	reason     string
 	message    string
+	// quiet: no event tells of it.
+	quiet bool
 }
 
 // errStale means that the watch has not shown the newest decision yet.
@@ -85,8 +86,7 @@ func summary(d *placement.Decision, generation uint64) string {
 // deferred returns the write of why a resize waits; nil if the pod says so already.
 func (r *Refitter) deferred(pod *corev1.Pod, why string) *write {
 	w := &write{Refitter: r, pod: pod, reason: "ResizeDeferred", message: clip.Text(why, maxMessage)}
-	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == wire.ResizeCondition })
-	if i >= 0 && pod.Status.Conditions[i].Status == corev1.ConditionFalse && pod.Status.Conditions[i].Message == w.message {
+	if c := isDeferred(pod); c != nil && c.Message == w.message {
 		return nil
 	}
 	if err := w.make(corev1.ConditionFalse, nil); err != nil {
@@ -94,6 +94,26 @@ func (r *Refitter) deferred(pod *corev1.Pod, why string) *write {
 		return nil
 	}
 	return w
+}
+
+// settled returns the write of that no resize is deferred any more.
+func (r *Refitter) settled(pod *corev1.Pod) *write {
+	w := &write{Refitter: r, pod: pod, quiet: true, reason: "Resized", message: "the pod has what its kubelet has allocated"}
+	if err := w.make(corev1.ConditionTrue, nil); err != nil {
+		r.Logger.Error(err, "A resize that was taken back cannot be told", "pod", klog.KObj(pod))
+		return nil
+	}
+	return w
+}
+
+// isDeferred returns the condition that says that a resize of the pod is deferred; nil for none.
+func isDeferred(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == wire.ResizeCondition && c.Status == corev1.ConditionFalse {
+			return c
+		}
+	}
+	return nil
 }
 
 func (w *write) make(status corev1.ConditionStatus, annotations map[string]string) (err error) {
@@ -112,7 +132,7 @@ func (w *write) make(status corev1.ConditionStatus, annotations map[string]strin
 func (w *write) do(ctx context.Context) bool {
 	if w.node == nil {
 		err := w.send(ctx)
-		if err == nil {
+		if err == nil && !w.quiet {
 			w.Events.Eventf(w.pod, nil, corev1.EventTypeWarning, w.reason, "Resizing", "%s", w.message)
 		}
 		return err == nil
