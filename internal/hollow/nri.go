@@ -180,7 +180,7 @@ func (r *nriRuntime) writeCgroup(c *api.Container) error {
 	if n := c.Linux.Resources.GetMemory().GetLimit().GetValue(); n > 0 {
 		limit = strconv.FormatInt(n, 10)
 	}
-	return errors.Join(replaceFile(filepath.Join(dir, "memory.max"), limit),
+	return errors.Join(replaceFile(filepath.Join(dir, "memory.max"), limit), replaceFile(filepath.Join(dir, "memory.current"), "4096"),
 		replaceFile(filepath.Join(dir, "cpuset.cpus.effective"), cpus), replaceFile(filepath.Join(dir, "cpuset.mems.effective"), mems))
 }
 

@@ -1,6 +1,7 @@
 package obeying
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -124,9 +125,9 @@ func (t *Trial) play(ctx context.Context, c *trial.Cluster, o *options, out io.W
 	t.Lock()
 	defer t.Unlock()
 	line, wrong := t.load.Result(o.seed)
-	if err == nil && wrong != "" {
+	if wrong != "" {
 		fmt.Fprintln(out, wrong)
-		err = errors.New("nodes did not do what was decided")
+		err = cmp.Or(err, errors.New("nodes did not do what was decided"))
 	}
 	text, _ := json.Marshal(line) // numbers alone
 	fmt.Fprintln(out, string(text))

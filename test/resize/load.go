@@ -199,14 +199,18 @@ func (d *load) underWay(pod *corev1.Pod, groups []obeyed.Group) string {
 	if !known {
 		return ""
 	}
-	for i := range last.Decision.Containers {
-		c := &last.Decision.Containers[i]
+	for _, of := range wire.Containers(pod) {
+		at := slices.IndexFunc(last.Decision.Containers, func(c placement.ContainerDecision) bool { return c.Name == of.Name })
+		if at < 0 {
+			return pod.Name + "/" + of.Name + ": nothing is decided"
+		}
+		c := &last.Decision.Containers[at]
 		has := wire.DecidedAmounts(c)
 		milli, bytes, told := wire.AllocatedTo(pod, c.Name)
 		if told && (milli != has.MilliCPU || bytes != has.Bytes) {
 			return fmt.Sprintf("%s/%s: %dm and %d bytes are allocated, decided are %dm and %d", pod.Name, c.Name, milli, bytes, has.MilliCPU, has.Bytes)
 		}
-		asks := pod.Spec.Containers[i].Resources.Requests
+		asks := of.Resources.Requests
 		if cpu, memory := asks[corev1.ResourceCPU], asks[corev1.ResourceMemory]; cpu.MilliValue() != milli || uint64(memory.Value()) != bytes {
 			return fmt.Sprintf("%s/%s: %s and %s are asked for, allocated are %dm and %d bytes", pod.Name, c.Name, cpu.String(), memory.String(), milli, bytes)
 		}
@@ -280,8 +284,12 @@ func (d *load) resize(ctx context.Context) error {
 	if pod == nil {
 		return nil
 	}
-	now := pod.Spec.Containers[0].Resources.Requests
-	milli, bytes := now.Cpu().MilliValue(), now.Memory().Value()
+	main := &pod.Spec.Containers[0]
+	if len(pod.Spec.InitContainers) > 0 && d.Rand.IntN(3) == 0 {
+		c := &pod.Spec.InitContainers[0]
+		return d.askOf(ctx, pod, c, 1000*(1+d.Rand.Int64N(3)), c.Resources.Requests.Memory().Value()+64*mebi*d.Rand.Int64N(2))
+	}
+	milli, bytes := main.Resources.Requests.Cpu().MilliValue(), main.Resources.Requests.Memory().Value()
 	switch d.Rand.IntN(40) {
 	case 0:
 		return d.refused(ctx, pod, "to nothing", 0, bytes)
@@ -315,12 +323,19 @@ func (d *load) resize(ctx context.Context) error {
 	if d.Rand.IntN(3) == 0 {
 		bytes += 64 * mebi * (1 + d.Rand.Int64N(4))
 	}
+	if len(main.ResizePolicy) > 0 { // a kubelet that restarts it does not ask what it uses, which is not known here
+		bytes = 128 * mebi * (1 + d.Rand.Int64N(3))
+	}
 	return d.ask(ctx, pod, milli, bytes)
 }
 
 // patch is what the Vertical Pod Autoscaler sends to the resize subresource.
-func (d *load) patch(ctx context.Context, pod *corev1.Pod, milli, bytes int64) error {
-	body, err := json.Marshal(map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "main", "resources": amounts(milli, bytes)}}}})
+func (d *load) patch(ctx context.Context, pod *corev1.Pod, c *corev1.Container, milli, bytes int64) error {
+	list := "containers"
+	if c.RestartPolicy != nil {
+		list = "initContainers"
+	}
+	body, err := json.Marshal(map[string]any{"spec": map[string]any{list: []any{map[string]any{"name": c.Name, "resources": amounts(milli, bytes)}}}})
 	if err != nil {
 		return err
 	}
@@ -329,7 +344,11 @@ func (d *load) patch(ctx context.Context, pod *corev1.Pod, milli, bytes int64) e
 }
 
 func (d *load) ask(ctx context.Context, pod *corev1.Pod, milli, bytes int64) error {
-	err := d.patch(ctx, pod, milli, bytes)
+	return d.askOf(ctx, pod, &pod.Spec.Containers[0], milli, bytes)
+}
+
+func (d *load) askOf(ctx context.Context, pod *corev1.Pod, c *corev1.Container, milli, bytes int64) error {
+	err := d.patch(ctx, pod, c, milli, bytes)
 	if err == nil {
 		d.counted.Resizes++
 	}
@@ -346,7 +365,7 @@ func ignoreGone(err error) error {
 
 // refused asks for amounts that must be refused.
 func (d *load) refused(ctx context.Context, pod *corev1.Pod, what string, milli, bytes int64) error {
-	if err := d.patch(ctx, pod, milli, bytes); err == nil {
+	if err := d.patch(ctx, pod, &pod.Spec.Containers[0], milli, bytes); err == nil {
 		d.unrefused = append(d.unrefused, pod.Name+" "+what)
 	}
 	return nil

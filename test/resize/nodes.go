@@ -31,7 +31,10 @@ func nodes() (all []hollow.Spec) {
 	return all
 }
 
-const mebi = 1 << 20
+const (
+	mebi    = 1 << 20
+	sidecar = "side"
+)
 
 func amounts(milli int64, bytes int64) corev1.ResourceRequirements {
 	list := corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(milli, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(bytes, resource.BinarySI)}
@@ -39,7 +42,8 @@ func amounts(milli int64, bytes int64) corev1.ResourceRequirements {
 }
 
 // newPod makes a pod with one container that is resized, one time in four another one beside it,
-// and one time in eight CPU time only.
+// one time in eight CPU time only, and one time in six a sidecar that is resized as well. Every
+// sixth pod and the one after it are a gang.
 func newPod(rng *rand.Rand, i int) *corev1.Pod {
 	zero := int64(0)
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p%03d", i), Annotations: map[string]string{}}}
@@ -62,7 +66,14 @@ func newPod(rng *rand.Rand, i int) *corev1.Pod {
 		p.Annotations[wire.PolicyAnnotation] = "single-numa-node"
 	}
 	if rng.IntN(6) == 0 {
-		p.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
+		p.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer},
+			{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer}}
+	}
+	if always := corev1.ContainerRestartPolicyAlways; rng.IntN(6) == 0 {
+		p.Spec.InitContainers = []corev1.Container{{Name: sidecar, Image: "pause", RestartPolicy: &always, Resources: amounts(1000, 64*mebi)}}
+	}
+	if i%6 < 2 && i < pods {
+		p.Annotations[wire.GangAnnotation], p.Annotations[wire.GangMinimumAnnotation] = fmt.Sprint("g", i/6), "2"
 	}
 	return p
 }
