@@ -358,6 +358,11 @@ func TestSharedWarns(t *testing.T) {
 		}
 		return p
 	}
+	level := func(p *corev1.Pod, text string) *corev1.Pod {
+		r := resources(text)
+		p.Spec.Resources = &r
+		return p
+	}
 	const good, gpu = "{limits: {cpu: 2, memory: 1Gi}}", "{limits: {cpu: 2, nvidia.com/gpu: 1}}"
 	said := func(key, value string) map[string]string { return map[string]string{key: value} }
 	policy, memory := said("berth.dev/policy", "single-numa-node"), said("berth.dev/memory", "pinned")
@@ -374,6 +379,7 @@ func TestSharedWarns(t *testing.T) {
 		"whole cores":          {pod(said("berth.dev/cpus", "full-cores"), "{limits: {cpu: 4}}"), "berth.dev/cpus says"},
 		"a part of a CPU":      {pod(said("berth.dev/cpus", "full-cores"), "{limits: {cpu: 1500m, memory: 1Gi}}"), "asks for no whole CPUs"},
 		"thousandths":          {pod(said("berth.dev/cpus", "full-cores"), "{requests: {cpu: '2', memory: 1024Mi}, limits: {cpu: 2000m, memory: 1Gi}}"), ""},
+		"a pod as a whole":     {level(pod(said("berth.dev/cpus", "full-cores"), good), "{requests: {cpu: 4, memory: 2Gi}, limits: {cpu: 4, memory: 2Gi}}"), "only a kubelet with the feature gate PodLevelResourceManagers"},
 		"Volcano's policy":     {pod(said("volcano.sh/numa-topology-policy", "restricted"), "{limits: {cpu: 4}}"), "volcano.sh/numa-topology-policy says"},
 		"Volcano's, a part":    {pod(said("volcano.sh/numa-topology-policy", "restricted"), "{limits: {cpu: 1500m, memory: 1Gi}}"), "asks for no whole CPUs"},
 		"Volcano's, a sidecar": {pod(said("volcano.sh/numa-topology-policy", "restricted"), good, "{limits: {cpu: 100m, memory: 1Gi}}"), ""},

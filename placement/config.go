@@ -74,7 +74,8 @@ type Config struct {
 	// GuardRestarts refuses pods after which a restart of a kubelet before 1.37 would kill
 	// containers. With full-pcpus-only such a kubelet needs as many free whole cores as each
 	// container already has, so no more than half of the CPUs can be used. It also refuses pods
-	// that a restart of any kubelet would place once more (DefectRestartRepeats).
+	// that a restart of any kubelet would place once more (DefectRestartRepeats). Berth's own
+	// programs do not set it.
 	GuardRestarts bool
 }
 

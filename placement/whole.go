@@ -64,6 +64,9 @@ func (m *Model) whole(r *Request) bool {
 	return rules.Scope == PodScope && rules.Policy != PolicyNone
 }
 
+// GivesWhole reports whether the kubelet gives the pod CPUs of its own by spec.resources.
+func (m *Model) GivesWhole(r *Request) bool { return m.whole(r) && m.wholeCPUs(r) > 0 }
+
 // KnowsWholes reports whether the managers can assign resources to whole pods.
 func (m *Model) KnowsWholes() bool { return m.set.podLevel.managed }
 

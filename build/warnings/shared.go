@@ -49,7 +49,7 @@ func shared() sharedAbout {
       'lacks': dyn((` + level + ` ? [[dyn('spec.resources'), dyn(p.spec.resources)]]
       : ` + inits + `.map(c, [dyn('init container ' + string(c.name)), dyn(` + resources + `)]) + ` + containers + `.map(c, [dyn('container ' + string(c.name)), dyn(` + resources + `)]))
       .map(r, [string(r[0]), ` + lack + `]).filter(r, r[1] != '').map(r, r[0] + ' ' + r[1])),
-      'whole': dyn(!(` + level + `) && (` + containers + ` + ` + inits + `).exists(c, ` + whole + `)),
+      'level': dyn(` + level + `), 'whole': dyn(!(` + level + `) && (` + containers + ` + ` + inits + `).exists(c, ` + whole + `)),
       'devices': dyn(` + devices + `), 'claims': dyn(p.?spec.resourceClaims.orValue(dyn([])).size() > 0)})
   - name: sharing # the keys of each pod that mean nothing where a kubelet decides
     expression: >-
@@ -62,7 +62,7 @@ func shared() sharedAbout {
 	out.Validations = `  - expression: "variables.sharing == []"
     message: "` + wire.SharedText("CPUs", "annotations", "it is not Guaranteed, or asks for no whole CPUs") + `"
     messageExpression: >-
-      variables.sharing.map(s, s.f.lacks == [] ? ` + text("CPUs", wire.NoWholeCPUs) + `
+      variables.sharing.map(s, s.f.lacks == [] ? (s.f.level ? ` + text("CPUs", wire.OnlyWholes) + ` : ` + text("CPUs", wire.NoWholeCPUs) + `)
       : ` + text("CPUs and memory", wire.NotGuaranteedWords) + ` + ` + listed + `).join('; ')
   - expression: "variables.deviceless == []"
     message: "` + wire.NoDevicesText("annotations") + `"

@@ -33,10 +33,14 @@ func (c *core) tellIgnored(pod *corev1.Pod) {
 // the chosen node, because its kubelet decides there. It does so if other nodes have authority
 // berth.
 func (c *core) tellShared(pod *corev1.Pod, nodeName string) {
-	if !c.table.Obeying() || wire.OfReservation(pod) || c.table.Named(nodeName).Obeys() {
+	n := c.table.Named(nodeName)
+	if !c.table.Obeying() || wire.OfReservation(pod) || n.Obeys() {
 		return
 	}
 	if w, shares := wire.CPUsShared(pod); shares {
+		if ask, err := wire.ReadPod(pod); err == nil && n.GivesWhole(&ask.Request) {
+			return
+		}
 		c.events.Eventf(pod, nil, corev1.EventTypeWarning, w.Reason, "Binding", "%s decides itself: %s", nodeName, w.Text)
 	}
 }

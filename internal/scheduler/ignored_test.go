@@ -67,6 +67,32 @@ func TestSharesBesideNodesThatObey(t *testing.T) {
 	}
 }
 
+// TestWholesDoNotShare: a kubelet that places pods by spec.resources gives one CPUs of its own.
+func TestWholesDoNotShare(t *testing.T) {
+	f := newFixture(t)
+	f.obeys()
+	p := with(pinned("x", 2), map[string]string{"berth.dev/cpus": "full-cores"})
+	p.Spec.Resources = p.Spec.Containers[0].Resources.DeepCopy()
+	for _, gate := range []bool{false, true} {
+		f.useMachine("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21")
+		f.spec.KubeletVersion, f.spec.Config.Version = "v1.37.2", placement.V137
+		f.spec.Config.FeatureGates, f.spec.Config.TopologyManagerScope = map[string]bool{"PodLevelResourceManagers": gate}, "pod"
+		name := fmt.Sprint("gate-", gate)
+		f.feed.ReportSeen(f.reportOf(name))
+		f.tellShared(p, name)
+		select {
+		case e := <-f.events.Events:
+			if gate || !strings.Contains(e, "only a kubelet with the feature gate PodLevelResourceManagers") {
+				t.Errorf("gate %t: told %q", gate, e)
+			}
+		default:
+			if !gate {
+				t.Error("nothing is told")
+			}
+		}
+	}
+}
+
 // TestRepeatsAreTold: a pod that its kubelet places as a whole is told what a restart does to it.
 func TestRepeatsAreTold(t *testing.T) {
 	f := newFixture(t)

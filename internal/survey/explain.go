@@ -197,7 +197,7 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only 
 	q.owned, q.heldOnly, q.rulesErr = e.Reservations, affinity != nil, cmp.Or(q.rulesErr, err)
 	q.request, q.provided = s.withoutProvided(q.request)
 	e.Notes = s.Notes
-	e.ignores(pod, s.nodes[e.Node])
+	e.ignores(pod, &ask.Request, s.nodes[e.Node])
 	if wire.InGang(pod) {
 		e.joins(ctx, pod, by)
 	}
@@ -218,9 +218,9 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only 
 
 // ignores returns annotations and labels of the pod without effect on its node, or on any node if a
 // kubelet decides.
-func (e *Explained) ignores(pod *corev1.Pod, on *node) {
+func (e *Explained) ignores(pod *corev1.Pod, r *placement.Request, on *node) {
 	warnings := wire.IgnoredKeys(pod, pod.Spec.SchedulerName)
-	if w, shares := wire.CPUsShared(pod); shares && (on == nil || !on.decides()) {
+	if w, shares := wire.CPUsShared(pod); shares && (on == nil || !on.decides() && !on.givesWhole(r)) {
 		warnings = append(warnings, w)
 	}
 	if w, none := wire.NoDevices(pod); none {

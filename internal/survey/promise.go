@@ -190,6 +190,11 @@ func (n *node) decides() bool {
 	return n.spec() != nil && n.spec().Authority == v1alpha1.AuthorityBerth
 }
 
+// givesWhole reports whether the kubelet gives the pod CPUs of its own by spec.resources.
+func (n *node) givesWhole(r *placement.Request) bool {
+	return n.reading != nil && n.reading.Kind != nil && n.reading.Kind.Model != nil && n.reading.Kind.Model.GivesWhole(r)
+}
+
 // numaCount returns the number of NUMA nodes with resources of a pod, or 0 if no report lists it.
 func (n *node) numaCount(uid string) int {
 	p, _ := n.reported(uid)

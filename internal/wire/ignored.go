@@ -186,6 +186,9 @@ func CPUsShared(pod *corev1.Pod) (Ignored, bool) {
 		keys = cpuKeys(pod, &ask)
 	}
 	what, why := "CPUs", NoWholeCPUs
+	if ask.Request.PodLevel {
+		why = OnlyWholes
+	}
 	if !ask.Request.Guaranteed {
 		keys = append(keys, pinKeys(&ask, keys)...)
 		what, why = "CPUs and memory", NotGuaranteedWords+cmp.Or(NotGuaranteed(pod), "its status says so")
@@ -246,6 +249,7 @@ func NotGuaranteed(pod *corev1.Pod) string {
 // Reasons why a pod shares CPUs, and missing settings of its containers.
 const (
 	NoWholeCPUs        = "it asks for no whole CPUs: a limit of 2, and not of 1500m, asks for these"
+	OnlyWholes         = "it has spec.resources: only a kubelet with the feature gate PodLevelResourceManagers and topologyManagerScope pod gives it CPUs"
 	NotGuaranteedWords = "it is not Guaranteed: "
 
 	LacksBoth    = "has no limits of cpu and memory"

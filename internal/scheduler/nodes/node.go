@@ -176,6 +176,13 @@ func (n *Node) Machine() *topology.Machine {
 	return n.kind.Spec.Machine
 }
 
+// GivesWhole reports whether the node's kubelet gives the pod CPUs of its own by spec.resources.
+func (n *Node) GivesWhole(r *placement.Request) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.kind != nil && n.kind.Model != nil && n.kind.Model.GivesWhole(r)
+}
+
 // outline returns the free resources of the node, or nil if they are unknown (ledger.View.Outline).
 func (n *Node) outline() *ledger.Outline {
 	if o := n.hot.free.Load(); o != nil && o.Count == n.hot.changes.Count() {
