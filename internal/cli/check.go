@@ -20,13 +20,13 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// errNotSound is the answer no of check; the output has said why.
+// errNotSound is the negative answer of check; the output already has the reason.
 var errNotSound = errors.New("not everything is sound")
 
-// checked is what check found out about one thing.
+// checked is the result for one file, directory or object.
 type checked struct {
 	Path string `json:"path"`
-	// What it is: cpu_manager_state, memory_manager_state, kubelet_internal_checkpoint,
+	// What is the kind: cpu_manager_state, memory_manager_state, kubelet_internal_checkpoint,
 	// allocated_pods_state, "kubelet state" for a directory of those, NodeTopology NAME.
 	What    string `json:"what"`
 	Sound   bool   `json:"sound"`
@@ -117,7 +117,7 @@ func checkTable(w io.Writer, found []checked) error {
 	return columns(w, "PATH | WHAT | SOUND | DETAIL", rows)
 }
 
-// add notes a finding; err nil means sound.
+// add records a result; a nil err means sound.
 func (c *checker) add(path, what, summary string, err error) {
 	f := checked{Path: path, What: what, Sound: err == nil, Summary: summary}
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *checker) add(path, what, summary string, err error) {
 	c.found = append(c.found, f)
 }
 
-// path checks a directory or file. Its error says that there is nothing to check.
+// path checks a directory or file. It returns an error if there is nothing to check.
 func (c *checker) path(path string) error {
 	if path != "-" {
 		info, err := os.Stat(path)
@@ -221,7 +221,7 @@ func (c *checker) dir(dir string) error {
 	return nil
 }
 
-// kindOf recognises a checkpoint by the file's name or by its fields; "" means that it is no
+// kindOf recognises a checkpoint by the file's name or by its fields; "" means that it is not a
 // checkpoint.
 func kindOf(path string, data []byte) string {
 	names := []string{kubeletstate.CPUFile, kubeletstate.MemoryFile, filepath.Base(kubeletstate.DeviceFile), kubeletstate.AdmittedFile}
@@ -245,7 +245,7 @@ func kindOf(path string, data []byte) string {
 	return ""
 }
 
-// checkFile checks one checkpoint and says what is in it.
+// checkFile checks one checkpoint and summarizes its content.
 func checkFile(what, path string, data []byte) (string, error) {
 	switch what {
 	case kubeletstate.CPUFile:

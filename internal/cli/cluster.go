@@ -24,7 +24,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// clusterFlags are which cluster a verb reads, in kubectl's words, and what counts as silence.
+// clusterFlags choose the cluster that a verb reads, with the flags of kubectl, and the age at
+// which reports are stale.
 type clusterFlags struct {
 	config     *genericclioptions.ConfigFlags
 	heartbeats string
@@ -33,7 +34,7 @@ type clusterFlags struct {
 	snapshot   string
 }
 
-// rareFlags of kubectl work here too, but are left out of the help.
+// rareFlags are flags of kubectl that work here but are hidden in the help.
 var rareFlags = []string{
 	"as", "as-group", "as-uid", "as-user-extra", "cache-dir", "certificate-authority", "client-certificate", "client-key",
 	"disable-compression", "insecure-skip-tls-verify", "proxy-url", "server", "tls-server-name", "token",
@@ -63,7 +64,7 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 	fs.BoolVar(&f.terms.BestEffortAnywhere, "best-effort-anywhere", false, "let pods that ask for best-effort in Volcano's way go to nodes of any policy, as the scheduler is configured (bestEffortAnywhere)")
 }
 
-// connect makes a cluster of the flags. It speaks to nobody yet.
+// connect makes a cluster of the flags. It sends no requests yet.
 func (f *clusterFlags) connect() (*survey.Cluster, error) {
 	if t := &f.terms; f.snapshot != "" && (t.Keep != "" || len(t.CPUsPerDevice) > 0 || len(t.ExclusiveNamespaces) > 0 || t.BestEffortAnywhere) {
 		return nil, errors.New("--snapshot: the file holds what the scheduler was configured with: want none of --keep, --cpus-per-device, --exclusive-namespaces and --best-effort-anywhere")
@@ -88,7 +89,7 @@ func (f *clusterFlags) connect() (*survey.Cluster, error) {
 	})
 }
 
-// termFlags are the flags that say what a scheduler's arguments do.
+// termFlags are the flags that set a scheduler's arguments.
 var termFlags = map[string]string{"keep": "keep", "cpusPerDevice": "cpus-per-device", "exclusiveNamespaces": "exclusive-namespaces"}
 
 // flagged names the flag that is wrong.

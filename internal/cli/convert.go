@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/internal/convert"
 )
 
-// NewConvertCommand returns the verb that turns a configuration of Volcano's scheduler into one of
-// berth-scheduler's.
+// NewConvertCommand returns the verb that converts a configuration of Volcano's scheduler to one of
+// berth-scheduler.
 func NewConvertCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -59,7 +59,8 @@ func convertVolcano(cmd *cobra.Command, file string) error {
 	return nil
 }
 
-// readBounded reads a file, or standard input for "-", and one byte more than the limit at most.
+// readBounded reads a file, or standard input for "-". It reads at most one byte more than the
+// limit.
 func readBounded(cmd *cobra.Command, file string, limit int64) ([]byte, error) {
 	in := cmd.InOrStdin()
 	if file != "-" {

@@ -107,7 +107,7 @@ func (q *defragQuestion) run(cmd *cobra.Command, args []string) error {
 	return q.carryOut(cmd, c, room)
 }
 
-// carryOut moves the pods of a plan, and tells on stderr what happens.
+// carryOut moves the pods of a plan, and reports progress on stderr.
 func (q *defragQuestion) carryOut(cmd *cobra.Command, c *survey.Cluster, room *survey.Room) error {
 	client, err := coreclient.NewForConfig(c.Config)
 	if err != nil {
@@ -123,7 +123,7 @@ func (q *defragQuestion) carryOut(cmd *cobra.Command, c *survey.Cluster, room *s
 	return nil
 }
 
-// plan makes the plan; partly says that the files could not be read completely.
+// plan makes the plan; partly reports that some files could not be read completely.
 func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []string) (room *survey.Room, partly, err error) {
 	o := survey.RoomOptions{MostMoves: q.moves}
 	if len(args) > 0 {

@@ -30,7 +30,7 @@ func drawAnswers(cmd *cobra.Command, n *whatif.Node, answers []whatif.Placed) er
 	return nil
 }
 
-// draw draws the one node that was asked for.
+// draw draws the one requested node.
 func (q *nodesQuestion) draw(cmd *cobra.Command, s *survey.Survey, watch watchFlags) error {
 	switch {
 	case q.only() == "":

@@ -20,7 +20,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// errNoNode is the answer no of explain; the output has said why.
+// errNoNode is the negative answer of explain; the output already has the reason.
 var errNoNode = errors.New("no node takes the pod")
 
 // Other negative answers of explain.
@@ -34,8 +34,8 @@ var (
 	errGangDoesNotFit = errors.New("the gang does not have, and would not get now, nodes for as many pods as start together")
 )
 
-// NewExplainCommand returns the verb that shows, for every NUMA node and resource, why pods go
-// where they go or nowhere.
+// NewExplainCommand returns the verb that shows, for every NUMA node and resource, why a node
+// admits or refuses a pod.
 func NewExplainCommand() *cobra.Command {
 	var q question
 	var l podQuestion
@@ -133,7 +133,7 @@ type podQuestion struct {
 	resize []string
 }
 
-// about explains what the arguments name.
+// about explains the arguments: a pod, a gang or a workload.
 func (q *podQuestion) about(cmd *cobra.Command, args []string, o output) error {
 	s, err := subjectOf("explain", args)
 	switch {
@@ -175,8 +175,8 @@ func (q *podQuestion) run(cmd *cobra.Command, name string, o output) error {
 	return cmp.Or(printCleaned(cmd, o, e, asText), whyNot(e))
 }
 
-// completeNode completes --node: beside a pod of the cluster it is a node of the cluster, else a
-// file.
+// completeNode completes --node: with a pod of the cluster to nodes of the cluster, otherwise to
+// files.
 func (q *podQuestion) completeNode(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveDefault
@@ -184,8 +184,8 @@ func (q *podQuestion) completeNode(cmd *cobra.Command, args []string, typed stri
 	return q.cluster.completeNodes(cmd, args, typed)
 }
 
-// tables returns how many nodes are explained in full. If the pod is where it should be, refusals
-// of other nodes are summed up, unless a flag asks for them.
+// tables returns how many nodes are explained in full. If the pod has a node and runs there,
+// refusals of other nodes are summarized, unless a flag requests them.
 func (q *podQuestion) tables(cmd *cobra.Command, e *survey.Explained) int {
 	if e.Node != "" && !e.Refused && q.only == "" && !cmd.Flags().Changed("nodes") {
 		return 0
@@ -193,7 +193,7 @@ func (q *podQuestion) tables(cmd *cobra.Command, e *survey.Explained) int {
 	return q.limit
 }
 
-// whyNot is the error that stands for the answer no; nil for yes.
+// whyNot returns the error for a negative answer; nil for a positive one.
 func whyNot(e *survey.Explained) error {
 	admits := slices.ContainsFunc(e.Nodes, func(a survey.Answer) bool { return a.Answer == survey.Admits })
 	switch {
@@ -288,7 +288,7 @@ func gangHalf(g *survey.Gang) string {
 	return text
 }
 
-// reservationText is what a Reservation is to the pod, in a line.
+// reservationText describes how the pod may use a Reservation, in one line.
 func reservationText(r *survey.Owned) string {
 	switch {
 	case r.Has:
@@ -301,7 +301,7 @@ func reservationText(r *survey.Owned) string {
 	return "owns: Reservation " + r.Name + ": " + r.Message
 }
 
-// whereIs returns where the pod is, in half a sentence.
+// whereIs describes where the pod is, in half a sentence.
 func whereIs(e *survey.Explained) string {
 	if e.Node == "" {
 		return strings.ToLower(e.Phase) + ", on no node"
@@ -349,7 +349,7 @@ var alignmentWords = map[topology.Spread]string{
 	topology.WithinNode: "one NUMA node", topology.WithinPackage: "one package", topology.WithinMachine: "across packages",
 }
 
-// heldText is what the report says about the pod, in words.
+// heldText describes what the report says about the pod.
 func heldText(h *survey.Holding) string {
 	switch h.State {
 	case survey.StateAbsent:
@@ -373,7 +373,7 @@ func containerRows(what string, containers []survey.Container) [][]string {
 	return rows
 }
 
-// answersText prints what nodes say; limit is how many are explained in full.
+// answersText prints the answers of nodes; limit is how many are explained in full.
 func answersText(w io.Writer, e *survey.Explained, limit int) {
 	if len(e.Groups) > 0 {
 		fmt.Fprintf(w, "\n%s:\n", whoAnswers(e))
@@ -407,7 +407,7 @@ func answersText(w io.Writer, e *survey.Explained, limit int) {
 	refusalsText(w, e.Nodes, limit, ", --node NAME one")
 }
 
-// maxChoices is how many nodes are listed with how the scheduler compares them.
+// maxChoices is how many nodes are listed with their ranks.
 const maxChoices = 5
 
 // choicesText writes how the scheduler ranks the nodes that admit the pod, the best first.
@@ -449,8 +449,8 @@ func someNames(names []string) string {
 	return text
 }
 
-// refusalsText explains at most limit of the nodes that refuse. It says that --nodes shows more of
-// them; others is what to add about another way to see them.
+// refusalsText explains at most limit refusing nodes. It mentions that --nodes shows more; others
+// is a text about another way to see them.
 func refusalsText(w io.Writer, answers []survey.Answer, limit int, others string) {
 	refusals := refusalsOf(answers)
 	for _, a := range refusals[:min(len(refusals), limit)] {
@@ -461,7 +461,7 @@ func refusalsText(w io.Writer, answers []survey.Answer, limit int, others string
 	}
 }
 
-// refusalsOf returns the nodes that refuse, beginning with one of each group.
+// refusalsOf returns the refusing nodes, one of each group first.
 func refusalsOf(answers []survey.Answer) []*survey.Answer {
 	var first, others []*survey.Answer
 	seen := map[string]bool{}
@@ -478,8 +478,8 @@ func refusalsOf(answers []survey.Answer) []*survey.Answer {
 	return append(first, others...)
 }
 
-// groupsText prints what nodes say, and what can be done: once where that is the same for several
-// groups, below the last of them.
+// groupsText prints answers and remedies by group. A remedy that several groups share is printed
+// once, below the last of them.
 func groupsText(w io.Writer, groups []survey.Group) {
 	for i := range groups {
 		g := &groups[i]
@@ -493,7 +493,7 @@ func groupsText(w io.Writer, groups []survey.Group) {
 // answerStyles are the styles of nodes' answers.
 var answerStyles = map[string]table.Style{survey.Admits: table.Good, survey.Waits: table.Doubtful, survey.Refuses: table.Bad, survey.Unreliable: table.Doubtful, survey.Excluded: table.Aside}
 
-// groupVerb describes what the nodes of a group do.
+// groupVerb describes the answer of a group.
 func groupVerb(g *survey.Group) string {
 	if len(g.Nodes) == 1 {
 		return map[string]string{survey.Admits: "admits", survey.Waits: "waits", survey.Refuses: "refuses", survey.Unreliable: "is not relied on", survey.Excluded: "is excluded"}[g.Answer]

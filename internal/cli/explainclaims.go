@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// maxDevicesShown is how many devices of a NUMA node are named to people.
+// maxDevicesShown is the largest number of devices per NUMA node that the text names.
 const maxDevicesShown = 4
 
 // claimsText prints, for each claim of a pod, the devices of nodes. Nodes with the same devices and
@@ -50,7 +50,7 @@ func claimsText(w io.Writer, all []survey.Claimed) error {
 	return nil
 }
 
-// claimText says which claim it is, and what is asked.
+// claimText describes the claim and its request.
 func claimText(c *survey.Claimed) string {
 	var parts []string
 	if c.Claim != "" {

@@ -19,7 +19,7 @@ import (
 // errNotResized is the answer no of explain --resize.
 var errNotResized = errors.New("the pod would not be resized")
 
-// resized explains what would become of a resize in place.
+// resized explains the outcome of a resize in place.
 func (q *podQuestion) resized(cmd *cobra.Command, name string, o output) error {
 	changes, err := changesOf(q.resize)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // errNoCopy is fit's answer no.
 var errNoCopy = errors.New("not every pod fits even once")
 
-// NewFitCommand returns the verb that says where pods that do not exist would go, and how many.
+// NewFitCommand returns the verb that shows where new pods would go, and how many fit.
 func NewFitCommand() *cobra.Command {
 	var q question
 	l := fitQuestion{limit: defaultCopies, nodes: defaultExplained}
@@ -61,7 +61,7 @@ Exit code 1 says that some pod finds no place.`,
 	return cmd
 }
 
-// fit counts the copies of one pod of each template: replicas do not matter.
+// fit counts the copies of one pod of each template; it ignores replicas.
 func (q *question) fit(cmd *cobra.Command, limit int) error {
 	n, pods, err := q.load(cmd)
 	if err != nil {

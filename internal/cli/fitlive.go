@@ -23,8 +23,8 @@ var onlyLive = []string{"on", "set", "empty", "compare", "nodes", "snapshot"}
 // fitQuestion is fit about a cluster.
 type fitQuestion struct {
 	cluster clusterFlags
-	// limit is how many copies are counted on a node; nodes how many that take none are explained
-	// in full.
+	// limit is the largest number of copies counted on a node; nodes is how many refusing nodes are
+	// explained in full.
 	limit, nodes int
 	on, set      []string
 	empty        bool
@@ -45,7 +45,7 @@ func (q *fitQuestion) register(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("set", completeSettings)
 }
 
-// completeSettings offers the keys of --set, whose values follow without a space.
+// completeSettings completes the keys of --set, without a space before the value.
 func completeSettings(*cobra.Command, []string, string) (out []string, _ cobra.ShellCompDirective) {
 	for _, key := range survey.SettingKeys() {
 		out = append(out, key+"=")
@@ -101,7 +101,8 @@ func (q *fitQuestion) table(w io.Writer, all []survey.Fitting) error {
 	return nil
 }
 
-// maxBerths is how many replicas are listed, and how many nodes are listed with what they take.
+// maxBerths is how many replicas are listed, and how many nodes are listed with the number of
+// copies that they admit.
 const maxBerths = 20
 
 func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {

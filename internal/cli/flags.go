@@ -25,15 +25,15 @@ const (
 
 const defaultKubeletVersion = "1.36"
 
-// nodeFlags are which node a question is about: a machine, a kubelet's configuration, and what is
-// handed out.
+// nodeFlags describe the node of a question: a machine, a kubelet's configuration, and its
+// assignments.
 type nodeFlags struct {
 	machine, config, dropIns, flags, version, state string
 	devices                                         []string
 	guard, ignoreMissing                            bool
 }
 
-// register adds what says which kubelet it is: all that check needs.
+// register adds the flags that describe the kubelet. check needs only these.
 func (f *nodeFlags) registerKubelet(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.config, kubeletConfigFlag, "", "file with the node's KubeletConfiguration, kubeadm's ConfigMap of it, what the kubelet answers to /configz, or its flags; without it every manager's policy is none")
@@ -79,7 +79,7 @@ func (f *nodeFlags) spec() (whatif.Spec, error) {
 	return s, nil
 }
 
-// textOrFile is what a file has if the text names one; otherwise the text.
+// textOrFile returns the content of the file that the text names, or otherwise the text.
 func textOrFile(text string) (string, error) {
 	if info, err := os.Stat(text); err != nil || info.IsDir() {
 		return text, nil
@@ -93,7 +93,7 @@ func (f *nodeFlags) describe(cmd *cobra.Command) bool {
 	return changedOf(cmd, []string{nodeFlag, kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag, "state", "device", "guard", "ignore-missing-devices"}) != ""
 }
 
-// changedOf is the first of these flags that somebody gave; "" for none.
+// changedOf returns the first of these flags that is set; "" for none.
 func changedOf(cmd *cobra.Command, names []string) string {
 	i := slices.IndexFunc(names, func(name string) bool { return cmd.Flags().Changed(name) })
 	if i < 0 {
@@ -132,7 +132,7 @@ func parseVersion(text string) (placement.Version, error) {
 
 var versionForm = regexp.MustCompile(`^v?1\.([0-9]{1,3})(\.[0-9]+)?([-+].*)?$`)
 
-// question is what the verbs about pods on one node have in common: pods, a node, a format.
+// question is the common part of the verbs about pods on one node: pods, a node, a format.
 type question struct {
 	files     []string
 	recursive bool
@@ -149,7 +149,7 @@ func (q *question) register(cmd *cobra.Command, formats ...string) {
 	q.output.register(cmd, formats...)
 }
 
-// wantPods says in our words, before cobra does, that the pods are missing.
+// wantPods reports missing pods with a better message than cobra's.
 func wantPods(cmd *cobra.Command, _ []string) error {
 	if cmd.ValidateRequiredFlags() == nil {
 		return nil
@@ -157,7 +157,7 @@ func wantPods(cmd *cobra.Command, _ []string) error {
 	return Usagef("%s: want pods: -f, --filename with a file, a folder, or - for standard input", cmd.Name())
 }
 
-// load reads pods and node, whose notes say what was assumed.
+// load reads pods and the node, whose notes list assumptions.
 func (q *question) load(cmd *cobra.Command) (n *whatif.Node, pods manifests, err error) {
 	if err := q.output.check(); err != nil {
 		return nil, pods, err

@@ -18,7 +18,7 @@ import (
 // defaultStranded is how many NUMA nodes are listed.
 const defaultStranded = 20
 
-// NewFragCommand returns the verb that says what is free and of little use.
+// NewFragCommand returns the verb that shows stranded resources: free, but hard to use.
 func NewFragCommand() *cobra.Command {
 	var live clusterFlags
 	var o output
@@ -129,7 +129,7 @@ func fragTable(w io.Writer, nodes []survey.Node, all []survey.Stranded, limit in
 	return nil
 }
 
-// fragSums adds up what there is, by resource.
+// fragSums adds up the resources of the nodes, by resource.
 func fragSums(nodes []survey.Node, all []survey.Stranded) map[string]*fragSum {
 	sums := map[string]*fragSum{}
 	of := func(resource string) *fragSum {
@@ -152,7 +152,7 @@ func fragSums(nodes []survey.Node, all []survey.Stranded) map[string]*fragSum {
 	return sums
 }
 
-// why are the reasons, the one that strands most first; "" if nothing is.
+// why returns the reasons, the one that strands most first; "" if nothing is stranded.
 func (f *fragSum) why() string {
 	texts := make([]string, 0, len(f.Reasons))
 	for _, r := range f.Reasons {

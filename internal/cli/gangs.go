@@ -60,7 +60,7 @@ have nodes now), completed. explain gang NAME says more about one.`,
 
 const gangColumns = "NAMESPACE | GANG | SOURCE | GANG STATE | BOUND | WAITING | WHY"
 
-// maxWhy bounds how much of a reason is in a row on a terminal; -o wide shows all of it. In runes.
+// maxWhy bounds the length of a reason in a row on a terminal, in runes; -o wide shows all of it.
 const maxWhy = 100
 
 func gangsText(w io.Writer, o output, all []survey.Gang) error {
@@ -84,7 +84,7 @@ func gangsText(w io.Writer, o output, all []survey.Gang) error {
 	return o.rows(w, gangColumns, rows)
 }
 
-// sourceText is what declares a gang, in a column.
+// sourceText returns the declaration of a gang, for a column.
 func sourceText(source string) string {
 	if source == "gang" {
 		return "annotations"
@@ -92,7 +92,7 @@ func sourceText(source string) string {
 	return strings.ToLower(source)
 }
 
-// boundOf is how many pods have nodes, or ended well, out of how many start together.
+// boundOf returns how many of the pods that start together have nodes or ended well.
 func boundOf(g *survey.Gang) string {
 	minimum := "?"
 	if g.Minimum > 0 {
@@ -121,8 +121,7 @@ func gangWords() map[string]table.Style {
 	return out
 }
 
-// gangKinds are the words before a gang's name, with the part of what declares it that they stand
-// for.
+// gangKinds are the words before a gang's name, with the beginning of the gang's source.
 var gangKinds = map[string]string{
 	"gang": "", "gangs": "", "podgroup": "podgroup", "podgroups": "podgroup", "pg": "podgroup",
 	"podgroup.scheduling.volcano.sh": "podgroup.scheduling.volcano.sh", "podgroup.scheduling.x-k8s.io": "podgroup.scheduling.x-k8s.io",
@@ -131,7 +130,7 @@ var gangKinds = map[string]string{
 
 // subject is the object that a command is about.
 type subject struct {
-	// gang means that it is no pod, and source what may declare it.
+	// gang means that the argument is not a pod; source limits what declares the gang.
 	gang   bool
 	source string
 	name   string

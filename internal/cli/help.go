@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// headingKey is the annotation of a flag that says under which heading help lists it. Flags without
-// one come first.
+// headingKey is the annotation of a flag with its heading in help. Flags without one come first.
 const headingKey = "berth.dev/heading"
 
 // The headings of help, in their order.
@@ -19,7 +18,7 @@ const (
 	clusterHeading = "Flags of a cluster"
 )
 
-// under lists the flags that register adds to the verb under a heading of their own.
+// under lists the flags that register adds to the verb under their own heading.
 func under(heading string, cmd *cobra.Command, register func()) {
 	before := map[string]bool{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { before[f.Name] = true })
@@ -52,7 +51,7 @@ func headings(flags *pflag.FlagSet) string {
 	return b.String()
 }
 
-// addHeadings tells cobra about headings, once: the functions of its templates are global.
+// addHeadings registers headings with cobra, once: the functions of its templates are global.
 var addHeadings = sync.OnceFunc(func() { cobra.AddTemplateFunc("headings", headings) })
 
 // usageTemplate is cobra's, with the headings.

@@ -20,17 +20,17 @@ var errPartly = errors.New("not every document could be read: the answer is abou
 // manifests are the pods that files hold.
 type manifests struct{ *manifest.Pods }
 
-// partly is errPartly if a document could not be read; a note says which.
+// partly returns errPartly if a document could not be read; a note names it.
 func (m manifests) partly() error { return answerNo(m.Wrong > 0, errPartly) }
 
-// readManifests reads what can be read of files and folders.
+// readManifests reads files and folders as far as possible.
 func readManifests(cmd *cobra.Command, paths []string, recursive bool) (m manifests, err error) {
 	m.Pods, err = manifest.Source{Paths: paths, Recursive: recursive, Stdin: cmd.InOrStdin()}.Read()
 	return m, err
 }
 
-// ofNode keeps the pods of one node and those that are on none, which come after them. Without a
-// name the pods must not be of several nodes.
+// ofNode keeps the pods of one node and, after them, the pods without a node. Without a name the
+// pods must not be of several nodes.
 func (m manifests) ofNode(name string) error {
 	nodes := map[string]int{}
 	for i := range m.Templates {

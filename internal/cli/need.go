@@ -23,12 +23,12 @@ var errNever = errors.New("some pods fit no such node")
 // needed is a row of need.
 type needed struct {
 	Machine string `json:"machine"`
-	// Set is what is different from the configuration; "" for nothing.
+	// Set is the change of the configuration; "" for none.
 	Set string `json:"set,omitempty"`
 	whatif.Need
 }
 
-// NewNeedCommand returns the verb that says how many nodes a load needs.
+// NewNeedCommand returns the verb that computes how many nodes a load needs.
 func NewNeedCommand() *cobra.Command {
 	var q question
 	var sets []string
@@ -115,7 +115,7 @@ func (q *question) needOne(ctx context.Context, machine, set string, load []mani
 	return row, n.Notes, err
 }
 
-// settingsOf cuts KEY=VALUE[,KEY=VALUE...]: a list of CPUs has commas of its own.
+// settingsOf splits KEY=VALUE[,KEY=VALUE...]. A list of CPUs may contain commas.
 func settingsOf(text string) (out []string) {
 	for item := range strings.SplitSeq(text, ",") {
 		if len(out) > 0 && !strings.Contains(item, "=") {
@@ -127,8 +127,8 @@ func settingsOf(text string) (out []string) {
 	return out
 }
 
-// needTable has a row for each machine and setting; each says how it differs from the first one of
-// its machine.
+// needTable has a row for each machine and setting. Each row shows the difference from the first
+// row of its machine.
 func needTable(w io.Writer, all []needed, each int) error {
 	var rows [][]string
 	for i := range all {

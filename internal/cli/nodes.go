@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// nodesQuestion is which nodes are shown, and in what order.
+// nodesQuestion selects and orders the nodes.
 type nodesQuestion struct {
 	names    []string
 	selector string
@@ -27,7 +27,7 @@ type nodesQuestion struct {
 	cluster  *survey.Cluster
 }
 
-// NewNodesCommand returns the verb that shows what the NUMA nodes of a cluster have left.
+// NewNodesCommand returns the verb that shows the free resources of a cluster's NUMA nodes.
 func NewNodesCommand() *cobra.Command {
 	var cluster clusterFlags
 	var o output
@@ -90,7 +90,7 @@ they also list its conditions, and who has its CPUs; -o svg draws it with its po
 	return cmd
 }
 
-// only is the one node that is asked for; "" for several.
+// only returns the requested node if there is one; "" for several.
 func (q *nodesQuestion) only() string {
 	if len(q.names) != 1 {
 		return ""
@@ -119,7 +119,7 @@ var nodeOrders = map[string]func(a, b *survey.Node) int{
 	"pods":  func(a, b *survey.Node) int { return cmp.Compare(b.Pods+b.InFlight, a.Pods+a.InFlight) },
 }
 
-// freeCPUs counts the CPUs that pods can still have to themselves.
+// freeCPUs counts the CPUs that pods can still get exclusively.
 func freeCPUs(n *survey.Node) (free uint64) {
 	for i := range n.NUMANodes {
 		if c := n.NUMANodes[i].CPUs; c != nil {
@@ -129,7 +129,7 @@ func freeCPUs(n *survey.Node) (free uint64) {
 	return free
 }
 
-// freeBlock is the most of these CPUs on one NUMA node.
+// freeBlock returns the largest number of these CPUs on one NUMA node.
 func freeBlock(n *survey.Node) (most uint64) {
 	for i := range n.NUMANodes {
 		if c := n.NUMANodes[i].CPUs; c != nil {
@@ -184,7 +184,8 @@ func (q *nodesQuestion) print(cmd *cobra.Command, o output, s *survey.Survey) er
 	})
 }
 
-// watchNodes prints nodes, and those again that change. What is wrong with one is in its STATUS.
+// watchNodes prints nodes, and prints a node again after a change. The STATUS shows the trouble of
+// a node.
 func watchNodes(cmd *cobra.Command, o output, c *survey.Cluster, s *survey.Survey, q following) error {
 	wide := o.is(formatWide)
 	st := stream[survey.Node]{
@@ -201,17 +202,17 @@ func watchNodes(cmd *cobra.Command, o output, c *survey.Cluster, s *survey.Surve
 }
 
 // Columns of nodes. The second list is for one line per node; the third, for one line per NUMA
-// node, is for -o wide only.
+// node, is only for -o wide.
 const (
 	nodeColumns     = "NODE | STATUS | AUTHORITY | POLICY | PODS | " + ageColumn + " | GUARANTEE"
 	nodeColumnsLine = " | CPUS | MEMORY | DEVICES"
 	nodeWideColumns = " | NUMA | CPUS | MEMORY | DEVICES | KUBELET | MANAGERS | SEQUENCE | CONDITIONS"
 )
 
-// ageColumn is how old a node's report is.
+// ageColumn is the age of a node's report.
 const ageColumn = "REPORT"
 
-// nodesTable prints nodes, and below them what is wrong; without headers the rows alone.
+// nodesTable prints nodes, and remarks about them below; without headers it prints only rows.
 func nodesTable(w io.Writer, o output, all []survey.Node) error {
 	wide := o.is(formatWide)
 	var rows [][]string
@@ -233,7 +234,7 @@ func nodesTable(w io.Writer, o output, all []survey.Node) error {
 	return nil
 }
 
-// heldTable prints what Reservations hold, or nothing if there are no Reservations.
+// heldTable prints the resources of Reservations, or nothing if there are no Reservations.
 func heldTable(w io.Writer, all []survey.Node) error {
 	var rows [][]string
 	for i := range all {
@@ -244,8 +245,8 @@ func heldTable(w io.Writer, all []survey.Node) error {
 	return section(w, "\nHeld by Reservations, for pods to come:", "NODE | NUMA | RESERVATION | CPUS | MEMORY | DEVICES", rows)
 }
 
-// heldCells are what a Reservation holds on a NUMA node: CPUs by number, or as many as the kubelet
-// is to choose, or time of shared ones.
+// heldCells returns a Reservation's resources on a NUMA node: CPUs by number, a number of CPUs that
+// the kubelet will choose, or time of shared CPUs.
 func heldCells(h *survey.Vacancy) []string {
 	numa, cpus := strconv.Itoa(int(h.NUMA)), []string(nil)
 	if h.Anywhere {
@@ -275,8 +276,8 @@ func heldCells(h *survey.Vacancy) []string {
 	return []string{numa, h.Reservation, dash(strings.Join(cpus, ", ")), dash(strings.Join(memory, ", ")), dash(strings.Join(devices, ", "))}
 }
 
-// wholeFree counts the NUMA nodes whose CPUs are all free, by size, the largest first. Nodes that
-// nothing can be promised for do not count.
+// wholeFree counts the NUMA nodes with only free CPUs, by size, the largest first. It skips nodes
+// for which nothing can be promised.
 func wholeFree(all []survey.Node) string {
 	bySize := map[uint64]int{}
 	for i := range all {
@@ -301,8 +302,8 @@ func nodeHeader(wide bool) string {
 	return nodeColumns + nodeColumnsLine
 }
 
-// nodeRows is one line of a node, or wide, one of each of its NUMA nodes. Each line has the node's
-// name, so that lines can be searched for; the rest of the node is in its first line.
+// nodeRows returns one line for a node, or with wide one line for each of its NUMA nodes. Each line
+// has the node's name, so that lines can be searched; the rest of the node is in its first line.
 func nodeRows(n *survey.Node, wide bool) [][]string {
 	first := nodeCells(n)
 	if !wide {
@@ -325,7 +326,7 @@ func nodeRows(n *survey.Node, wide bool) [][]string {
 	return rows
 }
 
-// nodeCells are what is said about the node itself.
+// nodeCells returns the columns about the node itself.
 func nodeCells(n *survey.Node) []string {
 	policy := "-"
 	if n.Policy != "" {
@@ -386,10 +387,10 @@ func lineCells(numa []survey.NUMANode) []string {
 }
 
 // maxStretches is how many different amounts of memory a line shows. If there are more, it shows
-// the sum and the most that one NUMA node has: -o wide shows all.
+// the sum and the largest amount on one NUMA node; -o wide shows all.
 const maxStretches = 4
 
-// memoryText is how much is free, and the total, with the unit once if it is the same:
+// memoryText returns the free and the total amount. If both have the same unit, it appears once:
 // "4.7/36.7Gi".
 func memoryText(free, total uint64) string {
 	a, b := topology.RoughBytes(free), topology.RoughBytes(total)
@@ -399,10 +400,10 @@ func memoryText(free, total uint64) string {
 	return a + "/" + b
 }
 
-// stretches are the amounts of one resource on the NUMA nodes of a node, in their order.
+// stretches are the amounts of one resource on a node's NUMA nodes, in their order.
 type stretches []stretch
 
-// stretch is what each of the NUMA nodes from first to last has.
+// stretch is the equal amount of the NUMA nodes from first to last.
 type stretch struct {
 	first, last topology.NUMAID
 	anywhere    bool
@@ -436,7 +437,7 @@ func (l stretches) String() string {
 	return strings.Join(texts, " ")
 }
 
-// nodeWide is what -o wide adds.
+// nodeWide returns the additional columns of -o wide.
 func nodeWide(n *survey.Node) []string {
 	managers, report := "", "" // CPU and memory manager
 	if n.CPUManager != "" {
@@ -479,8 +480,7 @@ const (
 	statusNotReady = "NotReady" // the Node, that is the kubelet, whatever its report says
 )
 
-// nodeStatus is the column STATUS: the reason of the trouble, and of everything that is doubtful;
-// Ready if there is nothing.
+// nodeStatus returns the column STATUS: the reasons for trouble and doubts, or Ready.
 func nodeStatus(n *survey.Node) string {
 	var words []string
 	if n.Gone {
@@ -505,7 +505,7 @@ func nodeStatus(n *survey.Node) string {
 	return strings.Join(words, ",")
 }
 
-// nodeRemarks are printed below the table: what is wrong or doubtful, and what to do.
+// nodeRemarks prints below the table what is wrong or doubtful, and what to do.
 func nodeRemarks(w io.Writer, n *survey.Node) {
 	tell := func(t *survey.Trouble) {
 		fmt.Fprintf(w, "\nnode %s (%s): %s\n", n.Name, t.Reason, t.Message)
@@ -532,7 +532,7 @@ func conditionsTable(w io.Writer, s *survey.Survey, name string) error {
 	return section(w, "", "SOURCE | CONDITION | STATUS | REASON | SINCE | MESSAGE", rows)
 }
 
-// holdersTable prints who has the node's CPUs, by NUMA node.
+// holdersTable prints the holders of the node's CPUs, by NUMA node.
 func holdersTable(w io.Writer, n *survey.Node) error {
 	var rows [][]string
 	for i := range n.Holders {

@@ -21,13 +21,13 @@ import (
 // kubectl's templates.
 type output struct {
 	format string
-	// more are the formats that this verb has beside those of all.
+	// more are the formats that only this verb has.
 	more []string
 	// noHeaders leaves a table nothing but its rows.
 	noHeaders bool
 }
 
-// Formats of the verbs that list what a cluster has.
+// Formats of the verbs that list objects of a cluster.
 const (
 	formatWide = "wide"
 	formatName = "name"

@@ -11,10 +11,10 @@ import (
 	"github.com/berth-dev/berth/internal/whatif"
 )
 
-// errRefused is the answer no of a verb that asks; the output has said why.
+// errRefused is the negative answer of a verb; the output already has the reason.
 var errRefused = errors.New("not every pod is admitted")
 
-// NewPlaceCommand returns the verb that says what a kubelet would do with pods.
+// NewPlaceCommand returns the verb that shows how a kubelet would place pods.
 func NewPlaceCommand() *cobra.Command {
 	var q question
 	var podsOf string
@@ -42,13 +42,14 @@ Exit code 1 says that a pod was refused.`,
 	return cmd
 }
 
-// registerPodsOf adds the flag that says which of the pods are placed.
+// registerPodsOf adds the flag that selects the pods to place.
 func registerPodsOf(cmd *cobra.Command, node *string) {
 	cmd.Flags().StringVar(node, podsOfFlag, "", "with pods of several nodes, as kubectl get pods -A -o yaml prints them: the node, by its name, whose pods are placed")
 }
 
-// ask admits the pods in their order, each seeing what those before it hold, prints the answers and
-// turns a refusal into the exit code. podsOf is the node whose pods they are; "" for the only one.
+// ask admits the pods in order; each sees the resources of the pods before it. It prints the
+// answers and turns a refusal into the exit code. podsOf is the node whose pods they are; "" for
+// the only one.
 func (q *question) ask(cmd *cobra.Command, podsOf string, print func(io.Writer, []whatif.Placed) error) error {
 	n, pods, err := q.load(cmd)
 	if err == nil {

@@ -66,7 +66,7 @@ func printPods(cmd *cobra.Command, o output, p *survey.Pods) error {
 	})
 }
 
-// watchPods prints pods that could be pinned, and those again that change.
+// watchPods prints pods that could be pinned, and prints a pod again after a change.
 func watchPods(cmd *cobra.Command, o output, c *survey.Cluster, p *survey.Pods, q following) error {
 	wide := o.is(formatWide)
 	st := stream[survey.Pod]{
@@ -82,7 +82,7 @@ func watchPods(cmd *cobra.Command, o output, c *survey.Cluster, p *survey.Pods, 
 	return c.WatchPods(cmd.Context(), p, q.only, survey.Follower[survey.Pod]{Show: st.show, Tell: teller(cmd)})
 }
 
-// Columns of pods; the second list is for -o wide only.
+// Columns of pods; the second list is only for -o wide.
 const (
 	podColumns     = "NAMESPACE | POD | NODE | STATE | NUMA | CPUS | CERTAINTY | PROMISE | ALIGNED"
 	podWideColumns = " | GUARANTEE | MEMORY | DEVICES"
@@ -154,7 +154,7 @@ func stridesOfAll(cpus string) string {
 	return strings.Join(parts, ";")
 }
 
-// podWide is what -o wide adds.
+// podWide returns the additional columns of -o wide.
 func podWide(p *survey.Pod) []string {
 	var memory, devices []string
 	for i := range p.Containers {

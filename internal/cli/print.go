@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// printCleaned prints as output.print does. What is for people is cleaned: names of devices and
-// messages come from other people, and must not move the cursor. Styles are shown on a terminal.
+// printCleaned prints as output.print does. It cleans the text for people: names of devices and
+// messages come from others, and must not move the cursor. Styles are shown on a terminal.
 func printCleaned(cmd *cobra.Command, o output, value any, text func(io.Writer) error) error {
 	return o.print(cmd.OutOrStdout(), value, func(w io.Writer) error {
 		var b bytes.Buffer
@@ -35,7 +35,7 @@ func answerNo(no bool, err error) error {
 	return nil
 }
 
-// listing is what programs get: the items under their name, and notes if there are any.
+// listing is the output for programs: the items under their name, and notes if there are any.
 func listing(name string, items any, notes []string) map[string]any {
 	out := map[string]any{name: items}
 	if len(notes) > 0 {
@@ -58,8 +58,8 @@ func columns(w io.Writer, header string, rows [][]string) error {
 	return grid.Print(w, slices.Insert(rows, 0, strings.Split(header, separator)))
 }
 
-// section prints rows below a title, or below an empty line for "", in columns; nothing if there
-// are no rows.
+// section prints rows in columns below a title, or below an empty line for ""; nothing if there are
+// no rows.
 func section(w io.Writer, title, header string, rows [][]string) error {
 	if len(rows) == 0 {
 		return nil
@@ -87,7 +87,7 @@ var styles = map[string]map[string]table.Style{
 var promiseStyles = map[string]table.Style{survey.PromiseKept: table.Good, survey.PromiseVerdict: table.Good,
 	survey.PromiseBroken: table.Bad, survey.PromiseRefused: table.Bad}
 
-// styleOf is the style of the words in columns of these names.
+// styleOf returns the style of words in columns with these names.
 func styleOf(names []string) func(int, string) table.Style {
 	return func(column int, cell string) table.Style {
 		words := styles[names[column]]
@@ -101,7 +101,7 @@ func styleOf(names []string) func(int, string) table.Style {
 	}
 }
 
-// printNames prints as kubectl's -o name does, one a line.
+// printNames prints as kubectl's -o name does, one per line.
 func printNames(w io.Writer, kind string, n int, name func(int) string) error {
 	for i := range n {
 		if _, err := fmt.Fprintf(w, "%s/%s\n", kind, name(i)); err != nil {
@@ -118,7 +118,7 @@ func indented(w io.Writer, text string) {
 	}
 }
 
-// writeNotes prints what could not be read or understood.
+// writeNotes prints notes about unreadable or unknown input.
 func writeNotes(cmd *cobra.Command, notes []string) {
 	for _, n := range notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), "note:", table.Text(n))

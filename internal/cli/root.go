@@ -1,5 +1,5 @@
 // Package cli has the verbs of the berth command, one file each. A verb reads its input, calls one
-// function of another package and prints the result; it decides nothing.
+// function of another package and prints the result; it makes no decisions.
 package cli
 
 import (
@@ -35,7 +35,7 @@ func (e *UsageError) Unwrap() error { return e.Err }
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
 
 // Run executes the command line args (args[0] is the program's name) and returns the exit code.
-// more are verbs of the program's own.
+// more are additional verbs of the program.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, more ...*cobra.Command) int {
 	root := newRoot(filepath.Base(args[0]))
 	root.AddCommand(more...)
@@ -102,7 +102,7 @@ func noSuchVerb(cmd *cobra.Command, args []string) error {
 	return Usagef("unknown command %q%s (see %s --help)", args[0], suggest.DidYouMean(args[0], names), cmd.CommandPath())
 }
 
-// flagError describes what would be right in place of a wrong flag.
+// flagError describes a correct value in place of a wrong flag.
 func flagError(cmd *cobra.Command, err error) error {
 	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string
@@ -117,5 +117,5 @@ func flagError(cmd *cobra.Command, err error) error {
 	return &UsageError{err}
 }
 
-// wantOf is what values of flags look like, by pflag's names of types.
+// wantOf describes values of flags, by pflag's names of types.
 var wantOf = map[string]string{"int": "a whole number", "bool": "true or false", "duration": "a duration like 30s or 5m"}

@@ -11,10 +11,10 @@ import (
 	"github.com/berth-dev/berth/internal/web"
 )
 
-// defaultListen is where the map is served unless somebody says otherwise.
+// defaultListen is the default address of the map.
 const defaultListen = "127.0.0.1:8270"
 
-// serveFlags are where the map is served.
+// serveFlags are the address, the TLS files and the authentication of the map.
 type serveFlags struct {
 	listen string
 	hosts  []string
@@ -22,7 +22,7 @@ type serveFlags struct {
 	shadow string
 }
 
-// ofService is the value of --shadow that stands for the Service of shadow mode.
+// ofService is the value of --shadow for the Service of shadow mode.
 const ofService = "service"
 
 // Values of --auth.
@@ -65,8 +65,8 @@ follows the cluster until interrupted. With --snapshot it shows a file that bert
 	return cmd
 }
 
-// check refuses addresses that others can reach, if nobody is asked who they are: anyone there
-// would see what the user may see.
+// check refuses addresses that others can reach unless callers must authenticate. Otherwise anyone
+// there would see everything that the user may see.
 func (f *serveFlags) check() error {
 	if f.auth != authNone && f.auth != authCluster {
 		return Usagef("--auth %q: want %s, %s", f.auth, authNone, authCluster)

@@ -18,13 +18,13 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// shadowFlags say where shadow mode answers.
+// shadowFlags describe how to reach shadow mode.
 type shadowFlags struct {
 	cluster clusterFlags
 	url     string
 }
 
-// NewShadowCommand returns the verb that shows what shadow mode has found.
+// NewShadowCommand returns the verb that shows the findings of shadow mode.
 func NewShadowCommand() *cobra.Command {
 	var f shadowFlags
 	var o output
@@ -133,7 +133,7 @@ func shadowText(w io.Writer, v *shadow.View) error {
 	return columns(w, "POD | NODE | PREDICTED | KUBELET | RESULT | BERTH'S NODE | CAPTURE", rows)
 }
 
-// shadowAnswer is what a kubelet did, or was to do, in a column.
+// shadowAnswer describes a kubelet's real or predicted answer, for a column.
 func shadowAnswer(a *shadow.Answer) string {
 	if a == nil {
 		return "-"

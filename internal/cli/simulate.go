@@ -157,7 +157,7 @@ func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment
 	return e, nil
 }
 
-// span is how long pods come.
+// span returns the time during which pods arrive.
 func (q *simulateQuestion) span() time.Duration {
 	return time.Duration(q.hours * float64(time.Hour))
 }
@@ -176,7 +176,7 @@ func (q *simulateQuestion) defragmented(all []simulate.Strategy) (out []simulate
 	return out, nil
 }
 
-// where is the cluster, for errors.
+// where describes the cluster, for errors.
 func (q *simulateQuestion) where() string {
 	if q.cluster.snapshot != "" {
 		return "--snapshot " + q.cluster.snapshot
@@ -184,7 +184,7 @@ func (q *simulateQuestion) where() string {
 	return "the cluster"
 }
 
-// source is where the pods come from.
+// source describes the source of the pods.
 func (q *simulateQuestion) source() string {
 	if len(q.files) == 0 {
 		return q.where()
@@ -214,10 +214,10 @@ func (q *simulateQuestion) times(cmd *cobra.Command) (*trace.Times, error) {
 	return nil, nil
 }
 
-// progressEvery is how often progress is told.
+// progressEvery is the interval between progress messages.
 const progressEvery = time.Second / 2
 
-// progress tells on a terminal how many runs have ended.
+// progress shows on a terminal how many runs have ended.
 func progress(cmd *cobra.Command) func(done float64, all int) {
 	w := cmd.ErrOrStderr()
 	if _, _, terminal := table.Size(w); !terminal {

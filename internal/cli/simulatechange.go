@@ -12,15 +12,15 @@ import (
 	"github.com/berth-dev/berth/internal/suggest"
 )
 
-// nodeChange is a change of the nodes that a simulation begins with.
+// nodeChange is a change of the nodes at the beginning of a simulation.
 type nodeChange struct {
-	// more is how many empty nodes like one are added, by its name.
+	// more is the number of empty nodes to add, by the name of the node that they copy.
 	more    map[string]int
 	without []string
 }
 
-// apply changes nodes. again is what runs on those that are taken away: it arrives again, and runs
-// for what is left of its time, or for the span.
+// apply changes the nodes. again are the pods of removed nodes: they arrive again, and run for the
+// rest of their time, or for the span.
 func (c *nodeChange) apply(nodes []simulate.StartNode, span time.Duration) (out []simulate.StartNode, again []trace.Pod, err error) {
 	for _, name := range slices.Sorted(maps.Keys(c.more)) {
 		count := c.more[name]
@@ -72,7 +72,7 @@ func startNodeNamed(nodes []simulate.StartNode, flag, name string) (int, error) 
 	return i, nil
 }
 
-// emptyLike is a node like another one, on which nothing runs but what stays there.
+// emptyLike returns a copy of a node that has only the pods that stay there.
 func emptyLike(n *simulate.StartNode, name string) simulate.StartNode {
 	out := *n
 	out.Name, out.Pods, out.State = name, nil, n.Model.NewState()

@@ -90,8 +90,8 @@ func (l *load) add(pod *corev1.Pod, row trace.Pod, count int, err error) {
 // maxSkipped bounds the reasons for which pods are not played that are named.
 const maxSkipped = 10
 
-// rows are the pods that can be played. A note says which cannot be, and why: they are left out,
-// with their gangs. what is a pod in these notes.
+// rows returns the pods that can be played. A note names each other pod and the reason; it is
+// omitted with its gang. The notes use what as the word for a pod.
 func (l *load) rows(what string) (out []trace.Pod, notes []string) {
 	names, counts := map[string][]string{}, map[string]int{}
 	for _, u := range l.units {
@@ -113,7 +113,8 @@ func (l *load) rows(what string) (out []trace.Pod, notes []string) {
 	return out, notes
 }
 
-// errTimeless is why a pod is not played if pods come at their own times.
+// errTimeless is the reason why a pod without times is not played when pods come at their own
+// times.
 var errTimeless = errors.New("it has no times: want creationTimestamp and activeDeadlineSeconds")
 
 // manifestLoad is the pods that files hold, as rows of a list; others are the resources other than
@@ -134,7 +135,7 @@ func manifestLoad(pods []manifest.Template, times *trace.Times, others []string)
 // GPUs are the only devices of a simulation.
 const simulatedGPU = "nvidia.com/gpu"
 
-// maxSimulated bounds an amount: 64 TiB, and far more CPUs than there are.
+// maxSimulated bounds an amount: 64 TiB, and far more CPUs than exist.
 const maxSimulated = 1 << 46
 
 // podOfManifest is the pod as a row of a list. It comes at its creationTimestamp and runs until its
@@ -178,7 +179,7 @@ func podOfManifest(pod *corev1.Pod, others []string) (p trace.Pod, err error) {
 	return p, nil
 }
 
-// unplayed says that a pod asks for a resource that no node has.
+// unplayed returns the note about a resource that no node has.
 func unplayed(resource string, others []string) error {
 	known := append([]string{"cpu", "memory", simulatedGPU}, others...)
 	last := len(known) - 1

@@ -14,10 +14,11 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// labelGPUModel is where the GPU operator writes which GPUs a node has.
+// labelGPUModel is the label in which the GPU operator publishes a node's GPU model.
 const labelGPUModel = "nvidia.com/gpu.product"
 
-// start begins an experiment with the cluster. If no other pods come, those that wait there arrive.
+// start begins an experiment with the cluster. If no other pods are given, the waiting pods of the
+// cluster arrive.
 func (q *simulateQuestion) start(cmd *cobra.Command, e *simulate.Experiment) error {
 	c, err := q.cluster.connect()
 	if err != nil {
@@ -83,7 +84,7 @@ func startNode(n *survey.StartNode, now time.Time) (out simulate.StartNode, err 
 // mebibytes rounds up.
 func mebibytes(bytes int64) int64 { return bytes>>20 + (bytes&(1<<20-1)+1<<20-1)>>20 }
 
-// secondsLeft is how long the pod may run yet; 0 if nothing ends it.
+// secondsLeft returns the remaining time of the pod; 0 if nothing ends it.
 func secondsLeft(pod *corev1.Pod, now time.Time) int64 {
 	if pod.Spec.ActiveDeadlineSeconds == nil {
 		return 0

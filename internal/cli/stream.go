@@ -23,24 +23,24 @@ func (f *watchFlags) register(cmd *cobra.Command) {
 
 func (f *watchFlags) on() bool { return f.watch || f.only }
 
-// following is what is watched: the one that is named, or all; quietly, without printing first what
-// there is.
+// following selects what is watched: one named item, or all. With quietly, the items at the
+// beginning are not printed.
 type following struct {
 	only    string
 	quietly bool
 }
 
-// stream prints items, and those again that have changed. Every document of JSON or YAML, and every
-// filling of a template, is a list as without a watch, so that the same programs read it.
+// stream prints items, and prints an item again after a change. Every document of JSON or YAML, and
+// every use of a template, is a list as without a watch, so the same programs can read it.
 type stream[T any] struct {
 	cmd *cobra.Command
 	o   output
-	// list is the name of the list, kind that of an item for -o name.
+	// list is the name of the list, kind the kind of an item for -o name.
 	list, kind string
 	columns    string
 	name       func(*T) string
 	rows       func(*T) [][]string
-	// steady is an item without what changes by itself; gone marks an item that is gone.
+	// steady removes the fields of an item that change by themselves; gone marks a deleted item.
 	steady func(T) T
 	gone   func(T) T
 
@@ -49,7 +49,7 @@ type stream[T any] struct {
 
 	shown map[string]T
 	grid  *table.Grid
-	// rowsShown are what is in the table of each item, without marks.
+	// rowsShown are the rows of each item in the table, without marks.
 	rowsShown map[string][][]string
 }
 
@@ -60,8 +60,8 @@ type news[T any] struct {
 	gone bool
 }
 
-// offer takes the current items by their keys, nil for an item that is gone, and prints those that
-// changed since they were shown last. If quiet is set, it prints nothing.
+// offer takes the current items by key, nil for a deleted item, and prints the changed ones. With
+// quietly, it prints nothing.
 func (s *stream[T]) offer(keys []string, items map[string]*T, quietly bool) error {
 	found := s.changed(keys, items)
 	if quietly {
@@ -74,7 +74,7 @@ func (s *stream[T]) offer(keys []string, items map[string]*T, quietly bool) erro
 	return s.print(found)
 }
 
-// changed takes over what is different from what was shown, and returns it.
+// changed records and returns the differences from what was shown.
 func (s *stream[T]) changed(keys []string, items map[string]*T) (found []news[T]) {
 	if s.shown == nil {
 		s.shown = map[string]T{}
@@ -103,12 +103,12 @@ func (s *stream[T]) offerAll(all []T, key func(*T) string, quietly bool) error {
 	return s.offer(keys, items, quietly)
 }
 
-// show is offer for what a watch finds.
+// show is offer for the results of a watch.
 func (s *stream[T]) show(keys []string, items map[string]*T) error {
 	return s.offer(keys, items, false)
 }
 
-// teller says on stderr what is wrong with a watch.
+// teller reports problems of a watch on stderr.
 func teller(cmd *cobra.Command) func(string) {
 	return func(text string) { writeNotes(cmd, []string{text}) }
 }
@@ -139,7 +139,7 @@ func (s *stream[T]) print(found []news[T]) error {
 	})
 }
 
-// timeColumn is the first column of what is watched: when it was seen.
+// timeColumn is the first column of a watch: the time of the change.
 const timeColumn = "TIME" + separator
 
 // changedMark ends a cell that is not as it was in the line that was printed last.

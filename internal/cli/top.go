@@ -23,10 +23,12 @@ import (
 
 // How often top draws and reads.
 const (
-	// topEvery is how often it is drawn at most, topAtLeast at least: ages grow by themselves.
+	// topEvery is the shortest interval between two drawings, topAtLeast the longest: ages grow
+	// without events.
 	topEvery   = time.Second
 	topAtLeast = 5 * time.Second
-	// topWaiting is how many pods that wait are named, topLines the lines if there is no terminal.
+	// topWaiting is how many waiting pods are named, topLines the number of lines without a
+	// terminal.
 	topWaiting = 5
 	topLines   = 40
 )
@@ -81,7 +83,7 @@ var topOrders = func() map[string]func(a, b *survey.Node) int {
 	return out
 }()
 
-// worse is 0 of a node in trouble, 1 of one about which something is doubtful, 2 of any other.
+// worse is 0 for a node with trouble, 1 for a doubtful one, 2 for any other.
 func worse(n *survey.Node) int {
 	switch {
 	case n.Trouble != nil:
@@ -159,7 +161,7 @@ func (t *top) run() error {
 	return nil
 }
 
-// refresh draws over what is on the screen, without a flicker.
+// refresh redraws the screen without a flicker.
 func (t *top) refresh(out io.Writer, lines int) error {
 	var b bytes.Buffer
 	if err := t.draw(&b, lines-1); err != nil {
@@ -170,7 +172,7 @@ func (t *top) refresh(out io.Writer, lines int) error {
 	return err
 }
 
-// draw writes the cluster in so many lines.
+// draw writes the cluster in the given number of lines.
 func (t *top) draw(b *bytes.Buffer, lines int) error {
 	rows := t.live.Rows()
 	nodes := make([]survey.Node, len(rows))
@@ -218,7 +220,7 @@ func topSum(nodes []survey.Node, waiting int) string {
 	return fmt.Sprintf("%s, %d in trouble; %s, %d on their way, %d wait", wire.Counted(len(nodes), "node"), troubled, wire.Counted(pods, "pod"), inFlight, waiting)
 }
 
-// topResources adds up what nodes have that can be relied on.
+// topResources adds up the reliable resources of the nodes.
 func topResources(nodes []survey.Node) (rows [][]string) {
 	type sum struct{ free, total, block uint64 }
 	sums := map[string]sum{}
@@ -270,7 +272,7 @@ func topWaits(w io.Writer, pods []*corev1.Pod, gangs *survey.Gangs, now time.Tim
 	return nil
 }
 
-// clipped is a text on one line that is not too long.
+// clipped shortens a text to one line.
 func clipped(text string) string {
 	const most = 120
 	text = strings.Join(strings.Fields(text), " ")

@@ -95,14 +95,14 @@ dist:LOCAL,REMOTE and dev: to that string.`,
 	return cmd
 }
 
-// source is where a machine is read from.
+// source is the source of a machine.
 type source struct {
 	root, printed string
 	args          []string
 }
 
-// machineFor reads the machine of a node of the cluster, or as machineOf does. A file of that name
-// comes first.
+// machineFor reads the machine of a node of the cluster, or acts as machineOf. A file with that
+// name has precedence.
 func machineFor(cmd *cobra.Command, live *clusterFlags, from source) (*topology.Machine, error) {
 	if len(from.args) == 0 {
 		return machineOf(cmd, from.root, from.printed, from.args)
@@ -128,8 +128,8 @@ func machineFor(cmd *cobra.Command, live *clusterFlags, from source) (*topology.
 	return h.Machine, nil
 }
 
-// withDevice returns the machine with the devices of the Device object in a file. It says on w
-// which are not drawn.
+// withDevice adds the devices of the Device object in a file to the machine. It reports on w the
+// devices that are not drawn.
 func withDevice(w io.Writer, m *topology.Machine, file string) (*topology.Machine, error) {
 	doc, err := os.ReadFile(file)
 	if err != nil {
@@ -146,7 +146,7 @@ func withDevice(w io.Writer, m *topology.Machine, file string) (*topology.Machin
 	return m, err
 }
 
-// machineOf reads the machine of an output of lscpu, or as machineAt does.
+// machineOf reads the machine of an output of lscpu, or acts as machineAt.
 func machineOf(cmd *cobra.Command, root, printed string, args []string) (*topology.Machine, error) {
 	if !cmd.Flags().Changed("lscpu") {
 		return machineAt(cmd, root, args)
@@ -165,8 +165,7 @@ func machineOf(cmd *cobra.Command, root, printed string, args []string) (*topolo
 	return m, nil
 }
 
-// machineAt reads the machine that is named by --root, --node or an argument; without any it is
-// this one.
+// machineAt reads the machine that --root, --node or an argument names; without them, this machine.
 func machineAt(cmd *cobra.Command, root string, args []string) (*topology.Machine, error) {
 	byRoot, byNode := cmd.Flags().Changed("root"), cmd.Flags().Changed(nodeFlag)
 	switch {
