@@ -30,8 +30,8 @@ import (
 )
 
 func init() {
-	// A second server in the process, or a scheduler beside it, sets up logging again; that is no
-	// error.
+	// A second server in the process, or a scheduler in the same process, sets up logging again.
+	// That must not be an error.
 	logsapi.ReapplyHandling = logsapi.ReapplyHandlingIgnoreUnchanged
 }
 
@@ -42,7 +42,7 @@ func setLog(w io.Writer) {
 	}
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
-	// By default klog prints errors to stderr besides.
+	// By default klog also prints errors to stderr.
 	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL"} {
 		if err := flags.Set(name, value); err != nil {
 			panic(err) // klog has these flags since v1
@@ -51,7 +51,7 @@ func setLog(w io.Writer) {
 	klog.SetOutput(w)
 }
 
-// apiServer is a server that runs, in this process or in one of its own.
+// apiServer is a running server, in this process or in its own.
 type apiServer struct {
 	addr     string
 	listener *trackingListener // nil in a process of its own
@@ -149,8 +149,8 @@ func serverOptions(ctx context.Context, listener net.Listener, flags []string) (
 	return completed, utilerrors.NewAggregate(completed.Validate())
 }
 
-// useOwnRegistry gives the server a registry of component versions of its own: the process-wide one
-// can be set once only, and tests start several servers in a row.
+// useOwnRegistry gives the server its own registry of component versions. The process-wide registry
+// can be set only once, and tests start several servers in a row.
 func useOwnRegistry(s *options.ServerRunOptions) error {
 	gates := utilfeature.DefaultMutableFeatureGate.DeepCopy()
 	version := compatibility.DefaultKubeEffectiveVersionForTest()
@@ -166,7 +166,7 @@ func useOwnRegistry(s *options.ServerRunOptions) error {
 
 func defaultFlags(keys *pki, storage string, opts *Options) []string {
 	p := keys.path
-	// Without a controller manager nobody makes service accounts or takes taints away.
+	// Without a controller manager nothing creates service accounts or removes taints.
 	disabled := "TaintNodesByCondition"
 	if !opts.ServiceAccounts {
 		disabled += ",ServiceAccount"
@@ -197,7 +197,7 @@ func defaultFlags(keys *pki, storage string, opts *Options) []string {
 	}
 }
 
-// readyPoll is how often readiness is asked for while starting.
+// readyPoll is the interval of readiness checks during the start.
 const readyPoll = 50 * time.Millisecond
 
 // waitReady waits for /readyz (which covers the bootstrap RBAC rules) and for the default

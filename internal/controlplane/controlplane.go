@@ -50,7 +50,7 @@ func (o *Options) startServer(ctx context.Context, cp *ControlPlane, storage str
 	return startAPIServer(ctx, cp, storage, o)
 }
 
-// errNotHere is what Break and Mend return for a server in a process of its own.
+// errNotHere is the error of Break and Mend for a server in its own process.
 var errNotHere = errors.New("the API server runs in a process of its own: want the one that is linked in")
 
 // Break makes the API server unreachable, as if its process had died: it refuses new connections

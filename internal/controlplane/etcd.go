@@ -61,10 +61,10 @@ func etcdConfig(dir string, log io.Writer) (*embed.Config, error) {
 	// election.
 	cfg.TickMs, cfg.ElectionMs = 10, 50
 	cfg.EnableGRPCGateway = false
-	// Unset, as it is without a command line, every request is logged as a slow one.
+	// The zero value, which applies without a command line, logs every request as a slow one.
 	cfg.WarningUnaryRequestDuration = embed.DefaultWarningUnaryRequestDuration
 	cfg.ListenClientUrls, cfg.ListenPeerUrls = sock("client.sock"), sock("peer.sock")
-	// A lone member never dials what it advertises, but etcd insists on a host and a port.
+	// A single member never connects to its advertised URL, but etcd requires a host and a port.
 	nobody := []url.URL{{Scheme: "http", Host: "127.0.0.1:2380"}}
 	cfg.AdvertiseClientUrls, cfg.AdvertisePeerUrls = nobody, nobody
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)

@@ -13,25 +13,24 @@ import (
 
 // Options tunes Start. The zero value is useful.
 type Options struct {
-	// Dir is where the temporary directory is made; "" means os.TempDir. Keep it short: the path of
+	// Dir is the parent of the temporary directory; "" means os.TempDir. Keep it short: the path of
 	// a unix socket is limited to 107 bytes.
 	Dir string
-	// Keep is a directory for a control plane that outlives its processes: key material, etcd's
-	// data and the API server's address stay there however it ends, and a later Start with the same
-	// directory continues it, at the same URL and with the same authorities. It is made if need be;
-	// "" means a temporary directory below Dir that Stop removes.
+	// Keep is a directory for a control plane that outlives its processes. Keys, etcd's data and
+	// the API server's address stay there. A later Start with the same directory continues the
+	// control plane at the same URL, with the same authorities. The directory is created if it does
+	// not exist. "" means a temporary directory below Dir that Stop removes.
 	Keep string
-	// Etcd is the URL of an etcd that runs elsewhere ("unix:///path"), as Etcd.URL returns it; ""
-	// starts one.
+	// Etcd is the URL of a running etcd ("unix:///path"), as Etcd.URL returns it; "" starts one.
 	Etcd string
-	// Server is the program of a kube-apiserver, of this release of Kubernetes or another; it runs
-	// as a process that ends with this one. "" runs the server that is linked in, in this process.
+	// Server is the program of a kube-apiserver, of this release of Kubernetes or another. It runs
+	// in its own process and ends with this one. "" runs the linked server in this process.
 	Server string
-	// Log receives what etcd and the API server have to say; nil discards it. The logger of the API
+	// Log receives the logs of etcd and the API server; nil discards them. The logger of the API
 	// server is global to the process: the last Start decides.
 	Log io.Writer
-	// ServiceAccounts gives pods the tokens of their service accounts and refuses pods whose
-	// account does not exist. internal/controlplane/controllers makes the accounts.
+	// ServiceAccounts gives pods the tokens of their service accounts, and refuses pods whose
+	// account does not exist. internal/controlplane/controllers creates the accounts.
 	ServiceAccounts bool
 	// Flags are further kube-apiserver flags ("--v=2"). Feature gates are shared by everything in
 	// the process and cannot be set here.

@@ -52,7 +52,7 @@ func newAuthority(name string) (*authority, error) {
 	return authorityOf(cert, key), nil
 }
 
-// authorityOf numbers certificates from the moment on, so that one that is continued does not
+// authorityOf numbers certificates from the present time on, so that a continued authority does not
 // repeat numbers.
 func authorityOf(cert *x509.Certificate, key *ecdsa.PrivateKey) *authority {
 	a := &authority{cert: cert, key: key, pem: certPEM(cert.Raw)}
@@ -122,15 +122,16 @@ func keyPEM(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }
 
-// pki is the key material of one control plane: separate authorities for serving, for clients and
-// for the front proxy, because one for all would let a serving certificate pass for a user.
+// pki has the keys and certificates of one control plane. It has separate authorities for serving,
+// for clients and for the front proxy: with one authority a serving certificate would be valid for
+// a user.
 type pki struct {
 	dir                    string
 	serving, client, proxy *authority
 }
 
-// openPKI returns the key material in dir, made again unless it is kept there. A kept one holds the
-// authorities' keys too.
+// openPKI returns the keys and certificates in dir. It creates them anew unless they are kept
+// there; kept ones include the authorities' keys.
 func openPKI(dir string, kept bool) (*pki, error) {
 	p := &pki{dir: filepath.Join(dir, "pki")}
 	if _, err := os.Stat(p.dir); err == nil && kept {
@@ -177,7 +178,7 @@ func (p *pki) make(kept bool) error {
 	return p.writePairs()
 }
 
-// read continues with what an earlier control plane has kept.
+// read continues with the files of an earlier control plane.
 func (p *pki) read() error {
 	for name, place := range p.authorities() {
 		pair, err := tls.LoadX509KeyPair(p.path(name+".crt"), p.path(name+".key"))
@@ -205,8 +206,8 @@ func (p *pki) writePairs() error {
 	if err != nil {
 		return err
 	}
-	// The signing key of service account tokens is nobody's certificate; a pair is the shortest way
-	// to one.
+	// The signing key of service account tokens belongs to no certificate, but creating a pair is
+	// the shortest way to a key.
 	tokens, err := p.client.client("service-account-tokens", nil)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 )
 
-// startServerProcess runs opts.Server, whose log is a file in the control plane's directory.
+// startServerProcess runs opts.Server. Its log is a file in the control plane's directory.
 func startServerProcess(ctx context.Context, cp *ControlPlane, storage string, opts *Options) (*apiServer, error) {
 	addr, err := cp.reserve(ctx)
 	if err != nil {
@@ -41,8 +41,7 @@ func startServerProcess(ctx context.Context, cp *ControlPlane, storage string, o
 	return s, nil
 }
 
-// reserve returns an address at which nobody listens; for a control plane that is kept, the one
-// that it had.
+// reserve returns a free address; for a kept control plane, its former address.
 func (cp *ControlPlane) reserve(ctx context.Context) (string, error) {
 	l, err := cp.listen(ctx)
 	if err != nil {

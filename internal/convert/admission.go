@@ -6,27 +6,26 @@ import (
 	"strings"
 )
 
-// gate is what Volcano's action enqueue decides by: the plugins that have a say in it about the
-// resources of the cluster (JobEnqueueable in pkg/scheduler/framework/session_plugins.go).
+// gate has the plugins by which Volcano's action enqueue checks the resources of the cluster
+// (JobEnqueueable in pkg/scheduler/framework/session_plugins.go).
 type gate struct {
 	// known: the configuration names actions. enqueue: among them is enqueue, without which
 	// Volcano's scheduler lets every group in.
 	known, enqueue bool
-	// factor is the argument of the plugin overcommit; 0 if the plugin does not take part. queues
-	// means that proportion or capacity takes part: they admit what a queue may have, which is the
-	// whole cluster for a queue without a limit.
+	// factor is the argument of the plugin overcommit; 0 if the plugin is off. queues means that
+	// proportion or capacity is on. They check the limit of a queue, which is the whole cluster for
+	// a queue without a limit.
 	factor float64
 	queues bool
 }
 
-// The factors of the plugin overcommit: Volcano takes its default instead of one that is less than
-// 1.
+// The factors of the plugin overcommit. Volcano replaces a factor below 1 with its default.
 const (
 	defaultFactor = 1.2
 	maxFactor     = 1000
 )
 
-// atGate notes what a plugin has to say about letting groups in.
+// atGate records a plugin's part in the admission of groups.
 func (c *converter) atGate(p *plugin) {
 	asked := !strings.EqualFold(p.Arguments["enableJobEnqueued"], "false")
 	switch p.Name {
@@ -80,5 +79,5 @@ func (c *converter) admission() map[string]any {
 	return nil
 }
 
-// letIn is what Berth's own gate does.
+// letIn describes Berth's own gate.
 const letIn = "a group is let in when what its minResources name is free, or could be freed by evicting lower priorities"

@@ -25,12 +25,12 @@ var actions = map[string]string{
 	"gangreclaim": useKueue,
 }
 
-// evicting are the actions that evict pods of lower priority. Volcano runs neither if a
-// configuration does not name it.
+// evicting are the actions that evict pods of lower priority. Volcano runs neither unless a
+// configuration names it.
 var evicting = []string{"preempt", "gangpreempt"}
 
-// plugins maps each plugin of Volcano to a text about its counterpart; "" means that Berth serves
-// it in full.
+// plugins maps each plugin of Volcano to a text about its counterpart; "" means that Berth replaces
+// it completely.
 var plugins = map[string]string{
 	"priority":               "",
 	"gang":                   "",
@@ -79,7 +79,7 @@ const (
 		"placed whole with their CPUs, and links between NPUs or nodes are not looked at"
 )
 
-// families are texts for plugins whose names begin with the same vendor's word.
+// families are texts for plugins by the vendor's prefix of their names.
 var families = []struct{ prefix, why string }{
 	{"volcano-npu", ascend}, // volcano-npu_v6.0.RC1_linux-aarch64
 	{"ascend", ascend},
@@ -133,7 +133,7 @@ var ownParameters = map[string]string{
 
 const useDescheduler = "use a descheduler; Berth moves pods only for a plan that was asked for (berth defrag)"
 
-// switches are the keys of a plugin that switch a part of it.
+// switches are the keys of a plugin that turn a part of it on or off.
 var switches = []string{
 	"enableJobOrder", "enableHierarchy", "enableJobReady", "enableJobPipelined", "enableTaskOrder", "enablePreemptable", "enableReclaimable",
 	"enablePreemptive", "enableQueueOrder", "enabledClusterOrder", "enableClusterOrder", "enablePredicate", "enableBestNode", "enableNodeOrder", "enableTargetJob",
@@ -144,7 +144,7 @@ var switches = []string{
 // predicate is a switch of the plugin predicates.
 type predicate struct {
 	argument string
-	// plugin of kube-scheduler that does it, always; "": none does.
+	// plugin is the plugin of kube-scheduler that always does this; "" for none.
 	plugin string
 	// on is the text if the switch is on; "" if Berth serves it, or if nothing is lost without it.
 	on string
@@ -175,7 +175,8 @@ const (
 	proportionalResources = "predicate.resources"
 )
 
-// argumentsOf are the arguments that are read of a plugin; a name that is near to one is misspelt.
+// argumentsOf returns the known arguments of a plugin. An unknown name that resembles one is
+// misspelt.
 func argumentsOf(plugin string) (out []string) {
 	switch plugin {
 	case "numa-aware":

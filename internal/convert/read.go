@@ -28,7 +28,7 @@ type settings struct {
 	Configurations []plugin
 	// Parameters are keys around the configuration, as a product's add-on has them.
 	Parameters []string
-	// Notes and Unknown are what is said about the other keys, as in Result.
+	// Notes and Unknown are about the other keys, as in Result.
 	Notes, Unknown []string
 }
 
@@ -37,7 +37,7 @@ type plugin struct {
 	Arguments map[string]string
 }
 
-// wanted is what a text should be.
+// wanted describes valid input, for errors.
 const wanted = "want volcano-scheduler.conf, the ConfigMap that holds it, or the parameters of an add-on"
 
 // read takes the settings out of a text, which may hold other objects too.
@@ -73,7 +73,7 @@ func read(text []byte) (settings, error) {
 	return s, s.take("", found[0], 0)
 }
 
-// documentsOf returns the objects of a text, those of lists one by one.
+// documentsOf returns the objects of a text, with the items of lists one by one.
 func documentsOf(text []byte) (out []map[string]any, err error) {
 	docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(withoutSlashComments(text))))
 	for {
@@ -113,7 +113,7 @@ func itemsOf(object map[string]any) (out []map[string]any) {
 	return out
 }
 
-// nameOf is how a message calls an object.
+// nameOf returns the name of an object for messages.
 func nameOf(object map[string]any) string {
 	kind, _ := object["kind"].(string)
 	meta, _ := object["metadata"].(map[string]any)
@@ -128,7 +128,7 @@ func nameOf(object map[string]any) string {
 	return name
 }
 
-// misspelt names the key that somebody meant to be one of a configuration's.
+// misspelt returns a key that resembles a key of a configuration.
 func misspelt(object map[string]any) string {
 	for _, key := range sortedKeys(object) {
 		if near := suggest.DidYouMean(key, confKeys); near != "" {
@@ -141,11 +141,11 @@ func misspelt(object map[string]any) string {
 var (
 	// confKeys are the keys of a configuration.
 	confKeys = []string{"actions", "tiers", "configurations", "metrics"}
-	// inner are the keys below which a configuration stands, as a text or an object: those of a
+	// inner are the keys whose value is a configuration, as a text or an object: those of a
 	// ConfigMap, of the chart and of the add-on.
 	inner = []string{"volcano-scheduler.conf", "default-scheduler.conf", "volcano-scheduler-ci.conf", "default_scheduler_conf", "scheduler_config_override"}
-	// wrappers are the keys below which one of inner stands: those of a ConfigMap, of the chart,
-	// and of the product's API.
+	// wrappers are the keys whose value has one of inner: those of a ConfigMap, of the chart, and
+	// of the product's API.
 	wrappers = []string{"data", "custom", "values", "spec"}
 )
 
@@ -259,7 +259,7 @@ func (s *settings) note(format string, args ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }
 
-// strange says about a key that nothing reads it.
+// strange notes a key that nothing reads.
 func (s *settings) strange(at, key string, known []string) {
 	where := ""
 	if at != "" {
@@ -359,7 +359,7 @@ func (s *settings) takePlugins(into []plugin, at string, value any) ([]plugin, e
 	return into, nil
 }
 
-// withoutComment drops what stands behind # or // outside of quotes.
+// withoutComment removes a comment after # or // outside of quotes.
 func withoutComment(line string) string {
 	var quote byte
 	for i := range len(line) {
@@ -377,7 +377,7 @@ func withoutComment(line string) string {
 	return line
 }
 
-// withoutSlashComments drops // comments, which JSON with comments has and YAML does not.
+// withoutSlashComments removes // comments, which JSON with comments has and YAML does not.
 func withoutSlashComments(text []byte) []byte {
 	lines := strings.Split(string(text), "\n")
 	for i, line := range lines {

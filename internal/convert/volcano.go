@@ -11,13 +11,13 @@ import (
 	"github.com/berth-dev/berth/internal/suggest"
 )
 
-// Result is a configuration, and what to say about it.
+// Result is a configuration with notes about it.
 type Result struct {
 	// Config is a KubeSchedulerConfiguration, as YAML.
 	Config []byte
-	// Notes are one for each thing that has no counterpart, in the order of the input.
+	// Notes has one note for each thing without a counterpart, in the order of the input.
 	Notes []string
-	// Unknown are settings that Berth does not know. The result leaves them out.
+	// Unknown are settings that Berth does not know. The result omits them.
 	Unknown []string
 }
 
@@ -95,7 +95,7 @@ func (c *converter) order(actions []string) {
 
 type converter struct {
 	Result
-	// weights are of plugins by name.
+	// weights are weights of plugins by name.
 	weights map[string]int64
 	// strategy is the scoring strategy of NodeResourcesFit; "" for its default, with the weight of
 	// each resource.
@@ -103,7 +103,7 @@ type converter struct {
 	resources map[string]int64
 	// evicts means that an action evicts by priority.
 	evicts bool
-	// keep is how many CPUs are kept for a device, by resource.
+	// keep is the number of CPUs kept per device, by resource.
 	keep map[string]int64
 	gate gate
 }
@@ -112,7 +112,7 @@ func (c *converter) note(format string, args ...any) {
 	c.Notes = append(c.Notes, fmt.Sprintf(format, args...))
 }
 
-// explain notes the text that a table has for a setting.
+// explain notes the text about a setting from a table.
 func (c *converter) explain(what, name string, known map[string]string) {
 	why, ok := known[name]
 	if near := suggest.Nearest(name, sortedKeys(known)); !ok && what == "plugin " && (near == "" || strings.HasPrefix(name, near)) {
@@ -179,7 +179,7 @@ func (c *converter) take(p *plugin, argument, standard string) (int64, bool) {
 	return n, true
 }
 
-// fit is the plugin of kube-scheduler that scores nodes by what is left of them.
+// fit is the plugin of kube-scheduler that scores nodes by their free resources.
 const fit = "NodeResourcesFit"
 
 // maxWeight keeps a plugin from outvoting BerthTiers.
@@ -288,8 +288,8 @@ func (c *converter) takeSwitch(p *plugin, argument string) (on, told bool) {
 	return on, err == nil
 }
 
-// proportional keeps CPUs for devices, as the resources of the plugin predicates say. Volcano keeps
-// memory too, and looks at a node as a whole.
+// proportional keeps CPUs for devices by the resources of the plugin predicates. Volcano also keeps
+// memory, and treats a node as a whole.
 func (c *converter) proportional(p *plugin) {
 	c.keep = map[string]int64{}
 	for _, resource := range namesIn(p.Arguments[proportionalResources]) {
@@ -310,7 +310,8 @@ func (c *converter) proportional(p *plugin) {
 	c.note("plugin predicates: argument %s true: it becomes keep: cpusNearDevices with cpusPerDevice, which keeps CPUs on each NUMA node, for every healthy device", proportional)
 }
 
-// configuration is what berth-scheduler is started with. Groups are let in by admission.
+// configuration returns the configuration for berth-scheduler. admission has the settings of the
+// gate for groups.
 func (c *converter) configuration(admission map[string]any) map[string]any {
 	enabled := []any{map[string]any{"name": "Berth", "weight": max(1, c.weights["Berth"])}}
 	enabled = append(enabled, map[string]any{"name": "BerthTiers", "weight": tiersWeight})
@@ -356,10 +357,11 @@ func (c *converter) configuration(admission map[string]any) map[string]any {
 	}
 }
 
-// tiersWeight is what BerthTiers has everywhere; under Volcano's formula it scores nothing.
+// tiersWeight is the weight of BerthTiers in every profile. Under Volcano's formula BerthTiers
+// scores nothing.
 const tiersWeight = 1_000_000
 
-// fitArgs are the arguments of NodeResourcesFit, whose weights are from 1 to maxResource.
+// fitArgs returns the arguments of NodeResourcesFit, whose weights are from 1 to maxResource.
 func (c *converter) fitArgs() map[string]any {
 	resources := []any{}
 	for _, name := range sortedKeys(c.resources) {

@@ -13,7 +13,7 @@ import (
 // request and a new UID, and counts as created after all existing pods.
 type Pod struct {
 	suppose.Pod
-	// Node is where it is; of no meaning for one that is wanted.
+	// Node is the pod's node; without meaning for a wanted pod.
 	Node int
 	// Budgets are the disruption budgets that count the pod, as indices into Problem.Budgets.
 	Budgets []int
@@ -26,15 +26,15 @@ type Problem struct {
 	Pods []Pod
 	// Wanted are the pods that should get a place, in order.
 	Wanted []Pod
-	// Budgets are how many of their pods may be moved.
+	// Budgets are the numbers of pods that each budget lets move.
 	Budgets []int
-	// May reports whether the pod may run on the node by taints and selectors, without regard to
-	// what is free.
+	// May reports whether taints and selectors allow the pod on the node. It ignores free
+	// resources.
 	May func(p *Pod, node int) bool
-	// MostMoves bounds the moves for one wanted pod; 0 stands for DefaultMoves.
+	// MostMoves bounds the moves for one wanted pod; 0 means DefaultMoves.
 	MostMoves int
-	// Effort bounds the questions to ledgers; 0 stands for DefaultEffort. Looks at amounts alone
-	// are bounded too, at looksPerQuestion for each.
+	// Effort bounds the questions to ledgers; 0 means DefaultEffort. Checks of amounts alone are
+	// also bounded: looksPerQuestion for each question.
 	Effort int
 }
 
@@ -45,17 +45,17 @@ const (
 )
 
 const (
-	// looksPerQuestion is how many looks at a node may come to a question to a ledger: if amounts
-	// are what is short, no ledger is asked, and the sets of pods that may leave are as many as
-	// ever.
+	// looksPerQuestion is the number of checks of a node per question to a ledger. If amounts are
+	// too small, no ledger is asked, but the number of sets of pods stays the same.
 	looksPerQuestion = 50
-	// looksUnheard is how many looks pass until the search hears that its context has ended.
+	// looksUnheard is the number of checks after which the search tests whether its context has
+	// ended.
 	looksUnheard = 256
 )
 
 // Move is one step of a plan.
 type Move struct {
-	// Pod is its place in Problem.Pods, To the node that it goes to.
+	// Pod is its index in Problem.Pods, To its new node.
 	Pod, To int
 }
 
@@ -68,7 +68,8 @@ const (
 	Found Ending = iota
 	// NoRoom: no plan with the allowed number of moves makes room.
 	NoRoom
-	// GaveUp: Effort was used up or the context ended before a plan was found. There may be one.
+	// GaveUp means that Effort was used up or the context ended before a plan was found. A plan may
+	// exist.
 	GaveUp
 )
 
@@ -84,7 +85,7 @@ type Plan struct {
 	Nodes []int
 	// Moves are in the order in which they are carried out.
 	Moves []Move
-	// Asked is how many questions ledgers were asked.
+	// Asked is the number of questions to ledgers.
 	Asked int
 }
 
@@ -113,8 +114,8 @@ type search struct {
 	*Problem
 	ctx          context.Context
 	effort, most int
-	// asked are the questions to ledgers, looked the looks at nodes, whether or not a ledger was
-	// asked. ended says that the context has.
+	// asked counts the questions to ledgers, looked all checks of nodes. ended means that the
+	// context has ended.
 	asked, looked int
 	ended         bool
 	// log is the moves in order. After them the wanted pods come: arrive is their nodes.
@@ -127,8 +128,8 @@ type search struct {
 	nodes []suppose.Node
 	// known are answers about nodes on which nothing is supposed.
 	known map[*Pod][]answer
-	// sources are nodes that pods leave, and how often; clearing those whose pods have no new place
-	// yet, so that they leave later than what is placed now.
+	// sources are the nodes that pods leave, with counts. clearing are the nodes whose leaving pods
+	// have no new place yet, so that these pods leave after the next placement.
 	sources, clearing []int
 }
 
@@ -152,12 +153,12 @@ func newSearch(p *Problem) *search {
 	return s
 }
 
-// spent reports whether the search has to end.
+// spent reports whether the search must end.
 func (s *search) spent() bool {
 	return s.ended || s.asked >= s.effort || s.looked/looksPerQuestion >= s.effort
 }
 
-// look counts a look at a node.
+// look counts a check of a node.
 func (s *search) look() {
 	if s.looked++; s.looked%looksUnheard == 0 {
 		s.ended = s.ctx.Err() != nil
@@ -184,11 +185,11 @@ func (s *search) deepen(i int) bool {
 	return false
 }
 
-// replay reports whether the log can be carried out in its order, with the wanted pods after it:
-// each place is free before it is taken, whatever moves later. Nobody comes to a node that another
-// pod leaves after that: a ledger that is asked about both makes the one leave first, and the other
-// may get another place than it really would. Nor to that of a wanted pod, whose place it could
-// take.
+// replay reports whether the moves of the log work in their order, with the wanted pods at the end.
+// Each place must be free before it is taken. No pod may come to a node that another pod leaves
+// later. A ledger that is asked about both makes the other pod leave first, so the first pod may
+// get a place that it would not get in reality. No pod may come to the node of a wanted pod, whose
+// place it could take.
 func (s *search) replay() bool {
 	nodes := slices.Clone(s.Nodes)
 	comes := func(p *Pod, to int) bool {
@@ -217,7 +218,7 @@ func (s *search) replay() bool {
 	return true
 }
 
-// present is what the log has done to the node so far.
+// present returns the node after the moves of the log.
 func (s *search) present(n int) suppose.Node {
 	now := s.Nodes[n]
 	for _, m := range s.log {
@@ -232,8 +233,8 @@ func (s *search) present(n int) suppose.Node {
 	return now
 }
 
-// place finds a place for the pod with at most so many moves, assumes the pod there, and calls then
-// with the node and the moves that are left. If then returns false, it tries the next place. If it
+// place finds a place for the pod with at most that many moves, assumes the pod there, and calls
+// then with the node and the remaining moves. If then returns false, it tries the next place. If it
 // finds none, it reverts all assumptions. least are the estimates for the pod; nil if none were
 // made.
 func (s *search) place(p *Pod, moves int, least []int, then func(node, left int) bool) bool {
@@ -264,13 +265,13 @@ func (s *search) clearable(p *Pod, moves int, least []int) []int {
 	return order
 }
 
-// open reports whether the pod may be put on the node at all.
+// open reports whether the pod may go to the node at all.
 func (s *search) open(p *Pod, n int) bool {
 	return (p.UID == "" || p.Node != n) && s.May(p, n)
 }
 
-// free reports whether the node takes the pod, and does so already when its turn comes: what is to
-// leave the node later is there then.
+// free reports whether the node admits the pod, even at its turn, when pods that leave later are
+// still there.
 func (s *search) free(p *Pod, n int) bool {
 	if p.UID == "" || s.sources[n] == 0 {
 		return s.fits(p, n)
@@ -279,7 +280,7 @@ func (s *search) free(p *Pod, n int) bool {
 	return s.ask(p, &now) && s.fits(p, n)
 }
 
-// with supposes the pod on the node for as long as then runs, and for good if it says yes.
+// with assumes the pod on the node while then runs, and keeps the assumption if then returns true.
 func (s *search) with(p *Pod, n int, then func() bool) bool {
 	s.nodes[n].Put(&p.Pod)
 	if then() {
@@ -289,8 +290,8 @@ func (s *search) with(p *Pod, n int, then func() bool) bool {
 	return false
 }
 
-// clear makes room for the pod on the node by moving others away: sets of them whose going lets it
-// in.
+// clear makes room for the pod on the node: it moves sets of other pods whose absence lets the pod
+// fit.
 func (s *search) clear(p *Pod, n, moves int, then func(node, left int) bool) bool {
 	s.sources[n]++
 	s.clearing[n]++
@@ -344,7 +345,7 @@ func (s *search) spend(q int) bool {
 	return true
 }
 
-// refund takes back what spend supposed.
+// refund reverts what spend assumed.
 func (s *search) refund(q int) {
 	pod := &s.Pods[q]
 	for _, b := range pod.Budgets {
@@ -354,7 +355,8 @@ func (s *search) refund(q int) {
 	s.nodes[pod.Node].Put(&pod.Pod)
 }
 
-// settle finds each pod of the set a new place. Moves that make room for one come before its own.
+// settle finds a new place for each pod of the set. Moves that make room for a pod come before its
+// own move.
 func (s *search) settle(set []int, moves int, then func(left int) bool) bool {
 	if len(set) == 0 {
 		return then(moves)
@@ -370,7 +372,7 @@ func (s *search) settle(set []int, moves int, then func(left int) bool) bool {
 	})
 }
 
-// fits reports whether the node takes the pod as things are supposed to stand.
+// fits reports whether the node admits the pod under the present assumptions.
 func (s *search) fits(p *Pod, n int) bool {
 	if s.nodes[n].Changed() {
 		return s.ask(p, &s.nodes[n])
@@ -405,9 +407,9 @@ func (s *search) ask(p *Pod, n *suppose.Node) bool {
 // never is the estimate of a node that takes the pod however many leave.
 const never = 1 << 30
 
-// estimates returns for each node an upper bound of the pods that must leave for the pod to fit. It
-// removes all pods and puts back those that it can, the largest first. It is 0 for nodes that admit
-// the pod now.
+// estimates returns, for each node, an upper bound of the number of pods that must leave for the
+// pod to fit. It removes all pods and puts back as many as it can, the largest first. The bound is
+// 0 for nodes that admit the pod now.
 func (s *search) estimates(p *Pod) []int {
 	out := make([]int, len(s.Nodes))
 	for n := range s.Nodes {

@@ -17,7 +17,7 @@ import (
 )
 
 // claims is the kubelet's own manager of ResourceClaims. DRA drivers register in the directory
-// Dir.Registry, as on a real node, and prepare what the pods of the node claim.
+// Dir.Registry, as on a real node, and prepare the claims of the node's pods.
 type claims struct{ *dra.Manager }
 
 func newClaims(dir Dir, client clientset.Interface) (claims, error) {

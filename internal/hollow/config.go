@@ -22,15 +22,15 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/kubeletconfig/util/codec"
 )
 
-// logVerbosely has the kubelet write what it does with which pod, as most clusters' do.
+// logVerbosely makes the kubelet log its work on each pod, as kubelets of most clusters do.
 func logVerbosely() error {
 	var flags flag.FlagSet
 	klog.InitFlags(&flags)
 	return flags.Set("v", "2")
 }
 
-// loadConfig decodes the user's KubeletConfiguration, applies the kubelet's defaults, takes away
-// what a node without a machine cannot do, sets feature gates and validates the result as the
+// loadConfig decodes the user's KubeletConfiguration, applies the kubelet's defaults, and removes
+// what a node without a machine cannot do. It sets feature gates and validates the result as the
 // kubelet does.
 func loadConfig(ctx context.Context, dir Dir, spec *Spec) (*kubeletconfig.KubeletConfiguration, error) {
 	_, codecs, err := kubeletscheme.NewSchemeAndCodecs()
@@ -56,8 +56,8 @@ func loadConfig(ctx context.Context, dir Dir, spec *Spec) (*kubeletconfig.Kubele
 	return cfg, nil
 }
 
-// defaultEviction completes evictionHard as cmd/kubelet/app.loadConfigFile does; it counts towards
-// what reservedMemory must add up to.
+// defaultEviction completes evictionHard as cmd/kubelet/app.loadConfigFile does. evictionHard
+// counts towards the required sum of reservedMemory.
 func defaultEviction(c *kubeletconfig.KubeletConfiguration) {
 	if c.EvictionHard == nil {
 		c.EvictionHard = maps.Clone(eviction.DefaultEvictionHard)
@@ -73,7 +73,7 @@ func defaultEviction(c *kubeletconfig.KubeletConfiguration) {
 	}
 }
 
-// hollowOut overrides the fields that reach for cgroups, the network or directories outside dir, as
+// hollowOut overrides the fields for cgroups, the network or directories outside dir, as
 // pkg/kubemark.GetHollowKubeletConfig does.
 func hollowOut(c *kubeletconfig.KubeletConfiguration, dir Dir) {
 	c.EnableServer, c.ReadOnlyPort, c.HealthzPort = false, 0, 0
@@ -97,8 +97,8 @@ func hollowOut(c *kubeletconfig.KubeletConfiguration, dir Dir) {
 	c.RegistryPullQPS = 0
 }
 
-// writeConfig writes the effective configuration: what /configz would answer, which the kubelet
-// fills before reservedSystemCPUs overrules other fields.
+// writeConfig writes the effective configuration as /configz would return it. The kubelet fills
+// /configz before reservedSystemCPUs overrides other fields.
 func writeConfig(dir Dir, cfg *kubeletconfig.KubeletConfiguration) error {
 	data, err := codec.EncodeKubeletConfig(cfg, kubeletconfigv1beta1.SchemeGroupVersion)
 	if err != nil {
@@ -107,8 +107,8 @@ func writeConfig(dir Dir, cfg *kubeletconfig.KubeletConfiguration) error {
 	return os.WriteFile(dir.KubeletConfig(), data, 0o600)
 }
 
-// reserveCPUs lets reservedSystemCPUs overrule the CPU of kubeReserved and systemReserved, as
-// cmd/kubelet/app.run does; count is how many CPUs that are.
+// reserveCPUs lets reservedSystemCPUs override the CPU of kubeReserved and systemReserved, as
+// cmd/kubelet/app.run does; count is the number of these CPUs.
 func reserveCPUs(cfg *kubeletconfig.KubeletConfiguration, count int) {
 	if count == 0 {
 		return

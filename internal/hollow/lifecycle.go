@@ -15,8 +15,9 @@ import (
 	cmqos "k8s.io/kubernetes/pkg/kubelet/cm/qos"
 )
 
-// containerLifecycle is pkg/kubelet/cm.internalContainerLifecycleImpl: at a container's start the
-// managers learn of it, and the Memory Manager frees what finished init containers held.
+// containerLifecycle does the work of pkg/kubelet/cm.internalContainerLifecycleImpl: it tells the
+// managers when a container starts, and the Memory Manager then frees the memory of finished init
+// containers.
 type containerLifecycle struct{ m *manager }
 
 var _ cm.InternalContainerLifecycle = containerLifecycle{}
@@ -112,8 +113,8 @@ func (m *manager) GetAllocatableDevices(logger klog.Logger) []*podresourcesapi.C
 	return containerDevices(m.devices.GetAllocatableDevices(logger))
 }
 
-// containerDevices gives one entry per device and NUMA node; a device whose list of nodes is empty
-// has none.
+// containerDevices returns one entry per device and NUMA node; a device with an empty list of nodes
+// gets none.
 func containerDevices(all devicemanager.ResourceDeviceInstances) []*podresourcesapi.ContainerDevices {
 	var out []*podresourcesapi.ContainerDevices
 	for name, devices := range all {

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// MachineInfo returns what cAdvisor would have told a kubelet that sees the view.
+// MachineInfo returns cAdvisor's description of the machine in the view.
 func MachineInfo(view *placement.KubeletView) *cadvisorapi.MachineInfo {
 	info := &cadvisorapi.MachineInfo{NumCores: view.NumCores, NumSockets: view.NumSockets}
 	pages := map[uint64]uint64{}

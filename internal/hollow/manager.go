@@ -32,9 +32,9 @@ import (
 	"k8s.io/utils/cpuset"
 )
 
-// manager is the container manager of a hollow node: the genuine Topology, Device, DRA, CPU and
-// Memory Managers, built, ordered and started as pkg/kubelet/cm.containerManagerImpl does, without
-// the cgroups. What it does not override comes from the kubelet's stub.
+// manager is the container manager of a hollow node. It has the genuine Topology, Device, DRA, CPU
+// and Memory Managers. It builds, orders and starts them as pkg/kubelet/cm.containerManagerImpl
+// does, without cgroups. The other methods come from the kubelet's stub.
 type manager struct {
 	cm.ContainerManager // the stub
 
@@ -158,8 +158,8 @@ func reservedCPUs(list string, info *cadvisorapi.MachineInfo) (cpuset.CPUSet, er
 	return set, nil
 }
 
-// Start starts the managers in the order of containerManagerImpl.Start. The runtime is new with the
-// process, so there are no containers from before to tell the managers of.
+// Start starts the managers in the order of containerManagerImpl.Start. The runtime starts with the
+// process, so there are no earlier containers that the managers must know.
 func (m *manager) Start(ctx context.Context, _ *v1.Node, active cm.ActivePodsFunc, node cm.GetNodeFunc, ready config.SourcesReady,
 	statuses status.PodStatusProvider, runtime internalapi.RuntimeService, _ bool) error {
 	if err := m.claims.start(ctx, active, node, ready); err != nil {

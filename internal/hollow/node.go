@@ -91,8 +91,8 @@ func newNode(ctx context.Context, dir Dir, spec *Spec) (*node, error) {
 	return n, nil
 }
 
-// hostUtil lets containers mount a part of a volume (subPath): the kubelet asks for the volume's
-// mode before it makes the part, and kubemark's own answers that with an error
+// hostUtil lets containers mount a part of a volume (subPath). The kubelet reads the volume's mode
+// before it creates the part, and kubemark's own implementation returns an error
 // (pkg/kubelet/kubelet_pods.go, makeMounts).
 type hostUtil struct{ *hostutil.FakeHostUtil }
 
@@ -132,8 +132,8 @@ func flags(dir Dir, spec *Spec) *options.KubeletFlags {
 	return f
 }
 
-// clients returns the kubelet's two clients: heartbeats have one of their own, so that they never
-// wait for others.
+// clients returns the kubelet's two clients. Heartbeats have their own client, so that they never
+// wait for other requests.
 func clients(dir Dir, cfg *kubeletconfig.KubeletConfiguration) (client, heartbeat *clientset.Clientset, err error) {
 	rc, err := clientcmd.BuildConfigFromFlags("", dir.Kubeconfig())
 	if err != nil {

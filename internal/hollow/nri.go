@@ -26,20 +26,20 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// nriRuntime is the fake runtime with the genuine NRI of container runtimes in it: its adaptation
-// asks plugins, its validator refuses containers that Berth's plugin has not seen, as the documents
-// have operators set it (docs/enforcement.md). Cgroups are files in a folder, laid out as those of
-// cgroup v2.
-//
-// The order of calls is that of containerd: a container's plugins are asked before it is made, told
-// when it has stopped or ended by itself, and a sandbox's when all in it has stopped.
+// nriRuntime is the fake runtime with the genuine NRI code of container runtimes. Its adaptation
+// asks plugins. Its validator refuses containers that Berth's plugin has not seen, as
+// docs/enforcement.md tells operators to configure it. Cgroups are files in a folder with the
+// layout of cgroup v2.
+// The order of calls is that of containerd: plugins are asked before a container is created, and
+// are told after it has stopped or ended. They are told about a sandbox when all its containers
+// have stopped.
 type nriRuntime struct {
 	*fakeRuntime
 	nri     *adaptation.Adaptation
 	cgroups string
-	// devices are what CDI specifications in a folder describe.
+	// devices are described by CDI specifications in a folder.
 	devices *cdi.Cache
-	// all and mems are what a container runs on that nobody adjusts.
+	// all and mems are the CPUs and NUMA nodes of a container that no plugin adjusts.
 	all  topology.CPUSet
 	mems topology.NUMASet
 
@@ -75,7 +75,7 @@ func newNRIRuntime(dir Dir, machine *topology.Machine, fake *fakeRuntime) (*nriR
 	return r, r.nri.Start()
 }
 
-// synchronize tells a plugin that connects what there is.
+// synchronize tells a connecting plugin the existing pods and containers.
 func (r *nriRuntime) synchronize(ctx context.Context, tell adaptation.SyncCB) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,8 +86,8 @@ func (r *nriRuntime) synchronize(ctx context.Context, tell adaptation.SyncCB) er
 	return r.apply(updates)
 }
 
-// update is a plugin's update that nobody asked for. A plugin that has gone while it waited has
-// told its successor nothing of it.
+// update is an update that a plugin sends on its own. If the plugin disconnects while the update
+// waits, the update is dropped: its successor does not know it.
 func (r *nriRuntime) update(ctx context.Context, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,8 +130,8 @@ func resize(c *api.Container, by *api.LinuxResources) {
 	}
 }
 
-// amountsOf are those of a container of a Guaranteed pod; nil for any other. Cgroups are not laid
-// out by QoS class here, and plugins could not tell.
+// amountsOf returns the resources of a container of a Guaranteed pod; nil for any other. Cgroups
+// have no folders by QoS class here, so plugins could not distinguish the classes.
 func amountsOf(r *runtimeapi.LinuxContainerResources) *api.LinuxResources {
 	const guaranteed = -997 // pkg/kubelet/qos/policy.go
 	if r.GetOomScoreAdj() != guaranteed {
@@ -169,7 +169,7 @@ func (r *nriRuntime) UpdateContainerResources(ctx context.Context, id string, to
 	return r.nri.PostUpdateContainer(ctx, &api.PostUpdateContainerRequest{Pod: r.pods[c.PodSandboxId], Container: c})
 }
 
-// writeCgroup writes where the container runs.
+// writeCgroup writes the CPUs and NUMA nodes of the container.
 func (r *nriRuntime) writeCgroup(c *api.Container) error {
 	dir := filepath.Join(r.cgroups, c.Linux.CgroupsPath)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -184,16 +184,16 @@ func (r *nriRuntime) writeCgroup(c *api.Container) error {
 		replaceFile(filepath.Join(dir, "cpuset.cpus.effective"), cpus), replaceFile(filepath.Join(dir, "cpuset.mems.effective"), mems))
 }
 
-// writeEnvironment writes the container's environment beside its cgroup, as /proc has it.
+// writeEnvironment writes the container's environment beside its cgroup, in the format of /proc.
 func (r *nriRuntime) writeEnvironment(c *api.Container) error {
 	return replaceFile(filepath.Join(r.cgroups, c.Linux.CgroupsPath, environFile), strings.Join(c.Env, "\x00"))
 }
 
-// environFile is a container's environment, beside its cgroup.
+// environFile is the file of a container's environment, beside its cgroup.
 const environFile = "environ"
 
-// inject gives a container what plugins have added: variables, and devices as the specifications of
-// CDI describe them. One that nobody describes is an error, as with runtimes.
+// inject adds the plugins' changes to a container: variables, and devices as CDI specifications
+// describe them. An undescribed device is an error, as in real runtimes.
 func (r *nriRuntime) inject(c *api.Container, a *api.ContainerAdjustment) error {
 	spec := &oci.Spec{Process: &oci.Process{Env: c.Env}, Linux: &oci.Linux{}}
 	for _, e := range a.GetEnv() {
@@ -211,7 +211,7 @@ func (r *nriRuntime) inject(c *api.Container, a *api.ContainerAdjustment) error 
 	return nil
 }
 
-// replaceFile writes a file so that no reader sees half of it.
+// replaceFile writes a file atomically.
 func replaceFile(name, text string) error {
 	if err := os.WriteFile(name+".new", []byte(text+"\n"), 0o600); err != nil {
 		return err
@@ -219,7 +219,7 @@ func replaceFile(name, text string) error {
 	return os.Rename(name+".new", name)
 }
 
-// lock keeps plugins from joining, and everybody else off, until unlock.
+// lock keeps plugins from joining and excludes all other calls until unlock.
 func (r *nriRuntime) lock() (unlock func()) {
 	block := r.nri.BlockPluginSync()
 	r.mu.Lock()
@@ -280,7 +280,7 @@ func environment(config *runtimeapi.ContainerConfig) (env []string) {
 	return env
 }
 
-// StartContainer starts a container, and tells the plugins that it has.
+// StartContainer starts a container and tells the plugins.
 func (r *nriRuntime) StartContainer(ctx context.Context, id string) error {
 	if err := r.fakeRuntime.StartContainer(ctx, id); err != nil {
 		return err
@@ -303,7 +303,7 @@ func (r *nriRuntime) StopContainer(ctx context.Context, id string, grace int64) 
 	return err
 }
 
-// containerEnded tells the plugins of a container that runs no more.
+// containerEnded tells the plugins that a container has ended.
 func (r *nriRuntime) containerEnded(id string) {
 	defer r.lock()()
 	c := r.ctrs[id]
@@ -353,7 +353,7 @@ func (r *nriRuntime) containersIn(sandbox string) (ids []string) {
 	return ids
 }
 
-// podEvent tells the plugins something of a sandbox that is there.
+// podEvent tells the plugins about an event of an existing sandbox.
 func (r *nriRuntime) podEvent(id string, tell func(*api.PodSandbox) error) error {
 	defer r.lock()()
 	if p := r.pods[id]; p != nil {

@@ -6,9 +6,9 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm"
 )
 
-// podContainers is the kubelet's stub, with cgroups of pods that have nothing: a kubelet that
-// resizes a pod in place reads them, and does not expect a stub (doPodResizeAction of
-// pkg/kubelet/kuberuntime). Every resize then looks like one of a pod that grows.
+// podContainers is the kubelet's stub, with empty cgroups of pods. A kubelet reads them for a
+// resize in place and fails with the stub alone (doPodResizeAction of pkg/kubelet/kuberuntime). So
+// every resize looks as if the pod grows.
 type podContainers struct{ cm.PodContainerManager }
 
 // NewPodContainerManager implements cm.ContainerManager.

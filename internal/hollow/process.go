@@ -50,7 +50,7 @@ func Launch(dir Dir, spec *Spec, kubeconfig []byte, argv []string) (*Process, er
 	return &Process{p, dir}, nil
 }
 
-// readyPoll is how often the Node object is looked at while waiting for it.
+// readyPoll is the interval of reads while waiting for the Node object.
 const readyPoll = 50 * time.Millisecond
 
 // WaitReady waits until the Node object is Ready and offers every resource of the node's device

@@ -11,7 +11,8 @@ import (
 	critest "k8s.io/cri-api/pkg/apis/testing"
 )
 
-// exitImage is the repository of images whose containers end by themselves; the tag says when.
+// exitImage is the repository of images whose containers end by themselves; the tag is the time
+// until then.
 const exitImage = "berth.dev/exit"
 
 // ExitImage returns the image of a container that exits with code 0 after d. All other images run
@@ -45,7 +46,7 @@ func exitAfter(image string) (d time.Duration, code int32, ok bool) {
 type fakeRuntime struct {
 	*critest.FakeRuntimeService
 	stopTime time.Duration
-	// exited is told that a container has ended by itself; nil for nobody.
+	// exited is called when a container has ended by itself; it may be nil.
 	exited func(id string)
 }
 
@@ -60,11 +61,11 @@ func newFakeRuntime(stopTime time.Duration) *fakeRuntime {
 	return r
 }
 
-// startTime is what a container takes to start. Real ones take longer. If one ran at once, its pod
-// could stay ContainerCreating until the kubelet looks at it by itself, after 60 to 90 s: as soon
-// as the sandbox is ready, the kubelet reads the pod's status and writes it back with one condition
-// more, in a goroutine (Kubelet.OnPodSandboxReady in pkg/kubelet/kubelet.go). If the pod has got a
-// newer status meanwhile, that one is lost.
+// startTime is how long a container takes to start; real containers take longer. As soon as the
+// sandbox is ready, a goroutine of the kubelet reads the pod's status and writes it back with one
+// more condition (Kubelet.OnPodSandboxReady in pkg/kubelet/kubelet.go). A newer status that was
+// written meanwhile is lost. So with an immediate start the pod could stay ContainerCreating for 60
+// to 90 s, until the kubelet checks it again.
 const startTime = 10 * time.Millisecond
 
 // StartContainer starts the container, and ends it later if its image says so.
@@ -89,7 +90,7 @@ func (r *fakeRuntime) StartContainer(ctx context.Context, id string) error {
 }
 
 // StopContainer takes as long as with real containers: a signal, an exit, the runtime's cleanup. A
-// kill, which no grace period means, takes less.
+// kill (no grace period) takes less time.
 func (r *fakeRuntime) StopContainer(ctx context.Context, id string, grace int64) error {
 	d := min(r.stopTime, time.Duration(grace)*time.Second)
 	select {

@@ -18,30 +18,30 @@ type Spec struct {
 	Name string
 	// Machine is the hardware, as topology.Parse reads it.
 	Machine string
-	// KubeletConfig is a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) in YAML, decoded as
-	// the kubelet decodes its file (unknown fields are logged, not refused). Policies, options,
-	// reservations, eviction thresholds and feature gates are taken from it; what a node without a
-	// machine cannot do (cgroups, servers, certificates) is overridden.
+	// KubeletConfig is a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) in YAML. It is
+	// decoded as the kubelet decodes its file: unknown fields are logged, not refused. Policies,
+	// options, reservations, eviction thresholds and feature gates apply. Features that a node
+	// without a machine cannot have (cgroups, servers, certificates) are overridden.
 	KubeletConfig string
-	// Labels are put on the Node object.
+	// Labels are the labels of the Node object.
 	Labels map[string]string
 	// Plugins are device plugins that run on the node.
 	Plugins []Plugin
-	// NRI has the node's runtime ask plugins, at the socket Dir.NRI, and keep cgroups as files
-	// below Dir.Cgroups: what a node needs on which Berth decides.
+	// NRI makes the node's runtime ask plugins, at the socket Dir.NRI, and keep cgroups as files
+	// below Dir.Cgroups. A node on which Berth decides needs it.
 	NRI bool
-	// Devices is what the node's agent is to offer of the machine's devices (internal/offer); ""
-	// for nothing. The node itself does not read it.
+	// Devices describes which of the machine's devices the node's agent offers (internal/offer); ""
+	// for none. The node itself does not read it.
 	Devices string
 	// MaxPods is the node's capacity for pods; 0 means the kubelet's default, 110.
 	MaxPods int32
-	// StopTime is how long a container takes to end when it is stopped; 0 means DefaultStopTime.
-	// With a fake runtime's own speed, no time at all, a pod would be gone before a Binding that
-	// was already under way when it was deleted.
+	// StopTime is how long a container takes to stop; 0 means DefaultStopTime. If it took no time,
+	// as in a fake runtime, a deleted pod could be gone before a Binding that was already in
+	// progress.
 	StopTime time.Duration
 }
 
-// DefaultStopTime is about what a container takes whose process ends at the first signal.
+// DefaultStopTime is the typical time of a container whose process ends at the first signal.
 const DefaultStopTime = 500 * time.Millisecond
 
 // Plugin is a device plugin of one resource, and Device one of its devices.
@@ -63,8 +63,8 @@ func (d Dir) Spec() string { return filepath.Join(string(d), "node.json") }
 // Kubeconfig is the file with the node's credentials.
 func (d Dir) Kubeconfig() string { return filepath.Join(string(d), "kubeconfig") }
 
-// KubeletConfig is the file to which the node writes its effective KubeletConfiguration: what
-// /configz would answer.
+// KubeletConfig is the file of the node's effective KubeletConfiguration, with the content of
+// /configz.
 func (d Dir) KubeletConfig() string { return filepath.Join(string(d), "config.yaml") }
 
 // Checkpoint is one of the kubelet's checkpoints, by its name in internal/kubeletstate.
@@ -73,7 +73,7 @@ func (d Dir) Checkpoint(file string) string { return filepath.Join(string(d), fi
 // DevicePlugins is the directory of the Device Manager: sockets, and its checkpoint.
 func (d Dir) DevicePlugins() string { return filepath.Join(string(d), "device-plugins") }
 
-// Registry is the directory in which DRA drivers register: one socket each.
+// Registry is the directory in which DRA drivers register, with one socket each.
 func (d Dir) Registry() string { return filepath.Join(string(d), "plugins_registry") }
 
 // Driver is the directory of a DRA driver's own files.
@@ -90,7 +90,7 @@ func (d Dir) NRI() string { return filepath.Join(string(d), "nri.sock") }
 // CDI is the folder of the CDI specifications that the runtime reads.
 func (d Dir) CDI() string { return filepath.Join(string(d), "cdi") }
 
-// Cgroups stands for /sys/fs/cgroup.
+// Cgroups replaces /sys/fs/cgroup.
 func (d Dir) Cgroups() string { return filepath.Join(string(d), "cgroup") }
 
 // Log is the file with the node's log.
@@ -130,8 +130,7 @@ func (d Dir) ReadSpec() (*Spec, error) {
 	return spec, spec.Check()
 }
 
-// Check describes what is wrong with the Spec, short of the kubelet's own validation of its
-// configuration.
+// Check describes errors in the Spec, apart from the kubelet's own validation of its configuration.
 func (s *Spec) Check() error {
 	if s.Name == "" {
 		return errors.New("node: field Name is empty: want the Node object's name")

@@ -13,16 +13,15 @@ import (
 // Berths lists which pod has which part of a machine: the state of its kubelet's managers, with
 // names.
 type Berths struct {
-	// Title is what the drawing is called, and Facts the lines below it besides the machine's
-	// summary; "" for nothing of the kind.
+	// Title is the title of the drawing, and Facts are additional lines below it; "" for none.
 	Title, Facts string
-	// Snapshot is what is handed out.
+	// Snapshot has the assigned resources.
 	Snapshot placement.Snapshot
 	// Reserved are the CPUs that the kubelet keeps for the system.
 	Reserved topology.CPUSet
 	// Free is the number of available CPUs on each NUMA node; nil if all shared CPUs are available.
 	Free map[topology.NUMAID]int
-	// Pinning means that the node's CPU manager hands out CPUs at all.
+	// Pinning means that the node's CPU manager assigns exclusive CPUs.
 	Pinning bool
 	// Tenants name the pods of the snapshot; a pod that has none here is called by its UID.
 	Tenants []Tenant
@@ -35,11 +34,11 @@ type Tenant struct {
 	Name string
 	// Note is a word about it, like "in flight"; "" for none.
 	Note string
-	// Held: it is no pod, but what a Reservation holds for pods to come.
+	// Held means that a Reservation holds this for future pods.
 	Held bool
 }
 
-// berth is what one pod has to itself.
+// berth has the exclusive resources of one pod.
 type berth struct {
 	tag        string // "A", "B", ..., "AA"
 	class      string // its colour and texture
@@ -68,7 +67,7 @@ type occupancy struct {
 	sharing int
 	cpu     map[topology.CPUID]*berth
 	device  map[[2]string]*berth // by resource and id
-	// pci finds devices whose plugin calls them by their address.
+	// pci finds devices whose plugin names them by PCI address.
 	pci map[string]*berth
 }
 
@@ -97,8 +96,8 @@ func newOccupancy(b *Berths) *occupancy {
 	return o
 }
 
-// idle reports whether nobody has a CPU and nobody can have it: a pod that wants to be alone there
-// keeps it idle.
+// idle reports whether a CPU is free but unavailable, because a pod requires that its core stays
+// otherwise unused.
 func (o *occupancy) idle(id topology.CPUID) bool {
 	return o.Free != nil && o.cpu[id] == nil && !o.Reserved.Has(id) && !o.Snapshot.SharedCPUs.Has(id)
 }
@@ -116,7 +115,7 @@ func (o *occupancy) add(one *berth) {
 	}
 }
 
-// berthOf adds up what the containers of a pod hold.
+// berthOf adds up the resources of a pod's containers.
 func berthOf(p *placement.PodAllocation) *berth {
 	out := &berth{uid: p.UID, name: p.UID, cpus: p.CPUs(), containers: map[topology.CPUID]string{}}
 	for b := range p.Blocks() {
@@ -136,7 +135,7 @@ func berthOf(p *placement.PodAllocation) *berth {
 	return out
 }
 
-// addMemory joins blocks of one kind on the same NUMA nodes; a block that was handed on to a later
+// addMemory joins blocks of one kind on the same NUMA nodes. A block that was passed on to a later
 // container is empty.
 func (b *berth) addMemory(m placement.MemoryBlock) {
 	if m.Bytes == 0 {
@@ -160,10 +159,10 @@ func tagOf(n int) string {
 	return tag
 }
 
-// letters is how many letters the longest tag has.
+// letters is the length of the longest tag.
 func (o *occupancy) letters() int { return len(tagOf(max(0, len(o.berths)-1))) }
 
-// words say what a pod has: "8 CPUs, 16 GiB on 0, 2 nvidia.com/gpu".
+// words describe a pod's resources: "8 CPUs, 16 GiB on 0, 2 nvidia.com/gpu".
 func (b *berth) words() string {
 	var parts []string
 	if n := b.cpus.Len(); n > 0 {

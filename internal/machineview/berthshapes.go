@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Measures of what pods have, in pixels.
+// Sizes of the pods' resources, in pixels.
 const (
 	tagWide    = 14 // a pod's letter on a CPU
 	letterWide = 7  // each letter more
@@ -25,7 +25,7 @@ type painter struct {
 	machine  *topology.Machine // that is drawn
 }
 
-// pill is how wide a CPU is.
+// pill is the width of a CPU.
 func (p *painter) pill() float64 {
 	if p.occupied == nil {
 		return pillWide
@@ -64,7 +64,7 @@ func (p *painter) cpu(b *strings.Builder, id topology.CPUID, x, y float64) {
 	fmt.Fprintf(b, `<text class="id" x="%.1f" y="%.1f">%d</text></g>`, x+w-4, y+12.5, id)
 }
 
-// open begins a group of things of one pod; of none if it is nil.
+// open begins a group of shapes of one pod; of none if it is nil.
 func (b *berth) open(w *strings.Builder) {
 	if b == nil {
 		w.WriteString("<g>")
@@ -73,7 +73,7 @@ func (b *berth) open(w *strings.Builder) {
 	fmt.Fprintf(w, `<g data-pod="%s">`, b.tag)
 }
 
-// block draws a coloured rectangle. Its texture lies above the colour.
+// block draws a coloured rectangle, with its texture above the colour.
 func block(b *strings.Builder, class string, x, y, w, h float64) {
 	fmt.Fprintf(b, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="2"/>`, class, x, y, w, h)
 	if _, texture, ok := strings.Cut(class, " t"); ok {
@@ -81,8 +81,8 @@ func block(b *strings.Builder, class string, x, y, w, h float64) {
 	}
 }
 
-// holdings draws what a NUMA node has beside CPUs: memory as bars, devices of plugins as slots.
-// Without berths there is nothing to draw.
+// holdings draws the other resources of a NUMA node: memory as bars, devices of plugins as slots.
+// Without berths it draws nothing.
 func (p *painter) holdings(node *topology.NUMANode, wide float64) shape {
 	if p.occupied == nil || node == nil {
 		return shape{}
@@ -98,8 +98,8 @@ func (p *painter) holdings(node *topology.NUMANode, wide float64) shape {
 	return column(out, 5)
 }
 
-// bar draws one kind of memory of a NUMA node. A block that lies on several nodes is drawn on each
-// with an equal part: the kubelet does not say how much is where.
+// bar draws one kind of memory of a NUMA node. A block on several nodes is drawn on each with an
+// equal part, because the kubelet does not report the real parts.
 func (p *painter) bar(id topology.NUMAID, m placement.MemoryAmounts, w float64) shape {
 	head := column([]shape{text("d", fmt.Sprintf("%s: %s of %s free", m.Resource, size(m.Free), size(m.Allocatable)))}, 0)
 	return shape{w: max(w, head.w), h: headLine + barHigh, draw: func(b *strings.Builder, x, y float64) {
@@ -179,7 +179,7 @@ func (p *painter) nowhere() shape {
 	return shape{}
 }
 
-// legend returns who the letters are.
+// legend returns the list of letters with their pods.
 func (p *painter) legend(wide float64) shape {
 	o := p.occupied
 	if o == nil {

@@ -25,8 +25,8 @@ type Package struct {
 	CPUs string `json:"cpus"`
 }
 
-// Core is a physical core. Package is -1 if the platform tells none; ID is unique inside a package
-// at best.
+// Core is a physical core. Package is -1 if the platform reports none; ID is at best unique inside
+// a package.
 type Core struct {
 	Package int    `json:"package"`
 	ID      int    `json:"id"`
@@ -59,18 +59,18 @@ type Device struct {
 	Class  string `json:"class"`
 	Vendor string `json:"vendor"`
 	Device string `json:"device"`
-	// NUMANode is null if the platform does not say.
+	// NUMANode is null if the platform does not report it.
 	NUMANode *int `json:"numaNode"`
 	// PCIRoot is the root complex ("pci0000:3a"), PCISwitch the upstream port of the nearest
 	// switch, "" for none.
 	PCIRoot   string `json:"pciRoot"`
 	PCISwitch string `json:"pciSwitch"`
-	// Name is what the operating system calls the device ("eth0"), "" for nothing.
+	// Name is the operating system's name of the device ("eth0"), "" for none.
 	Name string `json:"name"`
-	// Kind is what the device is for: "GPU", "RDMA NIC", "NIC", "NVMe", "accelerator", "bridge",
+	// Kind is the kind of device: "GPU", "RDMA NIC", "NIC", "NVMe", "accelerator", "bridge",
 	// "other".
 	Kind string `json:"kind"`
-	// RDMA is what the RDMA subsystem calls the device ("mlx5_0"), "" for nothing.
+	// RDMA is the RDMA subsystem's name of the device ("mlx5_0"), "" for none.
 	RDMA string `json:"rdma"`
 	// PhysicalFunction is the address of the device that this is a virtual function of, "" for
 	// others.

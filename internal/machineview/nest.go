@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// kind is what a box is.
+// kind is the kind of a box.
 type kind uint8
 
 const (
@@ -26,7 +26,7 @@ type line struct {
 	box  *box // nil for a leaf
 }
 
-// box is an object that holds CPUs, with what lies inside it.
+// box is an object that has CPUs, with the objects inside it.
 type box struct {
 	kind     kind
 	title    string
@@ -39,9 +39,8 @@ type box struct {
 	node     *topology.NUMANode // of a NUMA node
 }
 
-// nest arranges the objects of a machine by what contains what. A NUMA node may hold several
-// packages or an L3 several nodes; objects that overlap without one holding the other end up side
-// by side.
+// nest arranges the objects of a machine by containment. A NUMA node may contain several packages,
+// or an L3 several nodes. Objects that only overlap end up side by side.
 func nest(m *topology.Machine) *box {
 	root := &box{kind: boxMachine, title: "Machine", detail: summary(m), cpus: m.Online}
 	boxes := containers(m)
@@ -92,7 +91,7 @@ func containers(m *topology.Machine) []*box {
 	return out
 }
 
-// place puts a box into the innermost one that holds it; memory without CPUs stays outside.
+// place puts a box into the innermost box that contains it; memory without CPUs stays outside.
 func (b *box) place(inner *box) {
 	for _, child := range b.children {
 		if !inner.cpus.IsEmpty() && inner.cpus.IsSubsetOf(&child.cpus) {
@@ -127,7 +126,7 @@ func (b *box) holder(set *topology.CPUSet) *box {
 	return b
 }
 
-// addLoose shows CPUs that are in no core as cores of their own, without a number.
+// addLoose shows CPUs without a core as cores without a number.
 func (b *box) addLoose(m *topology.Machine) {
 	loose := m.Online
 	for i := range m.Cores {
@@ -140,7 +139,7 @@ func (b *box) addLoose(m *topology.Machine) {
 	}
 }
 
-// deviceLabel names a device: what people call it, else what it is.
+// deviceLabel returns a device's name, or its kind without one.
 func deviceLabel(d *topology.Device) string {
 	return printable(strings.Join(strings.Fields(className(d.Class)+" "+names(d)), " "))
 }

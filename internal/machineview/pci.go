@@ -36,7 +36,7 @@ func PCI(m *topology.Machine) []Branch {
 	return out
 }
 
-// branches are the same lines, and those below them.
+// branches returns the same lines and the lines below them as Branches.
 func branches(lines []line) []Branch {
 	var out []Branch
 	for _, l := range lines {

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Measures of the drawing, in pixels.
+// Sizes in the drawing, in pixels.
 const (
 	margin    = 24 // around the picture
 	pad       = 10 // inside a box
@@ -27,7 +27,7 @@ const (
 	charWide  = 6.9
 )
 
-// Proportions of width to height that are aimed at.
+// Desired ratios of width to height.
 const (
 	boxes    = 1.7
 	shelves  = 3.5 // devices form rows
@@ -35,15 +35,15 @@ const (
 	raggedBy = 5.0 // what an unfilled last row costs
 )
 
-// shape is a thing with a size that draws itself at a place.
+// shape is an object with a size that draws itself at a position.
 type shape struct {
 	w, h float64
 	draw func(b *strings.Builder, x, y float64)
-	// widened returns the same thing as wide as that; nil of what has a width of its own.
+	// widened returns the same shape with that width; nil for a shape with a fixed width.
 	widened func(w float64) shape
 }
 
-// alike makes shapes as wide as the widest of them, if they can be.
+// alike makes shapes as wide as the widest of them, as far as possible.
 func alike(shapes []shape) []shape {
 	wide := 0.0
 	for _, s := range shapes {
@@ -70,8 +70,7 @@ func BerthsSVG(w io.Writer, m *topology.Machine, b *Berths) error {
 	return err
 }
 
-// BerthsInline draws as BerthsSVG does, for a page that has Style, and a title and a legend of its
-// own.
+// BerthsInline draws as BerthsSVG does, for a page with its own Style, title and legend.
 func BerthsInline(m *topology.Machine, b *Berths) (svg string, legend []Legend) {
 	p := &painter{occupied: newOccupancy(b)}
 	picture := column([]shape{p.root(m), below(m)}, 16)
@@ -94,14 +93,14 @@ type Legend struct {
 	Class string `json:"class"`
 	UID   string `json:"uid"`
 	Name  string `json:"name"`
-	// Words are what it has, CPUs which; "" if they are shared.
+	// Words describe its resources, CPUs its CPUs; "" if they are shared.
 	Words string `json:"words"`
 	CPUs  string `json:"cpus,omitempty"`
-	// Held: it is no pod, but what a Reservation holds.
+	// Held means that a Reservation holds this, not a pod.
 	Held bool `json:"held,omitempty"`
 }
 
-// page is a drawing that stands by itself.
+// page is a complete drawing.
 func (p *painter) page(m *topology.Machine) string {
 	body := p.root(m)
 	picture := column([]shape{p.title(m), body, p.legend(body.w), below(m)}, 16)
@@ -148,8 +147,7 @@ func (p *painter) title(m *topology.Machine) shape {
 	return column([]shape{{w: big.w, h: 24, draw: func(b *strings.Builder, x, y float64) { big.draw(b, x, y+5) }}, text("sub", summary(m)), text("sub", facts)}, 2)
 }
 
-// headline is what one would call the machine in a word: by its devices that matter most, else by
-// its CPUs.
+// headline names the machine in a few words: by its most important devices, otherwise by its CPUs.
 func headline(m *topology.Machine) string {
 	text := count(m.Online.Len(), "CPU")
 	gpus := 0
@@ -198,7 +196,7 @@ type table struct {
 	space   float64
 }
 
-// measure returns the widths of the columns and the heights of the rows, and what they add up to.
+// measure returns the widths of the columns, the heights of the rows, and their sums.
 func (t *table) measure() (widths, heights []float64, w, h float64) {
 	widths = make([]float64, t.columns)
 	heights = make([]float64, (len(t.shapes)+t.columns-1)/t.columns)
@@ -246,7 +244,7 @@ func grid(shapes []shape, space, aspect float64) shape {
 	return best
 }
 
-// framed puts a titled frame around a shape.
+// framed draws a frame with a title around a shape.
 func framed(class, head, detail string, inner shape) shape {
 	name, more := text("h", head), text("d", detail)
 	return frame(class, detail, name, inner, max(inner.w, name.w+more.w+gap)+2*pad)
@@ -271,7 +269,7 @@ func frame(class, detail string, name, inner shape, w float64) shape {
 	return shape{w, h, draw, func(w float64) shape { return frame(class, detail, name, inner, w) }}
 }
 
-// root draws the outermost boxes and, beside them, devices that hang from no node.
+// root draws the outermost boxes and, beside them, devices without a NUMA node.
 func (p *painter) root(m *topology.Machine) shape {
 	p.machine = m
 	b := nest(m)
@@ -360,7 +358,7 @@ func coreTitle(c *topology.Core) string {
 	return fmt.Sprintf("core %d, CPUs %s", c.ID, c.CPUs)
 }
 
-// devices draws devices as chips, those behind one switch in a dashed frame, without virtual
+// devices draws devices as boxes, those behind one switch in a dashed frame, without virtual
 // functions.
 func (p *painter) devices(list []*topology.Device) shape {
 	list = slices.DeleteFunc(slices.Clone(list), func(d *topology.Device) bool { return d.Physical != "" })
@@ -429,8 +427,8 @@ func (p *painter) chip(d *topology.Device, w float64) shape {
 	}}
 }
 
-// tenant is the pod that has a PCI device: the device's plugin calls it by its address, or all
-// devices like it on its NUMA node are one pod's.
+// tenant returns the pod that has a PCI device. The device's plugin names the device by its
+// address, or one pod has all equal devices of the NUMA node.
 func (p *painter) tenant(d *topology.Device) *berth {
 	if p.occupied == nil {
 		return nil
@@ -453,7 +451,7 @@ func (p *painter) tenant(d *topology.Device) *berth {
 	return nil
 }
 
-// holderOfAll is the pod that has all of the devices; nil if it is not one alone.
+// holderOfAll returns the pod that has all of the devices; nil if there is no such pod.
 func (p *painter) holderOfAll(resource string, devices []*placement.Device) *berth {
 	one := p.occupied.device[[2]string{resource, devices[0].ID}]
 	for _, d := range devices {

@@ -70,8 +70,8 @@ func deviceTable(t io.Writer, m *topology.Machine) {
 
 func dash(text string) string { return cmp.Or(printable(text), "-") }
 
-// printable keeps what a capture says from moving the cursor, and from turning the direction of the
-// text around it.
+// printable removes characters of a capture that could move the cursor or reverse the direction of
+// text.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' {

@@ -57,8 +57,8 @@ func deviceLines(m *topology.Machine, devices []*topology.Device) []line {
 	return out
 }
 
-// portLines returns a root complex or a switch with what hangs from it. A root that the platform
-// does not tell is left out.
+// portLines returns a root complex or a switch with the devices below it. It omits a root that the
+// platform does not report.
 func portLines(p *topology.PCIPort, kind string) []line {
 	at := &box{}
 	for _, f := range p.Functions {

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// count says "1 core", "2 cores".
+// count returns "1 core", "2 cores".
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -62,7 +62,7 @@ func CPUList(set *topology.CPUSet) string {
 	return plain
 }
 
-// hugePages prints pools, empty ones left out: "128 x 2Mi".
+// hugePages prints pools, without empty ones: "128 x 2Mi".
 func hugePages(pools []topology.HugePages) string {
 	var parts []string
 	for _, h := range pools {
@@ -73,7 +73,7 @@ func hugePages(pools []topology.HugePages) string {
 	return strings.Join(parts, ", ")
 }
 
-// summary describes what a machine is in one line.
+// summary describes a machine in one line.
 func summary(m *topology.Machine) string {
 	var parts []string
 	add := func(n int, noun string) {
@@ -100,7 +100,7 @@ func summary(m *topology.Machine) string {
 	return text
 }
 
-// className names a PCI class (pci.ids) as far as people who place pods care.
+// className names the PCI classes (pci.ids) that matter for placing pods.
 func className(class string) string {
 	names := []struct{ prefix, name string }{
 		{"0108", "NVMe"}, {"01", "storage"}, {"0207", "InfiniBand"}, {"0200", "Ethernet"}, {"0280", "network"}, {"02", "network"},
@@ -115,13 +115,12 @@ func className(class string) string {
 	return "class " + class
 }
 
-// notable reports whether a device is one that pods ask for: storage, network, graphics,
-// accelerators.
+// notable reports whether pods ask for such devices: storage, network, graphics, accelerators.
 func notable(d *topology.Device) bool {
 	return slices.ContainsFunc([]string{"01", "02", "03", "0b40", "12"}, func(prefix string) bool { return strings.HasPrefix(d.Class, prefix) })
 }
 
-// notables returns the devices that people look for, and the number of other devices.
+// notables returns the notable devices, and the number of other devices.
 func notables(m *topology.Machine) (devices []*topology.Device, others int) {
 	for i := range m.Devices {
 		if notable(&m.Devices[i]) {
@@ -133,7 +132,7 @@ func notables(m *topology.Machine) (devices []*topology.Device, others int) {
 	return devices, others
 }
 
-// names is what the system calls a device: "ib0, mlx5_0".
+// names returns the system's names of a device: "ib0, mlx5_0".
 func names(d *topology.Device) string {
 	if d.RDMA == "" || d.RDMA == d.Name {
 		return d.Name

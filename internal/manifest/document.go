@@ -44,7 +44,7 @@ func (h *head) object() string {
 	return strings.TrimSpace(h.Kind + " " + name)
 }
 
-// document reads one object; listed is the type of a typed list's items, which need not repeat it.
+// document reads one object; listed is the type of a typed list's items, which may omit it.
 func (r *reader) document(doc []byte, listed metav1.TypeMeta) error {
 	if len(doc) == 0 {
 		return nil
@@ -88,7 +88,7 @@ func (r *reader) claim(h *head, doc []byte) error {
 	return nil
 }
 
-// headOf reads what says which object it is, however wrong the rest is.
+// headOf reads the type and name of the object, even if the rest is wrong.
 func headOf(doc []byte) (*head, error) {
 	h := new(head)
 	var loose map[string]any
@@ -107,7 +107,7 @@ func headOf(doc []byte) (*head, error) {
 	return h, nil
 }
 
-// ownersIn are the owners that control the object: at most one.
+// ownersIn returns the owner that controls the object, at most one.
 func ownersIn(meta map[string]any) []metav1.OwnerReference {
 	all, _ := meta["ownerReferences"].([]any)
 	for _, one := range all {
@@ -131,7 +131,7 @@ var ownGroups = strings.Fields(`admissionregistration.k8s.io apiextensions.k8s.i
 	certificates.k8s.io coordination.k8s.io discovery.k8s.io events.k8s.io flowcontrol.apiserver.k8s.io internal.apiserver.k8s.io
 	networking.k8s.io node.k8s.io rbac.authorization.k8s.io resource.k8s.io scheduling.k8s.io storage.k8s.io storagemigration.k8s.io`)
 
-// skip passes over a kind that is not read, unless it looks like a slip of the pen.
+// skip ignores a kind that is not read, unless it looks like a typing error.
 func (r *reader) skip(h *head) error {
 	var names, versions []string
 	for name, k := range kinds {
@@ -219,7 +219,7 @@ func (r *reader) add(h *head, k kind, doc []byte) error {
 	return nil
 }
 
-// ended reports whether the status of a Pod or a Job says that nothing of it runs any more.
+// ended reports whether the status of a Pod or a Job says that it has ended.
 func ended(kind string, doc []byte) bool {
 	var o struct {
 		Status struct {
@@ -245,7 +245,7 @@ func ended(kind string, doc []byte) bool {
 	return false
 }
 
-// counts writes down counts by name: "2 Pod, 1 Job".
+// counts prints counts by name: "2 Pod, 1 Job".
 func counts(of map[string]int) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(of)) {

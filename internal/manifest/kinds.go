@@ -24,17 +24,17 @@ import (
 // kindName is a kind of object: others have the same name in other groups.
 type kindName struct{ group, kind string }
 
-// kind is how an object that holds pods is read.
+// kind describes how an object with pods is read.
 type kind struct {
-	// apiVersion is the only one that is read; "" for any of the group.
+	// apiVersion is the only supported version; "" for any of the group.
 	apiVersion string
 	read       func(*objectReader) ([]part, error)
 }
 
 // part is pods of an object that are all alike.
 type part struct {
-	// at is where in the object the pod is, "spec.template."; counted the field that says how many
-	// there are.
+	// at is the path of the pod in the object ("spec.template."); counted is the field with the
+	// number of pods.
 	at, counted string
 	pod         *corev1.Pod
 	count       *int32 // nil if the object does not say it
@@ -77,9 +77,8 @@ type objectReader struct {
 	r    *reader
 }
 
-// into reads the object as the API server does that is asked to create it. A field that is not
-// known here is an error; of an object that an API server has taken already it is a note, since the
-// server may be newer.
+// into reads the object as the API server does for a creation. An unknown field is an error. If the
+// object comes from an API server, which may be newer, an unknown field is only a note.
 func (o *objectReader) into(v any) error {
 	if o.head.UID == "" {
 		return strict.Unmarshal(o.head.object(), o.doc, v)
@@ -105,8 +104,8 @@ func readPod(o *objectReader) ([]part, error) {
 
 const templateAt = "spec.template."
 
-// workload reads objects with one pod template; parts returns it, and how many replicas it has, nil
-// if the object does not say.
+// workload reads objects with one pod template; parts returns it with its replicas, nil if the
+// object does not say.
 func workload[T any, O interface {
 	*T
 	metav1.Object
@@ -170,13 +169,13 @@ func readVolcanoJob(r *objectReader) (out []part, err error) {
 	return out, nil
 }
 
-// place is where a custom resource has its pod templates, and how many pods each has.
+// place describes where a custom resource has its pod templates and their numbers of pods.
 type place struct {
 	// each is a list or an object of things with a template; "" for the object's spec.
 	each string
-	// template is where it is in one of them; "" for template.
+	// template is the path of the template in one of them; "" means template.
 	template string
-	// counts are multiplied; none means replicas. "-" means that nothing says it.
+	// counts are multiplied; none means replicas. "-" means that no field has the number.
 	counts []string
 }
 
@@ -220,7 +219,7 @@ func (p place) read(r *objectReader) (out []part, err error) {
 	return out, err
 }
 
-// fill reads the pods of one thing with a template.
+// fill reads the pods of one element with a template.
 func (p place) fill(one *part, r *objectReader, suffix string, value any) error {
 	at := one.at
 	one.at, one.counted = at+p.template+".", at+p.counts[0]
@@ -265,7 +264,7 @@ func below(value any, path string) any {
 	return value
 }
 
-// atOnce is how many pods of a Job run at the same time.
+// atOnce returns how many pods of a Job run at the same time.
 func atOnce(s *batchv1.JobSpec) *int32 {
 	if s.Parallelism == nil {
 		return nil // one, or as many as there are completions, which needs parallelism too

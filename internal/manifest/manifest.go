@@ -37,12 +37,11 @@ const (
 type Template struct {
 	// Pod is named like its workload, and has a UID that no other template has.
 	Pod *corev1.Pod
-	// Replicas is how many pods there should be: 1 of a Pod, a DaemonSet (on each node) or if
-	// nothing is said.
+	// Replicas is the number of pods: 1 for a Pod, for a DaemonSet (per node) and by default.
 	Replicas int
 }
 
-// Pods returns the pods one by one, those of several replicas numbered from 0.
+// Pods returns the pods one by one; several replicas are numbered from 0.
 func (t *Template) Pods() []*corev1.Pod {
 	if t.Replicas == 1 {
 		return []*corev1.Pod{t.Pod}
@@ -70,15 +69,15 @@ type Pods struct {
 	Templates []Template
 	// Claims are the ResourceClaimTemplates beside them.
 	Claims []resourcev1.ResourceClaimTemplate
-	// Notes are what was left out, and why: documents that are wrong, objects that hold no pods or
-	// have ended, and owners of pods that are there too.
+	// Notes describe omitted input: wrong documents, objects without pods or already ended, and
+	// owners whose pods are also in the input.
 	Notes []string
 	// Wrong counts the documents that are wrong.
 	Wrong int
 }
 
-// Read returns what the files hold, in their order. A document that is wrong ends it only if the
-// others hold no pods.
+// Read returns the content of the files in their order. A wrong document is an error only if the
+// other documents have no pods.
 func (s Source) Read() (*Pods, error) {
 	r := reader{skipped: map[string]int{}, unread: map[string]int{}, uids: map[types.UID]bool{}}
 	for _, path := range s.Paths {
@@ -138,8 +137,8 @@ func (s Source) files(path string) ([]string, error) {
 }
 
 type reader struct {
-	// first is what is wrong with the first document that is, bad the notes about the first few;
-	// wrong counts all.
+	// first is the error of the first wrong document, bad the notes about the first few; wrong
+	// counts all.
 	first   error
 	bad     []string
 	wrong   int
@@ -153,7 +152,7 @@ type reader struct {
 	unknown []error
 }
 
-// object is one that was read.
+// object is one object of the input.
 type object struct {
 	head
 	pod, ended bool
@@ -164,7 +163,8 @@ type object struct {
 	covered bool
 }
 
-// maxNamed bounds how many of a kind a note names, and how many wrong documents notes tell in full.
+// maxNamed bounds the objects of a kind that a note names, and the wrong documents that notes
+// describe in full.
 const maxNamed = 10
 
 // some are the first names of a list.
@@ -259,7 +259,7 @@ func (r *reader) coverOwners() {
 	}
 }
 
-// templates are those that count.
+// templates returns the templates that count.
 func (r *reader) templates() (out []Template, err error) {
 	pods := 0
 	for i := range r.objects {
@@ -390,7 +390,7 @@ func onlyComments(doc []byte) bool {
 	return true
 }
 
-// nameAll gives every pod a name and a UID of its own: the engine keys what is handed out by UID.
+// nameAll gives every pod a unique name and UID: the engine keys assignments by UID.
 func nameAll(templates []Template) {
 	seen := map[string]int{}
 	for i := range templates {

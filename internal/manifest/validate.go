@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// validate applies those rules of ValidatePodCreate (pkg/apis/core/validation) that readers of this
+// validate applies the rules of ValidatePodCreate (pkg/apis/core/validation) that readers of this
 // package rely on: names, labels, annotations, containers, resources and the names of volumes. It
 // also refuses what Berth cannot read. It does not check images or the sources of volumes.
 func validate(object, at string, pod *corev1.Pod) error {
@@ -39,7 +39,7 @@ func validate(object, at string, pod *corev1.Pod) error {
 
 type validator struct {
 	object string
-	// at is where the pod is in its workload, "spec.template.".
+	// at is the path of the pod in its workload, "spec.template.".
 	at   string
 	errs []error
 }
@@ -48,7 +48,7 @@ func (v *validator) fail(path, value, want string) {
 	v.errs = append(v.errs, &wire.FieldError{Object: v.object, Field: v.at + path, Value: value, Want: want})
 }
 
-// take passes on what the API's own validation says.
+// take adds errors of the API's own validation.
 func (v *validator) take(list field.ErrorList) {
 	for _, e := range list {
 		v.fail(e.Field, fmt.Sprint(e.BadValue), e.Detail)
@@ -77,7 +77,7 @@ func (v *validator) metadata(pod *corev1.Pod) {
 	v.unread(reservation)
 }
 
-// unread takes what Berth cannot read of the pod.
+// unread adds an error about what Berth cannot read of the pod.
 func (v *validator) unread(err error) {
 	if wrong := new(wire.FieldError); errors.As(err, &wrong) {
 		v.fail(wrong.Field, wrong.Value, wrong.Want)
@@ -109,7 +109,7 @@ func (v *validator) containers(pod *corev1.Pod) {
 	}
 }
 
-// volumes checks that they have names, and that what containers mount is there.
+// volumes checks that volumes have names, and that mounted volumes exist.
 func (v *validator) volumes(pod *corev1.Pod) {
 	var names []string
 	for i := range pod.Spec.Volumes {
@@ -138,7 +138,7 @@ func (v *validator) mounts(path string, containers []corev1.Container, volumes [
 	}
 }
 
-// claims checks that what a container claims the pod claims.
+// claims checks that the pod has each claim that a container uses.
 func (v *validator) claims(at string, c *corev1.Container, pod *corev1.Pod) {
 	for i, claim := range c.Resources.Claims {
 		if !slices.ContainsFunc(pod.Spec.ResourceClaims, func(p corev1.PodResourceClaim) bool { return p.Name == claim.Name }) {

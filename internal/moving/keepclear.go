@@ -33,7 +33,8 @@ func (r *runner) kept(step int) map[string]bool {
 	return out
 }
 
-// keep has a guard on each of those nodes, for at least so long, and on no other.
+// keep maintains a guard on each of the nodes for at least that time, and removes guards from
+// others.
 func (r *runner) keep(ctx context.Context, nodes map[string]bool, lasts time.Duration) error {
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
 		if err := r.keepClear(ctx, node, lasts); err != nil {
@@ -71,7 +72,7 @@ func (r *runner) keepClear(ctx context.Context, node string, lasts time.Duration
 	return err
 }
 
-// stands reports whether a pod that was placed is still there, and will be for so long.
+// stands reports whether a placed pod still exists and will exist for that time.
 func (r *runner) stands(ctx context.Context, pod *corev1.Pod, lasts time.Duration) (bool, error) {
 	if time.Since(r.since[pod.UID]) > HolderLife-lasts {
 		return false, nil
@@ -83,9 +84,9 @@ func (r *runner) stands(ctx context.Context, pod *corev1.Pod, lasts time.Duratio
 	return err == nil && now.DeletionTimestamp == nil && !wire.Ended(now), err
 }
 
-// guardOf is a pod that keeps others off a node: it asks for nothing, is on the node without a
-// scheduler's doing, and no pod may be beside it but holders of this plan and pods of DaemonSets.
-// It is as important as the wanted pods, so that only more important ones push it away.
+// guardOf returns a pod that keeps others off a node. It requests nothing and is created with the
+// node's name. Only holders of this plan and pods of DaemonSets may be beside it. It has the
+// priority of the wanted pods, so only pods of a higher priority can preempt it.
 func (r *runner) guardOf(node string) *corev1.Pod {
 	no, life, grace := false, int64(HolderLife/time.Second), int64(0)
 	w := &r.wanted[0].Spec

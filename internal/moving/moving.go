@@ -25,7 +25,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// ErrChanged means that the cluster is not as the plan has it. What was done so far stays.
+// ErrChanged means that the cluster differs from the plan. Completed steps stay.
 var ErrChanged = errors.New("the cluster is not as the plan has it")
 
 // Pod identifies a pod.
@@ -50,7 +50,7 @@ type Wanted struct {
 
 // Plan has the moves in their order, and the wanted pods that come afterwards.
 type Plan struct {
-	// Wanted is at least one.
+	// Wanted has at least one pod.
 	Wanted []Wanted
 	Moves  []Move
 }
@@ -58,9 +58,9 @@ type Plan struct {
 // Options configure how a plan is carried out.
 type Options struct {
 	Pods coreclient.PodsGetter
-	// Tell is told what happens, a sentence at a time.
+	// Tell receives messages about the progress, one sentence each.
 	Tell func(format string, args ...any)
-	// Limit bounds each wait; 0 stands for DefaultLimit.
+	// Limit bounds each wait; 0 means DefaultLimit.
 	Limit time.Duration
 	// Image is the image of holders. It need not exist: a kubelet admits a pod before it pulls the
 	// image. "" means DefaultImage.
@@ -72,30 +72,30 @@ const (
 	DefaultLimit = 2 * time.Minute
 	// DefaultImage is Kubernetes' pause image, which does nothing.
 	DefaultImage = "registry.k8s.io/pause:3.10"
-	// HolderLife is how long a holder lives if it is not deleted: its kubelet then ends it.
+	// HolderLife is how long a holder lives if it is not deleted; then its kubelet ends it.
 	HolderLife = 15 * time.Minute
-	// MostGrace bounds the grace period of a pod that moves, because its holder and the guards must
-	// live until it has ended, and the waits before and after take two more limits.
+	// MostGrace bounds the grace period of a pod that moves. Its holder and the guards must live
+	// until it has ended, and the waits before and after take two more limits.
 	MostGrace = 10 * time.Minute
-	// HolderLabel is set on holders, with the UID of the pod whose new place they hold.
+	// HolderLabel is the label of holders, with the UID of the pod whose new place they hold.
 	HolderLabel = wire.HolderLabel
 
-	// retryEvery is how often is asked again what no change of a pod tells, such as whether a
-	// budget allows an eviction by now.
+	// retryEvery is the interval of checks for changes that no event of a pod reports, such as
+	// whether a budget now allows an eviction.
 	retryEvery = 2 * time.Second
-	// looks bounds how often a second is asked if pods change all the time.
+	// looks bounds the checks per second while pods change all the time.
 	looks = 5
 )
 
-// Done is what a plan that was carried out came to.
+// Done is the result of a plan.
 type Done struct {
 	// Moved counts pods that were evicted and have a new place.
 	Moved int
-	// Nodes are where the wanted pods are, in their order; "" of one that still waits.
+	// Nodes are the nodes of the wanted pods, in their order; "" for a pod that still waits.
 	Nodes []string
 }
 
-// Run carries out a plan. An error that wraps ErrChanged describes what was not as planned.
+// Run carries out a plan. An error that wraps ErrChanged describes the difference from the plan.
 func Run(ctx context.Context, plan *Plan, o Options) (Done, error) {
 	r := &runner{Options: o, plan: plan, wanted: make([]*corev1.Pod, len(plan.Wanted)), holders: make([]*corev1.Pod, len(plan.Moves)), guards: map[string]*corev1.Pod{}, since: map[types.UID]time.Time{}}
 	r.Limit, r.Image = cmp.Or(o.Limit, DefaultLimit), cmp.Or(o.Image, DefaultImage)
@@ -112,17 +112,17 @@ type runner struct {
 	plan *Plan
 	// wanted are the wanted pods, as they were seen last.
 	wanted []*corev1.Pod
-	// holders hold the places of the moves; nil if none does yet, or any more.
+	// holders hold the places of the moves; nil where there is no holder.
 	holders []*corev1.Pod
 	// guards keep others off the nodes that are still needed.
 	guards map[string]*corev1.Pod
-	// since is when holders and guards were made, by UID.
+	// since is when holders and guards were created, by UID.
 	since map[types.UID]time.Time
 	// changes has a value after a pod of the plan's namespaces has changed.
 	changes <-chan struct{}
 }
 
-// watch tells that pods have changed in the namespaces of the plan, until the context ends.
+// watch reports changes of pods in the plan's namespaces until the context ends.
 func (r *runner) watch(ctx context.Context) <-chan struct{} {
 	namespaces := sets.New[string]()
 	for i := range r.plan.Moves {
@@ -176,8 +176,8 @@ func (r *runner) inStep(i int, err error) error {
 	return fmt.Errorf("step %d, %s: %w", i+1, r.plan.Moves[i].Pod.String(), err)
 }
 
-// freeAfter is how many steps it takes until the place of a move is free: none, unless a pod has to
-// leave its node first.
+// freeAfter returns after how many steps the place of a move is free: 0 unless a pod must leave its
+// node first.
 func (r *runner) freeAfter(i int) int {
 	for j := i - 1; j >= 0; j-- {
 		if r.plan.Moves[j].From == r.plan.Moves[i].To {
@@ -187,8 +187,8 @@ func (r *runner) freeAfter(i int) int {
 	return 0
 }
 
-// holdFree takes the places that are free after so many steps and were not before, so that no new
-// pod of another step gets one of them.
+// holdFree takes the places that become free after that many steps, so that no new pod of another
+// step can get them.
 func (r *runner) holdFree(ctx context.Context, steps int) error {
 	for i := steps; i < len(r.plan.Moves); i++ {
 		m := &r.plan.Moves[i]
@@ -235,12 +235,12 @@ func (r *runner) get(ctx context.Context, p *Pod) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// until asks at each change until done says so, or fails.
+// until calls done at each change until it returns true or an error.
 func (r *runner) until(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
 	return r.untilIn(ctx, r.Limit, what, done)
 }
 
-// untilIn is until, with a limit of its own.
+// untilIn is until with its own limit.
 func (r *runner) untilIn(ctx context.Context, limit time.Duration, what string, done func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -264,7 +264,8 @@ func (r *runner) untilIn(ctx context.Context, limit time.Duration, what string, 
 	}
 }
 
-// movable reads a pod that must be where the plan has it, and made again when it is evicted.
+// movable reads a pod that moves. The pod must be on the planned node, and a controller must
+// replace it after its eviction.
 func (r *runner) movable(ctx context.Context, m *Move) (*corev1.Pod, error) {
 	pod, err := r.get(ctx, &m.Pod)
 	switch {
@@ -312,7 +313,7 @@ func (r *runner) move(ctx context.Context, i int) error {
 	return r.end(ctx, m, pod)
 }
 
-// graceOf is how long a pod may take to end.
+// graceOf returns how long a pod may take to end.
 func graceOf(pod *corev1.Pod) time.Duration {
 	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
 		return time.Duration(*grace) * time.Second
@@ -320,12 +321,12 @@ func graceOf(pod *corev1.Pod) time.Duration {
 	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
 }
 
-// lasts is how long a step may need its holder and its guards: a budget may forbid the eviction for
-// a while, the pod ends, and the new one gets its place.
+// lasts returns how long a step may need its holder and its guards: a budget may delay the
+// eviction, the pod ends, and the new pod gets its place.
 func (r *runner) lasts(pod *corev1.Pod) time.Duration { return 2*r.Limit + graceOf(pod) }
 
-// end waits until the pod that was evicted is gone: until then it has its place, and who comes to
-// its node gets another one than planned.
+// end waits until the evicted pod is gone. Until then it has its place, and a pod that comes to its
+// node gets another place than planned.
 func (r *runner) end(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	return r.untilIn(ctx, r.Limit+graceOf(pod), "its end", func(ctx context.Context) (bool, error) {
 		_, err := r.get(ctx, &m.Pod)
@@ -361,8 +362,8 @@ func (r *runner) hold(ctx context.Context, pod *corev1.Pod, node string) (*corev
 	return holder, nil
 }
 
-// place creates a pod on the node, and waits until the kubelet has admitted it. Where that fails
-// nothing is left of it.
+// place creates a pod on the node, and waits until the kubelet has admitted it. After a failure it
+// removes the pod.
 func (r *runner) place(ctx context.Context, pod *corev1.Pod, node string) (*corev1.Pod, error) {
 	made, err := r.Pods.Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil {
@@ -408,8 +409,8 @@ type kin struct {
 	version string
 }
 
-// siblings are the pods of a pod's controller, as far as one of them may take its place; with a
-// version as they were then or later, which the API server tells without asking etcd.
+// siblings returns the pods of the same controller that may take the pod's place. With a version
+// the list is at least that new; the API server answers it without asking etcd.
 func (r *runner) siblings(ctx context.Context, pod *corev1.Pod, version string) (kin, error) {
 	o := selects(pod)
 	if version != "" {
@@ -428,9 +429,9 @@ func (r *runner) siblings(ctx context.Context, pod *corev1.Pod, version string) 
 	return out, nil
 }
 
-// selects is what to list that the pod which takes the place of another is surely among: a
-// StatefulSet's has the same name, that of a Deployment's ReplicaSet the same hash. Other labels
-// may differ from pod to pod.
+// selects returns list options that surely include the pod's replacement. A StatefulSet's has the
+// same name, that of a Deployment's ReplicaSet the same hash. Other labels may differ from pod to
+// pod.
 func selects(pod *corev1.Pod) (o metav1.ListOptions) {
 	hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
 	switch kind := metav1.GetControllerOf(pod).Kind; {
@@ -462,8 +463,8 @@ func (r *runner) evict(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	return err
 }
 
-// handOver waits for the new pod and sees to it that it gets the place of the holder. A StatefulSet
-// makes the new pod when the old one has ended.
+// handOver waits for the new pod and gives it the place of the holder. A StatefulSet creates the
+// new pod after the old one has ended.
 func (r *runner) handOver(ctx context.Context, m *Move, old *corev1.Pod, before kin, holder *corev1.Pod) error {
 	return r.untilIn(ctx, r.Limit+graceOf(old), "a new place for it", func(ctx context.Context) (bool, error) {
 		all, err := r.siblings(ctx, old, before.version)
@@ -490,8 +491,8 @@ func (r *runner) handOver(ctx context.Context, m *Move, old *corev1.Pod, before 
 	})
 }
 
-// nominate has a pod that waits be tried on the node first, and others of its priority and below
-// keep off. The scheduler may take that back at each attempt, so it is said again.
+// nominate makes the scheduler try a waiting pod on the node first, and keeps off other pods of its
+// priority and below. The scheduler may clear the nomination at each attempt, so it is repeated.
 func (r *runner) nominate(ctx context.Context, pod *corev1.Pod, node string) error {
 	if pod.Status.NominatedNodeName == node {
 		return nil
@@ -521,8 +522,7 @@ func Unplaceable(pod *corev1.Pod) string {
 	return ""
 }
 
-// look reads the wanted pods, and reports whether all have a node: then nobody has to move any
-// more.
+// look reads the wanted pods, and reports whether all have a node. Then no further pod must move.
 func (r *runner) look(ctx context.Context, done *Done) (here bool, err error) {
 	here = true
 	for i := range r.plan.Wanted {
@@ -542,7 +542,7 @@ func (r *runner) look(ctx context.Context, done *Done) (here bool, err error) {
 	return here, nil
 }
 
-// arrive lets the wanted pods come to their nodes, and waits until they have.
+// arrive lets the wanted pods come to their nodes, and waits for them.
 func (r *runner) arrive(ctx context.Context, done *Done) error {
 	err := r.until(ctx, "a node for "+r.names(), func(ctx context.Context) (bool, error) {
 		here, err := r.look(ctx, done)
@@ -565,7 +565,7 @@ func (r *runner) arrive(ctx context.Context, done *Done) error {
 	return err
 }
 
-// explained adds to an error what the scheduler says about the pods that have no node.
+// explained adds the scheduler's messages about pods without a node to an error.
 func (r *runner) explained(err error, done *Done) error {
 	for i := range r.wanted {
 		if why := saidOf(r.wanted[i]); why != "" && done.Nodes[i] == "" {
@@ -575,7 +575,7 @@ func (r *runner) explained(err error, done *Done) error {
 	return err
 }
 
-// saidOf is what a scheduler says about a pod that waits; "" for nothing.
+// saidOf returns a scheduler's message about a waiting pod; "" for none.
 func saidOf(pod *corev1.Pod) string {
 	if pod == nil {
 		return ""
@@ -592,7 +592,7 @@ func (r *runner) names() string {
 	return strings.Join(names, ", ")
 }
 
-// holderOf is a pod that asks for what another asks for, on one node, and does nothing.
+// holderOf returns a pod for one node with the requests of another pod; it does nothing.
 func holderOf(pod *corev1.Pod, node, image string) *corev1.Pod {
 	no, life, grace := false, int64(HolderLife/time.Second), int64(0)
 	s := &pod.Spec
@@ -613,7 +613,7 @@ func holderOf(pod *corev1.Pod, node, image string) *corev1.Pod {
 	return out
 }
 
-// holderContainers leaves names and what is asked for.
+// holderContainers keeps only names and requests.
 func holderContainers(all []corev1.Container, image string) []corev1.Container {
 	var out []corev1.Container
 	for i := range all {

@@ -11,9 +11,9 @@ import (
 
 // What a Book remembers at most.
 const (
-	// maxOpen is how many pods may wait for their answers.
+	// maxOpen bounds the pods that wait for their answers.
 	maxOpen = 8192
-	// maxNotable is how many pods are listed that somebody may want to look at.
+	// maxNotable bounds the list of notable pods.
 	maxNotable = 512
 	// patience is how long a kubelet may take for its answer.
 	patience = 10 * time.Minute
@@ -68,7 +68,7 @@ func (b *Book) Bound(r Record, why Reason) *Record {
 	return nil
 }
 
-// NotLooked counts a pod for which nobody looked for another node.
+// NotLooked counts a pod for which no other node was checked.
 func (b *Book) NotLooked(now time.Time) {
 	b.total.NotLooked++
 	b.day.at(now).NotLooked++
@@ -157,7 +157,7 @@ func (b *Book) Alive(node string, written uint64, now time.Time) []Record {
 	})
 }
 
-// ofManagers reports whether a reason is one that the kubelet's resource managers give.
+// ofManagers reports whether the kubelet's resource managers use the reason.
 func ofManagers(reason string) bool {
 	for r := placement.TopologyAffinityError; r <= placement.PodLevelResourcesNotSupported; r++ {
 		if r.String() == reason {
@@ -173,8 +173,8 @@ func (b *Book) Doubt(node string, why Reason, now time.Time) []Record {
 	return b.closeAll(b.onNode[node], now, func(*entry) (Result, Reason) { return NotJudged, why })
 }
 
-// Gone notes that the API does not have the pod any more. If no report has listed a pod that was
-// admitted, no more than that is known of it.
+// Gone records that the API no longer has the pod. If no report listed an admitted pod, only its
+// admission is known.
 func (b *Book) Gone(uid string, now time.Time) *Record {
 	e := b.open[uid]
 	switch {
@@ -188,7 +188,7 @@ func (b *Book) Gone(uid string, now time.Time) *Record {
 	}
 }
 
-// Expire leaves the pods unjudged whose kubelets have not answered for too long.
+// Expire leaves pods unjudged whose kubelets have not answered for too long.
 func (b *Book) Expire(now time.Time) []Record {
 	return b.closeAll(b.open, now, func(e *entry) (Result, Reason) {
 		if now.Sub(e.Bound) < patience {
@@ -231,7 +231,7 @@ func (b *Book) close(e *entry, result Result, why Reason, now time.Time) *Record
 	return &e.Record
 }
 
-// Captured notes the file that holds the state on which a prediction was made.
+// Captured records the file with the state of a prediction.
 func (b *Book) Captured(uid, name string) {
 	for i := range b.notable {
 		if b.notable[i].UID == uid {
@@ -240,7 +240,7 @@ func (b *Book) Captured(uid, name string) {
 	}
 }
 
-// View is what a Book tells.
+// View is the content of a Book.
 type View struct {
 	// Summary is the sentence about the last 24 hours.
 	Summary string `json:"summary"`
@@ -249,12 +249,12 @@ type View struct {
 	Day   Tally `json:"day"`
 	Total Tally `json:"total"`
 	Open  int   `json:"open"`
-	// Pods are the last ones that were rejected or mistaken, or that Berth would have placed
-	// elsewhere; the newest first.
+	// Pods are the last pods that were rejected or mispredicted, or that Berth would have placed
+	// elsewhere; newest first.
 	Pods []Record `json:"pods"`
 }
 
-// View returns what is known now. It does not change any more.
+// View returns the present content; it does not change any more.
 func (b *Book) View(now time.Time) View {
 	v := View{Day: b.day.sum(now), Total: newTally(), Open: len(b.open), Pods: append([]Record{}, b.notable...)}
 	v.Total.add(&b.total)

@@ -16,15 +16,16 @@ const (
 	NoAgent Reason = "noAgent"
 	// LateAgent: the node's agent gave no sign of life for too long.
 	LateAgent Reason = "lateAgent"
-	// OlderAgent: the report is of another release, or does not say when the kubelet started.
+	// OlderAgent means that the report is of another release, or does not have the kubelet's start
+	// time.
 	OlderAgent Reason = "olderAgent"
-	// BadReport: the report cannot be relied on, and says so or contradicts itself.
+	// BadReport means that the report is marked as unreliable or contradicts itself.
 	BadReport Reason = "badReport"
 	// KubeletRestarted: the kubelet started between the Binding and its answer.
 	KubeletRestarted Reason = "kubeletRestarted"
 	// NeverSeen: the pod was deleted, and its kubelet had not answered.
 	NeverSeen Reason = "neverSeen"
-	// Clocks: the clock of the node differs from this one.
+	// Clocks means that the clocks of the node and of this process differ.
 	Clocks Reason = "clocks"
 	// AnsweredFirst: the answer came before the news of the Binding.
 	AnsweredFirst Reason = "answeredFirst"
@@ -36,9 +37,9 @@ const (
 	Undecided Reason = "undecided"
 	// Contended: another pod came or went at that moment.
 	Contended Reason = "contended"
-	// OtherRule: the kubelet refused the pod for something that none of its resource managers says.
+	// OtherRule means that the kubelet refused the pod for a reason outside its resource managers.
 	OtherRule Reason = "otherRule"
-	// Unreadable: the pod says what Berth does not understand.
+	// Unreadable means that the pod has something that Berth does not understand.
 	Unreadable Reason = "unreadable"
 	// NoAnswer: the kubelet has not answered for too long.
 	NoAnswer Reason = "noAnswer"
@@ -46,7 +47,7 @@ const (
 	TooMany Reason = "tooMany"
 )
 
-// Reasons are all of them, with what they mean.
+// Reasons are all reasons with their meanings.
 var Reasons = []struct {
 	Reason Reason `json:"reason"`
 	Text   string `json:"text"`
@@ -78,8 +79,8 @@ const (
 	ByVerdict Result = "byVerdict"
 	// Wrong: admitted as predicted, with other CPUs, memory or devices.
 	Wrong Result = "wrong"
-	// Either: it depended on pods that were leaving, and the kubelet did one of the things that
-	// were predicted.
+	// Either means that the answer depended on pods that were leaving, and was one of the predicted
+	// answers.
 	Either Result = "either"
 	// Foretold: rejected as predicted.
 	Foretold Result = "foretold"
@@ -91,24 +92,24 @@ const (
 	NotJudged Result = "notJudged"
 )
 
-// Results are all of them.
+// Results are all results.
 var Results = []Result{Exact, ByVerdict, Either, Wrong, Foretold, Missed, FalseAlarm, NotJudged}
 
-// Mistaken says that the prediction was wrong.
+// Mistaken reports whether the prediction was wrong.
 func (r Result) Mistaken() bool { return r == Wrong || r == Missed || r == FalseAlarm }
 
-// Pod names a pod, its node and who placed it there.
+// Pod identifies a pod, its node and its scheduler.
 type Pod struct {
 	UID       string `json:"uid"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Node      string `json:"node"`
 	Scheduler string `json:"scheduler"`
-	// Pinned: the kubelet gives the pod something of its own, if its policies say so.
+	// Pinned means that the kubelet gives the pod exclusive resources under suitable policies.
 	Pinned bool `json:"pinned"`
 }
 
-// Answer is what a kubelet does with a pod, or is expected to do.
+// Answer is a kubelet's real or predicted answer about a pod.
 type Answer struct {
 	// Outcome is admitted, rejected, or, of an expectation, either.
 	Outcome string `json:"outcome"`
@@ -129,7 +130,7 @@ const (
 	EitherWay = "either"
 )
 
-// Held is what a container holds exclusively.
+// Held has the exclusive resources of a container.
 type Held struct {
 	Name    string `json:"name"`
 	CPUs    string `json:"cpus,omitempty"`
@@ -137,7 +138,7 @@ type Held struct {
 	Devices string `json:"devices,omitempty"`
 }
 
-// Decided is what a decision gives to containers. Those that get nothing are left out.
+// Decided returns the resources in a decision, by container. It omits containers without any.
 func Decided(d *placement.Decision) (out []Held) {
 	for i := range d.Containers {
 		c := &d.Containers[i]
@@ -146,7 +147,7 @@ func Decided(d *placement.Decision) (out []Held) {
 	return out
 }
 
-// Found is what a report says that containers have.
+// Found returns the resources of containers in a report.
 func Found(p *placement.PodAllocation) (out []Held) {
 	for i := range p.Containers {
 		c := &p.Containers[i]
@@ -178,7 +179,7 @@ func devicesText(all []placement.DeviceAllocation) string {
 	return strings.Join(parts, "; ")
 }
 
-// Why says for what another node would have been better.
+// Why is the advantage that another node would have had.
 type Why string
 
 const (
@@ -190,7 +191,7 @@ const (
 	WhyStranded Why = "stranded"
 )
 
-// Whys are all of them.
+// Whys are all values of Why.
 var Whys = []Why{WhyRejected, WhySplit, WhyStranded}
 
 // Elsewhere is the node that Berth would have chosen, at the moment of the Binding.
@@ -198,7 +199,7 @@ type Elsewhere struct {
 	Node      string `json:"node"`
 	NUMANodes string `json:"numaNodes,omitempty"`
 	Why       Why    `json:"why"`
-	// Devices is how many devices fewer would have lost their CPUs.
+	// Devices is how many more devices would have kept their CPUs.
 	Devices int `json:"devices,omitempty"`
 }
 
@@ -210,9 +211,9 @@ type Record struct {
 	Got      *Answer   `json:"got,omitempty"`
 	Result   Result    `json:"result"`
 	Reason   Reason    `json:"reason,omitempty"`
-	// Detail says more where the Reason is Undecided.
+	// Detail explains the Reason Undecided.
 	Detail  string     `json:"detail,omitempty"`
 	Instead *Elsewhere `json:"instead,omitempty"`
-	// Capture names the file with the state on which the prediction was made; of mistakes alone.
+	// Capture names the file with the state of the prediction; only for mistakes.
 	Capture string `json:"capture,omitempty"`
 }

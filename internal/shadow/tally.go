@@ -10,10 +10,10 @@ import (
 
 // Tally counts pods.
 type Tally struct {
-	// Pods have been bound, Pinned of them might get something of their own.
+	// Pods is the number of bound pods, Pinned the number that might get exclusive resources.
 	Pods   int `json:"pods"`
 	Pinned int `json:"pinned"`
-	// Judged is the sum of the next results but for Rejected, which counts what kubelets refused,
+	// Judged is the sum of the next results except Rejected, which counts all refusals of kubelets,
 	// judged or not.
 	Judged      int `json:"judged"`
 	Rejected    int `json:"rejected"`
@@ -27,19 +27,20 @@ type Tally struct {
 	// OtherReason is how many of Foretold were rejected for another reason than predicted.
 	OtherReason int            `json:"otherReason"`
 	NotJudged   map[Reason]int `json:"notJudged"`
-	// Elsewhere is how many rejected pods another node would have taken, Split how many pods
-	// another node would have taken on fewer NUMA nodes, Stranded how many devices would have kept
-	// their CPUs elsewhere. NotLooked counts pods for which nobody looked: Berth did not know all
-	// that they ask of a node, or the time for that was used up.
+	// Elsewhere is the number of rejected pods that another node would have admitted, Split the
+	// number of pods that another node would have admitted on fewer NUMA nodes. Stranded is the
+	// number of devices that would have kept their CPUs elsewhere. NotLooked counts pods for which
+	// no other node was checked: Berth did not know all their requirements, or had no time left.
 	Elsewhere int `json:"elsewhere"`
 	Split     int `json:"split"`
 	Stranded  int `json:"stranded"`
 	NotLooked int `json:"notLooked"`
-	// Placed are the pinned pods by who placed them.
+	// Placed are the pinned pods by scheduler.
 	Placed map[string]int `json:"placed"`
 }
 
-// maxPlacers bounds the names of schedulers that are told apart: whoever creates a pod chooses one.
+// maxPlacers bounds the names of schedulers that are counted separately: whoever creates a pod
+// chooses one.
 const (
 	maxPlacers   = 16
 	otherPlacers = "others"
@@ -153,7 +154,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// hours is how many hours are told apart: a day.
+// hours is how many hours are counted separately: a day.
 const hours = 24
 
 // day is a Tally for each of the last hours.

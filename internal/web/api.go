@@ -70,7 +70,7 @@ func (s *Server) changedRows(r *http.Request, v Viewer) (any, error) {
 	return text(out.Bytes()), nil
 }
 
-// lost is what cannot be followed, as the page says it.
+// lost describes the requests to the API server that fail.
 type lost struct {
 	Resources []string `json:"resources"`
 	// Since is when the first of them was lost.
@@ -89,11 +89,11 @@ func lostOf(all []survey.Lost) *lost {
 	return out
 }
 
-// maxWhy bounds the error that says why something is lost, in bytes.
+// maxWhy bounds the error text of a lost watch, in bytes.
 const maxWhy = 300
 
-// rowText is a row as the viewer sees it, in JSON; nil of a node that is gone. What everybody sees
-// is written once.
+// rowText returns a row in JSON, as the viewer may see it; nil if the node is gone. The text that
+// every viewer may see is written once.
 func (s *Server) rowText(name string, v Viewer) ([]byte, error) {
 	row := s.Live.Row(name)
 	if row == nil {
@@ -105,7 +105,7 @@ func (s *Server) rowText(name string, v Viewer) ([]byte, error) {
 	return row.JSON()
 }
 
-// shown is a row without the names that the viewer does not see.
+// shown returns a row without the names that the viewer may not see.
 func shown(row *survey.Row, v Viewer) *survey.Row {
 	_, all := v.(everything)
 	if (all || len(row.Held) == 0) && !slices.ContainsFunc(row.Namespaces, func(n string) bool { return !v.Sees(n) }) {
@@ -122,11 +122,11 @@ func shown(row *survey.Row, v Viewer) *survey.Row {
 	return out
 }
 
-// hidden is what a pod is called whose namespace the viewer does not see.
+// hidden replaces the name of a pod whose namespace the viewer may not see.
 const hidden = "a pod of another namespace"
 
-// hiddenPlace is what a Reservation is called, which has no namespace, if the viewer does not see
-// everything.
+// hiddenPlace replaces the name of a Reservation for viewers who may not see everything: it has no
+// namespace.
 const hiddenPlace = "a Reservation"
 
 // nodePage is all that the page of a node shows.
@@ -188,8 +188,8 @@ func (s *Server) node(r *http.Request, v Viewer) (any, error) {
 	return out, nil
 }
 
-// hideTenants takes names, UIDs and containers of pods away that the viewer does not see. What the
-// viewer asked about, and does not exist, is seen.
+// hideTenants removes names, UIDs and containers of pods that the viewer may not see. It keeps
+// hypothetical pods of the viewer's question.
 func hideTenants(b *machineview.Berths, v Viewer) {
 	_, all := v.(everything)
 	if all {
@@ -220,8 +220,8 @@ func hideTenants(b *machineview.Berths, v Viewer) {
 	}
 }
 
-// hideHolders takes away who holds a device if the viewer does not see their namespace, or if
-// nobody but a UID is named.
+// hideHolders removes the holder of a device if the viewer may not see its namespace or if only its
+// UID is known.
 func hideHolders(a *survey.Answer, v Viewer) {
 	if _, all := v.(everything); all || a.Refusal == nil {
 		return
@@ -241,7 +241,7 @@ func hideHolders(a *survey.Answer, v Viewer) {
 	a.Refusal = &refusal
 }
 
-// hideClaims takes away which claims have devices if the viewer does not see their namespaces.
+// hideClaims removes the claims that have devices if the viewer may not see their namespaces.
 func hideClaims(all []survey.Claimed, v Viewer) {
 	for i := range all {
 		for k := range all[i].Nodes {
@@ -252,7 +252,7 @@ func hideClaims(all []survey.Claimed, v Viewer) {
 	}
 }
 
-// hideDriven takes away what pods of a node claim if the viewer does not see their namespaces.
+// hideDriven removes claims of pods on a node if the viewer may not see their namespaces.
 func hideDriven(d *survey.Driven, v Viewer) {
 	if d == nil {
 		return
@@ -263,7 +263,8 @@ func hideDriven(d *survey.Driven, v Viewer) {
 	d.Claims = slices.DeleteFunc(d.Claims, func(c survey.ClaimOfPod) bool { return !v.Sees(c.Namespace) })
 }
 
-// hideTaken does so for devices that are taken, "DEVICE by NAMESPACE/CLAIM".
+// hideTaken removes the holders of devices that are taken ("DEVICE by NAMESPACE/CLAIM") in the same
+// way.
 func hideTaken(taken []string, v Viewer) {
 	for i, text := range taken {
 		device, by, _ := strings.Cut(text, " by ")
@@ -299,14 +300,14 @@ func (s *Server) pod(r *http.Request, v Viewer) (any, error) {
 	return map[string]any{"pod": sum, "explained": e}, nil
 }
 
-// maxExplains is how many pods and gangs are explained at a time: each asks all nodes.
+// maxExplains bounds the concurrent explanations of pods and gangs: each asks all nodes.
 const maxExplains = 4
 
 // maxAnswers bounds how many nodes are explained in full; groups have all.
 const maxAnswers = 24
 
-// shortened leaves one node of each thing that is said, then others, as many as are shown, as the
-// viewer sees them.
+// shortened returns one node for each distinct answer, then other nodes up to the limit, as the
+// viewer may see them.
 func shortened(all []survey.Answer, v Viewer) []survey.Answer {
 	var first, others []survey.Answer
 	said := map[string]bool{}
@@ -339,32 +340,32 @@ func foundPod(p *corev1.Pod) found {
 type waitingGroup struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Title is what the group has in common, in Berth's words; "" if nobody was asked.
+	// Title is the common reason of the group, in Berth's words; "" if no node was asked.
 	Title string `json:"title,omitempty"`
-	// HeldBack is what keeps all of them from nodes that Berth has nothing against.
+	// HeldBack is the reason that keeps all of them from nodes with room for them.
 	HeldBack *survey.HeldBack `json:"heldBack,omitempty"`
-	// Fits are what would fit now in place of the first of Pods.
+	// Fits are requests that would fit now in place of the first of Pods.
 	Fits []string `json:"fits,omitempty"`
-	// Gang is the gang that all of them belong to; nil if none has a page.
+	// Gang is the gang of all the pods; nil if it has no page.
 	Gang *foundGang `json:"gang,omitempty"`
-	// Said is what the nodes say now to the first of Pods; nil if they were not asked.
+	// Said are the nodes' present answers about the first of Pods; nil if the nodes were not asked.
 	Said []said `json:"said,omitempty"`
-	// Count is of all; Pods are the oldest of them.
+	// Count is the number of all pods; Pods are the oldest of them.
 	Count int     `json:"count"`
 	Pods  []found `json:"pods"`
 }
 
-// said is nodes that say the same.
+// said is a group of nodes with the same answer.
 type said struct {
 	Answer  string `json:"answer"`
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
-	// Count is of all; Nodes are the first of them.
+	// Count is the number of all nodes; Nodes are the first of them.
 	Count int      `json:"count"`
 	Nodes []string `json:"nodes"`
 }
 
-// maxSaid bounds how many nodes that say the same are named.
+// maxSaid bounds the nodes that are named for one answer.
 const maxSaid = 12
 
 func saidBy(groups []survey.Group) (out []said) {
@@ -375,7 +376,7 @@ func saidBy(groups []survey.Group) (out []said) {
 	return out
 }
 
-// foundGang is what leads to the page of a gang.
+// foundGang identifies the page of a gang.
 type foundGang struct {
 	Namespace string `json:"namespace"`
 	Source    string `json:"source"`
@@ -478,7 +479,7 @@ func (s *Server) askNodes(ctx context.Context, groups []*waitingGroup) []*waitin
 	return out
 }
 
-// answered takes in what is said about the first pod.
+// answered adds the answers about the first pod to the group.
 func (g *waitingGroup) answered(e *survey.Explained) {
 	g.Said, g.HeldBack, g.Title = saidBy(e.Groups), e.HeldBack, survey.WaitsFor(e)
 	for i := range e.Alternatives {

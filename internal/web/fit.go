@@ -24,17 +24,17 @@ const (
 	maxManifest  = 256 << 10 // bytes
 	maxTemplates = 10
 	maxCopies    = 500 // counted on each node
-	// maxFits is how many such questions are answered at a time: each asks all nodes.
+	// maxFits bounds the concurrent questions: each asks all nodes.
 	maxFits = 2
-	// bodyPatience is how long the manifest may take to come.
+	// bodyPatience bounds the time in which the manifest must arrive.
 	bodyPatience = 10 * time.Second
-	// answerPatience is how long the answer to one question may take.
+	// answerPatience bounds the time of one answer.
 	answerPatience = 20 * time.Second
-	// maxFitNodes is how many nodes that take a copy are shown.
+	// maxFitNodes bounds the nodes with room for a copy that are shown.
 	maxFitNodes = 50
 )
 
-// fitPage answers one question about pods that do not exist.
+// fitPage is the answer to one question about hypothetical pods.
 type fitPage struct {
 	Pods  []fitOne `json:"pods"`
 	Notes []string `json:"notes,omitempty"`
@@ -42,7 +42,7 @@ type fitPage struct {
 
 type fitOne struct {
 	*survey.Fitting
-	// Taking is how many nodes take a copy; Nodes has the best of them, and others.
+	// Taking is the number of nodes with room for a copy; Nodes has the best of them, and others.
 	Taking   int       `json:"taking"`
 	Pictures []picture `json:"pictures,omitempty"`
 }
@@ -69,9 +69,9 @@ func pictured(p *survey.Picture, v Viewer) picture {
 	return one
 }
 
-// question reads the pods that somebody asks about. They are sent as a body because that may be
-// long; nothing is kept of it. What is not said to be YAML is refused, so that no page of another
-// site can ask. done has to be called once the question is answered.
+// question reads the pods of a question. They are in the body of the request, because they may be
+// long; the server stores nothing. The content type must be YAML, so that no page of another site
+// can send a question. The caller must call done after the answer.
 func (s *Server) question(r *http.Request) (pods *manifest.Pods, done func(), err error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/yaml" {
 		return nil, nil, &failure{http.StatusUnsupportedMediaType, "Content-Type " + quoted(r.Header.Get("Content-Type")) + ": want application/yaml"}
@@ -83,9 +83,9 @@ func (s *Server) question(r *http.Request) (pods *manifest.Pods, done func(), er
 	return pods, done, err
 }
 
-// readWhole reads the body of a request before anything is done for it: nobody is kept from asking
-// by one who sends slowly, or never ends. Somewhat more than may be sent is read, so that a body
-// that is too long is known by its length.
+// readWhole reads the body of a request before the request takes a slot, so that a slow sender does
+// not block others. It reads somewhat more than the limit, so that the length shows that a body is
+// too long.
 func (s *Server) readWhole(w http.ResponseWriter, r *http.Request) error {
 	c := http.NewResponseController(w)
 	_ = c.SetReadDeadline(time.Now().Add(s.patience)) // a connection that has none is a test's
@@ -99,7 +99,7 @@ func (s *Server) readWhole(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// asked reads the pods that somebody asks about, and the nodes that are to answer.
+// asked reads the pods of a question and the nodes that should answer.
 func (s *Server) asked(r *http.Request) (q asked, done func(), err error) {
 	pods, done, err := s.question(r)
 	if err != nil {
@@ -145,8 +145,7 @@ func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
 	return out, nil
 }
 
-// compare describes what the pods of a manifest find on the nodes as they are, and as they would
-// be.
+// compare returns where the pods of a manifest would go on the present nodes and on changed ones.
 func (s *Server) compare(r *http.Request, _ Viewer) (any, error) {
 	q, done, err := s.asked(r)
 	if err != nil {
@@ -171,7 +170,7 @@ func (s *Server) unanswered(err error) error {
 	return &failure{http.StatusBadRequest, err.Error()}
 }
 
-// podYAML is another pod like one that exists, as YAML to ask about.
+// podYAML returns a copy of an existing pod as YAML for a question.
 func (s *Server) podYAML(r *http.Request, v Viewer) (any, error) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	pod := s.Live.Another(namespace, name)

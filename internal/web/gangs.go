@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// gangs lists those of the namespaces that the viewer sees.
+// gangs lists the gangs in namespaces that the viewer may see.
 func (s *Server) gangs(r *http.Request, v Viewer) (any, error) {
 	done, err := s.explains.take()
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Server) gangs(r *http.Request, v Viewer) (any, error) {
 	return out, nil
 }
 
-// gang explains one.
+// gang explains one gang.
 func (s *Server) gang(r *http.Request, v Viewer) (any, error) {
 	namespace, source, name := r.PathValue("namespace"), r.PathValue("source"), r.PathValue("name")
 	none := missing("there is no gang " + namespace + "/" + name + "")

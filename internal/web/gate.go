@@ -2,16 +2,16 @@ package web
 
 import "net/http"
 
-// Gate is who asks. An error that is a failure is answered with its status.
+// Gate identifies the viewer of a request. An error of type failure is answered with its status.
 type Gate interface {
 	Admit(r *http.Request) (Viewer, error)
 }
 
-// Viewer is who asks, and what that is shown of.
+// Viewer is the user of a request, with the user's access.
 type Viewer interface {
-	// Sees says whether pods of a namespace are shown.
+	// Sees reports whether pods of a namespace are shown.
 	Sees(namespace string) bool
-	// Name is what the page calls the viewer; "" if nobody asked.
+	// Name is the viewer's name on the page; "" if nobody was authenticated.
 	Name() string
 }
 

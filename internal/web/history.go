@@ -17,13 +17,13 @@ const (
 	maxResources  = 32
 )
 
-// point is what the whole cluster had at one moment.
+// point is the state of the whole cluster at one moment.
 type point struct {
 	At int64 `json:"at"` // seconds since 1970
-	// Free and Total are by resource: CPUs, bytes and devices that pods can have to themselves.
+	// Free and Total are by resource: the CPUs, bytes and devices that pods can get exclusively.
 	Free  map[string]uint64 `json:"free"`
 	Total map[string]uint64 `json:"total"`
-	// Whole is how many NUMA nodes have every CPU free, on nodes that new pods may go to.
+	// Whole is the number of NUMA nodes whose CPUs are all free, on schedulable nodes.
 	Whole    int `json:"whole"`
 	Nodes    int `json:"nodes"`
 	Troubled int `json:"troubled"`

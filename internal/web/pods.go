@@ -16,15 +16,16 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// maxFound is how many pods a page of the list has.
+// maxFound is the number of pods on a page of the list.
 const maxFound = 200
 
 // listed is a pod of the list.
 type listed struct {
 	found
-	// CPUs are what it asks for, in thousandths.
+	// CPUs are the request in thousandths.
 	CPUs int64 `json:"milliCPUs,omitempty"`
-	// Has is what it has, or was promised; nil of a pod that no kubelet would pin.
+	// Has are the resources that the pod has or was promised; nil for a pod that no kubelet would
+	// pin.
 	Has *survey.Pod `json:"has,omitempty"`
 
 	pod *corev1.Pod
@@ -39,7 +40,7 @@ var podOrders = map[string]func(a, b *listed) int{
 	"cpus":  func(a, b *listed) int { return cmp.Compare(b.CPUs, a.CPUs) },
 }
 
-// podKinds are what the list can be narrowed to, by what pods have.
+// podKinds are the filters of the list, by the resources of pods.
 var podKinds = map[string]func(*survey.Pod) bool{
 	"exact":   func(p *survey.Pod) bool { return p.Certainty == wire.Exact.String() },
 	"verdict": func(p *survey.Pod) bool { return p.Certainty == wire.VerdictOnly.String() },
@@ -47,8 +48,8 @@ var podKinds = map[string]func(*survey.Pod) bool{
 	"split":   func(p *survey.Pod) bool { return p.Alignment != "" && p.Alignment != topology.WithinNode },
 }
 
-// pods lists the pods that have every word of q in "namespace/name" or the node's name: one page of
-// them, in the order that is asked for.
+// pods returns one page of the pods that have every word of q in "namespace/name" or in the node's
+// name, in the requested order.
 func (s *Server) pods(r *http.Request, v Viewer) (any, error) {
 	q := r.URL.Query()
 	from, err := strconv.Atoi(cmp.Or(q.Get("from"), "0"))
@@ -91,7 +92,7 @@ func chosen[T any](key, name string, from map[string]T) (T, error) {
 	return out, nil
 }
 
-// matching are the pods that a viewer sees and looks for.
+// matching returns the pods that match the search and that the viewer may see.
 func (s *Server) matching(text, namespace, phase string, v Viewer) []*listed {
 	words := strings.Fields(strings.ToLower(text))
 	out := []*listed{}
@@ -113,7 +114,7 @@ func (s *Server) matching(text, namespace, phase string, v Viewer) []*listed {
 	return out
 }
 
-// sumUp fills in what pods have.
+// sumUp fills in the resources of the pods.
 func (s *Server) sumUp(pods []*listed) {
 	all := make([]*corev1.Pod, len(pods))
 	for i := range pods {

@@ -26,50 +26,49 @@ import (
 const (
 	reviewLasts = time.Minute
 	reviewLimit = 5 * time.Second
-	// unseenLasts is how long a user is not asked about again who may not list the pods of one
-	// namespace: most users may in few of very many.
+	// unseenLasts is how long a refusal for one namespace is cached. With many namespaces, most
+	// users may list pods in few of them.
 	unseenLasts   = 5 * time.Minute
 	maxReviews    = 4096
 	maxTokenBytes = 16 << 10
 	// reviewQPS and reviewBurst are of each kind of review; of namespaces it is ten times as many.
 	reviewQPS   = 20
 	reviewBurst = 100
-	// failureLasts is how long the API server is not asked again what it did not answer.
+	// failureLasts is how long a failed request to the API server is not repeated.
 	failureLasts = 5 * time.Second
-	// refusalLasts is how long a token is not asked about again that belongs to no viewer.
+	// refusalLasts is how long the refusal of a token is cached.
 	refusalLasts = 10 * time.Second
-	// strangerQPS and strangerBurst are of tokens from one address that nobody has asked about
-	// before: one who sends nonsense does not use up the reviews of all. maxStrangers bounds the
-	// addresses that are remembered.
+	// strangerQPS and strangerBurst limit reviews of unknown tokens per address, so that a sender
+	// of invalid tokens cannot use up the reviews of everybody. maxStrangers bounds the addresses
+	// that are remembered.
 	strangerQPS   = 2
 	strangerBurst = 20
 	maxStrangers  = 1024
 )
 
-// reviews is a Gate that asks the API server who a token belongs to, and what they may see. It
-// believes no header but Authorization: what a proxy says about a user is not looked at.
+// reviews is a Gate that asks the API server which user a token belongs to and what the user may
+// see. It reads no header except Authorization: it ignores what a proxy says about a user.
 type reviews struct {
 	tokens authenticationclient.TokenReviewInterface
-	// entry is asked who may see the map at all, access what they may see of it. Each has a limit
-	// of its own: one who may list pods in some of many namespaces costs a review for each of
-	// these, and must not keep others out.
+	// entry checks who may see the map, access what they may see in it. Each has its own limit: a
+	// user with access to some of many namespaces costs a review for each, and must not block
+	// others.
 	entry, access authorizationclient.AuthorizationV1Interface
 	now           func() time.Time
 
 	mu      sync.Mutex
 	viewers bounded.Map[tokenSum, *reviewed]
-	// known are tokens that belonged to a viewer when the API server was asked last: it is asked
-	// again as often as need be, whatever strangers send from the same address. Behind an ingress
-	// all come from one.
+	// known are tokens that the API server accepted last time. They are reviewed again without the
+	// limit for strangers from the same address: behind an ingress all users have one address.
 	known bounded.Map[tokenSum, bool]
-	// refused are tokens that belong to no viewer. One that is sent again and again, as by a page
-	// that was left open, does not use up what strangers from its address may ask.
+	// refused are tokens that the API server refused. A refused token that is sent repeatedly, for
+	// example by an open page, does not use up the limit for its address.
 	refused bounded.Map[tokenSum, refusal]
 	// strangers are limits by address.
 	strangers bounded.Map[string, flowcontrol.PassiveRateLimiter]
 }
 
-// tokenSum stands for a token.
+// tokenSum is the hash of a token.
 type tokenSum = [sha256.Size]byte
 
 // Reviews returns a Gate that uses the cluster's TokenReview and SubjectAccessReview.
@@ -100,7 +99,7 @@ func newReviews(now func() time.Time) *reviews {
 		refused: bounded.New[tokenSum, refusal](maxReviews), strangers: bounded.New[string, flowcontrol.PassiveRateLimiter](maxStrangers)}
 }
 
-// refusal is what was said about a token that belongs to no viewer, until it is asked about again.
+// refusal is the cached refusal of a token.
 type refusal struct {
 	said  *failure
 	until time.Time
@@ -116,7 +115,7 @@ type reviewed struct {
 	sees map[string]seen // by namespace; "" stands for all
 }
 
-// seen is what the API server said about a namespace; a failure holds until it is asked again.
+// seen is the API server's answer about a namespace; a failure stays until the next answer.
 type seen struct {
 	allowed, failed bool
 	at              time.Time
@@ -150,7 +149,7 @@ func (g *reviews) Admit(r *http.Request) (Viewer, error) {
 	return v, nil
 }
 
-// latest is what was last found out about a token's user, however long ago; nil for nothing.
+// latest returns the last known user of a token, however old; nil for none.
 func (g *reviews) latest(key tokenSum) *reviewed {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -166,7 +165,7 @@ func (g *reviews) knows(key tokenSum) bool {
 	return known
 }
 
-// note remembers what a review came to. If the API server did not answer, a token stays known or
+// note records the result of a review. If the API server did not answer, a token stays known or
 // unknown.
 func (g *reviews) note(key tokenSum, v *reviewed, err error) {
 	g.mu.Lock()
@@ -183,7 +182,7 @@ func (g *reviews) note(key tokenSum, v *reviewed, err error) {
 	g.known.Set(key, true)
 }
 
-// mayAsk reports whether the API server is asked about one more token from that address.
+// mayAsk reports whether one more token from that address may be reviewed.
 func (g *reviews) mayAsk(remote string) bool {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
@@ -199,7 +198,7 @@ func (g *reviews) mayAsk(remote string) bool {
 	return limit.TryAccept()
 }
 
-// refusal is what was said lately about a token that belongs to no viewer; nil if nothing was.
+// refusal returns the recent refusal of a token; nil if there is none.
 func (g *reviews) refusal(key tokenSum) *failure {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -219,7 +218,7 @@ func (g *reviews) remembered(key tokenSum) *reviewed {
 	return nil
 }
 
-// review asks who the token belongs to.
+// review asks the API server which user the token belongs to.
 func (g *reviews) review(ctx context.Context, token string) (*reviewed, error) {
 	out, err := g.tokens.Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	switch {
@@ -264,7 +263,7 @@ func (v *reviewed) Sees(namespace string) bool {
 	return v.asked(metav1.NamespaceAll) || namespace != metav1.NamespaceAll && v.asked(namespace)
 }
 
-// unseen are the namespaces that the user may not see, as far as the API server said so lately.
+// unseen returns the namespaces that the user may not see, by recent answers of the API server.
 func (v *reviewed) unseen() map[string]seen {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -277,7 +276,7 @@ func (v *reviewed) unseen() map[string]seen {
 	return out
 }
 
-// asked is what the API server said about a namespace; no if it has not answered lately.
+// asked returns the API server's recent answer about a namespace; no without one.
 func (v *reviewed) asked(namespace string) bool {
 	said, known := v.sees[namespace]
 	if known && (!said.failed || v.gate.now().Sub(said.at) < failureLasts) {

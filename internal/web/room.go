@@ -42,7 +42,7 @@ func (s *Server) room(r *http.Request, v Viewer) (any, error) {
 	return out, nil
 }
 
-// hideMoves leaves out who moves, and who does not, of namespaces that the viewer does not see.
+// hideMoves removes the pods in namespaces that the viewer may not see, whether or not they move.
 func hideMoves(room *survey.Room, v Viewer) {
 	room.Staying = nil // reasons name budgets
 	for i := range room.Moves {

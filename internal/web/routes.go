@@ -54,8 +54,8 @@ func New(o Options) *Server {
 	return s
 }
 
-// policy is what a browser may do with the page: run its own scripts and styles, ask this server,
-// and nothing else.
+// policy limits the page in the browser: it may run its own scripts and styles and send requests to
+// this server.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

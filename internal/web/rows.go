@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// maxGone bounds how many nodes that went are remembered by name. Who has missed more is told to
+// maxGone bounds the removed nodes that are remembered by name. A page that has missed more must
 // begin again.
 const maxGone = 4096
 
-// rows numbers the changes of nodes, so that a page can ask for what it has not seen.
+// rows numbers the changes of nodes, so that a page can request only new changes.
 type rows struct {
 	mu      sync.Mutex
 	number  uint64 // of the last change
@@ -50,8 +50,8 @@ func (r *rows) note(names []string, there func(string) bool) uint64 {
 	return r.number
 }
 
-// since returns which nodes changed or went after a number. again says that this cannot be known:
-// the caller begins with nothing, and names are all there are.
+// since returns the nodes that changed or were removed after a number. With anew this is unknown:
+// the caller begins without nodes, and names are all existing nodes.
 func (r *rows) since(number uint64) (now uint64, names, went []string, anew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

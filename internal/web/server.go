@@ -12,14 +12,14 @@ import (
 
 // Options configure what the server shows, and to which users.
 type Options struct {
-	// Live is what is shown.
+	// Live is the survey that the server shows.
 	Live *survey.Live
-	// Hosts are the names by which browsers may call the server, without ports: anything else is
-	// refused, so that no other page can reach it through a name of its own. Empty allows all.
+	// Hosts are the host names, without ports, that requests may have. The server refuses all
+	// others, so that no other page can reach it through a name of its own. Empty allows all.
 	Hosts []string
-	// Gate is who may see what; nil shows everything to everybody.
+	// Gate decides what each user may see; nil shows everything to everybody.
 	Gate Gate
-	// Shadow asks shadow mode for its shadow.View, as JSON; nil where it is not shown.
+	// Shadow asks shadow mode for its shadow.View, as JSON; nil if it is not shown.
 	Shadow func(context.Context) ([]byte, error)
 }
 
@@ -32,7 +32,7 @@ type Server struct {
 	// fits and explains are questions that are being answered: about new pods, and about pods and
 	// gangs that exist.
 	fits, explains slots
-	// patience is how long a body may take to come, answerPatience how long the answer to it may.
+	// patience bounds the time in which a body must arrive, answerPatience the time of the answer.
 	patience, answerPatience time.Duration
 	mux                      *http.ServeMux
 }
@@ -40,8 +40,8 @@ type Server struct {
 // slots has an element for each question of a kind that is being answered.
 type slots chan struct{}
 
-// take takes a slot; done has to be called once the question is answered. The error means that
-// there is none.
+// take takes a slot; the caller must call done after the answer. The error means that no slot is
+// free.
 func (s slots) take() (done func(), err error) {
 	select {
 	case s <- struct{}{}:
@@ -51,7 +51,7 @@ func (s slots) take() (done func(), err error) {
 	}
 }
 
-// quoted is a text of a stranger, short and on one line.
+// quoted shortens an untrusted text to one line.
 func quoted(text string) string {
 	data, err := json.Marshal(clip.Text(text, 100))
 	if err != nil {

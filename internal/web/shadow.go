@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/shadow"
 )
 
-// shadow is what shadow mode has found, with the pods that the viewer sees.
+// shadow returns the findings of shadow mode, with the pods that the viewer may see.
 func (s *Server) shadow(r *http.Request, v Viewer) (any, error) {
 	if s.Shadow == nil {
 		return nil, missing("shadow mode is not shown here: want berth serve --shadow")

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Bounds of the streams of events.
+// Limits of the streams of events.
 const (
 	maxStreams = 1000
-	// heartbeat is how often a stream says that it lives: proxies close what is silent.
+	// heartbeat is the interval of heartbeats in a stream: proxies close silent connections.
 	heartbeat = 20 * time.Second
-	// patience is how long a browser may leave what is sent to it unread.
+	// patience is how long a browser may leave sent data unread.
 	patience = 10 * time.Second
 )
 
-// streams tells pages that something has changed: a number, and not what. A page that is slow
+// streams tells pages that something has changed. It sends a number and not the change. A slow page
 // misses numbers, and nothing else.
 type streams struct {
 	mu   sync.Mutex
@@ -27,7 +27,7 @@ type streams struct {
 
 func newStreams() *streams { return &streams{open: map[chan struct{}]bool{}, last: 1} }
 
-// tell has every stream send the number.
+// tell sends the number to every stream.
 func (s *streams) tell(number uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

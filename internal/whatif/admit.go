@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Placed is what one pod got, or why it was refused.
+// Placed is the assignment of one pod, or the reason why it was refused.
 type Placed struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
@@ -22,12 +22,12 @@ type Placed struct {
 	// NUMANodes holds everything that is pinned, "0-1"; "" when nothing is.
 	NUMANodes  string             `json:"numaNodes"`
 	Containers []survey.Container `json:"containers,omitempty"`
-	// Random means that the kubelet leaves the choice of devices to chance.
+	// Random means that the kubelet picks devices at random.
 	Random  bool     `json:"random,omitempty"`
 	Refusal *Refused `json:"refusal,omitempty"`
 }
 
-// pins reports whether the pod holds anything of its own.
+// pins reports whether the pod has exclusive resources.
 func (p *Placed) pins() bool {
 	return slices.ContainsFunc(p.Containers, func(c survey.Container) bool {
 		return c.CPUs != "" || len(c.Memory) > 0 || len(c.Devices) > 0
@@ -53,7 +53,7 @@ func read(pod *corev1.Pod) (a ask, err error) {
 	return a, nil
 }
 
-// Admit decides about one pod and assigns what it gets. The error means that the pod is invalid.
+// Admit decides about one pod and assigns its resources. The error means that the pod is invalid.
 func (n *Node) Admit(pod *corev1.Pod) (Placed, error) {
 	a, err := read(pod)
 	if err != nil {
@@ -63,9 +63,9 @@ func (n *Node) Admit(pod *corev1.Pod) (Placed, error) {
 	return n.admit(&a), nil
 }
 
-// admit goes through Berth's own rules first, which a scheduler applies before any kubelet is
-// asked, then through the kubelet's handlers in their order (NewMainKubelet): resource managers,
-// operating system, amounts.
+// admit applies Berth's own rules first, as a scheduler does before a kubelet is asked. Then it
+// runs the kubelet's handlers in their order (NewMainKubelet): resource managers, operating system,
+// amounts.
 func (n *Node) admit(a *ask) Placed {
 	out := Placed{Name: a.pod.Name, Namespace: a.pod.Namespace}
 	if out.Refusal = n.refusedBefore(a); out.Refusal != nil {
@@ -102,8 +102,8 @@ func (n *Node) admit(a *ask) Placed {
 	return out
 }
 
-// take decides for a pod, and writes down what it gets, as a kubelet does. What a refused one got
-// until then is taken back: devices and init containers leave their mark on what comes next.
+// take decides for a pod and records its assignment, as a kubelet does. If the pod is refused, take
+// reverts its partial assignment: devices and init containers would affect later pods.
 func (n *Node) take(r *placement.Request, d *placement.Decision) placement.Verdict {
 	v := placement.Decide(n.state, r, d)
 	n.state.Commit(r, d)
@@ -113,7 +113,7 @@ func (n *Node) take(r *placement.Request, d *placement.Decision) placement.Verdi
 	return v
 }
 
-// refusedBefore returns what keeps a scheduler from sending the pod to the node at all.
+// refusedBefore returns why a scheduler does not send the pod to the node at all.
 func (n *Node) refusedBefore(a *ask) *Refused {
 	if why := wire.Unmet(n.model, &a.request); why != "" && !n.spec.NoGuard {
 		return n.refuse(a, PolicyNotKept, a.said.In(why))
@@ -179,7 +179,7 @@ func (n *Node) refuseShort(a *ask, s *amounts.Shortage) *Refused {
 	return r
 }
 
-// doubts notes what of the pod is not looked at.
+// doubts notes which parts of the pod are not checked.
 func (n *Node) doubts(a *ask) {
 	spec := &a.pod.Spec
 	who := "pod " + a.pod.Name + ": "
@@ -202,8 +202,8 @@ func (n *Node) doubts(a *ask) {
 	}
 }
 
-// unseen describes what else of a pod may keep it from a node, or from starting there, and is not
-// looked at here.
+// unseen describes other parts of a pod that may keep it from a node or from starting there, and
+// that are not checked here.
 func unseen(pod *corev1.Pod) (notes []string) {
 	if volumes := survey.TyingVolumes(pod); len(volumes) > 0 {
 		notes = append(notes, "volumes are not looked at, and may tie it to certain nodes: "+strings.Join(volumes, ", "))
@@ -214,8 +214,8 @@ func unseen(pod *corev1.Pod) (notes []string) {
 	return notes
 }
 
-// unlooked are resources that the pod asks for and nobody counts. The node's answer says that
-// memory is one of them.
+// unlooked returns requested resources that are not counted. If memory is among them, the answer
+// about the node says so.
 func (a *ask) unlooked(totals *amounts.Node) (names []string) {
 	for name, amount := range a.amounts {
 		if _, told := totals.Allocatable(name); amount > 0 && !told && name != amounts.Memory {
@@ -226,21 +226,21 @@ func (a *ask) unlooked(totals *amounts.Node) (names []string) {
 	return names
 }
 
-// Reasons that are not the kubelet's: Berth's scheduler, or every scheduler, does not send such a
-// pod to the node.
+// Reasons of schedulers, not of the kubelet: Berth's scheduler, or every scheduler, does not send
+// such a pod to the node.
 const (
 	PolicyNotKept = "PolicyNotKept"
 	NotOffered    = "NotOffered"
 )
 
-// Refused is why a pod is refused: the engine's refusal, or a rule that knows no NUMA nodes.
+// Refused is why a pod is refused: the engine's refusal, or a rule without NUMA nodes.
 type Refused struct {
 	// Reason, Detail and Rule take the place of the engine's.
 	Reason string `json:"reason"`
 	Detail string `json:"detail,omitempty"`
 	Rule   string `json:"rule"`
 	placement.Refusal
-	// Advice is what a person can do; "" if nothing is known to help.
+	// Advice is the remedy; "" if none is known.
 	Advice string `json:"advice,omitempty"`
 	// Shortage is the resource that the node has too little of in all.
 	Shortage *amounts.Shortage `json:"shortage,omitempty"`

@@ -14,7 +14,7 @@ type Fitted struct {
 	Copies int    `json:"copies"`
 	// PerNUMA counts the copies by the NUMA nodes that they occupy, "0" or "0-1".
 	PerNUMA map[string]int `json:"perNUMANodes"`
-	// Unlimited means that nothing of the pod is limited but the number of pods.
+	// Unlimited means that only the number of pods limits the copies.
 	Unlimited bool `json:"unlimited,omitempty"`
 	// Stopped is why the next copy is refused; absent when the limit was reached.
 	Stopped *Refused `json:"stopped,omitempty"`
@@ -51,8 +51,7 @@ func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 	return out, nil
 }
 
-// exhausted returns what the node lacks once so many more copies are there; nil if there was room
-// for all.
+// exhausted returns what the node lacks after that many more copies; nil if all had room.
 func (n *Node) exhausted(a *ask, copies, left int) *Refused {
 	if left <= 0 {
 		return nil

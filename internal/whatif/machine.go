@@ -33,7 +33,7 @@ func ReadMachine(text string) (*topology.Machine, error) {
 	return ReadCapture(text)
 }
 
-// meant adds the key that somebody meant who wrote another.
+// meant adds to an error the key that resembles an unknown one.
 func meant(text string, err error) error {
 	if wrong := new(topology.ParseError); errors.As(err, &wrong) {
 		key, _, _ := strings.Cut(wrong.Value, ":")
@@ -44,8 +44,8 @@ func meant(text string, err error) error {
 	return err
 }
 
-// ReadCapture reads the machine of a folder that contains sys/, of an archive of one, or of a file
-// with lscpu's output.
+// ReadCapture reads the machine of a folder that contains sys/, of its archive, or of a file with
+// lscpu's output.
 func ReadCapture(path string) (*topology.Machine, error) {
 	c, err := capture.Open(path)
 	if err != nil {
@@ -59,7 +59,7 @@ func ReadCapture(path string) (*topology.Machine, error) {
 	return m, nil
 }
 
-// readPrinted reads a file with what a tool printed of a machine; of any other file it returns the
+// readPrinted reads a file with a tool's output about a machine; for any other file it returns the
 // error.
 func readPrinted(path string, err error) (*topology.Machine, error) {
 	f, openErr := os.Open(path)
@@ -81,7 +81,7 @@ func readPrinted(path string, err error) (*topology.Machine, error) {
 // leastMemory is less than the memory of any NUMA node: an amount below it lacks its unit.
 const leastMemory = 1 << 20
 
-// possible refuses machines that somebody wrote down and nobody can have.
+// possible refuses descriptions of machines that cannot exist.
 func possible(m *topology.Machine) error {
 	total := memoryOf(m)
 	for i := range m.NUMANodes {
@@ -98,7 +98,7 @@ func possible(m *topology.Machine) error {
 	return nil
 }
 
-// memoryOf is the memory of all NUMA nodes; 0 if the machine does not tell.
+// memoryOf returns the memory of all NUMA nodes; 0 if it is unknown.
 func memoryOf(m *topology.Machine) (sum uint64) {
 	for i := range m.NUMANodes {
 		sum += m.NUMANodes[i].MemoryBytes

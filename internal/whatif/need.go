@@ -18,7 +18,7 @@ type Need struct {
 	Never []NeverFits `json:"neverFits,omitempty"`
 }
 
-// NeverFits is pods of one template that no such node takes, and why.
+// NeverFits are pods of one template that do not fit an empty node, with the reason.
 type NeverFits struct {
 	Name    string   `json:"name"`
 	Pods    int      `json:"pods"`
@@ -69,14 +69,14 @@ func (n *Node) asksOf(load []survey.Wanted) (asks []ask, err error) {
 	return asks, nil
 }
 
-// bare is another node like this one.
+// bare returns another node like this one.
 func (n *Node) bare() *Node {
 	other := *n
 	other.state, other.totals, other.tenants = n.state.Clone(), n.totals.Clone(), nil
 	return &other
 }
 
-// counted is such a node with amounts alone: devices are a number.
+// counted returns such a node with amounts alone: devices are a number.
 func (n *Node) counted() *amounts.Node {
 	all := maps.Clone(n.allocatable)
 	for _, pool := range n.spec.Pools {

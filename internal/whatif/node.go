@@ -1,5 +1,5 @@
 // Package whatif asks one node, without a cluster, what it would do with pods. The node is a
-// machine, a kubelet's configuration, and what is assigned. Resources are counted as in the
+// machine, a kubelet's configuration, and the assignments. Resources are counted as in the
 // kubelet's admission.
 package whatif
 
@@ -27,21 +27,21 @@ import (
 type Spec struct {
 	// Machine is a machine string or a capture, as ReadMachine takes it.
 	Machine string
-	// Config is where the KubeletConfiguration lies, and the kubelet's flags. Without them every
+	// Config are the files of the KubeletConfiguration and the kubelet's flags. Without them every
 	// manager's policy is none.
 	Config kubeletconfig.Files
 	// Version is the kubelet's release.
 	Version placement.Version
-	// State is a folder with the kubelet's checkpoints; "": nothing is handed out.
+	// State is a folder with the kubelet's checkpoints; "" means that nothing is assigned.
 	State string
 	// Pools are the devices of plugins.
 	Pools []placement.DevicePool
-	// Setting is what is different from Machine, Config and Pools. Its Empty means nothing here.
+	// Setting changes Machine, Config and Pools. Its field Empty has no effect here.
 	Setting survey.Setting
-	// NoGuard asks what the kubelet does even if Berth's scheduler would not place the pod: because
-	// of a known defect, or the pod's own policy.
+	// NoGuard returns the kubelet's answer even if Berth's scheduler would not place the pod,
+	// because of a known defect or the pod's own policy.
 	NoGuard bool
-	// IgnoreMissingDevices admits pods that ask for devices which the node does not offer, as the
+	// IgnoreMissingDevices admits pods that request devices which the node does not offer, as the
 	// kubelet does.
 	IgnoreMissingDevices bool
 }
@@ -53,13 +53,13 @@ type Node struct {
 	model   *placement.Model
 	state   *placement.State
 	totals  *amounts.Node
-	// allocatable is what totals began with, except for what is untold.
+	// allocatable is the initial value of totals, without unknown amounts.
 	allocatable amounts.List
 	untold      []string
 	spec        Spec
 	// tenants are the pods that were admitted.
 	tenants []machineview.Tenant
-	// Notes are what was assumed, once each.
+	// Notes are the assumptions, once each.
 	Notes []string
 }
 
@@ -109,7 +109,7 @@ func (n *Node) divide() error {
 	return nil
 }
 
-// set changes the configuration as the setting says.
+// set applies the setting to the configuration.
 func set(c *kubeletv1beta1.KubeletConfiguration, o *survey.Setting) {
 	c.TopologyManagerPolicy = cmp.Or(o.Policy, c.TopologyManagerPolicy)
 	c.TopologyManagerScope = cmp.Or(o.Scope, c.TopologyManagerScope)
@@ -117,7 +117,7 @@ func set(c *kubeletv1beta1.KubeletConfiguration, o *survey.Setting) {
 	c.ReservedSystemCPUs = cmp.Or(o.Reserved, c.ReservedSystemCPUs)
 }
 
-// configure compiles machine and configuration, and says how much of everything there is.
+// configure compiles machine and configuration, and computes the total of each resource.
 func (n *Node) configure(view *placement.KubeletView) error {
 	c := &kubeletv1beta1.KubeletConfiguration{}
 	if n.spec.Config.File != "" || n.spec.Config.Flags != "" {
@@ -161,7 +161,7 @@ func (n *Node) compile(view *placement.KubeletView, c *kubeletv1beta1.KubeletCon
 	return nil
 }
 
-// assumptions notes what the answers rest on.
+// assumptions notes the assumptions of the answers.
 func (n *Node) assumptions() {
 	if n.config.CPUManagerPolicy != "static" && n.config.MemoryManagerPolicy != "Static" {
 		n.note("neither the CPU nor the memory manager of this kubelet is static: it pins nothing (see --kubelet-config)")
@@ -238,8 +238,8 @@ func (n *Node) starts(raw *kubeletstate.Raw, dir string) error {
 	return err
 }
 
-// count adds what the pods of the checkpoints hold to what is used: they say no more of what pods
-// ask for.
+// count adds the assignments of the checkpoints' pods to the used amounts. Checkpoints do not have
+// the pods' requests.
 func (n *Node) count(snap *placement.Snapshot) {
 	for i := range snap.Pods {
 		n.totals.Add(heldBy(&snap.Pods[i]))
