@@ -36,9 +36,9 @@ type entry struct {
 	why Reason
 	// admitted: the API has shown that the kubelet admitted the pod.
 	admitted bool
-	// answer is the result once the API has shown the kubelet's answer, in a version of the pod
-	// that was written at the revision answered. It counts when the agent has been heard after
-	// that. "" before.
+	// answer is the result after the API has shown the kubelet's answer; "" before. answered is the
+	// revision at which that version of the pod was written. The answer counts when the agent has
+	// been heard after that.
 	answer   Result
 	answered uint64
 }
@@ -74,8 +74,8 @@ func (b *Book) NotLooked(now time.Time) {
 	b.day.at(now).NotLooked++
 }
 
-// Admitted notes that the API shows that the kubelet admitted the pod, in a version of the pod that
-// was written at that revision. That settles a pod for which nothing is pinned.
+// Admitted records that the API shows the kubelet's admission of the pod, in a version that was
+// written at that revision. That settles a pod with nothing pinned.
 func (b *Book) Admitted(uid string, written uint64, now time.Time) *Record {
 	e := b.open[uid]
 	if e == nil || e.answer != "" {
@@ -91,8 +91,8 @@ func (b *Book) Admitted(uid string, written uint64, now time.Time) *Record {
 	return b.close(e, Exact, "", now)
 }
 
-// Refused notes for which reason the kubelet refused the pod, in a version of the pod that was
-// written at that revision. Settled says what that means for a pod that might be pinned.
+// Refused records the reason with which the kubelet refused the pod, in a version of the pod that
+// was written at that revision. Settled interprets it for a pod that might be pinned.
 func (b *Book) Refused(uid, reason string, written uint64, now time.Time) *Record {
 	e := b.open[uid]
 	if e == nil {
@@ -142,8 +142,8 @@ func (b *Book) Settled(o *ledger.PromiseOutcome, now time.Time) *Record {
 	return nil
 }
 
-// Alive says that the agent of a node wrote at that revision, and that this tells of nothing that
-// Doubt was not told about: answers that were written before count.
+// Alive records that the agent of a node wrote at that revision, without new doubts: earlier
+// answers now count.
 func (b *Book) Alive(node string, written uint64, now time.Time) []Record {
 	return b.closeAll(b.onNode[node], now, func(e *entry) (Result, Reason) {
 		switch {
@@ -167,8 +167,8 @@ func ofManagers(reason string) bool {
 	return false
 }
 
-// Doubt leaves all pods of a node unjudged whose kubelet has not answered yet, or whose answer does
-// not count yet.
+// Doubt leaves pods of a node unjudged if the kubelet has not answered or the answer does not count
+// yet.
 func (b *Book) Doubt(node string, why Reason, now time.Time) []Record {
 	return b.closeAll(b.onNode[node], now, func(*entry) (Result, Reason) { return NotJudged, why })
 }
@@ -209,7 +209,7 @@ func (b *Book) closeAll(some map[string]*entry, now time.Time, judge func(*entry
 	return closed
 }
 
-// close counts an entry and forgets it. One that will not be judged is not, whatever the result.
+// close counts an entry and forgets it. It ignores the result of an entry that will not be judged.
 func (b *Book) close(e *entry, result Result, why Reason, now time.Time) *Record {
 	delete(b.open, e.UID)
 	delete(b.onNode[e.Node], e.UID)

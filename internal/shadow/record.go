@@ -32,8 +32,8 @@ const (
 	// Listed: a list told of the Binding, and a list tells no order. Shadow mode had just started,
 	// or its watch had broken.
 	Listed Reason = "listed"
-	// Undecided: what the kubelet does depends on what nobody here can know, like the moment at
-	// which another pod ends.
+	// Undecided: the kubelet's answer depends on something unknown, such as the time at which
+	// another pod ends.
 	Undecided Reason = "undecided"
 	// Contended: another pod came or went at that moment.
 	Contended Reason = "contended"
