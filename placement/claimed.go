@@ -143,6 +143,7 @@ func (ad *jointAdmission) keepNear(c int) {
 	if room.now == nil {
 		room.now, room.always = space.NewSet(), space.NewSet()
 	}
+	ad.budget.Charge(space.Words())
 	clear(room.now)
 	clear(room.always)
 	for _, mask := range space.BySize() {
