@@ -223,7 +223,7 @@ func TestClaimsAgainstTheTwin(t *testing.T) {
 		for i := range containers {
 			r.Containers = append(r.Containers, app(fmt.Sprint("c", i), 1000*int64(1+rng.IntN(4)), 0))
 		}
-		r.Rules.Claimed = randomClaimed(rng, numa, containers)
+		r.Rules.Claimed = randomClaimed(rng, numa, &r)
 		twin := claimTwin{r: &r, wide: numa}
 		if r.Rules.Policy == placement.PolicySingleNUMANode {
 			twin.wide = 1
@@ -259,11 +259,13 @@ func TestClaimsAgainstTheTwin(t *testing.T) {
 	}
 }
 
-func randomClaimed(rng *rand.Rand, numa, containers int) *placement.Claimed {
+// randomClaimed are devices on a number of NUMA nodes for the request's containers.
+func randomClaimed(rng *rand.Rand, numa int, of *placement.Request) *placement.Claimed {
+	container := func() string { return of.Containers[rng.IntN(len(of.Containers))].Name }
 	c := &placement.Claimed{}
 	for range 1 + rng.IntN(3) {
-		r := placement.ClaimRequest{N: 1 + rng.IntN(2), Users: []string{fmt.Sprint("c", rng.IntN(containers))}}
-		if other := fmt.Sprint("c", rng.IntN(containers)); rng.IntN(3) == 0 && other != r.Users[0] {
+		r := placement.ClaimRequest{N: 1 + rng.IntN(2), Users: []string{container()}}
+		if other := container(); rng.IntN(3) == 0 && other != r.Users[0] {
 			r.Users = append(r.Users, other)
 		}
 		c.Requests = append(c.Requests, r)

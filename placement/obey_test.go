@@ -333,8 +333,8 @@ func TestMisses(t *testing.T) {
 
 // TestObeyWorlds admits, releases and restores random pods on random nodes that obey.
 func TestObeyWorlds(t *testing.T) {
-	var admitted, refused, hopeless, withDevices, together, exact int
-	for seed := range uint64(170) {
+	var admitted, refused, hopeless, withDevices, together, exact, near int
+	for seed := range uint64(200) {
 		w := obeyWorld(t, seed)
 		var live []string
 		for range 25 {
@@ -362,7 +362,9 @@ func TestObeyWorlds(t *testing.T) {
 				continue
 			}
 			admitted++
-			w.checkDecision(t, seed, &r, &d)
+			if w.checkDecision(t, seed, &r, &d); r.Rules.Claimed != nil {
+				near++
+			}
 			if w.checkExactly(t, seed, &r, &d, &v) {
 				exact++
 			}
@@ -391,9 +393,9 @@ func TestObeyWorlds(t *testing.T) {
 			t.Fatalf("seed %d: something is left after all pods have gone", seed)
 		}
 	}
-	if admitted < 1000 || refused < 300 || hopeless < 30 || withDevices < 200 || together < 50 || exact < 100 {
-		t.Errorf("%d admitted, %d with devices, %d of these together, %d on an exact number of NUMA nodes, %d refused, %d of these for good: want more",
-			admitted, withDevices, together, exact, refused, hopeless)
+	if admitted < 1000 || refused < 300 || hopeless < 30 || withDevices < 200 || together < 50 || exact < 100 || near < 30 {
+		t.Errorf("%d admitted, %d with devices, %d of these together, %d on an exact number of NUMA nodes, %d near claimed devices, %d refused, %d of these for good: want more",
+			admitted, withDevices, together, exact, near, refused, hopeless)
 	}
 }
 
@@ -650,6 +652,8 @@ func (w *world) obeyRequest() placement.Request {
 	case 2:
 		if w.r.IntN(2) == 0 {
 			r.Rules.Only = topology.NUMASet(1 + w.r.IntN(7))
+		} else {
+			r.Rules.Claimed = randomClaimed(w.r, 3, &r)
 		}
 	}
 	return r
@@ -843,6 +847,23 @@ func (w *world) checkDecision(t *testing.T, seed uint64, r *placement.Request, d
 	}
 	if policy == placement.PolicySingleNUMANode && r.Rules.Scope == placement.PodScope && pod.Len() > 1 {
 		t.Fatalf("seed %d: the pod is on NUMA nodes %v", seed, pod)
+	}
+	if r.Rules.Claimed == nil {
+		return
+	}
+	lying, follows := map[string]topology.NUMASet{}, false
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		nodes := func(cpus *topology.CPUSet) topology.NUMASet { return nodesOf(w.view, cpus) }
+		if set := c.LiesOn(c.Bounds&placement.BoundCPUs != 0, nodes); !c.CPUs.IsEmpty() {
+			lying[c.Name] = set
+		} else if set != 0 {
+			lying[c.Name] = c.Hint.NUMA
+		}
+		follows = follows || lying[c.Name] != 0 && slices.ContainsFunc(r.Rules.Claimed.Requests, func(a placement.ClaimRequest) bool { return slices.Contains(a.Users, c.Name) })
+	}
+	if twin := (claimTwin{r: r}); follows && !twin.serves(lying) {
+		t.Fatalf("seed %d: on %v, without devices: %+v", seed, lying, *r.Rules.Claimed)
 	}
 }
 
