@@ -204,7 +204,7 @@ func (ad *jointAdmission) serves(mask hint.Mask, empty bool) bool {
 		ad.budget.CutOff()
 		return true
 	}
-	ad.budget.Charge(1 + len(claimed.Devices)*claimed.wanted()/8)
+	ad.budget.Charge(claimed.cost())
 	nodes := ad.m.expand(mask)
 	room.reach = append(room.reach[:0], room.others...)
 	for w := room.mine; w != 0; w &= w - 1 {
@@ -238,12 +238,16 @@ func (c *Claimed) serves(room *claimRoom, empty bool) bool {
 	return true
 }
 
-// wanted returns the number of requested devices.
-func (c *Claimed) wanted() (n int) {
+// cost returns the steps that serves takes.
+func (c *Claimed) cost() int {
+	wanted, tries := 0, 1
 	for i := range c.Requests {
-		n += c.Requests[i].N
+		wanted += c.Requests[i].N
 	}
-	return n
+	for i := range c.Matches {
+		tries += len(c.Matches[i].Values)
+	}
+	return 1 + tries*wanted*len(c.Devices)/32
 }
 
 // within reports whether each set is a subset of the other set at its position.

@@ -289,3 +289,47 @@ func randomClaimed(rng *rand.Rand, numa int, of *placement.Request) *placement.C
 	}
 	return c
 }
+
+// TestClaimsHaveABudget: however many devices a tenant's claims could have, a decision ends, and
+// says that it was cut short.
+func TestClaimsHaveABudget(t *testing.T) {
+	c := &placement.Claimed{}
+	for range 32 {
+		c.Requests = append(c.Requests, uses(2, "a"))
+	}
+	m := placement.ClaimMatch{For: 1<<32 - 1}
+	for i := range 128 {
+		d := claimed(topology.NUMAID(i%8), 1)
+		d.For = 1<<32 - 1
+		c.Devices = append(c.Devices, d)
+		m.Values = append(m.Values, []int{i})
+	}
+	for range 32 {
+		c.Matches = append(c.Matches, m)
+	}
+	var cs []placement.ContainerRequest
+	for i := range 8 {
+		cs = append(cs, app(fmt.Sprint("c", i), 9000, 1))
+	}
+	cs = append([]placement.ContainerRequest{app("a", 9000, 1)}, cs...)
+	r := guaranteed("x", placement.Rules{Policy: placement.PolicySingleNUMANode, Claimed: c}, cs...)
+	s := state(t, m8.view(), obeying())
+	var d placement.Decision
+	if v := placement.Decide(s, &r, &d); !v.Cut {
+		t.Errorf("%v, not cut short", v.Detail)
+	}
+}
+
+// TestClaimsForAWholeMachine: a GPU and a NIC on each of eight NUMA nodes are within the budget.
+func TestClaimsForAWholeMachine(t *testing.T) {
+	c := &placement.Claimed{Requests: []placement.ClaimRequest{uses(8, "a"), uses(8, "a")}}
+	for i := range 16 {
+		c.Devices = append(c.Devices, claimed(topology.NUMAID(i/2), 1, i%2))
+	}
+	s := state(t, m8.view(), obeying())
+	var d placement.Decision
+	r := guaranteed("x", placement.Rules{Claimed: c}, app("a", 16000, 1), app("b", 1000, 1))
+	if v := placement.Decide(s, &r, &d); !v.OK() || v.Cut || d.Containers[0].Hint.NUMA.Len() != 8 {
+		t.Errorf("%v, cut short: %t, on %s", v.Detail, v.Cut, tell(&d))
+	}
+}

@@ -4,8 +4,9 @@
 //
 // Read finds the NUMA node of every device that a node can use (Inventory). Judge compares the
 // devices of allocated claims with the NUMA nodes of the containers that use them (Judgement).
-// Inventory.Show leaves devices on other NUMA nodes out of a copy of a ResourceSlice, so that an
-// allocator chooses among the rest. Unserved names what a pod cannot ask for.
+// Stock counts the devices that each request could have, by NUMA node, for the search that places
+// the pod. Inventory.Show leaves devices on other NUMA nodes out of a copy of a ResourceSlice, so
+// that an allocator chooses among the rest. Unserved names what a pod cannot ask for.
 //
 // # Where a device is
 //
