@@ -117,7 +117,10 @@ func shadowText(w io.Writer, v *shadow.View) error {
 	row("split", d.Split, "on more NUMA nodes than another node would have needed")
 	row("stranded", d.Stranded, "devices left without CPUs that another node would have spared")
 	row("notLooked", d.NotLooked, "of which it is not known if another node was better")
-	if err := columns(w, "24 HOURS | PODS | MEANING", rows); err != nil || len(v.Pods) == 0 {
+	if err := columns(w, "24 HOURS | PODS | MEANING", rows); err != nil {
+		return err
+	}
+	if err := shadowClaims(w, v.Claims); err != nil || len(v.Pods) == 0 {
 		return err
 	}
 	rows = nil
@@ -131,6 +134,24 @@ func shadowText(w io.Writer, v *shadow.View) error {
 	}
 	fmt.Fprintln(w)
 	return columns(w, "POD | NODE | PREDICTED | KUBELET | RESULT | BERTH'S NODE | CAPTURE", rows)
+}
+
+// shadowClaims prints how the devices of pods with ResourceClaims lie.
+func shadowClaims(w io.Writer, c *shadow.Claims) error {
+	if c == nil {
+		return nil
+	}
+	text := countsText(c.Pods)
+	if c.NotLooked > 0 {
+		text = strings.TrimPrefix(fmt.Sprintf("%s, not looked at: %d", text, c.NotLooked), ", ")
+	}
+	fmt.Fprintf(w, "\nPods with ResourceClaims, by how their devices lie to their CPUs: %s.\n", text)
+	var rows [][]string
+	for i := range c.Misaligned {
+		p := &c.Misaligned[i]
+		rows = append(rows, []string{p.Namespace + "/" + p.Name, p.Node, p.Scheduler, p.Why})
+	}
+	return section(w, "", "MISALIGNED | NODE | SCHEDULER | WHY", rows)
 }
 
 // shadowAnswer describes a kubelet's real or predicted answer, for a column.

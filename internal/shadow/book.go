@@ -27,6 +27,7 @@ type Book struct {
 	notable []Record                     // oldest first
 	total   Tally
 	day     day
+	claims  Claims // Misaligned is oldest first
 }
 
 // entry is a prediction that waits for the kubelet's answer.
@@ -252,11 +253,13 @@ type View struct {
 	// Pods are the last pods that were rejected or mispredicted, or that Berth would have placed
 	// elsewhere; newest first.
 	Pods []Record `json:"pods"`
+	// Claims are what is known of ResourceClaims; nil if no pod had some.
+	Claims *Claims `json:"claims,omitempty"`
 }
 
 // View returns the present content; it does not change any more.
 func (b *Book) View(now time.Time) View {
-	v := View{Day: b.day.sum(now), Total: newTally(), Open: len(b.open), Pods: append([]Record{}, b.notable...)}
+	v := View{Day: b.day.sum(now), Total: newTally(), Open: len(b.open), Pods: append([]Record{}, b.notable...), Claims: b.claimed()}
 	v.Total.add(&b.total)
 	slices.Reverse(v.Pods)
 	v.Summary = v.Day.Sentence()

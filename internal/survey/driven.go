@@ -13,6 +13,8 @@ import (
 
 	"github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 )
 
 // Driven is the devices that drivers offer on a node (ResourceSlices), and the claims of its pods.
@@ -116,4 +118,37 @@ func (n *node) claimsOf(pod *corev1.Pod, h *handedOut, i *claims.Inventory) (out
 		})
 	}
 	return out
+}
+
+// Alignments are the words for how devices of claims lie, for metrics.
+func Alignments() []string { return claims.Alignments() }
+
+// Machine is where a pod is, and the devices there.
+type Machine struct {
+	Node   string
+	Known  *topology.Machine // nil if no report tells it
+	Slices []*resourcev1.ResourceSlice
+}
+
+// Align compares the devices of a pod's claims, by their names, with what its kubelet gave it. why
+// describes the worst device.
+func (m *Machine) Align(pod *corev1.Pod, has *placement.PodAllocation, found map[string]*resourcev1.ResourceClaim) (alignment, why string) {
+	var d placement.Decision
+	for i := range has.Containers {
+		c := &has.Containers[i]
+		d.Containers = append(d.Containers, placement.ContainerDecision{Name: c.Name, CPUs: c.CPUs, Memory: c.Memory, Shares: c.Shares})
+	}
+	lies := lying(claims.NUMAOf(&d, m.Known))
+	var all []claims.Claim
+	for i := range pod.Spec.ResourceClaims {
+		of := &pod.Spec.ResourceClaims[i]
+		name, _, err := resourceclaim.Name(pod, of)
+		if err != nil || name == nil || found[*name] == nil || found[*name].Status.Allocation == nil {
+			continue
+		}
+		all = append(all, claims.Claim{Name: pod.Namespace + "/" + *name, Results: found[*name].Status.Allocation.Devices.Results, Users: claims.Users(pod, of.Name, lies.of)})
+	}
+	sources := claims.DefaultSources()
+	j := claims.Judge(claims.Read(m.Node, m.Known, m.Slices, &sources), all)
+	return j.Alignment().String(), j.Why()
 }

@@ -26,5 +26,8 @@ func (s *Server) shadow(r *http.Request, v Viewer) (any, error) {
 		return nil, &failure{http.StatusBadGateway, fmt.Sprintf("the answer of shadow mode: %v", err)}
 	}
 	view.Pods = slices.DeleteFunc(view.Pods, func(p shadow.Record) bool { return !v.Sees(p.Namespace) })
+	if c := view.Claims; c != nil {
+		c.Misaligned = slices.DeleteFunc(c.Misaligned, func(p shadow.Claimed) bool { return !v.Sees(p.Namespace) })
+	}
 	return map[string]any{"view": view, "reasons": shadow.Reasons}, nil
 }

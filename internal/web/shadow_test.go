@@ -12,7 +12,8 @@ import (
 
 // TestShadowIsShown: sums are everybody's, and pods are of the namespaces that the viewer sees.
 func TestShadowIsShown(t *testing.T) {
-	view := shadow.View{Summary: "a day", Pods: []shadow.Record{{Pod: shadow.Pod{Namespace: "seen", Name: "mine"}}, {Pod: shadow.Pod{Namespace: "hidden", Name: "theirs"}}}}
+	view := shadow.View{Summary: "a day", Pods: []shadow.Record{{Pod: shadow.Pod{Namespace: "seen", Name: "mine"}}, {Pod: shadow.Pod{Namespace: "hidden", Name: "theirs"}}},
+		Claims: &shadow.Claims{Misaligned: []shadow.Claimed{{Namespace: "seen", Name: "mine"}, {Namespace: "hidden", Name: "theirs"}}}}
 	data, err := json.Marshal(view)
 	if err != nil {
 		t.Fatal(err)

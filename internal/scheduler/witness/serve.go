@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/shadow"
+	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/version"
 )
 
@@ -22,6 +23,7 @@ type metricSet struct {
 	pods     *metrics.CounterVec
 	unjudged *metrics.CounterVec
 	instead  *metrics.CounterVec
+	claims   *metrics.CounterVec
 	reports  *metrics.Counter
 }
 
@@ -34,11 +36,15 @@ func newMetricSet() *metricSet {
 		pods:     vec("pods_total", "Pods that other schedulers bound, by what became of Berth's prediction: exact, byVerdict, either, wrong, foretold, missed, falseAlarm, notJudged. wrong, missed and falseAlarm must stay 0.", "result"),
 		unjudged: vec("not_judged_total", "Pods whose prediction was not judged, by the reason.", "reason"),
 		instead:  vec("elsewhere_total", "Pods that Berth would have placed on another node: rejected ones that would have been admitted there, ones that would have been on fewer NUMA nodes (split), and ones that would have left fewer devices without CPUs (stranded).", "why"),
+		claims:   vec("claim_pods_total", "Pods with ResourceClaims, by how their devices lie to the CPUs and memory that their kubelet gave them.", "alignment"),
 		reports: metrics.NewCounter(&metrics.CounterOpts{Namespace: "berth", Subsystem: "shadow", Name: "reports_refused_total", StabilityLevel: metrics.ALPHA,
 			Help: "NodeTopologies that contradicted themselves, or could not be understood."}),
 	}
-	m.registry.MustRegister(m.pods, m.unjudged, m.instead, m.reports)
+	m.registry.MustRegister(m.pods, m.unjudged, m.instead, m.claims, m.reports)
 	m.registry.RawMustRegister(version.Info())
+	for _, alignment := range survey.Alignments() {
+		m.claims.WithLabelValues(alignment)
+	}
 	for _, r := range shadow.Results {
 		m.pods.WithLabelValues(string(r))
 	}

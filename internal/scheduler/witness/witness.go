@@ -66,6 +66,9 @@ type Witness struct {
 	evidence map[types.UID]*evidence
 	captures []capture // oldest first
 	budget   budget
+
+	// claimed are pods whose claims are to be looked at.
+	claimed chan claimed
 }
 
 // report is what is remembered of a node's newest report.
@@ -83,7 +86,7 @@ func New(o Options) *Witness {
 		o.Clock = clock.RealClock{}
 	}
 	w := &Witness{Options: o, table: nodes.NewTable(o.Clock, o.StaleAfter), metrics: newMetricSet(),
-		book: shadow.NewBook(), reports: map[string]report{}, evidence: map[types.UID]*evidence{}, budget: budget{share: o.Share}}
+		book: shadow.NewBook(), reports: map[string]report{}, evidence: map[types.UID]*evidence{}, budget: budget{share: o.Share}, claimed: make(chan claimed, maxClaimed)}
 	w.pods = newPodStore(w.seen, w.podGone)
 	w.profile.Table = w.table
 	w.profile.Scoring.FillIn()
@@ -114,6 +117,7 @@ func (w *Witness) Run(ctx context.Context) error {
 	go w.pods.run(ctx, client)
 	shared.Start(ctx.Done())
 	go w.feed.Sweep(ctx)
+	go w.lookAtClaims(ctx, client)
 	if cache.WaitForCacheSync(ctx.Done(), w.pods.begun.Load, known, reports) {
 		w.table.DoubtSilent()
 		w.ready.Store(true)
@@ -313,7 +317,8 @@ func (w *Witness) Bound(pod *corev1.Pod, n *nodes.Node, e *ledger.Expectation) {
 }
 
 // Settled implements nodes.Onlooker.
-func (w *Witness) Settled(_ string, o *ledger.PromiseOutcome) {
+func (w *Witness) Settled(node string, o *ledger.PromiseOutcome) {
+	w.hasClaims(node, o)
 	w.closeOne(func(b *shadow.Book, now time.Time) *shadow.Record { return b.Settled(o, now) })
 }
 

@@ -31,6 +31,14 @@ export function Shadow() {
       <h1>Shadow <small class="muted">the last 24 hours</small></h1>
       <Notice kind={mistakes ? 'doubt' : 'good'} title="">{view.summary}</Notice>
       <Table label="Predictions" columns={[['Result'], ['Pods', 'num'], ['Meaning']]} rows={counts} />
+      {view.claims && (
+        <section>
+          <h2>Pods with ResourceClaims <small class="muted">{Object.entries(view.claims.pods || {}).map(([how, n]) => `${how}: ${n}`).join(', ')}</small></h2>
+          {view.claims.misaligned?.length > 0 && <Table label="Misaligned claims" columns={[['Misaligned'], ['Node'], ['Scheduler'], ['Why']]} rows={view.claims.misaligned.map((p) => [
+            <a href={link('pods', p.namespace, p.name)}><bdi>{p.namespace}/{p.name}</bdi></a>, <a href={link('nodes', p.node)}>{p.node}</a>, p.scheduler, p.why,
+          ])} />}
+        </section>
+      )}
       {view.pods?.length > 0 && (
         <section>
           <h2>Pods to look at</h2>

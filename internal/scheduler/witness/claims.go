@@ -1,0 +1,120 @@
+package witness
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/klog/v2"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/shadow"
+	"github.com/berth-dev/berth/internal/survey"
+)
+
+// Bounds of looking at claims. Claims and slices are read when a report shows what a pod has: few
+// pods have claims, and nothing is kept of them.
+const (
+	maxClaimed   = 256 // pods that wait
+	claimTimeout = 10 * time.Second
+)
+
+// claimed is a pod with claims, and what its kubelet has given it.
+type claimed struct {
+	pod     *corev1.Pod
+	outcome ledger.PromiseOutcome
+}
+
+// hasClaims has the claims of a pod looked at, if it has some.
+func (w *Witness) hasClaims(node string, o *ledger.PromiseOutcome) {
+	pod := w.podOn(node, o.UID)
+	if o.Refused || pod == nil || len(pod.Spec.ResourceClaims) == 0 {
+		return
+	}
+	select {
+	case w.claimed <- claimed{pod, *o}:
+	default:
+		w.claimsNotLooked()
+	}
+}
+
+func (w *Witness) podOn(node, uid string) *corev1.Pod {
+	if w.pods == nil {
+		return nil
+	}
+	there, err := w.pods.ByIndex(byNode, node)
+	if err != nil {
+		return nil
+	}
+	for _, obj := range there {
+		if pod := obj.(*corev1.Pod); string(pod.UID) == uid {
+			return pod
+		}
+	}
+	return nil
+}
+
+// lookAtClaims looks at the claims of one pod after the other, until ctx ends.
+func (w *Witness) lookAtClaims(ctx context.Context, client kubernetes.Interface) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case c := <-w.claimed:
+			judged, err := w.judgeClaims(ctx, client, &c)
+			if err != nil {
+				w.Logger.V(2).Info("The claims of a pod are not looked at", "pod", klog.KObj(c.pod), "err", err)
+				w.claimsNotLooked()
+				continue
+			}
+			w.metrics.claims.WithLabelValues(judged.Alignment).Inc()
+			w.mu.Lock()
+			w.book.Claimed(*judged)
+			w.mu.Unlock()
+		}
+	}
+}
+
+func (w *Witness) claimsNotLooked() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.book.ClaimsNotLooked()
+}
+
+// judgeClaims compares the devices of a pod's claims with what its kubelet has given it.
+func (w *Witness) judgeClaims(ctx context.Context, client kubernetes.Interface, c *claimed) (*shadow.Claimed, error) {
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	out := &shadow.Claimed{Namespace: c.pod.Namespace, Name: c.pod.Name, Node: c.pod.Spec.NodeName, Scheduler: c.pod.Spec.SchedulerName}
+	found := map[string]*resourceapi.ResourceClaim{}
+	for i := range c.pod.Spec.ResourceClaims {
+		name, _, err := resourceclaim.Name(c.pod, &c.pod.Spec.ResourceClaims[i])
+		if err != nil {
+			return nil, err
+		}
+		if name == nil {
+			continue // it needs none
+		}
+		if found[*name], err = client.ResourceV1().ResourceClaims(c.pod.Namespace).Get(ctx, *name, metav1.GetOptions{}); err != nil {
+			return nil, err
+		}
+		if found[*name].Status.Allocation == nil {
+			return nil, fmt.Errorf("claim %s/%s has no devices any more", c.pod.Namespace, *name)
+		}
+	}
+	slices, err := client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorNodeName + "=" + out.Node})
+	if err != nil {
+		return nil, err
+	}
+	on := survey.Machine{Node: out.Node, Known: w.table.Named(out.Node).Machine()}
+	for i := range slices.Items {
+		on.Slices = append(on.Slices, &slices.Items[i])
+	}
+	out.Alignment, out.Why = on.Align(c.pod, &c.outcome.Found, found)
+	return out, nil
+}
