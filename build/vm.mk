@@ -14,7 +14,7 @@ e2e-vm-smoke: ## One emulated machine with 4 NUMA nodes, a real kubelet, five po
 # The parts of e2e-vm, and the test of each. E2E_CASES, a regular expression, chooses among the configurations of policies or options:
 #   make e2e-vm E2E_ONLY=options E2E_CASES='memory|uncore'
 #   make e2e-vm E2E_ONLY=enforce SEED=7 ENFORCE_PODS=100
-E2E_ONLY  ?= policies options node race devices enforce chart
+E2E_ONLY  ?= policies options node race devices dra enforce chart
 E2E_CASES ?=
 export E2E_CASES
 VM_TEST_policies = (TestPolicies|TestRestartsKeepPods)
@@ -22,11 +22,12 @@ VM_TEST_options  = TestOptions
 VM_TEST_node     = TestNode
 VM_TEST_race     = (TestRace|TestRestartRefusals)
 VM_TEST_devices  = TestDevices
+VM_TEST_dra      = TestClaims
 DEVICE_PODS ?= 40
 VM_TEST_chart    = TestChart
 
 .PHONY: e2e-vm
-e2e-vm: ## Two emulated machines of different shape; E2E_ONLY chooses among policies, options, node, race, devices, enforce, chart (up to 25 minutes each).
+e2e-vm: ## Two emulated machines of different shape; E2E_ONLY chooses among policies, options, node, race, devices, dra, enforce, chart (up to 25 minutes each).
 	@for part in $(E2E_ONLY); do $(MAKE) --no-print-directory e2e-vm-$$part; done
 
 # What Helm installs, and what replaces it: two releases for the guest's processor.
@@ -52,6 +53,13 @@ e2e-vm-devices:
 	@rm -f _artifacts/vm/devices.json
 	@BERTH_VM=devices $(call VM_TEST,40m,$(VM_TEST_devices))
 	@BERTH_VM=devices SEED=$(SEED) ENFORCE_PODS=$(DEVICE_PODS) $(call VM_TEST,90m,TestDecidedDevices); code=$$?; cat _artifacts/vm/devices.json; exit $$code
+
+# The last line is one of JSON, which the go command would follow with its own.
+.PHONY: e2e-vm-dra
+e2e-vm-dra:
+	$(call say,real kubelets on emulated machines with devices of a DRA driver)
+	@rm -f _artifacts/vm/dra.json
+	@BERTH_VM=dra $(call VM_TEST,40m,$(VM_TEST_dra)); code=$$?; cat _artifacts/vm/dra.json; exit $$code
 
 # First without the runtime's validator, then with an agent that takes the runtime for an older one. The last line is one of JSON, which the
 # go command would follow with its own.

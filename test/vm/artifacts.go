@@ -61,6 +61,7 @@ func (b *builder) steps() []step {
 		{"kubelet", b.kubelet},
 		{"berth-agent", b.agent},
 		{"the sample device plugin", b.plugin},
+		{"the sample DRA driver", b.driver},
 		{"initial ram disk", b.initrd},
 		{"root file system", b.disk},
 	}

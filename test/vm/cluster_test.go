@@ -155,7 +155,7 @@ func (c *cluster) ready(ctx context.Context, name string) error {
 func (c *cluster) keep(m *Machine) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	for _, f := range []string{"/var/log/kubelet.log", "/var/log/containerd.log", "/var/log/agent.log", "/var/log/plugins.log", "/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/memory_manager_state"} {
+	for _, f := range []string{"/var/log/kubelet.log", "/var/log/containerd.log", "/var/log/agent.log", "/var/log/plugins.log", "/var/log/driver.log", "/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/memory_manager_state"} {
 		out, _ := m.Guest.Run(ctx, "cat "+f)
 		_ = os.WriteFile(filepath.Join(c.dir, m.Name+"-"+filepath.Base(f)), []byte(out), 0o644)
 	}

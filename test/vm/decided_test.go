@@ -93,18 +93,18 @@ func (r *decidedRun) start(shapes ...Shape) {
 }
 
 // readHardware reads what sysfs says about every PCI device.
-func (r *decidedRun) readHardware(m *Machine) map[string]function {
-	r.t.Helper()
-	out, err := m.Guest.Run(r.t.Context(), `cd /sys/bus/pci/devices; for d in *; do
+func (c *cluster) readHardware(m *Machine) map[string]function {
+	c.t.Helper()
+	out, err := m.Guest.Run(c.t.Context(), `cd /sys/bus/pci/devices; for d in *; do
 echo "$d $(cat $d/numa_node) $(readlink $d) $(cat $d/vendor) $(cd $d; echo nvme/nvme*/nvme*n*)"; done`)
 	if err != nil {
-		r.t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	all := map[string]function{}
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
 		if len(fields) < 4 {
-			r.t.Fatalf("sysfs: %q", line)
+			c.t.Fatalf("sysfs: %q", line)
 		}
 		f := function{vendor: strings.TrimPrefix(fields[3], "0x")}
 		if n, err := strconv.Atoi(fields[1]); err == nil && n >= 0 {

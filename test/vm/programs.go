@@ -121,6 +121,10 @@ func (b *builder) plugin(ctx context.Context) error {
 	return b.own(ctx, "berth-sample-plugin", "./test/vm/plugin")
 }
 
+func (b *builder) driver(ctx context.Context) error {
+	return b.own(ctx, "berth-sample-driver", "./test/vm/driver")
+}
+
 // own builds a command of this module each time: the Go build cache knows whether anything changed.
 func (b *builder) own(ctx context.Context, name, pkg string) error {
 	release, err := exec.CommandContext(ctx, filepath.Join(b.repo, "build", "version.sh")).Output()

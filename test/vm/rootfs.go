@@ -42,6 +42,7 @@ ctr -n k8s.io images ls -q 2>/dev/null | grep -q wait || ctr -n k8s.io images im
 /sbin/kubelet-run &
 /sbin/agent-run &
 /sbin/plugins-run &
+/sbin/driver-run &
 echo "guest is up"
 while :; do wait; sleep 1; done
 `
@@ -86,6 +87,15 @@ while read -r flags; do
   done &
 done </etc/berth/plugins
 wait
+`
+
+// driverRun keeps a DRA driver running with the flags in /etc/berth/driver.
+const driverRun = `#!/bin/busybox sh
+[ -f /etc/berth/driver ] || exit 0
+while :; do
+  berth-sample-driver --node="$(cat /etc/berth/name)" --kubeconfig=/etc/berth/kubeconfig $(cat /etc/berth/driver) >>/var/log/driver.log 2>&1
+  sleep 1
+done
 `
 
 const containerdConfig = `version = 3
@@ -142,11 +152,11 @@ func (b *builder) diskKey() (string, error) {
 		}
 	}
 	fmt.Fprintln(h, toolFiles)
-	io.WriteString(h, guestInit+containerdRun+kubeletRun+agentRun+pluginsRun+containerdConfig+cniPlugin+cniConfig+waitScript)
+	io.WriteString(h, guestInit+containerdRun+kubeletRun+agentRun+pluginsRun+driverRun+containerdConfig+cniPlugin+cniConfig+waitScript)
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
-var guestBinaries = []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc", "kubelet", "berth-agent", "berth-sample-plugin"}
+var guestBinaries = []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc", "kubelet", "berth-agent", "berth-sample-plugin", "berth-sample-driver"}
 
 func (b *builder) populate(root string) error {
 	if err := os.RemoveAll(root); err != nil {
@@ -162,7 +172,7 @@ func (b *builder) populate(root string) error {
 		return err
 	}
 	texts := map[string]string{
-		"sbin/init": guestInit, "sbin/containerd-run": containerdRun, "sbin/kubelet-run": kubeletRun, "sbin/agent-run": agentRun, "sbin/plugins-run": pluginsRun, "etc/containerd.toml": containerdConfig,
+		"sbin/init": guestInit, "sbin/containerd-run": containerdRun, "sbin/kubelet-run": kubeletRun, "sbin/agent-run": agentRun, "sbin/plugins-run": pluginsRun, "sbin/driver-run": driverRun, "etc/containerd.toml": containerdConfig,
 		"opt/cni/bin/noop": cniPlugin, "etc/cni/net.d/10-none.conflist": cniConfig, "image.tar": string(image),
 		"etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/group": "root:x:0:\n", "etc/hosts": "127.0.0.1 localhost\n", "etc/resolv.conf": "",
 	}
