@@ -14,13 +14,13 @@ import (
 
 const clockFormat = "15:04:05.000"
 
-// book records what the test did to the cluster, and the cluster's faults.
+// book records the operations of the test and the cluster's faults.
 type book struct {
 	out   io.Writer
 	seed  uint64
 	begun time.Time
 	each  bool // print a line for each fault
-	// logs returns the names of the processes that have to do with a node, and their logs.
+	// logs returns the logs of a node's processes, by name.
 	logs func(node string) map[string]string
 
 	mu         sync.Mutex
@@ -31,7 +31,7 @@ type book struct {
 	notes      []string
 }
 
-// span is a fault: of what, and when.
+// span is a fault with its target and time.
 type span struct {
 	kind     Kind
 	target   string
@@ -39,7 +39,7 @@ type span struct {
 	idle     bool // it was the scheduler that does not lead
 }
 
-// did notes an operation, and who leads.
+// did records an operation and the present leader.
 func (b *book) did(o *Op, leading string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,7 +67,7 @@ func (b *book) lastKill(target string) (died, back time.Time) {
 	return died, back
 }
 
-// targets tells what the operations were done to, by sort: "agent 3, etcd 1"; "" for operations on
+// targets summarizes the targets of the operations by kind: "agent 3, etcd 1"; "" for operations on
 // pods. The caller holds mu.
 func (b *book) targets(k Kind) string {
 	sorts := map[string]int{}
@@ -84,12 +84,12 @@ func (b *book) targets(k Kind) string {
 	return strings.Join(out, ", ")
 }
 
-// recovery is how long a fault may be felt: clients connect again with a back-off.
+// recovery is how long a fault may have effects: clients reconnect with a back-off.
 const recovery = 4 * time.Second
 
-// disturbed returns the last fault that may have broken, at some moment between the two, what exact
-// placements on the node assume about speed: that the scheduler hears of a deletion, and the
-// kubelet of a Binding, before the containers have stopped; nil: none.
+// disturbed returns the last fault between the two moments that may have broken the assumptions of
+// exact placements on the node; nil for none. They assume that the scheduler hears of a deletion,
+// and the kubelet of a Binding, before the containers have stopped.
 func (b *book) disturbed(node string, from, to time.Time) (by *span) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,8 +112,8 @@ func isScheduler(target string) bool {
 	return target == leader || strings.HasPrefix(target, "scheduler-")
 }
 
-// deafens reports whether the fault may keep the scheduler from hearing. One that is killed does
-// not place pods behind the times: its successor reads everything first.
+// deafens reports whether the fault may keep news from the scheduler. A killed scheduler does not
+// place pods with old data: its successor reads everything first.
 func (s *span) deafens() bool {
 	if isScheduler(s.target) {
 		return s.kind != Kill && s.kind != Jump && !s.idle
@@ -121,8 +121,7 @@ func (s *span) deafens() bool {
 	return s.target == apiServerName || s.target == storageName
 }
 
-// deafened reports whether a fault may have kept the scheduler from hearing what happened at some
-// moment until another.
+// deafened reports whether a fault may have kept news from the scheduler between the two moments.
 func (b *book) deafened(from, to time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,14 +135,14 @@ func (s *span) String() string {
 	return fmt.Sprintf("%s %s from %s to %s", s.kind, s.target, s.from.UTC().Format(clockFormat), s.to.UTC().Format(clockFormat))
 }
 
-// note keeps something that is worth telling and no violation.
+// note records a notable event that is not a violation.
 func (b *book) note(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.notes = append(b.notes, time.Now().UTC().Format(clockFormat)+" "+text)
 }
 
-// count returns how many violations there are.
+// count returns the number of violations.
 func (b *book) count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -189,6 +188,5 @@ func (b *book) violate(text, node string, objects ...any) {
 	}
 }
 
-// afterRestart is how long a kubelet that has come back may lack what it knew: its device plugins
-// register again.
+// afterRestart is how long a restarted kubelet may lack devices: its device plugins register again.
 const afterRestart = 20 * time.Second

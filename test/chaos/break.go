@@ -13,21 +13,20 @@ import (
 	"github.com/berth-dev/berth/test/line"
 )
 
-// A fraud makes a scheduler break its promises on purpose, on its way to the API server: a suite
-// that cannot fail proves nothing.
+// A fraud makes a scheduler break its promises on purpose, on its way to the API server. It proves
+// that the suite can fail.
 type fraud string
 
 const (
 	// fraudPromise: Bindings promise other CPUs than were decided on.
 	fraudPromise fraud = "promise"
-	// fraudOrder: Bindings that the scheduler takes for written are written later, in an order that
-	// nobody knows, so that pods are decided on without some of their predecessors.
+	// fraudOrder: the scheduler is told that its Bindings are written, but they are written later
+	// and in random order. So it decides about pods without some of their predecessors.
 	fraudOrder fraud = "order"
-	// fraudDeaf: the scheduler hears of no report after its start, but goes on hearing of
-	// heartbeats.
+	// fraudDeaf: after its start the scheduler receives no report, but still receives heartbeats.
 	fraudDeaf fraud = "deaf"
-	// fraudStock: kube-scheduler itself, which promises nothing and puts pods where kubelets refuse
-	// them.
+	// fraudStock: kube-scheduler itself, which promises nothing and places pods where kubelets
+	// refuse them.
 	fraudStock fraud = "stock"
 )
 
@@ -76,7 +75,7 @@ func alter(r *http.Request) {
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 }
 
-// maxDeferral is how late a Binding is written by fraudOrder.
+// maxDeferral is the largest delay of a Binding under fraudOrder.
 const maxDeferral = 3 * time.Second
 
 // postpone records that the Binding is written, and writes it later.
@@ -88,6 +87,6 @@ func postpone(by *line.Line, out http.ResponseWriter, r *http.Request) {
 	time.AfterFunc(rand.N(maxDeferral), func() { by.Send(later) })
 	out.Header().Set("Content-Type", "application/json")
 	out.WriteHeader(http.StatusCreated)
-	// A client that has gone does not listen.
+	// A disconnected client does not read the answer, so the error is ignored.
 	_, _ = io.WriteString(out, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}`)
 }

@@ -44,15 +44,15 @@ func (o *observer) watchCheckpoints(ctx context.Context, spec *hollow.Spec) {
 	}
 }
 
-// torn reports whether the node's kubelet was killed when its checkpoints last changed. Killed
-// between two writes it does not start again (docs/scope.md).
+// torn reports whether the node's kubelet was killed at the last change of its checkpoints. Killed
+// between two writes, it does not start again (docs/scope.md).
 func (o *observer) torn(node string, since time.Time) bool {
 	died, _ := o.book.lastKill("node-" + node)
 	return since.Sub(died).Abs() < soundAfter
 }
 
-// mend does what the agent's report says, and a person would do: it removes the checkpoint
-// that is wrong. The kubelet gives all pods new CPUs, or new memory, when it starts.
+// mend follows the agent's report as a person would: it removes the wrong checkpoint. The kubelet
+// then gives all pods new CPUs or memory when it starts.
 func (o *observer) mend(node, problem string) {
 	o.book.note(fmt.Sprintf("node %s: its kubelet was killed between two writes, and does not start: %s", node, problem))
 	wrong := kubeletstate.CPUFile
@@ -74,13 +74,14 @@ func (o *observer) mend(node, problem string) {
 	delete(o.pinned, node)
 }
 
-// againstMachine returns what `berth check` says about the checkpoints on this machine, or "".
+// againstMachine returns the findings of `berth check` about the checkpoints on this machine, or
+// "".
 func (o *observer) againstMachine(spec *hollow.Spec) string {
 	dir := o.cluster.nodeDir(spec.Name)
 	return berthCheck(nil, dir.Root(), "--node="+spec.Machine, "--kubelet-config="+dir.KubeletConfig())
 }
 
-// look reads a node's checkpoints, checks each and remembers who holds what.
+// look reads a node's checkpoints, checks each and records the holders of resources.
 func (o *observer) look(spec *hollow.Spec) (raw kubeletstate.Raw, ok bool) {
 	raw, err := kubeletstate.ReadRaw(os.DirFS(o.cluster.nodeDir(spec.Name).Root()))
 	var state kubeletstate.State
@@ -125,17 +126,16 @@ func hasCPUs(p *placement.PodAllocation) bool {
 	return slices.ContainsFunc(p.Containers, func(c placement.ContainerAllocation) bool { return !c.CPUs.IsEmpty() })
 }
 
-// forgotten reports whether the kubelet has let go of the pod's CPUs and was killed after that. It
-// let go because the pod had ended, or because it refused the pod when it started. What it has not
-// told the API by its death it does not know after it, and admits the pod again
-// (docs/scope.md).
+// forgotten reports whether the kubelet has released the pod's CPUs and was killed after that. It
+// released them because the pod had ended, or because it refused the pod at its start. What it had
+// not told the API is lost with its death, and it admits the pod again (docs/scope.md).
 func (o *observer) forgotten(h *holding) bool {
 	died, _ := o.book.lastKill("node-" + h.node)
 	return !h.left.IsZero() && died.After(h.left)
 }
 
-// remember adds what the pod holds to what it has been seen to hold: while it is being admitted
-// that grows. What it has been given does not change, until its kubelet has forgotten it.
+// remember adds the pod's resources to the recorded ones; during its admission they grow. An
+// assignment does not change until its kubelet has forgotten it.
 func (o *observer) remember(node string, p *placement.PodAllocation, now time.Time) {
 	h := o.holdings[p.UID]
 	if h != nil && hasCPUs(p) && o.forgotten(h) {
@@ -159,7 +159,7 @@ func (o *observer) remember(node string, p *placement.PodAllocation, now time.Ti
 	}
 }
 
-// add records what a container holds. If its CPUs have changed, the two returned sets differ.
+// add records the resources of a container. If its CPUs have changed, the two returned sets differ.
 func (h *holding) add(is *placement.ContainerAllocation) (from, to topology.CPUSet) {
 	k := slices.IndexFunc(h.alloc.Containers, func(c placement.ContainerAllocation) bool { return c.Name == is.Name })
 	if k < 0 {
@@ -182,8 +182,9 @@ func (h *holding) add(is *placement.ContainerAllocation) (from, to topology.CPUS
 	return from, to
 }
 
-// When checkpoints are held against the machine. A kubelet writes one file after the other, and a
-// change of CPUs in two steps, in between which a fault may stop it: what is not sound must last.
+// Delays before checkpoints are compared with the machine. A kubelet writes one file after the
+// other, and a change of CPUs in two steps; a fault may stop it in between. So only a lasting error
+// counts.
 const (
 	soundAfter   = 300 * time.Millisecond
 	unsoundAfter = 8 * time.Second

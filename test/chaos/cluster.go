@@ -28,7 +28,7 @@ import (
 	"github.com/berth-dev/berth/test/wrongclock"
 )
 
-// process is a part of the cluster. Its faults and its life are the driver's alone.
+// process is a part of the cluster. Only the driver starts, stops and breaks it.
 type process struct {
 	*trial.Part
 	name  string
@@ -147,7 +147,7 @@ func (c *cluster) startAPIServer(ctx context.Context) error {
 	return err
 }
 
-// credentials reads what the control plane has written.
+// credentials reads a file of the control plane.
 func (c *cluster) credentials(file string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, file))
 	if err != nil {
@@ -265,7 +265,7 @@ func (c *cluster) startScheduler(i int) error {
 // it.
 const rivalName = "rival"
 
-// startRival starts a scheduler that puts pods on the same nodes and knows nothing of NUMA nodes.
+// startRival starts a scheduler that puts pods on the same nodes without regard to NUMA nodes.
 func (c *cluster) startRival() error {
 	s := trial.Scheduler{Dir: c.dir, Name: rivalName}
 	config, err := c.credentials(schedulerConfig)
@@ -279,8 +279,8 @@ func (c *cluster) startRival() error {
 	return c.add(&process{name: rivalName, Part: c.run(rivalName, append([]string{demo.VerbKubeScheduler}, flags...)...)})
 }
 
-// stop ends all processes, the control plane last, makes sure that none is left, and removes their
-// files unless somebody wants to keep them.
+// stop ends all processes, the control plane last, checks that none is left, and removes their
+// files unless keep is set.
 func (c *cluster) stop(keep bool) error {
 	var errs []error
 	if c.stopControllers != nil {
@@ -319,7 +319,7 @@ func (c *cluster) survivors() error {
 	return nil
 }
 
-// logsOf returns the logs that concern the node; "" stands for the schedulers alone.
+// logsOf returns the logs that concern the node; "" means only the schedulers.
 func (c *cluster) logsOf(node string) map[string]string {
 	out := map[string]string{}
 	for _, name := range []string{apiServerName, "scheduler-0", "scheduler-1", shadowName, "agent-" + node, "node-" + node} {
@@ -337,7 +337,7 @@ func (c *cluster) jump(p *process, by time.Duration) error {
 	return wrongclock.Set(wrongclock.File(c.dir, p.name), p.wrong)
 }
 
-// startControllers runs what counts the tenant's quota and fills its role.
+// startControllers runs the controllers for the tenant's quota and role.
 func (c *cluster) startControllers(ctx context.Context) (err error) {
 	c.stopControllers, err = controllers.Start(ctx, c.admin)
 	return err

@@ -8,17 +8,17 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// What the scheduler can know of a pod that another way has brought to a node.
+// Times after which the scheduler must know of a pod that it did not place.
 const (
-	// hearing is how long the scheduler may take to hear of it, when nothing is done to anybody.
+	// hearing is how long the scheduler may take to hear of it without a fault.
 	hearing = 3 * time.Second
-	// leaving is how long the node may go on holding what it had.
+	// leaving is how long the node may keep the resources of an ended pod.
 	leaving = 10 * time.Second
 )
 
-// vanished reports whether a pod that was bound before w has been deleted before it ran, between
-// the decision about w and the moment at which the kubelet decided: it had nothing to stop, so that
-// its kubelet let go of it at once. The caller holds mu.
+// vanished reports whether a pod that was bound before w was deleted before it ran, between the
+// decision about w and the kubelet's admission of w. It had nothing to stop, so its kubelet
+// released its resources at once. The caller holds mu.
 func (o *observer) vanished(w *watched, decided time.Time) bool {
 	for _, p := range o.pods {
 		switch {
@@ -32,13 +32,12 @@ func (o *observer) vanished(w *watched, decided time.Time) bool {
 	return false
 }
 
-// contended reports whether a pod that came to the node by another way may have come between the
-// report on which w was decided and the moment at which the kubelet decided about it; it is then
-// w's excuse. The caller holds mu.
-//
-// One that the report has, or that the scheduler must have heard of before it wrote w's Binding, is
-// no excuse: Berth counts with it. But of a pod that holds nothing the report has the UID alone.
-// Berth cannot know then what it asks for, and the kubelet may have too little left for w.
+// contended reports whether a pod of another scheduler may have arrived between the report on which
+// w was decided and the kubelet's admission of w. Then w is excused. The caller holds mu.
+// A pod is no excuse if the report has it, or if the scheduler must have heard of it before it
+// wrote w's Binding: Berth counts with it. But for a pod without exclusive resources the report has
+// only the UID. Then Berth cannot know its requests, and the kubelet may have too little left for
+// w.
 func (o *observer) contended(w *watched, decided time.Time) bool {
 	p, _, _ := wire.ReadPlacement(w.pod)
 	reported := o.listed

@@ -1,22 +1,21 @@
-// Command chaos runs a whole cluster of real parts except for its machines (etcd, API server,
-// hollow nodes, agents, two schedulers with leader election, a stock scheduler beside them, each a
-// process of its own), breaks them at random and checks throughout that Berth keeps its promises.
-// README.md describes it for those who run it.
+// Command chaos runs a whole cluster of real parts except for its machines, breaks them at random,
+// and checks throughout that Berth keeps its promises. The parts are etcd, an API server, hollow
+// nodes, agents, two schedulers with leader election and a stock scheduler, each in its own
+// process. README.md describes it for users.
+// The operations are a Plan, which a seed alone determines. The timing of the parts is not
+// determined, so a seed repeats decisions, not outcomes.
+// The checks use the code of `berth check` if it applies. Every kubelet's checkpoints and every
+// NodeTopology must be sound, and a NodeTopology's sequence never decreases. No kubelet may refuse
+// a pod. A placement marked exact must equal the managers' assignment. The scheduler's own count of
+// broken promises must agree. After the faults every pod that fits must run, deleted pods must
+// leave nothing behind, and no process may be left.
+// Some events are counted separately and are not violations, because no scheduler could know
+// better:
+//   - A restarted kubelet refuses a pod that it had admitted before.
+//   - A restarted kubelet has lost its device plugins and refuses a pod that requests a device.
+//   - An exact placement differs after a fault broke one of the two assumptions about speed
+//     (package ledger): a hollow node that restarts loses its containers at once.
+//   - Another scheduler's pod reached the node before Berth's scheduler could hear of it.
 //
-// What is done is a Plan: a list of operations that a seed alone determines. The moments at which
-// the parts answer are their own, so that a seed replays decisions, not outcomes.
-//
-// Checked, by the code of `berth check` where that applies: the checkpoints of every kubelet; every
-// NodeTopology, whose sequence never goes back; that no kubelet refuses a pod; that a placement
-// marked exact is what the managers gave; that the scheduler's own account of broken promises
-// agrees. At the end, when the faults are over: that every pod that fits runs, that nothing is left
-// behind by pods that are gone, and that no process is left.
-//
-// A few things are told apart rather than counted as violations, because no scheduler could know
-// better: a kubelet that refuses, after its own restart, a pod that it had admitted before; one
-// that has lost its device plugins with its restart and refuses a pod that asks for a device; an
-// exact placement that differs while one of the two assumptions about speed (package ledger) has
-// been broken by a fault: after the restart of a hollow node its containers are gone at once; and
-// what a pod explains that came to the node by another way before the scheduler could hear of it. A
-// clock that jumps explains nothing.
+// A clock that jumps is no excuse.
 package main

@@ -17,15 +17,15 @@ import (
 	"github.com/berth-dev/berth/test/scrape"
 )
 
-// Limits of the end of a run. A new leader waits a minute for what its predecessor may have
-// written.
+// Limits for the end of a run. A new leader waits a minute for unfinished writes of its
+// predecessor.
 const (
 	settleLimit = 100 * time.Second
 	goneLimit   = 60 * time.Second
 )
 
-// finish checks what must hold when faults are over: what fits runs, and what is gone leaves
-// nothing behind.
+// finish checks the cluster after the faults: pods that fit run, and deleted pods leave nothing
+// behind.
 func (d *driver) finish(ctx context.Context) error {
 	fmt.Fprintln(d.out, "faults are over: every pod that fits must run")
 	d.until(ctx, settleLimit, "", func() string { return d.unsettled(ctx) })
@@ -50,8 +50,8 @@ func (d *driver) finish(ctx context.Context) error {
 	return d.ledger(ctx)
 }
 
-// until waits until wrong returns "", and notes a violation with its last answer when that takes
-// longer than limit.
+// until waits until wrong returns "". If that takes longer than limit, it records a violation with
+// the last answer.
 func (d *driver) until(ctx context.Context, limit time.Duration, node string, wrong func() string) {
 	clock := time.NewTicker(500 * time.Millisecond)
 	defer clock.Stop()
@@ -184,7 +184,8 @@ func (d *driver) remaining(ctx context.Context) string {
 	return fmt.Sprintf("%d pods are not gone, %s among them", len(list.Items), list.Items[0].Name)
 }
 
-// probe admits one more pod on each node: a kubelet clears away what is left of others only then.
+// probe admits one more pod on each node, because a kubelet removes the remains of other pods only
+// then.
 func (d *driver) probe(ctx context.Context) error {
 	for i := range d.specs {
 		node := d.specs[i].Name
@@ -210,7 +211,7 @@ func (d *driver) probe(ctx context.Context) error {
 	return nil
 }
 
-// leaked describes what others than the probe hold on the node, by its checkpoints and by its
+// leaked describes resources of other pods than the probe on the node, by its checkpoints and its
 // report.
 func (d *driver) leaked(ctx context.Context, node string) string {
 	probe, err := d.client.CoreV1().Pods(namespace).Get(ctx, "probe-"+node, metav1.GetOptions{})
@@ -229,7 +230,7 @@ func (d *driver) leaked(ctx context.Context, node string) string {
 	return ""
 }
 
-// leftInCheckpoints describes what another pod still holds on the node, or "".
+// leftInCheckpoints describes the resources of another pod on the node, or "".
 func (c *cluster) leftInCheckpoints(node, but string) string {
 	state, err := kubeletstate.Read(os.DirFS(c.nodeDir(node).Root()))
 	if err != nil {
@@ -247,7 +248,8 @@ func (c *cluster) leftInCheckpoints(node, but string) string {
 	return ""
 }
 
-// leftInReport returns which other pod the node's report still has, or that it lacks the one.
+// leftInReport returns another pod that the node's report still has, or reports that the probe is
+// missing.
 func (o *observer) leftInReport(node, but string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -263,8 +265,8 @@ func (o *observer) leftInReport(node, but string) string {
 	return ""
 }
 
-// ledger asks the one scheduler that is left what it still counts. The other is stopped first: only
-// a leader knows.
+// ledger reads the remaining counts of the last scheduler. The other is stopped first: only a
+// leader knows.
 func (d *driver) ledger(ctx context.Context) error {
 	d.procs["scheduler-1"].Kill()
 	d.until(ctx, settleLimit, "", func() string {

@@ -31,22 +31,22 @@ type driver struct {
 	due   []deed
 	exits map[string]int
 	said  outcomes
-	// shadow is what shadow mode has found.
+	// shadow has the findings of shadow mode.
 	shadow looker
 	// asks are the driver's own requests to the API server, which may be slow or stopped.
 	asks chan func(context.Context) error
-	// asked counts the ones that have not been answered.
+	// asked counts unanswered requests.
 	asked sync.WaitGroup
 }
 
-// deed is something to be done later: what ends a fault.
+// deed is a scheduled action, such as the end of a fault.
 type deed struct {
 	at   time.Time
 	name string
 	do   func() error
 }
 
-// maxViolations ends a run that goes wrong all the time.
+// maxViolations ends a run with many violations.
 const maxViolations = 10
 
 // drive carries the plan out and ends all faults.
@@ -86,7 +86,7 @@ func (d *driver) drive(ctx context.Context, plan []Op, length time.Duration) err
 	return err
 }
 
-// settleDue does what is due and starts again what has ended by itself.
+// settleDue carries out due actions and restarts processes that have ended by themselves.
 func (d *driver) settleDue(now time.Time) error {
 	for len(d.due) > 0 && d.due[0].at.Before(now) {
 		deed := d.due[0]
@@ -98,7 +98,7 @@ func (d *driver) settleDue(now time.Time) error {
 	return d.revive()
 }
 
-// later puts a deed in its place.
+// later schedules an action.
 func (d *driver) later(after time.Duration, name string, do func() error) {
 	at := time.Now().Add(after)
 	i, _ := slices.BinarySearchFunc(d.due, at, func(e deed, at time.Time) int { return e.at.Compare(at) })
@@ -128,17 +128,17 @@ func (d *driver) revive() error {
 	return nil
 }
 
-// requestLimit bounds a request of the driver's own.
+// requestLimit bounds the time of a request of the driver.
 const requestLimit = 2 * time.Second
 
-// ask makes a request in its turn.
+// ask queues a request.
 func (d *driver) ask(f func(context.Context) error) {
 	d.asked.Add(1)
 	d.asks <- f
 }
 
-// askAll makes the requests, in order, each until it is answered. It is a goroutine of its own:
-// what ends a fault must not wait for the API server.
+// askAll makes the requests in order and repeats each until it is answered. It has its own
+// goroutine, because the end of a fault must not wait for the API server.
 func (d *driver) askAll(ctx context.Context) {
 	for f := range d.asks {
 		for ctx.Err() == nil && !d.answered(ctx, f) {
@@ -177,7 +177,7 @@ func (d *driver) carryOut(o *Op) error {
 	return nil
 }
 
-// askForGang makes a gang: its object, if it has one, and all pods.
+// askForGang creates a gang: its object, if it has one, and all pods.
 func (d *driver) askForGang(members []*PodPlan) {
 	if members[0].Group {
 		d.ask(func(ctx context.Context) error {
@@ -193,7 +193,7 @@ func (d *driver) askForGang(members []*PodPlan) {
 	}
 }
 
-// inflict begins a fault and plans its end.
+// inflict begins a fault and schedules its end.
 func (d *driver) inflict(o *Op) error {
 	p := d.procs[o.Target]
 	if o.Target == leader {
@@ -280,12 +280,12 @@ func (d *driver) show() {
 		time.Since(d.begun).Seconds(), t.pods, running, pending, t.ran, t.placed.exact+t.placed.exactDisturbed, t.placed.exactDisturbed, t.placed.verdict, t.reports, faults, d.book.count())
 }
 
-// outcomePatience is how long chaos must have watched a pod before it judges what the scheduler
-// says about the pod.
+// outcomePatience is how long chaos must have watched a pod before it judges the scheduler's
+// outcome for the pod.
 const outcomePatience = 15 * time.Second
 
-// judgeOutcomes holds what the schedulers say against what has been seen; those told after until
-// are left for later.
+// judgeOutcomes compares the schedulers' outcomes with the observations; it leaves outcomes after
+// until for later.
 func (d *driver) judgeOutcomes(until time.Time) error {
 	for i := range schedulers {
 		if err := d.said.read(d.procs[fmt.Sprint("scheduler-", i)].log, time.Now()); err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// gangCount is how a gang stands.
+// gangCount has the counts of a gang.
 type gangCount struct {
 	minimum int
-	// placed are members that have a node, or had one and ended well; there are those, and the ones
-	// that want one.
+	// placed counts members with a node, and members that had one and ended well; there also counts
+	// members that wait.
 	placed, there int
 }
 
@@ -44,8 +44,8 @@ func gangsOf(pods []corev1.Pod) map[string]*gangCount {
 	return out
 }
 
-// waits reports whether a gang has a right to keep its members from nodes that would take them: it
-// is not complete, or it has to be placed whole.
+// waits reports whether the members of a gang may wait although nodes have room: the gang is
+// incomplete, or must be placed as a whole.
 func (g *gangCount) waits() bool { return g != nil && g.placed < g.minimum }
 
 // partial names gangs with a part of their minimum placed that were never whole.
@@ -60,7 +60,7 @@ func (o *observer) partial(gangs map[string]*gangCount) (out []string) {
 	return out
 }
 
-// seeGang notes when a gang has become whole. The caller holds mu.
+// seeGang records when a gang has become complete. The caller holds mu.
 func (o *observer) seeGang(pod *corev1.Pod) {
 	name := pod.Labels[gangLabel]
 	if name == "" || o.whole[name] {

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// refusal tells apart a refusal by a kubelet that has restarted.
+// refusal classifies a refusal by a kubelet, which may have restarted.
 func (o *observer) refusal(w *watched) {
 	node, now := w.pod.Spec.NodeName, time.Now()
 	h := o.holdings[string(w.pod.UID)]
@@ -61,9 +61,8 @@ func asksForGPU(pod *corev1.Pod) bool {
 	return ok
 }
 
-// judge compares an exact placement with what has been seen in the checkpoints. The pod runs, so
-// that its admission is over: a look at the checkpoints since asked shows all it holds, unless it
-// has left.
+// judge compares an exact placement with the observed checkpoints. The pod runs, so its admission
+// is complete: checkpoints read since asked have all its resources, unless it has ended.
 func (o *observer) judge(w *watched, asked time.Time) {
 	p, found, err := wire.ReadPlacement(w.pod)
 	if err != nil {
@@ -119,9 +118,9 @@ func (o *observer) judgeExact(w *watched, h *holding, promised []placement.Conta
 	}
 }
 
-// posted is when a scheduler last sent the pod's Binding; a Binding that a fault holds up is on its
-// way for longer than exact assumes, whatever happens to be done when the kubelet hears of it. Of
-// one that was not seen to be sent it is the moment at which the kubelet decided.
+// posted returns when a scheduler last sent the pod's Binding. A Binding that a fault delays takes
+// longer than exact assumes, even if the fault is over when the kubelet receives it. For an
+// unobserved Binding it is the time of the kubelet's decision.
 func (o *observer) posted(w *watched, decided time.Time) time.Time {
 	at, ok := o.cluster.bindings.Load(w.pod.Namespace + "/" + w.pod.Name)
 	if !ok || at.(time.Time).After(decided) {
@@ -130,7 +129,7 @@ func (o *observer) posted(w *watched, decided time.Time) time.Time {
 	return at.(time.Time)
 }
 
-// differ describes what of the decisions the allocation contradicts, or "".
+// differ describes how the allocation contradicts the decisions, or "".
 func differ(decisions []placement.ContainerDecision, alloc *placement.PodAllocation) string {
 	for i := range decisions {
 		d, got := &decisions[i], &placement.ContainerAllocation{}
@@ -150,8 +149,7 @@ func differ(decisions []placement.ContainerDecision, alloc *placement.PodAllocat
 	return ""
 }
 
-// blocks is a text that is equal for equal holdings: blocks of no size hold nothing, and order does
-// not count.
+// blocks returns equal texts for equal memory: it ignores empty blocks and the order.
 func blocks(all []placement.MemoryBlock) string {
 	var out []string
 	for _, b := range all {

@@ -12,13 +12,13 @@ import (
 	"github.com/berth-dev/berth/test/line"
 )
 
-// way is where a process's connections lead through, so that they can be broken.
+// way is the path of a process's connections, on which faults can be made.
 type way interface {
 	// set begins a fault, or with "" ends it.
 	set(f Kind)
 	// cut closes all connections.
 	cut()
-	// hits counts what was broken.
+	// hits counts affected requests or connections.
 	hits() int
 	// close ends the way.
 	close()
@@ -26,13 +26,13 @@ type way interface {
 
 var _, _ way = (*clientLine)(nil), (*storageLine)(nil)
 
-// clientLine stands between one client and the API server and does to its requests what it is told.
+// clientLine is a proxy between one client and the API server that makes faults in requests.
 type clientLine struct {
 	*line.Line
 	fraud fraud
-	// bindings, unless nil, is told when a Binding is sent: see cluster.
+	// bindings, if not nil, records when Bindings are sent: see cluster.
 	bindings *sync.Map
-	// view is late where a scheduler's replica stands by.
+	// view delays the watches of a scheduler that does not lead.
 	view line.Standby
 
 	mu     sync.Mutex
@@ -76,8 +76,7 @@ func (w *clientLine) set(f Kind) {
 	w.fault = f
 }
 
-// next returns the fault that hits the request, and of a lost one whether it is carried out all the
-// same.
+// next returns the fault of the next request, and whether a lost request is still carried out.
 func (w *clientLine) next(r *http.Request) (fault Kind, arrives bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,10 +90,10 @@ func (w *clientLine) next(r *http.Request) (fault Kind, arrives bool) {
 	return w.fault, w.count%2 == 0
 }
 
-// viewLate is how late the view of the scheduler that does not lead is at most.
+// viewLate is the largest delay of the watches of a scheduler that does not lead.
 const viewLate = 20 * time.Second
 
-// lateness is how late what is late comes: less than a container takes to stop.
+// lateness is the delay of late requests: less than a container takes to stop.
 const lateness = 400 * time.Millisecond
 
 // ServeHTTP implements http.Handler.
@@ -123,7 +122,7 @@ func (w *clientLine) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// orphan carries the request out later; its client has been told about a failure by then.
+// orphan carries the request out later, after its client was told about a failure.
 func (w *clientLine) orphan(r *http.Request) {
 	if later := w.CopyOf(r); later != nil {
 		time.AfterFunc(3*lateness, func() { w.Send(later) })

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Containers of hollow nodes take stopTime to stop. Exact placements assume that this is longer
-// than a Binding is on its way; faults that only delay stay below.
+// Containers of hollow nodes take stopTime to stop. Exact placements assume that a Binding arrives
+// faster than that; faults that only delay stay below it.
 const stopTime = 2 * time.Second
 
 // kind is a machine with a kubelet's configuration: small, so that NUMA nodes are scarce.

@@ -16,8 +16,8 @@ func (o *observer) obeys(node string) bool {
 	return slices.ContainsFunc(o.cluster.specs, func(s hollow.Spec) bool { return s.Name == node && s.NRI })
 }
 
-// watchCgroups holds the cgroups of a node where Berth decides against the Bindings, until ctx
-// ends. Cgroups are read one after the other: what is wrong in three looks is wrong.
+// watchCgroups compares the cgroups of a node where Berth decides with the Bindings, until ctx
+// ends. Cgroups are read one after the other, so an error must appear in three readings.
 func (o *observer) watchCgroups(ctx context.Context, spec *hollow.Spec) {
 	m, err := topology.Parse(spec.Machine)
 	if err != nil {
@@ -50,7 +50,7 @@ func (o *observer) judgeCgroups(spec *hollow.Spec, m *topology.Machine) obeyed.F
 	return obeyed.Judge(m, groups, o.decided)
 }
 
-// leftInCgroups returns which pod but one has cgroups on a node where Berth decides, or "".
+// leftInCgroups returns another pod with cgroups on a node where Berth decides, or "".
 func (c *cluster) leftInCgroups(node, but string) string {
 	for _, g := range obeyed.ReadCgroups(c.nodeDir(node).Cgroups()) {
 		if g.UID != but {

@@ -77,7 +77,7 @@ func (o *observer) podTold(pod *corev1.Pod, gone bool) {
 	}
 }
 
-// watchedOf returns what is known about the pod, and knows it from now on. The caller holds mu.
+// watchedOf returns the record of the pod and creates it if necessary. The caller holds mu.
 func (o *observer) watchedOf(pod *corev1.Pod) *watched {
 	w := o.pods[pod.UID]
 	if w == nil {
@@ -91,8 +91,8 @@ func (o *observer) watchedOf(pod *corev1.Pod) *watched {
 	return w
 }
 
-// takeNeighbours takes in the pods of others that the store has on w's node, before w is judged:
-// after a break of the watch client-go reports what has changed in no order. The caller holds mu.
+// takeNeighbours records other schedulers' pods on w's node from the store before w is judged.
+// After a break of the watch, client-go reports changes in random order. The caller holds mu.
 func (o *observer) takeNeighbours(w *watched) {
 	all, err := o.store.List(labels.Everything())
 	if err != nil {
@@ -105,8 +105,7 @@ func (o *observer) takeNeighbours(w *watched) {
 	}
 }
 
-// lookFor makes sure that what a pod holds that runs has been seen, and who holds what when one was
-// refused.
+// lookFor makes sure that checkpoints are read after a pod runs, or after one was refused.
 func (o *observer) lookFor(pod *corev1.Pod) {
 	if phase := pod.Status.Phase; phase != corev1.PodRunning && phase != corev1.PodFailed {
 		return

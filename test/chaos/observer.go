@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/test/obeyed"
 )
 
-// watched is what is known about a pod.
+// watched is the record of a pod.
 type watched struct {
 	pod     *corev1.Pod
 	ran     bool // and its placement was judged
@@ -27,11 +27,11 @@ type watched struct {
 	foreign bool
 	// bound and ended are when it was first seen to be on its node, and to be over or gone.
 	bound, ended time.Time
-	// excuse is why its promise need not have been kept; "" when it must.
+	// excuse is why its promise need not be kept; "" for none.
 	excuse string
 }
 
-// see records what the API shows of the pod.
+// see records the pod's state in the API.
 func (w *watched) see(pod *corev1.Pod, gone bool, now time.Time) {
 	w.pod, w.gone = pod, gone
 	if w.bound.IsZero() && pod.Spec.NodeName != "" {
@@ -42,7 +42,7 @@ func (w *watched) see(pod *corev1.Pod, gone bool, now time.Time) {
 	}
 }
 
-// holding is what a pod has been seen to hold in the checkpoints of a node.
+// holding are a pod's resources in the checkpoints of a node.
 type holding struct {
 	node  string
 	first time.Time
@@ -53,7 +53,7 @@ type holding struct {
 	alloc placement.PodAllocation
 }
 
-// observer sees pods, reports and checkpoints and notes what breaks a promise.
+// observer watches pods, reports and checkpoints and records broken promises.
 type observer struct {
 	cluster *cluster
 	book    *book
@@ -71,7 +71,7 @@ type observer struct {
 	leader   string // the scheduler that was last seen to lead
 	// decided are the decisions of all Bindings, for nodes that obey.
 	decided obeyed.Decisions
-	// store has the pods of the watch. It is never behind what podTold is told.
+	// store has the pods of the watch. It is never older than the events of podTold.
 	store corelisters.PodLister
 }
 
@@ -92,12 +92,12 @@ type tally struct {
 
 // placements counts pods that ran, by the outcomes of their placements.
 type placements struct {
-	// exact are the ones that were kept to the CPU, under a fault or not.
+	// exact counts placements kept exactly, exactDisturbed those of them during a fault.
 	exact, exactDisturbed int
-	// The others were exact and are not what the kubelet gave, with an excuse.
+	// The others were exact and differ from the kubelet's assignment, with an excuse.
 	differedDisturbed, differedContended, differedVanished int
-	// verdict are promised admission alone, obeyed are decided by Berth, and unseen are held
-	// against nothing.
+	// verdict counts promises of admission alone, obeyed decisions by Berth, and unseen placements
+	// that were compared with nothing.
 	verdict, obeyed, unseen int
 }
 
@@ -112,10 +112,10 @@ func newObserver(c *cluster, b *book) *observer {
 	}
 }
 
-// checkpointPoll is how often checkpoints are read: pods live longer.
+// checkpointPoll is the interval of reading checkpoints: pods live longer.
 const checkpointPoll = 50 * time.Millisecond
 
-// evidence is what else to print of a violation that concerns the pod; the caller holds mu.
+// evidence returns what else to print about a violation that concerns the pod; the caller holds mu.
 func (o *observer) evidence(w *watched) []any {
 	out := []any{w.pod}
 	if nt := o.reports[w.pod.Spec.NodeName]; nt != nil {

@@ -16,5 +16,5 @@ type options struct {
 	dir      string
 }
 
-// errViolated is the answer no; the output has said why.
+// errViolated is the negative answer; the output already has the reason.
 var errViolated = errors.New("a promise was not kept")

@@ -23,7 +23,7 @@ type outcome struct {
 
 var outcomeLine = regexp.MustCompile(`"A promise was not kept".* node="([^"]+)" uid="([^"]+)" outcome="([^"]+)"`)
 
-// follower reads what is added to files; the zero value begins at their beginning.
+// follower reads new content of files; the zero value starts at their beginning.
 type follower struct{ offsets map[string]int64 }
 
 // read returns the whole lines that have been added.
@@ -45,14 +45,14 @@ func (f *follower) read(file string) ([]byte, error) {
 	return fresh, nil
 }
 
-// outcomes follows the schedulers' logs, which go on when a process is another one.
+// outcomes follows the schedulers' logs, which continue after a restart.
 type outcomes struct {
 	follower
 	waiting []outcome
 	told    map[string]bool // by UID and what became of it: both schedulers tell
 }
 
-// read reads what was written since the last call.
+// read reads the new content since the last call.
 func (s *outcomes) read(log string, now time.Time) error {
 	fresh, err := s.follower.read(log)
 	if err != nil {
@@ -68,8 +68,8 @@ func (s *outcomes) read(log string, now time.Time) error {
 	return nil
 }
 
-// outcome judges a promise that was not kept, by the scheduler's own account: a pod of others that
-// came between is told as contended, and nothing else is told that has no excuse.
+// outcome judges a broken promise that the scheduler reports. It must be contended if another
+// scheduler's pod came between, and must have an excuse otherwise.
 func (o *observer) outcome(s *outcome) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -87,7 +87,7 @@ func (o *observer) outcome(s *outcome) {
 	}
 }
 
-// landed is when the kubelet is known to have decided about the pod.
+// landed returns when the kubelet is known to have decided about the pod.
 func (o *observer) landed(w *watched) time.Time {
 	if h := o.holdings[string(w.pod.UID)]; h != nil {
 		return h.first
@@ -95,13 +95,13 @@ func (o *observer) landed(w *watched) time.Time {
 	return w.ended
 }
 
-// leaderPoll is how often the schedulers' logs are looked through for who leads.
+// leaderPoll is the interval of searching the schedulers' logs for the leader.
 const leaderPoll = 500 * time.Millisecond
 
-// leadership is what client-go's tools/leaderelection writes.
+// leadership is part of a log message of client-go's tools/leaderelection.
 var leadership = []byte("uccessfully acquired lease")
 
-// watchLeader looks until ctx ends.
+// watchLeader searches the logs until ctx ends.
 func (o *observer) watchLeader(ctx context.Context) {
 	var f follower
 	for range trial.Every(ctx, leaderPoll) {
@@ -115,7 +115,7 @@ func (o *observer) watchLeader(ctx context.Context) {
 	}
 }
 
-// leads notes a change of the leader, which may be the same process's successor.
+// leads records a change of the leader. The new leader may be the same process after a restart.
 func (o *observer) leads(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// Kind is what an operation does.
+// Kind is the kind of an operation.
 type Kind string
 
 // Operations. Faults on a process name it; see Op.Target.
-//
-// Of a way (from a client to the API server, from the API server to etcd) requests and answers are
-// lost or late; from the API server to etcd it is bytes, and none is lost.
+// A way leads from a client to the API server or from there to etcd. On the former, requests and
+// answers are lost or late. On the latter, bytes are late, and none is lost.
 const (
 	Create      Kind = "create"       // a pod
 	CreateGang  Kind = "create-gang"  // pods that start together
@@ -75,7 +74,7 @@ type planner struct {
 	busy  map[string]time.Duration
 }
 
-// schedulers is how many replicas run.
+// schedulers is the number of replicas.
 const schedulers = 2
 
 // tick is the time from one operation on pods to the next.
@@ -228,7 +227,7 @@ func (p *planner) choices() []choice {
 	}
 }
 
-// jump is how far a clock jumps: far ahead, or a little back.
+// jump returns by how much a clock jumps: far ahead, or a little back.
 func (p *planner) jump() time.Duration {
 	if p.r.IntN(3) == 0 {
 		return -time.Duration(1+p.r.IntN(10)) * time.Second

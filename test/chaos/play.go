@@ -43,7 +43,7 @@ func play(ctx context.Context, o *options, out io.Writer) (err error) {
 	return d.run(ctx, o)
 }
 
-// run carries the plan out, beside the tenant, and checks what must hold in the end.
+// run carries the plan out, beside the tenant, and checks the final state.
 func (d *driver) run(ctx context.Context, o *options) error {
 	d.begun = time.Now()
 	d.book.begun = d.begun
@@ -105,14 +105,14 @@ func (d *driver) table() {
 	}
 }
 
-// row is a line of the table: what was seen, how often, and what else there is to say.
+// row is a line of the table: an event, its count, and details.
 type row struct {
 	what  string
 	count int
 	more  string
 }
 
-// seen are the lines about what came of it. The caller holds the mu of observer and book.
+// seen returns the lines about the results. The caller holds the mu of observer and book.
 func (d *driver) seen() []row {
 	struck := 0
 	for _, p := range d.procs {

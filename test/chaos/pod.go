@@ -19,7 +19,7 @@ import (
 // PodPlan is a pod to be.
 type PodPlan struct {
 	Name string
-	// CPUs are those of its containers; Shared pods are not pinned and ask for half a CPU.
+	// CPUs are the CPUs of its containers; Shared pods are not pinned and ask for half a CPU.
 	CPUs     []int64
 	Shared   bool
 	MemoryMi int64
@@ -28,10 +28,10 @@ type PodPlan struct {
 	// other scheduler places it.
 	Node  string
 	Rival bool
-	// Ends is how long its containers run before they exit; 0: they run until stopped.
+	// Ends is how long its containers run before they exit; 0 means until they are stopped.
 	Ends time.Duration
-	// Gang is the one that it is a member of, "" for none, and Minimum how many of its pods start
-	// together. Group: the gang has a PodGroup that says so.
+	// Gang is the name of its gang, "" for none, and Minimum how many of its pods start together.
+	// Group means that a PodGroup declares the gang.
 	Gang    string
 	Minimum int
 	Group   bool
@@ -40,7 +40,7 @@ type PodPlan struct {
 // foreignLabel marks pods that do not go through Berth's scheduler.
 const foreignLabel = "foreign"
 
-// gracePeriod of pods: longer than stopTime, so that nothing is killed.
+// gracePeriod of pods: longer than stopTime, so that no container is killed.
 const gracePeriod = 5
 
 // object returns the pod as an API object.
@@ -72,7 +72,7 @@ func (p *PodPlan) object() *corev1.Pod {
 	return pod
 }
 
-// amounts is what a container asks for; the first has the GPUs.
+// amounts returns the requests of a container; the first has the GPUs.
 func (p *PodPlan) amounts(i int) corev1.ResourceList {
 	milli := 1000 * p.CPUs[i]
 	if p.Shared {
@@ -88,10 +88,10 @@ func (p *PodPlan) amounts(i int) corev1.ResourceList {
 	return list
 }
 
-// foreign says that the pod is on its node by another way than Berth's scheduler.
+// foreign reports whether the pod comes to its node without Berth's scheduler.
 func (p *PodPlan) foreign() bool { return p.Rival || p.Node != "" }
 
-// Labels of members, for those who watch.
+// Labels of members, for observers.
 const (
 	gangLabel    = "chaos.test/gang"
 	minimumLabel = "chaos.test/minimum"
@@ -116,8 +116,8 @@ func (p *PodPlan) group() *unstructured.Unstructured {
 	}}
 }
 
-// isForeign reports whether a pod came by another way than Berth's scheduler, as it is first seen:
-// its maker has said so, or the tenant has named its node.
+// isForeign reports whether a new pod comes to its node without Berth's scheduler: its creator said
+// so, or the tenant named its node.
 func isForeign(pod *corev1.Pod) bool {
 	return pod.Labels[foreignLabel] != "" || pod.Namespace == tenant.Namespace && pod.Spec.NodeName != "" && !wire.HasPlacement(pod)
 }

@@ -45,7 +45,7 @@ func (o *observer) seeReport(u *unstructured.Unstructured) {
 	}
 }
 
-// list notes that a report has the pod, and whether it shows what the pod holds.
+// list records that a report has the pod, and whether it has the pod's resources.
 func (o *observer) list(uid string, sequence int64, holds bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -57,7 +57,7 @@ func (o *observer) list(uid string, sequence int64, holds bool) {
 	}
 }
 
-// berthCheck runs `berth check` and returns what is not sound, or "".
+// berthCheck runs `berth check` and returns its negative findings, or "".
 func berthCheck(stdin []byte, args ...string) string {
 	var out, errs bytes.Buffer
 	cmd := cli.NewCheckCommand()

@@ -67,7 +67,7 @@ func role(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) 
 	return 0, true
 }
 
-// serveStorage runs etcd on the data that it finds, and tells where.
+// serveStorage runs etcd on existing data and prints its address.
 func serveStorage(ctx context.Context, args []string, log io.Writer) error {
 	dir, file := args[0], args[1]
 	e, err := controlplane.StartEtcd(ctx, dir, log)
@@ -90,7 +90,8 @@ func writeWhole(file string, data []byte) error {
 	return os.Rename(file+".new", file)
 }
 
-// serveAPIServer runs an API server with Berth's manifests, and hands out everybody's credentials.
+// serveAPIServer runs an API server with Berth's manifests, and writes the credentials of all
+// clients.
 func serveAPIServer(ctx context.Context, args []string, log io.Writer) error {
 	shadow, err := fs.ReadFile(deploy.Folder("shadow"), "rbac.yaml")
 	if err != nil {

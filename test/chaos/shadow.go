@@ -40,24 +40,24 @@ func (c *cluster) startShadow(ctx context.Context) error {
 	return c.add(p)
 }
 
-// looker looks at what shadow mode has found. It forgets all when it is killed.
+// looker collects the findings of shadow mode, which forgets everything when it is killed.
 type looker struct {
 	life   time.Time // when the process began whose view is the last
 	last   shadow.View
 	before shadow.Tally // of the lives before
 	lives  int
 	told   map[string]bool // UIDs of mistakes that are known
-	// mistakes are told when enough has been seen of their pods.
+	// mistakes are judged after their pods have been observed long enough.
 	mistakes []mistake
 }
 
-// mistake is a prediction that shadow mode says was wrong, and when it was read.
+// mistake is a prediction that shadow mode counts as wrong, with the time at which it was read.
 type mistake struct {
 	read time.Time
 	shadow.Record
 }
 
-// lookAtShadow reads what shadow mode has found; it may be down, or stopped.
+// lookAtShadow reads the findings of shadow mode, which may be down or stopped.
 func (d *driver) lookAtShadow(ctx context.Context) {
 	p, l := d.procs[shadowName], &d.shadow
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
@@ -83,7 +83,7 @@ func (d *driver) lookAtShadow(ctx context.Context) {
 	}
 }
 
-// sum adds what is told in the end.
+// sum adds up the counts that are printed at the end.
 func sum(a, b shadow.Tally) shadow.Tally {
 	a.Pods, a.Judged, a.Rejected, a.Foretold = a.Pods+b.Pods, a.Judged+b.Judged, a.Rejected+b.Rejected, a.Foretold+b.Foretold
 	a.Exact, a.ByVerdict, a.Either = a.Exact+b.Exact, a.ByVerdict+b.ByVerdict, a.Either+b.Either
@@ -109,7 +109,7 @@ func (d *driver) judgeMistakes(until time.Time) {
 	l.mistakes = l.mistakes[n:]
 }
 
-// mistaken judges a prediction that shadow mode says was wrong.
+// mistaken judges a prediction that shadow mode counts as wrong.
 func (o *observer) mistaken(r *shadow.Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -126,7 +126,7 @@ func (o *observer) mistaken(r *shadow.Record) {
 	}
 }
 
-// shadowLeft says which pods still wait for an answer in shadow mode.
+// shadowLeft returns the pods that still wait for an answer in shadow mode.
 func (d *driver) shadowLeft(ctx context.Context) string {
 	d.lookAtShadow(ctx)
 	if v := &d.shadow.last; v.Open > 0 {

@@ -18,7 +18,7 @@ type storageLine struct {
 	struck int
 }
 
-// newStorageLine listens on one unix socket for the other.
+// newStorageLine listens on one unix socket and forwards to the other.
 func newStorageLine(socket, target string) (*storageLine, error) {
 	l, err := net.Listen("unix", socket)
 	if err != nil {
@@ -55,10 +55,10 @@ func (s *storageLine) connect(near net.Conn) {
 	go s.pass(far, near)
 }
 
-// slowness is how long what is late takes on its way to etcd, and as much on its way back.
+// slowness is the delay to etcd, and also the delay back.
 const slowness = 150 * time.Millisecond
 
-// pass hands on what comes, until either side ends.
+// pass forwards data until either side ends.
 func (s *storageLine) pass(from, to net.Conn) {
 	defer s.end(from, to)
 	buf := make([]byte, 64<<10)
@@ -94,7 +94,7 @@ func (s *storageLine) isLate() bool {
 	return s.late
 }
 
-// set implements way; Late is the one fault it knows.
+// set implements way; Late is the only fault that it supports.
 func (s *storageLine) set(f Kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

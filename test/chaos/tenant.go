@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/test/tenant"
 )
 
-// The tenant is one more player, and a slow one.
+// The tenant is another client, with few and slow requests.
 const tenantHands, tenantPerSecond = 2, 5
 
 // letLoose lets the tenant do harm until the returned function is called, which also takes away
@@ -44,7 +44,7 @@ func (d *driver) letLoose(ctx context.Context, seed uint64) (end func(context.Co
 	}, nil
 }
 
-// evict deletes the tenant's namespace, and says what is still there.
+// evict deletes the tenant's namespace, and returns what remains in it.
 func (d *driver) evict(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
@@ -70,7 +70,7 @@ func (o *observer) tenantPods() (all []*corev1.Pod) {
 	return all
 }
 
-// tenantLine is what the table says about the tenant.
+// tenantLine is the tenant's line of the table.
 func (t *tally) tenantLine() string {
 	return fmt.Sprintf("%d of them accepted, at most %d a second", t.accepted, tenantPerSecond)
 }

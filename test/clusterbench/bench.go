@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// verbCluster compares schedulers; it goes on where an earlier call stopped.
+// verbCluster compares schedulers; it continues where an earlier call stopped.
 const verbCluster = "cluster"
 
 // bench is one call of the program.
@@ -71,8 +71,8 @@ func (b *bench) finish(stdout io.Writer) error {
 	return err
 }
 
-// resume takes over what earlier calls with the same flags and programs have measured. It drops
-// half a pair.
+// resume loads the results of earlier calls with the same flags and programs. It drops a pair with
+// only one run.
 func (b *bench) resume() error {
 	if err := os.MkdirAll(b.options.out, 0o755); err != nil {
 		return err
@@ -108,8 +108,8 @@ func readResult(file string) (r result, err error) {
 	return r, json.Unmarshal(data, &r)
 }
 
-// file is the result as JSON. A comparison of schedulers has one for each set of flags and
-// programs, so that calls with others leave it alone.
+// file is the result as JSON. A comparison of schedulers has one file for each set of flags and
+// programs, so that calls with other flags do not change it.
 func (b *bench) file() string {
 	if b.result.Programs == "" {
 		return filepath.Join(b.options.out, b.verb+".json")
@@ -118,7 +118,7 @@ func (b *bench) file() string {
 	return filepath.Join(b.options.out, fmt.Sprintf("%s-%x.json", b.verb, key[:4]))
 }
 
-// keep writes what has been measured so far.
+// keep writes the results so far.
 func (b *bench) keep() error {
 	b.result.LoadAverage[1], b.result.Seconds = loadAverage(), b.seconds
 	b.result.Ratios, b.result.Gangs = compare(b.result.Runs), compareGangs(b.result.Runs)

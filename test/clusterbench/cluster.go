@@ -24,16 +24,16 @@ func (b *bench) cluster() error {
 	return nil
 }
 
-// task is what is measured at a time on an entry of options.nodes: a pair of runs of each profile
+// task is one part of a measurement, for an entry of options.nodes: a pair of runs of each profile
 // and load, or the cycles of single pods.
 type task struct {
 	size, pair int
 	cycles     bool
 }
 
-// tasks returns what a comparison measures, in order. Where every pair has nodes of its own, the
-// first pair of each size comes before the second of any. So a call that is stopped early has
-// something of most sizes.
+// tasks returns the parts of a comparison in order. If every pair has its own nodes, the first
+// pairs of all sizes come before the second pairs. So a call that is interrupted has results for
+// most sizes.
 func (o *options) tasks() (out []task) {
 	if o.fresh {
 		for pair := range max(1, slices.Max(o.pairs)) {

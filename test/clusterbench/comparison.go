@@ -12,8 +12,8 @@ type comparison struct {
 	stage stage // what the control plane is for
 }
 
-// stage is what a control plane is for: an entry of options.nodes, and, with options.fresh, one of
-// the pairs, from 1 on; none at first.
+// stage identifies a control plane: an entry of options.nodes and, with options.fresh, a pair, from
+// 1 on.
 type stage struct{ size, pair int }
 
 // enter makes the nodes of a stage. A control plane that is new is warmed up.
@@ -36,7 +36,7 @@ func (c *comparison) enter(at stage) error {
 	return c.warmUp(nodes)
 }
 
-// pairs measures a pair of each profile and load, except for what has been measured before.
+// pairs measures a pair of each profile and load, except those already measured.
 func (c *comparison) pairs(t task) error {
 	for _, profile := range c.options.profiles {
 		for _, load := range c.options.loads {

@@ -17,8 +17,8 @@ type step struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// deltaOf returns the steps that make a stored report of its status before another one. No key of a
-// status needs escaping in a path.
+// deltaOf returns the steps from the stored status of a report to a new one. No key of a status
+// needs escaping in a path.
 func deltaOf(before, now *v1alpha1.NodeTopologyStatus) ([]step, error) {
 	var values [2]any
 	for i, s := range []*v1alpha1.NodeTopologyStatus{before, now} {
@@ -66,8 +66,8 @@ func deltaOfMaps(path string, before, now map[string]any) (out []step) {
 	return out
 }
 
-// deltaOfLists takes lines of text out and puts others in; anything else is compared item by item
-// where there are as many.
+// deltaOfLists removes and inserts items of lists of strings. It compares other lists item by item
+// if they have equal lengths.
 func deltaOfLists(path string, before, now []any) (out []step) {
 	at := func(i int) string { return path + "/" + strconv.Itoa(i) }
 	if !slices.ContainsFunc(slices.Concat(before, now), func(v any) bool { _, text := v.(string); return !text }) {

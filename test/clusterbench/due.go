@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// dueQueue hands out nodes when their time has come.
+// dueQueue returns nodes when their time has come.
 type dueQueue struct {
 	mu      sync.Mutex
 	heap    dueHeap
@@ -45,7 +45,7 @@ func (q *dueQueue) idle() bool {
 	return q.pending == 0
 }
 
-// next returns the first node if its time has come, else how long to wait for it.
+// next returns the first node if its time has come, otherwise the time until then.
 func (q *dueQueue) next() (*simNode, time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

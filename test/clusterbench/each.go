@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// each calls do for 0 to count-1 from as many goroutines as width says, and returns the first
-// error.
+// each calls do for 0 to count-1 from width goroutines, and returns the first error.
 func each(ctx context.Context, width, count int, do func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64

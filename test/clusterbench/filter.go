@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// cycles measures cycles one by one, on a cluster that runs pinned pods already, except for runs
-// that have been measured before.
+// cycles measures single scheduling cycles on a cluster with running pinned pods, except runs that
+// were measured before.
 func (c *comparison) cycles(t task) error {
 	nodes, pods, ready := c.options.nodes[t.size], of(c.options.pods, t.size), false
 	for i := range of(c.options.filterRuns, t.size) {
@@ -65,7 +65,7 @@ func (c *comparison) fill(size int) error {
 	return c.fleet.quiet(c.ctx, pods)
 }
 
-// filterRun places pods one by one. A run that breaks off leaves nothing.
+// filterRun places pods one by one. An interrupted run leaves no result.
 func (c *comparison) filterRun(nodes, there int, who contestant) error {
 	defer c.took("single cycles", time.Now())
 	if err := c.hold(true); err != nil {
@@ -96,7 +96,7 @@ func (c *comparison) filterRun(nodes, there int, who contestant) error {
 	return nil
 }
 
-// timeFilter places one pod and takes from the scheduler's metrics how long the search took. The
+// timeFilter places one pod and reads the time of the search from the scheduler's metrics. The
 // first pods of a scheduler are not counted: they warm it up.
 func (c *comparison) timeFilter(s *sched, r *filterResult, memory int64, i int) error {
 	before, err := s.filterTime(c.ctx)

@@ -19,14 +19,14 @@ import (
 	"github.com/berth-dev/berth/test/sim"
 )
 
-// How long after a Binding its pod runs and the agent reports it, in a random place between; all
-// changes of a node in that time go into one report.
+// The range of the random time from a Binding until the pod runs and the agent reports it. All
+// changes of a node in that time are in one report.
 const (
 	ackMin = 300 * time.Millisecond
 	ackMax = time.Second
 )
 
-// writers is how many requests the simulated nodes have under way at most.
+// writers bounds the concurrent requests of the simulated nodes.
 const writers = 24
 
 // fleet is all simulated nodes.
@@ -55,7 +55,7 @@ func newFleet(p *plane, kinds []*nodeKind) *fleet {
 	return f
 }
 
-// grow adds nodes, with reports and heartbeats, until there are count.
+// grow adds nodes, with reports and heartbeats, until there are count nodes.
 func (f *fleet) grow(ctx context.Context, count int) error {
 	from := len(f.list)
 	added := make([]*simNode, max(0, count-from))
@@ -110,7 +110,7 @@ func (f *fleet) run(ctx context.Context) error {
 	return nil
 }
 
-// failed keeps the first error, for those who wait.
+// failed keeps the first error for waiting callers.
 func (f *fleet) failed(err error) {
 	if err == nil {
 		return
@@ -121,8 +121,8 @@ func (f *fleet) failed(err error) {
 	}
 }
 
-// follow watches from a resource version on. The server ends a watch when it likes: then it is
-// taken up again where it ended.
+// follow watches from a resource version on. The server may end a watch at any time; then it
+// continues from the last version.
 func (f *fleet) follow(ctx context.Context, version string) error {
 	for range 100 {
 		w, err := f.plane.core.CoreV1().Pods(podNamespace).Watch(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
@@ -182,7 +182,7 @@ func (f *fleet) see(pod *corev1.Pod, deleted bool) error {
 	return nil
 }
 
-// later has the node tell what is new, after its delay.
+// later schedules the node's writes after its delay.
 func (f *fleet) later(n *simNode) {
 	n.mu.Lock()
 	waiting := n.due
@@ -244,13 +244,12 @@ func (f *fleet) phase(ctx context.Context, p *simPod) error {
 	return err
 }
 
-// quiet waits until there are no more than the number of pods and every node has told what it
-// knows.
+// quiet waits until there are at most that many pods and every node has written its changes.
 func (f *fleet) quiet(ctx context.Context, pods int) error {
 	return f.await(ctx, 10*time.Minute, func(t *tally) bool { return len(t.there) <= pods && f.due.idle() })
 }
 
-// await waits until done says so about the tally.
+// await waits until done returns true for the tally.
 func (f *fleet) await(ctx context.Context, limit time.Duration, done func(*tally) bool) error {
 	timeout := time.After(limit)
 	for {

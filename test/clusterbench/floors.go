@@ -12,40 +12,42 @@ import (
 // summary is the last line of a comparison: Berth by stock, in the middle of the pairs. What was
 // not measured is null.
 type summary struct {
-	// Pairs is how many pairs of pinned pods were run, on all numbers of nodes.
+	// Pairs is the number of pairs with pinned pods, over all numbers of nodes.
 	Pairs int `json:"pairs"`
-	// CPU500, CPU5000 and CPU15000 are of the scheduler's processor time for a pinned pod on so
-	// many nodes, OrdinaryCPU for an ordinary pod, at worst.
+	// CPU500, CPU5000 and CPU15000 are ratios of the scheduler's processor time per pinned pod on
+	// that many nodes, OrdinaryCPU per ordinary pod: the worst of the loads.
 	CPU500   *float64 `json:"cpu500"`
 	CPU5000  *float64 `json:"cpu5000"`
 	CPU15000 *float64 `json:"cpu15000"`
-	// CPUStock is the same under the stock scheduler's own arguments, at worst; the three before
-	// are under the chart's.
+	// CPUStock is the same ratio with the stock scheduler's own arguments; the three before it are
+	// with the chart's.
 	CPUStock *float64 `json:"cpuStock"`
-	// Settled is of pinned pods per second until all is settled, at worst.
+	// Settled is the ratio of pinned pods per second until everything is settled, in the worst
+	// case.
 	Settled *float64 `json:"settled"`
 	// Settled5000 is Settled on 5,000 nodes under the chart's arguments.
 	Settled5000 *float64 `json:"settled5000"`
 	// Told is Settled until all events are written, too: Berth writes them after the rest.
 	Told        *float64 `json:"told"`
 	OrdinaryCPU *float64 `json:"ordinaryCPU"`
-	// Memory is of the scheduler's largest memory, for pods of either kind, at worst.
+	// Memory is the ratio of the scheduler's largest memory, for both kinds of pods, in the worst
+	// case.
 	Memory *float64 `json:"memory"`
 	// SecondRound is the share of searches with candidates that were not over with the first few,
 	// at worst.
 	SecondRound *float64 `json:"secondRound"`
-	// P99New is of the 99th percentile of the time in which a node is found for a pinned pod of a
-	// new shape, at worst.
+	// P99New is the ratio of the 99th percentile of the search time for a pinned pod of a new
+	// shape, in the worst case.
 	P99New *float64 `json:"p99New"`
-	// Gangs is of pods per second until all is settled, in gangs by one by one, at worst. Only
-	// a comparison of these has it.
+	// Gangs is the ratio of pods per second until everything is settled, in gangs to one by one, in
+	// the worst case. Only the verb gangs measures it.
 	Gangs *float64 `json:"gangs,omitempty"`
-	// Start is of the time from the start of a scheduler until its first Binding, in the middle.
-	// Only a measurement of that has it.
+	// Start is the ratio of the median time from a scheduler's start to its first Binding. Only the
+	// verb starts measures it.
 	Start *float64 `json:"start,omitempty"`
 }
 
-// What a comparison has to reach; see summary.
+// Required values of a comparison; see summary.
 const (
 	floorCPU500      = 0.9
 	floorCPU5000     = 0.7
@@ -62,7 +64,7 @@ const (
 	floorStart       = 1.5
 )
 
-// summarize makes a summary of what was measured.
+// summarize makes a summary of the results.
 func summarize(r *result) (s summary) {
 	s.takeRatios(r.Ratios)
 	for i := range r.Gangs {
@@ -125,7 +127,7 @@ func (s *summary) takeRatios(all []ratioResult) {
 	}
 }
 
-// floor is what a figure of the summary has to reach.
+// floor is the required value of a figure of the summary.
 type floor struct {
 	name  string
 	value *float64 // nil where it was not measured
@@ -159,8 +161,7 @@ func (s *summary) check() error {
 	return errors.Join(missed...)
 }
 
-// missing returns what a comparison of schedulers has not measured: figures that are null, and
-// profiles.
+// missing returns figures (null) and profiles that a comparison of schedulers has not measured.
 func (r *result) missing(s *summary) (out []string) {
 	for _, f := range s.floors() {
 		if f.value == nil && f.name != "gangs" && f.name != "start" {
@@ -175,8 +176,8 @@ func (r *result) missing(s *summary) (out []string) {
 	return out
 }
 
-// conclude prints what was not measured and the summary, a line each, and returns which floors are
-// missed.
+// conclude prints the summary and what was not measured, one per line, and returns the missed
+// floors.
 func (r *result) conclude(w io.Writer) error {
 	s := summarize(r)
 	line, err := json.Marshal(&s)

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// journal is what is done, and notes where the time goes.
+// journal prints activities and adds up their times.
 type journal struct {
 	out io.Writer
-	// seconds are by what was done.
+	// seconds are the times by activity.
 	seconds map[string]float64
 }
 
@@ -17,7 +17,7 @@ func (j *journal) say(format string, args ...any) {
 	fmt.Fprintf(j.out, time.Now().Format("15:04:05 ")+format+"\n", args...)
 }
 
-// took notes what time was spent on.
+// took adds the time of an activity.
 func (j *journal) took(what string, since time.Time) {
 	if j.seconds == nil {
 		j.seconds = map[string]float64{}

@@ -9,17 +9,16 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// labelled marks all that is done for a request with what it asks for, so that a CPU profile of the
-// API server tells requests apart: go tool pprof -tags. A goroutine has the marks of the one that
-// started it.
+// labelled labels the goroutines of a request, so that a CPU profile of the API server
+// distinguishes requests (go tool pprof -tags). A goroutine inherits the labels of its creator.
 func labelled(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		pprof.Do(r.Context(), pprof.Labels("request", askedFor(r)), func(ctx context.Context) { h.ServeHTTP(w, r.WithContext(ctx)) })
 	})
 }
 
-// askedFor is verb, resource and subresource of a request: "patch pods/status"; for one that is not
-// about a resource its verb alone.
+// askedFor returns verb, resource and subresource of a request ("patch pods/status"), or the verb
+// alone for a request without a resource.
 func askedFor(r *http.Request) string {
 	f := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	info, err := f.NewRequestInfo(r)

@@ -23,10 +23,10 @@ const (
 	loadGangs = "gangs"
 )
 
-// gangSize is how many pods of loadGangs start together.
+// gangSize is the number of pods in a gang of loadGangs.
 const gangSize = 16
 
-// podNamespace is where all pods are.
+// podNamespace is the namespace of all pods.
 const podNamespace = "load"
 
 // pinnedSizes are the CPUs of pinned pods, in turn.
@@ -64,10 +64,10 @@ func podOf(name string, r corev1.ResourceRequirements) *corev1.Pod {
 	}
 }
 
-// apps is how many ReplicaSets there are. A Service selects the pods of each.
+// apps is the number of ReplicaSets. A Service selects the pods of each.
 const apps = 100
 
-// own has a pod belong to a ReplicaSet, in turn.
+// own makes a ReplicaSet the owner of a pod, in turn.
 func own(pod *corev1.Pod, i int) {
 	app := fmt.Sprint("app-", i%apps)
 	pod.Labels = map[string]string{"app": app}

@@ -42,7 +42,7 @@ next:
 	return total
 }
 
-// by returns the series of a name by what they carry for the labels, each value divided.
+// by returns the values of a metric by the values of the labels, each divided by divisor.
 func (m metrics) by(name string, divisor float64, labels ...string) map[string]float64 {
 	out := map[string]float64{}
 	for series, v := range m {
@@ -61,8 +61,8 @@ func (m metrics) by(name string, divisor float64, labels ...string) map[string]f
 	return out
 }
 
-// requests returns what an API server answered per pod between two scrapes, by verb, resource and
-// subresource, and by code where that reports a failure; without watches and Leases.
+// requests returns the API server's answers per pod between two scrapes, by verb, resource and
+// subresource, and by code for failures; without watches and Leases.
 func requests(before, after metrics, pods int) map[string]float64 {
 	out := map[string]float64{}
 	for series, v := range after {
@@ -86,7 +86,7 @@ func requests(before, after metrics, pods int) map[string]float64 {
 	return out
 }
 
-// label returns the value of a label in the text between braces; "" where it has none.
+// label returns the value of a label in the text between braces; "" if it is missing.
 func label(labels, name string) string {
 	_, rest, _ := strings.Cut(","+labels, ","+name+`="`)
 	value, _, _ := strings.Cut(rest, `"`)

@@ -22,7 +22,7 @@ import (
 
 var podLimit = resource.NewQuantity(250, resource.DecimalSI)
 
-// simNode is one node: its kubelet, which admits what the watch delivers, and its agent.
+// simNode is one node: its kubelet, which admits the pods of the watch, and its agent.
 type simNode struct {
 	name string
 	kind *nodeKind
@@ -32,16 +32,15 @@ type simNode struct {
 	pods    map[types.UID]*simPod
 	// next numbers the pods of the write generator.
 	next int
-	// due: a report is on its way.
+	// due: a report is scheduled.
 	due bool
 
-	// writing keeps the node's writes in order; it guards what follows.
+	// writing serializes the node's writes; it guards the next fields.
 	writing   sync.Mutex
 	sequence  int64
 	published *placement.Snapshot
 	bytes     int
-	// stored is the report that the API has, and version that of the object, where ways are
-	// compared.
+	// stored is the report in the API, and version the object's version, if ways are compared.
 	stored  *v1alpha1.NodeTopology
 	version string
 
@@ -54,12 +53,12 @@ type simPod struct {
 	name    string
 	refused bool
 	seen    time.Time
-	// told: its phase has been written.
+	// told: the phase has been written.
 	told bool
 }
 
-// admit does what a kubelet does with a pod that its watch delivers: it decides at once. It reports
-// whether that was new.
+// admit decides about a new pod of the watch at once, as a kubelet does. It reports whether the pod
+// was new.
 func (n *simNode) admit(pod *corev1.Pod) (fresh, refused bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -75,7 +74,7 @@ func (n *simNode) admit(pod *corev1.Pod) (fresh, refused bool, err error) {
 	return true, refused, nil
 }
 
-// remove does what a kubelet does when a pod is gone. It reports whether the node knew it.
+// remove releases a deleted pod, as a kubelet does. It reports whether the node knew the pod.
 func (n *simNode) remove(uid types.UID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -87,7 +86,7 @@ func (n *simNode) remove(uid types.UID) bool {
 	return true
 }
 
-// untold returns the pods whose phase has not been written yet, and takes that for done.
+// untold returns the pods without a written phase, and marks them as written.
 func (n *simNode) untold() (out []simPod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -115,8 +114,8 @@ func (n *simNode) snapshot() (placement.Snapshot, []wire.ReportedPod) {
 	return s, more
 }
 
-// report writes the node's NodeTopology, as its agent does: by server-side apply, and only when
-// something changed. It says how long the write took, 0 for none.
+// report writes the node's NodeTopology as its agent does: by server-side apply, and only after a
+// change. It returns the time of the write, 0 for none.
 func (n *simNode) report(ctx context.Context, p *plane) (time.Duration, error) {
 	n.writing.Lock()
 	defer n.writing.Unlock()
@@ -146,7 +145,7 @@ func (n *simNode) report(ctx context.Context, p *plane) (time.Duration, error) {
 	return time.Since(begun), nil
 }
 
-// metadataOnly asks for an answer without what was just sent.
+// metadataOnly requests an answer without the object that was just sent.
 const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 func reportPath(node string) string {

@@ -13,20 +13,20 @@ import (
 // options are the flags of every verb.
 type options struct {
 	nodes []int // ascending; one may be there again with other pods
-	// pods, pairs and filterRuns are for each number of nodes; the last of them is also for the
-	// ones that have none.
+	// pods, pairs and filterRuns have a value for each number of nodes; the last value also applies
+	// to further numbers.
 	pods, pairs []int
-	// filterRuns is how often each scheduler is asked for the time of single cycles, filterPods
-	// with how many pods of either sort.
+	// filterRuns is how often the single cycles of each scheduler are measured, filterPods the
+	// number of pods of each kind.
 	filterRuns []int
 	filterPods int
 	// warmUp is the pods of a first pair of runs, which are not counted; 0 for none.
 	warmUp int
-	// apart gives the schedulers processors of their own.
+	// apart gives the schedulers exclusive processors.
 	apart bool
 	// first gives the schedulers precedence on all processors.
 	first bool
-	// fresh begins every pair on a control plane of its own.
+	// fresh begins every pair on its own control plane.
 	fresh     bool
 	loads     []string
 	profiles  []string
@@ -34,7 +34,7 @@ type options struct {
 	scheduler string
 	// maxNodes is the argument of Berth's plugin; 0 for its default.
 	maxNodes int
-	// floors makes the program fail where a comparison falls short of them.
+	// floors makes the program fail if a comparison misses them.
 	floors    bool
 	out       string
 	heartbeat time.Duration
@@ -44,7 +44,7 @@ type options struct {
 
 // Profiles of both schedulers. They differ in the arguments of other plugins than Berth.
 const (
-	// profileChart is as the chart has it: nothing is spread by default.
+	// profileChart has the chart's arguments: no default spreading.
 	profileChart = "chart"
 	// profileStock has kube-scheduler's own arguments. The pods belong to ReplicaSets behind
 	// Services, and are spread.
@@ -107,7 +107,7 @@ func parseNumbers(text string, least int, into *[]int) error {
 	return nil
 }
 
-// of returns what a list has for the i-th number of nodes.
+// of returns the value of a list for the i-th number of nodes.
 func of(list []int, i int) int { return list[min(i, len(list)-1)] }
 
 func (o *options) check() error {
@@ -138,5 +138,6 @@ func (o *options) check() error {
 	return nil
 }
 
-// filterWarmUp is how many pods of each sort of a run are not counted: they warm the scheduler up.
+// filterWarmUp is the number of pods of each kind that warm the scheduler up in a run and are not
+// counted.
 const filterWarmUp = 5

@@ -10,22 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place is where on this machine a process runs: its processors, nil for all, and its niceness.
+// place describes where a process runs on this machine: its processors (nil for all) and its
+// niceness.
 type place struct {
 	cpus *unix.CPUSet
 	nice int
 }
 
-// split is which place is whose.
-//
-// Nodes and control plane stand for other machines. On the schedulers' processors they take time
-// from them, now more and now less, and runs of the same scheduler differ by a factor of three.
+// split has the places of the schedulers and of the other processes.
+// Nodes and control plane would run on other machines. On the schedulers' processors they take a
+// varying amount of time from them, and runs of the same scheduler differ by a factor of three.
 type split struct{ scheduler, rest place }
 
-// behind is how much the niceness of all else exceeds the schedulers' where these come first.
+// behind is the niceness of the other processes above that of the schedulers.
 const behind = 15
 
-// wholeMachine gives everybody the place of this process.
+// wholeMachine gives all processes the place of this process.
 func wholeMachine() (split, error) {
 	// The system call returns 20 less the niceness (getpriority(2)).
 	rank, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
@@ -73,8 +73,7 @@ func (s *split) apart() error {
 	return eachThread(func(id int) error { return unix.SchedSetaffinity(id, s.rest.cpus) })
 }
 
-// eachThread calls do for every thread of this process; those to come follow the ones that make
-// them.
+// eachThread calls do for every thread of this process. New threads inherit from their creators.
 func eachThread(do func(id int) error) error {
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -92,8 +91,8 @@ func eachThread(do func(id int) error) error {
 	return nil
 }
 
-// start calls do in the place, so that the process that it starts is there, and finds as many
-// processors when it looks.
+// start calls do in the place. The process that do starts is in the place, and sees only its
+// processors.
 func (p place) start(do func() error) (err error) {
 	runtime.LockOSThread()
 	rank, err := unix.Getpriority(unix.PRIO_PROCESS, 0)

@@ -31,7 +31,7 @@ const (
 	schedulerKubeconfig = "scheduler.kubeconfig"
 )
 
-// servePlane runs a control plane with Berth's manifests until the parent goes away.
+// servePlane runs a control plane with Berth's manifests until the parent process ends.
 func servePlane(ctx context.Context, dir string, stdin io.Reader) error {
 	ctx, cancel := child.WithParent(ctx, stdin)
 	defer cancel()
@@ -95,8 +95,8 @@ func (p *plane) connect() error {
 	return err
 }
 
-// calm waits until the control plane has done what earlier runs left it to do: it uses little
-// processor time for a while, beside heartbeats.
+// calm waits until the control plane has finished the work of earlier runs: for a while it uses
+// little processor time except for heartbeats.
 func (p *plane) calm(ctx context.Context) error {
 	const little = 600 * time.Millisecond // in a second
 	clock := time.NewTicker(time.Second)
@@ -119,7 +119,7 @@ func (p *plane) calm(ctx context.Context) error {
 	return nil // the same for both
 }
 
-// events returns how many Events there are.
+// events returns the number of Events.
 func (p *plane) events(ctx context.Context) (int64, error) {
 	list, err := p.core.EventsV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {

@@ -53,7 +53,7 @@ func byPair(runs []runResult, wanted func(*runResult) bool) (out []runResult) {
 	return out
 }
 
-// ratiosOf divides what some runs have of a value by what others have, pair by pair.
+// ratiosOf divides a value of some runs by that of others, pair by pair.
 func ratiosOf(some, others []runResult, value func(*runResult) float64) estimate {
 	var all []float64
 	for i := range min(len(some), len(others)) {

@@ -138,7 +138,8 @@ func printWays(w io.Writer, ways []*way) {
 	})
 }
 
-// byFirst is what a write of this way costs by one of the first: the median of the turns' ratios.
+// byFirst is the ratio of this way's cost per write to that of the first way: the median of the
+// turns' ratios.
 func (w *way) byFirst(first *way) float64 {
 	ratios := slices.Clone(w.PerWrite)
 	for i := range ratios {

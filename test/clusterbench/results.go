@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// result is what is printed and kept as JSON.
+// result is the printed result, also stored as JSON.
 type result struct {
 	Machine string `json:"machine"`
 	Options string `json:"options"`
@@ -17,8 +17,7 @@ type result struct {
 	Begun    time.Time `json:"begun"`
 	// LoadAverage is the machine's at the beginning and at the end.
 	LoadAverage [2]string `json:"loadAverage"`
-	// Seconds are where the time went, by what was done, and Calls how many calls of the program it
-	// took.
+	// Seconds are the times by activity, and Calls the number of calls of the program.
 	Seconds map[string]float64 `json:"seconds,omitempty"`
 	Calls   int                `json:"calls,omitempty"`
 
@@ -39,7 +38,7 @@ func (r *result) has(pair runKey, pods int) bool {
 	})
 }
 
-// runKey is what is measured.
+// runKey identifies a run.
 type runKey struct {
 	Nodes     int        `json:"nodes"`
 	Load      string     `json:"load"`
@@ -48,10 +47,10 @@ type runKey struct {
 	Pair      int        `json:"pair"`
 }
 
-// runResult is one scheduler's way through one load.
+// runResult is one run of a scheduler with one load.
 type runResult struct {
 	runKey
-	// Bound is how many pods were seen bound, of Pods.
+	// Bound is how many of Pods were seen bound.
 	Bound int `json:"bound"`
 	Pods  int `json:"pods"`
 	// Refused is how many of them the nodes' kubelets refused.
@@ -59,19 +58,19 @@ type runResult struct {
 	// Settled is pods per second from the first Binding until all are bound, their phases written
 	// and all reports too.
 	Settled float64 `json:"settledPerSecond"`
-	// Told is Settled until all events are written, too: the same work in every run, whatever the
-	// scheduler does first.
+	// Told is Settled until all events are also written: the same work in every run, in whatever
+	// order the scheduler does it.
 	Told float64 `json:"toldPerSecond"`
-	// Events is how many were written, by whomever.
+	// Events is the number of events from all writers.
 	Events int `json:"events"`
-	// PerSecond is pods bound per second, from the first to the last: how much else has been done
-	// by then differs.
+	// PerSecond is pods bound per second, from the first to the last. The other work done until
+	// then differs.
 	PerSecond float64 `json:"boundPerSecond"`
 	// Acknowledged is the time from a Binding until the pod's phase was written, in seconds.
 	AcknowledgedP50 float64 `json:"acknowledgedP50"`
 	AcknowledgedP99 float64 `json:"acknowledgedP99"`
 	// SchedulerCPU and ServerCPU are processor time per pod in microseconds, of the scheduler and
-	// of API server and etcd, until all is settled and all events are written.
+	// of API server and etcd, until everything is settled and all events are written.
 	SchedulerCPU float64 `json:"schedulerMicrosecondsPerPod"`
 	ServerCPU    float64 `json:"serverMicrosecondsPerPod"`
 	// PeakMemory and IdleMemory are the scheduler's resident set in bytes, at its largest and
@@ -79,34 +78,33 @@ type runResult struct {
 	PeakMemory int64 `json:"peakMemory"`
 	IdleMemory int64 `json:"idleMemory"`
 	cycleStats
-	// Reports is how many NodeTopologies were written meanwhile.
+	// Reports is the number of NodeTopologies that were written in that time.
 	Reports int `json:"reports"`
-	// Requests is what the API server answered per pod meanwhile, by verb, resource and what of it,
-	// watches and Leases apart: "PATCH pods/status".
+	// Requests are the API server's answers per pod in that time, without watches and Leases, by
+	// verb, resource and subresource: "PATCH pods/status".
 	Requests    map[string]float64 `json:"requests"`
 	LoadAverage string             `json:"loadAverage"`
 }
 
-// cycleStats are what the scheduler says about its cycles.
+// cycleStats are the scheduler's metrics about its cycles.
 type cycleStats struct {
-	// Attempts is how many scheduling cycles there were.
+	// Attempts is the number of scheduling cycles.
 	Attempts float64 `json:"attempts"`
-	// Searches is how often Berth looked for the best node among candidates. Nowhere is how often
-	// there were none, as pods had to wait for reports, SecondRounds how often the first few were
-	// not enough.
+	// Searches is how often Berth searched the candidates for the best node. Nowhere is how often
+	// there were no candidates, because pods had to wait for reports. SecondRounds is how often the
+	// first candidates did not suffice.
 	Searches     float64 `json:"searches,omitempty"`
 	Nowhere      float64 `json:"nowhere,omitempty"`
 	SecondRounds float64 `json:"secondRounds,omitempty"`
-	// Asked is the mean number of nodes that Filter looked at for a pod.
+	// Asked is the mean number of nodes that Filter checked for a pod.
 	Asked float64 `json:"nodesPerAttempt"`
-	// Filter is the mean time of Filter per pod, over the nodes that were looked at, in
-	// milliseconds.
+	// Filter is the mean time of Filter per pod, over all checked nodes, in milliseconds.
 	Filter float64 `json:"filterMilliseconds"`
 	Score  float64 `json:"scoreMilliseconds"`
-	// Promises are Berth's decisions by what the reports said about them.
+	// Promises are Berth's decisions by their outcome in the reports.
 	Promises map[string]float64 `json:"promises,omitempty"`
-	// Delays is where the time of Berth's pods went until their Bindings were written, in seconds a
-	// pod, and Verdicts what Reserve and Bind decided, by outcome and reason.
+	// Delays are the times of Berth's pods until their Bindings were written, in seconds per pod.
+	// Verdicts are the results of Reserve and Bind, by outcome and reason.
 	Delays   map[string]float64 `json:"delays,omitempty"`
 	Verdicts map[string]float64 `json:"verdicts,omitempty"`
 }
@@ -116,21 +114,20 @@ func (r *runResult) String() string {
 		r.Nodes, r.Load, r.Profile, r.Scheduler, r.Pair+1, r.Bound, r.Pods, r.Settled, r.Told, r.PerSecond, r.AcknowledgedP50, r.AcknowledgedP99, r.SchedulerCPU, r.ServerCPU, r.PeakMemory>>20, r.Refused, r.LoadAverage)
 }
 
-// filterResult is how long the search for a node took for one pinned pod, in milliseconds, as the
-// scheduler's metric has it: PreFilter, Filter and Score of all plugins, on as many nodes as each
-// scheduler looks at as it is shipped.
+// filterResult is the time of the search for a node for one pinned pod, in milliseconds, by the
+// scheduler's metric: PreFilter, Filter and Score of all plugins, on as many nodes as each
+// scheduler checks by default.
 type filterResult struct {
 	Nodes     int        `json:"nodes"`
 	Scheduler contestant `json:"scheduler"`
-	// Pods is podsNew when no pod like it has been there before, so that nothing is remembered;
-	// else "repeated".
+	// Pods is podsNew for pods unlike all before, so that nothing is cached; otherwise "repeated".
 	Pods string `json:"pods"`
-	// There is how many pinned pods ran on the nodes before, Runs how many runs the samples are of.
+	// There is the number of pinned pods that ran before, Runs the number of runs with samples.
 	There int `json:"there"`
 	Runs  int `json:"runs"`
 	// Milliseconds are the samples.
 	Milliseconds []float64 `json:"milliseconds"`
-	// Retried is how many pods took more than one cycle; they are left out.
+	// Retried is the number of pods with more than one cycle; they are omitted.
 	Retried     int    `json:"retried"`
 	LoadAverage string `json:"loadAverage"`
 }
@@ -138,7 +135,7 @@ type filterResult struct {
 // podsNew are pods of a shape that is new.
 const podsNew = "new"
 
-// addFilter adds the samples of a run to the ones of the same kind, and returns all of them.
+// addFilter adds the samples of a run to those of the same kind, and returns all of them.
 func (r *result) addFilter(more *filterResult) *filterResult {
 	at := r.filterOf(more.Nodes, more.There, more.Scheduler, more.Pods)
 	if at < 0 {
@@ -151,7 +148,7 @@ func (r *result) addFilter(more *filterResult) *filterResult {
 	return f
 }
 
-// filterOf returns the place of a result; below 0 where there is none.
+// filterOf returns the index of a result; negative if it is missing.
 func (r *result) filterOf(nodes, there int, who contestant, pods string) int {
 	return slices.IndexFunc(r.Filter, func(f filterResult) bool {
 		return f.Nodes == nodes && f.There == there && f.Scheduler == who && f.Pods == pods
@@ -163,26 +160,26 @@ func (r *result) filterOf(nodes, there int, who contestant, pods string) int {
 type ratioResult struct {
 	Nodes int    `json:"nodes"`
 	Load  string `json:"load"`
-	// Pods is how many there were in a run.
+	// Pods is the number of pods in a run.
 	Pods    int    `json:"pods"`
 	Profile string `json:"profile,omitempty"`
 	Pairs   int    `json:"pairs"`
-	// Settled is of pods per second until all is settled, Told until all events are written, too,
-	// Throughput of those bound per second.
+	// Settled compares pods per second until everything is settled, Told until all events are also
+	// written, Throughput the rate of Bindings.
 	Settled    estimate `json:"settled"`
 	Told       estimate `json:"told"`
 	Throughput estimate `json:"throughput"`
-	// CPU is of processor time per pod, Memory of the peak resident set.
+	// CPU compares processor time per pod, Memory the peak resident set.
 	CPU    estimate `json:"cpu"`
 	Memory estimate `json:"memory"`
-	// Stock and Berth are medians of pods per second until all is settled, and of those bound.
+	// Stock and Berth are medians of pods per second: until everything is settled, and bound.
 	Stock      float64 `json:"stock"`
 	Berth      float64 `json:"berth"`
 	StockBound float64 `json:"stockBound"`
 	BerthBound float64 `json:"berthBound"`
 }
 
-// of reports whether the run is one of the ones that are compared.
+// of reports whether the comparison includes the run.
 func (o *ratioResult) of(r *runResult) bool {
 	return o.Nodes == r.Nodes && o.Load == r.Load && o.Pods == r.Pods && o.Profile == r.Profile
 }
@@ -191,21 +188,21 @@ func (o *ratioResult) of(r *runResult) bool {
 type gangRatio struct {
 	Nodes int `json:"nodes"`
 	Pairs int `json:"pairs"`
-	// Settled is of pods per second until all is settled, Throughput of those bound per second,
-	// CPU of the scheduler's processor time per pod.
+	// Settled compares pods per second until everything is settled, Throughput the rate of
+	// Bindings, CPU the scheduler's processor time per pod.
 	Settled    estimate `json:"settled"`
 	Throughput estimate `json:"throughput"`
 	CPU        estimate `json:"cpu"`
 }
 
-// writesResult is what agents cost the API server.
+// writesResult is the cost of agents for the API server.
 type writesResult struct {
 	Nodes int `json:"nodes"`
 	// CPUs and Pods of each node.
 	CPUs int `json:"cpusPerNode"`
 	Pods int `json:"podsPerNode"`
-	// SentBytes is the largest report as it is sent, StoredBytes the largest as the API server
-	// returns it, with its book of managed fields: what etcd stores.
+	// SentBytes is the size of the largest report as sent. StoredBytes is that of the largest as
+	// the API server returns and etcd stores it, with managed fields.
 	SentBytes   int `json:"sentBytes"`
 	StoredBytes int `json:"storedBytes"`
 	// EmptyStorage is the database before, FullStorage after the objects were made, LastStorage at
@@ -229,7 +226,7 @@ type writesPhase struct {
 	// microseconds.
 	PerHeartbeat float64 `json:"serverMicrosecondsPerHeartbeat"`
 	PerReport    float64 `json:"serverMicrosecondsPerReport"`
-	// WatchedBytes is what one watch of all reports received.
+	// WatchedBytes is the data received by one watch of all reports.
 	WatchedBytes int64   `json:"watchedBytes"`
 	ServerMemory int64   `json:"serverMemory"`
 	Storage      float64 `json:"storage"`
@@ -257,7 +254,7 @@ func newLatencies(took []time.Duration, seconds float64) latencies {
 // way is one way to write a report over the one before.
 type way struct {
 	Name string `json:"name"`
-	// Changes of the node go into one write; 0 is one.
+	// Changes is how many changes of the node go into one write; 0 means one.
 	Changes int `json:"changes,omitempty"`
 	request func(raw rest.Interface, w written) (*rest.Request, error)
 

@@ -104,8 +104,8 @@ func (t *testbed) measure(s *sched, r *runResult) error {
 	return err
 }
 
-// bindAll lets the scheduler that waits begin, until all pods are bound, or have had the time for
-// it, and everything is said about them.
+// bindAll lets the waiting scheduler begin. It returns when all pods are bound, or their time is
+// over, and everything about them is written.
 func (t *testbed) bindAll(pods int) error {
 	if err := t.hold(false); err != nil {
 		return err
@@ -125,9 +125,9 @@ func (t *testbed) used(s *sched) used {
 }
 
 // told waits until no more events come: a scheduler may write them after everything else, and they
-// are work, too. It returns what had been used when the last one came. It is patient while there is
-// not one for each pod: a client waits for seconds after a refusal. before is how many events there
-// were at first.
+// are also work. It returns the usage at the last event. It waits longer while there are fewer
+// events than pods, because a client pauses for seconds after a refusal. before is the number of
+// events at the beginning.
 func (t *testbed) told(s *sched, r *runResult, before int64, settled time.Time) (used, error) {
 	const lacking, complete = 15 * time.Second, time.Second
 	last, then := settled, t.used(s)
@@ -164,7 +164,7 @@ func perPod(cpu time.Duration, pods int) float64 {
 	return float64(cpu.Microseconds()) / float64(max(1, pods))
 }
 
-// count takes over what the watch has shown.
+// count copies the figures of the watch.
 func (r *runResult) count(y *tally, settled time.Time) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -186,7 +186,7 @@ func rate(at []time.Time) float64 {
 	return float64(len(at)-1) / at[len(at)-1].Sub(at[0]).Seconds()
 }
 
-// cycleStats asks the scheduler for its own figures.
+// cycleStats reads the scheduler's own metrics.
 func (s *sched) cycleStats(ctx context.Context, who contestant) (c cycleStats, err error) {
 	m, err := s.metrics(ctx)
 	if err != nil {
@@ -216,9 +216,8 @@ func (s *sched) cycleStats(ctx context.Context, who contestant) (c cycleStats, e
 	return c, nil
 }
 
-// profile keeps CPU profiles of the scheduler and of the API server during the run where they are
-// wanted, and the scheduler's heap before it and after them; the channel is closed when all are
-// written.
+// profile takes CPU profiles of the scheduler and of the API server during the run, if they are
+// wanted, and the scheduler's heap before and after it. The channel is closed when all are written.
 func (t *testbed) profile(s *sched, r *runResult) <-chan struct{} {
 	done := make(chan struct{})
 	if !t.options.profile || t.options.out == "" {
@@ -250,7 +249,7 @@ func (t *testbed) profile(s *sched, r *runResult) <-chan struct{} {
 	return done
 }
 
-// keepProfile writes a profile, or says why there is none.
+// keepProfile writes a profile, or prints why there is none.
 func (t *testbed) keepProfile(name string, data []byte, err error) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(t.options.out, name), data, 0o644)

@@ -39,9 +39,9 @@ type configure struct {
 	maxNodes int
 }
 
-// configuration returns the same configuration for both contestants, except for the plugin: the
-// generous client limits of Berth's own configuration, and, except for profileStock, the chart's
-// arguments of other plugins, which leave opportunistic batching possible. Agents are believed for
+// configuration returns the configuration of a contestant; both differ only in the plugin. They
+// have the generous client limits of Berth's own configuration. Except with profileStock they have
+// the chart's arguments of other plugins, which allow opportunistic batching. Reports are valid for
 // four heartbeats.
 func configuration(o configure) ([]byte, error) {
 	args := scheduler.Args{StaleAfter: metav1.Duration{Duration: max(time.Minute, 4*o.heartbeat)}, MaxNodes: o.maxNodes}
@@ -122,7 +122,7 @@ func (s *sched) settle(ctx context.Context) error {
 	return fmt.Errorf("%s: still busy with reading the cluster after 3m", s.Name)
 }
 
-// leaseName is that of the schedulers' leader election.
+// leaseName is the name of the schedulers' Lease.
 const leaseName = "kube-scheduler"
 
 // inTurn returns both schedulers in the order of the i-th pair: A B, B A, A B, ..., so that neither

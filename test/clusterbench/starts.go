@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/test/usage"
 )
 
-// startResult is how long a scheduler took from the start of its process until the watch showed its
-// first Binding: of a pinned pod that waited for it.
+// startResult is the time from the start of a scheduler's process until the watch showed its first
+// Binding, of a waiting pinned pod.
 type startResult struct {
 	Nodes     int        `json:"nodes"`
 	Pods      int        `json:"pods"` // that run already
@@ -64,8 +64,8 @@ func (b *bench) starts() error {
 	return nil
 }
 
-// fill creates pods until so many run, where from of them do already. Each names its node, so that
-// no scheduler takes part. Two of seven are pinned.
+// fill creates pods until to pods run, of which from already do. Each names its node, so that no
+// scheduler takes part. Two of seven are pinned.
 func (t *testbed) fill(from, to int) error {
 	defer t.took("pods that run", time.Now())
 	nodes, perNode := len(t.fleet.list), (to+len(t.fleet.list)-1)/len(t.fleet.list)

@@ -20,10 +20,10 @@ func quantile(values []float64, q float64) float64 {
 	return s[low] + (s[high]-s[low])*(at-float64(low))
 }
 
-// confidence is what a lower bound is to have at least.
+// confidence is the required confidence of a lower bound.
 const confidence = 0.95
 
-// estimate is what ratios of pairs have in common.
+// estimate is an estimate from the ratios of pairs.
 type estimate struct {
 	Values []float64 `json:"values"`
 	Median float64   `json:"median"`
@@ -34,13 +34,13 @@ type estimate struct {
 	Sure   float64 `json:"sure"`
 }
 
-// estimateOf goes by ranks (Wilcoxon's signed-rank test): of the means of all pairs of logarithms,
-// each with itself too, the median is the estimate, and the k-th smallest is above the centre only
-// with the probability of a rank sum below k, which is exact. It takes for granted that a pair's
-// ratio is as likely to be too large by a factor as too small, as it is where two runs differ by
-// nothing but the scheduler and their order changes from pair to pair; no distribution, no
-// variance. With fewer than 5 values no bound has 95 percent: the smallest value is returned with
-// the confidence that it has.
+// estimateOf uses ranks (Wilcoxon's signed-rank test). Take the means of all pairs of logarithms,
+// including each with itself: their median is the estimate. The k-th smallest is above the centre
+// only with the probability of a rank sum below k, which is computed exactly. The method assumes
+// that a pair's ratio is as likely to be too large by a factor as too small. This holds if two runs
+// differ only in the scheduler and their order changes from pair to pair. It assumes no
+// distribution and no variance. With fewer than 5 values no bound has 95 percent: then the smallest
+// value is returned with its confidence.
 func estimateOf(values []float64) estimate {
 	e := estimate{Values: values, Median: median(values), Centre: math.NaN(), Bound: math.NaN()}
 	if len(values) == 0 {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// tally is what the watch has shown since it was reset.
+// tally counts the events of the watch since its reset.
 type tally struct {
 	mu           sync.Mutex
 	bound        []time.Time
@@ -21,7 +21,7 @@ type tally struct {
 
 func (t *tally) changed() { t.do(func() {}) }
 
-// do changes the tally and wakes who waits for it.
+// do changes the tally and wakes waiting callers.
 func (t *tally) do(change func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,7 +58,7 @@ func (t *tally) status(after time.Duration) {
 	})
 }
 
-// reset forgets what was counted.
+// reset sets all counts to zero.
 func (t *tally) reset() {
 	t.do(func() { t.bound, t.refused, t.reports, t.statusWrites, t.acknowledged = nil, 0, nil, 0, nil })
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/handover"
 )
 
-// testbed is what a measurement runs on: a control plane, simulated nodes and one scheduler at a
-// time.
+// testbed is the environment of a measurement: a control plane, simulated nodes and one scheduler
+// at a time.
 type testbed struct {
 	journal
 	ctx     context.Context
@@ -35,7 +35,7 @@ type testbed struct {
 	runs    int                // numbers schedulers and single pods
 }
 
-// placesFor returns where on this machine schedulers and all else run.
+// placesFor returns the places of schedulers and other processes on this machine.
 func placesFor(o *options) (split, error) {
 	places, err := wholeMachine()
 	switch {
@@ -80,8 +80,7 @@ func (t *testbed) stop() {
 	}
 }
 
-// simulate starts the nodes' simulator, and heartbeats at the agents' interval where they are
-// wanted.
+// simulate starts the nodes' simulator and, if they are wanted, heartbeats at the agents' interval.
 func (t *testbed) simulate(kinds []*nodeKind, beating bool) error {
 	var ctx context.Context
 	ctx, t.leave = context.WithCancel(t.ctx)
@@ -117,7 +116,7 @@ func (t *testbed) grow(nodes int) error {
 	return nil
 }
 
-// startScheduler starts a scheduler. It does not schedule before the lease is free.
+// startScheduler starts a scheduler. It does not schedule before the Lease is free.
 func (t *testbed) startScheduler(who contestant, profile string) (*sched, error) {
 	t.runs++
 	dir := filepath.Join(t.dir, fmt.Sprintf("scheduler-%03d-%s", t.runs, who))
@@ -165,8 +164,8 @@ func (t *testbed) hold(taken bool) error {
 	}
 }
 
-// forgetLeader makes the next scheduler the first one: it does not wait for what the one before may
-// have under way.
+// forgetLeader makes the next scheduler the first one: it does not wait for unfinished work of its
+// predecessor.
 func (t *testbed) forgetLeader() error {
 	err := t.plane.core.CoordinationV1().Leases(v1alpha1.HeartbeatNamespace).Delete(t.ctx, handover.LeaseName, metav1.DeleteOptions{})
 	if apierrors.IsNotFound(err) {
@@ -195,7 +194,7 @@ func (t *testbed) lead(who contestant) (*sched, error) {
 	return s, nil
 }
 
-// createApps creates what pods of profileStock belong to.
+// createApps creates the owners of the pods of profileStock.
 func (t *testbed) createApps() error {
 	return each(t.ctx, 32, apps, func(ctx context.Context, i int) error {
 		if _, err := t.plane.core.CoreV1().Services(podNamespace).Create(ctx, service(i), metav1.CreateOptions{}); err != nil {
@@ -218,8 +217,8 @@ func (t *testbed) createPods(load, profile string, count int) error {
 	})
 }
 
-// deletePods deletes every pod at once, without the kubelets' consent, and what was said about
-// them, and waits until the nodes have noticed.
+// deletePods deletes every pod at once, without the kubelets' consent, and all events. It waits
+// until the nodes have noticed.
 func (t *testbed) deletePods() error {
 	pods := t.plane.core.CoreV1().Pods(podNamespace)
 	list, err := pods.List(t.ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -243,8 +242,8 @@ func (t *testbed) deletePods() error {
 }
 
 // deleteEvents deletes all events: they live for an hour, and the database would grow from run to
-// run. The server gives a request a minute, which is not enough for thousands where it is slow: the
-// next request goes on.
+// run. The server gives a request one minute, in which a slow server cannot delete thousands; then
+// the next request continues.
 func (t *testbed) deleteEvents() (err error) {
 	events := t.plane.core.CoreV1().Events(podNamespace)
 	for range 10 {

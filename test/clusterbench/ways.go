@@ -23,13 +23,13 @@ const (
 	waysWidth  = 4
 )
 
-// written is a report, and the one before it as the API has it, with its version.
+// written is a new report with the stored one before it and its version.
 type written struct {
 	before, now *v1alpha1.NodeTopology
 	version     string
 }
 
-// newWays returns what is compared; the first is what agents do.
+// newWays returns the compared ways; the first is the way of agents.
 func newWays() []*way {
 	return []*way{
 		{Name: "server-side apply, fields not validated twice, metadata as answer", request: appliedTersely},
@@ -42,7 +42,7 @@ func newWays() []*way {
 	}
 }
 
-// terse asks for no second look at the fields and for metadata as answer.
+// terse requests no second validation of the fields, and only metadata as answer.
 func terse(r *rest.Request) *rest.Request {
 	return r.Param("fieldValidation", "Ignore").SetHeader("Accept", metadataOnly)
 }
@@ -68,8 +68,7 @@ func mergePatched(raw rest.Interface, w written) (*rest.Request, error) {
 	return terse(raw.Patch(types.MergePatchType).AbsPath(reportPath(w.now.Name)).Body(data)), err
 }
 
-// deltaPatched describes what is different from the report that the API has, and asks for that one
-// to be there still.
+// deltaPatched sends the difference from the stored report, on condition that it is still stored.
 func deltaPatched(raw rest.Interface, w written) (*rest.Request, error) {
 	steps, err := deltaOf(&w.before.Status, &w.now.Status)
 	if err != nil {
@@ -79,8 +78,8 @@ func deltaPatched(raw rest.Interface, w written) (*rest.Request, error) {
 	return terse(raw.Patch(types.JSONPatchType).AbsPath(reportPath(w.now.Name)).Body(data)), err
 }
 
-// appliedApart writes the status alone, to a second object of the node. The definition requires a
-// machine; it is as short as can be.
+// appliedApart writes only the status, to a second object of the node. Its machine, which the
+// definition requires, is as short as possible.
 func appliedApart(raw rest.Interface, w written) (*rest.Request, error) {
 	apart := *w.now
 	apart.Name += "-pods"

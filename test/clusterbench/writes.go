@@ -17,8 +17,8 @@ import (
 	"github.com/berth-dev/berth/test/usage"
 )
 
-// A node of the write generator: so many pods, and a change once in so long, which is in the middle
-// of 10 to 60 seconds.
+// A node of the write generator: its number of pods, and the interval between changes, which is in
+// the middle of 10 to 60 seconds.
 const (
 	writtenPods  = 60
 	changesEvery = 35 * time.Second
@@ -103,7 +103,7 @@ func (b *bench) phaseOfWrites(name string, beats, changes bool, received *atomic
 	return err
 }
 
-// perWrite tells what one write costs: the difference to the phases before, which write less.
+// perWrite computes the cost of one write: the difference to the phases before, which write less.
 func (p *writesPhase) perWrite(before []writesPhase) {
 	if len(before) > 0 && p.Heartbeats.PerSecond > 0 {
 		p.PerHeartbeat = 1e6 * (p.Cores - before[0].Cores) / p.Heartbeats.PerSecond
@@ -114,7 +114,7 @@ func (p *writesPhase) perWrite(before []writesPhase) {
 	}
 }
 
-// turnOver takes the node's oldest pod away and puts another one there.
+// turnOver replaces the node's oldest pod.
 func (n *simNode) turnOver() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -124,7 +124,7 @@ func (n *simNode) turnOver() error {
 	return n.put()
 }
 
-// change turns a pod of a node over and reports it.
+// change replaces a pod of a node and reports it.
 func (b *bench) change(ctx context.Context, n *simNode) error {
 	if err := n.turnOver(); err != nil {
 		return err
@@ -168,7 +168,7 @@ func uidOf(n *simNode, i int) string {
 	return fmt.Sprintf("%08x-0000-4000-8000-%012x", i, len(n.name)<<32+i)
 }
 
-// sizes looks for the largest objects.
+// sizes finds the largest objects.
 func (b *bench) sizes(w *writesResult) error {
 	for i, n := range b.fleet.list {
 		w.SentBytes = max(w.SentBytes, n.bytes)
