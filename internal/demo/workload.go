@@ -77,6 +77,7 @@ const (
 
 // Generate makes the workload for count nodes of Nodes. Equal seeds give equal workloads. Pods ask
 // for huge pages and devices if some of the nodes have them.
+//
 // It begins with the wedge: for some nodes, three pods that together request exactly the free CPUs.
 // Two of them fill the two NUMA nodes. A scheduler that only adds up amounts binds all three, and
 // the kubelet refuses the third, because it must keep each pod on one NUMA node. This is so for

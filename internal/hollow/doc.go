@@ -3,8 +3,10 @@
 // and Device Managers work on a machine that the caller describes. Containers are entries in a fake
 // runtime's table. All code that decides about admission and placement is genuine and called in the
 // genuine order.
+//
 // manager in manager.go replaces pkg/kubelet/cm.containerManagerImpl, which would change cgroups
 // and kernel parameters. It creates and starts the managers in the same order.
+//
 // Two kubelets in one process would collide in metrics and feature gates, so each node is a
 // process: Launch starts it by executing the calling program again, and Run runs in that process.
 // All files of a node (checkpoints, sockets, configuration) are in the directory of its Spec.

@@ -30,6 +30,7 @@ import (
 // asks plugins. Its validator refuses containers that Berth's plugin has not seen, as
 // docs/enforcement.md tells operators to configure it. Cgroups are files in a folder with the
 // layout of cgroup v2.
+//
 // The order of calls is that of containerd: plugins are asked before a container is created, and
 // are told after it has stopped or ended. They are told about a sandbox when all its containers
 // have stopped.

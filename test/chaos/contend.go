@@ -34,6 +34,7 @@ func (o *observer) vanished(w *watched, decided time.Time) bool {
 
 // contended reports whether a pod of another scheduler may have arrived between the report on which
 // w was decided and the kubelet's admission of w. Then w is excused. The caller holds mu.
+//
 // A pod is no excuse if the report has it, or if the scheduler must have heard of it before it
 // wrote w's Binding: Berth counts with it. But for a pod without exclusive resources the report has
 // only the UID. Then Berth cannot know its requests, and the kubelet may have too little left for

@@ -2,13 +2,16 @@
 // and checks throughout that Berth keeps its promises. The parts are etcd, an API server, hollow
 // nodes, agents, two schedulers with leader election and a stock scheduler, each in its own
 // process. README.md describes it for users.
+//
 // The operations are a Plan, which a seed alone determines. The timing of the parts is not
 // determined, so a seed repeats decisions, not outcomes.
+//
 // The checks use the code of `berth check` if it applies. Every kubelet's checkpoints and every
 // NodeTopology must be sound, and a NodeTopology's sequence never decreases. No kubelet may refuse
 // a pod. A placement marked exact must equal the managers' assignment. The scheduler's own count of
 // broken promises must agree. After the faults every pod that fits must run, deleted pods must
 // leave nothing behind, and no process may be left.
+//
 // Some events are counted separately and are not violations, because no scheduler could know
 // better:
 //   - A restarted kubelet refuses a pod that it had admitted before.

@@ -11,6 +11,7 @@ import (
 type Kind string
 
 // Operations. Faults on a process name it; see Op.Target.
+//
 // A way leads from a client to the API server or from there to etcd. On the former, requests and
 // answers are lost or late. On the latter, bytes are late, and none is lost.
 const (

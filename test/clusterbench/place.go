@@ -18,6 +18,7 @@ type place struct {
 }
 
 // split has the places of the schedulers and of the other processes.
+//
 // Nodes and control plane would run on other machines. On the schedulers' processors they take a
 // varying amount of time from them, and runs of the same scheduler differ by a factor of three.
 type split struct{ scheduler, rest place }

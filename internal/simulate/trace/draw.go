@@ -19,6 +19,7 @@ type Draw struct {
 
 // NewDraw lets all pods of the list arrive once, in random order; change, if not nil, modifies the
 // draw.
+//
 // It draws as the simulator of the FGD paper does (USENIX ATC'23), so the same seed gives the same
 // order of arrival. That simulator gives every node a new random name, and chooses the first name
 // among equal scores: Order has these names' order. Without it GpuPacking serves 0.7 percent of the
