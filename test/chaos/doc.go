@@ -14,6 +14,7 @@
 //
 // Some events are counted separately and are not violations, because no scheduler could know
 // better:
+//
 //   - A restarted kubelet refuses a pod that it had admitted before.
 //   - A restarted kubelet has lost its device plugins and refuses a pod that requests a device.
 //   - An exact placement differs after a fault broke one of the two assumptions about speed
