@@ -68,7 +68,7 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 			if o.only != "" && o.only != which {
 				continue
 			}
-			d := &driver{observer: newObserver(c, plan), out: out, which: which, begun: time.Now()}
+			d := &driver{observer: newObserver(c, plan), out: out, which: which, begun: time.Now(), due: map[string]bool{}, hasty: map[string]bool{}, broken: map[string]bool{}}
 			if err := d.play(ctx, plan, which == berth || o.only == stock); err != nil {
 				return err
 			}
@@ -96,9 +96,13 @@ type driver struct {
 	which    string
 	begun    time.Time
 	left     []string // what is left in the end
-	starved  []string // pods that never ran
+	starved  []string // pods that did not run as long as nothing happened
 	stays    []string // pods that were there until the end
 	restarts int
+	due      map[string]bool // pods that end when they run
+	hasty    map[string]bool // pods that ended before they ran
+	broken   map[string]bool // nodes whose kubelet is to be killed
+	kubelets int             // how many were
 }
 
 // play makes the pods, lets all of them run, and takes them away; then it plays the scenes.
@@ -135,10 +139,15 @@ func (d *driver) step(ctx context.Context, s *Step, scheduler string) error {
 	if _, err := api.Create(ctx, s.Pod.object(scheduler), metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if s.Ends != "" {
+	switch {
+	case s.Ends == "":
+	case s.Hasty:
+		d.hasty[s.Ends] = !d.ran[s.Ends]
 		if err := d.end(ctx, s.Ends); err != nil {
 			return err
 		}
+	default:
+		d.due[s.Ends] = true
 	}
 	switch {
 	case s.Kill == KillMidway:
@@ -148,6 +157,8 @@ func (d *driver) step(ctx context.Context, s *Step, scheduler string) error {
 		if err := d.scheduler.Restart(); err != nil {
 			return err
 		}
+	case s.Kill == KillKubelet:
+		d.broken[s.Node] = true
 	}
 	return d.pass(ctx, s.Then)
 }
@@ -167,10 +178,41 @@ func (d *driver) tick(ctx context.Context) error {
 		return err
 	}
 	for i := range d.pods {
-		if wire.Refused(&d.pods[i]) {
-			if err := d.end(ctx, d.pods[i].Name); err != nil {
+		name := d.pods[i].Name
+		if wire.Refused(&d.pods[i]) || d.due[name] && (d.ran[name] || !d.serves(name)) {
+			delete(d.due, name)
+			if err := d.end(ctx, name); err != nil {
 				return err
 			}
+		}
+	}
+	return d.breakKubelets()
+}
+
+// serves reports whether the scheduler can promise what the pod asks.
+func (d *driver) serves(pod string) bool {
+	p := d.plan[pod]
+	return p != nil && (d.which == stock || p.served() == always)
+}
+
+// breakKubelets kills the kubelets that are to be, and starts them again. No pod comes to them or
+// leaves them at that moment: a kubelet that is killed between two writes of its checkpoints may
+// not start again.
+func (d *driver) breakKubelets() error {
+	for node := range d.broken {
+		mine := slices.DeleteFunc(slices.Clone(d.pods), func(pod corev1.Pod) bool { return pod.Spec.NodeName != node })
+		if slices.ContainsFunc(mine, func(pod corev1.Pod) bool {
+			return pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil
+		}) {
+			continue
+		}
+		delete(d.broken, node)
+		d.kubelets++
+		for i := range mine {
+			delete(d.judged, mine[i].UID) // it is to have the same afterwards
+		}
+		if err := d.RestartNode(node); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -197,7 +239,7 @@ func (d *driver) drain(ctx context.Context) error {
 			case pod.DeletionTimestamp != nil:
 			case pod.Status.Phase == corev1.PodRunning:
 				running = append(running, pod.Name)
-			case d.which == berth && d.observer.plan[pod.Name].served() != always:
+			case !d.serves(pod.Name):
 			default:
 				waiting = append(waiting, pod.Name)
 			}
@@ -291,12 +333,15 @@ func (d *driver) leftover(ctx context.Context) (left []string, err error) {
 
 // tell adds the run to the result, and reports whether something was wrong with it.
 func (d *driver) tell(r *result) bool {
-	fmt.Fprintf(d.out, "%s: %d of %d pods ran, %d were refused by kubelets, %d misaligned and %d that had asked for near, %d neutral, %d steered, %d refused by name; the scheduler was killed %d times; %.0fs\n",
-		d.which, len(d.ran), len(d.observer.plan), len(d.refused), len(d.misaligned), len(d.strayed), len(d.neutral), len(d.steered), len(d.named), d.restarts, time.Since(d.begun).Seconds())
+	fmt.Fprintf(d.out, "%s: %d of %d pods ran, %d were refused by kubelets, %d misaligned and %d that had asked for near, %d neutral, %d steered, %d refused by name; %d ended before they ran; the scheduler was killed %d times, kubelets %d times; %.0fs\n",
+		d.which, len(d.ran), len(d.observer.plan), len(d.refused), len(d.misaligned), len(d.strayed), len(d.neutral), len(d.steered), len(d.named), count(d.hasty), d.restarts, d.kubelets, time.Since(d.begun).Seconds())
 	twice, wrong := slices.Sorted(maps.Keys(d.twice)), slices.Sorted(maps.Keys(d.wrong))
-	for _, name := range d.starved {
-		wrong = append(wrong, "pod "+name+" never ran")
+	for name := range d.observer.plan {
+		if d.serves(name) && !d.ran[name] && !d.hasty[name] && d.refused[name] == "" {
+			wrong = append(wrong, "pod "+name+" never ran")
+		}
 	}
+	slices.Sort(wrong)
 	if d.which == stock {
 		r.StockMisaligned = len(d.misaligned) + len(d.strayed)
 		return d.complain("held twice", twice) || d.complain("wrong", wrong) || d.complain("left", d.left)
@@ -316,6 +361,15 @@ func (d *driver) tell(r *result) bool {
 		bad = d.complain(what, all) || bad
 	}
 	return bad
+}
+
+func count(set map[string]bool) (n int) {
+	for _, is := range set {
+		if is {
+			n++
+		}
+	}
+	return n
 }
 
 func values(m map[string]string) (all []string) {

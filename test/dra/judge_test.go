@@ -60,8 +60,14 @@ func TestPlan(t *testing.T) {
 		t.Error("a plan does not follow from its seed")
 	}
 	used, asks, kills := map[string]bool{}, map[string]bool{}, map[Kill]bool{}
-	there := map[string]bool{}
+	there, hasty, ends := map[string]bool{}, 0, 0
 	for _, s := range plan {
+		if s.Hasty {
+			hasty++
+		}
+		if (s.Kill == KillKubelet) != (s.Node != "") {
+			t.Errorf("kill %d of node %q", s.Kill, s.Node)
+		}
 		for _, c := range s.Pod.Claims {
 			if templates[c] == "" {
 				t.Errorf("pod %s: no template %s", s.Pod.Name, c)
@@ -74,7 +80,13 @@ func TestPlan(t *testing.T) {
 		if s.Ends != "" && !there[s.Ends] {
 			t.Errorf("pod %s ends, and is not there", s.Ends)
 		}
+		if s.Ends != "" {
+			ends++
+		}
 		delete(there, s.Ends)
+	}
+	if hasty == 0 || hasty > ends/3 {
+		t.Errorf("%d of %d pods end whether or not they run: want few", hasty, ends)
 	}
 	want := []string{"shared"}
 	for name := range templates {
@@ -83,7 +95,7 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
-	if got := slices.Sorted(maps.Keys(used)); !slices.Equal(got, want) || len(asks) != 3 || len(kills) != 3 {
+	if got := slices.Sorted(maps.Keys(used)); !slices.Equal(got, want) || len(asks) != 3 || len(kills) != 4 {
 		t.Errorf("claims %v, asks %v, kills %v; want claims %v", got, asks, kills, want)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 const (
@@ -80,8 +82,12 @@ func (p *Pod) object(scheduler string) *corev1.Pod {
 	if p.Node != "" {
 		o.Spec.NodeSelector = map[string]string{corev1.LabelHostname: p.Node}
 	}
+	o.Annotations = map[string]string{}
 	if p.Ask != "" {
-		o.Annotations = map[string]string{claimsAnnotation: p.Ask}
+		o.Annotations[claimsAnnotation] = p.Ask
+	}
+	if p.Gang != "" {
+		o.Annotations[wire.GangAnnotation], o.Annotations[wire.GangMinimumAnnotation] = p.Gang, fmt.Sprint(p.Members)
 	}
 	claim := func(c corev1.PodResourceClaim) {
 		c.Name = fmt.Sprint("c", len(o.Spec.ResourceClaims))

@@ -12,21 +12,26 @@ type Plan []Step
 // Step makes a pod, and does what else is due.
 type Step struct {
 	Pod Pod
-	// Ends is a pod that is deleted; "" for none.
-	Ends string
-	Kill Kill
+	// Ends is a pod that is deleted as soon as it runs; "" for none. Hasty: it is deleted now,
+	// whatever becomes of it.
+	Ends  string
+	Hasty bool
+	Kill  Kill
+	// Node is whose kubelet is killed.
+	Node string
 	// Then is how long nothing happens afterwards.
 	Then time.Duration
 }
 
-// Kill is how the scheduler is killed.
+// Kill is how the scheduler, or a kubelet, is killed.
 type Kill uint8
 
 // The kills.
 const (
-	NoKill     Kill = iota
-	KillNow         // whatever it does
-	KillMidway      // when it has written a claim's allocation, and writes the pod's Binding
+	NoKill      Kill = iota
+	KillNow          // whatever it does
+	KillMidway       // when it has written a claim's allocation, and writes the pod's Binding
+	KillKubelet      // of the step's node, and it starts again
 )
 
 // Pod is a pod of one container with claims, or without, and perhaps one beside it.
@@ -42,6 +47,9 @@ type Pod struct {
 	Ask string
 	// Node is the only one for it; "" for any.
 	Node string
+	// Gang is its gang, of Members that all start together; "" for none.
+	Gang    string
+	Members int
 	// Shares is a claim that it has together with others; "" for none. A pod that asks gets it
 	// alone.
 	Shares string
@@ -80,11 +88,11 @@ func NewPlan(seed uint64, n int) Plan {
 	for i := range plan {
 		s := &plan[i]
 		s.Pod = newPod(rng, i)
-		s.Then = time.Duration(300+rng.IntN(900)) * time.Millisecond // most pods are to run before they end
+		s.Then = time.Duration(300+rng.IntN(900)) * time.Millisecond
 		there = append(there, s.Pod.Name)
 		if len(there) > live && rng.IntN(4) > 0 {
 			at := rng.IntN(len(there))
-			s.Ends = there[at]
+			s.Ends, s.Hasty = there[at], rng.IntN(6) == 0
 			there = append(there[:at], there[at+1:]...)
 		}
 		switch rng.IntN(40) {
@@ -92,6 +100,8 @@ func NewPlan(seed uint64, n int) Plan {
 			s.Kill = KillNow
 		case 1, 2:
 			s.Kill = KillMidway
+		case 3, 4:
+			s.Kill, s.Node = KillKubelet, nodeName(rng.IntN(len(kinds)))
 		}
 	}
 	return plan

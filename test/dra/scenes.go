@@ -32,6 +32,7 @@ var sceneries = []struct {
 	{"a claim that is deleted in PreBind", (*stage).claimDeleted},
 	{"a device that becomes ready late", (*stage).slowDevice},
 	{"all devices of a node", (*stage).allDevices},
+	{"a gang that needs the devices of several nodes", (*stage).gang},
 }
 
 // sceneLimit is how long anything in a scene may take.
@@ -368,6 +369,26 @@ func (s *stage) allDevices() error {
 		err = s.demand(pod, all)
 	}
 	return errors.Join(refused, fills, err, s.gone(), withdraw())
+}
+
+// gang: a node has CPUs for all members, and devices near the CPUs that its kubelet chooses for one
+// or two.
+func (s *stage) gang() error {
+	const members = 5
+	for i := range members {
+		if err := s.make(Pod{Name: fmt.Sprint("g", i), CPUs: 1, Ask: "required", Claims: []string{"gpu"}, Gang: "g", Members: members}); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for i := range members {
+		pod, err := s.runs(fmt.Sprint("g", i), sceneLimit)
+		if err == nil {
+			err = s.demand(pod, gpusOf(pod.Spec.NodeName))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // allocated waits until the claim of a pod is allocated.
