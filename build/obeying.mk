@@ -11,7 +11,7 @@ e2e-devices: ## Devices with CPUs and memory on hollow nodes: SEED=n DEVICES_POD
 	@$(MAKE) --no-print-directory obey LOAD=devices PODS=$(DEVICES_PODS)
 
 .PHONY: e2e-resize
-e2e-resize: ## 200 pods that are resized in place, as the Vertical Pod Autoscaler does it, on hollow nodes that obey: SEED=n RESIZE_STEPS=600 (10 minutes); the last line is JSON.
+e2e-resize: ## 200 pods that are resized in place, as the Vertical Pod Autoscaler does it, on hollow nodes that obey: SEED=n RESIZE_STEPS=500 (10 minutes); the last line is JSON. On real containerd: make e2e-vm E2E_ONLY=resize.
 	@$(MAKE) --no-print-directory obey LOAD=resize PODS=$(RESIZE_STEPS)
 
 .PHONY: obey

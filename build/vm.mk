@@ -14,7 +14,7 @@ e2e-vm-smoke: ## One emulated machine with 4 NUMA nodes, a real kubelet, five po
 # The parts of e2e-vm, and the test of each. E2E_CASES, a regular expression, chooses among the configurations of policies or options:
 #   make e2e-vm E2E_ONLY=options E2E_CASES='memory|uncore'
 #   make e2e-vm E2E_ONLY=enforce SEED=7 ENFORCE_PODS=100
-E2E_ONLY  ?= policies options node race devices dra enforce chart
+E2E_ONLY  ?= policies options node race devices dra enforce resize chart
 E2E_CASES ?=
 export E2E_CASES
 VM_TEST_policies = (TestPolicies|TestRestartsKeepPods)
@@ -27,7 +27,7 @@ DEVICE_PODS ?= 40
 VM_TEST_chart    = TestChart
 
 .PHONY: e2e-vm
-e2e-vm: ## Two emulated machines of different shape; E2E_ONLY chooses among policies, options, node, race, devices, dra, enforce, chart (up to 25 minutes each).
+e2e-vm: ## Two emulated machines of different shape; E2E_ONLY chooses among policies, options, node, race, devices, dra, enforce, resize, chart (up to 25 minutes each).
 	@for part in $(E2E_ONLY); do $(MAKE) --no-print-directory e2e-vm-$$part; done
 
 # What Helm installs, and what replaces it: two releases for the guest's processor.
@@ -72,3 +72,10 @@ e2e-vm-enforce:
 	@BERTH_VM=enforce-unvalidated $(call VM_TEST,40m,TestEnforceUnvalidated)
 	@BERTH_VM=enforce-older SEED=$(SEED) ENFORCE_PODS=$(ENFORCE_PODS) $(call VM_TEST,60m,TestEnforceOlderNRI); code=$$?; cat _artifacts/vm/enforce-older.json; exit $$code
 	@BERTH_VM=enforce SEED=$(SEED) ENFORCE_PODS=$(ENFORCE_PODS) $(call VM_TEST,90m,TestEnforce); code=$$?; cat _artifacts/vm/enforce.json; exit $$code
+
+# Pods that are resized in place on real containerd: what make e2e-resize cannot play on hollow nodes is memory that shrinks.
+.PHONY: e2e-vm-resize
+e2e-vm-resize:
+	$(call say,ten pods that grow and shrink on an emulated machine with real containerd)
+	@rm -f _artifacts/vm/resize.json
+	@BERTH_VM=resize SEED=$(SEED) $(call VM_TEST,60m,TestResize); code=$$?; cat _artifacts/vm/resize.json; exit $$code
