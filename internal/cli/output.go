@@ -32,7 +32,6 @@ const (
 	formatWide = "wide"
 	formatName = "name"
 	formatSVG  = "svg"
-	formatHTML = "html"
 )
 
 var (

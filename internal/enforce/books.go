@@ -633,14 +633,6 @@ func (e *entry) wantedMems() topology.NUMASet {
 	return e.Now.Mems
 }
 
-// Wanted returns the CPUs and memory nodes on which a running container should run.
-func (b *Books) Wanted(id string) (Set, bool) {
-	if e := b.all[id]; e != nil && e.running {
-		return e.set, true
-	}
-	return Set{}, false
-}
-
 // Booked is a container that is in the books.
 type Booked struct {
 	Container

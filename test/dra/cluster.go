@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
-	"github.com/berth-dev/berth/internal/sampledriver"
 	"github.com/berth-dev/berth/test/line"
+	"github.com/berth-dev/berth/test/sampledriver"
 	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/topology"
 )

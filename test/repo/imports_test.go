@@ -107,7 +107,6 @@ internal/apiclient        : api/...
 internal/controlplane     : deploy internal/child
 internal/controlplane/controllers :
 internal/sampleplugin     : topology
-internal/sampledriver     :
 internal/hollow           : topology/... internal/child internal/sampleplugin internal/version placement sysfs internal/kubeletstate internal/wire
 internal/demo/places      : topology placement internal/sampleplugin internal/wire
 internal/demo             : ...

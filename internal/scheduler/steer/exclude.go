@@ -90,14 +90,3 @@ func (e *exclusions) why(pod types.UID, node string, v version) string {
 	}
 	return x.why
 }
-
-// forget ends all exclusions for a pod.
-func (e *exclusions) forget(pod types.UID) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for k := range e.by {
-		if k.pod == pod {
-			delete(e.by, k)
-		}
-	}
-}
