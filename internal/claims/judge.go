@@ -2,7 +2,6 @@ package claims
 
 import (
 	"fmt"
-	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -166,7 +165,7 @@ func plural(n int) string {
 // of its users have. It returns false if no user is pinned. The set is empty if the users have no
 // NUMA node in common.
 func (c *Claim) Wanted() (set topology.NUMASet, pinned bool) {
-	set = ^topology.NUMASet(0)
+	set = Everywhere
 	for _, u := range c.Users {
 		if u.NUMA != 0 {
 			set, pinned = set&u.NUMA, true
@@ -175,17 +174,21 @@ func (c *Claim) Wanted() (set topology.NUMASet, pinned bool) {
 	return set, pinned
 }
 
-// Tally counts findings in words, the worst first: "1 misaligned, 2 aligned".
-func (j Judgement) Tally() string {
-	var count [len(alignments)]int
-	for i := range j.Findings {
-		count[j.Findings[i].Alignment]++
+// Everywhere is every NUMA node.
+const Everywhere = ^topology.NUMASet(0)
+
+// Reach returns the NUMA nodes on which devices of the claim would be aligned as the mode asks:
+// Everywhere if any device will do, and an empty set for devices without a NUMA node. why explains
+// why no device would be; else it is "".
+func (c *Claim) Reach(m Mode) (only topology.NUMASet, why string) {
+	wanted, pinned := c.Wanted()
+	switch {
+	case len(c.Users) == 0 || !pinned && m != Required:
+		return Everywhere, ""
+	case !pinned:
+		return 0, ""
+	case wanted == 0:
+		return 0, "the containers that use claim " + c.Name + " are on no NUMA node together"
 	}
-	var words []string
-	for a := len(count) - 1; a >= 0; a-- {
-		if count[a] > 0 {
-			words = append(words, fmt.Sprint(count[a], " ", alignments[a]))
-		}
-	}
-	return strings.Join(words, ", ")
+	return wanted, ""
 }

@@ -108,7 +108,7 @@ func matchesNode(object *corev1.Node, owner string, all *bool, selector *corev1.
 
 // devicesFor is the devices of a node that match the requests of a claim.
 type devicesFor struct {
-	*allocator
+	allocator *allocator
 	claim     *resourcev1.ResourceClaim
 	node      *node
 	slices    []*resourcev1.ResourceSlice
@@ -163,7 +163,7 @@ func (n *devicesFor) has(s *resourcev1.ResourceSlice, d *resourcev1.Device) bool
 // wishes returns the selectors of the claim's requests, each with those of its class.
 func (n *devicesFor) wishes() (out [][]resourcev1.DeviceSelector, err error) {
 	add := func(request, class string, own []resourcev1.DeviceSelector) {
-		c, missing := n.classes.Get(class)
+		c, missing := n.allocator.classes.Get(class)
 		if missing != nil {
 			err = fmt.Errorf("claim %s/%s: request %s: deviceClassName %s: want a DeviceClass that exists", n.claim.Namespace, n.claim.Name, request, class)
 			return
@@ -196,7 +196,7 @@ func (n *devicesFor) matches(ctx context.Context, wishes [][]resourcev1.DeviceSe
 	for _, selectors := range wishes {
 		all := true
 		for i := range selectors {
-			compiled := n.selectors.GetOrCompile(selectors[i].CEL.Expression)
+			compiled := n.allocator.selectors.GetOrCompile(selectors[i].CEL.Expression)
 			if compiled.Error != nil {
 				return false, fmt.Errorf("selector %q: %w", selectors[i].CEL.Expression, compiled.Error)
 			}
@@ -225,15 +225,15 @@ func (n *devicesFor) allocate(ctx context.Context, only topology.NUMASet) (resul
 		}
 	}()
 	shown := n.slices
-	if only != everywhere && !claims.TakesAll(n.claim) {
+	if only != claims.Everywhere && !claims.TakesAll(n.claim) {
 		shown = make([]*resourcev1.ResourceSlice, len(n.slices))
 		for i, s := range n.slices {
 			shown[i] = n.inventory.Show(s, only, func(id claims.DeviceID, d *resourcev1.Device) bool {
-				return len(d.ConsumesCounters) > 0 && structured.IsDeviceAllocated(structured.MakeDeviceID(id.Driver, id.Pool, id.Name), &n.state)
+				return len(d.ConsumesCounters) > 0 && structured.IsDeviceAllocated(structured.MakeDeviceID(id.Driver, id.Pool, id.Name), &n.allocator.state)
 			})
 		}
 	}
-	made, err := structured.NewAllocator(ctx, allocatorFeatures, n.state, n.classes, shown, n.selectors)
+	made, err := structured.NewAllocator(ctx, allocatorFeatures, n.allocator.state, n.allocator.classes, shown, n.allocator.selectors)
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -256,7 +256,7 @@ func (n *devicesFor) allocate(ctx context.Context, only topology.NUMASet) (resul
 // missing explains why there are no devices on these NUMA nodes.
 func (n *devicesFor) missing(only topology.NUMASet) string {
 	where, matching, free := "", 0, 0
-	if only != everywhere {
+	if only != claims.Everywhere {
 		where = " on NUMA node " + only.String() + ", where its CPUs would be,"
 	}
 	if only == 0 {
@@ -266,7 +266,7 @@ func (n *devicesFor) missing(only topology.NUMASet) string {
 		if p := n.inventory.Place(id); p.Standing != claims.Neutral && (p.Standing != claims.Located || !only.Has(p.NUMA)) {
 			continue
 		}
-		if matching++; n.taken[id] == "" {
+		if matching++; n.allocator.taken[id] == "" {
 			free++
 		}
 	}
@@ -310,7 +310,7 @@ func (n *devicesFor) rows(near topology.NUMASet, known bool) (out []ClaimOnNUMAN
 			by[at] = row
 		}
 		name := id.Driver + "/" + id.Name
-		if by := n.taken[id]; by != "" {
+		if by := n.allocator.taken[id]; by != "" {
 			if row.TakenCount++; row.TakenCount <= maxDevicesNamed {
 				row.Taken = append(row.Taken, name+" by "+by)
 			}

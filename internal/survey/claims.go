@@ -127,10 +127,10 @@ func (f *Fitting) explainClaims(ctx context.Context, c *Cluster, s *Survey, q *q
 
 // claimant explains the claims of one pod.
 type claimant struct {
-	survey   *Survey
-	question *question
-	mode     claims.Mode
-	*allocator
+	survey    *Survey
+	question  *question
+	mode      claims.Mode
+	allocator *allocator
 	handedOut *handedOut
 	nodes     []claimPlace
 	// bound: the pod has a node.
@@ -207,7 +207,7 @@ func (x *claimant) places(on string, answers []Answer) {
 	if len(x.nodes) > maxClaimNodes {
 		var bare []claimPlace // nodes without a slice come last
 		x.nodes = slices.DeleteFunc(x.nodes, func(p claimPlace) bool {
-			lacks := len(x.slicesOf(p.object, p.name)) == 0
+			lacks := len(x.allocator.slicesOf(p.object, p.name)) == 0
 			if lacks {
 				bare = append(bare, p)
 			}
@@ -293,19 +293,15 @@ func (x *claimant) find(of *corev1.PodResourceClaim, out *Claimed) *resourcev1.R
 		return nil
 	}
 	out.Claim = x.question.pod.Namespace + "/" + *name
-	at := slices.IndexFunc(h.claims, func(c *resourcev1.ResourceClaim) bool {
-		return c.Namespace == x.question.pod.Namespace && c.Name == *name
-	})
+	c := h.claim(x.question.pod.Namespace, *name)
 	switch {
 	case h.claims == nil:
 		out.Message = "ResourceClaims are not known"
 		return nil
-	case at < 0:
+	case c == nil:
 		out.Message = "there is no ResourceClaim " + out.Claim
 		return nil
-	}
-	c := h.claims[at]
-	if owned && !metav1.IsControlledBy(c, x.question.pod) {
+	case owned && !metav1.IsControlledBy(c, x.question.pod):
 		out.Message = "ResourceClaim " + out.Claim + " was not made for this pod: want one that the pod controls"
 		return nil
 	}
@@ -331,10 +327,10 @@ func (x *claimant) explain(ctx context.Context, c *resourcev1.ResourceClaim, out
 		out.Message = claims.Unserved(x.question.pod.UID, c)
 	}
 	switch {
-	case x.slices == nil:
+	case x.allocator.slices == nil:
 		out.Message = cmp.Or(out.Message, "ResourceSlices are not known")
 		return
-	case !out.Allocated && x.classes == nil:
+	case !out.Allocated && x.allocator.classes == nil:
 		out.Message = cmp.Or(out.Message, "DeviceClasses are not known")
 		return
 	case !out.Allocated && x.bound:
@@ -374,7 +370,7 @@ func (x *claimant) of(c *resourcev1.ResourceClaim, name string, way lying) claim
 // judge compares the devices of a claim with the pod's place on a node. It returns nil if no device
 // is on the node.
 func (x *claimant) judge(c *resourcev1.ResourceClaim, name string, at *claimPlace) *ClaimOnNode {
-	inventory := claims.Read(at.name, at.knownMachine(), x.slicesOf(at.object, at.name), &x.sources)
+	inventory := claims.Read(at.name, at.knownMachine(), x.allocator.slicesOf(at.object, at.name), &x.allocator.sources)
 	out := &ClaimOnNode{Node: at.name}
 	ways := at.ways
 	if len(ways) == 0 {
@@ -414,8 +410,8 @@ func findings(j *claims.Judgement, places bool) (out []string) {
 
 // onNode explains which devices of a node a claim could have.
 func (x *claimant) onNode(ctx context.Context, c *resourcev1.ResourceClaim, name string, at *claimPlace) *ClaimOnNode {
-	usable := x.slicesOf(at.object, at.name)
-	n := &devicesFor{allocator: x.allocator, claim: c, node: at.node, slices: usable, inventory: claims.Read(at.name, at.knownMachine(), usable, &x.sources)}
+	usable := x.allocator.slicesOf(at.object, at.name)
+	n := &devicesFor{allocator: x.allocator, claim: c, node: at.node, slices: usable, inventory: claims.Read(at.name, at.knownMachine(), usable, &x.allocator.sources)}
 	out := &ClaimOnNode{Node: at.name}
 	if err := n.sort(ctx); err != nil {
 		out.Message = err.Error()
@@ -425,7 +421,7 @@ func (x *claimant) onNode(ctx context.Context, c *resourcev1.ResourceClaim, name
 	var whys []string
 	for _, way := range at.ways {
 		of := x.of(c, name, way)
-		only, why := x.reach(&of)
+		only, why := of.Reach(x.mode)
 		near |= only
 		if why == "" {
 			of.Results, why = n.allocate(ctx, only)
@@ -451,28 +447,10 @@ func (x *claimant) onNode(ctx context.Context, c *resourcev1.ResourceClaim, name
 	if out.Near || len(at.ways) == 0 {
 		return out
 	}
-	if apart, why := n.allocate(ctx, everywhere); why == "" && x.mode != claims.Required {
+	if apart, why := n.allocate(ctx, claims.Everywhere); why == "" && x.mode != claims.Required {
 		out.Message += "; it would get " + deviceNames(apart)
 	}
 	return out
-}
-
-// everywhere is every NUMA node.
-const everywhere = ^topology.NUMASet(0)
-
-// reach returns the NUMA nodes on which devices of the claim would be near. why explains why there
-// are none.
-func (x *claimant) reach(of *claims.Claim) (only topology.NUMASet, why string) {
-	wanted, pinned := of.Wanted()
-	switch {
-	case len(of.Users) == 0 || !pinned && x.mode != claims.Required:
-		return everywhere, ""
-	case !pinned:
-		return 0, ""
-	case wanted == 0:
-		return 0, "the containers that use the claim are on no NUMA node together"
-	}
-	return wanted, ""
 }
 
 // unpinned adds why any device will do.

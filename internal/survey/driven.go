@@ -101,15 +101,13 @@ func (n *node) claimsOf(pod *corev1.Pod, h *handedOut, i *claims.Inventory) (out
 		if err != nil || name == nil {
 			continue
 		}
-		at := slices.IndexFunc(h.claims, func(c *resourcev1.ResourceClaim) bool {
-			return c.Namespace == pod.Namespace && c.Name == *name
-		})
-		if at < 0 || h.claims[at].Status.Allocation == nil {
+		c := h.claim(pod.Namespace, *name)
+		if c == nil || c.Status.Allocation == nil {
 			continue
 		}
 		lies := n.lies(pod)
 		one := claims.Claim{
-			Name: pod.Namespace + "/" + *name, Results: h.claims[at].Status.Allocation.Devices.Results, Users: claims.Users(pod, of.Name, lies.of),
+			Name: pod.Namespace + "/" + *name, Results: c.Status.Allocation.Devices.Results, Users: claims.Users(pod, of.Name, lies.of),
 		}
 		j := claims.Judge(i, []claims.Claim{one})
 		out = append(out, ClaimOfPod{

@@ -20,6 +20,16 @@ type handedOut struct {
 	one, absent bool
 }
 
+// claim returns the claim of the name; nil if there is none.
+func (h *handedOut) claim(namespace, name string) *resourcev1.ResourceClaim {
+	for _, c := range h.claims {
+		if c.Namespace == namespace && c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
 // resources reads a list of the group resource.k8s.io. It is not nil if it could be read.
 func resources[T any](ctx context.Context, a *api, path ...string) ([]*T, error) {
 	items, err := pages(func(o metav1.ListOptions) ([]T, string, error) {

@@ -387,7 +387,7 @@ func (n *onNode) extended(classes fwk.DeviceClassResolver) *resourceapi.Resource
 }
 
 // all is every NUMA node.
-const all = ^topology.NUMASet(0)
+const all = claims.Everywhere
 
 // reach returns the NUMA nodes on which devices of some claim would be aligned; an empty set leaves
 // devices without a NUMA node. It reports false if a claim has devices elsewhere already.
@@ -395,16 +395,12 @@ func (n *onNode) reach(lying Lying) (only topology.NUMASet, fits bool) {
 	n.lately, n.apart = "", false
 	restricted := false
 	restrict := func(of *claims.Claim) {
-		wanted, pinned := of.Wanted()
-		switch {
-		case len(of.Users) == 0 || !pinned && n.mode != claims.Required:
-			n.loose = true // any device will do
+		wanted, why := of.Reach(n.mode)
+		if wanted == all {
+			n.loose = true
 			return
-		case !pinned:
-			wanted = 0
-		case wanted == 0:
-			n.lately = "the containers that use claim " + of.Name + " are on no NUMA node together"
 		}
+		n.lately = cmp.Or(why, n.lately)
 		n.apart = n.apart || restricted && wanted != only
 		only, restricted = only|wanted, true
 	}
