@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
+	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -225,11 +226,15 @@ func newWorld(t *testing.T, mode claims.Mode, ways []Way, objects ...runtime.Obj
 // sync waits until the caches behind the informers have what was there.
 func (w *world) sync(m fwk.SharedDRAManager, objects []runtime.Object) {
 	w.Helper()
-	want := [2]int{}
+	want, taken := [2]int{}, map[structured.DeviceID]bool{}
 	for _, o := range objects {
-		switch o.(type) {
+		switch o := o.(type) {
 		case *resourceapi.ResourceClaim:
 			want[0]++
+			for i := 0; o.Status.Allocation != nil && i < len(o.Status.Allocation.Devices.Results); i++ {
+				r := &o.Status.Allocation.Devices.Results[i]
+				taken[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)] = true
+			}
 		case *resourceapi.ResourceSlice:
 			want[1]++
 		}
@@ -238,7 +243,8 @@ func (w *world) sync(m fwk.SharedDRAManager, objects []runtime.Object) {
 		c, err := m.ResourceClaims().List()
 		s, wrong := m.ResourceSlices().ListWithDeviceTaintRules()
 		k, missing := m.DeviceClasses().List()
-		return err == nil && wrong == nil && missing == nil && len(c) == want[0] && len(s) == want[1] && len(k) == 1 && m.DeviceClassResolver().GetDeviceClass("example.com/gpu") != nil
+		has, unread := m.ResourceClaims().ListAllAllocatedDevices()
+		return unread == nil && len(has) == len(taken) && err == nil && wrong == nil && missing == nil && len(c) == want[0] && len(s) == want[1] && len(k) == 1 && m.DeviceClassResolver().GetDeviceClass("example.com/gpu") != nil
 	})
 }
 
