@@ -80,28 +80,20 @@ var off = []struct {
 	{CPUsFollow, LeftStanding, Config{Pods: [Pods]Kind{Claim}, CPUs: one, Decides: first, Devices: [Nodes]numas{0b10}}},
 }
 
+// TestEachRuleIsNeeded switches each rule off, and holds testdata to the shortest runs that the
+// model then finds; -rewrite writes them. docs/protocol.md names the files.
 func TestEachRuleIsNeeded(t *testing.T) {
 	var all Rule
 	for _, o := range off {
 		all |= o.rule
-		if r := check(o.Config, o.rule); r.Breach != o.breach {
-			t.Errorf("without %v: %v after %d states, want %v\n%v", o.rule, r.Breach, r.States, o.breach, r)
+		o.Rules = AllRules.Without(o.rule)
+		r := Check(o.Config)
+		if r.Breach != o.breach {
+			t.Errorf("without %v: %v after %d states, want %v", o.rule, r.Breach, r.States, o.breach)
 		}
+		golden.File(t, "testdata/"+o.rule.String()+".txt", r.String())
 	}
 	if all != AllRules {
 		t.Errorf("switched off: %v, want %v", all, AllRules)
-	}
-}
-
-func check(c Config, without Rule) Result {
-	c.Rules = AllRules.Without(without)
-	return Check(c)
-}
-
-// TestRuns holds testdata to the shortest runs that the model finds without each rule; -rewrite
-// writes them. docs/protocol.md names the files.
-func TestRuns(t *testing.T) {
-	for _, o := range off {
-		golden.File(t, "testdata/"+o.rule.String()+".txt", check(o.Config, o.rule).String())
 	}
 }

@@ -55,24 +55,19 @@ var off = []struct {
 	{RememberDecisions, MadeToWait, 2, Budget{Wishes: 1, Restarts: 1}},
 }
 
+// TestEachRuleIsNeeded switches each rule off, and holds testdata to the shortest runs that the
+// model then finds; -rewrite writes them. docs/protocol.md names the files.
 func TestEachRuleIsNeeded(t *testing.T) {
 	var all Rule
 	for _, o := range off {
 		all |= o.rule
-		if r := Check(Config{Rules: AllRules.Without(o.rule), Budget: o.budget, Size: o.size}); r.Breach != o.breach {
-			t.Errorf("without %v: %v after %d states, want %v\n%v", o.rule, r.Breach, r.States, o.breach, r)
+		r := Check(Config{Rules: AllRules.Without(o.rule), Budget: o.budget, Size: o.size})
+		if r.Breach != o.breach {
+			t.Errorf("without %v: %v after %d states, want %v", o.rule, r.Breach, r.States, o.breach)
 		}
+		golden.File(t, "testdata/"+o.rule.String()+".txt", r.String())
 	}
 	if all != AllRules {
 		t.Errorf("switched off: %v, want %v", all, AllRules)
-	}
-}
-
-// TestRuns holds testdata to the shortest runs that the model finds without each rule; -rewrite
-// writes them. docs/protocol.md names the files.
-func TestRuns(t *testing.T) {
-	for _, o := range off {
-		run := Check(Config{Rules: AllRules.Without(o.rule), Budget: o.budget, Size: o.size})
-		golden.File(t, "testdata/"+o.rule.String()+".txt", run.String())
 	}
 }
