@@ -10,14 +10,14 @@ import (
 	"github.com/berth-dev/berth/test/replay/cases"
 )
 
-// Comparison is how two answers to a case relate.
+// Comparison is the relation of two answers to a case.
 type Comparison struct {
 	// Admissions is the number of admissions, readmissions included, that were compared in full;
 	// Admitted is how many of them the kubelet admitted.
 	Admissions int `json:"admissions"`
 	Admitted   int `json:"admitted"`
-	// Chance means that the answers part at an event in which the engine says that chance decides;
-	// Left is the number of admissions from there on, which say nothing.
+	// Chance means that the answers differ from an event on in which, by the engine, chance
+	// decides. Left is the number of admissions from there on, which prove nothing.
 	Chance bool `json:"chance,omitempty"`
 	Left   int  `json:"left,omitempty"`
 	// Declined means that the engine does not predict a kubelet with this machine and
@@ -31,9 +31,8 @@ type Comparison struct {
 	Differences []diff.Difference `json:"differences,omitempty"`
 }
 
-// Compare holds an engine's answer against the kubelet's, event by event, up to the first event in
-// which they differ. A difference is excused if the engine says that chance decides that event;
-// until answers part, chance excuses nothing.
+// Compare compares an engine's answer with the kubelet's, event by event, up to the first
+// difference. A difference is excused if, by the engine, chance decides that event.
 func Compare(told *oracle.Told, got *cases.Result) Comparison {
 	var c Comparison
 	want := &told.Result
@@ -67,7 +66,7 @@ func Compare(told *oracle.Told, got *cases.Result) Comparison {
 	return c
 }
 
-// ending compares what follows the last event that the kubelet finished: nothing, or a hang or
+// ending compares the answers after the last event that the kubelet finished: nothing, or a hang or
 // crash that the engine calls a defect.
 func (c *Comparison) ending(told *oracle.Told, got *cases.Result) {
 	want := &told.Result

@@ -1,8 +1,8 @@
-// Package conformance holds the engine against the genuine kubelet.
+// Package conformance compares the engine with the genuine kubelet.
 //
-// Random cases (package gen) are played to the managers of k8s.io/kubernetes (package oracle) and
-// to the engine (test/replay/play), in one process, and every verdict, hint, CPU, memory block,
-// device and book is compared. Because a kubelet can hang or crash, that process is a child of the
-// test's, watched and renewed (Pool). A difference is shrunk to a small case and printed as a line
-// that `go run ./test/replay` reads.
+// Random cases (package gen) run on the managers of k8s.io/kubernetes (package oracle) and on the
+// engine (test/replay/play), in one process. Every verdict, hint, CPU, memory block, device and
+// checkpoint is compared. A kubelet can hang or crash, so that process is a child of the test,
+// which watches and replaces it (Pool). A difference is reduced to a small case and printed as a
+// line that `go run ./test/replay` reads.
 package conformance

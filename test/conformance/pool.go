@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Pool runs child processes that answer lines with lines. A child that dies or says nothing for too
+// Pool runs child processes that answer lines with lines. A child that dies or is silent for too
 // long costs one answer, not the run.
 type Pool struct {
 	// Command returns a new, not yet started child.
@@ -32,11 +32,11 @@ type Answer struct {
 	Line  []byte
 	// Reply is without line end.
 	Reply []byte
-	// Err means that the child died or was silent, with the end of what it wrote to standard error.
+	// Err means that the child died or was silent; it has the end of its standard error.
 	Err error
 }
 
-// Run sends every line of next (nil at the end) to some child and hands the answers to got, one at
+// Run sends every line of next (nil at the end) to some child and passes the answers to got, one at
 // a time but in no particular order. It stops early when got returns false. The error means that no
 // child can be started.
 func (p *Pool) Run(next func() []byte, got func(Answer) bool) error {
@@ -90,7 +90,7 @@ func (p *Pool) work(take func() (Answer, bool), give func(Answer)) error {
 	}
 }
 
-// Asker is a child that is asked one line after another, and renewed when it dies or gets old.
+// Asker is a child that is asked one line after another, and replaced when it dies or gets old.
 type Asker struct {
 	// Command, Renew and Silence are as in Pool.
 	Command func() *exec.Cmd
@@ -100,8 +100,8 @@ type Asker struct {
 	c *child
 }
 
-// Ask sends a line and returns the reply. A child that has ended since its last reply, as Serve
-// does when told to stop, is replaced without a word; one that dies of the line is an error.
+// Ask sends a line and returns the reply. It silently replaces a child that has ended since its
+// last reply, as Serve does after a stop. A child that dies of the line is an error.
 func (a *Asker) Ask(line []byte) ([]byte, error) {
 	for {
 		fresh := a.c == nil
@@ -148,7 +148,7 @@ func orInt(n, fallback int) int {
 	return n
 }
 
-// child is a running process with a directory in memory of its own, which goes when it goes.
+// child is a running process with its own directory in memory, which is deleted with it.
 type child struct {
 	cmd    *exec.Cmd
 	dir    string
@@ -193,7 +193,7 @@ func (c *child) ask(line []byte, silence time.Duration) ([]byte, error) {
 	return bytes.TrimSpace(reply), nil
 }
 
-// end lets the child end by itself, and makes sure that it does.
+// end lets the child end by itself, and kills it otherwise.
 func (c *child) end() {
 	if c == nil {
 		return
@@ -228,8 +228,8 @@ func (t *tail) String() string {
 	return string(t.b)
 }
 
-// Serve is a child's side: it answers every line of in on out until in ends or answer says to stop.
-// After a stop the process should end, since what it was doing may still run.
+// Serve is a child's side: it answers every line of in on out until in ends or answer returns stop.
+// After a stop the process should end, since its work may still run.
 func Serve(in io.Reader, out io.Writer, answer func(line []byte) (reply []byte, stop bool)) error {
 	r := bufio.NewReaderSize(in, 1<<20)
 	for {
@@ -249,8 +249,8 @@ func Serve(in io.Reader, out io.Writer, answer func(line []byte) (reply []byte, 
 	}
 }
 
-// Self is a Pool.Command that starts this executable again with an environment variable set, which
-// tells it its role.
+// Self is a Pool.Command that starts this executable again with an environment variable set to its
+// role.
 func Self(variable, role string) func() *exec.Cmd {
 	return func() *exec.Cmd {
 		cmd := exec.Command(os.Args[0])

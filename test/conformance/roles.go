@@ -33,7 +33,7 @@ func AnswerOracle(timeout time.Duration) func([]byte) ([]byte, bool) {
 	}
 }
 
-// Folder is a kubelet's checkpoints, by their names in its root directory, and a case with the
+// Folder has a kubelet's checkpoints, by their names in its root directory, and a case with the
 // machine and the configuration of the kubelet that starts over them.
 type Folder struct {
 	Case  json.RawMessage   `json:"case"`
@@ -75,7 +75,7 @@ func tell(line []byte, timeout time.Duration) Told {
 	return Told{Told: t}
 }
 
-// Compared is what came of playing one case to the kubelet and to an engine, as a child writes it.
+// Compared is the result of playing one case to the kubelet and to an engine, as a child writes it.
 type Compared struct {
 	Comparison
 	// Line is the case, when something differs.
@@ -92,8 +92,8 @@ type Engine func(*cases.Case) Answered
 // Answered is an engine's answer.
 type Answered struct {
 	Result *cases.Result
-	// Declined means that the engine will not say what a kubelet with this machine and
-	// configuration does, though it would start; Result.StartupError tells why.
+	// Declined means that the engine does not predict a kubelet with this machine and
+	// configuration, although the kubelet would start; Result.StartupError has the reason.
 	Declined bool
 }
 
@@ -122,8 +122,8 @@ func AnswerCompare(engine Engine, timeout time.Duration) func([]byte) ([]byte, b
 	}
 }
 
-// judge compares an engine's answer with the kubelet's; where the engine declines there is nothing
-// to compare.
+// judge compares an engine's answer with the kubelet's; if the engine declines, nothing is
+// compared.
 func judge(told *oracle.Told, got Answered) Compared {
 	out := Compared{Kubelet: told.Result.Millis}
 	if got.Declined && told.Result.StartupError == "" {
@@ -134,7 +134,7 @@ func judge(told *oracle.Told, got Answered) Compared {
 	return out
 }
 
-// caseOf reads a case, or makes the one of a seed.
+// caseOf reads a case, or generates the case of a seed.
 func caseOf(line []byte) (*cases.Case, error) {
 	if seed, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 10, 64); err == nil {
 		return caseFor(seed, oracle.Version), nil

@@ -9,9 +9,9 @@ import (
 	"github.com/berth-dev/berth/test/replay/cases"
 )
 
-// Shrink returns a case as small as it gets while bad still says yes: with fewer events, pods,
-// containers, resources, devices, nodes, cores and options. It asks bad at most budget times and
-// never changes c.
+// Shrink returns the smallest case that it finds for which bad still returns true: with fewer
+// events, pods, containers, resources, devices, nodes, cores and options. It calls bad at most
+// budget times and never changes c.
 func Shrink(c *cases.Case, budget int, bad func(*cases.Case) bool) *cases.Case {
 	s := &shrinker{best: clone(c), left: budget, bad: bad}
 	for s.round() && s.left > 0 {
@@ -65,7 +65,7 @@ func (s *shrinker) round() bool {
 	return smaller
 }
 
-// list drops runs of elements, long ones first. length is asked again after every success.
+// list drops runs of elements, long ones first. length is called again after every success.
 func (s *shrinker) list(length func(*cases.Case) int, drop func(c *cases.Case, from, to int)) bool {
 	smaller := false
 	for size := length(s.best); size > 0; size /= 2 {
@@ -173,7 +173,7 @@ func (s *shrinker) containers() bool {
 	return smaller
 }
 
-// resources drops what single containers ask for.
+// resources drops requests of single containers.
 func (s *shrinker) resources() bool {
 	smaller := false
 	for i := range s.best.Events {
@@ -203,7 +203,7 @@ func spread(c *cases.Case, i int) {
 	}
 }
 
-// eventContainers are the containers of the pod of event i, if it has one.
+// eventContainers returns the containers of the pod of event i, if it has one.
 func eventContainers(c *cases.Case, i int) []*corev1.Container {
 	var out []*corev1.Container
 	if pod := c.Events[i].Pod; pod != nil {

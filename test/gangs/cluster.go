@@ -51,7 +51,7 @@ func startCluster(ctx context.Context, o *options) (c *cluster, err error) {
 	return c, c.standby.start(ctx, c.Cluster)
 }
 
-// schedulerOf is a scheduler that waits for a gang as long as this trial says.
+// schedulerOf returns a scheduler that waits for a gang as long as this trial says.
 func schedulerOf(name string) trial.Scheduler {
 	return trial.Scheduler{Name: name, Args: &scheduler.Args{GangTimeout: metav1.Duration{Duration: gangTimeout}}}
 }

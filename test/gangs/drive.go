@@ -31,15 +31,15 @@ import (
 )
 
 const (
-	// tick is how often the driver looks at the clock.
+	// tick is the interval of the driver's steps.
 	tick = 100 * time.Millisecond
-	// showEvery is how often it says how things stand.
+	// showEvery is the interval of progress messages.
 	showEvery = 10 * time.Second
-	// idle is how long nothing may happen while a gang that fits waits, once all have come. A gang
-	// in vain is tried again after 30 s at the latest (package gang), and a scheduler that takes
-	// over waits for a minute at most.
+	// idle is how long nothing may happen while a gang that fits waits, after all have come. A gang
+	// that did not fit is tried again after 30 s at the latest (package gang), and a new leader
+	// waits for a minute at most.
 	idle = 2 * time.Minute
-	// endLimit is how long what is gone may leave something behind.
+	// endLimit is how long deleted objects may leave something behind.
 	endLimit = time.Minute
 )
 
@@ -63,7 +63,7 @@ type driver struct {
 	kills   map[string]*killing // by gang
 }
 
-// actor is what is done for a gang.
+// actor has the state of a gang in the plan.
 type actor struct {
 	*watched
 	slots []slot
@@ -73,7 +73,7 @@ type actor struct {
 	done  bool
 }
 
-// slot is a member's place; its pod may be another one than the first.
+// slot is a member's place; a later pod may replace its first one.
 type slot struct {
 	member Member
 	uid    types.UID
@@ -152,8 +152,8 @@ func (d *driver) last() error {
 	return nil
 }
 
-// mispredicted asks the checkpoints of the pod's node: which CPUs it has, and which of them were
-// predicted wrongly.
+// mispredicted reads the checkpoints of the pod's node. It returns the pod's CPUs, and a
+// description of wrong predictions.
 func (d *driver) mispredicted(pod *corev1.Pod) (held topology.CPUSet, wrong string, err error) {
 	node, err := d.Node(pod.Spec.NodeName)
 	if err != nil {
@@ -170,7 +170,7 @@ func (d *driver) mispredicted(pod *corev1.Pod) (held topology.CPUSet, wrong stri
 	return held, wrong, err
 }
 
-// evidence leaves behind what a pod's node holds: what -keep is for.
+// evidence saves the checkpoints of a pod's node: -keep keeps them.
 func (d *driver) evidence(dir hollow.Dir, pod *corev1.Pod) {
 	ctx, cancel := context.WithTimeout(context.Background(), endLimit)
 	defer cancel()
@@ -208,8 +208,8 @@ func (d *driver) killsBefore(pod string) (kill, arrives bool) {
 	return k.done, k.Arrives
 }
 
-// drive goes through the plan, until everything that was made is gone, or nothing moves any more.
-// The last gang that is too large stays.
+// drive runs the plan until all its objects are gone or nothing changes any more. The last gang
+// that is too large stays.
 func (d *driver) drive(ctx context.Context) error {
 	d.begun, d.progress = time.Now(), time.Now()
 	for range trial.Every(ctx, tick) {
@@ -226,7 +226,7 @@ func (d *driver) drive(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// tick does what is due, and says how many gangs and single pods are left.
+// tick does everything due, and returns how many gangs and single pods are left.
 func (d *driver) tick(ctx context.Context) (left int, err error) {
 	if err := errors.Join(d.scheduler.Keep(), d.standby.standsBy()); err != nil {
 		return 0, err
@@ -257,7 +257,7 @@ func (d *driver) stuck() bool {
 	return true
 }
 
-// come makes what is due.
+// come creates everything due.
 func (d *driver) come(ctx context.Context) error {
 	now := time.Since(d.begun)
 	for ; d.next.gang < len(d.plan.Gangs) && d.plan.Gangs[d.next.gang].At <= now; d.next.gang++ {
@@ -354,7 +354,7 @@ func (d *driver) fill(ctx context.Context, a *actor, s *slot) error {
 	return nil
 }
 
-// act does what has become due for gangs and single pods, and says how many are left.
+// act does everything due for gangs and single pods, and returns how many are left.
 func (d *driver) act(ctx context.Context) (left int, err error) {
 	for _, a := range d.actors {
 		if a.done {
@@ -377,8 +377,8 @@ func (d *driver) act(ctx context.Context) (left int, err error) {
 	return left + len(d.singles), nil
 }
 
-// isProbe reports whether the gang is the last of the ones that are too large: it stays until
-// nothing else is left, to show that it holds nothing.
+// isProbe reports whether the gang is the last one that is too large. It stays until nothing else
+// is left, to show that it holds nothing.
 func (d *driver) isProbe(a *actor) bool {
 	if !a.TooLarge {
 		return false
@@ -391,7 +391,7 @@ func (d *driver) isProbe(a *actor) bool {
 	return false
 }
 
-// step does what is due for a gang.
+// step does everything due for a gang.
 func (d *driver) step(ctx context.Context, a *actor) error {
 	d.observer.mu.Lock()
 	whole, evicted := a.whole, a.evicted
@@ -520,7 +520,7 @@ func (d *driver) isGone(a *actor) bool {
 	return true
 }
 
-// stepSingle does what is due for a single pod, and reports whether it is gone.
+// stepSingle does everything due for a single pod, and reports whether the pod is gone.
 func (d *driver) stepSingle(ctx context.Context, uid types.UID, s *single) (gone bool, err error) {
 	d.observer.mu.Lock()
 	gone = d.ended[uid]
@@ -538,7 +538,7 @@ func (d *driver) stepSingle(ctx context.Context, uid types.UID, s *single) (gone
 	return false, nil
 }
 
-// show describes how things stand.
+// show prints the present state.
 func (d *driver) show(now bool) {
 	if !now && time.Since(d.shown) < showEvery {
 		return
@@ -561,8 +561,7 @@ func (d *driver) show(now bool) {
 		time.Since(d.begun).Seconds(), len(d.actors), d.result.Whole, waiting, len(d.pods), bound, d.scheduler.Restarts(), d.wrong)
 }
 
-// finish demands that a gang that does not fit holds nothing, and that gangs that are gone leave
-// nothing.
+// finish checks that a gang that does not fit holds nothing, and that deleted gangs leave nothing.
 func (d *driver) finish(ctx context.Context) error {
 	for _, a := range d.actors {
 		if !d.isProbe(a) || a.ended {
@@ -590,7 +589,7 @@ func (d *driver) wrongly(format string, args ...any) {
 	d.complain(format, args...)
 }
 
-// until asks until nothing is left to say, and returns what was last said.
+// until repeats ask until it returns "", and returns the last text.
 func (d *driver) until(ctx context.Context, ask func() string) (last string) {
 	ctx, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
@@ -615,7 +614,7 @@ func (d *driver) held(gauges ...string) string {
 	return scrape.Left(m, gauges...)
 }
 
-// leftover describes what is left; "" for nothing.
+// leftover describes the remains; "" for none.
 func (d *driver) leftover(ctx context.Context) string {
 	pods, err := d.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 )
 
-// gangLabel of a pod names its gang, for those who watch.
+// gangLabel of a pod names its gang, for observers.
 const gangLabel = "gangs.test/gang"
 
 // pod makes a Guaranteed pod that asks for exclusive CPUs.
@@ -58,7 +58,7 @@ func (g *Gang) member(m *Member, name string) *corev1.Pod {
 	return p
 }
 
-// object is the gang's, and what it is in the API; nil where it has none.
+// object returns the gang's object with its resource in the API; nil without one.
 func (g *Gang) object() (*unstructured.Unstructured, schema.GroupVersionResource) {
 	spec := map[string]any{"minMember": int64(g.Minimum)}
 	var where schema.GroupVersionResource

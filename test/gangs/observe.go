@@ -24,17 +24,18 @@ import (
 type result struct {
 	Seed  uint64 `json:"seed"`
 	Gangs int    `json:"gangs"`
-	// Whole is how many of them had their minimum bound.
+	// Whole counts gangs whose minimum was bound.
 	Whole int `json:"whole"`
-	// PartialPastDeadline is how many stayed with 1 to minimum-1 members bound past their deadline.
+	// PartialPastDeadline counts gangs with 1 to minimum-1 members bound past their deadline.
 	PartialPastDeadline int `json:"partialPastDeadline"`
-	// Deadlocks is how many that fit were never whole, though nothing else held anything.
+	// Deadlocks counts gangs that fit and never became complete although nothing else had
+	// resources.
 	Deadlocks int `json:"deadlocks"`
-	// Refused is how many pods kubelets have refused.
+	// Refused counts pods that kubelets have refused.
 	Refused int `json:"refused"`
-	// Mispredicted is how many exact placements were not what the kubelet gave.
+	// Mispredicted counts exact placements that differ from the kubelet's assignment.
 	Mispredicted int `json:"mispredicted"`
-	// Leftover is what was left of pods and gangs that are gone.
+	// Leftover counts remains of deleted pods and gangs.
 	Leftover int `json:"leftover"`
 }
 
@@ -43,7 +44,7 @@ func (r *result) clean() bool {
 	return r.PartialPastDeadline+r.Deadlocks+r.Refused+r.Mispredicted+r.Leftover == 0
 }
 
-// seen is what the watch has shown of a pod.
+// seen is the observed state of a pod.
 type seen struct {
 	pod *corev1.Pod
 	// bound is when it was first seen with a node.
@@ -61,24 +62,24 @@ type seen struct {
 // watched is a gang under watch.
 type watched struct {
 	*Gang
-	// made is when its first pod was made.
+	// made is when its first pod was created.
 	made time.Time
-	// whole is when its minimum was seen bound; zero: never.
+	// whole is when its minimum was seen bound; zero means never.
 	whole time.Time
-	// partialSince is when it was first seen with a part of its minimum bound, and none before.
+	// partialSince is when a part of its minimum was first seen bound, after none was.
 	partialSince time.Time
 	partial      bool
 	// evicted: some of its members were, by the scheduler.
 	evicted bool
 }
 
-// observer sees all pods, and notes what must not be. It is safe for concurrent use.
+// observer watches all pods and records failures. It is safe for concurrent use.
 type observer struct {
 	out io.Writer
 	now func() time.Time
-	// differs is which CPUs a pod has, and what of an exact placement is not so.
+	// differs returns a pod's CPUs, and the differences from an exact placement.
 	differs func(pod *corev1.Pod) (held topology.CPUSet, wrong string, err error)
-	// restarted is when the kubelet of a node was last restarted.
+	// restarted is the last restart of each node's kubelet.
 	restarted map[string]time.Time
 
 	mu      sync.Mutex
@@ -115,13 +116,13 @@ func (o *observer) start(ctx context.Context, c kubernetes.Interface) error {
 	return nil
 }
 
-// complain notes what must not be. The caller holds mu.
+// complain records a failure. The caller holds mu.
 func (o *observer) complain(format string, args ...any) {
 	o.wrong++
 	fmt.Fprintf(o.out, "WRONG "+format+"\n", args...)
 }
 
-// see records what the API shows of a pod.
+// see records the API's state of a pod.
 func (o *observer) see(pod *corev1.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -178,7 +179,8 @@ func (o *observer) seeEviction(s *seen, of *watched) {
 	}
 }
 
-// vain explains why nobody can have had the pod evicted; "" when somebody can. The caller holds mu.
+// vain explains why the pod's eviction can have helped no other pod; "" if it can have. The caller
+// holds mu.
 func (o *observer) vain(pod *corev1.Pod) string {
 	for _, g := range o.gangs {
 		if g.Urgent && !g.TooLarge && !g.made.IsZero() && (g.whole.IsZero() || o.now().Sub(g.whole) < time.Minute) && pod.Labels[gangLabel] != g.Name {
@@ -188,7 +190,7 @@ func (o *observer) vain(pod *corev1.Pod) string {
 	return "no urgent gang that fits was waiting"
 }
 
-// afterRestart is how long a kubelet that has come back may refuse what it has no record of.
+// afterRestart is how long a restarted kubelet may refuse pods that it has no record of.
 const afterRestart = 20 * time.Second
 
 // hasRestarted reports whether the pod's kubelet has come back just now. The caller holds mu.
@@ -216,7 +218,7 @@ func (o *observer) seeRefusal(s *seen) {
 	o.complain("node %s refused pod %s: %s: %s", s.pod.Spec.NodeName, s.pod.Name, s.pod.Status.Reason, s.pod.Status.Message)
 }
 
-// judge compares an exact placement with what the kubelet has given. The caller holds mu.
+// judge compares an exact placement with the kubelet's assignment. The caller holds mu.
 func (o *observer) judge(s *seen) {
 	if s.judged || s.leaving || s.pod.DeletionTimestamp != nil {
 		return
@@ -240,10 +242,10 @@ func (o *observer) judge(s *seen) {
 	}
 }
 
-// hearing is how long a scheduler on a busy machine may take to hear that a pod is deleted.
+// hearing is how long a scheduler on a busy machine may take to hear of a pod's deletion.
 const hearing = 3 * time.Second
 
-// leave notes when a pod was first seen to be deleted. The caller holds mu.
+// leave records when a pod was first seen to be deleted. The caller holds mu.
 func (o *observer) leave(s *seen, deleted bool) {
 	if !deleted || !s.left.IsZero() {
 		return
@@ -252,9 +254,9 @@ func (o *observer) leave(s *seen, deleted bool) {
 	o.leavers = append(slices.DeleteFunc(o.leavers, func(l *seen) bool { return o.now().Sub(l.left) > time.Minute }), s)
 }
 
-// wasOvertaken reports whether every CPU that the pod has and was not promised was that of a pod
-// which was deleted as the Binding was written, or later: an exact promise counts with the pods
-// that nobody was known to delete. The caller holds mu.
+// wasOvertaken reports whether every unpredicted CPU of the pod belonged to a pod that was deleted
+// while the Binding was written, or later. An exact promise assumes that pods stay unless they were
+// known to be deleted. The caller holds mu.
 func (o *observer) wasOvertaken(s *seen) bool {
 	promised, _, err := wire.ReadPlacement(s.pod)
 	if err != nil {
@@ -273,9 +275,10 @@ func (o *observer) wasOvertaken(s *seen) bool {
 	return some && more.IsEmpty()
 }
 
-// leftMeanwhile names a pod that was deleted from the pod's node as its Binding was written, or
-// later; "" for none. What it held may go to the first container of a pod whose others find nothing
-// beside it: a kubelet keeps all of them on the NUMA nodes of the first one. The caller holds mu.
+// leftMeanwhile names a pod that was deleted from the pod's node while its Binding was written, or
+// later; "" for none. Its resources may go to the first container of a pod whose other containers
+// then find no room: a kubelet keeps all of them on the NUMA nodes of the first. The caller holds
+// mu.
 func (o *observer) leftMeanwhile(s *seen) string {
 	for _, l := range o.leavers {
 		if l.pod.Spec.NodeName == s.pod.Spec.NodeName && l.left.After(s.bound.Add(-hearing)) && !l.held.IsEmpty() {
@@ -285,8 +288,7 @@ func (o *observer) leftMeanwhile(s *seen) string {
 	return ""
 }
 
-// tally counts members of a gang that have nodes, all and those of each task, and returns the ones
-// that live.
+// tally counts members of a gang with nodes, in total and by task, and returns the living members.
 func (o *observer) tally(g *watched) (bound int, tasks map[string]int, alive []*corev1.Pod) {
 	tasks = map[string]int{}
 	for _, s := range o.pods {
@@ -302,7 +304,7 @@ func (o *observer) tally(g *watched) (bound int, tasks map[string]int, alive []*
 	return bound, tasks, alive
 }
 
-// count notes that a gang has become whole, or is partial. The caller holds mu.
+// count records that a gang has become complete or partial. The caller holds mu.
 func (o *observer) count(g *watched) {
 	if !g.whole.IsZero() {
 		return
@@ -323,12 +325,12 @@ func (o *observer) count(g *watched) {
 	}
 }
 
-// grace is how long after its deadline a gang may take to be seen without bound members, by a
-// scheduler that has run for so long.
+// grace is how long after its deadline a gang may still have bound members, with a scheduler that
+// has run for so long.
 const grace = 30 * time.Second
 
-// late notes gangs that are partial past their deadline. runs is when the scheduler began to run;
-// zero: it does not.
+// late records gangs that are partial past their deadline. runs is when the scheduler started; zero
+// means that it does not run.
 func (o *observer) late(runs time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// gangTimeout is what gangs have whose object names no time.
+// gangTimeout is the timeout of gangs whose object names none.
 const gangTimeout = time.Minute
 
 // Gang is a gang to be.
@@ -20,9 +20,9 @@ type Gang struct {
 	// Minimum is how many members start together, Tasks how many of each task.
 	Minimum int
 	Tasks   map[string]int
-	// Resources: its object names what must be free, in CPUs.
+	// Resources means that the gang's object has minResources, in CPUs.
 	Resources int64
-	// Timeout is what its object names; 0 for none.
+	// Timeout is the timeout in its object; 0 for none.
 	Timeout time.Duration
 	Members []Member
 	// ObjectLast: its object is made after its pods.
@@ -31,22 +31,22 @@ type Gang struct {
 	TooLarge bool
 	// Urgent: it has a higher priority than all others.
 	Urgent bool
-	// Stays is how long it is left alone once it was whole, or, if it is too large, from the
-	// beginning.
+	// Stays is how long the gang is left alone after it was complete, or from the beginning if it
+	// is too large.
 	Stays time.Duration
 	// More are members that come when it is whole.
 	More []Member
 	// Loses: a member is deleted when it is whole, and another comes.
 	Loses bool
-	// Kill is of the scheduler that binds it; the zero value: never.
+	// Kill describes when the scheduler that binds the gang is killed; the zero value means never.
 	Kill Kill
 }
 
-// Kill is when a scheduler is killed.
+// Kill describes when a scheduler is killed.
 type Kill struct {
-	// After is how many Bindings it writes before, and it is killed as it writes the next.
+	// After is how many Bindings it writes first; it is killed at the next.
 	After int
-	// Arrives: what it was writing arrives all the same.
+	// Arrives means that the Binding in progress is still carried out.
 	Arrives bool
 }
 
@@ -54,7 +54,7 @@ type Kill struct {
 type Member struct {
 	Task           string
 	CPUs, MemoryMi int64
-	// Init is what its init container asks for; 0: it has none.
+	// Init is the request of its init container; 0 means none.
 	Init int64
 }
 
@@ -66,13 +66,13 @@ type Single struct {
 	Stays  time.Duration
 }
 
-// Restart is of a kubelet.
+// Restart is a restart of a kubelet.
 type Restart struct {
 	At   time.Duration
 	Node int
 }
 
-// Plan is what is done.
+// Plan is the list of all actions.
 type Plan struct {
 	Gangs    []Gang
 	Singles  []Single
@@ -171,7 +171,7 @@ func (g *Gang) tooLarge(r *rand.Rand) {
 	}
 }
 
-// declare returns what the gang's object may say besides.
+// declare sets further fields of the gang's object.
 func (g *Gang) declare(r *rand.Rand) {
 	switch {
 	case g.Source == wire.GangOfSigs && r.IntN(2) == 0:

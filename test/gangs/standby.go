@@ -14,10 +14,10 @@ import (
 	"github.com/berth-dev/berth/test/wrongclock"
 )
 
-// A replica that stands by all the time must do nothing to any gang, whatever it believes: what its
-// watches say comes later than gangs wait for their members, and its clock is ahead by more. The
-// scheduler that works elects nobody, so that it is back at once when it was killed; the lease that
-// the standby waits for is held by nobody who lives.
+// A replica that never leads must not affect any gang, whatever it believes. Its watches are
+// delayed by more than gangs wait for their members, and its clock is ahead by more. The working
+// scheduler elects no leader, so it works again immediately after a kill. The Lease that the
+// standby waits for is held by a name without a process.
 const (
 	standbyName  = "standby"
 	standbyLate  = gangTimeout + 30*time.Second
@@ -42,7 +42,7 @@ func (s *standby) start(ctx context.Context, c *trial.Cluster) (err error) {
 	return err
 }
 
-// holdLease writes the lease by which schedulers elect a leader, as if one did.
+// holdLease writes the Lease of the leader election, as if a leader held it.
 func holdLease(ctx context.Context, c *demo.Cluster) error {
 	holder, seconds, now := "the scheduler that works", int32(leaseLife.Seconds()), metav1.NewMicroTime(time.Now())
 	_, err := c.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Create(ctx, &coordinationv1.Lease{
@@ -52,7 +52,7 @@ func holdLease(ctx context.Context, c *demo.Cluster) error {
 	return err
 }
 
-// standsBy describes what is wrong with it: it has ended, or leads.
+// standsBy describes a failure of the standby: it has ended, or leads.
 func (s *standby) standsBy() error {
 	if s.view.Leads() {
 		return errors.New("the replica that stands by has written a lease")

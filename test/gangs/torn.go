@@ -17,26 +17,26 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletstate"
 )
 
-// tornAfter is how long a kubelet that has come back may take until its node is Ready.
+// tornAfter is how long a restarted kubelet may take until its node is Ready.
 const tornAfter = 15 * time.Second
 
-// mender does to nodes what their agents ask a person to do. A kubelet that was killed between two
-// writes of its CPU or memory manager does not start again (docs/scope.md), and without
-// its node a gang that fits cannot run.
+// mender repairs nodes as their agents ask a person to do. A kubelet that was killed between two
+// writes of its CPU or memory manager does not start again (docs/scope.md), and without its node a
+// gang that fits cannot run.
 type mender struct {
 	*cluster
 	out        io.Writer
 	startAgain func(node string) error
-	// unproved are the nodes whose kubelet has come back and that have not been seen Ready since,
-	// with the time of the next look.
+	// unproved are the nodes whose kubelet was restarted and that have not been Ready since, with
+	// the time of the next check.
 	unproved map[string]time.Time
 	mended   int
 }
 
-// expect notes that a node's kubelet starts now.
+// expect records that a node's kubelet starts now.
 func (m *mender) expect(node string) { m.unproved[node] = time.Now().Add(tornAfter) }
 
-// mend looks at the nodes that are due, and mends the ones that say that they need it.
+// mend checks the nodes that are due, and repairs them if their agent asks for it.
 func (m *mender) mend(ctx context.Context) error {
 	for name, next := range m.unproved {
 		if time.Now().Before(next) {

@@ -26,7 +26,7 @@ import (
 	"github.com/berth-dev/berth/test/wrongclock"
 )
 
-// The parts whose memory is watched, with what the chart lets them have where it says so.
+// The parts whose memory is checked, with the chart's limits where it sets them.
 const (
 	mib             = 1 << 20
 	schedulerBound  = 1024 * mib
@@ -40,7 +40,7 @@ type part struct {
 	base  string // of its files
 	bound int64  // of its resident set, bytes
 	peak  int64
-	// heap is what was in use before the tenant began.
+	// heap is the heap in use before the tenant began.
 	heap uint64
 }
 
@@ -49,13 +49,13 @@ type cluster struct {
 	*trial.Cluster
 	foe   *rest.Config
 	parts map[string]*part
-	// views are what the replicas see, by name.
+	// views delay the watches of the replicas, by name.
 	views map[string]*line.Standby
 	// deletions are the deletions of friendly pods.
 	deletions deletions
 }
 
-// replicas are the schedulers. Which of them leads, the first to run, is up to them.
+// replicas are the schedulers. The first to run leads.
 var replicas = []string{"scheduler-0", "scheduler-1"}
 
 // startCluster starts everything. What has been started is in the result also when it fails.
@@ -134,13 +134,12 @@ func (c *cluster) startSchedulers(ctx context.Context) error {
 	return nil
 }
 
-// owner returns an administrator's client of the friendly load, by whose name it is known who
-// deletes.
+// owner returns an administrator's client for the friendly load. Its user agent shows who deletes.
 func (c *cluster) owner() (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(rest.AddUserAgent(c.ControlPlane.RESTConfig(), "owner"))
 }
 
-// waitTenant waits until the tenant may create what the role edit lets it, and its quota counts.
+// waitTenant waits until the tenant has the rights of the role edit and its quota counts.
 func (c *cluster) waitTenant(ctx context.Context) error {
 	objects, err := dynamic.NewForConfig(c.foe)
 	if err != nil {
@@ -153,8 +152,8 @@ func (c *cluster) waitTenant(ctx context.Context) error {
 	})
 }
 
-// keep starts parts again that have ended by themselves, and notes their memory. It says which
-// have ended.
+// keep restarts parts that have ended by themselves, and records their memory. It returns the ended
+// parts.
 func (c *cluster) keep() (ended []string, err error) {
 	for name, p := range c.parts {
 		if p.Ended() != nil {
@@ -168,7 +167,8 @@ func (c *cluster) keep() (ended []string, err error) {
 	return ended, c.Cluster.Cluster.Ended() // parts that have ended are started again above
 }
 
-// unsettle makes the view of replicas that do not lead late, and the clock of the last one wrong.
+// unsettle delays the watches of replicas that do not lead, and sets the clock of the last one
+// wrong.
 func (c *cluster) unsettle(late, wrong time.Duration) error {
 	for _, v := range c.views {
 		v.Late(late)

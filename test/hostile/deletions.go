@@ -17,7 +17,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// deletions are who deleted which friendly pod, by the API server's audit log in a directory.
+// deletions reads who deleted which friendly pod, from the API server's audit log in a directory.
 type deletions string
 
 // auditPolicy has every deletion of a friendly pod written down, with its options and with the pod
@@ -51,8 +51,8 @@ func (d deletions) flags() []string {
 	return []string{"--audit-policy-file=" + d.policy(), "--audit-log-path=" + d.log()}
 }
 
-// of returns who deleted the pod, or tried to, a line for each request. Requests that ended before
-// the pod was made are left out: they were about another of its name.
+// of returns the users that deleted the pod or tried to, one line per request. It skips requests
+// that ended before the pod was created: they were about an earlier pod of that name.
 func (d deletions) of(pod *corev1.Pod) (who []string, err error) {
 	f, err := os.Open(d.log())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +84,7 @@ func about(e *auditv1.Event, pod *corev1.Pod) bool {
 	return e.ObjectRef.Name == pod.Name || e.ObjectRef.Name == "" // a collection has no name
 }
 
-// tellDeletion returns who asked for what, and which pod it was that went.
+// tellDeletion describes a deletion: the user, the request, and the deleted pod.
 func tellDeletion(e *auditv1.Event, pod *corev1.Pod) string {
 	var options metav1.DeleteOptions
 	if e.RequestObject != nil {

@@ -1,12 +1,12 @@
-// Command hostile lets a tenant who means harm loose on a real API server with hollow nodes of
-// both authorities, agents, berth-controller and two replicas of Berth's scheduler, and demands
-// that a friendly load in another namespace notices nothing of it:
+// Command hostile runs a hostile tenant against a real API server with hollow nodes of both
+// authorities, agents, berth-controller and two replicas of Berth's scheduler. It fails if a
+// friendly load in another namespace is affected:
 //
 //	hostile -seed=7
 //
-// README.md says what the tenant does, what is demanded and what is excused. The last line
-// of the output is JSON; the exit code is 1 when something was not as it must be.
+// README.md describes the tenant's actions, the requirements and the excuses. The last line of the
+// output is JSON; the exit code is 1 after a failure.
 //
-// make e2e-hostile builds and runs it; make e2e-hostile-proof puts known faults back, and demands
-// that each is found.
+// make e2e-hostile builds and runs it; make e2e-hostile-proof puts known faults back, and each must
+// be found.
 package main

@@ -10,14 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// find walks over everything that can be reached from root in values of this product, and says
-// where it meets one of the marks: a UID as a whole, the first mark, which is a namespace,
-// anywhere in a string. Objects of Kubernetes are looked at by name and UID; its machinery, such
-// as the caches of informers, is left out, since it remembers what the API has. What closures hold
-// is not seen.
+// find walks all of this product's values that are reachable from root, and returns where it finds
+// one of the marks: a UID as a whole, or the first mark, a namespace, anywhere in a string. In
+// objects of Kubernetes it checks name and UID. It skips the machinery of Kubernetes, such as the
+// caches of informers, which store what the API has. It cannot see into closures.
 //
-// The values belong to goroutines that run. One processor for a few milliseconds, in a process in
-// which nothing happens any more, is what keeps them still.
+// The values belong to running goroutines. One processor for a few milliseconds, in an idle
+// process, keeps them unchanged.
 func find(root any, marks []string) map[string]int {
 	f := finder{places: map[string]int{}, seen: map[visit]bool{}, uids: map[string]bool{}}
 	if root == nil || len(marks) == 0 {
@@ -50,7 +49,7 @@ func (f *finder) text(s, path string) {
 	}
 }
 
-// foreign reports whether a type belongs to somebody else's machinery.
+// foreign reports whether a type belongs to other projects' machinery.
 func foreign(t reflect.Type) bool {
 	pkg := t.PkgPath()
 	first, _, _ := strings.Cut(pkg, "/")
@@ -59,7 +58,7 @@ func foreign(t reflect.Type) bool {
 	return named && pkg != "k8s.io/apimachinery/pkg/types"
 }
 
-// walk looks at a value and at everything behind it.
+// walk checks a value and everything reachable from it.
 func (f *finder) walk(v reflect.Value, path string) {
 	switch v.Kind() {
 	case reflect.String:
@@ -79,7 +78,7 @@ func (f *finder) walk(v reflect.Value, path string) {
 	}
 }
 
-// pointer follows a pointer once, and looks at objects of Kubernetes by their names alone.
+// pointer follows a pointer once, and checks objects of Kubernetes only by their names.
 func (f *finder) pointer(v reflect.Value, path string) {
 	key := visit{v.UnsafePointer(), v.Type()}
 	if v.IsNil() || f.seen[key] {

@@ -30,8 +30,8 @@ import (
 )
 
 const (
-	// lanes is how many units of the friendly load there are at a time. With at most laneCPUs
-	// each, they fit beside the tenant's whole quota.
+	// lanes is the number of concurrent units of the friendly load. With at most laneCPUs each,
+	// they fit beside the tenant's whole quota.
 	lanes    = 6
 	laneCPUs = 6
 	// patience is how long a unit may take to be placed.
@@ -45,7 +45,7 @@ const (
 type friendly struct {
 	*cluster
 	*watcher
-	// clients are an administrator's, of a name of their own.
+	// clients are an administrator's, with their own user agent.
 	clients kubernetes.Interface
 	mu      sync.Mutex
 	took    map[string][]time.Duration // to be placed, in this phase, by kind
@@ -58,13 +58,14 @@ type waited struct {
 	what string // kind and name, and what the scheduler said about it meanwhile
 }
 
-// long is after what time a unit that waits is asked about, slowShown how many of these are told.
+// long is the time after which a waiting unit is explained, slowShown how many explanations are
+// printed.
 const (
 	long      = time.Second
 	slowShown = 12
 )
 
-// phase begins a new phase, and returns how long placing took in the one before.
+// phase begins a new phase, and returns the placement times of the last one.
 func (f *friendly) phase() (took map[string][]time.Duration, slowest []waited) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +75,7 @@ func (f *friendly) phase() (took map[string][]time.Duration, slowest []waited) {
 	return took, slowest[:min(len(slowest), slowShown)]
 }
 
-// placed counts what was placed in this phase.
+// placed returns the number of units that were placed in this phase.
 func (f *friendly) placed() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,7 +85,7 @@ func (f *friendly) placed() (n int) {
 	return n
 }
 
-// lane works until ctx ends; what it has made by then is taken away.
+// lane works until ctx ends, and then deletes its objects.
 func (f *friendly) lane(ctx context.Context, n int, r *rand.Rand) error {
 	for i := 0; ctx.Err() == nil; i++ {
 		u := &unit{friendly: f, name: fmt.Sprintf("u%d-%d", n, i), lane: n, r: r}
@@ -112,10 +113,10 @@ type unit struct {
 	made  []types.UID // pods
 }
 
-// errStuck means that a unit cannot be placed, which was told where it was seen.
+// errStuck means that a unit cannot be placed; the reason was already printed.
 var errStuck = errors.New("stuck")
 
-// pod makes a pod of the unit with CPUs of its own.
+// pod returns a pod of the unit with exclusive CPUs.
 func (u *unit) pod(name string, cpus int64) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: friends, Name: name, Labels: map[string]string{tenant.UnitLabel: u.name}, Annotations: map[string]string{}}}
 	p.Spec.TerminationGracePeriodSeconds = new(int64)
@@ -126,8 +127,8 @@ func (u *unit) pod(name string, cpus int64) *corev1.Pod {
 	return p
 }
 
-// create makes a pod, when the last of its name is gone. What is taken away later is that pod, and
-// none that has its name by then.
+// create creates a pod after its predecessor with the same name is gone. The later deletion is of
+// this pod only, not of another with the same name.
 func (u *unit) create(ctx context.Context, p *corev1.Pod) error {
 	pods := u.clients.CoreV1().Pods(friends)
 	return u.put(ctx, "pod "+p.Name, func() error {
@@ -159,7 +160,8 @@ func (u *unit) make(ctx context.Context, where schema.GroupVersionResource, name
 	})
 }
 
-// put creates something until the last of its name, which may be on its way out, is gone.
+// put repeats a creation until its predecessor with the same name, which may still be terminating,
+// is gone.
 func (u *unit) put(ctx context.Context, what string, create func() error) error {
 	is, err := until(ctx, func() (bool, error) {
 		err := create()
@@ -270,7 +272,7 @@ func (u *unit) hold(ctx context.Context) error {
 	return u.settle(ctx, "owner", begun, 1)
 }
 
-// reserve makes a Reservation of one owner, for which a pod is the template.
+// reserve creates a Reservation with one owner and a pod as its template.
 func (u *unit) reserve(ctx context.Context, p *corev1.Pod) error {
 	once, template := true, &corev1.PodTemplateSpec{Spec: *p.Spec.DeepCopy()}
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&koordinator.Reservation{
@@ -311,8 +313,8 @@ func until(ctx context.Context, done func() (bool, error)) (is bool, err error) 
 	return is, err
 }
 
-// settle waits until so many pods of the unit have nodes, notes how long it took, and lets them
-// run. A pod that has failed has been judged where it was seen.
+// settle waits until that many pods of the unit have nodes, records the time, and lets them run. A
+// failed pod has already been judged by the watcher.
 func (u *unit) settle(ctx context.Context, kind string, begun time.Time, pods int) error {
 	var is state
 	why := ""
@@ -338,7 +340,7 @@ func (u *unit) settle(ctx context.Context, kind string, begun time.Time, pods in
 	return nil
 }
 
-// why is what the scheduler says about a pod of the unit that waits.
+// why returns the scheduler's message about a waiting pod of the unit.
 func (u *unit) why(ctx context.Context) string {
 	pods, err := u.Client.CoreV1().Pods(friends).List(ctx, metav1.ListOptions{LabelSelector: tenant.UnitLabel + "=" + u.name})
 	for i := 0; err == nil && i < len(pods.Items); i++ {
@@ -361,7 +363,7 @@ func (u *unit) note(kind string, took time.Duration, why string) {
 	}
 }
 
-// away takes away what the unit has made, and waits until it is gone.
+// away deletes the unit's objects, and waits until they are gone.
 func (u *unit) away(ctx context.Context) error {
 	for _, take := range slices.Backward(u.takes) {
 		if err := take(ctx); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {

@@ -14,10 +14,10 @@ import (
 // stopTime is how long containers take to stop.
 const stopTime = 200 * time.Millisecond
 
-// machine is that of the nodes: two NUMA nodes of 12 CPUs. CPU 0 is reserved.
+// machine is the machine of the nodes: two NUMA nodes of 12 CPUs. CPU 0 is reserved.
 const machine = "package:2 numa:1 core:12 pu:1 mem:32Gi dist:10,21"
 
-// threaded is one with two threads a core.
+// threaded is a machine with two threads per core.
 const threaded = "package:2 numa:1 core:6 pu:2 mem:32Gi dist:10,21"
 
 const kubelet = `apiVersion: kubelet.config.k8s.io/v1beta1
@@ -25,8 +25,8 @@ kind: KubeletConfiguration
 reservedSystemCPUs: "0"
 `
 
-// specs are three nodes where the kubelet decides and three where Berth does: 138 CPUs, beside
-// quotaCPUs of the tenant and some 40 of the friendly load.
+// specs returns three nodes where the kubelet decides and three where Berth does. Together they
+// have 138 CPUs, for quotaCPUs of the tenant and some 40 of the friendly load.
 func specs() (all []hollow.Spec) {
 	for i, policy := range []string{"single-numa-node", "restricted", "best-effort"} {
 		all = append(all, hollow.Spec{Name: fmt.Sprint("k", i), Machine: machine, StopTime: stopTime,

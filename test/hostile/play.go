@@ -27,27 +27,28 @@ import (
 )
 
 const (
-	// hands and perSecond are those of the tenant.
+	// hands is the number of the tenant's concurrent requests, perSecond their rate.
 	hands, perSecond = 6, 60
-	// late is how late the view of a replica that does not lead is at most: longer than gangs
+	// late is the largest delay of the watches of a replica that does not lead: longer than gangs
 	// wait.
 	late = 90 * time.Second
 	// wrongBy is how far the clock of one replica is ahead.
 	wrongBy = 7 * time.Minute
-	// showEvery is how often it says how things stand.
+	// showEvery is the interval of progress messages.
 	showEvery = 10 * time.Second
-	// goneLimit is how long the tenant's objects may take to go, sweptLimit how long what is gone
-	// may leave something behind: sweeps come once a minute.
+	// goneLimit is how long the tenant's objects may take to go. sweptLimit is how long a deleted
+	// object may leave something behind: sweeps run once a minute.
 	goneLimit, sweptLimit = 5 * time.Minute, 4 * time.Minute
-	// nodesByName is where a scheduler keeps the names of nodes, of the ones that pods have
-	// invented too, and nameOfNode where each node has its name. The sweep forgets them after 10 to
-	// 20 minutes (test/repo/README.md, "What is remembered"), which no run waits for: they are
-	// counted, and shown. The pods on these nodes are not excused.
+	// nodesByName is the path of the names of nodes in a scheduler, including nodes that pods have
+	// invented; nameOfNode is that of each node's own name. The sweep forgets them after 10 to 20
+	// minutes (test/repo/README.md, "What is remembered"). No run waits that long, so they are
+	// counted and shown. The pods on these nodes are not excused.
 	nodesByName, nameOfNode = ".core.table.byName[]", ".core.table.byName[].name"
-	// heapBound is how much the heap of a process may have grown when the tenant is gone, in bytes.
+	// heapBound is how much the heap of a process may have grown after the tenant is gone, in
+	// bytes.
 	heapBound = 48 * mib
-	// slowest is how much slower the friendly load may be placed beside the tenant, at the 99th
-	// percentile.
+	// slowest is the largest allowed ratio of placement times with and without the tenant, at the
+	// 99th percentile.
 	slowest = 2
 )
 
@@ -58,28 +59,27 @@ type result struct {
 	Accepted int    `json:"accepted"`
 	// Kinds are the attempts by kind of harm.
 	Kinds map[string]int `json:"kinds"`
-	// Friendly is how much of the friendly load was placed beside the tenant.
+	// Friendly is how many units of the friendly load were placed beside the tenant.
 	Friendly int `json:"friendly"`
 	// Killed are friendly pods that did not live until their owner deleted them.
 	Killed int `json:"killed"`
 	// NodesLost is how often a node turned Ready=False.
 	NodesLost int `json:"nodesLost"`
-	// OverQuota is how often the tenant kept more from others than its quota.
+	// OverQuota is how often the tenant kept more CPUs from others than its quota.
 	OverQuota int `json:"overQuota"`
 	// Stuck are parts of the friendly load that were not placed.
 	Stuck int `json:"stuck"`
-	// Leftover is what was left of the tenant when all its objects were deleted.
+	// Leftover is the number of remains of the tenant after all its objects were deleted.
 	Leftover int `json:"leftover"`
-	// Slower is how much longer the friendly load took to be placed than alone, at the 99th
-	// percentile. SlowerByHarm is how much longer than beside as many harmless requests.
+	// Slower is the ratio of the friendly load's placement times with and without the tenant, at
+	// the 99th percentile. SlowerByHarm compares with equally many harmless requests instead.
 	Slower       float64 `json:"slower"`
 	SlowerByHarm float64 `json:"slowerByHarm"`
 	// MaxRSSMiB is the largest resident set of scheduler, agents and controller.
 	MaxRSSMiB int64 `json:"maxRSSMiB"`
 }
 
-// wrong describes what of the result is not as it must be; short says that the run was cut short on
-// purpose.
+// wrong describes failures of the result; short means that the run was shortened on purpose.
 func (r *result) wrong(short bool) (why []string) {
 	not := func(is bool, format string, args ...any) {
 		if is {
@@ -114,7 +114,7 @@ type driver struct {
 	begun    time.Time
 	shown    time.Time
 	stopped  []string // parts that have ended by themselves
-	// unswept is how many nodes a scheduler still knows that do not exist.
+	// unswept is the number of missing nodes that a scheduler still knows.
 	unswept int
 }
 
@@ -136,7 +136,7 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 	})
 }
 
-// playOn has both sides play on a cluster, and says what came of it.
+// playOn runs both sides on a cluster and prints the result.
 func playOn(ctx context.Context, c *cluster, o *options, out io.Writer) error {
 	w, err := newWatcher(out)
 	if err != nil {
@@ -163,8 +163,8 @@ func playOn(ctx context.Context, c *cluster, o *options, out io.Writer) error {
 	return d.last()
 }
 
-// drive runs the friendly load alone, then beside harmless requests of the tenant's, then beside
-// the tenant's harm. It takes everything away, and looks for what is left.
+// drive runs the friendly load alone, then beside harmless requests of the tenant, then beside its
+// harm. It deletes everything and checks what remains.
 func (d *driver) drive(ctx context.Context) error {
 	if err := d.unsettle(late, wrongBy); err != nil {
 		return err
@@ -219,7 +219,8 @@ func (d *driver) toil(ctx context.Context, failed chan error) error {
 	return err
 }
 
-// tell ends a phase of the friendly load: how long placing took, and what the slowest waited for.
+// tell ends a phase of the friendly load. It prints the placement times and what the slowest units
+// waited for.
 func (d *driver) tell(phase string) []time.Duration {
 	took, slowest := d.friendly.phase()
 	var all []time.Duration
@@ -234,7 +235,7 @@ func (d *driver) tell(phase string) []time.Duration {
 	return all
 }
 
-// attack lets the tenant do harm until there was enough of it.
+// attack lets the tenant act until its actions suffice.
 func (d *driver) attack(ctx context.Context, failed chan error) error {
 	harming, stop := context.WithTimeout(ctx, d.o.limit)
 	defer stop()
@@ -277,7 +278,7 @@ func (d *driver) watchUntil(ctx context.Context, failed chan error, done func() 
 	return nil
 }
 
-// show describes how things stand, now and then.
+// show prints progress now and then.
 func (d *driver) show() {
 	if time.Since(d.shown) < showEvery {
 		return
@@ -294,7 +295,7 @@ func (d *driver) show() {
 		time.Since(d.begun).Seconds(), c.Attempts, c.Accepted, d.friendly.placed(), len(d.foePods()), d.harms(), rss)
 }
 
-// clean deletes everything of the tenant's, and looks until nothing of it is left.
+// clean deletes all objects of the tenant, and checks until nothing of them is left.
 func (d *driver) clean(ctx context.Context) error {
 	if err := d.unsettle(0, wrongBy); err != nil {
 		return err
@@ -319,7 +320,7 @@ func (d *driver) clean(ctx context.Context) error {
 	return d.sweep(ctx)
 }
 
-// sweep waits until nothing is left of the tenant, and counts what is.
+// sweep waits until nothing of the tenant is left, and counts the remains.
 func (d *driver) sweep(ctx context.Context) error {
 	var left []string
 	for end := time.Now().Add(sweptLimit); ; {
@@ -341,7 +342,7 @@ func (d *driver) sweep(ctx context.Context) error {
 	return nil
 }
 
-// left describes what is left of the tenant: in schedulers, reports, cgroups and heaps.
+// left describes the remains of the tenant in schedulers, reports, cgroups and heaps.
 func (d *driver) left(ctx context.Context) (left []string, err error) {
 	marks := d.marks()
 	d.unswept = 0
@@ -375,7 +376,7 @@ func (d *driver) left(ctx context.Context) (left []string, err error) {
 	return append(left, onNodes...), err
 }
 
-// leftOnNodes describes what reports and cgroups still have of the tenant.
+// leftOnNodes describes the remains of the tenant in reports and cgroups.
 func (d *driver) leftOnNodes(ctx context.Context, marks []string) (left []string, err error) {
 	reports, err := d.Objects.Resource(v1alpha1.NodeTopologies).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -390,7 +391,7 @@ func (d *driver) leftOnNodes(ctx context.Context, marks []string) (left []string
 	return left, nil
 }
 
-// baseline notes how much heap each part has in use before the tenant begins.
+// baseline records the heap of each part before the tenant begins.
 func (d *driver) baseline(ctx context.Context) error {
 	for _, p := range d.parts {
 		got, err := d.ask(ctx, p, nil)
@@ -402,7 +403,7 @@ func (d *driver) baseline(ctx context.Context) error {
 	return nil
 }
 
-// ask asks a part what it remembers.
+// ask reads what a part remembers.
 func (d *driver) ask(ctx context.Context, p *part, marks []string) (out remembered, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -417,7 +418,7 @@ func (d *driver) ask(ctx context.Context, p *part, marks []string) (out remember
 	return out, json.Unmarshal(text, &out)
 }
 
-// last prints what was excused, and the last line.
+// last prints the excuses and the last line.
 func (d *driver) last() error {
 	h := d.harms()
 	d.result.Killed, d.result.NodesLost, d.result.OverQuota, d.result.Stuck = h.Killed, h.NodesLost, h.OverQuota, h.Stuck
@@ -444,7 +445,7 @@ func (d *driver) last() error {
 	return nil
 }
 
-// percentile is the smallest duration that so many of a hundred do not exceed; 0 of none.
+// percentile returns the smallest duration that at least n percent do not exceed; 0 for none.
 func percentile(of []time.Duration, n int) time.Duration {
 	if len(of) == 0 {
 		return 0
@@ -453,7 +454,7 @@ func percentile(of []time.Duration, n int) time.Duration {
 	return all[(len(all)*n+99)/100-1].Round(time.Millisecond)
 }
 
-// ratio is how much longer a duration is than another, to two digits.
+// ratio divides two durations, with two digits.
 func ratio(a, b time.Duration) float64 {
 	if b <= 0 {
 		return 0
@@ -470,7 +471,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// tooLarge notes the largest part, and says which ones had more memory than they may.
+// tooLarge records the largest part, and returns the parts above their memory limits.
 func (d *driver) tooLarge() (why []string) {
 	for name, p := range d.parts {
 		d.result.MaxRSSMiB = max(d.result.MaxRSSMiB, p.peak/mib)

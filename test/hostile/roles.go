@@ -30,10 +30,10 @@ import (
 )
 
 // The verbs with which this program starts itself, besides those of package demo. The first
-// argument of each is the base of its files: BASE.remembered is where it says on SIGUSR1 what it
-// remembers of the names and UIDs that are the lines of BASE.marks.
+// argument of each is the base of its files. On SIGUSR1 it searches its memory for the names and
+// UIDs in the lines of BASE.marks, and writes the finds to BASE.remembered.
 const (
-	// verbScheduler runs a replica of the scheduler; arguments: the file that its clock follows,
+	// verbScheduler runs a replica of the scheduler; arguments: the file that controls its clock,
 	// then those of kube-scheduler.
 	verbScheduler = "scheduler"
 	// verbAgent runs an agent; arguments: a kubeconfig and the directory of its node.
@@ -64,8 +64,8 @@ func role(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) 
 	return 0, false
 }
 
-// runScheduler runs berth-scheduler with a clock that may be wrong, and keeps its plugin to look
-// at.
+// runScheduler runs berth-scheduler with a clock that may be wrong, and keeps its plugin for the
+// search.
 func runScheduler(base, clock string, args []string, stdin io.Reader) int {
 	make := scheduler.With(scheduler.Options{Clock: wrongclock.Follow(clock)})
 	var plugin atomic.Value
@@ -108,7 +108,7 @@ func serveController(ctx context.Context, args []string, log io.Writer) error {
 		Log: logr.FromSlogHandler(slog.NewTextHandler(log, nil))})
 }
 
-// remembered is what a process says about itself.
+// remembered is a process's answer about its memory.
 type remembered struct {
 	// Places are where a mark was found, as a path of fields, with the number of finds.
 	Places map[string]int
@@ -116,7 +116,7 @@ type remembered struct {
 	Heap uint64
 }
 
-// answer says on SIGUSR1 what the process remembers, from root on.
+// answer writes on SIGUSR1 what the process remembers, from root on.
 func answer(base string, root func() any) {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1)

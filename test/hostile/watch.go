@@ -28,11 +28,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// contendedWithin is how long before a Binding a pod of the tenant may have come to the node by
-// its name, so that the scheduler could not have heard of it.
+// contendedWithin is the time before a Binding in which a pod of the tenant may have come to the
+// node by its name. The scheduler may not have heard of such a pod.
 const contendedWithin = 3 * time.Second
 
-// seen is what the watch has shown of a pod.
+// seen is the observed state of a pod.
 type seen struct {
 	pod *corev1.Pod
 	// came is when it was first seen, bound when it was first seen with a node.
@@ -40,21 +40,21 @@ type seen struct {
 	told        bool // of its harm
 }
 
-// watcher sees all pods and reports, and notes harm. It is safe for concurrent use.
+// watcher watches all pods and reports, and records harm. It is safe for concurrent use.
 type watcher struct {
 	out      io.Writer
 	machines map[string]*topology.Machine // of the nodes that obey
 
 	mu   sync.Mutex
 	pods map[types.UID]*seen
-	// came are the friendly pods that were ever seen, killed the ones that came to harm.
+	// came are the friendly pods that were ever seen, killed the harmed ones.
 	came   map[types.UID]bool
 	killed []*corev1.Pod
-	// leaving are the units whose pods the friendly load takes away itself.
+	// leaving are the units whose pods the friendly load deletes itself.
 	leaving map[string]bool
 	// foes are the UIDs of all objects of the tenant's that were ever seen.
 	foes map[string]bool
-	// named is when a pod of the tenant was last put on a node by the node's name.
+	// named is when a pod of the tenant was last created with the node's name.
 	named map[string]time.Time
 	lost  map[string]bool // nodes that are not Ready now
 	over  bool
@@ -66,10 +66,10 @@ type watcher struct {
 	withheld int
 }
 
-// harm is what must be zero.
+// harm has the counts that must be zero.
 type harm struct{ Killed, NodesLost, OverQuota, Stuck int }
 
-// harmNames are the names of the last line; what is left over is known in the end alone.
+// harmNames are the names of the last line; leftover is only known at the end.
 var harmNames = []string{"killed", "nodesLost", "overQuota", "stuck", "leftover"}
 
 // of returns the count of that name.
@@ -111,13 +111,13 @@ func (w *watcher) start(ctx context.Context, c *cluster) error {
 	return ctx.Err()
 }
 
-// tell notes harm. The caller holds mu.
+// tell records harm. The caller holds mu.
 func (w *watcher) tell(count *int, format string, args ...any) {
 	*count++
 	fmt.Fprintf(w.out, "HARM "+format+"\n", args...)
 }
 
-// see takes in what the API says about a pod.
+// see records the API's state of a pod.
 func (w *watcher) see(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,7 +143,7 @@ func (w *watcher) see(pod *corev1.Pod) {
 	}
 }
 
-// judge reports whether a friendly pod comes to harm. The caller holds mu.
+// judge reports whether a friendly pod is harmed. The caller holds mu.
 func (w *watcher) judge(s *seen) {
 	if s.told || w.leaving[s.pod.Labels[tenant.UnitLabel]] {
 		return
@@ -164,7 +164,7 @@ func (w *watcher) judge(s *seen) {
 	}
 }
 
-// kill notes that a friendly pod came to harm. The caller holds mu.
+// kill records that a friendly pod was harmed. The caller holds mu.
 func (w *watcher) kill(pod *corev1.Pod, how string) {
 	w.killed = append(w.killed, pod)
 	w.tell(&w.all.Killed, "friendly pod %s (%s of %s) on %q %s", pod.Name, pod.UID, pod.Labels[tenant.UnitLabel], pod.Spec.NodeName, how)
@@ -180,7 +180,7 @@ func conditions(pod *corev1.Pod) string {
 	return strings.Join(all, ", ")
 }
 
-// gone takes in that a pod is gone.
+// gone records that a pod is gone.
 func (w *watcher) gone(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -190,7 +190,7 @@ func (w *watcher) gone(pod *corev1.Pod) {
 	delete(w.pods, pod.UID)
 }
 
-// report takes in a node's report.
+// report records a node's report.
 func (w *watcher) report(of *unstructured.Unstructured) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,7 +201,7 @@ func (w *watcher) report(of *unstructured.Unstructured) {
 	w.lost[of.GetName()] = reason != ""
 }
 
-// judgeQuota says when the tenant's pods keep more CPUs from others than its quota. The caller
+// judgeQuota records when the tenant's pods keep more CPUs from others than its quota. The caller
 // holds mu.
 func (w *watcher) judgeQuota() {
 	held := 0
@@ -222,8 +222,8 @@ func (w *watcher) judgeQuota() {
 	w.over = held > quotaCPUs
 }
 
-// leaving says by when a pod that is being deleted should be gone. A quota does not count one that
-// takes longer (QuotaV1Pod of k8s.io/kubernetes/pkg/quota/v1/evaluator/core).
+// leaving returns the time by which a terminating pod should be gone. A quota does not count pods
+// that take longer (QuotaV1Pod of k8s.io/kubernetes/pkg/quota/v1/evaluator/core).
 func leaving(pod *corev1.Pod) string {
 	if pod.DeletionTimestamp == nil {
 		return ""
@@ -231,8 +231,8 @@ func leaving(pod *corev1.Pod) string {
 	return " leaving by " + pod.DeletionTimestamp.UTC().Format(time.TimeOnly)
 }
 
-// withheld is how many whole CPUs a pod keeps from others, by its decision; m is nil where the
-// kubelet decides, which gives what is asked for.
+// withheld is how many whole CPUs a pod keeps from others, by its decision. m is nil where the
+// kubelet decides, which assigns the request.
 func withheld(m *topology.Machine, pod *corev1.Pod) int {
 	p, found, err := wire.ReadPlacement(pod)
 	if !found || err != nil {
@@ -251,7 +251,7 @@ func withheld(m *topology.Machine, pod *corev1.Pod) int {
 	return all.Len()
 }
 
-// wholeNodes are the CPUs of the NUMA nodes that a decision has to itself.
+// wholeNodes returns the CPUs of the NUMA nodes that a decision has exclusively.
 func wholeNodes(m *topology.Machine, d *placement.ContainerDecision) *topology.CPUSet {
 	out := &topology.CPUSet{}
 	for i := range m.NUMANodes {
@@ -269,7 +269,7 @@ func (w *watcher) leave(unit string) {
 	w.leaving[unit] = true
 }
 
-// state is how far the pods of a unit are.
+// state is the progress of a unit's pods.
 type state struct {
 	there, bound int
 	came, last   time.Time // when the last of them came, and when the last got its node
@@ -309,7 +309,7 @@ func (w *watcher) cameAll(pods []types.UID) bool {
 	return !slices.ContainsFunc(pods, func(uid types.UID) bool { return !w.came[uid] })
 }
 
-// accuse says for each pod that came to harm who deleted it.
+// accuse prints for each harmed pod who deleted it.
 func (w *watcher) accuse(by deletions) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -326,14 +326,14 @@ func (w *watcher) accuse(by deletions) error {
 	return nil
 }
 
-// stuck notes that something friendly was not placed.
+// stuck records that a friendly unit was not placed.
 func (w *watcher) stuck(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tell(&w.all.Stuck, format, args...)
 }
 
-// harms returns what was seen so far.
+// harms returns the counts so far.
 func (w *watcher) harms() harm {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -40,8 +40,8 @@ func readKoordinator() (cases []*testCase, err error) {
 // flows are the files of Volcano's example of JobFlows: a flow, and the templates of its Jobs.
 const flows = "jobflow"
 
-// readBesideJobs reads a file of the examples without Jobs: what Volcano's controller makes pods
-// of, and plain pods of its scheduler. Only so much is changed that it does not take minutes.
+// readBesideJobs reads a file of the examples without Jobs: kinds from which Volcano's controller
+// creates pods, and plain pods of its scheduler. It changes only what would take minutes.
 func readBesideJobs(path string, objects []*unstructured.Unstructured) []*testCase {
 	folder := filepath.Base(filepath.Dir(path))
 	c := &testCase{name: folder + "/" + strings.TrimSuffix(filepath.Base(path), ".yaml"), class: besideJobs, objects: objects}
@@ -77,7 +77,8 @@ func readBesideJobs(path string, objects []*unstructured.Unstructured) []*testCa
 	return []*testCase{c}
 }
 
-// endsSoon gives the pods of a JobTemplate an image that ends: a flow goes on when a Job has.
+// endsSoon gives the pods of a JobTemplate an image that ends, because a flow continues after a Job
+// has ended.
 func endsSoon(template *unstructured.Unstructured) {
 	tasks, _, _ := unstructured.NestedSlice(template.Object, "spec", "tasks")
 	for _, t := range tasks {

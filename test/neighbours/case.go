@@ -19,15 +19,15 @@ const (
 	byAll    = "all"
 )
 
-// class is where a case is from, and with which of the controllers it is played.
+// class is the origin of a case; it determines the controllers with which the case runs.
 type class int
 
 const (
-	// ofE2E is a Job of Volcano's e2e tests, ofExample one of its example folder. Both are played
-	// with either controller.
+	// ofE2E is a Job of Volcano's e2e tests, ofExample one of its example folder. Both run with
+	// either controller.
 	ofE2E class = iota
 	ofExample
-	// besideJobs is anything else of the example folder that Volcano's own controller serves.
+	// besideJobs is any other kind of the example folder that Volcano's own controller serves.
 	besideJobs
 	// ofKoordinator is in Koordinator's words, and needs no controller.
 	ofKoordinator
@@ -38,7 +38,7 @@ var playedBy = map[class][]string{
 	ofE2E: {byVolcano, byBerth}, ofExample: {byVolcano, byBerth}, besideJobs: {byVolcano}, ofKoordinator: {byNobody},
 }
 
-// testCase is a Job, or something else, what is in its file beside it, and how it ends.
+// testCase is a Job or another object, the other objects in its file, and its expected end.
 type testCase struct {
 	name  string
 	class class
@@ -46,32 +46,32 @@ type testCase struct {
 	objects []*unstructured.Unstructured
 	job     string
 	want    expectation
-	// misspelt is a field that the definition does not have: kubectl refuses the file by its name,
-	// and whoever does not validate strictly runs it without.
+	// misspelt is a field that the definition does not have. kubectl refuses the file and names the
+	// field; without strict validation the file runs without it.
 	misspelt string
-	// steps are what happens to the Job: see step.
+	// steps are the steps on the Job: see step.
 	steps []string
 }
 
-// ends reports whether containers of the case end by themselves, so many seconds after their start.
-// Where the machine is busy one may end before the Job has all its pods, and a policy acts upon a
-// Job that never ran, with Volcano as well. Such a case is played again, alone.
+// ends reports whether containers of the case end by themselves, some seconds after their start. On
+// a busy machine one may end before the Job has all its pods. Then a policy acts upon a Job that
+// never ran, also with Volcano. Such a case is run again, alone.
 func (t *testCase) ends() bool {
 	return slices.ContainsFunc(t.objects, func(o *unstructured.Unstructured) bool {
 		return strings.Contains(fmt.Sprint(o.Object), "berth.dev/exit:")
 	})
 }
 
-// alone reports whether the case changes what others need.
+// alone reports whether the case changes shared objects such as nodes.
 func (t *testCase) alone() bool { return slices.Contains(t.steps, "taint") }
 
 // expectation is how a Job ends with Volcano.
 type expectation struct {
-	// rejected: the API server refuses it. Else phases are the ones that it goes through, among
-	// others, and pending says that it stays in the first of them.
+	// rejected means that the API server refuses it. Otherwise phases are phases that it must pass
+	// through, and pending means that it stays in the first.
 	rejected, pending bool
 	phases            []batch.JobPhase
-	// pods are how many run where there is no Job, at least.
+	// pods is the smallest number of running pods if there is no Job.
 	pods int
 }
 

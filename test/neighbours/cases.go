@@ -16,7 +16,7 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// runs is what a Job of the examples does.
+// runs is the expectation for a Job of the examples.
 var runs = expectation{phases: []batch.JobPhase{batch.Running}}
 
 // notValid are Jobs of the examples that Volcano refuses as well.
@@ -47,7 +47,7 @@ func readCases(from string) (cases []*testCase, err error) {
 	return append(cases, more...), err
 }
 
-// readExample reads the Jobs of one file of the examples, each with what stands beside them.
+// readExample reads the Jobs of one file of the examples, each with the other objects of the file.
 func readExample(path string) (cases []*testCase, err error) {
 	objects, err := readObjects(path)
 	if err != nil {
@@ -113,14 +113,14 @@ func readE2E(folder string) (cases []*testCase, err error) {
 	return cases, nil
 }
 
-// moreSteps are what tests of Volcano's do that the table says in words.
+// moreSteps are steps of Volcano's tests that the table has in words.
 var moreSteps = map[string][]string{
 	"je09": {"running", "taint", "delete:job-restart-when-unschedulable-test-0", "phase:Restarting", "untaint"},
 	"sg01": {"ungate"},
 	"vo01": {"bind-claims"},
 }
 
-// readExpectation reads what the table says: phases in their order, and words beside them.
+// readExpectation reads an entry of the table: phases in their order, and further words.
 func readExpectation(text string) (e expectation) {
 	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ;,()", r) }) {
 		switch phase := batch.JobPhase(word); phase {

@@ -17,7 +17,7 @@ import (
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
-// checks are what EXPECT.tsv says beside phases, by case. Each says what is missing.
+// checks are further requirements of EXPECT.tsv, by case. Each returns what is missing.
 var checks = map[string]func(context.Context, *running) error{
 	"jp01": func(ctx context.Context, r *running) error {
 		if _, err := r.Client.CoreV1().ConfigMaps(r.namespace).Get(ctx, r.job+"-svc", metav1.GetOptions{}); err != nil {
@@ -73,8 +73,8 @@ func checkAllPlugins(ctx context.Context, r *running) error {
 
 var jobFlows = schema.GroupVersionResource{Group: "flow.volcano.sh", Version: "v1alpha1", Resource: "jobflows"}
 
-// checkBeside describes what is missing where there is no Job: pods that run, each in a group below
-// Volcano's controller; places that are held; a flow that has come to its end.
+// checkBeside describes what is missing for objects other than Jobs: running pods, each in a group
+// of Volcano's controller; held places; a completed flow.
 func (r *running) checkBeside(ctx context.Context) error {
 	for _, o := range r.objects {
 		switch o.GetKind() {
@@ -89,7 +89,7 @@ func (r *running) checkBeside(ctx context.Context) error {
 	return r.checkPods(ctx)
 }
 
-// checkPods says that too few pods run, or that one has no group below Volcano's controller.
+// checkPods reports that too few pods run, or that one has no group of Volcano's controller.
 func (r *running) checkPods(ctx context.Context) error {
 	pods, err := r.Client.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -135,7 +135,7 @@ func (r *running) checkReservation(ctx context.Context, name string) error {
 	}
 }
 
-// clear takes away what is of no namespace.
+// clear deletes the case's objects without a namespace.
 func (r *running) clear(ctx context.Context) (err error) {
 	for _, o := range r.objects {
 		if o.GetKind() == "Reservation" {

@@ -26,7 +26,7 @@ import (
 	"github.com/berth-dev/berth/test/podgroup"
 )
 
-// basics are what the e2e tests of Volcano make before their Jobs.
+// basics are the objects that Volcano's e2e tests create before their Jobs.
 const basics = `apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
 metadata: {name: master-pri}
@@ -62,7 +62,7 @@ func decided() (out []hollow.Spec) {
 	return out
 }
 
-// withKinds is Berth where others have installed kinds before.
+// withKinds is Berth with kinds that others have installed before.
 type withKinds struct {
 	demo.Berth
 	kinds [][]byte
@@ -93,14 +93,14 @@ reservedSystemCPUs: "0"
 	return out
 }
 
-// cluster is a playground, and what its Jobs have gone through.
+// cluster is a playground with the observed phases of its Jobs.
 type cluster struct {
 	*demo.Cluster
 	by      string
 	names   []string // of its scheduler
 	dynamic dynamic.Interface
 	mapper  *restmapper.DeferredDiscoveryRESTMapper
-	// unpacked is where Volcano's controller is; "" for nowhere.
+	// unpacked is the folder of Volcano's controller; "" for none.
 	unpacked string
 
 	mu sync.Mutex
@@ -115,7 +115,7 @@ type cluster struct {
 const startLimit = 4 * time.Minute
 
 // startCluster starts a playground whose Jobs are run by one of the controllers. The error is
-// os.ErrNotExist where Volcano's is not there.
+// os.ErrNotExist if Volcano's is missing.
 func startCluster(ctx context.Context, o *options, by string) (_ *cluster, err error) {
 	c := &cluster{by: by, names: demo.SchedulerNames, spaces: map[string]int{}, phases: map[string][]batch.JobPhase{}}
 	defer func() {
@@ -144,7 +144,7 @@ func startCluster(ctx context.Context, o *options, by string) (_ *cluster, err e
 	return c, c.watch(ctx)
 }
 
-// berth is the scheduler, beside Volcano's controller or the kinds of Koordinator.
+// berth returns the scheduler, with Volcano's controller or with the kinds of Koordinator.
 func (c *cluster) berth(ctx context.Context, from string) (b withKinds, err error) {
 	b.Berth = demo.Berth{Jobs: c.by != byNobody}
 	b.Names = c.names
@@ -203,7 +203,7 @@ func (c *cluster) unpack(ctx context.Context, from string) (*demo.VolcanoControl
 	return v, v.Check()
 }
 
-// watch notes the phases of all Jobs until the cluster ends.
+// watch records the phases of all Jobs until the cluster ends.
 func (c *cluster) watch(ctx context.Context) (err error) {
 	if c.dynamic, err = dynamic.NewForConfig(c.ControlPlane.RESTConfig()); err != nil {
 		return err
@@ -253,7 +253,8 @@ func (c *cluster) stop() error {
 	return errors.Join(err, os.RemoveAll(c.unpacked))
 }
 
-// flowKinds are those of JobFlows, which the folder lacks: Volcano's controller reads the objects.
+// flowKinds are the definitions of JobFlows. The folder lacks them, but Volcano's controller reads
+// the objects.
 func flowKinds() []byte {
 	flow := schema.GroupVersion{Group: "flow.volcano.sh", Version: "v1alpha1"}
 	return slices.Concat(podgroup.Kind(flow, "JobFlow", "Namespaced"), []byte("---"), podgroup.Kind(flow, "JobTemplate", "Namespaced"))

@@ -20,14 +20,13 @@ import (
 )
 
 const (
-	// atOnce is how many cases run at a time.
+	// atOnce is the number of concurrent cases.
 	atOnce = 4
-	// stays is how long a Job that should stay as it is is watched.
+	// stays is how long a Job that should not change is watched.
 	stays = 5 * time.Second
 )
 
-// runAll runs the cases and says what came of each. The ones that change the nodes come last,
-// alone.
+// runAll runs the cases and returns their results. Cases that change the nodes run last, alone.
 func (c *cluster) runAll(ctx context.Context, cases []*testCase) []finding {
 	found := make([]finding, len(cases))
 	var beside errgroup.Group
@@ -57,7 +56,7 @@ func (c *cluster) runAll(ctx context.Context, cases []*testCase) []finding {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// run runs a case in a namespace of its own.
+// run runs a case in its own namespace.
 func (c *cluster) run(ctx context.Context, one *testCase) finding {
 	if one.want.rejected && c.by == byVolcano {
 		return finding{skipped: "Volcano's webhook refuses it, and that is no part of its controller"}
@@ -102,7 +101,7 @@ func (r *running) play(ctx context.Context) error {
 	return r.asExpected(ctx)
 }
 
-// asExpected waits until the Job has gone through its phases, and all else is as it must be.
+// asExpected waits until the Job has passed through its phases and the other requirements hold.
 func (r *running) asExpected(ctx context.Context) error {
 	if err := r.until(ctx, r.wentThrough); err != nil {
 		return err
@@ -118,8 +117,8 @@ func (r *running) asExpected(ctx context.Context) error {
 	return nil
 }
 
-// create makes what is in the file. A field that the API does not know is an error, as with
-// kubectl; one that the case is about is left out when the API server has named it.
+// create creates the objects of the file. An unknown field is an error, as with kubectl. If the
+// case is about such a field, it is removed after the API server has named it.
 func (r *running) create(ctx context.Context) error {
 	if r.misspelt == "" {
 		return r.createAs(ctx, metav1.FieldValidationStrict)
@@ -130,7 +129,7 @@ func (r *running) create(ctx context.Context) error {
 	return r.createAs(ctx, metav1.FieldValidationIgnore)
 }
 
-// createAs is create with a way of field validation.
+// createAs is create with the given field validation.
 func (r *running) createAs(ctx context.Context, validation string) error {
 	for _, o := range r.objects {
 		o = o.DeepCopy()
@@ -156,16 +155,16 @@ func (r *running) createAs(ctx context.Context, validation string) error {
 	return nil
 }
 
-// step is something that happens to the Job:
+// step carries out a step on the Job:
 //
-//	running            wait until it runs, and as many pods as it asks for
+//	running            wait until it runs, with as many pods as it asks for
 //	delete:POD         delete a pod
 //	patch:JSONPATCH    change the Job
 //	sleep:SECONDS      wait until as many pods run as the Job asks for
 //	phase:PHASE        wait until it was in the phase
 //	taint, untaint     keep pods from all nodes, and no more
-//	ungate             take away the scheduling gates of its pods
-//	bind-claims        make volumes for the claims of its pods, as a provisioner would
+//	ungate             remove the scheduling gates of its pods
+//	bind-claims        create volumes for the claims of its pods, as a provisioner would
 func (r *running) step(ctx context.Context, text string) error {
 	verb, argument, _ := strings.Cut(text, ":")
 	switch verb {
@@ -195,7 +194,7 @@ func (r *running) step(ctx context.Context, text string) error {
 	return fmt.Errorf("want running, delete, patch, sleep, phase, taint, untaint, ungate or bind-claims")
 }
 
-// wentThrough describes what is missing of the phases that are expected.
+// wentThrough describes which expected phases are missing.
 func (r *running) wentThrough(context.Context) error {
 	seen := r.seen()
 	left := r.want.phases
@@ -210,7 +209,7 @@ func (r *running) wentThrough(context.Context) error {
 	return nil
 }
 
-// wasIn says that the Job was not in a phase.
+// wasIn reports that the Job was not in a phase.
 func (r *running) wasIn(phase batch.JobPhase) error {
 	if seen := r.seen(); !slices.Contains(seen, phase) {
 		return fmt.Errorf("it went through %v", seen)
@@ -261,8 +260,8 @@ func (r *running) taint(ctx context.Context, taints []corev1.Taint) error {
 	return nil
 }
 
-// bindClaims binds two claims, the one that the Job names and the one that is made for it, to
-// volumes, as a cluster's provisioner would.
+// bindClaims binds two claims to volumes, as a cluster's provisioner would: the claim that the Job
+// names and the one created for it.
 func (r *running) bindClaims(ctx context.Context) error {
 	claims := r.Client.CoreV1().PersistentVolumeClaims(r.namespace)
 	var list *corev1.PersistentVolumeClaimList

@@ -62,7 +62,7 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 	return total.write(out)
 }
 
-// play runs cases with each controller, and adds what came of them.
+// play runs cases with each controller, and adds the results.
 func (total *result) play(ctx context.Context, o *options, cases []*testCase, out io.Writer) error {
 	found := map[*testCase]*finding{}
 	for _, c := range cases {
@@ -88,8 +88,8 @@ func (total *result) play(ctx context.Context, o *options, cases []*testCase, ou
 	return nil
 }
 
-// playWith runs the cases with one controller, several at a time, and says what came of each, and
-// which words and kinds the API server takes without a warning.
+// playWith runs the cases with one controller, several at a time. It returns the results, and the
+// words and kinds that the API server accepts without a warning.
 func playWith(ctx context.Context, o *options, by string, cases []*testCase, out io.Writer) (found []finding, silent []string, err error) {
 	c, err := startCluster(ctx, o, by)
 	if errors.Is(err, os.ErrNotExist) {

@@ -50,7 +50,7 @@ func claim(name string) *unstructured.Unstructured {
 	}}
 }
 
-// podsOf is how many pods objects make at once.
+// podsOf returns how many pods the objects create at once.
 func podsOf(objects []*unstructured.Unstructured) (n int) {
 	for _, o := range objects {
 		switch o.GetKind() {

@@ -7,14 +7,14 @@ import (
 	"io"
 )
 
-// result is the last line. A case that is run with two controllers counts once: it is skipped where
-// both skip it, and wrong where it is with either.
+// result is the last line. A case with two controllers counts once: it is skipped if both skip it,
+// and wrong if it is wrong with either.
 type result struct {
-	// Examples are the valid Jobs of the example folder, Run the ones that ran as they are.
+	// Examples are the valid Jobs of the example folder, Run the number that ran unchanged.
 	Examples int `json:"examples"`
 	Run      int `json:"run"`
-	// E2E are the Jobs of the e2e tests, AsVolcano the ones that ended as they end with Volcano,
-	// and Documented the ones that do not and have their reason in the documents.
+	// E2E are the Jobs of the e2e tests, AsVolcano those that ended as with Volcano, Documented
+	// those with another end that the documentation explains.
 	E2E        int `json:"e2e"`
 	AsVolcano  int `json:"asVolcano"`
 	Documented int `json:"documented"`
@@ -22,35 +22,34 @@ type result struct {
 	Koordinator int `json:"koordinator"`
 	// Silent are kinds, fields and words of neighbours that Berth neither reads nor names.
 	Silent int `json:"silent"`
-	// Wrong are cases of all classes that were not as they must be, Skipped the ones that were not
-	// played.
+	// Wrong counts cases with a wrong result, Skipped cases that did not run.
 	Wrong   int `json:"wrong"`
 	Skipped int `json:"skipped"`
 }
 
-// documented are the cases that docs/volcano.md names, with the reason: Berth does not serve what
-// they ask for.
+// documented are the cases that docs/volcano.md names with a reason: Berth does not support what
+// they need.
 var documented = map[string]string{
 	"nt01": "networkTopology: Berth does not know Volcano's HyperNodes",
 	"rp01": "partitionPolicy: Berth plans a task whole",
 }
 
-// finding is what came of a case.
+// finding is the result of a case.
 type finding struct {
 	skipped string
 	wrong   error
 	// played means that one of the controllers did not skip it.
 	played bool
-	// again is what was wrong the first time, where the case was played again and is as it must be.
+	// again is the error of the first run, if the case succeeded in a second run.
 	again error
 }
 
-// join adds what came of the same case with another controller.
+// join adds the result of the same case with another controller.
 func (f *finding) join(other finding) {
 	*f = finding{skipped: other.skipped, wrong: errors.Join(f.wrong, other.wrong), played: f.played || other.skipped == ""}
 }
 
-// inWords describes what came of a case; "" for one that is as it must be, unless all are listed.
+// inWords describes the result of a case; "" for a success, unless all are listed.
 func (f *finding) inWords(c *testCase, all bool) string {
 	switch why := documented[c.name]; {
 	case f.wrong != nil && why == "":
@@ -104,10 +103,10 @@ func (r *result) write(out io.Writer) error {
 	return nil
 }
 
-// errWrong is the answer no; the output has said why.
+// errWrong is the negative answer; the output already has the reason.
 var errWrong = errors.New("not every file does what it does with its own system")
 
-// tell counts what is passed over in silence, and says so.
+// tell counts and prints what is ignored without a warning.
 func (r *result) tell(out io.Writer, silent []string) {
 	for _, s := range silent {
 		fmt.Fprintln(out, "SILENT "+s)

@@ -20,19 +20,19 @@ import (
 const (
 	// patience is how long a step of a case may take.
 	patience = 4 * time.Minute
-	// little is the patience with cases that do not run, as the documents say.
+	// little is the patience with cases that do not run according to the documentation.
 	little = 20 * time.Second
 	tick   = 200 * time.Millisecond
 )
 
-// running is a case on its way.
+// running is a case in progress.
 type running struct {
 	*cluster
 	*testCase
 	namespace string
 }
 
-// until waits until nothing is wrong any more, and returns what still is.
+// until waits until wrong returns nil, and returns the last error otherwise.
 func (r *running) until(ctx context.Context, wrong func(context.Context) error) error {
 	var last error
 	limit := patience
@@ -61,7 +61,7 @@ func (r *running) theJob(ctx context.Context) (*unstructured.Unstructured, error
 	return r.dynamic.Resource(batch.Jobs).Namespace(r.namespace).Get(ctx, r.job, metav1.GetOptions{})
 }
 
-// pods are the Job's that are not on their way out.
+// pods returns the Job's pods, except terminating ones.
 func (r *running) pods(ctx context.Context) ([]corev1.Pod, error) {
 	list, err := r.Client.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: batch.JobNameKey + "=" + r.job})
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *running) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }), nil
 }
 
-// podsRun says that fewer pods, or more, run than the Job's tasks have replicas. Pods that have
+// podsRun reports that fewer or more pods run than the Job's tasks have replicas. Pods that have
 // ended well count.
 func (r *running) podsRun(ctx context.Context) error {
 	job, err := r.theJob(ctx)
@@ -112,7 +112,7 @@ func (r *running) eachPod(ctx context.Context, check func(*corev1.Pod) error) er
 	return nil
 }
 
-// describe describes how things stand, for people.
+// describe describes the present state for people.
 func (r *running) describe(ctx context.Context) string {
 	var out []string
 	if job, err := r.theJob(ctx); err == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// warnings are the ones that a client has been sent.
+// warnings are the warnings that a client has received.
 type warnings struct {
 	mu    sync.Mutex
 	texts []string
@@ -31,7 +31,7 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.texts = append(w.texts, text)
 }
 
-// take returns what came since the last time.
+// take returns the warnings since the last call.
 func (w *warnings) take() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -40,8 +40,8 @@ func (w *warnings) take() string {
 	return text
 }
 
-// silent asks the API server, without leaving anything behind, which kinds that nobody serves and
-// which words under the names of the scheduler it takes without a warning.
+// silent asks the API server, with dry runs, which unserved kinds and which words on pods of the
+// scheduler it accepts without a warning.
 func (c *cluster) silent(ctx context.Context) (silent []string, err error) {
 	var warned warnings
 	config := rest.CopyConfig(c.ControlPlane.RESTConfig())
@@ -68,8 +68,7 @@ func (c *cluster) silent(ctx context.Context) (silent []string, err error) {
 
 var dry = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 
-// silentWords writes a word of each dialect that nobody reads, on a pod of each name that the
-// scheduler serves.
+// silentWords writes an unread word of each dialect on a pod of each schedulerName.
 func (c *cluster) silentWords(ctx context.Context, client kubernetes.Interface, warned *warnings) (silent []string, err error) {
 	for _, d := range wire.Dialects() {
 		for _, name := range c.names {
@@ -145,7 +144,8 @@ func (c *cluster) silentKinds(ctx context.Context, objects dynamic.Interface, wa
 	return silent, nil
 }
 
-// definition is a kind that takes whatever is written. Its owner's own is not needed to be warned.
+// definition returns a definition that accepts any content. The warning does not need the original
+// definition.
 func definition(k *wire.UnservedKind) []byte {
 	annotations := ""
 	if strings.HasSuffix(k.Group, ".k8s.io") { // the API server asks who has approved a name below it

@@ -111,8 +111,8 @@ func (m *Model) reserve(s *State, p PodID) {
 	m.renumber(s, n)
 }
 
-// nextOrder is one more than the highest number that the scheduler knows among the node's other
-// pods.
+// nextOrder returns one more than the highest number that the scheduler knows among the node's
+// other pods.
 func (m *Model) nextOrder(s *State, n NodeID, p PodID, committed bool) uint8 {
 	next := uint8(0)
 	for o := PodID(0); o < Pods; o++ {
@@ -181,8 +181,7 @@ func (m *Model) readBack(s *State, p PodID) {
 	}
 }
 
-// seePod delivers what the scheduler's watch has about a pod: its newest state, whatever was
-// skipped.
+// seePod delivers the scheduler's next event about a pod: its newest state, whatever was skipped.
 func (m *Model) seePod(s *State, p PodID) {
 	now := s.api[p]
 	s.view[p] = now
@@ -246,13 +245,13 @@ func (m *Model) list(s *State) {
 	}
 }
 
-// takeOver ends a new leader's wait: no Binding of the old one is under way any more.
+// takeOver ends a new leader's wait: no Binding of the old leader is in progress any more.
 func (m *Model) takeOver(s *State) {
 	s.takeover = false
 	m.askBarriers(s)
 }
 
-// askBarriers asks every agent to say when its kubelet's watch has come this far.
+// askBarriers asks every agent to report when its kubelet's watch has reached the present.
 func (m *Model) askBarriers(s *State) {
 	if !m.Rules.Has(WatchBarrier) {
 		return
@@ -263,7 +262,7 @@ func (m *Model) askBarriers(s *State) {
 	}
 }
 
-// park puts a pod aside, with the answer that it got.
+// park puts a pod aside with its answer.
 func (s *scheduler) park(p PodID, v verdict) {
 	s.plan[p] = promise{}
 	s.stage[p] = refused

@@ -1,14 +1,14 @@
 package protocol
 
-// cautious answers what enumerate answers, without enumerating: whether every outcome admits the
-// pod and keeps what was promised to those ahead, and whether its CPUs are exact. It may say no
-// where enumerate says yes, never the reverse.
+// cautious answers the question of enumerate without enumerating: whether every outcome admits the
+// pod and keeps the promises to the pods ahead, and whether its CPUs are exact. It may return false
+// where enumerate returns true, never the reverse.
 //
-// Each pod that is not reported yet must fit wherever the others of them may have landed, with
-// every reported pod still there. An admission that fits then also fits when somebody has left,
-// because a lone admission never fails for having more room. The cost is the number of NUMA nodes
-// to the power of the pods ahead, whatever the number of pods reported: this is what a scheduler
-// can afford on a node with sixty pods, where the subsets that may leave cannot be tried.
+// Each unreported pod must fit wherever the other unreported pods may have landed, with every
+// reported pod still there. An admission that fits then also fits after a pod has left, because a
+// lone admission never fails because of more room. The cost is the number of NUMA nodes to the
+// power of the pods ahead, independent of the number of reported pods. A scheduler can afford this
+// on a node with sixty pods, where trying all subsets of leaving pods is impossible.
 func (e *evaluator) cautious(q question) (all, exact bool) {
 	for _, v := range q.todo[:q.n] {
 		if q.ghosts.Has(v) || v != q.pod && e.Pods[v].Second < e.Pods[q.pod].Second {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/test/protocol/explore"
 )
 
-// Result is what Check found.
+// Result is the result of Check.
 type Result struct {
 	explore.Result[State, Step, Breach]
 	Steps    [actions]uint64 // steps taken, by action
@@ -17,13 +17,13 @@ type Result struct {
 	Waiting  int             // states in which a pod waits for a report
 }
 
-// search is a Model that can be explored, and counts what a search must have seen to mean anything.
+// search is a Model that can be explored, with counts that show that a search was not trivial.
 type search struct {
 	m *Model
 	Result
 }
 
-// Check visits every reachable state, until a promise is broken or none is left. It returns an
+// Check visits every reachable state until a promise is broken or no state is left. It returns an
 // error only for a Config that does not Validate.
 func Check(c Config) (Result, error) {
 	if err := c.Validate(); err != nil {

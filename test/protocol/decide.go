@@ -2,8 +2,8 @@ package protocol
 
 import "slices"
 
-// ask builds the question for p on n from what the scheduler knows. With committed only Bindings
-// count, without it reservations that precede it too.
+// ask builds the question for p on n from the scheduler's knowledge. With committed only Bindings
+// count, otherwise also reservations before it.
 func (m *Model) ask(s *State, n NodeID, p PodID, committed bool) question {
 	q := question{node: n, pod: p}
 	for o := PodID(0); o < Pods; o++ {
@@ -18,8 +18,8 @@ func (m *Model) ask(s *State, n NodeID, p PodID, committed bool) question {
 	return q
 }
 
-// count enters pod o into the question, where it is: reported, ahead, a ghost, or nowhere. A report
-// that holds the pod comes first, wherever else the scheduler believes the pod to be.
+// count adds pod o to the question as reported, ahead, a ghost, or not at all. A report with the
+// pod has precedence over all other knowledge of the scheduler.
 func (m *Model) count(s *State, q *question, o PodID, committed bool) {
 	on, departed := m.locate(s, o, committed)
 	seen := s.seen[q.node]
@@ -56,8 +56,8 @@ func (m *Model) locate(s *State, o PodID, committed bool) (int, bool) {
 	return -1, false
 }
 
-// promiseOf is the placement that the scheduler knows for a pod: its own until the watch has shown
-// the pod's, without CPUs when the pod is bound and its placement was never stored.
+// promiseOf returns the placement that the scheduler knows for a pod: its own until the watch has
+// shown the pod's. It has no CPUs if the pod is bound and its placement was never stored.
 func (m *Model) promiseOf(s *State, o PodID) promise {
 	if s.stage[o] >= reserved {
 		return s.plan[o]
@@ -68,7 +68,7 @@ func (m *Model) promiseOf(s *State, o PodID) promise {
 	return promise{node: s.rec[o].node}
 }
 
-// decide answers whether p fits on n. It is a function of what the scheduler knows.
+// decide answers whether p fits on n. It is a function of the scheduler's knowledge.
 func (m *Model) decide(s *State, n NodeID, p PodID, committed bool) answer {
 	if m.Rules.Has(WatchBarrier) && s.seen[n].barrier < s.epoch {
 		return answer{verdict: wait}

@@ -28,8 +28,8 @@ func (e *evaluator) evaluate(q question) answer {
 	return answer{}
 }
 
-// evaluatePlanned adds up promises: the state of a node whose CPUs the scheduler hands out,
-// whatever the order.
+// evaluatePlanned adds up promises: the state of a node whose CPUs the scheduler assigns, in
+// whatever order.
 func (e *evaluator) evaluatePlanned(q question) answer {
 	var used, uncertain CPUs
 	for o := PodID(0); o < Pods; o++ {
@@ -56,7 +56,7 @@ type outcomes struct {
 }
 
 // enumerate tries every order and every moment of release. With anyone set, every pod may leave,
-// else only those known to.
+// otherwise only pods that are known to leave.
 func (e *evaluator) enumerate(q question, anyone bool) outcomes {
 	o := outcomes{all: true, same: true}
 	for _, order := range e.orders(q.todo[:q.n]) {
@@ -70,8 +70,8 @@ func (e *evaluator) enumerate(q question, anyone bool) outcomes {
 	return o
 }
 
-// orders returns the orders in which the kubelet may admit the pods: that of the Bindings first,
-// then those of a relist, which sorts a batch by creation time in whole seconds and leaves ties in
+// orders returns the orders in which the kubelet may admit the pods: first that of the Bindings,
+// then those of a relist. A relist sorts a batch by creation time in whole seconds, with ties in
 // any order.
 func (e *evaluator) orders(todo []PodID) [][]PodID {
 	if len(todo) == 0 {

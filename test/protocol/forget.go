@@ -1,7 +1,7 @@
 package protocol
 
-// forget clears what no actor can ever read again, so that states that differ in nothing else
-// become one.
+// forget clears data that no actor can ever read again, so that states that differ only in it
+// become equal.
 func (m *Model) forget(s *State) {
 	for p := PodID(0); p < Pods; p++ {
 		if s.life[p] == freed && !s.reported(p) {

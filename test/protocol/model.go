@@ -45,7 +45,7 @@ var actionNames = [actions]string{
 
 func (a Action) String() string { return actionNames[a] }
 
-// Step is one step of a run. Variant tells apart the outcomes of a step that has several.
+// Step is one step of a run. Variant distinguishes the outcomes of a step that has several.
 type Step struct {
 	Action  Action
 	Pod     PodID
@@ -53,7 +53,7 @@ type Step struct {
 	Variant uint8
 }
 
-// world reports whether the step is one that need never happen: a failure, or somebody's wish.
+// world reports whether the step need never happen: a failure, or an action of a user.
 func (a Action) world() bool { return a >= ApplyUnheard }
 
 // Model is a Config that can be walked. It is not safe for concurrent use.

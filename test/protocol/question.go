@@ -49,14 +49,13 @@ func (q *question) expect(o PodID, b promise, ghost bool) {
 	}
 }
 
-// evaluator answers questions. Beside the Config it needs nothing, and remembers what it answered.
+// evaluator answers questions. It needs only the Config, and caches its answers.
 type evaluator struct {
 	*Config
 	memo map[question]answer
 }
 
-// kept reports whether a pod that is ahead, and gets these CPUs, gets what it was promised. Nobody
-// misses a ghost.
+// kept reports whether a pod ahead that gets these CPUs gets its promise. A ghost has no promise.
 func (q *question) kept(p PodID, got CPUs) bool {
 	return q.ghosts.Has(p) || got != 0 && (!q.exact.Has(p) || got == q.planned[p])
 }

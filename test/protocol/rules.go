@@ -25,12 +25,12 @@ const (
 	// ReportSequence (law 1): a report with an older sequence number is ignored.
 	ReportSequence
 	// ReserveVisible (law 2): a reservation counts for the next pod at once, and Reserve decides on
-	// the current state. Off: the answer of Filter is what gets bound.
+	// the current state. Off: the Binding has the answer of Filter.
 	ReserveVisible
 	// StoredWithBinding (law 2): pod and placement are one write. Off: the placement follows in a
 	// second write.
 	StoredWithBinding
-	// OneBinding (law 3): Bindings to one node go out one at a time.
+	// OneBinding (law 3): Bindings to one node are sent one at a time.
 	OneBinding
 	// BindDecidesAgain (law 3): Bind decides again under the node's lock, and fails when refused.
 	BindDecidesAgain
@@ -41,14 +41,15 @@ const (
 	// pod that is known to be leaving could free its CPUs, is tried. Off: only the order of the
 	// Bindings.
 	EnumerateKnown
-	// PredecessorsToo (law 3): a pod is placed only if every outcome admits it and every pod bound
-	// before it that no report shows yet, the latter on the very CPUs where their decision said
+	// PredecessorsToo (law 3): a pod is placed only if every outcome also admits every pod bound
+	// before it that no report shows yet. Such a pod must get the same CPUs if its decision is
 	// exact.
 	PredecessorsToo
 	// EnumerateUnknown (law 3): any pod may end on its own before the kubelet sees the Binding.
 	EnumerateUnknown
-	// Fence (law 3): a Binding that read back as not applied can no longer be applied (the Binding
-	// carries the pod's resource version, and the pod is written once before it is decided again).
+	// Fence (law 3): after a Binding was read back as not applied, it can no longer be applied. The
+	// Binding carries the pod's resource version, and the pod is written once before its next
+	// decision.
 	Fence
 	// WaitIsPending (law 4): a node that waits for a report is not a refusal: no preemption, and
 	// the report wakes the pod.
@@ -58,16 +59,15 @@ const (
 	ReleaseByEvidence
 	// LeaderWaits (law 5): a new leader waits until no Binding of the old one can still arrive.
 	LeaderWaits
-	// WatchBarrier (laws 1 and 5): a report says how far the kubelet's watch has come. A pod that
-	// was bound and left before any report showed it stays uncertain until the watch has passed its
-	// Binding, and a new leader uses a node only after a report that was asked for after it took
-	// over.
+	// WatchBarrier (laws 1 and 5): a report has the position of the kubelet's watch. A pod that was
+	// bound and left before any report showed it stays uncertain until the watch has passed its
+	// Binding. A new leader uses a node only after a report that was requested after it took over.
 	WatchBarrier
 
 	endOfRules
 )
 
-// AllRules is what the scheduler must do.
+// AllRules are the rules that the scheduler must keep.
 const AllRules Rule = endOfRules - 1
 
 // Rules returns the rules that make up the law, 0 for an unknown law.

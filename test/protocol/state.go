@@ -13,7 +13,7 @@ const (
 	Nodes = 2
 )
 
-// What a model speaks of. A node has four CPUs: 0 and 1 on NUMA node 0, 2 and 3 on NUMA node 1.
+// The basic types of a model. A node has four CPUs: 0 and 1 on NUMA node 0, 2 and 3 on NUMA node 1.
 type (
 	PodID  = explore.Pod
 	PodSet = explore.Pods
@@ -54,7 +54,7 @@ const (
 	freed        // CPUs given back
 )
 
-// stage is what the scheduler is doing with a pod.
+// stage is the scheduler's progress with a pod.
 type stage uint8
 
 const (
@@ -69,9 +69,9 @@ const (
 	assumed               // bound, the watch has not said so yet
 )
 
-// report is what an agent publishes of its node: the pods that hold CPUs (which ones is in
-// State.alloc), the pods whose Binding the kubelet's watch has passed, and the number of barriers
-// that watch has passed.
+// report is an agent's report about its node: the pods with CPUs (State.alloc has the CPUs), the
+// pods whose Binding the kubelet's watch has passed, and the number of barriers that the watch has
+// passed.
 type report struct {
 	held, passed PodSet
 	barrier      uint8
@@ -112,7 +112,7 @@ func (q *queue) pop() event {
 
 func (q *queue) holds(e event) bool { return slices.Contains(q[:], e) }
 
-// Budget counts what the world may still do to the cluster. Zero means never again.
+// Budget counts the events that may still happen in the cluster. Zero means never again.
 type Budget struct {
 	Departures uint8 // pods that end on their own, are deleted by force, or are collected
 	Relists    uint8 // broken kubelet watches and kubelet restarts
@@ -121,8 +121,8 @@ type Budget struct {
 	Failures   uint8 // Bindings that the API server refuses
 }
 
-// State is everything that the actors and the wires between them remember. It is comparable: equal
-// states are one state.
+// State is the memory of all actors and the messages between them. It is comparable: equal states
+// are one state.
 type State struct {
 	// API server.
 	api    [Pods]phase
@@ -147,7 +147,7 @@ type State struct {
 	broken Breach
 }
 
-// scheduler is what a leader remembers, until the next one takes its place.
+// scheduler is the memory of a leader, until the next leader replaces it.
 type scheduler struct {
 	view     [Pods]phase // the pods as its watch has told them
 	known    PodSet      // pods that it has seen bound, so that it remembers their node when they are gone
@@ -174,7 +174,7 @@ var breachNames = [...]string{"kept", "refusal", "double promise", "mispredictio
 
 func (b Breach) String() string { return breachNames[b] }
 
-// Pod is what a pod asks for.
+// Pod is the request of a pod.
 type Pod struct {
 	CPUs   int
 	Device bool // the node's one device, on NUMA node 0; at most one pod may ask for it
@@ -201,7 +201,7 @@ type Config struct {
 	Preemption bool     // a pod without a feasible node evicts a victim (only matters without WaitIsPending)
 }
 
-// Validate returns an error that names the first field outside of what the model can hold.
+// Validate returns an error that names the first field outside the limits of the model.
 func (c *Config) Validate() error {
 	devices := 0
 	for p, pod := range c.Pods {
@@ -247,7 +247,7 @@ func initial(c *Config) State {
 	return s
 }
 
-// heldOn returns the CPUs that the node's kubelet has handed out and not taken back, except to p.
+// heldOn returns the CPUs that the node's kubelet has assigned and not released, except those of p.
 func (s *State) heldOn(n NodeID, except PodID) CPUs {
 	var used CPUs
 	for p := PodID(0); p < Pods; p++ {
@@ -260,7 +260,7 @@ func (s *State) heldOn(n NodeID, except PodID) CPUs {
 
 func (s *State) holds(p PodID) bool { return s.life[p] == running || s.life[p] == ended }
 
-// capture is what the node's agent would report now.
+// capture returns the report that the node's agent would write now.
 func (s *State) capture(n NodeID) report {
 	r := report{barrier: s.barrier[n]}
 	for p := PodID(0); p < Pods; p++ {
@@ -284,7 +284,7 @@ func count(b bool) int {
 	return 0
 }
 
-// inCycle reports whether a scheduling cycle is under way: there is one at a time.
+// inCycle reports whether a scheduling cycle is in progress: there is one at a time.
 func (s *scheduler) inCycle() bool { return slices.Contains(s.stage[:], filtered) }
 
 func (s *scheduler) bindingTo(n NodeID) bool {
@@ -317,7 +317,7 @@ func (s *scheduler) giveUp(p PodID) {
 	s.wake()
 }
 
-// settle ends the scheduler's own record of a pod: from here on it reads the pod's.
+// settle ends the scheduler's own record of a pod: from now on it reads the pod's.
 func (s *scheduler) settle(p PodID) {
 	s.plan[p] = promise{}
 	s.stage[p] = done

@@ -23,7 +23,7 @@ func (a Authority) String() string {
 	return "kubelet"
 }
 
-// String describes what the pod asks for.
+// String describes the request of the pod.
 func (p Pod) String() string {
 	s := fmt.Sprintf("%d CPUs", p.CPUs)
 	if p.CPUs == 1 {
@@ -38,7 +38,7 @@ func (p Pod) String() string {
 // moment is one step of a trace and the states around it.
 type moment explore.Moment[State, Step]
 
-// String returns who did what.
+// String returns the actor and the action.
 func (m moment) String() string {
 	who, what := m.actor(), m.deed()
 	return fmt.Sprintf("%-10s %s", who, what)
@@ -180,7 +180,7 @@ func (m moment) worldDeed() string {
 	return fmt.Sprintf("an old report of %v arrives late", n)
 }
 
-// tell describes what a report holds.
+// tell describes the content of a report.
 func (s *State) tell(r report) string {
 	var names []string
 	for p := PodID(0); p < Pods; p++ {

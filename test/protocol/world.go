@@ -1,6 +1,6 @@
 package protocol
 
-// bindingSteps are what becomes of the Bindings under way.
+// bindingSteps are the outcomes of the Bindings in progress.
 func (m *Model) bindingSteps(s *State, p PodID, emit func(Step, *State)) {
 	if s.stage[p] == binding {
 		m.replies(s, p, emit)
@@ -70,8 +70,7 @@ func (m *Model) apply(s *State, p PodID, b promise) {
 	s.watch[b.node].push(addEvent + event(p))
 }
 
-// promisedTwice reports whether exact CPUs of b are those of a pod that is bound and has not given
-// them back.
+// promisedTwice reports whether exact CPUs of b belong to a bound pod that has not released them.
 func (s *State) promisedTwice(p PodID, b promise) bool {
 	for o := PodID(0); o < Pods; o++ {
 		r := s.rec[o]
@@ -103,7 +102,7 @@ func (m *Model) kubeletPodSteps(s *State, p PodID, emit func(Step, *State)) {
 	}
 }
 
-// worldPodSteps are pods that end on their own, and people who delete them.
+// worldPodSteps are pods that end on their own, and deletions by users.
 func (m *Model) worldPodSteps(s *State, p PodID, emit func(Step, *State)) {
 	if s.left.Departures == 0 {
 		return
@@ -129,7 +128,8 @@ func (m *Model) worldPodSteps(s *State, p PodID, emit func(Step, *State)) {
 	emit(Step{Action: by, Pod: p}, &t)
 }
 
-// nodeSteps are a node's watch, its agent's reports, and their way to the scheduler.
+// nodeSteps are the events of a node's watch, its agent's reports, and their delivery to the
+// scheduler.
 func (m *Model) nodeSteps(s *State, n NodeID, emit func(Step, *State)) {
 	if s.watch[n][0] != noEvent {
 		t := *s
@@ -196,7 +196,7 @@ func (m *Model) kubeletSees(s *State, n NodeID) PodID {
 	return p
 }
 
-// admit is the kubelet's admission, or the agent's pinning where the authority is ours.
+// admit is the kubelet's admission, or the agent's pinning where Berth decides.
 func (m *Model) admit(s *State, n NodeID, p PodID) {
 	used := s.heldOn(n, p)
 	got := fit(m.Pods[p], used)
@@ -218,10 +218,10 @@ func (m *Model) admit(s *State, n NodeID, p PodID) {
 	s.life[p], s.alloc[p] = running, got
 }
 
-// relists are the ways in which a list replaces the events that a kubelet's watch still had to
-// deliver: removals first, then additions by creation time in whole seconds, ties in any order;
-// what came and went is never seen. A restarted kubelet lists too, and keeps its allocations, which
-// are in its checkpoint.
+// relists returns the ways in which a list replaces the pending events of a kubelet's watch:
+// removals first, then additions by creation time in whole seconds, with ties in any order. A pod
+// that came and went meanwhile is never seen. A restarted kubelet also lists, and keeps its
+// allocations from its checkpoint.
 func (m *Model) relists(s *State, n NodeID, emit func(Step, *State)) {
 	if s.left.Relists == 0 || s.watch[n][0] == noEvent {
 		return
@@ -256,7 +256,7 @@ func (m *Model) relists(s *State, n NodeID, emit func(Step, *State)) {
 	}
 }
 
-// fitsInTruth reports whether some node would admit the pod once everything under way has arrived.
+// fitsInTruth reports whether some node would admit the pod after all pending events have arrived.
 func (m *Model) fitsInTruth(s *State, p PodID) bool {
 	for n := NodeID(0); n < Nodes; n++ {
 		if m.fitsOn(*s, n, p) {

@@ -26,7 +26,7 @@ func (p *podMaker) claim(pod *corev1.Pod) {
 	}
 }
 
-// Unclaim takes from the pods of a case what Dynamic Resource Allocation provides.
+// Unclaim removes from the pods of a case what Dynamic Resource Allocation provides.
 func Unclaim(c *cases.Case) {
 	for i := range c.Events {
 		if pod := c.Events[i].Pod; pod != nil {

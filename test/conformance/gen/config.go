@@ -42,7 +42,7 @@ func (d dice) config(m *cases.Machine) cases.Config {
 	return c
 }
 
-// Gates that kubelets have switched off, or on, in some cases: see podMaker.rarities.
+// Gates that are switched off or on for kubelets of some cases: see podMaker.rarities.
 const (
 	ManagersGate = "PodLevelResourceManagers"
 	PodLevelGate = "PodLevelResources"
@@ -153,13 +153,12 @@ func (d dice) reservedMemory(m *cases.Machine) []cases.ReservedMemory {
 	return out
 }
 
-// hugePageName spells the resource as the kubelet does: "hugepages-2Mi".
+// hugePageName returns the kubelet's name of the resource: "hugepages-2Mi".
 func hugePageName(kb uint64) corev1.ResourceName {
 	return corev1.ResourceName("hugepages-" + resource.NewQuantity(int64(kb<<10), resource.BinarySI).String())
 }
 
-// topologyOptions prefers near nodes only seldom where node ids have gaps: the kubelet then
-// crashes.
+// topologyOptions rarely prefers close nodes if node ids have gaps: the kubelet then crashes.
 func (d dice) topologyOptions(m *cases.Machine) map[string]string {
 	o := map[string]string{}
 	gaps := int(m.Nodes[len(m.Nodes)-1].ID) >= len(m.Nodes)
@@ -175,7 +174,7 @@ func (d dice) topologyOptions(m *cases.Machine) map[string]string {
 	return o
 }
 
-// spoil makes the configuration one that a kubelet does not start with, most of the time.
+// spoil makes a configuration with which, in most cases, a kubelet does not start.
 func (d dice) spoil(c *cases.Config) {
 	option := func(name, value string) {
 		if c.CPUManagerPolicyOptions == nil {

@@ -98,7 +98,7 @@ func (d dice) nodeSet(nodes []cases.Node) []topology.NUMAID {
 	return out
 }
 
-// update is what a plugin says later: devices fall ill, recover, vanish or appear.
+// update is a later list of a plugin: devices become unhealthy, recover, vanish or appear.
 func (d dice) update(p *cases.Pool, m *cases.Machine) *cases.Pool {
 	out := &cases.Pool{Resource: p.Resource, Preferred: p.Preferred, Devices: []cases.Device{}, Points: p.Points}
 	for _, dev := range p.Devices {

@@ -2,7 +2,7 @@ package gen
 
 import "math/rand/v2"
 
-// dice is a source of choices that depends on the seed alone.
+// dice is a source of choices that depends only on the seed.
 type dice struct{ *rand.Rand }
 
 func newDice(seed uint64) dice { return dice{rand.New(rand.NewPCG(seed, 0x6265727468))} }

@@ -31,8 +31,7 @@ func Case(seed uint64) *cases.Case {
 	return c
 }
 
-// history is what happened to the node so far, as far as the outside knows: which pods were offered
-// and not removed.
+// history is the external view of the node's past: the pods that were offered and not removed.
 type history struct {
 	*podMaker
 	pods []*corev1.Pod
@@ -58,7 +57,7 @@ func (h *history) event() cases.Event {
 	return h.admit()
 }
 
-// devices is an update of a pool; seldom of one that was not there before.
+// devices is an update of a pool, rarely of a new pool.
 func (h *history) devices() cases.Event {
 	pool := cases.Pool{Resource: "vendor.example/late", Preferred: cases.PreferSorted}
 	if len(h.pools) > 0 && !h.chance(5) {
@@ -67,7 +66,7 @@ func (h *history) devices() cases.Event {
 	return cases.Event{Type: cases.Devices, Pool: h.update(&pool, h.machine)}
 }
 
-// admit offers a new pod; seldom one that was removed, refused or is still there.
+// admit offers a new pod, rarely one that was removed, refused or is still there.
 func (h *history) admit() cases.Event {
 	if old := h.again(); old != nil {
 		return cases.Event{Type: cases.Admit, Pod: old}
@@ -79,7 +78,7 @@ func (h *history) admit() cases.Event {
 	return cases.Event{Type: cases.Admit, Pod: pod, Meanwhile: endings}
 }
 
-// endings lets up to two pods end while another one of so many containers is admitted.
+// endings lets up to two pods end while another pod with that many containers is admitted.
 func (h *history) endings(containers int) (out []cases.Ending) {
 	for len(h.pods) > 0 && len(out) < 2 && h.chance(15) {
 		out = append(out, cases.Ending{UID: h.remove().UID, Step: h.IntN(6*containers + 1)})
@@ -87,9 +86,9 @@ func (h *history) endings(containers int) (out []cases.Ending) {
 	return out
 }
 
-// again returns a pod that was offered before. Not one with init containers: what those leave for
-// reuse stays with the UID until another pod comes, so that a pod which comes twice in a row would
-// find its own leavings. No UID does in a cluster.
+// again returns a pod that was offered before, without init containers. Resources that init
+// containers leave for reuse stay with the UID until another pod comes. So a pod that came twice in
+// a row would find its own. No UID does that in a cluster.
 func (h *history) again() *corev1.Pod {
 	from := h.gone
 	if h.chance(25) {

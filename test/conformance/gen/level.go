@@ -13,7 +13,7 @@ import (
 const Level = 1 << 62
 
 // level gives the pod resources as a whole, as the API server completes them, and lets some of its
-// containers share what others leave.
+// containers share the rest of the others.
 func (p *podMaker) level(pod *corev1.Pod) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
@@ -51,7 +51,7 @@ func (p *podMaker) level(pod *corev1.Pod) {
 	pod.Spec.Resources = &corev1.ResourceRequirements{Requests: requests, Limits: limits}
 }
 
-// extrasOf is how many resources beside CPU and memory the containers of the pod ask for.
+// extrasOf returns how many resources other than CPU and memory the containers of the pod request.
 func extrasOf(pod *corev1.Pod) int {
 	all := corehelpers.AggregateContainerLimits(pod, corehelpers.PodResourcesOptions{})
 	delete(all, corev1.ResourceCPU)

@@ -17,7 +17,7 @@ type plan struct {
 	nodes, sockets, smt int
 	// cores is the number of cores per node.
 	cores []int
-	// perL3 is the number of cores that share an L3; 0: one L3 per node; -1: none; -2: one per
+	// perL3 is the number of cores that share an L3; 0 means one L3 per node, -1 none, -2 one per
 	// socket, over its nodes.
 	perL3 int
 }
@@ -150,8 +150,7 @@ func (d dice) distances(nodes []cases.Node) {
 	}
 }
 
-// placeCores numbers the CPUs in one of the ways that firmware does, and shares out sockets and
-// caches.
+// placeCores numbers the CPUs in one of the ways of real firmware, and assigns sockets and caches.
 func (d dice) placeCores(m *cases.Machine, p plan) {
 	total := 0
 	for _, c := range p.cores {
@@ -221,7 +220,7 @@ func (d dice) numbering(cores, smt int) func(core, thread int) topology.CPUID {
 	return func(core, thread int) topology.CPUID { return topology.CPUID(base + order[core] + thread*cores) }
 }
 
-// oddities are what makes real machines hard: offline CPUs, miscounted cores and sockets.
+// oddities are difficult properties of real machines: offline CPUs, miscounted cores and sockets.
 func (d dice) oddities(m *cases.Machine) {
 	if d.chance(12) {
 		for range d.between(1, 3) {
@@ -239,7 +238,7 @@ func (d dice) oddities(m *cases.Machine) {
 	}
 }
 
-// hybrid leaves some cores one thread only, as processors with efficient cores have it.
+// hybrid gives some cores only one thread, as in processors with efficient cores.
 func (d dice) hybrid(m *cases.Machine) {
 	for i := range m.Nodes {
 		for j := range m.Nodes[i].Cores {

@@ -40,8 +40,8 @@ func newPodMaker(d dice, c *cases.Case) *podMaker {
 	return p
 }
 
-// affordable is the number of lists of 2^nodes-1 hints whose combinations the kubelet gets through
-// in some 20 milliseconds per container; once in a while one more, which may take half a second.
+// affordable is the number of lists of 2^nodes-1 hints whose combinations take the kubelet some 20
+// milliseconds per container; now and then one more, which may take half a second.
 func (p *podMaker) affordable() int {
 	if t := p.config.TopologyManagerPolicy; t == "" || t == "none" || t == "single-numa-node" {
 		return 99
@@ -80,7 +80,7 @@ func (p *podMaker) pod(uid string) *corev1.Pod {
 	return pod
 }
 
-// extras are the resources beside CPU and memory that the containers of a pod may ask for.
+// extras are the resources other than CPU and memory that the containers of a pod may request.
 func (p *podMaker) extras(guaranteed bool) []corev1.ResourceName {
 	left := p.lists
 	if guaranteed && p.config.CPUManagerPolicy == "static" {
@@ -191,7 +191,7 @@ func (p *podMaker) bytes() resource.Quantity {
 	return *resource.NewQuantity(int64(p.between(mib, max(mib+1, most))), resource.BinarySI)
 }
 
-// rarities are legal and seldom: resources of the pod as a whole, ephemeral containers, overhead, a
+// rarities are legal but rare: resources of the pod as a whole, ephemeral containers, overhead, a
 // given QoS class.
 func (p *podMaker) rarities(pod *corev1.Pod, guaranteed bool) {
 	if p.hasGate(ManagersGate) {

@@ -9,7 +9,7 @@ import (
 // Their kubelets run without the Static memory manager, which would try all sets of nodes.
 const Wide = 1 << 63
 
-// maxNamed is how many of the lowest NUMA nodes of such a machine devices hang from.
+// maxNamed is the number of NUMA nodes, from the lowest, that may have devices on such a machine.
 const maxNamed = 8
 
 // wideMachine is a machine of a few nodes, and many more without CPUs.
@@ -48,9 +48,9 @@ func named(m *cases.Machine) []cases.Node {
 	return m.Nodes[:maxNamed]
 }
 
-// stray is a NUMA node that the machine perhaps does not have. On a wide one it is a named one: a
-// device that hangs from another is not predicted, and where no device hangs from a known node the
-// kubelet tries the sets of all.
+// stray is a NUMA node that may not exist on the machine. On a wide machine it is one of the nodes
+// with devices. The engine does not predict a device of any other node, and without a device on a
+// known node the kubelet tries the sets of all nodes.
 func (d dice) stray(nodes []cases.Node, wide bool) topology.NUMAID {
 	if wide {
 		return pick(d, nodes...).ID

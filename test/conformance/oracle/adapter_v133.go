@@ -51,7 +51,7 @@ func (m *managers) connect(p *plugin, devices []*pluginapi.Device) error {
 	return nil
 }
 
-// preStart does what cm.internalContainerLifecycleImpl.PreStartContainer does.
+// preStart acts as cm.internalContainerLifecycleImpl.PreStartContainer.
 func (m *managers) preStart(pod *corev1.Pod, c *corev1.Container, id string) {
 	m.cpu.AddContainer(pod, c, id)
 	m.memory.AddContainer(pod, c, id)

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// holdings reads what each container of a pod holds.
+// holdings reads the resources of each container of a pod.
 func (m *managers) holdings(pod *corev1.Pod) []cases.ContainerResult {
 	var out []cases.ContainerResult
 	for _, c := range containers(pod) {

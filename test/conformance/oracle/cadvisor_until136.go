@@ -4,7 +4,7 @@ package oracle
 
 import cadvisorapi "github.com/google/cadvisor/info/v1"
 
-// What the managers are told about a machine. Until 1.36 cAdvisor has these types in info/v1.
+// The managers' description of a machine. Until 1.36 cAdvisor has these types in info/v1.
 type (
 	cadvisorMachine   = cadvisorapi.MachineInfo
 	cadvisorNode      = cadvisorapi.Node

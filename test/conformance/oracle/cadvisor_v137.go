@@ -4,7 +4,7 @@ package oracle
 
 import cadvisorapi "github.com/google/cadvisor/lib/model"
 
-// What the managers are told about a machine. Since 1.37 these types are a module of their own.
+// The managers' description of a machine. Since 1.37 these types have their own module.
 type (
 	cadvisorMachine   = cadvisorapi.MachineInfo
 	cadvisorNode      = cadvisorapi.Node

@@ -13,7 +13,8 @@ import (
 	"github.com/berth-dev/berth/test/replay/cases"
 )
 
-// kubelet is the four managers of one node and what the rest of a kubelet would tell them.
+// kubelet has the four managers of one node and the inputs that they get from the rest of a
+// kubelet.
 type kubelet struct {
 	managers
 	*podList
@@ -82,7 +83,7 @@ func (k *kubelet) start(pools []*cases.Pool) error {
 	return nil
 }
 
-// stop ends what can be ended; the CPU manager's goroutine cannot.
+// stop ends everything except the CPU manager's goroutine, which cannot be ended.
 func (k *kubelet) stop() error {
 	if k == nil || k.device == nil {
 		return nil
@@ -96,15 +97,15 @@ func (k *kubelet) setPool(p *cases.Pool) error {
 	return k.connect(newPlugin(p, strconv.Itoa(k.plugins)), pluginDevices(p))
 }
 
-// remove takes a pod out of the active list and has the managers collect what it leaves, as they
+// remove removes a pod from the active list and makes the managers release its resources, as they
 // would at the next admission or reconciliation.
 func (k *kubelet) remove(uid string) {
 	k.deactivate(uid)
 	k.collect()
 }
 
-// collect triggers removeStaleState of each manager, by asking for the hints of a pod that wants
-// nothing.
+// collect triggers removeStaleState of each manager, by asking for the hints of a pod without
+// requests.
 func (k *kubelet) collect() {
 	idle := &corev1.Pod{Spec: corev1.PodSpec{Containers: make([]corev1.Container, 1)}}
 	k.hints(k.cpu, idle)

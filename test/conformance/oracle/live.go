@@ -16,16 +16,16 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Live is a kubelet that is asked one thing at a time, for benchmarks. It is not watched: a pod on
-// which the kubelet hangs hangs the caller.
+// Live is a kubelet for single calls, in benchmarks. It is not watched: a pod on which the kubelet
+// hangs also hangs the caller.
 type Live struct {
 	k       *kubelet
 	dir     string
 	restore func()
 }
 
-// Boot starts a kubelet on the machine, configuration and pools of a case, whose events it ignores.
-// It keeps feature gates switched until it is stopped, so one at a time per process.
+// Boot starts a kubelet on the machine, configuration and pools of a case; it ignores the case's
+// events. Feature gates stay changed until it is stopped, so run one at a time per process.
 func Boot(c *cases.Case, opts Options) (*Live, error) {
 	dir, err := os.MkdirTemp(opts.Dir, "oracle-")
 	if err != nil {
@@ -59,7 +59,7 @@ func Prepare(pod *corev1.Pod) { corev1defaults.SetDefaults_Pod(pod) }
 // Admit is the kubelet's admission by the topology manager. The pod must be prepared; it is kept.
 func (l *Live) Admit(pod *corev1.Pod) lifecycle.PodAdmitResult { return l.k.admit(pod) }
 
-// Remove takes a pod away and has the managers collect what it held.
+// Remove removes a pod and makes the managers release its resources.
 func (l *Live) Remove(uid string) { l.k.remove(uid) }
 
 // Providers are the managers that give hints, in the order in which the topology manager asks them.
@@ -67,13 +67,13 @@ func (l *Live) Providers() []topologymanager.HintProvider {
 	return []topologymanager.HintProvider{l.k.device, l.k.cpu, l.k.memory}
 }
 
-// Holdings is what each container of a pod holds.
+// Holdings returns the resources of each container of a pod.
 func (l *Live) Holdings(pod *corev1.Pod) []cases.ContainerResult { return l.k.holdings(pod) }
 
 // State is the managers' books.
 func (l *Live) State() *cases.State { return l.k.state() }
 
-// Held is what Hold gives a pod's only container.
+// Held are the resources that Hold gives a pod's only container.
 type Held struct {
 	CPUs topology.CPUSet
 	NUMA topology.NUMAID
@@ -81,8 +81,8 @@ type Held struct {
 	Bytes uint64
 }
 
-// Hold writes into the managers' books what a pod holds, as if it had been admitted some time ago.
-// The kubelet would hardly hand out scattered CPUs, but comes to hold them as pods end.
+// Hold writes a pod's resources into the managers' checkpoints, as if it had been admitted earlier.
+// The kubelet hardly assigns scattered CPUs, but has them after pods have ended.
 func (l *Live) Hold(pod *corev1.Pod, h Held) error {
 	cpus, ok1 := l.k.cpu.State().(cpustate.State)
 	memory, ok2 := l.k.memory.State().(memorystate.State)

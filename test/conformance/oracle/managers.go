@@ -9,8 +9,8 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 )
 
-// managers are the four of one node. How a release of Kubernetes wants them called is in
-// adapter_*.go.
+// managers are the four managers of one node. adapter_*.go has their calls for each release of
+// Kubernetes.
 type managers struct {
 	topology topologymanager.Manager
 	device   *devicemanager.ManagerImpl

@@ -10,16 +10,16 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 )
 
-// podList is what the rest of a kubelet tells the managers about pods.
+// podList answers the managers' questions about pods.
 type podList struct {
 	mu sync.Mutex
-	// pods are the active ones, in order of admission.
+	// pods are the active pods in order of admission.
 	pods []*corev1.Pod
 	// running are containers that have been started, by pod UID.
 	running map[string][]string
 }
 
-// clone is the list that the next kubelet on the node begins with.
+// clone returns the list with which the next kubelet on the node begins.
 func (l *podList) clone() *podList {
 	return &podList{pods: l.active(), running: maps.Clone(l.running)}
 }
@@ -41,7 +41,7 @@ func (l *podList) pod(uid string) *corev1.Pod {
 	return nil
 }
 
-// activate puts a pod into the list, or replaces it there.
+// activate adds a pod to the list, or replaces it there.
 func (l *podList) activate(pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,10 +61,10 @@ func (l *podList) deactivate(uid string) {
 	delete(l.running, uid)
 }
 
-// start notes that a container of a pod runs.
+// start records that a container of a pod runs.
 func (l *podList) start(uid, name string) { l.running[uid] = append(l.running[uid], name) }
 
-// initialContainers is what the runtime reports when a kubelet starts.
+// initialContainers returns the runtime's containers at a kubelet's start.
 func (l *podList) initialContainers() containermap.ContainerMap {
 	m := containermap.NewContainerMap()
 	for uid, names := range l.running {

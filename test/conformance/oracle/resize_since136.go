@@ -59,7 +59,7 @@ func NewResizer(c *cases.Case, dir string, node *corev1.Node) (*Resizer, error) 
 	return r, nil
 }
 
-// Stop ends what can be ended.
+// Stop ends everything except the CPU manager's goroutine.
 func (r *Resizer) Stop() error { return r.k.stop() }
 
 // Add admits a pod.
@@ -123,7 +123,7 @@ func (s swapping) GetContainerSwapBehavior(*corev1.Pod, *corev1.Container) kubet
 	return kubetypes.NoSwap
 }
 
-// noContainers says that no pod has containers that run.
+// noContainers reports for every pod that no containers run.
 type noContainers struct{}
 
 func (noContainers) PodCouldHaveRunningContainers(*corev1.Pod) bool { return false }

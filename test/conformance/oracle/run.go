@@ -30,16 +30,16 @@ func init() {
 	klog.SetOutput(io.Discard)
 }
 
-// Options are how cases are run. The zero value is usable.
+// Options configure how cases are run. The zero value is usable.
 type Options struct {
-	// Dir is where checkpoints are kept while a case runs; "" means os.TempDir, which had better be
-	// in memory.
+	// Dir is the parent directory of a case's checkpoints; "" means os.TempDir. It should be in
+	// memory.
 	Dir string
 	// Timeout is the processor time that a case may take; 0 means 20 seconds.
 	Timeout time.Duration
 }
 
-// Outcome is how far a case got.
+// Outcome is how a case ended.
 type Outcome string
 
 const (
@@ -52,16 +52,17 @@ const (
 	Crashed Outcome = "crashed"
 )
 
-// Told is what the kubelet did with a case.
+// Told is the kubelet's answer to a case.
 type Told struct {
 	Result  cases.Result `json:"result"`
 	Outcome Outcome      `json:"outcome"`
-	// Detail reports a hang or a crash: what the kubelet panicked with, and where.
+	// Detail describes a hang or a crash: the kubelet's panic and its place.
 	Detail string `json:"detail,omitempty"`
 }
 
-// Run plays a case to genuine managers. It changes global feature gates, so one case at a time per
-// process. The error is about this process (no directory, say), never about the case.
+// Run plays a case to genuine managers. It changes global feature gates, so run one case at a time
+// per process. The error is about this process (for example a missing directory), never about the
+// case.
 func Run(c *cases.Case, opts Options) (Told, error) {
 	dir, err := os.MkdirTemp(opts.Dir, "oracle-")
 	if err != nil {
@@ -79,8 +80,8 @@ func Run(c *cases.Case, opts Options) (Told, error) {
 	return t, nil
 }
 
-// setGates switches the case's gates over the ones that let every option be used, as the recorded
-// cases have it.
+// setGates sets the case's gates, and before them the gates that allow every option, as in the
+// recorded cases.
 func setGates(gates map[string]bool) (restore func(), err error) {
 	gate := utilfeature.DefaultMutableFeatureGate
 	want := map[string]bool{"CPUManagerPolicyAlphaOptions": true, "CPUManagerPolicyBetaOptions": true,
@@ -95,7 +96,7 @@ func setGates(gates map[string]bool) (restore func(), err error) {
 			delete(want, name)
 		}
 	}
-	// A refused setting stays behind, and keeps every later one from being made.
+	// A refused setting would remain and prevent every later setting.
 	if err := gate.DeepCopy().SetFromMap(want); err != nil {
 		return nil, err
 	}
@@ -105,7 +106,7 @@ func setGates(gates map[string]bool) (restore func(), err error) {
 	return resetGates, nil
 }
 
-// resetGates gives every gate its default, also the ones that AllAlpha or AllBeta have switched.
+// resetGates gives every gate its default, including gates that AllAlpha or AllBeta have switched.
 func resetGates() {
 	gate := utilfeature.DefaultMutableFeatureGate
 	for name := range gate.GetAll() {
@@ -115,7 +116,7 @@ func resetGates() {
 	}
 }
 
-// watch plays the case in a goroutine of its own, and gives up on it when it takes too long.
+// watch plays the case in its own goroutine, and gives up when it takes too long.
 func watch(p *player, timeout time.Duration) Told {
 	if timeout == 0 {
 		timeout = 20 * time.Second
@@ -142,11 +143,11 @@ func watch(p *player, timeout time.Duration) Told {
 	}
 }
 
-// patience is how much a busy machine may stretch a case's time.
+// patience is the factor by which a busy machine may extend a case's time.
 const patience = 20
 
-// processorTime is what this process has used so far. An endless loop uses it up at the speed of
-// the clock, while a case on a busy machine does not.
+// processorTime returns the processor time of this process. An endless loop uses it at the speed of
+// the clock; a case on a busy machine does not.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -168,7 +169,7 @@ type player struct {
 	// lives counts the kubelets so far; each has a directory in dir.
 	lives int
 	k     *kubelet
-	// pods are the admitted ones in the order of their first admission.
+	// pods are the admitted pods in the order of their first admission.
 	order []string
 
 	events chan cases.EventResult
@@ -216,7 +217,7 @@ func (p *player) boot(old *kubelet) error {
 			pools = append(pools, &p.c.Devices[i])
 		}
 	} else {
-		// Copies: the predecessor's reconciliation may still read its own.
+		// Copies, because the predecessor's reconciliation may still read its own lists.
 		pods, pools = old.podList.clone(), old.pools
 	}
 	k, err := newKubelet(s, pods)
@@ -227,8 +228,9 @@ func (p *player) boot(old *kubelet) error {
 	return k.start(pools)
 }
 
-// nextLife makes a directory for the kubelet that starts now, with what its predecessor has saved.
-// Nothing ends a CPU manager's reconciliation, and it may write once more: into its own directory.
+// nextLife makes a directory for the kubelet that starts now, with the saved files of its
+// predecessor. A CPU manager's reconciliation cannot be ended and may write once more, into its own
+// directory.
 func (p *player) nextLife() (string, error) {
 	last := filepath.Join(p.dir, strconv.Itoa(p.lives))
 	p.lives++
@@ -326,7 +328,7 @@ func (p *player) restart(out *cases.EventResult) {
 	}
 }
 
-// reboot is boot with a crash on the way taken for what it is: a restart that failed.
+// reboot is boot in which a crash counts as a failed restart.
 func (p *player) reboot(old *kubelet) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

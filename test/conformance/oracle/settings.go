@@ -12,8 +12,7 @@ import (
 	"github.com/berth-dev/berth/test/replay/cases"
 )
 
-// settings is what the kubelet hands to the managers' constructors: a case's machine and
-// configuration.
+// settings are the arguments of the managers' constructors: a case's machine and configuration.
 type settings struct {
 	info *cadvisorMachine
 	// dir holds the checkpoints.
@@ -34,8 +33,8 @@ type settings struct {
 
 func (s *settings) socket() string { return filepath.Join(s.dir, "device-plugins", "kubelet.sock") }
 
-// newSettings fills the defaults of KubeletConfiguration. The amounts that reservedMemory names are
-// what the node reserves, since a case says nothing else about that.
+// newSettings fills in the defaults of KubeletConfiguration. The node reserves the amounts of
+// reservedMemory, since a case has no other information about that.
 func newSettings(c *cases.Case, dir string) (*settings, error) {
 	cfg := &c.Config
 	s := &settings{
@@ -49,7 +48,7 @@ func newSettings(c *cases.Case, dir string) (*settings, error) {
 	return s, s.reserve(cfg)
 }
 
-// reserve reads what the configuration reserves.
+// reserve reads the reservations of the configuration.
 func (s *settings) reserve(cfg *cases.Config) error {
 	if cfg.ReservedCPU != nil {
 		s.reservation[corev1.ResourceCPU] = cfg.ReservedCPU.DeepCopy()

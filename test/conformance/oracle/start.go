@@ -9,12 +9,12 @@ import (
 	"github.com/berth-dev/berth/test/replay/cases"
 )
 
-// Started is what the managers of a kubelet said that started over checkpoints: nil if one started,
-// otherwise its error, or what it panicked with.
+// Started is the result of starting a kubelet's managers over checkpoints: nil for a manager that
+// started, otherwise its error or panic.
 type Started struct {
 	// Refused is why there is no kubelet with this machine and configuration at all.
 	Refused string `json:"refused,omitempty"`
-	// Dir is where the checkpoints were; messages name it.
+	// Dir is the directory of the checkpoints; messages name it.
 	Dir    string  `json:"dir"`
 	CPU    *string `json:"cpu,omitempty"`
 	Memory *string `json:"memory,omitempty"`
@@ -22,8 +22,8 @@ type Started struct {
 }
 
 // Start starts the managers of a case's machine and configuration over checkpoints, by their names
-// in the kubelet's root directory. Unlike the kubelet, it goes on after the first that does not
-// start. The device manager starts only if there is a checkpoint of it.
+// in the kubelet's root directory. Unlike the kubelet, it continues after the first manager that
+// does not start. The device manager starts only if it has a checkpoint.
 func Start(c *cases.Case, files map[string][]byte) (Started, error) {
 	dir, err := os.MkdirTemp("", "start-")
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/berth-dev/berth/test/replay/cases"
 )
 
-// ready means that all sources of pods have been seen, so that the managers collect what inactive
-// pods left behind.
+// ready reports that all sources of pods have been seen, so that the managers release the resources
+// of inactive pods.
 type ready struct{}
 
 func (ready) AddSource(string) {}
 func (ready) AllReady() bool   { return true }
 
-// noStatus knows no pod, which makes the CPU manager's reconciliation leave containers alone.
+// noStatus knows no pod, so that the CPU manager's reconciliation does not change containers.
 type noStatus struct{}
 
 func (noStatus) GetPodStatus(types.UID) (corev1.PodStatus, bool) { return corev1.PodStatus{}, false }
@@ -37,7 +37,7 @@ func (noRuntime) UpdateContainerResources(context.Context, string, *runtimeapi.C
 type plugin struct {
 	pluginapi.DevicePluginClient
 	resource string
-	// socket is its own: since 1.37 the kubelet refuses a plugin on a socket that it knows.
+	// socket is the plugin's own: since 1.37 the kubelet refuses a plugin on a known socket.
 	socket string
 	sorted bool
 	// nvidia chooses in NVIDIA's order; nil for every other plugin.
@@ -71,13 +71,13 @@ func (p *plugin) GetDevicePluginOptions(context.Context, *pluginapi.Empty, ...gr
 }
 
 func (p *plugin) Allocate(_ context.Context, r *pluginapi.AllocateRequest, _ ...grpc.CallOption) (*pluginapi.AllocateResponse, error) {
-	// An absent response would make the kubelet forget the devices: podDevices.devices skips those
+	// Without a response the kubelet would forget the devices: podDevices.devices skips devices
 	// without one.
 	return &pluginapi.AllocateResponse{ContainerResponses: []*pluginapi.ContainerAllocateResponse{{}}}, nil
 }
 
 // GetPreferredAllocation returns the required devices and then the first available ones by name, or
-// what NVIDIA's plugin would.
+// the choice of NVIDIA's plugin.
 func (p *plugin) GetPreferredAllocation(_ context.Context, r *pluginapi.PreferredAllocationRequest, _ ...grpc.CallOption) (*pluginapi.PreferredAllocationResponse, error) {
 	out := &pluginapi.PreferredAllocationResponse{}
 	for _, c := range r.ContainerRequests {
@@ -100,7 +100,7 @@ func (p *plugin) GetPreferredAllocation(_ context.Context, r *pluginapi.Preferre
 	return out, nil
 }
 
-// pluginDevices spells a pool as a plugin's ListAndWatch does.
+// pluginDevices returns a pool in the form of a plugin's ListAndWatch.
 func pluginDevices(pool *cases.Pool) []*pluginapi.Device {
 	var out []*pluginapi.Device
 	for _, d := range pool.Devices {
