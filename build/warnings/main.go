@@ -1,8 +1,7 @@
 // Command warnings writes a ValidatingAdmissionPolicy from the tables of internal/wire to standard
-// output: with the argument annotations, the one that warns of annotations and labels which have no
-// effect; with wishes or template-wishes, the ones about values that Berth cannot read; with kinds
-// or job-kinds, the ones that warn of kinds that the scheduler, or berth-controller, does not
-// serve. make generate calls it.
+// output. With the argument annotations the policy warns of annotations and labels without effect,
+// with wishes or template-wishes of values that Berth cannot read. With kinds or job-kinds it warns
+// of kinds that the scheduler, or berth-controller, does not serve. make generate calls it.
 package main
 
 import (
@@ -22,11 +21,11 @@ func main() {
 	}
 }
 
-// kind is annotations, or labels, that one validation looks for.
+// kind is annotations or labels, for one validation.
 type kind struct {
-	// Variable holds what was Found, a list in CEL.
+	// Variable has the result of Found, a list in CEL.
 	Variable, Found string
-	// Message is what the API server says, in CEL; Short if the keys are too long for that.
+	// Message is the API server's message, in CEL; Short is used if the keys are too long for it.
 	Message, Short string
 }
 
@@ -82,12 +81,12 @@ func annotations() error {
 	return policy.Execute(os.Stdout, about)
 }
 
-// plain are the groups whose controllers hand none of an object's own annotations on to the
-// PodGroup of its pods, as far as is known: Kubeflow's operators and Volcano's Jobs do.
+// plain are the groups whose controllers are not known to copy an object's own annotations to the
+// PodGroup of its pods. Kubeflow's operators and Volcano's Jobs copy them.
 var plain = []string{"", "apps", "batch", "jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "argoproj.io"}
 
-// misplacedEviction is the word that keeps pods from eviction, as annotation or label of an object
-// whose template does not have it, in CEL.
+// misplacedEviction returns a CEL expression for objects with the eviction annotation or label on
+// the object but not in its template.
 func misplacedEviction() string {
 	return "\n      + (variables.outer.filter(k, !(k in variables.keys)) + variables.outerLabels.filter(k, !(k in variables.labels)))" +
 		".filter(k, k == " + quote(wire.PreemptableKey) + " && request.resource.group in " + list(plain) + " && !('volcano' in variables.others))"
@@ -99,13 +98,13 @@ type policyAbout struct {
 	Kinds            []kind
 	// Asks are the annotations by which pods ask something of Berth, in CEL.
 	Asks string
-	// Schedulers are the dialects' own, Above the words that their controllers read above pods, in
-	// CEL.
+	// Schedulers are the dialects' own, Above the words that their controllers read on the pods'
+	// owners, in CEL.
 	Schedulers, AboveList string
 	Above                 []string
 	// Why is the reason of each word, in CEL.
 	Why string
-	// Shared are the variables and the texts about pods that get nothing of their own.
+	// Shared are the variables and messages about pods without exclusive resources.
 	Shared sharedAbout
 }
 
@@ -166,7 +165,7 @@ func why() string {
 	return "{" + strings.Join(all, ", ") + "}"
 }
 
-// message is the CEL of a warning in which the keys of a variable stand.
+// message returns the CEL of a warning that names the keys of a variable.
 func message(variable string, warning func(string) string) string {
 	const hole = "\x00"
 	before, after, _ := strings.Cut(warning(hole), hole)

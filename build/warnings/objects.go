@@ -8,7 +8,7 @@ type family struct {
 	Group, Resources string
 	// Templates is the list of their templates, in CEL of an object O; "" for spec.template.
 	Templates string
-	// At is where a template is, as errors name it; "" for spec.template.
+	// At is the path of a template, as in errors; "" means spec.template.
 	At string
 }
 
@@ -17,8 +17,8 @@ const (
 	tasksAt = "spec.tasks[].template."
 )
 
-// families are the kinds whose pods are looked at when the object is written. A CronJob's object is
-// what it makes.
+// families are the kinds whose pods are checked when the object is written. For a CronJob these are
+// its Job's pods.
 var families = []family{
 	{"", "replicationcontrollers", "", ""},
 	{"apps", "deployments, statefulsets, daemonsets, replicasets", "", ""},
@@ -81,7 +81,7 @@ func at() string {
 	return out + "      : 'spec.template.')"
 }
 
-// common are the variables that say which pods a request writes.
+// common are the variables with the pods of a request.
 func common() string {
 	return `  - name: object # that has the templates in its spec: of a CronJob what it makes
     expression: "request.resource.resource == 'cronjobs' ? dyn(object).spec.jobTemplate : dyn(object)"

@@ -6,9 +6,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// sharedAbout are the variables and validations about pods that ask for CPUs or memory of their
-// own, or say how their devices are to lie, and get nothing by it: wire.CPUsShared and
-// wire.NoDevices in CEL.
+// sharedAbout are the variables and validations about pods whose wishes have no effect: they
+// request exclusive CPUs or memory, or a layout of devices, but get neither. They are
+// wire.CPUsShared and wire.NoDevices in CEL.
 type sharedAbout struct{ Variables, Validations string }
 
 func shared() sharedAbout {

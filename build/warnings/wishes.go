@@ -9,16 +9,17 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// wish is what one validation demands of an annotation. Expressions are CEL of a pod p and of the
-// annotation's value V.
+// wish is one validation of an annotation. Expressions are CEL of a pod p and of the annotation's
+// value V.
 type wish struct {
 	Key string
 	// Absent is the value of a pod without the annotation.
 	Absent string
 	Right  string
-	// Want is what would be right, as the scheduler does; WantCEL is Want if it depends on p.
+	// Want describes a correct value, as the scheduler does; WantCEL replaces Want if it depends on
+	// p.
 	Want, WantCEL string
-	// Shown is what is shown of the value; "" for V.
+	// Shown is the shown part of the value; "" means V.
 	Shown string
 }
 
@@ -33,7 +34,7 @@ const (
 		" || ['scheduling.x-k8s.io/pod-group', 'pod-group.scheduling.sigs.k8s.io'].exists(g, g in p.?metadata.labels.orValue(dyn({}))))"
 )
 
-// wishes are in the order in which the API server says what is wrong.
+// wishes are in the order of the API server's checks.
 var wishes = slices.Concat(
 	[]wish{
 		{Key: "policy", Absent: "none", Right: "V.matches('^(none|best-effort|restricted|single-numa-node)(,|$)')",
@@ -60,7 +61,7 @@ var wishes = slices.Concat(
 	},
 )
 
-// matesWishes are what is demanded of names of other pods of the gang.
+// matesWishes are the validations of names of other pods of the gang.
 func matesWishes(key string, all bool) []wish {
 	star := ""
 	if all {
@@ -74,7 +75,7 @@ func matesWishes(key string, all bool) []wish {
 	}
 }
 
-// in puts the annotations and the value into an expression.
+// in inserts the annotations and the value into an expression.
 func (w *wish) in(expression string) string {
 	const annotations = "p.?metadata.annotations.orValue(dyn({}))"
 	value := "string(" + annotations + "[?'" + wire.OwnPrefix + w.Key + "'].orValue('" + w.Absent + "'))"
@@ -98,7 +99,7 @@ func isWord(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '\'' || c == '-'
 }
 
-// Wrong is the list of what is wrong with the pods, in CEL.
+// Wrong returns the list of the pods' errors, in CEL.
 func (w *wish) Wrong() string {
 	shown, want := w.Shown, w.WantCEL
 	if shown == "" {
@@ -112,7 +113,7 @@ func (w *wish) Wrong() string {
 		w.in(clipped) + " + '\": want ' + " + w.in(want) + ")"
 }
 
-// Message is what is said if the value has no room.
+// Message is the message if the value is too long to be shown.
 func (w *wish) Message() string {
 	return strings.ReplaceAll("metadata.annotations["+wire.OwnPrefix+w.Key+"]: want "+w.Want, `"`, `\"`)
 }

@@ -1,5 +1,5 @@
-// Command berth-agent mirrors one node into the API: its machine, how the kubelet assigns it, and
-// what is assigned now. It runs on every node, as a DaemonSet.
+// Command berth-agent mirrors one node into the API: its machine, the kubelet's configuration, and
+// the present assignments. It runs on every node, as a DaemonSet.
 package main
 
 import (
@@ -249,8 +249,8 @@ func (s *settings) run(ctx context.Context, stdout io.Writer) error {
 	return agent.Run(ctx, s.options)
 }
 
-// checkRoot names the flag with which another directory would be given: an agent that cannot watch
-// this one ends.
+// checkRoot refuses a directory that the agent cannot watch, and names the flag for another
+// directory.
 func checkRoot(root string) error {
 	info, err := os.Stat(root)
 	if err == nil && !info.IsDir() {
@@ -273,7 +273,7 @@ func (s *settings) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }
 
-// configSource is where the flags say that the kubelet's configuration is.
+// configSource returns the source of the kubelet's configuration by the flags.
 func (s *settings) configSource(client *rest.Config) (agent.ConfigSource, error) {
 	if s.configz != "" {
 		http, err := rest.HTTPClientFor(client)
@@ -286,7 +286,7 @@ func (s *settings) configSource(client *rest.Config) (agent.ConfigSource, error)
 }
 
 // serve serves metrics and health until the returned function is called. The process is healthy
-// while it answers; it is ready while its report holds. Both say that to everybody.
+// while it answers, and ready while its report is valid. Both need no authentication.
 func (s *settings) serve(registry *prometheus.Registry) (func(), error) {
 	listener, err := net.Listen("tcp", s.listen)
 	if err != nil {

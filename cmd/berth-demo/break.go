@@ -15,7 +15,7 @@ import (
 // defaultKubeconfig is the file that up writes.
 const defaultKubeconfig = "berth-demo.kubeconfig"
 
-// parts are what can be broken and mended, for the help.
+// parts are the parts that can be broken and repaired, for the help.
 const parts = `
   scheduler    the one that leads
   agent NODE   the agent of a node
@@ -41,7 +41,7 @@ func mendCommand(stdout io.Writer) *cobra.Command {
 	})
 }
 
-// askCommand has a command ask the playground for what its verb and its arguments say.
+// askCommand makes a command that sends its verb and its arguments to the playground.
 func askCommand(stdout io.Writer, verb string, cmd *cobra.Command) *cobra.Command {
 	first := filepath.SplitList(os.Getenv("KUBECONFIG"))
 	kubeconfig := cmd.Flags().String("kubeconfig", cmp.Or(append(first, defaultKubeconfig)...), "file that berth-demo up has written; the default is the first of $KUBECONFIG")

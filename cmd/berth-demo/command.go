@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/version"
 )
 
-// errNotKept is Berth's failure, told by the exit code.
+// errNotKept is the negative result: the exit code reports it.
 var errNotKept = errors.New("promise not kept: under Berth a pod was refused or mispredicted")
 
 // options are the flags that all verbs share.
@@ -49,7 +49,7 @@ func command(stdout, stderr io.Writer, parsed *bool) *cobra.Command {
 	return root
 }
 
-// addFlags adds the flags that run and up share; nodes is the default number of them.
+// addFlags adds the common flags of run and up; nodes is the default number of nodes.
 func (o *options) addFlags(cmd *cobra.Command, nodes int) {
 	cmd.Flags().IntVar(&o.Nodes, "nodes", nodes, fmt.Sprintf("number of hollow nodes, at most %d; the first %d pin CPUs alone, %d are one of each kind",
 		demo.MaxNodes, demo.MinNodes, demo.AllNodes))
@@ -63,7 +63,7 @@ const maxRuns = 99
 // usageError is a command line that cannot be carried out.
 type usageError struct{ error }
 
-// check describes what is wrong with the flags.
+// check describes errors in the flags.
 func (o *options) check() error {
 	if err := demo.CheckWorkload(o.Nodes); err != nil {
 		return usageError{fmt.Errorf("--nodes: %w", err)}
@@ -85,7 +85,7 @@ func (o *options) check() error {
 	return nil
 }
 
-// open fills in what flags do not say; closeLog must be called in the end.
+// open fills in missing flags; the caller must call closeLog at the end.
 func (o *options) open(stderr io.Writer) (closeLog func(), err error) {
 	o.Progress = stderr
 	self, err := os.Executable()

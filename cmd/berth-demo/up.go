@@ -61,7 +61,7 @@ func upCommand(stdout, stderr io.Writer) *cobra.Command {
 // maxSchedulers bounds the number of schedulers: each takes about as much memory as a node.
 const maxSchedulers = 5
 
-// complete reads what the flags name.
+// complete reads the files of the flags.
 func (p *playground) complete() error {
 	if p.Schedulers < 1 || p.Schedulers > maxSchedulers {
 		return usageError{fmt.Errorf("--schedulers: %d schedulers: want 1 to %d", p.Schedulers, maxSchedulers)}
@@ -100,7 +100,7 @@ func (p *playground) complete() error {
 	return nil
 }
 
-// completeVolcano looks for what Volcano's controller needs.
+// completeVolcano finds the files of Volcano's controller.
 func (p *playground) completeVolcano() error {
 	v := &p.volcano
 	if v.Program == "" {
@@ -170,8 +170,8 @@ func (p *playground) up(ctx context.Context, stdout, stderr io.Writer) error {
 	return errors.Join(err, c.Stop())
 }
 
-// keep writes the kubeconfig, serves the map, says what is there, and looks after it until ctx
-// ends. Without Berth there are no reports, and no map.
+// keep writes the kubeconfig, serves the map, prints the welcome text, and supervises the
+// playground until ctx ends. Without Berth there are no reports, and no map.
 func (p *playground) keep(ctx context.Context, c *demo.Cluster, s demo.Scheduler, stdout, stderr io.Writer, kubeconfig string) error {
 	k, err := demo.NewKeeper(c, stderr)
 	if err != nil {
@@ -197,7 +197,8 @@ func (p *playground) keep(ctx context.Context, c *demo.Cluster, s demo.Scheduler
 	return errors.Join(err, stop())
 }
 
-// welcome describes what is there, three things to try, what can be broken, and how to end it.
+// welcome describes the playground: its parts, three things to try, what can be broken, and how to
+// end it.
 func (p *playground) welcome(w io.Writer, s demo.Scheduler, k *demo.Keeper, kubeconfig, page string) error {
 	fmt.Fprintf(w, "\nA cluster is up, with %s. Its nodes:\n\n", s.Title())
 	if err := demo.DescribeNodes(w, &p.Options); err != nil {
@@ -235,7 +236,7 @@ Ctrl-C here ends everything.
 	return nil
 }
 
-// tellMetrics returns where Prometheus reads what schedulers and agents count.
+// tellMetrics prints the addresses of the metrics of schedulers and agents.
 func tellMetrics(w io.Writer, addresses [][2]string) error {
 	if len(addresses) == 0 {
 		return nil
@@ -248,7 +249,7 @@ func tellMetrics(w io.Writer, addresses [][2]string) error {
 	return tw.Flush()
 }
 
-// missingKubectl describes what to do if there is no kubectl, neither on the path nor in bin.
+// missingKubectl describes what to do if kubectl is neither on the path nor in bin.
 func missingKubectl(bin string) string {
 	if _, err := exec.LookPath("kubectl"); err == nil {
 		return ""

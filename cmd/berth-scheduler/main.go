@@ -1,5 +1,5 @@
 // Command berth-scheduler is a complete kube-scheduler with the Berth plugin in it. Flags and
-// configuration file are those of kube-scheduler; a profile enables the plugin. With the word
+// configuration file are those of kube-scheduler; a profile enables the plugin. With the argument
 // shadow it places nothing: it watches what other schedulers do (package witness).
 package main
 
@@ -19,8 +19,8 @@ import (
 
 func main() { os.Exit(cli.Run(commandOf(os.Args[1:]))) }
 
-// commandOf returns the command that the arguments are for. Shadow mode has none of
-// kube-scheduler's flags, so it is no verb of that command.
+// commandOf returns the command for the arguments. Shadow mode has none of kube-scheduler's flags,
+// so it is a separate command.
 func commandOf(args []string) *cobra.Command {
 	if len(args) == 0 || args[0] != witness.Verb {
 		return command.New(scheduler.New)

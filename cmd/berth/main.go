@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/cli"
 )
 
-// gcPercent lets the heap grow to four times what is in use before it is collected: a verb is over
-// before that matters, and collecting took a quarter of the time of a question to 5,000 nodes.
+// gcPercent lets the heap grow to four times its used size before a collection. A verb ends before
+// that matters, and collections took a quarter of the time of a question to 5,000 nodes.
 const gcPercent = 300
 
 func main() {

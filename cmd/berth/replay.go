@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/test/replay/play"
 )
 
-// newReplay returns the verb for people who compare the engine with a kubelet: test/replay, which
-// describes what it reads, for those who have no checkout. Help does not show it.
+// newReplay returns test/replay as a verb, for people without a checkout who compare the engine
+// with a kubelet. Help does not show it.
 func newReplay() *cobra.Command {
 	return &cobra.Command{
 		Use: "replay [-kubelet-version v1.36] [FILE]", Short: "Say what a kubelet would do with recorded cases", Hidden: true, DisableFlagParsing: true,

@@ -1,6 +1,6 @@
 // Package amounts counts a node's resources and ports as the last step of a kubelet's admission
 // does: NodeResourcesFit and NodePorts in pkg/kubelet/lifecycle/predicate.go, which run after the
-// resource managers. It knows neither NUMA nodes nor Kubernetes' types.
+// resource managers. It does not use NUMA nodes or Kubernetes' types.
 package amounts
 
 import (
@@ -29,8 +29,8 @@ const (
 type List map[string]int64
 
 // IsExtended reports whether a device plugin or an administrator could add the resource. Names of
-// the domain kubernetes.io are Kubernetes' own. Names that begin with "requests." are a quota's
-// (pkg/apis/core/v1/helper, IsExtendedResourceName, which also wants the name to be valid).
+// the domain kubernetes.io are Kubernetes' own. Names that begin with "requests." belong to quotas
+// (pkg/apis/core/v1/helper, IsExtendedResourceName, which also requires a valid name).
 func IsExtended(resource string) bool {
 	return strings.Contains(resource, "/") && !strings.Contains(resource, "kubernetes.io/") && !strings.HasPrefix(resource, "requests.")
 }
@@ -51,7 +51,7 @@ func (l List) Size() (size int64) {
 	return size
 }
 
-// Capacity returns what a kubelet counts of its machine (cadvisor.CapacityFromMachineInfo): CPU,
+// Capacity returns the kubelet's counts for its machine (cadvisor.CapacityFromMachineInfo): CPU,
 // memory and huge pages.
 func Capacity(view *placement.KubeletView) List {
 	out := List{CPU: int64(view.NumCores) * 1000, Memory: 0}
@@ -68,11 +68,11 @@ func Capacity(view *placement.KubeletView) List {
 
 // Node has a node's allocatable amounts and its pods' requests.
 type Node struct {
-	// allocatable is the capacity less what is kept for the system (Node.status.allocatable).
+	// allocatable is the capacity without the system's reservation (Node.status.allocatable).
 	allocatable List
-	// untold resources are not looked at, because nobody said how much of them the node has.
+	// untold resources are not checked, because the node's amount of them is unknown.
 	untold []string
-	// blind: nothing is told.
+	// blind means that all amounts are unknown.
 	blind bool
 
 	used  List
@@ -86,7 +86,7 @@ func NewNode(allocatable List, untold ...string) *Node {
 	return &Node{allocatable: maps.Clone(allocatable), untold: untold, used: List{}}
 }
 
-// Unknown returns a node without pods whose amounts are not known: only its ports are checked.
+// Unknown returns a node without pods and with unknown amounts: only its ports are checked.
 func Unknown() *Node { return &Node{blind: true, used: List{}} }
 
 // Clone returns an independent copy.
@@ -97,13 +97,13 @@ func (n *Node) Clone() *Node {
 }
 
 // Allocatable returns how much of a resource pods can have on an empty node; told is false if it is
-// not known.
+// unknown.
 func (n *Node) Allocatable(resource string) (amount int64, told bool) {
 	return n.allocatable[resource], !n.blind && !slices.Contains(n.untold, resource)
 }
 
-// Free returns what is left of a resource, including the resource pods: negative if pods ask for
-// more than there is, and 0 if it is not known.
+// Free returns the free amount of a resource, including the resource pods: negative if pods request
+// more than exists, and 0 if it is unknown.
 func (n *Node) Free(resource string) int64 {
 	all, told := n.Allocatable(resource)
 	switch {
@@ -187,8 +187,8 @@ func Sum(a, b int64) int64 {
 // Shortage is a resource of which a node has too little: the kubelet's InsufficientResourceError.
 type Shortage struct {
 	Resource string `json:"resource"`
-	// Requested, Used and Capacity are in the units of List. Capacity is what the kubelet calls so:
-	// allocatable.
+	// Requested, Used and Capacity are in the units of List. Capacity is the allocatable amount, as
+	// in the kubelet's message.
 	Requested int64 `json:"requested"`
 	Used      int64 `json:"used"`
 	Capacity  int64 `json:"capacity"`
@@ -214,7 +214,7 @@ func (s *Shortage) Text() string {
 	return fmt.Sprintf("the node has %s free %s of %s in all, %s asked%s", has, Name(s.Resource, free), all, wants, meant)
 }
 
-// Texts formats two amounts of a resource like Text, to the last byte if they differ and would look
+// Texts formats two amounts of a resource like Text, but in bytes if they differ and would look
 // equal.
 func Texts(resource string, a, b int64) (string, string) {
 	x, y := Text(resource, a), Text(resource, b)
@@ -246,7 +246,7 @@ func Text(resource string, amount int64) string {
 	return fmt.Sprint(amount)
 }
 
-// Advice returns what a person can do about it. Text rounds down, so that what is advised fits.
+// Advice returns a remedy. Text rounds down, so that the advised amount fits.
 func (s *Shortage) Advice() string {
 	most := func(amount int64) string {
 		return "ask for at most " + Text(s.Resource, amount) + " " + Name(s.Resource, amount) + " in all"
@@ -267,7 +267,7 @@ func (s *Shortage) Advice() string {
 	return "wait until pods end that have " + name + ", use other nodes, or " + most(left)
 }
 
-// Unresolvable reports whether the pod does not fit an empty node either.
+// Unresolvable reports whether the pod also does not fit an empty node.
 func (s *Shortage) Unresolvable() bool { return s.Requested > s.Capacity }
 
 // Short returns the first resource of which the node has too little for one more pod, or nil. The
@@ -295,7 +295,7 @@ func (n *Node) passedOver(resource string) bool {
 	return n.blind || slices.Contains(n.untold, resource) || IsExtended(resource) && !offered
 }
 
-// order lists the resources as fitsRequest looks at them
+// order lists the resources in the order of fitsRequest
 // (pkg/scheduler/framework/plugins/noderesources).
 func order(ask List) []string {
 	first := []string{CPU, Memory, EphemeralStorage}

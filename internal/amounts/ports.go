@@ -7,7 +7,7 @@ import (
 
 // Port is a host port that a pod uses.
 type Port struct {
-	// IP is the address that it is wanted on; AnyIP stands for all.
+	// IP is the requested address; AnyIP means all.
 	IP string
 	// Protocol is as in a Pod: TCP, UDP, SCTP.
 	Protocol string

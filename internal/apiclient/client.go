@@ -15,8 +15,8 @@ import (
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 )
 
-// New returns a client for the group berth.dev. It uses JSON, whatever the configuration says,
-// because custom resources are served in no other format.
+// New returns a client for the group berth.dev. It always uses JSON, because custom resources are
+// served in no other format.
 func New(config *rest.Config) (*rest.RESTClient, error) {
 	return For(config, v1alpha1.GroupVersion, v1alpha1.AddToScheme)
 }

@@ -1,4 +1,5 @@
-// Package atomicfile replaces files so that a reader, or a power failure, never sees half of one.
+// Package atomicfile replaces files so that neither a reader nor a power failure ever leaves half
+// of one visible.
 package atomicfile
 
 import (
@@ -9,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// Write replaces the file with what write writes, or does not change it and returns an error. Until
-// then the text is in a file next to it whose name begins with a dot and ends in .new.
+// Write replaces the file with the output of write, or does not change it and returns an error.
+// Until then the text is in a file beside it whose name begins with a dot and ends in .new.
 func Write(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*.new")
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package bounded is a map with a maximum size.
 package bounded
 
-// Map holds values by key, at most as many as New was told. The zero Map holds nothing. It is not
+// Map has values by key, at most as many as the argument of New. The zero Map is empty. It is not
 // safe for concurrent use.
 type Map[K comparable, V any] struct {
 	most  int
@@ -12,8 +12,8 @@ type Map[K comparable, V any] struct {
 // New returns an empty Map. If it is full, a new key takes the place of any other.
 func New[K comparable, V any](most int) Map[K, V] { return Map[K, V]{most: most, of: map[K]V{}} }
 
-// Shared is New for keys that have owners. If it is full, a new key takes the place of one of the
-// owner that has the most: one tenant's keys do not displace another's.
+// Shared is New for keys that have owners. If it is full, a new key replaces one of the owner with
+// the most keys, so one tenant's keys do not displace another's.
 func Shared[K comparable, V any](most int, owner func(K) string) Map[K, V] {
 	return Map[K, V]{most, map[K]V{}, owner}
 }
@@ -38,7 +38,7 @@ func (m *Map[K, V]) Set(key K, value V) {
 // Delete forgets a key.
 func (m *Map[K, V]) Delete(key K) { delete(m.of, key) }
 
-// Len is how many keys there are.
+// Len returns the number of keys.
 func (m *Map[K, V]) Len() int { return len(m.of) }
 
 func (m *Map[K, V]) makeWay() {

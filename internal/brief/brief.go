@@ -1,5 +1,5 @@
-// Package brief makes recorders of events whose notes are short, and for which an event that comes
-// again is one of a series.
+// Package brief makes recorders of events with short notes. An event that is repeated is one of a
+// series.
 package brief
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/clip"
 )
 
-// maxSaid bounds the events that are remembered. If one is not, it is written once more.
+// maxSaid bounds the remembered events. An event that is not remembered is written once more.
 const maxSaid = 8192
 
 // Recorder returns a recorder that hands brief events on.
@@ -33,7 +33,7 @@ func (r recorder) Eventf(about, related runtime.Object, kind, reason, action, no
 	r.to.Eventf(r.said.About(about, reason, action, note), related, kind, reason, action, "%s", note)
 }
 
-// Format is the note of an event.
+// Format returns the note of an event.
 func Format(note string, args ...any) string {
 	if len(args) == 0 {
 		return note
@@ -41,9 +41,9 @@ func Format(note string, args ...any) string {
 	return fmt.Sprintf(note, args...)
 }
 
-// Said remembers what events said last. Kubernetes' recorders (client-go/tools/events) make a
-// series of events with one reason and action about one version of an object, and keep the first
-// note: they write what is said again of a newer version as another event.
+// Said remembers the last events. Kubernetes' recorders (client-go/tools/events) make a series of
+// events with one reason and action about one version of an object, and keep the first note. The
+// same event about a newer version of the object would be a new event.
 type Said struct {
 	mu   sync.Mutex
 	last bounded.Map[topic, said]
@@ -52,7 +52,7 @@ type Said struct {
 // NewSaid has nothing to remember.
 func NewSaid() *Said { return &Said{last: bounded.New[topic, said](maxSaid)} }
 
-// topic is what an event is about.
+// topic is the object, reason and action of an event.
 type topic struct {
 	uid            types.UID
 	reason, action string
@@ -60,8 +60,8 @@ type topic struct {
 
 type said struct{ note, version string }
 
-// About is the object, in the version of which the same was said before; otherwise as it is. Of a
-// pod it is only a reference.
+// About returns the object in the version of the earlier equal event; without one, unchanged. A pod
+// is replaced by a reference.
 func (s *Said) About(object runtime.Object, reason, action, note string) runtime.Object {
 	var ref corev1.ObjectReference
 	switch o := object.(type) {
@@ -88,7 +88,7 @@ func (s *Said) About(object runtime.Object, reason, action, note string) runtime
 	return &ref
 }
 
-// version is the one of which the same was said before; otherwise the present one.
+// version returns the version of the earlier equal event; otherwise the present one.
 func (s *Said) version(of topic, now said) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -55,7 +55,7 @@ func readArchive(r io.Reader) (memFS, error) {
 	}
 }
 
-// unpack finds out the compression from the first bytes: names lie.
+// unpack detects the compression from the first bytes, because names may be wrong.
 func unpack(r *bufio.Reader) (io.Reader, error) {
 	magic, err := r.Peek(64)
 	if err != nil && len(magic) == 0 {
@@ -122,7 +122,7 @@ type builder struct {
 	kept  int64
 }
 
-// hardLink stands after its target in the archive, which may be another one.
+// hardLink is a hard link. It comes after its target in the archive, which may itself be a link.
 type hardLink struct{ name, target string }
 
 func (b *builder) add(h *tar.Header, content io.Reader) error {
@@ -150,7 +150,7 @@ func (b *builder) add(h *tar.Header, content io.Reader) error {
 	}
 }
 
-// cleanName returns a name inside the archive; one that leads out of it is refused.
+// cleanName returns a name inside the archive; it refuses a name that leads outside.
 func cleanName(name string) (string, error) {
 	clean := path.Clean(strings.TrimLeft(name, "/"))
 	if len(name) > maxPath || strings.Contains(name, "\x00") || clean == ".." || strings.HasPrefix(clean, "../") {
@@ -191,8 +191,8 @@ func (b *builder) put(name string, n *node) error {
 	return nil
 }
 
-// file keeps what an attribute could be; the rest of a larger file is left out, and its reader then
-// finds it too large.
+// file keeps as many bytes as an attribute can have. It drops the rest of a larger file, and the
+// reader then reports that the file is too large.
 func (b *builder) file(name string, content io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(content, maxFile))
 	if err != nil {

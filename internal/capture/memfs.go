@@ -33,10 +33,10 @@ var (
 	_ fs.ReadLinkFS = memFS{}
 )
 
-// maxLinks is the number of links that one path may go through, as in Linux.
+// maxLinks is the largest number of links in one path, as in Linux.
 const maxLinks = 40
 
-// walk finds the node at name, links followed; the last one only if follow is set.
+// walk finds the node at name and follows links; the last one only if follow is set.
 func (m memFS) walk(name string, follow bool) (*node, error) {
 	if !fs.ValidPath(name) {
 		return nil, fs.ErrInvalid

@@ -106,7 +106,7 @@ func openTree(file string) (memFS, error) {
 	return tree, nil
 }
 
-// mark is what makes a folder a capture.
+// mark identifies a folder as a capture.
 const mark = "sys/devices/system/cpu"
 
 // at takes the folder inner of an archive for the root of a capture.
@@ -157,7 +157,7 @@ func machines(tree memFS) []string {
 	return found
 }
 
-// maxDepth is how deep in an archive a capture is looked for.
+// maxDepth is how deep in an archive the search for a capture goes.
 const maxDepth = 12
 
 func isMachine(n *node) bool {

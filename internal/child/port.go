@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 )
 
-// Ports that Linux does not give to clients by itself (ip_local_port_range begins at 32768, ip(7)).
-// While a server is away, no connection of another program gets its port, and no client that tries
-// to reach it is connected to itself.
+// Ports outside the range from which Linux chooses ports for clients (ip_local_port_range begins at
+// 32768, ip(7)). While a server is down, no connection of another program gets its port, and no
+// client that tries to reach it is connected to itself.
 const firstPort, ports = 20000, 32768 - 20000
 
-// begin is the first port that this process tries, because other processes search too; tried counts
-// the ports that it has tried.
+// begin is the first port that this process tries, because other processes also search; tried
+// counts its attempts.
 var (
 	begin = rand.Uint32N(ports)
 	tried atomic.Uint32

@@ -16,18 +16,18 @@ import (
 
 // Spec describes the program to start.
 type Spec struct {
-	// Name is how errors call the process.
+	// Name is the process's name in errors.
 	Name string
 	// Argv is the program with its arguments.
 	Argv []string
 	// Log is the file to which standard output and standard error are appended.
 	Log string
-	// Stdout receives standard output in the log's place; nil means the log.
+	// Stdout receives standard output instead of the log; nil means the log.
 	Stdout io.Writer
-	// Foreign means that the program pays no attention to its standard input. SIGTERM ends it, and
+	// Foreign means that the program ignores the end of its standard input. SIGTERM ends it, and
 	// the kernel kills it when the thread that started it ends (prctl(2), PR_SET_PDEATHSIG).
 	Foreign bool
-	// At calls start from where the process is to run; nil stands for here.
+	// At calls start in the environment in which the process should run; nil means the present one.
 	At func(start func() error) error
 }
 
@@ -69,8 +69,8 @@ func (p *Process) start(s *Spec) error {
 	if s.Stdout == nil {
 		p.cmd.Stdout = log
 	}
-	// A group of its own: an interrupt typed at the terminal is for the parent, which stops its
-	// children in its order.
+	// The child has its own process group: an interrupt at the terminal is for the parent, which
+	// stops its children in order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if s.Foreign {
 		p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
@@ -106,7 +106,7 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 func (p *Process) Signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
 
 // Ended returns nil while the process runs, and then an error with the last lines of its log,
-// without those about a signal. Stop does not report it again.
+// without lines about a signal. Stop does not report it again.
 func (p *Process) Ended() error {
 	select {
 	case <-p.done:
@@ -130,7 +130,7 @@ func (p *Process) How() string {
 	return p.err.Error()
 }
 
-// awaitPoll is how often Await looks.
+// awaitPoll is the interval of Await.
 const awaitPoll = 50 * time.Millisecond
 
 // Await waits for a file that the process writes, and returns its content. If the process ends
@@ -197,7 +197,7 @@ func (p *Process) Stop() error {
 	return fmt.Errorf("%s did not end within %v: %s", p.Name, stopLimit, p.LogTail(10000))
 }
 
-// terminated reports whether the signal that Stop sends is what ended the process.
+// terminated reports whether the signal of Stop ended the process.
 func (p *Process) terminated() bool { return p.foreign && p.signalled() == syscall.SIGTERM }
 
 // signalled returns the signal that ended the process, or 0.

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Event is how many bytes the note of an event has. What is left out is in a condition or a log.
+// Event is the largest length of an event's note, in bytes. A condition or a log has the full text.
 const Event = 300
 
-// Condition is how many bytes of a text fit into the message of a condition.
+// Condition is the largest length of a text in the message of a condition, in bytes.
 const Condition = 1000
 
 // value is how many bytes of a wrong value an error repeats.
@@ -44,7 +44,7 @@ func Quoted(s string) string {
 	return strconv.Quote(s[:boundary(s, value)]) + "..."
 }
 
-// boundary is the last place up to most where s can be cut without splitting a character.
+// boundary returns the last position up to most where s can be cut without splitting a character.
 func boundary(s string, most int) int {
 	for at := most; at > most-utf8.UTFMax && at >= 0; at-- {
 		if utf8.RuneStart(s[at]) {

@@ -20,15 +20,15 @@ const (
 	MostDemand Level = 1<<Bits - 1
 )
 
-// maxWishes is how many wishes count: those of the pods that have most devices.
+// maxWishes is how many requests count: those of the pods with most devices.
 const maxWishes = 32
 
 // Tally counts the devices of pods by wish. K identifies a wish; pods that every node treats alike
 // have the same. The zero Tally is empty.
 type Tally[K cmp.Ordered] struct {
 	have map[K]int64
-	// all is how many devices pods have, then how many they had at the last question, since how
-	// many were added and removed after it.
+	// all counts the devices that pods have, then those at the last question, since those added and
+	// removed after it.
 	all, then, since int64
 }
 

@@ -24,13 +24,13 @@ type Gate struct {
 	Stage string
 	// On is the default.
 	On bool
-	// Locked means that nothing but the default may be set.
+	// Locked means that only the default may be set.
 	Locked bool
-	// Needs are the gates that have to be on where this one is, ascending.
+	// Needs are the gates that must be on if this gate is on, ascending.
 	Needs []string
 }
 
-// ga is how a table spells the stage that Kubernetes writes as nothing.
+// ga is the table's word for the stage that Kubernetes writes as an empty string.
 const ga = "GA"
 
 // String returns the gate's line in a table: its name, its stage, on or off, "locked" if it is, and
@@ -52,7 +52,7 @@ func (g Gate) String() string {
 	return strings.Join(words, " ")
 }
 
-// parse reads what String writes.
+// parse reads the form of String.
 func parse(line string) (Gate, error) {
 	words := strings.Fields(line)
 	if len(words) < 3 || words[2] != "on" && words[2] != "off" {
@@ -80,7 +80,7 @@ var releases = sync.OnceValue(func() map[uint8]map[string]Gate {
 	return all
 })
 
-// readTables reads what is embedded. The error is about the first line that is no gate.
+// readTables reads the embedded tables. The error is about the first line that is not a gate.
 func readTables() (map[uint8]map[string]Gate, error) {
 	const dir = "releases"
 	files, err := tables.ReadDir(dir)
@@ -120,8 +120,8 @@ func Wrong(gates map[string]bool, minor uint8) (name, why string) {
 	return lacking(gates, known)
 }
 
-// lacking returns the gate that was set, and that leaves one on without another that it needs. Of
-// several it blames the one that was switched off.
+// lacking returns a gate that was set although a gate that it needs is off. If several are set, it
+// returns the one that was switched off.
 func lacking(gates map[string]bool, known map[string]Gate) (name, why string) {
 	for _, feature := range slices.Sorted(maps.Keys(known)) {
 		if !enabled(known[feature], gates) {
@@ -141,8 +141,8 @@ func lacking(gates map[string]bool, known map[string]Gate) (name, why string) {
 	return "", ""
 }
 
-// enabled reports whether a gate is on: as it is set, else as all of its stage are, else by default
-// (featureGate.unsafeSetFromMap of k8s.io/component-base/featuregate).
+// enabled reports whether a gate is on: by its own setting, otherwise by that of all gates of its
+// stage, otherwise by default (featureGate.unsafeSetFromMap of k8s.io/component-base/featuregate).
 func enabled(g Gate, gates map[string]bool) bool {
 	for _, name := range []string{g.Name, allOf(g)} {
 		if on, set := gates[name]; set {
@@ -152,7 +152,7 @@ func enabled(g Gate, gates map[string]bool) bool {
 	return g.On
 }
 
-// allOf is the gate that sets all of the stage of g; "" if none does.
+// allOf returns the gate that sets all gates of the stage of g; "" if there is none.
 func allOf(g Gate) string {
 	return map[string]string{"ALPHA": "AllAlpha", "BETA": "AllBeta"}[g.Stage]
 }

@@ -1,5 +1,5 @@
-// Package guarded serves metrics to authorised readers only, as kube-scheduler does: over TLS, to
-// users whom the API server authenticates (TokenReview) and allows to get the path
+// Package guarded serves metrics only to authorized readers, as kube-scheduler does: over TLS, to
+// users that the API server authenticates (TokenReview) and allows to get the path
 // (SubjectAccessReview).
 package guarded
 
@@ -31,7 +31,7 @@ func Check(auth string) error {
 	return nil
 }
 
-// Handler passes requests of users whom the API server allows to get the path. The config needs
+// Handler forwards requests of users that the API server allows to get the path. The config needs
 // create on tokenreviews and subjectaccessreviews (the ClusterRole system:auth-delegator).
 func Handler(config *rest.Config, log logr.Logger, next http.Handler) (http.Handler, error) {
 	client, err := rest.HTTPClientFor(config)

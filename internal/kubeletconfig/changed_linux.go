@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// changedAt is when the file was changed last: its inode's change time, too, as cp -p, mv and rsync
-// set the time of modification to that of another file.
+// changedAt returns when the file was last changed. It also uses the inode's change time, because
+// cp -p, mv and rsync set the modification time to that of another file.
 func changedAt(info fs.FileInfo) time.Time {
 	at := info.ModTime()
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// changedAt is when the file was modified: kubelets, and agents next to them, run on Linux.
+// changedAt returns the modification time: kubelets, and agents beside them, run on Linux.
 func changedAt(info fs.FileInfo) time.Time { return info.ModTime() }

@@ -17,17 +17,17 @@ func flagError(name, value, want string) error {
 	return &wire.FieldError{Object: "flags of the kubelet", Field: "--" + name, Value: value, Want: want}
 }
 
-// flags are what the command line of a kubelet says, as a KubeletConfiguration does.
+// flags are the settings of a kubelet's command line, in the form of a KubeletConfiguration.
 type flags struct {
 	object map[string]any
 	// config and dir are --config and --config-dir.
 	config, dir string
 }
 
-// setter puts the value of a flag into an object.
+// setter writes the value of a flag to an object.
 type setter func(object map[string]any, name, value string) error
 
-// told are the flags that concern placement, by the field that each sets.
+// told are the flags that affect placement, by the field that each sets.
 var told = map[string]struct {
 	field string
 	set   func(field string) setter
@@ -49,8 +49,8 @@ var told = map[string]struct {
 	"pods-per-core":                   {"podsPerCore", asNumber},
 }
 
-// switchFlags may stand without a value; otherFlags need one. Neither concerns placement. Those
-// that a release no longer has are among them: the command lines of older nodes have them.
+// switchFlags may have no value; otherFlags need one. Neither affects placement. They include flags
+// of older releases, whose command lines may still have them.
 var (
 	switchFlags = strings.Fields(`anonymous-auth authentication-token-webhook cgroups-per-qos contention-profiling cpu-cfs-quota
 		enable-controller-attach-detach enable-debugging-handlers enable-server exit-on-lock-contention experimental-allocatable-ignore-eviction
@@ -118,7 +118,7 @@ func readFlags(text string) (*flags, error) {
 // assigned is a variable with flags, as a shell or a unit of systemd has it.
 var assigned = regexp.MustCompile(`(?s)^(?:[A-Za-z]+=)?([A-Z][A-Z0-9_]*)=(.*)$`)
 
-// wordsOf cuts a line as a shell does.
+// wordsOf splits a line as a shell does.
 func wordsOf(line string) (words []string) {
 	var word strings.Builder
 	quote, begun := rune(0), false
@@ -145,7 +145,7 @@ func wordsOf(line string) (words []string) {
 	return words
 }
 
-// take takes the flags of a line. What stands before the first one is the command.
+// take reads the flags of a line. Words before the first flag are the command.
 func (f *flags) take(words []string) error {
 	at := slices.IndexFunc(words, isFlag)
 	if at < 0 {
@@ -184,7 +184,7 @@ func knownFlags() []string {
 	return slices.Concat(slices.Sorted(maps.Keys(told)), []string{"config", "config-dir"}, switchFlags, otherFlags)
 }
 
-// one takes one flag.
+// one reads one flag.
 func (f *flags) one(name, value string) error {
 	set, tells := told[name]
 	switch {
@@ -207,8 +207,7 @@ func asText(field string) setter {
 	}
 }
 
-// asPairs are names and values with a separator between them. A flag that stands twice adds to the
-// first.
+// asPairs reads names and values with a separator between them. A repeated flag adds to the first.
 func asPairs(separator string) func(string) setter {
 	return func(field string) setter {
 		return func(object map[string]any, name, value string) error {

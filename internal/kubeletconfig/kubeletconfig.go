@@ -31,15 +31,16 @@ type Files struct {
 	// Dir has drop-ins: files that end in .conf, in lexical order, each a JSON merge patch (RFC
 	// 7396). "" or a directory that is not there: none.
 	Dir string
-	// Strict refuses fields that a KubeletConfiguration does not have. A running kubelet passes
-	// over them.
+	// Strict refuses fields that a KubeletConfiguration does not have. A running kubelet ignores
+	// them.
 	Strict bool
 	// Flags are the kubelet's own, as text: its command line, or a line of its environment file.
-	// Only what concerns placement is read.
+	// Only flags that affect placement are read.
 	Flags string
 	// Plain refuses a File in another form, with Strict.
 	Plain bool
-	// Version is the kubelet's release, which decides what Strict refuses; 0 means placement.V136.
+	// Version is the kubelet's release, which determines what Strict refuses; 0 means
+	// placement.V136.
 	Version placement.Version
 }
 
@@ -133,7 +134,7 @@ func (f Files) NewerThan(t time.Time) (newer []string) {
 	return newer
 }
 
-// mergeAll merges drop-ins over what the file says.
+// mergeAll merges drop-ins over the file.
 func mergeAll(file string, g given, patches []map[string]any) (*kubeletv1beta1.KubeletConfiguration, error) {
 	completeEviction(g.object)
 	for _, patch := range patches {
@@ -151,9 +152,9 @@ const (
 	mergeEviction = "mergeDefaultEvictionSettings"
 )
 
-// completeEviction gives the file the threshold of memory.available if it leaves it out. The
-// kubelet does so before it merges drop-ins over it (loadConfigFile of cmd/kubelet/app), which so
-// replace single thresholds. No other threshold concerns placement.
+// completeEviction adds the default threshold of memory.available if the file omits it. The kubelet
+// does so before it merges drop-ins (loadConfigFile of cmd/kubelet/app), so drop-ins replace single
+// thresholds. No other threshold affects placement.
 func completeEviction(object map[string]any) {
 	const signal = "memory.available"
 	own, ok := object[hardEviction].(map[string]any)
@@ -167,7 +168,7 @@ func completeEviction(object map[string]any) {
 }
 
 // SettleEviction marks missing fields of the object as absent: the kubelet sets no defaults after
-// drop-ins, or in what it reports about itself.
+// drop-ins, or in its own report.
 func SettleEviction(object map[string]any) {
 	delete(object, mergeEviction) // of a drop-in it comes too late
 	if object[hardEviction] == nil {
@@ -183,7 +184,7 @@ func (f Files) object(path string) (map[string]any, error) {
 	return f.parse(path, data)
 }
 
-// parse reads the text of one file. An empty one is an empty object.
+// parse reads the text of one file. An empty file is an empty object.
 func (f Files) parse(path string, data []byte) (map[string]any, error) {
 	var out map[string]any
 	if err := yaml.Unmarshal(data, &out); err != nil {
@@ -201,7 +202,7 @@ func (f Files) parse(path string, data []byte) (map[string]any, error) {
 	return out, nil
 }
 
-// check reads a file as strictly as somebody wishes who wrote it by hand.
+// check validates a handwritten file strictly.
 func (f Files) check(path string, data []byte) error {
 	var c kubeletv1beta1.KubeletConfiguration
 	if err := strict.Unmarshal("KubeletConfiguration", data, &c); err != nil {

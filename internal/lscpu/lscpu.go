@@ -1,8 +1,8 @@
-// Package lscpu makes a machine of what lscpu prints. With -p, -e or -Je it says of each CPU which
-// core, socket, NUMA node and L3 cache it has. In its plain form, or as JSON (-J), it only counts
-// threads, cores and sockets, and has the CPUs of each NUMA node: which CPUs share a core, a socket
-// or a cache follows from how platforms number them. If more than one answer is possible, the
-// machine is refused. Memory, distances, huge pages and devices are in none of them.
+// Package lscpu builds a machine from the output of lscpu. With -p, -e or -Je the output has the
+// core, socket, NUMA node and L3 cache of each CPU. In its plain form, or as JSON (-J), it only has
+// the numbers of threads, cores and sockets, and the CPUs of each NUMA node. The CPUs of each core,
+// socket and cache then follow from how platforms number them. If more than one answer is possible,
+// the machine is refused. No form has memory, distances, huge pages or devices.
 package lscpu
 
 import (
@@ -67,7 +67,7 @@ func Read(text []byte) (*topology.Machine, error) {
 	return r.machine()
 }
 
-// field is a value, and where it stands.
+// field is a value and its position.
 type field struct{ where, value string }
 
 // fields are the fields of an output, by names without the differences between releases of lscpu.

@@ -25,10 +25,10 @@ type reader struct {
 	caches    []topology.CPUSet
 }
 
-// capture is what says all that lscpu does not.
+// capture describes inputs with the information that lscpu lacks.
 const capture = "lscpu -p or a capture (berth topology --help), as lscpu without options does not say "
 
-// readCounts reads how many threads, cores and sockets there are.
+// readCounts reads the numbers of threads, cores and sockets.
 func (r *reader) readCounts() (err error) {
 	if _, ok := r.fields[books]; ok { // of s390
 		return r.fields.wrong(books, "%swhich CPUs a book has", capture)
@@ -49,7 +49,7 @@ func (r *reader) readCounts() (err error) {
 	return err
 }
 
-// readCPUs reads which CPUs there are, and compares their number with the counts.
+// readCPUs reads the ids of the CPUs, and compares their number with the counts.
 func (r *reader) readCPUs() (err error) {
 	if _, ok := r.fields[online]; !ok {
 		return &Error{Field: online, Want: "what LC_ALL=C lscpu prints, without -x"}
@@ -80,7 +80,7 @@ const maxNUMAID = 65535
 // nodeField names the field of a NUMA node's CPUs.
 var nodeField = regexp.MustCompile(`^NUMA node([0-9]+) CPU\(s\)$`)
 
-// readNodes reads the NUMA nodes. A kernel that knows none has one.
+// readNodes reads the NUMA nodes. A kernel without NUMA has one.
 func (r *reader) readNodes() error {
 	var seen topology.CPUSet
 	for name, at := range r.fields {
@@ -123,11 +123,10 @@ func (r *reader) readNodes() error {
 	return nil
 }
 
-// findSockets gives the CPUs to sockets: NUMA nodes of a socket have ids that follow one another.
-// If a socket has several NUMA nodes, that is known only if their CPUs follow one another too:
-// Linux numbers such nodes in turns on some machines, and then nodes 0 and 2 may be the first
-// socket's. A hypervisor often gives each CPU a socket of its own: NUMA nodes then span sockets,
-// and there is still one answer only.
+// findSockets assigns the CPUs to sockets. NUMA nodes of a socket have consecutive ids. If a socket
+// has several NUMA nodes, this is certain only if their CPUs are also consecutive: on some machines
+// Linux numbers such nodes in turns, and nodes 0 and 2 may be in the first socket. A hypervisor
+// often gives each CPU its own socket. NUMA nodes then span sockets, and there is only one answer.
 func (r *reader) findSockets() error {
 	size := r.cores * r.threads
 	if size == 1 {
@@ -157,8 +156,8 @@ func (r *reader) findSockets() error {
 	return nil // the counts add up to the CPUs that there are, and so do the nodes
 }
 
-// interleaved is the first NUMA node whose first threads do not follow one another and those of the
-// nodes before it, if there are several sockets with several nodes of so many CPUs; otherwise nil.
+// interleaved returns the first NUMA node whose first threads do not directly follow those of the
+// nodes before it, if several sockets have several nodes of that many CPUs; otherwise nil.
 func (r *reader) interleaved(size int) *inOne {
 	if r.sockets < 2 || !slices.ContainsFunc(r.nodes, func(n inOne) bool { return !n.cpus.IsEmpty() && n.cpus.Len() < size }) {
 		return nil
@@ -185,8 +184,8 @@ func (r *reader) interleaved(size int) *inOne {
 	return nil
 }
 
-// findCores gives the CPUs of each socket to cores. The second threads of all cores are numbered
-// after the first ones of all, or each follows the first of its core.
+// findCores assigns the CPUs of each socket to cores. Either the second threads of all cores are
+// numbered after all first threads, or each second thread follows the first of its core.
 func (r *reader) findCores() error {
 	r.perCore = make([][]topology.CPUSet, len(r.perSocket))
 	split, packed := r.pair(r.splitCore), r.pair(r.packedCore)
@@ -201,14 +200,14 @@ func (r *reader) findCores() error {
 	return nil
 }
 
-// numbersPacked reports whether CPUs of a core have numbers that follow one another if both are
-// possible: on POWER and Arm they do, on x86 they do not.
+// numbersPacked reports whether CPUs of a core have consecutive numbers if both numberings are
+// possible: on POWER and Arm they have, on x86 not.
 func numbersPacked(architecture string) bool {
 	return strings.HasPrefix(architecture, "ppc") || strings.HasPrefix(architecture, "aarch64") || strings.HasPrefix(architecture, "arm")
 }
 
-// splitCore is the core of its first CPU if the second threads come after all first ones;
-// packedCore that of the i-th if they follow one another.
+// splitCore returns the core of its first CPU if the second threads come after all first ones;
+// packedCore returns the i-th core if they are consecutive.
 func (r *reader) splitCore(sorted []topology.CPUID, i int) (out []topology.CPUID) {
 	first := len(sorted) / r.threads
 	for t := range r.threads {
@@ -240,8 +239,8 @@ func (r *reader) pair(core func(sorted []topology.CPUID, i int) []topology.CPUID
 
 var instances = regexp.MustCompile(`\(([0-9]+) instances?\)$`)
 
-// findCaches gives the cores of each NUMA node, or of several, to L3 caches of equal size. Releases
-// before 2.37 do not say how many there are: then there are none in the machine.
+// findCaches assigns the cores of each NUMA node, or of several, to L3 caches of equal size.
+// Releases before 2.37 do not have the number of caches; then the machine has none.
 func (r *reader) findCaches() error {
 	m := instances.FindStringSubmatch(r.fields[cache].value)
 	if m == nil {
@@ -255,7 +254,7 @@ func (r *reader) findCaches() error {
 	return r.fillCaches(all / count)
 }
 
-// fillCaches gives each cache so many cores, in the order of the NUMA nodes.
+// fillCaches gives each cache that many cores, in the order of the NUMA nodes.
 func (r *reader) fillCaches(each int) error {
 	var one topology.CPUSet
 	filled := 0

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/internal/pasted"
 )
 
-// errNumactl refuses what numactl -H prints, and says what of it a machine string can have.
+// errNumactl refuses the output of numactl -H, and shows the parts that a machine string can have.
 func errNumactl(text string) error {
 	hint := ""
 	if said := numactlItems(text); said != "" {
@@ -37,7 +37,7 @@ func numactlItems(text string) string {
 	return "mem:" + strings.Join(memory, ",") + " dist:" + strings.Join(distances, "/")
 }
 
-// errNvidia refuses what nvidia-smi topo -m prints, and says what --device would be.
+// errNvidia refuses the output of nvidia-smi topo -m, and shows the equivalent --device.
 func errNvidia(text string) error {
 	hint := "the GPUs go into --device, like nvidia.com/gpu=0:4,1:4"
 	if said := nvidiaPool(text); said != "" {
@@ -51,8 +51,8 @@ var (
 	gpuRow  = regexp.MustCompile(`^\s*GPU[0-9]+$`)
 )
 
-// nvidiaPool counts the GPUs of each NUMA node, as --device has them; "" if the output does not say
-// it.
+// nvidiaPool counts the GPUs of each NUMA node in the form of --device; "" if the output does not
+// have them.
 func nvidiaPool(text string) string {
 	affinity, counts, order := -1, map[string]int{}, []string(nil)
 	for line := range strings.Lines(escapes.ReplaceAllString(text, "")) {

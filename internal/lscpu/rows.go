@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// row is what an output with a row for each CPU says about one.
+// row is one row of an output with a row for each CPU.
 type row struct {
 	where string // "line 7", "cpus[6]"
 	cpu   int
@@ -30,7 +30,7 @@ const (
 	columnOnline = "ONLINE"
 )
 
-// rowError names the form, the place, the column, the value and what would be right.
+// rowError names the form, the place, the column, the value and a correct value.
 func rowError(form pasted.Form, where, column, value, want string) error {
 	text := fmt.Sprintf("as %s", form)
 	for _, part := range []string{where, column} {
@@ -83,7 +83,7 @@ func (r *rowReader) add(where string, cells map[string]string) error {
 	return nil
 }
 
-// readExtended reads what lscpu -e prints: a heading, and a row for each CPU.
+// readExtended reads the output of lscpu -e: a heading, and a row for each CPU.
 func readExtended(text string) (*topology.Machine, error) {
 	r := rowReader{form: pasted.LscpuExtended}
 	var heading []string
@@ -106,8 +106,8 @@ func readExtended(text string) (*topology.Machine, error) {
 	return r.machine()
 }
 
-// readParsable reads what lscpu -p prints: comments, the last of which names the columns, and a row
-// for each CPU.
+// readParsable reads the output of lscpu -p: comments, the last of which names the columns, and a
+// row for each CPU.
 func readParsable(text string) (*topology.Machine, error) {
 	r := rowReader{form: pasted.LscpuParsable}
 	var heading []string
@@ -133,7 +133,8 @@ func readParsable(text string) (*topology.Machine, error) {
 	return r.machine()
 }
 
-// readExtendedJSON reads what lscpu -Je prints. Values are numbers or texts, by the release.
+// readExtendedJSON reads the output of lscpu -Je. Values are numbers or texts, depending on the
+// release.
 func readExtendedJSON(text string) (*topology.Machine, error) {
 	r := rowReader{form: pasted.LscpuExtendedJSON}
 	var all struct {
@@ -173,8 +174,8 @@ func byColumn(heading, cells []string) map[string]string {
 	return out
 }
 
-// group groups the CPUs by a column: ids of cores may be those of each socket, others are the
-// machine's.
+// group groups the CPUs by a column. Ids of cores may be unique only in their socket; other ids are
+// unique in the machine.
 func (r *rowReader) group(column string) (out []inOne) {
 	at := map[[2]int]int{}
 	for i := range r.rows {

@@ -21,7 +21,8 @@ type sets struct {
 	packages, nodes, caches, cores []inOne
 }
 
-// machine writes all of it as a machine string, one by one, and reads that. from begins an error.
+// machine writes everything as a machine string, one object after the other, and reads that. from
+// begins an error.
 func (s *sets) machine(from string) (*topology.Machine, error) {
 	text := "cpu:" + s.online.String()
 	add := func(key, separator string, entries []string) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Form is a form of text, as messages name it: "what lscpu -p prints".
+// Form names a form of text in messages: "what lscpu -p prints".
 type Form string
 
 // The forms. Unknown is any other text.
@@ -43,7 +43,7 @@ var lines = []struct {
 	{KubeletFlags, regexp.MustCompile(`(^|[\s"'=])--[a-z][a-z0-9-]*(=|\s|["']|$)`)},
 }
 
-// keys are those of JSON objects.
+// keys are keys of JSON objects.
 var keys = []struct {
 	key  string
 	form Form

@@ -9,21 +9,21 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Plugin is a device plugin of one resource. It speaks the device plugin API
+// Plugin is a device plugin of one resource. It serves the device plugin API
 // (k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1) over its own socket, as plugins on real nodes do.
 type Plugin struct {
 	// Resource is the extended resource's name, "example.com/gpu".
 	Resource string
 	Devices  []Device
-	// Prefer is true if the plugin answers GetPreferredAllocation; it then prefers ascending ids.
-	// Without it the kubelet picks devices in the order of a Go map, which nobody can predict.
+	// Prefer makes the plugin answer GetPreferredAllocation with ascending ids. Without it the
+	// kubelet picks devices in the random order of a Go map.
 	Prefer bool
 }
 
 // Device is one device of a plugin.
 type Device struct {
 	ID string
-	// NUMA are the nodes that the device is near to; none means unknown.
+	// NUMA are the NUMA nodes closest to the device; none means unknown.
 	NUMA []topology.NUMAID
 	// Unhealthy devices count as capacity but are not allocatable.
 	Unhealthy bool

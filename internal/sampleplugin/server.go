@@ -103,8 +103,8 @@ func (s *Server) devices() []*pluginapi.Device {
 	return out
 }
 
-// GetPreferredAllocation implements pluginapi.DevicePluginServer: what must be included, then
-// ascending ids.
+// GetPreferredAllocation implements pluginapi.DevicePluginServer: it returns the devices that must
+// be included, then ascending ids.
 func (s *Server) GetPreferredAllocation(_ context.Context, req *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
 	resp := &pluginapi.PreferredAllocationResponse{}
 	for _, c := range req.ContainerRequests {

@@ -1,5 +1,5 @@
-// Package stranded adds up what the NUMA nodes of a machine have, and what of it is stranded: free,
-// but of little use to pods that need all of their resources on one NUMA node. It is pure.
+// Package stranded adds up the resources of a machine's NUMA nodes, and finds stranded resources:
+// free, but of little use to pods that need all of their resources on one NUMA node. It is pure.
 package stranded
 
 import (
@@ -30,7 +30,8 @@ func IsBytes(resource string) bool {
 	return resource == Memory || strings.HasPrefix(resource, "hugepages-")
 }
 
-// NUMANode is what one NUMA node has. With Anywhere it has the devices without a NUMA node.
+// NUMANode has the resources of one NUMA node. With Anywhere it has the devices without a NUMA
+// node.
 type NUMANode struct {
 	NUMA     topology.NUMAID `json:"numa"`
 	Anywhere bool            `json:"anywhere,omitempty"`
@@ -42,10 +43,11 @@ type NUMANode struct {
 // Node is a node whose amounts are added up.
 type Node struct {
 	Machine *topology.Machine
-	// Model is which CPUs are reserved, and who decides. nil: none is, and the kubelet does.
+	// Model has the reserved CPUs and the node's authority. nil means that no CPU is reserved and
+	// that the kubelet decides.
 	Model    *placement.Model
 	Snapshot *placement.Snapshot
-	// PinsCPUs means that pods can have CPUs to themselves there.
+	// PinsCPUs means that pods can have exclusive CPUs there.
 	PinsCPUs bool
 }
 
@@ -160,16 +162,16 @@ func (n *NUMANode) Amounts() []Amount {
 // Part is the stranded part of a resource on a NUMA node.
 type Part struct {
 	Amount
-	// Stranded is how much of Free has too little beside it. 0: nothing.
+	// Stranded is the stranded part of Free; 0 for none.
 	Stranded uint64
-	// Beside is the amount of free CPUs or free memory that is too small for it; of the two, the
-	// one that strands more. It is empty if there are too few devices for every pod.
+	// Beside is the free amount of CPUs or memory that is too small for it; of the two, the one
+	// that strands more. It is empty if there are too few devices for every pod.
 	Beside Amount
-	// Rule says by what it is stranded.
+	// Rule is the rule by which it is stranded.
 	Rule string
 }
 
-// Shape is what one pod asks for.
+// Shape is the request of one pod.
 type Shape struct {
 	CPUs, Memory uint64
 	Devices      map[string]uint64
@@ -177,7 +179,7 @@ type Shape struct {
 
 // Wants are the requests for devices. The zero value has none.
 type Wants struct {
-	// PerDevice is how many CPUs pods are to find beside a device, by resource (cpusPerDevice).
+	// PerDevice is the number of free CPUs that a device needs, by resource (cpusPerDevice).
 	PerDevice map[string]int
 	// Shapes are the shapes of pods that wait or ran lately.
 	Shapes []Shape
@@ -190,11 +192,11 @@ const (
 	ruleOne        = "no pod asks for it, so one CPU for each would do"
 )
 
-// Parts returns what is stranded of the free resources of a NUMA node. A free device is stranded if
-// it has fewer free CPUs than cpusPerDevice; without that setting, if no shape could use it; and
-// if no shape asks for its resource, if the NUMA node has no free CPU or no free memory. CPUs are
-// stranded for lack of memory, and bytes for lack of CPUs, in the proportion in which the NUMA node
-// has both, if it is at least a tenth of the total.
+// Parts returns the stranded parts of the free resources of a NUMA node. With cpusPerDevice, a free
+// device is stranded if it has fewer free CPUs. Otherwise it is stranded if no shape could use it.
+// If no shape requests its resource, it is stranded without a free CPU or free memory on the NUMA
+// node. CPUs are stranded for lack of memory, and bytes for lack of CPUs, in the ratio of both on
+// the NUMA node, if the stranded part is at least a tenth of the total.
 func (n *NUMANode) Parts(w *Wants) []Part {
 	var out []Part
 	all := n.Amounts()
@@ -210,7 +212,7 @@ func (n *NUMANode) Parts(w *Wants) []Part {
 	return out
 }
 
-// device returns how many devices are stranded: as few as any way to use them leaves.
+// device returns the number of stranded devices: the smallest number over all ways to use them.
 func (n *NUMANode) device(a Amount, w *Wants) Part {
 	if per := w.PerDevice[a.Resource]; per > 0 {
 		return n.leaves(a, Shape{CPUs: uint64(per), Devices: map[string]uint64{a.Resource: 1}}, fmt.Sprintf("cpusPerDevice: %d", per))
@@ -230,7 +232,7 @@ func (n *NUMANode) device(a Amount, w *Wants) Part {
 	return n.leaves(a, Shape{CPUs: 1, Memory: 1, Devices: map[string]uint64{a.Resource: 1}}, ruleOne)
 }
 
-// leaves returns how many devices pods of one shape leave. A shape that wants more than there is
+// leaves returns how many devices pods of one shape leave. A shape that requests more than exists
 // takes a part of it, as it does on several NUMA nodes.
 func (n *NUMANode) leaves(a Amount, s Shape, rule string) Part {
 	each, cpus, memory := s.Devices[a.Resource], s.CPUs, s.Memory
@@ -271,5 +273,5 @@ func (a Amount) beside(all []Amount) Part {
 	return p
 }
 
-// worthwhile is how much of CPUs or bytes counts: a tenth.
+// worthwhile is the smallest amount of CPUs or bytes that counts: a tenth.
 func (a Amount) worthwhile() uint64 { return max(1, a.Total/10) }

@@ -1,5 +1,5 @@
 // Package strict reads YAML and JSON with the strictness of the API server's field validation. Its
-// errors name the object, the field, the value and what would be right.
+// errors name the object, the field, the value and a correct value.
 package strict
 
 import (
@@ -56,7 +56,7 @@ func Known(object string, doc []byte, into any) (unknown []error, err error) {
 	return c.errs, nil
 }
 
-// plain drops the prefixes that YAML libraries put before each other's errors, and line breaks.
+// plain removes line breaks and the prefixes that YAML libraries add to each other's errors.
 func plain(err error) error {
 	text := err.Error()
 	for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors:\n  "} {
@@ -82,7 +82,7 @@ func (c *checker) add(path string, value any, want string) {
 	}
 }
 
-// text is how a value is in JSON, a string without its quotes.
+// text returns a value in JSON, a string without its quotes.
 func text(value any) string {
 	if s, ok := value.(string); ok {
 		return s
@@ -119,7 +119,7 @@ func (c *checker) value(path string, v any, t reflect.Type) {
 	}
 }
 
-// own lets a type that reads itself do so.
+// own lets a type with its own decoder read the value.
 func (c *checker) own(path string, v any, t reflect.Type) {
 	data, err := json.Marshal(v)
 	if err == nil {
@@ -130,7 +130,7 @@ func (c *checker) own(path string, v any, t reflect.Type) {
 	}
 }
 
-// wantOf describes what is right for a type that reads itself.
+// wantOf describes a correct value for a type with its own decoder.
 func wantOf(t reflect.Type, err error) string {
 	switch t {
 	case reflect.TypeFor[resource.Quantity]():
@@ -145,7 +145,7 @@ func wantOf(t reflect.Type, err error) string {
 	return "what can be read: " + plain(err).Error()
 }
 
-// fields checks an object's fields; case counts, as it does for the API server.
+// fields checks an object's fields; case matters, as for the API server.
 func (c *checker) fields(path string, v any, t reflect.Type) {
 	m, ok := v.(map[string]any)
 	if !ok {

@@ -7,13 +7,13 @@ import (
 	"unicode"
 )
 
-// maxWord is the longest word that is compared, in bytes. A longer one was not mistyped.
+// maxWord is the longest word that is compared, in bytes. A longer word was not mistyped.
 const maxWord = 64
 
-// Nearest returns the known word that is nearest to the given one: at most one edit per three
-// letters, and at most three. If there is none, it returns the shortest known word that contains
-// all of several words of the given one: reservedSystemCPUs for reservedCpus. Otherwise it returns
-// "". Case does not count. Of equally near words the first is returned.
+// Nearest returns the known word with the fewest edits from the given one: at most one edit per
+// three letters, and at most three. If there is none, it returns the shortest known word that
+// contains all of several parts of the given one: reservedSystemCPUs for reservedCpus. Otherwise it
+// returns "". Case does not matter. Among equally close words it returns the first.
 func Nearest(word string, known []string) string {
 	best, least := "", min(3, 1+len(word)/4)+1
 	if len(word) > maxWord {

@@ -5,16 +5,16 @@ import "slices"
 // Line is a queue per namespace: items of one namespace come in their order, and namespaces take
 // turns. The zero Line is empty. It is not safe for concurrent use.
 type Line[T comparable] struct {
-	// Each bounds how many of a namespace are under way: from Pop until Done. 0 bounds nothing.
+	// Each bounds the items of a namespace in progress, from Pop until Done. 0 means no bound.
 	Each int
 
 	lanes map[string]*lane[T]
-	// order has the namespaces of which something may be under way next, the first one first.
+	// order has the namespaces with an item that may start, in the order of their turns.
 	order   []string
 	waiting int
 }
 
-// lane is a namespace with something that waits or is under way.
+// lane is a namespace with waiting items or items in progress.
 type lane[T any] struct {
 	waiting []T
 	under   int
@@ -36,7 +36,7 @@ func (l *Line[T]) Push(namespace string, item T) {
 	l.settle(namespace, in)
 }
 
-// Pop removes the next item; false if none may be under way.
+// Pop removes the next item; false if none may start.
 func (l *Line[T]) Pop() (namespace string, item T, ok bool) {
 	if len(l.order) == 0 {
 		return "", item, false
@@ -52,7 +52,7 @@ func (l *Line[T]) Pop() (namespace string, item T, ok bool) {
 	return namespace, item, true
 }
 
-// Done records that an item of the namespace is no longer under way.
+// Done records that an item of the namespace has ended.
 func (l *Line[T]) Done(namespace string) {
 	in := l.lanes[namespace]
 	in.under--
@@ -79,7 +79,7 @@ func (l *Line[T]) Drop(namespace string, item T) bool {
 	return true
 }
 
-// settle puts a namespace into the order if its turn may come, and forgets one that has nothing.
+// settle adds a namespace to the order if its turn may come, and forgets an empty one.
 func (l *Line[T]) settle(namespace string, in *lane[T]) {
 	switch {
 	case len(in.waiting) > 0 && !in.ordered && (l.Each == 0 || in.under < l.Each):
@@ -90,5 +90,5 @@ func (l *Line[T]) settle(namespace string, in *lane[T]) {
 	}
 }
 
-// Len is how many wait.
+// Len returns the number of waiting items.
 func (l *Line[T]) Len() int { return l.waiting }

@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// Turns limits how many callers are under way at a time. Its methods may be called from several
+// Turns limits the number of callers in progress. Its methods may be called from several
 // goroutines.
 type Turns struct {
 	mu   sync.Mutex
 	free int
-	// waiting are those whose turn has not come; each is closed when it has.
+	// waiting are the callers whose turn has not come; each channel is closed when it has.
 	waiting Line[chan struct{}]
 }
 
@@ -45,7 +45,8 @@ func (t *Turns) await(ctx context.Context, namespace string, come chan struct{})
 	return ctx.Err()
 }
 
-// queue returns what is closed when the namespace's turn comes; nil if it has come already.
+// queue returns a channel that is closed when the namespace's turn comes; nil if it has come
+// already.
 func (t *Turns) queue(namespace string) chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,7 +60,7 @@ func (t *Turns) queue(namespace string) chan struct{} {
 	return nil
 }
 
-// leave lets the next one begin.
+// leave lets the next caller begin.
 func (t *Turns) leave(namespace string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,7 +2,7 @@ package version
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// InfoName is the metric that says which release a program is of.
+// InfoName is the metric with a program's release.
 const InfoName = "berth_build_info"
 
 // Info is a metric with the value 1 and labels for the release of Berth and the Kubernetes release

@@ -16,8 +16,8 @@ const (
 	Kubelets = "1.33 to 1.37"
 )
 
-// Kubernetes returns the release whose scheduler and API types are built in. berth-scheduler is
-// built from several.
+// Kubernetes returns the release of the built-in scheduler and API types. berth-scheduler is built
+// from several releases.
 func Kubernetes() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -26,8 +26,8 @@ func Kubernetes() string {
 	return kubernetesOf(info)
 }
 
-// kubernetesOf reads the release from the version of k8s.io/api, which is v0.X.Y in v1.X.Y. The
-// binary of a test does not carry the versions of its modules; it is built from Base.
+// kubernetesOf derives the release from the version of k8s.io/api, which is v0.X.Y in v1.X.Y. The
+// binary of a test does not have the versions of its modules; it is built from Base.
 func kubernetesOf(info *debug.BuildInfo) string {
 	for _, m := range info.Deps {
 		if m.Path != "k8s.io/api" {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// entry is a file of an archive: from a file, or, where link is not empty, a symbolic link.
+// entry is a file of an archive, or a symbolic link if link is not empty.
 type entry struct {
 	name, from, link string
 	mode             int64
@@ -57,13 +57,13 @@ func (r *release) archives(binaries []binary) error {
 
 const archiveEnding = ".tar.gz"
 
-// folder is the one that an archive unpacks to, and the archive's name without its ending.
+// folder returns the folder in an archive, which is also the archive's name without its extension.
 func (r *release) folder(p platform) string {
 	return fmt.Sprintf("berth-%s-%s-%s", r.version, p.os, p.arch)
 }
 
-// writeTar writes the entries by name, owned by root and with one time for all: nothing in it depends
-// on where and when it is written.
+// writeTar writes the entries by name, owned by root and with one time for all. The result does not
+// depend on place or time of writing.
 func writeTar(w io.Writer, entries []entry, stamp time.Time) error {
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	out := tar.NewWriter(w)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// build makes everything, below a folder that is put in its place once it is whole.
+// build makes everything in a new folder, and renames the folder when it is complete.
 func (r *release) build(ctx context.Context) error {
 	final := filepath.Clean(r.out)
 	r.out = final + ".new"
@@ -64,16 +64,16 @@ func (r *release) binaries(ctx context.Context, work string) (all []binary, err 
 	return all, nil
 }
 
-// compile builds without C, so that the binary is static, and without paths and repository state, so
-// that it does not depend on where it was built.
+// compile builds without C, so that the binary is static, and without paths and repository state,
+// so that it does not depend on the build's place.
 func (r *release) compile(ctx context.Context, b binary) error {
 	argv := append([]string{"go", "build", "-trimpath", "-buildvcs=false"}, b.kube.flags()...)
 	ldflags := r.ldflags + " -X k8s.io/component-base/version.gitVersion=" + b.kube.version
 	return r.run(ctx, buildEnv(b.platform), append(argv, "-ldflags", ldflags, "-o", b.path, "./cmd/"+b.command)...)
 }
 
-// buildEnv is all of the environment that decides what a compiler makes: nothing of the builder's
-// own, nor of its go.env.
+// buildEnv returns the complete environment of the compiler, without the builder's own settings and
+// go.env.
 func buildEnv(p platform) []string {
 	return []string{"CGO_ENABLED=0", "GOOS=" + p.os, "GOARCH=" + p.arch, "GOFLAGS=", "GOENV=off", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off"}
 }

@@ -16,18 +16,17 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// The images: one command each, and nothing else in it. What Berth talks to is the API server, whose
-// authority a pod is given, so there is no bundle of the world's authorities.
+// The images: each has one command and nothing else. Berth talks only to the API server, whose
+// authority a pod receives, so the images have no CA bundle.
 var imageNames = commandsOf(platform{os: "linux"})
 
-// users run the images. The agent is root, without capabilities: the kubelet's checkpoints are
-// readable by their owner alone.
+// users run the images. The agent is root, without capabilities, because only their owner can read
+// the kubelet's checkpoints.
 var users = map[string]string{
 	"berth": "65532:65532", "berth-agent": "0:0", "berth-controller": "65532:65532", "berth-scheduler": "65532:65532",
 }
 
-// refName is the annotation by which an OCI layout names what is in it
-// (image-spec/annotations.md).
+// refName is the annotation by which an OCI layout names its content (image-spec/annotations.md).
 const refName = "org.opencontainers.image.ref.name"
 
 // imageName is the annotation by which containerd's import names an image in full
@@ -67,7 +66,7 @@ func (r *release) images(binaries []binary) error {
 	return nil
 }
 
-// tag is that of the image of a binary.
+// tag returns the tag of a binary's image.
 func (r *release) tag(b binary) string { return r.version + b.suffix() }
 
 // index has the same command for all platforms.
@@ -99,7 +98,7 @@ func (r *release) labels(b binary) map[string]string {
 	}
 }
 
-// image is the binary in one layer.
+// image returns the binary in one layer.
 func (r *release) image(b binary) (v1.Image, error) {
 	var packed bytes.Buffer
 	if err := writeTar(&packed, []entry{{name: b.command, from: b.path, mode: 0o755}}, r.time); err != nil {

@@ -12,8 +12,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// inventory writes berth-VERSION.cdx.json, a CycloneDX list of what is in the binaries: what `go
-// version -m` says about each.
+// inventory writes berth-VERSION.cdx.json, a CycloneDX list of the binaries' modules by `go version
+// -m`.
 func (r *release) inventory(binaries []binary) error {
 	bom, err := r.bom(binaries)
 	if err != nil {
@@ -68,8 +68,8 @@ func (r *release) component(b binary, goVersion string) (cdx.Component, error) {
 	}, err
 }
 
-// librariesOf lists the modules of a binary, and the standard library, which has vulnerabilities of its
-// own.
+// librariesOf lists the modules of a binary, and the standard library, which has its own
+// vulnerabilities.
 func librariesOf(info *debug.BuildInfo) []cdx.Component {
 	out := []cdx.Component{library("stdlib", strings.TrimPrefix(info.GoVersion, "go"))}
 	for _, m := range info.Deps {

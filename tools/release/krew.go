@@ -11,8 +11,8 @@ import (
 // krewFile is the manifest by which krew installs `kubectl berth`.
 const krewFile = "berth.yaml"
 
-// krewPlugin is a Plugin of krew.googlecontainertools.github.com/v1alpha2, as far as it is written
-// (sigs.k8s.io/krew, pkg/index/types.go).
+// krewPlugin is a Plugin of krew.googlecontainertools.github.com/v1alpha2, with only the written
+// fields (sigs.k8s.io/krew, pkg/index/types.go).
 type krewPlugin struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -31,7 +31,7 @@ type krewSpec struct {
 	Platforms        []krewPlatform `json:"platforms"`
 }
 
-// krewPlatform is an archive: from where, its sum, and which of its files are the plugin.
+// krewPlatform is an archive for a platform: its URL, its checksum, and the plugin's files in it.
 type krewPlatform struct {
 	Selector krewSelector `json:"selector"`
 	URI      string       `json:"uri"`

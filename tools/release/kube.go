@@ -14,11 +14,11 @@ type kube struct {
 	modfile string // below the sources; "" is their own go.mod
 }
 
-// schedulersFile lists the Kubernetes releases that a scheduler is built from, one a line and the
-// oldest first. The chart chooses among them, and make builds the same.
+// schedulersFile lists the Kubernetes releases from which a scheduler is built, one per line and
+// the oldest first. The chart chooses among them, and make builds the same.
 const schedulersFile = "deploy/chart/berth/files/schedulers"
 
-// kubesOf reads the releases that a scheduler is built from. The last is that of the sources' own
+// kubesOf reads the releases from which a scheduler is built. The last is that of the sources' own
 // go.mod; the others have one in test/conformance/versions.
 func kubesOf(source string) (all []kube, err error) {
 	list, err := os.ReadFile(filepath.Join(source, schedulersFile))
@@ -69,7 +69,7 @@ func (r *release) kubesFor(command string) []kube {
 	return r.kubes[len(r.kubes)-1:]
 }
 
-// flags are those of go build.
+// flags returns the flags of go build.
 func (k kube) flags() []string {
 	if k.modfile == "" {
 		return nil

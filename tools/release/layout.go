@@ -60,7 +60,7 @@ func eachIndex(dir string, do func(v1.ImageIndex) error) error {
 	return nil
 }
 
-// maxBlob bounds a file of an archive, in bytes: ten times what the largest has.
+// maxBlob bounds a file of an archive, in bytes: ten times the largest.
 const maxBlob = 1 << 30
 
 // unpack writes the files of a tar below a folder, and none elsewhere.

@@ -1,6 +1,6 @@
-// Command release makes what a release of Berth has, from a tree of its sources: static binaries,
-// images as OCI archives, the chart, krew's manifest, checksums, a list of what is in the binaries
-// and how they were made. It needs the Go toolchain and its module proxy, and no container engine.
+// Command release makes the files of a release of Berth from a tree of its sources: static
+// binaries, images as OCI archives, the chart, krew's manifest, checksums, a list of the binaries'
+// modules, and provenance. It needs the Go toolchain and its module proxy, and no container engine.
 // Equal sources give equal files.
 //
 //	go -C tools/release run . build -source ../.. -version v0.1.0 -out ../../bin/release/v0.1.0
@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// verbs are what the program can do.
+// verbs are the commands of the program.
 var verbs = map[string]func(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer) error{
 	"build": buildVerb, "sign": signVerb, "verify": verifyVerb, "push": pushVerb,
 }
@@ -68,7 +68,7 @@ func buildVerb(ctx context.Context, f *flag.FlagSet, args []string, out io.Write
 	return r.build(ctx)
 }
 
-// signVerb signs what verify finds whole.
+// signVerb signs a release that verify accepts.
 func signVerb(_ context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
 	key := f.String("key", "", "file with a secret key of minisign's; its password, if any, is read from "+passwordVariable)
 	if err := parse(f, args, 1); err != nil {
@@ -117,7 +117,7 @@ func pushVerb(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer
 	return push(ctx, f.Arg(0), target{*to, *plain}, out)
 }
 
-// parse wants this many arguments beside flags.
+// parse requires this many arguments beside flags.
 func parse(f *flag.FlagSet, args []string, want int) error {
 	if err := f.Parse(args); err != nil {
 		return err

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// provenanceSuffix ends the name of the file that says how a release was made.
+	// provenanceSuffix ends the name of the provenance file.
 	provenanceSuffix = ".provenance.json"
-	// predicateType is that of SLSA's provenance (slsa.dev/spec/v1.0/provenance).
+	// predicateType is the type of SLSA's provenance (slsa.dev/spec/v1.0/provenance).
 	predicateType = "https://slsa.dev/provenance/v1"
-	// buildType names what the external parameters mean: the arguments of make release.
+	// buildType defines the external parameters: the arguments of make release.
 	buildType = "https://github.com/berth-dev/berth/blob/main/build/release.mk"
 	builderID = "https://github.com/berth-dev/berth/tools/release"
 	sourceURI = "git+https://github.com/berth-dev/berth"
@@ -43,7 +43,7 @@ func (r *release) provenance() error {
 	return r.create("berth-"+r.version+provenanceSuffix, func(w io.Writer) error { return writeIndented(w, text) })
 }
 
-// writeIndented writes JSON in one form: protojson puts blanks at random.
+// writeIndented writes JSON in one form: protojson inserts spaces at random.
 func writeIndented(w io.Writer, text []byte) error {
 	var out bytes.Buffer
 	if err := json.Compact(&out, text); err != nil {
@@ -112,7 +112,7 @@ func asStruct(m proto.Message) (*structpb.Struct, error) {
 	return out, protojson.Unmarshal(text, out)
 }
 
-// verifyProvenance says whether the statement speaks of the very files that the sums list.
+// verifyProvenance reports whether the statement is about exactly the files that the sums list.
 func verifyProvenance(dir string, sums map[string]string) error {
 	var found string
 	for name := range sums {
@@ -140,7 +140,7 @@ func verifyProvenance(dir string, sums map[string]string) error {
 	return nil
 }
 
-// readStatement reads what says how a release was made.
+// readStatement reads a provenance statement.
 func readStatement(path string) (*attestation.Statement, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

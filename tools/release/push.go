@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// target is where images go.
+// target is the destination of images.
 type target struct {
 	repository string
 	insecure   bool

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// release is what to make.
+// release describes a release to make.
 type release struct {
 	source, out, version, commit, ldflags string
-	// url is where the folders of releases are fetched from.
+	// url is the parent URL of the releases' folders.
 	url  string
 	time time.Time
 	// kubes are the releases of Kubernetes that a scheduler is built from.
@@ -26,7 +26,7 @@ type release struct {
 	progress  io.Writer
 }
 
-// platform is what a binary runs on.
+// platform is the operating system and architecture of a binary.
 type platform struct{ os, arch string }
 
 func (p platform) String() string { return p.os + "/" + p.arch }
@@ -72,7 +72,7 @@ type binary struct {
 	kube     kube
 }
 
-// suffix tells the builds of the scheduler apart.
+// suffix distinguishes the builds of the scheduler.
 func (b binary) suffix() string {
 	if b.command != scheduler {
 		return ""
@@ -80,10 +80,10 @@ func (b binary) suffix() string {
 	return "-k8s" + b.kube.minor
 }
 
-// name is that of the binary's file.
+// name is the name of the binary's file.
 func (b binary) name() string { return b.command + b.suffix() }
 
-// versionForm is what Go, Helm and image tags all take.
+// versionForm is the form that Go, Helm and image tags all accept.
 var versionForm = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$`)
 
 func (r *release) check() error {
@@ -107,7 +107,7 @@ func (r *release) check() error {
 	return err
 }
 
-// setTime takes SOURCE_DATE_EPOCH where the caller said nothing
+// setTime uses SOURCE_DATE_EPOCH if the caller gave no time
 // (reproducible-builds.org/specs/source-date-epoch).
 func (r *release) setTime(epoch int64) {
 	if epoch == 0 {
@@ -116,8 +116,8 @@ func (r *release) setTime(epoch int64) {
 	r.time = time.Unix(epoch, 0).UTC()
 }
 
-// placeholderURL is where the manifest of krew says that releases are, unless somebody says where
-// they really are. No such host exists (RFC 6761).
+// placeholderURL is the URL of releases in krew's manifest unless the caller gives the real one. No
+// such host exists (RFC 6761).
 const placeholderURL = "https://releases.example/berth"
 
 // checkURL demands the address of a folder.

@@ -9,7 +9,7 @@ import (
 	"aead.dev/minisign"
 )
 
-// passwordVariable holds the password of the key, for a key that has one.
+// passwordVariable has the password of the key, if it has one.
 const passwordVariable = "MINISIGN_PASSWORD"
 
 func sign(dir, key, password string) error {
@@ -37,8 +37,8 @@ func secretKey(text []byte, password string) (key minisign.PrivateKey, err error
 	return key, key.UnmarshalText(text)
 }
 
-// verifySignature says whether the owner of the public key signed the sums. Without a key nothing is
-// said about a signature.
+// verifySignature reports whether the owner of the public key signed the sums. Without a key it
+// checks nothing.
 func verifySignature(dir, publicKey string) error {
 	if publicKey == "" {
 		return nil

@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// verify says whether every file of a release is there and whole, every image holds what it names, the
-// provenance speaks of these files, and the owner of the public key has signed them; "" for no key.
-// The result is the number of files.
+// verify checks that every file of a release exists with its checksum and that every image has its
+// named content. The provenance must be about these files, and the owner of the public key must
+// have signed them ("" skips this). The result is the number of files.
 func verify(dir, publicKey string) (int, error) {
 	sums, err := readSums(dir)
 	if err != nil {
@@ -37,10 +37,9 @@ func verify(dir, publicKey string) (int, error) {
 	return len(sums), verifyProvenance(dir, sums)
 }
 
-// verifyFile says whether a file is there and has its sum, and whether an image holds what it
-// names.
+// verifyFile checks that a file exists with its checksum, and that an image has its named content.
 func verifyFile(path, sum string) error {
-	// The error about an image says more than that its sum is wrong.
+	// The error about an image is more precise than one about its checksum.
 	if strings.HasSuffix(path, archiveSuffix) {
 		if err := withIndexes(path, func(i v1.ImageIndex) error { return validate.Index(i) }); err != nil {
 			return err

@@ -57,7 +57,7 @@ const (
 // loop is a controller that runs until ctx ends.
 type loop func(ctx context.Context)
 
-// set is what the controllers share.
+// set has the common parts of the controllers.
 type set struct {
 	client    kubernetes.Interface
 	authority []byte // certificates by which the API server is trusted, PEM
@@ -190,7 +190,7 @@ func (s *set) daemonSets(ctx context.Context) (loop, error) {
 }
 
 func (s *set) jobs(ctx context.Context) (loop, error) {
-	// The informers for workloads and pod groups are needed with the gate WorkloadWithJob alone.
+	// Only the gate WorkloadWithJob needs the informers for workloads and pod groups.
 	return made(job.NewController(ctx, s.client, s.informers.Core().V1().Pods(), s.informers.Batch().V1().Jobs(), nil, nil))
 }
 
@@ -240,10 +240,10 @@ func (s *set) authorities(context.Context) (loop, error) {
 	return made(rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), s.client, s.authority))
 }
 
-// quotaSync is how often all quotas are counted from nothing, as in kube-controller-manager.
+// quotaSync is how often all quotas are counted from zero, as in kube-controller-manager.
 const quotaSync = 5 * time.Minute
 
-// quotas counts what namespaces use. Until it has, a new quota limits nothing.
+// quotas counts the usage of namespaces. Until its first count, a new quota limits nothing.
 func (s *set) quotas(ctx context.Context) (loop, error) {
 	config, err := quotas.NewQuotaConfigurationForControllers(generic.ListerFuncForResourceFunc(s.informers.ForResource), s.informers)
 	if err != nil {
@@ -270,11 +270,10 @@ func (s *set) aggregatedRoles(context.Context) (loop, error) {
 	return withWorkers(clusterroleaggregation.NewClusterRoleAggregation(s.informers.Rbac().V1().ClusterRoles(), s.client.RbacV1()).Run), nil
 }
 
-// claims makes ResourceClaims from templates, and takes back what is reserved for pods that are
-// gone.
+// claims creates ResourceClaims from templates, and releases reservations of deleted pods.
 func (s *set) claims(ctx context.Context) (loop, error) {
 	resources := s.informers.Resource().V1()
-	// The informer for pod groups is needed with the gate GenericWorkload alone.
+	// Only the gate GenericWorkload needs the informer for pod groups.
 	return made(resourceclaim.NewController(klog.FromContext(ctx), s.client, s.informers.Core().V1().Pods(), nil, resources.ResourceClaims(), resources.ResourceClaimTemplates()))
 }
 
@@ -290,7 +289,7 @@ const (
 	unhealthyZone     = 0.55
 )
 
-// nodes sets the condition Ready of nodes that say nothing to Unknown, and taints them.
+// nodes sets the condition Ready of silent nodes to Unknown, and taints them.
 func (s *set) nodes(ctx context.Context) (loop, error) {
 	core := s.informers.Core().V1()
 	c, err := nodelifecycle.NewNodeLifecycleController(ctx, s.informers.Coordination().V1().Leases(), core.Pods(), core.Nodes(), s.informers.Apps().V1().DaemonSets(),

@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Call calls do after d, in its own goroutine: the clocks of k8s.io/utils/clock/testing call with
+// Call calls do after d, in its own goroutine. The clocks of k8s.io/utils/clock/testing call with
 // their lock held, and a do that asks for the time would block. The timer may be stopped before.
 func Call(c clock.WithDelayedExecution, d time.Duration, do func()) clock.Timer {
 	return c.AfterFunc(d, func() { go do() })

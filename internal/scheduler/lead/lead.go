@@ -1,5 +1,5 @@
-// Package lead tells if this process is the leader of its replicas. Replicas watch the same pods,
-// each with its own view, and only the leader may write what follows from its view.
+// Package lead reports whether this process leads its replicas. Replicas watch the same pods, each
+// with its own view, and only the leader may write on the basis of its view.
 package lead
 
 import (
@@ -20,7 +20,7 @@ type Gate struct {
 func (g *Gate) Leads() bool { return g.open.Load() }
 
 // Open is called before each pod is taken from the scheduling queue: kube-scheduler takes the first
-// one after its election.
+// pod after its election.
 func (g *Gate) Open() {
 	if g.open.Load() {
 		return

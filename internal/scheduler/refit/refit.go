@@ -24,7 +24,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Handover says when decisions may be written.
+// Handover reports when decisions may be written.
 type Handover interface {
 	// Enter is called before a decision is written; with an error it must not be written. Leave is
 	// called when its fate is known, with the error of the write.
@@ -46,12 +46,12 @@ type Options struct {
 }
 
 const (
-	// pause is the time between two looks at the resized pods.
+	// pause is the interval between two checks of the resized pods.
 	pause = 50 * time.Millisecond
 	// retryAfter is the time until resized pods are tried again after a write that has failed.
 	retryAfter = 5 * time.Second
-	// maxWriting bounds how many writes there are at a time, maxOfNamespace those of a namespace:
-	// an admission webhook of its own may delay them.
+	// maxWriting bounds the concurrent writes, maxOfNamespace those of a namespace: its own
+	// admission webhook may delay them.
 	maxWriting     = 32
 	maxOfNamespace = 8
 )
@@ -62,7 +62,7 @@ type Refitter struct {
 	wake chan struct{}
 
 	mu sync.Mutex
-	// due are the pods whose amounts are not those of their decision.
+	// due are the pods whose amounts differ from their decision.
 	due map[types.UID]types.NamespacedName
 	// writing are pods that are being written, by UID, with their namespace.
 	writing map[types.UID]string
@@ -96,7 +96,8 @@ func (r *Refitter) misfits(pod *corev1.Pod) bool {
 	return n != nil && n.Account().Misfits(string(pod.UID), func(container string) (int64, uint64, bool) { return wire.AllocatedTo(pod, container) })
 }
 
-// undone reports whether the pod's condition says that a resize is deferred which was taken back.
+// undone reports whether the pod's condition says that a resize is deferred that was since
+// reverted.
 func undone(pod *corev1.Pod) bool {
 	if isDeferred(pod) == nil || pod.Spec.NodeName == "" || wire.Ending(pod) {
 		return false
@@ -185,7 +186,7 @@ func (r *Refitter) inTurn() []types.NamespacedName {
 	return list
 }
 
-// try decides about one pod, and begins to write the decision or why there is none.
+// try decides about one pod, and begins to write the decision or the reason for its absence.
 func (r *Refitter) try(ctx context.Context, name types.NamespacedName) {
 	pod, err := r.Pods.Pods(name.Namespace).Get(name.Name)
 	if err != nil {
@@ -212,7 +213,7 @@ func (r *Refitter) try(ctx context.Context, name types.NamespacedName) {
 	}()
 }
 
-// begin reserves a write for the pod, and reports if it may be written now.
+// begin reserves a write for the pod, and reports whether it may be written now.
 func (r *Refitter) begin(pod *corev1.Pod) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -243,7 +244,7 @@ func (r *Refitter) end(uid types.UID) {
 	}
 }
 
-// decide returns what is to be written about a resized pod; nil for nothing.
+// decide returns the write for a resized pod; nil for none.
 func (r *Refitter) decide(pod *corev1.Pod, n *nodes.Node) *write {
 	if undone(pod) {
 		return r.settled(pod)

@@ -37,20 +37,20 @@ type write struct {
 	*Refitter
 	pod  *corev1.Pod
 	body []byte
-	// node has the pod's account if there is a decision, and generation is that of the decision.
+	// node has the pod's account if there is a decision; generation is the decision's.
 	node       *nodes.Node
 	generation uint64
 	reason     string
 	message    string
-	// quiet: no event tells of it.
+	// quiet means that no event reports it.
 	quiet bool
 }
 
 // errStale means that the watch has not shown the newest decision yet.
 var errStale = errors.New("there is a newer decision")
 
-// decided returns the write of a decision. It is for this version of the pod: whatever else is
-// written first makes it fail.
+// decided returns the write of a decision. It applies to this version of the pod: any earlier write
+// makes it fail.
 func (r *Refitter) decided(pod *corev1.Pod, d *placement.Decision, a *ledger.Refit) (*write, error) {
 	p, _, err := wire.ReadPlacement(pod)
 	switch {
@@ -71,7 +71,7 @@ func (r *Refitter) decided(pod *corev1.Pod, d *placement.Decision, a *ledger.Ref
 	return w, w.make(corev1.ConditionTrue, map[string]string{wire.PlacementAnnotation: text})
 }
 
-// summary says what the containers have.
+// summary describes the resources of the containers.
 func summary(d *placement.Decision, generation uint64) string {
 	text := fmt.Sprintf("decision %d:", generation)
 	for i := range d.Containers {
@@ -83,7 +83,7 @@ func summary(d *placement.Decision, generation uint64) string {
 	return text[:len(text)-1]
 }
 
-// deferred returns the write of why a resize waits; nil if the pod says so already.
+// deferred returns the write of the reason why a resize waits; nil if the pod already has it.
 func (r *Refitter) deferred(pod *corev1.Pod, why string) *write {
 	w := &write{Refitter: r, pod: pod, reason: "ResizeDeferred", message: clip.Text(why, maxMessage)}
 	if c := isDeferred(pod); c != nil && c.Message == w.message {
@@ -96,7 +96,7 @@ func (r *Refitter) deferred(pod *corev1.Pod, why string) *write {
 	return w
 }
 
-// settled returns the write of that no resize is deferred any more.
+// settled returns the write that no resize is deferred any more.
 func (r *Refitter) settled(pod *corev1.Pod) *write {
 	w := &write{Refitter: r, pod: pod, quiet: true, reason: "Resized", message: "the pod has what its kubelet has allocated"}
 	if err := w.make(corev1.ConditionTrue, nil); err != nil {
@@ -106,7 +106,7 @@ func (r *Refitter) settled(pod *corev1.Pod) *write {
 	return w
 }
 
-// isDeferred returns the condition that says that a resize of the pod is deferred; nil for none.
+// isDeferred returns the condition for a deferred resize of the pod; nil for none.
 func isDeferred(pod *corev1.Pod) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == wire.ResizeCondition && c.Status == corev1.ConditionFalse {
@@ -156,7 +156,7 @@ func (w *write) do(ctx context.Context) bool {
 	return true
 }
 
-// decision writes until it is known whether the decision was written. The error says that this
+// decision retries until it is known whether the decision was written. The error means that this
 // cannot be known: the pod has gone, or ctx has ended.
 func (w *write) decision(ctx context.Context) (written bool, err error) {
 	lost := false
