@@ -21,7 +21,7 @@ func compareIDs(a, b DeviceID) int {
 	return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name))
 }
 
-// Standing is what is known of where a device is.
+// Standing is the knowledge about a device's NUMA node.
 type Standing uint8
 
 // The standings.
@@ -36,20 +36,20 @@ const (
 	Misstated
 )
 
-// Place is where a device is. Equal places say the same.
+// Place is where a device is. Equal places have equal values.
 type Place struct {
 	Standing Standing
 	// NUMA is the node of a Located device.
 	NUMA topology.NUMAID
-	// From is what the NUMA node of a Located or Misstated device comes from: the attribute, or
-	// "its parent"; for a Neutral device it is why there is none.
+	// From is the source of the NUMA node of a Located or Misstated device: the attribute, or "its
+	// parent". For a Neutral device it is the reason.
 	From string
-	// Odd is a contradiction to be told to an administrator; "" for none. It describes the first
-	// one, in a few words.
+	// Odd is a contradiction for an administrator; "" for none. It describes the first one, in a
+	// few words.
 	Odd string
 }
 
-// String returns where the device is, as it continues "device x is ...".
+// String returns where the device is, for a sentence that begins "device x is ...".
 func (p Place) String() string {
 	switch p.Standing {
 	case Located:
@@ -72,16 +72,16 @@ const (
 	ofParent   = "its parent"
 )
 
-// Inventory is the devices that one node can use, with their places. It does not change after Read,
-// and may be used by several goroutines.
+// Inventory has the devices that one node can use, with their places. It does not change after
+// Read, and may be used by several goroutines.
 type Inventory struct {
 	node   string
 	places map[DeviceID]Place
 }
 
-// Read reads the devices of a node from ResourceSlices. Slices of other nodes and slices of older
-// generations of a pool are left out. machine is what the node's agent reported; nil if there is no
-// report, and NUMA nodes are then believed as they are stated.
+// Read reads the devices of a node from ResourceSlices. It skips slices of other nodes and of older
+// generations of a pool. machine is the machine in the node's report. It is nil without a report;
+// stated NUMA nodes are then not checked.
 func Read(node string, machine *topology.Machine, list []*resourceapi.ResourceSlice, sources *Sources) *Inventory {
 	r := reader{
 		Inventory: Inventory{node: node, places: map[DeviceID]Place{}},
@@ -127,8 +127,8 @@ type Contradiction struct {
 
 func (c Contradiction) String() string { return "device " + c.Device.String() + ": " + c.Text }
 
-// Contradictions returns the first contradictions by the devices' names, at most as many as asked
-// for, and how many there are.
+// Contradictions returns the first contradictions by the devices' names, at most that many, and
+// their total number.
 func (i *Inventory) Contradictions(most int) (first []Contradiction, count int) {
 	for id, p := range i.All() {
 		if p.Odd == "" {
@@ -166,7 +166,7 @@ func newestOf(list []*resourceapi.ResourceSlice) map[pool]int64 {
 	return newest
 }
 
-// NodeOf returns the node that owns a slice; "" for slices for several nodes, and for those whose
+// NodeOf returns the node that owns a slice; "" for slices for several nodes, and for slices whose
 // devices name nodes.
 func NodeOf(s *resourceapi.ResourceSlice) string {
 	if s.Spec.NodeName == nil {
@@ -189,7 +189,7 @@ type family struct {
 	counters string
 }
 
-// parent is the NUMA node of the members of a family that have one.
+// parent is the common NUMA node of a family of partitions.
 type parent struct {
 	numa   topology.NUMAID
 	differ bool
@@ -208,7 +208,7 @@ type reader struct {
 	sources  *Sources
 	families map[family]parent
 	orphans  []orphan
-	// roots are the NUMA nodes of the machine's PCI roots; nil until one is looked up.
+	// roots are the NUMA nodes of the machine's PCI roots; nil until the first lookup.
 	roots map[string]parent
 }
 
@@ -227,7 +227,7 @@ func (r *reader) slice(s *resourceapi.ResourceSlice) {
 	}
 }
 
-// relate notes the counter sets of a device.
+// relate records the counter sets of a device.
 func (r *reader) relate(of pool, id DeviceID, d *resourceapi.Device, p Place) {
 	if len(d.ConsumesCounters) == 0 {
 		return
@@ -287,7 +287,7 @@ func (r *reader) place(driver string, d *resourceapi.Device) Place {
 	return p
 }
 
-// odd notes a contradiction, unless one is noted.
+// odd records the first contradiction.
 func (p *Place) odd(format string, args ...any) {
 	if p.Odd == "" {
 		p.Odd = fmt.Sprintf(format, args...)
@@ -327,7 +327,7 @@ func (r *reader) stated(driver string, d *resourceapi.Device, p *Place) {
 	}
 }
 
-// byAddress looks a device up in the machine by its PCI address; nil if there is none. An agent
+// byAddress finds a device in the machine by its PCI address; nil if there is none. An agent
 // reports the devices that pods may ask for, so an unknown address is no contradiction.
 func (r *reader) byAddress(driver string, d *resourceapi.Device, p *Place) *topology.Device {
 	if r.machine == nil {
@@ -355,14 +355,14 @@ func (r *reader) byAddress(driver string, d *resourceapi.Device, p *Place) *topo
 	return nil
 }
 
-// nowhere notes that a source leads to no NUMA node.
+// nowhere records that a source has no NUMA node.
 func (p *Place) nowhere() {
 	if p.Standing == Neutral && p.From == notStated {
 		p.From = isNowhere
 	}
 }
 
-// byRoot looks a device up in the machine by its PCI root.
+// byRoot finds a device's NUMA node by its PCI root in the machine.
 func (r *reader) byRoot(driver string, d *resourceapi.Device, p *Place) {
 	a, stated := attribute(driver, d, StandardPCIeRoot)
 	if !stated {

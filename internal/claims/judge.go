@@ -25,7 +25,7 @@ type Claim struct {
 	Users []User
 }
 
-// Alignment is how a device lies beside the CPUs and memory of the containers that use it.
+// Alignment compares the NUMA node of a device with those of the containers that use it.
 type Alignment uint8
 
 // The alignments, the worst last.
@@ -62,8 +62,8 @@ type Finding struct {
 	User User
 }
 
-// String names device, claim, request, NUMA nodes and container. It leaves out the pool, which is
-// the node's: nodes with the same cause say the same.
+// String names device, claim, request, NUMA nodes and container. It omits the pool, which is
+// specific to the node, so that nodes with the same cause have equal texts.
 func (f Finding) String() string {
 	head := fmt.Sprintf("device %s/%s of claim %s (request %s) is %s", f.Device.Driver, f.Device.Name, f.Claim, f.Request, f.Place)
 	switch {

@@ -1,13 +1,13 @@
 package claims
 
-// Mode is what a pod asks about its claims.
+// Mode is the alignment that a pod requests for its claims.
 type Mode uint8
 
 // The modes.
 const (
-	// Free: devices may be anywhere. It is what a pod asks that says nothing.
+	// Free: devices may be anywhere. It is the default.
 	Free Mode = iota
-	// Near: devices on the NUMA nodes of the CPUs are chosen if there are some.
+	// Near: devices on the NUMA nodes of the CPUs are chosen if some are free.
 	Near
 	// Required: a node is refused if a device is on another NUMA node than the CPUs.
 	Required
@@ -18,7 +18,7 @@ var modes = [...]string{Free: "", Near: "near", Required: "required"}
 // String returns the mode as people write it; Free is "".
 func (m Mode) String() string { return modes[m] }
 
-// ModesWanted describes what ParseMode takes.
+// ModesWanted describes the values of ParseMode.
 const ModesWanted = "near or required"
 
 // ParseMode reads a mode as people write it. It reports false for any other text, and for "".

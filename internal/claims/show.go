@@ -6,10 +6,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Show returns a slice as an allocator is to see it: without the devices that are on other NUMA
-// nodes than these. Neutral devices stay, and so do those of which keep says so; nil keeps none. A
-// device that is allocated and consumes shared counters must be kept: an allocator finds in the
-// slice what it consumes. The slice itself is not changed. It is returned if nothing is left out.
+// Show returns a slice for an allocator, without the devices on other NUMA nodes than these.
+// Neutral devices stay, and so do devices for which keep returns true; nil keeps none. An allocated
+// device that consumes shared counters must be kept, because the allocator reads its consumption
+// from the slice. The slice itself does not change, and is returned if nothing is removed.
 //
 // Pool, counters and everything else of the slice stay: a pool that lacks a slice is incomplete,
 // and nothing of it is allocated.

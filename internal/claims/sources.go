@@ -18,9 +18,9 @@ const (
 	StandardPCIeRoot = "resource.kubernetes.io/pcieRoot"
 )
 
-// Sources are attributes in which drivers say where a device is, in the order in which they are
-// asked. The standard attributes come before them and are not named. Each is written with its
-// domain; a driver may leave out the domain if it is its own name.
+// Sources are attributes in which drivers publish where a device is, in their order of precedence.
+// The standard attributes come before them and are not listed. Each is written with its domain; a
+// driver may omit the domain if it is its own name.
 type Sources struct {
 	// NUMA are attributes with the number of a NUMA node.
 	NUMA []string
@@ -40,8 +40,8 @@ func DefaultSources() Sources {
 // maxSources is how many attributes an administrator may add.
 const maxSources = 32
 
-// With returns the sources with attributes for numbers of NUMA nodes in front. The error names the
-// attribute and what would be right.
+// With returns the sources with additional attributes for NUMA nodes in front. The error names the
+// attribute and a correct value.
 func (s Sources) With(numa []string) (Sources, error) {
 	if len(numa) > maxSources {
 		return s, fmt.Errorf("%d attributes: want at most %d", len(numa), maxSources)

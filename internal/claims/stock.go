@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Stock is what an allocator can choose from on one node.
+// Stock has the devices from which an allocator can choose on one node.
 type Stock struct {
 	Inventory *Inventory
 	Slices    []*resourceapi.ResourceSlice
@@ -31,8 +31,8 @@ type Ask struct {
 	Users []string
 }
 
-// Bounds on what is counted for one pod on one node. Beyond them, more devices seem possible than
-// are: the allocator decides.
+// Limits of the count for one pod on one node. Beyond them, more devices seem possible than exist:
+// the allocator decides.
 const (
 	maxRequests   = 32
 	maxWanted     = 64
@@ -86,7 +86,7 @@ type alternative struct {
 	tolerations []resourceapi.DeviceToleration
 }
 
-// match is requests whose devices must have one value of an attribute.
+// match is a set of requests whose devices must have equal values of an attribute.
 type match struct {
 	attribute string
 	requests  uint64
@@ -301,7 +301,7 @@ func (c *counting) group(matches []match) *placement.Claimed {
 	return out
 }
 
-// valuesOf returns an attribute's value, or all of a list, in a form that tells types apart.
+// valuesOf returns an attribute's value, or all of a list, in a form that includes the type.
 func valuesOf(driver string, d *resourceapi.Device, name string) []string {
 	a, found := attribute(driver, d, name)
 	if !found {

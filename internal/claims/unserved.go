@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Unserved explains why a pod cannot ask for alignment with a claim; "" if it can. uid is the
-// pod's. The text names the claim and what would be right.
+// Unserved explains why a pod cannot request alignment with a claim; "" if it can. uid is the
+// pod's. The text names the claim and a correct value.
 func Unserved(uid types.UID, c *resourceapi.ResourceClaim) string {
 	name := c.Namespace + "/" + c.Name
 	for i := range c.Spec.Devices.Requests {

@@ -10,9 +10,9 @@ import (
 // MaxWays bounds the ways of lying on a node that are tried for a pod.
 const MaxWays = 8
 
-// NUMAOf returns the NUMA nodes of each container's CPUs, by name; of its memory if it has no CPUs
-// of its own and is kept to none. Containers that the node does not pin are left out. m is nil if
-// nothing is known of the machine.
+// NUMAOf returns the NUMA nodes of each container's CPUs, by name. For a container without
+// exclusive CPUs whose memory is assigned, it returns those of the memory. It omits containers that
+// the node does not pin. m is nil if the machine is unknown.
 func NUMAOf(d *placement.Decision, m *topology.Machine) map[string]topology.NUMASet {
 	out := map[string]topology.NUMASet{}
 	if m == nil {

@@ -1,13 +1,13 @@
 package joint
 
-// amounts are what a machine has of each kind.
+// amounts are a machine's amounts of each kind.
 type amounts struct {
 	kinds     []AmountKind
 	nodeCount int
 	capacity  []uint64 // by kind, then node
 }
 
-// at is where the amount of a kind on the NUMA node at a position stands.
+// at returns the index of a kind's amount on the NUMA node at a position.
 func (all *amounts) at(k KindIndex, node int) int { return int(k)*all.nodeCount + node }
 
 // KindIndex is a resource that is assigned by amount, as an index into Config.Kinds.
@@ -28,8 +28,8 @@ type Amount struct {
 	N    uint64
 }
 
-// Room returns what is left of a kind on the NUMA node at a position, 0 if more is used than there
-// is.
+// Room returns the free amount of a kind on the NUMA node at a position, 0 if more is used than
+// exists.
 func (all *amounts) Room(b *Book, k KindIndex, node int) uint64 {
 	i := all.at(k, node)
 	if b.used[i] >= all.capacity[i] {
@@ -51,7 +51,7 @@ func (all *amounts) Kind(name string) (KindIndex, bool) {
 // KindName returns the name of a kind.
 func (all *amounts) KindName(k KindIndex) string { return all.kinds[k].Name }
 
-// Kinds returns how many kinds there are; they count from 0.
+// Kinds returns the number of kinds; they count from 0.
 func (all *amounts) Kinds() KindIndex { return KindIndex(len(all.kinds)) }
 
 // Capacity returns how much of a kind the NUMA node at a position has.

@@ -8,17 +8,17 @@ import (
 
 func ones(m uint8) int { return bits.OnesCount8(m) }
 
-// Book holds what is assigned of a machine. It belongs to the Model that created it.
+// Book has the assigned resources of a machine. It belongs to the Model that created it.
 type Book struct {
-	// free holds, for each core, the threads that may be pinned and that nobody has.
+	// free has, for each core, the free threads that may be pinned.
 	free []uint8
-	// used is what is handed out of each kind, by kind and node. Pinned CPUs and the ones that stay
-	// idle for somebody count 1000 each in kind CPU.
+	// used is the assigned amount of each kind, by kind and node. Pinned CPUs and CPUs that stay
+	// idle for a pod count 1000 each in kind CPU.
 	used []uint64
 	// nodes and groups sum up free; they follow from it.
 	nodes, groups []stat
-	// devices are the devices that can be had, kind after kind, as bits in the order of the model:
-	// the ones that are well, and that nobody has. taken and sick say why others cannot.
+	// devices are the available devices, kind after kind, as bits in the order of the model:
+	// healthy and free. taken and sick have the reasons for the others.
 	devices, taken, sick []uint64
 }
 

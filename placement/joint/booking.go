@@ -12,7 +12,7 @@ func (m *Model) FreeOn(b *Book, node int) int {
 }
 
 // Score returns Strategy.Score of a node if the NUMA nodes of the mask were also in use. A NUMA
-// node is in use if a pod has CPUs or CPU time there; one without CPUs does not count. With
+// node is in use if a pod has CPUs or CPU time there; a NUMA node without CPUs does not count. With
 // FillNodes an empty node has 0, so that it is used last.
 func (m *Model) Score(b *Book, with hint.Mask) int {
 	used, total, before := 0, 0, false
@@ -31,8 +31,8 @@ func (m *Model) Score(b *Book, with hint.Mask) int {
 	return m.strategy.Score(used, total)
 }
 
-// Take records what a pod holds. It ignores CPUs and nodes that the machine does not have; Problem
-// finds them.
+// Take records the resources of a pod. It ignores CPUs and nodes that the machine does not have;
+// Problem finds them.
 func (m *Model) Take(b *Book, h *Held) { m.enter(b, h, true) }
 
 // Give reverts Take.
@@ -48,8 +48,8 @@ func (m *Model) enter(b *Book, h *Held, take bool) {
 	}
 }
 
-// Confine makes of each kind that a place has only the rest of the place available. Other kinds do
-// not change.
+// Confine makes only the rest of a place available, for each kind that the place has. Other kinds
+// do not change.
 func (m *Model) Confine(b *Book, place, left *Held) {
 	kinds := make([]bool, len(m.kinds))
 	kinds[CPU] = !place.CPUs.IsEmpty()
@@ -77,9 +77,9 @@ func (m *Model) Confine(b *Book, place, left *Held) {
 	m.Give(b, left)
 }
 
-// Near limits, for each kind that h has, what is free on a NUMA node to what h has there plus what
-// is asked beyond all of h. What h has must be free in b. A request is then served from it first.
-// With cores, CPUs beyond those of h are left as whole cores.
+// Near limits, for each kind in h, the free amount on a NUMA node to that of h plus the request
+// beyond all of h. The resources of h must be free in b. A request then uses them first. With
+// cores, CPUs beyond those of h remain as whole cores.
 func (m *Model) Near(b *Book, h *Held, asked func(KindIndex) uint64, cores bool) {
 	n := len(m.nodes)
 	has, own := make([]uint64, len(m.capacity)), m.shut(h)
@@ -109,8 +109,8 @@ func (m *Model) Near(b *Book, h *Held, asked func(KindIndex) uint64, cores bool)
 	}
 }
 
-// Trim limits the free CPUs of b on each NUMA node, beyond those of h, to the CPU time that is free
-// in o, the book in which h is assigned. A pod that takes from both then overdraws nothing.
+// Trim limits the free CPUs of b on each NUMA node, beyond those of h, to the free CPU time in o,
+// the book in which h is assigned. So a pod that takes from both does not exceed the free time.
 func (m *Model) Trim(b, o *Book, h *Held) {
 	keep := m.shut(h)
 	for v := range m.nodes {

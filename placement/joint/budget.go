@@ -1,20 +1,20 @@
 package joint
 
 // Steps is the budget of a question. A step is a place, a set of linked devices or a set of NUMA
-// nodes that the search looks at, and takes some 10 ns. If a question runs out of steps, it gets
-// the best place found so far, or one that needs no search.
+// nodes that the search checks, and takes some 10 ns. If a question runs out of steps, it gets the
+// best place found so far, or one without a search.
 const Steps = 1 << 15
 
-// placeSteps and nodeSteps are what a question costs whatever it asks: once, and for each NUMA node
-// of the machine. chooseSteps is what it costs to look for devices on a set of NUMA nodes.
+// placeSteps and nodeSteps are the fixed costs of a question: once, and for each NUMA node of the
+// machine. chooseSteps is the cost of a search for devices on a set of NUMA nodes.
 const (
 	placeSteps  = 16
 	nodeSteps   = 4
 	chooseSteps = 8
 )
 
-// Budget is the number of steps that are left for one question, or for several together. It counts
-// steps and not time, so that the same question always gets the same answer.
+// Budget is the number of steps left for one question, or for several together. It counts steps and
+// not time, so that equal questions always get equal answers.
 type Budget struct {
 	left int
 	cut  bool

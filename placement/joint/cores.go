@@ -27,24 +27,24 @@ const maxThreads = 8
 type Node struct {
 	ID    topology.NUMAID
 	Cores []Core
-	// Amounts is what there is for pods, by Config.Amounts; missing ones are 0.
+	// Amounts are the amounts for pods, by Config.Amounts; missing ones are 0.
 	Amounts []uint64
-	// Distances are those to the nodes of Config.Nodes, in their order; nil if nobody knows.
+	// Distances are the distances to the nodes of Config.Nodes, in their order; nil if unknown.
 	Distances []uint64
 }
 
 // Core is a core with its threads on one NUMA node.
 type Core struct {
 	CPUs []topology.CPUID
-	// L3 tells the level-3 caches of a machine apart. If caches are not known, all cores of a NUMA
-	// node have the same.
+	// L3 identifies a level-3 cache of the machine. If caches are unknown, all cores of a NUMA node
+	// have the same.
 	L3 int
 }
 
 // core is a core in the order of the model: by NUMA node, level-3 cache, lowest CPU.
 type core struct {
 	cpus [maxThreads]topology.CPUID
-	// full is every thread of the core, own the ones that may be pinned; bit t is cpus[t].
+	// full are all threads of the core, own the threads that may be pinned; bit t is cpus[t].
 	full, own uint8
 	node      uint8
 	group     uint16
@@ -53,10 +53,10 @@ type core struct {
 // span is a range of cores.
 type span struct{ from, to uint16 }
 
-// nodeSpan is what a NUMA node has: cores, and parts of level-3 caches.
+// nodeSpan has the cores of a NUMA node and its parts of level-3 caches.
 type nodeSpan struct{ cores, groups span }
 
-// thread is where a CPU is; bit is 0 for a CPU that the machine does not have.
+// thread is the position of a CPU; bit is 0 for a CPU that the machine does not have.
 type thread struct {
 	core uint16
 	bit  uint8
@@ -177,7 +177,7 @@ func (t *coreTable) TakeCPUs(b *Book, cpus topology.CPUSet) {
 	}
 }
 
-// enterCPUs writes down the CPUs that nobody else gets while h is held, or takes them back.
+// enterCPUs records the CPUs that h keeps from others, or releases them.
 func (t *coreTable) enterCPUs(b *Book, h *Held, take bool) {
 	shut := t.shut(h)
 	for i, w := range shut.Words() {
@@ -197,7 +197,7 @@ func (t *coreTable) enterCPUs(b *Book, h *Held, take bool) {
 	}
 }
 
-// shutCores takes threads by core, with the ones that stay idle for them.
+// shutCores takes threads by core, with the threads that stay idle for them.
 func (t *coreTable) shutCores(b *Book, got []uint8, e Exclusive) {
 	for i, w := range got {
 		if w == 0 {
@@ -223,7 +223,8 @@ func (t *coreTable) shutThreads(b *Book, i int, threads uint8) {
 	}
 }
 
-// shut is the CPUs that nobody else gets: those of the pod, and the ones that stay idle for it.
+// shut returns the CPUs that h keeps from others: those of the pod, and those that stay idle for
+// it.
 func (t *coreTable) shut(h *Held) topology.CPUSet {
 	out := h.CPUs.And(&t.all)
 	if h.Exclusive == Shareable {
@@ -251,8 +252,8 @@ func (t *coreTable) addThreads(s *topology.CPUSet, k *core) {
 	}
 }
 
-// keepBeside leaves of some free CPUs, beside those of own, so many: those of cores first that are
-// free as a whole. With cores the last of these stays whole.
+// keepBeside keeps the given number of free CPUs, beside those of own, and first those of
+// completely free cores. With cores the last of these stays whole.
 func (t *coreTable) keepBeside(b *Book, own *topology.CPUSet, of span, extra int, cores bool) {
 	free := slices.Clone(b.free)
 	for _, whole := range [...]bool{true, false} {

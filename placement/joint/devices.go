@@ -28,14 +28,14 @@ type DeviceKind struct {
 // Device is a device. Numbers of roots, switches and functions are unique on the machine.
 type Device struct {
 	ID string
-	// Node is the position of its NUMA node in Config.Nodes, or NoNode. On a machine of one NUMA
+	// Node is the position of its NUMA node in Config.Nodes, or NoNode. On a machine with one NUMA
 	// node, every device is there.
 	Node int
 	// Root is the PCI root complex, Switch the outermost PCI switch, 0 if there is none.
 	Root, Switch int
 	// Function is the physical function of a virtual one; other devices have one each, or all 0.
 	Function int
-	// Unhealthy devices are handed out to nobody.
+	// Unhealthy devices are never assigned.
 	Unhealthy bool
 }
 
@@ -48,7 +48,7 @@ type Same uint8
 // The places at which devices can be together; the zero value asks for none.
 const (
 	Anywhere Same = iota
-	// SameRoot: each PCI root complex that has a device of one kind has one of each.
+	// SameRoot: each PCI root complex with a chosen device has one device of each kind.
 	SameRoot
 	// SameSwitch: the same for PCI switches.
 	SameSwitch
@@ -66,7 +66,7 @@ func (s Same) Sane() bool { return s < sames }
 type DeviceWant struct {
 	Kind uint8
 	N    int
-	// All asks for one device of each function of the machine, instead of N.
+	// All requests one device of each function of the machine, instead of N.
 	All bool
 	// OnePerFunction takes no two virtual functions of one physical function.
 	OnePerFunction bool
@@ -87,18 +87,17 @@ type deviceKind struct {
 	links *linkTable
 }
 
-// deviceCatalog is the devices of a machine, with where they hang from.
+// deviceCatalog has the devices of a machine with their PCIe places.
 type deviceCatalog struct {
 	devices         []deviceKind
 	places          []place
 	roots           int
 	groupsOfDevices []group
-	// ownDevices are the devices that can be handed out, as in Book.devices.
+	// ownDevices are the devices that may be assigned, as in Book.devices.
 	ownDevices []uint64
 }
 
-// place is where devices hang from: a switch, or a root complex itself, as far as one NUMA node
-// has it.
+// place is a PCIe place of devices, a switch or a root complex, limited to one NUMA node.
 type place struct {
 	node     int8 // NoNode: not known
 	root     uint8
@@ -109,13 +108,13 @@ type place struct {
 // maxLinked is the largest number of devices between which links are looked at.
 const maxLinked = 12
 
-// linkTable is how well each set of devices of a kind, as bits, is linked.
+// linkTable rates each set of devices of a kind, as bits, by its links.
 type linkTable struct {
 	inside []uint32 // links inside the set
-	// sets are the sets by how many devices they have, those with the most links inside first.
+	// sets are the sets by number of devices, those with the most links inside first.
 	sets [][]uint16
-	// fours and pairs are the most that can be made of the set: sets of four, or pairs, the better
-	// the more of them are on one NUMA node, then the more links they have.
+	// fours and pairs are the best partition of the set into sets of four, or into pairs. More of
+	// them on one NUMA node is better, then more links.
 	fours, pairs []uint32
 }
 
@@ -222,7 +221,7 @@ func (t *deviceCatalog) addDeviceKind(kind *DeviceKind, at []uint8) error {
 	return nil
 }
 
-// compileLinks makes the table of a kind whose devices are not all linked alike.
+// compileLinks makes the table of a kind with unequal links.
 func (k *deviceKind) compileLinks(of *deviceCatalog, kind *DeviceKind) error {
 	n := len(k.ids)
 	links := map[[2]int]int{}
@@ -294,7 +293,7 @@ func (t *deviceCatalog) DeviceKind(name string) (uint8, bool) {
 	return uint8(max(i, 0)), i >= 0
 }
 
-// DeviceKinds returns how many kinds of devices there are; they count from 0.
+// DeviceKinds returns the number of kinds of devices; they count from 0.
 func (t *deviceCatalog) DeviceKinds() int { return len(t.devices) }
 
 // DeviceKindName returns the name of a kind of devices.
@@ -324,8 +323,7 @@ func (t *deviceCatalog) FindDevice(kind uint8, id string) (DeviceRef, bool) {
 	return DeviceRef{kind, k.given[k.byID[from]]}, true
 }
 
-// Devices returns how many devices of a kind there are; they count from 0, as in
-// DeviceKind.Devices.
+// Devices returns the number of devices of a kind; they count from 0, as in DeviceKind.Devices.
 func (t *deviceCatalog) Devices(kind uint8) int { return len(t.devices[kind].ids) }
 
 // PlaceOf returns the place of a device: the position of its NUMA node, or NoNode, and the model's
@@ -358,7 +356,7 @@ func (t *deviceCatalog) IsFree(b *Book, d DeviceRef) bool {
 	return b.devices[at]&bit != 0
 }
 
-// bitOf is where a device stands in Book.devices: its word, and its bit there.
+// bitOf returns the word and the bit of a device in Book.devices.
 func (t *deviceCatalog) bitOf(d DeviceRef) (at int, bit uint64) {
 	k := &t.devices[d.Kind]
 	i := int(k.index[d.Index])
@@ -411,7 +409,7 @@ func (t *deviceCatalog) MarkSick(b *Book, d DeviceRef) {
 // TakeDevice records a device.
 func (t *deviceCatalog) TakeDevice(b *Book, d DeviceRef) { t.enterDevice(b, d, true) }
 
-// room is how many devices of a kind can be taken at a place.
+// room returns how many devices of a kind can be taken at a place.
 func (k *deviceKind) room(b *Book, at int, w *DeviceWant) int {
 	s, n := k.spans[at], 0
 	if s.from == s.to {
@@ -434,7 +432,7 @@ func (k *deviceKind) room(b *Book, at int, w *DeviceWant) int {
 	return n
 }
 
-// count is how many devices are wanted.
+// count returns the requested number of devices.
 func (t *deviceCatalog) count(w *DeviceWant) int {
 	if !w.All {
 		return w.N
@@ -448,5 +446,5 @@ type group []uint64
 // byRoot reports whether the places that count are root complexes rather than switches.
 func (s Same) byRoot() bool { return s == SameRoot || s == OneRoot }
 
-// one reports whether all devices lie at one place.
+// one reports whether all devices must be at one place.
 func (s Same) one() bool { return s == OneRoot || s == OneSwitch }

@@ -1,16 +1,16 @@
 // Package joint chooses CPUs, CPU shares, memory and devices for a container or a whole pod on a
 // node where Berth decides: all resources at once, on the fewest NUMA nodes.
 //
-// A Model is a compiled machine, a Book holds what is assigned of it, and a Try works on a copy of
-// a Book. Try.Place is exact within a budget (below). It tries all sets of NUMA nodes, narrowest
-// first, until one has room for everything that is requested. Among equally narrow sets it chooses
-// the one that fulfils most preferences, then the one whose nodes are closest, then the fullest (or
+// A Model is a compiled machine, a Book has its assigned resources, and a Try works on a copy of a
+// Book. Try.Place is exact within a budget (below). It tries all sets of NUMA nodes, narrowest
+// first, until one has room for the whole request. Among equally narrow sets it chooses the one
+// that fulfils most preferences, then the one whose nodes are closest, then the fullest (or
 // emptiest, by Strategy), then the lowest.
 //
 // A request may name a number of NUMA nodes instead of the fewest. Each of them then provides some
-// of the CPUs, evenly if there is room, or of an amount. A request may also list the sets of NUMA
-// nodes that its CPUs may lie on, because of devices that another program assigns. The CPUs then
-// come from the fewest of the chosen nodes, while memory may come from all of them.
+// of the CPUs, evenly if there is room, or of an amount. A request may also list the allowed sets
+// of NUMA nodes for its CPUs, because of devices that another program assigns. The CPUs then come
+// from the fewest of the chosen nodes, while memory may come from all of them.
 //
 // CPUs are chosen inside the set of nodes: as whole cores, one thread per core, or any; from as few
 // level-3 caches as requested; alone on their cores or NUMA nodes, if requested. Shares and memory

@@ -6,12 +6,11 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// Devices that are wanted by their number on each NUMA node (Want.PerNode) are chosen node by node:
-// which places of one node are used changes nothing for the others. Of a kind whose links count the
-// whole set is chosen first.
+// Devices with a number per NUMA node (Want.PerNode) are chosen node by node: the places on one
+// node do not affect the others. Of a kind whose links count, the whole set is chosen first.
 
 // enoughEach reports whether each node of the mask has its number of devices of each kind, and
-// whether those make up what is wanted.
+// whether their sums are the requested numbers.
 func (q *deviceQuery) enoughEach(mask hint.Mask) bool {
 	for i := range q.w.Devices {
 		if q.need[i] != q.w.PerNode*mask.Len() {
@@ -39,7 +38,7 @@ func (q *deviceQuery) chooseEach(mask hint.Mask) bool {
 	return q.best.ok
 }
 
-// onEach reports whether a set of devices has so many on each node of the mask.
+// onEach reports whether a set of devices has the right number on each node of the mask.
 func (q *deviceQuery) onEach(k *deviceKind, set uint16, mask hint.Mask) bool {
 	for w := mask; w != 0; w &= w - 1 {
 		n := 0
@@ -54,7 +53,7 @@ func (q *deviceQuery) onEach(k *deviceKind, set uint16, mask hint.Mask) bool {
 }
 
 // completeEach finds places beside the devices of a pick on each node of the mask, and keeps the
-// pick if it is better than what is known.
+// pick if it is the best so far.
 func (q *deviceQuery) completeEach(mask hint.Mask, p *devicePick) {
 	if q.worth(p, bits.OnesCount64(p.places), 0) {
 		q.ofEach(mask, p, false)
@@ -64,9 +63,8 @@ func (q *deviceQuery) completeEach(mask hint.Mask, p *devicePick) {
 // grabEach is grab on each node of the mask.
 func (q *deviceQuery) grabEach(mask hint.Mask) { q.ofEach(mask, &devicePick{ok: true}, true) }
 
-// ofEach adds to a pick what is found on each node of the mask, by search or grabbed, when the
-// devices of one node are looked for. It keeps the pick if every node has them, and it is better
-// than what is known.
+// ofEach adds the devices of each node of the mask to a pick, by search or with grab. It keeps the
+// pick if every node has them and it is the best so far.
 func (q *deviceQuery) ofEach(mask hint.Mask, p *devicePick, grab bool) {
 	best, beaten, chosen := q.best, q.rival, p.places
 	q.rival.ok, q.needs = false, q.w.PerNode*len(q.w.Devices)
@@ -101,7 +99,7 @@ func (q *deviceQuery) ofEach(mask hint.Mask, p *devicePick, grab bool) {
 	}
 }
 
-// extendBeside adds places to those at which the devices of the linked kind are chosen.
+// extendBeside adds places to those of the devices of the linked kind.
 func (q *deviceQuery) extendBeside(chosen, places uint64) {
 	one := devicePick{ok: true, places: chosen}
 	clear(q.have)

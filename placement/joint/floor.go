@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// floor adds up resources. parts are each node's part of what is needed, rounded up, in wholeParts
-// for each resource.
+// floor adds up resources. parts are each node's part of the request, rounded up, in wholeParts for
+// each resource.
 type floor struct {
 	nodes, least int
 	parts        [hint.MaxNodes]uint64
@@ -40,7 +40,7 @@ func (f *floor) add(need uint64, room func(v int) uint64) {
 	f.least = max(f.least, atLeast(rooms[:f.nodes], need))
 }
 
-// atLeast is how many of the largest numbers add up to need. It sorts them.
+// atLeast returns how many of the largest numbers add up to need. It sorts them.
 func atLeast(room []uint64, need uint64) int {
 	slices.Sort(room)
 	n := 0

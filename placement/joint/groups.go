@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// compileGroups finds the devices that belong together: those of one switch, or of one root complex
-// if there is no switch, of whatever kinds; and those of a kind that are linked, by at least as
-// many links as some pair of them.
+// compileGroups finds the devices that belong together. These are devices of any kind at one
+// switch, or at one root complex without a switch. Devices of one kind also belong together if they
+// have at least as many links as some pair of them.
 func (t *deviceCatalog) compileGroups(kinds []DeviceKind) {
 	for at := range t.places {
 		if p := &t.places[at]; !p.isSwitch && !p.hasRoot {
@@ -40,8 +40,7 @@ func linkCounts(links []DeviceLink) (counts []int) {
 	return counts
 }
 
-// linkedGroups keeps the groups of devices that are reached from one another by so many links at
-// each step.
+// linkedGroups keeps the groups of devices that are connected by at least that many links per step.
 func (t *deviceCatalog) linkedGroups(kind *DeviceKind, k *deviceKind, least int) {
 	group := make([]int, len(kind.Devices)) // by device, the lowest one of its group
 	for i := range group {

@@ -2,18 +2,18 @@ package joint
 
 import "github.com/berth-dev/berth/topology"
 
-// Held is what a pod holds in total: the union of its containers' CPUs, and on each NUMA node the
-// maximum that it has at one time.
+// Held has the total resources of a pod: the union of its containers' CPUs, and on each NUMA node
+// the maximum that it has at one time.
 type Held struct {
 	CPUs topology.CPUSet
-	// Alone is those of the CPUs that are exclusive at the level Exclusive.
+	// Alone are the CPUs that are exclusive at the level Exclusive.
 	Alone     topology.CPUSet
 	Exclusive Exclusive
 	Amounts   []NodeAmount
 	Devices   []DeviceRef
 }
 
-// Amount returns what is held of a kind on all NUMA nodes. For CPU, each pinned CPU counts 1000.
+// Amount returns the amount of a kind on all NUMA nodes. For CPU, each pinned CPU counts 1000.
 func (h *Held) Amount(k KindIndex) (n uint64) {
 	if k == CPU {
 		n = 1000 * uint64(h.CPUs.Len())

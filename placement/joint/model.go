@@ -8,15 +8,15 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Config is a machine and what may be assigned of it.
+// Config is a machine with its assignable resources.
 type Config struct {
 	// Nodes are its NUMA nodes, ascending by id.
 	Nodes []Node
 	// Amounts are the kinds after CPU.
 	Amounts []AmountKind
-	// Devices are the kinds that are handed out in whole devices.
+	// Devices are the kinds that are assigned in whole devices.
 	Devices []DeviceKind
-	// Reserved CPUs are never pinned, and are no part of what shares may use.
+	// Reserved CPUs are never pinned, and shares may not use them.
 	Reserved topology.CPUSet
 	Strategy Strategy
 }

@@ -2,8 +2,8 @@ package joint
 
 import "github.com/berth-dev/berth/placement/hint"
 
-// pick takes CPUs group by group: from the smallest group that has what is left, else from the
-// largest. That takes as few groups as can be.
+// pick takes CPUs group by group: from the smallest group that has the rest, otherwise from the
+// largest. So it uses the fewest groups.
 type pick struct {
 	q    *query
 	a    *asked
@@ -25,8 +25,8 @@ func (p *pick) begin() {
 	}
 }
 
-// deal makes every node of the mask give some of the CPUs: evenly, in whole cores if there are
-// enough of them. Nodes with the least room come first, so that what they lack is left to others.
+// deal takes some of the CPUs on every node of the mask: evenly, in whole cores if there are enough
+// of them. Nodes with the least room come first, so that the others provide what they lack.
 func (p *pick) deal() {
 	left, room, whole := p.q.w.CPUs, p.a.sum(p.mask), max(p.q.m.threads, 1)
 	if p.a.like == Spread {
@@ -85,7 +85,7 @@ func (p *pick) stat(g int) *stat {
 	return &p.q.b.nodes[g]
 }
 
-// close takes n CPUs of a group off what may be taken.
+// close removes n CPUs of a group from the available ones.
 func (p *pick) close(g, n int) {
 	p.q.t.done[g] = true
 	p.q.t.open[p.nodeOf(g)] -= int32(n)
@@ -104,9 +104,10 @@ func (p *pick) span(g int) span {
 // deals reports whether each node of a mask that gives the CPUs gives some.
 func (q *query) deals(mask hint.Mask) bool { return q.w.Nodes > 0 || q.near != nil && mask.Len() > 1 }
 
-// seat returns the NUMA nodes of the mask that give the CPUs; 0 if none can. All may, unless
-// the CPUs have to lie near something. Then they are the fewest that have it and enough CPUs, and
-// each of them gives some. When steps run out, only all of them are looked at.
+// seat returns the NUMA nodes of the mask that provide the CPUs; 0 if none can. Usually all may
+// provide some. If the CPUs must be near other resources, it returns the fewest nodes near them
+// with enough CPUs, and each provides some. When steps run out, it checks only the set of all
+// nodes.
 func (q *query) seat(a *asked, mask hint.Mask) hint.Mask {
 	switch {
 	case q.near != nil && !q.near.Has(mask):
@@ -129,7 +130,7 @@ func (q *query) seat(a *asked, mask hint.Mask) hint.Mask {
 	return 0
 }
 
-// gives reports whether the nodes of the set give the CPUs, each of them some.
+// gives reports whether the nodes of the set provide the CPUs, each of them some.
 func (q *query) gives(a *asked, set hint.Mask) bool {
 	return a.sum(set) >= q.w.CPUs && q.bears(a, set) && (!a.l3 || q.fewCaches(a, set, q.deals(set))) && q.covers(a, set)
 }
@@ -141,9 +142,9 @@ func seated(mask hint.Mask, ok bool) hint.Mask {
 	return mask
 }
 
-// covers reports whether no more NUMA nodes would be kept from others than are asked for, if the
-// CPUs were taken on the nodes of the mask as takeCPUs does. That may take a larger node if a
-// smaller one of the mask would do: it says no then.
+// covers reports whether taking the CPUs on the nodes of the mask, as takeCPUs does, keeps no more
+// NUMA nodes from others than requested. takeCPUs may take a larger node although a smaller one of
+// the mask would suffice; then covers returns false.
 func (q *query) covers(a *asked, mask hint.Mask) bool {
 	if !q.pays || a.excl != ExclusiveNUMA || q.w.CPUs == 0 {
 		return true
@@ -170,8 +171,8 @@ func (q *query) covers(a *asked, mask hint.Mask) bool {
 	return kept <= q.askedTime()
 }
 
-// caches is the least number of level-3 caches of the mask's nodes that have the CPUs, or more than
-// there are. each means that each node gives some.
+// caches returns the smallest number of level-3 caches of the mask's nodes with enough CPUs, or
+// more than exist. each means that each node provides some.
 func (q *query) caches(a *asked, mask hint.Mask, each bool) int {
 	p := pick{q: q, a: a, mask: mask, byL3: true, each: each}
 	p.begin()

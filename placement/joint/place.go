@@ -13,7 +13,7 @@ type Try struct {
 	m    *Model
 	Book Book
 	got  []uint8 // threads taken by the last Place, by core
-	// Budget is what Place takes its steps from. If it is nil, each Place has Steps steps.
+	// Budget has the steps for Place. If it is nil, each Place has Steps steps.
 	Budget *Budget
 	own    Budget
 	asks   query
@@ -47,7 +47,7 @@ func (t *Try) Place(w *Want, g *Grant) PlaceResult {
 	return out
 }
 
-// steps is what a question takes its steps from.
+// steps returns the budget of a question.
 func (t *Try) steps() *Budget {
 	if t.Budget != nil {
 		return t.Budget
@@ -104,7 +104,7 @@ func (t *Try) take(q *query, g *Grant) {
 	t.takeDevices(q, g)
 }
 
-// takeCPUs fills got with the CPUs that the answer stands for.
+// takeCPUs fills got with the CPUs of the answer.
 func (t *Try) takeCPUs(q *query) {
 	seat := q.seat(q.by, q.best)
 	p := pick{q: q, a: q.by, mask: seat, byL3: q.by.byL3, each: q.deals(seat)}
@@ -131,7 +131,7 @@ func (t *Try) takeCPUs(q *query) {
 	}
 }
 
-// takeWhole takes free cores, of the last one as many threads as are left to take.
+// takeWhole takes free cores; of the last core only the missing threads.
 func (t *Try) takeWhole(s span, n int) {
 	for i := s.from; i < s.to && n > 0; i++ {
 		if free := t.Book.free[i]; free == t.m.cores[i].full && t.got[i] == 0 {
@@ -155,7 +155,7 @@ func (t *Try) takeSpread(a *asked, s span, n int) {
 }
 
 // spread takes one more thread of every core of the answer's nodes, emptier cores first, until the
-// CPUs are complete. It is what is left of a wish for one thread a core when there are too few.
+// CPUs are complete. It applies a preference for one thread per core if there are too few cores.
 func (t *Try) spread(q *query, round int) {
 	left := q.w.CPUs
 	for _, w := range t.got {
@@ -176,8 +176,8 @@ func (t *Try) spread(q *query, round int) {
 	}
 }
 
-// takePacked takes whole cores while it can, then cores that are begun already, the fittest first,
-// then what there is.
+// takePacked takes whole cores as long as possible, then partly used cores, the best fit first,
+// then any.
 func (t *Try) takePacked(s span, n int) {
 	for i := s.from; i < s.to && n > 0; i++ {
 		if free := t.Book.free[i]; free == t.m.cores[i].full && ones(free) <= n {
@@ -210,8 +210,8 @@ func lowestOf(w uint8, n int) uint8 {
 	return out
 }
 
-// split gives an amount evenly to the nodes of the grant: those with the least room first, so that
-// what they lack is left to the others.
+// split divides an amount evenly among the nodes of the grant. The nodes with the least room come
+// first, so that the others provide what they lack.
 func (t *Try) split(a Amount, g *Grant) {
 	unit := t.m.kinds[a.Kind].Unit
 	need := t.m.Whole(a)
@@ -247,7 +247,7 @@ func (t *Try) tightest(k KindIndex, mask hint.Mask) int {
 	return best
 }
 
-// BeginFull begins with a completely assigned machine, so that only what is given back to it is
+// BeginFull begins with a completely assigned machine, so that only resources released to it are
 // free.
 func (t *Try) BeginFull() {
 	clear(t.Book.free)
@@ -259,7 +259,7 @@ func (t *Try) BeginFull() {
 	copy(t.Book.used, t.m.capacity)
 }
 
-// takeDevices takes what the best pick stands for.
+// takeDevices takes the devices of the best pick.
 func (t *Try) takeDevices(q *query, g *Grant) {
 	for i := range q.w.Devices {
 		if i == q.dev.linked {
@@ -279,8 +279,8 @@ func (t *Try) takeDevices(q *query, g *Grant) {
 	}
 }
 
-// takeFrom takes the devices of a kind, or those of one node, at some places: one at each first, if
-// devices lie together, then at the places that have the fewest.
+// takeFrom takes the devices of a kind, or those of one node, at some places: first one at each
+// place if devices must be together, then at the places with the fewest.
 func (t *Try) takeFrom(q *query, i int, places uint64, g *Grant) {
 	d := &q.dev
 	k := &t.m.devices[q.w.Devices[i].Kind]

@@ -10,8 +10,7 @@ import (
 type scratch struct {
 	open []int32 // by node: CPUs that may still be taken by the current pick
 	done []bool  // by group: taken from
-	// empty and probe are room for queries of an empty machine: what narrowest asks, and what
-	// others need to know of it.
+	// empty and probe are queries of an empty machine: for narrowest, and for other properties.
 	empty, probe query
 }
 
@@ -41,8 +40,8 @@ type asked struct {
 	floor    int                  // no fewer nodes can do; 0: not known yet
 }
 
-// compile prepares a question to a book, level by level. The outcome says why no level can be met,
-// on whatever NUMA nodes.
+// compile prepares a question to a book, level by level. The outcome is the reason why no level can
+// be met on any NUMA nodes.
 func (q *query) compile(m *Model, t *scratch, w *Want, b *Book) PlaceResult {
 	q.m, q.t, q.b, q.w, q.levels, q.within, q.near, q.pays = m, t, b, w, 0, w.Within, w.CPUsWithin, w.Pays
 	q.dev.asking = q.asking
@@ -147,8 +146,9 @@ func (q *query) reason(a *asked) PlaceResult {
 	return NoAmount
 }
 
-// find sets best and by to the answer, if the width allows one. When steps run out it no longer
-// asks which preferences could be kept, and if the width does not matter not for the fewest nodes.
+// find sets best and by to the answer, if the width allows one. When steps run out, it no longer
+// checks which preferences could be kept, and if the width does not matter, it does not search for
+// the fewest nodes.
 func (q *query) find(width Width) bool {
 	if q.w.Nodes > 0 {
 		return q.findExactly(q.w.Nodes)
@@ -178,7 +178,7 @@ func (q *query) find(width Width) bool {
 	return false
 }
 
-// findExactly is find where the number of nodes is wanted.
+// findExactly is find for a requested number of nodes.
 func (q *query) findExactly(k int) bool {
 	first := 0
 	if q.steps.Left() == 0 {
@@ -194,8 +194,8 @@ func (q *query) findExactly(k int) bool {
 	return false
 }
 
-// shrink takes all eligible nodes, less the ones that they can miss and still meet the terms. It is
-// false if they may not be chosen.
+// shrink takes all eligible nodes, and removes nodes without which the terms are still met. It
+// returns false if these nodes may not be chosen.
 func (q *query) shrink(a *asked) bool {
 	serves := func(mask hint.Mask) bool {
 		return mask != 0 && q.serves(a, mask) && (len(q.w.Devices) == 0 || q.dev.holds(mask, a.same))
@@ -244,8 +244,8 @@ func (q *query) serves(a *asked, mask hint.Mask) bool {
 	return mask&^a.eligible == 0 && q.offers(mask) && (q.w.Nodes == 0 || q.bears(a, mask)) && q.fits(a, mask) && q.seat(a, mask) != 0
 }
 
-// bears reports whether each node of the mask has some of what all of them are to give. Cores that
-// are kept from others are no more than the CPUs need.
+// bears reports whether each node of the mask can provide some of what all must provide. It also
+// checks that cores kept from others are no more than the CPUs need.
 func (q *query) bears(a *asked, mask hint.Mask) bool {
 	parts, least := 0, func(v int) bool { return a.units[v] > 0 }
 	switch {
@@ -282,7 +282,7 @@ func (q *query) serveAny(a *asked, k int) bool {
 	return false
 }
 
-// scan looks for the best set of k nodes that meets the terms.
+// scan finds the best set of k nodes that meets the terms.
 func (q *query) scan(a *asked, k int) bool {
 	if !q.reaches(a, k) {
 		return false
@@ -306,9 +306,9 @@ func (q *query) scan(a *asked, k int) bool {
 	return found
 }
 
-// scanDevices is scan if devices are wanted: how well they lie comes before distances, and what is
-// left of them, there and on the NUMA nodes, before what is left of CPUs. When steps run out, the
-// first set of nodes that does ends it.
+// scanDevices is scan for requests with devices. The quality of the devices' places comes before
+// distances, and the devices left, there and on the NUMA nodes, before the CPUs left. When steps
+// run out, the first suitable set of nodes ends it.
 func (q *query) scanDevices(a *asked, masks []hint.Mask) (found bool) {
 	var best [2]uint64
 	var bestRoom int
@@ -355,8 +355,8 @@ func (q *query) leastNode() (least uint64) {
 // offers reports whether the set of nodes may be chosen.
 func (q *query) offers(mask hint.Mask) bool { return q.within == nil || q.within.Has(mask) }
 
-// floor is how many nodes are needed if the roomiest are taken: for each resource on its own, and
-// for all together.
+// floor returns how many of the roomiest nodes are needed, for each resource on its own and for all
+// together.
 func (q *query) floor(a *asked) int {
 	f := floor{nodes: len(q.m.nodes), least: 1}
 	f.add(uint64(q.w.CPUs), func(v int) uint64 { return uint64(a.units[v]) })
@@ -376,7 +376,7 @@ func (q *query) floor(a *asked) int {
 	return max(f.least, atLeast(f.parts[:f.nodes], f.whole))
 }
 
-// rank orders sets of nodes that are as wide: by distance, then by what is left.
+// rank orders equally wide sets of nodes: by distance, then by free resources.
 func (q *query) rank(mask hint.Mask) [2]uint64 {
 	var r [2]uint64
 	if q.m.distance != nil {
@@ -411,9 +411,9 @@ func (q *query) fits(a *asked, mask hint.Mask) bool {
 	return true
 }
 
-// fewCaches reports whether the nodes of the mask have the CPUs in as few level-3 caches as are
-// insisted on: if the number of nodes is wanted, as few as the same CPUs of each node would need if
-// nothing were handed out. each means that each node gives some.
+// fewCaches reports whether the nodes of the mask have the CPUs in as few level-3 caches as
+// required. With a requested number of nodes, that is the number that the same CPUs of each node
+// would need if nothing were assigned. each means that each node provides some.
 func (q *query) fewCaches(a *asked, mask hint.Mask, each bool) bool {
 	switch q.w.Nodes {
 	case 0:
@@ -426,7 +426,7 @@ func (q *query) fewCaches(a *asked, mask hint.Mask, each bool) bool {
 	return true // all nodes that could be among them
 }
 
-// cost is what the pinned CPUs take of kind CPU, idle threads included.
+// cost returns the use of kind CPU by the pinned CPUs, idle threads included.
 func (q *query) cost(a *asked) uint64 {
 	n, t := q.w.CPUs, q.m.threads
 	switch {
@@ -439,13 +439,13 @@ func (q *query) cost(a *asked) uint64 {
 	return 1000 * uint64(n)
 }
 
-// spreads reports whether one thread of each core is liked, and not insisted on: CPUs are then
-// taken all over the nodes. Who pays for whole nodes gets them full instead.
+// spreads reports whether one thread per core is preferred and not required: CPUs are then taken
+// all over the nodes. A pod with exclusive NUMA nodes gets them completely instead.
 func (q *query) spreads(a *asked) bool {
 	return a.like == Spread && a.bind != Spread && a.excl != ExclusiveCore && !a.l3 && !(q.pays && a.excl == ExclusiveNUMA)
 }
 
-// sum is how many CPUs can be pinned on the nodes of the mask.
+// sum returns how many CPUs can be pinned on the nodes of the mask.
 func (a *asked) sum(mask hint.Mask) int {
 	n := int32(0)
 	for w := mask; w != 0; w &= w - 1 {
@@ -454,7 +454,7 @@ func (a *asked) sum(mask hint.Mask) int {
 	return int(n)
 }
 
-// of is how many CPUs of some cores the terms allow to take.
+// of returns how many CPUs of some cores the terms allow.
 func (q *query) of(a *asked, s *stat) int {
 	switch {
 	case a.bind == Spread && a.excl == ExclusiveCore:
@@ -467,7 +467,7 @@ func (q *query) of(a *asked, s *stat) int {
 	return int(s.free)
 }
 
-// cap is how many CPUs may be pinned on a node before its shares have too few.
+// cap returns how many CPUs may be pinned on a node before its shares have too few.
 func (q *query) cap(a *asked, v int) int {
 	cpus := int(q.m.Room(q.b, CPU, v) / 1000)
 	switch {

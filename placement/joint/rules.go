@@ -21,7 +21,7 @@ const (
 	BindAny Bind = iota
 	// FullCores gives whole cores: all their threads.
 	FullCores
-	// Spread gives one thread of each core.
+	// Spread takes one thread of each core.
 	Spread
 
 	binds // the number of values
@@ -55,7 +55,7 @@ const (
 
 // Rules are the requirements for CPUs. The zero value leaves everything to the node. Preferences
 // are dropped in this order until there is room: exclusiveness, level-3 caches, binding. A wider
-// set of NUMA nodes is never used to keep one.
+// set of NUMA nodes is never used to keep a preference.
 type Rules struct {
 	Bind         Bind
 	BindHow      Strength // set if Bind is
@@ -99,7 +99,7 @@ func (s Strategy) Score(used, total int) int {
 	return used * 100 / total
 }
 
-// terms are rules at one level of giving up: what is still insisted on.
+// terms are rules after some preferences were dropped.
 type terms struct {
 	bind Bind      // insisted on
 	like Bind      // how CPUs are taken, insisted on or not
@@ -108,7 +108,7 @@ type terms struct {
 	l3   bool      // insisted on
 }
 
-// maxLevels is how often something can be given up, and one more.
+// maxLevels is the number of preferences that can be dropped, plus one.
 const maxLevels = 4
 
 // at returns the terms at a level, 0 keeping every preference.

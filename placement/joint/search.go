@@ -19,7 +19,7 @@ type deviceQuery struct {
 	total [MaxPlaces]int32
 	need  []int
 	needs int // of all kinds
-	// on are the places of each NUMA node, adrift those whose NUMA node nobody knows.
+	// on are the places of each NUMA node, adrift the places with an unknown NUMA node.
 	on     [hint.MaxNodes]uint64
 	adrift uint64
 	// linked is the position in the Want of the kind whose links count, or -1.
@@ -39,7 +39,7 @@ type deviceQuery struct {
 	choosing
 }
 
-// choosing is room for one search for devices.
+// choosing is the memory of one search for devices.
 type choosing struct {
 	cands [MaxPlaces]uint8
 	peak  [][MaxPlaces]uint16 // by kind and position in cands: the most of that place and later ones
@@ -50,16 +50,16 @@ type choosing struct {
 	rival rival
 }
 
-// supply is the places that devices may be taken from, and what each NUMA node has there.
+// supply has the places from which devices may be taken, and the devices of each NUMA node there.
 type supply struct {
 	places uint64
-	// node is what there is by kind and NUMA node, adrift at places that belong to none.
+	// node has the devices by kind and NUMA node, adrift those at places without one.
 	node   [][hint.MaxNodes]int32
 	adrift []int32
 }
 
-// rival is the best pick of the sets of NUMA nodes before the one at hand, if ok. far and tie
-// compare the set at hand with the rival's: by distance, and by what decides last.
+// rival is the best pick of the earlier sets of NUMA nodes, if ok. far and tie compare the present
+// set with the rival's: by distance, and by the last criterion.
 type rival struct {
 	devicePick
 	far, tie int
@@ -71,26 +71,26 @@ type devicePick struct {
 	places uint64 // the ones that are used
 	set    uint16 // of the linked kind
 	links  uint32
-	// fours and pairs are what is left of links for others.
+	// fours and pairs rate the links that are left for others.
 	fours, pairs uint32
-	// left is how many free devices of the wanted kinds there are at the places.
+	// left is the number of free devices of the requested kinds at the places.
 	left int
 }
 
-// compareLinks orders picks by links: more inside, then better ones among what is left. Negative
-// means that p is better.
+// compareLinks orders picks by links: more inside, then better links among the remaining devices.
+// Negative means that p is better.
 func (p *devicePick) compareLinks(o *devicePick) int {
 	return cmp.Or(cmp.Compare(o.links, p.links), cmp.Compare(o.fours, p.fours), cmp.Compare(o.pairs, p.pairs))
 }
 
-// earlier reports whether set a comes before b, both being as large: it has the lowest element that
+// earlier reports whether set a comes before the equally large set b: a has the lowest element that
 // only one of them has.
 func earlier(a, b uint16) bool {
 	low := (a ^ b) & -(a ^ b)
 	return a&low != 0
 }
 
-// newDeviceQuery makes room for questions about so many kinds of devices.
+// newDeviceQuery allocates memory for questions about n kinds of devices.
 func newDeviceQuery(n int) deviceQuery {
 	newSupply := func() supply {
 		return supply{node: make([][hint.MaxNodes]int32, n), adrift: make([]int32, n)}
@@ -99,7 +99,7 @@ func newDeviceQuery(n int) deviceQuery {
 		choosing: choosing{have: make([]int, n), peak: make([][MaxPlaces]uint16, n)}, loose: newSupply(), shared: newSupply()}
 }
 
-// compileDevices prepares what is asked. It is false if a kind is asked that does not exist.
+// compileDevices prepares the request. It returns false if a requested kind does not exist.
 func (q *deviceQuery) compileDevices() bool {
 	m, w := q.m, q.w
 	q.linked, q.n, q.ranked, q.needs = -1, len(m.places), false, 0
@@ -138,8 +138,8 @@ func bit(at int, is bool) uint64 {
 	return 0
 }
 
-// compilePlaces finds what can be taken where. It returns the places at which nothing lies
-// together: no switch, or a root complex that nobody knows.
+// compilePlaces finds the available devices at each place. It returns the places at which no
+// devices are together: without a switch, or with an unknown root complex.
 func (q *deviceQuery) compilePlaces() (apart uint64) {
 	m, w := q.m, q.w
 	for i := range w.Devices {
@@ -176,7 +176,7 @@ func (q *deviceQuery) compilePlaces() (apart uint64) {
 	return apart
 }
 
-// has reports whether a place has something that is wanted, something of each kind, and all of it.
+// has reports whether a place has any requested device, some of each kind, and all of them.
 func (q *deviceQuery) has(at int) (some, each, whole bool) {
 	each, whole = true, true
 	for i := range q.w.Devices {
@@ -186,7 +186,7 @@ func (q *deviceQuery) has(at int) (some, each, whole bool) {
 	return some, each, whole && each
 }
 
-// sumUp fills what each NUMA node has at the places of a supply.
+// sumUp fills in the devices of each NUMA node at the places of a supply.
 func (q *deviceQuery) sumUp(s *supply) {
 	for i := range q.w.Devices {
 		sum := func(places uint64) (n int32) {
@@ -242,7 +242,7 @@ func (q *deviceQuery) alike(a, b int) bool {
 	return true
 }
 
-// supplyOf is what NUMA nodes must have enough of. What lies at one place is found by its place.
+// supplyOf returns the supply that NUMA nodes need. Devices at one place are found by their place.
 func (q *deviceQuery) supplyOf(together bool) *supply {
 	if together && !q.w.Same.one() {
 		return &q.shared
@@ -250,8 +250,8 @@ func (q *deviceQuery) supplyOf(together bool) *supply {
 	return &q.loose
 }
 
-// reach are the places that count for a set of NUMA nodes. One whose node nobody knows counts if
-// the width does not matter.
+// reach returns the places that count for a set of NUMA nodes. A place with an unknown node counts
+// if the width does not matter.
 func (q *deviceQuery) reach(mask hint.Mask) (places uint64) {
 	for w := mask; w != 0; w &= w - 1 {
 		places |= q.on[w.Lowest()]
@@ -262,7 +262,7 @@ func (q *deviceQuery) reach(mask hint.Mask) (places uint64) {
 	return places
 }
 
-// enough reports whether the nodes of the mask have enough devices of each kind, each on its own.
+// enough reports whether the nodes of the mask have enough devices of each kind, each kind alone.
 func (q *deviceQuery) enough(mask hint.Mask, together bool) bool {
 	s := q.supplyOf(together)
 	for i := range q.w.Devices {
@@ -280,8 +280,8 @@ func (q *deviceQuery) enough(mask hint.Mask, together bool) bool {
 	return true
 }
 
-// deviceRoom is how many devices of the wanted kinds can be taken on the nodes of the mask, less
-// being better: MostAllocated keeps other NUMA nodes whole.
+// deviceRoom returns how many devices of the requested kinds can be taken on the nodes of the mask.
+// Less is better: MostAllocated keeps other NUMA nodes whole.
 func (q *deviceQuery) deviceRoom(mask hint.Mask) (n int) {
 	for i := range q.w.Devices {
 		for w := mask; w != 0; w &= w - 1 {
@@ -294,11 +294,11 @@ func (q *deviceQuery) deviceRoom(mask hint.Mask) (n int) {
 	return n
 }
 
-// holds reports whether the nodes of the mask have the devices, together if asked. Devices that may
-// lie anywhere need only be enough. Of devices that lie together at several places each place has
-// one of each kind, so that as many places as are wanted of the rarer kind have enough of that:
-// with two kinds, it remains to look at the places with the most of the other. With three, it takes
-// a search.
+// holds reports whether the nodes of the mask have the devices, together if requested. For devices
+// that may be anywhere, enough suffices. If devices must be together at several places, each place
+// needs one of each kind. As many places as devices of the rarer kind then have enough of that
+// kind. With two kinds, it remains to check the places with the most of the other kind. With three
+// kinds, a search is necessary.
 func (q *deviceQuery) holds(mask hint.Mask, together bool) bool {
 	switch {
 	case !q.enough(mask, together):
@@ -316,7 +316,7 @@ func (q *deviceQuery) holds(mask hint.Mask, together bool) bool {
 	return q.fewest(q.reach(mask)&q.shared.places, most) <= most
 }
 
-// mostPlaces is how many places may be used.
+// mostPlaces returns how many places may be used.
 func (q *deviceQuery) mostPlaces(together bool) int {
 	most := MaxPlaces
 	switch {
@@ -330,8 +330,8 @@ func (q *deviceQuery) mostPlaces(together bool) int {
 	return most
 }
 
-// fewest is how many more of the places some kind needs at least, beside what the search has
-// already. It is more than most if they are not enough.
+// fewest returns a lower bound of the further places that some kind needs beside those of the
+// search. It is more than most if the places do not suffice.
 func (q *deviceQuery) fewest(places uint64, most int) (n int) {
 	switch {
 	case !q.lacks():
@@ -370,8 +370,8 @@ func (q *deviceQuery) lacks() bool {
 	return false
 }
 
-// worth reports whether a pick with the links of p, at so many places with at least so many
-// devices, would be better than what is known.
+// worth reports whether a pick with the links of p, at that many places with at least that many
+// devices, would be the best so far.
 func (q *deviceQuery) worth(p *devicePick, places, left int) bool {
 	r, b := &q.rival, &q.best
 	if r.ok && cmp.Or(p.compareLinks(&r.devicePick), places-bits.OnesCount64(r.places), r.far, left-r.left, r.tie) >= 0 {
@@ -416,7 +416,7 @@ func (q *deviceQuery) choose(mask hint.Mask, together bool) bool {
 }
 
 // chooseLinked tries sets of devices of the kind whose links count, those with the most links
-// first, and finds the others a place for each set that could be the best.
+// first. For each set that could be the best it finds places for the other devices.
 func (q *deviceQuery) chooseLinked(places uint64, together bool, mask hint.Mask) {
 	want := &q.w.Devices[q.linked]
 	k := &q.m.devices[want.Kind]
@@ -447,7 +447,7 @@ func (q *deviceQuery) chooseLinked(places uint64, together bool, mask hint.Mask)
 	}
 }
 
-// placeOf is where a device lies, as places count for the query.
+// placeOf returns the place of a device in the query.
 func (q *deviceQuery) placeOf(k *deviceKind, i int) int {
 	at := int(k.at[i])
 	if q.w.Same.byRoot() {
@@ -456,7 +456,7 @@ func (q *deviceQuery) placeOf(k *deviceKind, i int) int {
 	return at
 }
 
-// keepsFunctions reports whether a set has no two devices of one function, where that is asked.
+// keepsFunctions reports whether a set has no two devices of one function, if that is required.
 func (k *deviceKind) keepsFunctions(set uint16, w *DeviceWant) bool {
 	if !w.OnePerFunction && !w.All {
 		return true
@@ -472,8 +472,8 @@ func (k *deviceKind) keepsFunctions(set uint16, w *DeviceWant) bool {
 	return true
 }
 
-// complement finds the other kinds a place beside the devices of a pick: on its places alone, if
-// devices lie together, else on as few more as can be.
+// complement finds places for the other kinds beside the devices of a pick: only at its places if
+// devices must be together, otherwise at as few further places as possible.
 func (q *deviceQuery) complement(places uint64, together bool, p *devicePick) {
 	used := bits.OnesCount64(p.places)
 	if most := q.mostPlaces(together); used > most || !q.worth(p, used, 0) {
@@ -494,14 +494,14 @@ func (q *deviceQuery) complement(places uint64, together bool, p *devicePick) {
 	q.extend(places&^p.places, MaxPlaces-used, p)
 }
 
-// count adds or takes away what a place has.
+// count adds or removes the devices of a place.
 func (q *deviceQuery) count(at, sign int) {
 	for i := range q.w.Devices {
 		q.have[i] += sign * int(q.caps[i][at])
 	}
 }
 
-// extend adds the fewest of the places, at most so many, that have everything.
+// extend adds the fewest places, at most that many, that have all devices.
 func (q *deviceQuery) extend(places uint64, most int, p *devicePick) {
 	low, used := q.fewest(places, most), bits.OnesCount64(p.places)
 	if low > most || !q.worth(p, used+low, max(p.left, q.needs)) {
@@ -518,7 +518,8 @@ func (q *deviceQuery) extend(places uint64, most int, p *devicePick) {
 	}
 }
 
-// fillCandidates lists the places, and what the search may hope for from each on.
+// fillCandidates lists the places, and for each position the largest number of devices that may
+// still follow.
 func (q *deviceQuery) fillCandidates(places uint64) {
 	q.found = 0
 	for w := places; w != 0; w &= w - 1 {
@@ -538,8 +539,8 @@ func (q *deviceQuery) fillCandidates(places uint64) {
 	}
 }
 
-// branch is how far a search has come: it has chosen places with so many devices, and looks for
-// size more among the candidates from one on. passed are the classes of places that it left out: a
+// branch is the state of a search. It has chosen places with left devices, and looks for size more
+// among the candidates, beginning at index from. passed are the classes of places that it skipped: a
 // later place of such a class would only repeat a choice.
 type branch struct {
 	chosen     uint64
@@ -581,7 +582,7 @@ func (q *deviceQuery) promising(c, size int) bool {
 	return true
 }
 
-// complete keeps a choice of places that has everything, if it is better than the best one.
+// complete keeps a complete choice of places if it is the best so far.
 func (q *deviceQuery) complete(chosen uint64, left int, p *devicePick) bool {
 	if q.lacks() {
 		return false
@@ -594,8 +595,8 @@ func (q *deviceQuery) complete(chosen uint64, left int, p *devicePick) bool {
 }
 
 // grab takes places without a search: those with the most of one kind until there is enough of it,
-// then of the next. Each kind is the first once; the fewest places count. It finds places where
-// holds says that there are any, with three kinds that lie together perhaps not.
+// then those of the next kind. It tries each kind as the first and keeps the fewest places. It
+// finds places if holds returns true, but with three kinds that must be together it may not.
 func (q *deviceQuery) grab(places uint64, most int) {
 	q.rankPlaces()
 	for first := range q.w.Devices {
@@ -620,8 +621,8 @@ func (q *deviceQuery) grab(places uint64, most int) {
 	}
 }
 
-// link chooses devices of the linked kind at the places that a pick was grabbed at: one at each
-// first, then the lowest.
+// link chooses devices of the linked kind at the places of grab: one at each first, then the
+// lowest.
 func (q *deviceQuery) link(places uint64, p *devicePick) bool {
 	if q.linked < 0 {
 		return true

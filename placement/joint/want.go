@@ -10,45 +10,47 @@ type Want struct {
 	CPUs    int          // pinned
 	Amounts []Amount     // each kind once
 	Devices []DeviceWant // each kind once
-	// Same is where devices lie together, and SameHow whether that may be given up. It is given up
-	// after all else that is preferred, but never for a wider set of NUMA nodes.
+	// Same is where devices must be together, and SameHow whether that is required or preferred.
+	// This preference is dropped last, but never kept by a wider set of NUMA nodes.
 	Same    Same
 	SameHow Strength // set if Same is
 	Width   Width
-	// Nodes asks for exactly so many NUMA nodes, each of which gives some of the CPUs; if no CPUs
-	// are wanted, of the first amount, and if there is none, devices by PerNode. 0 leaves it to the
-	// width. With a number the width only says whether devices count whose NUMA node nobody knows.
+	// Nodes requests exactly that many NUMA nodes, each of which provides some of the CPUs. Without
+	// CPUs each provides some of the first amount, and without amounts devices by PerNode. 0 leaves
+	// the number to the width. With a number, the width only determines whether devices with an
+	// unknown NUMA node count.
 	Nodes int
-	// PerNode asks for exactly so many devices of each kind on each NUMA node; 0 leaves it open. It
-	// comes with Nodes, and not with Same.
+	// PerNode requests exactly that many devices of each kind on each NUMA node; 0 leaves it open.
+	// It requires Nodes, and excludes Same.
 	PerNode int
 	Rules   Rules
-	// Pays means that CPUs which stay idle for an exclusive one have to be asked for as well: no
-	// more are kept from others than CPUs and amounts of CPU time are wanted.
+	// Pays means that the request must include the CPUs that stay idle for an exclusive one: no
+	// more CPUs are kept from others than the CPUs and CPU time requested.
 	Pays bool
-	// Within are the only sets of NUMA nodes that may be chosen, and WithinEmpty the ones that
-	// might be if nothing were handed out: if resources are that the model does not know. Nil means
-	// all.
+	// Within are the only allowed sets of NUMA nodes, and WithinEmpty the sets that would be
+	// allowed if nothing were assigned. They are for resources that the model does not know. Nil
+	// means all.
 	Within, WithinEmpty hint.Set
-	// CPUsWithin are the only sets of NUMA nodes that the CPUs may lie on, and CPUsWithinEmpty the
-	// same for Within: if they have to lie near resources that the model does not know. With a set,
-	// each larger one is in it. Without CPUs, it is about the set of NUMA nodes. Nil means all.
+	// CPUsWithin are the only allowed sets of NUMA nodes for the CPUs, and CPUsWithinEmpty the same
+	// for an empty node. They are for CPUs that must be near resources that the model does not
+	// know. With a set, each larger one is in it. Without CPUs, they are about the set of NUMA
+	// nodes. Nil means all.
 	CPUsWithin, CPUsWithinEmpty hint.Set
 }
 
-// Grant is what a Try assigned.
+// Grant is the assignment of a Try.
 type Grant struct {
 	CPUs topology.CPUSet
 	// Nodes is the set of NUMA nodes that was chosen.
 	Nodes   hint.Mask
 	Amounts []NodeAmount // by kind as in Want.Amounts, then by node
-	// Exclusive is the level that is kept: that of the rules, or Shareable if it was given up.
+	// Exclusive is the level that is kept: that of the rules, or Shareable if the preference was
+	// dropped.
 	Exclusive Exclusive
 	Devices   []DeviceRef // by kind as in Want.Devices
-	// Together means that devices lie as Want.Same asks.
+	// Together means that devices are together as Want.Same requests.
 	Together bool
-	// Cut means that a search for devices ended because it ran out of steps: others might lie
-	// better.
+	// Cut means that a search for devices ran out of steps: another choice might be better.
 	Cut bool
 }
 
@@ -84,7 +86,7 @@ const (
 	NotExactly
 )
 
-// asking is what is asked, and of what.
+// asking has the request and the model.
 type asking struct {
 	m     *Model
 	b     *Book

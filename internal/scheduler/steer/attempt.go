@@ -29,11 +29,11 @@ import (
 const (
 	attemptKey  fwk.StateKey = Name
 	extendedKey fwk.StateKey = Name + "/extended"
-	// originalKey is where the original keeps its state.
+	// originalKey is the key of the original plugin's state.
 	originalKey fwk.StateKey = dynamicresources.Name
 )
 
-// attempt is what the plugin keeps of one attempt to place a pod that asks something of its claims.
+// attempt is the plugin's state for one attempt to place a pod with a mode for its claims.
 type attempt struct {
 	mode   claims.Mode
 	claims []podClaim
@@ -48,7 +48,7 @@ type attempt struct {
 	// chosen are the nodes that take the pod with devices that were left to choose, and the
 	// original's state for each.
 	chosen map[string]fwk.StateData
-	// versions are those of the nodes that take the pod, before it is there.
+	// versions are those of the nodes that admit the pod, before it is there.
 	versions map[string]version
 	// misplaced are claims that were allocated earlier and keep the pod off the node that they are
 	// on.
@@ -59,7 +59,8 @@ type attempt struct {
 	// written: PreBind has begun to write them. refused: the plugin itself has ended the attempt
 	// since, so that there is no Binding.
 	written, refused bool
-	// alignment is that of the devices as they were judged last; judged: they were.
+	// alignment is the alignment of the devices by the last judgement; judged means that there was
+	// one.
 	alignment claims.Alignment
 	judged    bool
 }
@@ -216,18 +217,18 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	return keepOff(n.why(ctx))
 }
 
-// keepOff is the status of a node whose devices are not where the pod requires them. Preemption
-// does not ask where devices are, and would evict others for nothing.
+// keepOff returns the status of a node whose devices are not where the pod requires them. It
+// excludes preemption, which ignores where devices are and would evict pods in vain.
 func keepOff(why string) *fwk.Status { return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why) }
 
-// note notes the version of a node before the pod is there.
+// note records the version of a node before the pod is there.
 func (a *attempt) note(node string, v version) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.versions[node] = v
 }
 
-// choose notes the state with which a node takes the pod; nil for the original's own.
+// choose records the state with which a node admits the pod; nil for the original's own.
 func (a *attempt) choose(node string, state fwk.StateData) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -246,14 +247,14 @@ type onNode struct {
 	info      fwk.NodeInfo
 	slices    []*resourceapi.ResourceSlice
 	inventory *claims.Inventory
-	// lately is why the last way failed, and lying the first one for which there was no device.
+	// lately is the reason why the last way failed, and lying the first way without a device.
 	lately string
 	lying  Lying
-	// cut tells that there are more ways.
+	// cut means that there are more ways.
 	cut string
-	// loose: it does not show in Filter whether the devices are aligned. Reserve checks them.
+	// loose means that Filter cannot know whether the devices are aligned. Reserve checks them.
 	loose bool
-	// apart: a device that is aligned for one claim may not be for another.
+	// apart means that a device which is aligned for one claim may not be for another.
 	apart bool
 }
 
@@ -266,8 +267,7 @@ func (n *onNode) devices() *claims.Inventory {
 	return n.inventory
 }
 
-// steer tries the ways to lie on the node until the devices for one are there. It reports false if
-// there are none.
+// steer tries the ways on the node until one has its devices. It returns false if none has.
 func (n *onNode) steer(ctx context.Context, state fwk.CycleState, ways Ways) (status *fwk.Status, found bool) {
 	if ways.Known != Foreseen {
 		return nil, false
@@ -289,7 +289,7 @@ func (n *onNode) steer(ctx context.Context, state fwk.CycleState, ways Ways) (st
 	return nil, false
 }
 
-// lie tries one way to lie on the node.
+// lie tries one way on the node.
 func (n *onNode) lie(ctx context.Context, state fwk.CycleState, way Way) (status *fwk.Status, found bool) {
 	only, fits := n.reach(way.Lying)
 	if !fits {
@@ -366,7 +366,8 @@ func (n *onNode) stock(ctx context.Context) *placement.Claimed {
 	return s.Claimed(ctx, asks)
 }
 
-// extended is a claim for the pod's extended resources, without those of the node's device plugins.
+// extended returns a claim for the pod's extended resources, without those of the node's device
+// plugins.
 func (n *onNode) extended(classes fwk.DeviceClassResolver) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{}
 	for _, list := range [][]corev1.Container{n.pod.Spec.InitContainers, n.pod.Spec.Containers} {
@@ -426,7 +427,7 @@ func (n *onNode) reach(lying Lying) (only topology.NUMASet, fits bool) {
 	return only, true
 }
 
-// missing says which devices there are not.
+// missing describes the missing devices.
 func (n *onNode) missing(only topology.NUMASet) string {
 	if only == 0 {
 		return "the node pins no container that uses the claims, and no free device without a NUMA node will do"
@@ -438,7 +439,7 @@ func (n *onNode) missing(only topology.NUMASet) string {
 	return text
 }
 
-// misplace notes that a claim keeps the pod off the node that it was allocated on.
+// misplace records that a claim keeps the pod off the node on which it was allocated.
 func (n *onNode) misplace(uid types.UID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -456,7 +457,7 @@ func judged(pod *corev1.Pod, c podClaim, lying Lying) claims.Claim {
 	}
 }
 
-// try has the original choose among the devices on these NUMA nodes, in a state of its own.
+// try lets the original choose among the devices on these NUMA nodes, in its own cycle state.
 func (n *onNode) try(ctx context.Context, only topology.NUMASet) (fwk.StateData, *fwk.Status) {
 	state := framework.NewCycleState()
 	var status *fwk.Status
@@ -485,8 +486,8 @@ func (n *onNode) shown(only topology.NUMASet) []*resourceapi.ResourceSlice {
 	return shown
 }
 
-// consumes reports whether the allocator has to see a device that is not to be chosen, as the
-// counters that it consumes are counted by it.
+// consumes reports whether the allocator must see a device that may not be chosen, because it
+// counts the device's shared counters by it.
 func (n *onNode) consumes(id claims.DeviceID, d *resourceapi.Device) bool {
 	return len(d.ConsumesCounters) > 0 && n.taken.has(structured.MakeDeviceID(id.Driver, id.Pool, id.Name))
 }
@@ -499,7 +500,7 @@ func (n *onNode) why(ctx context.Context) string {
 	return asRequired + cmp.Or(n.lately, "Berth knows no way for the pod to lie there") + n.cut
 }
 
-// whichDevices describes what the allocator would choose on its own; "" if that is not to blame.
+// whichDevices describes the allocator's choice without restrictions; "" if that is not the cause.
 func (n *onNode) whichDevices(ctx context.Context) string {
 	if n.taken.state == nil || n.lying == nil {
 		return ""
@@ -510,8 +511,8 @@ func (n *onNode) whichDevices(ctx context.Context) string {
 	return ""
 }
 
-// allocation has the allocator choose devices on these NUMA nodes for the claims that have none. It
-// judges them for a pod that lies so, and reports false if there are none.
+// allocation lets the allocator choose devices on these NUMA nodes for the claims that have none,
+// and judges them for a pod that lies so. It returns false if there are none.
 func (n *onNode) allocation(ctx context.Context, lying Lying, only topology.NUMASet) (results []resourceapi.AllocationResult, j claims.Judgement, found bool) {
 	var open []*resourceapi.ResourceClaim
 	var chosen []claims.Claim
@@ -532,8 +533,8 @@ func (n *onNode) allocation(ctx context.Context, lying Lying, only topology.NUMA
 	return results, claims.Judge(n.devices(), chosen), true
 }
 
-// allocate has the allocator choose devices for claims among those of the slices. It reports false
-// if they do not do.
+// allocate lets the allocator choose devices for claims from the slices. It returns false if they
+// do not suffice.
 func (n *onNode) allocate(ctx context.Context, shown []*resourceapi.ResourceSlice, open []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, bool) {
 	dra := n.plugin.handle.SharedDRAManager()
 	allocator, err := structured.NewAllocator(ctx, dynamicresources.AllocatorFeatures(n.plugin.features), *n.taken.state, dra.DeviceClasses(), shown, n.plugin.selectors)
@@ -544,15 +545,15 @@ func (n *onNode) allocate(ctx context.Context, shown []*resourceapi.ResourceSlic
 	return results, err == nil && len(results) == len(open)
 }
 
-// asRequired begins what is said about a node that a pod with required claims does not get.
+// asRequired begins the messages about nodes that do not meet required claims.
 const asRequired = "berth.dev/claims: required: "
 
-// nearer is what a node with devices near the CPUs gets in addition, more than the original gives:
-// 8 for each of 32 requests.
+// nearer is the additional score of a node with devices near the CPUs. It exceeds the original's
+// largest score: 8 for each of 32 requests.
 const nearer = 8 * 32
 
-// PreScore implements fwk.PreScorePlugin. The original has none: it would be asked about every node
-// for a pod that no driver has devices for, and say 0 each time.
+// PreScore implements fwk.PreScorePlugin. The original has none: for a pod without claims it would
+// be asked about every node, and return 0 each time.
 func (p *Plugin) PreScore(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	if MayClaim(pod) {
 		return nil
@@ -578,7 +579,7 @@ func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	return score + nearer, status
 }
 
-// Reserve implements fwk.ReservePlugin. Berth has decided before where the pod lies.
+// Reserve implements fwk.ReservePlugin. Berth has already decided where the pod lies.
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	a := attemptOf(state)
 	if a == nil {
@@ -611,7 +612,7 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	return p.check(state, a, found{pod, node, all, decided})
 }
 
-// forExtended stands for the name of a claim that has none before PreBind.
+// forExtended replaces the name of a claim that has none before PreBind.
 const forExtended = "for extended resources"
 
 // reserve is the original's Reserve. It keeps the claim for extended resources.
@@ -719,13 +720,13 @@ func (p *Plugin) waits(state fwk.CycleState, pod *corev1.Pod) bool {
 	return false
 }
 
-// awaitsConditions reports whether a device has to become ready before its pod is bound.
+// awaitsConditions reports whether a device must become ready before its pod is bound.
 func awaitsConditions(a *resourceapi.AllocationResult) bool {
 	return a != nil && slices.ContainsFunc(a.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool { return len(r.BindingConditions) > 0 })
 }
 
-// Check judges a pod's claims beside what Berth is about to write, after PreBind. The error is for
-// people; it is nil if the pod does not require anything.
+// Check judges a pod's claims against the decision that Berth is about to write, after PreBind. The
+// error is for people; it is nil if the pod requires nothing.
 func (p *Plugin) Check(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) error {
 	if a := attemptOf(state); a == nil || a.mode != claims.Required {
 		return nil
@@ -736,8 +737,8 @@ func (p *Plugin) Check(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	return nil
 }
 
-// checkWritten judges the claims as they are now, and the devices for extended resources: their
-// claim may not be in any cache yet, and has what Reserve allocated.
+// checkWritten judges the present claims, and the devices for extended resources. Their claim may
+// not be in a cache yet, but has the allocation of Reserve.
 func (p *Plugin) checkWritten(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	a := attemptOf(state)
 	lying, decided := p.berth.Decided(pod, node)
@@ -759,8 +760,8 @@ func (p *Plugin) checkWritten(ctx context.Context, state fwk.CycleState, pod *co
 	return p.check(state, a, found{pod, node, all, decided})
 }
 
-// written returns what is allocated to a claim. The cache lacks what the original has just written
-// if the claim was changed at the same moment.
+// written returns the allocation of a claim. The cache lacks what the original has just written if
+// the claim was changed at the same moment.
 func (p *Plugin) written(ctx context.Context, c *resourceapi.ResourceClaim) (*resourceapi.AllocationResult, error) {
 	if c.Status.Allocation != nil {
 		return c.Status.Allocation, nil

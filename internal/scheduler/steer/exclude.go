@@ -9,16 +9,16 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// excludedFor is how long a node that refused a pod in Reserve is left out at most.
+// excludedFor is the longest time for which a node that refused a pod in Reserve is excluded.
 const excludedFor = time.Minute
 
-// maxExcluded bounds the exclusions. When there are more, all are forgotten: a node is then asked
+// maxExcluded bounds the exclusions. When there are more, all are dropped: a node is then tried
 // once more.
 const maxExcluded = 4096
 
-// exclusions are the nodes that refused a pod in Reserve, where its devices became visible. Filter
-// would choose the same node again. An exclusion ends when the node's slices change, or what is
-// free there.
+// exclusions are the nodes that refused a pod in Reserve, where its devices became known. Filter
+// would choose the same node again. An exclusion ends when the node's slices or free resources
+// change.
 type exclusions struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
@@ -36,7 +36,7 @@ type excluded struct {
 	why   string
 }
 
-// version tells states of a node apart: its slices, and what is free there.
+// version identifies a state of a node: its slices, and its free resources.
 type version struct {
 	count int
 	sum   uint64

@@ -15,8 +15,9 @@ import (
 	"github.com/berth-dev/berth/internal/claims"
 )
 
-// PostFilter implements fwk.PostFilterPlugin. The original gives one claim back that is on no node
-// that could take the pod. It does not know of a claim that is on such a node, beside other CPUs.
+// PostFilter implements fwk.PostFilterPlugin. The original deallocates one claim that is on no node
+// with room for the pod. It does not know of a claim that is on such a node, but away from the
+// possible CPUs.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	a := attemptOf(state)
 	if a != nil && a.mode == claims.Required {
@@ -29,10 +30,10 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	return p.DynamicResources.PostFilter(ctx, state, pod, statuses)
 }
 
-// Unreserve implements fwk.ReservePlugin. The original leaves an allocation that PreBind has
-// written, and so ties the pod to the node. The pod may be gone by now, and nobody would give the
-// claim back later. Allocation and reservation go in one write, before the original takes the
-// reservation, so that a scheduler that ends in between leaves nothing behind.
+// Unreserve implements fwk.ReservePlugin. The original keeps an allocation that PreBind has
+// written, which ties the pod to the node. The pod may be gone by now, and nothing would deallocate
+// the claim later. Unreserve removes allocation and reservation in one write, before the original
+// removes the reservation. So a scheduler that ends in between leaves nothing behind.
 func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
 	if a := attemptOf(state); a != nil && a.written && (a.refused || !p.berth.Doubtful(state) || p.gone(ctx, pod)) {
 		for _, c := range a.pending {
@@ -50,8 +51,8 @@ func (p *Plugin) gone(ctx context.Context, pod *corev1.Pod) bool {
 	return apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID
 }
 
-// giveBack deallocates a claim that no other pod uses. It decides by what it reads from the API
-// server, and reports whether it did.
+// giveBack deallocates a claim that no other pod uses. It reads the claim from the API server, and
+// reports whether it did.
 func (p *Plugin) giveBack(ctx context.Context, pod *corev1.Pod, claim *resourceapi.ResourceClaim) (done bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shortly)
 	defer cancel()

@@ -25,10 +25,10 @@ import (
 // Name of the plugin in profiles and statuses.
 const Name = "BerthClaims"
 
-// Weight is that of DynamicResources.
+// Weight is the weight of DynamicResources.
 const Weight = 2
 
-// MaxWays bounds the ways of lying on a node that one attempt tries.
+// MaxWays bounds the ways on a node that one attempt tries.
 const MaxWays = claims.MaxWays
 
 // Plugin is DynamicResources in one profile of the scheduler.
@@ -41,7 +41,7 @@ type Plugin struct {
 	// features are those of the original, and selectors the compiled ones of claims.
 	features  feature.Features
 	selectors *cel.Cache
-	// whole: the original looks at slices in Filter as well, so that none can be left out.
+	// whole means that the original also reads slices in Filter, so that none can be omitted.
 	whole bool
 }
 
@@ -59,7 +59,7 @@ var (
 	_ fwk.SignPlugin        = (*Plugin)(nil)
 )
 
-// Options are what New needs beside what every plugin gets.
+// Options are the arguments of New that only this plugin needs.
 type Options struct {
 	Berth Berth
 	Clock clock.PassiveClock
@@ -67,8 +67,8 @@ type Options struct {
 	Features feature.Features
 }
 
-// New makes the plugin. obj are DynamicResourcesArgs as JSON or YAML; nothing means
-// kube-scheduler's defaults.
+// New makes the plugin. obj are DynamicResourcesArgs as JSON or YAML; nil means kube-scheduler's
+// defaults.
 func New(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Options) (*Plugin, error) {
 	args, err := parseArgs(obj)
 	if err != nil {
@@ -130,8 +130,8 @@ func (*Plugin) Name() string { return Name }
 // ScoreExtensions implements fwk.ScorePlugin.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p.DynamicResources }
 
-// EventsToRegister implements fwk.EnqueueExtensions. A pod that leaves a node may leave its CPUs to
-// one that wants them for the devices there.
+// EventsToRegister implements fwk.EnqueueExtensions. A pod that leaves a node may release CPUs near
+// devices that a waiting pod needs.
 func (p *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
 	all, err := p.DynamicResources.EventsToRegister(ctx)
 	if err != nil || len(all) == 0 {
@@ -149,5 +149,5 @@ func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, was, _ any) (fwk
 	return fwk.Queue, nil
 }
 
-// shortly bounds what Unreserve and PostFilter ask of the API server.
+// shortly bounds the requests of Unreserve and PostFilter to the API server.
 const shortly = 10 * time.Second

@@ -15,21 +15,21 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Trial finds devices for the claims of pods that are planned together, before any of them has a
-// cycle of its own. Nobody else sees what it gives. It is not safe for concurrent use.
+// Trial finds devices for the claims of pods that are planned together, before any of them has its
+// own cycle. Its allocations are visible only in the trial. It is not safe for concurrent use.
 //
-// Extended resources are not looked at: their devices are chosen when the pod has its node.
+// It ignores extended resources: their devices are chosen when the pod has its node.
 type Trial struct {
 	plugin *Plugin
 	ctx    context.Context //nolint:containedctx // a trial lives as long as the call that makes it
-	// lists are the slices, and taken what is allocated; nil before somebody has asked.
+	// lists are the slices, and taken the allocated devices; nil before the first question.
 	lists *attempt
 	taken *structured.AllocatedState
 	pods  map[types.UID]*attempt
 	given map[types.UID]given
 }
 
-// given is what a pod has in a trial.
+// given are a pod's devices in a trial.
 type given struct {
 	node     string
 	required bool
@@ -39,7 +39,8 @@ type given struct {
 // Would is how a pod would lie on a node.
 type Would struct {
 	Lying Lying
-	// Sure: it would lie so for certain. Loose: no pod of the trial on the node does.
+	// Sure means that it would certainly lie so. Loose means that no pod of the trial certainly
+	// lies on the node.
 	Sure, Loose bool
 }
 
@@ -85,7 +86,7 @@ func (t *Trial) Give(pod *corev1.Pod, on fwk.NodeInfo, would Would) bool {
 // Take takes a pod's devices.
 func (t *Trial) Take(pod types.UID) { delete(t.given, pod) }
 
-// give chooses devices on these NUMA nodes that keep what the pod demands.
+// give chooses devices on these NUMA nodes that meet the pod's requirements.
 func (n *onNode) give(ctx context.Context, lying Lying, only topology.NUMASet) ([]resourceapi.AllocationResult, bool) {
 	results, j, found := n.allocation(ctx, lying, only)
 	return results, found && j.Keeps(n.mode)
@@ -101,8 +102,8 @@ func (t *Trial) requires(node string) bool {
 	return false
 }
 
-// of is what the pod asks for; nil if that is nothing, or its own cycle will say what is wrong with
-// it.
+// of returns the attempt for a pod with claims; nil without claims, or if its own cycle will report
+// an error.
 func (t *Trial) of(pod *corev1.Pod) *attempt {
 	if a, known := t.pods[pod.UID]; known {
 		return a
@@ -143,7 +144,7 @@ func (t *Trial) read(pod *corev1.Pod) (*attempt, error) {
 	return &attempt{mode: mode, claims: list, byNode: t.lists.byNode, shared: t.lists.shared, steered: !t.plugin.whole && !takesAll}, nil
 }
 
-// state is what is allocated, and given.
+// state returns the allocations of the cluster and of the trial.
 func (t *Trial) state() *structured.AllocatedState {
 	if len(t.given) == 0 {
 		return t.taken
@@ -161,7 +162,7 @@ func (t *Trial) state() *structured.AllocatedState {
 	return out
 }
 
-// note notes a device as allocated, as the original does (foreachAllocatedDevice).
+// note records a device as allocated, as the original does (foreachAllocatedDevice).
 func note(state *structured.AllocatedState, r *resourceapi.DeviceRequestAllocationResult) {
 	id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
 	switch {

@@ -15,12 +15,12 @@ import (
 // prepared, and the cluster's at all other times.
 type view struct {
 	fwk.Handle
-	// mu is held while the original prepares a pod: it lists slices without saying for which one.
+	// mu is held while the original prepares a pod: it lists slices without naming the pod.
 	mu sync.Mutex
-	// shown is what is listed; nil for what the cluster has.
+	// shown are the listed slices; nil means those of the cluster.
 	shown atomic.Pointer[prepared]
-	// special is where the claim for extended resources goes that the original allocates; nil if
-	// nobody waits for it.
+	// special receives the claim for extended resources that the original allocates; nil if nobody
+	// waits for it.
 	special atomic.Pointer[extended]
 }
 
@@ -31,9 +31,9 @@ type extended struct{ claim *resourceapi.ResourceClaim }
 // Clone implements fwk.StateData.
 func (e *extended) Clone() fwk.StateData { return e }
 
-// prepared is what the original is shown of the cluster.
+// prepared is what the original sees of the cluster.
 type prepared struct {
-	// slices are listed in place of the cluster's; nil for those.
+	// slices replace the cluster's; nil means the cluster's.
 	slices []*resourceapi.ResourceSlice
 	// taken is the state of all devices, as it was when the attempt began.
 	taken *taken
@@ -45,7 +45,7 @@ type taken struct {
 	list  sets.Set[structured.DeviceID]
 }
 
-// has reports whether a device is allocated to somebody, or a part of it.
+// has reports whether a device or a part of it is allocated.
 func (t *taken) has(id structured.DeviceID) bool {
 	if t.state != nil {
 		return structured.IsDeviceAllocated(id, t.state)
@@ -53,7 +53,7 @@ func (t *taken) has(id structured.DeviceID) bool {
 	return t.list.Has(id)
 }
 
-// during runs prepare while the original is shown what p has.
+// during runs prepare while the original sees p.
 func (v *view) during(p *prepared, prepare func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -63,7 +63,7 @@ func (v *view) during(p *prepared, prepare func()) {
 }
 
 // reserving runs reserve, and returns the claim that it allocates for extended resources; its claim
-// is nil for none. Claims of that kind are in no list before PreBind.
+// is nil for none. Such claims are in no list before PreBind.
 func (v *view) reserving(reserve func() *fwk.Status) (*extended, *fwk.Status) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -106,8 +106,8 @@ func (l lister) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error)
 	return l.ResourceSliceLister.ListWithDeviceTaintRules()
 }
 
-// tracker gathers what is allocated once for an attempt: the original would do so for every way of
-// every node.
+// tracker collects the allocated devices once for an attempt. The original would do so for every
+// way of every node.
 type tracker struct {
 	fwk.ResourceClaimTracker
 	view *view
