@@ -10,10 +10,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// berths prefers the node where the fewest berths are lost that are expected to be wanted: for each
-// shape that was asked for lately, how many copies the node could take before and after the pod,
-// weighted by how often the shape is asked for and by how much of a node it is. It learns the load
-// while pods arrive.
+// berths prefers the node that loses the fewest places for expected pods. For each shape that
+// arrived lately, it compares how many copies fit before and after the pod. It weights them by the
+// shape's frequency and by its part of a node. It learns the load while pods arrive.
 type berths struct {
 	asked map[*simulate.Shape]int
 	total int
@@ -24,8 +23,7 @@ type berths struct {
 // maxLearnt bounds the shapes that berths uses.
 const maxLearnt = 32
 
-// Learn counts a pod that arrives. It reports whether the load has become another one: whenever
-// twice as many have arrived.
+// Learn counts an arriving pod. It reports a changed load whenever twice as many have arrived.
 func (b *berths) Learn(s *simulate.Shape) bool {
 	b.asked[s]++
 	if b.total++; bits.OnesCount(uint(b.total)) != 1 {
@@ -59,7 +57,8 @@ func (b *berths) Score(l *simulate.Look) int64 {
 	return -int64(lost * 1e6)
 }
 
-// share is how much of a node a pod of the shape takes: of CPUs or of GPUs, whatever is more.
+// share returns the part of a node that a pod of the shape takes: of CPUs or of GPUs, whatever is
+// more.
 func share(s *simulate.Shape, l *simulate.Look) float64 {
 	cpu := float64(s.MilliCPU) / float64(l.AllCPU)
 	if len(l.FreeGPU) == 0 {
@@ -78,8 +77,8 @@ func take(zones []simulate.Zone, cpus, gpus int) {
 	}
 }
 
-// copies is how many pods of the shape fit: each on one NUMA node if an empty one has room for it,
-// else on all together, where the kubelet spreads a pod.
+// copies returns how many pods of the shape fit: each on one NUMA node if an empty one has room for
+// it, otherwise on all together, where the kubelet spreads a pod.
 func copies(zones []simulate.Zone, s *simulate.Shape, spread bool) (n int) {
 	cpus, gpus := max(1, int(s.MilliCPU/1000)), s.GPUs
 	var all simulate.Zone
@@ -104,5 +103,5 @@ func copiesOn(z *simulate.Zone, cpus, gpus int) int {
 	return n
 }
 
-// GPU is which GPU a share is of: there are none on nodes with NUMA nodes.
+// GPU returns the GPU for a share: nodes with NUMA nodes have no shares.
 func (b *berths) GPU(l *simulate.Look, r *rand.Rand) int { return simulate.Scoring(b.Score).GPU(l, r) }

@@ -1,4 +1,4 @@
-// Package lab measures how good the choice among nodes is: it lays machines with NUMA nodes below
-// the nodes of public lists, and lets Berth's strategies, those of a paper and those of other
-// schedulers serve the same loads there (README.md). The simulator is internal/simulate.
+// Package lab measures the quality of the choice among nodes. It gives the nodes of public lists
+// machines with NUMA nodes, and serves the same loads there with Berth's strategies, those of a
+// paper and those of other schedulers (README.md). The simulator is internal/simulate.
 package lab

@@ -14,9 +14,9 @@ import (
 // Arrive returns a trace.NewDraw's change: pods arrive until they ask for the GPUs of all nodes
 // times the ratio, or for the CPUs if no pod asks for GPUs. With ratio 0 it is nil.
 //
-// The pods of the list come first, shuffled; others follow, drawn from the list. If the list asks
-// for too much, pods are taken away. If pods are added it ends before one that would ask for too
-// much; of that one a single GPU is counted, as the FGD paper does.
+// The pods of the list come first, in random order; further pods are drawn from the list. If the
+// list asks for too much, pods are removed. If pods are added, the last would ask for too much;
+// only a single GPU of it is counted, as in the FGD paper.
 func Arrive(nodes []trace.Node, pods []trace.Pod, ratio float64) func(*trace.Draw) {
 	if !(ratio > 0) || len(pods) == 0 {
 		return nil
@@ -54,13 +54,13 @@ const (
 	lifeSpread = 1.0 // standard deviation of the logarithm
 )
 
-// warmUp is which part of a run with a Load passes before anything counts. No pod runs longer than
-// that, so that the load is the one asked for from then on: what began empty is as it stays.
+// warmUp is the part of a run with a Load before anything counts, as a divisor. No pod runs longer,
+// so the load is then the requested one and stays so.
 const warmUp = 4
 
-// Load returns times at which pods come and go so that they ask for so much of the GPUs of all
-// nodes at a time, on average; of the CPUs, if none asks for GPUs. Pods are drawn from the list,
-// and the time between two is exponential.
+// Load returns times at which pods arrive and end. On average they ask for that part of the GPUs of
+// all nodes at a time, or of the CPUs if no pod asks for GPUs. Pods are drawn from the list, and
+// the time between two is exponential.
 func Load(nodes []trace.Node, pods []trace.Pod, load float64, span time.Duration) *trace.Times {
 	return &trace.Times{For: span, Draw: func(d *trace.TimedDraw) error {
 		d.From = d.To / warmUp
@@ -105,7 +105,7 @@ func meanLife(most int64) float64 {
 	return medianLife.Seconds()*math.Exp(s*s/2)*below(z-s) + float64(most)*(1-below(z))
 }
 
-// amount is how many thousandths of GPUs the pod asks for, or of CPUs.
+// amount returns the pod's request in thousandths of GPUs, or of CPUs.
 func amount(p *trace.Pod, gpus bool) int64 {
 	if gpus {
 		return p.AskedGPU()

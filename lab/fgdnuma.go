@@ -16,11 +16,11 @@ func (f *fgdNUMA) score(l *simulate.Look) int64 {
 	f.after = append(f.after[:0], l.Zones...)
 	take(f.after, int(l.Shape.MilliCPU/1000), l.Shape.GPUs)
 	lost := f.lost(l.Zones, l.GPUModel) - f.lost(f.after, l.GPUModel)
-	// A sigmoid, as in FGD, but finer: hundredths hide what a pod without GPUs does.
+	// A sigmoid, as in FGD, but finer: in hundredths, pods without GPUs would make no difference.
 	return int64(1e6 / (1 + math.Exp(-lost)))
 }
 
-// lost is how many free GPUs a pod of the load is expected not to be able to use.
+// lost returns the expected number of free GPUs that a pod of the load cannot use.
 func (f *fgdNUMA) lost(zones []simulate.Zone, model string) (sum float64) {
 	var node simulate.Zone // the amounts of all zones
 	for i := range zones {
@@ -44,7 +44,7 @@ func (f *fgdNUMA) lost(zones []simulate.Zone, model string) (sum float64) {
 	return sum
 }
 
-// lostFor counts the free GPUs of zones that have too few GPUs, or CPUs beside them.
+// lostFor counts the free GPUs of zones with too few GPUs, or too few CPUs beside them.
 func lostFor(zones []simulate.Zone, gpus, cpus int) (lost int) {
 	for i := range zones {
 		if z := &zones[i]; z.FreeGPU < gpus || z.FreeCPU < cpus {

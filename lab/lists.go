@@ -18,7 +18,7 @@ import (
 // maxBytes bounds a list, which is held in memory as a whole.
 const maxBytes = 256 << 20
 
-// InputError names a wrong value in a list, its position, and what would be right.
+// InputError names a wrong value in a list, its position, and a correct value.
 type InputError struct {
 	File  string
 	Line  int    // counted from 1; 0 is the file as a whole
@@ -119,7 +119,7 @@ func rows(r io.Reader, file string, needed []string, read func(*row)) error {
 	return v.err
 }
 
-// badList says what is wrong with a file that is no list.
+// badList describes the error of a file that is not a list.
 func badList(file string, err error) error {
 	e := &InputError{File: file, Value: err.Error(), Want: "comma-separated values, each row with as many as the header"}
 	var parse *csv.ParseError
@@ -132,7 +132,7 @@ func badList(file string, err error) error {
 	return e
 }
 
-// unpacked opens what is packed by gzip, and leaves the rest as it is.
+// unpacked decompresses gzip, and returns anything else unchanged.
 func unpacked(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	if magic, _ := b.Peek(2); string(magic) == "\x1f\x8b" {
@@ -141,7 +141,7 @@ func unpacked(r io.Reader) (io.Reader, error) {
 	return b, nil
 }
 
-// bounded ends with an error where io.LimitReader would end as if the file did.
+// bounded returns an error at its limit; io.LimitReader would report the end of the file.
 type bounded struct {
 	r    io.Reader
 	left int64
@@ -162,7 +162,7 @@ func (v *row) fail(field, value, want string) {
 	}
 }
 
-// text is "" where there is no such column.
+// text returns "" if the column does not exist.
 func (v *row) text(field string) string {
 	if i, ok := v.columns[field]; ok && i < len(v.cells) {
 		return v.cells[i]
@@ -218,7 +218,7 @@ func (v *row) checkGPUs(p *trace.Pod) {
 	}
 }
 
-// times reads when the pod came and went, where the list says it.
+// times reads the pod's arrival and end, if the list has them.
 func (v *row) times(p *trace.Pod) {
 	if v.text("creation_time") == "" || v.text("deletion_time") == "" {
 		return

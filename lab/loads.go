@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/internal/suggest"
 )
 
-// Where pods come and go, those with whole servers start together. They ask for less memory than in
-// the load without gangs, so that it suffices beside what is kept for the system.
+// If pods arrive and end, pods with whole servers start together. They request less memory than in
+// the load without gangs, so that the node's memory suffices beside the system's reservation.
 const (
 	wholeServer = 8 // GPUs
 	gangOf      = 4 // pods
@@ -24,9 +24,9 @@ var synthetic = []struct {
 }{
 	// Network functions: whole cores. Their huge pages are not modelled.
 	{"telco", [][4]int{{2, 8, 0, 30}, {4, 16, 0, 30}, {8, 32, 0, 20}, {12, 32, 0, 10}, {16, 64, 0, 10}}},
-	// One or two GPUs, and what serves beside them.
+	// One or two GPUs, and helpers beside them.
 	{"inference", [][4]int{{8, 32, 1, 40}, {12, 64, 1, 20}, {16, 64, 2, 20}, {4, 16, 0, 15}, {16, 32, 0, 5}}},
-	// Whole servers, half ones, single GPUs, and what reads data for them.
+	// Whole servers, half servers, single GPUs, and readers of their data.
 	{"training", [][4]int{{64, 384, 8, 30}, {32, 192, 4, 20}, {8, 48, 1, 30}, {16, 32, 0, 20}}},
 	// Halves and quarters of NUMA nodes, with memory.
 	{"databases", [][4]int{{24, 96, 0, 40}, {12, 48, 0, 30}, {48, 192, 0, 10}, {4, 16, 0, 20}}},
@@ -40,8 +40,7 @@ func SyntheticNames() (names []string) {
 	return names
 }
 
-// Synthetic returns the pods of a synthetic load. gangs says that some come as gangs, one row for
-// each.
+// Synthetic returns the pods of a synthetic load. With gangs, some are gangs, one row for each.
 func Synthetic(name string, gangs bool) ([]trace.Pod, error) {
 	for _, l := range synthetic {
 		if l.name != name {

@@ -2,9 +2,9 @@ package lab
 
 import "github.com/berth-dev/berth/internal/simulate"
 
-// The strategies of other schedulers that know NUMA nodes, each by what its documents or its code
-// say about the choice among nodes. All of them ask the engine which nodes take the pod, which is
-// more than they can do themselves: only the choice is compared. Of equal nodes each takes any.
+// The strategies of other schedulers that know NUMA nodes, each by its documentation or its code
+// about the choice among nodes. All of them ask the engine which nodes admit the pod, which is more
+// than they can do themselves: only the choice is compared. Among equal nodes each takes any.
 
 func neighbours() []simulate.Strategy {
 	fixed := func(name, about string, f simulate.Scoring) simulate.Strategy {
@@ -47,7 +47,7 @@ func neighbours() []simulate.Strategy {
 	}
 }
 
-// mine is how many NUMA nodes the pod would lie on.
+// mine returns on how many NUMA nodes the pod would lie.
 func mine(l *simulate.Look) (n int) {
 	for i := range l.Zones {
 		if l.Zones[i].Mine {
@@ -70,7 +70,7 @@ func inUse(l *simulate.Look) (n int) {
 }
 
 // near reports whether the pod's NUMA nodes are as close to each other as possible: in one package,
-// if one has so many.
+// if one has enough.
 func near(l *simulate.Look) bool {
 	first, last := -1, 0
 	for i := range l.Zones {
@@ -83,8 +83,8 @@ func near(l *simulate.Look) bool {
 	return first < 0 || last-first+1 == mine(l)
 }
 
-// filled is how much of the pod's NUMA nodes would be in use, in percent: the mean of CPUs and,
-// where the pod asks for some, GPUs.
+// filled returns the used part of the pod's NUMA nodes in percent: the mean of CPUs and, if the pod
+// asks for some, GPUs.
 func filled(l *simulate.Look) int64 {
 	var cpu, allCPU, gpu, allGPU int
 	for i := range l.Zones {
@@ -99,8 +99,7 @@ func filled(l *simulate.Look) int64 {
 	return sum / n
 }
 
-// robs says whether the pod would leave free GPUs of its NUMA nodes with fewer CPUs than are
-// theirs.
+// robs reports whether the pod would leave free GPUs of its NUMA nodes with too few CPUs.
 func robs(l *simulate.Look) bool {
 	asked := int(l.Shape.MilliCPU / 1000)
 	for i := range l.Zones {

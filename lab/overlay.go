@@ -15,17 +15,17 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Overlay lays a machine with NUMA nodes, and a kubelet, below each node of a list: no public list
-// says what NUMA nodes its machines have.
+// Overlay gives each node of a list a machine with NUMA nodes and a kubelet, because no public list
+// has the NUMA nodes of its machines.
 type Overlay struct {
-	// Packages and PerPackage are the NUMA nodes of a machine that is large enough. A machine is
-	// large enough for as many as have smallestNUMA CPUs each; others have half as many, or one.
+	// Packages and PerPackage are the NUMA nodes of a machine that is large enough: each has at
+	// least smallestNUMA CPUs. Smaller machines have half as many, or one.
 	Packages, PerPackage int
-	// Given is the machine of each node, if it is given; nil means that one is made from the node's
-	// amounts. A node gets no more of it than its line in the list says.
+	// Given is the machine of each node; nil makes one from the node's amounts. A node gets no more
+	// of it than its line in the list has.
 	Given *topology.Machine
-	// GPUs are how many GPUs each NUMA node of a Given machine has, in its order; nil: those of the
-	// node's line are divided evenly over NUMA nodes with CPUs.
+	// GPUs are the numbers of GPUs of a Given machine's NUMA nodes, in order; nil divides the GPUs
+	// of the node's line evenly among NUMA nodes with CPUs.
 	GPUs []int
 	// Policy of the Topology Manager, its Scope, and the options of both managers, as in a
 	// KubeletConfiguration.
@@ -33,15 +33,15 @@ type Overlay struct {
 	PolicyOptions, CPUOptions map[string]string
 	// Reserved is the list of CPUs that are kept for the system; "": the first core.
 	Reserved string
-	// Obey says that Berth decides on the node, by that policy, and that the node obeys.
+	// Obey means that Berth decides on the node, by that policy.
 	Obey bool
 }
 
-// Overlays say which overlay lies below each node of a list.
+// Overlays has the overlay of each node of a list.
 type Overlays struct {
 	// Models has overlays by the model of the node.
 	Models map[string]*Overlay
-	// Rest lies below nodes of other models; nil: there may be none.
+	// Rest is the overlay of nodes of other models; with nil they are an error.
 	Rest *Overlay
 }
 
@@ -49,7 +49,7 @@ type Overlays struct {
 type OverlayError struct {
 	// Node is the node's name, Model its model.
 	Node, Model string
-	// Field is one of machine, shape, gpus, or a field of a KubeletConfiguration; "": none.
+	// Field is machine, shape, gpus, or a field of a KubeletConfiguration; "" for none.
 	Field, Value, Want string
 }
 
@@ -76,7 +76,7 @@ func overlayError(n *trace.Node, field, value, want string) error {
 	return &OverlayError{n.Name, n.GPUModel, field, value, want}
 }
 
-// smallestNUMA is how many CPUs a NUMA node has at the least.
+// smallestNUMA is the smallest number of CPUs of a NUMA node.
 const smallestNUMA = 16
 
 // overlays are the shapes of machines, by name.
@@ -101,7 +101,7 @@ func OverlayShapes() (names []string) {
 	return names
 }
 
-// OverlayShape is how many packages a machine of the shape has, and how many NUMA nodes each.
+// OverlayShape returns the number of packages of a shape, and of the NUMA nodes in each.
 func OverlayShape(name string) (packages, perPackage int, ok bool) {
 	for _, o := range overlays {
 		if o.name == name {
@@ -126,7 +126,7 @@ func OverlayNames() (names []string) {
 	return names
 }
 
-// Decides says whether kubelets decide on the nodes of an overlay, by its name.
+// Decides reports whether kubelets decide on the nodes of an overlay, by its name.
 func Decides(overlay string) bool { return !strings.HasSuffix(overlay, obeys) }
 
 // ParseOverlay reads an overlay: SHAPE/POLICY, or SHAPE/POLICY/obey.
@@ -144,8 +144,8 @@ const (
 	reservedMiB = 1024
 )
 
-// Machine writes the machine below a node as a string that topology.Parse reads, and says how many
-// NUMA nodes it has.
+// Machine returns the machine of a node as a string for topology.Parse, and its number of NUMA
+// nodes.
 func (o *Overlay) Machine(n *trace.Node) (text string, count int, err error) {
 	packages, per := o.Packages, o.PerPackage
 	cpus := int(n.MilliCPU / trace.Thousandths)
@@ -175,7 +175,7 @@ func amountsText(n *trace.Node) string {
 	return fmt.Sprintf("%d thousandths of a CPU, %d MiB", n.MilliCPU, n.MiB)
 }
 
-// machine is the one below the node.
+// machine returns the machine of the node.
 func (o *Overlay) machine(n *trace.Node) (*topology.Machine, error) {
 	if o.Given != nil {
 		return o.Given, o.holds(n)
@@ -191,7 +191,7 @@ func (o *Overlay) machine(n *trace.Node) (*topology.Machine, error) {
 	return m, nil
 }
 
-// holds says whether the Given machine has all that the node's line says.
+// holds checks that the Given machine has everything in the node's line.
 func (o *Overlay) holds(n *trace.Node) error {
 	cpus, bytes := int64(0), uint64(0)
 	for i := range o.Given.NUMANodes {
@@ -208,7 +208,7 @@ func (o *Overlay) holds(n *trace.Node) error {
 	return nil
 }
 
-// gpusAt says on which NUMA node, by position, each GPU of the node lies.
+// gpusAt returns the NUMA node, by position, of each GPU of the node.
 func (o *Overlay) gpusAt(m *topology.Machine, n *trace.Node) (at []int, err error) {
 	if o.GPUs == nil {
 		var with []int
@@ -239,7 +239,7 @@ type below struct {
 	machine *topology.Machine
 	model   *placement.Model
 	empty   *placement.State
-	// reserved is how many thousandths of CPUs are kept for the system.
+	// reserved are the thousandths of CPUs that are reserved for the system.
 	reserved int64
 }
 
@@ -265,8 +265,8 @@ func (o *Overlay) belowOf(n *trace.Node) (k *below, err error) {
 	return k, o.reserve(k, n)
 }
 
-// NewNUMA returns a maker of empty nodes with overlays. The error says which node no machine can be
-// made of; an *OverlayError says by which field. The pods that are put there must be Whole.
+// NewNUMA returns a maker of empty nodes with overlays. The error names a node that cannot have a
+// machine; an *OverlayError also names the field. The pods that are put there must be Whole.
 func NewNUMA(nodes []trace.Node, o Overlays) (func([]trace.Node, bool) simulate.Cluster, error) {
 	type key struct {
 		cpu, mib int64
@@ -315,7 +315,7 @@ func (o *Overlay) model(n *trace.Node, machine *topology.Machine, pool placement
 	return m, nil
 }
 
-// reserve says how many CPUs of the node are kept for the system: at most all but one.
+// reserve sets how many CPUs of the node are reserved for the system: at most all but one.
 func (o *Overlay) reserve(k *below, n *trace.Node) error {
 	kept, err := topology.ParseCPUList(o.reserved(k.machine))
 	k.reserved = int64(kept.Len()) * trace.Thousandths

@@ -9,7 +9,7 @@ import (
 )
 
 // The strategies of the FGD paper (USENIX ATC'23), as its simulator computes them: scores are whole
-// numbers from 0 to 100, and what lies between is cut off.
+// numbers from 0 to 100, and fractions are cut off.
 
 // The largest node that the paper's formulas know, in thousandths.
 const (
@@ -28,7 +28,7 @@ func published() []simulate.Strategy {
 	}
 }
 
-// blind is a strategy of the paper that sees amounts alone, and scores by them.
+// blind is a strategy of the paper that scores by amounts alone.
 func blind(name, about string, f simulate.Scoring) simulate.Strategy {
 	return simulate.Strategy{Name: name, About: about, Blind: true, Ties: simulate.FirstOfOrder, New: func([]simulate.Typical) simulate.Scorer { return f }}
 }
@@ -109,10 +109,10 @@ func gpuPacking(l *simulate.Look) int64 {
 	return max(100-share/10, 100/2)
 }
 
-// fgd prefers where the expected fragmentation grows least. It knows the load.
+// fgd prefers the smallest growth of the expected fragmentation. It knows the load.
 type fgd struct {
 	load []simulate.Typical
-	// known is the fragmentation of what nodes have left. It is forgotten when there is much of it.
+	// known caches the fragmentation of nodes' free resources. A large cache is emptied.
 	known map[string]float64
 	key   []byte
 }
@@ -130,7 +130,7 @@ func (f *fgd) GPU(l *simulate.Look, _ *rand.Rand) int {
 	return gpu
 }
 
-// best returns the score of the node, and the GPU that a share of one should be of.
+// best returns the score of the node, and the GPU for a share of one.
 func (f *fgd) best(l *simulate.Look) (best int64, gpu int) {
 	s, before, gpu := l.Shape, f.fragmentation(l.FreeCPU, l.FreeGPU, l.GPUModel), -1
 	after := func(gpus []int64) int64 {
@@ -165,8 +165,8 @@ func takeWhole(free []int64, n int) {
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// fragmentation is how many thousandths of the node's free GPUs a pod of the load is expected not
-// to be able to use.
+// fragmentation returns the expected thousandths of the node's free GPUs that a pod of the load
+// cannot use.
 func (f *fgd) fragmentation(cpu int64, gpus []int64, model string) float64 {
 	f.key = f.key[:0]
 	for _, free := range gpus {
@@ -205,16 +205,16 @@ func fragmentation(load []simulate.Typical, cpu int64, gpus []int64, model strin
 	return sum
 }
 
-// IsWithin says whether a mean of so many seeds is what was published: within half a percent, or
-// within two standard errors where that is more.
+// IsWithin reports whether a mean over that many seeds agrees with the published value: within half
+// a percent, or within two standard errors if that is more.
 func IsWithin(got, published, deviation float64, seeds int) bool {
 	return math.Abs(got-published) <= max(0.5, 2*deviation/math.Sqrt(float64(seeds)))
 }
 
-// FarOff is how many percent no mean may be off what was published.
+// FarOff is the largest difference of a mean from the published value, in percent.
 const FarOff = 1.2
 
-// room is how many GPUs have so many thousandths free.
+// room counts the GPUs with enough thousandths free.
 func room(gpus []int64, asked int64) (n int) {
 	for _, free := range gpus {
 		if free >= asked {

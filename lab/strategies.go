@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/internal/simulate"
 )
 
-// Strategies are all that there are, by name in the order in which they are listed: the paper's,
-// kube-scheduler's, the neighbours', and Berth's with what it is measured by.
+// Strategies are all strategies in their printed order: the paper's, kube-scheduler's, those of
+// other schedulers, Berth's, and those that measure Berth's.
 func Strategies() []simulate.Strategy {
 	var stock, own []simulate.Strategy
 	for _, s := range simulate.Strategies() {
@@ -25,7 +25,7 @@ func StrategiesOf(names ...string) ([]simulate.Strategy, error) {
 	return simulate.StrategiesOf(Strategies(), names...)
 }
 
-// measures are what Berth's default is measured by.
+// measures are the strategies with which Berth's default is compared.
 func measures() []simulate.Strategy {
 	return []simulate.Strategy{
 		{Name: "Berths", About: "fewest berths lost that are expected to be wanted, learnt while pods arrive", NUMA: true, Ties: simulate.FirstOfOrder, New: func([]simulate.Typical) simulate.Scorer {
@@ -41,5 +41,5 @@ func measures() []simulate.Strategy {
 	}
 }
 
-// left is what is left, in percent.
+// left returns the free part in percent.
 func left(free, all int64) int64 { return free * 100 / max(1, all) }

@@ -8,14 +8,14 @@ import (
 	"github.com/berth-dev/berth/internal/simulate"
 )
 
-// Comparison is what strategies have made of the same loads on the same nodes.
+// Comparison has the results of strategies with the same loads on the same nodes.
 type Comparison struct {
 	// Facts are shown below the title, in their order; Command makes the page again.
 	Facts   []Fact
 	Command string
-	// GPUs says that parts are of the GPUs of all nodes; otherwise they are of the CPUs.
+	// GPUs means that percentages are of the GPUs of all nodes; otherwise of the CPUs.
 	GPUs bool
-	// NUMA says that the nodes have NUMA nodes.
+	// NUMA means that the nodes have NUMA nodes.
 	NUMA bool
 	// Strategies are the compared strategies; Runs are their results, one strategy after another.
 	Strategies []simulate.Strategy
@@ -27,16 +27,16 @@ type Comparison struct {
 // Fact is a name and a value.
 type Fact struct{ Name, Value string }
 
-// key is how a strategy is drawn.
+// key is the appearance of a strategy.
 type key struct {
 	Name string
-	// At is its number, Colour and Dash what follows from it.
+	// At is its number; Colour and Dash follow from it.
 	At, Colour, Dash int
 	// Ours is drawn thicker.
 	Ours bool
 }
 
-// colours is how many the style has; beyond that lines are dashed.
+// colours is the number of colours in the style; further lines are dashed.
 const colours = 8
 
 // ours is the strategy that the scheduler has.
@@ -73,7 +73,7 @@ func (c *Comparison) end(r *simulate.Run) float64 {
 	return used(r)
 }
 
-// used is how much is in use in the end, or on average where pods come and go.
+// used returns the amount in use at the end, or on average if pods arrive and end.
 func used(r *simulate.Run) float64 {
 	if r.Timed == nil {
 		return last(r.Curve)
@@ -95,7 +95,7 @@ func mean(runs []simulate.Run, value func(*simulate.Run) float64) (sum float64) 
 	return sum
 }
 
-// column is one of the table.
+// column is a column of the table.
 type column struct {
 	name string
 	cell func(*strategyRuns) string
@@ -110,10 +110,10 @@ func meanText(m simulate.Mean) string {
 	return fmt.Sprintf("%.1f ± %.1f", m.Mean, m.Deviation)
 }
 
-// timed says whether pods come and go.
+// timed reports whether pods arrive and end.
 func (c *Comparison) timed() bool { return len(c.Runs) > 0 && c.Runs[0].Timed != nil }
 
-// onAverage is the mean of the moments that count.
+// onAverage returns the mean over the moments that count.
 func onAverage(t *simulate.Timed, value func(*simulate.Moment) float64) (sum float64) {
 	count := 0.0
 	for i := range t.Course {

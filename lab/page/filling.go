@@ -6,14 +6,14 @@ import (
 	"github.com/berth-dev/berth/internal/simulate"
 )
 
-// Filling is how nodes fill: Steps are how many percent had arrived when the nodes were looked at,
-// InUse what was in use then, by step and by row.
+// Filling shows how nodes fill. Steps are percentages of arrived pods; InUse is the used part then,
+// by step and by row.
 type Filling struct {
 	Steps []int
 	InUse [][]uint8
 }
 
-// The bounds of a Filling. A row is one node of the list, or several that follow one another.
+// Limits of a Filling. A row is one node of the list, or several consecutive ones.
 const (
 	maxRows    = 200
 	stepOf     = 2 // percent
@@ -23,7 +23,7 @@ const (
 // Recorder watches the runs of one seed of an Experiment.
 type Recorder struct {
 	Seed int64
-	// GPUs says that parts are of GPUs, not of CPUs.
+	// GPUs means that percentages are of GPUs, not of CPUs.
 	GPUs bool
 
 	mu  sync.Mutex
@@ -58,7 +58,7 @@ func (r *Recorder) Of(strategy string) *Filling {
 	return r.all[strategy]
 }
 
-// rowsOf is what the rows have left.
+// rowsOf returns the free amounts of the rows.
 func rowsOf(c simulate.Cluster, gpus bool) []int64 {
 	out := make([]int64, min(maxRows, c.Size()))
 	for node := range c.Size() {
@@ -67,7 +67,7 @@ func rowsOf(c simulate.Cluster, gpus bool) []int64 {
 	return out
 }
 
-// step notes what is in use for all steps that are complete.
+// step records the used parts for all complete steps.
 func (f *Filling) step(percent float64, had, free []int64) {
 	row := make([]uint8, len(had))
 	for i := range row {

@@ -11,11 +11,11 @@ import (
 	"math"
 )
 
-// heat is how the nodes of a strategy fill.
+// heat shows how the nodes of a strategy fill.
 type heat struct {
 	key
 	Picture template.URL
-	// Words say the same to those who do not see it.
+	// Words describe the picture for readers who cannot see it.
 	Words string
 	Last  int // percent arrived at its right edge
 }
@@ -47,8 +47,8 @@ func heatWords(r *Filling) string {
 
 func part100(n, all int) float64 { return 100 * float64(n) / float64(max(1, all)) }
 
-// pictureOf draws a row for each node, and a column for each step. The more is in use, the less is
-// seen through it, so that one picture serves light and dark.
+// pictureOf draws a row for each node, and a column for each step. A larger used part is more
+// opaque, so one picture works in light and dark mode.
 func pictureOf(r *Filling) template.URL {
 	palette := make(color.Palette, 64)
 	for i := range palette {

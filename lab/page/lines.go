@@ -16,10 +16,10 @@ type lines struct {
 	High         int
 	Across       []tick
 	Down         []tick
-	// Asked is what would be served if all were served.
+	// Asked is the line for complete service.
 	Asked  string
 	Curves []drawnCurve
-	// AxisX and AxisY say what is drawn over what.
+	// AxisX and AxisY label the axes.
 	AxisX, AxisY string
 }
 
@@ -34,11 +34,11 @@ type drawnCurve struct {
 	key
 	Points string
 	Value  string
-	// End is where the curve ends, Label where its name stands.
+	// End is the end of the curve, Label the position of its name.
 	End, Label int
 }
 
-// Measures in pixels.
+// Sizes in pixels.
 const (
 	lowest    = 280 // a plot is at least so high
 	labelHigh = 17
@@ -54,7 +54,7 @@ func (v window) y(at float64, high int) float64 {
 	return float64(high) * (v.high - at) / (v.high - v.low)
 }
 
-// lines makes the plots over what has arrived.
+// lines makes the plots over the arrived percentage.
 func (c *Comparison) lines(all []strategyRuns, unit string) (out []lines) {
 	arrived := 0.0
 	for i := range c.Runs {
@@ -95,8 +95,8 @@ func (c *Comparison) lines(all []strategyRuns, unit string) (out []lines) {
 // hardly is a difference too small to see, in percent.
 const hardly = 0.05
 
-// nearer is the corner of the plot in which the best curves part. It begins on the diagonal, above
-// which no curve can be.
+// nearer returns the corner of the plot in which the best curves separate. It begins on the
+// diagonal, which is the upper limit of all curves.
 func nearer(all []strategyRuns, arrived float64, of func(*simulate.Run) simulate.Curve) (v window, ok bool) {
 	best, near := 0.0, 0
 	end := func(s *strategyRuns) float64 {
@@ -116,7 +116,7 @@ func nearer(all []strategyRuns, arrived float64, of func(*simulate.Run) simulate
 	return window{low, arrived, low, high}, near > 1 && low >= 50 && arrived > low+10
 }
 
-// cornerOf is how many percent of the best the corner shows at the least.
+// cornerOf is the smallest part of the best curve in the corner, in percent.
 const cornerOf = 12
 
 func drawn(all []strategyRuns, v window, of func(*simulate.Run) simulate.Curve) lines {
@@ -142,7 +142,7 @@ func drawn(all []strategyRuns, v window, of func(*simulate.Run) simulate.Curve) 
 	return l
 }
 
-// point is where as much is served as is asked for.
+// point returns the point at which everything requested is served.
 func point(v window, high int, at float64) string {
 	return fmt.Sprintf("%.0f,%.1f", v.x(at), v.y(at, high))
 }
@@ -168,7 +168,7 @@ func curveOf(s *strategyRuns, v window, high int, of func(*simulate.Run) simulat
 	return t, end >= v.low
 }
 
-// labelled puts the names where they do not cover one another, near the ends of their curves.
+// labelled places the names near the ends of their curves so that they do not overlap.
 func labelled(curves []drawnCurve, high int) []drawnCurve {
 	slices.SortStableFunc(curves, func(a, b drawnCurve) int { return a.End - b.End })
 	at := labelHigh / 2
@@ -184,7 +184,7 @@ func labelled(curves []drawnCurve, high int) []drawnCurve {
 	return curves
 }
 
-// ticks are round numbers from low to high, at most so many.
+// ticks returns round numbers from low to high, at most that many.
 func ticks(low, high float64, most int) (out []tick) {
 	step := roundStep((high - low) / float64(most))
 	for v := step * math.Ceil(low/step); v <= high+step/1e6; v += step {
@@ -193,7 +193,7 @@ func ticks(low, high float64, most int) (out []tick) {
 	return out
 }
 
-// tickText is short: there is little room beside a plot.
+// tickText returns a short text, because a plot has little room beside it.
 func tickText(v float64) string {
 	if v >= 1000 {
 		return fmt.Sprintf("%gk", math.Round(v/10)/100)

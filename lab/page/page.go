@@ -1,6 +1,6 @@
-// Package page draws a comparison of strategies as one page of HTML that needs nothing else: no
-// script, no font, no picture from elsewhere. The plots are SVG and plain boxes that are as wide as
-// the screen lets them be, and follow its light or dark mode.
+// Package page draws a comparison of strategies as one self-contained page of HTML: no script, no
+// font, no external picture. The plots are SVG and plain boxes that use the width of the screen and
+// follow its light or dark mode.
 package page
 
 import (
@@ -22,7 +22,7 @@ var layout = template.Must(template.New("page").Parse(text))
 // Write writes the page. It is the same for the same Comparison.
 func (c *Comparison) Write(w io.Writer) error { return layout.Execute(w, c.sheet()) }
 
-// sheet is what the layout shows.
+// sheet is the data of the layout.
 type sheet struct {
 	Title, Lead, Unit string
 	Facts             []Fact
@@ -93,7 +93,7 @@ type row struct {
 	Cells []string
 }
 
-// columns are what the table says of each strategy.
+// columns are the table's columns for each strategy.
 func (c *Comparison) columns(all []strategyRuns, unit string) []column {
 	out := []column{{unit + " in use, %", func(s *strategyRuns) string { return percentText(mean(s.runs, used)) }}}
 	if c.NUMA {

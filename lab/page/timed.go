@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/internal/simulate"
 )
 
-// course is what was at even distances of time.
+// course returns the values at equal intervals of time.
 func course(value func(*simulate.Moment) float64) func(*simulate.Run) simulate.Curve {
 	return func(r *simulate.Run) (out simulate.Curve) {
 		for i := range r.Timed.Course {
@@ -60,7 +60,7 @@ func (c *Comparison) overTime(all []strategyRuns, unit string) (out []lines) {
 	return out
 }
 
-// timedColumns are what the table says where pods come and go.
+// timedColumns are the table's columns if pods arrive and end.
 func timedColumns(gpus bool, unit string) []column {
 	minutes := func(of func(*simulate.TimedSummary) simulate.Mean) func(*strategyRuns) string {
 		return func(s *strategyRuns) string { return percentText(of(s.sum.Timed).Mean / 60) }

@@ -17,14 +17,14 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
-// contestant is a scheduler, with what differs for it from the demo.
+// contestant is a scheduler with its differences from the demo.
 type contestant struct {
 	demo.Scheduler
-	// argument is one of its command line.
+	// argument is an argument of its command line.
 	argument string
 	// running is its process; nil for schedulers that the demo starts itself.
 	running interface{ Ended() error }
-	// agent tells the agents what else to write; nil for nothing.
+	// agent changes the options of the agents; nil changes nothing.
 	agent func(*agent.Options)
 	// node changes a node, change a pod; nil for nothing.
 	node   func(*hollow.Spec) error
@@ -119,7 +119,8 @@ func (p *program) kubeconfig(c *demo.Cluster) (string, error) {
 	return path, c.ControlPlane.WriteKubeconfig(path, controlplane.User{Name: filepath.Base(p.path), Groups: controlplane.Admin.Groups})
 }
 
-// start starts the program, and returns what kills it: told to end, some exit with an error.
+// start starts the program, and returns a function that kills it. Some programs exit with an error
+// after a signal to end.
 func (p *program) start(c *demo.Cluster, args ...string) (stop func() error, err error) {
 	p.process, err = child.Start(child.Spec{
 		Name: filepath.Base(p.path), Foreign: true, Log: filepath.Join(c.Dir(), "scheduler.log"), Argv: append([]string{p.path}, args...),

@@ -18,14 +18,14 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// koordinatorName is what pods call Koordinator's scheduler.
+// koordinatorName is the schedulerName of Koordinator's scheduler.
 const koordinatorName = "koord-scheduler"
 
-// koordinator is Koordinator's scheduler, without koordlet: what that writes about a node is
-// written once, and nobody tells the kubelet what the scheduler has chosen.
+// koordinator is Koordinator's scheduler without koordlet. koordlet's objects about a node are
+// written once, and nothing tells the kubelet the scheduler's choice.
 type koordinator struct{ *program }
 
-// koordinatorLabel says on the Node what the kubelet's policy is.
+// koordinatorLabel sets the label of the Node with the kubelet's policy.
 func koordinatorLabel(spec *hollow.Spec) error {
 	policy, err := exports.Policy(spec.KubeletConfig)
 	if policy != "" {
@@ -112,7 +112,8 @@ func (k *koordinator) Start(ctx context.Context, c *demo.Cluster, _ []string) (f
 	return k.start(c, "--config="+path, "--secure-port=0", "--address=127.0.0.1", fmt.Sprint("--port=", port), "--authentication-skip-lookup=true", "--v=4")
 }
 
-// koordinatorObjects are what koordlet and Koordinator's device daemon write about a node.
+// koordinatorObjects are the objects that koordlet and Koordinator's device daemon write about a
+// node.
 func koordinatorObjects(node *hollow.Process) (out [][]byte, err error) {
 	spec, err := node.Dir.ReadSpec()
 	if err != nil {

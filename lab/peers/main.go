@@ -1,4 +1,4 @@
-// Command peers plays the demo's pods on the demo's nodes under the program of a scheduler, and
+// Command peers runs the demo's pods on the demo's nodes with another scheduler's program, and
 // counts as the demo does (README.md):
 //
 //	go run ./peers -scheduler volcano=/path/to/vc-scheduler -source /path/to/volcano -controller /path/to/vc-controller-manager
@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 )
 
-// question is what is asked.
+// question has the flags.
 type question struct {
 	flags                         *flag.FlagSet
 	scheduler, source, controller string

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// nrtName is what pods call the scheduler of scheduler-plugins.
+// nrtName is the schedulerName of the scheduler of scheduler-plugins.
 const nrtName = "topo-aware-scheduler"
 
 // nrtMatch is the scheduler of scheduler-plugins with NodeResourceTopologyMatch. Berth's agents
@@ -46,7 +46,7 @@ func (n *nrtMatch) Manifests() ([][]byte, error) {
 	return agents("crds/topology.node.k8s.io_noderesourcetopologies.yaml")
 }
 
-// nrtConfig has the overreserve cache, as the plugin's README says.
+// nrtConfig has the overreserve cache, as the plugin's README recommends.
 const nrtConfig = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: false}
@@ -86,13 +86,13 @@ func (n *nrtMatch) Start(ctx context.Context, c *demo.Cluster, _ []string) (func
 	return n.start(c, "--config="+path, "--secure-port=0")
 }
 
-// touchEvery is how often resource-topology-exporter writes at least, where it is deployed with
-// --sleep-interval=10s.
+// touchEvery is the longest interval between writes of resource-topology-exporter when it is
+// deployed with --sleep-interval=10s.
 const touchEvery = 10 * time.Second
 
 // touch changes an annotation of each NodeResourceTopology now and then, as
-// resource-topology-exporter does: the scheduler tries pods that fit nowhere again when one
-// changes, and only then.
+// resource-topology-exporter does. The scheduler retries pods that fit nowhere only after such a
+// change.
 func touch(ctx context.Context, objects dynamic.Interface, c *demo.Cluster) {
 	clock := time.NewTicker(touchEvery)
 	defer clock.Stop()
@@ -103,7 +103,7 @@ func touch(ctx context.Context, objects dynamic.Interface, c *demo.Cluster) {
 		case now := <-clock.C:
 			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"rte.example.dev/update":%q}}}`, now.Format(time.RFC3339))
 			for _, node := range c.Nodes {
-				// One that fails is followed by the next.
+				// A failed write is ignored: the next follows.
 				_, _ = objects.Resource(nrt.NodeResourceTopologies).Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 			}
 		}

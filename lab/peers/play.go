@@ -20,10 +20,11 @@ import (
 type result struct {
 	Scheduler string `json:"scheduler"`
 	Seed      uint64 `json:"seed"`
-	// Wanted is how many pods the workload has. Report.Pods counts a refused pod again each time
-	// that it is created.
+	// Wanted is the number of pods in the workload. Report.Pods counts a refused pod again at each
+	// creation.
 	Wanted int `json:"wanted"`
-	// Refused is how many pods kubelets refused, RefusedOf100 of 100 that were bound.
+	// Refused is the number of pods that kubelets refused, RefusedOf100 the number per 100 bound
+	// pods.
 	Refused      int     `json:"refused"`
 	RefusedOf100 float64 `json:"refusedOf100"`
 	// CPUMillis is the CPU time of the scheduler's process in milliseconds for each created pod,
@@ -39,7 +40,7 @@ const (
 	startLimit = 10 * time.Minute
 	// patience is the runner's. Some schedulers wait for a report of every 10 s.
 	patience = 40 * time.Second
-	// tellEvery is how often the state is told and the load average is read.
+	// tellEvery is the interval of progress messages and of reading the load average.
 	tellEvery = 15 * time.Second
 )
 
@@ -97,8 +98,8 @@ func (q *question) play(ctx context.Context, s *contestant) (_ *result, err erro
 	return r, nil
 }
 
-// start starts the cluster, what the scheduler needs and the scheduler, and returns when it has
-// placed a first pod.
+// start starts the cluster, the scheduler's requirements and the scheduler, and returns after the
+// first pod was placed.
 func (q *question) start(ctx context.Context, s *contestant) (_ *demo.Cluster, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Play plays a load on a list of nodes with machines laid below them, strategies side by side, and
-// says what each serves (README.md):
+// Play plays a load on a list of nodes with given machines, and prints the results of strategies
+// side by side (README.md):
 //
 //	go run ./play -nodes nodes.csv.gz -trace pods.csv.gz -arrive 1.3 -overlay sockets/restricted
 package main
@@ -26,7 +26,7 @@ import (
 	"github.com/berth-dev/berth/lab/page"
 )
 
-// question is what is asked.
+// question has the flags.
 type question struct {
 	flags                 *flag.FlagSet
 	trace, nodes, overlay string
@@ -221,7 +221,7 @@ func (q *question) compared() (out []simulate.Strategy, err error) {
 	return out, err
 }
 
-// lay lays the overlay below the nodes, if there is one.
+// lay applies the overlay to the nodes, if there is one.
 func (q *question) lay(e *simulate.Experiment) error {
 	if q.overlay == "" {
 		return nil

@@ -21,19 +21,19 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// machineList is a file that says which machine and which kubelet each model of nodes has.
+// machineList is a file with the machine and the kubelet of each model of nodes.
 type machineList struct {
 	Models map[string]listedMachine `yaml:"models"`
 	// Default is for nodes of other models; nil: there may be none.
 	Default *listedMachine `yaml:"default"`
 }
 
-// listedMachine is a machine and the configuration of its kubelet. Machine or Shape says what it is
-// made of.
+// listedMachine is a machine and the configuration of its kubelet. Machine or Shape describes the
+// machine.
 type listedMachine struct {
 	Machine string `yaml:"machine"`
 	Shape   string `yaml:"shape"`
-	// GPUs are how many each NUMA node of Machine has.
+	// GPUs are the numbers of GPUs of Machine's NUMA nodes.
 	GPUs      []int  `yaml:"gpus"`
 	Authority string `yaml:"authority"`
 	// These are as in a KubeletConfiguration.
@@ -47,7 +47,7 @@ type listedMachine struct {
 // maxMachineList bounds such a file.
 const maxMachineList = 1 << 20
 
-// overlayFile is a machineList as it is read: its overlays, and where each field stands.
+// overlayFile is a machineList that was read, with its overlays and the position of each field.
 type overlayFile struct {
 	name  string
 	lines map[string]int // by path, as in "models[V100].machine"
@@ -55,7 +55,7 @@ type overlayFile struct {
 	lab.Overlays
 }
 
-// isOverlayFile says whether --overlay names a file.
+// isOverlayFile reports whether --overlay names a file.
 func isOverlayFile(name string) bool {
 	info, err := os.Stat(name)
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || err == nil && info.Mode().IsRegular()
@@ -115,7 +115,7 @@ func readOverlays(name string, text []byte) (*overlayFile, error) {
 
 func modelPath(model string) string { return "models[" + model + "]" }
 
-// locate notes on which line each field stands.
+// locate records the line of each field.
 func (o *overlayFile) locate(text []byte) error {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, next yaml.Node
@@ -131,7 +131,7 @@ func (o *overlayFile) locate(text []byte) error {
 	return nil
 }
 
-// note notes the lines below a path. Only what is deep enough to be a field is of interest.
+// note records the lines below a path. Only levels deep enough for fields matter.
 func (o *overlayFile) note(path string, n *yaml.Node) {
 	if n.Kind != yaml.MappingNode || strings.Count(path, "[")+strings.Count(path, ".") > 3 {
 		return
@@ -149,7 +149,7 @@ func (o *overlayFile) note(path string, n *yaml.Node) {
 	}
 }
 
-// fail is an error about a field. One that is not there stands where its machine begins.
+// fail returns an error about a field. For a missing field it gives the line of its machine.
 func (o *overlayFile) fail(path, value, want string) error {
 	e := &lab.InputError{File: o.name, Field: path, Value: value, Want: want}
 	for at := path; at != "" && e.Line == 0; {
@@ -216,7 +216,7 @@ func (o *overlayFile) known(nodes []trace.Node) error {
 	return nil
 }
 
-// ground makes the cluster. What does not go with a node is told by the field that says it.
+// ground makes the cluster. An error about a node names the field that does not fit.
 func (o *overlayFile) ground(nodes []trace.Node) (func([]trace.Node, bool) simulate.Cluster, error) {
 	ground, err := lab.NewNUMA(nodes, o.Overlays)
 	wrong, ok := errors.AsType[*lab.OverlayError](err)

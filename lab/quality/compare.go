@@ -14,7 +14,8 @@ import (
 	"github.com/berth-dev/berth/lab"
 )
 
-// arrive is how many times the GPUs of all nodes pods ask for, as in the published experiment.
+// arrive is the ratio of the requested GPUs to the GPUs of all nodes, as in the published
+// experiment.
 const arrive = 1.3
 
 // near is how many percent the default may be behind the best.
@@ -23,7 +24,7 @@ const near = 1.0
 // judgement counts on how many combinations of load and overlay the default is near the best.
 type judgement struct{ near, all int }
 
-// compare plays all strategies on loads and overlays, and judges the default on what was kept.
+// compare plays all strategies on loads and overlays, and judges the default on the held-out ones.
 func (q *quality) compare(ctx context.Context) (j judgement, compared int, err error) {
 	all, err := loads(q.from)
 	if err != nil {
@@ -56,14 +57,15 @@ func (q *quality) compare(ctx context.Context) (j judgement, compared int, err e
 	return j, compared / len(overlays()), nil
 }
 
-// What is compared without -full: the first loads that are kept, and the overlays of one policy.
+// The part that is compared without -full: the first held-out loads, and the overlays of one
+// policy.
 const (
 	quickLoads    = 2
 	quickOverlays = 2
 	quickPolicy   = "/restricted"
 )
 
-// combination plays all strategies on a load and an overlay, or reads what came of it before.
+// combination plays all strategies on a load and an overlay, or reads an earlier result.
 func (q *quality) combination(ctx context.Context, l *load, overlay string) ([]simulate.Summary, error) {
 	return q.resumed(fmt.Sprintf("%s-%s-%d", l.name, overlay, len(q.seeds)), lab.Strategies(), func() ([]simulate.Summary, error) {
 		return play(ctx, simulate.Experiment{Nodes: q.nodes, Pods: l.pods, Seeds: q.seeds, Arrive: lab.Arrive(q.nodes, l.pods, arrive)}, overlay)
@@ -84,7 +86,7 @@ func play(ctx context.Context, e simulate.Experiment, overlay string) ([]simulat
 	return simulate.Summarize(runs), err
 }
 
-// resumed plays strategies, and keeps what came of it, or reads what came of it before.
+// resumed plays strategies and saves the result, or reads an earlier result.
 func (q *quality) resumed(name string, all []simulate.Strategy, play func() ([]simulate.Summary, error)) ([]simulate.Summary, error) {
 	file := filepath.Join(q.results, strings.NewReplacer("/", "-", ":", "-").Replace(name)+".json")
 	if sums, err := q.before(file, all); err != nil || sums != nil {
@@ -107,8 +109,8 @@ func (q *quality) resumed(name string, all []simulate.Strategy, play func() ([]s
 	return sums, os.Rename(file+".new", file)
 }
 
-// before reads what an earlier call has found, where this one goes on with it; nil where it is of
-// other strategies.
+// before reads the result of an earlier call that this one continues; nil if it has other
+// strategies.
 func (q *quality) before(file string, all []simulate.Strategy) (sums []simulate.Summary, err error) {
 	data, err := os.ReadFile(file)
 	if !q.full || errors.Is(err, fs.ErrNotExist) {
@@ -128,8 +130,8 @@ func (q *quality) before(file string, all []simulate.Strategy) (sums []simulate.
 	return sums, nil
 }
 
-// table prints a combination. It reports whether the default is near the best, those among them
-// that know the load.
+// table prints a combination. It reports whether the default is near the best strategy, including
+// strategies that know the load.
 func (q *quality) table(name, overlay string, judged bool, sums []simulate.Summary) bool {
 	kept := ""
 	if judged {
@@ -151,13 +153,13 @@ func (q *quality) table(name, overlay string, judged bool, sums []simulate.Summa
 	return own >= best-near
 }
 
-// measures says whether the default is measured by a strategy: not by one whose rule refuses pods
-// that fit, which is shown beside it.
+// measures reports whether the default is compared with a strategy. It excludes a strategy whose
+// rule refuses pods that fit, which is shown beside it.
 func measures(s *simulate.Strategy) bool { return s.Keep == nil }
 
-// matrix prints what is aligned on all combinations, strategies side by side. The best that does
-// not know the load, and refuses nobody by a rule, is bold; a star is what was kept for the
-// judgement.
+// matrix prints the aligned parts of all combinations, strategies side by side. The best strategy
+// that does not know the load and refuses nobody by a rule is bold; a star marks held-out
+// combinations.
 func (q *quality) matrix() {
 	all := lab.Strategies()
 	fmt.Fprintf(q.out, "\n### All\n\n| load, overlay |")

@@ -1,7 +1,7 @@
-// Quality measures how good the choice among nodes is (README.md):
+// Quality measures the quality of the choice among nodes (README.md):
 //
 //	quality -from=../shared/realdata/traces/openb
 //
-// It repeats what was published, compares strategies on nodes with NUMA nodes, and measures how far
-// the default is from the optimum of small instances.
+// It repeats published results, compares strategies on nodes with NUMA nodes, and measures the
+// distance of the default from the optimum of small instances.
 package main

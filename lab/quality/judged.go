@@ -10,14 +10,14 @@ import (
 	"github.com/berth-dev/berth/lab"
 )
 
-// What strategies are compared on, and what of that nobody may look at who chooses a default: every
-// third load, every third overlay and every third seed, in the order in which they stand here. The
-// rule says nothing about names, so that it holds for lists that come later.
+// The loads and overlays of the comparison. Every third load, every third overlay and every third
+// seed, in this order, is held out: nobody who chooses a default may look at its results. The rule
+// does not depend on names, so it also applies to later lists.
 
-// heldOut says whether the thing at the index is kept for the judgement.
+// heldOut reports whether the item at the index is held out for the judgement.
 func heldOut(index int) bool { return index%3 == 2 }
 
-// overlays are those of the comparison: kubelets that insist.
+// overlays are the overlays of the comparison: kubelets with strict policies.
 func overlays() []string {
 	return slices.DeleteFunc(lab.OverlayNames(), func(name string) bool { return strings.HasSuffix(name, "/best-effort") || !lab.Decides(name) })
 }

@@ -21,7 +21,7 @@ type result struct {
 	Within    int  `json:"within"`
 	Loads     int  `json:"loads"`
 	Seeds     int  `json:"seeds"`
-	// Near is how many of a hundred judged combinations have the default as the best, or within one
+	// Near is the percentage of judged combinations in which the default is the best, or within one
 	// percent of it.
 	Near float64 `json:"bestOrWithin1Percent"`
 	Gap  float64 `json:"gapToOptimumPercent"`
@@ -63,7 +63,7 @@ func main() {
 	}
 }
 
-// failed ends the program where there is an error.
+// failed ends the program after an error.
 func failed(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "quality:", err)
@@ -113,7 +113,7 @@ func (q *quality) measure(ctx context.Context) (r result, err error) {
 	return r, nil
 }
 
-// short says which figures are not the wanted ones.
+// short describes the figures that miss their goals.
 func (r *result) short() error {
 	var all []error
 	if least := r.Published * 66 / 72; r.Within < least {

@@ -17,10 +17,10 @@ import (
 	"github.com/berth-dev/berth/lab"
 )
 
-// instance is a few nodes and the pods that arrive there, small enough for the optimum. Each pod
-// fits on one NUMA node, so that a kubelet with the policy restricted gives it one. The pods ask
-// for nearly all CPUs, or GPUs, and for no more of the other: what is not served is lost by the
-// choice of nodes, and not because others came first.
+// instance is a few nodes and the pods that arrive there, small enough to compute the optimum. Each
+// pod fits on one NUMA node, so a kubelet with the policy restricted gives it one. The pods ask for
+// nearly all CPUs or GPUs, and for no more of the other. So losses come from the choice of nodes,
+// and not from the order of arrival.
 type instance struct {
 	nodes []trace.Node
 	pods  []trace.Pod
@@ -61,10 +61,10 @@ func newInstance(seed int64) *instance {
 	return in
 }
 
-// byGPU says whether served GPUs count, or CPUs.
+// byGPU reports whether served GPUs count, otherwise CPUs.
 func (in *instance) byGPU() bool { return trace.AskGPUs(in.pods) }
 
-// served is what a strategy serves.
+// served returns the amount that a strategy serves.
 func (in *instance) served(ctx context.Context, s simulate.Strategy) (int64, error) {
 	o, err := lab.ParseOverlay(instanceOverlay)
 	if err != nil {
@@ -84,8 +84,8 @@ func (in *instance) served(ctx context.Context, s simulate.Strategy) (int64, err
 	return runs[0].CPUs.Served / trace.Thousandths, nil
 }
 
-// program writes what can be served as an integer program, for all who arrive at once: how many
-// pods of each shape lie on each NUMA node.
+// program returns an integer program for the optimum if all pods arrive at once: how many pods of
+// each shape lie on each NUMA node.
 func (in *instance) program() string {
 	type shape struct{ cpus, gpus int64 }
 	var shapes []shape
@@ -125,7 +125,7 @@ func (in *instance) program() string {
 	return "Maximize\n " + strings.Join(goal, " + ") + "\nSubject To\n " + strings.Join(limits, "\n ") + "\nGeneral\n " + strings.Join(names, " ") + "\nEnd\n"
 }
 
-// errNoSolver says what is missing.
+// errNoSolver is the error for a missing solver.
 var errNoSolver = errors.New("the optimum needs the solver cbc, and there is none here: apt-get install coinor-cbc")
 
 // optimum asks the solver.
@@ -159,7 +159,7 @@ func (in *instance) optimum(ctx context.Context) (int64, error) {
 	return int64(max(f, -f) + 0.5), nil
 }
 
-// gap is how far strategies are from the optimum, in percent.
+// gap is the distance of strategies from the optimum, in percent.
 type gap struct{ mean, worst float64 }
 
 // optimum compares the default and first fit with the optimum of small instances.

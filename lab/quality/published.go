@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/lab"
 )
 
-// published repeats what was published, list by list. It returns how many means there are, and how
-// many are within: with a few seeds, means that are not far off.
+// published repeats the published results, list by list. It returns the number of means, and how
+// many agree; with a few seeds, how many are not far off.
 func (q *quality) published(ctx context.Context) (means, within int, err error) {
 	rows, err := readList(filepath.Join(q.from, "published_allocation.csv"), func(r io.Reader, _ string) ([][]string, error) { return csv.NewReader(r).ReadAll() })
 	if err != nil {
@@ -51,7 +51,7 @@ func (q *quality) published(ctx context.Context) (means, within int, err error) 
 	return means, within, nil
 }
 
-// lists are the ones in the rows, or the first two of them.
+// lists returns the lists in the rows, or the first two of them.
 func (q *quality) lists(rows [][]string) (lists []string) {
 	for _, row := range rows {
 		if !slices.Contains(lists, row[0]) {

@@ -11,21 +11,21 @@ import (
 	"github.com/berth-dev/berth/lab"
 )
 
-// What is played where pods come and go. The list of nodes is thinned out, so that a run turns its
-// nodes over many times in minutes.
+// The experiment with pods that arrive and end. The list of nodes is thinned out, so that in
+// minutes a run replaces the pods of its nodes many times.
 const (
 	timedEvery = 20 // of so many nodes one
 	timedHours = 12 * time.Hour
 	timedSeeds = 3 // with -full
 )
 
-// timedLoads are how much of the nodes pods ask for at a time.
+// timedLoads are the loads: the requested part of the nodes at a time.
 func timedLoads() []float64 { return []float64{0.70, 0.85, 0.95} }
 
 // quickTimed are the loads that are played without -full.
 func quickTimed(name string) bool { return name == "default" || name == "synthetic:training" }
 
-// timed lets pods come and go, and prints what strategies serve.
+// timed runs the loads with pods that arrive and end, and prints the results of strategies.
 func (q *quality) timed(ctx context.Context) error {
 	all, err := loads(q.from)
 	if err != nil {
@@ -55,10 +55,10 @@ func (q *quality) timed(ctx context.Context) error {
 	return nil
 }
 
-// timedOverlay is the one that is played without -full.
+// timedOverlay is the only overlay without -full.
 const timedOverlay = "sockets/restricted"
 
-// timedTable plays all strategies on a load and an overlay, and prints what they serve.
+// timedTable plays all strategies on a load and an overlay, and prints the results.
 func (q *quality) timedTable(ctx context.Context, l *load, overlay string, nodes []trace.Node) error {
 	sums, err := q.timedSums(ctx, l, overlay, nodes)
 	if err != nil {
@@ -118,7 +118,7 @@ func (q *quality) timedRows(sums [][]simulate.Summary, gpus bool) {
 	}
 }
 
-// hoursText prints seconds as hours, or as minutes where they are few.
+// hoursText prints seconds as hours, or as minutes for small values.
 func hoursText(seconds simulate.Mean) string {
 	d := time.Duration(seconds.Mean * float64(time.Second))
 	if d < time.Hour {

@@ -101,7 +101,7 @@ func (c *cluster) stopDrivers() {
 	}
 }
 
-// offered is how many devices there are.
+// offered returns the number of devices.
 func offered() (n int) {
 	for i := range kinds {
 		for _, devices := range kinds[i].devices {
@@ -111,7 +111,7 @@ func offered() (n int) {
 	return n
 }
 
-// published is how many devices the API shows.
+// published returns the number of devices in the API.
 func (c *cluster) published(ctx context.Context) (n int) {
 	list, err := c.Client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -145,7 +145,7 @@ func find(node, driver, name string) (sample, error) {
 	return sample{}, fmt.Errorf("node %s has no device %s of driver %s", node, name, driver)
 }
 
-// start starts one of the schedulers. Its requests pass by here.
+// start starts one of the schedulers. Its requests pass through this process.
 func (c *cluster) start(ctx context.Context, which string) error {
 	way, err := c.Line(c.forward)
 	if err != nil {
@@ -181,7 +181,7 @@ func (c *cluster) forward(way *line.Line, out http.ResponseWriter, r *http.Reque
 	way.Forward(out, r)
 }
 
-// bindingOf is a request that writes the Binding of a pod of which ok says so, by its name.
+// bindingOf matches requests that write the Binding of a pod whose name ok accepts.
 func bindingOf(ok func(pod string) bool) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		_, pod, _ := strings.Cut(line.BindingOf(r), "/")

@@ -1,11 +1,11 @@
 // Command dra plays pods with ResourceClaims from a seed on a real control plane with hollow nodes,
-// first under kube-scheduler as it comes, then under Berth's scheduler. Sample drivers publish
-// GPUs, network cards and devices without a NUMA node; the kubelets' own managers choose the CPUs
-// and have the drivers prepare what is claimed. Pods come and go, and the scheduler is killed: also
-// when it has written a claim and not yet the Binding.
+// first under the stock kube-scheduler, then under Berth's scheduler. Sample drivers publish GPUs,
+// network cards and devices without a NUMA node. The kubelets' own managers choose the CPUs and let
+// the drivers prepare the claims. Pods come and go, and the scheduler is killed, also between its
+// write of a claim and the Binding.
 //
-// The judge reads the CPU managers' checkpoints, the allocations of the claims and what the drivers
-// were told to prepare; it never asks Berth. The last line is one of JSON; the exit code is 1
-// unless every zero in it is zero, kube-scheduler misaligned some pod, Berth steered some
+// The judge reads the CPU managers' checkpoints, the allocations of the claims and the drivers'
+// prepared devices; it never asks Berth. The last line is JSON. The exit code is 0 only if every
+// count that must be zero is zero, kube-scheduler misaligned some pod, Berth steered some
 // elsewhere, and every pod that could run ran.
 package main

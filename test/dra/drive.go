@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// tick is how often the driver looks.
+	// tick is the interval of the driver's checks.
 	tick = 100 * time.Millisecond
-	// calm is how long nothing happens before a pod that runs makes room for those that wait.
+	// calm is how long nothing happens before a running pod makes room for waiting ones.
 	calm = 3 * time.Second
 	// idle is how long nothing may happen while pods wait and none runs. A scheduler that has been
 	// killed may wait for a minute after its start.
 	idle = 2 * time.Minute
-	// endLimit is how long what is gone may leave something behind.
+	// endLimit is how long deleted objects may leave something behind.
 	endLimit = 90 * time.Second
 )
 
@@ -39,7 +39,7 @@ type result struct {
 	Running int    `json:"running"`
 	// SteeredElsewhere counts pods with a device on another NUMA node than the first that was free.
 	SteeredElsewhere int `json:"steeredElsewhere"`
-	// Neutral counts pods that asked, and have no CPUs of their own or no device on a NUMA node.
+	// Neutral counts pods with a mode but without exclusive CPUs or a device on a NUMA node.
 	Neutral int `json:"neutral"`
 	// RefusedByName counts pods that waited for a reason that names a claim, a device or the
 	// annotation.
@@ -52,7 +52,7 @@ type result struct {
 	Leftover       int `json:"leftover"`
 }
 
-// errWrong is the answer no; the output has said why.
+// errWrong is the negative answer; the output already has the reason.
 var errWrong = errors.New("claims were not as they must be")
 
 // play starts the cluster and plays the plan under each scheduler.
@@ -105,7 +105,7 @@ type driver struct {
 	kubelets int             // how many were
 }
 
-// play makes the pods, lets all of them run, and takes them away; then it plays the scenes.
+// play creates the pods, lets all of them run, and deletes them; then it plays the scenes.
 func (d *driver) play(ctx context.Context, plan Plan, scenes bool) error {
 	name := "default-scheduler"
 	if d.which == stock {
@@ -163,7 +163,7 @@ func (d *driver) step(ctx context.Context, s *Step, scheduler string) error {
 	return d.pass(ctx, s.Then)
 }
 
-// pass looks for a while.
+// pass checks repeatedly for a while.
 func (d *driver) pass(ctx context.Context, how time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, how)
 	defer cancel()
@@ -172,7 +172,7 @@ func (d *driver) pass(ctx context.Context, how time.Duration) error {
 	return err
 }
 
-// tick looks once, and does what a user's controllers would.
+// tick checks once, and acts as a user's controllers would.
 func (d *driver) tick(ctx context.Context) error {
 	if err := errors.Join(d.scheduler.Keep(), d.Ended(), d.look(ctx)); err != nil {
 		return err
@@ -226,7 +226,7 @@ func (d *driver) end(ctx context.Context, pod string) error {
 	return err
 }
 
-// drain lets pods that run make room for those that wait, until none waits that could ever run.
+// drain lets running pods make room for waiting ones, until no pod waits that could ever run.
 func (d *driver) drain(ctx context.Context) error {
 	for range trial.Every(ctx, tick) {
 		if err := d.tick(ctx); err != nil {
@@ -287,7 +287,7 @@ func (d *driver) clean(ctx context.Context) error {
 	return err
 }
 
-// leftover lists what is there although all pods have been deleted.
+// leftover lists the remains after all pods have been deleted.
 func (d *driver) leftover(ctx context.Context) (left []string, err error) {
 	for i := range d.pods {
 		left = append(left, "pod "+d.pods[i].Name)
@@ -331,7 +331,7 @@ func (d *driver) leftover(ctx context.Context) (left []string, err error) {
 	return left, nil
 }
 
-// tell adds the run to the result, and reports whether something was wrong with it.
+// tell adds the run to the result, and reports whether it had failures.
 func (d *driver) tell(r *result) bool {
 	fmt.Fprintf(d.out, "%s: %d of %d pods ran, %d were refused by kubelets, %d misaligned and %d that had asked for near, %d neutral, %d steered, %d refused by name; %d ended before they ran; the scheduler was killed %d times, kubelets %d times; %.0fs\n",
 		d.which, len(d.ran), len(d.observer.plan), len(d.refused), len(d.misaligned), len(d.strayed), len(d.neutral), len(d.steered), len(d.named), count(d.hasty), d.restarts, d.kubelets, time.Since(d.begun).Seconds())
@@ -379,7 +379,7 @@ func values(m map[string]string) (all []string) {
 	return all
 }
 
-// complain prints what must not be, and reports whether there is any.
+// complain prints failures, and reports whether there are any.
 func (d *driver) complain(what string, all []string) bool {
 	if len(all) > 0 {
 		fmt.Fprintf(d.out, "%s: %s:\n  %s\n", d.which, what, strings.Join(all, "\n  "))

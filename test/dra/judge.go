@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// alignment is how a container's devices lie to its CPUs.
+// alignment compares the NUMA nodes of a container's devices and CPUs.
 type alignment int
 
 // The alignments.
@@ -58,7 +58,7 @@ func held(dir hollow.Dir) ([]kubeletstate.CPUEntry, error) {
 	return state.Entries, nil
 }
 
-// cpusOf returns what a container of a pod has.
+// cpusOf returns the CPUs of a pod's container.
 func cpusOf(all []kubeletstate.CPUEntry, pod *corev1.Pod, container string) (cpus topology.CPUSet) {
 	for _, e := range all {
 		if e.PodUID == string(pod.UID) && e.Container == container {
@@ -103,7 +103,7 @@ func results(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAlloca
 	return claim.Status.Allocation.Devices.Results
 }
 
-// its reports whether the device is the claim's alone, not an administrator's look at it.
+// its reports whether the claim uses the device, rather than having administrative access.
 func its(r *resourceapi.DeviceRequestAllocationResult) bool {
 	return r.AdminAccess == nil || !*r.AdminAccess
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
-// The drivers, each with a DeviceClass of its name: GPUs have the standard attribute, cards the
-// one of dranet (-1 if they do not know), and others nothing that says where they are.
+// The drivers, each with a DeviceClass of its name. GPUs have the standard attribute, cards that of
+// dranet (-1 if unknown), and others no attribute with their place.
 const (
 	gpus   = "gpu.example.com"
 	cards  = "nic.example.com"
 	others = "other.example.com"
-	// Those of the scenes.
+	// The drivers of the scenes.
 	many = "many.example.com"
 	odd  = "odd.example.com"
 	slow = "slow.example.com"
@@ -42,8 +42,8 @@ type kind struct {
 	devices         map[string][]sample
 }
 
-// kinds are the nodes, each with a policy of its own. The devices of the second and the third begin
-// with the NUMA nodes that their kubelets fill last.
+// kinds are the nodes, each with its own policy. The devices of the second and the third begin with
+// the NUMA nodes that their kubelets fill last.
 var kinds = []kind{
 	{"package:2 numa:1 core:8 pu:1 mem:16Gi dist:10,21", `cpuManagerPolicy: static
 topologyManagerPolicy: single-numa-node
@@ -76,7 +76,8 @@ func other(i int, _ int) resourceapi.Device {
 	return resourceapi.Device{Name: fmt.Sprint("other-", i)}
 }
 
-// listedAt is a GPU whose attribute is a list: its own NUMA node, then another one of the machine.
+// listedAt returns a GPU whose attribute is a list: its own NUMA node, then another one of the
+// machine.
 func listedAt(i int, at int) resourceapi.Device {
 	list := []int64{int64(at), 1 - int64(at)}
 	return resourceapi.Device{Name: fmt.Sprint("gpu-", i), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{standardNUMA: {IntValues: list}}}

@@ -12,7 +12,7 @@ import (
 
 const (
 	namespace = "dra"
-	// claimsAnnotation is how a pod asks that its claims' devices are near its CPUs.
+	// claimsAnnotation is the annotation that requests claims' devices near the pod's CPUs.
 	claimsAnnotation = "berth.dev/claims"
 	adminTemplate    = "admin"
 )

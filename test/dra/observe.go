@@ -17,18 +17,18 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// observer looks at pods, claims, checkpoints and drivers again and again, and remembers what it
-// saw of each pod of a plan.
+// observer repeatedly reads pods, claims, checkpoints and drivers, and records its findings about
+// each pod of a plan.
 type observer struct {
 	*cluster
 	plan map[string]*Pod
-	// pods are the ones that the API has.
+	// pods are the pods in the API.
 	pods    []corev1.Pod
 	changed time.Time // when something last began or ended
 
 	ran    map[string]bool
 	judged map[types.UID]bool
-	// By pod: what is wrong with it, or why it counts.
+	// By pod: its failure, or the reason why it counts.
 	refused, misaligned, neutral, steered, named map[string]string
 	strayed                                      map[string]string // misaligned, and asked for near
 	twice, wrong                                 map[string]bool
@@ -55,7 +55,7 @@ func newObserver(c *cluster, plan Plan) *observer {
 	return o
 }
 
-// look sees how things stand.
+// look reads the present state.
 func (o *observer) look(ctx context.Context) error {
 	pods, err := o.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -96,7 +96,7 @@ func (o *observer) look(ctx context.Context) error {
 	return nil
 }
 
-// lookAtClaims notes which devices are allocated, and to whom.
+// lookAtClaims records which devices are allocated, and to whom.
 func (o *observer) lookAtClaims(all []resourceapi.ResourceClaim) {
 	now, holder := time.Now(), map[place]string{}
 	for i := range all {
@@ -123,7 +123,7 @@ func (o *observer) lookAtClaims(all []resourceapi.ResourceClaim) {
 	}
 }
 
-// lookAt notes what has become of a pod.
+// lookAt records the state of a pod.
 func (o *observer) lookAt(ctx context.Context, pod *corev1.Pod, claims map[string]*resourceapi.ResourceClaim, cpus map[string][]kubeletstate.CPUEntry) error {
 	p := o.plan[pod.Name]
 	if p == nil {
@@ -148,15 +148,15 @@ func (o *observer) lookAt(ctx context.Context, pod *corev1.Pod, claims map[strin
 	return nil
 }
 
-// deviceName is what devices here are called.
+// deviceName matches the names of these devices.
 var deviceName = regexp.MustCompile(`\b(gpu|nic|other)-[0-9]\b`)
 
-// names reports whether a message names a claim of the pod, a device, or what it asks of them.
+// names reports whether a message names a claim of the pod, a device, or the request.
 func names(message string, pod *corev1.Pod) bool {
 	return strings.Contains(message, claimsAnnotation) || deviceName.MatchString(message) || slices.ContainsFunc(claimsOf(pod), func(claim string) bool { return strings.Contains(message, claim) })
 }
 
-// judge says how the devices of a pod that runs lie to its CPUs.
+// judge compares the devices of a running pod with its CPUs.
 func (o *observer) judge(ctx context.Context, p *Pod, pod *corev1.Pod, claims map[string]*resourceapi.ResourceClaim, cpus []kubeletstate.CPUEntry) error {
 	var devices []sample
 	for _, name := range claimsOf(pod) {
@@ -214,12 +214,12 @@ func (o *observer) mustLeave(ctx context.Context, pod *corev1.Pod, what string) 
 	return nil
 }
 
-// settled is how long a device must not have been allocated to anybody, before and after a choice,
-// to have been free for it.
+// settled is how long before and after a choice a device must have been unallocated to count as
+// free for it.
 const settled = 2 * time.Second
 
-// chosen notes who got a device on another NUMA node than the first free one, which is what the
-// allocator takes that is shown all devices.
+// chosen records pods that got a device on another NUMA node than the first free device. An
+// allocator that sees all devices takes the first.
 func (o *observer) chosen() {
 	for _, c := range o.choices {
 		if c.done || time.Since(c.at) < settled {
@@ -241,8 +241,8 @@ func (o *observer) chosen() {
 	}
 }
 
-// passedOver describes the device that was free and comes before the one that was chosen; "" for
-// none on another NUMA node.
+// passedOver describes the first free device before the chosen one on another NUMA node; "" for
+// none.
 func (o *observer) passedOver(r *resourceapi.DeviceRequestAllocationResult, c *choice, mine []place) string {
 	got, err := find(r.Pool, r.Driver, r.Device)
 	if err != nil {

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// Plan is what is played under each scheduler, one step after the other.
+// Plan is a list of steps for each scheduler.
 type Plan []Step
 
-// Step makes a pod, and does what else is due.
+// Step creates a pod, and carries out other actions.
 type Step struct {
 	Pod Pod
-	// Ends is a pod that is deleted as soon as it runs; "" for none. Hasty: it is deleted now,
-	// whatever becomes of it.
+	// Ends is a pod that is deleted as soon as it runs; "" for none. With Hasty it is deleted at
+	// once.
 	Ends  string
 	Hasty bool
 	Kill  Kill
-	// Node is whose kubelet is killed.
+	// Node is the node whose kubelet is killed.
 	Node string
-	// Then is how long nothing happens afterwards.
+	// Then is the pause after the step.
 	Then time.Duration
 }
 
@@ -34,34 +34,33 @@ const (
 	KillKubelet      // of the step's node, and it starts again
 )
 
-// Pod is a pod of one container with claims, or without, and perhaps one beside it.
+// Pod is a pod with one container, with or without claims, and perhaps a second container.
 type Pod struct {
 	Name string
 	CPUs int
-	// Shared: its containers have no CPUs of their own.
+	// Shared means that its containers have no exclusive CPUs.
 	Shared bool
 	Beside bool
 	// Claims are the templates of its claims.
 	Claims []string
 	// Ask is the value of berth.dev/claims; "" for none.
 	Ask string
-	// Node is the only one for it; "" for any.
+	// Node is the only allowed node; "" for any.
 	Node string
 	// Gang is its gang, of Members that all start together; "" for none.
 	Gang    string
 	Members int
-	// Shares is a claim that it has together with others; "" for none. A pod that asks gets it
-	// alone.
+	// Shares is a claim that it shares with others; "" for none. A pod with a mode gets it alone.
 	Shares string
 }
 
-// served is whether Berth can promise what a pod asks.
+// served is whether Berth can promise the pod's request.
 type served uint8
 
 // The answers.
 const (
 	always served = iota
-	// sometimes: it requires devices near its CPUs and has none of its own; some devices are near
+	// sometimes: it requires devices near its CPUs and has no exclusive CPUs; some devices are near
 	// to all.
 	sometimes
 	never // it asks about a claim for administrators
@@ -77,7 +76,7 @@ func (p *Pod) served() served {
 	return always
 }
 
-// live is how many pods a plan leaves there.
+// live is how many pods a plan leaves running.
 const live = 11
 
 // NewPlan makes a plan of n pods.

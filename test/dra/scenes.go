@@ -17,8 +17,8 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 )
 
-// A scene is something that a load from a seed does not meet. Whatever happens, the scheduler goes
-// on, and nothing is left of it.
+// A scene is a situation that a random load does not produce. In each, the scheduler must continue,
+// and nothing may be left.
 var sceneries = []struct {
 	name string
 	play func(*stage) error
@@ -35,17 +35,17 @@ var sceneries = []struct {
 	{"a gang that needs the devices of several nodes", (*stage).gang},
 }
 
-// sceneLimit is how long anything in a scene may take.
+// sceneLimit bounds each wait in a scene.
 const sceneLimit = 2 * time.Minute
 
-// stage is where a scene plays.
+// stage is the environment of a scene.
 type stage struct {
 	*driver
 	ctx       context.Context
 	scheduler string // by the name that pods ask for
 }
 
-// scenes plays all scenes; what goes wrong is noted.
+// scenes plays all scenes and records failures.
 func (d *driver) scenes(ctx context.Context, scheduler string) error {
 	for _, scene := range sceneries {
 		begun := time.Now()
@@ -70,7 +70,7 @@ func (s *stage) make(p Pod) error {
 	return err
 }
 
-// await looks until the pod is as ok says.
+// await waits until ok returns true for the pod.
 func (s *stage) await(name, what string, limit time.Duration, ok func(*corev1.Pod) bool) (found *corev1.Pod, err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, limit)
 	defer cancel()
@@ -186,14 +186,14 @@ func (s *stage) gone() error {
 	return s.ctx.Err()
 }
 
-// oddities are the devices that say strange things about where they are.
+// oddities are the devices with strange attributes about their place.
 var oddities = []resourceapi.DeviceAttribute{
 	{StringValue: new("0")}, {BoolValue: new(true)}, {VersionValue: new("1.0.0")},
 	{IntValue: new(int64(99))}, {IntValue: new(int64(1) << 40)}, {IntValue: new(int64(-7))}, {IntValues: []int64{-1}}, {StringValues: []string{"1"}},
 }
 
-// oddities: each pod gets a device that says something strange, or waits for a reason that names
-// it. A negative number means nothing.
+// oddities: each pod gets a device with a strange attribute, or waits for a reason that names it. A
+// negative number means nothing.
 func (s *stage) oddities() error {
 	var all []sample
 	for i, where := range oddities {
@@ -277,8 +277,8 @@ func gpusOf(node string) []sample {
 	return nil
 }
 
-// claimDeleted: the claim is deleted before its allocation is written. The controller makes another
-// one, with which the pod runs.
+// claimDeleted: the claim is deleted before its allocation is written. The controller creates
+// another one, with which the pod runs.
 func (s *stage) claimDeleted() error {
 	deleted := make(chan error, 1)
 	s.hook.Store(&hook{allocationOf("robbed"), func() bool {

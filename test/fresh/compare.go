@@ -13,14 +13,14 @@ var (
 	// suffix ends a name that the API server or a controller made: its letters are neither vowels
 	// nor 0, 1 and 3 (k8s.io/apimachinery/pkg/util/rand).
 	suffix = regexp.MustCompile(`(\b[a-z][a-z0-9]*(?:-[a-z]+)*?)(?:-[bcdfghjklmnpqrstvwxz2456789]{5,10})+\b`)
-	// report is how often a node's agent had something to tell.
+	// report matches the number of a node's report.
 	report = regexp.MustCompile(`\breport [0-9]+\b`)
 	// header is the first line of a table, cell a title in it.
 	header = regexp.MustCompile(`^[A-Z][A-Z/ ]+$`)
 	cell   = regexp.MustCompile(`\S+(?: \S+)*`)
 )
 
-// places are the columns of tables that say where a pod is, or would be.
+// places are the columns of tables with a pod's present or possible place.
 var places = []string{"NODE", "NUMA", "CPUS", "FROM", "TO"}
 
 // Differ returns the first line in which an output differs from a document; "" if they agree. A
@@ -37,8 +37,8 @@ func Differ(want, got, nodes []string) string {
 	return fmt.Sprintf("the document has %q, which the output has not, or not there", w[reached])
 }
 
-// matches reports whether the output is what the document shows; reached becomes how many of its
-// lines were found at best.
+// matches reports whether the output is that of the document; reached becomes the largest number of
+// matching lines.
 func matches(want, got []string, reached *int) bool { return matchFrom(want, got, 0, reached) }
 
 func matchFrom(want, got []string, at int, reached *int) bool {
@@ -57,7 +57,7 @@ func matchFrom(want, got []string, at int, reached *int) bool {
 	return false
 }
 
-// normal returns lines without what differs from run to run. Lines that are empty are left out.
+// normal returns lines without parts that differ from run to run, and without empty lines.
 func normal(lines, nodes []string) (out []string) {
 	var columns []column
 	for _, line := range lines {
@@ -86,8 +86,7 @@ func normal(lines, nodes []string) (out []string) {
 	return out
 }
 
-// column is one of a table: its title, and from where to where it goes; the last one goes to the
-// end of the line.
+// column is a column of a table: its title, start and end. The last one ends with the line.
 type column struct {
 	title    string
 	from, to int
@@ -105,12 +104,12 @@ func columnsOf(line string) (out []column) {
 	return out
 }
 
-// crosses reports whether a line has a word where one column ends and the next begins.
+// crosses reports whether a word of a line crosses the border of two columns.
 func crosses(line string, columns []column) bool {
 	return slices.ContainsFunc(columns, func(c column) bool { return c.from > 0 && c.from < len(line) && line[c.from-1] != ' ' })
 }
 
-// withoutPlaces writes * for every place in a line of a table; - stays, which means none.
+// withoutPlaces replaces every place in a line of a table with *; - stays, which means none.
 func withoutPlaces(line string, columns []column) string {
 	var out []string
 	for _, c := range columns {

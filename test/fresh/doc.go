@@ -1,10 +1,10 @@
-// Command fresh does what README and tutorial tell a newcomer to do, on a machine that has nothing:
-// a root of Debian 12, made by debootstrap, with the packages of README's line `apt-get install`
-// and no other. Go's toolchain and modules are mounted from this machine, read-only. Its build
-// cache lies below one of the root's own, which takes every write, or is left out (-cold).
+// Command fresh carries out the instructions of README and tutorial on a fresh machine: a root of
+// Debian 12, made by debootstrap, with only the packages of README's line `apt-get install`. Go's
+// toolchain and modules are mounted from this machine, read-only. The host's build cache is below a
+// writable layer of the root, or is omitted (-cold).
 //
-// The programs run in namespaces of their own, and the network has a loopback alone. There the
-// repository's last commit is cloned, `make play` runs, then README's commands and every command of
-// the tutorial, whose outputs are compared with what the document prints; then Ctrl-C, and nothing
-// may be left; then `make demo`. The last line is one of JSON.
+// The programs run in their own namespaces, and the network has only a loopback. There the
+// repository's last commit is cloned and `make play` runs. Then README's commands and every command
+// of the tutorial run, and their outputs are compared with the document. After Ctrl-C nothing may
+// be left. Then `make demo` runs. The last line is JSON.
 package main

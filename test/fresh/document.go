@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// Step is a command of a document, with what the document says that it prints.
+// Step is a command of a document, with its documented output.
 type Step struct {
 	Command string
-	// Output are the lines below a command that stands after "$ "; nil for other commands, whose
-	// output the document does not show.
+	// Output are the lines below a command after "$ "; nil for other commands, whose output the
+	// document does not show.
 	Output []string
-	// Line is where the document has the command.
+	// Line is the command's line in the document.
 	Line int
 }
 
-// Steps returns the commands in the indented blocks of a document, in order, of the sections from
-// the one with this heading on to the next of its level; "" means the whole document. In a block
-// with lines that begin with "$ " these are the commands, and the others what they print. In any
-// other block every line is a command.
+// Steps returns the commands in the indented blocks of a document, in order. It reads the section
+// with this heading up to the next heading of its level; "" means the whole document. In a block
+// with lines that begin with "$ ", these are the commands, and the others are output. In any other
+// block every line is a command.
 func Steps(text, heading string) []Step {
 	var out []Step
 	var block []string
@@ -50,7 +50,7 @@ func Steps(text, heading string) []Step {
 	return out
 }
 
-// stepsOf reads a block whose first line stands at a line of its document.
+// stepsOf reads a block; at is the line of its beginning.
 func stepsOf(block []string, at int) (out []Step) {
 	shown := strings.HasPrefix(block[0], "$ ")
 	for i, line := range block {
@@ -62,7 +62,7 @@ func stepsOf(block []string, at int) (out []Step) {
 		case shown:
 			out = append(out, Step{Command: command, Line: at + i, Output: []string{}})
 		case line != "":
-			// What stands after two blanks and a hash says what the command does.
+			// A text after two blanks and a hash describes the command.
 			command, _, _ := strings.Cut(line, "  #")
 			out = append(out, Step{Command: strings.TrimSpace(command), Line: at + i})
 		}

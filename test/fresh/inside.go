@@ -32,8 +32,8 @@ const (
 	repository = "/root/berth"
 	// playLimit and demoLimit are for machines on which everything is compiled first.
 	playLimit, demoLimit = 40 * time.Minute, 40 * time.Minute
-	// stepLimit is how long a command may take, answerLimit how long a reader is patient until a
-	// question is answered as the document says, and endLimit how long Ctrl-C may take.
+	// stepLimit is how long a command may take, answerLimit how long a question is repeated until
+	// it has the documented answer, and endLimit how long Ctrl-C may take.
 	stepLimit, answerLimit, endLimit = 2 * time.Minute, 30 * time.Second, time.Minute
 	askAgain                         = 500 * time.Millisecond
 )
@@ -70,7 +70,7 @@ func inside(text string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// newcomer does what the documents say.
+// newcomer carries out the documents.
 type newcomer struct {
 	place   *place
 	out     io.Writer
@@ -80,8 +80,8 @@ type newcomer struct {
 	verdict verdict
 }
 
-// follow goes through the documents. What fails is counted; without a cluster there is nothing more
-// to do in it.
+// follow carries out the documents and counts failures. Without a cluster it skips the rest of a
+// document.
 func (n *newcomer) follow(ctx context.Context) {
 	if !n.do(ctx, "/root", Step{Command: "git clone -q /tmp/berth.bundle " + repository}, "README.md") {
 		return
@@ -114,8 +114,8 @@ func (n *newcomer) follow(ctx context.Context) {
 	}
 }
 
-// done are the beginnings of commands that have been carried out before a document is read:
-// packages are installed, make play runs, and what it exports is set.
+// done are the beginnings of commands that were carried out before a document is read: packages are
+// installed, make play runs, and its exported variables are set.
 var done = []string{"apt-get install ", "git clone ", "make ", "export "}
 
 // read carries out the other steps of a document.
@@ -127,8 +127,8 @@ func (n *newcomer) read(ctx context.Context, name string, steps []Step) {
 	}
 }
 
-// do carries out one step, and reports whether it went as the document says. A question to berth is
-// asked again until the answer is the document's: a reader types more slowly than a program.
+// do carries out one step, and reports whether the result is the documented one. It repeats a
+// question to berth until the answer matches, because a reader types more slowly than a program.
 func (n *newcomer) do(ctx context.Context, dir string, s Step, document string) bool {
 	n.verdict.Commands++
 	start := time.Now()
@@ -161,7 +161,7 @@ func isQuestion(s Step) bool {
 	return strings.HasPrefix(s.Command, "kubectl berth ") && !strings.Contains(s.Command, "--execute")
 }
 
-// isNo reports whether the error is an answer: berth ends with 1 where the answer is no.
+// isNo reports whether the error is an answer: berth exits with 1 for a negative answer.
 func isNo(s Step, err error) bool {
 	exit := (*exec.ExitError)(nil)
 	return isQuestion(s) && errors.As(err, &exit) && exit.ExitCode() == 1
@@ -177,7 +177,7 @@ func (n *newcomer) fails(document string, line int, command string, err error) {
 	n.say(fmt.Sprintf("FAILED: %s:%d: %s: %v", document, line, command, err))
 }
 
-// shell is a command as a terminal runs it: in a group of processes of its own.
+// shell returns a command as a terminal runs it: in its own process group.
 func (n *newcomer) shell(ctx context.Context, dir, command string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "/bin/bash", "-o", "pipefail", "-c", command)
 	cmd.Dir, cmd.Env = dir, n.env
@@ -253,7 +253,7 @@ func (n *newcomer) play(ctx context.Context) (end func()) {
 	return func() { n.end(cmd, ended, vars[1]) }
 }
 
-// end presses Ctrl-C, and looks for what is left.
+// end presses Ctrl-C, and checks for remains.
 func (n *newcomer) end(cmd *exec.Cmd, ended <-chan error, kubeconfig string) {
 	n.verdict.Commands++
 	start := time.Now()
@@ -275,7 +275,7 @@ func (n *newcomer) end(cmd *exec.Cmd, ended <-chan error, kubeconfig string) {
 	n.say(fmt.Sprintf("Ctrl-C (%.1f s), and nothing is left", seconds(start)))
 }
 
-// remains lists what a playground has left: processes, folders, credentials.
+// remains lists the remains of a playground: processes, folders, credentials.
 func remains(kubeconfig string) (left []string) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -286,7 +286,7 @@ func remains(kubeconfig string) (left []string) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		// A process that has ended has no command line: nobody here waits for orphans.
+		// A process that has ended has no command line: nothing here waits for orphans.
 		if line, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")); err == nil && len(line) > 0 {
 			left = append(left, "process "+strings.ReplaceAll(string(line[:min(len(line), 100)]), "\x00", " "))
 		}

@@ -47,7 +47,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// try makes the root, and goes through the documents in it.
+// try makes the root, and carries out the documents in it.
 func try(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("user id %d: want root, who may make mounts", os.Geteuid())
@@ -84,8 +84,8 @@ func try(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) 
 	return p.start(ctx, stdout, stderr)
 }
 
-// prepare makes what the namespaces are started with: the folders of a run, the repository's last
-// commit as a bundle, and where Go is.
+// prepare makes the inputs of the namespaces: the folders of a run, the repository's last commit as
+// a bundle, and the paths of Go.
 func prepare(ctx context.Context, o *options, base, dir string) (*place, error) {
 	p := &place{Base: base, Dir: dir, Log: o.Log, Cold: o.Cold, NoDemo: o.NoDemo}
 	for _, folder := range []string{p.root(), p.upper(), p.work(), p.cacheUpper(), p.cacheWork(), filepath.Dir(o.Log)} {

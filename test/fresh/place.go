@@ -13,13 +13,13 @@ import (
 	"unsafe"
 )
 
-// errNotKept is the answer no; the output has said why.
+// errNotKept is the negative answer; the output already has the reason.
 var errNotKept = errors.New("a fresh machine does not do what the documents say")
 
 // roleInside is the program's first argument in the namespaces; the second is a place, in JSON.
 const roleInside = "inside"
 
-// place is where a run happens, as the namespaces are told.
+// place describes a run for the process in the namespaces.
 type place struct {
 	// Base is the root that is kept, Dir the folder of this run, in which all is written.
 	Base, Dir string
@@ -27,8 +27,8 @@ type place struct {
 	Log    string
 	Cold   bool
 	NoDemo bool
-	// Go is where Go's toolchain, modules and build cache are, the same inside as outside: the
-	// cache knows packages by their folders.
+	// Go has the paths of Go's toolchain, modules and build cache. They are equal inside and
+	// outside, because the cache knows packages by their folders.
 	Go struct{ GOROOT, GOMODCACHE, GOCACHE string }
 }
 
@@ -84,7 +84,7 @@ func (p *place) enter() error {
 	return errors.Join(syscall.Sethostname([]byte("fresh")), syscall.Chroot(p.root()), os.Chdir("/root"), raiseLoopback())
 }
 
-// in is where a path of the root is now.
+// in returns the present path of a path in the root.
 func (p *place) in(path string) string { return filepath.Join(p.root(), path) }
 
 func mount(source, target, kind string, flags uintptr, data string) error {
@@ -101,8 +101,8 @@ func overlay(lower, upper, work, target string) error {
 	return mount("overlay", target, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", lower, upper, work))
 }
 
-// bringGo lends the root this machine's Go: toolchain and modules to read, and the build cache with
-// a layer of the root's own.
+// bringGo mounts this machine's Go in the root: toolchain and modules read-only, and the build
+// cache with a layer of the root's own.
 func (p *place) bringGo() error {
 	for _, path := range []string{p.Go.GOROOT, p.Go.GOMODCACHE} {
 		if err := mount(path, p.in(path), "", syscall.MS_BIND, ""); err != nil {
@@ -118,7 +118,7 @@ func (p *place) bringGo() error {
 	return overlay(p.Go.GOCACHE, p.cacheUpper(), p.cacheWork(), p.in(p.Go.GOCACHE))
 }
 
-// bringKernel mounts what the kernel shows, and makes the devices that programs expect.
+// bringKernel mounts the kernel's file systems, and makes the usual devices.
 func (p *place) bringKernel() error {
 	if err := errors.Join(
 		mount("proc", p.in("/proc"), "proc", 0, ""),

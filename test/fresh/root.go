@@ -51,7 +51,7 @@ func bootstrap(ctx context.Context, o *options, root, mirror string) error {
 	return command(ctx, env, append(argv, "--variant=minbase", "--keyring="+keyring, o.Suite, root, mirror)...)
 }
 
-// install does in the root what the line of README says.
+// install carries out README's line in the root.
 func install(ctx context.Context, root string, packages []string) error {
 	resolver, err := os.ReadFile("/etc/resolv.conf")
 	if err == nil {
@@ -73,7 +73,7 @@ func install(ctx context.Context, root string, packages []string) error {
 	return nil
 }
 
-// mirrorFor returns the mirror that was named, or apt's own.
+// mirrorFor returns the named mirror, or apt's own.
 func mirrorFor(ctx context.Context, o *options) (string, error) {
 	if o.Mirror != "" {
 		return o.Mirror, nil
@@ -95,8 +95,8 @@ func mirrorOf(ctx context.Context, suite string) (string, error) {
 	return "", fmt.Errorf("apt knows no mirror of Debian %s: run apt-get update, or name one with -mirror", suite)
 }
 
-// debootstrap returns how to start it: this machine's own, or one that is unpacked into the cache,
-// so that nothing is installed here.
+// debootstrap returns the command for it: this machine's own, or one unpacked into the cache, so
+// that nothing is installed here.
 func debootstrap(ctx context.Context, cache string) (argv, env []string, err error) {
 	if path, err := exec.LookPath("debootstrap"); err == nil {
 		return []string{path}, nil, nil

@@ -27,8 +27,7 @@ type load struct {
 	*obeying.Trial
 	reserved topology.CPUSet
 	holds    *reservations
-	// strange are pods that have what is held for others; stuck the ones that find no room in the
-	// end.
+	// strange are pods that have resources held for others; stuck the pods without room at the end.
 	strange, stuck map[string]bool
 }
 
@@ -49,19 +48,19 @@ type result struct {
 	Running int    `json:"running"`
 	// HeldTwice counts CPUs of containers of two pods that both have them to themselves.
 	HeldTwice int `json:"heldTwice"`
-	// OutsideItsNUMA counts containers that run beside their decision.
+	// OutsideItsNUMA counts containers that do not run as decided.
 	OutsideItsNUMA int `json:"outsideItsNUMA"`
-	// Unconfined counts shared containers on CPUs that another container has to itself.
+	// Unconfined counts shared containers on exclusive CPUs of another container.
 	Unconfined int `json:"unconfined"`
 	// Refused counts pods that a kubelet refused.
 	Refused int `json:"refused"`
-	// Reservations counts the ones that were made, Reused the pods that were given a place of one.
+	// Reservations counts the created Reservations, Reused the pods that got a place of one.
 	Reservations int `json:"reservations"`
 	Reused       int `json:"reused"`
 	// Strangers counts pods with CPUs that a Reservation holds for others.
 	Strangers int `json:"strangers"`
-	// Leftover counts what is there when all pods and Reservations have gone, and pods that find no
-	// room on an empty node then.
+	// Leftover counts remains after all pods and Reservations have gone, and pods that find no room
+	// on an empty node then.
 	Leftover int `json:"leftover"`
 }
 
@@ -81,8 +80,8 @@ func (d *load) Make(ctx context.Context, i int) ([]*corev1.Pod, error) {
 	return []*corev1.Pod{pod}, d.hold(ctx, pod)
 }
 
-// hold makes a Reservation of the place of a pod like this now and then, takes one away, or has the
-// pod own one.
+// hold sometimes creates a Reservation for a pod like this one, deletes one, or makes the pod an
+// owner of one.
 func (d *load) hold(ctx context.Context, pod *corev1.Pod) error {
 	if d.Rand.IntN(6) == 0 {
 		policies := []koordinator.ReservationAllocatePolicy{"", koordinator.AllocateAligned, koordinator.AllocateRestricted}
@@ -132,8 +131,8 @@ func (d *load) Awaits(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// roomFor returns a node that could take the pod, of what a Reservation holds for it, or beside
-// what is bound and held there, by the exhaustive twin; "" for none.
+// roomFor returns a node with room for the pod by the exhaustive twin, in a Reservation for it or
+// beside all bound pods and Reservations; "" for none.
 func (d *load) roomFor(pod *corev1.Pod, all []held) string {
 	for _, h := range all {
 		if pod.Labels[ownerLabel] != h.Name {
@@ -162,7 +161,7 @@ func (d *load) roomFor(pod *corev1.Pod, all []held) string {
 	return ""
 }
 
-// freeOn is what a node's NUMA nodes have beside what is bound and held there.
+// freeOn returns the free resources of a node's NUMA nodes, beside bound pods and Reservations.
 func (d *load) freeOn(t twin, node string, all []held) []room {
 	empty, now := t.rooms(nil), t.rooms(nil)
 	for _, pod := range d.On(node) {
@@ -179,7 +178,7 @@ func (d *load) freeOn(t twin, node string, all []held) []room {
 }
 
 // Clean deletes all pods and Reservations and waits until they have gone, from the API and from the
-// nodes. Then each node takes a pod that needs all of it.
+// nodes. Then each node must admit a pod that needs all of it.
 func (d *load) Clean(ctx context.Context) error {
 	for len(d.holds.live) > 0 {
 		if err := d.holds.drop(ctx, 0); err != nil {
@@ -192,7 +191,7 @@ func (d *load) Clean(ctx context.Context) error {
 	return errors.Join(d.fill(ctx), d.Empty(ctx))
 }
 
-// fill makes each node take a pod that needs every CPU, and notes which does not.
+// fill makes each node admit a pod that needs every CPU, and records nodes that do not.
 func (d *load) fill(ctx context.Context) error {
 	for _, s := range nodes() {
 		cpus := 0

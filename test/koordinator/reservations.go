@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/test/obeyed"
 )
 
-// ownerLabel is on pods that own the Reservation of its value.
+// ownerLabel is the label of pods that own the Reservation with that value.
 const ownerLabel = "owns"
 
 // reservations makes and deletes Reservations, and reads them.
@@ -27,7 +27,7 @@ type reservations struct {
 	live   []string
 	// places are the pods whose places are held, by the Reservation's name.
 	places map[string]*corev1.Pod
-	// made counts all; reused are the pods that were given something of one, by UID.
+	// made counts all; reused are the pods that got resources of a Reservation, by UID.
 	made   int
 	reused map[string]bool
 }
@@ -58,7 +58,7 @@ func (r *reservations) make(ctx context.Context, pod *corev1.Pod, once bool, pol
 	return err
 }
 
-// drop deletes one of the ones that are live.
+// drop deletes an existing Reservation.
 func (r *reservations) drop(ctx context.Context, at int) error {
 	err := r.client.Delete(ctx, r.live[at], metav1.DeleteOptions{})
 	r.live = append(r.live[:at], r.live[at+1:]...)
@@ -92,13 +92,13 @@ func (r *reservations) read(ctx context.Context) (out []*wire.Reservation, err e
 	return out, nil
 }
 
-// held is what a Reservation still holds for owners besides the owners that have it.
+// held is the rest of a Reservation for further owners.
 type held struct {
 	*wire.Reservation
 	rest *placement.PodAllocation
 }
 
-// heldNow is what the Reservations that are available hold now.
+// heldNow returns the rests of all available Reservations.
 func (d *load) heldNow(all []*wire.Reservation) (out []held) {
 	for _, r := range all {
 		if r.Phase != koordinator.ReservationAvailable || r.Decision == nil {
@@ -122,7 +122,7 @@ func (d *load) heldNow(all []*wire.Reservation) (out []held) {
 	return out
 }
 
-// asDecision has what is held be counted as a pod's.
+// asDecision returns held resources in the form of a pod's decision.
 func asDecision(p *placement.PodAllocation) *placement.Decision {
 	d := &placement.Decision{UID: p.UID}
 	for i := range p.Containers {

@@ -12,25 +12,25 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// twin answers whether a pod fits a machine by trying every set of NUMA nodes. It knows nothing of
-// the engine, and no more of pods than newPod makes: init containers and app containers that take
-// turns, and how CPUs are to lie only as a preference.
+// twin answers whether a pod fits a machine by trying every set of NUMA nodes. It is independent of
+// the engine, and supports only the pods of newPod: init containers and app containers that take
+// turns, and preferences (not requirements) for the choice of CPUs.
 type twin struct {
 	m        *topology.Machine
 	reserved topology.CPUSet
 }
 
-// need is what has to be on some NUMA nodes together.
+// need is a request that must be together on some NUMA nodes.
 type need struct {
 	own    uint64 // whole CPUs
 	shares uint64 // thousandths
 	memory uint64 // bytes
 }
 
-// room is what a NUMA node has to give: CPUs that nobody has, CPU time, memory.
+// room is a NUMA node's free capacity: exclusive CPUs, CPU time, memory.
 type room struct{ own, milli, memory uint64 }
 
-// fits reports whether the machine could take the pod beside the ones that have not ended there.
+// fits reports whether the machine could admit the pod beside its pods that have not ended.
 func (t twin) fits(there []*corev1.Pod, all obeyed.Decisions, pod *corev1.Pod) bool {
 	ask, err := wire.ReadPod(pod)
 	if err != nil || ask.RulesErr != nil {
@@ -71,7 +71,7 @@ func needOf(r *placement.Request, c *placement.ContainerRequest) (n need) {
 	return n
 }
 
-// most is the peak of containers that take turns.
+// most returns the peak of containers that take turns.
 func most(all []need) (m need) {
 	for _, n := range all {
 		m = need{max(m.own, n.own), max(m.shares, n.shares), max(m.memory, n.memory)}
@@ -79,7 +79,7 @@ func most(all []need) (m need) {
 	return m
 }
 
-// widest is how many NUMA nodes a need may lie on.
+// widest returns on how many NUMA nodes a need may lie.
 func (t twin) widest(empty []room, n need, p placement.Policy) int {
 	switch p {
 	case placement.PolicySingleNUMANode:
@@ -106,7 +106,7 @@ func leastNodes(rooms []room, n need) (least int) {
 	return least
 }
 
-// rooms is what the NUMA nodes have beside one pod's decision; nil is no pod.
+// rooms returns the NUMA nodes' free capacity beside one pod's decision; nil means no pod.
 func (t twin) rooms(d *placement.Decision) []room {
 	out := make([]room, len(t.m.NUMANodes))
 	var shut topology.CPUSet
@@ -148,8 +148,8 @@ func (t twin) use(turns map[topology.NUMAID]map[bool]room, c *placement.Containe
 	}
 }
 
-// minus takes what a pod uses, the difference of two rooms of the empty machine, from what there
-// is.
+// minus subtracts a pod's use, the difference of two rooms of the empty machine, from the present
+// rooms.
 func minus(now, with, empty []room) []room {
 	for i := range now {
 		now[i].own -= empty[i].own - with[i].own

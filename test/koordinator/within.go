@@ -11,9 +11,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// fitsWithin answers whether an owner could have its place of what is left of a Reservation's, by
-// trying every set of NUMA nodes. It says no where CPUs are held or wanted alone, unless the owner
-// asks for what the template asks for and nobody has any of it: then it is the place itself.
+// fitsWithin answers whether an owner could get its place from the rest of a Reservation, by trying
+// every set of NUMA nodes. If CPUs are held or requested exclusively, it returns false, except for
+// an owner with the template's request while the Reservation is unused: then it gets the place
+// itself.
 func (t twin) fitsWithin(place *placement.Decision, rest *placement.PodAllocation, template, pod *corev1.Pod) bool {
 	held, err := wire.ReadPod(template)
 	if err != nil {
@@ -48,16 +49,16 @@ func (t twin) fitsWithin(place *placement.Decision, rest *placement.PodAllocatio
 	return true
 }
 
-// heldAlone reports whether a place keeps CPUs idle. A template that only preferred that, and does
-// not ask for the CPUs that would stay idle, has a place that keeps none.
+// heldAlone reports whether a place keeps CPUs idle. A template that only prefers that, and does
+// not request the idle CPUs, has a place that keeps none.
 func heldAlone(place *placement.Decision) bool {
 	return slices.ContainsFunc(place.Containers, func(c placement.ContainerDecision) bool { return c.Exclusive != joint.Shareable })
 }
 
-// wantsAlone reports whether a pod wants CPUs that nobody else may be beside.
+// wantsAlone reports whether a pod requests CPUs beside which no other pod may be.
 func wantsAlone(r *placement.Request) bool { return r.Rules.CPUs.Exclusive != joint.Shareable }
 
-// sameNeeds reports whether two pods of app containers alone ask for the same.
+// sameNeeds reports whether two pods with only app containers have equal requests.
 func sameNeeds(a, b *placement.Request) bool {
 	if len(a.Containers) != len(b.Containers) {
 		return false
@@ -84,7 +85,7 @@ func cpusLeft(p *placement.PodAllocation) (cpus topology.CPUSet) {
 	return cpus
 }
 
-// left is each NUMA node's part of what is left of a place.
+// left is each NUMA node's part of the rest of a place.
 func (t twin) left(rest *placement.PodAllocation) []room {
 	out := make([]room, len(t.m.NUMANodes))
 	cpus := cpusLeft(rest)
@@ -109,9 +110,9 @@ func (t twin) left(rest *placement.PodAllocation) []room {
 	return out
 }
 
-// fitsBeyond answers whether an owner could have what is left of a place and the rest of what is
-// free on the node, all on one NUMA node. It says no to pods that do not want one, have several
-// containers, or want CPUs alone.
+// fitsBeyond answers whether an owner could get the rest of a place plus free resources of the
+// node, all on one NUMA node. It returns false for pods that do not need one NUMA node, have
+// several containers, or request exclusive cores.
 func (t twin) fitsBeyond(place *placement.Decision, rest *placement.PodAllocation, free []room, pod *corev1.Pod) bool {
 	ask, err := wire.ReadPod(pod)
 	if err != nil || ask.RulesErr != nil {
@@ -139,5 +140,5 @@ func (t twin) fitsBeyond(place *placement.Decision, rest *placement.PodAllocatio
 	return false
 }
 
-// beyond is what is missing of a need.
+// beyond returns the missing part of a need.
 func beyond(need, all uint64) uint64 { return need - min(need, all) }

@@ -1,5 +1,5 @@
-// Package obeyed judges what runs on nodes with authority berth: by what the kernel, or a cgroup,
-// says about containers, against the decisions of their Bindings.
+// Package obeyed judges containers on nodes with authority berth: it compares the kernel's or a
+// cgroup's data about them with the decisions of their Bindings.
 package obeyed
 
 import (
@@ -16,20 +16,20 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Group is where a container, or one process of it, runs.
+// Group has the CPUs and memory nodes of a container or of one of its processes.
 type Group struct {
 	UID, Container string
 	CPUs           topology.CPUSet
-	// Mems is its memory nodes; 0 where nobody asked.
+	// Mems are its memory nodes; 0 if not read.
 	Mems topology.NUMASet
-	// Devices are the addresses of the devices that it finds in its environment, by the name of the
-	// variable; nil where nobody asked.
+	// Devices are the addresses of the devices in its environment, by the name of the variable; nil
+	// if not read.
 	Devices map[string]string
 	// Limit is its memory limit; 0 if it is not known.
 	Limit uint64
 }
 
-// Decisions are those of all pods that were ever bound, by UID.
+// Decisions are the decisions of all pods that were ever bound, by UID.
 type Decisions map[string]*placement.Decision
 
 // Note keeps the decision of a pod, if it has one.
@@ -50,14 +50,14 @@ func (d Decisions) of(g *Group) *placement.ContainerDecision {
 	return nil
 }
 
-// Faults are what is wrong on a node: a text for each by its name, so that it counts once.
+// Faults are the failures of a node: one text for each by its name, so that it counts once.
 type Faults struct {
-	// HeldTwice are containers of two pods with CPUs of their own that run on the same ones, or
-	// with the same device.
+	// HeldTwice are containers of two pods that run on the same exclusive CPUs, or have the same
+	// device.
 	HeldTwice map[string]string
-	// Outside are containers that run beside their decision.
+	// Outside are containers that do not run as decided.
 	Outside map[string]string
-	// Unconfined are shared containers on CPUs that another container has to itself, or on none.
+	// Unconfined are shared containers on exclusive CPUs of another container, or on none.
 	Unconfined map[string]string
 }
 
@@ -66,7 +66,7 @@ func NewFaults() Faults {
 	return Faults{map[string]string{}, map[string]string{}, map[string]string{}}
 }
 
-// Judge returns what is wrong with what runs on a machine.
+// Judge returns the failures among the containers of a machine.
 func Judge(m *topology.Machine, groups []Group, all Decisions) Faults {
 	f := NewFaults()
 	for i := range groups {
@@ -104,8 +104,8 @@ func (f *Faults) judgeDevices(g *Group, others []Group) {
 	}
 }
 
-// judgeCPUs reports whether a container, which holds CPUs or shares them, runs on the ones that
-// another holds alone.
+// judgeCPUs reports whether a container, with exclusive or shared CPUs, runs on another's exclusive
+// CPUs.
 func (f *Faults) judgeCPUs(g, o *Group, holds bool, alone topology.CPUSet) {
 	name, text := g.UID+"/"+g.Container, fmt.Sprintf("runs on %s, and %s/%s holds %s", g.CPUs, o.UID, o.Container, alone)
 	switch {
@@ -117,7 +117,7 @@ func (f *Faults) judgeCPUs(g, o *Group, holds bool, alone topology.CPUSet) {
 	}
 }
 
-// beside describes how a container runs beside its decision; "" where it does not.
+// beside describes how a container differs from its decision; "" if it does not.
 func beside(m *topology.Machine, g *Group, d *placement.ContainerDecision) string {
 	if why := otherDevices(g, d); why != "" {
 		return why
@@ -140,7 +140,7 @@ func beside(m *topology.Machine, g *Group, d *placement.ContainerDecision) strin
 	return ""
 }
 
-// otherDevices describes how the devices of a container differ from those of its decision; "" where
+// otherDevices describes how the devices of a container differ from those of its decision; "" if
 // they do not.
 func otherDevices(g *Group, d *placement.ContainerDecision) string {
 	if g.Devices == nil {
@@ -183,8 +183,8 @@ func DevicesIn(environ string) map[string]string {
 	return out
 }
 
-// AloneFor is where nobody else may run: the CPUs of a decision, and the ones that stay idle for
-// it. Which are reserved is not known here, so exclusiveness of whole NUMA nodes is left out.
+// AloneFor returns the CPUs on which no other pod may run: those of a decision, and those that stay
+// idle for it. It does not know the reserved CPUs, so it ignores exclusiveness of whole NUMA nodes.
 func AloneFor(m *topology.Machine, d *placement.ContainerDecision) topology.CPUSet {
 	out := d.CPUs
 	if d.Exclusive == joint.ExclusiveCore {
@@ -208,8 +208,8 @@ func within(m *topology.Machine, cpus topology.CPUSet, shares []placement.CPUSha
 	return cpus.IsSubsetOf(&nodes)
 }
 
-// Both keeps what is wrong in both: containers are read one after the other, and a change may have
-// come between.
+// Both keeps failures that are in both. Containers are read one after the other, and a change may
+// have come between.
 func (f Faults) Both(o Faults) Faults {
 	out := NewFaults()
 	for _, pair := range [...]struct{ to, a, b map[string]string }{{out.HeldTwice, f.HeldTwice, o.HeldTwice}, {out.Outside, f.Outside, o.Outside}, {out.Unconfined, f.Unconfined, o.Unconfined}} {
@@ -222,10 +222,10 @@ func (f Faults) Both(o Faults) Faults {
 	return out
 }
 
-// Empty says that nothing is wrong.
+// Empty reports that there are no failures.
 func (f Faults) Empty() bool { return len(f.HeldTwice)+len(f.Outside)+len(f.Unconfined) == 0 }
 
-// Add adds what is wrong elsewhere.
+// Add adds the failures of another node.
 func (f Faults) Add(o Faults) {
 	maps.Copy(f.HeldTwice, o.HeldTwice)
 	maps.Copy(f.Outside, o.Outside)

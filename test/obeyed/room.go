@@ -8,16 +8,16 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Place is a node as far as room on it goes.
+// Place describes the room of a node.
 type Place struct {
 	Machine *topology.Machine
-	// Reserved is the CPUs that are never a pod's own.
+	// Reserved are the CPUs that are never exclusive.
 	Reserved string
 	// Pools are the devices that its agent offers.
 	Pools []placement.DevicePool
 }
 
-// Room reports whether a node could take the pod beside the ones that have not ended there.
+// Room reports whether a node could admit the pod beside its pods that have not ended.
 func Room(on Place, there []*corev1.Pod, all Decisions, pod *corev1.Pod) bool {
 	ask, err := wire.ReadPod(pod)
 	if err != nil || ask.RulesErr != nil {
@@ -45,7 +45,7 @@ func Room(on Place, there []*corev1.Pod, all Decisions, pod *corev1.Pod) bool {
 	return v.OK()
 }
 
-// AllocationOf is what a decision gives a pod.
+// AllocationOf returns a decision's assignment to a pod.
 func AllocationOf(d *placement.Decision) *placement.PodAllocation {
 	p := &placement.PodAllocation{UID: d.UID}
 	for i := range d.Containers {

@@ -13,19 +13,18 @@ import (
 )
 
 // Twin answers whether pods fit a machine by trying every NUMA node, or set of them, for each of
-// their containers, and every set of devices there. It knows nothing of the engine, and no wishes
-// for CPUs. It says no to several containers, or pods, some of which need more than one NUMA node
-// though they must be on as few as possible, or that may be anywhere and share CPUs or take turns
-// beside others that have CPUs of their own: how those are split is beyond it.
+// their containers, and every set of devices there. It is independent of the engine, and does not
+// support wishes for CPUs. It returns false in two cases that it cannot split: several containers
+// or pods of which some need more than one NUMA node, if they must be on as few as possible; and
+// pods that may be anywhere and share CPUs or take turns beside others with exclusive CPUs.
 type Twin struct {
 	Machine  *topology.Machine
 	Reserved topology.CPUSet
-	// Devices are the ones that Berth hands out, by resource.
+	// Devices are the devices that Berth assigns, by resource.
 	Devices map[string][]*topology.Device
 }
 
-// room is what a NUMA node has to give, or what is wanted of it: CPUs of one's own, CPU time,
-// memory and huge pages.
+// room is a NUMA node's capacity or a request: exclusive CPUs, CPU time, memory and huge pages.
 type room struct{ own, milli, memory, huge int64 }
 
 func (r room) plus(o room) room {
@@ -43,21 +42,22 @@ func (r room) most(o room) room {
 // short reports whether there is less than nothing.
 func (r room) short() bool { return r.own < 0 || r.milli < 0 || r.memory < 0 || r.huge < 0 }
 
-// whole is the room with no more CPUs of one's own than there is CPU time for.
+// whole is the room with no more exclusive CPUs than its CPU time allows.
 func (r room) whole() room {
 	r.own = min(r.own, r.milli/1000)
 	return r
 }
 
-// part is what has to be on some NUMA nodes together: a container, or a pod at its peak.
+// part is a request that must be together on some NUMA nodes: a container, or a pod at its peak.
 type part struct {
 	kind    placement.ContainerKind
 	need    room // milli is CPU time beside the CPUs of its own
 	devices []placement.DeviceRequest
 }
 
-// peak is what parts have at one time at most: sidecars beside all that come after them, init
-// containers one after another. CPUs of a part's own stay the pod's while it does not run.
+// peak is the maximum that parts have at one time: sidecars beside all later containers, init
+// containers one after another. Exclusive CPUs of a part stay the pod's while the part does not
+// run.
 func peak[T any](parts []T, of func(*T) (placement.ContainerKind, room)) room {
 	var sidecars, init, apps room
 	for i := range parts {
@@ -98,7 +98,7 @@ func partsOf(r *placement.Request) (all []part) {
 	return []part{one}
 }
 
-// partOf is what a container asks for.
+// partOf returns the request of a container.
 func partOf(c *placement.ContainerRequest, guaranteed bool) part {
 	p := part{kind: c.Kind, devices: c.Devices}
 	if c.MilliCPU%1000 == 0 && guaranteed {
@@ -116,7 +116,7 @@ func partOf(c *placement.ContainerRequest, guaranteed bool) part {
 	return p
 }
 
-// asOne reports whether it is the pod that is placed, not each of its containers. The nodes' own
+// asOne reports whether the pod is placed as a whole, not each of its containers. The nodes' own
 // policy is none.
 func asOne(r *placement.Rules) bool {
 	if exact(r) {
@@ -128,8 +128,8 @@ func asOne(r *placement.Rules) bool {
 // exact reports whether a number of NUMA nodes is asked for.
 func exact(r *placement.Rules) bool { return r.NUMANodes > 0 || r.Devices.PerNode > 0 }
 
-// numberOf is the exact number of NUMA nodes for a part; 0 where it does not matter, and -1 where
-// no number would be right.
+// numberOf returns the exact number of NUMA nodes for a part; 0 if it does not matter, and -1 if no
+// number would be right.
 func numberOf(r *placement.Rules, p *part) int {
 	n := int(r.NUMANodes)
 	for _, d := range p.devices {
@@ -160,7 +160,8 @@ func (p *part) count(resource string) (n int64) {
 	return n
 }
 
-// Fits reports whether the machine could take the pods, all of one policy, beside what these have.
+// Fits reports whether the machine could admit the pods, all of one policy, beside the existing
+// decisions.
 func (t Twin) Fits(there []*placement.Decision, pods ...*placement.Request) bool {
 	now, taken := t.rooms(), map[string]bool{}
 	for _, d := range there {
@@ -222,7 +223,7 @@ func (f *fitting) fold() {
 	f.rooms = []room{sum}
 }
 
-// mixes reports whether some parts have CPUs of their own, and others CPU time, or turns.
+// mixes reports whether some parts have exclusive CPUs, and others CPU time, or turns.
 func mixes(pods []*placement.Request) bool {
 	n, own, others := 0, false, false
 	for _, r := range pods {
@@ -279,7 +280,7 @@ func (f *fitting) place(pods []*placement.Request) bool {
 	return f.assign(&pods[0].Rules, parts, nil, pods[1:])
 }
 
-// assign finds places for the parts of a pod after the ones that are chosen, then for other pods.
+// assign finds places for the remaining parts of a pod, then for other pods.
 func (f *fitting) assign(rules *placement.Rules, parts []part, got []chosen, others []*placement.Request) bool {
 	if f.steps++; f.steps > maxSteps {
 		return false
@@ -329,7 +330,7 @@ func (f *fitting) overdrawn(got []chosen) bool {
 	return false
 }
 
-// usedAt is how much of a room parts use.
+// usedAt returns how much of a room parts use.
 func usedAt(got []chosen, at int) room {
 	n := peak(got, func(c *chosen) (placement.ContainerKind, room) {
 		if c.at != at {
@@ -341,7 +342,7 @@ func usedAt(got []chosen, at int) room {
 	return n
 }
 
-// beside finds places for the other pods, the chosen ones being taken.
+// beside finds places for the other pods, after the chosen ones are taken.
 func (f *fitting) beside(got []chosen, others []*placement.Request) bool {
 	if len(others) == 0 {
 		return true
@@ -363,7 +364,7 @@ func (f *fitting) beside(got []chosen, others []*placement.Request) bool {
 	return found
 }
 
-// rooms is what the empty machine has.
+// rooms returns the rooms of the empty machine.
 func (t Twin) rooms() []room {
 	out := make([]room, len(t.Machine.NUMANodes))
 	for i := range out {
@@ -378,7 +379,7 @@ func (t Twin) rooms() []room {
 	return out
 }
 
-// take takes off what a decision has.
+// take subtracts the resources of a decision.
 func (t Twin) take(now []room, taken map[string]bool, d *placement.Decision) {
 	var all topology.CPUSet
 	for i := range d.Containers {
@@ -475,8 +476,8 @@ func (t Twin) fitsExactly(rules *placement.Rules, p *part, now []room, taken map
 	return false
 }
 
-// choose calls then with each choice of devices on the NUMA nodes, beside those of the first kinds,
-// that is as the pod wants it, until that is content.
+// choose calls then with each suitable choice of devices on the NUMA nodes, beside those of earlier
+// kinds, until then returns true.
 func (t Twin) choose(rules *placement.Rules, p *part, taken map[string]bool, set uint, k int, got [][]*topology.Device, then func([]*topology.Device) bool) bool {
 	if k == len(p.devices) {
 		return wrongDevices(&rules.Devices, got) == "" && then(slices.Concat(got...))
@@ -614,7 +615,7 @@ func heldOn(m *topology.Machine, c *placement.ContainerDecision) (nodes topology
 	return nodes
 }
 
-// devicesGiven are the devices of a container by kind, and how they are not those it asked for.
+// devicesGiven returns the devices of a container by kind, and their differences from the request.
 func devicesGiven(m *topology.Machine, q *placement.ContainerRequest, c *placement.ContainerDecision) (got [][]*topology.Device, why string) {
 	for _, want := range q.Devices {
 		i := slices.IndexFunc(c.Devices, func(a placement.DeviceAllocation) bool { return a.Resource == want.Resource })
@@ -639,8 +640,8 @@ func devicesGiven(m *topology.Machine, q *placement.ContainerRequest, c *placeme
 	return got, ""
 }
 
-// besideOthers returns which CPU or device the i-th container has that one has which runs beside
-// it.
+// besideOthers returns a CPU or device that the i-th container shares with a container that runs
+// beside it.
 func besideOthers(r *placement.Request, d *placement.Decision, i int) string {
 	for j := range i {
 		a, b := &d.Containers[j], &d.Containers[i]

@@ -1,5 +1,5 @@
-// Package tenant is somebody with the ClusterRole edit in a namespace of a cluster on trial, who
-// means harm: test/hostile/README.md says what it does.
+// Package tenant is a hostile user with the ClusterRole edit in a namespace of a test cluster:
+// test/hostile/README.md describes its actions.
 package tenant
 
 import (
@@ -42,13 +42,13 @@ const (
 type Options struct {
 	// Config has the tenant's credentials.
 	Config *rest.Config
-	// Nodes are the names of nodes that there are, Lanes how many names of each kind others use:
-	// gang0, job0, u0 and so on.
+	// Nodes are the names of existing nodes, Lanes the number of names of each kind that others
+	// use: gang0, job0, u0 and so on.
 	Nodes []string
 	Lanes int
 	// Others is a namespace that is not the tenant's.
 	Others string
-	// Hands is how many requests are under way at a time, PerSecond how many are sent.
+	// Hands is the number of concurrent requests, PerSecond their rate.
 	Hands, PerSecond int
 	// Pods returns the pods of the tenant's.
 	Pods func() []*corev1.Pod
@@ -69,36 +69,36 @@ type Tenant struct {
 	reserved [][2]string
 }
 
-// Counts are what a tenant has tried, and what came of it.
+// Counts are the tenant's attempts and their results.
 type Counts struct {
-	// Attempts are all requests, Accepted the ones that the API server carried out.
+	// Attempts are all requests, Accepted those that the API server carried out.
 	Attempts, Accepted int
-	// Kinds are the attempts by kind of harm, Refused what was refused by reason.
+	// Kinds are the attempts by kind of harm, Refused the refusals by reason.
 	Kinds   map[string]int
 	Refused map[metav1.StatusReason]int
 }
 
 const (
-	// manyContainers are the most in a pod, fewContainers those of a pod that goes to a node by
-	// the node's name: a kubelet starts all of them.
+	// manyContainers is the largest number in a pod, fewContainers the number in a pod with a
+	// node's name: a kubelet starts all of them.
 	manyContainers, fewContainers = 4000, 30
-	// sizeLimit is near what the API server takes for an object, in bytes.
+	// sizeLimit is near the API server's limit for an object, in bytes.
 	sizeLimit = 1400 << 10
 )
 
-// UnitLabel of a pod names what it belongs to, for those who watch; the tenant writes it, too.
+// UnitLabel of a pod names its unit, for observers; the tenant also writes it.
 const UnitLabel = "hostile.test/unit"
 
 // Jobs is the resource of Volcano's Jobs.
 var Jobs = wire.JobVersion.WithResource("jobs")
 
-// act is something that a tenant does to harm others.
+// act is an action of a tenant to harm others.
 type act struct {
 	kind string
-	// weight is how often the act is chosen, beside the weights of the others.
+	// weight is how often the act is chosen, relative to the others.
 	weight int
 	do     func(*hand)
-	// words means that the act harms by its words alone, and not where nobody reads them.
+	// words means that the act harms only by its words, and only if they are read.
 	words bool
 }
 
@@ -125,14 +125,13 @@ var acts = []act{
 	{"deletions", 18, (*hand).remove, true},
 }
 
-// hand is one of the tenant's hands, in one act.
+// hand is one of the tenant's concurrent workers, in one act.
 type hand struct {
 	*Tenant
 	ctx  context.Context
 	r    *rand.Rand
 	kind string
-	// harmless means that the hand writes words that nobody reads, and that nobody counts what it
-	// does.
+	// harmless means that the hand writes unread words, and that its actions are not counted.
 	harmless bool
 }
 
@@ -151,14 +150,13 @@ func New(o Options) (*Tenant, error) {
 	return t, err
 }
 
-// Harm does harm until ctx ends. The seed determines the acts, not the moments.
+// Harm does harm until ctx ends. The seed determines the acts, not their timing.
 func (t *Tenant) Harm(ctx context.Context, seed uint64) {
 	t.work(ctx, seed, false)
 }
 
-// Toil sends as many requests a second as Harm until ctx ends, and harms nobody: it chooses among
-// the acts that harm by their words alone, and writes words that nobody reads. Counts leaves it
-// out.
+// Toil sends as many requests per second as Harm until ctx ends, but does no harm: it chooses among
+// the acts that harm only by their words, and writes unread words. Counts omits it.
 func (t *Tenant) Toil(ctx context.Context, seed uint64) {
 	t.work(ctx, seed, true)
 }
@@ -194,7 +192,7 @@ func choose(of []act, number int) act {
 	panic("the number is not below the sum of all weights")
 }
 
-// Counts returns what was tried so far.
+// Counts returns the attempts so far.
 func (t *Tenant) Counts() Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -241,7 +239,7 @@ func (h *hand) next() int {
 	return h.serial
 }
 
-// pod is one that the quota pays for: Guaranteed with whole CPUs, or of a share of one.
+// pod returns a pod within the quota: Guaranteed with whole CPUs, or with a fraction of one.
 func (h *hand) pod() *corev1.Pod {
 	cpu, memory := "1", "32Mi"
 	if h.r.IntN(3) > 0 {
@@ -254,7 +252,7 @@ func (h *hand) pod() *corev1.Pod {
 	return p
 }
 
-// keys returns what the hand writes. A harmless hand puts each value under a key that nobody reads.
+// keys returns the keys that the hand writes. A harmless hand puts each value under an unread key.
 func (h *hand) keys(values map[string]string) map[string]string {
 	if !h.harmless {
 		return values
@@ -280,7 +278,7 @@ func (h *hand) delete(name string) bool {
 	})
 }
 
-// any is a pod of the tenant's; nil where there is none.
+// any returns a pod of the tenant; nil if there is none.
 func (h *hand) any() *corev1.Pod {
 	if all := h.Pods(); len(all) > 0 {
 		return all[h.r.IntN(len(all))]
@@ -305,7 +303,7 @@ func (h *hand) patch(field string, values map[string]string) {
 	})
 }
 
-// name is one of the friendly namespace's, UID one of somebody's there, or of nobody.
+// name returns a name in the friendly namespace, UID a UID there or an invented one.
 func (h *hand) name() string {
 	return []string{"gang", "job", "u"}[h.r.IntN(3)] + fmt.Sprint(h.r.IntN(h.Lanes))
 }
@@ -321,7 +319,7 @@ func (h *hand) uid() string {
 
 func (h *hand) key(of []string) string { return of[h.r.IntN(len(of))] }
 
-// annotate writes an annotation that somebody reads.
+// annotate writes an annotation that Berth reads.
 func (h *hand) annotate() {
 	key := h.key(h.annotations)
 	h.patch("annotations", map[string]string{key: h.value(h.r, key, h.name(), h.uid(), false)})
@@ -332,7 +330,7 @@ func (h *hand) label() {
 	h.patch("labels", map[string]string{key: h.value(h.r, key, h.name(), h.uid(), true)})
 }
 
-// speak makes a pod that says one to three words.
+// speak creates a pod with one to three words.
 func (h *hand) speak() {
 	p := h.pod()
 	for range 1 + h.r.IntN(3) {
@@ -354,7 +352,7 @@ func (h *hand) node() string {
 	return fmt.Sprint(Namespace, "-", h.r.IntN(1e6))
 }
 
-// goTo makes a pod that is on a node by its name alone.
+// goTo creates a pod with a node's name.
 func (h *hand) goTo() {
 	p := h.pod()
 	p.Spec.NodeName = h.node()
@@ -409,8 +407,8 @@ func (h *hand) gang() {
 	h.create(p)
 }
 
-// dear makes a gang of many that costs as much to plan as it can, and never fits: one member goes
-// nowhere.
+// dear creates a large gang that is as expensive to plan as possible, and never fits: one member
+// fits nowhere.
 func (h *hand) dear() {
 	name, form := fmt.Sprint("dear", h.r.IntN(4)), h.r.IntN(3)
 	for i := range dearMembers {
@@ -434,7 +432,7 @@ func (h *hand) dear() {
 	}
 }
 
-// dearMembers is how many members such a gang has: a quota counts them.
+// dearMembers is the size of such a gang: a quota counts them.
 const dearMembers = 60
 
 // again makes the members of a gang, deletes them at once, and makes them again under their names.
@@ -455,7 +453,7 @@ func (h *hand) again() {
 	}
 }
 
-// claim has a pod claim Reservations, one after the other.
+// claim makes a pod claim Reservations, one after the other.
 func (h *hand) claim() {
 	if h.r.IntN(10) == 0 {
 		h.spy()
@@ -469,7 +467,7 @@ func (h *hand) claim() {
 	h.patch("annotations", map[string]string{key: about(right[key][0], h.name(), h.uid()), "padding": strings.Repeat("x", h.r.IntN(100<<10))})
 }
 
-// spy looks which Reservations there are.
+// spy lists the existing Reservations.
 func (h *hand) spy() {
 	h.try(func(ctx context.Context) error {
 		list, err := h.objects.Resource(koordinator.Reservations).List(ctx, metav1.ListOptions{})
@@ -489,7 +487,7 @@ func (h *hand) spy() {
 // famous are programs that set the CPUs of containers, or give devices away.
 var famous = []string{"koordlet", "dracpu", "dra-driver-cpu", "nri-resource-policy-balloons", "nri-resource-policy-topology-aware", "berth-agent", "koord-device-plugin"}
 
-// disguise makes a pod whose image has a famous name.
+// disguise creates a pod whose image has a famous name.
 func (h *hand) disguise() {
 	p := h.pod()
 	p.Spec.Containers[0].Image = "evil.example/" + h.key(famous) + []string{"", ":v1", "@sha256:" + strings.Repeat("0", 64)}[h.r.IntN(3)]
@@ -502,7 +500,7 @@ func (h *hand) disguise() {
 	h.create(p)
 }
 
-// mirror makes a pod on a node that says it mirrors one of the tenant's own, or none.
+// mirror creates a pod on a node that claims to mirror one of the tenant's own pods, or none.
 func (h *hand) mirror() {
 	p, of := h.pod(), h.uid()
 	p.Spec.NodeName = h.node()
@@ -516,7 +514,7 @@ func (h *hand) mirror() {
 	h.create(p)
 }
 
-// withhold makes a pod that asks for one CPU, and for others to keep off more.
+// withhold creates a pod that requests one CPU, and that others keep off more.
 func (h *hand) withhold() {
 	p := h.pod()
 	p.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse("1")
@@ -603,7 +601,7 @@ func (h *hand) reserve() {
 	})
 }
 
-// fill makes an object as large as the API takes one, and takes it away soon.
+// fill creates an object of the largest size, and deletes it soon.
 func (h *hand) fill() {
 	p := h.pod()
 	for sum := 0; sum < sizeLimit; sum += 100 << 10 {

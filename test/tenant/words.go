@@ -10,8 +10,8 @@ import (
 )
 
 // right are values that Berth or a dialect understands, by the key of an annotation or label.
-// Which keys there are says package wire; TestEveryKeyHasARightValue holds this against it. %[1]s
-// is a name of the friendly namespace's, %[2]s a UID there or one that is nobody's.
+// Package wire defines the keys; TestEveryKeyHasARightValue compares this map with it. %[1]s is a
+// name in the friendly namespace, %[2]s a UID there or an invented one.
 var right = map[string][]string{
 	wire.ClaimsAnnotation:                             {"near", "required"},
 	"volcano.sh/preemptable":                          {"true", "false"},
@@ -56,14 +56,14 @@ var right = map[string][]string{
 	"scheduling.koordinator.sh/device-allocate-hint":  {`{"rdma":{"allocateStrategy":"ApplyForAll"}}`},
 }
 
-// odd are values that nobody understands, or that would hurt who reads them carelessly.
+// odd are values that nothing understands, or that could harm a careless reader.
 var odd = []string{
 	"", " ", "nonsense", "-1", "0", "9999999999999999999999", "1e309", "null", "[]", "{}", `{"uid":null}`, `{"name":{"a":1}}`, "\x00", "\x7f\x1b[31m",
 	"ünïcödé", "日本語", "👩‍👩‍👧‍👦", "a\u202eb", "\ufeff{}", strings.Repeat("é", 63), "../../etc/passwd", "%s%s%n", `"`, "single-numa-node,scope=", ",,,", "*,*,*",
 	strings.Repeat("[", 10000), strings.Repeat(`{"a":`, 5000), strings.Repeat("0,", 3000), "0-4294967295", strings.Repeat("9", 4000),
 }
 
-// words is where the tenant takes what it writes from.
+// words is the source of the tenant's words.
 type words struct {
 	annotations, labels []string
 }

@@ -80,7 +80,7 @@ func (c *Cluster) StartControllers(ctx context.Context) error {
 // File is a file of a part in the cluster's directory.
 func (c *Cluster) File(part, suffix string) string { return filepath.Join(c.Dir(), part+suffix) }
 
-// Run runs this program in a role of its own.
+// Run runs this program in another role.
 func (c *Cluster) Run(name string, role ...string) (*Part, error) {
 	p := NewPart(func() (*child.Process, error) {
 		return child.Start(child.Spec{Name: name, Log: c.File(name, ".log"), Argv: append([]string{os.Args[0]}, role...)})
@@ -93,8 +93,8 @@ func (c *Cluster) Run(name string, role ...string) (*Part, error) {
 	return p, nil
 }
 
-// Access writes the kubeconfig of a service account of Berth's, as of a pod on the node if one is
-// named.
+// Access writes the kubeconfig of one of Berth's service accounts, as for a pod on the node if one
+// is named.
 func (c *Cluster) Access(ctx context.Context, account, node string) (path string, err error) {
 	config, err := c.ControlPlane.TokenConfig(ctx, "berth-system", account, node)
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *Cluster) Access(ctx context.Context, account, node string) (path string
 	return path, controlplane.WriteAccess(path, config)
 }
 
-// Line leads a scheduler to the API server; forward forwards its requests, or does not.
+// Line is a proxy from a scheduler to the API server; forward forwards its requests or drops them.
 func (c *Cluster) Line(forward func(*line.Line, http.ResponseWriter, *http.Request)) (way *line.Line, err error) {
 	config, err := c.ControlPlane.UserConfig(controlplane.Scheduler.Name, nil)
 	if err != nil {
@@ -117,8 +117,8 @@ func (c *Cluster) Line(forward func(*line.Line, http.ResponseWriter, *http.Reque
 	return way, err
 }
 
-// StartScheduler starts a scheduler in the cluster's directory. way leads it to the API server, nil
-// is the direct way. Its role is Berth's, or another one that takes the same flags.
+// StartScheduler starts a scheduler in the cluster's directory. way is its path to the API server,
+// nil the direct path. Its role is Berth's, or another one with the same flags.
 func (c *Cluster) StartScheduler(s Scheduler, way *line.Line, role ...string) (*Part, error) {
 	s.Dir = c.Dir()
 	access, err := c.ControlPlane.UserConfig(controlplane.Scheduler.Name, nil)
@@ -156,8 +156,8 @@ func (c *Cluster) StartStock(name string) error {
 	return err
 }
 
-// StartReplica starts a scheduler that stands for election and sees what the view lets it see. Its
-// role takes the file that its clock follows before the flags.
+// StartReplica starts a scheduler with leader election and the delayed watches of view. Its role
+// takes the file that controls its clock before the flags.
 func (c *Cluster) StartReplica(s Scheduler, view *line.Standby, role ...string) (*Part, error) {
 	way, err := c.Line(view.Forward)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 // Part is a process that can be killed and started again. It is safe for concurrent use.
 type Part struct {
-	// Port is where a scheduler serves its metrics.
+	// Port is the port of a scheduler's metrics.
 	Port  int
 	start func() (*child.Process, error)
 
@@ -36,7 +36,7 @@ func (p *Part) Start() error {
 	return err
 }
 
-// Process is the process; nil where it does not run.
+// Process is the process; nil if it does not run.
 func (p *Part) Process() *child.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,7 +63,7 @@ func (p *Part) Restart() error {
 	return p.Start()
 }
 
-// Keep starts the process again where it was killed. The error means that it has ended otherwise.
+// Keep restarts the process if it was killed. The error means that it has ended otherwise.
 func (p *Part) Keep() error {
 	p.mu.Lock()
 	process, dying := p.process, p.dying
@@ -87,7 +87,7 @@ func (p *Part) Ended() error {
 	return p.process.Ended()
 }
 
-// Since is when the process began to run; zero: it does not.
+// Since is the start time of the process; zero if it does not run.
 func (p *Part) Since() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +97,7 @@ func (p *Part) Since() time.Time {
 	return p.started
 }
 
-// Restarts is how often the process was started again.
+// Restarts is how often the process was restarted.
 func (p *Part) Restarts() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,8 +19,7 @@ type Scheduler struct {
 // Access is its kubeconfig, which is the caller's to write.
 func (s Scheduler) Access() string { return filepath.Join(s.Dir, s.Name+".kubeconfig") }
 
-// Flags writes its configuration, and returns the flags to start it with and the port of its own
-// server.
+// Flags writes its configuration, and returns its flags and the port of its own server.
 func (s Scheduler) Flags() (port int, flags []string, err error) {
 	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: s.Access(), LeaderElect: s.LeaderElect, Args: s.Args})
 	if err != nil {
@@ -34,9 +33,8 @@ func (s Scheduler) Flags() (port int, flags []string, err error) {
 	return port, append(flags, "--config="+file), err
 }
 
-// Stock writes the configuration of kube-scheduler as it comes, for the pods that ask for it by its
-// name, and returns the flags to start it with. Nobody else leads in its place, and it does not
-// listen.
+// Stock writes the configuration of the stock kube-scheduler, for pods with its schedulerName, and
+// returns its flags. It uses no leader election and does not listen.
 func (s Scheduler) Stock() (flags []string, err error) {
 	text := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// ShadowRole is shadow mode as a process of its own, with berth-scheduler's arguments.
+// ShadowRole runs shadow mode in its own process, with berth-scheduler's arguments.
 func ShadowRole(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) {
 	if len(args) == 0 || args[0] != witness.Verb {
 		return 0, false
@@ -35,7 +35,7 @@ func ShadowRole(args []string, stdin io.Reader, stderr io.Writer) (code int, ok 
 // Shadow asks a process in shadow mode.
 type Shadow struct{ survey.Shadow }
 
-// ShadowAt asks the one that listens on the port.
+// ShadowAt returns access to shadow mode on the port.
 func ShadowAt(port int) Shadow {
 	return Shadow{survey.Shadow{URL: fmt.Sprint("http://127.0.0.1:", port)}}
 }
@@ -52,7 +52,7 @@ func (s Shadow) Ready(ctx context.Context, p *child.Process) error {
 	return nil
 }
 
-// View returns what it has found.
+// View returns its present findings.
 func (s Shadow) View(ctx context.Context) (v shadow.View, err error) {
 	data, err := s.Ask(ctx, "shadow")
 	if err == nil {
@@ -61,8 +61,7 @@ func (s Shadow) View(ctx context.Context) (v shadow.View, err error) {
 	return v, err
 }
 
-// Settled returns what it has found when no pod waits for an answer any more, or what it has found
-// when ctx ends.
+// Settled returns its findings when no pod waits for an answer any more, or when ctx ends.
 func (s Shadow) Settled(ctx context.Context) (v shadow.View, err error) {
 	err = wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		now, err := s.View(ctx)

@@ -1,7 +1,6 @@
-// Package trial is the frame of the programs that put a cluster of hollow nodes on trial: gangs,
-// Jobs, faults, releases; and the cluster that they and other tests run on. A seed determines what
-// happens, the last lines say what came of it, and the exit code whether all of it was as it must
-// be.
+// Package trial is the common frame of test programs with a cluster of hollow nodes: gangs, Jobs,
+// faults, releases. Other tests also run on its cluster. A seed determines the actions, the last
+// lines have the result, and the exit code says whether it was right.
 package trial
 
 import (
@@ -20,34 +19,33 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 )
 
-// Role is a part of the cluster that the program plays in a process of its own. It returns ok
-// false where the arguments (without the program's name) do not ask for it.
+// Role is a part of the cluster that the program plays in its own process. It returns ok false if
+// the arguments (without the program's name) do not ask for it.
 type Role func(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool)
 
-// Program is one of them. The flags whose variables are nil do not exist.
+// Program is one of these programs. Flags with nil variables do not exist.
 type Program struct {
 	Name string
-	// Roles come beside those of demo.
+	// Roles are in addition to those of demo.
 	Roles []Role
-	// Seed is what determines the trial; Play sees the clock's where it is 0.
+	// Seed determines the trial; if it is 0, Play gets a seed from the clock.
 	Seed *uint64
 	// Keep leaves the directory with all logs behind.
 	Keep *bool
-	// Dir is where the temporary directory is made.
+	// Dir is the parent of the temporary directory.
 	Dir *string
 	// Flags adds the program's own; nil for none.
 	Flags func(*flag.FlagSet)
-	// Check is what is wrong with the flags; nil where nothing can be.
+	// Check describes errors in the flags; nil if none are possible.
 	Check func() error
-	// Play is the trial. The error is a failure, or the answer no, when out has said why.
+	// Play is the trial. The error is a failure, or the negative answer after out has the reason.
 	Play func(ctx context.Context, out io.Writer) error
 }
 
 // Main runs the program on the process's own arguments, and ends it.
 func (p *Program) Main() { os.Exit(p.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// Run runs the program. The result is the exit code: 0, 1 for what must not be or a failure, 2 for
-// bad usage.
+// Run runs the program. The result is the exit code: 0, 1 for a failure, 2 for bad usage.
 func (p *Program) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	for _, role := range append([]Role{demo.Role}, p.Roles...) {
 		if code, ok := role(args, stdin, stderr); ok {
@@ -67,8 +65,8 @@ func (p *Program) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	return 0
 }
 
-// silence discards what Kubernetes' packages have to say: client-go warns about every connection
-// that ends, and controllers of every conflict. By default klog prints errors to stderr besides.
+// silence discards the logs of Kubernetes' packages: client-go warns about every connection that
+// ends, and controllers of every conflict. By default klog also prints errors to stderr.
 func silence() {
 	f := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(f)
@@ -108,7 +106,7 @@ func (p *Program) parse(args []string, stderr io.Writer) error {
 	return nil
 }
 
-// check describes what is wrong with what was read.
+// check describes errors in the flags.
 func (p *Program) check(f *flag.FlagSet) error {
 	switch {
 	case f.NArg() > 0:
@@ -122,9 +120,8 @@ func (p *Program) check(f *flag.FlagSet) error {
 // startLimit bounds the start of a cluster on a busy machine.
 const startLimit = 5 * time.Minute
 
-// With starts a cluster, for which start has a limited ctx, says how long that took, and lets play
-// have it. What has been started is stopped in the end, also where the start or the play has
-// failed.
+// With starts a cluster, with a limited ctx for start, prints how long that took, and passes it to
+// play. It always stops the cluster at the end, also after a failure.
 func With[C interface{ Stop() error }](ctx context.Context, out io.Writer, start func(context.Context) (C, error), play func(C) error) error {
 	begun := time.Now()
 	starting, cancel := context.WithTimeout(ctx, startLimit)

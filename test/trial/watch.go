@@ -5,8 +5,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Handler reports every version of an object, and when it is gone, by UID: after a break, a list
-// may show one that was deleted and the next of its name as one that has changed.
+// Handler reports every version of an object, and its deletion, by UID. After a break, a list may
+// show a deleted object and its successor with the same name as one changed object.
 func Handler[T metav1.Object](see, gone func(T)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) { see(o.(T)) },

@@ -11,27 +11,26 @@ import (
 	"time"
 )
 
-// kernelArgs are chosen for software emulation: nothing that waits for timers or verifies what
-// cannot go wrong here.
+// kernelArgs are chosen for software emulation: they skip waits for timers and unnecessary checks.
 const kernelArgs = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr init_on_alloc=0 random.trust_cpu=on nowatchdog " +
 	"numa_balancing=disable rcupdate.rcu_expedited=1 rcupdate.rcu_cpu_stall_suppress=1 clocksource=tsc tsc=reliable"
 
 // An Intel vendor string gives CPUID leaves 4, 0xB and 0x1F, and so siblings, dies and L3, on any
 // host; the software emulator has no AMD topology extension. QEMU 7.2 aborts under a KVM that
-// offers MSR 0x10a and does not let it be set.
+// offers MSR 0x10a but does not let it be set.
 const (
 	emulatedCPU = "max,vendor=GenuineIntel"
 	kvmCPU      = emulatedCPU + ",arch-capabilities=off"
 )
 
-// probeAnswer is what the initial ram disk prints when it is started as a probe.
+// probeAnswer is the output of the initial RAM disk when it is started as a probe.
 const probeAnswer = "the kernel runs"
 
-// probeLimit is how long a kernel may take to say so: under a KVM that works, a second.
+// probeLimit is how long a kernel may take for that output; with a working KVM it takes a second.
 const probeLimit = 20 * time.Second
 
-// processor chooses KVM where it runs the guest's kernel, else the software emulator. One emulation
-// thread a CPU pays off on small machines only.
+// processor chooses KVM if it runs the guest's kernel, otherwise the software emulator. One
+// emulation thread per CPU is faster only on small machines.
 func (a *Artifacts) processor(cpus int) []string {
 	switch {
 	case a.KVM:
@@ -42,8 +41,8 @@ func (a *Artifacts) processor(cpus int) []string {
 	return []string{"-accel", "tcg,thread=multi", "-cpu", emulatedCPU}
 }
 
-// kvm finds out whether KVM runs the guest's kernel: /dev/kvm may open, the firmware may even run,
-// and the kernel still hang, as where the host is a guest itself. The answer is kept until the host
+// kvm finds out whether KVM runs the guest's kernel. On a host that is itself a guest, /dev/kvm may
+// open and the firmware may run, and the kernel still hangs. The answer is valid until the host
 // boots again or the kernel changes.
 func (b *builder) kvm(ctx context.Context, a *Artifacts) bool {
 	if _, err := os.Stat("/dev/kvm"); err != nil {
@@ -69,7 +68,7 @@ func (b *builder) kvm(ctx context.Context, a *Artifacts) bool {
 	return answer == "yes"
 }
 
-// probe starts the kernel, and nothing else, under an accelerator.
+// probe starts only the kernel under an accelerator.
 func (a *Artifacts) probe(ctx context.Context, accelerator, cpu string) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()

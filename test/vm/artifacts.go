@@ -17,10 +17,10 @@ type Artifacts struct {
 	KVM     bool   // whether the host's KVM runs this kernel
 }
 
-// Ensure makes what is missing in cache and returns the artifacts. It installs QEMU and tools as
-// Debian packages where they are not there, downloads (without installing) kernel, busybox and
-// libseccomp, and builds kubelet, containerd, its shim, runc and the agent from their Go modules. A
-// stamp beside each says what it was made from, so that a second call does nothing.
+// Ensure makes missing files in cache and returns the artifacts. It installs missing Debian
+// packages of QEMU and tools. It downloads (without installing) kernel, busybox and libseccomp, and
+// builds kubelet, containerd, its shim, runc and the agent from their Go modules. A stamp beside
+// each has its inputs, so that a second call does nothing.
 func Ensure(ctx context.Context, repo, cache string, log io.Writer) (*Artifacts, error) {
 	b := &builder{repo: repo, cache: cache, log: log}
 	for _, s := range b.steps() {
@@ -43,13 +43,13 @@ func Ensure(ctx context.Context, repo, cache string, log io.Writer) (*Artifacts,
 	return a, nil
 }
 
-// step makes one thing, if it is not there.
+// step makes one artifact, if it is missing.
 type step struct {
 	what string
 	make func(context.Context) error
 }
 
-// steps are in their order: the later ones need what the ones before have made.
+// steps are in order: later steps need the results of earlier ones.
 func (b *builder) steps() []step {
 	return []step{
 		{"Debian packages for QEMU", b.hostPackages},

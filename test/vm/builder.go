@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// builder makes the artifacts that are missing, saying what it does.
+// builder makes missing artifacts and reports its work.
 type builder struct {
 	repo  string // root of the module
 	cache string
@@ -44,7 +44,7 @@ func tail(b []byte, n int) []byte {
 	return b
 }
 
-// stamped runs make unless a stamp of that name with that text is there and every file exists.
+// stamped runs make unless there is a stamp with that name and text and every file exists.
 func (b *builder) stamped(name, text string, files []string, make func() error) error {
 	stamp := filepath.Join(b.cache, "stamp", name)
 	if old, err := os.ReadFile(stamp); err == nil && string(old) == text && allExist(files) {

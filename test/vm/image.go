@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// Image is the name of the one container image: busybox that waits for SIGTERM. It serves as
+// Image is the name of the only container image: busybox that waits for SIGTERM. It serves as
 // sandbox and as workload.
 const Image = "localhost/berth/wait:1"
 

@@ -17,8 +17,8 @@ var modules = []string{
 	"net/core/failover.ko", "drivers/net/net_failover.ko", "drivers/net/virtio_net.ko", "drivers/net/veth.ko", "fs/overlayfs/overlay.ko",
 }
 
-// initrdInit loads the modules (virtio and virtio_ring need each other's turn tried twice) and
-// hands over to the disk.
+// initrdInit loads the modules (virtio and virtio_ring need each other, so loading is tried twice)
+// and continues on the disk.
 const initrdInit = `#!/bin/busybox sh
 export PATH=/bin
 [ -n "$probe" ] && echo "` + probeAnswer + `" && busybox poweroff -f
@@ -58,7 +58,7 @@ func (b *builder) initrd(context.Context) error {
 			fmt.Fprintln(&order, filepath.Base(m))
 		}
 		c.file("modules/order", 0o644, order.Bytes())
-		// Machines that run have the old file mapped, and read it when they reboot.
+		// Running machines have the old file mapped, and read it when they reboot.
 		if err := os.WriteFile(out+".new", c.close(), 0o644); err != nil {
 			return err
 		}

@@ -19,15 +19,16 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 )
 
-// guestAPIServer is where the guest finds the API server: QEMU forwards it to loopback on the host.
+// guestAPIServer is the guest's address of the API server: QEMU forwards it to loopback on the
+// host.
 const guestAPIServer = "https://10.0.2.100:6443"
 
 // KubeletSettings is the part of a KubeletConfiguration that a test varies, as YAML lines
 // ("topologyManagerPolicy: restricted").
 type KubeletSettings string
 
-// kubeletBase holds what every guest's kubelet needs; cgroupfs, because there is no systemd in the
-// guest.
+// kubeletBase is the common configuration of all guests' kubelets. It uses cgroupfs, because the
+// guest has no systemd.
 const kubeletBase = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
@@ -70,12 +71,12 @@ berth-agent --node-name="$(cat /etc/berth/name)" --kubeconfig=` + agentCredentia
 	}, nil
 }
 
-// agentCredentials is where the agent finds its own: a token bound to the node, which there is only
-// once the node is.
+// agentCredentials is the file of the agent's credentials: a token bound to the node, which exists
+// only after the node.
 const agentCredentials = "/etc/berth/agent.kubeconfig"
 
-// guestAccess is a kubeconfig that leads to the forwarded address; the certificate is still the one
-// for loopback.
+// guestAccess returns a kubeconfig for the forwarded address; the certificate is still the one for
+// loopback.
 func guestAccess(config *rest.Config) ([]byte, error) {
 	config = rest.CopyConfig(config)
 	config.Host, config.ServerName = guestAPIServer, "127.0.0.1"

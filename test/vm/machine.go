@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 )
 
-// Config is what to boot.
+// Config describes the machine to boot.
 type Config struct {
 	Name  string
 	Shape Shape
@@ -28,7 +28,7 @@ type Config struct {
 	PCI bool
 	// KernelArgs are appended to the kernel's command line ("hugepagesz=2M hugepages=64").
 	KernelArgs string
-	// Dir keeps the console and whatever a failed run wants to keep.
+	// Dir has the console's output and files of a failed run.
 	Dir string
 }
 
@@ -41,11 +41,11 @@ type Machine struct {
 }
 
 // bootLimit is how long a machine may take until its shell answers. Seconds are usual; an emulated
-// machine has been seen to stop for ever before its kernel said anything.
+// machine may hang before its kernel prints anything.
 const bootLimit = time.Minute
 
-// Boot starts the machine and returns when its shell answers. One that does not come up in time is
-// started once more.
+// Boot starts the machine and returns when its shell answers. A machine that does not come up in
+// time is started once more.
 func (a *Artifacts) Boot(ctx context.Context, c Config) (*Machine, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, err
@@ -156,8 +156,8 @@ type Guest struct{ addr string }
 // mark separates a command's output from its exit code.
 const mark = "\x01exit "
 
-// Run runs a script as root in the guest and returns what it printed. An exit code other than 0 is
-// an error.
+// Run runs a script as root in the guest and returns its output. An exit code other than 0 is an
+// error.
 func (g Guest) Run(ctx context.Context, script string) (string, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", g.addr)

@@ -29,8 +29,7 @@ func (b *builder) hostPackages(ctx context.Context) error {
 	return b.run(ctx, "", []string{"DEBIAN_FRONTEND=noninteractive"}, "apt-get", args...)
 }
 
-// guestPackages downloads and unpacks what the guest takes from Debian; nothing of it is installed
-// on the host.
+// guestPackages downloads and unpacks the guest's Debian packages; it installs nothing on the host.
 func (b *builder) guestPackages(ctx context.Context) error {
 	files := []string{b.deb("kernel"), b.busybox(), b.deb("libseccomp-dev"), b.deb("libseccomp2")}
 	return b.stamped("guest packages", "1", files, func() error {
@@ -47,8 +46,8 @@ func (b *builder) guestPackages(ctx context.Context) error {
 	})
 }
 
-// toolFiles are the guest's part of glibc's world: the tools that people trust about a machine, and
-// what they are linked with. The loader looks for libraries in /lib/x86_64-linux-gnu.
+// toolFiles are standard tools about machines, with the parts of glibc that they are linked with.
+// The loader searches libraries in /lib/x86_64-linux-gnu.
 var toolFiles = []struct{ pkg, from, to string }{
 	{"util-linux", "usr/bin/lscpu", "usr/bin/lscpu"},
 	{"numactl", "usr/bin/numactl", "usr/bin/numactl"},
@@ -58,7 +57,7 @@ var toolFiles = []struct{ pkg, from, to string }{
 	{"libc6", "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", "lib64/ld-linux-x86-64.so.2"},
 }
 
-// guestTools downloads them; nothing of it is installed on the host.
+// guestTools downloads them; it installs nothing on the host.
 func (b *builder) guestTools(ctx context.Context) error {
 	var files []string
 	pkgs := map[string]bool{}
@@ -76,7 +75,7 @@ func (b *builder) guestTools(ctx context.Context) error {
 	})
 }
 
-// kernelPackage returns the package that linux-image-cloud-amd64 stands for.
+// kernelPackage returns the real package behind linux-image-cloud-amd64.
 func (b *builder) kernelPackage(ctx context.Context) (string, error) {
 	show := func() string {
 		out, _ := exec.CommandContext(ctx, "apt-cache", "show", "linux-image-cloud-amd64").Output()

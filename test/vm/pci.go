@@ -10,7 +10,7 @@ import (
 //
 //	pxb-pcie (a root complex of the NUMA node) - root port - switch - edu, edu, e1000e, nvme
 
-// The PCI ids of these, as QEMU gives them.
+// QEMU's PCI ids of these devices.
 const (
 	eduVendor, eduProduct = "1234", "11e8"
 	cardVendor            = "8086"
@@ -36,8 +36,8 @@ func (s Shape) pciArgs() (args []string) {
 	return args
 }
 
-// onFirstRoot names the bus of what QEMU would plug into any root complex: one that is a NUMA
-// node's takes bridges alone.
+// onFirstRoot names the bus of devices that QEMU would plug into any root complex: a root complex
+// with a NUMA node takes only bridges.
 func onFirstRoot(args []string) (out []string) {
 	disks := 0
 	for _, a := range args {

@@ -38,7 +38,7 @@ func (b *builder) containerd(ctx context.Context) error {
 	})
 }
 
-// cniPlugins join pods to the guest's network where a machine wants them to have one of their own.
+// cniPlugins join pods to the guest's network if a machine has a pod network.
 var cniPlugins = []string{"main/loopback", "main/ptp", "ipam/host-local"}
 
 func (b *builder) networkPlugins(ctx context.Context) error {
@@ -74,13 +74,12 @@ func (b *builder) runc(ctx context.Context) error {
 	})
 }
 
-// linkStatic is for what is made of this module's packages: static, because the guest has little of
-// glibc's world, and compiled with the flags of the tests, so that Kubernetes, which they are
-// linked with, is not compiled a second time.
+// linkStatic is for programs of this module. They are static, because the guest has few parts of
+// glibc. They use the compiler flags of the tests, so that Kubernetes is not compiled twice.
 const linkStatic = "-s -w -linkmode external -extldflags -static"
 
-// kubeletVar names the environment's release of the guest's kubelet, "1.37" say: one of the folders
-// of test/conformance/versions. Without it the release is the one that this module requires.
+// kubeletVar is the environment variable with the release of the guest's kubelet, such as "1.37": a
+// folder of test/conformance/versions. Without it the release is the one that this module requires.
 const kubeletVar = "E2E_KUBELET"
 
 // kubeletRelease returns the version of the guest's kubelet, and the go.mod that it is built with.

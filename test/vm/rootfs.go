@@ -108,8 +108,8 @@ const containerdConfig = `version = 3
   disable = false
 `
 
-// The kubelet is never Ready without a network plugin, even when every pod uses the host's network:
-// one that does nothing will do.
+// The kubelet is never Ready without a network plugin, even if every pod uses the host's network:
+// one that does nothing suffices.
 const (
 	cniPlugin = "#!/bin/busybox sh\n[ \"$CNI_COMMAND\" = VERSION ] && echo '{\"cniVersion\":\"1.0.0\",\"supportedVersions\":[\"1.0.0\"]}' && exit 0\necho '{\"cniVersion\":\"1.0.0\"}'\n"
 	cniConfig = `{"cniVersion":"1.0.0","name":"none","plugins":[{"type":"noop"}]}`
@@ -137,7 +137,7 @@ func (b *builder) disk(ctx context.Context) error {
 	})
 }
 
-// diskKey changes when anything on the disk does.
+// diskKey changes when any file of the disk changes.
 func (b *builder) diskKey() (string, error) {
 	h := sha256.New()
 	for _, name := range slices.Concat(guestBinaries, cniPlugins) {

@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// measured is how long the counter is measured. With readings that lie 1 microsecond apart the rate
-// is good to a hundred thousandth.
+// measured is the time of the measurement. With readings 1 microsecond apart the error of the rate
+// is 1:100,000.
 const measured = 100 * time.Millisecond
 
-// counterArgs tells the guest's kernel how fast its time stamp counter is: under emulation as fast
-// as the host's. A kernel that finds out by itself measures against the PIT, and has been seen to
-// be wrong by a factor of 18 on a busy host: every time limit in the guest was 18 times too short.
-// KVM tells its guests itself.
+// counterArgs passes the rate of the time stamp counter to the guest's kernel: under emulation that
+// of the host. A kernel that measures it against the PIT can be wrong by a factor of 18 on a busy
+// host; then every time limit in the guest is 18 times too short. KVM passes the rate itself.
 func counterArgs(kvm bool) string {
 	if kvm {
 		return ""
@@ -24,7 +23,7 @@ func counterArgs(kvm bool) string {
 	return ""
 }
 
-// counterRate measures how often the counter counts in a millisecond, 0 where there is none.
+// counterRate measures the counter's ticks per millisecond, 0 without a counter.
 func counterRate() int64 {
 	at, count := closest()
 	time.Sleep(measured)
@@ -32,8 +31,7 @@ func counterRate() int64 {
 	return int64(math.Round(float64(later-count) / (float64(then.Sub(at)) / float64(time.Millisecond))))
 }
 
-// closest reads clock and counter at one moment, as nearly as can be: of some tries, the one that
-// nothing came into.
+// closest reads clock and counter as close together as possible: the closest pair of some tries.
 func closest() (at time.Time, count uint64) {
 	best := time.Duration(math.MaxInt64)
 	for range 100 {

@@ -2,5 +2,5 @@
 
 package vm
 
-// counter returns 0: what an emulated processor counts by here is not known.
+// counter returns 0: the counter of an emulated processor is unknown here.
 func counter() uint64 { return 0 }

@@ -26,7 +26,7 @@ import (
 
 const namespace = "jobs"
 
-// policies are those of the nodes' Topology Managers. All nodes are one machine otherwise, and
+// policies are those of the nodes' Topology Managers. Otherwise all nodes are the same machine, and
 // reserve CPU 0.
 var policies = []string{"single-numa-node", "single-numa-node", "restricted", "best-effort", "none"}
 

@@ -30,18 +30,17 @@ import (
 )
 
 const (
-	// tick is how often the driver looks.
+	// tick is the interval of the driver's checks.
 	tick = 200 * time.Millisecond
-	// atOnce is how many Jobs there are at a time.
+	// atOnce is the number of concurrent Jobs.
 	atOnce = 6
-	// patience is how long a Job may take to its end. A scheduler that takes over waits for a
-	// minute at most.
+	// patience is how long a Job may take to its end. A new leader waits for a minute at most.
 	patience = 6 * time.Minute
-	// stays is how long a Job that should stay as it is is watched.
+	// stays is how long a Job that should not change is watched.
 	stays = 5 * time.Second
-	// endLimit is how long what is gone may leave something behind.
+	// endLimit is how long deleted objects may leave something behind.
 	endLimit = 2 * time.Minute
-	// showEvery is how often it says how things stand.
+	// showEvery is the interval of progress messages.
 	showEvery = 10 * time.Second
 )
 
@@ -53,9 +52,9 @@ type result struct {
 	AsSpecified int `json:"asSpecified"`
 	// Refused is how many pods kubelets have refused.
 	Refused int `json:"refused"`
-	// Mispredicted is how many exact placements were not what the kubelet gave.
+	// Mispredicted counts exact placements that differ from the kubelet's assignment.
 	Mispredicted int `json:"mispredicted"`
-	// Leftover is what was left of Jobs and pods that are gone.
+	// Leftover counts remains of deleted Jobs and pods.
 	Leftover int `json:"leftover"`
 }
 
@@ -81,11 +80,11 @@ type driver struct {
 	exact  int
 }
 
-// active is a Job on its way.
+// active is a Job in progress.
 type active struct {
 	*Job
 	made time.Time
-	// since is when it was first seen as it should be; zero: it is not.
+	// since is when it was first seen in its expected state; zero if it is not.
 	since time.Time
 	last  string // what was missing
 }
@@ -99,7 +98,7 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 	})
 }
 
-// play carries the plan out and says what came of it.
+// play carries the plan out and prints the result.
 func (d *driver) play(ctx context.Context) error {
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -180,12 +179,12 @@ func (d *driver) mispredicted(pod *corev1.Pod) (string, error) {
 	return demo.Mispredicted(&hollow.Process{Dir: node.Dir}, pod)
 }
 
-// complain returns what must not be.
+// complain records a failure.
 func (d *driver) complain(format string, args ...any) {
 	fmt.Fprintf(d.out, "WRONG "+format+"\n", args...)
 }
 
-// drive goes through the plan.
+// drive carries out the plan.
 func (d *driver) drive(ctx context.Context) error {
 	begun, shown := time.Now(), time.Time{}
 	for range trial.Every(ctx, tick) {
@@ -209,7 +208,7 @@ func (d *driver) drive(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// step makes what is due, and looks at what there is.
+// step creates what is due, and checks the Jobs.
 func (d *driver) step(ctx context.Context) error {
 	for d.next.job < len(d.plan.Jobs) && len(d.active) < atOnce {
 		if err := d.begin(ctx); err != nil {
@@ -236,7 +235,7 @@ func (d *driver) step(ctx context.Context) error {
 	return d.sweep(ctx, pods.Items)
 }
 
-// begin makes the next Job, a pod beside it, and kills the processes whose time has come.
+// begin creates the next Job, a pod beside it, and kills the processes whose time has come.
 func (d *driver) begin(ctx context.Context) error {
 	job := &d.plan.Jobs[d.next.job]
 	d.next.job++
@@ -259,7 +258,7 @@ func (d *driver) begin(ctx context.Context) error {
 	return nil
 }
 
-// look compares a Job with its end.
+// look compares a Job with its expected end.
 func (d *driver) look(ctx context.Context, a *active, job *batch.Job, pods []corev1.Pod) error {
 	wrong, missing := a.compare(job, pods)
 	switch {
@@ -283,7 +282,7 @@ func (d *driver) look(ctx context.Context, a *active, job *batch.Job, pods []cor
 // mayChange reports whether the end is a phase that a Job can leave again.
 func (j *Job) mayChange() bool { return j.End == batch.Pending || j.End == batch.Running }
 
-// compare describes what is wrong with a Job for good, or what is still missing for its end.
+// compare describes a permanent failure of a Job, or what is still missing for its end.
 func (j *Job) compare(job *batch.Job, pods []corev1.Pod) (wrong, missing string) {
 	if job == nil {
 		if j.End == "" {
@@ -315,7 +314,7 @@ func (j *Job) compare(job *batch.Job, pods []corev1.Pod) (wrong, missing string)
 	return "", ""
 }
 
-// podsOf counts the pods of a Job that have nodes, and the ones that have not ended.
+// podsOf counts the pods of a Job with nodes, and those that have not ended.
 func podsOf(job *batch.Job, pods []corev1.Pod) (bound, alive int) {
 	for i := range pods {
 		if p := &pods[i]; metav1.IsControlledBy(p, job) {
@@ -330,7 +329,7 @@ func podsOf(job *batch.Job, pods []corev1.Pod) (bound, alive int) {
 	return bound, alive
 }
 
-// over ends what is done for a Job.
+// over ends the work on a Job.
 func (d *driver) over(ctx context.Context, a *active, wrong string) error {
 	delete(d.active, a.Name)
 	d.mu.Lock()
@@ -376,7 +375,7 @@ func (d *driver) finish(ctx context.Context) error {
 	return nil
 }
 
-// leftover describes what is left; "" for nothing.
+// leftover describes the remains; "" for none.
 func (d *driver) leftover(ctx context.Context) (string, error) {
 	var pods corev1.PodList
 	if err := d.client.List(ctx, &pods, client.InNamespace(namespace)); err != nil {

@@ -11,5 +11,5 @@ type options struct {
 	dir  string
 }
 
-// errWrong is the answer no; the output has said why.
+// errWrong is the negative answer; the output already has the reason.
 var errWrong = errors.New("not all Jobs were as they must be")

@@ -14,27 +14,27 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 )
 
-// Plan is what a cluster has to do.
+// Plan is the list of Jobs, pods and kills.
 type Plan struct {
 	Jobs []Job
-	// Singles are pods beside the Jobs. One comes with each Job, as long as there are some.
+	// Singles are pods beside the Jobs. One comes with each Job, until none is left.
 	Singles []*corev1.Pod
-	// Kills are parts that die, each when so many Jobs have been made.
+	// Kills are parts to kill, each after a number of created Jobs.
 	Kills []Kill
 }
 
 // Kill is a part's death.
 type Kill struct{ Part, AfterJobs int }
 
-// Job is one, with the end that its spec says.
+// Job is a Job with the end that its spec determines.
 type Job struct {
 	*batch.Job
 	Kind string
-	// End is the phase that it comes to and stays in; "" for one that is deleted when it is over.
+	// End is the phase that it reaches and stays in; "" for one that is deleted when it is over.
 	End batch.JobPhase
 	// Retries is how often it was restarted by then.
 	Retries int32
-	// Reason is that of the state; "" for any.
+	// Reason is the reason of the state; "" for any.
 	Reason string
 	// Bound means that it has pods with nodes while it stays in End. A Job that is Pending to the
 	// end has none.
@@ -47,7 +47,7 @@ type shape struct {
 	make func(p *planner, j *Job)
 }
 
-// shapes are all kinds. A plan goes through them in turn, so that a long one has them all.
+// shapes are all kinds. A plan uses them in turn, so that a long one has all of them.
 var shapes = []shape{
 	{"completes", func(p *planner, j *Job) { p.task(j, "work", 1+p.IntN(4), p.ends()) }},
 	{"gang of a policy", func(p *planner, j *Job) {
@@ -133,7 +133,7 @@ var shapes = []shape{
 	}},
 }
 
-// anyNumber of restarts is right.
+// anyNumber means that any number of restarts is right.
 const anyNumber = -1
 
 // forever is an image whose containers run until they are stopped.
@@ -141,7 +141,7 @@ const forever = "app:1"
 
 type planner struct{ *rand.Rand }
 
-// NewPlan makes a plan of so many Jobs.
+// NewPlan makes a plan with that many Jobs.
 func NewPlan(seed uint64, jobs int) Plan {
 	p := planner{rand.New(rand.NewPCG(seed, seed))}
 	var out Plan
@@ -168,7 +168,7 @@ func NewPlan(seed uint64, jobs int) Plan {
 	return out
 }
 
-// while is how long a container runs.
+// while returns how long a container runs.
 func (p *planner) while() time.Duration { return time.Duration(200+p.IntN(1500)) * time.Millisecond }
 
 func (p *planner) ends() string { return hollow.ExitImage(p.while()) }
@@ -181,7 +181,7 @@ func (p *planner) task(j *Job, name string, replicas int, image string) *batch.T
 	return &j.Spec.Tasks[len(j.Spec.Tasks)-1]
 }
 
-// failing adds a task with a pod that fails, one whose pods run on, and the policies.
+// failing adds a task with a pod that fails, one whose pods continue, and the policies.
 func (p *planner) failing(j *Job, code uint8, policies ...batch.LifecyclePolicy) {
 	p.task(j, "steady", 1+p.IntN(2), forever)
 	p.task(j, "work", 1, hollow.FailImage(p.while(), code))
@@ -203,5 +203,5 @@ func setCPUs(t *batch.TaskSpec, cpus int) {
 	t.Template.Spec.Containers[0].Resources.Limits = amounts(cpus)
 }
 
-// background has what an object owns go after it.
+// background deletes the dependents of an object after it.
 var background = metav1.DeletePropagationBackground

@@ -6,14 +6,14 @@ import (
 	"github.com/berth-dev/berth/test/protocol/explore"
 )
 
-// Result is what Check found.
+// Result is the result of Check.
 type Result struct {
 	explore.Result[State, Step, Breach]
 	Steps [actions]uint64 // steps taken, by action
 	Bound int             // states in which two pods with claims are bound
 }
 
-// search is a Model that can be explored, and counts what is seen.
+// search is a Model that can be explored, with counts.
 type search struct {
 	m *Model
 	Result
@@ -62,8 +62,8 @@ func (s *search) Rest(state *State) (Breach, string) {
 	return Kept, ""
 }
 
-// fits returns where the pod could be bound, now that nothing is under way. A claim that another
-// pod uses stays where it is.
+// fits returns where the pod could be bound when nothing is in progress. A claim that another pod
+// uses stays where it is.
 func (m *Model) fits(s *State, p PodID) (place, bool) {
 	for n := NodeID(0); n < Nodes; n++ {
 		left := m.free(s, n, p, true)

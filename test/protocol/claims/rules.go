@@ -2,13 +2,13 @@ package claims
 
 import "github.com/berth-dev/berth/test/protocol/explore"
 
-// Rule is one thing that Berth does about claims, and that can be switched off alone.
+// Rule is one behaviour of Berth about claims that can be switched off alone.
 type Rule = explore.Rules[ruleNames]
 
 // The rules.
 const (
-	// ReserveJudges: the devices are compared with the CPUs when Reserve shows them. Off: Filter
-	// alone asks whether some device would do.
+	// ReserveJudges: the devices are compared with the CPUs when Reserve shows them. Off: only
+	// Filter checks, whether some device would suffice.
 	ReserveJudges Rule = 1 << iota
 	// Steer: the allocator is shown only devices on the NUMA node of the CPUs. Off: all devices.
 	Steer
@@ -18,17 +18,17 @@ const (
 	DevicesWake
 	// CPUsWake: or until its CPUs do. Off: they do not end it.
 	CPUsWake
-	// JudgeAllocated: Filter compares a claim that is already allocated, and one that does not
-	// match is deallocated. Off: only the pod's Reserve looks at it.
+	// JudgeAllocated: Filter compares a claim that is already allocated, and a mismatching claim is
+	// deallocated. Off: only the pod's Reserve checks it.
 	JudgeAllocated
-	// Deallocate: an attempt that fails takes back the allocation that it has written. Off: only
-	// the reservation for the pod, as upstream.
+	// Deallocate: a failed attempt removes the allocation that it has written. Off: only the
+	// reservation for the pod, as upstream.
 	Deallocate
-	// OneWrite: allocation and reservation go in one write. Off: the reservation goes first.
+	// OneWrite: allocation and reservation are removed in one write. Off: the reservation first.
 	OneWrite
 	// OnlyUnused: nothing is deallocated that another pod uses.
 	OnlyUnused
-	// TurnAfterWait: the node's turn is taken when the device is ready. Off: when the allocation is
+	// TurnAfterWait: the node's turn begins when the device is ready. Off: when the allocation is
 	// written.
 	TurnAfterWait
 	// JudgeAgain: Bind compares the devices with the CPUs once more.
@@ -39,7 +39,7 @@ const (
 	endOfRules
 )
 
-// AllRules is what Berth must do.
+// AllRules are the rules that Berth must keep.
 const AllRules Rule = endOfRules - 1
 
 type ruleNames struct{}

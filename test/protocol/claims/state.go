@@ -21,12 +21,12 @@ type (
 
 func (n NodeID) String() string { return fmt.Sprint("n", uint8(n)) }
 
-// numas is a set of the NUMA nodes of a node: those with a CPU, or a device, that is free.
+// numas is a set of a node's NUMA nodes: those with a free CPU, or with a free device.
 type numas = explore.CPUs
 
 const both numas = 0b11
 
-// Kind is what a pod asks for.
+// Kind is the request of a pod.
 type Kind uint8
 
 // The kinds of pods.
@@ -37,7 +37,7 @@ const (
 	Whole             // the same with a claim that the allocator must be shown all devices for
 )
 
-// Budget counts what the world may still do.
+// Budget counts the events that may still happen.
 type Budget struct {
 	Crashes   uint8 // of the scheduler
 	Deletions uint8 // of pods
@@ -58,7 +58,7 @@ type Config struct {
 	Budget  Budget
 }
 
-// phase is how far the scheduler is with a pod.
+// phase is the scheduler's progress with a pod.
 type phase uint8
 
 const (
@@ -84,7 +84,7 @@ type claim struct {
 	at                          place
 }
 
-// State is everything that the actors remember. It is comparable: equal states are one state.
+// State is the memory of all actors. It is comparable: equal states are one state.
 type State struct {
 	phase [Pods]phase
 	gone  explore.Pods // from the API
@@ -96,7 +96,7 @@ type State struct {
 	ready   bool
 	turn    [Nodes]uint8 // the pod whose turn it is, and 1; 0 for none
 
-	// excluded are the nodes that are not tried for a pod, refused the ones that Reserve refused
+	// excluded are the nodes that are not tried for a pod, refused the nodes that Reserve refused
 	// since they last changed.
 	excluded, refused [Pods]uint8
 
@@ -139,7 +139,7 @@ func (s *State) there(p PodID, n NodeID, inFlight bool) bool {
 	return s.phase[p] == bound && !s.gone.Has(p) || inFlight && s.phase[p] != bound
 }
 
-// free returns the NUMA nodes with a free CPU but for the pod's own.
+// free returns the NUMA nodes with a CPU that is free or the pod's own.
 func (m *Model) free(s *State, n NodeID, but PodID, inFlight bool) numas {
 	left := m.CPUs[n]
 	for p := PodID(0); p < Pods; p++ {

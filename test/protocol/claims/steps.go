@@ -130,7 +130,7 @@ func (m *Model) choosable(p PodID, devices numas) numas {
 	return devices
 }
 
-// unschedulable is what happens to a claim that is allocated already when no node will do: upstream
+// unschedulable describes the outcome for an allocated claim if no node suffices: upstream
 // deallocates it if it is the reason on some node.
 func (m *Model) unschedulable(t State, p PodID, emit func(Step, *State)) {
 	c := &t.claim[p]
@@ -168,7 +168,7 @@ func (m *Model) changed(t *State, n NodeID) {
 	}
 }
 
-// may reports whether the pod may act on its node, and takes the turn if it keeps it.
+// may reports whether the pod may act on its node, and takes the turn if the pod keeps it.
 func (t *State) may(p PodID) bool {
 	turn := t.turn[t.cpu[p].node]
 	return turn == 0 || turn == uint8(p)+1

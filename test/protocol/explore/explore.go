@@ -1,4 +1,4 @@
-// Package explore visits every reachable state of a model, breadth first, and tells the shortest
+// Package explore visits every reachable state of a model, breadth first, and returns the shortest
 // run to a broken promise.
 package explore
 
@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// Space is what can be explored: states S, equal ones being one state, steps T, and promises that
-// can be broken. The zero value of B means that all are kept.
+// Space is a model that can be explored: states S, of which equal ones are one state, steps T, and
+// promises B that can be broken. The zero value of B means that all are kept.
 type Space[S comparable, T any, B comparable] interface {
 	// Steps calls emit with every step that is possible in the state, always in the same order, and
 	// the state after it.
 	Steps(s *S, emit func(T, *S))
-	// World reports whether the step is one that need never happen: a failure, or somebody's wish.
+	// World reports whether the step need never happen: a failure, or an action of a user.
 	World(T) bool
 	// See returns the promise that is broken in a state. It is called once for each state.
 	See(*S) B
-	// Rest returns the promise that is broken in a state in which nothing is left to happen, and a
-	// sentence about it, if one is needed.
+	// Rest returns the promise that is broken in a state without further steps, and a sentence
+	// about it if necessary.
 	Rest(*S) (B, string)
-	// Tell says who did what.
+	// Tell returns the actor and the action.
 	Tell(Moment[S, T]) string
 }
 
-// Result is what Walk found.
+// Result is the result of Walk.
 type Result[S comparable, T any, B comparable] struct {
 	States   int            // distinct states visited
 	Depth    int            // steps in the longest shortest run
@@ -43,7 +43,7 @@ type Moment[S, T any] struct {
 	Before, After S
 }
 
-// String tells the run to the breach, one step a line.
+// String returns the run to the breach, one step per line.
 func (r Result[S, T, B]) String() string {
 	var b strings.Builder
 	for i, line := range r.lines {
@@ -57,9 +57,8 @@ func (r Result[S, T, B]) String() string {
 	return b.String()
 }
 
-// digest stands for a state in the set of those visited. Two different states share one with a
-// probability of about n*n/2^129, 10^-24 for the largest model here: a search that finds nothing
-// could then have overlooked something.
+// digest identifies a visited state. Two different states share one with a probability of about
+// n*n/2^129, which is 10^-24 for the largest model here. Then a search could miss a breach.
 type digest [2]uint64
 
 // visit is how a state was reached: by which of its parent's steps.

@@ -2,7 +2,7 @@ package explore
 
 import "strings"
 
-// Rules is which rules of a model are on; any one can be switched off. N has their names.
+// Rules are the enabled rules of a model; any one can be switched off. N has their names.
 type Rules[N Names] uint32
 
 // Names are the names of a model's rules, the lowest bit's first.

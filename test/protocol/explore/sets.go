@@ -17,7 +17,7 @@ type Pods uint8
 // Has reports whether the pod is in the set.
 func (s Pods) Has(p Pod) bool { return s&(1<<p) != 0 }
 
-// Add puts the pod into the set.
+// Add adds the pod to the set.
 func (s *Pods) Add(p Pod) { *s |= 1 << p }
 
 // Drop takes the pod out of the set.
@@ -26,10 +26,10 @@ func (s *Pods) Drop(p Pod) { *s &^= 1 << p }
 // CPUs is a set of the CPUs of a model's node, bit n for CPU n.
 type CPUs uint8
 
-// Len is how many there are.
+// Len returns the number of CPUs.
 func (c CPUs) Len() int { return bits.OnesCount8(uint8(c)) }
 
-// Lowest returns the n lowest ones.
+// Lowest returns the n lowest CPUs.
 func (c CPUs) Lowest(n int) (got CPUs) {
 	for ; n > 0; n-- {
 		bit := c & -c

@@ -10,44 +10,43 @@ const (
 	// CompleteFirst: members are held until as many are there as must start together. Off: a
 	// gang is tried with the members that are there.
 	CompleteFirst Rule = 1 << iota
-	// FreshObject: a gang is planned by its object as it is after the last member came. Off: by
-	// what the watch has shown.
+	// FreshObject: a gang is planned by its object as read after the last member came. Off: as the
+	// watch has shown it.
 	FreshObject
-	// PlanWhole: places are reserved for all members that are needed, or for none. Off: one by one.
+	// PlanWhole: places are reserved for all required members, or for none. Off: one by one.
 	PlanWhole
-	// Barrier: no member is bound before all have their places. Off: each as soon as it
-	// has its own.
+	// Barrier: no member is bound before all have their places. Off: each as soon as it has its
+	// own.
 	Barrier
 	// DropOnFailure: a member that fails takes the others' places with it. Off: they wait for it.
 	DropOnFailure
 	// Deadline: members that are bound are deleted when the others do not get nodes in time.
 	Deadline
-	// WholeStays: a gang that was whole once is left alone, whatever happens to its members.
+	// WholeStays: after a gang was complete once, the scheduler does not delete its members.
 	WholeStays
-	// WholeStored: the API tells the next leader that a gang was whole.
+	// WholeStored: the API tells the next leader that a gang was complete.
 	WholeStored
-	// ClosingMark: the Binding with which a gang is whole says so. Off: only what is stored later
-	// does.
+	// ClosingMark: the Binding that completes a gang says so. Off: only a later write does.
 	ClosingMark
 	// EvictForWhole: pods of lower priority are evicted only when the whole gang fits then. Off:
 	// for any member that lacks a place.
 	EvictForWhole
-	// CountLeaving: what pods on their way out hold counts as free for the gang before others are
-	// evicted. Off: only what is free now.
+	// CountLeaving: resources of terminating pods count as free for the gang before others are
+	// evicted. Off: only resources that are free now.
 	CountLeaving
-	// InOrder: where a plan holds in one order alone, a member is bound when a report says that
-	// those before it have been admitted. Off: when those before it are bound.
+	// InOrder: if a plan works in only one order, a member is bound when a report says that the
+	// members before it have been admitted. Off: when they are bound.
 	InOrder
-	// KeepRoom: what was reserved for members that wait for their turn stays reserved. Off: others
-	// may have it.
+	// KeepRoom: places reserved for members that wait for their turn stay reserved. Off: others may
+	// have them.
 	KeepRoom
-	// WaitEnds: nobody waits for a turn beyond the deadline, report or none.
+	// WaitEnds: no member waits for its turn beyond the deadline, with or without a report.
 	WaitEnds
 
 	endOfRules
 )
 
-// AllRules is what the scheduler must do.
+// AllRules are the rules that the scheduler must keep.
 const AllRules Rule = endOfRules - 1
 
 type ruleNames struct{}
@@ -76,5 +75,5 @@ const (
 
 var breachNames = [...]string{"kept", "places held for a part", "partial", "torn", "started in vain", "starved", "evicted in vain", "refused"}
 
-// String describes what was broken.
+// String describes the broken promise.
 func (b Breach) String() string { return breachNames[b] }

@@ -12,7 +12,7 @@ const (
 	Room    = 3
 )
 
-// stage is how far a member has come.
+// stage is the progress of a member.
 type stage uint8
 
 const (
@@ -23,16 +23,16 @@ const (
 	bound
 )
 
-// Budget counts what the world may still do. Zero means never again.
+// Budget counts the events that may still happen. Zero means never again.
 type Budget struct {
 	Failures uint8 // members that fail before they pass Permit
 	Bindings uint8 // Bindings that fail
 	Crashes  uint8 // schedulers that die, each followed by a new leader
 	Deaths   uint8 // members that die once their gang is whole
 	Raises   uint8 // minimums of gang a that are raised from 1 to 2
-	// Ordered is how many gangs have a plan that holds in one order alone: the first member's
-	// kubelet, which is the second one's too, must admit it first. Silences is how many times such
-	// a node's agent falls silent for good.
+	// Ordered is how many gangs have a plan that works in only one order: both members have the
+	// same kubelet, and it must admit the first one first. Silences is how many times such a node's
+	// agent falls silent for good.
 	Ordered, Silences uint8
 	// Lows is how many pods of lower priority hold a place from the start, at most Room.
 	Lows uint8
@@ -42,11 +42,11 @@ type Budget struct {
 type Config struct {
 	Rules  Rule
 	Budget Budget
-	// Look is what to look for; Kept for everything.
+	// Look is the breach to look for; Kept means all.
 	Look Breach
 }
 
-// State is everything that the actors remember. It is comparable: equal states are one state.
+// State is the memory of all actors. It is comparable: equal states are one state.
 type State struct {
 	pod [Gangs][Members]stage
 
@@ -54,16 +54,16 @@ type State struct {
 	minimum, shown [Gangs]uint8
 	// The minimum by which the last plan was made, and that of the API then.
 	planned, lawful [Gangs]uint8
-	// whole: the scheduler knows that the gang was whole; stored: the API tells it.
+	// whole: the scheduler knows that the gang was complete; stored: the API has it.
 	whole, stored [Gangs]bool
 	// closed: with the member's Binding its gang was whole.
 	closed [Gangs][Members]bool
 	// was: it was whole, by the minimum of the API when it was planned.
 	was [Gangs]bool
-	// low are places that pods of lower priority hold, leaving those of such that are evicted.
+	// low are places of pods of lower priority, leaving those of such pods that are evicted.
 	low, leaving uint8
-	// Of gangs that come in order: whom their kubelet has admitted, whom a report lists, and whose
-	// agent is silent.
+	// For gangs that come in order: members that their kubelet has admitted, members in a report,
+	// and silent agents.
 	admitted, listed [Gangs][Members]bool
 	silent           [Gangs]bool
 	// hurt: a Binding has failed, a scheduler has died, or an agent is silent.
@@ -104,16 +104,16 @@ func (s *State) gone(g, m int, to stage) {
 	s.pod[g][m], s.admitted[g][m], s.listed[g][m], s.closed[g][m] = to, false, false, false
 }
 
-// marked reports whether a Binding in the API tells that the gang was whole.
+// marked reports whether a Binding in the API says that the gang was complete.
 func (s *State) marked(c *Config, g int) bool {
 	return c.Rules.Has(ClosingMark) && slices.Contains(s.closed[g][:], true)
 }
 
-// ordered reports whether the gang's plan holds in one order alone.
+// ordered reports whether the gang's plan works in only one order.
 func (c *Config) ordered(g int) bool { return g < int(c.Budget.Ordered) }
 
 // coming reports whether a member of a gang that comes in order is on its way to its node: the node
-// takes nobody until a report lists it.
+// admits no other member until a report lists it.
 func (s *State) coming(c *Config, g int) bool {
 	for m := range Members {
 		if c.ordered(g) && s.pod[g][m] == bound && !s.listed[g][m] {
@@ -123,7 +123,7 @@ func (s *State) coming(c *Config, g int) bool {
 	return false
 }
 
-// waits reports whether a member that has passed waits for the one before it.
+// waits reports whether a permitted member waits for the one before it.
 func (s *State) waits(c *Config, g, m int) bool {
 	if !c.ordered(g) || m == 0 || s.pod[g][m] != passed {
 		return false

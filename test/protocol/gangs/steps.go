@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// step is one thing that can happen.
+// step is one possible event.
 type step struct {
 	who, what string
-	// chance means that the world may do it, or not: nobody waits for it.
+	// chance means that the event need not happen: nothing waits for it.
 	chance bool
 }
 
-// walk is what explores the steps of one state.
+// walk explores the steps of one state.
 type walk struct {
 	c    *Config
 	from State
@@ -51,8 +51,8 @@ func (w *walk) emit(who, what string, chance bool, change func(*State)) {
 	w.out(step{who, what, chance}, &next)
 }
 
-// create makes a controller make a member. The second of a gang whose minimum is raised comes after
-// that.
+// create makes a controller create a member. The second member of a gang with a raised minimum
+// comes after the raise.
 func (w *walk) create(g, m int) {
 	s := &w.from
 	if s.pod[g][m] != absent || m >= int(s.minimum[g]) {
@@ -186,8 +186,8 @@ func (w *walk) bind(g, m int) {
 	})
 }
 
-// admit has the kubelet of a gang that comes in order admit a member, and its agent report it. One
-// that is admitted although another was to come before it has taken that one's place.
+// admit makes the kubelet of a gang that comes in order admit a member, and its agent report it. A
+// member that is admitted too early takes the place of another.
 func (w *walk) admit(g, m int) {
 	s := &w.from
 	switch {
@@ -215,8 +215,8 @@ func (w *walk) silence(g int) {
 	})
 }
 
-// giveUp ends the waiting of a member for its turn. That reports come before the deadline, where
-// agents are not silent, is assumed.
+// giveUp ends a member's wait for its turn. It assumes that reports come before the deadline unless
+// agents are silent.
 func (w *walk) giveUp(g, m int) {
 	if w.c.Rules.Has(WaitEnds) && w.from.silent[g] && w.from.waits(w.c, g, m) {
 		w.emit("scheduler", "lets "+name(g, m)+" wait for its turn no longer", false, func(s *State) { s.pod[g][m] = pending })
@@ -277,7 +277,7 @@ func (w *walk) deadline(g int) {
 	})
 }
 
-// store has the API tell that a gang was whole.
+// store makes the API say that a gang was complete.
 func (w *walk) store(g int) {
 	if !w.c.Rules.Has(WholeStored) || !w.from.whole[g] || w.from.stored[g] {
 		return
@@ -285,8 +285,8 @@ func (w *walk) store(g int) {
 	w.emit("scheduler", "stores that "+gang(g)+" was whole", false, func(s *State) { s.stored[g] = true })
 }
 
-// die ends a member. It is assumed that the last member, whose Binding says that its gang was
-// whole, does not die at the moment before that is stored.
+// die ends a member. The model assumes that the last member, whose Binding says that its gang is
+// complete, does not die just before that is stored.
 func (w *walk) die(g, m int) {
 	s := &w.from
 	if s.pod[g][m] != bound || s.left.Deaths == 0 || !s.was[g] || w.c.Rules.Has(WholeStored) && !s.stored[g] && s.closed[g][m] && !s.closed[g][1-m] {
@@ -311,7 +311,7 @@ func (w *walk) object() {
 	}
 }
 
-// crash lets a new leader begin, which knows what the API tells.
+// crash starts a new leader, which knows the content of the API.
 func (w *walk) crash() {
 	if w.from.left.Crashes == 0 {
 		return
@@ -330,7 +330,7 @@ func (w *walk) crash() {
 	})
 }
 
-// judge looks for what is wrong in every state.
+// judge looks for breaches in every state.
 func (s *State) judge() {
 	for g := range Gangs {
 		n := s.count(g, held)
@@ -340,7 +340,7 @@ func (s *State) judge() {
 	}
 }
 
-// rest looks for what is wrong where nothing is left to happen by itself.
+// rest looks for breaches when no further event must happen.
 func (s *State) rest() Breach {
 	for g := range Gangs {
 		if n := s.count(g, bound); n > 0 && n < s.minimum[g] && !s.was[g] {

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/test/protocol/explore"
 )
 
-// Result is what Check found.
+// Result is the result of Check.
 type Result struct {
 	explore.Result[State, step, Breach]
 	Grown, Shrunk int // states in which pod a has been grown, or shrunk, and all agree on it

@@ -1,14 +1,14 @@
-// Package grow is a small exhaustive model of a pod that is resized in place on a node that obeys
-// (authority berth): the scheduler writes a decision of a larger generation, the kubelet changes
-// amounts as soon as its sums allow it, and the agent moves the container and reads its cgroup.
+// Package grow is a small exhaustive model of a pod that is resized in place on a node where Berth
+// decides. The scheduler writes a decision with a larger generation, the kubelet changes amounts as
+// soon as its sums allow it, and the agent moves the container and reads its cgroup.
 //
 // The node has CPUs 0 and 1 and two units of memory on one NUMA node. Pod a runs there with one or
 // two of both. Pod b comes once, asks for one of both, and may leave.
 //
 // Check walks every reachable state breadth first and returns the shortest run that breaks a
 // promise: two containers on one CPU, more memory than the NUMA node has, a genuine decision that
-// has to wait, a resize or a pod that fits and is left standing. Each Rule can be switched off, so
-// that the tests show what it closes. testdata has the runs.
+// must wait, or a resize or pod that fits and waits forever. Each Rule can be switched off, so that
+// the tests show its purpose. testdata has the runs.
 //
-// How shared containers leave CPUs, and how pods come and go, is modelled in package obey.
+// Package obey models how shared containers leave CPUs, and how pods come and go.
 package grow

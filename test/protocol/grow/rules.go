@@ -2,22 +2,22 @@ package grow
 
 import "github.com/berth-dev/berth/test/protocol/explore"
 
-// Rule is one thing that scheduler or agent does, and that can be switched off alone.
+// Rule is one behaviour of scheduler or agent that can be switched off alone.
 type Rule = explore.Rules[ruleNames]
 
 // The rules.
 const (
-	// KubeletFirst: the scheduler decides for what the kubelet has allocated. Off: for what the pod
-	// asks for, which the kubelet may never allocate.
+	// KubeletFirst: the scheduler decides for the amounts that the kubelet has allocated. Off: for
+	// the request, which the kubelet may never allocate.
 	KubeletFirst Rule = 1 << iota
 	// SettledFirst: the scheduler decides when a report shows that the agent knows the decision
 	// before. Off: at once.
 	SettledFirst
-	// CountShown: what a report shows of a pod is not free, whatever was decided since. Off: the
-	// newest decision counts.
+	// CountShown: resources that a report shows for a pod are not free, even after a newer
+	// decision. Off: the newest decision counts.
 	CountShown
-	// KeepBoth: while it is not known if a decision was written, what it takes is not free. Off:
-	// the decision before counts.
+	// KeepBoth: while it is unknown whether a decision was written, its resources are not free.
+	// Off: the decision before counts.
 	KeepBoth
 	// FenceResizes: a new leader makes sure that no decision of the leader before arrives later.
 	FenceResizes
@@ -26,25 +26,25 @@ const (
 	// DecisionFirst: the agent refuses an update of the kubelet's to more than was decided until it
 	// knows the decision for that. Off: it lets every update pass.
 	DecisionFirst
-	// ReadBackFrees: what a shrinking container leaves is free for the agent when its cgroup shows
-	// that. Off: when the runtime was asked to move it.
+	// ReadBackFrees: CPUs that a shrinking container leaves are free for the agent when its cgroup
+	// shows that. Off: when the runtime was asked to move it.
 	ReadBackFrees
 	// NewerOnly: the agent ignores a decision that is not newer than the one it knows.
 	NewerOnly
-	// BeginDecided: a container that begins again gets no more than was decided. Off: what the
-	// kubelet has allocated.
+	// BeginDecided: a container that starts again gets no more than the decision. Off: the amounts
+	// that the kubelet has allocated.
 	BeginDecided
-	// CarryAmounts: the agent itself brings the memory of a container to what was decided. Off: the
-	// kubelet alone does, and it takes what it once asked for as done.
+	// CarryAmounts: the agent itself sets the memory of a container to the decision. Off: only the
+	// kubelet does, and it takes its own earlier request for done.
 	CarryAmounts
 	// RememberDecisions: a restarted agent knows the newest decision that it has carried out. Off:
-	// the one with which the pod was bound, which the runtime tells.
+	// that of the Binding, which the runtime reports.
 	RememberDecisions
 
 	endOfRules
 )
 
-// AllRules is what scheduler and agent must do.
+// AllRules are the rules that scheduler and agent must keep.
 const AllRules Rule = endOfRules - 1
 
 type ruleNames struct{}

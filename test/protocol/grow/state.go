@@ -11,7 +11,7 @@ type CPUs = explore.CPUs
 
 const allCPUs CPUs = 0b11
 
-// decision is what the API has about pod a: so many CPUs, and as many units of memory.
+// decision is the API's decision about pod a: CPUs and units of memory.
 type decision struct {
 	gen  uint8
 	cpus CPUs
@@ -20,7 +20,7 @@ type decision struct {
 func (d decision) size() uint8    { return uint8(d.cpus.Len()) }
 func (d decision) String() string { return fmt.Sprintf("generation %d, %v", d.gen, d.cpus) }
 
-// shown is what a report says of pod a.
+// shown is the report about pod a.
 type shown struct {
 	gen   uint8
 	cpus  CPUs
@@ -31,7 +31,7 @@ func (r shown) String() string {
 	return fmt.Sprintf("a by generation %d on %v with memory %d", r.gen, r.cpus, r.limit)
 }
 
-// phase is how far pod b has come.
+// phase is the progress of pod b.
 type phase uint8
 
 const (
@@ -41,7 +41,7 @@ const (
 	gone
 )
 
-// Budget counts what the world may still do.
+// Budget counts the events that may still happen.
 type Budget struct {
 	Wishes   uint8 // resizes that somebody asks for
 	Losses   uint8 // answers to a write that are lost, or late writes
@@ -58,14 +58,14 @@ type Budget struct {
 type Config struct {
 	Rules  Rule
 	Budget Budget
-	// Size is that of pod a at the beginning: 1 or 2.
+	// Size is the size of pod a at the beginning: 1 or 2.
 	Size uint8
 }
 
-// State is everything that the actors remember. It is comparable: equal states are one state.
+// State is the memory of all actors. It is comparable: equal states are one state.
 type State struct {
-	// spec is what pod a asks for, alloc what the kubelet has allocated, acted what it takes the
-	// limit to be. limit is the memory of the cgroup, runs its CPUs.
+	// spec is pod a's request, alloc the kubelet's allocation, acted the limit that the kubelet
+	// believes to be set. limit is the memory limit of the cgroup, runs its CPUs.
 	spec, alloc, acted, limit uint8
 	runs                      CPUs
 	crowded                   bool
@@ -88,18 +88,18 @@ type State struct {
 	broken Breach
 }
 
-// scheduler is what the scheduler remembers.
+// scheduler is the scheduler's memory.
 type scheduler struct {
 	view decision
 	// wrote is the decision whose outcome it does not know; gen 0 for none.
 	wrote decision
-	// new: it has just started, and has fenced nobody.
+	// new: it has just started, and has not fenced old writes.
 	new bool
 	// gaveUp: there was no room once.
 	gaveUp bool
 }
 
-// agent is what the agent remembers, and disk what it finds after a restart.
+// agent is the agent's memory, and disk the part that survives a restart.
 type agent struct {
 	down  bool
 	knows decision
@@ -117,7 +117,7 @@ func initial(c *Config) State {
 	return s
 }
 
-// counted is what the scheduler takes to be pod a's.
+// counted returns the resources that are pod a's by the scheduler's knowledge.
 func (s *State) counted(c *Config) (cpus CPUs, memory uint8) {
 	cpus, memory = s.view.cpus, s.view.size()
 	if c.Rules.Has(CountShown) {
@@ -129,7 +129,7 @@ func (s *State) counted(c *Config) (cpus CPUs, memory uint8) {
 	return cpus, memory
 }
 
-// judge looks for what must not be.
+// judge looks for breaches.
 func (s *State) judge() {
 	if s.broken != Kept || s.b != running {
 		return

@@ -2,14 +2,14 @@ package grow
 
 import "fmt"
 
-// step is one thing that can happen.
+// step is one possible event.
 type step struct {
 	who, what string
-	// chance means that the world may do it, or not: nobody waits for it.
+	// chance means that the event need not happen: nothing waits for it.
 	chance bool
 }
 
-// walk is what explores the steps of one state.
+// walk explores the steps of one state.
 type walk struct {
 	c    *Config
 	from State
@@ -57,8 +57,8 @@ func (w *walk) kubelet() {
 	}
 }
 
-// beginAgain ends pod a's container and begins it again, as the kubelet does to resize one with the
-// policy RestartContainer. Without an agent, or if b is in the way, it does not begin.
+// beginAgain ends pod a's container and starts it again, as the kubelet does for a resize with the
+// policy RestartContainer. Without an agent, or if b is in the way, it does not start.
 func (w *walk) beginAgain() {
 	s := &w.from
 	if s.left.Begins == 0 || s.down || s.b == running && s.bCPU&s.knows.cpus != 0 {
@@ -193,7 +193,7 @@ func (w *walk) agent() {
 	}
 }
 
-// reports are what the agent says about pod a, and when the scheduler hears it: what the agent
+// reports are the agent's reports about pod a, and their arrival at the scheduler: what the agent
 // keeps for a, the memory that the kubelet may give it, and the decision that the agent knows.
 func (w *walk) reports() {
 	s := &w.from
@@ -209,7 +209,7 @@ func (w *walk) reports() {
 	}
 }
 
-// create begins pod b, if the agent has its CPU for it.
+// create starts pod b, if the agent has its CPU for it.
 func (w *walk) create() {
 	s := &w.from
 	switch {

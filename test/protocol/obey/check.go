@@ -2,20 +2,20 @@ package obey
 
 import "github.com/berth-dev/berth/test/protocol/explore"
 
-// Result is what Check found.
+// Result is the result of Check.
 type Result struct {
 	explore.Result[State, Step, Breach]
 	Steps   [actions]uint64 // steps taken, by action
 	Running int             // states in which a pinned and another container run
 }
 
-// search is a Model that can be explored, and counts what is seen.
+// search is a Model that can be explored, with counts.
 type search struct {
 	m *Model
 	Result
 }
 
-// Check visits every reachable state, until a promise is broken or none is left. It returns an
+// Check visits every reachable state, until a promise is broken or no state is left. It returns an
 // error only for a Config that does not Validate.
 func Check(c Config) (Result, error) {
 	if err := c.Validate(); err != nil {
@@ -56,7 +56,7 @@ func (s *search) Rest(state *State) (Breach, string) {
 
 func (*search) Tell(m explore.Moment[State, Step]) string { return moment(m).String() }
 
-// fits reports whether the node has room for the pod, now that nothing is under way.
+// fits reports whether the node has room for the pod when nothing is in progress.
 func (m *Model) fits(s *State, p PodID) bool {
 	room := allCPUs
 	switch {

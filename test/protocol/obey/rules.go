@@ -2,7 +2,7 @@ package obey
 
 import "github.com/berth-dev/berth/test/protocol/explore"
 
-// Rule is one thing that scheduler, agent or cluster does, and that can be switched off alone.
+// Rule is one behaviour of scheduler, agent or cluster that can be switched off alone.
 type Rule = explore.Rules[ruleNames]
 
 // The rules.
@@ -11,23 +11,22 @@ const (
 	// the agent finds free.
 	DecisionBinds Rule = 1 << iota
 	// PromiseHolds: a bound pod keeps its CPUs for the scheduler, whether or not a report shows it.
-	// Off: what the newest report does not show is free.
+	// Off: CPUs that the newest report does not show are free.
 	PromiseHolds
-	// ReleaseByEvidence: CPUs of a pod that is gone are free when a report says that the node is
-	// through with it. Off: when the API says that it is gone.
+	// ReleaseByEvidence: CPUs of a deleted pod are free when a report says that the node has
+	// released them. Off: when the API says that the pod is gone.
 	ReleaseByEvidence
 	// ShrinkFirst: shared containers leave the CPUs before the pinned one begins, in the same reply
 	// to the runtime. Off: some time after it.
 	ShrinkFirst
-	// SettledMove: only a shared container that has started is moved, and a pinned one that needs
-	// the CPUs of one that is just beginning is not created yet. Off: the runtime loses such a
-	// move.
+	// SettledMove: only a shared container that has started is moved. A pinned container that needs
+	// CPUs of a starting one is not created yet. Off: the runtime loses such a move.
 	SettledMove
-	// GrowAfterStop: shared containers come back when the pinned one has stopped. Off: when the
-	// agent hears that its pod is gone.
+	// GrowAfterStop: shared containers return when the pinned one has stopped. Off: when the agent
+	// hears that its pod is gone.
 	GrowAfterStop
-	// Synchronize: an agent that starts learns from the runtime what runs, before it answers
-	// anything, and confines what nobody adjusted. Off: it begins with nothing.
+	// Synchronize: a starting agent learns from the runtime what runs before it answers anything,
+	// and confines unadjusted containers. Off: it begins with no knowledge.
 	Synchronize
 	// PinnedNeedAgent: the Binding demands the plugin, so that the runtime starts no pinned
 	// container without the agent.
@@ -43,33 +42,34 @@ const (
 	// EmptyPoolWaits: a shared container is not created while there is no CPU for it. Off: it is
 	// given an empty set, which the kernel takes for all CPUs.
 	EmptyPoolWaits
-	// ReadBack: a report says what the cgroup says. Off: what was decided.
+	// ReadBack: a report has the content of the cgroup. Off: the decision.
 	ReadBack
-	// SynchronizeFirst: an agent that starts answers and reports nothing before it has learned what
+	// SynchronizeFirst: a starting agent answers and reports nothing before it has learned what
 	// runs. Off: it learns that some time later.
 	SynchronizeFirst
-	// SilentKeep: a container keeps its CPUs when the runtime does not report its sandbox: the ones
-	// that the agent remembers, and where the agent has started again as well, the CPUs that it
-	// runs on. Off: it is taken for one without a decision.
+	// SilentKeep: a container keeps its CPUs when the runtime does not report its sandbox: those
+	// that the agent remembers or, if the agent has also restarted, those on which it runs. Off: it
+	// counts as a container without a decision.
 	SilentKeep
 	// ProcessesKeep: a container that the runtime does not report keeps its CPUs while it has
-	// processes. Off: for the agent it is not there.
+	// processes. Off: for the agent it does not exist.
 	ProcessesKeep
-	// RemovalFrees: where nobody says that a sandbox has stopped, its CPUs are free when its
+	// RemovalFrees: if nothing reports that a sandbox has stopped, its CPUs are free when its
 	// containers are removed. Off: never.
 	RemovalFrees
-	// HoldingHolds: what a Reservation holds is nobody else's. Off: it is, until an owner comes.
+	// HoldingHolds: the CPUs of a Reservation are unavailable to others. Off: they are available
+	// until an owner comes.
 	HoldingHolds
 	// ReuseInPlace: an owner gets CPUs of its Reservation. Off: any that are free.
 	ReuseInPlace
-	// OwnersCount: what owners took from a Reservation is not there for the next one, until a
-	// report says that the node is through with them. Off: until the API does.
+	// OwnersCount: CPUs that owners took from a Reservation are unavailable to the next owner until
+	// a report says that the node has released them. Off: until the API does.
 	OwnersCount
 
 	endOfRules
 )
 
-// AllRules is what nodes that obey, and their scheduler, must do.
+// AllRules are the rules of nodes on which Berth decides, and of their scheduler.
 const AllRules Rule = endOfRules - 1
 
 type ruleNames struct{}

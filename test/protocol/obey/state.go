@@ -9,7 +9,7 @@ import (
 // Pods is the number of pods in the model.
 const Pods = 3
 
-// What a model speaks of.
+// The basic types of a model.
 type (
 	PodID  = explore.Pod
 	podSet = explore.Pods
@@ -36,7 +36,7 @@ type Pod struct {
 	Owns bool // Decided: it may have what Config.Held holds
 }
 
-// Budget counts what the world may still do.
+// Budget counts the events that may still happen.
 type Budget struct {
 	Restarts  uint8 // of the agent
 	Runtimes  uint8 // restarts of the container runtime, which may be silent about a pod after it
@@ -54,7 +54,7 @@ type Config struct {
 	Held   CPUs // what a Reservation holds for its owners
 }
 
-// Validate returns an error that names the first field outside of what the model can hold.
+// Validate returns an error that names the first field outside the limits of the model.
 func (c *Config) Validate() error {
 	for p, pod := range c.Pods {
 		if pod.Kind == Decided && (pod.N < 1 || pod.N > allCPUs.Len()) {
@@ -86,14 +86,14 @@ const (
 	over          // the kubelet is through with it
 )
 
-// report is what the agent says about the node: the CPUs on which each pinned container runs, and
-// the pods that the kubelet is through with.
+// report is the agent's report about the node: the CPUs on which each pinned container runs, and
+// the pods that the kubelet has released.
 type report struct {
 	on     [Pods]CPUs
 	passed podSet
 }
 
-// State is everything that the actors remember. It is comparable: equal states are one state.
+// State is the memory of all actors. It is comparable: equal states are one state.
 type State struct {
 	api  [Pods]phase
 	rec  [Pods]CPUs // the decision on the pod
@@ -116,13 +116,13 @@ type runtime struct {
 	begins  podSet     // shared containers that are created and have not started
 	touched podSet     // containers whose cgroup somebody wrote by hand
 
-	// What a runtime that has started again is silent about: that sandboxes from before stop, and
-	// until the next of these a sandbox, or a container whose processes go on.
+	// What a restarted runtime does not report: that old sandboxes stop, and until the next such
+	// event a sandbox, or a container whose processes continue.
 	old, mute podSet
 	ghosts    [Pods]CPUs
 }
 
-// agent is what the agent remembers.
+// agent is the agent's memory.
 type agent struct {
 	down  bool       // it is not there
 	holds [Pods]CPUs // pinned CPUs
@@ -176,10 +176,10 @@ func (m *Model) heldBut(s *State, p PodID) CPUs {
 	return used
 }
 
-// pool is what the agent leaves to shared containers.
+// pool returns the CPUs that the agent leaves to shared containers.
 func (m *Model) pool(s *State) CPUs { return allCPUs &^ m.heldBut(s, Pods) }
 
-// capture is what the agent would report now.
+// capture returns the report that the agent would write now.
 func (m *Model) capture(s *State) report {
 	var r report
 	for p := PodID(0); p < Pods; p++ {

@@ -83,8 +83,9 @@ func (m *Model) schedulerSteps(s *State, p PodID, emit func(Step, *State)) {
 	}
 }
 
-// open is what the scheduler takes to be free for the pod: for an owner, what is left of its
-// Reservation. That is no memory of the scheduler's: it follows from the object and the pods.
+// open returns the CPUs that are free for the pod by the scheduler's knowledge; for an owner, the
+// rest of its Reservation. The scheduler does not remember that: it follows from the object and the
+// pods.
 func (m *Model) open(s *State, p PodID) CPUs {
 	used := m.counted(s)
 	switch {
@@ -99,7 +100,7 @@ func (m *Model) open(s *State, p PodID) CPUs {
 	return allCPUs &^ used
 }
 
-// told is what pods have that the API still has.
+// told returns the CPUs of pods that are still in the API.
 func (m *Model) told(s *State) (used CPUs) {
 	for p := PodID(0); p < Pods; p++ {
 		if s.view[p] == bound {
@@ -109,7 +110,8 @@ func (m *Model) told(s *State) (used CPUs) {
 	return used
 }
 
-// counted is what the scheduler takes to be used: what it has promised, and what reports show.
+// counted returns the CPUs that are used by the scheduler's knowledge: promised CPUs and reported
+// CPUs.
 func (m *Model) counted(s *State) CPUs {
 	var used CPUs
 	for p := PodID(0); p < Pods; p++ {
@@ -167,7 +169,7 @@ func (m *Model) runtimeSteps(s *State, p PodID, emit func(Step, *State)) {
 	m.siftSteps(s, p, emit)
 }
 
-// siftSteps are what becomes of containers that have ended, or that nobody reports.
+// siftSteps are the outcomes for containers that have ended, or that nothing reports.
 func (m *Model) siftSteps(s *State, p PodID, emit func(Step, *State)) {
 	if s.life[p] == wanted && s.runs[p] == 0 && s.old.Has(p) && s.holds[p] != 0 && !s.down && m.Rules.Has(RemovalFrees) {
 		t := *s
@@ -185,7 +187,7 @@ func (m *Model) siftSteps(s *State, p PodID, emit func(Step, *State)) {
 	}
 }
 
-// free has the agent, if it is there, take back what a pod has.
+// free makes the agent, if it runs, release a pod's CPUs.
 func (m *Model) free(s *State, p PodID) {
 	if !s.down && s.holds[p] != 0 {
 		s.holds[p] = 0
@@ -262,8 +264,8 @@ func (m *Model) start(t State, p PodID, emit func(Step, *State)) {
 	emit(Step{Start, p}, &t)
 }
 
-// inTheWay reports whether a shared container that is just beginning, or that the runtime does not
-// list, would have to leave the CPUs.
+// inTheWay reports whether a shared container that is starting, or that the runtime does not list,
+// would have to leave the CPUs.
 func (m *Model) inTheWay(s *State, got CPUs) bool {
 	for o := PodID(0); o < Pods; o++ {
 		if !m.pinned(o) && s.lost[o]&got != 0 {
@@ -289,8 +291,8 @@ func (m *Model) createShared(t State, p PodID, emit func(Step, *State)) {
 	emit(Step{Create, p}, &t)
 }
 
-// genuineRival reports whether the CPUs that keep a decision from being carried out are those of
-// another genuine one, and nobody forged anything.
+// genuineRival reports whether another genuine decision has the CPUs that a decision needs, and
+// nothing was forged.
 func (m *Model) genuineRival(s *State, p PodID, got CPUs) bool {
 	if m.Pods[p].Kind != Decided {
 		return false
@@ -303,7 +305,7 @@ func (m *Model) genuineRival(s *State, p PodID, got CPUs) bool {
 	return false
 }
 
-// spread tells the running shared containers what is left to them: at once, or some time later.
+// spread tells the running shared containers their remaining CPUs: at once, or some time later.
 func (m *Model) spread(s *State) {
 	if !m.Rules.Has(ShrinkFirst) {
 		s.stale = true
@@ -312,9 +314,9 @@ func (m *Model) spread(s *State) {
 	m.updateShared(s)
 }
 
-// updateShared keeps a container that is running where it is when nothing is left: it cannot be
-// held any more, and an empty set would let it loose. The scheduler's reserved CPUs keep that from
-// happening; the model has none, and lets such a container be.
+// updateShared does not move a running container when no CPU is left: an empty set would remove its
+// limit. The scheduler's reserved CPUs prevent this situation; the model has none, and does not
+// move such a container.
 func (m *Model) updateShared(s *State) {
 	s.stale = false
 	for p := PodID(0); p < Pods; p++ {
@@ -369,9 +371,9 @@ func (m *Model) agentSteps(s *State, emit func(Step, *State)) {
 	}
 }
 
-// synchronize rebuilds the agent's memory from the pods that the runtime has, and brings everything
-// that runs to where it belongs. What it remembers, if it has not started again itself, helps out
-// where the runtime is silent.
+// synchronize rebuilds the agent's memory from the runtime's pods, and corrects the CPUs of
+// everything that runs. Unless the agent has itself restarted, its memory fills in what the runtime
+// does not report.
 func (m *Model) synchronize(s *State) {
 	before := s.holds
 	s.holds, s.lost = [Pods]CPUs{}, [Pods]CPUs{}
@@ -399,8 +401,8 @@ func (m *Model) synchronize(s *State) {
 	m.judge(s)
 }
 
-// adopt returns the CPUs that a container keeps whose decision the runtime does not tell, 0 for
-// none. It tells on what the container runs; of what somebody wrote by hand it does not know.
+// adopt returns the CPUs that a container keeps if the runtime does not report its decision, 0 for
+// none. The runtime reports on which CPUs the container runs, but not a manual write to its cgroup.
 func (m *Model) adopt(s *State, p PodID, remembered CPUs) CPUs {
 	switch {
 	case !m.Rules.Has(SilentKeep):
@@ -469,9 +471,9 @@ func (m *Model) worldSteps(s *State, emit func(Step, *State)) {
 	}
 }
 
-// runtimeRestarts makes the runtime start again, silent about nothing, a sandbox or a container.
-// The agent has lost the connection, and remembers. One that was away itself could not know of a
-// container that it is not told about, nor one that goes away after that.
+// runtimeRestarts restarts the runtime, which then omits nothing, a sandbox or a container. The
+// agent has lost the connection, and remembers. An agent that was itself down could not know of an
+// unreported container, nor could one that ends after that.
 func (m *Model) runtimeRestarts(s *State, emit func(Step, *State)) {
 	if s.left.Runtimes == 0 {
 		return
@@ -501,8 +503,8 @@ func (m *Model) runtimeRestarts(s *State, emit func(Step, *State)) {
 	}
 }
 
-// occupies is where processes of the pod are. The ones that nobody expects there are left out: of a
-// container that has not started, and of one whose cgroup somebody wrote.
+// occupies returns where processes of the pod run, except processes of a container that has not
+// started, or of one whose cgroup was written manually.
 func (r *runtime) occupies(p PodID) CPUs {
 	if r.touched.Has(p) || r.begins.Has(p) {
 		return r.ghosts[p]

@@ -98,7 +98,7 @@ func (m moment) more() string {
 	return fmt.Sprintf("somebody writes the cgroup of %v: %v", p, m.After.runs[p])
 }
 
-// String describes what the report shows.
+// String describes the report.
 func (r report) String() string {
 	var parts []string
 	for p := PodID(0); p < Pods; p++ {
