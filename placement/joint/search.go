@@ -540,8 +540,8 @@ func (q *deviceQuery) fillCandidates(places uint64) {
 }
 
 // branch is the state of a search. It has chosen places with left devices, and looks for size more
-// among the candidates, beginning at index from. passed are the classes of places that it skipped: a
-// later place of such a class would only repeat a choice.
+// among the candidates, beginning at index from. passed are the classes of places that it skipped:
+// a later place of such a class would only repeat a choice.
 type branch struct {
 	chosen     uint64
 	from, size int
