@@ -36,7 +36,6 @@ type jointAdmission struct {
 	provision provision
 	empty     Decision // for the admission to an empty node
 	avoid     avoidance
-	only      restriction
 	claims    claimRoom
 }
 

@@ -78,12 +78,6 @@ func TestObeyExamples(t *testing.T) {
 		{"pod-level resources", placement.Request{UID: "x", PodLevel: true, Containers: []placement.ContainerRequest{app("a", 0, 0)}}, "PodLevelUndecided"},
 		{"devices", guaranteed("x", single, placement.ContainerRequest{Name: "a", Devices: []placement.DeviceRequest{{Resource: "x/y", Count: 1}}}), "DevicesUndecided"},
 		{"devices, wherever", guaranteed("x", placement.Rules{}, placement.ContainerRequest{Name: "a", MilliCPU: 1000, Devices: []placement.DeviceRequest{{Resource: "x/y", Count: 1}}}), "a:1@0"},
-		{"kept to the other NUMA node", guaranteed("x", placement.Rules{Only: topology.NewNUMASet(1)}, app("a", 3000, 1), app("b", 1500, 0)), "a:8-10@1 b:1=1500@1"},
-		{"kept to a NUMA node as one", guaranteed("x", placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: placement.PodScope, Only: topology.NewNUMASet(1)}, init8, app("a", 3000, 1)), "i:8-15@1 a:8-10@1"},
-		{"kept to a NUMA node that is too small", guaranteed("x", placement.Rules{Only: topology.NewNUMASet(0)}, app("a", 8000, 1)), "ProvidedApart"},
-		{"kept to both", guaranteed("x", placement.Rules{Only: topology.NewNUMASet(0, 1)}, app("a", 8000, 1)), "a:8-15@1"},
-		{"kept to a NUMA node, for nothing", placement.Request{UID: "x", Rules: placement.Rules{Only: topology.NewNUMASet(1)}, Containers: []placement.ContainerRequest{app("a", 0, 0)}}, "a:@"},
-		{"kept to no NUMA node of the machine", guaranteed("x", placement.Rules{Only: topology.NewNUMASet(5)}, app("a", 1000, 1)), "ProvidedApart"},
 		{"unknown memory", guaranteed("x", single, placement.ContainerRequest{Name: "a", Memory: []placement.MemoryRequest{{Resource: "hugepages-64Ki", Bytes: 1}}}), "NoDefaultMemory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -650,11 +644,7 @@ func (w *world) obeyRequest() placement.Request {
 	case 1:
 		w.perNode(&r)
 	case 2:
-		if w.r.IntN(2) == 0 {
-			r.Rules.Only = topology.NUMASet(1 + w.r.IntN(7))
-		} else {
-			r.Rules.Claimed = randomClaimed(w.r, 3, &r)
-		}
+		r.Rules.Claimed = randomClaimed(w.r, 3, &r)
 	}
 	return r
 }
@@ -835,8 +825,6 @@ func (w *world) checkDecision(t *testing.T, seed uint64, r *placement.Request, d
 			t.Fatalf("seed %d: %v are not free: %v", seed, c.CPUs, shared)
 		case q.Kind != placement.Init && c.CPUs.Intersects(&apps):
 			t.Fatalf("seed %d: %v twice in one pod", seed, c.CPUs)
-		case r.Rules.Only != 0 && c.Hint.NUMA&^r.Rules.Only != 0:
-			t.Fatalf("seed %d: on NUMA nodes %v, kept to %v", seed, c.Hint.NUMA, r.Rules.Only)
 		case policy == placement.PolicySingleNUMANode && c.Hint.NUMA.Len() > 1:
 			t.Fatalf("seed %d: on NUMA nodes %v with single-numa-node", seed, c.Hint.NUMA)
 		}

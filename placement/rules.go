@@ -112,9 +112,6 @@ type Rules struct {
 	NUMANodes uint8
 	// Devices are requirements for the position of devices.
 	Devices DeviceRules
-	// Only are the NUMA nodes that the pod may use if Berth decides; 0 means all. The scheduler
-	// sets it, for example because devices of another program are there.
-	Only topology.NUMASet
 	// Claimed are devices that the pod must be near if Berth decides, or nil. The scheduler sets
 	// it.
 	Claimed *Claimed
@@ -183,7 +180,7 @@ func setOf(k topology.DeviceKind) DeviceTypes {
 
 // Own returns the pod's own requirements, without the scheduler's rules.
 func (r Rules) Own() Rules {
-	r.MayWithhold, r.Keep, r.Only, r.Claimed = false, nil, 0, nil
+	r.MayWithhold, r.Keep, r.Claimed = false, nil, nil
 	return r
 }
 

@@ -97,37 +97,9 @@ func (m *obeyModel) newProvision() provision {
 // to the pod's peak with wholePod.
 func (ad *jointAdmission) narrow(c int) {
 	ad.offered(c)
-	ad.keepToOnly()
 	ad.keepNear(c)
 	if ad.avoid.on {
 		ad.avoidKept(c)
-	}
-}
-
-// restriction is memory for the sets of NUMA nodes that Rules.Only allows, and for all sets.
-type restriction struct{ left, always hint.Set }
-
-// keepToOnly removes the sets with other NUMA nodes than Rules.Only. The maximum spread of the pod
-// does not change.
-func (ad *jointAdmission) keepToOnly() {
-	w, only := &ad.want, ad.r.Rules.Only
-	if only == 0 || ad.wantsNothing() {
-		return
-	}
-	space := ad.m.joint.Space()
-	if w.Within == nil {
-		if ad.only.left == nil {
-			ad.only = restriction{space.NewSet(), space.NewSet()}
-		}
-		for i := range ad.only.left {
-			ad.only.left[i], ad.only.always[i] = ^uint64(0), ^uint64(0)
-		}
-		w.Within, w.WithinEmpty = ad.only.left, ad.only.always
-	}
-	for _, mask := range space.BySize() {
-		if ad.m.expand(mask)&^only != 0 {
-			w.Within[mask/64] &^= 1 << (mask % 64)
-		}
 	}
 }
 

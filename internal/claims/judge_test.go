@@ -247,12 +247,7 @@ func TestUsers(t *testing.T) {
 			uses("a", corev1.ResourceClaim{Name: "gpu", Request: "r1"}, corev1.ResourceClaim{Name: "gpu", Request: "r2"}), uses("b"), uses("c", corev1.ResourceClaim{Name: "nic"}),
 		},
 	}}
-	got := Users(pod, "gpu", func(name string) topology.NUMASet {
-		if name == "a" {
-			return set(1)
-		}
-		return 0
-	})
+	got := Users(pod, "gpu", Lying{"a": set(1)})
 	if !slices.Equal(got, []User{{"i", 0}, {"a", set(1)}}) {
 		t.Errorf("%+v", got)
 	}

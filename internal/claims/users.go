@@ -7,14 +7,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// MaxWays bounds the ways of lying on a node that are tried for a pod.
-const MaxWays = 8
-
 // NUMAOf returns the NUMA nodes of each container's CPUs, by name. For a container without
 // exclusive CPUs whose memory is assigned, it returns those of the memory. It omits containers that
 // the node does not pin. m is nil if the machine is unknown.
-func NUMAOf(d *placement.Decision, m *topology.Machine) map[string]topology.NUMASet {
-	out := map[string]topology.NUMASet{}
+func NUMAOf(d *placement.Decision, m *topology.Machine) Lying {
+	out := Lying{}
 	if m == nil {
 		return out
 	}
@@ -29,13 +26,13 @@ func NUMAOf(d *placement.Decision, m *topology.Machine) map[string]topology.NUMA
 }
 
 // Users returns the containers that use a claim of the pod, by the name in spec.resourceClaims:
-// init containers first. numa gives the NUMA nodes of a container's CPUs and memory; 0 for none.
-func Users(pod *corev1.Pod, claim string, numa func(container string) topology.NUMASet) (out []User) {
+// init containers first.
+func Users(pod *corev1.Pod, claim string, lying Lying) (out []User) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			for k := range list[i].Resources.Claims {
 				if list[i].Resources.Claims[k].Name == claim {
-					out = append(out, User{list[i].Name, numa(list[i].Name)})
+					out = append(out, User{list[i].Name, lying[list[i].Name]})
 					break // a container may name several requests of a claim
 				}
 			}

@@ -108,7 +108,21 @@ func TestExplainClaims(t *testing.T) {
 		"json":     {func(w *world) { w.addClaim("one", 1); w.addUser("pod", "", "required", 2, "one") }, []string{"--node", "n3", "-o", "jsonpath={.claims}"}, ExitFailure},
 		"near":     {func(w *world) { w.addClaim("two", 2); w.addUser("pod", "", "near", 2, "two") }, nil, ExitOK},
 		"nowhere":  {func(w *world) { w.addClaim("four", 4); w.addUser("pod", "", "required", 2, "four") }, nil, ExitFailure},
-		"had":      {func(w *world) { w.addClaim("one", 1, "n1/gpu-2"); w.addUser("pod", "", "required", 2, "one") }, nil, ExitFailure},
+		// Only together have both NUMA nodes of b enough devices, and each has CPUs.
+		"both": {func(w *world) {
+			w.claims[1].Status.Allocation = nil
+			w.addClaim("three", 3)
+			w.addUser("pod", "", "required", 4, "three")
+		}, nil, ExitOK},
+		// The containers have no NUMA node in common, so a device without one is near.
+		"apart": {func(w *world) {
+			w.slices[0].Spec.Devices[2].Attributes = nil
+			w.addClaim("one", 1)
+			p := w.addUser("pod", "", "required", 6, "one")
+			p.Spec.Containers = append(p.Spec.Containers, *p.Spec.Containers[0].DeepCopy())
+			p.Spec.Containers[1].Name = "other"
+		}, []string{"--node", "n1"}, ExitOK},
+		"had": {func(w *world) { w.addClaim("one", 1, "n1/gpu-2"); w.addUser("pod", "", "required", 2, "one") }, nil, ExitFailure},
 		"bound": {func(w *world) {
 			w.addClaim("one", 1, "n2/gpu-0")
 			w.pods[0].Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &w.claims[2].Name}}

@@ -26,7 +26,7 @@ func requestKey(b []byte, r *placement.Request) []byte {
 		bit(r.Rules.PinMemory)|bit(r.Rules.OwnCPUs)<<1|bit(r.Rules.MayWithhold)<<2, r.Rules.NUMANodes)
 	d := &r.Rules.Devices
 	b = append(b, byte(d.Same), byte(d.SameHow), byte(d.Joint), byte(d.OnePerFunction), byte(d.All), d.PerNode)
-	b = binary.AppendUvarint(appendString(appendString(b, r.Rules.Keep.Key()), r.Rules.Claimed.Key()), uint64(r.Rules.Only))
+	b = appendString(appendString(b, r.Rules.Keep.Key()), r.Rules.Claimed.Key())
 	if r.PodLevel {
 		b = binary.AppendVarint(append(b, bit(r.Level.Guaranteed)), r.Level.MilliCPU)
 		b = appendMemory(b, r.Level.Memory)

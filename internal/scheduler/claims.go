@@ -2,8 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -241,9 +239,7 @@ const (
 	isUncertain   = "it is not certain yet which CPUs the pod would get there"
 )
 
-// ways are the ways for the pod to lie on a node. A kubelet leaves one. Berth follows the devices,
-// if there is room near them, and comes to the way without claims last. It uses no more NUMA nodes
-// for the sake of devices that are only preferred.
+// ways are the ways for the pod to lie on a node. A kubelet leaves one.
 func (c *cycle) ways(n *nodes.Node, account *ledger.Node, mode dra.Mode, stock func() *placement.Claimed) steer.Ways {
 	var d placement.Decision
 	a := account.View().Decide(&c.query.Candidate, &d)
@@ -258,35 +254,10 @@ func (c *cycle) ways(n *nodes.Node, account *ledger.Node, mode dra.Mode, stock f
 	if !n.Obeys() || m == nil {
 		return lies(first)
 	}
-	return steer.Ways{Known: steer.Foreseen, All: func(yield func(steer.Way) bool) {
-		var tried []steer.Lying
-		again := func(lying steer.Lying) bool {
-			return slices.ContainsFunc(tried, func(o steer.Lying) bool { return maps.Equal(o, lying) })
-		}
-		for near := stock(); near != nil; {
-			a := account.View().Decide(c.near(near), &d)
-			lying := steer.Lying(dra.NUMAOf(&d, m))
-			if !a.OK() || again(lying) || mode == dra.Near && wider(lying, first) {
-				break
-			}
-			if tried = append(tried, lying); !yield(steer.Way{Lying: lying, Near: near}) {
-				return
-			}
-		}
-		if !again(first) {
-			yield(steer.Way{Lying: first})
-		}
-	}}
-}
-
-// wider reports whether some container has more NUMA nodes than in the other way to lie.
-func wider(lying, other steer.Lying) bool {
-	for name, set := range lying {
-		if set.Len() > other[name].Len() {
-			return true
-		}
-	}
-	return false
+	return steer.Ways{Known: steer.Foreseen, All: dra.Ways(first, mode, stock, func(near *placement.Claimed) (steer.Lying, bool) {
+		a := account.View().Decide(c.near(near), &d)
+		return dra.NUMAOf(&d, m), a.OK()
+	})}
 }
 
 // devices begins to find devices for a gang's members; nil if the profile does not steer claims.

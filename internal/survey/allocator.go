@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -280,8 +281,8 @@ func (n *devicesFor) missing(only topology.NUMASet) string {
 }
 
 // rows returns the devices by NUMA node, with those without one last. near are the NUMA nodes of
-// the CPUs, if they are known.
-func (n *devicesFor) rows(near topology.NUMASet, known bool) (out []ClaimOnNUMANode) {
+// the CPUs, if they are known. apart explains why containers on NUMA nodes have none in common.
+func (n *devicesFor) rows(near topology.NUMASet, known bool, apart string) (out []ClaimOnNUMANode) {
 	const none, unknown = topology.MaxNUMANodes, topology.MaxNUMANodes + 1
 	by := map[topology.NUMAID]*ClaimOnNUMANode{}
 	for _, id := range n.matching {
@@ -303,7 +304,7 @@ func (n *devicesFor) rows(near topology.NUMASet, known bool) (out []ClaimOnNUMAN
 			case at == unknown:
 				row.NUMANode, row.Why = "unknown", p.String()
 			case known && !row.Near && near == 0:
-				row.Why = "the node pins no container that uses the claim"
+				row.Why = cmp.Or(apart, "the node pins no container that uses the claim")
 			case known && !row.Near:
 				row.Why = "its CPUs would be on NUMA node " + near.String()
 			}

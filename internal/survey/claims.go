@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -21,8 +22,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Claimed explains one of the pod's ResourceClaims by itself: its devices, or the devices that it
-// could have. It ignores the pod's other claims.
+// Claimed explains one of the pod's ResourceClaims: its devices, or the devices that it could have.
+// The pod lies where there are enough devices for all its claims. Which ones this claim could have
+// ignores what the pod's other claims would take.
 type Claimed struct {
 	// Name is the claim's name in spec.resourceClaims.
 	Name string `json:"name"`
@@ -133,6 +135,8 @@ type claimant struct {
 	allocator *allocator
 	handedOut *handedOut
 	nodes     []claimPlace
+	// found has the pod's claims, in the order of spec.resourceClaims; nil for one that is not known.
+	found []*resourcev1.ResourceClaim
 	// bound: the pod has a node.
 	bound bool
 	// templates are the templates of the pod's namespace, if the pod does not exist, else nil.
@@ -156,37 +160,46 @@ func newClaimant(ctx context.Context, c *Cluster, s *Survey, q *question) (*clai
 func (x *claimant) explainAll(ctx context.Context) (all []Claimed, notes []string) {
 	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
 	defer cancel()
-	for i := range x.question.pod.Spec.ResourceClaims {
-		of := &x.question.pod.Spec.ResourceClaims[i]
-		one := Claimed{Name: of.Name, Asks: x.mode.String()}
-		if claim := x.find(of, &one); claim != nil {
-			x.explain(ctx, claim, &one)
+	of := x.question.pod.Spec.ResourceClaims
+	for i := range of {
+		all = append(all, Claimed{Name: of[i].Name, Asks: x.mode.String()})
+		x.found = append(x.found, x.find(&of[i], &all[i]))
+	}
+	for i, claim := range x.found {
+		if claim != nil {
+			x.explain(ctx, claim, &all[i])
 		}
-		all = append(all, one)
 	}
 	return all, x.handedOut.notes
 }
 
-// claimPlace is a node with the possible places of the pod there. If there are none, why has the
-// reason.
+// claimPlace is a node with the place of the pod there without claims. If it is not known, why has
+// the reason.
 type claimPlace struct {
 	*node
-	ways []lying
-	why  string
+	known bool
+	first claims.Lying
+	why   string
+	// slices and inventory are the node's devices once read.
+	slices    []*resourcev1.ResourceSlice
+	inventory *claims.Inventory
 }
 
-// lying maps containers of the pod to the NUMA nodes of their CPUs and memory.
-type lying map[string]topology.NUMASet
+// read reads the devices of a node once.
+func (x *claimant) read(at *claimPlace) *claims.Inventory {
+	if at.inventory == nil {
+		at.slices = x.allocator.slicesOf(at.object, at.name)
+		at.inventory = claims.Read(at.name, at.knownMachine(), at.slices, &x.allocator.sources)
+	}
+	return at.inventory
+}
 
-func (l lying) of(container string) topology.NUMASet { return l[container] }
-
-// places finds the relevant nodes, and the pod's possible places there. on is the pod's node, or
-// "".
+// places finds the relevant nodes, and the pod's place there. on is the pod's node, or "".
 func (x *claimant) places(on string, answers []Answer) {
 	if n := x.survey.nodes[on]; on != "" {
 		x.bound = true
 		if n != nil {
-			x.nodes = []claimPlace{{node: n, ways: []lying{n.lies(x.question.pod)}}}
+			x.nodes = []claimPlace{{node: n, known: true, first: n.lies(x.question.pod)}}
 		}
 		return
 	}
@@ -195,7 +208,7 @@ func (x *claimant) places(on string, answers []Answer) {
 		n := x.survey.nodes[a.Node]
 		switch p := (claimPlace{node: n}); a.Answer {
 		case Admits:
-			if p.ways = n.ways(x.question); len(p.ways) == 0 {
+			if p.first, p.known = n.wouldLie(x.question, x.mode); !p.known {
 				p.why = "it cannot be told which CPUs the pod would get there"
 			}
 			x.nodes = append(x.nodes, p)
@@ -218,7 +231,7 @@ func (x *claimant) places(on string, answers []Answer) {
 }
 
 // lies returns the place of a pod on its node: by the report, otherwise as it was promised.
-func (n *node) lies(pod *corev1.Pod) lying {
+func (n *node) lies(pod *corev1.Pod) claims.Lying {
 	var d placement.Decision
 	if p, _ := n.reported(string(pod.UID)); p != nil {
 		for i := range p.Containers {
@@ -243,35 +256,74 @@ func (n *node) knownMachine() *topology.Machine {
 	return nil
 }
 
-// ways returns the possible places of a pod on a node that admits it, as the scheduler tries them.
-// With a kubelet there is one. Berth can restrict the pod to a NUMA node with room.
-func (n *node) ways(q *question) (out []lying) {
+// wouldLie returns the place of a pod without claims on a node that admits it. It reports false if
+// the place is not certain enough.
+func (n *node) wouldLie(q *question, mode claims.Mode) (claims.Lying, bool) {
 	if n.account == nil || !q.hasSay(n) {
-		return []lying{nil}
+		return nil, true
 	}
 	var d placement.Decision
-	view, m := n.account.View(), n.knownMachine()
-	candidate := ledger.Candidate{Request: q.request, Created: q.created}
-	try := func() {
-		if len(out) == claims.MaxWays {
-			return
+	a := n.account.View().Decide(&ledger.Candidate{Request: q.request, Created: q.created}, &d)
+	return claims.NUMAOf(&d, n.knownMachine()), a.OK() && (a.Exact || n.decides() || mode != claims.Required)
+}
+
+// follows reports whether Berth can let the pod's CPUs follow devices on the node.
+func (x *claimant) follows(at *claimPlace) bool {
+	return !x.bound && at.known && at.decides() && at.knownMachine() != nil && at.account != nil && x.question.hasSay(at.node)
+}
+
+// ways yields the places of the pod on a node, as the scheduler tries them. If the place is not
+// known, there is one without NUMA nodes.
+func (x *claimant) ways(ctx context.Context, at *claimPlace) iter.Seq[claims.Lying] {
+	q, m := x.question, at.knownMachine()
+	stock := func() *placement.Claimed {
+		if !x.follows(at) {
+			return nil
 		}
-		if a := view.Decide(&candidate, &d); a.OK() {
-			out = append(out, claims.NUMAOf(&d, m))
+		return x.stock(ctx, at)
+	}
+	lie := func(near *placement.Claimed) (claims.Lying, bool) {
+		request, d := *q.request, placement.Decision{}
+		request.Rules.Claimed = near
+		a := at.account.View().Decide(&ledger.Candidate{Request: &request, Created: q.created}, &d)
+		return claims.NUMAOf(&d, m), a.OK()
+	}
+	return func(yield func(claims.Lying) bool) {
+		tried := 0
+		for way := range claims.Ways(at.first, x.mode, stock, lie) {
+			if tried++; tried > claims.MaxWays || !yield(way.Lying) {
+				return
+			}
+			if way.Near != nil {
+				way.Near.Refute(way.Lying)
+			}
 		}
 	}
-	if try(); len(out) == 0 || m == nil || !n.decides() {
-		return out
+}
+
+// stock counts the node's devices for all claims of the pod.
+func (x *claimant) stock(ctx context.Context, at *claimPlace) *placement.Claimed {
+	inventory := x.read(at)
+	s := claims.Stock{
+		Inventory: inventory, Slices: at.slices, Selectors: x.allocator.selectors,
+		Class: func(name string) *resourcev1.DeviceClass {
+			class, _ := x.allocator.classes.Get(name)
+			return class
+		},
+		Taken: func(id claims.DeviceID) bool { return x.allocator.taken[id] != "" },
 	}
-	kept := *q.request
-	candidate.Request = &kept
-	for i := range m.NUMANodes {
-		if id := m.NUMANodes[i].ID; id < topology.MaxNUMANodes {
-			kept.Rules.Only = topology.NewNUMASet(id)
-			try()
+	var asks []claims.Ask
+	for i, c := range x.found {
+		if c == nil {
+			continue
 		}
+		ask := claims.Ask{ResourceClaim: c}
+		for _, u := range claims.Users(x.question.pod, x.question.pod.Spec.ResourceClaims[i].Name, nil) {
+			ask.Users = append(ask.Users, u.Container)
+		}
+		asks = append(asks, ask)
 	}
-	return out
+	return s.Claimed(ctx, asks)
 }
 
 // find returns the pod's claim, or nil. Then out has the reason.
@@ -343,7 +395,7 @@ func (x *claimant) explain(ctx context.Context, c *resourcev1.ResourceClaim, out
 	nodes := make([]*ClaimOnNode, len(x.nodes))
 	inParallel(len(x.nodes), func(i int) {
 		if out.Allocated {
-			nodes[i] = x.judge(c, out.Name, &x.nodes[i])
+			nodes[i] = x.judge(ctx, c, out.Name, &x.nodes[i])
 		} else if i < maxClaimNodes {
 			nodes[i] = x.onNode(ctx, c, out.Name, &x.nodes[i])
 		} // the best answers come first
@@ -359,8 +411,8 @@ func (x *claimant) explain(ctx context.Context, c *resourcev1.ResourceClaim, out
 }
 
 // of is the claim as package claims takes it.
-func (x *claimant) of(c *resourcev1.ResourceClaim, name string, way lying) claims.Claim {
-	out := claims.Claim{Name: c.Namespace + "/" + c.Name, Users: claims.Users(x.question.pod, name, way.of)}
+func (x *claimant) of(c *resourcev1.ResourceClaim, name string, way claims.Lying) claims.Claim {
+	out := claims.Claim{Name: c.Namespace + "/" + c.Name, Users: claims.Users(x.question.pod, name, way)}
 	if c.Status.Allocation != nil {
 		out.Results = c.Status.Allocation.Devices.Results
 	}
@@ -369,19 +421,14 @@ func (x *claimant) of(c *resourcev1.ResourceClaim, name string, way lying) claim
 
 // judge compares the devices of a claim with the pod's place on a node. It returns nil if no device
 // is on the node.
-func (x *claimant) judge(c *resourcev1.ResourceClaim, name string, at *claimPlace) *ClaimOnNode {
-	inventory := claims.Read(at.name, at.knownMachine(), x.allocator.slicesOf(at.object, at.name), &x.allocator.sources)
-	out := &ClaimOnNode{Node: at.name}
-	ways := at.ways
-	if len(ways) == 0 {
-		ways = []lying{nil} // places still count
-	}
-	for i, way := range ways {
+func (x *claimant) judge(ctx context.Context, c *resourcev1.ResourceClaim, name string, at *claimPlace) *ClaimOnNode {
+	inventory, out, tried := x.read(at), &ClaimOnNode{Node: at.name}, 0
+	for way := range x.ways(ctx, at) {
 		j := claims.Judge(inventory, []claims.Claim{x.of(c, name, way)})
-		if i == 0 && !x.bound && !slices.ContainsFunc(j.Findings, func(f claims.Finding) bool { return f.Place.Standing != claims.Absent }) {
+		if tried++; tried == 1 && !x.bound && !slices.ContainsFunc(j.Findings, func(f claims.Finding) bool { return f.Place.Standing != claims.Absent }) {
 			return nil
 		}
-		if out.Near = at.why == "" && j.Keeps(claims.Required); i == 0 || out.Near {
+		if out.Near = at.why == "" && j.Keeps(claims.Required); tried == 1 || out.Near {
 			out.Message = strings.TrimPrefix(at.why+"; "+strings.Join(findings(&j, at.why != ""), "; "), "; ")
 		}
 		if out.Near {
@@ -410,8 +457,8 @@ func findings(j *claims.Judgement, places bool) (out []string) {
 
 // onNode explains which devices of a node a claim could have.
 func (x *claimant) onNode(ctx context.Context, c *resourcev1.ResourceClaim, name string, at *claimPlace) *ClaimOnNode {
-	usable := x.allocator.slicesOf(at.object, at.name)
-	n := &devicesFor{allocator: x.allocator, claim: c, node: at.node, slices: usable, inventory: claims.Read(at.name, at.knownMachine(), usable, &x.allocator.sources)}
+	inventory := x.read(at)
+	n := &devicesFor{allocator: x.allocator, claim: c, node: at.node, slices: at.slices, inventory: inventory}
 	out := &ClaimOnNode{Node: at.name}
 	if err := n.sort(ctx); err != nil {
 		out.Message = err.Error()
@@ -419,14 +466,20 @@ func (x *claimant) onNode(ctx context.Context, c *resourcev1.ResourceClaim, name
 	}
 	var near topology.NUMASet
 	var whys []string
-	for _, way := range at.ways {
+	var apart string
+	if !at.known {
+		out.Message, out.NUMANodes = at.why, n.rows(0, false, "")
+		return out
+	}
+	for way := range x.ways(ctx, at) {
 		of := x.of(c, name, way)
-		only, why := of.Reach(x.mode)
+		var only topology.NUMASet
+		only, apart = of.Reach(x.mode)
 		near |= only
-		if why == "" {
-			of.Results, why = n.allocate(ctx, only)
-		}
-		if why == "" {
+		results, why := n.allocate(ctx, only)
+		if of.Results = results; why != "" {
+			why = cmp.Or(apart, why)
+		} else {
 			if j := claims.Judge(n.inventory, []claims.Claim{of}); !j.Keeps(claims.Required) && j.Alignment() != claims.Unpinned || !j.Keeps(x.mode) {
 				why = j.Why()
 			}
@@ -440,15 +493,14 @@ func (x *claimant) onNode(ctx context.Context, c *resourcev1.ResourceClaim, name
 		}
 		out.Message = strings.Join(whys, "; ")
 	}
-	if len(at.ways) == 0 {
-		out.Message = at.why
-	}
-	out.NUMANodes = n.rows(near, len(at.ways) > 0)
-	if out.Near || len(at.ways) == 0 {
+	if out.NUMANodes = n.rows(near, true, apart); out.Near {
 		return out
 	}
-	if apart, why := n.allocate(ctx, claims.Everywhere); why == "" && x.mode != claims.Required {
-		out.Message += "; it would get " + deviceNames(apart)
+	if x.mode == claims.Required && x.follows(at) {
+		out.Message += "; no other NUMA nodes that take the pod have enough devices for its claims"
+	}
+	if far, why := n.allocate(ctx, claims.Everywhere); why == "" && x.mode != claims.Required {
+		out.Message += "; it would get " + deviceNames(far)
 	}
 	return out
 }

@@ -76,7 +76,7 @@ func (c *Cluster) Driven(ctx context.Context, s *Survey, name string) (*Driven, 
 		byDriver[id.Driver].matching = append(byDriver[id.Driver].matching, id)
 	}
 	for _, driver := range drivers {
-		for _, row := range byDriver[driver].rows(0, false) {
+		for _, row := range byDriver[driver].rows(0, false, "") {
 			out.Devices = append(out.Devices, DriverDevices{driver, row.NUMANode, row.Free, row.Taken, row.FreeCount, row.TakenCount, row.Why})
 		}
 	}
@@ -107,7 +107,7 @@ func (n *node) claimsOf(pod *corev1.Pod, h *handedOut, i *claims.Inventory) (out
 		}
 		lies := n.lies(pod)
 		one := claims.Claim{
-			Name: pod.Namespace + "/" + *name, Results: c.Status.Allocation.Devices.Results, Users: claims.Users(pod, of.Name, lies.of),
+			Name: pod.Namespace + "/" + *name, Results: c.Status.Allocation.Devices.Results, Users: claims.Users(pod, of.Name, lies),
 		}
 		j := claims.Judge(i, []claims.Claim{one})
 		out = append(out, ClaimOfPod{
@@ -136,7 +136,7 @@ func (m *Machine) Align(pod *corev1.Pod, has *placement.PodAllocation, found map
 		c := &has.Containers[i]
 		d.Containers = append(d.Containers, placement.ContainerDecision{Name: c.Name, CPUs: c.CPUs, Memory: c.Memory, Shares: c.Shares})
 	}
-	lies := lying(claims.NUMAOf(&d, m.Known))
+	lies := claims.NUMAOf(&d, m.Known)
 	var all []claims.Claim
 	for i := range pod.Spec.ResourceClaims {
 		of := &pod.Spec.ResourceClaims[i]
@@ -144,7 +144,7 @@ func (m *Machine) Align(pod *corev1.Pod, has *placement.PodAllocation, found map
 		if err != nil || name == nil || found[*name] == nil || found[*name].Status.Allocation == nil {
 			continue
 		}
-		all = append(all, claims.Claim{Name: pod.Namespace + "/" + *name, Results: found[*name].Status.Allocation.Devices.Results, Users: claims.Users(pod, of.Name, lies.of)})
+		all = append(all, claims.Claim{Name: pod.Namespace + "/" + *name, Results: found[*name].Status.Allocation.Devices.Results, Users: claims.Users(pod, of.Name, lies)})
 	}
 	sources := claims.DefaultSources()
 	j := claims.Judge(claims.Read(m.Node, m.Known, m.Slices, &sources), all)

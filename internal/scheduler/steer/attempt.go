@@ -451,10 +451,7 @@ func (n *onNode) misplace(uid types.UID) {
 
 // judged is a claim as package claims takes it, without devices.
 func judged(pod *corev1.Pod, c podClaim, lying Lying) claims.Claim {
-	return claims.Claim{
-		Name:  c.Namespace + "/" + c.Name,
-		Users: claims.Users(pod, c.name, func(container string) topology.NUMASet { return lying[container] }),
-	}
+	return claims.Claim{Name: c.Namespace + "/" + c.Name, Users: claims.Users(pod, c.name, lying)}
 }
 
 // try lets the original choose among the devices on these NUMA nodes, in its own cycle state.

@@ -11,9 +11,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Lying is where the containers of a pod lie on a node, by name: the NUMA nodes of their CPUs, or
-// of their memory without exclusive CPUs. It omits containers that the node does not pin.
-type Lying map[string]topology.NUMASet
+// Lying and Way are those of package claims.
+type (
+	Lying = claims.Lying
+	Way   = claims.Way
+)
 
 // Known is how much is known about where a pod would lie.
 type Known uint8
@@ -27,13 +29,6 @@ const (
 	// Foreseen: there are ways.
 	Foreseen
 )
-
-// Way is one way for a pod to lie on a node.
-type Way struct {
-	Lying Lying
-	// Near are the devices that Berth has followed for it; nil if the pod lies so by itself.
-	Near *placement.Claimed
-}
 
 // Ways are the ways for a pod to lie on a node.
 type Ways struct {

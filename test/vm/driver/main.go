@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/berth-dev/berth/internal/sampledriver"
+	"github.com/berth-dev/berth/test/sampledriver"
 )
 
 func main() {
