@@ -12,8 +12,8 @@ import (
 // MaxWays bounds the ways of lying on a node that are tried for a pod.
 const MaxWays = 8
 
-// Lying is where the containers of a pod lie on a node, by name: the NUMA nodes of their CPUs, or of
-// their memory without exclusive CPUs. It omits containers that the node does not pin.
+// Lying is where the containers of a pod lie on a node, by name: the NUMA nodes of their CPUs, or
+// of their memory without exclusive CPUs. It omits containers that the node does not pin.
 type Lying map[string]topology.NUMASet
 
 // Way is one way for a pod to lie on a node.

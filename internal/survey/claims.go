@@ -135,7 +135,7 @@ type claimant struct {
 	allocator *allocator
 	handedOut *handedOut
 	nodes     []claimPlace
-	// found has the pod's claims, in the order of spec.resourceClaims; nil for one that is not known.
+	// found has the pod's claims in the order of spec.resourceClaims. An unknown claim is nil.
 	found []*resourcev1.ResourceClaim
 	// bound: the pod has a node.
 	bound bool
