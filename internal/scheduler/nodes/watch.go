@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/berth-dev/berth/internal/apiclient"
@@ -28,6 +29,9 @@ import (
 type Sources struct {
 	reports, heartbeats cache.ListerWatcher
 	config              *rest.Config
+	// Poll is how often heartbeats are listed; 0 has them watched. A list costs a fraction of the
+	// changes that it contains, and comes later.
+	Poll time.Duration
 }
 
 // NewSources returns sources of reports, and of heartbeats in the namespace. They retry while their
@@ -50,7 +54,11 @@ func (f *Feed) Watch(ctx context.Context, s Sources) cache.InformerSynced {
 	reports, heartbeats := newReflectorStore(f.ReportSeen, f.ReportGone), newReflectorStore(f.HeartbeatSeen, func(string) {})
 	reports.pace(f.Table.clock)
 	go reports.run(ctx, s.reports, nodestate.NewObject())
-	go heartbeats.run(ctx, s.heartbeats, &coordinationv1.Lease{})
+	if s.Poll > 0 {
+		go heartbeats.poll(ctx, s.heartbeats, f.Table.clock, s.Poll)
+	} else {
+		go heartbeats.run(ctx, s.heartbeats, &coordinationv1.Lease{})
+	}
 	if f.Beside != nil {
 		for i := range apiclient.CoarseKinds {
 			go f.watchAmounts(ctx, s.config, &apiclient.CoarseKinds[i])
@@ -103,6 +111,28 @@ func newReflectorStore[T metav1.Object](seen func(T), gone func(string)) *reflec
 // run watches until ctx ends.
 func (s *reflectorStore[T]) run(ctx context.Context, source cache.ListerWatcher, expected runtime.Object) {
 	cache.NewReflector(source, expected, s, 0).RunWithContext(ctx)
+}
+
+// poll lists until ctx ends. The API server answers from its cache, and an answer that does not come
+// comes the next time.
+func (s *reflectorStore[T]) poll(ctx context.Context, source cache.ListerWatcher, c clock.Clock, every time.Duration) {
+	lister := cache.ToListerWithContext(source)
+	for {
+		all, err := lister.ListWithContext(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		var list []any
+		if err == nil {
+			err = meta.EachListItem(all, func(o runtime.Object) error { list = append(list, o); return nil })
+		}
+		if err == nil {
+			err = s.Replace(list, "")
+		}
+		if err != nil {
+			klog.FromContext(ctx).V(2).Info("Heartbeats cannot be listed", "err", err)
+		}
+		if !later.Wait(ctx, c, every) {
+			return
+		}
+	}
 }
 
 // Add implements cache.ReflectorStore.

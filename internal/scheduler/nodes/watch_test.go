@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 )
@@ -84,4 +86,58 @@ func TestAWatchBegins(t *testing.T) {
 	if err := s.Replace([]any{"a string"}, ""); err == nil {
 		t.Error("a string is taken for a report")
 	}
+}
+
+// pacer is a clock whose waits end when the test says so.
+type pacer struct {
+	clock.RealClock
+	waits chan chan time.Time
+}
+
+func (p pacer) After(time.Duration) <-chan time.Time {
+	end := make(chan time.Time)
+	p.waits <- end
+	return end
+}
+
+// TestAPollTellsOfChanges: objects are listed again and again. Only changes are handed on, and a
+// list that fails is tried again.
+func TestAPollTellsOfChanges(t *testing.T) {
+	var seen, gone []string
+	s := newReflectorStore(func(nt *v1alpha1.NodeTopology) { seen = append(seen, nt.Name+"@"+nt.ResourceVersion) }, func(name string) { gone = append(gone, name) })
+	lists := make(chan runtime.Object, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	c, ended := pacer{waits: make(chan chan time.Time)}, make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.poll(ctx, &cache.ListWatch{ListWithContextFunc: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			if o.ResourceVersion != "0" {
+				t.Errorf("%v: want what the API server has in memory", o)
+			}
+			if l := <-lists; l != nil {
+				return l, nil
+			}
+			return nil, errors.New("too busy")
+		}}, c, time.Second)
+	}()
+	for _, step := range []struct {
+		list       runtime.Object
+		seen, gone []string
+	}{
+		{&v1alpha1.NodeTopologyList{Items: []v1alpha1.NodeTopology{*version("a", 1), *version("b", 2)}}, []string{"a@1", "b@2"}, nil},
+		{nil, nil, nil},
+		{&v1alpha1.NodeTopologyList{Items: []v1alpha1.NodeTopology{*version("a", 3)}}, []string{"a@3"}, []string{"b"}},
+	} {
+		seen, gone = nil, nil
+		lists <- step.list
+		end := <-c.waits
+		if !slices.Equal(seen, step.seen) || !slices.Equal(gone, step.gone) {
+			t.Errorf("%v came and %v went, want %v and %v", seen, gone, step.seen, step.gone)
+		}
+		if step.gone == nil {
+			end <- time.Time{}
+		}
+	}
+	cancel()
+	<-ended
 }

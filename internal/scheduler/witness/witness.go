@@ -97,6 +97,9 @@ func New(o Options) *Witness {
 	return w
 }
 
+// heartbeats is how often heartbeats are listed: as often as agents send them.
+const heartbeats = 10 * time.Second
+
 // Run watches until ctx ends.
 func (w *Witness) Run(ctx context.Context) error {
 	core := rest.CopyConfig(w.Client)
@@ -109,6 +112,7 @@ func (w *Witness) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	sources.Poll = min(heartbeats, w.StaleAfter/4)
 	shared := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(survey.Slim))
 	objects := shared.Core().V1().Nodes()
 	w.objects = objects.Lister()
