@@ -4,7 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -18,6 +20,10 @@ import (
 
 // Verb is the word after berth-scheduler that asks for shadow mode.
 const Verb = "shadow"
+
+// gcPercent is what GOGC is by default: reports are many small objects, which are scanned for every
+// collection.
+const gcPercent = 300
 
 // NewCommand returns the command line of shadow mode.
 func NewCommand() *cobra.Command {
@@ -45,6 +51,9 @@ predicts what the kubelet will do, before the kubelet answers, and counts how of
 				return fmt.Errorf("--kubeconfig %q: %w", kubeconfig, err)
 			}
 			o.Client, o.Logger = config, klog.Background()
+			if os.Getenv("GOGC") == "" {
+				debug.SetGCPercent(gcPercent)
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)

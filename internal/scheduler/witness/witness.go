@@ -97,12 +97,13 @@ func New(o Options) *Witness {
 	return w
 }
 
-// heartbeats is how often heartbeats are listed: as often as agents send them.
-const heartbeats = 10 * time.Second
+// heartbeats is how often heartbeats are listed, at most.
+const heartbeats = 20 * time.Second
 
 // Run watches until ctx ends.
 func (w *Witness) Run(ctx context.Context) error {
 	core := rest.CopyConfig(w.Client)
+	core.DisableCompression = true                                                        // the list of heartbeats comes again and again
 	core.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON // a fraction of the time
 	client, err := kubernetes.NewForConfig(core)
 	if err != nil {
@@ -112,7 +113,7 @@ func (w *Witness) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sources.Poll = min(heartbeats, w.StaleAfter/4)
+	sources.Poll = min(heartbeats, w.StaleAfter/3)
 	shared := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(survey.Slim))
 	objects := shared.Core().V1().Nodes()
 	w.objects = objects.Lister()
