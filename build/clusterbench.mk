@@ -58,6 +58,13 @@ bench-starts: clusterbench-build ## How soon either scheduler that starts binds 
 	$(call say,$(PAIRS) pairs of starts with $(NODES) simulated nodes and $(PODS) pods that run)
 	@$(call CLUSTERBENCH,starts) -pods=$(PODS) -pairs=$(PAIRS) -heartbeat=$(HEARTBEAT) -apart -floors $(CLUSTERBENCH_FLAGS)
 
+bench-shadow: PODS = 2000
+bench-shadow: PAIRS = 1
+.PHONY: bench-shadow
+bench-shadow: clusterbench-build ## What shadow mode takes beside kube-scheduler: NODES=5000 PODS=2000 PAIRS=1 PROFILES=chart,stock (ten minutes).
+	$(call say,$(PAIRS) runs of each kind: $(PODS) pods on $(NODES) simulated nodes)
+	@$(call CLUSTERBENCH,shadow) -pods=$(PODS) -pairs=$(PAIRS) -profiles=$(PROFILES) -heartbeat=$(HEARTBEAT) -apart -floors $(CLUSTERBENCH_FLAGS)
+
 .PHONY: bench-writes
 bench-writes: clusterbench-build ## What reports and heartbeats of NODES agents cost the API server (five minutes).
 	$(call say,reports and heartbeats of $(NODES) nodes with 256 CPUs and 60 pods)

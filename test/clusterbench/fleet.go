@@ -228,9 +228,9 @@ func (f *fleet) tell(ctx context.Context, n *simNode) error {
 }
 
 func (f *fleet) phase(ctx context.Context, p *simPod) error {
-	status := corev1.PodStatus{Phase: corev1.PodRunning, StartTime: new(metav1.Now())}
+	status := corev1.PodStatus{Phase: corev1.PodRunning, StartTime: new(metav1.Now()), ContainerStatuses: []corev1.ContainerStatus{{Name: containerName}}}
 	if p.refused {
-		status.Phase, status.Reason = corev1.PodFailed, "TopologyAffinityError"
+		status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "TopologyAffinityError", Message: "Pod was rejected: Resources cannot be allocated with Topology locality"}
 	}
 	patch, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {

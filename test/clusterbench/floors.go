@@ -45,6 +45,9 @@ type summary struct {
 	// Start is the ratio of the median time from a scheduler's start to its first Binding. Only the
 	// verb starts measures it.
 	Start *float64 `json:"start,omitempty"`
+	// Shadow is of processor time per pod, shadow mode by the scheduler that it watches, at worst.
+	// Only a measurement of that has it.
+	Shadow *float64 `json:"shadow,omitempty"`
 }
 
 // Required values of a comparison; see summary.
@@ -62,6 +65,7 @@ const (
 	floorP99New      = 1.0
 	floorGangs       = 0.9
 	floorStart       = 1.5
+	floorShadow      = 0.1
 )
 
 // summarize makes a summary of the results.
@@ -83,6 +87,9 @@ func summarize(r *result) (s summary) {
 	for i := range r.Runs {
 		if run := &r.Runs[i]; run.Searches > run.Nowhere {
 			highest(&s.SecondRound, run.SecondRounds/(run.Searches-run.Nowhere))
+		}
+		if run := &r.Runs[i]; run.Shadow != nil {
+			highest(&s.Shadow, run.Shadow.CPU/run.SchedulerCPU)
 		}
 	}
 	return s
@@ -142,7 +149,7 @@ func (s *summary) floors() []floor {
 		{"settled", s.Settled, floorSettled, true}, {"settled5000", s.Settled5000, floorSettled5000, true}, {"told", s.Told, floorTold, true}, {"ordinaryCPU", s.OrdinaryCPU, floorOrdinaryCPU, false},
 		{"memory", s.Memory, floorMemory, false},
 		{"secondRound", s.SecondRound, floorSecondRound, false}, {"p99New", s.P99New, floorP99New, false},
-		{"gangs", s.Gangs, floorGangs, true}, {"start", s.Start, floorStart, false},
+		{"gangs", s.Gangs, floorGangs, true}, {"start", s.Start, floorStart, false}, {"shadow", s.Shadow, floorShadow, false},
 	}
 }
 
@@ -164,7 +171,7 @@ func (s *summary) check() error {
 // missing returns figures (null) and profiles that a comparison of schedulers has not measured.
 func (r *result) missing(s *summary) (out []string) {
 	for _, f := range s.floors() {
-		if f.value == nil && f.name != "gangs" && f.name != "start" {
+		if f.value == nil && f.name != "gangs" && f.name != "start" && f.name != "shadow" {
 			out = append(out, f.name)
 		}
 	}
@@ -184,7 +191,7 @@ func (r *result) conclude(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if missing := r.missing(&s); len(missing) > 0 && s.Gangs == nil {
+	if missing := r.missing(&s); len(missing) > 0 && s.Gangs == nil && s.Shadow == nil {
 		fmt.Fprintf(w, "\nnot measured, and so not judged: %s\n", strings.Join(missing, ", "))
 	}
 	fmt.Fprintf(w, "\n%s\n", line)

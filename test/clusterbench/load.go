@@ -32,6 +32,9 @@ const podNamespace = "load"
 // pinnedSizes are the CPUs of pinned pods, in turn.
 var pinnedSizes = []int64{2, 4, 1, 8, 4, 2, 6, 4}
 
+// containerName is that of each pod's only container.
+const containerName = "main"
+
 // newPod returns the i-th pod of a load.
 func newPod(load string, i int) *corev1.Pod {
 	var r corev1.ResourceRequirements
@@ -60,7 +63,7 @@ func amounts(milliCPU, memory int64) corev1.ResourceList {
 func podOf(name string, r corev1.ResourceRequirements) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: podNamespace, Labels: map[string]string{"app": "load"}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "registry.example/load:1", Resources: r}}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: containerName, Image: "registry.example/load:1", Resources: r}}},
 	}
 }
 

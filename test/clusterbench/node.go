@@ -125,7 +125,7 @@ func (n *simNode) report(ctx context.Context, p *plane) (time.Duration, error) {
 	}
 	n.sequence++
 	nt, err := wire.WriteNodeTopology(&wire.Node{Name: n.name, Spec: n.kind.spec, Report: wire.Report{
-		Sequence: n.sequence, Observed: time.Now(), Snapshot: snap, Pods: more, Conditions: []metav1.Condition{readyCondition},
+		Sequence: n.sequence, Observed: time.Now(), Snapshot: snap, Pods: more, KubeletStarted: readyCondition.LastTransitionTime.Time, Conditions: []metav1.Condition{readyCondition},
 	}})
 	if err != nil {
 		return 0, err

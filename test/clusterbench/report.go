@@ -16,6 +16,7 @@ func (r *result) print(w io.Writer) {
 	r.printGangs(w)
 	r.printFilter(w)
 	r.printStarts(w)
+	r.printShadow(w)
 	r.printSeconds(w)
 	if r.Writes != nil {
 		r.Writes.print(w)
@@ -87,6 +88,20 @@ func (r *result) printFilter(w io.Writer) {
 		for _, r := range r.Filter {
 			q := func(q float64) float64 { return quantile(r.Milliseconds, q) }
 			line(r.Nodes, r.Scheduler, r.Pods, len(r.Milliseconds), q(0.5), q(0.9), q(0.99), q(1), r.Retried, r.LoadAverage)
+		}
+	})
+}
+
+func (r *result) printShadow(w io.Writer) {
+	if !slices.ContainsFunc(r.Runs, func(run runResult) bool { return run.Shadow != nil }) {
+		return
+	}
+	table(w, "nodes\tload\tprofile\tscheduler us/pod\tshadow mode us/pod\tratio\tpeak MiB\tjudged\tnot judged", func(line func(...any)) {
+		for i := range r.Runs {
+			if run := &r.Runs[i]; run.Shadow != nil {
+				line(run.Nodes, run.Load, run.Profile, fmt.Sprintf("%.0f", run.SchedulerCPU), fmt.Sprintf("%.0f", run.Shadow.CPU), run.Shadow.CPU/run.SchedulerCPU,
+					run.Shadow.Memory>>20, run.Shadow.Judged, run.Shadow.NotJudged)
+			}
 		}
 	})
 }

@@ -82,8 +82,10 @@ type runResult struct {
 	Reports int `json:"reports"`
 	// Requests are the API server's answers per pod in that time, without watches and Leases, by
 	// verb, resource and subresource: "PATCH pods/status".
-	Requests    map[string]float64 `json:"requests"`
-	LoadAverage string             `json:"loadAverage"`
+	Requests map[string]float64 `json:"requests"`
+	// Shadow is what shadow mode took; nil if it did not watch.
+	Shadow      *shadowResult `json:"shadow,omitempty"`
+	LoadAverage string        `json:"loadAverage"`
 }
 
 // cycleStats are the scheduler's metrics about its cycles.

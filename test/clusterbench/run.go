@@ -30,13 +30,21 @@ func (t *testbed) run(key runKey, pods int) (runResult, error) {
 		return r, err
 	}
 	t.took("runs: creating pods", begun)
+	var beside *onlooker
+	if t.watched {
+		var err error
+		if beside, err = t.startShadow(); err != nil {
+			return r, err
+		}
+		defer beside.Stop()
+	}
 	s, err := t.startReading(key.Scheduler, key.Profile)
 	if err != nil {
 		return r, err
 	}
 	defer s.Stop()
 	begun = time.Now()
-	if err := t.measure(s, &r); err != nil {
+	if err := t.measure(s, beside, &r); err != nil {
 		return r, err
 	}
 	t.took("runs: measuring", begun)
@@ -66,8 +74,8 @@ func (t *testbed) startReading(who contestant, profile string) (*sched, error) {
 	return s, err
 }
 
-// measure lets the scheduler begin and waits for its last pod.
-func (t *testbed) measure(s *sched, r *runResult) error {
+// measure lets the scheduler begin and waits for its last pod. beside is nil for none.
+func (t *testbed) measure(s *sched, beside *onlooker, r *runResult) error {
 	t.fleet.tally.reset()
 	r.IdleMemory = usage.Memory(s.Process, "VmRSS")
 	before, err := t.plane.metrics(t.ctx)
@@ -79,6 +87,9 @@ func (t *testbed) measure(s *sched, r *runResult) error {
 		return err
 	}
 	begun := t.used(s)
+	if beside != nil {
+		beside.begun = usage.CPU(beside.Process)
+	}
 	profiled := t.profile(s, r)
 	if err := t.bindAll(r.Pods); err != nil {
 		return err
@@ -91,6 +102,11 @@ func (t *testbed) measure(s *sched, r *runResult) error {
 	then, err := t.told(s, r, events, settled)
 	if err != nil {
 		return err
+	}
+	if beside != nil {
+		if err := beside.tellAll(t.ctx, r); err != nil {
+			return err
+		}
 	}
 	r.PeakMemory, r.LoadAverage = usage.Memory(s.Process, "VmHWM"), loadAverage()
 	r.SchedulerCPU, r.ServerCPU = perPod(then.scheduler-begun.scheduler, r.Bound), perPod(then.server-begun.server, r.Bound)

@@ -33,6 +33,8 @@ type testbed struct {
 	fleet   *fleet
 	leave   context.CancelFunc // ends the fleet
 	runs    int                // numbers schedulers and single pods
+	// watched: shadow mode runs beside the scheduler.
+	watched bool
 }
 
 // placesFor returns the places of schedulers and other processes on this machine.

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/scheduler/witness"
+	"github.com/berth-dev/berth/test/trial"
+	"github.com/berth-dev/berth/test/usage"
+)
+
+// shadowResult is what shadow mode took beside a scheduler.
+type shadowResult struct {
+	// CPU is processor time per pod in microseconds, from the first Binding until it has told of all
+	// pods.
+	CPU float64 `json:"microsecondsPerPod"`
+	// Memory is its largest resident set in bytes.
+	Memory int64 `json:"memory"`
+	// Judged is how many pods it judged, NotJudged how many it did not.
+	Judged    int `json:"judged"`
+	NotJudged int `json:"notJudged"`
+}
+
+// onlooker is shadow mode as a process.
+type onlooker struct {
+	*child.Process
+	trial.Shadow
+	begun time.Duration // processor time before the first Binding
+}
+
+// shadow measures shadow mode beside the stock scheduler.
+func (b *bench) shadow() error {
+	kinds, err := kindsOfCluster()
+	if err != nil {
+		return err
+	}
+	if err := b.simulate(kinds, true); err != nil {
+		return err
+	}
+	for i, nodes := range b.options.nodes {
+		if err := b.grow(nodes); err != nil {
+			return err
+		}
+		if i == 0 && b.options.warmUp > 0 {
+			r, err := b.run(runKey{Nodes: nodes, Load: b.options.loads[0], Profile: b.options.profiles[0], Scheduler: stock}, b.options.warmUp)
+			if err != nil {
+				return err
+			}
+			b.say("not counted: %s", r.String())
+		}
+		b.watched = true
+		for pair := range of(b.options.pairs, i) {
+			for _, profile := range b.options.profiles {
+				for _, load := range b.options.loads {
+					if err := b.besideShadow(runKey{Nodes: nodes, Load: load, Profile: profile, Scheduler: stock, Pair: pair}, of(b.options.pods, i)); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// besideShadow runs a load while shadow mode watches.
+func (b *bench) besideShadow(key runKey, pods int) error {
+	r, err := b.run(key, pods)
+	if err != nil {
+		return err
+	}
+	s := r.Shadow
+	b.result.Runs = append(b.result.Runs, r)
+	b.say("%s; shadow mode %.0f us/pod, peak %d MiB, %d judged, %d not", r.String(), s.CPU, s.Memory>>20, s.Judged, s.NotJudged)
+	if 100*s.NotJudged >= s.Judged {
+		return fmt.Errorf("shadow mode judged %d pods and did not judge %d: want less than one percent, or it has not done its work", s.Judged, s.NotJudged)
+	}
+	return b.keep()
+}
+
+// startShadow starts shadow mode, where API server and nodes run.
+func (t *testbed) startShadow() (*onlooker, error) {
+	port, err := child.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	p, err := child.Start(child.Spec{Name: "shadow", Log: filepath.Join(t.dir, "shadow.log"), Foreign: true, At: t.places.rest.start, Argv: []string{
+		t.options.scheduler, witness.Verb, "--kubeconfig=" + filepath.Join(t.plane.dir, schedulerKubeconfig), fmt.Sprint("--listen=127.0.0.1:", port),
+		fmt.Sprint("--stale-after=", max(time.Minute, 4*t.options.heartbeat)),
+	}})
+	if err != nil {
+		return nil, err
+	}
+	o := &onlooker{Process: p, Shadow: trial.ShadowAt(port)}
+	if err := o.Ready(t.ctx, p); err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	return o, nil
+}
+
+// tellAll waits until shadow mode has told of all pods.
+func (o *onlooker) tellAll(ctx context.Context, r *runResult) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	v, err := o.Settled(ctx)
+	if err != nil {
+		return fmt.Errorf("shadow mode: %w: %s", err, o.LogTail(1000))
+	}
+	r.Shadow = &shadowResult{CPU: perPod(usage.CPU(o.Process)-o.begun, r.Bound), Memory: usage.Memory(o.Process, "VmHWM"), Judged: v.Total.Judged}
+	for _, n := range v.Total.NotJudged {
+		r.Shadow.NotJudged += n
+	}
+	r.Shadow.NotJudged += v.Open
+	return nil
+}
