@@ -21,8 +21,8 @@ import (
 // Verb is the word after berth-scheduler that asks for shadow mode.
 const Verb = "shadow"
 
-// gcPercent is what GOGC is by default: reports are many small objects, which are scanned for every
-// collection.
+// gcPercent is the default of GOGC. Reports are many small objects, and every collection scans
+// them.
 const gcPercent = 300
 
 // NewCommand returns the command line of shadow mode.
