@@ -15,7 +15,7 @@ import (
 
 // shadowResult is what shadow mode took beside a scheduler.
 type shadowResult struct {
-	// CPU is processor time per pod in microseconds, from the first Binding until it has reported all
+	// CPU is processor time per pod in microseconds, from the first Binding to the report of all
 	// pods.
 	CPU float64 `json:"microsecondsPerPod"`
 	// Memory is its largest resident set in bytes.

@@ -113,8 +113,8 @@ func (s *reflectorStore[T]) run(ctx context.Context, source cache.ListerWatcher,
 	cache.NewReflector(source, expected, s, 0).RunWithContext(ctx)
 }
 
-// poll lists until ctx ends. The API server answers from its cache. After an error, poll lists again
-// at the next turn.
+// poll lists until ctx ends. The API server answers from its cache. After an error, poll lists
+// again at the next turn.
 func (s *reflectorStore[T]) poll(ctx context.Context, source cache.ListerWatcher, c clock.Clock, every time.Duration) {
 	lister := cache.ToListerWithContext(source)
 	for {
