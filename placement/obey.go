@@ -401,7 +401,8 @@ func (ad *jointAdmission) width() joint.Width {
 func (ad *jointAdmission) wantContainer(c int) {
 	w, r := &ad.want, &ad.r.Containers[c]
 	w.CPUs, w.Amounts, w.Devices, w.Width, w.Rules = 0, w.Amounts[:0], w.Devices[:0], ad.width(), ad.rules.CPUs
-	w.Within, w.WithinEmpty, w.CPUsWithin, w.CPUsWithinEmpty, w.Pays = nil, nil, nil, nil, !ad.rules.MayWithhold
+	w.Within, w.WithinEmpty, w.CPUsWithin, w.CPUsWithinEmpty = nil, nil, nil, nil
+	w.Pays = !ad.rules.MayWithhold
 	switch {
 	case ad.pinsWhole(c):
 		w.CPUs = int(r.MilliCPU / 1000)
@@ -420,7 +421,8 @@ func (ad *jointAdmission) wantContainer(c int) {
 func (ad *jointAdmission) wantPod() {
 	w := &ad.want
 	w.CPUs, w.Amounts, w.Devices, w.Width, w.Rules = 0, w.Amounts[:0], w.Devices[:0], ad.width(), ad.rules.CPUs
-	w.Within, w.WithinEmpty, w.CPUsWithin, w.CPUsWithinEmpty, w.Pays = nil, nil, nil, nil, !ad.rules.MayWithhold
+	w.Within, w.WithinEmpty, w.CPUsWithin, w.CPUsWithinEmpty = nil, nil, nil, nil
+	w.Pays = !ad.rules.MayWithhold
 	var cpus Peak[int]
 	var shares Peak[uint64]
 	for c := range ad.r.Containers {
