@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/scheduler/steer"
@@ -308,7 +309,7 @@ func TestWaysInAGroupCycle(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())
 	_, pods := f.inGroup(2)
-	shared := newCycleData()
+	shared := framework.NewCycleState()
 	l := &lyings{shared: f.core}
 	l.once.Do(func() {})
 	for i, want := range []string{"[c:0]", "[c:1]"} {
@@ -323,7 +324,7 @@ func TestWaysInAGroupCycle(t *testing.T) {
 			t.Fatal(s)
 		}
 	}
-	evicting := groupState(newCycleData(), true)
+	evicting := groupState(framework.NewCycleState(), true)
 	if _, s := f.PreFilter(t.Context(), evicting, pods[0], nil); !s.IsSuccess() {
 		t.Fatal(s)
 	}

@@ -29,13 +29,14 @@ type cycleData struct {
 func (c *cycleData) IsPodGroupSchedulingCycle() bool { return c.group != nil }
 
 // GetPodGroupSchedulingCycle implements fwk.CycleState.
-func (c *cycleData) GetParentPlacementCycleState() fwk.PlacementCycleState { return nil }
-func (c *cycleData) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState    { return c.group }
+func (c *cycleData) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState { return c.group }
 
 // ShouldSkipAllPostFilterPlugins implements fwk.CycleState.
 func (c *cycleData) ShouldSkipAllPostFilterPlugins() bool { return c.evicting }
 
-func newCycleData() *cycleData { return &cycleData{held: map[fwk.StateKey]fwk.StateData{}} }
+func newCycleData() *cycleData {
+	return &cycleData{CycleState: framework.NewCycleState(), held: map[fwk.StateKey]fwk.StateData{}}
+}
 
 func (c *cycleData) Write(key fwk.StateKey, d fwk.StateData) { c.held[key] = d }
 func (c *cycleData) Read(key fwk.StateKey) (fwk.StateData, error) {

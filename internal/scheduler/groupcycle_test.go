@@ -6,13 +6,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
@@ -93,15 +93,13 @@ func (f *fixture) inGroup(members int) (*groupHandle, []*corev1.Pod) {
 		f.Fatal(err)
 	}
 	h := &groupHandle{factory: informers.NewSharedInformerFactory(client, 0), members: members}
-	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g"}}
-	group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(members)}
 	f.core.minimum = func(string, string) (int, error) { return members, nil }
 	f.handle = h
 	var pods []*corev1.Pod
 	for i := range members {
 		p := pinned(fmt.Sprint("mate", i), 7)
 		p.CreationTimestamp = metav1.Unix(600+int64(i), 0)
-		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group.Name}
+		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("g")}
 		pods = append(pods, p)
 	}
 	return h, pods
@@ -171,7 +169,7 @@ func TestGroupTrialsAreSilent(t *testing.T) {
 	f.wait(sleeper)
 	f.waiters.Tried(uidOf(sleeper))
 	n, m := nodeWith("n"), nodeWith("m")
-	shared := newCycleData()
+	shared := framework.NewCycleState()
 	counted := func() float64 {
 		return count(t, verdicts.WithLabelValues("Reserve", ledger.Admitted.String(), "Admitted"))
 	}
@@ -212,7 +210,7 @@ func TestGroupSeesWhomTheCycleTook(t *testing.T) {
 	one, two := f.fill()
 	h, pods := f.inGroup(2)
 	h.infos = []fwk.NodeInfo{nodeWith("n", one, two)}
-	shared := newCycleData()
+	shared := framework.NewCycleState()
 	for _, tc := range []struct {
 		name     string
 		evicting bool
@@ -242,7 +240,7 @@ func TestNobodyIsEvictedForAGroupWhereSomebodyIsInFlight(t *testing.T) {
 	pods[0].Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse("8")
 	large, small := pinned("large", 5), pinned("small", 3)
 	fits := func(left ...*corev1.Pod) bool {
-		placed := f.tryGroup(t, newCycleData(), pods, true, nodeWith("n", left...))
+		placed := f.tryGroup(t, framework.NewCycleState(), pods, true, nodeWith("n", left...))
 		f.takeBack(t, placed)
 		return len(placed) > 0
 	}
@@ -280,7 +278,7 @@ func TestNobodyIsEvictedForAGroupBeforeTheReport(t *testing.T) {
 	gone.DeletionTimestamp = &metav1.Time{}
 	f.feed.PodSeen(gone, false)
 	evicts := func() bool {
-		shared := newCycleData()
+		shared := framework.NewCycleState()
 		Parts{f.core}.CycleBegins()
 		state := groupState(shared, false)
 		f.PreFilter(t.Context(), state, pods[0], nil)
@@ -331,7 +329,7 @@ func TestMatesDoNotHangInPermit(t *testing.T) {
 			}
 			h, pods := f.inGroup(3)
 			h.members += tc.spare
-			placed := f.tryGroup(t, newCycleData(), pods, false, nodeWith("n"), nodeWith("m"))
+			placed := f.tryGroup(t, framework.NewCycleState(), pods, false, nodeWith("n"), nodeWith("m"))
 			f.takeBack(t, placed)
 			if len(placed) != 3 {
 				t.Fatalf("%d of 3 members have a place", len(placed))

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/berth-dev/berth/internal/gangs"
@@ -79,7 +80,7 @@ func TestOrdinaryMembersAreNotHeld(t *testing.T) {
 	f := newFixture(t)
 	pod := ordinary(inGroupNamed("g", "ordinary"))
 	for range 3 {
-		state := groupState(newCycleData(), false)
+		state := groupState(framework.NewCycleState(), false)
 		if _, status := f.Plugin.PreFilter(t.Context(), state, pod, nil); status.Code() != fwk.Skip {
 			t.Fatalf("PreFilter: %v, want Skip: Berth decides nothing about it", status)
 		}

@@ -95,7 +95,7 @@ func TestGroupsBesideUnshownPods(t *testing.T) {
 	f.feed.ReportSeen(f.topology())
 	for _, waits := range []bool{true, false} {
 		Parts{f.core}.CycleBegins()
-		state := groupState(newCycleData(), false)
+		state := groupState(framework.NewCycleState(), false)
 		if _, s := f.PreFilter(t.Context(), state, mates[0], nil); !s.IsSuccess() {
 			t.Fatal(s)
 		}

@@ -115,7 +115,7 @@ func TestWhatHappensToOthersIsNotPutToWhoWaits(t *testing.T) {
 	}{{"without a node", pinned("x", 4), true}, {"on a node", on(pinned("x", 4), "n"), false}} {
 		running := c.pod.DeepCopy()
 		running.Status.Phase = corev1.PodRunning
-		for _, update := range framework.PodSchedulingPropertiesChange(running, c.pod, true) {
+		for _, update := range updates(running, c.pod) {
 			got := slices.ContainsFunc(list, func(e fwk.ClusterEventWithHint) bool { return framework.MatchClusterEvents(e.Event, update) })
 			if got != c.want {
 				t.Errorf("the update of a pod %s is put to those who wait: %t, want %t", c.name, got, c.want)

@@ -28,6 +28,8 @@ type summary struct {
 	Differ int `json:"differ"`
 	// Slower counts packages that take more than 1.3 times as long under Berth.
 	Slower int `json:"slower"`
+	// NotRun counts packages of which no test came to an end.
+	NotRun int `json:"notRun"`
 }
 
 type options struct {
@@ -62,7 +64,7 @@ func main() {
 		panic(err)
 	}
 	fmt.Println(string(line))
-	if s.Differ > 0 {
+	if s.Differ+s.NotRun > 0 {
 		os.Exit(1)
 	}
 }
@@ -120,7 +122,14 @@ func run(ctx context.Context, o options) (s summary, err error) {
 		if _, err := output(ctx, "go", slices.Concat([]string{"test", "-c", "-vet=off"}, build, []string{"-overlay=" + overlay, "-o", t.binary, "./" + copies + "/" + p})...); err != nil {
 			return s, err
 		}
-		if err := s.add(ctx, t, p, o.repeat); err != nil {
+		switch err := s.add(ctx, t, p, o.repeat); {
+		case ctx.Err() != nil:
+			return s, ctx.Err()
+		case errors.Is(err, errNoTest):
+			fmt.Printf("%s: %v\n", p, err)
+			s.NotRun++
+			o.keep = true
+		case err != nil:
 			return s, err
 		}
 		_ = os.Remove(t.binary) // each is a quarter of a gigabyte

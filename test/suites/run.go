@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -32,6 +33,8 @@ type result struct {
 	passed, failed map[string]bool
 	took           time.Duration
 }
+
+var errNoTest = errors.New("no test has come to an end")
 
 // verdict finds what a test ended as. Tests that were skipped are neither.
 var verdict = regexp.MustCompile(`^\s*--- (PASS|FAIL): (\S+) \(`)
@@ -63,7 +66,7 @@ func (s *suite) run(ctx context.Context, mode, test string) (result, error) {
 	r.took = time.Since(begun)
 	fmt.Fprintf(s.log, "=== %s %s %s\n%s", filepath.Base(s.binary), mode, test, out.Bytes())
 	if err != nil && len(r.passed)+len(r.failed) == 0 {
-		return r, fmt.Errorf("%s under %s: %w: no test has come to an end", filepath.Base(s.binary), mode, err)
+		return r, fmt.Errorf("%s under %s: %w: %w", filepath.Base(s.binary), mode, err, errNoTest)
 	}
 	return r, nil
 }
