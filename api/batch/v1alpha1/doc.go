@@ -1,7 +1,7 @@
 // Package v1alpha1 is wire-compatible with batch.volcano.sh/v1alpha1, the Job that Volcano's users
-// write. The types are written from its schema as of v1.15 and v1.16, so that a Job may pass from
-// one controller to the other. Fields that Berth does not serve are here all the same: who writes
-// one is told its name.
+// write. The types follow its schema as of v1.15 and v1.16, so that a Job can pass from one
+// controller to the other. They include the fields that Berth does not serve, so that the
+// controller can name them in an error.
 //
 // +kubebuilder:object:generate=true
 // +groupName=batch.volcano.sh

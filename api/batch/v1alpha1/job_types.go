@@ -37,12 +37,12 @@ type JobList struct {
 	Items           []Job `json:"items"`
 }
 
-// JobSpec says what to run.
+// JobSpec is the desired state of a Job.
 type JobSpec struct {
-	// SchedulerName is that of the pods whose template names none.
+	// SchedulerName is the scheduler of pods whose template names none.
 	// +optional
 	SchedulerName string `json:"schedulerName,omitempty"`
-	// MinAvailable is how many pods must be placed together for the Job to run; 0 stands for all.
+	// MinAvailable is how many pods must be placed together for the Job to run; 0 means all.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinAvailable int32 `json:"minAvailable,omitempty"`
@@ -54,7 +54,7 @@ type JobSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	Tasks []TaskSpec `json:"tasks,omitempty"`
-	// Policies say what to do when something happens to a pod whose task has no policy for it.
+	// Policies apply to events of pods whose task has no policy for the event.
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
 	Policies []LifecyclePolicy `json:"policies,omitempty"`
@@ -62,26 +62,26 @@ type JobSpec struct {
 	// mpi, pytorch, tensorflow and ray.
 	// +optional
 	Plugins map[string][]string `json:"plugins,omitempty"`
-	// RunningEstimate is what the user expects; nothing is decided by it.
+	// RunningEstimate is how long the user expects the Job to run. Berth does not use it.
 	// +optional
 	RunningEstimate *metav1.Duration `json:"runningEstimate,omitempty"`
 	// Queue is the queue of the Job. Berth has one, "default".
 	// +optional
 	Queue string `json:"queue,omitempty"`
-	// MaxRetry is the retry at which the Job fails: it is restarted once less than this says.
+	// MaxRetry is the number of the retry at which the Job fails. The Job is restarted at most
+	// MaxRetry-1 times.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:default:=3
 	MaxRetry int32 `json:"maxRetry,omitempty"`
-	// TTLSecondsAfterFinished is how many seconds after its end a finished Job is deleted; never
-	// where it is absent.
+	// TTLSecondsAfterFinished is how many seconds after its end a Job is deleted. Absent: never.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
-	// PriorityClassName is that of the pods whose template names none.
+	// PriorityClassName is the priority class of pods whose template names none.
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
-	// MinSuccess is how many pods must succeed for the Job to be complete.
+	// MinSuccess is how many pods must succeed to complete the Job.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MinSuccess *int32 `json:"minSuccess,omitempty"`
@@ -90,9 +90,9 @@ type JobSpec struct {
 	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
 }
 
-// TaskSpec is pods of one kind.
+// TaskSpec is a set of pods with the same template.
 type TaskSpec struct {
-	// Name is the task's; "default0", "default1" and so on where it is absent, by position.
+	// Name is the task's name. Absent: "default0", "default1" and so on, by position.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name,omitempty"`
@@ -101,26 +101,26 @@ type TaskSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	Replicas int32 `json:"replicas,omitempty"`
-	// MinAvailable is how many of them the Job needs to run; all where it is absent.
+	// MinAvailable is how many of the task's pods the Job needs to run. Absent: all.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinAvailable *int32 `json:"minAvailable,omitempty"`
-	// Template is what the pods are made from.
+	// Template is the template of the pods.
 	// +optional
 	Template corev1.PodTemplateSpec `json:"template,omitempty"`
-	// Policies say what to do when something happens to a pod of the task.
+	// Policies apply to events of the task's pods.
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
 	Policies []LifecyclePolicy `json:"policies,omitempty"`
-	// TopologyPolicy is the policy of the Topology Manager that the pods ask for.
+	// TopologyPolicy is the Topology Manager policy that the pods ask for.
 	// +optional
 	TopologyPolicy NumaPolicy `json:"topologyPolicy,omitempty"`
-	// MaxRetry is how often the containers of the task may be restarted, all together, before the
-	// event TaskFailed; 3 where it is absent, -1 for no limit.
+	// MaxRetry is how many restarts the task's containers may have in total before the event
+	// TaskFailed. Absent: 3. -1: no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=-1
 	MaxRetry int32 `json:"maxRetry,omitempty"`
-	// DependsOn lets the task start after others.
+	// DependsOn delays the task until other tasks have started.
 	// +optional
 	DependsOn *DependsOn `json:"dependsOn,omitempty"`
 	// PartitionPolicy divides the task into groups. Berth does not serve it.
@@ -133,23 +133,23 @@ type TaskSpec struct {
 // +kubebuilder:validation:Enum=none;best-effort;restricted;single-numa-node
 type NumaPolicy string
 
-// LifecyclePolicy is an action, and upon what it is taken.
+// LifecyclePolicy is an action and the event or exit code that triggers it.
 type LifecyclePolicy struct {
-	// Action is what is done.
+	// Action is the action to take.
 	// +optional
 	// +kubebuilder:validation:Enum=AbortJob;RestartJob;RestartTask;RestartPod;RestartPartition;TerminateJob;CompleteJob;ResumeJob
 	Action Action `json:"action,omitempty"`
-	// Event is upon what; one of Event, Events and ExitCode is given.
+	// Event triggers the action. Exactly one of Event, Events and ExitCode is set.
 	// +optional
 	Event Event `json:"event,omitempty"`
-	// Events are several.
+	// Events each trigger the action.
 	// +optional
 	// +kubebuilder:validation:MaxItems=16
 	Events []Event `json:"events,omitempty"`
-	// ExitCode is that of a container, and not 0.
+	// ExitCode of a container triggers the action. It is not 0.
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`
-	// Timeout is how long the cause must last before anything is done.
+	// Timeout is how long the cause must last before the action is taken.
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 }
@@ -159,21 +159,21 @@ type Action string
 
 // The actions.
 const (
-	// AbortJob stops the Job; it could be resumed.
+	// AbortJob stops the Job. Volcano can resume it.
 	AbortJob Action = "AbortJob"
-	// RestartJob starts all tasks again.
+	// RestartJob restarts all tasks.
 	RestartJob Action = "RestartJob"
-	// RestartTask starts the pods of the task again.
+	// RestartTask restarts the pods of the task.
 	RestartTask Action = "RestartTask"
-	// RestartPod starts the pod again.
+	// RestartPod restarts the pod.
 	RestartPod Action = "RestartPod"
-	// RestartPartition starts the pods of a partition again. Berth does not serve it.
+	// RestartPartition restarts the pods of a partition. Berth does not serve it.
 	RestartPartition Action = "RestartPartition"
-	// TerminateJob stops the Job for good.
+	// TerminateJob stops the Job. It cannot be resumed.
 	TerminateJob Action = "TerminateJob"
-	// CompleteJob stops what still runs; the Job is complete.
+	// CompleteJob stops the pods that still run and completes the Job.
 	CompleteJob Action = "CompleteJob"
-	// ResumeJob goes on with an aborted Job. Berth does not serve it.
+	// ResumeJob resumes an aborted Job. Berth does not serve it.
 	ResumeJob Action = "ResumeJob"
 )
 
@@ -184,28 +184,28 @@ type Event string
 
 // The events that a policy may name.
 const (
-	// AnyEvent stands for all of them.
+	// AnyEvent matches every event.
 	AnyEvent Event = "*"
 	// PodFailed: a pod has failed.
 	PodFailed Event = "PodFailed"
-	// PodEvicted: a pod was deleted, and not by the Job's controller.
+	// PodEvicted: a pod was deleted by another actor than the Job's controller.
 	PodEvicted Event = "PodEvicted"
-	// PodPending: a pod waits, for longer than the policy's timeout.
+	// PodPending: a pod has been pending for longer than the policy's timeout.
 	PodPending Event = "PodPending"
 	// PodRunning: a pod runs. Berth does not serve it.
 	PodRunning Event = "PodRunning"
-	// JobUnknown: a Job that ran has fewer pods than it needs, and one finds no node.
+	// JobUnknown: a Job that ran has too few pods now, and one of its pods is unschedulable.
 	JobUnknown Event = "Unknown"
 	// TaskCompleted: all pods of a task have succeeded.
 	TaskCompleted Event = "TaskCompleted"
-	// TaskFailed: containers of a task were restarted as often as its maxRetry says, or its pods
-	// have ended and too few have succeeded.
+	// TaskFailed: a task's containers were restarted maxRetry times, or its pods have ended and too
+	// few have succeeded.
 	TaskFailed Event = "TaskFailed"
 )
 
-// DependsOn are tasks that have to be there first.
+// DependsOn names the tasks that must start first.
 type DependsOn struct {
-	// Name lists them.
+	// Name lists the tasks.
 	// +optional
 	Name []string `json:"name,omitempty"`
 	// Iteration is "any" or "all".
@@ -215,15 +215,15 @@ type DependsOn struct {
 
 // NetworkTopologySpec asks for nodes that are near each other.
 type NetworkTopologySpec struct {
-	// Mode says whether it must be.
+	// Mode is "hard" for a requirement and "soft" for a preference.
 	// +optional
 	// +kubebuilder:default=hard
 	// +kubebuilder:validation:Enum=hard;soft
 	Mode string `json:"mode,omitempty"`
-	// HighestTierAllowed is how far apart they may be.
+	// HighestTierAllowed is the highest network tier that the nodes may span.
 	// +optional
 	HighestTierAllowed *int `json:"highestTierAllowed,omitempty"`
-	// HighestTierName is the same by name.
+	// HighestTierName names that tier.
 	// +optional
 	HighestTierName string `json:"highestTierName,omitempty"`
 }
@@ -242,14 +242,14 @@ type PartitionPolicySpec struct {
 	MinPartitions int32 `json:"minPartitions,omitempty"`
 }
 
-// VolumeSpec is a volume of all containers.
+// VolumeSpec is a volume that all containers mount.
 type VolumeSpec struct {
-	// MountPath is where it is mounted.
+	// MountPath is the path of the volume in the containers.
 	MountPath string `json:"mountPath"`
-	// VolumeClaimName is the name of a claim.
+	// VolumeClaimName is the name of an existing claim.
 	// +optional
 	VolumeClaimName string `json:"volumeClaimName,omitempty"`
-	// VolumeClaim is a claim that is made for it.
+	// VolumeClaim is the spec of a claim that the controller creates.
 	// +optional
 	VolumeClaim *corev1.PersistentVolumeClaimSpec `json:"volumeClaim,omitempty"`
 }

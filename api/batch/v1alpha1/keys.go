@@ -1,23 +1,23 @@
 package v1alpha1
 
-// Annotations of the pods of a Job; those marked so are labels too. Users select by them, and
-// Volcano's other components read them.
+// Annotations of the pods of a Job; some are also labels. Users select pods by them, and Volcano's
+// other components read them.
 const (
-	// TaskSpecKey is the name of the task. A label too.
+	// TaskSpecKey is the name of the task. It is also a label.
 	TaskSpecKey = "volcano.sh/task-spec"
-	// TaskIndexKey is the number of the pod in its task. A label too.
+	// TaskIndexKey is the number of the pod in its task. It is also a label.
 	TaskIndexKey = "volcano.sh/task-index"
-	// JobNameKey is the name of the Job. A label too.
+	// JobNameKey is the name of the Job. It is also a label.
 	JobNameKey = "volcano.sh/job-name"
-	// JobNamespaceKey is the namespace of the Job. A label only.
+	// JobNamespaceKey is the namespace of the Job. It is only a label.
 	JobNamespaceKey = "volcano.sh/job-namespace"
-	// QueueNameKey is the queue of the Job. A label too.
+	// QueueNameKey is the queue of the Job. It is also a label.
 	QueueNameKey = "volcano.sh/queue-name"
-	// JobVersionKey is status.version of the Job when the pod was made.
+	// JobVersionKey is status.version of the Job when the pod was created.
 	JobVersionKey = "volcano.sh/job-version"
-	// JobRetryCountKey is status.retryCount of the Job when the pod was made.
+	// JobRetryCountKey is status.retryCount of the Job when the pod was created.
 	JobRetryCountKey = "volcano.sh/job-retry-count"
-	// TemplateKey is the same for the pods of one task: "JOB-TASK".
+	// TemplateKey is "JOB-TASK", the same for all pods of a task.
 	TemplateKey = "volcano.sh/template-uid"
 	// NumaPolicyKey is the task's topologyPolicy.
 	NumaPolicyKey = "volcano.sh/numa-topology-policy"

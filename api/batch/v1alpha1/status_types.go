@@ -5,16 +5,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// JobPhase is how far a Job is.
+// JobPhase is the phase of a Job.
 type JobPhase string
 
-// The phases. The ones that end in "ing", except for Running and Pending, wait for pods to be gone.
+// The phases. In Aborting, Restarting, Completing and Terminating the Job waits for its pods to be
+// gone.
 const (
 	// Pending: the Job waits for its pods to be placed.
 	Pending JobPhase = "Pending"
 	// Aborting becomes Aborted.
 	Aborting JobPhase = "Aborting"
-	// Aborted: stopped by a policy or a user, and could go on.
+	// Aborted: a policy or a user stopped the Job. Volcano can resume it.
 	Aborted JobPhase = "Aborted"
 	// Running: at least minAvailable pods run or have succeeded.
 	Running JobPhase = "Running"
@@ -22,17 +23,17 @@ const (
 	Restarting JobPhase = "Restarting"
 	// Completing becomes Completed.
 	Completing JobPhase = "Completing"
-	// Completed: what had to succeed has succeeded.
+	// Completed: enough pods have succeeded.
 	Completed JobPhase = "Completed"
 	// Terminating becomes Terminated.
 	Terminating JobPhase = "Terminating"
-	// Terminated: stopped for good.
+	// Terminated: the Job was stopped and cannot be resumed.
 	Terminated JobPhase = "Terminated"
-	// Failed: restarted too often, or ended without enough success.
+	// Failed: the Job was restarted too often, or too few pods succeeded.
 	Failed JobPhase = "Failed"
 )
 
-// JobState is the phase, and why.
+// JobState is the phase and its reason.
 type JobState struct {
 	// +optional
 	Phase JobPhase `json:"phase,omitempty"`
@@ -47,18 +48,18 @@ type JobState struct {
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 }
 
-// TaskState counts the pods of a task.
+// TaskState counts the pods of one task.
 type TaskState struct {
-	// Phase counts them by phase.
+	// Phase is the number of pods in each pod phase.
 	// +optional
 	Phase map[corev1.PodPhase]int32 `json:"phase,omitempty"`
 }
 
-// JobStatus says how far a Job is.
+// JobStatus is the observed state of a Job.
 type JobStatus struct {
 	// +optional
 	State JobState `json:"state,omitempty"`
-	// MinAvailable is what is needed to run.
+	// MinAvailable is the number of pods that the Job needs to run.
 	// +optional
 	MinAvailable int32 `json:"minAvailable,omitempty"`
 	// TaskStatusCount counts the pods of each task.
@@ -79,10 +80,10 @@ type JobStatus struct {
 	// Terminating counts pods that are being deleted.
 	// +optional
 	Terminating int32 `json:"terminating,omitempty"`
-	// Unknown counts pods that nobody knows.
+	// Unknown counts pods whose phase is Unknown.
 	// +optional
 	Unknown int32 `json:"unknown,omitempty"`
-	// Version grows whenever all pods are replaced; pods of an earlier one count no more.
+	// Version grows whenever all pods are replaced. Pods of an earlier version are not counted.
 	// +optional
 	Version int32 `json:"version,omitempty"`
 	// RetryCount is how often the Job was restarted.
@@ -91,11 +92,11 @@ type JobStatus struct {
 	// RunningDuration is the time from Running to the end.
 	// +optional
 	RunningDuration *metav1.Duration `json:"runningDuration,omitempty"`
-	// ControlledResources are objects that job plugins made: "plugin-env", "plugin-svc". Under keys
-	// of berth.dev berth-controller remembers there which part of a restart is under way.
+	// ControlledResources lists the job plugins that created objects: "plugin-env", "plugin-svc".
+	// berth-controller also stores the progress of a restart here, under keys of berth.dev.
 	// +optional
 	ControlledResources map[string]string `json:"controlledResources,omitempty"`
-	// Conditions are the phases that the Job went through.
+	// Conditions are the phases that the Job has been in.
 	// +optional
 	Conditions []JobCondition `json:"conditions,omitempty"`
 }
@@ -104,7 +105,7 @@ type JobStatus struct {
 type JobCondition struct {
 	// Status is the phase.
 	Status JobPhase `json:"status"`
-	// LastTransitionTime is when the Job came into it.
+	// LastTransitionTime is when the Job entered the phase.
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 }

@@ -7,9 +7,9 @@ import (
 	sigsjson "sigs.k8s.io/json"
 )
 
-// UnmarshalJSON implements json.Unmarshaler. An object of another form, as another release may have
-// stored it, is no error as long as its metadata can be read: one must not keep a reader from the
-// others of a list. Malformed then says what is wrong.
+// UnmarshalJSON implements json.Unmarshaler. Another release may have stored the object in another
+// form. If its metadata can be read, UnmarshalJSON puts the error into Malformed and succeeds, so
+// that one such object does not make a whole list unreadable.
 func (n *NodeTopology) UnmarshalJSON(data []byte) error {
 	type object NodeTopology
 	var o object

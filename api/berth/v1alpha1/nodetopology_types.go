@@ -2,12 +2,12 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// NodeTopology is what the agent of one node knows of it: the machine, how the kubelet hands it
-// out, and what is handed out now. It is cluster-scoped and has its Node's name.
+// NodeTopology is an agent's report about its node: the machine, how the kubelet allocates it, and
+// the current allocations. It is cluster-scoped and has its Node's name.
 //
-// Spec and status are written together, by the agent of that node alone, in one server-side apply:
-// a reader never sees the tables of one configuration beside another. There is therefore no status
-// subresource.
+// Only the agent of that node writes the object. It writes spec and status together, in one
+// server-side apply, so that a reader never sees allocations of one configuration with the spec of
+// another. That is why there is no status subresource.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=nodetopologies,singular=nodetopology,shortName=nodetopo;ntopo,categories=berth
@@ -29,8 +29,8 @@ type NodeTopology struct {
 	// +optional
 	Status NodeTopologyStatus `json:"status,omitzero"`
 
-	// Malformed says why what is stored could not be read as this release writes it; nothing but
-	// the metadata is set then.
+	// Malformed is the error if the stored object does not have this release's form. Only the
+	// metadata is set then.
 	Malformed string `json:"-"`
 }
 
@@ -43,19 +43,19 @@ type NodeTopologyList struct {
 	Items           []NodeTopology `json:"items"`
 }
 
-// Authority says whose decision counts on a node.
+// Authority names the program that decides which CPUs, memory and devices a container gets.
 //
 // +kubebuilder:validation:Enum=kubelet;berth
 type Authority string
 
 const (
-	// AuthorityKubelet: the kubelet's managers pin; Berth predicts them.
+	// AuthorityKubelet: the kubelet's managers decide and pin; Berth predicts their decisions.
 	AuthorityKubelet Authority = "kubelet"
 	// AuthorityBerth: the scheduler decides and the agent pins; the kubelet's managers are off.
 	AuthorityBerth Authority = "berth"
 )
 
-// Enforcer says who carries decisions out on a node with authority berth.
+// Enforcer names the program that carries out decisions on a node with authority berth.
 //
 // +kubebuilder:validation:Enum=agent;koordlet
 type Enforcer string
@@ -67,8 +67,8 @@ const (
 	EnforcerKoordlet Enforcer = "koordlet"
 )
 
-// NodeTopologySpec is the machine and how it is handed out: what stays the same until the kubelet
-// restarts.
+// NodeTopologySpec describes the machine and how it is allocated. It stays the same until the
+// kubelet restarts.
 type NodeTopologySpec struct {
 	// Machine is the hardware as a compact machine string (package topology: Parse,
 	// Machine.String).
@@ -77,20 +77,21 @@ type NodeTopologySpec struct {
 	Machine string `json:"machine"`
 
 	// Devices are the PCI devices of the machine that pods may ask for and the links between them:
-	// the items dev and link of a machine string. Absent: the ones in Machine.
+	// the items dev and link of a machine string. If absent, the devices in Machine apply.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	Devices string `json:"devices,omitempty"`
 
-	// KubeletView says where the kubelet's idea of the machine, frozen when it started, differs
-	// from what Machine makes one expect. Absent: it does not.
+	// KubeletView lists the values that the kubelet read when it started and that differ from
+	// Machine. Absent: none differs.
 	// +optional
 	KubeletView *KubeletView `json:"kubeletView,omitempty"`
 
-	// Authority says whose decision counts on this node.
+	// Authority names the program that decides on this node.
 	Authority Authority `json:"authority"`
 
-	// Enforcer says who carries decisions out where Authority is berth; absent: the agent.
+	// Enforcer names the program that carries out decisions if Authority is berth. Absent: the
+	// agent.
 	// +optional
 	Enforcer Enforcer `json:"enforcer,omitempty"`
 
@@ -110,19 +111,19 @@ type NodeTopologySpec struct {
 	// +optional
 	TopologyManager TopologyManager `json:"topologyManager,omitzero"`
 
-	// Defaults hold on a node with authority berth where a pod says nothing.
+	// Defaults apply on a node with authority berth to pods that do not choose for themselves.
 	// +optional
 	Defaults *Defaults `json:"defaults,omitempty"`
 
-	// FeatureGates are the kubelet's gates that were set explicitly and matter for placement.
+	// FeatureGates are the kubelet's feature gates that affect placement and were set explicitly.
 	// +optional
 	// +mapType=atomic
 	// +kubebuilder:validation:MaxProperties=64
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }
 
-// KubeletView lists deviations of the kubelet's reading of the machine. An absent field does not
-// deviate.
+// KubeletView lists the values of the machine that the kubelet read differently. An absent field
+// does not differ.
 type KubeletView struct {
 	// NumCores is MachineInfo.NumCores of cAdvisor: the number of hardware threads.
 	// +optional
@@ -134,7 +135,7 @@ type KubeletView struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1024
 	NumSockets *int32 `json:"numSockets,omitempty"`
-	// Memory replaces the memory of the nodes that it names.
+	// Memory replaces the memory of the NUMA nodes that it lists.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -147,7 +148,7 @@ type ViewMemory struct {
 	NUMA NUMAID `json:"numa"`
 	// Bytes is MemTotal.
 	Bytes Bytes `json:"bytes"`
-	// HugePages are the pools of the node.
+	// HugePages are the node's pools of huge pages.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
@@ -178,8 +179,8 @@ type CPUManager struct {
 	// ReservedCPUs is reservedSystemCPUs, a kernel CPU list.
 	// +optional
 	ReservedCPUs CPUList `json:"reservedCPUs,omitempty"`
-	// ReservedMilliCPU is kubeReserved + systemReserved CPU, in thousandths of a CPU; it counts
-	// when ReservedCPUs is empty.
+	// ReservedMilliCPU is kubeReserved + systemReserved CPU, in thousandths of a CPU. It applies if
+	// ReservedCPUs is empty.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1024000
@@ -197,19 +198,19 @@ type MemoryManager struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Reserved []ReservedMemory `json:"reserved,omitempty"`
-	// NodeReserved is what Reserved must add up to: kubeReserved + systemReserved + the hard
-	// eviction threshold, by resource, in bytes. Absent: not known.
+	// NodeReserved is the required sum of Reserved by resource, in bytes: kubeReserved +
+	// systemReserved + the hard eviction threshold. Absent: not known.
 	// +optional
 	// +mapType=atomic
 	// +kubebuilder:validation:MaxProperties=16
 	NodeReserved map[string]Bytes `json:"nodeReserved,omitempty"`
 }
 
-// ReservedMemory is memory of one NUMA node that no container gets.
+// ReservedMemory is memory of one NUMA node that is not allocatable to containers.
 type ReservedMemory struct {
 	// NUMA is the operating system's number of the node.
 	NUMA NUMAID `json:"numa"`
-	// Limits is bytes by resource: memory, hugepages-2Mi, ...
+	// Limits is the reserved bytes by resource: memory, hugepages-2Mi, ...
 	// +mapType=atomic
 	// +kubebuilder:validation:MaxProperties=16
 	Limits map[string]Bytes `json:"limits"`
@@ -232,19 +233,20 @@ type TopologyManager struct {
 	Options map[string]OptionValue `json:"options,omitempty"`
 }
 
-// Defaults are what holds on a node with authority berth where a pod says nothing. A policy of the
-// kubelet's comes before them.
+// Defaults apply on a node with authority berth to pods that do not choose for themselves. A
+// topology policy of the kubelet has precedence.
 type Defaults struct {
 	// Policy is a policy as the kubelet spells it; absent: none.
 	// +optional
 	// +kubebuilder:validation:Enum=none;best-effort;restricted;single-numa-node
 	Policy string `json:"policy,omitempty"`
-	// Scope is what the policy is applied to; absent: container.
+	// Scope is the unit that the policy is applied to; absent: container.
 	// +optional
 	// +kubebuilder:validation:Enum=container;pod
 	Scope string `json:"scope,omitempty"`
-	// CPUs says how CPUs of a container's own lie on cores, whatever the pod prefers; absent: as
-	// the pod says. A pod that asks for whole CPUs then has them to itself, unless it wants shares.
+	// CPUs sets how a container's exclusive CPUs are placed on cores, and overrides the pod's
+	// preference. Absent: the pod's preference applies. If CPUs is set, a pod that requests whole
+	// CPUs gets them exclusively, except for a pod that wants shares.
 	// +optional
 	// +kubebuilder:validation:Enum=full-cores;spread
 	CPUs string `json:"cpus,omitempty"`
@@ -255,20 +257,20 @@ type Defaults struct {
 	Strategy string `json:"strategy,omitempty"`
 }
 
-// NodeTopologyStatus is what is handed out: the kubelet's books as one consistent reading.
-// Quantities are the kubelet's own, also where pods that are gone still hold something.
+// NodeTopologyStatus lists the current allocations: one consistent reading of the kubelet's
+// checkpoints. Quantities are the kubelet's own, including allocations of pods that are gone.
 type NodeTopologyStatus struct {
 	// Sequence grows by at least one with every write.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Sequence int64 `json:"sequence,omitempty"`
-	// ObservedTime is when the reading was made, by the node's clock: for people. Staleness is
-	// judged by the heartbeat Lease.
+	// ObservedTime is when the agent read the checkpoints, by the node's clock. It is for people;
+	// the scheduler uses the heartbeat Lease to see if a report is stale.
 	// +optional
 	ObservedTime metav1.MicroTime `json:"observedTime,omitzero"`
 
 	// SharedCPUs is defaultCpuSet of cpu_manager_state, a kernel CPU list: every CPU that no
-	// container has to itself.
+	// container has exclusively.
 	// +optional
 	SharedCPUs CPUList `json:"sharedCPUs,omitempty"`
 	// Memory is machineState of memory_manager_state, ascending by NUMA node; absent with policy
@@ -282,14 +284,14 @@ type NodeTopologyStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Devices []DevicePool `json:"devices,omitempty"`
-	// Pods are all pods whose admission the kubelet has finished, pinned or not, and all others
-	// that hold something; in order of admission where it is known.
+	// Pods are all pods whose admission the kubelet has finished, pinned or not, and all other pods
+	// that hold resources. They are in order of admission if it is known.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1024
 	Pods []PodAllocation `json:"pods,omitempty"`
 
-	// Conditions: Ready says whether the report may be relied on.
+	// Conditions are the report's conditions: Ready is True if the report can be relied on.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -304,7 +306,8 @@ type MemoryTable struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Assignments int32 `json:"assignments,omitempty"`
-	// Cells is the group of nodes that this one's memory is handed out with; absent: itself alone.
+	// Cells is the group of NUMA nodes whose memory is allocated together with this node's. Absent:
+	// only this node.
 	// +optional
 	Cells NUMAList `json:"cells,omitempty"`
 	// Resources is ascending by resource.
@@ -313,31 +316,32 @@ type MemoryTable struct {
 	Resources []MemoryAmounts `json:"resources"`
 }
 
-// MemoryAmounts is one row of a MemoryTable; what containers do not hold of Allocatable is free.
+// MemoryAmounts is one row of a MemoryTable. Free memory is Allocatable minus Reserved.
 type MemoryAmounts struct {
 	// Resource is memory, hugepages-2Mi, ...
 	Resource ResourceName `json:"resource"`
-	// Allocatable is what containers can get at all.
+	// Allocatable is the total that containers can get.
 	Allocatable Bytes `json:"allocatable"`
-	// Reserved is what containers hold.
+	// Reserved is the amount that containers hold.
 	// +optional
 	Reserved Bytes `json:"reserved,omitempty"`
 }
 
-// Preference says how a device plugin chooses among devices (GetPreferredAllocation).
+// Preference is how a device plugin chooses among devices (GetPreferredAllocation).
 //
 // +kubebuilder:validation:Enum=None;Sorted;NVIDIA;Unknown
 type Preference string
 
 const (
-	// PreferenceNone: no GetPreferredAllocation; the kubelet picks as Go's map order has it.
+	// PreferenceNone: the plugin has no GetPreferredAllocation. The kubelet picks in Go's map
+	// order, which is random.
 	PreferenceNone Preference = "None"
 	// PreferenceSorted: the required devices, then the first free ones in order of their ids.
 	PreferenceSorted Preference = "Sorted"
-	// PreferenceNVIDIA: the order that NVIDIA publishes for its plugin. It goes by the addresses of
-	// the devices, and the links of spec.devices.
+	// PreferenceNVIDIA: the order that NVIDIA publishes for its plugin. The order uses the
+	// addresses of the devices and the links of spec.devices.
 	PreferenceNVIDIA Preference = "NVIDIA"
-	// PreferenceUnknown: the plugin chooses by rules of its own.
+	// PreferenceUnknown: the plugin has its own rules.
 	PreferenceUnknown Preference = "Unknown"
 )
 
@@ -345,29 +349,29 @@ const (
 type DevicePool struct {
 	// Resource is the extended resource, "nvidia.com/gpu".
 	Resource ResourceName `json:"resource"`
-	// Preference says how the plugin chooses.
+	// Preference is how the plugin chooses among its devices.
 	// +optional
 	Preference Preference `json:"preference,omitempty"`
-	// DecidedBy says who chooses among the devices for each pod. "berth" is for resources of
-	// Berth's own device plugin on a node with authority berth: ids are then PCI addresses
-	// ("0000:3b:00.0"), those of spec.devices where it knows the device, and each container gets
-	// exactly the devices that the Binding names. Absent: the kubelet, and the plugin where it has
-	// a preference.
+	// DecidedBy names the program that chooses devices for each pod. "berth" is for resources of
+	// Berth's own device plugin on a node with authority berth. Ids are then PCI addresses
+	// ("0000:3b:00.0"), and each container gets exactly the devices that the Binding names. If
+	// spec.devices has the device, the id is the address there. Absent: the kubelet chooses, or the
+	// plugin if it has a preference.
 	// +optional
 	DecidedBy Authority `json:"decidedBy,omitempty"`
-	// Groups are the devices by NUMA node and health, each device once.
+	// Groups lists each device once, grouped by NUMA node and health.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Groups []DeviceGroup `json:"groups"`
 }
 
-// DeviceGroup is devices of one pool that share NUMA nodes and health.
+// DeviceGroup is the devices of one pool with the same NUMA nodes and the same health.
 type DeviceGroup struct {
-	// NUMA is the list of nodes that the devices hang from; "" for a device with a topology but no
-	// node. Absent: the plugin says nothing about topology.
+	// NUMA is the list of NUMA nodes that the devices are attached to. It is "" for a device with a
+	// topology but no node. Absent: the plugin reports no topology.
 	// +optional
 	NUMA *NUMAList `json:"numa,omitempty"`
-	// Unhealthy devices count as devices of their node but are not handed out.
+	// Unhealthy devices count as devices of their node but are not allocated.
 	// +optional
 	Unhealthy bool `json:"unhealthy,omitempty"`
 	// IDs are the plugin's ids, ascending.
@@ -390,48 +394,48 @@ type DeviceGroup struct {
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=65536
 type PodAllocation struct {
-	// UID is metadata.uid of the pod in the API, for a static pod that of its mirror; what the
-	// kubelet itself calls it where the API knows no such pod.
+	// UID is metadata.uid of the pod in the API. For a static pod it is the UID of its mirror pod.
+	// If the API has no such pod, it is the kubelet's own UID of it.
 	UID string `json:"uid"`
-	// Pod is NAMESPACE/NAME, where it is known and the pod holds something.
+	// Pod is NAMESPACE/NAME. It is set if the name is known and the pod holds resources.
 	Pod string `json:"pod,omitempty"`
-	// State is absent for a pod that the kubelet has admitted and that runs or will.
+	// State is absent for an admitted pod that runs or will run.
 	State PodState `json:"state,omitempty"`
-	// Generation is that of the decision which the agent carries out for a pod that was resized in
-	// place; only where Berth decides.
+	// Generation is the generation of the decision that the agent carries out for a pod that was
+	// resized in place. It is set only on nodes with authority berth.
 	Generation uint64 `json:"generation,omitempty"`
-	// Whole is what the pod holds as a whole, by spec.resources: CPUs and memory of which its
-	// containers have parts. It has no name. Absent where containers hold everything.
+	// Whole is the pod-level allocation (spec.resources): CPUs and memory that the containers
+	// share. It has no name. It is absent if the containers hold everything.
 	Whole *ContainerAllocation `json:"whole,omitempty"`
-	// Containers are the ones that hold something, in the order in which the kubelet allocates.
+	// Containers are the containers that hold resources, in the kubelet's order of allocation.
 	Containers []ContainerAllocation `json:"containers,omitempty"`
-	// Malformed is a line that could not be read; nothing else is set then.
+	// Malformed is the line if it could not be parsed. No other field is set then.
 	Malformed string `json:"-"`
 }
 
-// PodState says why a pod that is not admitted and alive is in the report.
+// PodState is the reason why a pod that is not running is in the report.
 //
 // +kubebuilder:validation:Enum=Ended;Rejected;Unknown
 type PodState string
 
 const (
-	// PodEnded: the pod has ended or is gone from the API, and the kubelet's books still hold its
-	// resources.
+	// PodEnded: the pod has ended or is gone from the API, and the kubelet's checkpoints still list
+	// its resources.
 	PodEnded PodState = "Ended"
-	// PodRejected: the kubelet refused the pod and still holds what it had allocated to it on the
-	// way.
+	// PodRejected: the kubelet rejected the pod and still holds resources that it had allocated to
+	// it before.
 	PodRejected PodState = "Rejected"
-	// PodUnknown: the books name a pod that the agent has not seen in the API.
+	// PodUnknown: the checkpoints list a pod that the agent has not seen in the API.
 	PodUnknown PodState = "Unknown"
 )
 
-// ContainerKind says how long a container's resources are its own.
+// ContainerKind determines how long a container keeps its resources.
 //
 // +kubebuilder:validation:Enum=App;Init;Sidecar
 type ContainerKind string
 
 const (
-	// KindApp is an ordinary container, and what an absent kind means.
+	// KindApp is an ordinary container. It is the default.
 	KindApp ContainerKind = "App"
 	// KindInit runs to its end before the next container starts.
 	KindInit ContainerKind = "Init"
@@ -448,16 +452,18 @@ type ContainerAllocation struct {
 	// Kind is absent for an ordinary container.
 	// +optional
 	Kind ContainerKind `json:"kind,omitempty"`
-	// Started says that an init container has been started.
+	// Started is true if an init container has been started.
 	// +optional
 	Started bool `json:"started,omitempty"`
 	// CPUs are the exclusive CPUs, a kernel CPU list.
 	// +optional
 	CPUs CPUList `json:"cpus,omitempty"`
-	// Exclusive is the level at which nobody else gets CPUs beside these; only where Berth decides.
+	// Exclusive is the level at which other containers get no CPUs next to these. It is set only on
+	// nodes with authority berth.
 	// +optional
 	Exclusive Exclusive `json:"exclusive,omitempty"`
-	// Shares is CPU time on NUMA nodes, ascending by NUMA node; only where Berth decides.
+	// Shares is CPU time on NUMA nodes, ascending by NUMA node. It is set only on nodes with
+	// authority berth.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -474,16 +480,16 @@ type ContainerAllocation struct {
 	Devices []DeviceAllocation `json:"devices,omitempty"`
 }
 
-// Exclusive is a level at which CPUs are kept from others.
+// Exclusive is a level at which CPUs are kept from other containers.
 //
 // +kubebuilder:validation:Enum=core;numa
 type Exclusive string
 
 // The levels.
 const (
-	// ExclusiveCore: the other threads of its cores stay idle.
+	// ExclusiveCore: the other threads of the container's cores stay idle.
 	ExclusiveCore Exclusive = "core"
-	// ExclusiveNUMA: the other CPUs of its NUMA nodes stay idle.
+	// ExclusiveNUMA: the other CPUs of the container's NUMA nodes stay idle.
 	ExclusiveNUMA Exclusive = "numa"
 )
 
@@ -498,7 +504,7 @@ type CPUShare struct {
 }
 
 // MemoryBlock is memory of one kind, pinned to a set of NUMA nodes: RESOURCE@NODES=QUANTITY,
-// "memory@0-1=6Gi". A block of 0 is one whose memory a later container of the pod has taken over.
+// "memory@0-1=6Gi". A block has quantity 0 if a later container of the pod has reused its memory.
 //
 // +kubebuilder:validation:MaxLength=512
 // +kubebuilder:validation:Pattern=`^[^@=]{1,253}@[0-9]{1,2}(-[0-9]{1,2})?(,[0-9]{1,2}(-[0-9]{1,2})?)*=[0-9]{1,19}([KMGTPE]i)?$`
@@ -561,91 +567,93 @@ type OptionValue string
 // +kubebuilder:validation:MaxLength=253
 type DeviceID string
 
-// PCIAddress is the address of a PCI function, "0000:3b:00.0"; "" where it is not known.
+// PCIAddress is the address of a PCI function, "0000:3b:00.0"; "" if it is not known.
 //
 // +kubebuilder:validation:MaxLength=16
 // +kubebuilder:validation:Pattern=`^([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])?$`
 type PCIAddress string
 
-// ConditionReady is the type of the condition that says whether the report may be relied on. When
-// it is False, its reason is one of those below, and its message names what is wrong and what would
-// be right.
+// ConditionReady is the type of the condition that is True if the report can be relied on. If it is
+// False, its reason is one of the constants below, and its message names the fault and the expected
+// value.
 const ConditionReady = "Ready"
 
 // Reasons of the Ready condition.
 const (
-	// ReasonConsistent: the kubelet's books agree with one another and with the machine (Ready is
-	// True).
+	// ReasonConsistent: the kubelet's checkpoints agree with one another and with the machine
+	// (Ready is True).
 	ReasonConsistent = "Consistent"
 	// ReasonUnsupported: the engine cannot predict a kubelet with this machine or configuration.
 	ReasonUnsupported = "Unsupported"
 	// ReasonUnreadable: a checkpoint cannot be read, or its checksum is wrong.
 	ReasonUnreadable = "CheckpointUnreadable"
-	// ReasonContradiction: the books contradict one another, the machine or the configuration.
+	// ReasonContradiction: the checkpoints contradict one another, the machine or the
+	// configuration.
 	ReasonContradiction = "Contradiction"
 	// ReasonAdmissionUnfinished: the kubelet has been admitting a pod for too long.
 	ReasonAdmissionUnfinished = "AdmissionUnfinished"
-	// ReasonDevicesUnknown: nobody tells which NUMA nodes the devices of a plugin hang from.
+	// ReasonDevicesUnknown: no source reports which NUMA nodes a plugin's devices are attached to.
 	ReasonDevicesUnknown = "DevicesUnknown"
-	// ReasonMachineChanged: the machine has lost something since the kubelet started, which the
-	// kubelet still hands out.
+	// ReasonMachineChanged: the machine has lost hardware since the kubelet started, and the
+	// kubelet still allocates it.
 	ReasonMachineChanged = "MachineChanged"
 )
 
-// ReasonTooLarge is a reason of Ready: the API server has refused the report of what the node has
-// handed out, which is left out.
+// ReasonTooLarge is a reason of Ready: the API server has refused the list of allocations, and the
+// report lacks it.
 const ReasonTooLarge = "TooLarge"
 
-// ReasonNotEnforced is a reason of Ready: Berth decides on the node, and nothing carries decisions
-// out there.
+// ReasonNotEnforced is a reason of Ready: Berth decides on the node, but no program there carries
+// out its decisions.
 const ReasonNotEnforced = "NotEnforced"
 
-// ConditionEnforced is the type of the condition that is False while a container does not run as it
-// was decided, on a node where Berth decides. It is left out while all do.
+// ConditionEnforced is the type of the condition that is False while a container does not run as
+// Berth decided. It exists only on nodes with authority berth, and is absent while all containers
+// run as decided.
 const ConditionEnforced = "Enforced"
 
 // ReasonAstray is the reason of ConditionEnforced.
 const ReasonAstray = "ContainersAstray"
 
-// ConditionSoleOwner is the type of the condition that is False while a pod of the node looks like
-// another program that sets the CPUs of containers, on a node where Berth decides. It is a warning:
-// anybody can give an image such a name. It is left out while there is nothing to say.
+// ConditionSoleOwner is the type of the condition that is False while a pod looks like another
+// program that sets the CPUs of containers. Agents set it on nodes with authority berth. It is only
+// a warning, because the image name proves nothing. It is absent while there is no such pod.
 const ConditionSoleOwner = "SoleOwner"
 
 // ReasonRivalSuspected is the reason of ConditionSoleOwner.
 const ReasonRivalSuspected = "RivalSuspected"
 
-// ConditionKubeletCurrent is the type of the condition that is False while the kubelet does not
-// know its machine or its configuration as they are now: it reads both when it starts. It is left
-// out while there is nothing to say. What the kubelet still hands out though it is gone also makes
-// Ready False. It is Unknown while nobody can tell which configuration the kubelet has read: no
-// decision for the node is exact then. Its reasons are ReasonMachineChanged and those below.
+// ConditionKubeletCurrent is the type of the condition that is False while the machine or the
+// configuration differs from what the kubelet read when it started. It is absent while both are the
+// same. It is Unknown while the agent cannot tell which configuration the kubelet has read; no
+// decision for the node is exact then. If the kubelet still allocates hardware that is gone, Ready
+// is False too. Its reasons are ReasonMachineChanged and the constants below.
 const ConditionKubeletCurrent = "KubeletCurrent"
 
 const (
 	// ReasonConfigurationChanged: the kubelet's configuration has changed since the kubelet
 	// started.
 	ReasonConfigurationChanged = "ConfigurationChanged"
-	// ReasonConfigurationUnreadable: the kubelet's configuration cannot be read any more: a kubelet
-	// that starts now would not come up.
+	// ReasonConfigurationUnreadable: the kubelet's configuration can no longer be read. The kubelet
+	// would fail if it started now.
 	ReasonConfigurationUnreadable = "ConfigurationUnreadable"
-	// ReasonConfigurationNewer: the kubelet's configuration was changed after the kubelet had
-	// started and before the agent had.
+	// ReasonConfigurationNewer: the kubelet's configuration was changed after the kubelet started
+	// and before the agent started.
 	ReasonConfigurationNewer = "ConfigurationNewer"
 )
 
-// SequenceAnnotation on a node's heartbeat Lease is the sequence number of the report that still
-// holds.
+// SequenceAnnotation on a node's heartbeat Lease is the sequence number of the current report.
 const SequenceAnnotation = "berth.dev/report-sequence"
 
-// KubeletStartedAnnotation on a NodeTopology is when the kubelet made its sockets, by the node's
-// clock, as RFC 3339 has it: another time is another kubelet, which admits pods anew. It is an
-// annotation so that a definition of an earlier release keeps it.
+// KubeletStartedAnnotation on a NodeTopology is when the kubelet created its sockets, by the node's
+// clock, in RFC 3339 format. If the time changes, the kubelet has restarted and admits its pods
+// again. It is an annotation because a custom resource definition of an earlier release would drop
+// a new field.
 const KubeletStartedAnnotation = "berth.dev/kubelet-started"
 
 // HeartbeatNamespace is where heartbeat Leases are by default.
 const HeartbeatNamespace = "berth-system"
 
-// HeartbeatName is the name of the Lease that the agent of a node renews for as long as its last
-// report holds.
+// HeartbeatName is the name of the Lease that a node's agent renews while its last report is
+// current.
 func HeartbeatName(node string) string { return "berth-agent." + node }

@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// A PodAllocation is written as one line of text: everything that an API server does with an object
-// costs by the number of its values, and a full node has hundreds in this list
-// (docs/performance.md, "Writes").
+// A PodAllocation is written as one line of text, because the API server's cost for an object grows
+// with its number of values, and a full node has hundreds of pods (docs/performance.md, "Writes").
 //
 //	UID [pod=NAMESPACE/NAME] [state=STATE] [gen=GENERATION] [WHOLE] CONTAINER...
 //
-// with single spaces between. A CONTAINER is NAME[:KIND] and what it holds, each after a semicolon.
-// WHOLE is what the pod holds as a whole, with * for the name:
+// with single spaces between. A CONTAINER is NAME[:KIND] and its parts, each after a semicolon.
+// WHOLE is the pod-level allocation in the same form, with * as the name. The parts are:
 //
 //	started              an init container that has been started
 //	cpus=LIST            exclusive CPUs, a kernel CPU list
@@ -24,7 +23,7 @@ import (
 //	mem=BLOCK            a MemoryBlock, any number of them
 //	dev=RESOURCE=ID,ID   devices, any number of resources
 //
-// What would be taken for one of these signs is percent-encoded where it is part of a name.
+// Names are percent-encoded, so that none contains one of these separators.
 
 // String returns the line.
 func (p *PodAllocation) String() string {
@@ -50,7 +49,7 @@ func (p *PodAllocation) String() string {
 	return strings.Join(words, " ")
 }
 
-// wholeName is no container's name, which would be encoded.
+// wholeName cannot be a container's name, because "*" in a name is encoded.
 const wholeName = "*"
 
 func (c *ContainerAllocation) text(name string) string {
@@ -90,8 +89,8 @@ func (c *ContainerAllocation) text(name string) string {
 	return b.String()
 }
 
-// encode percent-encodes all but letters, digits and the signs that stand for nothing here; keep
-// are further ones to leave.
+// encode percent-encodes everything except letters, digits, the characters that separate nothing in
+// a line, and the characters in keep.
 func encode(text string, keep ...byte) string {
 	plain := func(c byte) bool {
 		switch {
@@ -111,7 +110,7 @@ func encode(text string, keep ...byte) string {
 	return b.String()
 }
 
-// ParsePodAllocation reads a line. The error names the word that is wrong and what would be right.
+// ParsePodAllocation parses a line. The error names the wrong word and the expected form.
 func ParsePodAllocation(text string) (PodAllocation, error) {
 	var p PodAllocation
 	words := strings.Split(text, " ")
@@ -132,7 +131,7 @@ func ParsePodAllocation(text string) (PodAllocation, error) {
 		case isGeneration && p.Generation == 0 && len(p.Containers) == 0:
 			p.Generation, err = strconv.ParseUint(generation, 10, 64)
 		default:
-			err = p.parseHolder(word)
+			err = p.parseContainerWord(word)
 		}
 		if err != nil || (isPod && p.Pod == "") || (isState && p.State == "") || isGeneration && "gen="+strconv.FormatUint(p.Generation, 10) != word || isGeneration && p.Generation == 0 {
 			return PodAllocation{}, wrong(word, "pod=NAMESPACE/NAME, state=STATE, gen=GENERATION, or NAME[:KIND];cpus=LIST;mem=BLOCK;dev=RESOURCE=ID,...")
@@ -141,8 +140,9 @@ func ParsePodAllocation(text string) (PodAllocation, error) {
 	return p, nil
 }
 
-// parseHolder reads a container, or what the pod holds as a whole, which comes once and first.
-func (p *PodAllocation) parseHolder(word string) error {
+// parseContainerWord parses the word of a container, or of the pod as a whole. A line has at most
+// one word for the whole pod, before all containers.
+func (p *PodAllocation) parseContainerWord(word string) error {
 	c, err := parseContainer(word)
 	switch {
 	case !strings.HasPrefix(word, wholeName) || c.Name != wholeName:
@@ -156,7 +156,7 @@ func (p *PodAllocation) parseHolder(word string) error {
 	return err
 }
 
-// wrong is the error about a word.
+// wrong returns the error for a word that does not have the form want.
 func wrong(word, want string) error {
 	const limit = 100
 	if len(word) > limit {
@@ -251,8 +251,8 @@ func parseDevices(text string) (d DeviceAllocation, err error) {
 // MarshalJSON implements json.Marshaler.
 func (p PodAllocation) MarshalJSON() ([]byte, error) { return json.Marshal(p.String()) }
 
-// UnmarshalJSON implements json.Unmarshaler. It never fails: one report that makes no sense must
-// not keep a reader from the others of a list. What cannot be read is in Malformed.
+// UnmarshalJSON implements json.Unmarshaler. It never fails, so that one bad report does not make a
+// whole list unreadable. Malformed keeps text that cannot be parsed.
 func (p *PodAllocation) UnmarshalJSON(data []byte) error {
 	var text string
 	err := json.Unmarshal(data, &text)

@@ -1,6 +1,6 @@
-// Package v1alpha1 is wire-compatible with scheduling.koordinator.sh/v1alpha1, as far as Berth
-// reads and writes it: Device and Reservation. The types are written from its schema; the custom
-// resource definitions are installed by their owners.
+// Package v1alpha1 has the parts of scheduling.koordinator.sh/v1alpha1 that Berth reads and writes:
+// Device and Reservation. The types are wire-compatible with its schema. Koordinator installs the
+// custom resource definitions.
 //
 // +kubebuilder:object:generate=true
 // +groupName=scheduling.koordinator.sh

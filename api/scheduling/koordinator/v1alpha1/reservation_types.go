@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Reservation holds the place of a pod for pods to come.
+// Reservation holds the resources of a pod template for later pods.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -30,38 +30,40 @@ type ReservationList struct {
 	Items           []Reservation `json:"items"`
 }
 
-// ReservationSpec says what is held, and for whom.
+// ReservationSpec says which resources are held, and for which pods.
 type ReservationSpec struct {
-	// Template is the pod whose place is held. With a nodeName it is held there or nowhere.
+	// Template is the pod whose resources are held. If it has a nodeName, they are held only on
+	// that node.
 	Template *corev1.PodTemplateSpec `json:"template"`
-	// Owners say who may have it: any pod that matches one of them.
+	// Owners select the pods that may use the reservation: any pod that matches one of them.
 	Owners []ReservationOwner `json:"owners"`
-	// TTL counts from the creation of the object; 0 is without end, nil 24 hours.
+	// TTL counts from the creation of the object. 0 is unlimited, nil is 24 hours.
 	TTL *metav1.Duration `json:"ttl,omitempty"`
-	// Expires comes before TTL.
+	// Expires has precedence over TTL.
 	Expires *metav1.Time `json:"expires,omitempty"`
-	// PreAllocation holds the place of pods that still run there.
+	// PreAllocation lets the Reservation hold resources that other pods still use.
 	PreAllocation bool `json:"preAllocation,omitempty"`
-	// AllocateOnce has the first owner use the place up; nil is true.
+	// AllocateOnce ends the reservation when the first owner uses it. nil is true.
 	AllocateOnce *bool `json:"allocateOnce,omitempty"`
-	// AllocatePolicy says whether an owner may have more than is held.
+	// AllocatePolicy determines if an owner may get more than the reservation holds.
 	AllocatePolicy ReservationAllocatePolicy `json:"allocatePolicy,omitempty"`
-	// Unschedulable keeps owners to come off.
+	// Unschedulable keeps further owners off the reservation.
 	Unschedulable bool `json:"unschedulable,omitempty"`
-	// Taints keep owners off that do not tolerate them.
+	// Taints keep owners without a matching toleration off the reservation.
 	Taints []corev1.Taint `json:"taints,omitempty"`
 
-	// Unknown are the fields that stand here and that this type does not have, sorted.
+	// Unknown are the fields of the object that this type does not have, sorted.
 	Unknown []string `json:"-"`
-	// Wrong says why this could not be read; the other fields are empty then. The template has no
-	// schema, so anything may be in it, and one object must not keep a list from being read.
+	// Wrong is the error if the spec could not be parsed. The other fields are empty then. The
+	// template has no schema and can contain anything; one bad object must not make a whole list
+	// unreadable.
 	Wrong string `json:"-"`
 }
 
 // specKeys are the fields that ReservationSpec has.
 var specKeys = []string{"allocateOnce", "allocatePolicy", "expires", "owners", "preAllocation", "taints", "template", "ttl", "unschedulable"}
 
-// UnmarshalJSON notes what it cannot read, so that nothing is dropped in silence. It does not fail.
+// UnmarshalJSON records unknown fields and errors in the spec. It does not fail.
 func (s *ReservationSpec) UnmarshalJSON(b []byte) error {
 	type plain ReservationSpec
 	var all map[string]json.RawMessage
@@ -84,18 +86,19 @@ func (s *ReservationSpec) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ReservationAllocatePolicy says whether an owner may have more than is held.
+// ReservationAllocatePolicy determines if an owner may get more than the reservation holds.
 type ReservationAllocatePolicy string
 
-// The policies. Without one it is Aligned.
+// The policies. Aligned is the default.
 const (
-	// AllocateAligned: an owner has what is held, and of its node what that lacks.
+	// AllocateAligned: an owner gets the held resources, and the rest from its node's free
+	// resources.
 	AllocateAligned ReservationAllocatePolicy = "Aligned"
-	// AllocateRestricted: of resources that are held an owner has what is held, and no more.
+	// AllocateRestricted: an owner gets no more of a held resource than the reservation holds.
 	AllocateRestricted ReservationAllocatePolicy = "Restricted"
 )
 
-// ReservationOwner is who may have a place. All that is said must match.
+// ReservationOwner selects pods that may use a reservation. All fields that are set must match.
 type ReservationOwner struct {
 	// Object is the pod itself.
 	Object *corev1.ObjectReference `json:"object,omitempty"`
@@ -111,31 +114,31 @@ type ReservationController struct {
 	Namespace             string `json:"namespace,omitempty"`
 }
 
-// ReservationPhase says how far a Reservation has come.
+// ReservationPhase is the phase of a Reservation.
 type ReservationPhase string
 
 // The phases.
 const (
 	// ReservationPending: nothing is held yet.
 	ReservationPending ReservationPhase = "Pending"
-	// ReservationAvailable: the place is held, and owners may have it.
+	// ReservationAvailable: the resources are held, and owners may use them.
 	ReservationAvailable ReservationPhase = "Available"
 	// ReservationSucceeded: an owner has used it up.
 	ReservationSucceeded ReservationPhase = "Succeeded"
-	// ReservationWaiting: with PreAllocation, the place is not free yet.
+	// ReservationWaiting: the Reservation has PreAllocation, and its resources are not free yet.
 	ReservationWaiting ReservationPhase = "Waiting"
-	// ReservationFailed: nothing is held any more.
+	// ReservationFailed: nothing is held any longer.
 	ReservationFailed ReservationPhase = "Failed"
 )
 
-// ReservationStatus is what came of it.
+// ReservationStatus is the observed state of a Reservation.
 type ReservationStatus struct {
 	Phase      ReservationPhase       `json:"phase,omitempty"`
 	Conditions []ReservationCondition `json:"conditions,omitempty"`
-	// CurrentOwners are the pods that have something of it.
+	// CurrentOwners are the pods that use the reservation.
 	CurrentOwners []corev1.ObjectReference `json:"currentOwners,omitempty"`
 	NodeName      string                   `json:"nodeName,omitempty"`
-	// Allocatable is what is held in all, Allocated how much of it owners have.
+	// Allocatable is the total that is held; Allocated is the part that owners use.
 	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
 	Allocated   corev1.ResourceList `json:"allocated,omitempty"`
 }

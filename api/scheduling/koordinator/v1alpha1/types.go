@@ -20,7 +20,7 @@ const (
 	XPU  DeviceType = "xpu"
 )
 
-// Device is the devices of the node whose name it has.
+// Device lists the devices of one node. It has its Node's name.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=devices,singular=device
@@ -41,7 +41,7 @@ type DeviceList struct {
 	Items           []Device `json:"items"`
 }
 
-// DeviceSpec is what there is.
+// DeviceSpec lists the node's devices.
 type DeviceSpec struct {
 	Devices []DeviceInfo `json:"devices,omitempty"`
 }
@@ -50,23 +50,23 @@ type DeviceSpec struct {
 type DeviceInfo struct {
 	Type   DeviceType        `json:"type,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
-	// UUID is how the vendor calls the device.
+	// UUID is the vendor's id of the device.
 	UUID string `json:"id,omitempty"`
-	// Minor counts the devices of a type.
+	// Minor is the number of the device among the devices of its type.
 	Minor *int32 `json:"minor,omitempty"`
-	// ModuleID is where the device sits in its server.
+	// ModuleID is the position of the device in its server.
 	ModuleID *int32 `json:"moduleID,omitempty"`
 	Health   bool   `json:"health"`
-	// Resources are what the device has to give, 100 of each for the whole of it.
+	// Resources are the device's capacities. 100 is the whole device.
 	Resources  corev1.ResourceList    `json:"resources,omitempty"`
 	Topology   *DeviceTopology        `json:"topology,omitempty"`
 	VFGroups   []VirtualFunctionGroup `json:"vfGroups,omitempty"`
 	Conditions []metav1.Condition     `json:"conditions,omitempty"`
 }
 
-// DeviceTopology is where a device hangs from.
+// DeviceTopology is the position of a device in the machine.
 type DeviceTopology struct {
-	// SocketID and NodeID are -1 where nobody knows.
+	// SocketID and NodeID are -1 if they are not known.
 	SocketID int32 `json:"socketID"`
 	NodeID   int32 `json:"nodeID"`
 	// PCIEID is the PCI root complex.
@@ -75,8 +75,8 @@ type DeviceTopology struct {
 	BusID string `json:"busID,omitempty"`
 }
 
-// PCIEID names a PCI root complex. Koordinator wrote a number until 1.3 and writes text since; both
-// are read.
+// PCIEID names a PCI root complex. Koordinator up to 1.3 writes a number, later releases write
+// text. UnmarshalJSON reads both.
 type PCIEID string
 
 // UnmarshalJSON reads text or a whole number.
@@ -106,18 +106,18 @@ type VirtualFunction struct {
 	BusID string `json:"busID,omitempty"`
 }
 
-// DeviceStatus is what is handed out.
+// DeviceStatus lists the allocations of the devices.
 type DeviceStatus struct {
 	Allocations []DeviceAllocation `json:"allocations,omitempty"`
 }
 
-// DeviceAllocation is what is handed out of one type.
+// DeviceAllocation lists the allocations of one device type.
 type DeviceAllocation struct {
 	Type    DeviceType             `json:"type,omitempty"`
 	Entries []DeviceAllocationItem `json:"entries,omitempty"`
 }
 
-// DeviceAllocationItem is what a pod has.
+// DeviceAllocationItem is the devices of one pod.
 type DeviceAllocationItem struct {
 	Name      string  `json:"name,omitempty"`
 	Namespace string  `json:"namespace,omitempty"`

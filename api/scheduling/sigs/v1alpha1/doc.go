@@ -1,6 +1,6 @@
-// Package v1alpha1 is wire-compatible with scheduling.x-k8s.io/v1alpha1, as far as Berth reads and
-// writes it: the PodGroup of scheduler-plugins. The types are written from its schema; the custom
-// resource definition is installed by its owners.
+// Package v1alpha1 has the part of scheduling.x-k8s.io/v1alpha1 that Berth reads and writes: the
+// PodGroup of scheduler-plugins. The types are wire-compatible with its schema. scheduler-plugins
+// installs the custom resource definition.
 //
 // +kubebuilder:object:generate=true
 // +groupName=scheduling.x-k8s.io

@@ -12,7 +12,7 @@ var GroupVersion = schema.GroupVersion{Group: "scheduling.x-k8s.io", Version: "v
 // PodGroups is the resource under which PodGroup objects are served.
 var PodGroups = GroupVersion.WithResource("podgroups")
 
-// OldGroupVersion is the group and version by which scheduler-plugins served the same kind before.
+// OldGroupVersion is the group and version of the same kind in earlier scheduler-plugins.
 // Koordinator installs that definition.
 var OldGroupVersion = schema.GroupVersion{Group: "scheduling.sigs.k8s.io", Version: "v1alpha1"}
 
@@ -31,7 +31,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// AddOldToScheme registers this package's types with a scheme as those of OldGroupVersion.
+// AddOldToScheme registers this package's types with a scheme under OldGroupVersion.
 func AddOldToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(OldGroupVersion, &PodGroup{}, &PodGroupList{})
 	metav1.AddToGroupVersion(scheme, OldGroupVersion)

@@ -11,7 +11,7 @@ const PodGroupLabel = "scheduling.x-k8s.io/pod-group"
 // OldPodGroupLabel of a pod names its PodGroup of OldGroupVersion.
 const OldPodGroupLabel = "pod-group.scheduling.sigs.k8s.io"
 
-// PodGroupPhase says how far a group has come.
+// PodGroupPhase is the phase of a group.
 type PodGroupPhase string
 
 // The phases, as scheduler-plugins writes them.
@@ -24,7 +24,7 @@ const (
 	PodGroupFailed     PodGroupPhase = "Failed"
 )
 
-// PodGroup is a number of pods that start together or not at all.
+// PodGroup is a set of pods that start together or not at all.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -54,20 +54,21 @@ type PodGroupList struct {
 	Items           []PodGroup `json:"items"`
 }
 
-// PodGroupSpec is what a group asks for.
+// PodGroupSpec is the desired state of a group.
 type PodGroupSpec struct {
 	// MinMember is how many pods start together.
 	// +optional
 	MinMember int32 `json:"minMember,omitempty"`
-	// MinResources is what must be free before the group is tried.
+	// MinResources must be free before the scheduler tries to place the group.
 	// +optional
 	MinResources corev1.ResourceList `json:"minResources,omitempty"`
-	// ScheduleTimeoutSeconds is how long members wait for each other, from the plan on.
+	// ScheduleTimeoutSeconds is how long members wait for each other after the scheduler has
+	// planned the group.
 	// +optional
 	ScheduleTimeoutSeconds *int32 `json:"scheduleTimeoutSeconds,omitempty"`
 }
 
-// PodGroupStatus is written by the scheduler that serves the group.
+// PodGroupStatus is the observed state of a group. The scheduler that serves the group writes it.
 type PodGroupStatus struct {
 	// +optional
 	Phase PodGroupPhase `json:"phase,omitempty"`
@@ -81,7 +82,7 @@ type PodGroupStatus struct {
 	Succeeded int32 `json:"succeeded,omitempty"`
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
-	// ScheduleStartTime is when the group was first tried.
+	// ScheduleStartTime is when the scheduler first tried to place the group.
 	// +optional
 	ScheduleStartTime metav1.Time `json:"scheduleStartTime,omitempty"`
 }

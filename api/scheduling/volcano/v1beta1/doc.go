@@ -1,6 +1,6 @@
-// Package v1beta1 is wire-compatible with scheduling.volcano.sh/v1beta1, as far as Berth reads and
-// writes it: the PodGroup, by which Volcano's users say which pods start together. The types are
-// written from its schema; the custom resource definition is installed by its owners.
+// Package v1beta1 has the part of scheduling.volcano.sh/v1beta1 that Berth reads and writes: the
+// PodGroup, a set of pods that start together. The types are wire-compatible with Volcano's schema.
+// Volcano installs the custom resource definition.
 //
 // +kubebuilder:object:generate=true
 // +groupName=scheduling.volcano.sh

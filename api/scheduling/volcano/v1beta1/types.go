@@ -13,24 +13,24 @@ const (
 	VolcanoGroupNameAnnotation = "scheduling.volcano.sh/group-name"
 	// TaskSpecAnnotation names the task that the pod belongs to, for minTaskMember.
 	TaskSpecAnnotation = "volcano.sh/task-spec"
-	// PreemptableKey, or else the label, is "false" on pods and PodGroups that are not evicted for
-	// others.
+	// PreemptableKey is an annotation. If it is absent, the label of the same name counts. "false"
+	// protects a pod or PodGroup from eviction for other pods.
 	PreemptableKey = "volcano.sh/preemptable"
 )
 
-// PodGroupPhase says how far a group has come.
+// PodGroupPhase is the phase of a group.
 type PodGroupPhase string
 
 // The phases, as Volcano writes them.
 const (
-	// PodGroupPending: the group is accepted, and minResources are not there. Controllers that wait
-	// for the phase create no pods.
+	// PodGroupPending: the group is accepted, but minResources are not free. Controllers that wait
+	// for Inqueue create no pods yet.
 	PodGroupPending PodGroupPhase = "Pending"
-	// PodGroupInqueue: its pods may be created.
+	// PodGroupInqueue: controllers may create the group's pods.
 	PodGroupInqueue PodGroupPhase = "Inqueue"
 	// PodGroupRunning: minMember pods have a node.
 	PodGroupRunning PodGroupPhase = "Running"
-	// PodGroupUnknown: fewer pods than minMember have a node, after there were enough.
+	// PodGroupUnknown: fewer pods than minMember have a node, although enough had one before.
 	PodGroupUnknown PodGroupPhase = "Unknown"
 	// PodGroupCompleted: all pods have ended.
 	PodGroupCompleted PodGroupPhase = "Completed"
@@ -47,7 +47,7 @@ const (
 	PodGroupScheduled PodGroupConditionType = "Scheduled"
 )
 
-// PodGroup is a number of pods that start together or not at all.
+// PodGroup is a set of pods that start together or not at all.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -75,22 +75,22 @@ type PodGroupList struct {
 	Items           []PodGroup `json:"items"`
 }
 
-// PodGroupSpec is what a group asks for.
+// PodGroupSpec is the desired state of a group.
 type PodGroupSpec struct {
 	// MinMember is how many pods start together.
 	// +optional
 	MinMember int32 `json:"minMember,omitempty"`
-	// MinTaskMember is the same for each task, by its name.
+	// MinTaskMember is how many pods of each task start together, by task name.
 	// +optional
 	MinTaskMember map[string]int32 `json:"minTaskMember,omitempty"`
-	// Queue is where the group is accounted. Berth has no queues.
+	// Queue is the queue of the group. Berth has no queues.
 	// +optional
 	// +kubebuilder:default:=default
 	Queue string `json:"queue,omitempty"`
-	// PriorityClassName is the group's priority, where its pods have none.
+	// PriorityClassName is the priority class of the group's pods that name none.
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
-	// MinResources is what must be free before the group leaves Pending.
+	// MinResources must be free before the group leaves Pending.
 	// +optional
 	MinResources *corev1.ResourceList `json:"minResources,omitempty"`
 	// NetworkTopology asks for nodes that are close in the network.
@@ -112,7 +112,7 @@ type NetworkTopologySpec struct {
 	HighestTierName string `json:"highestTierName,omitempty"`
 }
 
-// SubGroupPolicySpec is a part of a group that starts together.
+// SubGroupPolicySpec is a subset of a group whose pods start together.
 type SubGroupPolicySpec struct {
 	// +optional
 	Name string `json:"name,omitempty"`
@@ -128,7 +128,7 @@ type SubGroupPolicySpec struct {
 	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
 }
 
-// PodGroupStatus is written by the scheduler that serves the group.
+// PodGroupStatus is the observed state of a group. The scheduler that serves the group writes it.
 type PodGroupStatus struct {
 	// +optional
 	Phase PodGroupPhase `json:"phase,omitempty"`
