@@ -426,7 +426,7 @@ func (s *sighting) contested() error {
 		if s.obeyed.koordlet && f.by == v1alpha1.EnforcerAgent && f.ended.IsZero() && s.admitted(f.uid) {
 			return fmt.Errorf("koordlet carries decisions out here, and pod %s was placed when the agent did: drain the node, or have the agent do it again", f.key())
 		}
-		if !s.obeyed.koordlet && s.elsewhere(&f) && f.ended.IsZero() && s.admitted(f.uid) {
+		if !s.obeyed.koordlet && s.notAsPredicted(&f) && f.ended.IsZero() && s.admitted(f.uid) {
 			return fmt.Errorf("decisions are carried out here, and pod %s was placed when the kubelet decided, with CPUs %s as a prediction: drain the node, or have the kubelet decide again", f.key(), f.predicted)
 		}
 		if f.owner != "" && f.ended.IsZero() {
@@ -437,8 +437,8 @@ func (s *sighting) contested() error {
 	return nil
 }
 
-// elsewhere reports whether a pod's CPUs were predicted, and are others.
-func (s *sighting) elsewhere(f *podFacts) bool {
+// notAsPredicted reports if a pod holds other CPUs than were predicted for it.
+func (s *sighting) notAsPredicted(f *podFacts) bool {
 	var has topology.CPUSet
 	for i := range s.obeyed.pods[f.uid] {
 		has = has.Or(&s.obeyed.pods[f.uid][i].CPUs)

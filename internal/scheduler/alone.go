@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 )
 
-// alone is the way of a pod that looks for a node by itself.
+// alone schedules a pod that is in no gang.
 type alone struct {
 	// patient means that the pod still waits for certainty, until patientUntil.
 	patient      bool

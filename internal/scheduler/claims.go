@@ -207,7 +207,7 @@ func (l *lyings) Ways(state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo, 
 	}
 	n := c.plugin.core.table.Of(info.Node())
 	switch w := c.way.(type) {
-	case *planned:
+	case *gangMember:
 		if lying, decided := l.Decided(pod, n.Name()); decided {
 			return lies(lying)
 		}

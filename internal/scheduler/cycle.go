@@ -26,7 +26,7 @@ const cycleKey fwk.StateKey = Name
 //
 //	alone      looks for a node by itself
 //	owner      is sent to the place of a Reservation; if refused, its next attempt is without it
-//	planned    is a member of a gang, whose node the gang's plan names
+//	gangMember is a member of a gang, whose node the gang's plan names
 //	inGroup    is a member in Kubernetes' own group cycle, which tries all members before it commits
 //	untouched  is left to the kubelet of its node
 type way interface {

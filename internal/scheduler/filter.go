@@ -96,7 +96,7 @@ func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod 
 	if status := p.core.onlyHeld(ctx, pod, ""); status != nil {
 		return nil, status
 	}
-	state.Write(cycleKey, &cycle{plugin: p, way: &planned{}})
+	state.Write(cycleKey, &cycle{plugin: p, way: &gangMember{}})
 	if why := p.core.notYet(ctx); why != "" {
 		if ask, err := p.read(pod); err == nil {
 			new(alone).wait(p.cycleFor(pod, &ask), pod) // nothing else would wake it
@@ -117,7 +117,7 @@ func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod 
 		return nil, unreadable(err)
 	}
 	c := p.cycleFor(pod, &ask)
-	c.way = &planned{node: turn.Node}
+	c.way = &gangMember{node: turn.Node}
 	state.Write(cycleKey, c)
 	return &fwk.PreFilterResult{NodeNames: sets.New(turn.Node)}, nil
 }

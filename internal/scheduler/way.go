@@ -55,11 +55,11 @@ func (p *Plugin) awaitsReport(statuses fwk.NodeToStatusReader) bool {
 
 func (p *Plugin) postFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	c := p.cycle(state)
-	_, member := c.way.(*planned)
+	_, member := c.way.(*gangMember)
 	switch {
 	case member:
 	case wire.InGang(pod) && !p.core.gangs.Alone(pod):
-		c.way = &planned{}
+		c.way = &gangMember{}
 	case c.way != untouched{} && p.core.notYet(ctx) != "":
 		// Preemption would find no node that helps, and take the pod's nomination from it.
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)

@@ -11,16 +11,17 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// amounts is a cluster on which a pod fits if amounts do.
+// amounts is a cluster that compares only amounts of resources, as kube-scheduler does. NUMA nodes
+// do not matter.
 type amounts struct {
 	nodes []amountsNode
-	// had is which GPUs each pod has, as bits, by its number.
-	had map[int32]uint64
+	// gpusOf has the GPUs of each pod as a bit set, by the pod's number.
+	gpusOf map[int32]uint64
 }
 
 type amountsNode struct {
 	cpu, mib int64 // free
-	// allCPU and allMiB are the sums that pods can have.
+	// allCPU and allMiB are the totals that pods can have.
 	allCPU, allMiB int64
 	gpus           []int64
 	others         map[string]int64 // free; nil if the node has none
@@ -32,7 +33,7 @@ type amountsNode struct {
 func NewAmounts(nodes []trace.Node) Cluster { return newAmounts(nodes) }
 
 func newAmounts(nodes []trace.Node) *amounts {
-	c := &amounts{had: map[int32]uint64{}}
+	c := &amounts{gpusOf: map[int32]uint64{}}
 	for i := range nodes {
 		n := amountsNode{cpu: nodes[i].MilliCPU, mib: nodes[i].MiB, allCPU: nodes[i].MilliCPU, allMiB: nodes[i].MiB, of: &nodes[i]}
 		for range nodes[i].GPUs {
@@ -130,7 +131,7 @@ func (c *amounts) Put(node int, pod int32, s *Shape, gpu int) Outcome {
 func (c *amounts) hold(node int, pod int32, s *Shape, bits uint64) {
 	c.nodes[node].enter(s, bits, 1)
 	if s.GPUs > 0 {
-		c.had[pod] = bits
+		c.gpusOf[pod] = bits
 	}
 }
 
@@ -170,8 +171,8 @@ func (c *amounts) Assume(node int, pod int32, s *Shape, gpu int) {
 }
 
 func (c *amounts) Forget(node int, pod int32, s *Shape) {
-	c.nodes[node].enter(s, c.had[pod], -1)
-	delete(c.had, pod)
+	c.nodes[node].enter(s, c.gpusOf[pod], -1)
+	delete(c.gpusOf, pod)
 }
 
 // Suppose returns a node that refuses every pinned pod.

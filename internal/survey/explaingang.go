@@ -132,13 +132,13 @@ func (c *Cluster) explainGang(ctx context.Context, s *Survey, g *Gang, notes []s
 	return e, nil
 }
 
-// askNow plans the waiting members on trial.
+// askNow plans the waiting members without changing the cluster.
 func (e *ExplainedGang) askNow(ctx context.Context, c *Cluster, s *Survey) error {
 	left := gangs.Needed(&e.spec, &e.done)
 	if e.State == gangs.Whole { // the others go their own ways
 		left = gangs.Count{}
 	}
-	t := newGangTrial(s, gangs.Together(e.waiting, taskOf, wire.MaxGang, left.Tasks))
+	t := newTrialNodes(s, gangs.Together(e.waiting, taskOf, wire.MaxGang, left.Tasks))
 	t.asks = gangfit.Question{Gang: plan.Gang{Minimum: left.All, Tasks: left.Tasks}, Done: e.Fit, Start: cmp.Or(e.Minimum, 1), Budget: plan.NewBudget(ctx)}
 	asked := gangs.Asked{Pods: t.pods, Node: t.number, Candidate: func(pod *corev1.Pod) (*ledger.Candidate, error) {
 		ask, err := c.Terms.ReadPod(pod)
@@ -205,9 +205,9 @@ func (e *ExplainedGang) listPods(s *Survey) {
 	slices.SortFunc(e.Pods, func(a, b GangPod) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// gangTrial is a survey's nodes with members on them that are not there. It implements plan.Field
-// and gangfit.Reporting.
-type gangTrial struct {
+// trialNodes are the nodes of a survey, on which a gang's waiting members are placed as an
+// experiment. It implements plan.Field and gangfit.Reporting.
+type trialNodes struct {
 	plan.Uncoupled // affinity between pods is not looked at
 	survey         *Survey
 	// pods are planned together, the oldest first.
@@ -223,20 +223,20 @@ type gangTrial struct {
 	kept map[string]bool
 }
 
-// gangKind is members that every node answers alike.
+// gangKind is a set of members with the same resources, to which a node gives the same answer.
 type gangKind struct {
 	question
-	// said has the nodes' first answers, by number.
+	// said has the first answer of each node, by the node's number.
 	said []Answer
 }
 
 var (
-	_ plan.Field        = (*gangTrial)(nil)
-	_ gangfit.Reporting = (*gangTrial)(nil)
+	_ plan.Field        = (*trialNodes)(nil)
+	_ gangfit.Reporting = (*trialNodes)(nil)
 )
 
-func newGangTrial(s *Survey, pods []*corev1.Pod) *gangTrial {
-	t := &gangTrial{survey: s, pods: pods}
+func newTrialNodes(s *Survey, pods []*corev1.Pod) *trialNodes {
+	t := &trialNodes{survey: s, pods: pods}
 	for _, name := range s.Names() {
 		n := s.nodes[name]
 		t.nodes = append(t.nodes, n)
@@ -245,8 +245,8 @@ func newGangTrial(s *Survey, pods []*corev1.Pod) *gangTrial {
 	return t
 }
 
-// number is the number of a node, and its ledger.
-func (t *gangTrial) number(name string) (int, *ledger.Node) {
+// number returns the number of a node, and its ledger.
+func (t *trialNodes) number(name string) (int, *ledger.Node) {
 	at := slices.IndexFunc(t.nodes, func(n *node) bool { return n.name == name })
 	if at < 0 {
 		return plan.Elsewhere, nil
@@ -254,8 +254,8 @@ func (t *gangTrial) number(name string) (int, *ledger.Node) {
 	return at, t.nodes[at].account
 }
 
-// prepare prepares the questions to nodes about each kind.
-func (t *gangTrial) prepare(ctx context.Context, c *Cluster, claim *gangfit.Claim) (err error) {
+// prepare reads each kind's pod and creates the question that the nodes answer about it.
+func (t *trialNodes) prepare(ctx context.Context, c *Cluster, claim *gangfit.Claim) (err error) {
 	all := amounts.List{}
 	for _, k := range t.asks.Kinds {
 		pod := t.pods[k.First]
@@ -284,7 +284,7 @@ func (t *gangTrial) prepare(ctx context.Context, c *Cluster, claim *gangfit.Clai
 }
 
 // keep records the gangs that their PodGroup protects from eviction.
-func (t *gangTrial) keep(ctx context.Context, c *Cluster) (notes []string, err error) {
+func (t *trialNodes) keep(ctx context.Context, c *Cluster) (notes []string, err error) {
 	objects, err := c.from.groupsIn(ctx, metav1.NamespaceAll)
 	if err != nil {
 		return nil, err
@@ -299,7 +299,7 @@ func (t *gangTrial) keep(ctx context.Context, c *Cluster) (notes []string, err e
 }
 
 // room counts the resources for a group that names resources.
-func (t *gangTrial) room(bool) *gangfit.Room {
+func (t *trialNodes) room(bool) *gangfit.Room {
 	var nodes []*corev1.Node
 	var pods []*corev1.Pod
 	for _, n := range t.nodes {
@@ -318,7 +318,7 @@ func (t *gangTrial) room(bool) *gangfit.Room {
 }
 
 // answer copies the results for the members.
-func (t *gangTrial) answer(e *ExplainedGang, v *gangfit.Verdict) {
+func (t *trialNodes) answer(e *ExplainedGang, v *gangfit.Verdict) {
 	e.Verdict, e.Fit, e.Whole = v.String(), v.Fit, e.Whole || v.Whole
 	if said := e.spec.Unschedulable; v.Whole && strings.HasPrefix(said, gangfit.Named) {
 		e.Verdict, e.Whole = e.Verdict+", but the scheduler last said: "+said, false
@@ -351,7 +351,7 @@ func (t *gangTrial) answer(e *ExplainedGang, v *gangfit.Verdict) {
 
 // never names the resource that even empty nodes lack for the members that must start together, or
 // returns "". For each resource it considers the members with the smallest requests.
-func (t *gangTrial) never() string {
+func (t *trialNodes) never() string {
 	asked := map[string][]int64{}
 	for _, pod := range t.pods {
 		for name, amount := range wire.ReadAmounts(pod) {
@@ -385,7 +385,7 @@ const nodeLooks = 4
 
 // Nodes implements plan.Field: the nodes that do not refuse members of the kind, as the scheduler's
 // default scoring has them.
-func (t *gangTrial) Nodes(kind int) []int {
+func (t *trialNodes) Nodes(kind int) []int {
 	k := t.kinds[kind]
 	if k.said == nil {
 		if k.said = make([]Answer, len(t.nodes)); !t.asks.Budget.Spend(nodeLooks * len(t.nodes)) {
@@ -405,30 +405,30 @@ func (t *gangTrial) Nodes(kind int) []int {
 }
 
 // Node implements plan.Field.
-func (t *gangTrial) Node(node int) suppose.Node {
+func (t *trialNodes) Node(node int) suppose.Node {
 	return suppose.On(t.nodes[node].account, t.rooms[node]())
 }
 
 // Admits implements plan.Field: Nodes has asked about everything that no member changes.
-func (t *gangTrial) Admits(int, int) bool { return true }
+func (t *trialNodes) Admits(int, int) bool { return true }
 
 // Waiting implements gangfit.Reporting: Nodes returns the nodes that wait, too.
-func (t *gangTrial) Waiting(int) []int { return nil }
+func (t *trialNodes) Waiting(int) []int { return nil }
 
 // Hoped implements gangfit.Reporting.
-func (t *gangTrial) Hoped(node int) suppose.Node { return suppose.On(nil, t.rooms[node]()) }
+func (t *trialNodes) Hoped(node int) suppose.Node { return suppose.On(nil, t.rooms[node]()) }
 
 // Hopes implements gangfit.Reporting.
-func (t *gangTrial) Hopes(int, int) bool { return true }
+func (t *trialNodes) Hopes(int, int) bool { return true }
 
 // Put implements plan.Field.
-func (t *gangTrial) Put(int, int) {}
+func (t *trialNodes) Put(int, int) {}
 
 // Take implements plan.Field.
-func (t *gangTrial) Take(int, int) {}
+func (t *trialNodes) Take(int, int) {}
 
 // lacking asks every node again about the member that got none, with its mates in their places.
-func (t *gangTrial) lacking(p *plan.Plan) *Lacking {
+func (t *trialNodes) lacking(p *plan.Plan) *Lacking {
 	mates := map[int]int{}
 	for _, at := range p.Places {
 		mates[at.Node]++
@@ -449,7 +449,7 @@ func (t *gangTrial) lacking(p *plan.Plan) *Lacking {
 
 // again asks a node about the member without a node, with the other members at their possible
 // places.
-func (t *gangTrial) again(p *plan.Plan, node int) (a Answer) {
+func (t *trialNodes) again(p *plan.Plan, node int) (a Answer) {
 	member := &t.asks.Members[p.Lacking]
 	q, with, on := t.kinds[member.Kind].question, *t.nodes[node], p.Node(node)
 	if with.account = on.Account(); on.Pins(&member.Pod) {

@@ -1,6 +1,6 @@
-// Command defrag plays a cluster of hollow nodes that is full of replicas, makes pods wait that fit
-// nowhere, and makes room for them by moving others (internal/defrag, internal/moving), plan after
-// plan. Its last line is JSON: how many plans there were, how many made room, and what must not be:
-// PodDisruptionBudgets that were broken, pods that a kubelet refused, and plans after which the
-// cluster was worse than before.
+// Command defrag fills a cluster of hollow nodes with replicas, creates pods that fit nowhere, and
+// makes room for them by moving other pods (internal/defrag, internal/moving). It repeats this for
+// many plans. The last line is JSON. It counts the plans, the plans that made room, and three
+// errors: violated PodDisruptionBudgets, pods that a kubelet rejected, and plans that made the
+// cluster worse.
 package main

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 )
 
-// errWorse is the answer no; the output has said why.
+// errWorse makes the exit code 1. The output has the reason.
 var errWorse = errors.New("room was not made as planned")
 
 func main() {

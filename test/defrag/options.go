@@ -1,11 +1,11 @@
 package main
 
-// options are the flags.
+// options are the values of the flags.
 type options struct {
 	seed  uint64
 	plans int
 	nodes int
 }
 
-// leastPlans is how many there must be for the result to say anything.
+// leastPlans is the number of plans below which the result proves nothing.
 const leastPlans = 20

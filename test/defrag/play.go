@@ -28,18 +28,19 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// How long a play may wait.
+// Limits and intervals of waiting.
 const (
 	startLimit  = 5 * time.Minute
 	settleLimit = 2 * time.Minute
 	pollEvery   = 200 * time.Millisecond
-	// quiet is how long nothing may have changed before a plan is made.
+	// quiet is how long the cluster must be unchanged before a plan is made.
 	quiet = time.Second
 )
 
 const namespace = "default"
 
-// machines are those of the nodes: 14 or 15 CPUs for pods, on two NUMA nodes or four.
+// machines are the machines of the nodes. Each has 14 or 15 CPUs for pods, on two or four NUMA
+// nodes.
 var machines = []string{"package:2 numa:1 core:4 pu:2 mem:16Gi", "package:1 numa:2 core:4 pu:2 mem:16Gi"}
 
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
@@ -49,7 +50,7 @@ topologyManagerPolicy: single-numa-node
 reservedSystemCPUs: "0"
 `
 
-// player plays on one cluster.
+// player runs the test on one cluster.
 type player struct {
 	*demo.Cluster
 	o      *options
@@ -59,13 +60,14 @@ type player struct {
 
 	mu     sync.Mutex
 	result result
-	// guarded are sets that were whole when the plan began, by their replicas.
+	// guarded has the replica sets that were complete when the plan began, with their number of
+	// replicas.
 	guarded map[string]int
 	sets    int // made so far
 	alive   []string
 }
 
-// play starts a cluster, plays, and takes it down.
+// play starts a cluster, runs the test, and stops the cluster.
 func play(ctx context.Context, o *options, out io.Writer) (_ *result, err error) {
 	p := &player{o: o, out: out, random: rand.New(rand.NewPCG(o.seed, 18)), result: result{Seed: o.seed}}
 	nodes := p.nodes()
@@ -87,14 +89,14 @@ func play(ctx context.Context, o *options, out io.Writer) (_ *result, err error)
 	}
 	watching, stopWatching := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
-	watcher.Go(func() { p.watch(watching) })
+	watcher.Go(func() { p.countViolations(watching) })
 	err = p.rounds(ctx)
 	stopWatching()
 	watcher.Wait()
 	return &p.result, err
 }
 
-// rounds goes on until there were enough plans.
+// rounds repeats until enough plans were carried out.
 func (p *player) rounds(ctx context.Context) error {
 	for round := 0; p.result.Plans < p.o.plans; round++ {
 		if round > 10*p.o.plans {
@@ -110,7 +112,7 @@ func (p *player) rounds(ctx context.Context) error {
 	return nil
 }
 
-// fill makes replica sets until the cluster is crowded: three of five CPUs are taken, or more.
+// fill creates replica sets until pods use at least three of five CPUs.
 func (p *player) fill(ctx context.Context) error {
 	for {
 		taken, err := p.settle(ctx)
@@ -149,7 +151,7 @@ func (p *player) add(ctx context.Context) error {
 	return err
 }
 
-// remove deletes replica sets, so that what is free lies elsewhere next time.
+// remove deletes replica sets, so that other CPUs are free in the next round.
 func (p *player) remove(ctx context.Context) error {
 	for range min(len(p.alive), 1+p.random.IntN(2)) {
 		i := p.random.IntN(len(p.alive))
@@ -170,7 +172,7 @@ func podSpec(cpus string) corev1.PodSpec {
 	return corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example/app", Resources: corev1.ResourceRequirements{Limits: limits}}}}
 }
 
-// round makes pods wait, one or a gang, and makes room for them where a plan with moves does.
+// round creates a pod or a gang that must wait, and carries out a plan with moves if there is one.
 func (p *player) round(ctx context.Context, name string) error {
 	copies := 1
 	if p.random.IntN(4) == 0 {
@@ -197,7 +199,7 @@ func (p *player) round(ctx context.Context, name string) error {
 	return p.remove(ctx)
 }
 
-// wantedPods are so many pods like one, a gang where there are several.
+// wantedPods returns that many copies of a pod. Several copies are a gang.
 func wantedPods(like *corev1.Pod, copies int) []*corev1.Pod {
 	like.UID = ""
 	if copies == 1 {
@@ -212,7 +214,7 @@ func wantedPods(like *corev1.Pod, copies int) []*corev1.Pod {
 	return out
 }
 
-// nodes draws the machines.
+// nodes returns nodes with randomly chosen machines.
 func (p *player) nodes() (out []hollow.Spec) {
 	for i := range p.o.nodes {
 		name := fmt.Sprint("n", i+1)
@@ -222,7 +224,7 @@ func (p *player) nodes() (out []hollow.Spec) {
 	return out
 }
 
-// makeRoom creates the pods, sees them wait, and carries out a plan for them.
+// makeRoom creates the pods, checks that they wait, and carries out a plan for them.
 func (p *player) makeRoom(ctx context.Context, pods []*corev1.Pod) error {
 	before, err := p.running(ctx)
 	if err != nil {
@@ -233,7 +235,8 @@ func (p *player) makeRoom(ctx context.Context, pods []*corev1.Pod) error {
 			return err
 		}
 	}
-	// Of a gang that waits the oldest pod is told why; which one that is, is not known here.
+	// Only the oldest pod of a waiting gang gets the condition, and the test does not know which
+	// pod is the oldest.
 	if err := p.until(ctx, pods, func(now []corev1.Pod) bool { return slices.ContainsFunc(now, waits) || placed(now) }); err != nil {
 		return err
 	}
@@ -253,7 +256,7 @@ func (p *player) makeRoom(ctx context.Context, pods []*corev1.Pod) error {
 	return p.compare(ctx, before)
 }
 
-// move carries a plan out, and waits for the pods that it makes room for.
+// move carries out a plan, and waits for the pods that it makes room for.
 func (p *player) move(ctx context.Context, room *survey.Room, pods []*corev1.Pod) error {
 	tell := func(format string, args ...any) { fmt.Fprintf(p.out, "  "+format+"\n", args...) }
 	whole, err := p.wholeSets(ctx)
@@ -278,7 +281,7 @@ func (p *player) move(ctx context.Context, room *survey.Room, pods []*corev1.Pod
 	return nil
 }
 
-// compare reports whether as many replicas run as before, and no holder is left.
+// compare checks that as many replicas run as before, and that no pod that holds resources is left.
 func (p *player) compare(ctx context.Context, before int) error {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
@@ -317,8 +320,7 @@ func (p *player) running(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// settle waits until nothing is on its way any more, and every pod runs or waits; taken is how many
-// CPUs running pods have.
+// settle waits until every pod runs or waits. taken is the number of CPUs of running pods.
 func (p *player) settle(ctx context.Context) (taken int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
@@ -339,7 +341,7 @@ func (p *player) settle(ctx context.Context) (taken int, err error) {
 	return taken, err
 }
 
-// isSettled reports whether nothing is under way now, and how many CPUs are taken.
+// isSettled reports if every pod runs or waits now, and how many CPUs are taken.
 func (p *player) isSettled(ctx context.Context) (settled bool, taken int, err error) {
 	s, err := p.survey.Survey(ctx, "")
 	if err != nil {
@@ -363,12 +365,12 @@ func (p *player) isSettled(ctx context.Context) (settled bool, taken int, err er
 	return settled, taken, nil
 }
 
-// waits reports whether a scheduler has found no node for the pod.
+// waits reports if a scheduler has found no node for the pod.
 func waits(pod corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && wire.Unscheduled(&pod).Type != ""
 }
 
-// until reads the pods until they are so.
+// until reads the pods until so returns true for them.
 func (p *player) until(ctx context.Context, pods []*corev1.Pod, so func([]corev1.Pod) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
@@ -393,8 +395,8 @@ func running(pods []corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
 }
 
-// watch counts what must not be until ctx ends.
-func (p *player) watch(ctx context.Context) {
+// countViolations counts rejected pods and violated PodDisruptionBudgets until ctx ends.
+func (p *player) countViolations(ctx context.Context) {
 	refused := map[string]bool{}
 	_ = wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {
 		pods, err := p.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
@@ -420,7 +422,8 @@ func (p *player) watch(ctx context.Context) {
 	})
 }
 
-// guard notes the sets whose replicas all run: their budgets let one be missing. nil ends it.
+// guard sets the replica sets that countViolations checks. All their replicas run, and their
+// budgets allow one to be missing. nil stops the check.
 func (p *player) guard(sets map[string]int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,7 +1,7 @@
-// Package devices is a load of test/obey: pods that ask for GPUs, network cards and their virtual
-// functions, CPUs, memory and huge pages, together and not, in several containers, alone and in
-// gangs, on nodes that obey and on one whose kubelet decides. What the containers find in their
-// environment is held against the decisions all the time, and these against what the pods asked
-// for. Every pod, and every gang, must run for which an exhaustive twin finds room on the nodes
-// that obey; what has a lower priority must make room.
+// Package devices is a load of test/obey. Its pods request combinations of GPUs, network cards,
+// virtual functions, CPUs, memory and huge pages. They have one or several containers, and some are
+// in gangs. One node's kubelet decides; the others have authority berth. The test compares the
+// environment of the containers with the decisions all the time, and the decisions with the
+// requests. An exhaustive search finds out which pods and gangs have room on the nodes with
+// authority berth, also by eviction of pods with a lower priority. All of them must run.
 package devices

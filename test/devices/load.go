@@ -10,12 +10,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Trial is the kind of trial.
+// Trial returns this kind of trial.
 func Trial() obeying.Kind {
 	return obeying.Kind{Name: "devices", Nodes: nodes(), Obey: len(machines), Stream: 17, New: newLoad}
 }
 
-// load plays a seed.
+// load is the load of one seed.
 type load struct {
 	*obeying.Trial
 	reserved topology.CPUSet
@@ -34,19 +34,19 @@ func newLoad(t *obeying.Trial) (obeying.Load, error) {
 	return d, nil
 }
 
-// result is the last line.
+// result is the last line of the output.
 type result struct {
 	Seed    uint64 `json:"seed"`
 	Pods    int    `json:"pods"`
 	Running int    `json:"running"`
-	// Misaligned counts containers whose devices or CPUs are not those of the decision, and
-	// decisions that are not as the pod asked.
+	// Misaligned counts containers whose devices or CPUs differ from the decision, and decisions
+	// that differ from the pod's request.
 	Misaligned int `json:"misaligned"`
-	// Refused counts pods that a kubelet refused.
+	// Refused counts pods that a kubelet rejected.
 	Refused int `json:"refused"`
 	// HeldTwice counts CPUs and devices that two pods have.
 	HeldTwice int `json:"heldTwice"`
-	// Leftover counts what is there when all pods have gone.
+	// Leftover counts containers that remain after all pods are gone.
 	Leftover int `json:"leftover"`
 }
 
@@ -62,7 +62,7 @@ func (d *load) Result(seed uint64) (line any, wrong string) {
 
 func (d *load) Make(_ context.Context, i int) ([]*corev1.Pod, error) { return newPods(d.Rand, i), nil }
 
-// Awaits returns which pod is waited for; "" for none.
+// Awaits returns a pod that the trial still waits for, or "".
 func (d *load) Awaits(context.Context) (string, error) {
 	d.Lock()
 	defer d.Unlock()

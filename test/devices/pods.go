@@ -16,10 +16,10 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 )
 
-// most is the largest number of members of a gang.
+// most is the maximum number of members of a gang.
 const most = 6
 
-// newPods makes a pod, or one time in six a gang of two to six that are alike.
+// newPods returns a pod, or one time in six a gang of two to six equal pods.
 func newPods(rng *rand.Rand, i int) []*corev1.Pod {
 	one := newPod(rng, fmt.Sprint("p", i))
 	if rng.IntN(6) > 0 {
@@ -37,8 +37,8 @@ func newPods(rng *rand.Rand, i int) []*corev1.Pod {
 	return all
 }
 
-// newPod makes a pod of one container, or of up to four: one time in three with another one beside
-// it, and with init containers and sidecars before it.
+// newPod returns a pod with up to four containers. One pod in three has a second container, and
+// some have init containers and sidecars.
 func newPod(rng *rand.Rand, name string) *corev1.Pod {
 	zero := int64(0)
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}}}
@@ -64,7 +64,7 @@ func newPod(rng *rand.Rand, name string) *corev1.Pod {
 	return p
 }
 
-// annotate gives a pod words of Berth's.
+// annotate adds random annotations of Berth to a pod.
 func annotate(rng *rand.Rand, p *corev1.Pod) {
 	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
 	if policy := pick("", "none", "best-effort", "restricted", "single-numa-node", "single-numa-node,scope=pod", "restricted,scope=pod"); policy != "" {
@@ -87,8 +87,8 @@ func annotate(rng *rand.Rand, p *corev1.Pod) {
 	}
 }
 
-// newContainer makes a container that asks for GPUs one time in odds, for cards more seldom, and
-// for virtual functions still more so.
+// newContainer returns a container that requests GPUs one time in odds, network cards less often,
+// and virtual functions least often.
 func newContainer(rng *rand.Rand, name, image string, odds int) corev1.Container {
 	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
 	list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(pick("500m", "1", "2", "2", "4")), corev1.ResourceMemory: resource.MustParse(pick("64Mi", "256Mi", "1Gi"))}

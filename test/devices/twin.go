@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// offered are the devices of a machine by resource, as the i-th of offers says.
+// offered returns the devices of a machine by resource, according to offers[i].
 func offered(m *topology.Machine, i int) map[string][]*topology.Device {
 	out := map[string][]*topology.Device{}
 	for j := range m.Devices {
@@ -29,8 +29,8 @@ func offered(m *topology.Machine, i int) map[string][]*topology.Device {
 	return out
 }
 
-// roomFor returns the nodes that could take the pod, or its whole gang, beside what is bound there,
-// by the exhaustive twin; "" for none. What has a lower priority makes room.
+// roomFor returns the nodes that could take the pod or its whole gang, by an exhaustive search, or
+// "". Pods that are bound there stay, except for pods with a lower priority.
 func (d *load) roomFor(pod *corev1.Pod) string {
 	pods := []*corev1.Pod{pod}
 	if gang := pod.Annotations[wire.GangAnnotation]; gang != "" {
@@ -62,8 +62,8 @@ func (d *load) gang(name string) (all []*corev1.Pod) {
 	return all
 }
 
-// fits reports whether the i-th node that obeys could take the pods beside the ones that are bound
-// there.
+// fits reports if the i-th node with authority berth could take the pods in addition to the pods
+// bound there.
 func (d *load) fits(i int, pods []*corev1.Pod) bool {
 	if len(pods) == 0 {
 		return true
@@ -74,7 +74,7 @@ func (d *load) fits(i int, pods []*corev1.Pod) bool {
 	var asks []*placement.Request
 	for _, pod := range pods {
 		ask, err := wire.ReadPod(pod)
-		if err != nil || ask.RulesErr != nil || asksElsewhere(&ask.Request, twin.Devices) {
+		if err != nil || ask.RulesErr != nil || asksOther(&ask.Request, twin.Devices) {
 			return false
 		}
 		asks = append(asks, &ask.Request)
@@ -89,8 +89,8 @@ func (d *load) fits(i int, pods []*corev1.Pod) bool {
 	return twin.Fits(held, asks...)
 }
 
-// asksElsewhere reports whether a pod asks for a resource that the node does not offer.
-func asksElsewhere(r *placement.Request, offered map[string][]*topology.Device) bool {
+// asksOther reports if a pod requests a resource that the node does not offer.
+func asksOther(r *placement.Request, offered map[string][]*topology.Device) bool {
 	for i := range r.Containers {
 		for _, q := range r.Containers[i].Devices {
 			if q.Count > 0 && offered[q.Resource] == nil {
@@ -101,7 +101,7 @@ func asksElsewhere(r *placement.Request, offered map[string][]*topology.Device) 
 	return false
 }
 
-// notAsAsked describes how a decision is not as the pod asked; "" for nothing.
+// notAsAsked describes how a decision differs from the pod's request, or returns "".
 func notAsAsked(m *topology.Machine, pod *corev1.Pod, d *placement.Decision) string {
 	ask, err := wire.ReadPod(pod)
 	switch {

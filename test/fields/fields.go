@@ -12,53 +12,53 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Fate is what Berth does with a field.
+// Fate is how Berth treats a field.
 type Fate string
 
 const (
-	// Read: it decides something.
+	// Read: Berth uses the field.
 	Read Fate = "read"
 	// Told: an event of the object names it.
 	Told Fate = "an event names it"
 	// Refused: the object is refused, with the field's path.
 	Refused Fate = "refused by name"
-	// Idle: it has nothing to do with what is asked for, and has no effect with its owners either;
-	// Field.Why says why.
+	// Idle: the field has no effect on the request, with Berth or with its owners. Field.Why has
+	// the reason.
 	Idle Fate = "has no effect on the place"
 )
 
-// Kind is a kind of a neighbour that Berth serves.
+// Kind is a kind of another project that Berth serves.
 type Kind struct {
-	// Name is how people call it: "Job of batch.volcano.sh/v1alpha1".
+	// Name is the kind's name for people: "Job of batch.volcano.sh/v1alpha1".
 	Name string
-	// CRD is the file of its definition, in the neighbours' folder.
+	// CRD is the file of its definition in the folder of the projects' definitions.
 	CRD string
 	// Base is an object to which each field is added, as JSON.
 	Base   string
 	Fields []Field
 }
 
-// Field is a field, and what is below it unless that is a Field of its own.
+// Field is a field with all fields below it, except for those in the table.
 type Field struct {
-	// Path leads to it from the object: "spec.tasks[].name", "spec.minTaskMember{}". [] is an item
-	// of a list, {} a value of a map.
+	// Path is the field's path: "spec.tasks[].name", "spec.minTaskMember{}". [] is an item of a
+	// list, {} is a value of a map.
 	Path string
 	Fate Fate
-	// Sample is a value that shows the fate, as JSON. It is put At another path where the field
-	// means something with others alone.
+	// Sample is a value that shows the fate, as JSON. If the field needs other fields, At is the
+	// path at which Sample is set.
 	Sample, At string
-	// Base is in place of the kind's where the field needs others beside it.
+	// Base replaces the kind's Base if the field needs other fields next to it.
 	Base string
-	// Whole means that what is below is a type of Kubernetes' own: only the whole has a meaning.
+	// Whole means that the field has a type of Kubernetes, so that its subfields are not listed.
 	Whole bool
-	// Why is why an Idle field is none of Berth's.
+	// Why is the reason why a field is Idle.
 	Why string
 }
 
 // Key is the key that samples have in maps.
 const Key = "svc"
 
-// Plain is the object to which the field is added.
+// Plain returns the object to which the field is added.
 func (k *Kind) Plain(f *Field) (object map[string]any, err error) {
 	if err = json.Unmarshal([]byte(cmp.Or(f.Base, k.Base)), &object); err != nil {
 		err = fmt.Errorf("%s: %w", k.Name, err)
@@ -66,7 +66,7 @@ func (k *Kind) Plain(f *Field) (object map[string]any, err error) {
 	return object, err
 }
 
-// With is Plain with the field's sample.
+// With returns the object of Plain with the field's sample.
 func (k *Kind) With(f *Field) (object map[string]any, err error) {
 	var value any
 	if err := json.Unmarshal([]byte(f.Sample), &value); err != nil {
@@ -78,7 +78,7 @@ func (k *Kind) With(f *Field) (object map[string]any, err error) {
 	return object, err
 }
 
-// WithLeaf is Plain with a value of a leaf that falls under the field.
+// WithLeaf returns the object of Plain with a value of a leaf below the field.
 func (k *Kind) WithLeaf(f *Field, leaf Leaf) (object map[string]any, err error) {
 	if object, err = k.Plain(f); err == nil {
 		set(object, steps(leaf.Path), leaf.Value)
@@ -86,13 +86,13 @@ func (k *Kind) WithLeaf(f *Field, leaf Leaf) (object map[string]any, err error) 
 	return object, err
 }
 
-// steps takes a path apart: "a.b[].c{}" is a, b, [], c, {}.
+// steps splits a path: "a.b[].c{}" becomes a, b, [], c, {}.
 func steps(path string) (out []string) {
 	path = strings.NewReplacer("[]", ".[]", "{}", ".{}").Replace(path)
 	return strings.Split(path, ".")
 }
 
-// set puts a value where the steps lead, and makes what is missing on the way.
+// set stores a value at the path of the steps, and creates missing objects and lists on the path.
 func set(in map[string]any, steps []string, value any) {
 	at := steps[0]
 	if at == "{}" {
@@ -128,7 +128,7 @@ func set(in map[string]any, steps []string, value any) {
 	set(below, steps[2:], value)
 }
 
-// Of returns the field under which a path falls: itself, or the nearest above it.
+// Of returns the table's field for a path: the field with that path, or the nearest field above it.
 func (k *Kind) Of(path string) *Field {
 	var found *Field
 	for i := range k.Fields {
@@ -145,13 +145,13 @@ func covers(above, path string) bool {
 	return ok && (rest == "" || strings.ContainsRune(".[{", rune(rest[0])))
 }
 
-// Leaf is a field of a definition below which there is none, with a value that its schema allows.
+// Leaf is a field of a definition without fields below it, and a value that its schema allows.
 type Leaf struct {
 	Path  string
 	Value any
 }
 
-// schema is the part of a definition that matters here.
+// schema is the part of a definition that this package reads.
 type schema struct {
 	Type       string            `json:"type"`
 	Format     string            `json:"format"`
@@ -168,8 +168,7 @@ type Definition struct {
 	Leaves                []Leaf
 }
 
-// Definitions reads those of a folder of the neighbours. The error is fs.ErrNotExist where there is
-// none.
+// Definitions reads the definitions in a folder. The error is fs.ErrNotExist if there are none.
 func Definitions(from string) (out []Definition, err error) {
 	for _, folder := range []string{"volcano-crds", "koordinator-crds"} {
 		files, err := os.ReadDir(filepath.Join(from, folder))
@@ -236,7 +235,7 @@ func (s *schema) leaves(out []Leaf, path string) []Leaf {
 	return out
 }
 
-// sample is a value that says something.
+// sample returns a value that is not the zero value.
 func (s *schema) sample() any {
 	switch {
 	case len(s.Enum) > 0:

@@ -2,29 +2,29 @@ package fields
 
 import "strings"
 
-// job is a Job with two tasks: of what is asked for once, the first task has it.
+// job is a Job with two tasks.
 const job = `{"metadata":{"namespace":"d","name":"j","uid":"job-uid"},"spec":{
 	"tasks":[{"name":"a","replicas":2,"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}},
 		{"name":"b","replicas":1,"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}}]}}`
 
-// restarted is a Job that is begun again when a pod fails.
+// restarted is a Job that restarts when a pod fails.
 const restarted = `{"metadata":{"namespace":"d","name":"j","uid":"job-uid"},"spec":{
 	"policies":[{"event":"PodFailed","action":"RestartJob"}],
 	"tasks":[{"name":"a","replicas":2,"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}},
 		{"name":"b","replicas":1,"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}}]}}`
 
-// restartedTask is a Job whose first task is begun again when a pod fails.
+// restartedTask is a Job whose first task restarts when a pod fails.
 const restartedTask = `{"metadata":{"namespace":"d","name":"j","uid":"job-uid"},"spec":{
 	"tasks":[{"name":"a","replicas":2,"policies":[{"event":"PodFailed","action":"RestartTask"}],"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}},
 		{"name":"b","replicas":1,"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}}]}}`
 
-// dependent is a Job of a task that waits for two others.
+// dependent is a Job with a task that waits for two others.
 const dependent = `{"metadata":{"namespace":"d","name":"j","uid":"job-uid"},"spec":{"minAvailable":1,
 	"tasks":[{"name":"a","replicas":1,"dependsOn":{"name":["b","c"]},"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}},
 		{"name":"b","replicas":1,"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}},
 		{"name":"c","replicas":1,"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}}]}}`
 
-// claimed is a Job with a volume of its own.
+// claimed is a Job with a volume.
 const claimed = `{"metadata":{"namespace":"d","name":"j","uid":"job-uid"},"spec":{
 	"volumes":[{"mountPath":"/data","volumeClaim":{"accessModes":["ReadWriteOnce"]}}],
 	"tasks":[{"name":"a","replicas":1,"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}}]}}`
@@ -51,7 +51,7 @@ const numatopology = `{"metadata":{"name":"n1","annotations":{"timestamp":"18000
 	"cpuDetail":{"0":{},"1":{"core":1},"2":{"core":2,"numa":1},"3":{"core":3,"numa":1}},
 	"podAllocations":[{"name":"p","namespace":"n","uid":"u","containerAllocations":[{"name":"c","allocations":{"cpu":"1"}}]}]}}`
 
-// named is a Numatopology of an exporter that knows pods by name.
+// named is a Numatopology of an exporter that identifies pods by name.
 var named = strings.Replace(numatopology, `,"uid":"u"`, "", 1)
 
 // Kinds are the kinds that Berth serves, in part or in whole.
@@ -77,7 +77,7 @@ var Kinds = []Kind{
 	{Name: "Numatopology of nodeinfo.volcano.sh/v1alpha1", CRD: "volcano-crds/nodeinfo.volcano.sh_numatopologies.yaml", Base: numatopology, Fields: numatopologyFields},
 }
 
-// KindNamed returns the kind; nil for none.
+// KindNamed returns the kind with that name, or nil.
 func KindNamed(name string) *Kind {
 	for i := range Kinds {
 		if Kinds[i].Name == name {
@@ -87,7 +87,7 @@ func KindNamed(name string) *Kind {
 	return nil
 }
 
-// podsName is why nobody reads the name of a template.
+// podsName is the reason why the name of a pod template has no effect.
 const podsName = "pods of a Job are named by the Job, as with Volcano"
 
 var jobFields = []Field{

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Table is the table of docs/reference/dialects.md.
+// Table returns the table of docs/reference/dialects.md.
 func Table() string {
 	out := "| kind | read | an event names it | refused by name | has no effect on the place |\n|---|---|---|---|---|\n"
 	kinds := slices.SortedFunc(slices.Values(Kinds), func(a, b Kind) int { return strings.Compare(a.Name, b.Name) })
@@ -23,7 +23,7 @@ func Table() string {
 	return out
 }
 
-// cell lists the fields of a fate, those of one reason together.
+// cell lists the fields of a fate, grouped by reason.
 func (k *Kind) cell(fate Fate) string {
 	var reasons []string
 	by := map[string][]string{}

@@ -1,7 +1,7 @@
-// Command house measures how much of the code a reader must hold in mind at once: methods that are
-// reached through a type, fields of a struct, lengths of functions, and arrows between the files of
-// a package that run back. It reads the Go source only, and prints figures of well-kept projects
-// next to them. No figure is a limit.
+// Command house measures how much of the code a reader must keep in mind at once: the methods that
+// can be reached through a type, the fields of a struct, the lengths of functions, and the arrows
+// back between the files of a package. It reads only Go source, and prints figures of well-kept
+// projects for comparison. No figure is a limit.
 package main
 
 import (

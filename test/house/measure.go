@@ -23,17 +23,17 @@ type house struct {
 	rooms   map[string]arrows // by package
 }
 
-// methods counts the methods of a type: its own, and all that a caller reaches through it. Methods
-// of embedded types of the same package are reached too.
+// methods counts the methods of a type: its own methods, and all methods that a caller can reach
+// through it. The latter include methods of embedded types of the same package.
 type methods struct{ own, reachable int }
 
 // fields counts the fields of a struct. A struct of the same package that is embedded counts with
 // all its fields; any other embedded type is one field.
 type fields struct{ all, bools int }
 
-// arrows are the uses between the files of one package: one arrow from a file to each other file
-// that declares something it uses. back is how many arrows remain against the order of files in
-// which the fewest do, as far as a local search finds it.
+// arrows counts the uses between the files of one package. A file has one arrow to each other file
+// that declares something it uses. back is the number of arrows from a later file to an earlier
+// one, in the best order of files that a local search finds.
 type arrows struct{ all, back, files int }
 
 func (a arrows) percent() int {
@@ -63,7 +63,7 @@ func measure(root string) (*house, error) {
 }
 
 // goDirs lists the folders below root whose Go files belong to the module, relative to root, with
-// slashes: as the go command does, it passes over names that begin with a dot or an underscore.
+// slashes. As the go command does, it skips names that begin with a dot or an underscore.
 func goDirs(root string) ([]string, error) {
 	found := map[string]bool{}
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
@@ -156,8 +156,8 @@ func (h *house) addTypes(dir string, pkg *types.Package) {
 	}
 }
 
-// flattened counts the fields of a struct. outer are the structs around it, so that a struct that
-// embeds a pointer to itself comes to an end.
+// flattened counts the fields of a struct and of its embedded structs. outer are the enclosing
+// structs. They end the recursion if a struct embeds a pointer to itself.
 func flattened(s *types.Struct, outer []*types.Struct) (n fields) {
 	for f := range s.Fields() {
 		t := f.Type()
@@ -177,7 +177,7 @@ func flattened(s *types.Struct, outer []*types.Struct) (n fields) {
 	return n
 }
 
-// receiver names the type of a method, "" of a function.
+// receiver returns the name of a method's type, or "" for a function.
 func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return ""
@@ -199,8 +199,8 @@ func receiver(d *ast.FuncDecl) string {
 	}
 }
 
-// check type-checks the files without the packages that they import: names of the package itself
-// resolve all the same, and nothing has to be compiled.
+// check type-checks the files without the packages that they import. Names of the package itself
+// still resolve, and no import has to be compiled.
 func check(set *token.FileSet, files []*ast.File) (*types.Package, *types.Info) {
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
 	conf := types.Config{Importer: nothing{}, Error: func(error) {}, FakeImportC: true}
@@ -208,7 +208,7 @@ func check(set *token.FileSet, files []*ast.File) (*types.Package, *types.Info) 
 	return pkg, info
 }
 
-// arrowsBetween counts the uses between the files of a package.
+// arrowsBetween counts the arrows between the files of a package.
 func arrowsBetween(set *token.FileSet, files []*ast.File, pkg *types.Package, info *types.Info) arrows {
 	order := map[string]int{}
 	for i, f := range files {
@@ -234,8 +234,8 @@ func arrowsBetween(set *token.FileSet, files []*ast.File, pkg *types.Package, in
 	return a
 }
 
-// declared reports whether an object belongs to the package as such: a function, method, type,
-// variable or constant. Fields and locals go with their types and functions.
+// declared reports if an object is a package-level declaration or a method. Fields and local
+// variables count as parts of their types and functions.
 func declared(pkg *types.Package, o types.Object) bool {
 	if f, ok := o.(*types.Func); ok {
 		return f.Signature().Recv() != nil || o.Parent() == pkg.Scope()
@@ -249,8 +249,8 @@ func (nothing) Import(string) (*types.Package, error) {
 	return nil, errors.New("imports are not read")
 }
 
-// fewestBack looks for the order of nodes in which the fewest arrows run from a later node to an
-// earlier one, and returns their number: it moves single nodes for as long as that helps.
+// fewestBack searches an order of nodes in which as few arrows as possible run from a later node to
+// an earlier one, and returns their number. The local search moves single nodes while that helps.
 func fewestBack(uses []map[int]bool) int {
 	order := byDegree(uses)
 	for moved := true; moved; {
@@ -272,7 +272,7 @@ func fewestBack(uses []map[int]bool) int {
 	return back
 }
 
-// byDegree is the order in which the nodes with the most arrows out, less those in, come first.
+// byDegree orders the nodes by outgoing minus incoming arrows, largest first.
 func byDegree(uses []map[int]bool) []int {
 	order, degree := make([]int, len(uses)), make([]int, len(uses))
 	for i, to := range uses {
@@ -286,7 +286,7 @@ func byDegree(uses []map[int]bool) []int {
 	return order
 }
 
-// betterPlace is where the node at index i of the order leaves the fewest arrows running back.
+// betterPlace returns the index to which the node at index i must move for the fewest arrows back.
 func betterPlace(order []int, i int, uses []map[int]bool) int {
 	node, best, place := order[i], 0, i
 	change := 0

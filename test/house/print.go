@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 )
 
-// anchors are the same figures of projects that are good to read, measured by the same rules
-// for functions and fields; methods are the types' own, the largest four.
+// anchors are the figures of projects whose code is easy to read. Functions and fields are measured
+// by the same rules. For methods, only the four types with the most own methods are listed.
 var anchors = []struct {
 	name, lengths, methods, fields string
 }{
@@ -54,7 +54,7 @@ func (m methods) ofReachable() int { return m.reachable }
 func (f fields) ofAll() int        { return f.all }
 func (a arrows) ofBack() int       { return a.back }
 
-// quantile is the length that p percent of all functions do not exceed.
+// quantile returns the length that p percent of all functions do not exceed.
 func (h *house) quantile(p int) int { return h.lengths[p*(len(h.lengths)-1)/100] }
 
 // over counts the functions of more than n lines.

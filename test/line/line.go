@@ -1,5 +1,5 @@
-// Package line puts something between a client and the API server that sees every request of the
-// client, with the client's credentials, and may lose it, delay it, or do something else first.
+// Package line is a proxy between one client and the API server. A test's handler sees every
+// request of the client, and can forward, delay or drop it.
 package line
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 )
 
-// Line leads from one client to the API server. It is safe for concurrent use.
+// Line is the proxy of one client. It is safe for concurrent use.
 type Line struct {
 	server   http.Server
 	addr     string
@@ -32,8 +32,8 @@ type Line struct {
 	conns map[net.Conn]bool
 }
 
-// New opens a line with the credentials of config. The handler gets every request of the client,
-// and may Forward it, Send a copy later, or Drop it.
+// New starts a proxy with the credentials of config. The handler gets every request of the client,
+// and can Forward it, Send a copy later, or Drop it.
 func New(config *rest.Config, handler http.Handler) (*Line, error) {
 	transport, err := rest.TransportFor(config)
 	if err != nil {
@@ -74,17 +74,17 @@ func (l *Line) track(c net.Conn, s http.ConnState) {
 	}
 }
 
-// Addr is where the client connects to.
+// Addr is the address that the client connects to.
 func (l *Line) Addr() string { return l.addr }
 
-// Forward makes the API server answer the request.
+// Forward sends the request to the API server and returns its answer to the client.
 func (l *Line) Forward(out http.ResponseWriter, r *http.Request) { l.proxy.ServeHTTP(out, r) }
 
-// Drop ends the handling of a request, which gets no answer.
+// Drop ends the handling of a request without an answer.
 func Drop() { panic(http.ErrAbortHandler) }
 
-// CopyOf returns the request as it may be sent when its client is gone; nil when it cannot be read.
-// The request itself may be forwarded after that.
+// CopyOf returns a copy of the request that can be sent after its client is gone, or nil if the
+// request cannot be read. The request itself can still be forwarded.
 func (l *Line) CopyOf(r *http.Request) *http.Request {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -97,8 +97,8 @@ func (l *Line) CopyOf(r *http.Request) *http.Request {
 	return later
 }
 
-// Send carries out what CopyOf returned, if anything. The client does not hear of the answer, whose
-// status code is returned; 0 is none.
+// Send sends a request from CopyOf, and returns the status code of the answer, or 0. The client
+// does not get the answer. The request may be nil.
 func (l *Line) Send(r *http.Request) (code int) {
 	if r == nil {
 		return 0
@@ -120,17 +120,17 @@ func (l *Line) Cut() {
 	}
 }
 
-// Close ends the line.
+// Close stops the proxy.
 func (l *Line) Close() { l.server.Close() }
 
-// Access is what leads here, without credentials.
+// Access is the client configuration for this proxy, without credentials.
 func (l *Line) Access() *rest.Config { return &rest.Config{Host: "http://" + l.addr, QPS: -1} }
 
-// IsWatch reports whether the request is a watch, which lasts.
+// IsWatch reports if the request is a watch.
 func IsWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
 
-// BindingOf returns the pod, as namespace and name, whose Binding the request writes; "" where it
-// is another one.
+// BindingOf returns NAMESPACE/NAME of the pod whose Binding the request writes. It returns "" for
+// other requests.
 func BindingOf(r *http.Request) string {
 	rest, ok := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/")
 	if !ok || r.Method != http.MethodPost {

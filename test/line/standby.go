@@ -10,34 +10,33 @@ import (
 	"time"
 )
 
-// Standby makes the view of a scheduler's replica late for as long as the replica does not lead:
-// what its watches say comes in batches, each up to Late after it was said. A replica that takes
-// the lead sees at once what was held back. The zero value delays nothing. It is safe for
-// concurrent use.
+// Standby delays the watches of a scheduler's replica that is not the leader. Events are delivered
+// in batches, each delayed by at most Late. A replica that becomes the leader gets the delayed
+// events at once. The zero value delays nothing. It is safe for concurrent use.
 type Standby struct {
 	late  atomic.Int64 // nanoseconds
 	wrote atomic.Int64 // when the replica last wrote a lease, Unix nanoseconds
 	held  atomic.Int64 // how many pieces of watches have been late
-	// listing is how long a watch may take to say what was there before it, which is never late: a
-	// replica that has just started could not lead otherwise. 0 stands for 3 s.
+	// listing is the time in which a watch delivers the objects that existed before it. They are
+	// never delayed, because a replica that has just started could not become the leader otherwise.
+	// 0 means 3 s.
 	listing time.Duration
 }
 
-// leads is how long a replica counts as the leader after it has renewed its lease: the lease's
-// duration in Kubernetes.
+// leads is how long a replica counts as the leader after it has renewed its Lease. It is the
+// Lease's duration in Kubernetes.
 const leads = 15 * time.Second
 
-// Late sets how late the watches are at most; 0 for not at all.
+// Late sets the maximum delay of the watches.
 func (s *Standby) Late(by time.Duration) { s.late.Store(int64(by)) }
 
-// Held counts the pieces of watches that were not passed on at once.
+// Held counts the delayed pieces of watches.
 func (s *Standby) Held() int { return int(s.held.Load()) }
 
-// Leads reports whether the replica leads: only a leader writes Leases, which are those of its
-// election and of its Bindings.
+// Leads reports if the replica is the leader. Only a leader writes Leases.
 func (s *Standby) Leads() bool { return time.Now().UnixNano()-s.wrote.Load() < int64(leads) }
 
-// Forward forwards the request by the line, and makes the answer late where it is a watch.
+// Forward forwards the request through the line. If it is a watch, Forward delays the answer.
 func (s *Standby) Forward(l *Line, out http.ResponseWriter, r *http.Request) {
 	switch {
 	case IsWatch(r):
@@ -57,8 +56,8 @@ func (s *Standby) Forward(l *Line, out http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// due is when something that was said at a time is passed on: in batches, so that what belongs
-// together comes torn at times.
+// due returns when an event from that time is delivered. Events are delivered in batches, so that
+// related events sometimes arrive in different batches.
 func (s *Standby) due(said time.Time) time.Time {
 	if late := time.Duration(s.late.Load()); late > 0 && !s.Leads() {
 		return said.Truncate(late).Add(late)
@@ -66,7 +65,7 @@ func (s *Standby) due(said time.Time) time.Time {
 	return said
 }
 
-// statusWriter keeps the status of an answer.
+// statusWriter records the status of an answer.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
@@ -77,7 +76,7 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// lateWriter passes what is written on when it is due.
+// lateWriter delays the data that is written to it.
 type lateWriter struct {
 	http.ResponseWriter
 	of    *Standby
@@ -96,7 +95,7 @@ type piece struct {
 	late bool // it is not passed on at once
 }
 
-// WriteHeader implements http.ResponseWriter. That a watch begins is not late.
+// WriteHeader implements http.ResponseWriter. The header of a watch is not delayed.
 func (w *lateWriter) WriteHeader(status int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,10 +103,10 @@ func (w *lateWriter) WriteHeader(status int) {
 	w.flush()
 }
 
-// flush sends what has been written. A client that has gone does not listen.
+// flush sends the written data. It ignores errors of a client that is gone.
 func (w *lateWriter) flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
 
-// Write implements io.Writer. The error is that of an earlier piece.
+// Write implements io.Writer. It returns the error of an earlier piece.
 func (w *lateWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	w.wait = append(w.wait, piece{data: bytes.Clone(p), said: time.Now()})
@@ -120,13 +119,14 @@ func (w *lateWriter) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// Flush implements http.Flusher. Pieces are flushed as they are passed on.
+// Flush implements http.Flusher. It does nothing, because each piece is flushed when it is
+// delivered.
 func (w *lateWriter) Flush() {}
 
-// lateLook is how often it is looked whether the replica leads by now.
+// lateLook is the interval of the checks if the replica has become the leader.
 const lateLook = 200 * time.Millisecond
 
-// run passes pieces on until the handler returns.
+// run delivers pieces until the handler returns.
 func (w *lateWriter) run() {
 	clock := time.NewTicker(lateLook)
 	defer clock.Stop()
@@ -142,7 +142,7 @@ func (w *lateWriter) run() {
 	}
 }
 
-// dueAt is when a piece is passed on.
+// dueAt returns when a piece is delivered.
 func (w *lateWriter) dueAt(p *piece) time.Time {
 	if p.said.Sub(w.begun) < cmp.Or(w.of.listing, 3*time.Second) {
 		return p.said
@@ -150,7 +150,7 @@ func (w *lateWriter) dueAt(p *piece) time.Time {
 	return w.of.due(p.said)
 }
 
-// pass writes the first piece if it is due, and reports whether it did.
+// pass writes the first piece if it is due, and reports if it did.
 func (w *lateWriter) pass() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

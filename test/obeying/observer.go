@@ -1,5 +1,5 @@
-// Package obeying is what programs share that try nodes with authority berth from a seed: what is
-// played on a cluster, and what is seen of its pods and nodes.
+// Package obeying is the common part of programs that test nodes with authority berth with random
+// loads from a seed. It runs a load on a cluster and observes pods and nodes.
 package obeying
 
 import (
@@ -22,36 +22,37 @@ import (
 )
 
 const (
-	// Namespace is that of all pods.
+	// Namespace is the namespace of all pods.
 	Namespace = "default"
-	// CalmLimit is how long everything may take to settle once nothing is broken any more.
+	// CalmLimit is how long the cluster may take to settle after the last fault.
 	CalmLimit = 3 * time.Minute
 	look      = 20 * time.Millisecond
 )
 
-// Observer sees the pods of a cluster, and what its nodes that obey do with them.
+// Observer observes the pods of a cluster, and how its nodes with authority berth run them.
 type Observer struct {
 	*trial.Cluster
-	// Machines are those of the nodes that obey, by name.
+	// Machines are the machines of the nodes with authority berth, by name.
 	Machines map[string]*topology.Machine
-	// Noticed is told about each version of a pod, under the lock, after it has been noted; nil for
-	// nobody.
+	// Noticed is called with each version of a pod after the Observer has recorded it. The Observer
+	// is locked. It may be nil.
 	Noticed func(*corev1.Pod)
-	// Judge says what is wrong on a node, under the lock; nil stands for obeyed.Judge, by
+	// Judge returns the faults on a node. The Observer is locked. nil means obeyed.Judge with
 	// Decisions.
 	Judge func(node string, groups []obeyed.Group) obeyed.Faults
 
 	sync.Mutex
-	// Pods are the ones that the API has, Ran and Refused the ones that ever ran or were refused by
-	// their kubelet, by name.
+	// Pods are the pods in the API by name. Ran and Refused are the pods that have ever run, and
+	// that their kubelet has rejected.
 	Pods         map[string]*corev1.Pod
 	Ran, Refused map[string]bool
-	// Decisions are those of all Bindings that were seen, Faults what did not run as they say.
+	// Decisions are the decisions of all observed Bindings. Faults are the containers that did not
+	// run as decided.
 	Decisions obeyed.Decisions
 	Faults    obeyed.Faults
 }
 
-// NewObserver returns one of these nodes that obey.
+// NewObserver returns an Observer of these nodes with authority berth.
 func NewObserver(c *trial.Cluster, nodes []hollow.Spec) (*Observer, error) {
 	o := &Observer{Cluster: c, Machines: map[string]*topology.Machine{}, Pods: map[string]*corev1.Pod{}, Ran: map[string]bool{},
 		Refused: map[string]bool{}, Decisions: obeyed.Decisions{}, Faults: obeyed.NewFaults()}
@@ -65,7 +66,7 @@ func NewObserver(c *trial.Cluster, nodes []hollow.Spec) (*Observer, error) {
 	return o, nil
 }
 
-// Observe sees everything that goes on while f runs.
+// Observe observes pods and nodes while f runs.
 func (o *Observer) Observe(ctx context.Context, f func() error) error {
 	watch, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -77,7 +78,7 @@ func (o *Observer) Observe(ctx context.Context, f func() error) error {
 	return err
 }
 
-// follow notes what the API says about pods.
+// follow watches pods and records them.
 func (o *Observer) follow(ctx context.Context) {
 	factory := informers.NewSharedInformerFactoryWithOptions(o.Client, 0, informers.WithNamespace(Namespace))
 	see := func(pod *corev1.Pod) {
@@ -95,7 +96,7 @@ func (o *Observer) follow(ctx context.Context) {
 	factory.WaitForCacheSync(ctx.Done())
 }
 
-// note takes in a version of a pod. The caller holds the lock.
+// note records a version of a pod. The caller holds the lock.
 func (o *Observer) note(pod *corev1.Pod) {
 	o.Pods[pod.Name] = pod
 	o.Decisions.Note(pod)
@@ -114,7 +115,7 @@ func (o *Observer) groups(node string) []obeyed.Group {
 	return obeyed.ReadCgroups(hollow.Dir(filepath.Join(o.Dir(), node)).Cgroups())
 }
 
-// Leftover counts the containers that are there on nodes that obey.
+// Leftover counts the containers on nodes with authority berth.
 func (o *Observer) Leftover() (n int) {
 	for name := range o.Machines {
 		n += len(o.groups(name))
@@ -122,7 +123,7 @@ func (o *Observer) Leftover() (n int) {
 	return n
 }
 
-// watch judges the cgroups of all nodes until ctx ends.
+// watch checks the cgroups of all nodes repeatedly until ctx ends.
 func (o *Observer) watch(ctx context.Context) {
 	for range trial.Every(ctx, look) {
 		for name, m := range o.Machines {
@@ -150,10 +151,10 @@ func (o *Observer) judge(node string, m *topology.Machine) obeyed.Faults {
 	return obeyed.Judge(m, o.groups(node), o.Decisions)
 }
 
-// Groups are what runs on a node now.
+// Groups returns the cgroups of the containers that run on a node now.
 func (o *Observer) Groups(node string) []obeyed.Group { return o.groups(node) }
 
-// Settle waits until waiting says "": which pod is still waited for.
+// Settle waits until waiting returns "". Before, waiting returns the pod that is not settled yet.
 func (o *Observer) Settle(ctx context.Context, out io.Writer, waiting func(context.Context) (string, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, CalmLimit)
 	defer cancel()
@@ -166,8 +167,8 @@ func (o *Observer) Settle(ctx context.Context, out io.Writer, waiting func(conte
 	return err
 }
 
-// Waiting returns which pod does not run though roomFor names a node for it; "" for none. What is
-// bound and does not run yet is waited for as well. The caller holds the lock.
+// Waiting describes a pod that is not running, although it is bound or roomFor returns a node for
+// it. It returns "" if there is none. The caller holds the lock.
 func (o *Observer) Waiting(roomFor func(*corev1.Pod) string) string {
 	for _, pod := range o.Pods {
 		switch {
@@ -193,8 +194,8 @@ func (o *Observer) On(node string) (there []*corev1.Pod) {
 	return there
 }
 
-// Empty deletes all pods and waits until they have gone, from the API and from the nodes. What is
-// left after a while is for the caller to count.
+// Empty deletes all pods and waits until they are gone from the API and from the nodes. After a
+// limit it returns, and the caller counts the rest.
 func (o *Observer) Empty(ctx context.Context) error {
 	if err := o.Client.CoreV1().Pods(Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		return err
@@ -209,7 +210,7 @@ func (o *Observer) Empty(ctx context.Context) error {
 	return nil
 }
 
-// Pause lets time pass.
+// Pause waits for d, or until ctx ends.
 func Pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -22,36 +22,38 @@ import (
 // Kind is a kind of trial.
 type Kind struct {
 	Name string
-	// Nodes are the hollow nodes. The first Obey of them obey.
+	// Nodes are the hollow nodes. The first Obey of them have authority berth.
 	Nodes []hollow.Spec
 	Obey  int
-	// Manifests is what is there beside Berth's own objects.
+	// Manifests are objects that are created in addition to Berth's own.
 	Manifests [][]byte
-	// Stream tells the numbers of this kind from those of others with the same seed.
+	// Stream makes the random numbers of this kind differ from other kinds' with the same seed.
 	Stream uint64
-	// New makes the load.
+	// New creates the load.
 	New func(*Trial) (Load, error)
 }
 
-// Load is what a trial plays, and what must come of it. A driver alone calls it.
+// Load creates the pods of a trial and checks the result. Only one goroutine calls it.
 type Load interface {
-	// Make returns the pods that are made next; i counts the calls from 0.
+	// Make returns the next pods to create; i counts the calls from 0.
 	Make(ctx context.Context, i int) ([]*corev1.Pod, error)
-	// Awaits says what is waited for once all pods have been made; "" for nothing.
+	// Awaits describes what the trial still waits for after all pods have been created. It returns
+	// "" if it waits for nothing.
 	Awaits(context.Context) (string, error)
-	// Clean takes everything away.
+	// Clean deletes everything that the load has created.
 	Clean(context.Context) error
-	// Result returns the last line, and what was wrong; "" for nothing. The caller holds the lock.
+	// Result returns the last line of the output, and a description of the fault, or "". The caller
+	// holds the lock.
 	Result(seed uint64) (line any, wrong string)
 }
 
-// Trial is a kind of trial that is played.
+// Trial is a running trial.
 type Trial struct {
 	*Observer
 	Rand *rand.Rand
-	// Made counts the pods.
+	// Made counts the created pods.
 	Made int
-	// Killing is called before an agent or the scheduler is killed; nil for nobody.
+	// Killing is called before an agent or the scheduler is killed. It may be nil.
 	Killing   func()
 	kind      *Kind
 	load      Load
@@ -59,7 +61,7 @@ type Trial struct {
 	scheduler *trial.Part
 }
 
-// options are the flags.
+// options are the values of the flags.
 type options struct {
 	seed uint64
 	pods int
@@ -68,7 +70,7 @@ type options struct {
 	load string
 }
 
-// Main runs a program that plays these kinds of trials.
+// Main is the main function of a program that runs these kinds of trials.
 func Main(kinds ...Kind) {
 	o := &options{}
 	find := func() *Kind {
@@ -98,7 +100,7 @@ func Main(kinds ...Kind) {
 	}).Main()
 }
 
-// play starts the cluster, plays the seed and says what was wrong.
+// play starts the cluster, runs the trial with the seed, and returns an error if a check failed.
 func play(ctx context.Context, k *Kind, o *options, out io.Writer) error {
 	t := &Trial{Rand: rand.New(rand.NewPCG(o.seed, k.Stream)), kind: k}
 	return trial.With(ctx, out, func(ctx context.Context) (*trial.Cluster, error) {
@@ -134,7 +136,8 @@ func (t *Trial) play(ctx context.Context, c *trial.Cluster, o *options, out io.W
 	return err
 }
 
-// drive makes the pods and breaks things, then lets everything settle, and takes the pods away.
+// drive creates the pods and injects faults. Then it waits until the cluster has settled, and
+// deletes the pods.
 func (t *Trial) drive(ctx context.Context, pods int, out io.Writer) error {
 	for i := range pods {
 		if err := t.step(ctx, i); err != nil {

@@ -1,4 +1,5 @@
-// Package resize plays pods that are resized in place on nodes that obey: 200 pods, patched as the
-// Vertical Pod Autoscaler patches them, while agents and the scheduler are killed. It also asks for
-// what must be refused: no CPUs, more than the machine has, decisions of an older generation.
+// Package resize is a load of pods that are resized in place on nodes with authority berth. It
+// patches 200 pods as the Vertical Pod Autoscaler does, while agents and the scheduler are killed.
+// It also sends requests that must be refused: no CPUs, more CPUs than the machine has, and
+// decisions of an older generation.
 package resize

@@ -20,56 +20,59 @@ import (
 )
 
 const (
-	// pods are made, perStep at a time. Then each step resizes up to perStep pods.
+	// pods is the number of pods, perStep how many are created in one step. Later each step resizes
+	// up to perStep pods.
 	pods    = 200
 	perStep = 5
-	// floor is how many pods at least must be grown, shrunk and deferred, killsFloor how many
-	// resizes must be under way when something is killed.
+	// floor is the minimum number of pods that grow, that shrink, and that are deferred. killsFloor
+	// is the minimum number of resizes that are in progress when a process is killed.
 	floor, killsFloor = 50, 20
 )
 
-// Trial is the kind of trial.
+// Trial returns this kind of trial.
 func Trial() obeying.Kind {
 	return obeying.Kind{Name: "resize", Nodes: nodes(), Obey: len(machines), Stream: 62, New: newLoad}
 }
 
-// load plays a seed. The lock of the Observer guards it.
+// load is the load of one seed. The Observer's lock protects it.
 type load struct {
 	*obeying.Trial
-	// first and last are the decisions of each pod, by UID, and node where it is.
+	// first and last have the first and the last decision about each pod by UID, and node has its
+	// node.
 	first, last map[string]wire.Placement
 	node        map[string]string
 	// waits are pods whose resize is deferred.
 	waits   map[string]bool
 	counted result
 	spilled map[string]string
-	// unrefused are requests that nobody refused, and lost resizes that were not carried out.
+	// unrefused are requests that should have been refused but were not. lost are resizes that were
+	// not carried out.
 	unrefused, lost []string
 }
 
-// result is the last line.
+// result is the last line of the output.
 type result struct {
 	Seed    uint64 `json:"seed"`
 	Resizes int    `json:"resizes"`
-	// Grown and Shrunk count decisions with more and fewer CPUs, MemoryGrown those with more
-	// memory, and CrossedNUMA those of pods on several NUMA nodes.
+	// Grown and Shrunk count decisions with more and with fewer CPUs. MemoryGrown counts decisions
+	// with more memory, and CrossedNUMA decisions about pods on several NUMA nodes.
 	Grown       int `json:"grown"`
 	Shrunk      int `json:"shrunk"`
 	MemoryGrown int `json:"memoryGrown"`
 	CrossedNUMA int `json:"crossedNUMA"`
-	// Deferred counts resizes that the kubelet or Berth has put off.
+	// Deferred counts resizes that the kubelet or Berth has deferred.
 	Deferred int `json:"deferred"`
-	// CrossedKills counts resizes that were under way when an agent or the scheduler was killed.
+	// CrossedKills counts resizes that were in progress when an agent or the scheduler was killed.
 	CrossedKills int `json:"crossedKills"`
-	// HeldTwice counts CPUs that two containers have, OutsideItsNUMA containers beyond the NUMA
-	// nodes of their Binding, Spilled NUMA nodes with more memory promised than they have, and
-	// Unconfined shared containers on CPUs of others.
+	// HeldTwice counts CPUs that two containers have. OutsideItsNUMA counts containers outside the
+	// NUMA nodes of their Binding. Spilled counts NUMA nodes with more promised memory than they
+	// have. Unconfined counts shared containers that run on exclusive CPUs of others.
 	HeldTwice      int `json:"heldTwice"`
 	OutsideItsNUMA int `json:"outsideItsNUMA"`
 	Spilled        int `json:"spilled"`
 	Unconfined     int `json:"unconfined"`
 	// Lost counts resizes that were neither carried out nor deferred, and requests that should have
-	// been refused. Leftover counts what is there when all pods have gone.
+	// been refused but were not. Leftover counts containers that remain after all pods are gone.
 	Lost     int `json:"lost"`
 	Leftover int `json:"leftover"`
 }
@@ -80,7 +83,7 @@ func newLoad(t *obeying.Trial) (obeying.Load, error) {
 	return d, nil
 }
 
-// notice counts what becomes of resizes.
+// notice counts the results of resizes.
 func (d *load) notice(pod *corev1.Pod) {
 	p, found, err := wire.ReadPlacement(pod)
 	if !found || err != nil {
@@ -120,7 +123,7 @@ func (d *load) count(m *topology.Machine, was, is *placement.Decision) {
 	}
 }
 
-// nodesOf returns the NUMA nodes of CPUs.
+// nodesOf returns the NUMA nodes of the CPUs.
 func nodesOf(m *topology.Machine, cpus *topology.CPUSet) (ids []topology.NUMAID) {
 	for i := range m.NUMANodes {
 		if m.NUMANodes[i].CPUs.Intersects(cpus) {
@@ -130,14 +133,14 @@ func nodesOf(m *topology.Machine, cpus *topology.CPUSet) (ids []topology.NUMAID)
 	return ids
 }
 
-// deferred reports whether somebody has put the resize of a pod off.
+// deferred reports if the kubelet or Berth has deferred the resize of a pod.
 func deferred(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == wire.ResizeCondition && c.Status == corev1.ConditionFalse || c.Type == corev1.PodResizePending && c.Status == corev1.ConditionTrue
 	})
 }
 
-// judge says what must never be, whatever decision is being carried out.
+// judge returns the faults that no decision can excuse.
 func (d *load) judge(node string, groups []obeyed.Group) obeyed.Faults {
 	f, m := obeyed.NewFaults(), d.Machines[node]
 	memory := map[topology.NUMAID]uint64{}
@@ -193,7 +196,8 @@ func (d *load) decisionOf(all map[string]wire.Placement, g *obeyed.Group) *place
 	return nil
 }
 
-// underWay explains what of a pod's resize is not done yet; "" for nothing. groups are what runs.
+// underWay describes the part of a pod's resize that is not done yet, or returns "". groups are the
+// running containers.
 func (d *load) underWay(pod *corev1.Pod, groups []obeyed.Group) string {
 	last, known := d.last[string(pod.UID)]
 	if !known {
@@ -243,7 +247,7 @@ func (d *load) killing() {
 	}
 }
 
-// Make makes pods, then resizes some of them.
+// Make creates pods, and in later steps resizes some of them.
 func (d *load) Make(ctx context.Context, i int) ([]*corev1.Pod, error) {
 	api := d.Client.CoreV1().Pods(obeying.Namespace)
 	if d.Made < pods {
@@ -263,7 +267,7 @@ func (d *load) Make(ctx context.Context, i int) ([]*corev1.Pod, error) {
 	return nil, nil
 }
 
-// pick returns one of the pods that run; nil if there is none.
+// pick returns a random running pod, or nil.
 func (d *load) pick() *corev1.Pod {
 	d.Lock()
 	defer d.Unlock()
@@ -278,7 +282,7 @@ func (d *load) pick() *corev1.Pod {
 	return pod
 }
 
-// resize asks for other amounts of a pod, or for something that must be refused.
+// resize requests other amounts for a pod, or sends a request that must be refused.
 func (d *load) resize(ctx context.Context) error {
 	pod := d.pick()
 	if pod == nil {
@@ -329,7 +333,7 @@ func (d *load) resize(ctx context.Context) error {
 	return d.ask(ctx, pod, milli, bytes)
 }
 
-// patch is what the Vertical Pod Autoscaler sends to the resize subresource.
+// patch sends the request that the Vertical Pod Autoscaler sends to the resize subresource.
 func (d *load) patch(ctx context.Context, pod *corev1.Pod, c *corev1.Container, milli, bytes int64) error {
 	list := "containers"
 	if c.RestartPolicy != nil {
@@ -355,7 +359,8 @@ func (d *load) askOf(ctx context.Context, pod *corev1.Pod, c *corev1.Container, 
 	return ignoreGone(err)
 }
 
-// ignoreGone leaves out that a pod has gone, or that its amounts were fractions that stay.
+// ignoreGone returns nil for the error of a pod that is gone, or of a pod whose fractional amounts
+// must stay.
 func ignoreGone(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsConflict(err) {
 		return nil
@@ -363,7 +368,7 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// refused asks for amounts that must be refused.
+// refused requests amounts that must be refused.
 func (d *load) refused(ctx context.Context, pod *corev1.Pod, what string, milli, bytes int64) error {
 	if err := d.patch(ctx, pod, &pod.Spec.Containers[0], milli, bytes); err == nil {
 		d.unrefused = append(d.unrefused, pod.Name+" "+what)
@@ -371,7 +376,7 @@ func (d *load) refused(ctx context.Context, pod *corev1.Pod, what string, milli,
 	return nil
 }
 
-// forge writes a decision of an older generation, and a newer one that nobody decided.
+// forge writes a decision of an older generation, and a forged one of a newer generation.
 func (d *load) forge(ctx context.Context, pod *corev1.Pod) error {
 	p, found, err := wire.ReadPlacement(pod)
 	if !found || err != nil {
@@ -405,7 +410,7 @@ func (d *load) firstOf(pod *corev1.Pod) wire.Placement {
 	return d.first[string(pod.UID)]
 }
 
-// Awaits returns which resize is neither done nor deferred; "" for none.
+// Awaits describes a resize that is neither done nor deferred, or returns "".
 func (d *load) Awaits(context.Context) (string, error) {
 	d.Lock()
 	defer d.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// machines are those of the nodes. One CPU of each is reserved.
+// machines are the machines of the nodes. One CPU of each is reserved.
 var machines = []string{
 	"package:2 numa:2 core:24 pu:2 mem:16Gi dist:10,12,21",
 	"package:2 numa:1 core:48 pu:2 mem:32Gi dist:10,21",
@@ -41,9 +41,9 @@ func amounts(milli int64, bytes int64) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: list, Limits: list}
 }
 
-// newPod makes a pod with one container that is resized, one time in four another one beside it,
-// one time in eight CPU time only, and one time in six a sidecar that is resized as well. Every
-// sixth pod and the one after it are a gang.
+// newPod returns a pod with one container that is resized. One pod in four has another container,
+// one in eight requests only CPU time, and one in six has a sidecar that is resized as well. Every
+// sixth pod and the pod after it are a gang.
 func newPod(rng *rand.Rand, i int) *corev1.Pod {
 	zero := int64(0)
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p%03d", i), Annotations: map[string]string{}}}

@@ -1,8 +1,8 @@
-// Command shadow plays the demo's workload under kube-scheduler, or under Volcano's scheduler if
-// its program is given, while Berth watches in shadow mode, with rights to read alone. Its last
-// line is JSON: how many pods were played and judged, how many the kubelets rejected and Berth had
-// foretold, and what must be 0. It ends with 1 if that is not 0, if too few were rejected, or if
-// too many were not judged.
+// Command shadow runs the demo's workload with kube-scheduler, or with Volcano's scheduler if its
+// program is given. Berth watches in shadow mode and has only rights to read. The last line is
+// JSON: the numbers of pods that were created, judged, rejected by kubelets, and predicted to be
+// rejected, and the errors. The exit code is 1 if there are errors, too few rejections, or too many
+// pods without a verdict.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/berth-dev/berth/test/usage"
 )
 
-// errNotZero is the answer no; the output has said why.
+// errNotZero makes the exit code 1. The output has the reason.
 var errNotZero = errors.New("shadow mode did not foretell what the kubelets did")
 
 type options struct {
@@ -61,19 +61,19 @@ func main() {
 	}).Main()
 }
 
-// watched is a scheduler beside agents and shadow mode.
+// watched is a scheduler in a cluster with agents and shadow mode.
 type watched struct {
 	demo.Scheduler
 	found *found
 }
 
-// found is what shadow mode says in the end, and what it took.
+// found has the final result of shadow mode, and its use of CPU and memory.
 type found struct {
 	view shadow.View
 	cpu  time.Duration
 }
 
-// Manifests implements demo.Scheduler: what an installation in shadow mode has.
+// Manifests implements demo.Scheduler. It returns the objects of an installation in shadow mode.
 func (w watched) Manifests() ([][]byte, error) {
 	theirs, err := w.Scheduler.Manifests()
 	return append(deploy.ShadowManifests(), theirs...), err
@@ -120,7 +120,7 @@ func (w watched) Start(ctx context.Context, c *demo.Cluster, self []string) (fun
 	}, nil
 }
 
-// line is the last line.
+// line is the last line of the output.
 type line struct {
 	Pods        int                   `json:"pods"`
 	Bound       int                   `json:"bound"`
@@ -149,7 +149,7 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 	var f found
 	how, by := demo.Options{Seed: o.seed, Nodes: o.nodes, Self: []string{self}, Progress: out, Keep: o.keep}, demo.Scheduler(demo.Stock{})
 	if o.volcano.Program != "" {
-		// It waits for reports that come every 10 s.
+		// Volcano waits for reports, which come every 10 s.
 		by, how.Agent, how.Change, how.Patience = &o.volcano, demo.Numatopologies, demo.NameVolcano, 40*time.Second
 	}
 	report, err := demo.Play(ctx, how, watched{by, &f})
@@ -193,5 +193,6 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 	}))
 }
 
-// patience is how long the last answers may take: an agent that has nothing new says so every 10 s.
+// patience is how long the last verdicts may take. An agent without news renews its report only
+// every 10 s.
 const patience = 45 * time.Second

@@ -8,12 +8,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// RestartError explains why a kubelet would not start with its checkpoints.
+// RestartError explains why a kubelet does not start with its checkpoints.
 type RestartError struct {
 	// Manager is "cpu" or "memory".
 	Manager string
 	Problem string
-	// Crash is true if the kubelet would not even say so, but crash.
+	// Crash is true if the kubelet crashes instead of logging the error.
 	Crash bool
 }
 
@@ -67,7 +67,8 @@ func restartCPUs(start *placement.Startup, books *placement.Snapshot) error {
 	return nil
 }
 
-// heldCPUs is the union of all exclusive CPUs, with a container, if any, that holds shared ones.
+// heldCPUs returns the union of all exclusive CPUs. clash is a container that holds shared CPUs, or
+// "".
 func heldCPUs(books *placement.Snapshot) (held topology.CPUSet, clash string) {
 	for i := range books.Pods {
 		p := &books.Pods[i]
@@ -85,9 +86,8 @@ func heldCPUs(books *placement.Snapshot) (held topology.CPUSet, clash string) {
 	return held, clash
 }
 
-// restartMemory compares the memory manager's books with what the blocks make of empty ones:
-// assignments and groups node by node, and free and reserved memory group by group
-// (areMachineStatesEqual).
+// restartMemory compares the memory manager's books with expectedMemory: assignments and groups by
+// node, and free and reserved memory by group (areMachineStatesEqual).
 func restartMemory(books *placement.Snapshot) error {
 	expected := expectedMemory(books)
 	for i := range books.Memory {
@@ -109,7 +109,8 @@ func differs(format string, a ...any) error {
 	return &RestartError{Manager: "memory", Problem: "the expected machine state is different from the real one: " + fmt.Sprintf(format, a...)}
 }
 
-// expectedMemory has the blocks of all pods taken from empty books, each from its lowest node on.
+// expectedMemory allocates the blocks of all pods from empty books. Each block is taken from its
+// lowest node first.
 func expectedMemory(books *placement.Snapshot) []placement.MemoryTable {
 	out := slices.Clone(books.Memory)
 	for i := range out {
@@ -148,8 +149,8 @@ func row(t *placement.MemoryTable, resource string) *placement.MemoryAmounts {
 	return nil
 }
 
-// compareGroup compares what a group of nodes has of a resource. The kubelet looks it up on all of
-// them, and crashes if one has none.
+// compareGroup compares the amounts of one resource on a group of nodes. The kubelet looks the
+// resource up on all of them, and crashes if a node does not have it.
 func compareGroup(got, want []placement.MemoryTable, resource string, cells topology.NUMASet) error {
 	var free, reserved [2]uint64
 	for i := range got {
@@ -170,9 +171,9 @@ func compareGroup(got, want []placement.MemoryTable, resource string, cells topo
 	return nil
 }
 
-// Mixed reports whether some NUMA node's memory is in blocks of different groups, which the
-// kubelet's best-effort policy can cause. The result of releasing such pods, or of a restart,
-// depends on Go's map order.
+// Mixed reports if a NUMA node's memory is in blocks of different groups. The kubelet's best-effort
+// policy can cause this. The result of releasing such pods, or of a restart, depends on Go's map
+// order.
 func Mixed(pods ...placement.PodAllocation) bool {
 	group := map[topology.NUMAID]topology.NUMASet{}
 	for i := range pods {

@@ -12,18 +12,18 @@ import (
 
 const (
 	kubernetes = "k8s.io/kubernetes"
-	// copies is where the tests seem to stand, under the root of this repository.
+	// copies is the folder under the root of this repository in which the overlay puts the tests.
 	copies = "test/suites/kubernetes"
 	module = "github.com/berth-dev/berth"
 	made   = module + "/test/suites/under"
 	pkg    = `"k8s.io/kubernetes/pkg/scheduler"`
 )
 
-// makes finds what package under replaces.
+// makes matches the functions that package under replaces.
 var makes = regexp.MustCompile(`\bscheduler\.(New|WithProfiles|WithFrameworkOutOfTreeRegistry)\(`)
 
-// copyTests writes the tests of Kubernetes, whose source is in dir, and an overlay for go build
-// into tmp. root is that of this repository. It returns the packages with tests.
+// copyTests writes the tests of Kubernetes and an overlay for go build into tmp. dir has the source
+// of Kubernetes, root is the root of this repository. It returns the packages with tests.
 func copyTests(dir, root, tmp string) (packages []string, overlay string, err error) {
 	replace, has := map[string]string{}, map[string]bool{}
 	for _, folder := range []string{"scheduler", "util"} {
@@ -63,7 +63,7 @@ func copyTests(dir, root, tmp string) (packages []string, overlay string, err er
 	return packages, overlay, os.WriteFile(overlay, data, 0o644)
 }
 
-// rewritten is the text of a file that makes its scheduler by package under.
+// rewritten returns the text of a file, changed to create its scheduler with package under.
 func rewritten(text string) string {
 	for _, folder := range []string{"scheduler", "util"} {
 		text = strings.ReplaceAll(text, `"`+kubernetes+"/test/integration/"+folder, `"`+module+"/"+copies+"/"+folder)
@@ -76,8 +76,8 @@ func rewritten(text string) string {
 	return text + "\nvar _ scheduler.Option // the import may be in use no more\n"
 }
 
-// copyModule writes a go.mod for the tests, which need modules that from does not:
-// their versions are Kubernetes' own. dir is Kubernetes' source.
+// copyModule writes a go.mod for the tests. They need more modules than from has; the versions of
+// these are Kubernetes' own. dir has the source of Kubernetes.
 func copyModule(dir, from, tmp string) (modfile string, err error) {
 	text, err := os.ReadFile(from)
 	if err != nil {

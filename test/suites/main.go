@@ -17,16 +17,16 @@ import (
 	"github.com/berth-dev/berth/test/suites/under"
 )
 
-// summary is the last line.
+// summary is the last line of the output.
 type summary struct {
 	Kubernetes string `json:"kubernetes"` // whose tests and scheduler
 	Packages   int    `json:"packages"`
 	Tests      int    `json:"tests"`
 	PassStock  int    `json:"passStock"`
 	PassBerth  int    `json:"passBerth"`
-	// Differ counts tests that pass under kube-scheduler and not under Berth, in repetitions too.
+	// Differ counts tests that pass with kube-scheduler but not with Berth, also when repeated.
 	Differ int `json:"differ"`
-	// Slower counts packages that take more than 1.3 times as long under Berth.
+	// Slower counts packages that take more than 1.3 times as long with Berth.
 	Slower int `json:"slower"`
 	// NotRun counts packages of which no test came to an end.
 	NotRun int `json:"notRun"`
@@ -69,7 +69,7 @@ func main() {
 	}
 }
 
-// serving starts kube-scheduler by flags, and not by its New.
+// serving is the package that starts kube-scheduler with flags and does not call its New.
 const serving = "scheduler/serving"
 
 func run(ctx context.Context, o options) (s summary, err error) {
@@ -137,7 +137,7 @@ func run(ctx context.Context, o options) (s summary, err error) {
 	return s, nil
 }
 
-// choose returns the packages to run. The error names one that is not there.
+// choose returns the packages to run. The error names a package that does not exist.
 func choose(all, wanted []string) ([]string, error) {
 	all = slices.DeleteFunc(all, func(p string) bool { return p == serving })
 	if wanted == nil {
@@ -154,7 +154,7 @@ func choose(all, wanted []string) ([]string, error) {
 	return out, nil
 }
 
-// add runs a package under both schedulers.
+// add runs a package's tests with both schedulers.
 func (s *summary) add(ctx context.Context, t *suite, name string, repeat int) error {
 	stock, err := t.run(ctx, "stock", "")
 	if err != nil {
@@ -184,7 +184,7 @@ func (s *summary) add(ctx context.Context, t *suite, name string, repeat int) er
 	return nil
 }
 
-// output runs a command at the root of the repository. The error has what it has printed.
+// output runs a command at the root of the repository. The error contains the command's output.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	var errs strings.Builder
 	cmd := exec.CommandContext(ctx, name, args...)

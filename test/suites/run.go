@@ -22,13 +22,13 @@ import (
 // suite is a built package of tests.
 type suite struct {
 	binary string
-	// tmp is where its tests run, with etcd.
+	// tmp is the folder in which the tests and etcd run.
 	tmp   string
 	limit time.Duration
 	log   *os.File
 }
 
-// result is what became of tests, by name, and how long they took together.
+// result has the results of tests by name, and the time that they took together.
 type result struct {
 	passed, failed map[string]bool
 	took           time.Duration
@@ -36,10 +36,10 @@ type result struct {
 
 var errNoTest = errors.New("no test has come to an end")
 
-// verdict finds what a test ended as. Tests that were skipped are neither.
+// verdict matches the result of a test. It does not match skipped tests.
 var verdict = regexp.MustCompile(`^\s*--- (PASS|FAIL): (\S+) \(`)
 
-// run runs tests under a scheduler: "" for all of them, else one by its name.
+// run runs the named test with a scheduler, or all tests if the name is "".
 func (s *suite) run(ctx context.Context, mode, test string) (result, error) {
 	args := []string{"-test.v", "-test.timeout=" + s.limit.String()}
 	if test != "" {
@@ -55,7 +55,7 @@ func (s *suite) run(ctx context.Context, mode, test string) (result, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, s.log
 	begun := time.Now()
-	// The tests start etcd, and leave it behind if they end before their own clean-up.
+	// The tests start etcd. It keeps running if they end before their own clean-up.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	err := cmd.Run()
@@ -87,8 +87,7 @@ func read(out []byte) result {
 	return r
 }
 
-// differing are the tests, without those that have parts, which pass under kube-scheduler and not
-// under Berth.
+// differing returns the tests without subtests that pass with kube-scheduler but not with Berth.
 func differing(stock, berth result) []string {
 	var out []string
 	for _, test := range slices.Sorted(maps.Keys(stock.passed)) {
@@ -100,8 +99,8 @@ func differing(stock, berth result) []string {
 	return out
 }
 
-// differs repeats a test under each scheduler, so many times. It reports if Berth's passes less
-// often.
+// differs runs a test several times with each scheduler. It reports if the test passes less often
+// with Berth.
 func (s *suite) differs(ctx context.Context, test string, times int) (bool, error) {
 	passed := map[string]int{}
 	for range times {

@@ -31,16 +31,16 @@ func main() {
 	}).Main()
 }
 
-// errBroken is the answer no; the output has said why.
+// errBroken makes the exit code 1. The output has the reason.
 var errBroken = errors.New("the releases do not work together")
 
-// result is the last line.
+// result is the last line of the output.
 type result struct {
 	Kept  bool   `json:"kept"`
 	Rides []ride `json:"rides"`
 }
 
-// rideBoth goes up, then down.
+// rideBoth upgrades on one cluster, then downgrades on another.
 func rideBoth(ctx context.Context, o *options, out io.Writer) error {
 	last, err := readRelease(ctx, o.from)
 	if err != nil {

@@ -1,6 +1,6 @@
 package main
 
-// options are the flags.
+// options are the values of the flags.
 type options struct {
 	from, to string
 	nodes    int

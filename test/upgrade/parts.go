@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 )
 
-// namespace is where the chart is installed.
+// namespace is the namespace of the chart.
 const namespace = "berth-system"
 
 // parts are the processes of Berth on a cluster.
@@ -28,12 +28,12 @@ type parts struct {
 	count     int
 	scheduler *child.Process
 	agents    map[string]*child.Process // by node
-	// led are the schedulers there have been: version and log.
+	// led has the version and the log of every scheduler that has run.
 	led [][2]string
 }
 
-// replaceScheduler starts a release's scheduler, and ends the one before it once the new one is
-// ready, as a Deployment does.
+// replaceScheduler starts a release's scheduler. When it is ready, replaceScheduler stops the
+// previous one, as a Deployment does.
 func (p *parts) replaceScheduler(ctx context.Context, r *release) error {
 	dir, err := p.folder("scheduler")
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *parts) startAgent(ctx context.Context, r *release, node *hollow.Process
 	return waitReady(ctx, agent, "http://"+address+"/readyz")
 }
 
-// preferences describes how the node's plugins choose.
+// preferences describes how the node's device plugins choose among devices.
 func preferences(spec *hollow.Spec) string {
 	var out []string
 	for i := range spec.Plugins {
@@ -117,7 +117,7 @@ func preferences(spec *hollow.Spec) string {
 	return strings.Join(out, ",")
 }
 
-// folder makes a folder for one process.
+// folder creates a folder for one process.
 func (p *parts) folder(name string) (string, error) {
 	p.count++
 	dir := filepath.Join(p.Dir(), fmt.Sprintf("%02d-%s", p.count, name))
@@ -131,7 +131,7 @@ func start(name, dir string, argv ...string) (*child.Process, error) {
 // readyLimit is how long a process may take to become ready on a busy machine.
 const readyLimit = 2 * time.Minute
 
-// waitReady waits until the process answers there with 200.
+// waitReady waits until the URL of the process returns 200.
 func waitReady(ctx context.Context, p *child.Process, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
@@ -154,7 +154,8 @@ func waitReady(ctx context.Context, p *child.Process, url string) error {
 	return fmt.Errorf("%s is not ready: %w", p.Name, errors.Join(ctx.Err(), last))
 }
 
-// boundBy returns which release's scheduler has bound a pod, by its log; "" where none has.
+// boundBy returns the versions of the schedulers whose logs have a binding of the pod. It returns
+// "" if none has.
 func (p *parts) boundBy(pod string) (versions string) {
 	line := fmt.Appendf(nil, "\"Successfully bound pod to node\" pod=%q", demo.Namespace+"/"+pod)
 	for _, s := range p.led {
@@ -165,9 +166,9 @@ func (p *parts) boundBy(pod string) (versions string) {
 	return strings.TrimSpace(versions)
 }
 
-// contended counts the promises that were broken by nobody's mistake, as the schedulers' logs say:
-// mostly a pod was ending, and the watch showed that after the Binding (internal/ledger). On a
-// machine that is too busy containers end sooner than that is told.
+// contended counts the broken promises with outcome contended in the schedulers' logs. Usually a
+// pod was ending, and the watch showed that only after the Binding (internal/ledger). On a busy
+// machine the watch is often later than the end of the containers.
 func (p *parts) contended() (n int, err error) {
 	for _, s := range p.led {
 		log, e := os.ReadFile(s[1])
@@ -176,7 +177,7 @@ func (p *parts) contended() (n int, err error) {
 	return n, err
 }
 
-// ended returns an error when a process has ended by itself.
+// ended returns an error if a process has ended by itself.
 func (p *parts) ended() error {
 	errs := []error{p.scheduler.Ended()}
 	for _, a := range p.agents {

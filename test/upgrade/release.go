@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// release is what one side brings.
+// release has the programs and manifests of one release.
 type release struct {
 	version          string
 	agent, scheduler string // programs
@@ -24,7 +24,7 @@ type release struct {
 	config           map[string]any // KubeSchedulerConfiguration
 }
 
-// readRelease reads a folder, and asks its agent for the version.
+// readRelease reads a release's folder, and runs its agent to get the version.
 func readRelease(ctx context.Context, dir string) (*release, error) {
 	r := &release{agent: filepath.Join(dir, "berth-agent"), scheduler: filepath.Join(dir, "berth-scheduler")}
 	for _, program := range []string{r.agent, r.scheduler} {

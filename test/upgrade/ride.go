@@ -22,13 +22,13 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 )
 
-// ride is what came of one direction.
+// ride is the result of one direction.
 type ride struct {
 	From   string       `json:"from"`
 	To     string       `json:"to"`
 	Stages []stage      `json:"stages"`
 	Report *demo.Report `json:"report"`
-	// Wrong is what must not be; empty is well.
+	// Wrong lists the failed checks.
 	Wrong []string `json:"wrong"`
 }
 
@@ -36,19 +36,20 @@ type ride struct {
 type stage struct {
 	Scheduler string `json:"scheduler"`
 	Agents    string `json:"agents"`
-	// Running is how many pods began to run in it.
+	// Running is how many pods began to run in the stage.
 	Running int `json:"running"`
 }
 
-// How long the first two pairs work together: pods come for 76 s (internal/demo).
+// stageTime is the length of each of the first two stages. Pods come for 76 s (internal/demo).
 const stageTime = 24 * time.Second
 
-// leastRunning is how many pods each pair must bring to run, for the ride to say anything.
+// leastRunning is the number of pods that must begin to run in each stage. With fewer, the result
+// proves nothing.
 const leastRunning = 10
 
 const namespaceManifest = "apiVersion: v1\nkind: Namespace\nmetadata: {name: " + namespace + "}\n"
 
-// travel goes from one release to another on a fresh cluster, under load.
+// travel replaces one release with another on a new cluster, under load.
 func travel(ctx context.Context, o *options, from, to *release, out io.Writer) (r *ride, err error) {
 	nodes, err := demo.Nodes(o.nodes)
 	if err != nil {
@@ -76,7 +77,7 @@ func travel(ctx context.Context, o *options, from, to *release, out io.Writer) (
 	return r, err
 }
 
-// journey is a ride that is under way.
+// journey is the state of a ride that is in progress.
 type journey struct {
 	parts    *parts
 	from, to *release
@@ -125,7 +126,7 @@ func (j *journey) run(ctx context.Context) (*ride, error) {
 	return r, nil
 }
 
-// tell prints what the workload noted, and which scheduler had to do with it.
+// tell prints the notes of the workload, with the scheduler that bound each pod.
 func (j *journey) tell(notes []string) {
 	for _, note := range notes {
 		pod, _, _ := strings.Cut(note, " ")
@@ -136,14 +137,14 @@ func (j *journey) tell(notes []string) {
 	}
 }
 
-// progress is told how many pods have run.
+// progress records how many pods have run.
 func (j *journey) progress(_ time.Duration, r *demo.Report, _ int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.running = r.Running
 }
 
-// move replaces the parts while the pods come.
+// move replaces scheduler and agents while pods come.
 func (j *journey) move(ctx context.Context) error {
 	if err := pause(ctx, stageTime); err != nil {
 		return err
@@ -162,7 +163,7 @@ func (j *journey) move(ctx context.Context) error {
 	return j.parts.replaceAgents(ctx, j.to)
 }
 
-// pause lets a pair work for a while.
+// pause waits while a pair of releases works.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -184,7 +185,7 @@ func (j *journey) close(scheduler, agents *release) {
 	fmt.Fprintf(j.out, "  scheduler %s, agents %s: %d pods ran\n", s.Scheduler, s.Agents, s.Running)
 }
 
-// report is what is looked at of a NodeTopology.
+// report has the fields of a NodeTopology that the test compares.
 type report struct {
 	uid   types.UID
 	ready bool
@@ -207,7 +208,7 @@ func (j *journey) reports(ctx context.Context) (map[string]report, error) {
 	return out, nil
 }
 
-// judge adds what must not be.
+// judge adds the failed checks to Wrong.
 func (r *ride) judge(before, after map[string]report, ended error) {
 	add := func(format string, args ...any) { r.Wrong = append(r.Wrong, fmt.Sprintf(format, args...)) }
 	if n := r.Report.Refused(); n > 0 {

@@ -62,10 +62,10 @@ func (p patching) PatchPodStatus(pod *corev1.Pod, condition *corev1.PodCondition
 	return nil, nil
 }
 
-// called is not needed: the queue itself gives a certain pod.
-type called struct{}
+// firstPod is not needed: this release's queue can return a given pod.
+type firstPod struct{}
 
-func calledIn(context.Context, informers.SharedInformerFactory) *called { return nil }
+func firstPodIn(context.Context, informers.SharedInformerFactory) *firstPod { return nil }
 
 // Less implements fwk.QueueSortPlugin.
 func (s Sort) Less(a, b fwk.QueuedPodInfo) bool { return s.of(a).before(s.of(b)) }

@@ -40,16 +40,16 @@ func loop(sched *kubescheduler.Scheduler) *func(klog.Logger) (entity, error) {
 	return &sched.NextEntity
 }
 
-// taking returns functions that take the next entity from the queue, and a given pod, or nil if the
-// pod cannot be tried. The queue only returns its first entity, so the pod is called: Sort puts it
-// first, and an update makes the queue sort it again. If another entity comes first all the same,
-// it is the next.
+// taking returns two functions. next takes the next entity from the queue. take takes a given pod,
+// or returns nil if the pod cannot be tried. The queue only returns its first entity. Therefore
+// take names the pod in firstPod, so that Sort puts it first, and updates it, so that the queue
+// sorts it again. If the queue still returns another entity, the following next returns that one.
 func taking(sched *kubescheduler.Scheduler) (next func(klog.Logger) (entity, error), take func(klog.Logger, *corev1.Pod) entity) {
 	shared := informersOf(sched)
 	pop, waiting, pods := sched.NextEntity, sched.SchedulingQueue, shared.Core().V1().Pods().Lister()
-	first := &called{}
-	if of, ok := callers.Load(shared); ok {
-		first = of.(*called)
+	first := &firstPod{}
+	if of, ok := firstPods.Load(shared); ok {
+		first = of.(*firstPod)
 	}
 	var another entity
 	next = func(logger klog.Logger) (entity, error) {
@@ -120,31 +120,32 @@ func (p patching) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCondit
 	return nil, nil
 }
 
-// called is the pod that comes next.
-type called struct{ uid atomic.Pointer[types.UID] }
+// firstPod names the pod that Sort puts before all others. It is empty most of the time.
+type firstPod struct{ uid atomic.Pointer[types.UID] }
 
-// callers are the schedulers of this process, by the informers that the profiles of each share.
-var callers sync.Map
+// firstPods has the firstPod of each scheduler in this process. The key is the scheduler's
+// informers, which its profiles share.
+var firstPods sync.Map
 
-// calledIn returns the object that calls a pod in the scheduler with these informers, until ctx
+// firstPodIn returns the firstPod of the scheduler with these informers, and forgets it when ctx
 // ends.
-func calledIn(ctx context.Context, shared informers.SharedInformerFactory) *called {
-	c, known := callers.LoadOrStore(shared, &called{})
+func firstPodIn(ctx context.Context, shared informers.SharedInformerFactory) *firstPod {
+	c, known := firstPods.LoadOrStore(shared, &firstPod{})
 	if !known {
-		context.AfterFunc(ctx, func() { callers.Delete(shared) })
+		context.AfterFunc(ctx, func() { firstPods.Delete(shared) })
 	}
-	return c.(*called)
+	return c.(*firstPod)
 }
 
 // Less implements fwk.QueueSortPlugin.
 func (s Sort) Less(a, b fwk.QueuedEntityInfo) bool {
-	if x, y := s.called.is(a), s.called.is(b); x != y {
+	if x, y := s.first.is(a), s.first.is(b); x != y {
 		return x
 	}
 	return s.of(a).before(s.of(b))
 }
 
-func (c *called) is(e fwk.QueuedEntityInfo) bool {
+func (c *firstPod) is(e fwk.QueuedEntityInfo) bool {
 	if c == nil {
 		return false
 	}

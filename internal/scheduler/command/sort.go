@@ -23,10 +23,10 @@ import (
 // wait for reports. Later, pods enter the queue in the order of their creation, and a tenant gains
 // nothing with old pods.
 type Sort struct {
-	// started is the end of the first minute.
+	// started is when the first minute of the process ends.
 	started time.Time
-	// called is the pod that comes next, whatever waits. It is nil if pods cannot be called.
-	called *called
+	// first names the pod that precedes all others. It is nil if the release cannot do that.
+	first *firstPod
 }
 
 // starting is the time in which a scheduler must find the pods that waited before it.
@@ -42,7 +42,7 @@ func NewSort(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Pl
 	}
 	s := Sort{started: time.Now().Add(starting)}
 	if handle != nil {
-		s.called = calledIn(ctx, handle.SharedInformerFactory())
+		s.first = firstPodIn(ctx, handle.SharedInformerFactory())
 	}
 	return s, nil
 }

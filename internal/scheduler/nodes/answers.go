@@ -44,24 +44,25 @@ type batch struct {
 // cluster read a few consecutive pages of memory, without a lock. An answer is valid until the
 // node's counter changes.
 //
-// In addition it has the answers of nodes by StateID, so that only a few nodes are asked about a
-// new shape. A node whose StateID has no answer, or that has none, has its own answer.
+// In addition it has answers by StateID, so that only a few nodes are asked about a new shape. If a
+// node has no StateID, or there is no answer for it, the node's own answer is used.
 type answerTable struct {
-	// byNumber is by the nodes' numbers. Nodes that came later have no place.
+	// byNumber is indexed by the nodes' numbers. Nodes that were added later have no entry.
 	byNumber column
-	// byState is a direct-mapped cache. The slot is the low bits of the StateID; the entry holds
-	// the id if others hold the count. Its length is a power of two, and a collision overwrites.
+	// byState is a direct-mapped cache: the low bits of a StateID are the index. Its length is a
+	// power of two. An entry has the StateID in the bits where an entry of byNumber has the node's
+	// counter. A colliding StateID overwrites the entry.
 	byState column
 }
 
-// column holds answers. It takes no memory until the first is noted.
+// column is an array of answers. It is allocated when the first answer is stored.
 type column struct {
 	count int
 	once  sync.Once
 	made  atomic.Pointer[[]atomic.Uint64]
 }
 
-// at returns the answer in a slot.
+// at returns the answer at index i, or 0.
 func (c *column) at(i int) PackedAnswer {
 	made := c.made.Load()
 	if made == nil {
@@ -78,7 +79,7 @@ func (c *column) note(i int, p PackedAnswer) {
 	(*c.made.Load())[i].Store(uint64(p))
 }
 
-// minStates is the least number of places for StateIDs.
+// minStates is the minimum length of byState.
 const minStates = 64
 
 func newAnswerTable(count int) *answerTable {
@@ -89,7 +90,7 @@ func newAnswerTable(count int) *answerTable {
 	return &answerTable{byNumber: column{count: count + count/8}, byState: column{count: states}}
 }
 
-// ofNode returns the answer of the node with that number, at any count.
+// ofNode returns the last answer of the node with that number, valid or not.
 func (t *answerTable) ofNode(number int) PackedAnswer {
 	if number >= t.byNumber.count {
 		return 0

@@ -6,20 +6,21 @@ import (
 	"github.com/berth-dev/berth/test/protocol/explore"
 )
 
-// Result is what Check found.
+// Result is the result of Check.
 type Result struct {
 	explore.Result[State, step, Breach]
-	// Right and Refused are steps by which a pod was counted as right, and as refused rightly.
+	// Right and Refused count the steps that count an accepted pod, and a rejected pod, as
+	// predicted correctly.
 	Right, Refused int
 }
 
-// search is a Config that can be explored.
+// search makes a Config explorable by package explore.
 type search struct {
 	c *Config
 	Result
 }
 
-// Check visits every reachable state, until a promise is broken or none is left.
+// Check visits the reachable states until one breaks a promise, or until all have been visited.
 func Check(c Config) Result {
 	s := &search{c: &c}
 	s.Result.Result = explore.Walk(s, State{left: c.Budget})
@@ -37,7 +38,7 @@ func (*search) World(st step) bool { return st.chance }
 
 func (*search) See(state *State) Breach { return state.broken }
 
-// Rest asks if all pods have been counted.
+// Rest checks that all pods have been counted.
 func (*search) Rest(state *State) (Breach, string) {
 	for p := range Pod(pods) {
 		if state.entries[p].open {

@@ -1,12 +1,12 @@
-// Package judge is a small exhaustive model of shadow mode: other schedulers bind two pods to one
-// node, a prediction is made for each before the kubelet's answer, and the answer is counted as
+// Package judge is a small exhaustive model of shadow mode. Other schedulers bind two pods to one
+// node. Shadow mode predicts the kubelet's answer for each pod, and then counts the prediction as
 // right, as wrong, or as not judged.
 //
-// The node has CPUs 0 and 1. Pod a asks for one, b for both. The kubelet gives the lowest free
-// ones, and so does the prediction: it is never wrong if it knows what the kubelet knew. Shadow
-// mode watches pods and reports, each watch in its own time.
+// The node has CPUs 0 and 1. Pod a requests one CPU, pod b requests both. The kubelet and the
+// prediction both take the lowest free CPUs, so the prediction is right if it knows all that the
+// kubelet knew. Shadow mode watches pods and reports, and each watch has its own delay.
 //
-// Check walks every reachable state breadth first and returns the shortest run in which a pod is
-// counted as it must not be. Each Rule can be switched off, so that the tests show what it closes.
+// Check visits every reachable state, breadth first, and returns the shortest run in which a pod is
+// counted wrongly. Each Rule can be switched off, and the tests show the error that it prevents.
 // testdata has the runs.
 package judge

@@ -2,40 +2,40 @@ package judge
 
 import "github.com/berth-dev/berth/test/protocol/explore"
 
-// Rule is one thing that shadow mode does, and that can be switched off alone.
+// Rule is one rule of shadow mode. Each rule can be switched off separately.
 type Rule = explore.Rules[ruleNames]
 
 // The rules.
 const (
-	// ReportBefore: nothing is predicted on a report that was written after the Binding.
+	// ReportBefore: no prediction uses a report that was written after the Binding.
 	ReportBefore Rule = 1 << iota
-	// ListsHaveNoOrder: nothing is predicted for a pod of which a list tells, nor for others until
-	// a report shows it. Off: the pods of a list are taken to be bound now, in its order.
+	// ListsHaveNoOrder: a pod that came with a list gets no prediction. Nor do other pods, until a
+	// report has the pod. Off: the pods of a list count as bound now, in the order of the list.
 	ListsHaveNoOrder
-	// KnowStart: a prediction needs a report that says when the kubelet started.
+	// KnowStart: a prediction needs a report with the start time of the kubelet.
 	KnowStart
-	// RestartDoubts: pods whose kubelet has started before its answer are not judged.
+	// RestartDoubts: a pod is not judged if the kubelet starts between prediction and answer.
 	RestartDoubts
-	// AnswerWaits: an answer that the API shows counts when the agent has been heard.
+	// AnswerWaits: an answer in the API counts only after the agent's next report.
 	AnswerWaits
-	// WrittenAfter: only what the agent has written after the answer counts for that.
+	// WrittenAfter: that report must have been written after the answer.
 	WrittenAfter
-	// SameCompany: a pod is judged if a report still lists all pods that its prediction counted
-	// with.
+	// SameCompany: a pod is judged only if a report still lists all pods that its prediction took
+	// into account.
 	SameCompany
-	// GoneUnseen: a pod that is deleted before its answer is not judged.
+	// GoneUnseen: a pod is not judged if it is deleted before its answer.
 	GoneUnseen
-	// ManagersOnly: a rejection for another reason than the resource managers' is not judged.
+	// ManagersOnly: a rejection is judged only if its reason is a resource manager's.
 	ManagersOnly
-	// CountOnce: a list tells nothing new of a pod that is known.
+	// CountOnce: a pod that is already known is ignored in a list.
 	CountOnce
-	// TimeOut: a pod without an answer is given up.
+	// TimeOut: a pod without an answer is not judged after a time limit.
 	TimeOut
 
 	endOfRules
 )
 
-// AllRules is what shadow mode must do.
+// AllRules are all rules. Shadow mode must follow them.
 const AllRules Rule = endOfRules - 1
 
 type ruleNames struct{}

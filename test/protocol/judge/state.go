@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/test/protocol/explore"
 )
 
-// CPUs is a set of the node's CPUs, Pod one of the pods, and Set a set of them.
+// CPUs is a set of the node's CPUs, Pod is one of the pods, and Set is a set of pods.
 type (
 	CPUs = explore.CPUs
 	Pod  = explore.Pod
@@ -19,10 +19,11 @@ const (
 	allCPUs CPUs = 0b11
 )
 
-// asks is how many CPUs each pod asks for.
+// asks has the number of CPUs that each pod requests.
 var asks = [pods]int{1, 2}
 
-// fit is what a pod gets beside what is held; none: it is refused.
+// fit returns the CPUs that a pod gets if the others are held. It returns none if the pod is
+// rejected.
 func fit(p Pod, held CPUs) CPUs {
 	free := allCPUs &^ held
 	if free.Len() < asks[p] {
@@ -31,7 +32,7 @@ func fit(p Pod, held CPUs) CPUs {
 	return free.Lowest(asks[p])
 }
 
-// phase is what the API shows of a pod, or what a kubelet has done with it.
+// phase is a pod's state, either in the API or in the kubelet.
 type phase uint8
 
 const (
@@ -49,14 +50,15 @@ var phaseNames = [...]string{"pending", "bound", "listed", "admitted", "refused"
 
 func (p phase) String() string { return phaseNames[p] }
 
-// event is a version of a pod that a watch tells of, and the revision at which it was written.
+// event is a version of a pod in a watch, with the revision at which it was written.
 type event struct {
 	what phase
 	pod  Pod
 	rev  uint8
 }
 
-// queue holds what a watch has still to tell, the next first. An event without a phase is none.
+// queue holds the events that a watch has not delivered yet, the next one first. An event without a
+// phase is an empty entry.
 type queue [10]event
 
 func (q *queue) push(e event) {
@@ -76,7 +78,8 @@ func (q *queue) pop() event {
 	return e
 }
 
-// report is what the agent wrote, at a revision; the zero value is none.
+// report is an agent's report and the revision at which it was written. The zero value means no
+// report.
 type report struct {
 	held    [pods]CPUs
 	written bool
@@ -97,7 +100,7 @@ func (r *report) String() string {
 	return strings.Join(out, ", ") + fmt.Sprintf(", start %d", r.start)
 }
 
-// Budget counts what the world may still do.
+// Budget limits how often each kind of event may still happen.
 type Budget struct {
 	Starts  uint8 // of the kubelet
 	Breaks  uint8 // of shadow mode's watch of pods
@@ -111,18 +114,18 @@ type Budget struct {
 type Config struct {
 	Rules  Rule
 	Budget Budget
-	// Older: the agent does not say when the kubelet started.
+	// Older means that the agent's reports lack the start time of the kubelet.
 	Older bool
 }
 
-// State is everything that the actors remember. It is comparable: equal states are one state.
+// State is the memory of all actors. It is comparable, so that the search visits equal states once.
 type State struct {
 	rev    uint8
 	api    [pods]phase
 	posted [pods]uint8 // the revision of that
 
-	// The kubelet: what it has done with the pods, what they hold, how often it has started, and
-	// what its watch has still to tell.
+	// The kubelet's memory: the phase and the CPUs of each pod, the number of its starts, and the
+	// events that its watch has not delivered yet.
 	did       [pods]phase
 	held      [pods]CPUs
 	start     uint8
@@ -138,7 +141,7 @@ type State struct {
 	broken Breach
 }
 
-// entry is what shadow mode knows of a pod.
+// entry is shadow mode's knowledge about a pod.
 type entry struct {
 	open, closed bool
 	unjudged     bool
@@ -147,17 +150,17 @@ type entry struct {
 	admitted     bool
 	answer       phase // that the API has shown; none before
 	answered     uint8 // the revision of that
-	// Truths that shadow mode does not know: the answer was in its report before the prediction;
-	// the kubelet has started between prediction and answer.
+	// Facts that shadow mode does not know. hindsight: the report had the answer before the
+	// prediction was made. across: the kubelet started between prediction and answer.
 	hindsight, across bool
 }
 
-// shadow is what shadow mode remembers.
+// shadow is the memory of shadow mode.
 type shadow struct {
 	seen  report
 	order [pods]Pod // in which Bindings became known
 	known uint8     // how many did
-	// departed hold nothing any more.
+	// departed are pods that no longer hold CPUs.
 	departed Set
 	strange  Set // pods whose place in the order is not known, until a report has them
 	entries  [pods]entry

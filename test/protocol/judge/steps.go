@@ -2,20 +2,21 @@ package judge
 
 import "fmt"
 
-// step is one thing that can happen.
+// step is one possible transition.
 type step struct {
 	who, what string
-	// chance means that the world may do it, or not: nobody waits for it.
+	// chance means that the step may happen or not. A state in which only such steps are left is at
+	// rest.
 	chance bool
 }
 
-// walk is what explores the steps of one state.
+// walk explores the steps of one state.
 type walk struct {
 	c       *Config
 	from    State
 	out     func(step, *State)
 	certain bool // a step that is no chance is possible
-	// right and refused count the pods that were counted as right, and as refused rightly.
+	// right and refused count the accepted and the rejected pods that were predicted correctly.
 	right, refused int
 }
 
@@ -39,7 +40,7 @@ func (w *walk) emit(who, what string, chance bool, change func(*State)) {
 	}
 }
 
-// show has the API show a pod in another phase, and shadow mode's watch tell of it.
+// show changes a pod's phase in the API, and sends the event to shadow mode's watch.
 func (s *State) show(p Pod, now phase) {
 	s.rev++
 	s.api[p], s.posted[p] = now, s.rev
@@ -57,7 +58,7 @@ func (w *walk) bind() {
 	}
 }
 
-// kubelet does what its watch tells, in that order, and posts it later.
+// kubelet handles the events of its watch in order, and posts the pods' status later.
 func (w *walk) kubelet() {
 	s := &w.from
 	if next := s.toKubelet[0]; next.what != none {
@@ -92,7 +93,7 @@ func (s *State) taken() (all CPUs) {
 	return all
 }
 
-// agent writes what the kubelet has, whenever something has been written since.
+// agent writes a report of the kubelet's allocations if anything was written after the last report.
 func (w *walk) agent() {
 	s := &w.from
 	now := report{held: s.held, written: true, start: s.start, rev: s.rev}
@@ -104,7 +105,7 @@ func (w *walk) agent() {
 	}
 }
 
-// watches tell shadow mode of pods and of reports.
+// watches deliver pods and reports to shadow mode.
 func (w *walk) watches() {
 	s := &w.from
 	if e := s.toShadow[0]; e.what != none {
@@ -146,8 +147,8 @@ func (w *walk) world() {
 	}
 }
 
-// starts starts the kubelet: it lists what its watch had still to tell, in any order, without the
-// pods that came and went.
+// starts restarts the kubelet. It gets the pending events as a list in any order, without pods that
+// are gone by then.
 func (w *walk) starts() {
 	var rest []event
 	for _, e := range w.from.toKubelet {
@@ -193,7 +194,7 @@ func orders(of []event) [][]event {
 	return all
 }
 
-// list replaces what the watch had still to tell by the pods that there are, by name.
+// list replaces the pending events of the watch with a list of the existing pods, ordered by name.
 func (w *walk) list(s *State) {
 	s.toShadow = queue{}
 	for p := range Pod(pods) {
@@ -214,7 +215,7 @@ func (w *walk) list(s *State) {
 	}
 }
 
-// timeOut closes what is still open.
+// timeOut gives up the pods that are still open.
 func (w *walk) timeOut() {
 	w.emit("shadow", "gives up the pods that have no answer", false, func(s *State) {
 		for p := range s.entries {

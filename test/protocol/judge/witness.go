@@ -3,7 +3,7 @@ package judge
 // knows reports whether shadow mode has seen the pod on the node.
 func (s *shadow) knows(p Pod) bool { return s.entries[p].open || s.entries[p].closed }
 
-// seePod takes a version of a pod in.
+// seePod handles a version of a pod from the watch.
 func (w *walk) seePod(s *State, v event) {
 	rules, e := w.c.Rules, &s.entries[v.pod]
 	switch v.what {
@@ -39,13 +39,14 @@ func (w *walk) seePod(s *State, v event) {
 	}
 }
 
-// drop notes that a pod holds nothing any more.
+// drop records that a pod no longer holds CPUs.
 func (s *State) drop(p Pod) {
 	s.departed.Add(p)
 	s.strange.Drop(p)
 }
 
-// predict predicts what the kubelet does with a pod, after all pods of which shadow mode knows.
+// predict predicts the kubelet's answer to a pod. It assumes that the kubelet admits it after all
+// pods that shadow mode knows.
 func (w *walk) predict(s *State, v event) {
 	p, rules := v.pod, w.c.Rules
 	reported := s.seen.held[p] != 0
@@ -86,7 +87,7 @@ func (w *walk) predict(s *State, v event) {
 	s.entries[p] = e
 }
 
-// answered notes an answer that the API shows.
+// answered records an answer that the API shows.
 func (w *walk) answered(s *State, v event) {
 	e := &s.entries[v.pod]
 	if !e.open {
@@ -106,7 +107,7 @@ func (w *walk) countAnswer(s *State, p Pod) {
 	w.count(s, p, (e.answer == admitted) == (e.expects != 0))
 }
 
-// seeReport takes the newest report in.
+// seeReport handles the newest report.
 func (w *walk) seeReport(s *State) {
 	rules, before := w.c.Rules, s.seen
 	s.seen = s.report
@@ -141,7 +142,7 @@ func (w *walk) seeReport(s *State) {
 	}
 }
 
-// count counts a pod, and looks for what must not be.
+// count counts a pod, and checks the promises.
 func (w *walk) count(s *State, p Pod, right bool) {
 	e := &s.entries[p]
 	switch {

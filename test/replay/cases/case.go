@@ -9,21 +9,21 @@ import (
 
 // Case is a question: what does a kubelet with this machine and configuration do with these events?
 type Case struct {
-	// ID names the case; the Result carries the same.
+	// ID names the case. Its Result has the same ID.
 	ID      string  `json:"id"`
 	Machine Machine `json:"machine"`
 	Config  Config  `json:"config"`
-	// Devices are the pools that plugins have registered before the first event.
+	// Devices are the pools that device plugins registered before the first event.
 	Devices []Pool  `json:"devices,omitempty"`
 	Events  []Event `json:"events"`
 }
 
-// Machine is what cAdvisor tells the kubelet about the hardware (info/v1.MachineInfo).
+// Machine is the hardware as cAdvisor reports it to the kubelet (info/v1.MachineInfo).
 type Machine struct {
 	Nodes []Node `json:"nodes"`
-	// NumCores is MachineInfo.NumCores; 0 means as many as Nodes have threads.
+	// NumCores is MachineInfo.NumCores; 0 means the number of threads in Nodes.
 	NumCores int `json:"numCores,omitempty"`
-	// NumSockets is MachineInfo.NumSockets; 0 means as many as the cores name.
+	// NumSockets is MachineInfo.NumSockets; 0 means the number of different sockets of the cores.
 	NumSockets int `json:"numSockets,omitempty"`
 }
 
@@ -49,16 +49,16 @@ type Core struct {
 	ID      int              `json:"id"`
 	Socket  int              `json:"socket"`
 	Threads []topology.CPUID `json:"threads"`
-	// L3 is the id of the uncore cache; nil where cAdvisor reports none.
+	// L3 is the id of the uncore cache, or nil if cAdvisor reports none.
 	L3 *int `json:"l3,omitempty"`
 }
 
-// Config holds fields of a KubeletConfiguration, spelled as there.
+// Config holds fields of a KubeletConfiguration, with the same spelling.
 type Config struct {
 	CPUManagerPolicy        string            `json:"cpuManagerPolicy,omitempty"`
 	CPUManagerPolicyOptions map[string]string `json:"cpuManagerPolicyOptions,omitempty"`
 	ReservedSystemCPUs      string            `json:"reservedSystemCPUs,omitempty"`
-	// ReservedCPU is kubeReserved plus systemReserved; it counts when ReservedSystemCPUs is empty.
+	// ReservedCPU is kubeReserved plus systemReserved. It applies if ReservedSystemCPUs is empty.
 	ReservedCPU                  *resource.Quantity `json:"reservedCPU,omitempty"`
 	MemoryManagerPolicy          string             `json:"memoryManagerPolicy,omitempty"`
 	ReservedMemory               []ReservedMemory   `json:"reservedMemory,omitempty"`
@@ -74,7 +74,7 @@ type ReservedMemory struct {
 	Limits   corev1.ResourceList `json:"limits"`
 }
 
-// The ways in which a plugin of a case chooses among devices.
+// The values of Pool.Preferred: how a device plugin chooses among devices.
 const (
 	// PreferNone: the plugin has no GetPreferredAllocation.
 	PreferNone = "none"
@@ -85,25 +85,25 @@ const (
 	PreferNVIDIA = "nvidia"
 )
 
-// Pool is what a device plugin offers under one resource name.
+// Pool is the devices that a device plugin offers under one resource name.
 type Pool struct {
 	Resource  string   `json:"resource"`
 	Preferred string   `json:"preferred"`
 	Devices   []Device `json:"devices"`
-	// Points is how well each pair of devices is connected, row by row, where the plugin goes by
-	// that.
+	// Points is the quality of the connection between each pair of devices, row by row. It is set
+	// if the plugin's choice depends on it.
 	Points []uint32 `json:"points,omitempty"`
 }
 
-// Device is a device of a pool. NUMA nil is a device without a topology; an empty one has a
-// topology without nodes.
+// Device is a device of a pool. If NUMA is nil, the device has no topology. If NUMA is empty, its
+// topology has no NUMA nodes.
 type Device struct {
 	ID        string            `json:"id"`
 	NUMA      []topology.NUMAID `json:"numa"`
 	Unhealthy bool              `json:"unhealthy,omitempty"`
 }
 
-// EventType is what happens to the kubelet.
+// EventType is a kind of event that the kubelet handles.
 type EventType string
 
 const (
@@ -113,31 +113,32 @@ const (
 	Remove EventType = "remove"
 	// Start starts containers of a pod: the memory of finished init containers is freed.
 	Start EventType = "start"
-	// Restart restarts the kubelet on its state files; it admits its pods again.
+	// Restart restarts the kubelet with its checkpoints. The kubelet admits its pods again.
 	Restart EventType = "restart"
-	// Devices is a plugin's update of its pool.
+	// Devices is a device plugin's update of its pool.
 	Devices EventType = "devices"
 )
 
-// Event is one thing that happens; which fields are set depends on its type.
+// Event is one event. Which fields are set depends on its type.
 type Event struct {
 	Type EventType `json:"type"`
 	// Pod is set for Admit.
 	Pod *corev1.Pod `json:"pod,omitempty"`
 	// UID is set for Remove and Start.
 	UID string `json:"uid,omitempty"`
-	// Containers are the ones that Start starts, in that order; none means all of the pod's.
+	// Containers are the containers that Start starts, in that order. None means all containers of
+	// the pod.
 	Containers []string `json:"containers,omitempty"`
 	// Pool is set for Devices.
 	Pool *Pool `json:"pool,omitempty"`
-	// Meanwhile are pods that end in the middle of an Admit.
+	// Meanwhile are pods that end during an Admit.
 	Meanwhile []Ending `json:"meanwhile,omitempty"`
 }
 
-// Ending is the end of a pod while another one is admitted.
+// Ending is the end of a pod during the admission of another pod.
 type Ending struct {
 	UID string `json:"uid"`
-	// Step is the question to a resource manager before which it comes, from 0
+	// Step is the number of the call to a resource manager before which the pod ends, from 0
 	// (placement.Meanwhile).
 	Step int `json:"step"`
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Limits of a case: far above any machine, low enough that nobody's memory or time is at a line's
-// mercy.
+// Limits of a case. They are far above any real machine, and bound the memory and the time that one
+// line can cost.
 const (
 	maxNodes     = 1024
 	maxDevices   = 1 << 16
@@ -20,7 +20,7 @@ const (
 	maxDistances = 1024
 )
 
-// FieldError is which field of a line is absurd.
+// FieldError names a field with an absurd value.
 type FieldError struct {
 	// Field is the path from the root of the object: "machine.nodes[2].id".
 	Field string
@@ -36,8 +36,8 @@ func wrong(want, value, field string, args ...any) error {
 	return &FieldError{Field: fmt.Sprintf(field, args...), Value: value, Want: want}
 }
 
-// Check reports the first absurd value as a *FieldError. What a kubelet itself would refuse at its
-// start is no error here.
+// Check returns the first absurd value as a *FieldError. It accepts values that only make a kubelet
+// fail at its start.
 func (c *Case) Check() error {
 	if c.ID == "" {
 		return wrong("a name", c.ID, "id")
@@ -94,7 +94,7 @@ func (m *Machine) check() error {
 	return nil
 }
 
-// check checks node i and adds its CPUs to those seen before.
+// check checks node i and adds its CPUs to seen.
 func (n *Node) check(i int, seen *topology.CPUSet) error {
 	if n.Memory > math.MaxInt64 {
 		return wrong("bytes below 2^63", strconv.FormatUint(n.Memory, 10), "machine.nodes[%d].memory", i)

@@ -15,7 +15,8 @@ import (
 	kubejson "sigs.k8s.io/json"
 )
 
-// maxLine bounds a line, so that a file without line ends is an error and not an exhausted memory.
+// maxLine is the maximum length of a line, so that a file without line ends cannot exhaust the
+// memory.
 const maxLine = 64 << 20
 
 // DecodeCase reads one Case. Unknown, repeated or misspelt fields and absurd values are errors.
@@ -30,7 +31,7 @@ func DecodeCase(line []byte) (*Case, error) {
 	return &c, nil
 }
 
-// DecodeResult reads one Result, as strictly.
+// DecodeResult reads one Result as strictly as DecodeCase.
 func DecodeResult(line []byte) (*Result, error) {
 	var r Result
 	if err := decodeStrict(line, &r); err != nil {
@@ -42,7 +43,7 @@ func DecodeResult(line []byte) (*Result, error) {
 	return &r, nil
 }
 
-// Encode returns v, a Case or a Result, as a line with its line end. Equal values give equal bytes.
+// Encode returns a Case or a Result as a line with its line end. Equal values give equal bytes.
 func Encode[T Case | Result](v *T) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -93,7 +94,7 @@ func readLines[T any](r io.Reader, decode func([]byte) (*T, error)) iter.Seq2[*T
 	}
 }
 
-// Open opens a file for reading and unpacks it when its name ends in ".gz".
+// Open opens a file for reading. If the name ends in ".gz", it decompresses the file.
 func Open(name string) (io.ReadCloser, error) {
 	f, err := os.Open(name)
 	if err != nil || !strings.HasSuffix(name, ".gz") {
@@ -107,7 +108,7 @@ func Open(name string) (io.ReadCloser, error) {
 	return &unpacked{Reader: z, file: f}, nil
 }
 
-// unpacked closes the file beneath the gzip stream.
+// unpacked is a gzip stream that also closes its file.
 type unpacked struct {
 	*gzip.Reader
 	file *os.File

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// View returns the machine as the kubelet sees it; see Case.Check for what is refused.
+// View returns the machine as the kubelet sees it. Its errors are those of Case.Check.
 func (m *Machine) View() (*placement.KubeletView, error) {
 	if err := m.check(); err != nil {
 		return nil, err
@@ -21,7 +21,7 @@ func (m *Machine) View() (*placement.KubeletView, error) {
 	return v, nil
 }
 
-// Threads returns MachineInfo.NumCores: NumCores where it is given, else the number of threads.
+// Threads returns MachineInfo.NumCores: NumCores if it is set, otherwise the number of threads.
 func (m *Machine) Threads() int {
 	n := m.NumCores
 	if n != 0 {
@@ -35,8 +35,8 @@ func (m *Machine) Threads() int {
 	return n
 }
 
-// Sockets returns MachineInfo.NumSockets: NumSockets where it is given, else the number of sockets
-// that the cores name.
+// Sockets returns MachineInfo.NumSockets: NumSockets if it is set, otherwise the number of
+// different sockets of the cores.
 func (m *Machine) Sockets() int {
 	if m.NumSockets != 0 {
 		return m.NumSockets
@@ -66,8 +66,7 @@ func (n *Node) view() placement.ViewNode {
 	return v
 }
 
-// Placement returns the configuration as the engine takes it, for the given kubelet release (0:
-// V136).
+// Placement returns the configuration in the engine's type for the given kubelet release (0: V136).
 func (c *Config) Placement(version placement.Version) (placement.Config, error) {
 	if err := c.check(); err != nil {
 		return placement.Config{}, err
@@ -96,8 +95,8 @@ func (c *Config) Placement(version placement.Version) (placement.Config, error) 
 	return out, nil
 }
 
-// gates are the feature gates of the kubelet: those of the case on top of the ones that allow every
-// policy option, which were on when the recorded cases were made.
+// gates returns the feature gates of the kubelet: the gates that allow every policy option,
+// overridden by the case's. The recorded cases were made with these gates.
 func (c *Config) gates() map[string]bool {
 	all := map[string]bool{"CPUManagerPolicyAlphaOptions": true, "CPUManagerPolicyBetaOptions": true,
 		"TopologyManagerPolicyAlphaOptions": true, "TopologyManagerPolicyBetaOptions": true}
@@ -105,7 +104,7 @@ func (c *Config) gates() map[string]bool {
 	return all
 }
 
-// Placement returns the pool as the engine takes it, ascending by device id.
+// Placement returns the pool in the engine's type, ascending by device id.
 func (p *Pool) Placement() (placement.DevicePool, error) {
 	if err := p.check("pool"); err != nil {
 		return placement.DevicePool{}, err
@@ -127,7 +126,7 @@ func (p *Pool) Placement() (placement.DevicePool, error) {
 	return out, nil
 }
 
-// sortedPoints is Points in the order of the ids.
+// sortedPoints returns Points in the order of the ids.
 func (p *Pool) sortedPoints() []uint32 {
 	n := len(p.Devices)
 	if len(p.Points) != n*n {
@@ -147,12 +146,12 @@ func (p *Pool) sortedPoints() []uint32 {
 	return out
 }
 
-// NUMAIDs lists a set as results spell it: ascending.
+// NUMAIDs returns the ids of a set in the form of results: ascending.
 func NUMAIDs(s topology.NUMASet) []topology.NUMAID {
 	return slices.Collect(s.All())
 }
 
-// HintOf spells a hint as results do.
+// HintOf returns a hint in the form of results.
 func HintOf(h placement.Hint) Hint {
 	if h.Any {
 		return Hint{Preferred: h.Preferred}

@@ -1,5 +1,5 @@
-// Package cases reads and writes what a kubelet was asked and what it decided: a Case is a machine,
-// a kubelet configuration, device pools and a list of events; a Result is, event by event, the
+// Package cases reads and writes recorded inputs and decisions of a kubelet. A Case has a machine,
+// a kubelet configuration, device pools and a list of events. A Result has, for each event, the
 // verdict and the state after it.
 //
 // Both are one JSON object per line (NDJSON), with fixed field names and order, so that equal

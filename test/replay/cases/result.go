@@ -2,21 +2,21 @@ package cases
 
 import "github.com/berth-dev/berth/topology"
 
-// Result is the answer to a Case.
+// Result has the kubelet's decisions in a Case.
 type Result struct {
 	ID string `json:"id"`
-	// StartupError is why the kubelet would not start with the case's configuration; Events is then
-	// empty.
+	// StartupError is the error if the kubelet does not start with the case's configuration. Events
+	// is empty then.
 	StartupError string        `json:"startupError,omitempty"`
 	Events       []EventResult `json:"events"`
 	// Millis is the time that the answer took.
 	Millis float64 `json:"millis"`
-	// Nondeterministic means that the kubelet left something to chance, so that another run may
-	// answer otherwise.
+	// Nondeterministic means that a decision depended on chance, so that another run may give
+	// another result.
 	Nondeterministic bool `json:"nondeterministic,omitempty"`
 }
 
-// EventResult is what came of one event.
+// EventResult is the kubelet's reaction to one event.
 type EventResult struct {
 	// Event is the index in Case.Events; 0 inside Readmit.
 	Event int       `json:"event"`
@@ -24,33 +24,34 @@ type EventResult struct {
 	UID   string    `json:"uid,omitempty"`
 	// Admitted is set for Admit and inside Readmit.
 	Admitted *bool `json:"admitted,omitempty"`
-	// Reason and Message are set for a refusal, as in pod.status; only reasons are compared.
+	// Reason and Message are set for a rejection, as in pod.status. Tests compare only reasons.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Containers is set for an admission and for Start: what each container holds, init containers
-	// first.
+	// Containers is set for an admission and for Start. It has the resources of each container,
+	// init containers first.
 	Containers []ContainerResult `json:"containers,omitempty"`
-	// Readmit is what a Restart made of each pod, in the order of their first admission.
+	// Readmit has the result of a Restart for each pod, in the order of their first admission.
 	Readmit []EventResult `json:"readmit,omitempty"`
 	State   *State        `json:"state,omitempty"`
-	// Panic is why a Restart failed; that event is the last.
+	// Panic is the error of a failed Restart, which is the last event.
 	Panic string `json:"panic,omitempty"`
-	// Random is not part of the format: chance decides something in this event, so that another
-	// answer would be as right.
+	// Random means that a decision in this event depends on chance, so that several results are
+	// right. It is not part of the format.
 	Random bool `json:"-"`
 }
 
-// ContainerResult is what a container holds.
+// ContainerResult has the resources of a container.
 type ContainerResult struct {
 	Name string `json:"name"`
 	Hint Hint   `json:"hint"`
-	// CPUs is the kernel CPU list of exclusive CPUs, "" for the shared pool.
+	// CPUs are the exclusive CPUs as a kernel CPU list. It is "" if the container uses the shared
+	// pool.
 	CPUs    string                     `json:"cpus"`
 	Memory  []MemoryBlock              `json:"memory,omitempty"`
 	Devices map[string][]DeviceOnNodes `json:"devices,omitempty"`
 }
 
-// Hint is a topology hint; NUMA nil means no preference for nodes.
+// Hint is a topology hint. If NUMA is nil, the hint prefers no NUMA nodes.
 type Hint struct {
 	NUMA      []topology.NUMAID `json:"numa"`
 	Preferred bool              `json:"preferred"`
@@ -69,7 +70,7 @@ type DeviceOnNodes struct {
 	NUMA []topology.NUMAID `json:"numa,omitempty"`
 }
 
-// State is the kubelet's books after an event.
+// State is the content of the kubelet's checkpoints after an event.
 type State struct {
 	// DefaultCPUs is the shared pool; "" also with the policy none.
 	DefaultCPUs string `json:"defaultCPUs"`
@@ -77,15 +78,15 @@ type State struct {
 	Memory map[topology.NUMAID]NodeMemory `json:"memory,omitempty"`
 }
 
-// NodeMemory is the memory manager's book of a NUMA node.
+// NodeMemory is the memory manager's state of a NUMA node.
 type NodeMemory struct {
 	Assignments int               `json:"assignments"`
 	Cells       []topology.NUMAID `json:"cells"`
-	// Table is by resource: "memory", "hugepages-2Mi".
+	// Table has the amounts of each resource. The keys are "memory", "hugepages-2Mi" and so on.
 	Table map[string]Amounts `json:"table"`
 }
 
-// Amounts is a row of the memory manager's book, in bytes.
+// Amounts are the bytes of one resource on a NUMA node.
 type Amounts struct {
 	Allocatable uint64 `json:"allocatable"`
 	Reserved    uint64 `json:"reserved"`

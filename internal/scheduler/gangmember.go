@@ -10,18 +10,18 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 )
 
-// planned is the way of a member of a gang. The ledger has held its place since the plan was made,
-// if any kubelet would pin something for it.
-type planned struct {
+// gangMember schedules a member of a gang on its planned node. If a kubelet would pin resources for
+// the member, the ledger has reserved them since the gang was planned.
+type gangMember struct {
 	// node is the planned node, or "" if the gang has no plan yet.
 	node string
 }
 
-var _ way = (*planned)(nil)
+var _ way = (*gangMember)(nil)
 
 // filter allows a member only its planned node. A node to which the pod was nominated before
 // precedes the result of PreFilter.
-func (m *planned) filter(_ context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status {
+func (m *gangMember) filter(_ context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status {
 	if info.Node().Name != m.node {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "another node is planned for the pod")
 	}
@@ -34,9 +34,9 @@ func (m *planned) filter(_ context.Context, c *cycle, info fwk.NodeInfo) *fwk.St
 	return nil
 }
 
-// postFilter ends the attempt without an eviction for a part of a gang. The victims for the whole
-// gang were found when it was planned; the leader keeps its place there.
-func (m *planned) postFilter(_ context.Context, c *cycle, pod *corev1.Pod, _ fwk.NodeToStatusReader) (result *fwk.PostFilterResult, _ *fwk.Status) {
+// postFilter ends the attempt without evictions, because one member must not evict pods. The plan
+// has the victims of the whole gang. The leader keeps its nomination.
+func (m *gangMember) postFilter(_ context.Context, c *cycle, pod *corev1.Pod, _ fwk.NodeToStatusReader) (result *fwk.PostFilterResult, _ *fwk.Status) {
 	gangs := c.plugin.core.gangs
 	gangs.Failed(pod.UID, "pod "+pod.Name+" does not get its planned node")
 	if node := gangs.Nominated(pod.UID); node != "" || pod.Status.NominatedNodeName != "" {
@@ -45,7 +45,7 @@ func (m *planned) postFilter(_ context.Context, c *cycle, pod *corev1.Pod, _ fwk
 	return result, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }
 
-func (m *planned) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status {
+func (m *gangMember) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status {
 	core := c.plugin.core
 	if c.unpinned {
 		return core.gangs.Reserve(pod, n.Name(), nil)
@@ -60,14 +60,14 @@ func (m *planned) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.
 	return nil
 }
 
-func (m *planned) bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
+func (m *gangMember) bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
 	if c.unpinned {
 		return c.bindUndecided(ctx, pod, nodeName, "")
 	}
 	return c.bind(ctx, pod, nodeName, "")
 }
 
-func (m *planned) unreserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) {
+func (m *gangMember) unreserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) {
 	if !c.unpinned {
 		c.giveBack(pod, n)
 	}
