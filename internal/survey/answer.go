@@ -2,6 +2,7 @@ package survey
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -140,24 +141,58 @@ func (a *Answer) label() string {
 	return a.Node + " for " + AgeText(a.SilentSeconds)
 }
 
+// shownAdvices is the maximum number of advices of one group that are shown.
+const shownAdvices = 3
+
+// advised is an advice that nodes of a group share. The text names the node if it is the only one,
+// and otherwise has NODE in its place: general.
+type advised struct{ text, general, first string }
+
 // groupsOf groups nodes with the same answer, the most frequent first among equal answers.
 func groupsOf(answers []Answer) []Group {
 	var groups []Group
 	for _, a := range answers {
-		advice := strings.ReplaceAll(a.Advice, a.Node, "NODE")
-		i := slices.IndexFunc(groups, func(g Group) bool { return g.Answer == a.Answer && g.Message == a.Message && g.general == advice })
+		i := slices.IndexFunc(groups, func(g Group) bool { return g.Answer == a.Answer && g.Message == a.Message })
 		if i < 0 {
-			groups = append(groups, Group{Answer: a.Answer, Message: a.Message, Advice: a.Advice, general: advice})
+			groups = append(groups, Group{Answer: a.Answer, Message: a.Message})
 			i = len(groups) - 1
 		}
 		groups[i].Nodes = append(groups[i].Nodes, a.Node)
 		groups[i].Labels = append(groups[i].Labels, a.label())
-		if groups[i].Advice != a.Advice {
-			groups[i].Advice = advice
-		}
+		groups[i].advise(a.Advice, a.Node)
+	}
+	for i := range groups {
+		groups[i].Advice = groups[i].adviceText()
 	}
 	slices.SortStableFunc(groups, func(a, b Group) int {
 		return cmp.Or(slices.Index(answerOrder, a.Answer)-slices.Index(answerOrder, b.Answer), len(b.Nodes)-len(a.Nodes), cmp.Compare(a.Message, b.Message))
 	})
 	return groups
+}
+
+// advise adds the advice of a node.
+func (g *Group) advise(advice, node string) {
+	general := strings.ReplaceAll(advice, node, "NODE")
+	switch i := slices.IndexFunc(g.advices, func(a advised) bool { return a.general == general || a.text == advice }); {
+	case advice == "":
+	case i < 0:
+		g.advices = append(g.advices, advised{advice, general, node})
+	case g.advices[i].text != advice:
+		g.advices[i].text = general
+	}
+}
+
+// adviceText joins the group's advices. If there are several, it names a node for each.
+func (g *Group) adviceText() string {
+	if len(g.advices) == 1 {
+		return g.advices[0].text
+	}
+	var parts []string
+	for _, a := range g.advices[:min(len(g.advices), shownAdvices)] {
+		parts = append(parts, a.text+" ("+a.first+")")
+	}
+	if more := len(g.advices) - shownAdvices; more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(parts, "; ")
 }

@@ -151,8 +151,7 @@ type Group struct {
 	// Labels are Nodes with a description of each, for people.
 	Labels []string `json:"-"`
 
-	// general is Advice with NODE for the node's name.
-	general string
+	advices []advised
 }
 
 // Explain explains why the named pod is on its node, or has no node. If only is set, no other node
