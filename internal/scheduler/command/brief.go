@@ -52,9 +52,8 @@ func briefNote(note string) string {
 	if own == "" {
 		return cutAt(head, ", ", room) + noteMore
 	}
-	head = cutAt(head, ", ", max(leastHead, room-len(own)-1))
 	if head != "" {
-		head += " "
+		head = strings.TrimSuffix(cutAt(head, ", ", max(leastHead, room-len(own)-len(". "))), ".") + ". "
 	}
 	return head + cutAt(own, "; ", room-len(head)) + noteMore
 }

@@ -18,7 +18,7 @@ func TestBriefNotes(t *testing.T) {
 	}{
 		"short":            {"0/1 nodes are available: 1 Insufficient cpu.", []string{"0/1 nodes are available: 1 Insufficient cpu."}},
 		"kube-scheduler's": {fails, []string{"0/13 nodes are available: 3 Insufficient cpu", noteMore}},
-		"both":             {fails + own, []string{"0/13 nodes are available: 3 Insufficient cpu", "Berth: 2 nodes: 70 CPUs need 2 NUMA nodes, and single-numa-node allows 1 (TopologyAffinityError)", noteMore}},
+		"both":             {fails + own, []string{"0/13 nodes are available: 3 Insufficient cpu", ". Berth: 2 nodes: 70 CPUs need 2 NUMA nodes, and single-numa-node allows 1 (TopologyAffinityError)", noteMore}},
 		"Berth's":          {strings.TrimSpace(own) + own, []string{"Berth: 2 nodes: 70 CPUs need 2", noteMore}},
 		"one long word":    {strings.Repeat("é", 400), []string{"é...", noteMore}},
 	} {
