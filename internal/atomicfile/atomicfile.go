@@ -14,6 +14,9 @@ import (
 // Until then the text is in a file beside it whose name begins with a dot and ends in .new.
 func Write(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*.new")
+	if wrong, ok := errors.AsType[*fs.PathError](err); ok {
+		wrong.Path = name
+	}
 	if err != nil {
 		return err
 	}

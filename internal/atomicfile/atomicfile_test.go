@@ -34,3 +34,11 @@ func TestWrite(t *testing.T) {
 		t.Errorf("%d files, want the one", len(left))
 	}
 }
+
+// TestErrorNamesTheFile: an error has the name of the file, not of the one beside it.
+func TestErrorNamesTheFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "no", "file")
+	if err := WriteText(name, 0o640, nil); err == nil || err.Error() != "open "+name+": no such file or directory" {
+		t.Error(err)
+	}
+}

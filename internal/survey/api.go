@@ -215,6 +215,8 @@ func (a *api) failed(what string, err error) error {
 		return fmt.Errorf("cannot reach the cluster at %s: %w", a.Where, unreachable.Err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the cluster at %s does not accept your credentials: %w", a.Where, err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("reading %s: %w (the ClusterRole berth-reader has every permission that is needed)", what, err)
 	}
 	return fmt.Errorf("reading %s: %w", what, err)
 }

@@ -2,12 +2,14 @@ package survey
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -42,10 +44,16 @@ func (s *Shadow) Ask(ctx context.Context, path string) ([]byte, error) {
 		return nil, err
 	}
 	data, err := client.CoreV1().Services(s.Namespace).ProxyGet("http", "berth-shadow", "http", path, nil).DoRaw(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("service %s/berth-shadow: %w (the chart's scheduler.mode: shadow installs it, see docs/shadow.md)", s.Namespace, err)
+	var unreachable *url.Error
+	switch {
+	case err == nil:
+		return data, nil
+	case errors.As(err, &unreachable):
+		return nil, fmt.Errorf("cannot reach the cluster at %s: %w", s.Config.Host, unreachable.Err)
+	case apierrors.IsForbidden(err):
+		return nil, fmt.Errorf("service %s/berth-shadow: you may not get services/proxy of http:berth-shadow:http (the Role berth-shadow-reader allows it)", s.Namespace)
 	}
-	return data, nil
+	return nil, fmt.Errorf("service %s/berth-shadow does not answer: %w (the chart's scheduler.mode: shadow installs it)", s.Namespace, err)
 }
 
 func ask(ctx context.Context, at string) ([]byte, error) {
