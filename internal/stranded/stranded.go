@@ -187,8 +187,8 @@ type Wants struct {
 
 // The rules, in words.
 const (
-	ruleProportion = "the NUMA node's own proportion"
-	ruleShapes     = "no pod that waits or ran lately could use it"
+	ruleProportion = "memory per CPU of the NUMA node"
+	ruleShapes     = "no waiting or recent pod could use it"
 	ruleOne        = "no pod asks for it, so one CPU for each would do"
 )
 

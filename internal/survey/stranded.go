@@ -180,7 +180,7 @@ func (c *Cluster) Wants(ctx context.Context) (*stranded.Wants, error) {
 // besideText describes the free amount, and the amount of the resource that strands it.
 func besideText(p *stranded.Part) string {
 	free, other := func(n uint64) string { return AmountText(p.Resource, n) }, func(n uint64) string { return AmountText(p.Beside.Resource, n) }
-	return fmt.Sprintf("%s of %s free, beside %s of %s", free(p.Free), free(p.Total), other(p.Beside.Free), other(p.Beside.Total))
+	return fmt.Sprintf("%s of %s free, next to %s of %s", free(p.Free), free(p.Total), other(p.Beside.Free), other(p.Beside.Total))
 }
 
 // AmountText formats an amount of a resource: bytes with a unit, everything else as a number.
