@@ -13,7 +13,7 @@ import (
 // shadow returns the findings of shadow mode, with the pods that the viewer may see.
 func (s *Server) shadow(r *http.Request, v Viewer) (any, error) {
 	if s.Shadow == nil {
-		return nil, missing("shadow mode is not shown here: want berth serve --shadow")
+		return nil, missing("shadow mode is not shown here: want berth serve --shadow service, or --shadow with the address of shadow mode")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
 	defer cancel()

@@ -236,8 +236,8 @@ function Chosen({ f, resource, alone, unfold, fold }) {
   )
 }
 
-// PoolName narrows the page to the pool.
-const PoolName = ({ p }) => (p.name ? <button type="button" class="plain" onClick={() => setQuery({ pool: p.name })}>{p.name}</button> : 'no pool')
+// PoolName narrows the page to the pool. Nodes without a pool are named by what their machines are.
+const PoolName = ({ p }) => (p.name ? <button type="button" class="plain" onClick={() => setQuery({ pool: p.name })}>{p.name}</button> : p.shape.text)
 
 function Pool({ p, id, size, at, resource, chosen, pick, open, onKey }) {
   const high = at.lines * at.row - size.line
@@ -273,9 +273,9 @@ function Pool({ p, id, size, at, resource, chosen, pick, open, onKey }) {
   return (
     <section class="pool">
       <header>
-        <h2><PoolName p={p} /></h2>
+        <h2 title={p.shape.title}><PoolName p={p} /></h2>
         <span class="num">{plural(p.nodes, 'node')}</span>
-        <p title={p.shape.title}>{p.shape.text}</p>
+        {p.name && <p title={p.shape.title}>{p.shape.text}</p>}
         <p>{p.total > 0 && `${amount(resource, p.free)} of ${amount(resource, p.total)} free`}{p.total > 0 && p.bad > 0 && ' · '}{p.bad > 0 && <b class="bad">{p.bad.toLocaleString('en')} in trouble</b>}</p>
       </header>
       <div class="figures" role="listbox" tabIndex={0} aria-label={`Nodes of ${p.name || p.shape.text}`} aria-activedescendant={chosen >= 0 ? id : undefined} onPointerMove={point} onClick={click} onKeyDown={onKey} onFocus={() => chosen < 0 && pick(0)}>

@@ -66,6 +66,7 @@ export function Drawing({ svg, lit, setLit, legend, pods, shown = [], label = 'T
   useLayoutEffect(() => {
     const drawn = new DOMParser().parseFromString(svg, 'image/svg+xml').documentElement
     box.current.replaceChildren(document.importNode(drawn, true))
+    box.current.classList.toggle('wider', box.current.scrollWidth > box.current.clientWidth)
   }, [svg])
   useLayoutEffect(() => {
     const tags = lit ? [lit] : shown
@@ -100,6 +101,7 @@ function Berths({ legend, pods, lit, setLit }) {
   return (
     <section class="berths-list" aria-labelledby="berths-head">
       <h2 id="berths-head">{legend.length > held.length ? 'Pods in their berths' : 'No pod has a berth here'}</h2>
+      <p class="muted">Grey CPUs are reserved for the system or kept idle. The others without a letter are free or shared.</p>
       <Entries list={legend.filter((l) => !l.held)} byUID={byUID} lit={lit} setLit={setLit} />
       {held.length > 0 && <h3>Held by Reservations, for pods to come</h3>}
       <Entries list={held} byUID={byUID} lit={lit} setLit={setLit} />

@@ -95,12 +95,12 @@ const outcomes = {
   kept: ['good', 'The node gave exactly what was promised.'],
   differs: ['bad', 'The node gave something else than was promised.'],
   'not yet reported': ['note', 'The node has not reported it yet.'],
-  'admitted as promised': ['good', 'It was admitted; its CPUs were not promised.'],
+  'admitted as promised': ['good', 'It was admitted, as promised. Which CPUs it would get could not be promised.'],
   refused: ['bad', 'The kubelet refused it.'],
 }
 
 function Promise_({ e }) {
-  const rows = [...(e.promise?.containers || []).map((c) => ['promised', c]), ...(e.holds?.containers || []).map((c) => ['reported', c])]
+  const rows = [...(e.promise?.containers || []).map((c) => [e.promise.certainty === 'exact' ? 'promised' : 'expected', c]), ...(e.holds?.containers || []).map((c) => ['reported', c])]
   const [kind, text] = outcomes[e.outcome] || []
   return (
     <section>

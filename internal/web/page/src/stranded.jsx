@@ -16,7 +16,7 @@ export function Stranded() {
   return (
     <main class="stranded">
       <h1>Stranded <small class="muted">what is free and of little use: on nodes in trouble or cordoned, next to too few free CPUs or too little free memory, or too few devices for any pod</small></h1>
-      {!sums.length && <Notice kind="good" title="Nothing. ">Whatever is free has CPUs and memory beside it.</Notice>}
+      {!sums.length && <Notice kind="good" title="Nothing. ">Everything that is free has CPUs and memory next to it.</Notice>}
       <div class="cards">{sums.map((s) => <Sum key={s.resource} s={s} {...sumOf(all, s.resource)} />)}</div>
     </main>
   )
