@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,14 +42,15 @@ func NewCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check DIR|FILE...",
 		Short: "Verify a kubelet's checkpoints, or NodeTopology objects",
-		Long: `Verify checksums and invariants: of the checkpoints below a kubelet's root directory, of single checkpoint
-files, of NodeTopology objects in YAML or JSON. With --node, checkpoints are also held against machine and configuration:
-a kubelet starts over them, every CPU is shared or held, every byte free or reserved. A kubelet at work writes its files one after the other: what looks
-wrong is read again before it is condemned. Exit code 1 says that something is not sound.`,
+		Long: `Verifies checksums and invariants of a kubelet's checkpoints (its root directory, or single files), or of NodeTopology
+objects in YAML or JSON. With --node it also checks the checkpoints against the machine and its configuration: a
+kubelet would start with them, every CPU is shared or held, and all memory is free or reserved. A running kubelet
+writes its files one after another, so check reads a file again before it reports an error. Exit code 1 means that
+something is wrong.`,
 		Example: `  berth check /var/lib/kubelet
   berth check /var/lib/kubelet --node / --kubelet-config /var/lib/kubelet/config.yaml
   kubectl get nodetopologies -o yaml | berth check -`,
-		Args: usageArgs(cobra.MinimumNArgs(1)),
+		Args: arguments(1, math.MaxInt, "a kubelet's root directory, files of it or of NodeTopologies, or - for standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.check(); err != nil {
 				return err

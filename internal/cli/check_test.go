@@ -106,7 +106,7 @@ func TestCheck(t *testing.T) {
 		{"no such file", []string{"/nonexistent"}, ExitFailure, "/nonexistent"},
 		{"something else", []string{config}, ExitFailure, `kind "KubeletConfiguration"`},
 		{"a configuration without a machine", []string{stateDir(t, lostCPU), "--kubelet-config", config}, ExitUsage, "want --node too"},
-		{"no argument", []string{}, ExitUsage, "arg"},
+		{"no argument", []string{}, ExitUsage, "want a kubelet's root directory"},
 		{"format", []string{"-o", "xml", t.TempDir()}, ExitUsage, "xml"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

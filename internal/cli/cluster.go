@@ -67,10 +67,13 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 // connect makes a cluster of the flags. It sends no requests yet.
 func (f *clusterFlags) connect() (*survey.Cluster, error) {
 	if t := &f.terms; f.snapshot != "" && (t.Keep != "" || len(t.CPUsPerDevice) > 0 || len(t.ExclusiveNamespaces) > 0 || t.BestEffortAnywhere) {
-		return nil, errors.New("--snapshot: the file holds what the scheduler was configured with: want none of --keep, --cpus-per-device, --exclusive-namespaces and --best-effort-anywhere")
+		return nil, Usagef("--snapshot: the file has the scheduler's configuration: want none of --keep, --cpus-per-device, --exclusive-namespaces and --best-effort-anywhere")
 	}
 	if f.snapshot != "" {
 		return openSnapshot(f.snapshot, cmp.Or(*f.config.Namespace, metav1.NamespaceDefault))
+	}
+	if f.staleAfter <= 0 {
+		return nil, Usagef("--stale-after %v: want more than 0, like 1m", f.staleAfter)
 	}
 	if err := f.terms.Check(); err != nil {
 		return nil, flagged(err)
@@ -95,7 +98,7 @@ var termFlags = map[string]string{"keep": "keep", "cpusPerDevice": "cpus-per-dev
 // flagged names the flag that is wrong.
 func flagged(err error) error {
 	if wrong := new(wire.TermError); errors.As(err, &wrong) {
-		return fmt.Errorf("--%s: %s", termFlags[wrong.Field], wrong.Why)
+		return Usagef("--%s: %s", termFlags[wrong.Field], wrong.Why)
 	}
 	return err
 }

@@ -17,13 +17,13 @@ func NewConvertCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert -f FILE",
 		Short: "Turn a configuration of Volcano's scheduler into one of berth-scheduler's",
-		Long: `Read volcano-scheduler.conf, the ConfigMap that holds it, or the parameters of a product's add-on, and write a
-KubeSchedulerConfiguration with a profile "volcano": the same pods, under the same scheduler's name.
-For everything without a counterpart, standard error says in one line what to do instead. Exit code 1 says that something was
-not understood; the configuration then does without it.`,
+		Long: `Reads volcano-scheduler.conf, the ConfigMap that contains it, or the parameters of a product's add-on. Writes a
+KubeSchedulerConfiguration with a profile "volcano", which schedules the same pods under the same scheduler name. For
+every setting without a counterpart, a line on stderr describes what to do instead. Exit code 1 means that a setting
+was not understood; the configuration omits it.`,
 		Example: `  berth convert -f volcano-scheduler.conf > berth-scheduler.yaml
   kubectl get configmap -n volcano-system volcano-scheduler-configmap -o yaml | berth convert -f - > berth-scheduler.yaml`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				return Usagef("required flag -f: want volcano-scheduler.conf, its ConfigMap, or - for standard input")

@@ -38,24 +38,24 @@ func NewDefragCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "defrag POD | gang NAME | --for PODS",
 		Short: "Plan room for a pod or a gang: which others would have to move, and where to",
-		Long: `Find the fewest pods whose moving makes room for a pod that waits (POD), for the pods that a gang lacks to start (gang NAME;
-podgroup NAME is the same for a gang that a PodGroup declares), or for pods of a file that do not exist yet (--for). Every
-pod that moves has a certain new place on another node, which is free before it leaves. Moved are pods of
-ReplicaSets, StatefulSets and ReplicationControllers; pods of other controllers, and pods with volumes, only where they have
-the annotation descheduler.alpha.kubernetes.io/evict: "true". Never moved are pods that no controller would replace, pods of
-DaemonSets, members of gangs, pods with a higher priority, of another scheduler, or kept by a PodDisruptionBudget or an
-annotation of the descheduler or the cluster autoscaler.
+		Long: `Plans the fewest moves that make room for a waiting pod (POD), for the pods that a gang lacks to start (gang NAME, or
+podgroup NAME if a PodGroup declares it), or for pods of a file that do not exist yet (--for). Every pod that moves
+has a place on another node before it leaves. Pods of ReplicaSets, StatefulSets and ReplicationControllers may move.
+Pods of other controllers and pods with volumes move only with the annotation descheduler.alpha.kubernetes.io/evict:
+"true". These pods never move: pods that no controller would replace, pods of DaemonSets, members of gangs, pods of a
+higher priority or another scheduler, and pods that a PodDisruptionBudget or an annotation of the descheduler or the
+cluster autoscaler keeps.
 
-The plan is printed, and nothing is written. Exit code 1 says that there is none. With --execute the plan for pods that wait
-is then carried out, a pod at a time: its new place is taken by a pod that holds it, it is evicted through the Eviction API,
-and the pod that its controller makes in its place gets the room. Meanwhile guards keep other pods off the nodes that the plan
-needs. When anything is not as planned, it stops; what was moved stays.`,
+Without --execute nothing is written. Exit code 1 means that there is no plan. --execute carries out the plan for
+waiting pods, one pod at a time: a placeholder pod takes the new place, the Eviction API evicts the pod, and its
+replacement gets the place. Guard pods keep other pods off the nodes of the plan. If the cluster changes, defrag
+stops; pods that have moved stay.`,
 		Example: `  kubectl berth defrag train-0 -n training
   kubectl berth defrag train-0 -n training --execute
   kubectl berth defrag gang train -n training
   kubectl berth defrag --for pod.yaml
   berth defrag --for pod.yaml --snapshot cluster.berth`,
-		Args:              usageArgs(cobra.MaximumNArgs(2)),
+		Args:              arguments(0, 2, "the name of a pod that waits, or gang NAME"),
 		ValidArgsFunction: q.cluster.completeSubject,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {

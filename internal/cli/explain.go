@@ -43,27 +43,27 @@ func NewExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain POD | gang NAME | -f PODS [--node MACHINE|CAPTURE]",
 		Short: "Show why pods and gangs go where they go or nowhere, NUMA node by NUMA node",
-		Long: `explain POD asks the cluster: of a pod that has a node, what the scheduler promised and what the node's report says it
-holds; of one that is pending, what every node says to it and, for refusals, what was asked and what is there on every NUMA
-node. Of a pod that has a node also what other nodes would say now. Exit code 1 says that no node takes the pod, that its kubelet
-refused it, that no scheduler has looked at it, that no node has the devices that it requires near its CPUs, or that its gang
-is not complete or asks for what cannot be served. Of a pod with ResourceClaims also which devices of which NUMA nodes each claim
-could have on each node, or has; for this you must be able to list resourceclaims, resourceslices and deviceclasses.
+		Long: `explain POD asks the cluster. If the pod has a node, the verb compares the scheduler's promise with the node's report
+and shows what other nodes would answer now. If the pod is pending, it shows the answer of every node. For refusals it
+lists for every NUMA node what the pod asks for and what is there. If the pod has ResourceClaims, it shows which
+devices each claim has or could have, on which NUMA nodes; this needs list on resourceclaims, resourceslices and
+deviceclasses. Exit code 1 means that no node admits the pod, its kubelet rejected it, no scheduler has looked at it,
+no node has the devices that it requires near its CPUs, or its gang is incomplete or asks for something impossible.
 
-explain gang NAME asks the cluster about pods that start together; podgroup NAME is the same for a gang that a PodGroup declares.
-It plans the members that wait as the scheduler does: where each of them would sit now, how many fit, and what every node says
-to the first one that does not, with the others in their places. It looks neither at volumes and claims nor at what pods ask
-of each other's places. Exit code 1 says that too few fit, or that what is asked cannot be served.
+explain gang NAME asks the cluster about pods that start together; podgroup NAME does the same for a gang that a
+PodGroup declares. The verb plans the waiting members as the scheduler does. It shows where each would go now, how
+many fit, and the answer of every node to the first that does not fit. It ignores volumes, claims, and affinity
+between pods. Exit code 1 means that too few fit, or that the gang asks for something impossible.
 
-explain -f PODS asks no cluster: it admits the pods of a file one after another on one node, as its kubelet would. For each
-refusal it prints the rule, and for every resource and NUMA node what was asked, what is free and what would be there on an
-empty node. Exit code 1 says that a pod was refused.`,
+explain -f PODS asks no cluster. It admits the pods of a file one after another on one node, as its kubelet would. For
+each refusal it prints the rule. For every resource and NUMA node it prints the request, the free amount, and the
+amount on an empty node. Exit code 1 means that a pod was refused.`,
 		Example: `  kubectl berth explain train-0 -n training
   kubectl berth explain train-0 -n training --node n7
   kubectl berth explain gang train -n training
   kubectl berth explain train-0 -n training --resize main:cpu=16
   berth explain -f pod.yaml --node capture.tgz --kubelet-config kubelet.yaml --state /var/lib/kubelet`,
-		Args:              usageArgs(cobra.MaximumNArgs(2)),
+		Args:              arguments(0, 2, "the name of a pod, gang NAME or podgroup NAME"),
 		ValidArgsFunction: l.cluster.completeSubject,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {

@@ -23,23 +23,23 @@ func NewFitCommand() *cobra.Command {
 	l := fitQuestion{limit: defaultCopies, nodes: defaultExplained}
 	cmd := &cobra.Command{
 		Use:   "fit -f PODS [MACHINE|CAPTURE]",
-		Short: "Say where new pods would go now, and how many more copies fit",
-		Long: `Without a machine fit asks the cluster (or --snapshot): where each replica would go now, on which NUMA nodes, and why not
-elsewhere; and how many copies fit on every node. Asked are Berth's rules, taints, selectors, node affinity, ports and amounts;
-what is not asked is named. --set asks what would be if nodes were set differently. Nothing is written. --compare prints a
-table of before and after in place of all that: what fits, on how many NUMA nodes, what would fit if pods were moved, and
-how many empty nodes of each kind the pods need in all.
+		Short: "Show where new pods would go now, and how many more copies fit",
+		Long: `Without a machine, fit asks the cluster or the file of --snapshot. It shows where each replica would go now, on which
+NUMA nodes, why not elsewhere, and how many copies fit on every node. It checks Berth's rules, taints, selectors, node
+affinity, ports and amounts, and its last line names what it does not check. --set answers as if nodes were configured
+differently. --compare prints a table of before and after: what fits, on how many NUMA nodes, what would fit after
+moves, and how many empty nodes of each kind the pods need. Nothing is written.
 
-With a machine (an argument, or --node) or any flag that describes a kubelet, no cluster is asked: copy after copy of each pod
-is admitted on that node, each time from the same state, until the kubelet would refuse the next.
+With a machine (an argument, or --node) or any flag that describes a kubelet, fit asks no cluster. It admits copies of
+each pod on that node until the kubelet would refuse the next. Every pod starts from the same state.
 
-Exit code 1 says that some pod finds no place.`,
+Exit code 1 means that some pod does not fit.`,
 		Example: `  kubectl berth fit -f deployment.yaml
   kubectl berth fit -f pod.yaml --on gpu-1 --set topologyManagerPolicy=single-numa-node
   kubectl berth fit -f pod.yaml --set numaNodesPerPackage=4
   kubectl berth fit -f load.yaml --compare --set numaNodesPerPackage=4 --set reservedSystemCPUs=0-3 --snapshot cluster.berth
   berth fit -f pod.yaml --node 'package:2 numa:4 core:8 pu:2 mem:64Gi' --kubelet-config kubelet.yaml`,
-		Args: usageArgs(cobra.MaximumNArgs(1)),
+		Args: arguments(0, 1, "at most one machine"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if l.limit < 1 {
 				return Usagef("--limit %d: want at least 1", l.limit)

@@ -27,10 +27,12 @@ func NewFragCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "frag [NODE ...]",
 		Short: "Show what is free in a cluster and of little use, and why",
-		Long: `For each resource show how much is free, and how much of that is stranded: on nodes in trouble or cordoned, or on a NUMA
-node with too few free CPUs, or too little free memory. A device is stranded if it has fewer CPUs than --cpus-per-device says
-(with --keep); without that, if no pod that waits or ran lately could use it. CPUs and memory go by the NUMA node's own proportion,
-from a tenth on. Below stand the NUMA nodes, most stranded first, with the RULE that applied.`,
+		Long: `Shows for each resource how much is free and how much of that is stranded. Everything on nodes in trouble or cordoned
+is stranded. A device is stranded if its NUMA node has fewer free CPUs than --cpus-per-device (with --keep); without
+these flags, if no pod that waits or recently ran could use it. Free memory is stranded if its NUMA node has too few
+free CPUs for it, and CPUs if it has too little free memory, measured by the NUMA node's ratio of memory to CPUs.
+Parts smaller than a tenth of the total do not count. The second table lists the NUMA nodes, with the RULE that
+applied.`,
 		Example: `  kubectl berth frag
   kubectl berth frag -l pool=gpu --limit 5
   kubectl berth frag gpu-1 -o json`,

@@ -24,12 +24,20 @@ func NewGangsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gangs",
 		Short: "Show which pods start together, how far they are, and why they wait",
-		Long: `For each gang show what declares it, its state, how many of its pods have nodes and how many start together, how long the
-oldest of its pods has waited, and why. States: forming (fewer pods than start together), wrong (what is asked cannot be
-served), waiting (no pod has a node), partial (fewer have nodes than start together), whole, reduced (whole once, and fewer
-have nodes now), completed. explain gang NAME says more about one.`,
+		Long: `Shows for each gang what declares it, its state, how many of its pods have nodes, how many start together, how long
+its oldest pod has waited, and why. The states are:
+
+  forming    fewer pods exist than start together
+  wrong      the gang asks for something impossible
+  waiting    no pod has a node
+  partial    fewer pods have nodes than start together
+  whole      enough pods have nodes
+  reduced    it was whole, and fewer pods have nodes now
+  completed  its pods have ended
+
+explain gang NAME shows more about one gang.`,
 		Example: "  kubectl berth gangs -A\n  kubectl berth gangs -n training -o json",
-		Args:    usageArgs(cobra.NoArgs),
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err

@@ -72,8 +72,8 @@ func TestGangsMisuse(t *testing.T) {
 		{args: []string{"explain", "job", "fits"}, code: ExitUsage, want: []string{`"job" is of no kind that can be asked about: want pod, gang or podgroup`}},
 		{args: []string{"explain", "gang", "fits", "--node", "n1"}, code: ExitUsage, want: []string{"want no node"}},
 		{args: []string{"explain", "podgroup.scheduling.x-k8s.io", "fits"}, code: ExitFailure, want: []string{"no podgroup.scheduling.x-k8s.io fits"}},
-		{args: []string{"explain", "gang", "fits", "large"}, code: ExitUsage, want: []string{"accepts at most 2"}},
-		{args: []string{"gangs", "fits"}, code: ExitUsage, want: []string{"unknown command"}},
+		{args: []string{"explain", "gang", "fits", "large"}, code: ExitUsage, want: []string{"want the name of a pod, gang NAME"}},
+		{args: []string{"gangs", "fits"}, code: ExitUsage, want: []string{"gangs fits: want no arguments (see berth gangs --help)"}},
 	} {
 		c.check(t, w)
 	}

@@ -70,7 +70,7 @@ func TestBadInput(t *testing.T) {
 		"unknown verb":      {[]string{"plaec"}, ExitUsage, "plaec"},
 		"unknown flag":      {[]string{"fit", "--limits", "3"}, ExitUsage, "--limits"},
 		"strange flag":      {[]string{"fit", "--cpus", "3"}, ExitUsage, "--cpus (see berth fit --help)"},
-		"stray argument":    {[]string{"place", twoByTwo, "x", "-f", "testdata/pods.yaml"}, ExitUsage, "at most 1 arg"},
+		"stray argument":    {[]string{"place", twoByTwo, "x", "-f", "testdata/pods.yaml"}, ExitUsage, "want at most one machine"},
 		"machine twice":     {[]string{"place", twoByTwo, "--node", "/", "-f", "testdata/pods.yaml"}, ExitUsage, "want the machine once"},
 		"format":            {[]string{"place", "-f", "testdata/pods.yaml", "-o", "xml"}, ExitUsage, `"xml"`},
 		"limit":             {[]string{"fit", "-f", "testdata/pods.yaml", "--limit", "0"}, ExitUsage, "--limit 0"},

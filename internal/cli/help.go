@@ -18,6 +18,9 @@ const (
 	clusterHeading = "Flags of a cluster"
 )
 
+// helpColumns is the maximum width of help.
+const helpColumns = 120
+
 // under lists the flags that register adds to the verb under their own heading.
 func under(heading string, cmd *cobra.Command, register func()) {
 	before := map[string]bool{}
@@ -46,7 +49,7 @@ func headings(flags *pflag.FlagSet) string {
 		if heading != "" {
 			fmt.Fprintf(&b, "\n%s:\n", heading)
 		}
-		b.WriteString(some.FlagUsages())
+		b.WriteString(some.FlagUsagesWrapped(helpColumns))
 	}
 	return b.String()
 }

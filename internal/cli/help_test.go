@@ -39,3 +39,30 @@ func TestSettingsAreCompleted(t *testing.T) {
 		}
 	}
 }
+
+// TestHelpFits: no line of help is wider than a terminal of 120 columns, unless it is one word or
+// an example.
+func TestHelpFits(t *testing.T) {
+	for _, verb := range newRoot("berth").Commands() {
+		_, help, _ := run(t, verb.Name(), "--help")
+		before, examples, _ := strings.Cut(help, "\nExamples:\n")
+		_, flags, _ := strings.Cut(examples, "\n\n")
+		for line := range strings.Lines(before + flags) {
+			if len(line) > helpColumns+1 && len(strings.Fields(line)) > 3 {
+				t.Errorf("%s: %d columns: %s", verb.Name(), len(line)-1, line)
+			}
+		}
+	}
+}
+
+// TestArgumentsAreCounted: a wrong number of arguments names the right ones.
+func TestArgumentsAreCounted(t *testing.T) {
+	for want, args := range map[string][]string{
+		"version x: want no arguments (see berth version --help)":                                {"version", "x"},
+		"snapshot: want the file to write, or - for standard output (see berth snapshot --help)": {"snapshot"},
+		"check: want a kubelet's root directory, files of it or of NodeTopologies":               {"check"},
+		"pods a b: want at most one pod":                                                         {"pods", "a", "b"},
+	} {
+		expect(t, ExitUsage, want, args...)
+	}
+}

@@ -34,18 +34,18 @@ func NewNeedCommand() *cobra.Command {
 	var sets []string
 	cmd := &cobra.Command{
 		Use:   "need -f PODS [MACHINE|CAPTURE]...",
-		Short: "Say how many nodes of a group pods need, before and after a change of its settings",
-		Long: `Place all replicas of the pods on nodes that are all alike and empty, the largest pods first, each on the first node that
-takes it, and say how many nodes that takes: for each machine, as it is configured and as each --set has it. BY AMOUNTS is
-how many it would take if CPUs, memory and devices only had to suffice in all: what an autoscaler reckons with. Pods that
-an empty node refuses are named, with the reason, and are not counted. A cleverer order of pods may need fewer nodes.
+		Short: "Count the nodes of a group that pods need, before and after a change of its settings",
+		Long: `Counts the nodes that all replicas of the pods need, if the nodes are alike and empty. It places the largest pods
+first, each on the first node that admits it; another order may need fewer nodes. It does so for each machine, as
+configured and with each --set. BY AMOUNTS is the number of nodes if only the sums of CPUs, memory and devices had to
+suffice, as an autoscaler computes. Pods that an empty node refuses are not counted; they are listed with the reason.
 
-Exit code 1 says that some pod fits no such node.`,
+Exit code 1 means that some pod fits no such node.`,
 		Example: `  berth need -f load.yaml 'package:2 numa:1 core:48 pu:2 mem:512Gi' --kubelet-config kubelet.yaml --device nvidia.com/gpu=0:4,1:4
   berth need -f load.yaml sysinfo.tgz --kubelet-config kubelet.yaml --set numaNodesPerPackage=4 --set topologyManagerPolicy=restricted
   berth need -f load.yaml 'package:1 numa:4 core:16 pu:2 mem:64Gi' 'package:2 numa:1 core:32 pu:2 mem:256Gi' --kubelet-config kubelet.yaml
   berth need -f load.yaml sysinfo.tgz --kubelet-config kubelet.yaml --set reservedSystemCPUs=0-3,topologyManagerScope=pod -o json`,
-		Args: usageArgs(cobra.ArbitraryArgs),
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				args = []string{q.node.machine}

@@ -37,10 +37,10 @@ func NewNodesCommand() *cobra.Command {
 		Use:     "nodes [NODE ...]",
 		Aliases: []string{"node"},
 		Short:   "Show what every NUMA node of a cluster has left, and which nodes Berth can promise for",
-		Long: `For each node of the cluster and each of its NUMA nodes show what pods can still have to themselves of CPUs, memory
-and devices, after everything that is bound: free/total. STATUS is Ready, or says what makes the node unusable or doubtful. The
-lines below the table say what Reservations hold for pods to come, what a STATUS means, and what to do. For a node that is named
-they also list its conditions, and who has its CPUs; -o svg draws it with its pods in their berths.`,
+		Long: `Shows for each NUMA node of the cluster which CPUs, memory and devices are free for exclusive use, as free/total.
+Bound pods count as taken. STATUS is Ready, or the reason why the node is not reliable or only partly. Lines below the
+table list what Reservations hold for future pods, and describe each node in trouble with advice. If you name nodes,
+the verb also lists their conditions and the pods on their CPUs. -o svg draws one node with its pods.`,
 		Example: `  kubectl berth nodes
   kubectl berth nodes -l pool=gpu --sort-by free
   kubectl berth node n1

@@ -41,7 +41,7 @@ var (
 
 func (o *output) register(cmd *cobra.Command, more ...string) {
 	o.format, o.more = "table", more
-	cmd.Flags().StringVarP(&o.format, "output", "o", o.format, strings.Join(slices.Concat(outputs, more, templates), "|"))
+	cmd.Flags().StringVarP(&o.format, "output", "o", o.format, strings.Join(slices.Concat(outputs, more, templates), ", "))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(slices.Concat(outputs, more), cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -20,16 +20,15 @@ func NewPlaceCommand() *cobra.Command {
 	var podsOf string
 	cmd := &cobra.Command{
 		Use:   "place -f PODS [MACHINE|CAPTURE]",
-		Short: "Say where pods go on a node, or why its kubelet refuses them",
-		Long: `Admit pods one after another on a node, as its kubelet would, and print CPUs, memory, devices and NUMA
-nodes of every container. What the node has in all counts too (allocatable: the machine less what the configuration
-keeps for the system), and so do the pods' own policies. -o svg draws the machine with the pods in their berths.
-Exit code 1 says that a pod was refused.`,
+		Short: "Show where pods go on a node, or why its kubelet refuses them",
+		Long: `Admits pods one after another on a node, as its kubelet would, and prints the CPUs, memory, devices and NUMA nodes of
+every container. It also checks the node's allocatable (the machine minus what the configuration reserves for the
+system) and the pods' own policies. -o svg draws the machine with its pods. Exit code 1 means that a pod was refused.`,
 		Example: `  berth place -f pod.yaml --node 'package:2 numa:2 core:8 pu:2 mem:64Gi' --kubelet-config kubelet.yaml
   berth place -f pods.yaml --node sysinfo.tgz --kubelet-config kubelet.yaml --state /var/lib/kubelet --device nvidia.com/gpu=0:4,1:4
   berth place -f pods.yaml sysinfo.tgz --kubelet-config kubelet.yaml -o svg > node.svg
   helm template chart | berth place -f - sysinfo.tgz --kubelet-config kubelet.yaml`,
-		Args: usageArgs(cobra.MaximumNArgs(1)),
+		Args: arguments(0, 1, "at most one machine"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := q.node.takeMachine(cmd, args); err != nil {
 				return err

@@ -21,10 +21,10 @@ func NewPodsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pods [POD]",
 		Short: "Show which CPUs and NUMA nodes the pods of a cluster have, and whether they are aligned",
-		Long: `For each pod that could be pinned show its node, its CPUs, the NUMA nodes of everything that it has to itself, how far
-apart these are, and whether its node kept what the scheduler promised. Ordinary pods are left out.`,
+		Long: `Shows for each pod that could be pinned its node, its CPUs, the NUMA nodes of its CPUs, memory and devices, if they
+are aligned, and if the node kept the scheduler's promise. Other pods are omitted.`,
 		Example:           "  kubectl berth pods -A\n  kubectl berth pods -w\n  kubectl berth pods -n training -o json",
-		Args:              usageArgs(cobra.MaximumNArgs(1)),
+		Args:              arguments(0, 1, "at most one pod"),
 		ValidArgsFunction: cluster.completePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {

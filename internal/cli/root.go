@@ -62,8 +62,8 @@ func newRoot(program string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "berth",
 		Short: "NUMA-exact placement for Kubernetes",
-		Long: `berth looks at machines, live or captured, and asks where pods fit: on which NUMA nodes,
-CPUs, memory and devices the kubelet would put them, or why it would refuse them.`,
+		Long: `berth answers questions about the pods and nodes of a cluster, or about one machine without a cluster: which NUMA nodes,
+CPUs, memory and devices pods have or would get, and why a kubelet would reject them.`,
 		Version:       version.Text(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -80,13 +80,16 @@ CPUs, memory and devices the kubelet would put them, or why it would refuse them
 	return root
 }
 
-// usageArgs makes an argument check answer with a UsageError.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+// noArguments refuses all arguments.
+var noArguments = arguments(0, 0, "no arguments")
+
+// arguments checks the number of arguments. want describes correct ones.
+func arguments(least, most int, want string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return &UsageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
+		if least <= len(args) && len(args) <= most {
+			return nil
 		}
-		return nil
+		return Usagef("%s: want %s (see %s --help)", strings.Join(append([]string{cmd.Name()}, args...), " "), want, cmd.CommandPath())
 	}
 }
 

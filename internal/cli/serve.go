@@ -38,13 +38,13 @@ func NewServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the map: a page that shows every node, NUMA node and pod of a cluster, live",
-		Long: `Serve a page on this machine that shows the cluster: what every NUMA node has left, who sits on which CPUs, memory and
-devices of a node, why a pod is where it is or nowhere, and what waits. It reads with your own rights, writes nothing, and
-follows the cluster until interrupted. With --snapshot it shows a file that berth snapshot wrote.`,
+		Long: `Serves a page on this machine that shows the cluster: the free resources of every NUMA node, the CPUs, memory and
+devices of each pod, and why a pod is on its node or has none. It reads with your permissions, writes nothing, and
+follows the cluster until Ctrl-C. With --snapshot it shows a file of berth snapshot.`,
 		Example: `  kubectl berth serve
   kubectl berth serve --context training --listen 127.0.0.1:9000
   berth serve --snapshot cluster.berth`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
 				return err

@@ -32,15 +32,15 @@ func NewShadowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shadow",
 		Short: "Show how often Berth's predictions came true while other schedulers placed the pods",
-		Long: `Where berth-scheduler runs in shadow mode it places nothing. For every pod that any scheduler binds it predicts what the
-kubelet will do, and compares. This shows the sum of the last 24 hours, and the last pods that were rejected, that Berth would
-have placed elsewhere, or about which it was wrong. --capture writes the state on which a wrong prediction was made to a file
-for the other verbs' --snapshot.`,
+		Long: `In shadow mode berth-scheduler places no pod. For every pod that another scheduler binds, it predicts the kubelet's
+decision and compares it with the actual one. This verb prints a summary of the last 24 hours, the counts, and the
+last pods that were rejected, that Berth would have placed elsewhere, or about which it was wrong. --capture writes
+the state at a wrong prediction to a file, which other verbs read with --snapshot.`,
 		Example: `  kubectl berth shadow
   kubectl berth shadow -o json
   kubectl berth shadow --capture wrong-1f3c.berth
   berth explain train-0 -n training --snapshot wrong-1f3c.berth`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err

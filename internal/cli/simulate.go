@@ -45,27 +45,26 @@ func NewSimulateCommand() *cobra.Command {
 	q := simulateQuestion{strategies: []string{"StockLeast", "Berth"}, hours: 24, seed: 42, seeds: 1}
 	cmd := &cobra.Command{
 		Use:   "simulate [--trace FILES]",
-		Short: "Play pods on the nodes of a cluster, under Berth and under kube-scheduler, and say what each serves",
-		Long: `The start is the cluster, or the file of --snapshot: its nodes with their machines and kubelets, and the pods that run
-there, which stay until their activeDeadlineSeconds are over. The pods that wait there arrive, or the pods of --trace,
-which are files with pods and workloads, in an order drawn by a seed. Each strategy serves the same pods. A note counts
-pods that cannot be played, and says why.
+		Short: "Play pods on the nodes of a cluster, under Berth and under kube-scheduler, and show what each serves",
+		Long: `The simulation starts with the nodes and running pods of the cluster, or of the file of --snapshot. Running pods stay
+until their activeDeadlineSeconds are over. The waiting pods arrive, or the pods of --trace (files with pods and
+workloads), in an order drawn from a seed. Each strategy serves the same pods. Pods must be Guaranteed, with whole
+CPUs and GPUs; a note counts pods that cannot be simulated, with the reason.
 
-Without --timed no pod leaves. With --timed each comes at its creationTimestamp and runs for its activeDeadlineSeconds.
-Then a pod that finds no node waits, and a controller creates a pod again that a kubelet refuses. Pods that arrive ask
-for whole CPUs and GPUs and are Guaranteed.
+Without --timed no pod leaves. With --timed each pod arrives at its creationTimestamp and runs for its
+activeDeadlineSeconds. A pod without a node then waits, and a controller recreates a pod that a kubelet rejects.
 
-StockLeast and StockMost are kube-scheduler's scores, and know no NUMA nodes; Berth is the order of Berth's candidates,
-BerthKeep the same with keep: cpusNearDevices, BerthProfile the whole choice with the chart's profile.
+StockLeast and StockMost are kube-scheduler's scores, which ignore NUMA nodes. Berth is the order of Berth's
+candidates, BerthKeep the same with keep: cpusNearDevices, and BerthProfile the whole choice with the chart's profile.
 
---more adds empty nodes like one that is there, with what its DaemonSets ask for. --without takes nodes away; the pods
-that run on them arrive again, first of all.`,
+--more adds empty copies of an existing node, with the requests of its DaemonSets. --without removes nodes; their pods
+arrive again, before all others.`,
 		Example: `  berth simulate
   berth simulate --snapshot cluster.berth --strategy StockLeast,Berth
   berth simulate --snapshot cluster.berth --timed --hours 24 --strategy Berth
   berth simulate --snapshot cluster.berth --trace load.yaml -o json
   berth simulate --snapshot cluster.berth --more gpu-1=2 --without old-1,old-2`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return q.run(cmd) },
 	}
 	fs := cmd.Flags()

@@ -17,13 +17,14 @@ func NewSnapshotCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot FILE",
 		Short: "Write what Berth reads of a cluster to one file, without secrets",
-		Long: `Write nodes, their reports and heartbeats, pods, and devices for ResourceClaims to one file, which the other verbs read with --snapshot: for a bug
-report, for later, or for people who may not reach the cluster. Of pods it holds names, labels, amounts, affinities, ports
-and status; no environment, command or volume, and of annotations only the ones that say how to place a pod. FILE - is stdout.`,
+		Long: `Writes nodes, their reports and heartbeats, pods, and devices for ResourceClaims to one file. Other verbs read it with
+--snapshot: for a bug report, for later, or for people without access to the cluster. Of each pod it contains names,
+labels, amounts, affinities, ports, status, and the annotations that affect placement. It omits environments, commands
+and the contents of volumes. FILE - is stdout.`,
 		Example: `  kubectl berth snapshot cluster.berth
   berth serve --snapshot cluster.berth
   berth explain train-0 -n training --snapshot cluster.berth`,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: arguments(1, 1, "the file to write, or - for standard output"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if live.snapshot != "" {
 				return Usagef("snapshot --snapshot %s: want a cluster: what a file tells can be copied", live.snapshot)

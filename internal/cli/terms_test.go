@@ -12,11 +12,12 @@ func TestTermsNameTheirFlags(t *testing.T) {
 		"--keep=gpus":                         `--keep: "gpus": want cpusNearDevices, or nothing`,
 		"--keep=cpusNearDevices":              "--keep: cpusNearDevices: want cpusPerDevice beside it",
 		"--cpus-per-device=nvidia.com/gpu=8":  "--cpus-per-device: want keep: cpusNearDevices beside it",
-		"--snapshot=x --keep=cpusNearDevices": "--snapshot: the file holds what the scheduler was configured with",
+		"--snapshot=x --keep=cpusNearDevices": "--snapshot: the file has the scheduler's configuration",
 		"--snapshot=x --best-effort-anywhere": "want none of --keep, --cpus-per-device, --exclusive-namespaces and --best-effort-anywhere",
 		"--exclusive-namespaces=No_Namespace": `--exclusive-namespaces: "No_Namespace": want the name of a namespace, or *`,
+		"--stale-after=-1s":                   "--stale-after -1s: want more than 0, like 1m",
 	} {
-		if code, _, stderr := run(t, append([]string{"nodes"}, strings.Fields(args)...)...); code == 0 || !strings.Contains(stderr, want) {
+		if code, _, stderr := run(t, append([]string{"nodes"}, strings.Fields(args)...)...); code != ExitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %s", args, code, stderr)
 		}
 	}

@@ -50,12 +50,12 @@ func NewTopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Follow a cluster on the terminal: what is free, which nodes are in trouble, which pods wait",
-		Long: `Show the sums of the cluster, as many nodes as the terminal has lines for, and the pods that have waited longest; and go on
-as they change, until Ctrl-C. Where the output is no terminal, and with --once, it is shown once.`,
+		Long: `Shows the sums of the cluster, as many nodes as the terminal has lines for, and the pods that have waited longest. It
+updates them until Ctrl-C. If the output is not a terminal, or with --once, it prints them once.`,
 		Example: `  kubectl berth top
   kubectl berth top --sort-by block
   kubectl berth top --once`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if topOrders[order] == nil {
 				return Usagef("--sort-by %q: want %s", order, strings.Join(slices.Sorted(maps.Keys(topOrders)), ", "))

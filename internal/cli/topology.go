@@ -51,20 +51,20 @@ func NewTopologyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "topology [MACHINE|CAPTURE|node/NAME]",
 		Short: "Show the NUMA nodes, caches, cores, memory and devices of a machine",
-		Long: `Read a machine from /sys, from a capture of it: the folder that contains sys/, or an archive (.tar.gz, .tgz,
-.tar.bz2, .tar.xz) in which such a folder lies, or from a machine string. Of an archive with several machines,
-ARCHIVE:FOLDER names one. node/NAME is a node of the cluster, as its agent reported it: what ResourceSlices say of its devices is
-compared with it, and contradictions are named on stderr.
+		Long: `Reads a machine from /sys, from a capture, or from a machine string. A capture is a folder that contains sys/, or an
+archive (.tar.gz, .tgz, .tar.bz2, .tar.xz) with such a folder; ARCHIVE:FOLDER selects one of several machines.
+node/NAME is a node of the cluster, as its agent reported it; stderr lists contradictions between it and its
+ResourceSlices.
 
---lscpu reads what lscpu -p, -e, -J or lscpu without options printed, and prints the machine string unless --output says
-otherwise. Best is lscpu -p, which leaves no doubt. lscpu knows no memory, distances and devices: add mem:SIZE,
-dist:LOCAL,REMOTE and dev: to that string.`,
+--lscpu reads the output of lscpu -p, -e, -J or lscpu without options, and prints the machine string unless you set
+--output. lscpu -p is unambiguous. lscpu knows no memory, distances and devices: add mem:SIZE, dist:LOCAL,REMOTE and
+dev: to the string.`,
 		Example: `  berth topology
   ssh server lscpu -p | berth topology --lscpu -
   berth topology server.tgz -o tree
   kubectl berth topology node/gpu-1
   berth topology 'package:2 numa:2 core:8 pu:2 mem:64Gi' -o svg > machine.svg`,
-		Args: usageArgs(cobra.MaximumNArgs(1)),
+		Args: arguments(0, 1, "at most one machine, capture or node/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if printed != "" && !cmd.Flags().Changed("output") {
 				form = "string"
@@ -89,7 +89,7 @@ dist:LOCAL,REMOTE and dev: to that string.`,
 	cmd.Flags().StringVar(&root, "root", "/", "folder that contains sys/, or an archive of one")
 	cmd.Flags().StringVar(&printed, "lscpu", "", "file with what lscpu printed, best with -p; - is standard input")
 	cmd.Flags().StringVar(&device, "device", "", "file with a Device of scheduling.koordinator.sh: show its devices instead of the machine's own")
-	cmd.Flags().StringVarP(&form, "output", "o", names[0], strings.Join(names, "|"))
+	cmd.Flags().StringVarP(&form, "output", "o", names[0], strings.Join(names, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	live.register(cmd)
 	return cmd
