@@ -27,23 +27,23 @@ func Folder(name string) fs.FS {
 	return f
 }
 
-// JobManifests returns what berth-controller needs in addition to Manifests, in an order in which
-// it can be applied.
+// JobManifests returns the objects that berth-controller needs in addition to Manifests, in an
+// order in which they can be applied.
 func JobManifests() [][]byte {
 	return read(append(slices.Clone(optional), "jobs/rbac.yaml", "jobs/policies.yaml", "jobs/controller-writes-for-jobs.yaml", "jobs/annotated-pods.yaml",
 		"jobs/unserved-kinds.yaml"))
 }
 
-// ShadowManifests returns what agents and shadow mode need, in an order in which it can be applied:
-// no policy, and nothing with which a scheduler could place a pod.
+// ShadowManifests returns the objects that agents and shadow mode need, in an order in which they
+// can be applied. They include no policy and no rights to place pods.
 func ShadowManifests() [][]byte {
 	return read([]string{"crds/berth.dev_nodetopologies.yaml", "rbac/namespace.yaml", "rbac/agent.yaml", "rbac/viewer.yaml", "shadow/rbac.yaml"})
 }
 
-// ServingNames returns the manifests for a scheduler that serves the names: the policy
-// ignored-annotations.berth.dev then warns of their pods, too, if a name is that of a dialect's own
-// scheduler, and the policy about Volcano's annotation looks at their pods. The chart does the same
-// with the names of its profiles.
+// ServingNames adapts the manifests to a scheduler with other schedulerNames. The policy about
+// Volcano's annotation then checks the pods with these names. If a name belongs to the scheduler of
+// another project, the policy ignored-annotations.berth.dev also checks its pods. The chart does
+// the same with the names of its profiles.
 func ServingNames(manifests [][]byte, names ...string) [][]byte {
 	ours := []string{"", "default-scheduler", "volcano"}
 	for _, name := range names {
@@ -60,7 +60,7 @@ func ServingNames(manifests [][]byte, names ...string) [][]byte {
 	return out
 }
 
-// optional are files that only serve people who come from Volcano.
+// optional are the files for users of Volcano.
 var optional = []string{
 	"crds/batch.volcano.sh_jobs.yaml", "crds/nodeinfo.volcano.sh_numatopologies.yaml", "crds/scheduling.volcano.sh_podgroups.yaml",
 }

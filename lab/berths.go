@@ -57,8 +57,8 @@ func (b *berths) Score(l *simulate.Look) int64 {
 	return -int64(lost * 1e6)
 }
 
-// share returns the part of a node that a pod of the shape takes: of CPUs or of GPUs, whatever is
-// more.
+// share returns the larger of two fractions of a node that a pod of the shape takes: of its CPUs
+// and of its GPUs.
 func share(s *simulate.Shape, l *simulate.Look) float64 {
 	cpu := float64(s.MilliCPU) / float64(l.AllCPU)
 	if len(l.FreeGPU) == 0 {

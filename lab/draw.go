@@ -14,9 +14,9 @@ import (
 // Arrive returns a trace.NewDraw's change: pods arrive until they ask for the GPUs of all nodes
 // times the ratio, or for the CPUs if no pod asks for GPUs. With ratio 0 it is nil.
 //
-// The pods of the list come first, in random order; further pods are drawn from the list. If the
-// list asks for too much, pods are removed. If pods are added, the last would ask for too much;
-// only a single GPU of it is counted, as in the FGD paper.
+// The pods of the list come first, in random order. If more are needed, they are drawn from the
+// list again. If the list asks for too much, pods are removed. If pods are added, the last would
+// ask for too much; only a single GPU of it is counted, as in the FGD paper.
 func Arrive(nodes []trace.Node, pods []trace.Pod, ratio float64) func(*trace.Draw) {
 	if !(ratio > 0) || len(pods) == 0 {
 		return nil

@@ -87,7 +87,7 @@ func (ad *admission) guardMerge(c int) Detail {
 	return NoDetail
 }
 
-// listCount is the number of lists that the kubelet would have.
+// listCount returns the number of hint lists in the kubelet, which stores equal lists separately.
 func listCount(lists []hint.List) (n int) {
 	for i := range lists {
 		n += max(lists[i].Times, 1)

@@ -33,7 +33,8 @@ func (r *Request) Pinnable() bool {
 
 // LevelRequest is the request of a pod as a whole, in spec.resources.
 type LevelRequest struct {
-	// Guaranteed is the pod's QoS class by spec.resources (status.qosClass, else computed).
+	// Guaranteed reports if the pod's QoS class is Guaranteed: status.qosClass, or computed from
+	// spec.resources.
 	Guaranteed bool
 	MilliCPU   int64
 	// Memory has the same form as in a ContainerRequest.

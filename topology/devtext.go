@@ -15,8 +15,8 @@ import (
 //	dev:3b:00.0|3b:00.1,020000,8086:1593,numa=0,root=3a,switch=3a:00.0,driver=ice,name=eth0|eth1
 //	dev:3b:01.0|3b:01.1,020000,8086:1889,numa=0,root=3a,switch=3a:00.0,pf=3b:00.0
 //
-// Functions that differ in address and names alone share one item. A domain 0000 is left out, a
-// root "pci0000:3a" is written "3a". Driver, root and names are percent-encoded.
+// Functions that differ only in address and names share one item. A domain 0000 is left out, a root
+// "pci0000:3a" is written "3a". Driver, root and names are percent-encoded.
 
 // DeviceString prints devices and links as the items of a machine string, "" for none.
 func (m *Machine) DeviceString() string {

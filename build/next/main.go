@@ -73,11 +73,11 @@ func newest(text string) (string, error) {
 type brk struct {
 	pkg, file string
 	line      int
-	// what is the compiler's message, with what it says below it.
+	// what is the compiler's message, including the lines below it.
 	what string
 }
 
-// report is what breaks, and what else go build said.
+// report has the compiler's errors by place, and the other output of go build.
 type report struct {
 	breaks []brk
 	others []string
@@ -86,8 +86,8 @@ type report struct {
 // position begins a message of the compiler, or of go list about an import.
 var position = regexp.MustCompile(`^(\S+\.go):(\d+):(?:\d+:)? (.*)$`)
 
-// read understands the output of go build. What is no message about a line of a file is kept as it
-// is: an error of the module graph, say.
+// read understands the output of go build. Other output, for example an error of the module graph,
+// is kept unchanged.
 func read(in io.Reader) (report, error) {
 	var r report
 	pkg, inMessage := "", false

@@ -230,8 +230,8 @@ func (v *verdict) lasts() bool {
 	return false
 }
 
-// awaits reports whether a pod is being admitted, and has not been for too long. Without an outcome
-// this is not known.
+// awaits reports if the kubelet is admitting a pod and has not exceeded the limit. It is false if
+// there is no outcome.
 func (p *patience) awaits(o *outcome, now time.Time) bool {
 	if o == nil {
 		return false

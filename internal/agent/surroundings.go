@@ -127,8 +127,8 @@ type present struct {
 	fingerprint string // of the machine
 	view        *placement.KubeletView
 	config      *kubeletv1beta1.KubeletConfiguration
-	// unread is the reason why the configuration on disk cannot be read, and unseen why the changed
-	// machine cannot, or "".
+	// unread is the error of reading the configuration on disk, or "". unseen is the error of
+	// reading the changed machine, or "".
 	unread, unseen string
 }
 

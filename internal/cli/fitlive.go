@@ -20,7 +20,7 @@ const defaultCopies = 1000
 // onlyLive are the flags of fit that are about a cluster.
 var onlyLive = []string{"on", "set", "empty", "compare", "nodes", "snapshot"}
 
-// fitQuestion is fit about a cluster.
+// fitQuestion has the flags of `berth fit` for a cluster.
 type fitQuestion struct {
 	cluster clusterFlags
 	// limit is the largest number of copies counted on a node; nodes is how many refusing nodes are

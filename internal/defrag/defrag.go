@@ -126,7 +126,7 @@ type search struct {
 	on      [][]int
 	// nodes are the nodes of the problem with the assumed changes.
 	nodes []suppose.Node
-	// known are answers about nodes on which nothing is supposed.
+	// known are answers about nodes without assumed changes.
 	known map[*Pod][]answer
 	// sources are the nodes that pods leave, with counts. clearing are the nodes whose leaving pods
 	// have no new place yet, so that these pods leave after the next placement.

@@ -20,7 +20,8 @@ const (
 	MostDemand Level = 1<<Bits - 1
 )
 
-// maxWishes is how many requests count: those of the pods with most devices.
+// maxWishes is the maximum number of different requests that count. Requests of pods with many
+// devices come first.
 const maxWishes = 32
 
 // Tally counts the devices of pods by wish. K identifies a wish; pods that every node treats alike

@@ -59,8 +59,8 @@ func ReadBack(cgroups fs.FS, dir string) (Set, error) {
 	return s, nil
 }
 
-// ReadMemory returns the memory limit of a container's cgroup and what it uses; 0 for what is not
-// known, and for no limit.
+// ReadMemory returns the memory limit of a container's cgroup and its memory use. A value is 0 if
+// it is not known, or if there is no limit.
 func ReadMemory(cgroups fs.FS, dir string) (limit, used uint64) {
 	read := func(file string) uint64 {
 		text, err := fs.ReadFile(cgroups, path.Join(dir, file))

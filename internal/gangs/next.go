@@ -45,7 +45,7 @@ type (
 	Ended struct{ Whole bool }
 )
 
-// Actions are what the caller must do.
+// Actions are the steps that the caller must carry out.
 type Actions struct {
 	// Try has the members that may be tried now.
 	Try Who

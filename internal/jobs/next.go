@@ -202,7 +202,7 @@ func (n *stepper) ran() bool {
 	return n.job.Status.State.Phase == batch.Running
 }
 
-// newlyTorn reports whether the Job is torn, and no policy has acted upon that since it was whole.
+// newlyTorn reports if the Job is torn, and no policy has handled that since it was whole.
 func (n *stepper) newlyTorn() bool {
 	if !n.ran() || placed(n.seen) >= n.spec.minAvailable {
 		n.note(countedTear, "")

@@ -27,7 +27,7 @@ type flags struct {
 // setter writes the value of a flag to an object.
 type setter func(object map[string]any, name, value string) error
 
-// told are the flags that affect placement, by the field that each sets.
+// told has the flags that affect placement, with the field that each of them sets.
 var told = map[string]struct {
 	field string
 	set   func(field string) setter
@@ -323,7 +323,7 @@ func (f *flags) over(object map[string]any) {
 	}
 }
 
-// alone refuses flags that stand over files which are not given.
+// alone returns an error if a flag names a configuration file that is not given.
 func (f *flags) alone(file, dir string) error {
 	switch {
 	case f.config != "" && file == "":

@@ -16,15 +16,15 @@ import (
 	"github.com/berth-dev/berth/internal/pasted"
 )
 
-// given is what a text says of a kubelet, in any of the forms that people have.
+// given is the configuration of a kubelet from a text in one of the supported forms.
 type given struct {
 	object map[string]any
-	// settled means that the kubelet told it, with its defaults.
+	// settled means that the kubelet itself returned the configuration, including its defaults.
 	settled bool
 	flags   *flags
 }
 
-// forms is what a text may be.
+// forms names the supported forms of a text.
 const forms = "want a KubeletConfiguration, kubeadm's ConfigMap kubelet-config, what a kubelet answers to /configz, or its flags"
 
 // read reads a text that a person gives: where names it.
@@ -54,7 +54,7 @@ func (f Files) read(where string, data []byte) (g given, err error) {
 	return g, err
 }
 
-// answered is the configuration in what a kubelet answers.
+// answered returns the configuration in a kubelet's answer of /configz.
 func answered(where string, data []byte) (map[string]any, error) {
 	var answer struct {
 		Config map[string]any `json:"kubeletconfig"`
@@ -66,7 +66,7 @@ func answered(where string, data []byte) (map[string]any, error) {
 	return answer.Config, nil
 }
 
-// kubeadm are the kinds that stand beside a KubeletConfiguration in a file of kubeadm's.
+// kubeadm are the kinds that a kubeadm file may have in addition to a KubeletConfiguration.
 var kubeadm = []string{"ClusterConfiguration", "InitConfiguration", "JoinConfiguration", "KubeProxyConfiguration", "UpgradeConfiguration", "ResetConfiguration"}
 
 // documents finds the configuration among the objects of a text: by itself, in a ConfigMap, or in a

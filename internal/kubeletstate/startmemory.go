@@ -51,10 +51,10 @@ var memoryTypes = typeNames{
 	"resourceName": "v1.ResourceName", "checksumValue": "checksum.Checksum",
 }
 
-// memoryTypesUntil135 are those of the releases that know one format.
+// memoryTypesUntil135 are the type names of the releases that have only one format.
 var memoryTypesUntil135 = memoryTypes.but("memoryV1", "state."+memoryTypeName)
 
-// memoryBook is what a memory manager takes over from its checkpoint.
+// memoryBook is the state that a memory manager reads from its checkpoint.
 type memoryBook struct {
 	memoryV1
 	pods podBlocks // of whole pods; only for a manager that knows them
@@ -148,7 +148,7 @@ func readMemoryV1(data []byte, names typeNames, accepts memoryV1Sums) (*memoryBo
 	return &memoryBook{memoryV1: in}, nil
 }
 
-// readMemoryV2 returns a book with what could be read even if there is an error.
+// readMemoryV2 returns the readable part of the book even if there is an error.
 func readMemoryV2(data []byte) (*memoryBook, error) {
 	in := memoryV2{Entries: containerBlocks{}, PodEntries: podBlocks{}, MachineState: memoryNodes{}}
 	err := unmarshal(data, &in, memoryTypes)
@@ -283,8 +283,8 @@ func (c *memoryBook) groups() map[int][][]int {
 	return out
 }
 
-// compared is what areMachineStatesEqual may come to. It ends at the first NUMA node, or kind of
-// memory, that is not equal, in random order.
+// compared has the possible results of areMachineStatesEqual. It ends at the first NUMA node, or
+// kind of memory, that is not equal, in random order.
 type compared struct {
 	// different is a difference that does not depend on the order of blocks; reordered is one that
 	// may. detail is the first.
@@ -383,7 +383,7 @@ func (c *compared) compareNode(ns, expected memoryNodes, id int, groups [][]int)
 	}
 }
 
-// differ notes what the file has, and what it should have.
+// differ records the value in the file and the expected value.
 func (c *compared) differ(has, want string) {
 	c.different = true
 	c.detail = cmp.Or(c.detail, has+" in the file, want "+want)

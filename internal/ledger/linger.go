@@ -13,7 +13,7 @@ type lingerers struct {
 	held *placement.State
 	uids []string
 	// allocs are the allocations of the pods that left since the previous report. The report itself
-	// has those of the others.
+	// has the allocations of the other pods.
 	allocs []placement.PodAllocation
 	// lost means that the state with these pods cannot be computed.
 	lost bool

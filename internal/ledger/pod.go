@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// stage says how far a pod has come on its way to a node. Only lives.become and lives.leave change
+// stage is the progress of a pod's placement on a node. Only lives.become and lives.leave change
 // it.
 //
 //	from                to        when                                         the promise
@@ -56,8 +56,8 @@ type pod struct {
 	doubt time.Time
 	sight
 	debt
-	// held is the pod's allocation if Berth decides. The pod keeps it until it has left, whatever
-	// reports show. It is nil if it is unknown, and if a kubelet decides.
+	// held is the pod's allocation if Berth decides. The pod keeps it until it has left, even if
+	// reports show something else. It is nil if it is unknown, and if a kubelet decides.
 	held *placement.PodAllocation
 	// displaced explains why the pod does not have all of held.
 	displaced string

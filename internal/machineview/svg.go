@@ -269,7 +269,7 @@ func frame(class, detail string, name, inner shape, w float64) shape {
 	return shape{w, h, draw, func(w float64) shape { return frame(class, detail, name, inner, w) }}
 }
 
-// root draws the outermost boxes and, beside them, devices without a NUMA node.
+// root draws the outermost boxes and, next to them, devices without a NUMA node.
 func (p *painter) root(m *topology.Machine) shape {
 	p.machine = m
 	b := nest(m)

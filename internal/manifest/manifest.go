@@ -67,7 +67,7 @@ type Source struct {
 // Pods are the pods that files hold.
 type Pods struct {
 	Templates []Template
-	// Claims are the ResourceClaimTemplates beside them.
+	// Claims are the ResourceClaimTemplates in the same input.
 	Claims []resourcev1.ResourceClaimTemplate
 	// Notes describe omitted input: wrong documents, objects without pods or already ended, and
 	// owners whose pods are also in the input.

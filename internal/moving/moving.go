@@ -112,7 +112,7 @@ type runner struct {
 	plan *Plan
 	// wanted are the wanted pods, as they were seen last.
 	wanted []*corev1.Pod
-	// holders hold the places of the moves; nil where there is no holder.
+	// holders are the pods that hold the new places, one for each move, or nil.
 	holders []*corev1.Pod
 	// guards keep others off the nodes that are still needed.
 	guards map[string]*corev1.Pod
@@ -429,9 +429,9 @@ func (r *runner) siblings(ctx context.Context, pod *corev1.Pod, version string) 
 	return out, nil
 }
 
-// selects returns list options that surely include the pod's replacement. A StatefulSet's has the
-// same name, that of a Deployment's ReplicaSet the same hash. Other labels may differ from pod to
-// pod.
+// selects returns list options that surely include the pod's replacement. The replacement has the
+// same name in a StatefulSet, and the same hash in a ReplicaSet of a Deployment. Other labels may
+// differ from pod to pod.
 func selects(pod *corev1.Pod) (o metav1.ListOptions) {
 	hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
 	switch kind := metav1.GetControllerOf(pod).Kind; {

@@ -115,8 +115,9 @@ const (
 	later = time.Second
 )
 
-// awaitKubelet returns a connection to a kubelet that listens; the file of one that has gone may be
-// there. A kubelet that starts admits pods right after: who registers late has them refused.
+// awaitKubelet returns a connection to a listening kubelet. The socket's file may be a leftover of
+// a stopped kubelet. A starting kubelet soon admits its pods, and rejects them if the plugin
+// registers too late.
 func (o *Offers) awaitKubelet(ctx context.Context, watch *fsnotify.Watcher) (net.Conn, error) {
 	var dialer net.Dialer
 	for wait := soon; ; {

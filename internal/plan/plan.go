@@ -144,9 +144,9 @@ type Plan struct {
 }
 
 // Make plans the gang. Members of the same second arrive at a node in any order, so they get places
-// that are valid in every order. If there is no such plan, they come in waves, which takes the time
-// of a report for each wave. If the plan is whole, the Field keeps all members in their places;
-// otherwise it does not change. The Field may use the same budget.
+// that are valid in every order. If there is no such plan, the members are bound in several waves,
+// and each wave waits for a report about the last one. If the plan is whole, the Field keeps all
+// members in their places; otherwise it does not change. The Field may use the same budget.
 func Make(g *Gang, f Field, b *Budget) Plan {
 	return makePlan(g, f, &work{budget: b})
 }

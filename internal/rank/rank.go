@@ -189,10 +189,10 @@ func (s *Scoring) Busy(score uint8, inFlight int) uint8 {
 	return score - uint8(min(int64(score), loss))
 }
 
-// fit scores how full, or how empty, the NUMA nodes and the whole node would be with the pod: the
-// mean of both. A preference for full and small ones keeps large free blocks. These are NUMA nodes
-// for pods that fit on one, and whole nodes for other pods and for shapes that cannot share a NUMA
-// node. If the node has a strategy of its own, that one applies.
+// fit scores how full or how empty the NUMA nodes would be with the pod, and the same for the whole
+// node, and returns the mean. A preference for full and small ones keeps large free blocks. These
+// are NUMA nodes for pods that fit on one, and whole nodes for other pods and for shapes that
+// cannot share a NUMA node. If the node has a strategy of its own, that one applies.
 func (s *Scoring) fit(o *Offer) int64 {
 	if o.OwnFit {
 		return int64(o.Fit)

@@ -113,7 +113,7 @@ type Pod struct {
 type Answer struct {
 	// Outcome is admitted, rejected, or, of an expectation, either.
 	Outcome string `json:"outcome"`
-	// Reason is the kubelet's for a rejection, as pod.status.reason has it.
+	// Reason is the kubelet's reason for a rejection, as in pod.status.reason.
 	Reason string `json:"reason,omitempty"`
 	// Certainty is exact or verdict, of an expected admission.
 	Certainty string `json:"certainty,omitempty"`

@@ -22,7 +22,7 @@ type Shape struct {
 	Others map[string]int64
 	// ask is the request that a kubelet receives: its CPUs and GPUs are whole numbers (Whole).
 	ask *placement.Request
-	// key is the same for shapes that ask for the same.
+	// key is equal for shapes with equal requests.
 	key string
 }
 

@@ -102,8 +102,8 @@ func poolsKey(pools []placement.DevicePool) string {
 	return fmt.Sprintf("%+v", pools)
 }
 
-// gpus returns the positions of the NUMA nodes of the node's healthy GPUs, -1 without NUMA nodes,
-// and the index of each id.
+// gpus returns, for each healthy GPU, the index of its NUMA node, or -1 if it has none. ids has the
+// position of each GPU in at.
 func (n *StartNode) gpus(pools []placement.DevicePool) (at []int, ids map[string]int, err error) {
 	ids = map[string]int{}
 	for _, pool := range pools {

@@ -273,7 +273,7 @@ func (x *claimant) follows(at *claimPlace) bool {
 }
 
 // ways yields the places of the pod on a node, as the scheduler tries them. If the place is not
-// known, there is one without NUMA nodes.
+// known, ways yields one place without NUMA nodes.
 func (x *claimant) ways(ctx context.Context, at *claimPlace) iter.Seq[claims.Lying] {
 	q, m := x.question, at.knownMachine()
 	stock := func() *placement.Claimed {

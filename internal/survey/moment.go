@@ -27,7 +27,7 @@ type Moment struct {
 	Pods   []*corev1.Pod
 }
 
-// Write writes the moment as a file that Open reads, as Snapshot does. The file shows the agent as
+// Write writes the moment in the format of Snapshot, which Open reads. The file shows the agent as
 // alive.
 func (m *Moment) Write(w io.Writer) error {
 	out := still{Kind: stillKind, Version: stillVersion, Taken: m.Taken.UTC(), Where: m.Where, StaleAfter: m.StaleAfter.String()}

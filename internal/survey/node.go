@@ -38,7 +38,7 @@ type node struct {
 	bound []*corev1.Pod
 	// held has the unused parts of Reservations' places, by UID, or is nil.
 	held map[string]ledger.Holding
-	// given has the providers' resources of its pods.
+	// given has the providers' resources that the node's pods use.
 	given []Given
 }
 

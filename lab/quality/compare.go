@@ -154,11 +154,11 @@ func (q *quality) table(name, overlay string, judged bool, sums []simulate.Summa
 }
 
 // measures reports whether the default is compared with a strategy. It excludes a strategy whose
-// rule refuses pods that fit, which is shown beside it.
+// rule refuses pods that fit. Such a strategy is only shown for comparison.
 func measures(s *simulate.Strategy) bool { return s.Keep == nil }
 
 // matrix prints the aligned parts of all combinations, strategies side by side. The best strategy
-// that does not know the load and refuses nobody by a rule is bold; a star marks held-out
+// that does not know the load and has no rule that refuses pods is bold. A star marks held-out
 // combinations.
 func (q *quality) matrix() {
 	all := lab.Strategies()

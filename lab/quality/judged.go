@@ -11,8 +11,8 @@ import (
 )
 
 // The loads and overlays of the comparison. Every third load, every third overlay and every third
-// seed, in this order, is held out: nobody who chooses a default may look at its results. The rule
-// does not depend on names, so it also applies to later lists.
+// seed, in this order, is held out. Its results must not influence the choice of a default. The
+// rule does not depend on names, so it also applies to later lists.
 
 // heldOut reports whether the item at the index is held out for the judgement.
 func heldOut(index int) bool { return index%3 == 2 }

@@ -17,7 +17,8 @@ type floor struct {
 
 const wholeParts = 1 << 16
 
-// manyNodes is the number of NUMA nodes that makes parts worth their price: fewer have few sets.
+// manyNodes is the number of NUMA nodes from which computing parts saves time. Fewer nodes have few
+// sets.
 const manyNodes = 9
 
 // add enters a resource.

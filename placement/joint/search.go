@@ -22,7 +22,7 @@ type deviceQuery struct {
 	// on are the places of each NUMA node, adrift the places with an unknown NUMA node.
 	on     [hint.MaxNodes]uint64
 	adrift uint64
-	// linked is the position in the Want of the kind whose links count, or -1.
+	// linked is the index in Want.Devices of the kind whose links count, or -1.
 	linked int
 	// whole are the places that have all that is wanted.
 	whole uint64
@@ -138,8 +138,9 @@ func bit(at int, is bool) uint64 {
 	return 0
 }
 
-// compilePlaces finds the available devices at each place. It returns the places at which no
-// devices are together: without a switch, or with an unknown root complex.
+// compilePlaces finds the available devices at each place. It returns the places whose devices do
+// not count as near each other, because they have no common switch or their root complex is
+// unknown.
 func (q *deviceQuery) compilePlaces() (apart uint64) {
 	m, w := q.m, q.w
 	for i := range w.Devices {

@@ -88,8 +88,8 @@ func (b *book) targets(k Kind) string {
 const recovery = 4 * time.Second
 
 // disturbed returns the last fault between the two moments that may have broken the assumptions of
-// exact placements on the node; nil for none. They assume that the scheduler hears of a deletion,
-// and the kubelet of a Binding, before the containers have stopped.
+// exact placements on the node; nil for none. They assume that the scheduler learns about a
+// deletion, and the kubelet about a Binding, before the containers have stopped.
 func (b *book) disturbed(node string, from, to time.Time) (by *span) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

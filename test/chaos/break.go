@@ -20,8 +20,8 @@ type fraud string
 const (
 	// fraudPromise: Bindings promise other CPUs than were decided on.
 	fraudPromise fraud = "promise"
-	// fraudOrder: the scheduler is told that its Bindings are written, but they are written later
-	// and in random order. So it decides about pods without some of their predecessors.
+	// fraudOrder: the scheduler gets an early success for its Bindings, which are written later and
+	// in random order. So it decides about pods without some of their predecessors.
 	fraudOrder fraud = "order"
 	// fraudDeaf: after its start the scheduler receives no report, but still receives heartbeats.
 	fraudDeaf fraud = "deaf"
@@ -56,8 +56,8 @@ func (f fraud) cheat(by *line.Line, out http.ResponseWriter, r *http.Request) bo
 	return false
 }
 
-// alter changes the first digit of each list of CPUs. The length stays, whatever the encoding
-// around the annotation is.
+// alter changes the first digit of each list of CPUs. The replacement has the same length, so that
+// it works in every encoding.
 func alter(r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

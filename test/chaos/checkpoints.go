@@ -127,8 +127,9 @@ func hasCPUs(p *placement.PodAllocation) bool {
 }
 
 // forgotten reports whether the kubelet has released the pod's CPUs and was killed after that. It
-// released them because the pod had ended, or because it refused the pod at its start. What it had
-// not told the API is lost with its death, and it admits the pod again (docs/scope.md).
+// released them because the pod had ended, or because it refused the pod at its start. If a kubelet
+// dies before it has written a pod's status, it admits the pod again after its restart
+// (docs/scope.md).
 func (o *observer) forgotten(h *holding) bool {
 	died, _ := o.book.lastKill("node-" + h.node)
 	return !h.left.IsZero() && died.After(h.left)

@@ -10,7 +10,7 @@ import (
 
 // Times after which the scheduler must know of a pod that it did not place.
 const (
-	// hearing is how long the scheduler may take to hear of it without a fault.
+	// hearing is the limit without a fault.
 	hearing = 3 * time.Second
 	// leaving is how long the node may keep the resources of an ended pod.
 	leaving = 10 * time.Second

@@ -3,7 +3,7 @@
 // nodes, agents, two schedulers with leader election and a stock scheduler, each in its own
 // process. README.md describes it for users.
 //
-// The operations are a Plan, which a seed alone determines. The timing of the parts is not
+// The operations are a Plan. Only the seed determines it. The timing of the parts is not
 // determined, so a seed repeats decisions, not outcomes.
 //
 // The checks use the code of `berth check` if it applies. Every kubelet's checkpoints and every

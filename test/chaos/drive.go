@@ -21,7 +21,7 @@ import (
 // namespace of all pods.
 const namespace = metav1.NamespaceDefault
 
-// driver carries out a plan. One goroutine, that of drive, does everything.
+// driver carries out a plan. Only the goroutine of drive uses it.
 type driver struct {
 	*cluster
 	*observer

@@ -122,7 +122,7 @@ func (w *clientLine) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// orphan carries the request out later, after its client was told about a failure.
+// orphan sends the request later, after its client has received an error.
 func (w *clientLine) orphan(r *http.Request) {
 	if later := w.CopyOf(r); later != nil {
 		time.AfterFunc(3*lateness, func() { w.Send(later) })

@@ -92,12 +92,13 @@ type tally struct {
 
 // placements counts pods that ran, by the outcomes of their placements.
 type placements struct {
-	// exact counts placements kept exactly, exactDisturbed those of them during a fault.
+	// exact counts placements that were kept exactly. exactDisturbed counts the ones during a
+	// fault.
 	exact, exactDisturbed int
 	// The others were exact and differ from the kubelet's assignment, with an excuse.
 	differedDisturbed, differedContended, differedVanished int
-	// verdict counts promises of admission alone, obeyed decisions by Berth, and unseen placements
-	// that were compared with nothing.
+	// verdict counts promises of only admission. obeyed counts decisions by Berth. unseen counts
+	// placements that could not be compared with the kubelet's.
 	verdict, obeyed, unseen int
 }
 

@@ -34,7 +34,7 @@ type Op struct {
 	At   time.Duration
 	Kind Kind
 	// Target is a pod's number, or the name of a process: etcd, apiserver, scheduler-N, shadow,
-	// agent-NODE, node-NODE; or leader, which is whatever scheduler leads by then.
+	// agent-NODE or node-NODE. leader is the scheduler that leads when the operation begins.
 	Target string
 	Pod    *PodPlan   // of Create
 	Gang   []*PodPlan // of CreateGang

@@ -24,7 +24,7 @@ import (
 	"github.com/berth-dev/berth/test/wrongclock"
 )
 
-// The verbs with which this program starts itself, besides those of packages demo and wrongclock.
+// The verbs with which this program starts itself. Packages demo and wrongclock have more.
 const (
 	// verbStorage runs etcd; arguments: the control plane's directory, and the file for its URL.
 	verbStorage = "etcd"
@@ -49,7 +49,7 @@ const tenantCPUs, tenantPods = 3, 12
 
 func nodeConfig(name string) string { return name + ".kubeconfig" }
 
-// role plays the child's role that args ask for; ok is false when they ask for none.
+// role runs this process as the child that args name. ok is false if they name none.
 func role(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) {
 	roles := map[string]struct {
 		args int // at least

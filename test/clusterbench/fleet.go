@@ -19,8 +19,8 @@ import (
 	"github.com/berth-dev/berth/test/sim"
 )
 
-// The range of the random time from a Binding until the pod runs and the agent reports it. All
-// changes of a node in that time are in one report.
+// The range of the random time from a Binding until the pod runs and the agent reports it. A
+// simulated agent writes all changes of its node in that time with one report.
 const (
 	ackMin = 300 * time.Millisecond
 	ackMax = time.Second
@@ -193,7 +193,7 @@ func (f *fleet) later(n *simNode) {
 	}
 }
 
-// write writes for nodes whose time has come.
+// write writes the reports and statuses of nodes that are due.
 func (f *fleet) write(ctx context.Context) {
 	for {
 		select {
@@ -210,7 +210,7 @@ func (f *fleet) write(ctx context.Context) {
 	}
 }
 
-// tell writes the phases of a node's new pods and its report.
+// tell writes the phases of a node's new pods, and the node's report.
 func (f *fleet) tell(ctx context.Context, n *simNode) error {
 	for _, p := range n.untold() {
 		if err := f.phase(ctx, &p); err != nil {

@@ -53,7 +53,7 @@ type simPod struct {
 	name    string
 	refused bool
 	seen    time.Time
-	// told: the phase has been written.
+	// told means that the phase has been written to the API.
 	told bool
 }
 

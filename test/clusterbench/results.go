@@ -58,8 +58,8 @@ type runResult struct {
 	// Settled is pods per second from the first Binding until all are bound, their phases written
 	// and all reports too.
 	Settled float64 `json:"settledPerSecond"`
-	// Told is Settled until all events are also written: the same work in every run, in whatever
-	// order the scheduler does it.
+	// Told is like Settled, but ends when all events are written too. Every run then includes the
+	// same work, in any order.
 	Told float64 `json:"toldPerSecond"`
 	// Events is the number of events from all writers.
 	Events int `json:"events"`
@@ -83,7 +83,7 @@ type runResult struct {
 	// Requests are the API server's answers per pod in that time, without watches and Leases, by
 	// verb, resource and subresource: "PATCH pods/status".
 	Requests map[string]float64 `json:"requests"`
-	// Shadow is what shadow mode took; nil if it did not watch.
+	// Shadow is the resource use of shadow mode, or nil if it did not run.
 	Shadow      *shadowResult `json:"shadow,omitempty"`
 	LoadAverage string        `json:"loadAverage"`
 }

@@ -140,10 +140,10 @@ func (t *testbed) used(s *sched) used {
 	return used{usage.CPU(s.Process), usage.CPU(t.plane.Process)}
 }
 
-// told waits until no more events come: a scheduler may write them after everything else, and they
-// are also work. It returns the usage at the last event. It waits longer while there are fewer
-// events than pods, because a client pauses for seconds after a refusal. before is the number of
-// events at the beginning.
+// told waits until no more events come. A scheduler may write them last, and they count as work. It
+// returns the usage at the last event. It waits longer while there are fewer events than pods,
+// because a client pauses for seconds after a refusal. before is the number of events at the
+// beginning.
 func (t *testbed) told(s *sched, r *runResult, before int64, settled time.Time) (used, error) {
 	const lacking, complete = 15 * time.Second, time.Second
 	last, then := settled, t.used(s)

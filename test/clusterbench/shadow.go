@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/test/usage"
 )
 
-// shadowResult is what shadow mode took beside a scheduler.
+// shadowResult is the resource use of shadow mode next to a scheduler.
 type shadowResult struct {
 	// CPU is processor time per pod in microseconds, from the first Binding to the report of all
 	// pods.
@@ -32,7 +32,7 @@ type onlooker struct {
 	begun time.Duration // processor time before the first Binding
 }
 
-// shadow measures shadow mode beside the stock scheduler.
+// shadow measures shadow mode next to the stock scheduler.
 func (b *bench) shadow() error {
 	kinds, err := kindsOfCluster()
 	if err != nil {
@@ -101,7 +101,7 @@ func (t *testbed) startShadow() (*onlooker, error) {
 	return o, nil
 }
 
-// tellAll waits until shadow mode has told of all pods.
+// tellAll waits until shadow mode has reported all pods.
 func (o *onlooker) tellAll(ctx context.Context, r *runResult) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

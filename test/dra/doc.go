@@ -1,8 +1,8 @@
-// Command dra plays pods with ResourceClaims from a seed on a real control plane with hollow nodes,
-// first under the stock kube-scheduler, then under Berth's scheduler. Sample drivers publish GPUs,
-// network cards and devices without a NUMA node. The kubelets' own managers choose the CPUs and let
-// the drivers prepare the claims. Pods come and go, and the scheduler is killed, also between its
-// write of a claim and the Binding.
+// Command dra creates pods with ResourceClaims on a real control plane with hollow nodes, first
+// with the stock kube-scheduler, then with Berth's scheduler. A seed determines the pods. Sample
+// drivers publish GPUs, network cards and devices without a NUMA node. The kubelets' own managers
+// choose the CPUs and let the drivers prepare the claims. Pods come and go, and the scheduler is
+// killed, also between its write of a claim and the Binding.
 //
 // The judge reads the CPU managers' checkpoints, the allocations of the claims and the drivers'
 // prepared devices; it never asks Berth. The last line is JSON. The exit code is 0 only if every

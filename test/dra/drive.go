@@ -28,7 +28,7 @@ const (
 	// idle is how long nothing may happen while pods wait and none runs. A scheduler that has been
 	// killed may wait for a minute after its start.
 	idle = 2 * time.Minute
-	// endLimit is how long deleted objects may leave something behind.
+	// endLimit is how long the effects of deleted objects may last.
 	endLimit = 90 * time.Second
 )
 
@@ -45,7 +45,7 @@ type result struct {
 	// annotation.
 	RefusedByName   int `json:"refusedByName"`
 	StockMisaligned int `json:"stockMisaligned"`
-	// Misaligned, KubeletRefused, HeldTwice and Leftover are those of Berth's run.
+	// Misaligned, KubeletRefused, HeldTwice and Leftover count failures in Berth's run.
 	Misaligned     int `json:"misaligned"`
 	KubeletRefused int `json:"kubeletRefused"`
 	HeldTwice      int `json:"heldTwice"`

@@ -50,7 +50,8 @@ type Pod struct {
 	// Gang is its gang, of Members that all start together; "" for none.
 	Gang    string
 	Members int
-	// Shares is a claim that it shares with others; "" for none. A pod with a mode gets it alone.
+	// Shares is a claim that it shares with others; "" for none. A pod with a mode does not share
+	// the claim.
 	Shares string
 }
 

@@ -8,8 +8,8 @@ import (
 // Step is a command of a document, with its documented output.
 type Step struct {
 	Command string
-	// Output are the lines below a command after "$ "; nil for other commands, whose output the
-	// document does not show.
+	// Output are the lines below a command after "$ ". It is nil for other commands, because the
+	// document does not show their output.
 	Output []string
 	// Line is the command's line in the document.
 	Line int

@@ -114,8 +114,8 @@ func (n *newcomer) follow(ctx context.Context) {
 	}
 }
 
-// done are the beginnings of commands that were carried out before a document is read: packages are
-// installed, make play runs, and its exported variables are set.
+// done has the prefixes of commands that were already run before a document is tested: the
+// installation of packages, make play, and the export of its variables.
 var done = []string{"apt-get install ", "git clone ", "make ", "export "}
 
 // read carries out the other steps of a document.

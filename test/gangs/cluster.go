@@ -23,8 +23,8 @@ type cluster struct {
 
 	mu        sync.Mutex
 	scheduler *trial.Part
-	// before is asked before a Binding is written: whether the scheduler is killed, and whether
-	// this Binding arrives all the same.
+	// before is called before a Binding is written. kill means that the scheduler is killed, and
+	// arrives that this Binding is written anyway.
 	before func(pod string) (kill, arrives bool)
 }
 
@@ -51,7 +51,7 @@ func startCluster(ctx context.Context, o *options) (c *cluster, err error) {
 	return c, c.standby.start(ctx, c.Cluster)
 }
 
-// schedulerOf returns a scheduler that waits for a gang as long as this trial says.
+// schedulerOf returns a scheduler with this trial's timeout for gangs.
 func schedulerOf(name string) trial.Scheduler {
 	return trial.Scheduler{Name: name, Args: &scheduler.Args{GangTimeout: metav1.Duration{Duration: gangTimeout}}}
 }

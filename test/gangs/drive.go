@@ -377,8 +377,8 @@ func (d *driver) act(ctx context.Context) (left int, err error) {
 	return left + len(d.singles), nil
 }
 
-// isProbe reports whether the gang is the last one that is too large. It stays until nothing else
-// is left, to show that it holds nothing.
+// isProbe reports whether the gang is the last one that is too large. It stays until all other
+// gangs are gone. This shows that it holds no resources.
 func (d *driver) isProbe(a *actor) bool {
 	if !a.TooLarge {
 		return false
@@ -421,7 +421,7 @@ func (d *driver) step(ctx context.Context, a *actor) error {
 	return nil
 }
 
-// meddle scales a gang that is whole up, or has it lose a member.
+// meddle adds members to a complete gang, or deletes one of its members.
 func (d *driver) meddle(ctx context.Context, a *actor, alive []*corev1.Pod) error {
 	for _, m := range a.More {
 		if err := d.add(ctx, a, m); err != nil {
@@ -605,7 +605,7 @@ func (d *driver) until(ctx context.Context, ask func() string) (last string) {
 	return last
 }
 
-// held describes what the scheduler still counts.
+// held describes the resources that the scheduler still counts as used.
 func (d *driver) held(gauges ...string) string {
 	m, err := scrape.Scheduler(d.scheduler.Port)
 	if err != nil {

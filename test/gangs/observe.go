@@ -242,7 +242,7 @@ func (o *observer) judge(s *seen) {
 	}
 }
 
-// hearing is how long a scheduler on a busy machine may take to hear of a pod's deletion.
+// hearing is how long the watch of a scheduler on a busy machine may take to show a pod's deletion.
 const hearing = 3 * time.Second
 
 // leave records when a pod was first seen to be deleted. The caller holds mu.

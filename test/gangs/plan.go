@@ -27,12 +27,12 @@ type Gang struct {
 	Members []Member
 	// ObjectLast: its object is made after its pods.
 	ObjectLast bool
-	// TooLarge: it fits nowhere, whatever leaves.
+	// TooLarge means that the gang does not fit even on empty nodes.
 	TooLarge bool
 	// Urgent: it has a higher priority than all others.
 	Urgent bool
-	// Stays is how long the gang is left alone after it was complete, or from the beginning if it
-	// is too large.
+	// Stays is the time from the gang's completion to its deletion. If the gang is too large, the
+	// time begins with its creation.
 	Stays time.Duration
 	// More are members that come when it is whole.
 	More []Member

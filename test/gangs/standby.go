@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/test/wrongclock"
 )
 
-// A replica that never leads must not affect any gang, whatever it believes. Its watches are
+// A replica that never leads must not affect any gang, even if its view is wrong. Its watches are
 // delayed by more than gangs wait for their members, and its clock is ahead by more. The working
 // scheduler elects no leader, so it works again immediately after a kill. The Lease that the
 // standby waits for is held by a name without a process.

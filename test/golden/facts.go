@@ -9,17 +9,17 @@ import (
 	"testing"
 )
 
-// Tally counts published cases of somebody else's: cases with the same result here, cases with
-// another result, for a reason, and cases that are not played here.
+// Tally counts the published test cases of another project: cases with the same result, cases with
+// another result and a reason, and cases that are not run here.
 type Tally struct{ Same, Differ, None int }
 
 // Cases is how many there are.
 func (t Tally) Cases() int { return t.Same + t.Differ + t.None }
 
-// Facts goes through a file of published facts, one case a line. A line has as many columns as are
-// given; the last one is what is published. Where something else is made of it here, that follows,
-// and why. tell says what is made of a line, and what is published in the same words. A line "none
-// N" stands for N cases that are not told, and why not.
+// Facts goes through a file of published facts, one case a line. A line has the given number of
+// columns. The last one is the published result. If the result here differs, two more columns have
+// this result and the reason. tell returns the result here and the published result, in the same
+// words. A line "none N" counts N cases that are not in the file, and has the reason.
 func Facts(t *testing.T, path string, columns int, tell func(fields []string) (ours, theirs string)) (n Tally) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -53,7 +53,7 @@ func none(t *testing.T, path string, line int, fields []string) int {
 	return 0
 }
 
-// fact counts one case, and says what is wrong with it.
+// fact counts one case, and returns an error if its result is unexpected.
 func (n *Tally) fact(fields []string, columns int, tell func([]string) (ours, theirs string)) string {
 	if len(fields) != columns && len(fields) < columns+2 {
 		return fmt.Sprintf("%d columns: want %d, or what is made of it here and why", len(fields), columns)
@@ -74,8 +74,8 @@ func (n *Tally) fact(fields []string, columns int, tell func([]string) (ours, th
 	return ""
 }
 
-// Row holds the row of a document's table that begins with the name to what was counted: cases, the
-// same, different, not told. -rewrite writes it.
+// Row checks the row of a document's table that begins with the name. The row must have the counted
+// numbers: cases, same, different, not run. -rewrite writes it.
 func (n Tally) Row(t *testing.T, document, name string) {
 	t.Helper()
 	data, err := os.ReadFile(document)

@@ -1,6 +1,6 @@
-// Package golden holds what tests compare with files: one flag, -rewrite, writes every such file
-// again. A golden file is what something prints; a story is a text that says what happens and,
-// below a line of dashes, what comes of it.
+// Package golden compares the output of tests with files. The flag -rewrite writes all these files.
+// A golden file has the expected output. A story is a text with commands and, below a line of
+// dashes, the expected output of these commands.
 package golden
 
 import (

@@ -9,17 +9,17 @@ import (
 	"testing/synctest"
 )
 
-// Stage is where a story is played.
+// Stage runs the commands of a story.
 type Stage interface {
-	// Do has happen what a line says: its first word, and the others.
+	// Do runs the command of one line. word is the first word of the line, args are the others.
 	Do(word string, args []string) error
-	// Tell says what came of the lines since it was last asked, each line ending in a line break.
+	// Tell returns the output since the last call of Tell. Each line ends with a line break.
 	Tell() string
 }
 
-// Stories plays testdata/*.txt, each on a stage of its own. A story is made of blocks: lines, a
-// line of four dashes, and what came of them until the next blank line. Lines that begin with # are
-// for readers.
+// Stories runs the stories in testdata/*.txt, each on a new stage. A story consists of blocks:
+// commands, a line of four dashes, and their output until the next blank line. Lines that begin
+// with # are for readers.
 func Stories(t *testing.T, stage func(*testing.T) Stage) {
 	each(t, func(t *testing.T, path string) { tell(t, path, stage(t)) })
 }
@@ -54,7 +54,7 @@ func tell(t *testing.T, path string, s Stage) {
 	File(t, path, now)
 }
 
-// play returns the story with what comes of its lines now.
+// play returns the story with the present output of its commands.
 func play(s Stage, story string) (string, error) {
 	var out strings.Builder
 	told, open := false, "" // told: between dashes and a blank line; open: a line that nothing was told about

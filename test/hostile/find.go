@@ -10,13 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// find walks all of this product's values that are reachable from root, and returns where it finds
-// one of the marks: a UID as a whole, or the first mark, a namespace, anywhere in a string. In
-// objects of Kubernetes it checks name and UID. It skips the machinery of Kubernetes, such as the
-// caches of informers, which store what the API has. It cannot see into closures.
+// find visits all values of Berth's types that are reachable from root, and returns the paths at
+// which it finds a mark. The first mark, a namespace, may be anywhere in a string. The other marks,
+// UIDs, must be whole strings. In objects of Kubernetes it checks name and UID. It skips values of
+// Kubernetes' packages, for example the caches of informers, which contain the API's objects. It
+// cannot see into closures.
 //
-// The values belong to running goroutines. One processor for a few milliseconds, in an idle
-// process, keeps them unchanged.
+// The values belong to running goroutines. find limits the process to one processor for a few
+// milliseconds, so that no other goroutine changes the values.
 func find(root any, marks []string) map[string]int {
 	f := finder{places: map[string]int{}, seen: map[visit]bool{}, uids: map[string]bool{}}
 	if root == nil || len(marks) == 0 {

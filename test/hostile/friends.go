@@ -31,7 +31,7 @@ import (
 
 const (
 	// lanes is the number of concurrent units of the friendly load. With at most laneCPUs each,
-	// they fit beside the tenant's whole quota.
+	// they fit on the nodes together with the tenant's whole quota.
 	lanes    = 6
 	laneCPUs = 6
 	// patience is how long a unit may take to be placed.

@@ -59,7 +59,7 @@ type result struct {
 	Accepted int    `json:"accepted"`
 	// Kinds are the attempts by kind of harm.
 	Kinds map[string]int `json:"kinds"`
-	// Friendly is how many units of the friendly load were placed beside the tenant.
+	// Friendly is how many units of the friendly load were placed while the tenant was active.
 	Friendly int `json:"friendly"`
 	// Killed are friendly pods that did not live until their owner deleted them.
 	Killed int `json:"killed"`
@@ -163,8 +163,8 @@ func playOn(ctx context.Context, c *cluster, o *options, out io.Writer) error {
 	return d.last()
 }
 
-// drive runs the friendly load alone, then beside harmless requests of the tenant, then beside its
-// harm. It deletes everything and checks what remains.
+// drive runs the friendly load three times: without the tenant, with harmless requests of the
+// tenant, and with its attacks. It deletes everything and checks what remains.
 func (d *driver) drive(ctx context.Context) error {
 	if err := d.unsettle(late, wrongBy); err != nil {
 		return err
@@ -219,8 +219,8 @@ func (d *driver) toil(ctx context.Context, failed chan error) error {
 	return err
 }
 
-// tell ends a phase of the friendly load. It prints the placement times and what the slowest units
-// waited for.
+// tell ends a phase of the friendly load and prints its result. It prints the placement times and
+// what the slowest units waited for.
 func (d *driver) tell(phase string) []time.Duration {
 	took, slowest := d.friendly.phase()
 	var all []time.Duration
@@ -403,7 +403,7 @@ func (d *driver) baseline(ctx context.Context) error {
 	return nil
 }
 
-// ask reads what a part remembers.
+// ask makes a process search its memory for the marks, and reads the result.
 func (d *driver) ask(ctx context.Context, p *part, marks []string) (out remembered, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -29,9 +29,9 @@ import (
 	"github.com/berth-dev/berth/test/wrongclock"
 )
 
-// The verbs with which this program starts itself, besides those of package demo. The first
-// argument of each is the base of its files. On SIGUSR1 it searches its memory for the names and
-// UIDs in the lines of BASE.marks, and writes the finds to BASE.remembered.
+// The verbs with which this program starts itself. Package demo has more. The first argument of
+// each is the base of its files. On SIGUSR1 it searches its memory for the names and UIDs in the
+// lines of BASE.marks, and writes the finds to BASE.remembered.
 const (
 	// verbScheduler runs a replica of the scheduler; arguments: the file that controls its clock,
 	// then those of kube-scheduler.
@@ -42,7 +42,7 @@ const (
 	verbController = "controller"
 )
 
-// role plays the child's role that args ask for; ok is false when they ask for none.
+// role runs this process as the child that args name. ok is false if they name none.
 func role(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) {
 	if len(args) < 3 {
 		return 0, false
@@ -110,13 +110,13 @@ func serveController(ctx context.Context, args []string, log io.Writer) error {
 
 // remembered is a process's answer about its memory.
 type remembered struct {
-	// Places are where a mark was found, as a path of fields, with the number of finds.
+	// Places has the paths of fields at which a mark was found, with the number of finds.
 	Places map[string]int
 	// Heap is how much of the heap is in use after a collection, in bytes.
 	Heap uint64
 }
 
-// answer writes on SIGUSR1 what the process remembers, from root on.
+// answer searches the memory of this process from root on each SIGUSR1, and writes the result.
 func answer(base string, root func() any) {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1)

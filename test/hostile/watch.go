@@ -164,7 +164,7 @@ func (w *watcher) judge(s *seen) {
 	}
 }
 
-// kill records that a friendly pod was harmed. The caller holds mu.
+// kill records that a pod of the friendly load was evicted or deleted. The caller holds mu.
 func (w *watcher) kill(pod *corev1.Pod, how string) {
 	w.killed = append(w.killed, pod)
 	w.tell(&w.all.Killed, "friendly pod %s (%s of %s) on %q %s", pod.Name, pod.UID, pod.Labels[tenant.UnitLabel], pod.Spec.NodeName, how)
@@ -231,8 +231,8 @@ func leaving(pod *corev1.Pod) string {
 	return " leaving by " + pod.DeletionTimestamp.UTC().Format(time.TimeOnly)
 }
 
-// withheld is how many whole CPUs a pod keeps from others, by its decision. m is nil where the
-// kubelet decides, which assigns the request.
+// withheld returns the number of whole CPUs that other pods cannot use because of a pod's decision.
+// If the kubelet decides, m is nil, and the number is the request.
 func withheld(m *topology.Machine, pod *corev1.Pod) int {
 	p, found, err := wire.ReadPlacement(pod)
 	if !found || err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
-// machines are those of the nodes. One CPU of each is reserved.
+// machines are the machines of the nodes. One CPU of each is reserved.
 var machines = []string{
 	"package:2 numa:1 core:4 pu:2 mem:8Gi dist:10,21",
 	"package:2 numa:2 core:4 pu:1 mem:4Gi",

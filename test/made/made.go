@@ -1,5 +1,5 @@
-// Package made makes what many tests stand on: the model of a kubelet on a machine, and the
-// account of a node.
+// Package made creates common inputs of tests: the model of a kubelet on a machine, and the account
+// of a node.
 package made
 
 import (

@@ -41,7 +41,8 @@ func readKoordinator() (cases []*testCase, err error) {
 const flows = "jobflow"
 
 // readBesideJobs reads a file of the examples without Jobs: kinds from which Volcano's controller
-// creates pods, and plain pods of its scheduler. It changes only what would take minutes.
+// creates pods, and plain pods of its scheduler. It changes only values that would make the test
+// take minutes.
 func readBesideJobs(path string, objects []*unstructured.Unstructured) []*testCase {
 	folder := filepath.Base(filepath.Dir(path))
 	c := &testCase{name: folder + "/" + strings.TrimSuffix(filepath.Base(path), ".yaml"), class: besideJobs, objects: objects}

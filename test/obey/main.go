@@ -1,6 +1,7 @@
-// Command obey plays pods from a seed on a real control plane with hollow nodes that obey: genuine
-// kubelets without managers, NRI's own adaptation, the agent's plugin, cgroups that are files. Pods
-// come and go, urgent ones evict others, agents and the scheduler are killed at random.
+// Command obey creates pods from a seed on a real control plane with hollow nodes of authority
+// berth. These have genuine kubelets without managers, NRI's own adaptation, the agent's plugin,
+// and files instead of cgroups. Pods come and go, urgent ones evict others, agents and the
+// scheduler are killed at random.
 //
 // It reads the cgroups all the time. The last line is one of JSON; the exit code is 1 unless every
 // zero in it is zero, and every pod for which there is room ran.

@@ -17,7 +17,7 @@ type Place struct {
 	Pools []placement.DevicePool
 }
 
-// Room reports whether a node could admit the pod beside its pods that have not ended.
+// Room reports if a node could admit the pod in addition to its pods that have not ended.
 func Room(on Place, there []*corev1.Pod, all Decisions, pod *corev1.Pod) bool {
 	ask, err := wire.ReadPod(pod)
 	if err != nil || ask.RulesErr != nil {

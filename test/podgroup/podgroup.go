@@ -1,5 +1,5 @@
-// Package podgroup has the kinds of other projects that declare gangs or hold places, as far as an
-// API server is concerned.
+// Package podgroup has custom resource definitions without schemas for the kinds of other projects
+// that declare gangs or reserve resources.
 package podgroup
 
 import (
@@ -21,7 +21,7 @@ func Manifests() [][]byte {
 // Reservations is the custom resource of Koordinator's Reservations.
 func Reservations() []byte { return Kind(koordinator.GroupVersion, "Reservation", "Cluster") }
 
-// Kind is a custom resource that takes whatever is written.
+// Kind returns the definition of a custom resource that accepts any fields.
 func Kind(v schema.GroupVersion, kind, scope string) []byte {
 	return fmt.Appendf(nil, `
 apiVersion: apiextensions.k8s.io/v1

@@ -181,7 +181,7 @@ type Pod struct {
 	Second int  // its creation time, whole seconds
 }
 
-// Authority is who chooses the CPUs on a node.
+// Authority is the program that chooses the CPUs on a node.
 type Authority uint8
 
 // The authorities.

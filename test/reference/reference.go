@@ -1,5 +1,5 @@
-// Package reference writes pages of docs/reference from what the code says. Tests call it: they
-// hold the pages against the code, and `make reference` writes them.
+// Package reference writes pages of docs/reference from the code. Tests call it: they hold the
+// pages against the code, and `make reference` writes them.
 package reference
 
 import (
@@ -70,13 +70,13 @@ func Cell(text string) string {
 
 // Field is a field of a struct that people write in YAML.
 type Field struct {
-	// Name is that of the field in Go, JSON that in YAML.
+	// Name is the field's name in Go, JSON its name in YAML.
 	Name, JSON string
 	// Doc is its comment, on one line.
 	Doc string
 }
 
-// Fields are those of a struct that have a comment, in their order, from the source file.
+// Fields returns the fields of a struct that have a comment, in the order of the source file.
 func Fields(t *testing.T, file, structure string) (out []Field) {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)

@@ -1,6 +1,6 @@
 // Package sampledriver is a DRA driver (k8s.io/dynamic-resource-allocation/kubeletplugin) whose
-// devices are only names, for hollow nodes and for real kubelets in tests. It remembers what the
-// kubelet had it prepare.
+// devices are only names, for hollow nodes and for real kubelets in tests. It remembers the claims
+// that the kubelet prepared.
 package sampledriver
 
 import (
@@ -34,8 +34,8 @@ type Options struct {
 	Devices []resourceapi.Device
 }
 
-// Driver serves the kubelet of one node. It is safe for concurrent use. What it remembers outlives
-// Stop, so that a driver that comes back knows what it had prepared.
+// Driver serves the kubelet of one node. It is safe for concurrent use. Its memory survives Stop,
+// so that a restarted driver knows the prepared claims.
 type Driver struct {
 	Options
 	helper *kubeletplugin.Helper
@@ -99,8 +99,7 @@ func (d *Driver) Prepared() map[types.UID][]string {
 	return maps.Clone(d.prepared)
 }
 
-// Wrong describes devices that two claims were to have at the same time, and what the driver could
-// not do.
+// Wrong returns the devices that two claims had at the same time, and the driver's errors.
 func (d *Driver) Wrong() (twice []string, failed error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -140,7 +139,7 @@ func (d *Driver) prepare(claim *resourceapi.ResourceClaim) (out kubeletplugin.Pr
 	return out
 }
 
-// exclusive reports whether the device is the claim's alone.
+// exclusive reports if only one claim may use the device.
 func exclusive(r *resourceapi.DeviceRequestAllocationResult) bool {
 	return r.ShareID == nil && (r.AdminAccess == nil || !*r.AdminAccess)
 }
@@ -175,7 +174,7 @@ func (d *Driver) HandleError(_ context.Context, err error, what string) {
 	}
 }
 
-// maxFailed bounds what is remembered of errors.
+// maxFailed is the maximum number of remembered errors.
 const maxFailed = 8
 
 // WatchHealthStatus implements kubeletplugin.DRAPlugin.

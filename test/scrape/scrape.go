@@ -1,4 +1,4 @@
-// Package scrape reads what a scheduler counts.
+// Package scrape reads the metrics of a scheduler.
 package scrape
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// prefix is that of Berth's metrics.
+// prefix is the prefix of Berth's metrics.
 const prefix = "berth_scheduler_"
 
 // Scheduler returns Berth's metrics of the scheduler that listens on the port of this machine, by

@@ -15,15 +15,15 @@ import (
 // Service is the control plane of such a process, for which Serve runs it.
 type Service struct {
 	controlplane.Options
-	// Manifests are applied before anybody gets in.
+	// Manifests are applied before users get access.
 	Manifests [][]byte
-	// Users get kubeconfigs: the name of the file in Out, and whose it is.
+	// Users has the users that get kubeconfigs, by the name of the file in Out.
 	Users map[string]controlplane.User
 	// Out receives the kubeconfigs, and last the file ReadyFile.
 	Out string
 }
 
-// ReadyFile is the file that says that a Service is ready and everything else is there.
+// ReadyFile is created when a Service is ready and all other files exist.
 const ReadyFile = "ready"
 
 // Serve runs the control plane until ctx ends. One that continues another (Options.Keep) finds

@@ -1,4 +1,4 @@
-// Package sysfstest makes the /sys of a machine, for tests of what reads it.
+// Package sysfstest creates the /sys of a machine for tests.
 package sysfstest
 
 import (

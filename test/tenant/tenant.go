@@ -38,7 +38,7 @@ const (
 	User      = "tenant"
 )
 
-// Options are those of a tenant.
+// Options are the options of a tenant.
 type Options struct {
 	// Config has the tenant's credentials.
 	Config *rest.Config
@@ -71,7 +71,7 @@ type Tenant struct {
 
 // Counts are the tenant's attempts and their results.
 type Counts struct {
-	// Attempts are all requests, Accepted those that the API server carried out.
+	// Attempts counts all requests, Accepted the requests that the API server accepted.
 	Attempts, Accepted int
 	// Kinds are the attempts by kind of harm, Refused the refusals by reason.
 	Kinds   map[string]int

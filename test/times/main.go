@@ -44,13 +44,13 @@ func run(out io.Writer, files []string, top int) error {
 	return nil
 }
 
-// action is what go test notes of one step.
+// action is one step in go test's action graph.
 type action struct {
 	Mode, Package       string
 	TimeStart, TimeDone time.Time
 }
 
-// span is what a package took.
+// span has the times of one package.
 type span struct{ run, build time.Duration }
 
 // spans are by package; all that is not Berth's stands under others.

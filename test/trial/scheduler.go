@@ -46,8 +46,8 @@ profiles: [{schedulerName: %s}]
 	return []string{"--config=" + file, "--secure-port=0"}, os.WriteFile(file, []byte(text), 0o600)
 }
 
-// Serving returns the flags of its own server alone: it listens on loopback, and anybody may read
-// its metrics and its health.
+// Serving returns the flags of the scheduler's HTTP server. It listens on loopback, and its metrics
+// and health need no authentication.
 func (s Scheduler) Serving() (port int, flags []string, err error) {
 	port, err = child.FreePort()
 	return port, []string{

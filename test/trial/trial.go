@@ -1,6 +1,6 @@
 // Package trial is the common frame of test programs with a cluster of hollow nodes: gangs, Jobs,
-// faults, releases. Other tests also run on its cluster. A seed determines the actions, the last
-// lines have the result, and the exit code says whether it was right.
+// faults, releases. Other tests also run on its cluster. A seed determines the actions. The last
+// lines have the result, and the exit code is 1 if it is wrong.
 package trial
 
 import (
@@ -19,14 +19,14 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 )
 
-// Role is a part of the cluster that the program plays in its own process. It returns ok false if
+// Role runs a part of the cluster in a child process of the same program. It returns ok false if
 // the arguments (without the program's name) do not ask for it.
 type Role func(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool)
 
 // Program is one of these programs. Flags with nil variables do not exist.
 type Program struct {
 	Name string
-	// Roles are in addition to those of demo.
+	// Roles are added to the roles of package demo.
 	Roles []Role
 	// Seed determines the trial; if it is 0, Play gets a seed from the clock.
 	Seed *uint64

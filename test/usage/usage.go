@@ -1,4 +1,4 @@
-// Package usage says what a process uses of its machine.
+// Package usage measures the CPU time and the memory of a process.
 package usage
 
 import (
@@ -23,7 +23,8 @@ func CPU(p *child.Process) time.Duration {
 	return time.Duration(user+system) * tick
 }
 
-// fieldsOf are what stands behind a text in a file of /proc/PID; none once the process has ended.
+// fieldsOf returns the words after a text in a file of /proc/PID. It returns none if the process
+// has ended.
 func fieldsOf(p *child.Process, file, after string) []string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.PID(), file))
 	if err != nil {

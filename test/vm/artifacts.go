@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// Artifacts are the files that a machine is made of.
+// Artifacts are the files that a virtual machine needs.
 type Artifacts struct {
 	Dir     string // the cache folder
 	Kernel  string // vmlinuz

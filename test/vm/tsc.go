@@ -10,9 +10,10 @@ import (
 // is 1:100,000.
 const measured = 100 * time.Millisecond
 
-// counterArgs passes the rate of the time stamp counter to the guest's kernel: under emulation that
-// of the host. A kernel that measures it against the PIT can be wrong by a factor of 18 on a busy
-// host; then every time limit in the guest is 18 times too short. KVM passes the rate itself.
+// counterArgs returns the kernel argument with the rate of the time stamp counter. An emulated
+// machine has the host's rate. A kernel that measures it against the PIT can be wrong by a factor
+// of 18 on a busy host; then every time limit in the guest is 18 times too short. KVM passes the
+// rate itself.
 func counterArgs(kvm bool) string {
 	if kvm {
 		return ""

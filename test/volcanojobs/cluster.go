@@ -26,8 +26,8 @@ import (
 
 const namespace = "jobs"
 
-// policies are those of the nodes' Topology Managers. Otherwise all nodes are the same machine, and
-// reserve CPU 0.
+// policies are the policies of the nodes' Topology Managers. Otherwise all nodes are the same
+// machine, and reserve CPU 0.
 var policies = []string{"single-numa-node", "single-numa-node", "restricted", "best-effort", "none"}
 
 func specs() []hollow.Spec {

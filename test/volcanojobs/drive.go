@@ -235,7 +235,7 @@ func (d *driver) step(ctx context.Context) error {
 	return d.sweep(ctx, pods.Items)
 }
 
-// begin creates the next Job, a pod beside it, and kills the processes whose time has come.
+// begin creates the next Job and a single pod, and kills the processes that are due.
 func (d *driver) begin(ctx context.Context) error {
 	job := &d.plan.Jobs[d.next.job]
 	d.next.job++

@@ -17,7 +17,7 @@ import (
 // Plan is the list of Jobs, pods and kills.
 type Plan struct {
 	Jobs []Job
-	// Singles are pods beside the Jobs. One comes with each Job, until none is left.
+	// Singles are pods that belong to no Job. One comes with each Job, until none is left.
 	Singles []*corev1.Pod
 	// Kills are parts to kill, each after a number of created Jobs.
 	Kills []Kill

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/command"
 )
 
-// VerbScheduler runs Berth's scheduler with a clock that may be wrong; arguments: the file that the
-// clock follows, then those of kube-scheduler.
+// VerbScheduler runs Berth's scheduler with a wrong clock. Its arguments are the clock's file, then
+// kube-scheduler's arguments.
 const VerbScheduler = "scheduler"
 
 // Role is VerbScheduler, for package trial.

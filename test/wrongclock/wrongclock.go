@@ -1,5 +1,5 @@
-// Package wrongclock is a clock for the children of programs on trial that is wrong by as much as
-// a file says: the program that started them makes it jump by writing the file.
+// Package wrongclock is a clock for child processes of tests. A file has the difference from the
+// real time. The parent process makes the clock jump by writing the file.
 package wrongclock
 
 import (
@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Clock is wrong by what its file says. It lives in children alone.
+// Clock differs from the real time by the duration in its file. It lives in children alone.
 type Clock struct {
 	clock.RealClock
 	by   atomic.Int64 // nanoseconds

@@ -28,7 +28,7 @@ type NumatopologyList struct {
 	Items           []Numatopology `json:"items"`
 }
 
-// Keys of spec.policies, and the annotation that says when the object was written.
+// Keys of spec.policies, and the annotation with the time of the last write.
 const (
 	CPUManagerPolicy      = "CPUManagerPolicy"
 	MemoryManagerPolicy   = "MemoryManagerPolicy"
@@ -38,13 +38,13 @@ const (
 	TimestampAnnotation = "timestamp"
 )
 
-// NumatopologySpec is what the exporter saw.
+// NumatopologySpec is the exporter's report.
 type NumatopologySpec struct {
 	// Policies are the kubelet's, by the keys above; "" or absent where its configuration names
 	// none.
 	// +optional
 	Policies map[string]string `json:"policies,omitempty"`
-	// ResReserved is what the kubelet reserves, as quantities by resource.
+	// ResReserved has the quantities that the kubelet reserves, by resource.
 	// +optional
 	ResReserved map[string]string `json:"resReserved,omitempty"`
 	// Resources are amounts by resource; the exporter writes "cpu".
@@ -53,15 +53,15 @@ type NumatopologySpec struct {
 	// CPUDetail is where each CPU is, by its id.
 	// +optional
 	CPUDetail map[string]CPUInfo `json:"cpuDetail,omitempty"`
-	// PodAllocations says which CPUs pods have to themselves. Exporters before v1.16 write none.
+	// PodAllocations has the exclusive CPUs of pods. Exporters before v1.16 write none.
 	// +optional
 	PodAllocations []PodAllocation `json:"podAllocations,omitempty"`
 }
 
 // ResourceInfo is a resource of the node. Zeros are left out.
 type ResourceInfo struct {
-	// Allocatable is the list of CPUs that no container has to itself, the ones that the kubelet
-	// reserves among them.
+	// Allocatable is the list of CPUs that no container has exclusively, including the CPUs that
+	// the kubelet reserves.
 	// +optional
 	Allocatable string `json:"allocatable,omitempty"`
 	// Capacity is how many there are.
@@ -69,7 +69,7 @@ type ResourceInfo struct {
 	Capacity int `json:"capacity,omitempty"`
 }
 
-// CPUInfo is where a CPU is. Zeros are left out.
+// CPUInfo is the position of a CPU. Zeros are left out.
 type CPUInfo struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -83,7 +83,7 @@ type CPUInfo struct {
 	CoreID int `json:"core,omitempty"`
 }
 
-// PodAllocation is what a pod has to itself. An exporter knows the UID or the name.
+// PodAllocation has the exclusive resources of a pod. An exporter knows the UID or the name.
 type PodAllocation struct {
 	// +optional
 	UID string `json:"uid,omitempty"`
@@ -95,7 +95,7 @@ type PodAllocation struct {
 	ContainerAllocations []ContainerAllocation `json:"containerAllocations,omitempty"`
 }
 
-// ContainerAllocation is what a container has to itself.
+// ContainerAllocation has the exclusive resources of a container.
 type ContainerAllocation struct {
 	// +optional
 	Name string `json:"name,omitempty"`

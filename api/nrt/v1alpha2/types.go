@@ -20,7 +20,7 @@ type NodeResourceTopology struct {
 	TopologyPolicies []string `json:"topologyPolicies,omitempty"`
 	// Zones are the NUMA nodes.
 	Zones ZoneList `json:"zones"`
-	// Attributes tell the kubelet's policies.
+	// Attributes contain the kubelet's policies.
 	// +optional
 	Attributes AttributeList `json:"attributes,omitempty"`
 }
@@ -55,11 +55,11 @@ type ZoneList []Zone
 // ResourceInfo is one resource of a zone.
 type ResourceInfo struct {
 	Name string `json:"name"`
-	// Capacity is what the zone has.
+	// Capacity is the total of the zone.
 	Capacity resource.Quantity `json:"capacity"`
-	// Allocatable is Capacity without what is reserved for the system.
+	// Allocatable is Capacity minus the reservation for the system.
 	Allocatable resource.Quantity `json:"allocatable"`
-	// Available is Allocatable without what containers have to themselves.
+	// Available is Allocatable minus the exclusive resources of containers.
 	Available resource.Quantity `json:"available"`
 }
 

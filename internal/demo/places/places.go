@@ -316,8 +316,8 @@ func (p *Places) Stranded() (count int) {
 	return count
 }
 
-// stranded counts stranded devices with all pods that the node had since then; with the zero time,
-// with the present pods.
+// stranded counts the devices that would be stranded if all pods that the node had since then still
+// ran. If since is zero, it counts with the present pods.
 func (n *node) stranded(resource string, each int, since time.Time) (count int) {
 	free, taken := n.free(resource, since)
 	devices := map[topology.NUMASet]int{} // that are free, by where they are

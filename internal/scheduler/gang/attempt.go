@@ -124,7 +124,8 @@ type job struct {
 
 // others knows about pods on nodes.
 type others interface {
-	// Occupant returns a pod, without its requests, as other pods see it that want its place.
+	// Occupant returns the properties of a running pod that decide if another pod may evict it. Its
+	// requests are not set.
 	Occupant(pod *corev1.Pod) gangfit.Occupant
 	// budgets are the PodDisruptionBudgets.
 	budgets() []*policyv1.PodDisruptionBudget

@@ -2,11 +2,11 @@
 //
 // A member is held in PreEnqueue until its group is complete and the group's object is known to be
 // as new as its newest member. Then the gate lets one member through, the leader. Its PreFilter
-// plans all members on a trial: on copies of the scheduler's nodes with the framework's own
-// filters, and on forks of the ledgers (package plan). A plan that reaches the minimum is reserved
-// as a whole in the ledgers. The other members follow the leader in the queue (Follow), each gets
-// exactly its planned node, and in Permit they wait for each other. Then they are bound, on each
-// node in the order of the plan.
+// plans all members without changing anything: on copies of the scheduler's nodes, with the
+// framework's own filters, and on forks of the ledgers (package plan). A plan that reaches the
+// minimum is reserved as a whole in the ledgers. The other members follow the leader in the queue
+// (Follow), each gets exactly its planned node, and in Permit they wait for each other. Then they
+// are bound, on each node in the order of the plan.
 //
 // # States of a group
 //

@@ -308,7 +308,7 @@ func (t *trial) best(k *kind) []int {
 // looks.
 const orderLooks = 3
 
-// someLooks is the cost of asking and scoring a node, in looks. A part of the budget is for this.
+// someLooks is the cost of asking and scoring one node, in units of the budget.
 const someLooks = 16
 
 // some returns as many nodes that every plugin accepts for members of the kind as kube-scheduler

@@ -268,8 +268,8 @@ func (rs *Reservations) sync(it *item) {
 	}
 }
 
-// unbelieved reverts conclusions from objects that turned out to be wrong: the account has CPUs of
-// other pods there, or the node is gone.
+// unbelieved removes the placement of a Reservation whose object turned out to be wrong: other pods
+// have its CPUs, or its node is gone.
 func (rs *Reservations) unbelieved() {
 	if !rs.Lead.Leads() {
 		return // the leader finds out

@@ -29,8 +29,8 @@ const (
 	inherited
 )
 
-// podStore is the end of the watch of bound pods. It tells of each version in the order of the
-// watch, and keeps the newest, by node.
+// podStore is the end of the watch of bound pods. It reports each version in the order of the
+// watch, and stores the newest, indexed by node.
 type podStore struct {
 	cache.Indexer
 	seen func(*corev1.Pod, arrival)

@@ -1,5 +1,5 @@
-// Package exports writes what the node agents of other schedulers would write about a hollow node,
-// where Berth's own agent does not.
+// Package exports writes the objects about a hollow node that the node agents of other schedulers
+// would write and Berth's own agent does not.
 package exports
 
 import (

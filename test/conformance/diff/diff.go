@@ -17,7 +17,8 @@ type Difference struct {
 	Case string
 	// Event is the index in Case.Events; -1 for the case as a whole.
 	Event int
-	// Field is what differs: "admitted", "reason", "containers[c0].cpus", "state.defaultCPUs".
+	// Field is the path of the field that differs: "admitted", "reason", "containers[c0].cpus",
+	// "state.defaultCPUs".
 	Field string
 	// Want and Got are JSON.
 	Want, Got string

@@ -48,7 +48,8 @@ func tell() error {
 	return nil
 }
 
-// needs returns which gates have to be on for one that is. Releases before 1.35 do not tell.
+// needs returns which gates have to be on for one that is. Releases before 1.35 do not have this
+// information.
 func needs(gate any) map[featuregate.Feature][]string {
 	out := map[featuregate.Feature][]string{}
 	teller, tells := gate.(interface {

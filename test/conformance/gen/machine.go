@@ -102,8 +102,8 @@ func (d dice) pageSizes() []uint64 {
 	return [][]uint64{nil, {2048}, {1 << 20}, {2048, 1 << 20}, {1 << 20, 2048}, {64, 524288}}[d.weighted(45, 28, 12, 8, 6, 1)]
 }
 
-// hugePages takes up to a third of the memory per size; once in a while more than there is, and the
-// kubelet's arithmetic then wraps around.
+// hugePages takes up to a third of the memory per size. Sometimes it takes more than the memory, so
+// that the kubelet's arithmetic overflows.
 func (d dice) hugePages(sizes []uint64, memory uint64) []cases.HugePages {
 	var out []cases.HugePages
 	for _, kb := range sizes {
@@ -173,7 +173,8 @@ func (d dice) placeCores(m *cases.Machine, p plan) {
 	}
 }
 
-// place is where a core is: the position of its node, its own on the machine, and on the node.
+// place is the position of a core: the index of its node, and the core's index on the machine and
+// on the node.
 type place struct{ node, core, inNode int }
 
 func (d dice) core(p plan, at place, number func(core, thread int) topology.CPUID) cases.Core {

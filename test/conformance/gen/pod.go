@@ -40,8 +40,9 @@ func newPodMaker(d dice, c *cases.Case) *podMaker {
 	return p
 }
 
-// affordable is the number of lists of 2^nodes-1 hints whose combinations take the kubelet some 20
-// milliseconds per container; now and then one more, which may take half a second.
+// affordable returns how many lists of 2^nodes-1 hints a container may have, so that the kubelet
+// needs about 20 milliseconds for their combinations. Sometimes it returns one more, which may take
+// half a second.
 func (p *podMaker) affordable() int {
 	if t := p.config.TopologyManagerPolicy; t == "" || t == "none" || t == "single-numa-node" {
 		return 99

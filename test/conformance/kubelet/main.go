@@ -1,6 +1,6 @@
-// Command kubelet is the genuine kubelet's resource managers as a filter: cases in, one a line, and
-// what the managers did with each out. Which release of Kubernetes it holds is decided when it is
-// built: see versions/README.md.
+// Command kubelet runs the genuine kubelet's resource managers as a filter. It reads cases, one per
+// line, and prints the managers' result of each. Which release of Kubernetes it holds is decided
+// when it is built: see versions/README.md.
 //
 // After a case in which the kubelet hung or crashed it ends, since the managers' goroutines cannot
 // be stopped.

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Plugin is a plugin that chooses as NVIDIA's does, in its own words: go-gpuallocator's best-effort
-// policy (gpuallocator/besteffort_policy.go), and what k8s-device-plugin does with GPUs that are
-// shared (internal/rm/allocate.go).
+// Plugin chooses devices as NVIDIA's plugin does. It is a separate implementation of
+// go-gpuallocator's best-effort policy (gpuallocator/besteffort_policy.go), and of
+// k8s-device-plugin's choice among shared GPUs (internal/rm/allocate.go).
 type Plugin struct {
 	// IDs are all devices of the plugin.
 	IDs []string
@@ -20,8 +20,8 @@ type Plugin struct {
 // errPadding stands for the plugin's crash.
 var errPadding = errors.New("the plugin would look into a device that is none")
 
-// Preferred answers GetPreferredAllocation for one container. Of what is equal it takes what comes
-// first in available.
+// Preferred answers GetPreferredAllocation for one container. Of equally good sets it takes the one
+// that comes first in available.
 func (n *Plugin) Preferred(available, required []string, size int) ([]string, error) {
 	shared := slices.ContainsFunc(n.IDs, func(id string) bool { return strings.HasPrefix(id, "MIG-") }) ||
 		slices.ContainsFunc(available, func(id string) bool { return strings.Contains(id, "::") })

@@ -1,5 +1,5 @@
-// Package oracle asks the genuine kubelet. It wires the Topology, CPU, Memory and Device Manager of
-// k8s.io/kubernetes as pkg/kubelet/cm.NewContainerManager does, plays the events of a case to them
+// Package oracle asks the genuine kubelet. It connects the Topology, CPU, Memory and Device Manager
+// of k8s.io/kubernetes as pkg/kubelet/cm.NewContainerManager does, sends them the events of a case
 // and records their decisions.
 //
 // The managers are linked, not imitated. Imitated are the list of active pods, device plugins that

@@ -60,7 +60,7 @@ type Told struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Run plays a case to genuine managers. It changes global feature gates, so run one case at a time
+// Run runs a case with genuine managers. It changes global feature gates, so run one case at a time
 // per process. The error is about this process (for example a missing directory), never about the
 // case.
 func Run(c *cases.Case, opts Options) (Told, error) {
@@ -116,7 +116,7 @@ func resetGates() {
 	}
 }
 
-// watch plays the case in its own goroutine, and gives up when it takes too long.
+// watch runs the case in its own goroutine, and returns an error if it takes too long.
 func watch(p *player, timeout time.Duration) Told {
 	if timeout == 0 {
 		timeout = 20 * time.Second

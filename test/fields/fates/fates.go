@@ -20,19 +20,19 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Silence is the fate of a field that nobody reads and nobody names.
+// Silence is the fate of a field that Berth ignores without a message.
 const Silence fields.Fate = "passed over in silence"
 
-// answer is what the code makes of an object: what it understands, what an event reports, and the
-// error.
+// answer is the code's reaction to an object: the parsed value, the events, and the error.
 type answer struct {
 	understood any
 	told       string
 	err        error
 }
 
-// ask asks the code that reads a kind. Of a Job it asks what the type knows and what is refused or
-// told: that berth-controller acts by all of it is a test of internal/jobs.
+// ask asks the code that reads a kind. For a Job it checks only if the type has a field, and if the
+// field is refused or named by an event. Tests of internal/jobs check the behaviour of
+// berth-controller.
 var ask = map[string]func(object []byte) answer{
 	"Job of batch.volcano.sh/v1alpha1": func(object []byte) answer {
 		var job batch.Job
@@ -99,7 +99,7 @@ var ask = map[string]func(object []byte) answer{
 	},
 }
 
-// of describes what becomes of the field at the path of an object.
+// of returns the fate of the field at the path of an object.
 func of(kind *fields.Kind, plain, object map[string]any, path string) (fields.Fate, error) {
 	without, err := asked(kind, plain)
 	if err != nil || without.err != nil || without.told != "" {
@@ -133,8 +133,8 @@ func asked(kind *fields.Kind, object map[string]any) (answer, error) {
 	return reader(data), nil
 }
 
-// names reports whether a text names the field at a path, or what it is a part of, except for the
-// whole spec.
+// names reports if a text names the field at a path, or a field above it, except for the whole
+// spec.
 func names(text, path string) bool {
 	text = inBrackets(text)
 	parts := strings.Split(strings.NewReplacer("[]", "", "{}", "").Replace(path), ".")
@@ -146,7 +146,7 @@ func names(text, path string) bool {
 	return false
 }
 
-// inBrackets takes out what stands between brackets: indices and keys.
+// inBrackets removes indices and keys in brackets.
 func inBrackets(text string) string {
 	var out strings.Builder
 	depth := 0
@@ -163,7 +163,7 @@ func inBrackets(text string) string {
 	return out.String()
 }
 
-// Wrong describes what the table of a kind does not say, or says in error, by its own samples.
+// Wrong tries the samples of a kind's table, and describes missing and wrong entries.
 func Wrong(kind *fields.Kind) (wrong []string) {
 	for i := range kind.Fields {
 		f := &kind.Fields[i]
@@ -179,7 +179,7 @@ func Wrong(kind *fields.Kind) (wrong []string) {
 	return wrong
 }
 
-// compare returns where a field's fate is not the one of the table.
+// compare describes how a field's fate differs from the table.
 func compare(kind *fields.Kind, f *fields.Field, plain, object map[string]any, path string) error {
 	fate, err := of(kind, plain, object, path)
 	if err != nil {
@@ -194,9 +194,9 @@ func compare(kind *fields.Kind, f *fields.Field, plain, object map[string]any, p
 	return nil
 }
 
-// Silent lists what Berth passes over in silence of the neighbours' own definitions: kinds and
-// fields that are in no table, and fields that are not treated as it says. The error is
-// fs.ErrNotExist where the definitions are not there.
+// Silent reads the other projects' own definitions, and lists kinds and fields that are in no
+// table, and fields whose fate differs from the table. The error is fs.ErrNotExist if the
+// definitions do not exist.
 func Silent(from string) (silent []string, err error) {
 	all, err := fields.Definitions(from)
 	if err != nil {
@@ -211,8 +211,8 @@ func Silent(from string) (silent []string, err error) {
 	return append(silent, silentTemplate(all)...), nil
 }
 
-// silentTemplate is Silent of the template of a Reservation, which has no schema: a Job's has that
-// of a pod.
+// silentTemplate is Silent for the template of a Reservation. It has no schema there, so that the
+// schema of a Job's pod template is used.
 func silentTemplate(all []fields.Definition) []string {
 	of := func(kind string) *fields.Definition {
 		return &all[slices.IndexFunc(all, func(d fields.Definition) bool { return d.File == fields.KindNamed(kind).CRD })]

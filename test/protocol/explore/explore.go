@@ -81,8 +81,8 @@ type search[S comparable, T any, B comparable] struct {
 	breach int32 // the first visit that breaks a promise, -1
 }
 
-// Walk visits every state that is reachable from the first, until a promise is broken or none is
-// left.
+// Walk visits the states that are reachable from the first, until a state breaks a promise or all
+// have been visited.
 func Walk[S comparable, T any, B comparable](m Space[S, T, B], first S) Result[S, T, B] {
 	s := &search[S, T, B]{m: m, index: map[digest]struct{}{}, breach: -1}
 	s.seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}

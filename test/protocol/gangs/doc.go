@@ -10,5 +10,5 @@
 //
 // The model is pure and shares no code with the scheduler: it states what the scheduler must do.
 // Room is a number here. Package protocol models the nodes and the order in which their kubelets
-// hear of pods.
+// learn about pods.
 package gangs

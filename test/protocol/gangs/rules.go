@@ -24,7 +24,7 @@ const (
 	Deadline
 	// WholeStays: after a gang was complete once, the scheduler does not delete its members.
 	WholeStays
-	// WholeStored: the API tells the next leader that a gang was complete.
+	// WholeStored: the next leader can read in the API that a gang was complete.
 	WholeStored
 	// ClosingMark: the Binding that completes a gang says so. Off: only a later write does.
 	ClosingMark

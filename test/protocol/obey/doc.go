@@ -9,5 +9,5 @@
 // off, so that the tests show its purpose. testdata has the runs.
 //
 // The model is pure and shares no code with scheduler or agent: it states what they must do. It
-// begins where package protocol ends, which models how Bindings race with each other.
+// begins after the Binding. Package protocol models races between Bindings.
 package obey

@@ -23,7 +23,7 @@ const (
 	// CPUs of a starting one is not created yet. Off: the runtime loses such a move.
 	SettledMove
 	// GrowAfterStop: shared containers return when the pinned one has stopped. Off: when the agent
-	// hears that its pod is gone.
+	// learns that its pod is gone.
 	GrowAfterStop
 	// Synchronize: a starting agent learns from the runtime what runs before it answers anything,
 	// and confines unadjusted containers. Off: it begins with no knowledge.
@@ -36,8 +36,8 @@ const (
 	SilenceIsNo
 	// OthersNeedAgent: the runtime starts no other container without the agent.
 	OthersNeedAgent
-	// CollisionsWait: a container whose CPUs another one holds is not created. Off: it is pinned
-	// beside the other.
+	// CollisionsWait: a container whose CPUs another one holds is not created. Off: both containers
+	// are pinned to these CPUs.
 	CollisionsWait
 	// EmptyPoolWaits: a shared container is not created while there is no CPU for it. Off: it is
 	// given an empty set, which the kernel takes for all CPUs.

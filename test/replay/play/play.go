@@ -15,9 +15,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Run answers a case as a kubelet of the given release would (0: placement.V136). A configuration
-// with which the kubelet would not start is an answer (Result.StartupError); an error says that the
-// case itself makes no sense.
+// Run answers a case as a kubelet of the given release would (0: placement.V136). If the kubelet
+// does not start with the configuration, Result.StartupError has the reason. An error means that
+// the case itself is invalid.
 func Run(c *cases.Case, version placement.Version) (*cases.Result, error) {
 	r := &cases.Result{ID: c.ID, Events: []cases.EventResult{}}
 	k, err := boot(c, version)
@@ -47,7 +47,7 @@ func Run(c *cases.Case, version placement.Version) (*cases.Result, error) {
 // kubelet is a kubelet in the middle of a case.
 type kubelet struct {
 	*sim.Kubelet
-	// pools tells devices' nodes as the case gave them.
+	// pools has the NUMA nodes of devices as in the case.
 	pools map[string]map[string]cases.Device
 	// random means that chance has decided something in the event at hand, so that it and all that
 	// follow may differ.
@@ -145,7 +145,7 @@ func (k *kubelet) admit(e *cases.Event, out *cases.EventResult) error {
 	return nil
 }
 
-// meanwhile reads what happens while a pod is admitted: other pods end, each once.
+// meanwhile parses the ends of other pods during the admission of a pod. Each of them ends once.
 func meanwhile(admitted string, endings []cases.Ending) (out []placement.Meanwhile, err error) {
 	for i, e := range endings {
 		if e.UID == "" || e.UID == admitted || slices.ContainsFunc(endings[:i], func(o cases.Ending) bool { return o.UID == e.UID }) {
@@ -187,7 +187,7 @@ func (k *kubelet) restart(out *cases.EventResult) {
 	}
 }
 
-// containers is what the containers of a pod hold, with the hints that they were admitted with.
+// containers returns the resources of a pod's containers, with the hints of their admission.
 func (k *kubelet) containers(a *sim.Admission) []cases.ContainerResult {
 	held, _ := k.State.Pod(a.Request.UID)
 	var out []cases.ContainerResult

@@ -90,7 +90,7 @@ func (d *device) name() string {
 	return "pci-" + strings.NewReplacer(":", "-", ".", "-").Replace(d.address)
 }
 
-// offered is the device as its slice has it. A disk says its address only; Berth looks it up in the
+// offered is the device as its slice has it. A disk has only its address. Berth looks it up in the
 // machine that the agent reported.
 func (d *device) offered() resourceapi.Device {
 	out := resourceapi.Device{Name: d.name(), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
