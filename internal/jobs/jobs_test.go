@@ -228,6 +228,33 @@ func TestRefusedJobMakesNothing(t *testing.T) {
 	}
 }
 
+// TestAMalformedJobIsRefused: a Job that does not fit the types ends, and its message says why.
+func TestAMalformedJobIsRefused(t *testing.T) {
+	w := newWorld(t, "tasks: [{replicas: 1}]", onceAll(nil))
+	r := w.reconciler()
+	r.Client = malforming{r.Client}
+	for range 2 {
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: w.job}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := w.read().Status
+	if s.State.Phase != batch.Failed || s.State.Reason != "Refused" || s.State.Message != "spec.x: wrong" || len(w.pods()) > 0 {
+		t.Errorf("status %+v, pods %v", s, w.pods())
+	}
+}
+
+// malforming reads Jobs that do not fit the types.
+type malforming struct{ client.Client }
+
+func (m malforming) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	err := m.Client.Get(ctx, key, o, opts...)
+	if job, ok := o.(*batch.Job); ok {
+		job.Spec, job.Malformed = batch.JobSpec{}, "spec.x: wrong"
+	}
+	return err
+}
+
 // TestOtherControllersJob: nothing is written to a Job that another controller owns.
 func TestOtherControllersJob(t *testing.T) {
 	w := newWorld(t, "tasks: [{replicas: 1}]", onceAll(nil))

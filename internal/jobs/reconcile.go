@@ -65,6 +65,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 		r.tell(job, corev1.EventTypeNormal, "StandAside", why)
 		return reconcile.Result{RequeueAfter: standAsideFor}, nil
 	}
+	if job.Malformed != "" && !isFinal(job.Status.State.Phase) {
+		return reconcile.Result{}, r.refuse(ctx, job, errors.New(job.Malformed))
+	}
 	if wrong := Refused(job); len(wrong) > 0 && !isFinal(job.Status.State.Phase) {
 		return reconcile.Result{}, r.refuse(ctx, job, wrong.ToAggregate())
 	}

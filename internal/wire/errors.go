@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,10 @@ type fieldErrors string
 func (o fieldErrors) at(field fmt.Stringer, value any, want string) *FieldError {
 	return &FieldError{Object: string(o), Field: field.String(), Value: fmt.Sprint(value), Want: want}
 }
+
+// malformed returns the error of an object that does not fit its Go types. lenient has named field,
+// value and the expected form.
+func (o fieldErrors) malformed(text string) error { return errors.New(string(o) + ": " + text) }
 
 // OtherFormError means that a NodeTopology was stored by a release of Berth with another format. It
 // does not name the node, so that equal errors of many nodes can be counted.

@@ -270,6 +270,8 @@ func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {
 	}
 	wrong, spec := fieldErrors(groupName(out.Key)), field.NewPath("spec")
 	switch {
+	case g.Malformed != "":
+		return out, wrong.malformed(g.Malformed)
 	case g.Spec.NetworkTopology != nil && g.Spec.NetworkTopology.Mode != softTopology:
 		return out, wrong.at(spec.Child("networkTopology", "mode"), g.Spec.NetworkTopology.Mode, "soft, or nothing: Berth does not look at the network, and would not start the pods as asked")
 	case len(g.Spec.SubGroupPolicy) > 0:
@@ -369,6 +371,9 @@ func readSigsGroup(g *sigs.PodGroup, source GangSource) (Gang, error) {
 		Ran: slices.Contains([]sigs.PodGroupPhase{sigs.PodGroupRunning, sigs.PodGroupUnknown, sigs.PodGroupFinished}, g.Status.Phase),
 	}
 	wrong, spec := fieldErrors(groupName(out.Key)), field.NewPath("spec")
+	if g.Malformed != "" {
+		return out, wrong.malformed(g.Malformed)
+	}
 	var err error
 	if out.Minimum, err = wrong.minimum(spec.Child("minMember"), g.Spec.MinMember); err != nil {
 		return out, err

@@ -78,6 +78,18 @@ func TestReadGroups(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
+	for _, read := range []func() (Gang, error){
+		func() (Gang, error) {
+			return ReadVolcanoGroup(&volcano.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}, Malformed: "spec.x: wrong"})
+		},
+		func() (Gang, error) {
+			return ReadSigsGroup(&sigs.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}, Malformed: "spec.x: wrong"})
+		},
+	} {
+		if g, err := read(); err == nil || err.Error() != "PodGroup ns/a: spec.x: wrong" || g.Key.Name != "a" {
+			t.Errorf("got %+v, %v of a malformed group", g, err)
+		}
+	}
 	v, err := ReadVolcanoGroup(&volcano.PodGroup{Spec: volcano.PodGroupSpec{MinMember: 2, MinTaskMember: map[string]int32{"ps": 1}}})
 	if err != nil || v.Minimum != 2 || v.Tasks["ps"] != 1 || v.Ran {
 		t.Errorf("got %+v, %v", v, err)

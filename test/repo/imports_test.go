@@ -31,13 +31,14 @@ placement/joint           : topology placement/hint
 placement                 : topology placement/hint placement/release placement/cpu placement/memory placement/device placement/joint
 sysfs                     : topology
 
+api/lenient               :
 api/berth/v1alpha1        :
-api/batch/v1alpha1        :
+api/batch/v1alpha1        : api/lenient
 api/nodeinfo/v1alpha1     :
 api/nrt/v1alpha2          :
 api/scheduling/koordinator/v1alpha1 :
-api/scheduling/sigs/v1alpha1    :
-api/scheduling/volcano/v1beta1  :
+api/scheduling/sigs/v1alpha1    : api/lenient
+api/scheduling/volcano/v1beta1  : api/lenient
 deploy                    :
 
 internal/atomicfile       :

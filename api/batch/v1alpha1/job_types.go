@@ -26,6 +26,10 @@ type Job struct {
 	Spec JobSpec `json:"spec,omitempty"`
 	// +optional
 	Status JobStatus `json:"status,omitempty"`
+
+	// Malformed is the error if the object does not fit the types. Only its metadata, its status
+	// and the name of its scheduler are set then.
+	Malformed string `json:"-"`
 }
 
 // JobList is a list of Job objects.

@@ -64,6 +64,10 @@ type PodGroup struct {
 	Spec PodGroupSpec `json:"spec,omitempty"`
 	// +optional
 	Status PodGroupStatus `json:"status,omitempty"`
+
+	// Malformed is the error if the object does not fit the types. Only its metadata and status are
+	// set then.
+	Malformed string `json:"-"`
 }
 
 // PodGroupList is a list of PodGroup objects.

@@ -1,0 +1,119 @@
+// Package lenient reads objects whose JSON does not fit their Go types. The schema of a definition
+// admits more than the types do, such as the duration "10x" and the amount "1e1.5". Without this
+// package one such object would make every list and watch of its kind unreadable.
+package lenient
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	sigsjson "sigs.k8s.io/json"
+)
+
+// Read reads data into whole. If data does not fit, Read reads it into part, which has the fields
+// that any object has, and describes the field that does not fit. The error means that data does
+// not fit part either.
+func Read(data []byte, whole, part any) (malformed string, err error) {
+	if err = sigsjson.UnmarshalCaseSensitivePreserveInts(data, whole); err == nil {
+		return "", nil
+	}
+	if sigsjson.UnmarshalCaseSensitivePreserveInts(data, part) != nil {
+		return "", err
+	}
+	s := search{of: reflect.TypeOf(whole).Elem(), wrong: err.Error(), left: mostTries}
+	if path, value := s.in(data); path != "" {
+		return fmt.Sprintf("%s: %.80q: want %s", path, value, wanted(s.wrong)), nil
+	}
+	return fmt.Sprintf("%.300s", s.wrong), nil
+}
+
+// wanted describes the expected form. The errors of the types do not.
+func wanted(wrong string) string {
+	switch {
+	case strings.Contains(wrong, "duration"):
+		return "a duration such as 90s or 1h30m"
+	case strings.Contains(wrong, "quantit"):
+		return "an amount such as 2, 500m or 2Gi"
+	}
+	return "another type: " + wrong
+}
+
+// A search costs one reading of the object for each try. An object that is larger, or needs more
+// tries, gets an error without a field.
+const (
+	mostBytes = 16 << 10
+	mostTries = 64
+)
+
+// search finds the field that does not fit: if that field is null, the error is another one, or
+// there is none.
+type search struct {
+	of    reflect.Type
+	wrong string
+	root  any
+	left  int
+}
+
+func (s *search) in(data []byte) (path, value string) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if len(data) > mostBytes || decoder.Decode(&s.root) != nil {
+		return "", ""
+	}
+	return s.below("", s.root)
+}
+
+func (s *search) below(at string, node any) (path, value string) {
+	switch node := node.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(node)) {
+			child := node[key]
+			node[key] = nil
+			found := s.fits()
+			if node[key] = child; found {
+				return s.below(join(at, key), child)
+			}
+		}
+	case []any:
+		for i, child := range node {
+			node[i] = nil
+			found := s.fits()
+			if node[i] = child; found {
+				return s.below(at+"["+strconv.Itoa(i)+"]", child)
+			}
+		}
+	default:
+		return at, fmt.Sprint(node)
+	}
+	text, _ := json.Marshal(node) //nolint:errchkjson // it was read from JSON
+	return at, string(text)
+}
+
+// fits reports whether the object as it is now has another error, or none.
+func (s *search) fits() bool {
+	if s.left--; s.left < 0 {
+		return false
+	}
+	data, err := json.Marshal(s.root)
+	if err != nil {
+		return false
+	}
+	err = sigsjson.UnmarshalCaseSensitivePreserveInts(data, reflect.New(s.of).Interface())
+	return err == nil || err.Error() != s.wrong
+}
+
+func join(at, key string) string {
+	switch {
+	case at == "":
+		return key
+	case strings.ContainsAny(key, "./[]"):
+		return at + "[" + key + "]"
+	}
+	return at + "." + key
+}
