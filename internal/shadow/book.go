@@ -50,10 +50,15 @@ func NewBook() *Book {
 }
 
 // Bound opens an entry for a pod that was bound. If why is not "", the answer will not be judged.
-// The result is a record that is closed at once; nil for none.
-func (b *Book) Bound(r Record, why Reason) *Record {
-	if b.open[r.UID] != nil {
+// The result is a record that is closed at once, this one or that of the pod on another node; nil
+// for none.
+func (b *Book) Bound(r Record, why Reason) (closed *Record) {
+	switch old := b.open[r.UID]; {
+	case old == nil:
+	case old.Node == r.Node:
 		return nil
+	default:
+		closed = b.close(old, NotJudged, NeverSeen, r.Bound)
 	}
 	b.total.came(&r.Pod)
 	b.day.at(r.Bound).came(&r.Pod)
@@ -66,7 +71,7 @@ func (b *Book) Bound(r Record, why Reason) *Record {
 		b.onNode[r.Node] = map[string]*entry{}
 	}
 	b.onNode[r.Node][r.UID] = e
-	return nil
+	return closed
 }
 
 // NotLooked counts a pod for which no other node was checked.
@@ -174,15 +179,18 @@ func (b *Book) Doubt(node string, why Reason, now time.Time) []Record {
 	return b.closeAll(b.onNode[node], now, func(*entry) (Result, Reason) { return NotJudged, why })
 }
 
-// Gone records that the API no longer has the pod. If no report listed an admitted pod, only its
-// admission is known.
+// Gone records that the API no longer has the pod, or that it has ended. If no report listed an
+// admitted pod, only its admission is known.
 func (b *Book) Gone(uid string, now time.Time) *Record {
 	e := b.open[uid]
 	switch {
 	case e == nil || e.answer != "":
 		return nil
-	case e.admitted && e.why == "" && e.Expected != nil && e.Expected.Outcome == Admitted:
+	case e.admitted && e.why == "" && e.Expected != nil && e.Expected.Outcome != Rejected:
 		e.Got, e.answer = &Answer{Outcome: Admitted}, ByVerdict
+		if e.Expected.Outcome == EitherWay {
+			e.answer = Either
+		}
 		return nil
 	default:
 		return b.close(e, NotJudged, NeverSeen, now)
@@ -192,10 +200,14 @@ func (b *Book) Gone(uid string, now time.Time) *Record {
 // Expire leaves pods unjudged whose kubelets have not answered for too long.
 func (b *Book) Expire(now time.Time) []Record {
 	return b.closeAll(b.open, now, func(e *entry) (Result, Reason) {
-		if now.Sub(e.Bound) < patience {
+		switch {
+		case now.Sub(e.Bound) < patience:
 			return "", ""
+		case e.admitted || e.Got != nil:
+			return NotJudged, LateAgent // the kubelet has answered, and the agent has not said so
+		default:
+			return NotJudged, NoAnswer
 		}
-		return NotJudged, NoAnswer
 	})
 }
 

@@ -189,7 +189,7 @@ func TestBookAtRandom(t *testing.T) {
 			if rng.IntN(4) == 0 {
 				why = Reasons[rng.IntN(len(Reasons))].Reason
 			}
-			if b.open[uid] == nil {
+			if e := b.open[uid]; e == nil || e.Node != r.Node {
 				came++
 				unjudged[uid] = why != ""
 			}

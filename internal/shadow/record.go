@@ -14,7 +14,8 @@ type Reason string
 const (
 	// NoAgent: the node has no report.
 	NoAgent Reason = "noAgent"
-	// LateAgent: the node's agent gave no sign of life for too long.
+	// LateAgent: the node's agent gave no sign of life for too long, or the kubelet has answered and
+	// the agent has not said so for too long.
 	LateAgent Reason = "lateAgent"
 	// OlderAgent means that the report is of another release, or does not have the kubelet's start
 	// time.
@@ -53,7 +54,7 @@ var Reasons = []struct {
 	Text   string `json:"text"`
 }{
 	{NoAgent, "the node has no report of an agent"},
-	{LateAgent, "the node's agent gave no sign of life for too long"},
+	{LateAgent, "the node's agent was silent for too long, or did not report the kubelet's answer in time"},
 	{OlderAgent, "the report is of another release, or does not say when the kubelet started"},
 	{BadReport, "the report could not be relied on"},
 	{KubeletRestarted, "the kubelet started between the Binding and its answer"},

@@ -244,8 +244,9 @@ func (f *Feed) ReportSeen(o metav1.Object) {
 	if f.Onlooker != nil {
 		f.Onlooker.Reported(o, r)
 	}
-	f.tell(f.Table.Named(r.Node), f.takeFull(r))
-	if f.Onlooker != nil && r.Unusable == nil {
+	what := f.takeFull(r)
+	f.tell(f.Table.Named(r.Node), what)
+	if f.Onlooker != nil && what != noNews {
 		f.Onlooker.Alive(r.Node, o)
 	}
 }

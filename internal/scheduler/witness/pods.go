@@ -81,7 +81,8 @@ func (s *podStore) take(obj any, how arrival) error {
 		return err
 	}
 	if there {
-		if was := old.(*corev1.Pod); was.UID == pod.UID {
+		// A restore of the API server's data can give a pod to another node.
+		if was := old.(*corev1.Pod); was.UID == pod.UID && was.Spec.NodeName == pod.Spec.NodeName {
 			how = known
 			if was.ResourceVersion == pod.ResourceVersion {
 				return nil

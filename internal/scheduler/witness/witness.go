@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -74,10 +75,15 @@ type Witness struct {
 // report is what is remembered of a node's newest report.
 type report struct {
 	object  metav1.Object
+	mark    nodestate.Mark
 	started time.Time // when the kubelet started; zero where the report does not say
 	since   uint64    // the revision of the first report of that start
 	// off: the node's clock differs from ours.
 	off bool
+	// again: the object was written again, with the report that it had.
+	again bool
+	// renewed is the time of the newest heartbeat, by the agent's clock.
+	renewed time.Time
 }
 
 // New returns a Witness that has seen nothing yet.
@@ -172,6 +178,9 @@ func (w *Witness) seen(pod *corev1.Pod, how arrival) {
 	w.table.Demand.Seen(pod)
 	if how != known && w.told != pod.UID && !ofNode(pod) {
 		w.uncounted(pod, how)
+	}
+	if wire.Admitted(pod) && wire.Ended(pod) { // no later report has to list it
+		w.closeOne(func(b *shadow.Book, now time.Time) *shadow.Record { return b.Gone(string(pod.UID), now) })
 	}
 }
 
@@ -284,6 +293,9 @@ var _ nodes.Onlooker = (*Witness)(nil)
 // Bound implements nodes.Onlooker.
 func (w *Witness) Bound(pod *corev1.Pod, n *nodes.Node, e *ledger.Expectation) {
 	w.told = pod.UID
+	if ofNode(pod) {
+		return // its kubelet took it before the API had it
+	}
 	r := w.recordOf(pod, true)
 	why := w.whyNot(pod)
 	switch e.Answer.Outcome {
@@ -316,7 +328,7 @@ func (w *Witness) Bound(pod *corev1.Pod, n *nodes.Node, e *ledger.Expectation) {
 		w.book.NotLooked(r.Bound)
 	}
 	closed := w.book.Bound(r, why)
-	if w.finish(closed); closed == nil && why == "" {
+	if w.finish(closed); (closed == nil || closed.Node != r.Node) && why == "" {
 		w.evidence[pod.UID] = w.gather(pod)
 	}
 }
@@ -327,23 +339,42 @@ func (w *Witness) Settled(node string, o *ledger.PromiseOutcome) {
 	w.closeOne(func(b *shadow.Book, now time.Time) *shadow.Record { return b.Settled(o, now) })
 }
 
-// Alive implements nodes.Onlooker.
+// Alive implements nodes.Onlooker. Others than the agent may write its objects, too: labels, for
+// example. That is no word of the agent.
 func (w *Witness) Alive(node string, by metav1.Object) {
+	w.mu.Lock()
+	r := w.reports[node]
+	again := r.again
+	if lease, ok := by.(*coordinationv1.Lease); ok {
+		again = lease.Spec.RenewTime.Time.Equal(r.renewed)
+		r.renewed = lease.Spec.RenewTime.Time
+	}
+	if r.object != nil {
+		w.reports[node] = r
+	}
+	w.mu.Unlock()
+	if again {
+		return
+	}
 	w.close(func(b *shadow.Book, now time.Time) []shadow.Record { return b.Alive(node, revision(by), now) })
 }
 
 // Reported implements nodes.Onlooker.
 func (w *Witness) Reported(o metav1.Object, r *nodestate.Reading) {
 	var doubt shadow.Reason
-	next := report{object: o}
+	next := report{object: o, mark: r.Mark}
 	if r.Report != nil {
 		next.started = r.Report.KubeletStarted
 		next.off = w.differs(r.Report.Observed)
 	}
 	w.mu.Lock()
 	before := w.reports[r.Node]
+	next.renewed = before.renewed
 	if next.since = revision(o); before.object != nil && before.started.Equal(next.started) {
 		next.since = before.since
+	}
+	if next.again = before.object != nil && next.mark == before.mark; next.again {
+		next.off = before.off // an old report may be written again at any time
 	}
 	w.reports[r.Node] = next
 	w.mu.Unlock()

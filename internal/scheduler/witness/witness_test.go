@@ -47,6 +47,9 @@ type fixture struct {
 	// started is when the kubelets started; ahead is by how much their clocks are wrong.
 	started time.Time
 	ahead   time.Duration
+	last    *v1alpha1.NodeTopology // the last report
+	// generation is added to the UIDs of reports.
+	generation string
 	// spoil changes reports; nil for nothing.
 	spoil func(*v1alpha1.NodeTopology)
 }
@@ -102,11 +105,19 @@ func (f *fixture) written(name string) *v1alpha1.NodeTopology {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	nt.UID, nt.ResourceVersion = types.UID(name), f.version()
+	nt.UID, nt.ResourceVersion = types.UID(name+f.generation), f.version()
+	f.last = nt
 	if f.spoil != nil {
 		f.spoil(nt)
 	}
 	return nt
+}
+
+// again has somebody write the last report's object again.
+func (f *fixture) again() {
+	nt := f.last.DeepCopy()
+	nt.ResourceVersion, nt.Labels = f.version(), map[string]string{"pool": "numa"}
+	f.feed.ReportSeen(nt)
 }
 
 // expire lets the time pass that a kubelet may take for its answer.
@@ -274,11 +285,67 @@ func TestNotJudged(t *testing.T) {
 		"an agent that falls silent before it tells of an admission": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
 			f.answer(p)
 			f.expire()
-		}, want: shadow.NoAnswer},
+		}, want: shadow.LateAgent},
 		"an agent that falls silent before a rejection counts": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
 			f.refuses(p, tae)
 			f.expire()
+		}, want: shadow.LateAgent},
+		"a kubelet that does not answer": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, _ *corev1.Pod) {
+			f.alive("n")
+			f.expire()
 		}, want: shadow.NoAnswer},
+		"a report that comes twice": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
+			f.refuses(p, tae)
+			f.again() // with a new version: somebody has labelled the object
+			f.started = f.clock.Now()
+			f.report("n")
+		}, want: shadow.KubeletRestarted},
+		"a heartbeat that comes twice": {before: func(f *fixture) { f.node("n"); f.alive("n") }, after: func(f *fixture, p *corev1.Pod) {
+			f.refuses(p, tae)
+			f.alive("n")
+			f.started = f.clock.Now()
+			f.report("n")
+		}, want: shadow.KubeletRestarted},
+		"a report from a backup": {before: func(f *fixture) { f.node("n"); f.seq += 10; f.report("n") }, after: func(f *fixture, p *corev1.Pod) {
+			f.refuses(p, tae)
+			f.seq -= 5
+			f.report("n")
+			f.seq += 10
+			f.started = f.clock.Now()
+			f.report("n")
+		}, want: shadow.KubeletRestarted},
+		"a clock that is two centuries ahead":   {before: func(f *fixture) { f.ahead = 200 * 365 * 24 * time.Hour; f.node("n") }, after: (*fixture).answer, want: shadow.Clocks},
+		"a clock that is at its very beginning": {before: func(f *fixture) { f.ahead = -time.Duration(f.clock.Now().UnixNano()); f.node("n") }, after: (*fixture).answer, want: shadow.Clocks},
+		"a clock of our own that jumps a year":  {before: func(f *fixture) { f.node("n"); f.clock.Step(365 * 24 * time.Hour) }, after: (*fixture).answer, want: shadow.LateAgent},
+		"a node with a new name": {before: func(f *fixture) { f.node("before") }, after: func(f *fixture, p *corev1.Pod) {
+			f.states["n"] = f.states["before"]
+			f.answer(p)
+			f.report("n")
+		}, want: shadow.NoAgent},
+		"a node that is made again": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
+			f.feed.ReportGone("n")
+			f.seq, f.generation = 0, "-again"
+			f.answer(p)
+			f.report("n")
+		}, want: shadow.NoAgent},
+		"a node that is made again while the watch is broken": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
+			f.seq, f.generation, f.started = 0, "-again", f.clock.Now()
+			f.states["n"] = f.model.NewState()
+			f.answer(p)
+			f.report("n")
+		}, want: shadow.KubeletRestarted},
+		"a name that a second pod takes": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, _ *corev1.Pod) {
+			second := f.pod("p", 2)
+			second.UID = "second"
+			f.bind(second, "n")
+		}, want: shadow.NeverSeen},
+		"a UID that a second node gets": {before: func(f *fixture) { f.node("n"); f.node("m") }, after: func(f *fixture, p *corev1.Pod) {
+			f.bind(p, "m")
+		}, want: shadow.NeverSeen},
+		"a UID that a second node gets after the answer": {before: func(f *fixture) { f.node("n"); f.node("m") }, after: func(f *fixture, p *corev1.Pod) {
+			f.refuses(p, tae)
+			f.bind(p, "m")
+		}, want: shadow.NeverSeen},
 		"an agent that wrote before the kubelet answered": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
 			early := f.written("n") // and the watch of reports is behind that of pods
 			f.refuses(p, tae)
@@ -378,6 +445,56 @@ func TestNotJudged(t *testing.T) {
 			v := f.View()
 			if v.Total.NotJudged[c.want] != 1 || v.Total.Judged != 0 {
 				t.Errorf("%d open, %+v: want 1 %s", v.Open, v.Total, c.want)
+			}
+		})
+	}
+}
+
+// TestJudgedAllTheSame: what looks like bad input and is none is judged.
+func TestJudgedAllTheSame(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(*fixture)
+		want shadow.Tally
+	}{
+		"an old report whose object is labelled": {func(f *fixture) {
+			f.clock.Step(50 * time.Second)
+			f.alive("n")
+			f.clock.Step(50 * time.Second)
+			f.alive("n")
+			f.again()
+			f.answer(f.bind(f.pod("p", 2), "n"))
+			f.report("n")
+		}, shadow.Tally{Pods: 1, Pinned: 1, Judged: 1, Exact: 1}},
+		"a pod that has ended before a report": {func(f *fixture) {
+			p := f.decide(f.bind(f.pod("p", 2), "n"))
+			f.shows(p)
+			f.states["n"].Release(string(p.UID))
+			p = p.DeepCopy()
+			p.Status.Phase = corev1.PodSucceeded
+			f.shows(p)
+			f.alive("n")
+		}, shadow.Tally{Pods: 1, Pinned: 1, Judged: 1, ByVerdict: 1}},
+		"a node that was made again, and the pods after it": {func(f *fixture) {
+			f.feed.ReportGone("n")
+			f.seq, f.generation, f.started = 0, "-again", f.clock.Now()
+			f.report("n")
+			f.answer(f.bind(f.pod("p", 2), "n"))
+			f.report("n")
+		}, shadow.Tally{Pods: 1, Pinned: 1, Judged: 1, Exact: 1}},
+		"a static pod, which no scheduler binds": {func(f *fixture) {
+			p := f.pod("p", 2)
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: "Node", Name: "n"}}
+			f.answer(f.bind(p, "n"))
+			f.report("n")
+		}, shadow.Tally{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.node("n")
+			c.do(f)
+			f.want("in the end", c.want)
+			if v := f.View(); v.Open != 0 {
+				t.Errorf("%d wait for an answer", v.Open)
 			}
 		})
 	}
