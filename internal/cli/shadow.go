@@ -100,7 +100,8 @@ func shadowText(w io.Writer, v *shadow.View) error {
 	d := &v.Day
 	var rows [][]string
 	row := func(what string, n int, means string) { rows = append(rows, []string{what, strconv.Itoa(n), means}) }
-	row("bound", d.Pods, fmt.Sprintf("%d pinned, %d not answered by their kubelets yet", d.Pinned, v.Open))
+	row("bound", d.Pods, fmt.Sprintf("%d pinned; %d wait for the kubelet's answer", d.Pinned, v.Open))
+	row("judged", d.Judged, "the sum of the next seven rows")
 	row("exact", d.Exact, "admitted, with the CPUs, memory and devices that were predicted")
 	row("byVerdict", d.ByVerdict, "admitted as predicted; which CPUs could not be known")
 	row("either", d.Either, "it depended on pods that were leaving; the kubelet did one of the things predicted")
@@ -116,7 +117,7 @@ func shadowText(w io.Writer, v *shadow.View) error {
 	row("elsewhere", d.Elsewhere, "rejected, and another node would have taken them")
 	row("split", d.Split, "on more NUMA nodes than another node would have needed")
 	row("stranded", d.Stranded, "devices left without CPUs that another node would have spared")
-	row("notLooked", d.NotLooked, "of which it is not known if another node was better")
+	row("notLooked", d.NotLooked, "no other node was searched for them")
 	if err := columns(w, "24 HOURS | PODS | MEANING", rows); err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func shadowText(w io.Writer, v *shadow.View) error {
 		if r.Instead != nil {
 			instead = fmt.Sprintf("%s (%s)", r.Instead.Node, r.Instead.Why)
 		}
-		rows = append(rows, []string{r.Namespace + "/" + r.Name, r.Node, shadowAnswer(r.Expected), shadowAnswer(r.Got), string(r.Result), dash(instead), dash(r.Capture)})
+		rows = append(rows, []string{r.Namespace + "/" + r.Name, r.Node, shadowAnswer(r.Expected), shadowAnswer(r.Got), r.Outcome(), dash(instead), dash(r.Capture)})
 	}
 	fmt.Fprintln(w)
 	return columns(w, "POD | NODE | PREDICTED | KUBELET | RESULT | BERTH'S NODE | CAPTURE", rows)

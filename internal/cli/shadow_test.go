@@ -17,7 +17,8 @@ func TestShadow(t *testing.T) {
 	v.Summary = "kube-scheduler placed 812 pinned pods; 31 were rejected; Berth would have placed 30 of them elsewhere."
 	v.Day = shadow.Tally{Pods: 900, Pinned: 812, Judged: 890, Rejected: 31, Foretold: 31, Exact: 850, Elsewhere: 30, NotJudged: map[shadow.Reason]int{shadow.NeverSeen: 10}}
 	v.Pods = []shadow.Record{{Pod: shadow.Pod{Namespace: "ml", Name: "train", Node: "n"}, Result: shadow.Foretold, Capture: "wrong-1.berth",
-		Expected: &shadow.Answer{Outcome: shadow.Rejected, Reason: "TopologyAffinityError"}, Instead: &shadow.Elsewhere{Node: "m", Why: shadow.WhyRejected}}}
+		Expected: &shadow.Answer{Outcome: shadow.Rejected, Reason: "TopologyAffinityError"}, Instead: &shadow.Elsewhere{Node: "m", Why: shadow.WhyRejected}},
+		{Pod: shadow.Pod{Namespace: "ml", Name: "odd", Node: "n"}, Result: shadow.NotJudged, Reason: shadow.OtherRule}}
 	v.Claims = &shadow.Claims{Pods: map[string]int{"aligned": 7, "misaligned": 1}, NotLooked: 2, Misaligned: []shadow.Claimed{{Namespace: "ml", Name: "far", Node: "n", Scheduler: "default-scheduler", Why: "device d is elsewhere"}}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -35,7 +36,7 @@ func TestShadow(t *testing.T) {
 	if code != ExitOK || !strings.HasPrefix(out, v.Summary+"\n") {
 		t.Fatalf("exit code %d: %s%s", code, out, stderr)
 	}
-	for _, want := range []string{"ml/train", "rejected TopologyAffinityError", "m (rejected)", "foretold", "the pod was deleted before the kubelet had answered", "wrong-1.berth", "aligned: 7, misaligned: 1, not looked at: 2", "ml/far", "device d is elsewhere"} {
+	for _, want := range []string{"ml/train", "rejected TopologyAffinityError", "m (rejected)", "notJudged: otherRule", "foretold", "the pod was deleted before the kubelet had answered", "wrong-1.berth", "aligned: 7, misaligned: 1, not looked at: 2", "ml/far", "device d is elsewhere"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("want %q in\n%s", want, out)
 		}

@@ -273,12 +273,40 @@ func TestDay(t *testing.T) {
 	}
 }
 
+// TestPlacersAreBounded: names that tenants invent do not push out the real scheduler's.
+func TestPlacersAreBounded(t *testing.T) {
+	b := NewBook()
+	bind := func(uid, scheduler string) {
+		r := bound(uid, false)
+		r.Scheduler = scheduler
+		b.Bound(r, "")
+	}
+	for i := range 3 * maxPlacers {
+		bind(fmt.Sprint("invented", i), fmt.Sprint("invented", i))
+	}
+	for i := range 5 {
+		bind(fmt.Sprint("real", i), "default-scheduler")
+	}
+	for i := range 3 * maxPlacers {
+		bind(fmt.Sprint("again", i), fmt.Sprint("again", i))
+	}
+	v := b.View(noon)
+	sum := 0
+	for _, n := range v.Day.Placed {
+		sum += n
+	}
+	if got := v.Day.Placed["default-scheduler"]; got != 5 || len(v.Day.Placed) > maxPlacers+1 || sum != v.Day.Pinned {
+		t.Errorf("%v of %d pods: want 5 of default-scheduler", v.Day.Placed, v.Day.Pinned)
+	}
+}
+
 func TestSentence(t *testing.T) {
 	for want, c := range map[string]Tally{
-		"Nobody placed 0 pinned pods; none was rejected.":                                                            {},
+		"No scheduler placed a pinned pod.":                                                                          {Pods: 3, Rejected: 1},
+		"b, a, c, others placed 14 pinned pods; none was rejected.":                                                  {Pinned: 14, Rejected: 2, Placed: map[string]int{"a": 4, "b": 5, "c": 3, "d": 1, "e": 1}},
 		"kube-scheduler placed 1 pinned pod; none was rejected.":                                                     {Pinned: 1, Placed: map[string]int{"default-scheduler": 1}},
-		"kube-scheduler placed 812 pinned pods; 31 were rejected; Berth would have placed 30 of them elsewhere.":     {Pinned: 812, Rejected: 31, Elsewhere: 30, Placed: map[string]int{"default-scheduler": 812}},
-		"kube-scheduler, volcano placed 9 pinned pods; 1 was rejected; Berth would have placed 0 of them elsewhere.": {Pinned: 9, Rejected: 1, Placed: map[string]int{"default-scheduler": 2, "volcano": 7}},
+		"kube-scheduler placed 812 pinned pods; 31 were rejected; Berth would have placed 30 of them elsewhere.":     {Pinned: 812, Rejected: 35, RejectedPinned: 31, Elsewhere: 30, Placed: map[string]int{"default-scheduler": 812}},
+		"volcano, kube-scheduler placed 9 pinned pods; 1 was rejected; Berth would have placed 0 of them elsewhere.": {Pinned: 9, Rejected: 1, RejectedPinned: 1, Placed: map[string]int{"default-scheduler": 2, "volcano": 7}},
 	} {
 		if got := c.Sentence(); got != want {
 			t.Errorf("%s\nwant %s", got, want)

@@ -218,3 +218,11 @@ type Record struct {
 	// Capture names the file with the state of the prediction; only for mistakes.
 	Capture string `json:"capture,omitempty"`
 }
+
+// Outcome is the Result, and the Reason if it was not judged.
+func (r *Record) Outcome() string {
+	if r.Reason == "" {
+		return string(r.Result)
+	}
+	return fmt.Sprintf("%s: %s", r.Result, r.Reason)
+}

@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,15 +16,17 @@ type Tally struct {
 	Pinned int `json:"pinned"`
 	// Judged is the sum of the next results except Rejected, which counts all refusals of kubelets,
 	// judged or not.
-	Judged      int `json:"judged"`
-	Rejected    int `json:"rejected"`
-	Foretold    int `json:"foretold"`
-	Missed      int `json:"missed"`
-	FalseAlarms int `json:"falseAlarms"`
-	Exact       int `json:"exact"`
-	ByVerdict   int `json:"byVerdict"`
-	Either      int `json:"either"`
-	Wrong       int `json:"wrong"`
+	Judged   int `json:"judged"`
+	Rejected int `json:"rejected"`
+	// RejectedPinned is the part of Rejected that is in Pinned.
+	RejectedPinned int `json:"rejectedPinned"`
+	Foretold       int `json:"foretold"`
+	Missed         int `json:"missed"`
+	FalseAlarms    int `json:"falseAlarms"`
+	Exact          int `json:"exact"`
+	ByVerdict      int `json:"byVerdict"`
+	Either         int `json:"either"`
+	Wrong          int `json:"wrong"`
 	// OtherReason is how many of Foretold were rejected for another reason than predicted.
 	OtherReason int            `json:"otherReason"`
 	NotJudged   map[Reason]int `json:"notJudged"`
@@ -46,6 +49,22 @@ const (
 	otherPlacers = "others"
 )
 
+// placedBy counts pods of a scheduler. If there are too many names, the one with the fewest pods
+// makes room: a name that hardly any pod has takes no place from a real one.
+func (t *Tally) placedBy(name string, n int) {
+	if _, known := t.Placed[name]; !known && name != otherPlacers && len(t.Placed) >= maxPlacers {
+		least := ""
+		for other := range t.Placed {
+			if other != otherPlacers && (least == "" || t.Placed[other] < t.Placed[least] || t.Placed[other] == t.Placed[least] && other < least) {
+				least = other
+			}
+		}
+		t.Placed[otherPlacers] += t.Placed[least]
+		delete(t.Placed, least)
+	}
+	t.Placed[name] += n
+}
+
 func newTally() Tally { return Tally{NotJudged: map[Reason]int{}, Placed: map[string]int{}} }
 
 // came counts a pod that was bound.
@@ -55,17 +74,16 @@ func (t *Tally) came(p *Pod) {
 		return
 	}
 	t.Pinned++
-	name := p.Scheduler
-	if _, known := t.Placed[name]; !known && len(t.Placed) >= maxPlacers {
-		name = otherPlacers
-	}
-	t.Placed[name]++
+	t.placedBy(p.Scheduler, 1)
 }
 
 // closed counts the outcome of a pod.
 func (t *Tally) closed(r *Record) {
 	if r.Got != nil && r.Got.Outcome == Rejected {
 		t.Rejected++
+		if r.Pinned {
+			t.RejectedPinned++
+		}
 		if r.Instead != nil {
 			t.Elsewhere++
 		}
@@ -111,7 +129,7 @@ func (t *Tally) of(r Result) *int {
 // add adds another tally.
 func (t *Tally) add(o *Tally) {
 	for _, n := range []struct{ to, from *int }{
-		{&t.Pods, &o.Pods}, {&t.Pinned, &o.Pinned}, {&t.Judged, &o.Judged}, {&t.Rejected, &o.Rejected}, {&t.Foretold, &o.Foretold},
+		{&t.Pods, &o.Pods}, {&t.Pinned, &o.Pinned}, {&t.Judged, &o.Judged}, {&t.Rejected, &o.Rejected}, {&t.RejectedPinned, &o.RejectedPinned}, {&t.Foretold, &o.Foretold},
 		{&t.Missed, &o.Missed}, {&t.FalseAlarms, &o.FalseAlarms}, {&t.Exact, &o.Exact}, {&t.ByVerdict, &o.ByVerdict}, {&t.Wrong, &o.Wrong}, {&t.Either, &o.Either},
 		{&t.OtherReason, &o.OtherReason}, {&t.Elsewhere, &o.Elsewhere}, {&t.Split, &o.Split}, {&t.Stranded, &o.Stranded}, {&t.NotLooked, &o.NotLooked},
 	} {
@@ -121,30 +139,38 @@ func (t *Tally) add(o *Tally) {
 		t.NotJudged[reason] += n
 	}
 	for name, n := range o.Placed {
-		t.Placed[name] += n
+		t.placedBy(name, n)
 	}
 }
 
-// Sentence sums it all up.
+// maxNamed is the number of schedulers that the sentence names, those with the most pods.
+const maxNamed = 3
+
+// Sentence sums it all up. It is about pinned pods.
 func (t *Tally) Sentence() string {
-	who := "Nobody"
-	if names := slices.Sorted(maps.Keys(t.Placed)); len(names) > 0 {
-		for i, name := range names {
-			if name == "default-scheduler" {
-				names[i] = "kube-scheduler"
-			}
-		}
-		who = strings.Join(names, ", ")
+	if t.Pinned == 0 {
+		return "No scheduler placed a pinned pod."
 	}
-	out := fmt.Sprintf("%s placed %s; ", who, count(t.Pinned, "pinned pod"))
-	if t.Rejected == 0 {
+	names := slices.SortedFunc(maps.Keys(t.Placed), func(a, b string) int {
+		return cmp.Or(cmp.Compare(t.Placed[b], t.Placed[a]), cmp.Compare(a, b))
+	})
+	if len(names) > maxNamed {
+		names = append(names[:maxNamed], "others")
+	}
+	for i, name := range names {
+		if name == "default-scheduler" {
+			names[i] = "kube-scheduler"
+		}
+	}
+	out := fmt.Sprintf("%s placed %s; ", strings.Join(names, ", "), count(t.Pinned, "pinned pod"))
+	if t.RejectedPinned == 0 {
 		return out + "none was rejected."
 	}
 	verb := "were"
-	if t.Rejected == 1 {
+	if t.RejectedPinned == 1 {
 		verb = "was"
 	}
-	return out + fmt.Sprintf("%d %s rejected; Berth would have placed %d of them elsewhere.", t.Rejected, verb, t.Elsewhere)
+	return out + fmt.Sprintf("%d %s rejected; Berth would have placed %d of them elsewhere.", t.RejectedPinned, verb, t.Elsewhere)
 }
 
 func count(n int, what string) string {

@@ -71,6 +71,42 @@ type watched struct {
 type found struct {
 	view shadow.View
 	cpu  time.Duration
+	// captures are the states of wrong predictions, by name.
+	captures map[string][]byte
+}
+
+// ask reads the findings of shadow mode when all pods have their answers.
+func (f *found) ask(ctx context.Context, at trial.Shadow) (err error) {
+	if f.view, err = at.Settled(ctx); err != nil {
+		return err
+	}
+	f.captures = map[string][]byte{}
+	for i := range f.view.Pods {
+		if name := f.view.Pods[i].Capture; name != "" {
+			if f.captures[name], err = at.Ask(ctx, "captures/"+name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keep writes the captures to a new directory.
+func (f *found) keep(out io.Writer) error {
+	if len(f.captures) == 0 {
+		return nil
+	}
+	dir, err := os.MkdirTemp("", "berth-shadow-")
+	if err != nil {
+		return err
+	}
+	for name, data := range f.captures {
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), data, 0o600); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "captures of wrong predictions, for berth explain --snapshot, are in %s\n", dir)
+	return nil
 }
 
 // Manifests implements demo.Scheduler. It returns the objects of an installation in shadow mode.
@@ -113,8 +149,7 @@ func (w watched) Start(ctx context.Context, c *demo.Cluster, self []string) (fun
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		var err error
-		w.found.view, err = at.Settled(ctx)
+		err := w.found.ask(ctx, at)
 		w.found.cpu = usage.CPU(p)
 		return errors.Join(err, p.Stop())
 	}, nil
@@ -161,8 +196,11 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 	fmt.Fprintln(out, v.Summary)
 	for i := range v.Pods {
 		if r := &v.Pods[i]; r.Result.Mistaken() || r.Result == shadow.NotJudged {
-			fmt.Fprintf(out, "%s/%s on %s: %s %s: expected %+v, got %+v\n", r.Namespace, r.Name, r.Node, r.Result, r.Reason, r.Expected, r.Got)
+			fmt.Fprintf(out, "%s/%s on %s: %s: expected %+v, got %+v\n", r.Namespace, r.Name, r.Node, r.Outcome(), r.Expected, r.Got)
 		}
+	}
+	if err := f.keep(out); err != nil {
+		return err
 	}
 	var wrong []string
 	demand := func(holds bool, format string, args ...any) {

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/component-base/metrics"
 
 	"github.com/berth-dev/berth/internal/version"
 	"github.com/berth-dev/berth/test/golden"
@@ -16,7 +15,7 @@ import (
 func TestReferenceMetrics(t *testing.T) {
 	m := newMetricSet()
 	all := reference.Of(version.Info())
-	for _, c := range []metrics.Registerable{m.pods, m.unjudged, m.instead, m.reports} {
+	for _, c := range m.all() {
 		all = append(all, reference.Of(c.(prometheus.Collector))...)
 	}
 	golden.File(t, "../../../docs/reference/metrics-shadow.md", "# Metrics of shadow mode\n\nWritten by `make reference`; [metrics.md](../metrics.md) says more.\n\n"+

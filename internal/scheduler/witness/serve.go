@@ -33,14 +33,14 @@ func newMetricSet() *metricSet {
 	}
 	m := &metricSet{
 		registry: metrics.NewKubeRegistry(),
-		pods:     vec("pods_total", "Pods that other schedulers bound, by what became of Berth's prediction: exact, byVerdict, either, wrong, foretold, missed, falseAlarm, notJudged. wrong, missed and falseAlarm must stay 0.", "result"),
+		pods:     vec("pods_total", "Pods that other schedulers bound, by the result of the prediction: exact, byVerdict, either, wrong, foretold, missed, falseAlarm, notJudged. wrong, missed and falseAlarm must stay 0.", "result"),
 		unjudged: vec("not_judged_total", "Pods whose prediction was not judged, by the reason.", "reason"),
 		instead:  vec("elsewhere_total", "Pods that Berth would have placed on another node: rejected ones that would have been admitted there, ones that would have been on fewer NUMA nodes (split), and ones that would have left fewer devices without CPUs (stranded).", "why"),
-		claims:   vec("claim_pods_total", "Pods with ResourceClaims, by how their devices lie to the CPUs and memory that their kubelet gave them.", "alignment"),
+		claims:   vec("claim_pods_total", "Pods with ResourceClaims, by the alignment of their devices with the CPUs and memory that the kubelet assigned.", "alignment"),
 		reports: metrics.NewCounter(&metrics.CounterOpts{Namespace: "berth", Subsystem: "shadow", Name: "reports_refused_total", StabilityLevel: metrics.ALPHA,
 			Help: "NodeTopologies that contradicted themselves, or could not be understood."}),
 	}
-	m.registry.MustRegister(m.pods, m.unjudged, m.instead, m.claims, m.reports)
+	m.registry.MustRegister(m.all()...)
 	m.registry.RawMustRegister(version.Info())
 	for _, alignment := range survey.Alignments() {
 		m.claims.WithLabelValues(alignment)
@@ -55,6 +55,10 @@ func newMetricSet() *metricSet {
 		m.instead.WithLabelValues(string(why))
 	}
 	return m
+}
+
+func (m *metricSet) all() []metrics.Registerable {
+	return []metrics.Registerable{m.pods, m.unjudged, m.instead, m.claims, m.reports}
 }
 
 // count counts a closed record.

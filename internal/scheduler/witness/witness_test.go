@@ -231,7 +231,7 @@ func (f *fixture) refuse(pod *corev1.Pod, reason string) {
 func (f *fixture) want(what string, want shadow.Tally) {
 	f.t.Helper()
 	got := f.View().Total
-	got.Placed, want.Placed = nil, nil
+	got.Placed, want.Placed, got.RejectedPinned, want.RejectedPinned = nil, nil, 0, 0
 	if want.NotJudged == nil {
 		want.NotJudged = map[shadow.Reason]int{}
 	}

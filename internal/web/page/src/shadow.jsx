@@ -13,7 +13,8 @@ export function Shadow() {
   const d = view.day
   const mistakes = d.wrong + d.missed + d.falseAlarms
   const counts = [
-    ['bound', d.pods, `${d.pinned} pinned, ${view.open} not answered by their kubelets yet`],
+    ['bound', d.pods, `${d.pinned} pinned; ${view.open} wait for the kubelet's answer`],
+    ['judged', d.judged, 'the sum of the next seven rows'],
     ['exact', d.exact, 'admitted, with the CPUs, memory and devices that were predicted'],
     ['by verdict', d.byVerdict, 'admitted as predicted; which CPUs could not be known'],
     ['either', d.either, 'it depended on pods that were leaving; the kubelet did one of the things predicted'],
@@ -25,6 +26,7 @@ export function Shadow() {
     ['elsewhere', d.elsewhere, 'rejected, and another node would have taken them'],
     ['split', d.split, 'on more NUMA nodes than another node would have needed'],
     ['stranded', d.stranded, 'devices left without CPUs that another node would have spared'],
+    ['not looked', d.notLooked, 'no other node was searched for them'],
   ]
   return (
     <main>
@@ -43,7 +45,7 @@ export function Shadow() {
         <section>
           <h2>Pods to look at</h2>
           <Table label="Pods to look at" columns={[['Pod'], ['Node'], ['Predicted'], ['Kubelet'], ['Result'], ["Berth's node"]]} rows={view.pods.map((p) => [
-            <a href={link('pods', p.namespace, p.name)}><bdi>{p.namespace}/{p.name}</bdi></a>, <a href={link('nodes', p.node)}>{p.node}</a>, said(p.expected), said(p.got), p.result, p.instead ? `${p.instead.node} (${p.instead.why})` : '–',
+            <a href={link('pods', p.namespace, p.name)}><bdi>{p.namespace}/{p.name}</bdi></a>, <a href={link('nodes', p.node)}>{p.node}</a>, said(p.expected), said(p.got), <>{p.reason ? `${p.result}: ${p.reason}` : p.result}{p.capture && <><br /><small className="muted">{p.capture}</small></>}</>, p.instead ? `${p.instead.node} (${p.instead.why})` : '–',
           ])} />
         </section>
       )}
