@@ -14,8 +14,8 @@ type Reason string
 const (
 	// NoAgent: the node has no report.
 	NoAgent Reason = "noAgent"
-	// LateAgent: the node's agent gave no sign of life for too long, or the kubelet has answered and
-	// the agent has not said so for too long.
+	// LateAgent: the node's agent gave no sign of life for too long, or did not report the
+	// kubelet's answer for too long.
 	LateAgent Reason = "lateAgent"
 	// OlderAgent means that the report is of another release, or does not have the kubelet's start
 	// time.

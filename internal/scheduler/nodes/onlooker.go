@@ -17,8 +17,8 @@ type Onlooker interface {
 	Reported(metav1.Object, *nodestate.Reading)
 	// ReportGone is called when a node no longer has a report.
 	ReportGone(node string)
-	// Alive is called when a report or a heartbeat shows that a node's newest report is valid. Others
-	// than the agent may have written the object again.
+	// Alive is called when a report or a heartbeat shows that a node's newest report is valid.
+	// Others than the agent may have written the object again.
 	Alive(node string, by metav1.Object)
 	// Bound is called when a pod comes to a node, with the expectation for the node's kubelet.
 	Bound(*corev1.Pod, *Node, *ledger.Expectation)
