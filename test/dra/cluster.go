@@ -145,8 +145,15 @@ func find(node, driver, name string) (sample, error) {
 	return sample{}, fmt.Errorf("node %s has no device %s of driver %s", node, name, driver)
 }
 
-// start starts one of the schedulers. Its requests pass through this process.
+// start starts one of the schedulers. Its requests pass through this process. Nodes on which Berth
+// decides refuse every container without its agent, so they are closed to kube-scheduler.
 func (c *cluster) start(ctx context.Context, which string) error {
+	closed := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, which == stock)
+	for _, node := range obeyingNodes() {
+		if _, err := c.Client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, closed, metav1.PatchOptions{}); err != nil {
+			return err
+		}
+	}
 	way, err := c.Line(c.forward)
 	if err != nil {
 		return err

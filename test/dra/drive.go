@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/test/obeyed"
 	"github.com/berth-dev/berth/test/scrape"
 	"github.com/berth-dev/berth/test/trial"
 )
@@ -306,17 +307,22 @@ func (d *driver) leftover(ctx context.Context) (left []string, err error) {
 			left = append(left, fmt.Sprintf("%v of %v, prepared for claim %s", devices, of, claim))
 		}
 	}
-	for node := range d.machines {
+	for _, node := range obeyingNodes() {
 		dir, err := d.dir(node)
 		if err != nil {
 			return nil, err
 		}
-		entries, err := held(dir)
+		for _, g := range obeyed.ReadCgroups(dir.Cgroups()) {
+			left = append(left, fmt.Sprintf("container %s of pod %s on %s", g.Container, g.UID, node))
+		}
+	}
+	for node := range d.machines {
+		entries, err := d.held(node, d.pods)
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range entries {
-			left = append(left, fmt.Sprintf("CPUs %v of %s for pod %s", e.CPUs, node, e.PodUID))
+			left = append(left, fmt.Sprintf("CPUs %v of %s for pod %s", e.cpus, node, e.uid))
 		}
 	}
 	if d.which == berth {

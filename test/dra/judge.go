@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/test/obeyed"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -24,17 +28,20 @@ const (
 	misaligned                  // some device is not
 )
 
-// align judges devices by the CPUs; which is the first that is elsewhere.
-func align(m *topology.Machine, cpus topology.CPUSet, devices []sample) (how alignment, which string) {
-	if cpus.IsEmpty() {
+// align judges devices by the CPUs, and by the NUMA nodes of the memory, 0 if the node binds none.
+// which is the first that is elsewhere.
+func align(m *topology.Machine, mine belongings, devices []sample) (how alignment, which string) {
+	if mine.cpus.IsEmpty() {
 		return neutral, ""
 	}
-	near := m.NodesOf(cpus)
+	near := m.NodesOf(mine.cpus)
 	for _, d := range devices {
 		switch {
 		case d.at == nowhere:
 		case !near.Has(topology.NUMAID(d.at)):
-			return misaligned, fmt.Sprintf("%s is on NUMA node %d, and the CPUs %v are on %v", d.Name, d.at, cpus, near)
+			return misaligned, fmt.Sprintf("%s is on NUMA node %d, and the CPUs %v are on %v", d.Name, d.at, mine.cpus, near)
+		case mine.memory != 0 && !mine.memory.Has(topology.NUMAID(d.at)):
+			return misaligned, fmt.Sprintf("%s is on NUMA node %d, and the memory on %v", d.Name, d.at, mine.memory)
 		default:
 			how = aligned
 		}
@@ -42,8 +49,23 @@ func align(m *topology.Machine, cpus topology.CPUSet, devices []sample) (how ali
 	return how, ""
 }
 
-// held reads the exclusive CPUs of all containers of a node.
-func held(dir hollow.Dir) ([]kubeletstate.CPUEntry, error) {
+// belongings are the CPUs of a container and the NUMA nodes of its memory.
+type belongings struct {
+	uid, container string
+	cpus           topology.CPUSet
+	memory         topology.NUMASet
+}
+
+// held reads the exclusive CPUs of all containers of a node: from its kubelet's checkpoint, or from
+// the cgroups if Berth decides there.
+func (c *cluster) held(node string, pods []corev1.Pod) ([]belongings, error) {
+	dir, err := c.dir(node)
+	if err != nil {
+		return nil, err
+	}
+	if obeying(node) {
+		return confined(dir, pods), nil
+	}
 	data, err := os.ReadFile(dir.Checkpoint(kubeletstate.CPUFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -55,25 +77,57 @@ func held(dir hollow.Dir) ([]kubeletstate.CPUEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return state.Entries, nil
+	var all []belongings
+	for _, e := range state.Entries {
+		all = append(all, belongings{uid: e.PodUID, container: e.Container, cpus: e.CPUs})
+	}
+	return all, nil
 }
 
-// cpusOf returns the CPUs of a pod's container.
-func cpusOf(all []kubeletstate.CPUEntry, pod *corev1.Pod, container string) (cpus topology.CPUSet) {
-	for _, e := range all {
-		if e.PodUID == string(pod.UID) && e.Container == container {
-			cpus = e.CPUs
+// confined returns the containers that have as many CPUs as their pod has asked for as its own.
+func confined(dir hollow.Dir, pods []corev1.Pod) (all []belongings) {
+	for _, g := range obeyed.ReadCgroups(dir.Cgroups()) {
+		at := slices.IndexFunc(pods, func(pod corev1.Pod) bool { return string(pod.UID) == g.UID })
+		if at < 0 {
+			continue
+		}
+		for i := range pods[at].Spec.Containers {
+			c := &pods[at].Spec.Containers[i]
+			if c.Name == g.Container && c.Resources.Limits.Cpu().Value() == int64(g.CPUs.Len()) {
+				all = append(all, belongings{uid: g.UID, container: g.Container, cpus: g.CPUs, memory: memoryOf(dir, g.UID, g.Container)})
+			}
 		}
 	}
-	return cpus
+	return all
+}
+
+// memoryOf returns the NUMA nodes of a container's memory; 0 if it has ended.
+func memoryOf(dir hollow.Dir, uid, container string) (memory topology.NUMASet) {
+	found, _ := filepath.Glob(filepath.Join(dir.Cgroups(), "*", uid, container+"-*", "cpuset.mems.effective")) // the pattern is right
+	for _, file := range found {
+		if text, err := os.ReadFile(file); err == nil {
+			memory, _ = topology.ParseNUMAList(strings.TrimSpace(string(text)))
+		}
+	}
+	return memory
+}
+
+// of returns what a pod's container has.
+func of(all []belongings, pod *corev1.Pod, container string) belongings {
+	for _, b := range all {
+		if b.uid == string(pod.UID) && b.container == container {
+			return b
+		}
+	}
+	return belongings{}
 }
 
 // overlap describes CPUs that two pods have; "" for none.
-func overlap(all []kubeletstate.CPUEntry) string {
+func overlap(all []belongings) string {
 	for i, a := range all {
 		for _, b := range all[:i] {
-			if a.PodUID != b.PodUID && a.CPUs.Intersects(&b.CPUs) {
-				return fmt.Sprintf("CPUs %v of pod %s and %v of pod %s", a.CPUs, a.PodUID, b.CPUs, b.PodUID)
+			if a.uid != b.uid && a.cpus.Intersects(&b.cpus) {
+				return fmt.Sprintf("CPUs %v of pod %s and %v of pod %s", a.cpus, a.uid, b.cpus, b.uid)
 			}
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -20,35 +19,40 @@ func TestAlign(t *testing.T) {
 		t.Fatal(err)
 	}
 	on := func(at ...int) []sample { return numbered(gpuAt, at...) }
+	has := func(cpus topology.CPUSet, memory topology.NUMASet) belongings {
+		return belongings{cpus: cpus, memory: memory}
+	}
 	for name, c := range map[string]struct {
-		cpus    topology.CPUSet
+		mine    belongings
 		devices []sample
 		want    alignment
 	}{
-		"the same":                  {topology.NewCPUSet(1, 2), on(0), aligned},
-		"another":                   {topology.NewCPUSet(1, 2), on(1), misaligned},
-		"one of two":                {topology.NewCPUSet(1, 2), on(0, 3), misaligned},
-		"CPUs on both":              {topology.NewCPUSet(3, 12), on(0, 3), aligned},
-		"no NUMA node":              {topology.NewCPUSet(1), on(nowhere), neutral},
-		"some have no NUMA node":    {topology.NewCPUSet(1), on(nowhere, 0), aligned},
-		"the misaligned one counts": {topology.NewCPUSet(1), on(nowhere, 0, 2), misaligned},
-		"no CPUs of its own":        {topology.CPUSet{}, on(2), neutral},
-		"no devices":                {topology.NewCPUSet(1), nil, neutral},
+		"the same":                  {has(topology.NewCPUSet(1, 2), 0), on(0), aligned},
+		"another":                   {has(topology.NewCPUSet(1, 2), 0), on(1), misaligned},
+		"one of two":                {has(topology.NewCPUSet(1, 2), 0), on(0, 3), misaligned},
+		"CPUs on both":              {has(topology.NewCPUSet(3, 12), 0), on(0, 3), aligned},
+		"no NUMA node":              {has(topology.NewCPUSet(1), 0), on(nowhere), neutral},
+		"some have no NUMA node":    {has(topology.NewCPUSet(1), 0), on(nowhere, 0), aligned},
+		"the misaligned one counts": {has(topology.NewCPUSet(1), 0), on(nowhere, 0, 2), misaligned},
+		"no CPUs of its own":        {has(topology.CPUSet{}, 0), on(2), neutral},
+		"memory on the same":        {has(topology.NewCPUSet(1), topology.NewNUMASet(0)), on(0), aligned},
+		"memory on another":         {has(topology.NewCPUSet(1), topology.NewNUMASet(1)), on(0), misaligned},
+		"no devices":                {has(topology.NewCPUSet(1), 0), nil, neutral},
 	} {
-		if got, which := align(m, c.cpus, c.devices); got != c.want || (which != "") != (c.want == misaligned) {
+		if got, which := align(m, c.mine, c.devices); got != c.want || (which != "") != (c.want == misaligned) {
 			t.Errorf("%s: %d, %q; want %d", name, got, which, c.want)
 		}
 	}
 }
 
 func TestOverlap(t *testing.T) {
-	a := kubeletstate.CPUEntry{PodUID: "a", Container: "x", CPUs: topology.NewCPUSet(1, 2)}
-	sidecar := kubeletstate.CPUEntry{PodUID: "a", Container: "y", CPUs: topology.NewCPUSet(2)}
-	b := kubeletstate.CPUEntry{PodUID: "b", Container: "x", CPUs: topology.NewCPUSet(2, 3)}
-	if got := overlap([]kubeletstate.CPUEntry{a, sidecar}); got != "" {
-		t.Error("containers of a pod may share CPUs: " + got)
+	a := belongings{uid: "a", container: "x", cpus: topology.NewCPUSet(1, 2)}
+	sidecar := belongings{uid: "a", container: "y", cpus: topology.NewCPUSet(2)}
+	b := belongings{uid: "b", container: "x", cpus: topology.NewCPUSet(2, 3)}
+	if got := overlap([]belongings{a, sidecar}); got != "" {
+		t.Error("containers of a pod may share cpus: " + got)
 	}
-	if overlap([]kubeletstate.CPUEntry{a, b}) == "" {
+	if overlap([]belongings{a, b}) == "" {
 		t.Error("two pods have CPU 2, and nothing is said")
 	}
 }

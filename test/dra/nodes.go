@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -39,25 +40,50 @@ const nowhere = -1
 // which they are published.
 type kind struct {
 	machine, config string
-	devices         map[string][]sample
+	// obeys means that Berth decides on the node.
+	obeys   bool
+	devices map[string][]sample
 }
 
-// kinds are the nodes, each with its own policy. The devices of the second and the third begin with
-// the NUMA nodes that their kubelets fill last.
+// kinds are the nodes. The first three have kubelets with different policies, and Berth decides on
+// the others. The devices of all but the first begin with the NUMA nodes that are filled last; the
+// fourth has GPUs on that NUMA node only.
 var kinds = []kind{
 	{"package:2 numa:1 core:8 pu:1 mem:16Gi dist:10,21", `cpuManagerPolicy: static
 topologyManagerPolicy: single-numa-node
 reservedSystemCPUs: "0"
-`, map[string][]sample{gpus: numbered(gpuAt, 0, 0, 1, 1), cards: numbered(cardAt, 0, 1), others: numbered(other, nowhere, nowhere)}},
+`, false, map[string][]sample{gpus: numbered(gpuAt, 0, 0, 1, 1), cards: numbered(cardAt, 0, 1), others: numbered(other, nowhere, nowhere)}},
 	{"package:2 numa:2 core:4 pu:1 mem:8Gi dist:10,12,21", `cpuManagerPolicy: static
 topologyManagerPolicy: restricted
 topologyManagerScope: pod
 reservedSystemCPUs: "0"
-`, map[string][]sample{gpus: numbered(gpuAt, 3, 2, 1, 0), cards: numbered(cardAt, 3, nowhere), others: numbered(other, nowhere)}},
+`, false, map[string][]sample{gpus: numbered(gpuAt, 3, 2, 1, 0), cards: numbered(cardAt, 3, nowhere), others: numbered(other, nowhere)}},
 	{"package:2 numa:1 core:6 pu:2 number:interleaved mem:16Gi dist:10,21", `cpuManagerPolicy: static
 topologyManagerPolicy: best-effort
 reservedSystemCPUs: "0,12"
-`, map[string][]sample{gpus: numbered(listedAt, 1, 1, 0, 0), cards: numbered(cardAt, 1, 0)}},
+`, false, map[string][]sample{gpus: numbered(listedAt, 1, 1, 0, 0), cards: numbered(cardAt, 1, 0)}},
+	{"package:2 numa:1 core:8 pu:1 mem:16Gi dist:10,21", leftToBerth, true,
+		map[string][]sample{gpus: numbered(gpuAt, 1, 1), cards: numbered(cardAt, 1, 0), others: numbered(other, nowhere)}},
+	{"package:2 numa:2 core:4 pu:2 number:interleaved mem:8Gi dist:10,12,21", leftToBerth, true,
+		map[string][]sample{gpus: numbered(listedAt, 1, 1, 0, 0), cards: numbered(cardAt, 1, nowhere)}},
+}
+
+// leftToBerth is the configuration of kubelets that leave CPUs to Berth.
+const leftToBerth = `reservedSystemCPUs: "0"
+`
+
+// obeying reports whether Berth decides on the node.
+func obeying(node string) bool {
+	return slices.Contains(obeyingNodes(), node)
+}
+
+func obeyingNodes() (names []string) {
+	for i := range kinds {
+		if kinds[i].obeys {
+			names = append(names, nodeName(i))
+		}
+	}
+	return names
 }
 
 // numbered makes a device on each of the NUMA nodes.
@@ -91,7 +117,7 @@ func device(name string, i int, attribute resourceapi.QualifiedName, at int) res
 func specs() []hollow.Spec {
 	out := make([]hollow.Spec, len(kinds))
 	for i, k := range kinds {
-		out[i] = hollow.Spec{Name: nodeName(i), Machine: k.machine, StopTime: 200 * time.Millisecond,
+		out[i] = hollow.Spec{Name: nodeName(i), Machine: k.machine, NRI: k.obeys, StopTime: 200 * time.Millisecond,
 			KubeletConfig: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + k.config}
 	}
 	return out

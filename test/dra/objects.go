@@ -86,6 +86,12 @@ func (p *Pod) object(scheduler string) *corev1.Pod {
 	if p.Ask != "" {
 		o.Annotations[claimsAnnotation] = p.Ask
 	}
+	if p.Policy != "" {
+		o.Annotations[wire.PolicyAnnotation] = p.Policy
+	}
+	if p.Pinned {
+		o.Annotations[wire.MemoryAnnotation] = "pinned"
+	}
 	if p.Gang != "" {
 		o.Annotations[wire.GangAnnotation], o.Annotations[wire.GangMinimumAnnotation] = p.Gang, fmt.Sprint(p.Members)
 	}

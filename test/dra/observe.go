@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -73,13 +72,9 @@ func (o *observer) look(ctx context.Context) error {
 	for i := range list.Items {
 		claims[list.Items[i].Name] = &list.Items[i]
 	}
-	cpus := map[string][]kubeletstate.CPUEntry{}
+	cpus := map[string][]belongings{}
 	for node := range o.machines {
-		dir, err := o.dir(node)
-		if err == nil {
-			cpus[node], err = held(dir)
-		}
-		if err != nil {
+		if cpus[node], err = o.held(node, o.pods); err != nil {
 			return err
 		}
 		if twice := overlap(cpus[node]); twice != "" {
@@ -124,7 +119,7 @@ func (o *observer) lookAtClaims(all []resourceapi.ResourceClaim) {
 }
 
 // lookAt records the state of a pod.
-func (o *observer) lookAt(ctx context.Context, pod *corev1.Pod, claims map[string]*resourceapi.ResourceClaim, cpus map[string][]kubeletstate.CPUEntry) error {
+func (o *observer) lookAt(ctx context.Context, pod *corev1.Pod, claims map[string]*resourceapi.ResourceClaim, cpus map[string][]belongings) error {
 	p := o.plan[pod.Name]
 	if p == nil {
 		return nil
@@ -157,7 +152,7 @@ func names(message string, pod *corev1.Pod) bool {
 }
 
 // judge compares the devices of a running pod with its CPUs.
-func (o *observer) judge(ctx context.Context, p *Pod, pod *corev1.Pod, claims map[string]*resourceapi.ResourceClaim, cpus []kubeletstate.CPUEntry) error {
+func (o *observer) judge(ctx context.Context, p *Pod, pod *corev1.Pod, claims map[string]*resourceapi.ResourceClaim, cpus []belongings) error {
 	var devices []sample
 	for _, name := range claimsOf(pod) {
 		claim := claims[name]
@@ -178,8 +173,8 @@ func (o *observer) judge(ctx context.Context, p *Pod, pod *corev1.Pod, claims ma
 			devices = append(devices, d)
 		}
 	}
-	mine := cpusOf(cpus, pod, mainContainer)
-	if mine.IsEmpty() && !p.Shared {
+	mine := of(cpus, pod, mainContainer)
+	if mine.cpus.IsEmpty() && !p.Shared {
 		return o.mustLeave(ctx, pod, "its container has no CPUs of its own")
 	}
 	o.judged[pod.UID] = true

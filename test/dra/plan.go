@@ -47,6 +47,9 @@ type Pod struct {
 	Ask string
 	// Node is the only allowed node; "" for any.
 	Node string
+	// Policy is the value of berth.dev/policy; "" for none. Pinned asks for berth.dev/memory, too.
+	Policy string
+	Pinned bool
 	// Gang is its gang, of Members that all start together; "" for none.
 	Gang    string
 	Members int
@@ -114,7 +117,10 @@ func newPod(rng *rand.Rand, i int) Pod {
 		return p
 	}
 	p.Ask = pick("required", "required", "required", "near", "")
-	p.Shared = rng.IntN(8) == 0
+	if p.Shared = rng.IntN(8) == 0; rng.IntN(4) == 0 {
+		p.Policy = "single-numa-node"            // n0 has it as well
+		p.Pinned = !p.Shared && rng.IntN(2) == 0 // only where Berth decides
+	}
 	switch rng.IntN(14) {
 	case 0:
 		p.Ask, p.Claims = "required", []string{adminTemplate}

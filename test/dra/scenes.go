@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/test/trial"
+	"github.com/berth-dev/berth/topology"
 )
 
 // A scene is a situation that a random load does not produce. In each, the scheduler must continue,
@@ -33,6 +34,7 @@ var sceneries = []struct {
 	{"a device that becomes ready late", (*stage).slowDevice},
 	{"all devices of a node", (*stage).allDevices},
 	{"a gang that needs the devices of several nodes", (*stage).gang},
+	{"CPUs that follow a GPU and a card", (*stage).follow},
 }
 
 // sceneLimit bounds each wait in a scene.
@@ -104,11 +106,7 @@ func (s *stage) demand(pod *corev1.Pod, all []sample) error {
 	if s.which != berth {
 		return nil
 	}
-	dir, err := s.dir(pod.Spec.NodeName)
-	if err != nil {
-		return err
-	}
-	entries, err := held(dir)
+	entries, err := s.held(pod.Spec.NodeName, s.pods)
 	if err != nil {
 		return err
 	}
@@ -126,7 +124,7 @@ func (s *stage) demand(pod *corev1.Pod, all []sample) error {
 			devices = append(devices, all[at])
 		}
 	}
-	if how, which := align(s.machines[pod.Spec.NodeName], cpusOf(entries, pod, mainContainer), devices); how == misaligned || len(devices) == 0 {
+	if how, which := align(s.machines[pod.Spec.NodeName], of(entries, pod, mainContainer), devices); how == misaligned || len(devices) == 0 {
 		return fmt.Errorf("%s, with %d devices: %s", pod.Name, len(devices), which)
 	}
 	return nil
@@ -268,10 +266,12 @@ func (s *stage) vanish(name string, before func(*http.Request) bool) error {
 	return s.demand(pod, gpusOf(pod.Spec.NodeName))
 }
 
-func gpusOf(node string) []sample {
+func gpusOf(node string) []sample { return devicesOf(node)[gpus] }
+
+func devicesOf(node string) map[string][]sample {
 	for i := range kinds {
 		if nodeName(i) == node {
-			return kinds[i].devices[gpus]
+			return kinds[i].devices
 		}
 	}
 	return nil
@@ -389,6 +389,39 @@ func (s *stage) gang() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// follow: Berth decides on the node. A pod without claims lies where Berth likes best, and one with
+// claims where the devices are, though there is room beside the first.
+func (s *stage) follow() error {
+	if s.which == stock {
+		return nil
+	}
+	node := obeyingNodes()[0]
+	if err := s.make(Pod{Name: "plain", CPUs: 1, Node: node}); err != nil {
+		return err
+	}
+	plain, err := s.runs("plain", sceneLimit)
+	if err != nil {
+		return err
+	}
+	if err := s.make(Pod{Name: "both", CPUs: 2, Ask: "required", Claims: []string{"gpu-and-nic"}, Node: node, Policy: "single-numa-node", Pinned: true}); err != nil {
+		return err
+	}
+	pod, err := s.runs("both", sceneLimit)
+	if err != nil {
+		return err
+	}
+	entries, err := s.held(node, s.pods)
+	if err != nil {
+		return err
+	}
+	m, first, then := s.machines[node], of(entries, plain, mainContainer), of(entries, pod, mainContainer)
+	at := topology.NewNUMASet(topology.NUMAID(gpusOf(node)[0].at))
+	if near := m.NodesOf(then.cpus); near != at || then.memory != at || m.NodesOf(first.cpus) == at {
+		return fmt.Errorf("CPUs are on NUMA node %v and memory on %v, want both on %v; a pod without claims is on %v, want another NUMA node", near, then.memory, at, m.NodesOf(first.cpus))
+	}
+	return s.demand(pod, slices.Concat(gpusOf(node), devicesOf(node)[cards]))
 }
 
 // allocated waits until the claim of a pod is allocated.
