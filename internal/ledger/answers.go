@@ -25,6 +25,14 @@ type Candidate struct {
 	Wave int
 }
 
+// Near returns the candidate, to lie near devices.
+func (c *Candidate) Near(devices *placement.Claimed) *Candidate {
+	request, out := *c.Request, *c
+	request.Rules.Claimed = devices
+	out.Request, out.Shape = &request, 0
+	return &out
+}
+
 // Question asks whether a node would admit the candidate after all pods in flight.
 type Question struct {
 	Candidate *Candidate

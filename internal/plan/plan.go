@@ -43,8 +43,9 @@ type Field interface {
 	Node(node int) suppose.Node
 	// Admits reports whether the node may have the member now, apart from free resources.
 	Admits(member, node int) bool
-	// Suits reports whether the member can have its devices on the node, at its place there.
-	Suits(member, node int, would Lies) bool
+	// Suits reports whether the member can have its devices on the node, at its place there. If
+	// Berth decides on the node, Suits may promise the member other places, near devices.
+	Suits(member, node int, would Lies, again Again) bool
 	// Put records that the member is on the node, Take that it is not.
 	Put(member, node int)
 	Take(member, node int)
@@ -59,12 +60,16 @@ type Lies struct {
 	Sure, Loose bool
 }
 
+// Again promises a member another place on its node instead, near devices; nil for none. It reports
+// false if there is no such place. The last promise counts.
+type Again func(near *placement.Claimed) (Lies, bool)
+
 // Uncoupled is a part of a Field whose Nodes omits no node, and whose members affect each other
 // only by the resources that they take.
 type Uncoupled struct{}
 
 // Suits implements Field.
-func (Uncoupled) Suits(int, int, Lies) bool { return true }
+func (Uncoupled) Suits(int, int, Lies, Again) bool { return true }
 
 // Widen implements Field.
 func (Uncoupled) Widen() bool { return false }
@@ -117,6 +122,8 @@ type Place struct {
 	Wave int
 	// Got is the member's allocation there.
 	Got Decided
+	// Candidate is the member's, perhaps near devices; nil if nothing is pinned.
+	Candidate *ledger.Candidate
 }
 
 // Plan is the assignment of members to nodes.
@@ -421,7 +428,7 @@ func (t *trial) put(m, node int) bool {
 	if t.crowdedOut(node, next) {
 		return false
 	}
-	pod, was := &t.gang.Members[m].Pod, before{site: t.sites[node]}
+	was := before{site: t.sites[node], pod: &t.gang.Members[m].Pod}
 	got, ok := t.asks(m, node, &was)
 	if !ok {
 		t.note(m, node, false)
@@ -429,11 +436,11 @@ func (t *trial) put(m, node int) bool {
 	}
 	on := t.plan.Nodes.At(node)
 	if !t.grants(m, node, next, &got) {
-		was.restore(on, pod)
+		was.restore(on)
 		t.note(m, node, true)
 		return false
 	}
-	if !t.field.Suits(m, node, t.lies) && !t.suitsLater(m, node, next, &was, &got) {
+	if !t.field.Suits(m, node, t.lies, t.again(m, node, next, &was, &got)) && !t.suitsLater(m, node, next, &was, &got) {
 		t.note(m, node, false)
 		return false
 	}
@@ -443,8 +450,27 @@ func (t *trial) put(m, node int) bool {
 		t.sites[node] = next
 	}
 	t.at[m], t.placed[m] = node, got
-	t.plan.Places = append(t.plan.Places, Place{Member: m, Node: node, Wave: on.Wave, Got: got})
+	t.plan.Places = append(t.plan.Places, Place{Member: m, Node: node, Wave: on.Wave, Got: got, Candidate: was.pod.Candidate})
 	return true
+}
+
+// again promises the member other places on the node, in place of the last.
+func (t *trial) again(m, node int, next *site, was *before, got *Decided) Again {
+	return func(near *placement.Claimed) (Lies, bool) {
+		on, pod := t.plan.Nodes.At(node), t.gang.Members[m].Pod
+		if was.restore(on); t.work.over() || !on.Pins(&pod) {
+			return Lies{}, false
+		}
+		if near != nil {
+			pod.Candidate = pod.Candidate.Near(near)
+		}
+		*was = before{site: was.site, wave: on.Wave, pod: &pod}
+		var d placement.Decision
+		t.work.budget.Spend(promiseLooks(&pod))
+		a := on.Promise(&pod, &d)
+		*got = t.decided(&pod, on, &a, &d)
+		return t.lies, a.OK() && t.grants(m, node, next, got)
+	}
 }
 
 // suitsLater takes the promise of a member back that does not suit the node. It reports whether the
@@ -452,22 +478,22 @@ func (t *trial) put(m, node int) bool {
 func (t *trial) suitsLater(m, node int, next *site, was *before, got *Decided) bool {
 	on, pod := t.plan.Nodes.At(node), &t.gang.Members[m].Pod
 	unsure := !t.lies.Sure && on.Pins(pod) && on.Promised() > 1
-	was.restore(on, pod)
+	was.restore(on)
 	t.plan.Crowded = t.plan.Crowded || unsure
 	if !unsure || !t.inWaves || on.Wave == maxWaves {
 		return false
 	}
-	*was = before{site: was.site, wave: on.Wave}
+	*was = before{site: was.site, wave: on.Wave, pod: pod}
 	var d placement.Decision
 	t.work.budget.Spend(promiseLooks(pod))
 	a := nextWave(pod, on, &d)
 	if !a.OK() {
 		return false
 	}
-	if *got = t.decided(pod, on, &a, &d); t.grants(m, node, next, got) && t.field.Suits(m, node, t.lies) {
+	if *got = t.decided(pod, on, &a, &d); t.grants(m, node, next, got) && t.field.Suits(m, node, t.lies, t.again(m, node, next, was, got)) {
 		return true
 	}
-	was.restore(on, pod)
+	was.restore(on)
 	return false
 }
 
@@ -491,6 +517,7 @@ func (t *trial) asks(m, node int, was *before) (Decided, bool) {
 
 // before is the state of a node before a promise to a pod.
 type before struct {
+	pod *suppose.Pod
 	// tight is the node before it was loosened; nil if it was not.
 	tight *suppose.Node
 	wave  int
@@ -498,12 +525,12 @@ type before struct {
 }
 
 // restore withdraws the pod's promise and all related changes of the node.
-func (b *before) restore(on *suppose.Node, p *suppose.Pod) {
+func (b *before) restore(on *suppose.Node) {
 	if b.tight != nil {
 		*on = *b.tight
 		return
 	}
-	on.Withdraw(p)
+	on.Withdraw(b.pod)
 	on.Wave = b.wave
 }
 
@@ -587,7 +614,7 @@ func nextWave(p *suppose.Pod, on *suppose.Node, d *placement.Decision) ledger.An
 // take undoes the last put.
 func (t *trial) take(m int) {
 	node, last := t.at[m], len(t.before)-1
-	t.before[last].restore(t.plan.Nodes.At(node), &t.gang.Members[m].Pod)
+	t.before[last].restore(t.plan.Nodes.At(node))
 	if t.wishes != nil {
 		t.sites[node] = t.before[last].site
 	}

@@ -25,6 +25,7 @@ func model(t testing.TB, machine string) *placement.Model {
 
 // field is nodes with nothing but ledgers, in their order.
 type field struct {
+	again    func(m int, w Lies, again Again) bool
 	t        testing.TB
 	accounts []*ledger.Node
 	// on counts the members of each node, at most limit where that is not 0.
@@ -71,12 +72,17 @@ func (f *field) Widen() bool {
 	f.best = 0
 	return left
 }
-func (f *field) Coupled(int) bool               { return f.coupled }
-func (f *field) Closed(int, int) bool           { return false }
-func (f *field) Reopen(int) bool                { return false }
-func (f *field) Node(node int) suppose.Node     { return suppose.On(f.accounts[node], nil) }
-func (f *field) Admits(_, node int) bool        { f.asked++; return f.limit == 0 || f.on[node] < f.limit }
-func (f *field) Suits(m, node int, w Lies) bool { return f.suits == nil || f.suits(m, node, w) }
+func (f *field) Coupled(int) bool           { return f.coupled }
+func (f *field) Closed(int, int) bool       { return false }
+func (f *field) Reopen(int) bool            { return false }
+func (f *field) Node(node int) suppose.Node { return suppose.On(f.accounts[node], nil) }
+func (f *field) Admits(_, node int) bool    { f.asked++; return f.limit == 0 || f.on[node] < f.limit }
+func (f *field) Suits(m, node int, w Lies, again Again) bool {
+	if f.again != nil {
+		return f.again(m, w, again)
+	}
+	return f.suits == nil || f.suits(m, node, w)
+}
 func (f *field) Put(_, node int)                { f.on[node]++ }
 func (f *field) Take(_, node int)               { f.on[node]-- }
 func (f *field) reset()                         { clear(f.on) }
@@ -159,6 +165,52 @@ func TestMembersAreAskedWhereTheyWouldLie(t *testing.T) {
 	f.suits = func(m, node int, _ Lies) bool { return node == 1 || m < 1 }
 	if p := Make(&g, f, nil); p.Whole || len(p.Places) != 3 {
 		t.Errorf("whole %t with %d places", p.Whole, len(p.Places))
+	}
+}
+
+// TestAMemberIsPromisedAnotherPlace: the last promise counts, next to those of the others.
+func TestAMemberIsPromisedAnotherPlace(t *testing.T) {
+	machine, err := topology.Parse(twoSockets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := placement.ViewOf(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := placement.NewModel(view, placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := func(numa topology.NUMAID) *placement.Claimed {
+		return &placement.Claimed{Requests: []placement.ClaimRequest{{Users: []string{"c"}, N: 1}}, Devices: []placement.ClaimDevices{{NUMA: topology.NewNUMASet(numa), For: 1, Free: 1, All: 1}}}
+	}
+	lies := func(l Lies) topology.NUMASet { return machine.NodesOf(l.Decision.Containers[0].CPUs) }
+	f := newField(t, m, 1)
+	f.again = func(i int, would Lies, again Again) bool {
+		if _, ok := again(on(9)); ok {
+			t.Error("a member lies near devices that there are not")
+		}
+		if i == 3 { // it lies well where it was first
+			first, ok := again(nil)
+			return ok && lies(first) != 0
+		}
+		got, ok := again(on(1))
+		return ok && lies(got) == topology.NewNUMASet(1)
+	}
+	g := Gang{Minimum: 3, Members: []Member{member("m0", 0, 4, 100), member("m1", 0, 4, 101), member("m2", 0, 4, 102), member("m3", 1, 3, 103)}}
+	p := Make(&g, f, nil)
+	if len(p.Places) != 3 {
+		t.Fatalf("%d places, want two members near the devices of NUMA node 1, and another one: %+v", len(p.Places), p.Places)
+	}
+	for _, at := range p.Places {
+		near := at.Candidate.Request.Rules.Claimed != nil
+		if near != (at.Member != 3) || near && at.Got.NUMA != topology.NewNUMASet(1) {
+			t.Errorf("member %d: near %t on %v", at.Member, near, at.Got.NUMA)
+		}
+	}
+	if got := p.Node(0).Promised(); got != 3 {
+		t.Errorf("%d promises, want 3", got)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/plan"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/steer"
@@ -184,16 +185,7 @@ func (c *cycle) candidateOn(node string) *ledger.Candidate {
 	if near == nil {
 		return &c.query.Candidate
 	}
-	return c.near(near)
-}
-
-// near is the candidate, to lie near devices.
-func (c *cycle) near(devices *placement.Claimed) *ledger.Candidate {
-	request := *c.query.Candidate.Request
-	request.Rules.Claimed = devices
-	out := c.query.Candidate
-	out.Request, out.Shape = &request, 0
-	return &out
+	return c.query.Candidate.Near(near)
 }
 
 // Ways implements steer.Berth.
@@ -255,7 +247,7 @@ func (c *cycle) ways(n *nodes.Node, account *ledger.Node, mode dra.Mode, stock f
 		return lies(first)
 	}
 	return steer.Ways{Known: steer.Foreseen, All: dra.Ways(first, mode, stock, func(near *placement.Claimed) (steer.Lying, bool) {
-		a := account.View().Decide(c.near(near), &d)
+		a := account.View().Decide(c.query.Candidate.Near(near), &d)
 		return dra.NUMAOf(&d, m), a.OK()
 	})}
 }
@@ -276,9 +268,20 @@ type devices struct {
 }
 
 // Give implements gang.Devices.
-func (d *devices) Give(pod *corev1.Pod, on fwk.NodeInfo, would gang.Lies) bool {
+func (d *devices) Give(pod *corev1.Pod, on fwk.NodeInfo, would gang.Lies, again plan.Again) bool {
 	n := d.table.Of(on.Node())
-	return d.Trial.Give(pod, on, steer.Would{Lying: dra.NUMAOf(would.Decision, n.Machine()), Sure: would.Sure || n.Obeys(), Loose: would.Loose && !n.Obeys()})
+	m := n.Machine()
+	w := steer.Would{Lying: dra.NUMAOf(would.Decision, m), Sure: would.Sure || n.Obeys(), Loose: would.Loose && !n.Obeys()}
+	if n.Obeys() && m != nil {
+		w.Again = func(near *placement.Claimed) (steer.Lying, bool) {
+			lies, ok := again(near)
+			if !ok {
+				return nil, false
+			}
+			return dra.NUMAOf(lies.Decision, m), true
+		}
+	}
+	return d.Trial.Give(pod, on, w)
 }
 
 // lacksSteerer reports whether the pod asks something of its claims that the profile cannot do.

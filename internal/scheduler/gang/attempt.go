@@ -195,7 +195,7 @@ func (j *job) reserve(g *group, r *result) (p *planned, refused string) {
 	p = &planned{group: g, by: map[types.UID]*place{}, alone: make(chan struct{})}
 	for _, at := range r.Places {
 		account := r.trial.Account(at.Node)
-		pod, c := j.Pods[at.Member], j.gang.Members[at.Member].Candidate
+		pod, c := j.Pods[at.Member], at.Candidate
 		if c == nil {
 			account = nil
 		}

@@ -47,8 +47,8 @@ type Lies = plan.Lies
 // Devices finds drivers' devices for the members' claims.
 type Devices interface {
 	// Give reports whether the pod has its devices at its place on the node, or can be given some,
-	// which it then reserves.
-	Give(pod *corev1.Pod, on fwk.NodeInfo, would Lies) bool
+	// which it then reserves. It may promise the pod another place there.
+	Give(pod *corev1.Pod, on fwk.NodeInfo, would Lies, again plan.Again) bool
 	// Take releases what Give has reserved.
 	Take(uid types.UID)
 }
@@ -520,8 +520,8 @@ const (
 )
 
 // Suits implements plan.Field. Whether victims would leave devices is not known.
-func (t *trial) Suits(member, node int, would plan.Lies) bool {
-	return t.devices == nil || t.devices.Give(t.job.Pods[member], t.infos[node], would)
+func (t *trial) Suits(member, node int, would plan.Lies, again plan.Again) bool {
+	return t.devices == nil || t.devices.Give(t.job.Pods[member], t.infos[node], would, again)
 }
 
 // Put implements plan.Field.

@@ -190,7 +190,7 @@ type scarce struct {
 	by map[string]types.UID
 }
 
-func (s *scarce) Give(pod *corev1.Pod, on fwk.NodeInfo, would plan.Lies) bool {
+func (s *scarce) Give(pod *corev1.Pod, on fwk.NodeInfo, would plan.Lies, _ plan.Again) bool {
 	node := on.Node().Name
 	if !would.Sure || would.Loose || len(would.Decision.Containers) == 0 {
 		s.w.t.Errorf("pod %s on %s: %+v", pod.Name, node, would)

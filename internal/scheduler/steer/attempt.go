@@ -379,7 +379,9 @@ func (n *onNode) extended(classes fwk.DeviceClassResolver) *resourceapi.Resource
 				}
 				count := list[i].Resources.Limits[name]
 				c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, resourceapi.DeviceRequest{
-					Name: list[i].Name + "/" + string(name), Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class.Name, Count: count.Value()},
+					Name: list[i].Name + "/" + string(name), Exactly: &resourceapi.ExactDeviceRequest{
+						DeviceClassName: class.Name, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count.Value(),
+					},
 				})
 			}
 		}
@@ -516,6 +518,12 @@ func (n *onNode) allocation(ctx context.Context, lying Lying, only topology.NUMA
 	for _, c := range n.claims {
 		if c.Status.Allocation == nil {
 			open, chosen = append(open, c.ResourceClaim), append(chosen, judged(n.pod, c, lying))
+		}
+	}
+	if asksExtended(n.pod) {
+		if c := n.extended(n.plugin.handle.SharedDRAManager().DeviceClassResolver()); len(c.Spec.Devices.Requests) > 0 {
+			open = append(open, c)
+			chosen = append(chosen, claims.Claim{Name: forExtended, Users: usersOfExtended(n.pod, lying)})
 		}
 	}
 	if len(open) == 0 {
@@ -777,6 +785,24 @@ func asksExtended(pod *corev1.Pod) bool {
 	without := *pod
 	without.Spec.ResourceClaims = nil
 	return MayClaim(&without)
+}
+
+// driversOffer reports whether a driver may offer extended resources that the pod asks for.
+func (p *Plugin) driversOffer(pod *corev1.Pod) bool {
+	if !asksExtended(pod) {
+		return false
+	}
+	classes := p.handle.SharedDRAManager().DeviceClassResolver()
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			for name := range list[i].Resources.Limits {
+				if classes.GetDeviceClass(name) != nil {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // usersOfExtended are the containers that ask for extended resources.

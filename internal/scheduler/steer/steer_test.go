@@ -540,7 +540,7 @@ func TestExtendedResources(t *testing.T) {
 		why     string
 	}{
 		"near its CPUs":                 {required, at(1), nil, 1, ""},
-		"there is none":                 {required, at(1), nil, 0, "no free device on NUMA node 1"},
+		"there is none":                 {required, at(1), nil, 0, "device gpu.example.com/far of claim for extended resources (request main/example.com/gpu) is on NUMA node 0"},
 		"Reserve has decided otherwise": {required, at(1), Lying{"main": set(0)}, 1, "device gpu.example.com/d of claim for extended resources (request container-0-request-0) is on NUMA node 1"},
 		"near, decided otherwise":       {near, at(1), Lying{"main": set(0)}, 1, ""},
 	} {

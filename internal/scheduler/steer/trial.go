@@ -2,6 +2,7 @@ package steer
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,13 +13,12 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/claims"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/placement"
 )
 
-// Trial finds devices for the claims of pods that are planned together, before any of them has its
-// own cycle. Its allocations are visible only in the trial. It is not safe for concurrent use.
-//
-// It ignores extended resources: their devices are chosen when the pod has its node.
+// Trial finds devices for the claims and extended resources of pods that are planned together,
+// before any of them has its own cycle. Its allocations are visible only in the trial. It is not
+// safe for concurrent use.
 type Trial struct {
 	plugin *Plugin
 	ctx    context.Context //nolint:containedctx // a trial lives as long as the call that makes it
@@ -42,6 +42,9 @@ type Would struct {
 	// Sure means that it would certainly lie so. Loose means that no pod of the trial certainly
 	// lies on the node.
 	Sure, Loose bool
+	// Again lets the pod lie elsewhere on the node, near devices, or nil for none. It is nil if
+	// Berth does not decide there.
+	Again func(near *placement.Claimed) (Lying, bool)
 }
 
 // Trial begins a trial.
@@ -64,19 +67,7 @@ func (t *Trial) Give(pod *corev1.Pod, on fwk.NodeInfo, would Would) bool {
 	}
 	a.taken = &taken{state: t.state()}
 	n := &onNode{attempt: a, plugin: t.plugin, pod: pod, info: on, slices: a.slicesOf(node)}
-	only, fits := all, true
-	if a.mode != claims.Free {
-		if only, fits = n.reach(would.Lying); !a.steered {
-			only = all
-		}
-	}
-	if !fits && a.mode == claims.Required {
-		return false
-	}
-	results, found := n.give(t.ctx, would.Lying, only)
-	if !found && a.mode == claims.Near && only != all {
-		results, found = n.give(t.ctx, would.Lying, all)
-	}
+	results, found := n.give(t.ctx, &would)
 	if found {
 		t.given[pod.UID] = given{node, a.mode == claims.Required, results}
 	}
@@ -86,9 +77,62 @@ func (t *Trial) Give(pod *corev1.Pod, on fwk.NodeInfo, would Would) bool {
 // Take takes a pod's devices.
 func (t *Trial) Take(pod types.UID) { delete(t.given, pod) }
 
-// give chooses devices on these NUMA nodes that meet the pod's requirements.
-func (n *onNode) give(ctx context.Context, lying Lying, only topology.NUMASet) ([]resourceapi.AllocationResult, bool) {
+// give chooses devices that meet the pod's requirements. Where Berth decides, it tries the ways that
+// the pod's own cycle would try.
+func (n *onNode) give(ctx context.Context, would *Would) (results []resourceapi.AllocationResult, found bool) {
+	if n.mode == claims.Free || !n.steered || n.allocated() || would.Again == nil {
+		return n.giveAt(ctx, would.Lying, true)
+	}
+	tried, moved := 0, false
+	again := func(near *placement.Claimed) (Lying, bool) {
+		moved = true
+		return would.Again(near)
+	}
+	for way := range claims.Ways(would.Lying, n.mode, func() *placement.Claimed { return n.stock(ctx) }, again) {
+		last := way.Near == nil
+		if tried++; tried > MaxWays && !last {
+			continue
+		}
+		if last && moved {
+			if _, ok := would.Again(nil); !ok {
+				return nil, false
+			}
+		}
+		if results, found = n.giveAt(ctx, way.Lying, last); found && n.stays(&way, again) {
+			return results, true
+		}
+		if !last {
+			way.Near.Refute(way.Lying)
+		}
+	}
+	return nil, false
+}
+
+// stays keeps the pod near its devices. The next members count on where it lies.
+func (n *onNode) stays(way *Way, again func(near *placement.Claimed) (Lying, bool)) bool {
+	if way.Near == nil {
+		return true
+	}
+	lying, ok := again(way.Near.Settled(way.Lying))
+	return ok && maps.Equal(lying, way.Lying)
+}
+
+// giveAt chooses devices for a pod that lies so. Of devices that are only preferred it takes others
+// if it is the last way.
+func (n *onNode) giveAt(ctx context.Context, lying Lying, last bool) ([]resourceapi.AllocationResult, bool) {
+	only, fits := all, true
+	if n.mode != claims.Free {
+		if only, fits = n.reach(lying); !n.steered {
+			only = all
+		}
+	}
+	if !fits && n.mode == claims.Required {
+		return nil, false
+	}
 	results, j, found := n.allocation(ctx, lying, only)
+	if !found && last && n.mode == claims.Near && only != all {
+		results, j, found = n.allocation(ctx, lying, all)
+	}
 	return results, found && j.Keeps(n.mode)
 }
 
@@ -117,7 +161,7 @@ func (t *Trial) of(pod *corev1.Pod) *attempt {
 }
 
 func (t *Trial) read(pod *corev1.Pod) (*attempt, error) {
-	if len(pod.Spec.ResourceClaims) == 0 {
+	if len(pod.Spec.ResourceClaims) == 0 && !t.plugin.driversOffer(pod) {
 		return nil, nil //nolint:nilnil // most pods have none
 	}
 	mode, err := t.plugin.berth.Mode(pod)
@@ -125,7 +169,7 @@ func (t *Trial) read(pod *corev1.Pod) (*attempt, error) {
 		return nil, err
 	}
 	list, err := t.plugin.claimsOf(pod)
-	if err != nil || len(list) == 0 {
+	if err != nil {
 		return nil, err
 	}
 	if t.lists == nil {

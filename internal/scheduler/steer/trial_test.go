@@ -1,11 +1,17 @@
 package steer
 
 import (
+	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -90,5 +96,65 @@ func TestTrialWithDevicesOfBefore(t *testing.T) {
 		if got := trial.Give(other, w.node, would); got != !want { // d1 is taken
 			t.Errorf("another one on NUMA node %d: %t", numa, got)
 		}
+	}
+}
+
+// TestTrialFollowsDevices: where Berth decides, a member that would lie away from devices lies
+// elsewhere, as the pod's own cycle would have it.
+func TestTrialFollowsDevices(t *testing.T) {
+	t.Parallel()
+	watts := func(n int64) map[string]resourceapi.Counter {
+		return map[string]resourceapi.Counter{"watts": {Value: *resource.NewQuantity(n, resource.DecimalSI)}}
+	}
+	drawing := func(name string, numa int64, power string) resourceapi.Device {
+		d := gpu(name, numa)
+		d.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: power, Counters: watts(1)}}
+		return d
+	}
+	counters := sliceOf()
+	counters.Name, counters.UID, counters.Spec.Pool.ResourceSliceCount = "counters", "counters", 2
+	counters.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "p0", Counters: watts(1)}, {Name: "p1", Counters: watts(2)}}
+	drawn := sliceOf(drawing("d0", 0, "p0"), drawing("d1", 0, "p0"), drawing("d2", 1, "p1"), drawing("d3", 1, "p1"))
+	drawn.Spec.Pool.ResourceSliceCount = 2
+	type want struct {
+		given bool
+		lies  topology.NUMASet
+	}
+	for name, c := range map[string]struct {
+		mode    claims.Mode
+		objects []runtime.Object
+		pods    []*corev1.Pod
+		want    []want
+	}{
+		"the second one goes to the other": {required, []runtime.Object{two(), claim("c", "r"), claim("e", "r"), claim("f", "r")},
+			[]*corev1.Pod{podWith("c"), podWith("e"), podWith("f")}, []want{{true, set(0)}, {true, set(1)}, {false, 0}}},
+		"near follows, too, and takes what there is": {near, []runtime.Object{sliceOf(gpu("d", 1)), claim("c", "r"), claim("e", "r")},
+			[]*corev1.Pod{podWith("c"), podWith("e")}, []want{{true, set(1)}, {false, 0}}},
+		"the allocator knows better than the counts": {required, []runtime.Object{counters, drawn, claim("c", "r1", "r2")},
+			[]*corev1.Pod{podWith("c")}, []want{{true, set(1)}}},
+		"extended resources": {required, []runtime.Object{sliceOf(gpu("d", 1))},
+			[]*corev1.Pod{extending(), extending()}, []want{{true, set(1)}, {false, 0}}},
+		"extended resources of pods that say nothing": {claims.Free, []runtime.Object{sliceOf(gpu("d", 1))},
+			[]*corev1.Pod{extending(), extending()}, []want{{true, set(0)}, {false, 0}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, c.mode, nil, c.objects...)
+			trial := w.Trial(w.ctx)
+			for i, pod := range c.pods {
+				pod.UID = types.UID(fmt.Sprint(i))
+				d := deciding(t, w.berth.machine, placement.Rules{Policy: placement.PolicySingleNUMANode}, pod, 2000)
+				first, _ := d.lie(nil)
+				lies := first
+				got := trial.Give(pod, w.node, Would{Lying: first, Sure: true, Again: func(near *placement.Claimed) (Lying, bool) {
+					var ok bool
+					lies, ok = d.lie(near)
+					return lies, ok
+				}})
+				if got != c.want[i].given || got && lies[pod.Spec.Containers[0].Name] != c.want[i].lies {
+					t.Errorf("pod %d: given %t, it lies on %v; want %+v", i, got, lies, c.want[i])
+				}
+			}
+		})
 	}
 }
