@@ -77,8 +77,8 @@ func (t *Trial) Give(pod *corev1.Pod, on fwk.NodeInfo, would Would) bool {
 // Take takes a pod's devices.
 func (t *Trial) Take(pod types.UID) { delete(t.given, pod) }
 
-// give chooses devices that meet the pod's requirements. Where Berth decides, it tries the ways that
-// the pod's own cycle would try.
+// give chooses devices that meet the pod's requirements. If Berth decides there, it tries the ways
+// that the pod's own cycle would try.
 func (n *onNode) give(ctx context.Context, would *Would) (results []resourceapi.AllocationResult, found bool) {
 	if n.mode == claims.Free || !n.steered || n.allocated() || would.Again == nil {
 		return n.giveAt(ctx, would.Lying, true)
