@@ -14,7 +14,6 @@ import (
 
 	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/ledger"
-	"github.com/berth-dev/berth/internal/plan"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/steer"
@@ -268,7 +267,7 @@ type devices struct {
 }
 
 // Give implements gang.Devices.
-func (d *devices) Give(pod *corev1.Pod, on fwk.NodeInfo, would gang.Lies, again plan.Again) bool {
+func (d *devices) Give(pod *corev1.Pod, on fwk.NodeInfo, would gang.Lies, again gang.Again) bool {
 	n := d.table.Of(on.Node())
 	m := n.Machine()
 	w := steer.Would{Lying: dra.NUMAOf(would.Decision, m), Sure: would.Sure || n.Obeys(), Loose: would.Loose && !n.Obeys()}

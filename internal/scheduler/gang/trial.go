@@ -41,14 +41,17 @@ type Profile struct {
 	Devices func(ctx context.Context) Devices
 }
 
-// Lies is a member's place on a node.
-type Lies = plan.Lies
+// Lies is a member's place on a node, and Again promises it another one.
+type (
+	Lies  = plan.Lies
+	Again = plan.Again
+)
 
 // Devices finds drivers' devices for the members' claims.
 type Devices interface {
 	// Give reports whether the pod has its devices at its place on the node, or can be given some,
 	// which it then reserves. It may promise the pod another place there.
-	Give(pod *corev1.Pod, on fwk.NodeInfo, would Lies, again plan.Again) bool
+	Give(pod *corev1.Pod, on fwk.NodeInfo, would Lies, again Again) bool
 	// Take releases what Give has reserved.
 	Take(uid types.UID)
 }
@@ -520,7 +523,7 @@ const (
 )
 
 // Suits implements plan.Field. Whether victims would leave devices is not known.
-func (t *trial) Suits(member, node int, would plan.Lies, again plan.Again) bool {
+func (t *trial) Suits(member, node int, would Lies, again Again) bool {
 	return t.devices == nil || t.devices.Give(t.job.Pods[member], t.infos[node], would, again)
 }
 
