@@ -139,8 +139,8 @@ const (
 	// DevicesUndecided: another program assigns the devices, and the pod wants Berth to place them.
 	DevicesUndecided
 	// DevicesNowhere: the pod wants a number of devices per NUMA node, and the kubelet's plugin
-	// does not report one NUMA node for each device. Only with Config.GuardDefects, because no
-	// kubelet refuses for this reason.
+	// does not report one NUMA node for each device. It exists only with Config.GuardDefects,
+	// because no kubelet refuses for this reason.
 	DevicesNowhere
 	// DevicesOpen: the plugin reports the NUMA nodes, but the kubelet could give another number of
 	// devices per NUMA node. Only with Config.GuardDefects.

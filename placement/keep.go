@@ -27,8 +27,8 @@ type Keep struct {
 // MaxCPUsPerDevice is the maximum number of CPUs that a Keep has for one device.
 const MaxCPUsPerDevice = topology.MaxCPUs
 
-// NewKeep returns a Keep with the number of CPUs per device of each resource. Devices of other
-// resources keep none.
+// NewKeep returns a Keep with the number of CPUs per device of each resource. Devices of resources
+// that the map lacks keep no CPUs.
 func NewKeep(cpusPerDevice map[string]int) (*Keep, error) {
 	if len(cpusPerDevice) == 0 {
 		return nil, errors.New("no resource is named: want one, such as nvidia.com/gpu: 8")

@@ -326,7 +326,7 @@ func (s *settings) guard(listener net.Listener, metrics http.Handler) (net.Liste
 // readyAge is the age in seconds beyond which a report does not count.
 const readyAge = 60
 
-// ready answers from the values of the metrics.
+// ready handles /readyz. It uses the value of the metric berth_agent_report_age_seconds.
 func ready(w http.ResponseWriter, registry *prometheus.Registry) {
 	families, err := registry.Gather()
 	if err != nil {

@@ -40,7 +40,7 @@ var ErrStale = fmt.Errorf("a later report has been published")
 
 var _ API = (*Cluster)(nil)
 
-// fieldManager owns what the agent applies.
+// fieldManager is the field manager of the agent's server-side applies.
 const fieldManager = "berth-agent"
 
 // Cluster is the API server for the agent of one node.
@@ -93,7 +93,7 @@ func (c *Cluster) PublishAmounts(ctx context.Context, resource schema.GroupVersi
 	return c.apply(ctx, resource, o, metav1.FieldValidationWarn)
 }
 
-// ownerReferences lets the object go with its Node.
+// ownerReferences makes the garbage collector delete the object with its Node.
 func (c *Cluster) ownerReferences() []metav1.OwnerReference {
 	node := c.owner()
 	if node == nil {
@@ -104,8 +104,8 @@ func (c *Cluster) ownerReferences() []metav1.OwnerReference {
 
 // apply is a forced server-side apply, because no other program may write the node's objects. The
 // first write, and the first after a failure, uses the validation of first: a definition of an
-// older release would silently drop fields. After that the API server is spared a second reading of
-// the whole.
+// older release would silently drop fields. Later writes omit that validation, because it makes the
+// API server parse the object twice.
 func (c *Cluster) apply(ctx context.Context, resource schema.GroupVersionResource, object any, first string) error {
 	data, err := json.Marshal(object)
 	if err != nil {

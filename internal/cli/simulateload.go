@@ -16,13 +16,13 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// unit is a pod as often as it arrives, or the pods of a gang.
+// unit is a number of equal pods, or the pods of a gang.
 type unit struct {
 	row   trace.Pod // that of the first
 	gang  bool
 	names []string
 	count int
-	// why it cannot be played; "" if it can.
+	// why is the reason why the unit cannot be simulated, or "".
 	why string
 }
 
@@ -59,7 +59,7 @@ func (u *unit) pods() (out []trace.Pod) {
 	return out
 }
 
-// load is pods that arrive.
+// load is the list of arriving pods.
 type load struct {
 	units []*unit
 	gangs map[wire.GangKey]*unit
@@ -87,7 +87,7 @@ func (l *load) add(pod *corev1.Pod, row trace.Pod, count int, err error) {
 	u.add(&row, count, cmp.Or(wrong, err))
 }
 
-// maxSkipped bounds the reasons for which pods are not played that are named.
+// maxSkipped is the maximum number of notes about pods that cannot be simulated.
 const maxSkipped = 10
 
 // rows returns the pods that can be played. A note names each other pod and the reason; it is
@@ -117,8 +117,8 @@ func (l *load) rows(what string) (out []trace.Pod, notes []string) {
 // times.
 var errTimeless = errors.New("it has no times: want creationTimestamp and activeDeadlineSeconds")
 
-// manifestLoad is the pods that files hold, as rows of a list; others are the resources other than
-// CPUs, memory and GPUs that nodes have.
+// manifestLoad returns the pods of files as rows of a trace. others are the nodes' resources other
+// than CPUs, memory and GPUs.
 func manifestLoad(pods []manifest.Template, times *trace.Times, others []string) ([]trace.Pod, []string) {
 	var l load
 	for i := range pods {

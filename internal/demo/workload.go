@@ -75,8 +75,8 @@ const (
 	maxLife = 25 * time.Second
 )
 
-// Generate makes the workload for count nodes of Nodes. Equal seeds give equal workloads. Pods ask
-// for huge pages and devices if some of the nodes have them.
+// Generate returns the workload for the first count nodes of Nodes. Equal seeds give equal
+// workloads. Pods ask for huge pages and devices if some of the nodes have them.
 //
 // It begins with the wedge: for some nodes, three pods that together request exactly the free CPUs.
 // Two of them fill the two NUMA nodes. A scheduler that only adds up amounts binds all three, and

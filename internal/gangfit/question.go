@@ -40,8 +40,8 @@ type Question struct {
 // Kind is a group of equal members: their number, and the first of them.
 type Kind struct{ First, Size int }
 
-// The cost of reading a member, in looks, and the amount of its text that is read in the time of
-// one look.
+// The cost of reading a member, in units of the budget, and the number of its bytes that cost one
+// more unit.
 const (
 	memberLooks  = 1
 	bytesPerLook = 192

@@ -24,7 +24,7 @@ import (
 // Reconciler brings Jobs to where they should be. Client may read from a cache; Live reads from the
 // API server.
 //
-// What Reconcile answers, and what follows:
+// The results of Reconcile, and the next call:
 //
 //	| answer             | when                                     | then                               |
 //	|--------------------|------------------------------------------|------------------------------------|

@@ -261,8 +261,8 @@ func (ns memoryNodes) take(blocks []memoryBlock) error {
 	return nil
 }
 
-// groups are, for each NUMA node, the groups in which containers end up with it: more than one if
-// they are mixed. The kubelet then keeps the group of the container that it comes to last.
+// groups returns, for each NUMA node, the groups that it has in containers' blocks. If there are
+// several, the kubelet keeps the group of the container that it handles last.
 func (c *memoryBook) groups() map[int][][]int {
 	out := map[int][][]int{}
 	for pod := range c.Entries {

@@ -21,8 +21,8 @@ type sets struct {
 	packages, nodes, caches, cores []inOne
 }
 
-// machine writes everything as a machine string, one object after the other, and reads that. from
-// begins an error.
+// machine builds a machine string, one object after the other, and parses it. from is the beginning
+// of an error's text.
 func (s *sets) machine(from string) (*topology.Machine, error) {
 	text := "cpu:" + s.online.String()
 	add := func(key, separator string, entries []string) {

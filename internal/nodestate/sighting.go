@@ -72,7 +72,7 @@ type Heartbeat struct {
 	Node string
 	// Renewed is the time of the heartbeat, by the agent's clock.
 	Renewed time.Time
-	// Sequence is the number of the report that it vouches for; 0 if it names none.
+	// Sequence is the number of the report that the heartbeat confirms, or 0 if it names none.
 	Sequence int64
 }
 

@@ -51,7 +51,7 @@ var keys = []struct {
 
 var firstKey = regexp.MustCompile(`^\s*\{\s*"([^"]*)"`)
 
-// What returns the form of a text, by its beginning.
+// What detects the form of a text from its beginning.
 func What(text []byte) Form {
 	if object := map[string]json.RawMessage{}; strings.HasPrefix(strings.TrimSpace(string(text[:min(len(text), 256)])), "{") {
 		_ = json.Unmarshal(text, &object)

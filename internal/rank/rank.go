@@ -93,7 +93,8 @@ type Setting struct {
 	unwanted, demand Tier
 }
 
-// Setting returns the setting for a pod with or without devices.
+// Setting returns the criteria in the form that is fast to evaluate, for pods with devices or for
+// pods without.
 func (s *Scoring) Setting(asksDevices bool) (in Setting) {
 	if s.Formula == Volcano {
 		return in

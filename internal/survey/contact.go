@@ -133,7 +133,7 @@ func (c *contact) lose(resource string, err error) bool {
 	return true
 }
 
-// why is an error without the address that was asked.
+// why returns the text of an error without the address of the request.
 func why(err error) string {
 	if asking := new(url.Error); errors.As(err, &asking) {
 		return asking.Err.Error()

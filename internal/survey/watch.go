@@ -68,8 +68,8 @@ type watcher struct {
 	silent  map[string]bool
 	deaf    bool
 	listens time.Time
-	// looked is the time of the last check whether the machine has slept. lookedWall is the same
-	// moment by the wall clock.
+	// looked is when watch last checked if the machine was suspended. lookedWall is the same moment
+	// by the wall clock.
 	looked, lookedWall time.Time
 }
 

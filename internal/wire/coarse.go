@@ -34,12 +34,13 @@ type BoundPod struct {
 type Beside struct {
 	// Pods are the pods that are bound to the node and have not ended.
 	Pods []BoundPod
-	// KubeletVersion is the Node's; "" if it is not known: the newest that is understood.
+	// KubeletVersion is the version in the Node. "" means unknown; the newest supported version
+	// then applies.
 	KubeletVersion string
 }
 
-// Others is the UID of a stand-in pod. It holds all CPUs, memory and devices that a coarse report
-// counts as used without naming a pod.
+// Others is the UID of an artificial pod. It holds all CPUs, memory and devices that a coarse
+// report counts as used without naming a pod.
 const Others = "others.berth.dev"
 
 // coarse collects the content of a coarse report and builds a Node from it.
@@ -213,7 +214,7 @@ func (c *coarse) numaNode(id topology.NUMAID) *topology.NUMANode {
 	return &c.machine.NUMANodes[len(c.machine.NUMANodes)-1]
 }
 
-// sort brings the machine into the order that it is kept in.
+// sort sorts the objects of the machine by their ids.
 func (c *coarse) sort() {
 	m := &c.machine
 	slices.SortFunc(m.Packages, func(a, b topology.Package) int { return cmp.Compare(a.ID, b.ID) })

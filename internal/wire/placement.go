@@ -217,7 +217,7 @@ func WritePlacement(p *Placement) (string, error) {
 // annotations are large.
 func CheckPlacement(pod *corev1.Pod, d *placement.Decision) error { return checkBeside(pod, d, 0) }
 
-// checkBeside is CheckPlacement if the pod gets this many further bytes of annotations.
+// checkBeside does what CheckPlacement does, if the pod also gets more bytes of other annotations.
 func checkBeside(pod *corev1.Pod, d *placement.Decision, more int) error {
 	if rough := roughBytes(d); len(d.Containers) <= placement.MaxContainers && rough <= MaxPlacementBytes && CheckAnnotations(pod, rough+more) == nil {
 		return nil

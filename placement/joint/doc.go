@@ -7,10 +7,11 @@
 // that fulfils most preferences, then the one whose nodes are closest, then the fullest (or
 // emptiest, by Strategy), then the lowest.
 //
-// A request may name a number of NUMA nodes instead of the fewest. Each of them then provides some
-// of the CPUs, evenly if there is room, or of an amount. A request may also list the allowed sets
-// of NUMA nodes for its CPUs, because of devices that another program assigns. The CPUs then come
-// from the fewest of the chosen nodes, while memory may come from all of them.
+// A request may name a number of NUMA nodes instead of the fewest. Each of them then provides a
+// part of the CPUs or of the other amounts. The parts are equal if there is room. A request may
+// also list the allowed sets of NUMA nodes for its CPUs, because of devices that another program
+// assigns. The CPUs then come from the fewest of the chosen nodes, while memory may come from all
+// of them.
 //
 // CPUs are chosen inside the set of nodes: as whole cores, one thread per core, or any; from as few
 // level-3 caches as requested; alone on their cores or NUMA nodes, if requested. Shares and memory

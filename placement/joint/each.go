@@ -7,7 +7,8 @@ import (
 )
 
 // Devices with a number per NUMA node (Want.PerNode) are chosen node by node: the places on one
-// node do not affect the others. Of a kind whose links count, the whole set is chosen first.
+// node do not affect the others. If the links of a kind count, its devices on all nodes are chosen
+// first.
 
 // enoughEach reports whether each node of the mask has its number of devices of each kind, and
 // whether their sums are the requested numbers.
@@ -25,7 +26,8 @@ func (q *deviceQuery) enoughEach(mask hint.Mask) bool {
 	return true
 }
 
-// chooseEach is choose on the nodes of a mask that have enough, each by itself.
+// chooseEach does what choose does, separately for each node of the mask. The nodes have enough
+// devices.
 func (q *deviceQuery) chooseEach(mask hint.Mask) bool {
 	if q.linked >= 0 {
 		q.chooseLinked(q.reach(mask)&q.loose.places, false, mask)
@@ -52,7 +54,7 @@ func (q *deviceQuery) onEach(k *deviceKind, set uint16, mask hint.Mask) bool {
 	return true
 }
 
-// completeEach finds places beside the devices of a pick on each node of the mask, and keeps the
+// completeEach adds devices of the other kinds to a pick on each node of the mask, and keeps the
 // pick if it is the best so far.
 func (q *deviceQuery) completeEach(mask hint.Mask, p *devicePick) {
 	if q.worth(p, bits.OnesCount64(p.places), 0) {
@@ -60,7 +62,7 @@ func (q *deviceQuery) completeEach(mask hint.Mask, p *devicePick) {
 	}
 }
 
-// grabEach is grab on each node of the mask.
+// grabEach does what grab does, separately for each node of the mask.
 func (q *deviceQuery) grabEach(mask hint.Mask) { q.ofEach(mask, &devicePick{ok: true}, true) }
 
 // ofEach adds the devices of each node of the mask to a pick, by search or with grab. It keeps the
@@ -99,7 +101,7 @@ func (q *deviceQuery) ofEach(mask hint.Mask, p *devicePick, grab bool) {
 	}
 }
 
-// extendBeside adds places to those of the devices of the linked kind.
+// extendBeside adds places to the places of the devices of the linked kind.
 func (q *deviceQuery) extendBeside(chosen, places uint64) {
 	one := devicePick{ok: true, places: chosen}
 	clear(q.have)

@@ -8,13 +8,13 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// deviceQuery is the part of a query that is about devices. Places are those of the model, or its
-// root complexes; sets of places are bits.
+// deviceQuery is the part of a query about devices. A place is a place of the model or a root
+// complex. Sets of places are bit sets.
 type deviceQuery struct {
 	asking
 	n int // places
-	// caps holds how much of each wanted kind can be taken, by its position in the Want, then by
-	// place; total is the sum over the kinds.
+	// caps has the number of available devices, by the kind's index in the Want, then by place.
+	// total is the sum over the kinds.
 	caps  [][MaxPlaces]uint16
 	total [MaxPlaces]int32
 	need  []int
@@ -24,7 +24,7 @@ type deviceQuery struct {
 	adrift uint64
 	// linked is the index in Want.Devices of the kind whose links count, or -1.
 	linked int
-	// whole are the places that have all that is wanted.
+	// whole are the places that have all requested devices.
 	whole uint64
 	// loose and shared are the supplies for devices that may be apart, and for devices that must be
 	// together.
@@ -39,7 +39,7 @@ type deviceQuery struct {
 	choosing
 }
 
-// choosing is the memory of one search for devices.
+// choosing is the working memory of one search for devices.
 type choosing struct {
 	cands [MaxPlaces]uint8
 	peak  [][MaxPlaces]uint16 // by kind and position in cands: the most of that place and later ones
@@ -53,7 +53,8 @@ type choosing struct {
 // supply has the places from which devices may be taken, and the devices of each NUMA node there.
 type supply struct {
 	places uint64
-	// node has the devices by kind and NUMA node, adrift those at places without one.
+	// node has the number of devices by kind and NUMA node. adrift has the number at places without
+	// a NUMA node.
 	node   [][hint.MaxNodes]int32
 	adrift []int32
 }
@@ -65,7 +66,7 @@ type rival struct {
 	far, tie int
 }
 
-// devicePick is a choice of devices, and how good it is.
+// devicePick is a choice of devices with its ratings.
 type devicePick struct {
 	ok     bool
 	places uint64 // the ones that are used
@@ -233,7 +234,7 @@ func (q *deviceQuery) rankPlaces() {
 	}
 }
 
-// alike reports whether two places have as many of each kind.
+// alike reports if two places have equally many devices of each kind.
 func (q *deviceQuery) alike(a, b int) bool {
 	for i := range q.w.Devices {
 		if q.caps[i][a] != q.caps[i][b] {
@@ -263,7 +264,8 @@ func (q *deviceQuery) reach(mask hint.Mask) (places uint64) {
 	return places
 }
 
-// enough reports whether the nodes of the mask have enough devices of each kind, each kind alone.
+// enough reports if the nodes of the mask have enough devices of each kind. It checks each kind
+// separately.
 func (q *deviceQuery) enough(mask hint.Mask, together bool) bool {
 	s := q.supplyOf(together)
 	for i := range q.w.Devices {
@@ -331,8 +333,8 @@ func (q *deviceQuery) mostPlaces(together bool) int {
 	return most
 }
 
-// fewest returns a lower bound of the further places that some kind needs beside those of the
-// search. It is more than most if the places do not suffice.
+// fewest returns a lower bound of the number of places that a kind needs in addition to the chosen
+// ones. It is more than most if the places do not suffice.
 func (q *deviceQuery) fewest(places uint64, most int) (n int) {
 	switch {
 	case !q.lacks():
@@ -361,7 +363,7 @@ func (q *deviceQuery) fewest(places uint64, most int) (n int) {
 	return n
 }
 
-// lacks reports whether the search has too few of some kind as yet.
+// lacks reports if the search still has too few devices of some kind.
 func (q *deviceQuery) lacks() bool {
 	for i := range q.w.Devices {
 		if q.have[i] < q.need[i] {
@@ -386,8 +388,8 @@ func (q *deviceQuery) worth(p *devicePick, places, left int) bool {
 }
 
 // choose finds the best devices on the nodes of the mask, together or not, if they are better than
-// the rival. The pick is kept in best. When steps run out before anything is found, it takes
-// places without a search.
+// the rival. It stores the pick in best. If the budget of steps ends before a pick is found, it
+// takes places without a search.
 func (q *deviceQuery) choose(mask hint.Mask, together bool) bool {
 	q.steps.Charge(chooseSteps)
 	q.best = devicePick{}
@@ -473,8 +475,8 @@ func (k *deviceKind) keepsFunctions(set uint16, w *DeviceWant) bool {
 	return true
 }
 
-// complement finds places for the other kinds beside the devices of a pick: only at its places if
-// devices must be together, otherwise at as few further places as possible.
+// complement adds devices of the other kinds to a pick. If devices must be together, it uses only
+// the pick's places, otherwise as few other places as possible.
 func (q *deviceQuery) complement(places uint64, together bool, p *devicePick) {
 	used := bits.OnesCount64(p.places)
 	if most := q.mostPlaces(together); used > most || !q.worth(p, used, 0) {
@@ -502,7 +504,7 @@ func (q *deviceQuery) count(at, sign int) {
 	}
 }
 
-// extend adds the fewest places, at most that many, that have all devices.
+// extend adds the fewest places that have all devices, and at most most.
 func (q *deviceQuery) extend(places uint64, most int, p *devicePick) {
 	low, used := q.fewest(places, most), bits.OnesCount64(p.places)
 	if low > most || !q.worth(p, used+low, max(p.left, q.needs)) {
@@ -550,7 +552,7 @@ type branch struct {
 	passed     uint64
 }
 
-// add tries the places of a branch, in their order. It reports whether any will do.
+// add tries the places of a branch in order, and reports if one leads to a solution.
 func (q *deviceQuery) add(b branch, p *devicePick) (found bool) {
 	if b.size == 0 {
 		return q.complete(b.chosen, b.left, p)
@@ -573,7 +575,7 @@ func (q *deviceQuery) add(b branch, p *devicePick) (found bool) {
 	return found
 }
 
-// promising reports whether size places more, from a candidate on, could be enough.
+// promising reports if size more places, starting at a candidate, could be enough.
 func (q *deviceQuery) promising(c, size int) bool {
 	for i := range q.w.Devices {
 		if q.have[i]+size*int(q.peak[i][c]) < q.need[i] {
@@ -622,8 +624,8 @@ func (q *deviceQuery) grab(places uint64, most int) {
 	}
 }
 
-// link chooses devices of the linked kind at the places of grab: one at each first, then the
-// lowest.
+// link chooses devices of the linked kind at the places of grab: first one at each place, then the
+// devices with the lowest numbers.
 func (q *deviceQuery) link(places uint64, p *devicePick) bool {
 	if q.linked < 0 {
 		return true

@@ -142,7 +142,7 @@ func (r *Reuse) Offer(mask hint.Mask, n Need) {
 	r.entries = append(r.entries, reuse{mask, n.Kind, n.Bytes})
 }
 
-// Spend is updatePodReusableMemory for a block of any other container.
+// Spend is updatePodReusableMemory for a block of an app container or a sidecar.
 func (r *Reuse) Spend(mask hint.Mask, n Need) {
 	if e := r.find(mask, n.Kind); e != nil {
 		e.bytes -= min(e.bytes, n.Bytes)

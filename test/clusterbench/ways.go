@@ -15,7 +15,8 @@ import (
 	"github.com/berth-dev/berth/test/usage"
 )
 
-// The sizes of the comparison: nodes, writes of each in a turn, turns of each way, and writers.
+// The sizes of the comparison: nodes, writes of each node in a turn, turns of each way, and
+// concurrent writers.
 const (
 	waysNodes  = 48
 	waysWrites = 4
@@ -23,7 +24,7 @@ const (
 	waysWidth  = 4
 )
 
-// written is a new report with the stored one before it and its version.
+// written has a new report, the previous one that is stored, and the stored one's version.
 type written struct {
 	before, now *v1alpha1.NodeTopology
 	version     string
@@ -78,8 +79,8 @@ func deltaPatched(raw rest.Interface, w written) (*rest.Request, error) {
 	return terse(raw.Patch(types.JSONPatchType).AbsPath(reportPath(w.now.Name)).Body(data)), err
 }
 
-// appliedApart writes only the status, to a second object of the node. Its machine, which the
-// definition requires, is as short as possible.
+// appliedApart writes only the status, to a second object of the node. The definition requires a
+// machine there; it is as short as possible.
 func appliedApart(raw rest.Interface, w written) (*rest.Request, error) {
 	apart := *w.now
 	apart.Name += "-pods"

@@ -55,7 +55,7 @@ type Field struct {
 	Why string
 }
 
-// Key is the key that samples have in maps.
+// Key is the key of map entries in samples.
 const Key = "svc"
 
 // Plain returns the object to which the field is added.

@@ -118,7 +118,7 @@ func (n *newcomer) follow(ctx context.Context) {
 // installation of packages, make play, and the export of its variables.
 var done = []string{"apt-get install ", "git clone ", "make ", "export "}
 
-// read carries out the other steps of a document.
+// read runs the steps of a document that were not done before.
 func (n *newcomer) read(ctx context.Context, name string, steps []Step) {
 	for _, s := range steps {
 		if !slices.ContainsFunc(done, func(d string) bool { return strings.HasPrefix(s.Command, d) }) {

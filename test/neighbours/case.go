@@ -10,7 +10,7 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// Who makes the pods of Jobs.
+// The controllers that create the pods of Jobs.
 const (
 	byVolcano = "volcano"
 	byBerth   = "berth"
@@ -23,17 +23,17 @@ const (
 type class int
 
 const (
-	// ofE2E is a Job of Volcano's e2e tests, ofExample one of its example folder. Both run with
-	// either controller.
+	// ofE2E is a Job of Volcano's e2e tests, ofExample a Job of its example folder. Both run with
+	// each controller.
 	ofE2E class = iota
 	ofExample
 	// besideJobs is any other kind of the example folder that Volcano's own controller serves.
 	besideJobs
-	// ofKoordinator is in Koordinator's words, and needs no controller.
+	// ofKoordinator uses Koordinator's annotations, and needs no controller.
 	ofKoordinator
 )
 
-// playedBy are the controllers with which cases of a class are played.
+// playedBy has the controllers with which cases of a class are run.
 var playedBy = map[class][]string{
 	ofE2E: {byVolcano, byBerth}, ofExample: {byVolcano, byBerth}, besideJobs: {byVolcano}, ofKoordinator: {byNobody},
 }
@@ -53,9 +53,9 @@ type testCase struct {
 	steps []string
 }
 
-// ends reports whether containers of the case end by themselves, some seconds after their start. On
-// a busy machine one may end before the Job has all its pods. Then a policy acts upon a Job that
-// never ran, also with Volcano. Such a case is run again, alone.
+// ends reports if containers of the case end by themselves some seconds after their start. On a
+// busy machine one may end before the Job has all its pods. A policy is then applied to a Job that
+// never ran, also with Volcano. Such a case is run again without other cases.
 func (t *testCase) ends() bool {
 	return slices.ContainsFunc(t.objects, func(o *unstructured.Unstructured) bool {
 		return strings.Contains(fmt.Sprint(o.Object), "berth.dev/exit:")
@@ -67,11 +67,11 @@ func (t *testCase) alone() bool { return slices.Contains(t.steps, "taint") }
 
 // expectation is how a Job ends with Volcano.
 type expectation struct {
-	// rejected means that the API server refuses it. Otherwise phases are phases that it must pass
-	// through, and pending means that it stays in the first.
+	// rejected means that the API server rejects the Job. phases are the phases that it must pass
+	// through. pending means that it stays in the first phase.
 	rejected, pending bool
 	phases            []batch.JobPhase
-	// pods is the smallest number of running pods if there is no Job.
+	// pods is the minimum number of running pods if there is no Job.
 	pods int
 }
 

@@ -487,7 +487,7 @@ func (h *hand) spy() {
 // famous are programs that set the CPUs of containers, or give devices away.
 var famous = []string{"koordlet", "dracpu", "dra-driver-cpu", "nri-resource-policy-balloons", "nri-resource-policy-topology-aware", "berth-agent", "koord-device-plugin"}
 
-// disguise creates a pod whose image has a famous name.
+// disguise creates a pod whose image has the name of a well-known program.
 func (h *hand) disguise() {
 	p := h.pod()
 	p.Spec.Containers[0].Image = "evil.example/" + h.key(famous) + []string{"", ":v1", "@sha256:" + strings.Repeat("0", 64)}[h.r.IntN(3)]

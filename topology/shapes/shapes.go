@@ -40,11 +40,12 @@ const (
 	// Kunpeng920 is a two-socket arm64 server with four NUMA nodes: captured.
 	Kunpeng920 = "package:2 numa:2 l3:1 core:32 pu:1 packageid:36,8442 coreid:0-63|64-127 l3id:cpu " +
 		"mem:131732940Ki,132117940Ki,132117936Ki,131062408Ki huge:64Ki=0;2Mi=0;32Mi=0;1Gi=0 dist:10,16,32,33/16,10,25,32/32,25,10,16/33,32,16,10"
-	// XeonX7550 is a four-socket server with a NUMA node missing and sparse ids: captured.
+	// XeonX7550 is a captured four-socket server with sparse ids, in which one NUMA node is
+	// missing.
 	XeonX7550 = "package:4 l3:1 core:8 pu:2 number:interleaved packageid:0,2,1,3 coreid:0,8,2,10,1,9,3,11 l3id:cpu " +
 		"numa:0=0-62:1/2;2=1-61:1/4;3=3-63:1/4 mem:64Gi,32Gi*2 dist:10,20"
-	// POWER7 is a partition of 256 CPUs with sparse NUMA ids, SMT4, and packages that it does not
-	// number: captured, with core ids as in the first package.
+	// POWER7 is a captured partition of 256 CPUs with sparse NUMA ids, SMT4, and packages without
+	// ids. The core ids of all packages are those of the first one.
 	POWER7 = "numa:8 package:8 l3:1 core:1 pu:4 number:packed packageid:none l3id:cpu numaid:0-1,4-5,8-9,12-13 " +
 		"mem:57088Mi,64768Mi,65280Mi,64Gi,65280Mi,64Gi,65280Mi,55552Mi " +
 		"dist:10,20,40*6/20,10,40*6/40*2,10,20,40*4/40*2,20,10,40*4/40*4,10,20,40*2/40*4,20,10,40*2/40*6,10,20/40*6,20,10"

@@ -21,7 +21,7 @@ import (
 	"github.com/berth-dev/berth/internal/turns"
 )
 
-// Options are the parts that a Handover works with.
+// Options are the dependencies of a Handover.
 type Options struct {
 	Leases coordinationclient.LeaseInterface
 	Pods   corev1client.PodsGetter
@@ -31,18 +31,19 @@ type Options struct {
 	SettleAfter time.Duration
 	// BindTimeout is the time after which the API server gives up a request (--request-timeout).
 	BindTimeout time.Duration
-	// Ours reports whether a scheduler like this one could be binding a pod that has no node.
+	// Ours reports if a scheduler with the same schedulerNames could be binding a pod that has no
+	// node.
 	Ours func(*corev1.Pod) bool
-	// Resizing returns the bound pods for which the leader before may be writing a decision; nil
-	// for none.
+	// Resizing returns the bound pods for which the previous leader may still be writing a
+	// decision. It may be nil.
 	Resizing func() []*corev1.Pod
-	// Decided reports whether a pod carries the decision of a scheduler like this one.
+	// Decided reports if a pod has a decision of a scheduler with the same schedulerNames.
 	Decided func(*corev1.Pod) bool
 	// Done is called when pods may be placed.
 	Done func()
 	// Leads asks the API server whether the election's Lease names this process. nil: there is no
-	// election. A process that was stopped for a while believes for some seconds that it leads
-	// still (client-go's leaderelection tries to renew until RenewDeadline).
+	// election. After a suspension, a process still counts itself as the leader for some seconds,
+	// because client-go's leaderelection tries to renew until RenewDeadline.
 	Leads func(ctx context.Context) (bool, error)
 }
 
@@ -54,7 +55,7 @@ type Handover struct {
 	pace   *turns.Turns
 	fences fences
 	state  atomic.Int32
-	// decided means that a pod was seen that a scheduler like this one has placed.
+	// decided means that there is a pod with a decision (Options.Decided).
 	decided atomic.Bool
 	// synced is the time when all initial objects had been read.
 	synced time.Time
@@ -121,8 +122,8 @@ func (h *Handover) takeOver(ctx context.Context) {
 		left = foundUnderWay
 	}
 	if young := h.synced.Add(h.SettleAfter).Sub(h.Clock.Now()); left != foundNobody && young > 0 {
-		// A pod that was bound, and deleted by force, before we began to watch may be on its way to
-		// its kubelet.
+		// A kubelet may not have seen a pod yet that was bound and deleted by force before our
+		// watch began.
 		<-h.Clock.After(young)
 	}
 	if left == foundUnderWay || left == foundUnknown {

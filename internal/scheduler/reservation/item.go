@@ -36,7 +36,8 @@ type item struct {
 	node  string
 	// decision is Berth's decision, or nil if the kubelet decides.
 	decision *placement.Decision
-	// unchecked: the place was believed from the object, and no report has been asked yet.
+	// unchecked means that the place comes from the object's status, and no report has confirmed it
+	// yet.
 	unchecked bool
 	// taking are the pods that are reserved there and that the API has not shown bound.
 	taking map[types.UID]*corev1.Pod
@@ -47,13 +48,14 @@ type item struct {
 	disbelieved string
 	// queued is the pod in the scheduling queue, cached the pod in the cache. Each may be nil.
 	queued, cached *corev1.Pod
-	// says is the intended status, without the node and the owners.
+	// says is the correct status, without the node and the owners.
 	says wire.ReservationNews
-	// expiry calls when it expires; nil for never.
+	// expiry is the timer of the Reservation's end, or nil.
 	expiry clock.Timer
 	// lostAt is the time when its node was first missing. It is zero if the node exists.
 	lostAt time.Time
-	// hungry: an owner did not fit there when the account had changed vainAt times.
+	// hungry means that an owner did not fit into the place when the account had changed vainAt
+	// times.
 	hungry bool
 	vainAt uint32
 }
@@ -75,8 +77,8 @@ func (it *item) adopt() {
 	it.say(koordinator.ReservationAvailable, koordinator.ReasonReservationAvailable, "")
 }
 
-// contradicted reports whether the object differs from the conclusions: it is not over, or has its
-// place elsewhere.
+// contradicted reports if the object's status differs from the item: it has not ended, or names
+// another place.
 func (it *item) contradicted() bool {
 	r := it.read
 	if r == nil || r.Over() {
@@ -105,7 +107,7 @@ func (it *item) unwind() {
 	}
 }
 
-// opens reports whether an owner may be sent to the place if it fits in.
+// opens reports if an owner may use the place, without checking the amounts.
 func (it *item) opens(pod *corev1.Pod, affinity *wire.ReservationAffinity) bool {
 	return it.stage == placed && !it.unchecked && !it.read.Closed && affinity.Tolerates(it.read, pod)
 }
@@ -124,7 +126,7 @@ func before(a, b *item) bool {
 	return a.object.Name < b.object.Name
 }
 
-// news returns the status as it should be, and whether it is not.
+// news returns the correct status, and reports if the object's status differs.
 func (it *item) news(u *users, now time.Time) (*koordinator.ReservationStatus, bool) {
 	switch {
 	case it.read == nil && it.stage == over:

@@ -28,7 +28,7 @@ const Name = "BerthClaims"
 // Weight is the weight of DynamicResources.
 const Weight = 2
 
-// MaxWays bounds the ways on a node that one attempt tries.
+// MaxWays is the maximum number of ways that one attempt tries on a node.
 const MaxWays = claims.MaxWays
 
 // Plugin is DynamicResources in one profile of the scheduler.
@@ -38,10 +38,10 @@ type Plugin struct {
 	handle                             fwk.Handle
 	view                               *view
 	excluded                           exclusions
-	// features are those of the original, and selectors the compiled ones of claims.
+	// features are the settings of DynamicResources. selectors caches compiled selectors of claims.
 	features  feature.Features
 	selectors *cel.Cache
-	// whole means that the original also reads slices in Filter, so that none can be omitted.
+	// whole means that DynamicResources also reads slices in Filter, so that none can be omitted.
 	whole bool
 }
 
@@ -63,7 +63,7 @@ var (
 type Options struct {
 	Berth Berth
 	Clock clock.PassiveClock
-	// Features are those of the original.
+	// Features are the feature settings that kube-scheduler gives DynamicResources.
 	Features feature.Features
 }
 

@@ -38,7 +38,7 @@ func (w *walk) emit(who, what string, chance bool, change func(*State)) {
 	}
 }
 
-// kubelet allocates by sums, and then changes the cgroup if the agent lets it.
+// kubelet allocates if the node's sums suffice, and then changes the cgroup if the agent allows it.
 func (w *walk) kubelet() {
 	s := &w.from
 	if s.alloc != s.spec && !s.crowded {
