@@ -285,6 +285,8 @@ func TestEveryWordWarns(t *testing.T) {
 			hold(labelled("berth", key), key, 0)
 		}
 	}
+	hold(podWith("berth", "scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io"), "labels as annotations", 2)
+	hold(labelled("berth", "scheduling.k8s.io/group-name"), "an annotation as a label", 1)
 	annotations, labels := wire.KeysRead()
 	for _, key := range annotations {
 		if pod := podWith("berth", key); len(warningsOf(pod)) > 0 {

@@ -132,6 +132,11 @@ func matching(d *wire.Dialect, label bool) string {
 			}
 		}
 	}
+	for _, key := range elsewhere { // a key that stands in the wrong place need not be in a domain of the dialect
+		if !slices.ContainsFunc(d.Domains, func(domain string) bool { return strings.Contains("."+key, "."+domain+"/") }) {
+			bare = append(bare, key)
+		}
+	}
 	if len(bare) > 0 {
 		any = append(any, "k in "+list(bare))
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 
 	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/scheduler/steer"
@@ -20,24 +21,19 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// fakeClaims is the plugin for claims, and notes the calls. unknown says that the profile's own one
-// has not looked at the pod.
+// fakeClaims is the plugin for claims, and notes the calls.
 type fakeClaims struct {
 	claims
-	unknown bool
-	asked   []string
+	asked []string
 }
 
 func (c *fakeClaims) PreFilter(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	c.asked, c.unknown = append(c.asked, "PreFilter"), false
+	c.asked = append(c.asked, "PreFilter")
 	return nil, nil
 }
 
 func (c *fakeClaims) PostFilter(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	c.asked = append(c.asked, "PostFilter")
-	if c.unknown {
-		return nil, fwk.NewStatus(fwk.Error, "not found")
-	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
@@ -57,7 +53,7 @@ func TestClaimsAreGivenBack(t *testing.T) {
 		want             string
 	}{
 		"a member with a claim":                     {claim(with(pinned("x", 2), gang)), false, false, "PostFilter"},
-		"a member whose attempt ended before":       {claim(with(pinned("x", 2), gang)), true, false, "PostFilter PreFilter PostFilter"},
+		"a member whose attempt ended before":       {claim(with(pinned("x", 2), gang)), true, false, "PreFilter PostFilter"},
 		"a member that asks for devices":            {device, false, false, "PostFilter"},
 		"a member without either":                   {with(pinned("x", 2), gang), false, false, ""},
 		"a node waits for a report":                 {claim(with(pinned("x", 2), gang)), false, true, ""},
@@ -67,14 +63,18 @@ func TestClaimsAreGivenBack(t *testing.T) {
 			f := newFixture(t)
 			h, _ := f.forGangs()
 			f.Plugin.handle = h
-			asked := &fakeClaims{unknown: c.unknown}
+			asked := &fakeClaims{}
 			f.Plugin.ownClaims = func() claims { return asked }
 			said := statuses{}
 			if c.waiting {
 				said["n"] = fwk.NewStatus(fwk.Pending)
 			}
 			f.core.gangs.PodSeen(c.pod)
-			_, status := f.PostFilter(t.Context(), newCycleData(), c.pod, said)
+			state := newCycleData()
+			if !c.unknown {
+				state.Write(dynamicresources.Name, &cycle{})
+			}
+			_, status := f.PostFilter(t.Context(), state, c.pod, said)
 			if got := strings.Join(asked.asked, " "); got != c.want {
 				t.Errorf("asked %q, want %q; the attempt ends with %v", got, c.want, status)
 			}

@@ -33,17 +33,16 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 }
 
 // giveClaimsBack makes the plugin for claims deallocate devices of an earlier attempt, if no node
-// takes the pod with them. That plugin returns an error if the attempt ended before it saw the pod.
-// Then it runs now, and finds the claim that kube-scheduler has created for the pod's extended
-// resources.
+// takes the pod with them. If the attempt ended before that plugin saw the pod, it runs now, and
+// finds the claim that kube-scheduler has created for the pod's extended resources.
 func (p *Plugin) giveClaimsBack(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) {
 	claims := p.claimsPlugin()
-	_, said := claims.PostFilter(ctx, state, pod, statuses)
-	if said.Code() == fwk.Error {
-		if _, found := claims.PreFilter(ctx, state, pod, nil); found.IsSuccess() {
-			_, said = claims.PostFilter(ctx, state, pod, statuses)
+	if !steer.Saw(state) {
+		if _, found := claims.PreFilter(ctx, state, pod, nil); !found.IsSuccess() {
+			return
 		}
 	}
+	_, said := claims.PostFilter(ctx, state, pod, statuses)
 	klog.FromContext(ctx).V(4).Info("Claims of a pod that no node takes", "pod", klog.KObj(pod), "status", said)
 }
 

@@ -57,7 +57,7 @@ func onNodes(program string) string { return program + " reads it on the node, i
 var dialects = []Dialect{
 	{
 		Name: "Volcano", Scheduler: "volcano", Domains: []string{"volcano.sh"},
-		Spoken:       []string{volcano.VolcanoGroupNameAnnotation, volcano.TaskSpecAnnotation, VolcanoPolicyAnnotation, PreemptableKey},
+		Spoken:       []string{volcano.GroupNameAnnotation, volcano.VolcanoGroupNameAnnotation, volcano.TaskSpecAnnotation, VolcanoPolicyAnnotation, PreemptableKey},
 		SpokenLabels: []string{PreemptableKey},
 		Records: []string{
 			volcano.TaskSpecAnnotation, "volcano.sh/task-index", "volcano.sh/job-name", "volcano.sh/job-namespace", "volcano.sh/queue-name", "volcano.sh/job-version",
@@ -100,7 +100,7 @@ var dialects = []Dialect{
 		Name: "Koordinator", Scheduler: "koord-scheduler", Domains: []string{"koordinator.sh", sigs.OldPodGroupLabel},
 		Spoken: slices.Concat(koordinatorSpoken, koordinatorGangKeys,
 			[]string{KoordinatorStatusAnnotation, KoordinatorDevicesAnnotation, AllocatedAnnotation, ReservationAffinityAnnotation}),
-		SpokenLabels: []string{koordinatorQoS},
+		SpokenLabels: []string{koordinatorQoS, sigs.OldPodGroupLabel},
 		Records:      []string{"scheduling.koordinator.sh/bind-timestamp", "scheduling.koordinator.sh/gpu-minors"},
 		Words: []Unserved{
 			{noQueues, []string{
@@ -139,6 +139,9 @@ var dialects = []Dialect{
 				"node.koordinator.sh/resource-amplification-ratio", "node.koordinator.sh/colocation-strategy", "node.koordinator.sh/system-qos-resource",
 			}},
 		},
+	},
+	{
+		Name: "Coscheduling", Scheduler: "scheduler-plugins-scheduler", Domains: []string{sigs.GroupVersion.Group}, SpokenLabels: []string{sigs.PodGroupLabel},
 	},
 	{
 		Name: "KAI", Scheduler: "kai-scheduler", Domains: []string{"kai.scheduler", "run.ai", "runai"},
@@ -193,7 +196,7 @@ func OfDialect(key string) bool {
 // key has an effect, if it asks for nothing, or if it does not belong to the dialect.
 func (d *Dialect) Why(key string, label bool) string {
 	why := d.word(key)
-	if why == "" && !d.inDomain(key) {
+	if why == "" && !d.inDomain(key) && !slices.Contains(d.Spoken, key) && !slices.Contains(d.SpokenLabels, key) {
 		return ""
 	}
 	spoken, elsewhere, place := d.Spoken, d.SpokenLabels, aLabel

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 )
 
 func TestIgnoredKeys(t *testing.T) {
@@ -42,6 +44,10 @@ func TestIgnoredKeys(t *testing.T) {
 		{"Katalyst's", "", []string{"katalyst.kubewharf.io/qos_level", "spd.katalyst.kubewharf.io/x"}, []string{"Berth ignores annotations of Katalyst: " +
 			"katalyst.kubewharf.io/qos_level (whole CPUs with limits equal to requests are exclusive, and berth.dev/cpus selects cores), spd.katalyst.kubewharf.io/x" + no}},
 		{"Koordinator's label as an annotation", "", []string{"koordinator.sh/qosClass"}, []string{koordinator + "koordinator.sh/qosClass (it is a label, not an annotation)"}},
+		{"labels of gangs as annotations", "", []string{sigs.PodGroupLabel, sigs.OldPodGroupLabel}, []string{
+			koordinator + "pod-group.scheduling.sigs.k8s.io (it is a label, not an annotation)",
+			"Berth ignores annotations of Coscheduling: scheduling.x-k8s.io/pod-group (it is a label, not an annotation)"}},
+		{"a misspelt one", "", []string{"scheduling.x-k8s.io/podgroup"}, []string{"Berth ignores annotations of Coscheduling: scheduling.x-k8s.io/podgroup" + no}},
 		{"Volcano's policy is read", "berth", []string{VolcanoPolicyAnnotation}, nil},
 		{"a gang is read", "", []string{"scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", GangAnnotation, GangMinimumAnnotation}, nil},
 		{"Volcano at its own scheduler", "volcano", []string{"volcano.sh/numa-topology-policy", "scheduling.volcano.sh/x"}, nil},

@@ -106,6 +106,25 @@ func TestAGroupThatIsDeletedWhileHalfBound(t *testing.T) {
 	}
 }
 
+// TestAGroupThatIsNotThere: the event is about a pod, because people cannot look at the group.
+func TestAGroupThatIsNotThere(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.groups.Objects = w
+		w.create(taskOf("a", "a-0", "worker"))
+		w.run(time.Minute)
+		w.want("a", 0, 0)
+		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
+		w.groups.mu.Lock()
+		defer w.groups.mu.Unlock()
+		if _, pod := w.groups.groups[key].reference(w.groups.groups[key].leader().pod).(*corev1.Pod); !pod {
+			t.Error("the events are about an object that is not there")
+		}
+		if said := w.said(); !strings.Contains(said, "PodGroup.scheduling.volcano.sh default/a is not there") {
+			t.Errorf("the events say %q", said)
+		}
+	})
+}
+
 // TestMembersOfTwoNamespacesAreTwoGangs, neither of which is complete.
 func TestMembersOfTwoNamespacesAreTwoGangs(t *testing.T) {
 	inWorld(t, 2, func(w *world) {

@@ -165,9 +165,9 @@ func (o *APIObjects) client(s wire.GangSource) (*rest.RESTClient, error) {
 	return c, nil
 }
 
-// reference refers to the group in events: its object, or the given member.
+// reference refers to the group in events: its object, or the given member if there is no object.
 func (g *group) reference(member *corev1.Pod) runtime.Object {
-	if !g.key.Source.HasObject() {
+	if !g.key.Source.HasObject() || g.object == "" && member != nil {
 		return member
 	}
 	return referenceTo(g.key, g.spec.UID, g.object)

@@ -17,7 +17,8 @@ import (
 
 // PostFilter implements fwk.PostFilterPlugin. The original deallocates one claim that is on no node
 // with room for the pod. It does not know of a claim that is on such a node, but away from the
-// possible CPUs.
+// possible CPUs. If the attempt ended before the original saw the pod, it would return the error
+// "not found", which people read in the pod's event.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	a := attemptOf(state)
 	if a != nil && a.mode == claims.Required {
@@ -27,7 +28,16 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 			}
 		}
 	}
+	if !Saw(state) {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
 	return p.DynamicResources.PostFilter(ctx, state, pod, statuses)
+}
+
+// Saw reports whether the attempt got as far as PreFilter of the original.
+func Saw(state fwk.CycleState) bool {
+	_, err := state.Read(originalKey)
+	return err == nil
 }
 
 // Unreserve implements fwk.ReservePlugin. The original keeps an allocation that PreBind has

@@ -331,6 +331,16 @@ func TestAllocatedEarlier(t *testing.T) {
 	}
 }
 
+// TestPostFilterOfAPodThatWasNotSeen: another plugin refused it in PreFilter. The pod's event has
+// no error of this one.
+func TestPostFilterOfAPodThatWasNotSeen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, required, at(1), two(), claim("c", "r"))
+	if _, status := w.PostFilter(w.ctx, framework.NewCycleState(), podWith("c"), nil); status.Code() != fwk.Unschedulable || status.Message() != "" {
+		t.Errorf("PostFilter answers %v", status)
+	}
+}
+
 // TestAnotherPodsClaimStays: it came to use the claim after the attempt began.
 func TestAnotherPodsClaimStays(t *testing.T) {
 	t.Parallel()
