@@ -152,7 +152,10 @@ func (n *Node) ReserveOwner(c *Candidate, held string, d *placement.Decision) An
 }
 
 // AskOwner is Ask for an owner of a Holding.
-func (v View) AskOwner(c *Candidate, held string) Answer {
+func (v View) AskOwner(c *Candidate, held string) Answer { return v.DecideOwner(c, held, nil) }
+
+// DecideOwner is Decide for an owner of a Holding.
+func (v View) DecideOwner(c *Candidate, held string, d *placement.Decision) Answer {
 	n := v.n
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -160,7 +163,7 @@ func (v View) AskOwner(c *Candidate, held string) Answer {
 	if n.report == nil || h == nil {
 		return Answer{}
 	}
-	return n.consultOwner(c, h, nil)
+	return n.consultOwner(c, h, d)
 }
 
 // Displaced returns the reason why a Holding does not have all of its place, or "". known is false

@@ -207,12 +207,19 @@ func (l *lyings) Ways(state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo, 
 		if c.unpinned && c.passes(n) {
 			return lies(nil)
 		}
-		return c.ways(n, n.Account(), mode, stock)
+		return c.ways(n, n.Account().View().Decide, mode, stock)
+	case *owner:
+		if c.unpinned && c.passes(n) {
+			return lies(nil)
+		}
+		return c.ways(n, func(who *ledger.Candidate, d *placement.Decision) ledger.Answer {
+			return n.Account().View().DecideOwner(who, w.from, d)
+		}, mode, stock)
 	case *inGroup:
 		if w.evicting {
 			return steer.Ways{}
 		}
-		return c.ways(n, w.account(n), mode, stock)
+		return c.ways(n, w.account(n).View().Decide, mode, stock)
 	case untouched:
 		return lies(nil)
 	}
@@ -230,10 +237,10 @@ const (
 	isUncertain   = "it is not certain yet which CPUs the pod would get there"
 )
 
-// ways are the ways for the pod to lie on a node. A kubelet leaves one.
-func (c *cycle) ways(n *nodes.Node, account *ledger.Node, mode dra.Mode, stock func() *placement.Claimed) steer.Ways {
+// ways are the ways for the pod to lie on a node, as decide has it. A kubelet leaves one.
+func (c *cycle) ways(n *nodes.Node, decide func(*ledger.Candidate, *placement.Decision) ledger.Answer, mode dra.Mode, stock func() *placement.Claimed) steer.Ways {
 	var d placement.Decision
-	a := account.View().Decide(&c.query.Candidate, &d)
+	a := decide(&c.query.Candidate, &d)
 	switch {
 	case !a.OK():
 		return steer.Ways{Known: steer.Unforeseen, Why: doesNotTakeIt}
@@ -246,7 +253,7 @@ func (c *cycle) ways(n *nodes.Node, account *ledger.Node, mode dra.Mode, stock f
 		return lies(first)
 	}
 	return steer.Ways{Known: steer.Foreseen, All: dra.Ways(first, mode, stock, func(near *placement.Claimed) (steer.Lying, bool) {
-		a := account.View().Decide(c.query.Candidate.Near(near), &d)
+		a := decide(c.query.Candidate.Near(near), &d)
 		return dra.NUMAOf(&d, m), a.OK()
 	})}
 }

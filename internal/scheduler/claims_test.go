@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 
 	dra "github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/steer"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -330,5 +331,45 @@ func TestWaysInAGroupCycle(t *testing.T) {
 	}
 	if w := l.Ways(evicting, pods[0], nodeObject("n"), dra.Required, func() *placement.Claimed { return nil }); w.Known != steer.Unasked {
 		t.Errorf("while pods are taken away: %v", w.Known)
+	}
+}
+
+// TestWaysOfAnOwner: an owner of a Reservation follows devices within its place, and stays near
+// them.
+func TestWaysOfAnOwner(t *testing.T) {
+	for name, c := range map[string]struct {
+		place int64
+		stock *placement.Claimed
+		want  string
+	}{
+		"a place on both, devices on one":      {14, devicesOn(1, 0, 1), "[c:1 near c:0-1 near c:0]"},
+		"a place on one, devices on the other": {4, devicesOn(1, 0, 1), "[c:0]"},
+		"nothing to follow":                    {14, nil, "[c:0]"},
+	} {
+		f, _ := steered(t)
+		f.obeys()
+		account, place := f.table.Named("n").Account(), pinned("place", c.place)
+		var d placement.Decision
+		if a := account.View().Decide(&f.attempt(place, requestOf(t, place)).query.Candidate, &d); !a.OK() {
+			t.Fatal(a)
+		}
+		account.Hold(ledger.Holding{UID: "r", Held: d.Held(), Once: true})
+		pod := insisting(pinned("x", 4), "required")
+		state, _ := f.waysOf(pod, dra.Required, nil)
+		cycleOf(state).way = &owner{from: "r", heldOn: "n"}
+		l := &lyings{shared: f.core}
+		l.once.Do(func() {})
+		if got := fmt.Sprint(told(l.Ways(state, pod, nodeObject("n"), dra.Required, func() *placement.Claimed { return c.stock }))); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		if c.stock == nil {
+			l.Keep(state, "n", devicesOn(1, 1, 1).Settled(steer.Lying{"c": topology.NewNUMASet(1)}))
+			if s := cycleOf(state).decide(pod, f.table.Named("n"), "r"); !s.IsSuccess() {
+				t.Fatal(s)
+			}
+			if lying, ok := l.Decided(pod, "n"); !ok || lying["c"] != topology.NewNUMASet(1) {
+				t.Errorf("%s: it lies on %v", name, lying)
+			}
+		}
 	}
 }

@@ -238,7 +238,7 @@ func (c *cycle) decide(pod *corev1.Pod, n *nodes.Node, from string) *fwk.Status 
 	if from == "" {
 		a = n.Account().Reserve(c.candidateOn(n.Name()), &d)
 	} else {
-		a = n.Account().ReserveOwner(&c.query.Candidate, from, &d)
+		a = n.Account().ReserveOwner(c.candidateOn(n.Name()), from, &d)
 	}
 	verdicts.WithLabelValues("Reserve", a.Outcome.String(), reasonOf(&a)).Inc()
 	if status := c.status(nodes.Pack(0, &a), false); status != nil {
