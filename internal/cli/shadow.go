@@ -129,7 +129,7 @@ func shadowText(w io.Writer, v *shadow.View) error {
 		r := &v.Pods[i]
 		instead := ""
 		if r.Instead != nil {
-			instead = fmt.Sprintf("%s (%s)", r.Instead.Node, r.Instead.Why)
+			instead = fmt.Sprintf("%s (%s here)", r.Instead.Node, r.Instead.Why)
 		}
 		rows = append(rows, []string{r.Namespace + "/" + r.Name, r.Node, shadowAnswer(r.Expected), shadowAnswer(r.Got), r.Outcome(), dash(instead), dash(r.Capture)})
 	}

@@ -51,13 +51,17 @@ function Driven({ d }) {
   return (
     <section>
       <h2>Devices in ResourceSlices</h2>
-      <Table label="Devices in ResourceSlices" columns={[['NUMA'], ['Driver'], ['Free'], ['Taken']]} rows={(d.devices || []).map((r) => [r.numaNode, r.driver, names(r.free, r.freeCount), names(r.taken, r.takenCount)])} />
+      <Table label="Devices in ResourceSlices" columns={[['NUMA'], ['Driver'], ['Free'], ['Taken']]} rows={(d.devices || []).map((r) => [r.numaNode, r.driver, names(short(r, r.free), r.freeCount), names(short(r, r.taken), r.takenCount)])} />
+      {d.claims?.length > 0 && <h3>Claims of its pods</h3>}
       {d.claims?.length > 0 && <Table label="Claims of its pods" columns={[['Pod'], ['Claim'], ['Asks'], ['Alignment'], ['Why']]} rows={d.claims.map((c) => [
         <a href={link('pods', c.namespace, c.pod)}><bdi>{c.namespace}/{c.pod}</bdi></a>, c.claim, c.asks || '–', c.alignment, c.why,
       ])} />}
     </section>
   )
 }
+
+// short is a list of devices without their driver, which has its own column.
+const short = (r, list) => (list || []).map((name) => (name.startsWith(r.driver + '/') ? name.slice(r.driver.length + 1) : name))
 
 // Drawing shows what the server drew. Pointing at something of a pod lights everything of it.
 // With nothing pointed at, the pods shown are lit.

@@ -45,7 +45,7 @@ export function Shadow() {
         <section>
           <h2>Pods to look at</h2>
           <Table label="Pods to look at" columns={[['Pod'], ['Node'], ['Predicted'], ['Kubelet'], ['Result'], ["Berth's node"]]} rows={view.pods.map((p) => [
-            <a href={link('pods', p.namespace, p.name)}><bdi>{p.namespace}/{p.name}</bdi></a>, <a href={link('nodes', p.node)}>{p.node}</a>, said(p.expected), said(p.got), <>{p.reason ? `${p.result}: ${p.reason}` : p.result}{p.capture && <><br /><small className="muted">{p.capture}</small></>}</>, p.instead ? `${p.instead.node} (${p.instead.why})` : '–',
+            <a href={link('pods', p.namespace, p.name)}><bdi>{p.namespace}/{p.name}</bdi></a>, <a href={link('nodes', p.node)}>{p.node}</a>, said(p.expected), said(p.got), <>{p.reason ? `${p.result}: ${p.reason}` : p.result}{p.capture && <><br /><small className="muted">{p.capture}</small></>}</>, p.instead ? `${p.instead.node} (${p.instead.why} here)` : '–',
           ])} />
         </section>
       )}
