@@ -160,7 +160,7 @@ func (s *step) drop(why string) {
 	s.backOff(s.now)
 }
 
-// release lets the plan be bound.
+// release starts the binding of the planned members.
 func (s *step) release() { s.Doing, s.do.Release = Binding, true }
 
 func (News) happen(s *step) { s.Why = "" }

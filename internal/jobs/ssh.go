@@ -56,7 +56,8 @@ func (p *sshPlugin) check(*batch.Job) error {
 	return nil
 }
 
-// secretName is the name of the Job's Secret. Who makes it need not be able to read any.
+// secretName is the name of the Job's Secret. It follows from the Job, so that a program without
+// the right to read Secrets knows it.
 func secretName(job *batch.Job) string { return job.Name + "-ssh-" + uidPart(job) }
 
 func secretMeta(job *batch.Job) metav1.ObjectMeta {

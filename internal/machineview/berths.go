@@ -63,7 +63,7 @@ type occupancy struct {
 	berths []*berth
 	// held counts the berths that are no pod's, but held by Reservations.
 	held int
-	// sharing counts the pods that have nothing to themselves.
+	// sharing counts the pods without exclusive resources.
 	sharing int
 	cpu     map[topology.CPUID]*berth
 	device  map[[2]string]*berth // by resource and id

@@ -430,7 +430,7 @@ func (t *trial) settle(placed bool) {
 	}
 }
 
-// withoutTaken returns the nodes among some that are not taken, or all if few are.
+// withoutTaken returns the nodes that are not taken. If few nodes are taken, it returns all.
 func (t *trial) withoutTaken(all []int) []int {
 	if t.fresh <= len(all)/8 {
 		return all

@@ -137,7 +137,7 @@ func (p *Plugin) preFilterInTrial(state fwk.CycleState, pod *corev1.Pod) *fwk.St
 	return nil
 }
 
-// read translates a pod to place, as the profile's arguments have it.
+// read parses the request of a pod according to the profile's arguments.
 func (p *Plugin) read(pod *corev1.Pod) (wire.Ask, error) {
 	return p.readBy(p.core.pods.read, pod)
 }

@@ -115,7 +115,7 @@ func (p *Plugin) newGroupTrial(pod *corev1.Pod) (*groupTrial, error) {
 // member is tried on the trial's nodes, and no other pod is affected. In the commit it is reserved.
 type inGroup struct {
 	*groupTrial
-	// evicting: pods are taken from the snapshot, to find out whether that helps.
+	// evicting means that pods are removed from the snapshot, to find out if their eviction helps.
 	evicting bool
 }
 

@@ -500,7 +500,7 @@ func (gs *Groups) confirm(g *group) {
 	gs.unlockAndLook(g)
 }
 
-// Permit makes a member wait for the other members. The last one lets all pass.
+// Permit makes a member wait for the other members. The last member releases all others.
 func (gs *Groups) Permit(pod *corev1.Pod) (*fwk.Status, time.Duration) {
 	if !wire.InGang(pod) {
 		return nil, 0

@@ -76,7 +76,7 @@ const (
 	gone
 )
 
-// life is a pod as the kubelet has it.
+// life is the kubelet's state of a pod.
 type life uint8
 
 const (
