@@ -76,7 +76,7 @@ var (
 // readFlags reads the flags of a kubelet: its command line as ps prints it, the lines of a unit or
 // of an environment file (KUBELET_EXTRA_ARGS="..."), or the flags by themselves.
 func readFlags(text string) (*flags, error) {
-	text = strings.NewReplacer("\\\r\n", " ", "\\\n", " ", "\x00", " ").Replace(text)
+	text = strings.NewReplacer("\ufeff", "", "\\\r\n", " ", "\\\n", " ", "\x00", " ").Replace(text)
 	f := &flags{object: map[string]any{}}
 	defined := map[string]bool{}
 	var open []string // variables whose values are used

@@ -29,6 +29,7 @@ const forms = "want a KubeletConfiguration, kubeadm's ConfigMap kubelet-config, 
 
 // read reads a text that a person gives: where names it.
 func (f Files) read(where string, data []byte) (g given, err error) {
+	data = pasted.Text(data)
 	switch form := pasted.What(data); {
 	case form.IsMachine():
 		return g, fmt.Errorf("%s: this is %s: %s", where, form, forms)

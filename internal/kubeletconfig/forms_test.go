@@ -30,6 +30,7 @@ func TestFlags(t *testing.T) {
 		"/usr/bin/kubelet":                                                                                                                                    "{}",
 		"# none\nKUBELET_EXTRA_ARGS=":                                                                                                                         "{}",
 		"":                                                                                                                                                    "{}",
+		"\ufeff--cpu-manager-policy=static":                                                                                                                   "cpuManagerPolicy: static",
 		"--v=2":                                                                                                                                               "{}",
 	} {
 		f, err := readFlags(text)

@@ -40,6 +40,7 @@ func Read(text []byte) (*topology.Machine, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("lscpu: %d bytes: want at most %d", len(text), MaxText)
 	}
+	text = pasted.Text(text)
 	switch form := pasted.What(text); form {
 	case pasted.LscpuExtended:
 		return readExtended(string(text))

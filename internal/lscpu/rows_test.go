@@ -23,7 +23,8 @@ func TestRows(t *testing.T) {
 		"-e with physical ids":  {"CPU NODE SOCKET CORE\n0 0 0 0\n1 0 0 4\n2 1 1 0\n3 1 1 4\n", "package:2 numa:1 core:2 pu:1"},
 		"-Je": {`{"cpus": [{"cpu": 0, "node": 0, "socket": 0, "core": 0, "l1d:l1i:l2:l3": "0:0:0:0", "online": true}, {"cpu": "1", "node": "0", "socket": "0", "core": "0", "l1d:l1i:l2:l3": "0:0:0:0", "online": "yes"},
 			{"cpu": 2, "node": null, "socket": null, "core": null, "l1d:l1i:l2:l3": "-", "online": false}]}`, "package:1 numa:1 l3:1 core:1 pu:2 offline:2"},
-		"CRLF": {strings.ReplaceAll(extended, "\n", "\r\n"), "cpu:0-2 package:0=0-1;1=2 numa:0=0-1;1=2 l3:0=0-1;1=2 core:0/0=0+1;1/1=2 offline:3"},
+		"byte order mark": {"\ufeff" + extended, "cpu:0-2 package:0=0-1;1=2 numa:0=0-1;1=2 l3:0=0-1;1=2 core:0/0=0+1;1/1=2 offline:3"},
+		"CRLF":            {strings.ReplaceAll(extended, "\n", "\r\n"), "cpu:0-2 package:0=0-1;1=2 numa:0=0-1;1=2 l3:0=0-1;1=2 core:0/0=0+1;1/1=2 offline:3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := Read([]byte(c.text))

@@ -3,6 +3,7 @@
 package pasted
 
 import (
+	"bytes"
 	"encoding/json"
 	"regexp"
 	"strings"
@@ -51,8 +52,12 @@ var keys = []struct {
 
 var firstKey = regexp.MustCompile(`^\s*\{\s*"([^"]*)"`)
 
+// Text is the text without the byte order mark that some editors write first.
+func Text(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }
+
 // What detects the form of a text from its beginning.
 func What(text []byte) Form {
+	text = Text(text)
 	if object := map[string]json.RawMessage{}; strings.HasPrefix(strings.TrimSpace(string(text[:min(len(text), 256)])), "{") {
 		_ = json.Unmarshal(text, &object)
 		first := firstKey.FindSubmatch(text) // of one that is broken too

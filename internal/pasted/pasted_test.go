@@ -33,8 +33,10 @@ func TestWhat(t *testing.T) {
 		"root 812 1.0 /usr/bin/kubelet --config=/a/b --v=2":                              KubeletFlags,
 		"# a comment\nKUBELET_KUBEADM_ARGS='--pod-infra-container-image=x --max-pods 9'": KubeletFlags,
 	} {
-		if got := What([]byte(text)); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
+		for _, text := range []string{text, "\ufeff" + text} {
+			if got := What([]byte(text)); got != want {
+				t.Errorf("%q: %q, want %q", text, got, want)
+			}
 		}
 	}
 }
