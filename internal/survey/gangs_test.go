@@ -72,6 +72,7 @@ func TestGangs(t *testing.T) {
 	w.group(`{"apiVersion":"scheduling.volcano.sh/v1beta1","metadata":{"name":"net","namespace":"default"},"spec":{"minMember":2,"networkTopology":{"mode":"hard"}}}`)
 	w.group(`{"apiVersion":"scheduling.x-k8s.io/v1alpha1","metadata":{"name":"sigs","namespace":"default"},"spec":{"minMember":1000000}}`)
 	w.group(`{"apiVersion":"scheduling.x-k8s.io/v1alpha1","metadata":{"name":"mad","namespace":"default"},"spec":{"minMember":"many"}}`)
+	w.group(`{"apiVersion":"scheduling.x-k8s.io/v1alpha1","metadata":{"name":"odd","namespace":"default","labels":{"x":1}},"spec":{}}`)
 
 	c := w.cluster()
 	got, err := c.Gangs(t.Context())
@@ -89,6 +90,7 @@ func TestGangs(t *testing.T) {
 		"empty forming 0/2 of 0: 0 of 2 pods are there",
 		"forming forming 0/3 of 2: 2 of 3 pods are there",
 		"leaving forming 0/3 of 3: 0 of 3 pods are there, and 3 pods ending",
+		`mad wrong 0/0 of 0: PodGroup default/mad: spec.minMember: "many": want another type: json: cannot unmarshal string into Go struct field PodGroupSpec.spec.minMember of type int32`,
 		"missing wrong 0/0 of 1: PodGroup.scheduling.volcano.sh default/missing is not there",
 		`net wrong 0/0 of 0: PodGroup default/net: spec.networkTopology.mode: "hard": want soft, or nothing: Berth does not look at the network, and would not start the pods as asked`,
 		"partial partial 1/2 of 2: ",
@@ -101,7 +103,7 @@ func TestGangs(t *testing.T) {
 	if !slices.Equal(lines, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
-	if len(got.Notes) != 1 || !strings.Contains(got.Notes[0], "PodGroup default/mad") {
+	if len(got.Notes) != 1 || !strings.Contains(got.Notes[0], "metadata.labels") {
 		t.Errorf("notes %q, want one of the group that cannot be read", got.Notes)
 	}
 }

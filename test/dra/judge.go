@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -94,22 +92,11 @@ func confined(dir hollow.Dir, pods []corev1.Pod) (all []belongings) {
 		for i := range pods[at].Spec.Containers {
 			c := &pods[at].Spec.Containers[i]
 			if c.Name == g.Container && c.Resources.Limits.Cpu().Value() == int64(g.CPUs.Len()) {
-				all = append(all, belongings{uid: g.UID, container: g.Container, cpus: g.CPUs, memory: memoryOf(dir, g.UID, g.Container)})
+				all = append(all, belongings{uid: g.UID, container: g.Container, cpus: g.CPUs, memory: g.Mems})
 			}
 		}
 	}
 	return all
-}
-
-// memoryOf returns the NUMA nodes of a container's memory; 0 if it has ended.
-func memoryOf(dir hollow.Dir, uid, container string) (memory topology.NUMASet) {
-	found, _ := filepath.Glob(filepath.Join(dir.Cgroups(), "*", uid, container+"-*", "cpuset.mems.effective")) // the pattern is right
-	for _, file := range found {
-		if text, err := os.ReadFile(file); err == nil {
-			memory, _ = topology.ParseNUMAList(strings.TrimSpace(string(text)))
-		}
-	}
-	return memory
 }
 
 // of returns what a pod's container has.

@@ -25,6 +25,9 @@ func ReadCgroups(dir string) (all []Group) {
 		parts := strings.Split(name, "/") // kubepods, UID, NAME-ATTEMPT, file
 		if err == nil && len(parts) == 4 {
 			g := Group{UID: parts[1], Container: parts[2][:strings.LastIndex(parts[2], "-")], CPUs: set}
+			if mems, err := fs.ReadFile(root, path.Join(path.Dir(name), "cpuset.mems.effective")); err == nil {
+				g.Mems, _ = topology.ParseNUMAList(strings.TrimSpace(string(mems))) // what cannot be read is not judged
+			}
 			if limit, err := fs.ReadFile(root, path.Join(path.Dir(name), "memory.max")); err == nil {
 				g.Limit, _ = strconv.ParseUint(strings.TrimSpace(string(limit)), 10, 64) // "max" is none
 			}
