@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/berth-dev/berth/internal/suggest"
 	"github.com/berth-dev/berth/internal/wire"
@@ -152,16 +153,22 @@ func (f *flags) take(words []string) error {
 		at = len(words)
 	}
 	for _, word := range words[:at] {
-		if name, _, valued := strings.Cut(word, "="); valued && known(name) {
-			return &wire.FieldError{Object: "flags of the kubelet", Field: "command line", Value: word, Want: "--" + word}
+		bare := strings.TrimLeftFunc(word, isDash)
+		if name, _, valued := strings.Cut(bare, "="); valued && known(normal(name)) || bare != word && known(normal(name)) {
+			return &wire.FieldError{Object: "flags of the kubelet", Field: "command line", Value: word, Want: "--" + bare}
 		}
 	}
 	for at < len(words) {
 		word := words[at]
-		name, value, valued := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		bare := strings.TrimLeftFunc(word, isDash)
+		name, value, valued := strings.Cut(bare, "=")
+		name = normal(name)
 		at++
-		if !strings.HasPrefix(word, "-") {
+		switch dashes := word[:len(word)-len(bare)]; {
+		case dashes == "":
 			return &wire.FieldError{Object: "flags of the kubelet", Field: "command line", Value: word, Want: "a flag, --name=value"}
+		case dashes != "--" && known(name) && len(name) > 1:
+			return &wire.FieldError{Object: "flags of the kubelet", Field: "command line", Value: word, Want: "--" + bare}
 		}
 		if !valued && !slices.Contains(switchFlags, name) && known(name) {
 			if at == len(words) || strings.HasPrefix(words[at], "--") {
@@ -177,6 +184,13 @@ func (f *flags) take(words []string) error {
 }
 
 func isFlag(word string) bool { return strings.HasPrefix(word, "-") && len(word) > 1 }
+
+// isDash also knows the dashes that text processors make of hyphens.
+func isDash(c rune) bool { return c == '-' || unicode.Is(unicode.Pd, c) || c == '\u2212' }
+
+// normal returns a flag's name as the kubelet compares it: WordSepNormalizeFunc of
+// k8s.io/component-base/cli/flag.
+func normal(name string) string { return strings.ReplaceAll(name, "_", "-") }
 
 func known(name string) bool { return slices.Contains(knownFlags(), name) }
 

@@ -32,6 +32,7 @@ func TestFlags(t *testing.T) {
 		"":                                                                                                                                                    "{}",
 		"\ufeff--cpu-manager-policy=static":                                                                                                                   "cpuManagerPolicy: static",
 		"--v=2":                                                                                                                                               "{}",
+		"--cpu_manager_policy=static --reserved_cpus 0":                                                                                                       "{cpuManagerPolicy: static, reservedSystemCPUs: '0'}",
 	} {
 		f, err := readFlags(text)
 		if err != nil {
@@ -60,6 +61,10 @@ func TestFlagsRefused(t *testing.T) {
 		"X=--v=2\nreserved-cpus=0":                             `command line: "reserved-cpus=0": want --reserved-cpus=0`,
 		"cpu-manager-policy static":                            `command line: "cpu-manager-policy static": want flags`,
 		`{"kind": "x"}`:                                        `want flags, --name=value`,
+		"\u2013cpu-manager-policy=static --v=2":                "command line: \"\u2013cpu-manager-policy=static\": want --cpu-manager-policy=static",
+		"kubelet \u2014version --v=2":                          "command line: \"\u2014version\": want --version",
+		"--v=2 \u2212-reserved-cpus=0":                         "want --reserved-cpus=0",
+		"-cpu-manager-policy=static":                           `command line: "-cpu-manager-policy=static": want --cpu-manager-policy=static`,
 		"--v=2 static":                                         `command line: "static": want a flag`,
 		"--max-pods=many":                                      `--max-pods: "many": want a whole number`,
 		"--kube-reserved=cpu":                                  `--kube-reserved: "cpu": want name=value`,
