@@ -29,7 +29,7 @@ var (
 	errHeldBack       = errors.New("something other than Berth holds the pod back")
 	errGangForming    = errors.New("its gang is not complete: fewer pods are there than start together")
 	errKubeletRefused = errors.New("its kubelet refused the pod")
-	errNoDevices      = errors.New("no node has the devices that the pod requires near its CPUs")
+	errNoDevices      = errors.New("no node has the devices that the pod's claims ask for")
 	errGangWrong      = errors.New("what the gang asks cannot be served")
 	errGangDoesNotFit = errors.New("the gang does not have, and would not get now, nodes for as many pods as start together")
 )
@@ -48,7 +48,7 @@ and shows what other nodes would answer now. If the pod is pending, it shows the
 lists for every NUMA node what the pod asks for and what is there. If the pod has ResourceClaims, it shows which
 devices each claim has or could have, on which NUMA nodes; this needs list on resourceclaims, resourceslices and
 deviceclasses. Exit code 1 means that no node admits the pod, its kubelet rejected it, no scheduler has looked at it,
-no node has the devices that it requires near its CPUs, or its gang is incomplete or asks for something impossible.
+no node has the devices that its claims ask for, or its gang is incomplete or asks for something impossible.
 
 explain gang NAME asks the cluster about pods that start together; podgroup NAME does the same for a gang that a
 PodGroup declares. The verb plans the waiting members as the scheduler does. It shows where each would go now, how

@@ -183,9 +183,6 @@ func (a *Args) validate() error {
 	if err := a.Admission.Check(); err != nil {
 		return err
 	}
-	if _, ok := dra.ParseMode(a.Claims); !ok && a.Claims != "" {
-		return fmt.Errorf("claims: %.100q: want %s, or nothing", a.Claims, dra.ModesWanted)
-	}
 	if _, err := a.sources(); err != nil {
 		return err
 	}
@@ -233,7 +230,7 @@ func (a *Args) sources() (dra.Sources, error) {
 
 // terms returns the settings that apply to every pod.
 func (a *Args) terms() (wire.Terms, error) {
-	t := wire.Terms{ExclusiveNamespaces: a.ExclusiveNamespaces, Keep: a.Keep, CPUsPerDevice: a.CPUsPerDevice, BestEffortAnywhere: a.BestEffortAnywhere}
+	t := wire.Terms{ExclusiveNamespaces: a.ExclusiveNamespaces, Keep: a.Keep, CPUsPerDevice: a.CPUsPerDevice, BestEffortAnywhere: a.BestEffortAnywhere, Claims: a.Claims}
 	return t, t.Check()
 }
 

@@ -216,42 +216,45 @@ func (n *devicesFor) matches(ctx context.Context, wishes [][]resourcev1.DeviceSe
 	return false, nil
 }
 
-// allocate returns devices for the whole claim on these NUMA nodes, or without a NUMA node. why
-// explains why there are none. A claim that takes all devices sees all. The allocator relies on
-// checks of the API server, which nobody has made for a snapshot, so it may panic.
-func (n *devicesFor) allocate(ctx context.Context, only topology.NUMASet) (results []resourcev1.DeviceRequestAllocationResult, why string) {
+// noDevices means that the devices do not suffice.
+const noDevices = "the devices do not suffice"
+
+// allocate returns devices for all claims together, on these NUMA nodes or without a NUMA node. why
+// explains why there are none. Claims that take all devices see all. The allocator relies on checks
+// of the API server, which nobody has made for a snapshot, so it may panic.
+func (a *allocator) allocate(ctx context.Context, at *claimPlace, only topology.NUMASet, list []*resourcev1.ResourceClaim) (results []resourcev1.AllocationResult, why string) {
 	defer func() {
 		if r := recover(); r != nil {
 			results, why = nil, fmt.Sprintf("claim, classes or slices are not as an API server takes them: %v", r)
 		}
 	}()
-	shown := n.slices
-	if only != claims.Everywhere && !claims.TakesAll(n.claim) {
-		shown = make([]*resourcev1.ResourceSlice, len(n.slices))
-		for i, s := range n.slices {
-			shown[i] = n.inventory.Show(s, only, func(id claims.DeviceID, d *resourcev1.Device) bool {
-				return len(d.ConsumesCounters) > 0 && structured.IsDeviceAllocated(structured.MakeDeviceID(id.Driver, id.Pool, id.Name), &n.allocator.state)
+	shown := at.slices
+	if only != claims.Everywhere && !slices.ContainsFunc(list, claims.TakesAll) {
+		shown = make([]*resourcev1.ResourceSlice, len(at.slices))
+		for i, s := range at.slices {
+			shown[i] = at.inventory.Show(s, only, func(id claims.DeviceID, d *resourcev1.Device) bool {
+				return len(d.ConsumesCounters) > 0 && structured.IsDeviceAllocated(structured.MakeDeviceID(id.Driver, id.Pool, id.Name), &a.state)
 			})
 		}
 	}
-	made, err := structured.NewAllocator(ctx, allocatorFeatures, n.allocator.state, n.allocator.classes, shown, n.allocator.selectors)
+	made, err := structured.NewAllocator(ctx, allocatorFeatures, a.state, a.classes, shown, a.selectors)
 	if err != nil {
 		return nil, err.Error()
 	}
-	object := n.node.object
+	object := at.object
 	if object == nil {
-		object = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.node.name}}
+		object = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: at.name}}
 	}
-	found, err := made.Allocate(ctx, object, []*resourcev1.ResourceClaim{n.claim})
+	found, err := made.Allocate(ctx, object, list)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, "the search for devices took too long"
 	case err != nil:
 		return nil, err.Error()
-	case len(found) == 0:
-		return nil, n.missing(only)
+	case len(found) != len(list):
+		return nil, noDevices
 	}
-	return found[0].Devices.Results, ""
+	return found, ""
 }
 
 // missing explains why there are no devices on these NUMA nodes.

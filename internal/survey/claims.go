@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,8 +22,7 @@ import (
 )
 
 // Claimed explains one of the pod's ResourceClaims: its devices, or the devices that it could have.
-// The pod lies where there are enough devices for all its claims. Which ones this claim could have
-// ignores what the pod's other claims would take.
+// All claims of the pod get their devices together, as in the scheduler.
 type Claimed struct {
 	// Name is the claim's name in spec.resourceClaims.
 	Name string `json:"name"`
@@ -55,6 +53,8 @@ type ClaimOnNode struct {
 	Message string `json:"message"`
 	// NUMANodes are the devices that match the claim's requests.
 	NUMANodes []ClaimOnNUMANode `json:"numaNodes,omitempty"`
+	// lacks means that the scheduler would refuse the node because of the claim.
+	lacks bool
 }
 
 // ClaimOnNUMANode is the devices of a NUMA node that match the requests of a claim.
@@ -81,11 +81,10 @@ const (
 	claimsTimeout   = 10 * time.Second
 )
 
-// NoDevices reports whether a claim that must be near to the CPUs is so on no node that takes the
-// pod.
+// NoDevices reports whether a claim keeps the pod off every node that takes the pod.
 func (e *Explained) NoDevices() bool {
 	return slices.ContainsFunc(e.Claims, func(c Claimed) bool {
-		return c.Asks == claims.Required.String() && len(c.Nodes) > 0 && c.More == 0 && !slices.ContainsFunc(c.Nodes, func(n ClaimOnNode) bool { return n.Near })
+		return len(c.Nodes) > 0 && c.More == 0 && !slices.ContainsFunc(c.Nodes, func(n ClaimOnNode) bool { return !n.lacks })
 	})
 }
 
@@ -139,6 +138,8 @@ type claimant struct {
 	found []*resourcev1.ResourceClaim
 	// bound: the pod has a node.
 	bound bool
+	// assumed says what the profile's default is taken to be, for a pod without a mode.
+	assumed string
 	// templates are the templates of the pod's namespace, if the pod does not exist, else nil.
 	templates map[string]*resourcev1.ResourceClaimTemplate
 }
@@ -152,8 +153,13 @@ func newClaimant(ctx context.Context, c *Cluster, s *Survey, q *question) (*clai
 	if err != nil {
 		return nil, err
 	}
-	mode, _ := wire.ReadClaims(q.pod) // an error is why no node takes it
-	return &claimant{survey: s, question: q, mode: mode, allocator: newAllocator(h), handedOut: h}, nil
+	mode, _ := c.Terms.ReadClaims(q.pod) // an error is why no node takes it
+	x := &claimant{survey: s, question: q, mode: mode, allocator: newAllocator(h), handedOut: h}
+	if q.pod.Annotations[wire.ClaimsAnnotation] == "" {
+		x.assumed = fmt.Sprintf("the pod has no %s, and the argument claims of scheduler profile %s cannot be read: it is taken to be %q (--claims)",
+			wire.ClaimsAnnotation, nameOfScheduler(q.pod), c.Terms.Claims)
+	}
+	return x, nil
 }
 
 // explainAll explains each claim. The notes name missing information.
@@ -165,12 +171,11 @@ func (x *claimant) explainAll(ctx context.Context) (all []Claimed, notes []strin
 		all = append(all, Claimed{Name: of[i].Name, Asks: x.mode.String()})
 		x.found = append(x.found, x.find(&of[i], &all[i]))
 	}
-	for i, claim := range x.found {
-		if claim != nil {
-			x.explain(ctx, claim, &all[i])
-		}
+	x.explain(ctx, all)
+	if notes = x.handedOut.notes; x.assumed != "" && !x.bound {
+		notes = append(slices.Clip(notes), x.assumed)
 	}
-	return all, x.handedOut.notes
+	return all, notes
 }
 
 // claimPlace is a node with the place of the pod there without claims. If it is not known, why has
@@ -272,12 +277,12 @@ func (x *claimant) follows(at *claimPlace) bool {
 	return !x.bound && at.known && at.decides() && at.knownMachine() != nil && at.account != nil && x.question.hasSay(at.node)
 }
 
-// ways yields the places of the pod on a node, as the scheduler tries them. If the place is not
-// known, ways yields one place without NUMA nodes.
+// ways yields the places of the pod on a node, as the scheduler tries them: one for a pod without a
+// mode. If the place is not known, it is one without NUMA nodes.
 func (x *claimant) ways(ctx context.Context, at *claimPlace) iter.Seq[claims.Lying] {
 	q, m := x.question, at.knownMachine()
 	stock := func() *placement.Claimed {
-		if !x.follows(at) {
+		if x.mode == claims.Free || !x.follows(at) {
 			return nil
 		}
 		return x.stock(ctx, at)
@@ -372,70 +377,51 @@ func (x *claimant) made(of *corev1.PodResourceClaim, out *Claimed) *resourcev1.R
 	return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: of.Name}, Spec: t.Spec.Spec}
 }
 
-// explain explains a claim on every node.
-func (x *claimant) explain(ctx context.Context, c *resourcev1.ResourceClaim, out *Claimed) {
+// explain explains the claims on every node.
+func (x *claimant) explain(ctx context.Context, all []Claimed) {
+	asked := make([]bool, len(all))
+	for i, c := range x.found {
+		asked[i] = c != nil && x.asks(c, &all[i])
+	}
+	if !slices.Contains(asked, true) {
+		return
+	}
+	nodes := make([][]*ClaimOnNode, len(x.nodes))
+	inParallel(len(x.nodes), func(i int) {
+		nodes[i] = x.onNode(ctx, &x.nodes[i], asked, i < maxClaimNodes) // the best answers come first
+	})
+	for i := range all {
+		for _, on := range nodes {
+			switch {
+			case !asked[i]:
+			case on[i] == nil && !all[i].Allocated:
+				all[i].More++
+			case on[i] != nil:
+				all[i].Nodes = append(all[i].Nodes, *on[i])
+			}
+		}
+	}
+}
+
+// asks reports whether nodes are asked about the claim. Otherwise out has the reason.
+func (x *claimant) asks(c *resourcev1.ResourceClaim, out *Claimed) bool {
 	out.Allocated = c.Status.Allocation != nil
 	if x.mode != claims.Free {
 		out.Message = claims.Unserved(x.question.pod.UID, c)
 	}
+	why := ""
 	switch {
 	case x.allocator.slices == nil:
-		out.Message = cmp.Or(out.Message, "ResourceSlices are not known")
-		return
+		why = "ResourceSlices are not known"
 	case !out.Allocated && x.allocator.classes == nil:
-		out.Message = cmp.Or(out.Message, "DeviceClasses are not known")
-		return
+		why = "DeviceClasses are not known"
 	case !out.Allocated && x.bound:
-		out.Message = cmp.Or(out.Message, "it has no devices")
-		return
+		why = "it has no devices"
 	case len(x.nodes) == 0 && !x.bound:
-		out.Message = cmp.Or(out.Message, "no node that pins anything for the pod could take it")
-		return
+		why = "no node that pins anything for the pod could take it"
 	}
-	nodes := make([]*ClaimOnNode, len(x.nodes))
-	inParallel(len(x.nodes), func(i int) {
-		if out.Allocated {
-			nodes[i] = x.judge(ctx, c, out.Name, &x.nodes[i])
-		} else if i < maxClaimNodes {
-			nodes[i] = x.onNode(ctx, c, out.Name, &x.nodes[i])
-		} // the best answers come first
-	})
-	for _, n := range nodes {
-		switch {
-		case n == nil && !out.Allocated:
-			out.More++
-		case n != nil:
-			out.Nodes = append(out.Nodes, *n)
-		}
-	}
-}
-
-// of is the claim as package claims takes it.
-func (x *claimant) of(c *resourcev1.ResourceClaim, name string, way claims.Lying) claims.Claim {
-	out := claims.Claim{Name: c.Namespace + "/" + c.Name, Users: claims.Users(x.question.pod, name, way)}
-	if c.Status.Allocation != nil {
-		out.Results = c.Status.Allocation.Devices.Results
-	}
-	return out
-}
-
-// judge compares the devices of a claim with the pod's place on a node. It returns nil if no device
-// is on the node.
-func (x *claimant) judge(ctx context.Context, c *resourcev1.ResourceClaim, name string, at *claimPlace) *ClaimOnNode {
-	inventory, out, tried := x.read(at), &ClaimOnNode{Node: at.name}, 0
-	for way := range x.ways(ctx, at) {
-		j := claims.Judge(inventory, []claims.Claim{x.of(c, name, way)})
-		if tried++; tried == 1 && !x.bound && !slices.ContainsFunc(j.Findings, func(f claims.Finding) bool { return f.Place.Standing != claims.Absent }) {
-			return nil
-		}
-		if out.Near = at.why == "" && j.Keeps(claims.Required); tried == 1 || out.Near {
-			out.Message = strings.TrimPrefix(at.why+"; "+strings.Join(findings(&j, at.why != ""), "; "), "; ")
-		}
-		if out.Near {
-			break
-		}
-	}
-	return out
+	out.Message = cmp.Or(out.Message, why)
+	return why == ""
 }
 
 // findings describes the devices. If the pod's place is not known, places names where the devices
@@ -451,56 +437,6 @@ func findings(j *claims.Judgement, places bool) (out []string) {
 		default:
 			out = append(out, f.String())
 		}
-	}
-	return out
-}
-
-// onNode explains which devices of a node a claim could have.
-func (x *claimant) onNode(ctx context.Context, c *resourcev1.ResourceClaim, name string, at *claimPlace) *ClaimOnNode {
-	inventory := x.read(at)
-	n := &devicesFor{allocator: x.allocator, claim: c, node: at.node, slices: at.slices, inventory: inventory}
-	out := &ClaimOnNode{Node: at.name}
-	if err := n.sort(ctx); err != nil {
-		out.Message = err.Error()
-		return out
-	}
-	var near topology.NUMASet
-	var whys []string
-	var apart string
-	if !at.known {
-		out.Message, out.NUMANodes = at.why, n.rows(0, false, "")
-		return out
-	}
-	for way := range x.ways(ctx, at) {
-		of := x.of(c, name, way)
-		var only topology.NUMASet
-		only, apart = of.Reach(x.mode)
-		near |= only
-		results, why := n.allocate(ctx, only)
-		if of.Results = results; why != "" {
-			why = cmp.Or(apart, why)
-		} else {
-			if j := claims.Judge(n.inventory, []claims.Claim{of}); !j.Keeps(claims.Required) && j.Alignment() != claims.Unpinned || !j.Keeps(x.mode) {
-				why = j.Why()
-			}
-		}
-		if why == "" {
-			out.Near, out.Message = true, "would get "+deviceNames(of.Results)+x.unpinned(&of)
-			break
-		}
-		if !slices.Contains(whys, why) {
-			whys = append(whys, why)
-		}
-		out.Message = strings.Join(whys, "; ")
-	}
-	if out.NUMANodes = n.rows(near, true, apart); out.Near {
-		return out
-	}
-	if x.mode == claims.Required && x.follows(at) {
-		out.Message += "; no other NUMA nodes that take the pod have enough devices for its claims"
-	}
-	if far, why := n.allocate(ctx, claims.Everywhere); why == "" && x.mode != claims.Required {
-		out.Message += "; it would get " + deviceNames(far)
 	}
 	return out
 }

@@ -81,7 +81,7 @@ func (c *Cluster) Driven(ctx context.Context, s *Survey, name string) (*Driven, 
 		}
 	}
 	for _, pod := range n.bound {
-		out.Claims = append(out.Claims, n.claimsOf(pod, &h, inventory)...)
+		out.Claims = append(out.Claims, n.claimsOf(pod, &c.Terms, &h, inventory)...)
 	}
 	slices.SortStableFunc(out.Claims, func(a, b ClaimOfPod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod))
@@ -93,8 +93,8 @@ func (c *Cluster) Driven(ctx context.Context, s *Survey, name string) (*Driven, 
 }
 
 // claimsOf judges the claims of a pod of the node.
-func (n *node) claimsOf(pod *corev1.Pod, h *handedOut, i *claims.Inventory) (out []ClaimOfPod) {
-	mode, _ := wire.ReadClaims(pod) // an error is said elsewhere
+func (n *node) claimsOf(pod *corev1.Pod, terms *wire.Terms, h *handedOut, i *claims.Inventory) (out []ClaimOfPod) {
+	mode, _ := terms.ReadClaims(pod) // an error is said elsewhere
 	for k := range pod.Spec.ResourceClaims {
 		of := &pod.Spec.ResourceClaims[k]
 		name, _, err := resourceclaim.Name(pod, of)

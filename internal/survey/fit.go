@@ -11,7 +11,6 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
-	"github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/manifest"
@@ -74,14 +73,17 @@ type Fitting struct {
 	claimNotes []string
 }
 
-// lacksDevices explains why a node has no devices near the CPUs of a copy that requires them; "" if
-// it has, or is not known to have none.
+// lacksDevices explains why a node has no devices for the claims of a copy, or none near the CPUs
+// of a copy that requires them; "" if it has, or is not known to have none.
 func (f *Fitting) lacksDevices(node string) string {
 	for i := range f.Claims {
 		c := &f.Claims[i]
-		at := slices.IndexFunc(c.Nodes, func(n ClaimOnNode) bool { return n.Node == node && !n.Near })
-		if c.Asks == claims.Required.String() && at >= 0 {
-			return wire.ClaimsAnnotation + ": " + c.Asks + ": claim " + c.Name + ": " + c.Nodes[at].Message
+		if at := slices.IndexFunc(c.Nodes, func(n ClaimOnNode) bool { return n.Node == node && n.lacks }); at >= 0 {
+			why := "claim " + c.Name + ": " + c.Nodes[at].Message
+			if c.Asks != "" {
+				why = wire.ClaimsAnnotation + ": " + c.Asks + ": " + why
+			}
+			return why
 		}
 	}
 	return ""

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -20,6 +21,9 @@ type Terms struct {
 	CPUsPerDevice map[string]int `json:"cpusPerDevice,omitempty"`
 	// BestEffortAnywhere means that pods with Volcano's best-effort may use nodes of any policy.
 	BestEffortAnywhere bool `json:"bestEffortAnywhere,omitempty"`
+	// Claims is near, required or empty: the default for pods with claims and without
+	// berth.dev/claims.
+	Claims string `json:"claims,omitempty"`
 
 	kept *placement.Keep // what both say, once Check has been called
 }
@@ -45,6 +49,9 @@ func (e *TermError) Error() string { return e.Field + e.At + ": " + e.Why }
 func (t *Terms) Check() error {
 	if err := t.ExclusiveNamespaces.Check("exclusiveNamespaces"); err != nil {
 		return err
+	}
+	if _, ok := dra.ParseMode(t.Claims); !ok && t.Claims != "" {
+		return &TermError{"claims", "", fmt.Sprintf("%.100q: want %s, or nothing", t.Claims, dra.ModesWanted)}
 	}
 	const keep, cpusPerDevice = "keep", "cpusPerDevice"
 	switch {
@@ -78,6 +85,15 @@ func (t *Terms) ReadPod(pod *corev1.Pod) (Ask, error) {
 	ask, err := ReadPending(pod)
 	t.Impose(pod.Namespace, &ask.Request.Rules)
 	return ask, err
+}
+
+// ReadClaims returns the mode of a pod with claims: its own, or the default.
+func (t *Terms) ReadClaims(pod *corev1.Pod) (dra.Mode, error) {
+	mode, err := ReadClaims(pod)
+	if err == nil && mode == dra.Free {
+		mode, _ = dra.ParseMode(t.Claims)
+	}
+	return mode, err
 }
 
 // Impose applies the terms to the rules of a pod of the namespace.

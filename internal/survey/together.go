@@ -1,0 +1,274 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	resourcev1 "k8s.io/api/resource/v1"
+
+	"github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/topology"
+)
+
+// together is all claims of a pod on one node.
+type together struct {
+	*claimant
+	at        *claimPlace
+	inventory *claims.Inventory
+	// has are the claims with devices, open those without. They are in the order of
+	// spec.resourceClaims, as the scheduler's allocator gets them.
+	has, open []*claimHere
+	// steered: devices on other NUMA nodes may be left out, as no claim takes all.
+	steered bool
+}
+
+// claimHere is a claim on the node.
+type claimHere struct {
+	claims.Claim // in the way that was tried last
+	name         string
+	object       *resourcev1.ResourceClaim
+	out          *ClaimOnNode
+	// The others are of an open claim. near are the NUMA nodes where its devices would be near, in
+	// all ways. whys explain why it has none there.
+	devices *devicesFor
+	near    topology.NUMASet
+	apart   string
+	whys    []string
+}
+
+// onNode explains which devices of a node the asked claims have, or could have together. The answer
+// about a claim is nil if its devices are not on the node, or if it has none and whole is false.
+func (x *claimant) onNode(ctx context.Context, at *claimPlace, asked []bool, whole bool) []*ClaimOnNode {
+	t := &together{claimant: x, at: at, inventory: x.read(at), steered: true}
+	out := make([]*ClaimOnNode, len(asked))
+	for i, c := range x.found {
+		if !asked[i] || c.Status.Allocation == nil && !whole {
+			continue
+		}
+		h := &claimHere{Claim: claims.Claim{Name: c.Namespace + "/" + c.Name}, name: x.question.pod.Spec.ResourceClaims[i].Name, object: c, out: &ClaimOnNode{Node: at.name}}
+		out[i] = h.out
+		t.steered = t.steered && !claims.TakesAll(c)
+		if c.Status.Allocation == nil {
+			h.devices = &devicesFor{allocator: x.allocator, claim: c, node: at.node, slices: at.slices, inventory: t.inventory}
+			t.open = append(t.open, h)
+			continue
+		}
+		h.Results = c.Status.Allocation.Devices.Results
+		t.has = append(t.has, h)
+		j := claims.Judge(t.inventory, []claims.Claim{h.Claim})
+		if !x.bound && !slices.ContainsFunc(j.Findings, func(f claims.Finding) bool { return f.Place.Standing != claims.Absent }) {
+			out[i] = nil
+		}
+	}
+	t.explain(ctx)
+	for _, h := range slices.Concat(t.has, t.open) {
+		h.out.lacks = h.out.lacks || x.mode == claims.Required && !h.out.Near
+	}
+	return out
+}
+
+// explain finds a way in which all claims have near devices.
+func (t *together) explain(ctx context.Context) {
+	wrong := t.wrong(ctx)
+	found, tried := false, 0
+	for way := range t.ways(ctx, t.at) {
+		fits := t.judge(way, tried == 0)
+		tried++
+		if len(t.open) == 0 {
+			found = fits
+		} else if t.at.known && !wrong {
+			found = t.lie(ctx, fits)
+		}
+		if found || fits && !t.steered && t.mode == claims.Required {
+			break // devices that must not be left out are judged in the first way only
+		}
+	}
+	if wrong {
+		return
+	}
+	for _, h := range t.open {
+		if !t.at.known {
+			h.out.Message, h.out.NUMANodes = t.at.why, h.devices.rows(0, false, "")
+			continue
+		}
+		h.out.NUMANodes = h.devices.rows(h.near, true, h.apart)
+		if !found {
+			h.out.Message = strings.Join(h.whys, "; ")
+		}
+	}
+	if !found && t.at.known && len(t.open) > 0 {
+		t.elsewhere(ctx)
+	}
+}
+
+// wrong reports whether the devices for an open claim cannot be told. Then no open claim gets any.
+func (t *together) wrong(ctx context.Context) (wrong bool) {
+	first := ""
+	for _, h := range t.open {
+		if err := h.devices.sort(ctx); err != nil {
+			h.out.Message, wrong, first = err.Error(), true, cmp.Or(first, h.name)
+		}
+	}
+	for _, h := range t.open {
+		if h.out.lacks = wrong; wrong && h.out.Message == "" {
+			h.out.Message, h.out.NUMANodes = gotNone(first), h.devices.rows(0, false, "")
+		}
+	}
+	return wrong
+}
+
+// judge puts the pod there in a way, and reports whether the devices that it has are as it asks.
+func (t *together) judge(way claims.Lying, first bool) (fits bool) {
+	fits = true
+	for _, h := range t.open {
+		h.Users = claims.Users(t.question.pod, h.name, way)
+	}
+	for _, h := range t.has {
+		h.Users = claims.Users(t.question.pod, h.name, way)
+		j := claims.Judge(t.inventory, []claims.Claim{h.Claim})
+		near := t.at.why == "" && j.Keeps(claims.Required)
+		if first || near {
+			h.out.Near = near
+			h.out.Message = strings.TrimPrefix(t.at.why+"; "+strings.Join(findings(&j, t.at.why != ""), "; "), "; ")
+		}
+		if !t.serves(&j) {
+			fits = false
+			for _, o := range t.open {
+				o.say(j.Why())
+			}
+		}
+	}
+	return fits
+}
+
+// serves reports whether devices are as the scheduler chooses them for the pod.
+func (t *together) serves(j *claims.Judgement) bool {
+	return j.Keeps(claims.Required) || t.mode != claims.Required && j.Alignment() == claims.Unpinned
+}
+
+// lie gives all open claims devices in the present way, as the scheduler does: the devices on the
+// NUMA nodes of any of them are left to choose, and the choice is judged.
+func (t *together) lie(ctx context.Context, fits bool) bool {
+	only, restricted := topology.NUMASet(0), false
+	for _, h := range t.open {
+		wanted, apart := h.Reach(t.mode)
+		if h.near, h.apart = h.near|wanted, apart; wanted != claims.Everywhere {
+			only, restricted = only|wanted, true
+		}
+	}
+	if t.mode == claims.Free || !t.steered || !restricted {
+		only = claims.Everywhere
+	}
+	if !fits {
+		return false
+	}
+	if why := t.allocate(ctx, only, t.open); why != "" {
+		t.alone(ctx, why)
+		return false
+	}
+	bad := ""
+	for _, h := range t.open {
+		if j := claims.Judge(t.inventory, []claims.Claim{h.Claim}); !t.serves(&j) {
+			h.say(j.Why())
+			bad = cmp.Or(bad, h.name)
+		}
+	}
+	for _, h := range t.open {
+		got := "would get " + deviceNames(h.Results)
+		if h.out.Near = bad == ""; h.out.Near {
+			h.out.Message = got + t.unpinned(&h.Claim)
+		} else if j := claims.Judge(t.inventory, []claims.Claim{h.Claim}); t.serves(&j) {
+			h.say(got + ", but claim " + bad + " would get none near the CPUs")
+		}
+	}
+	return bad == ""
+}
+
+// allocate gives claims devices on these NUMA nodes together. why explains why they get none.
+func (t *together) allocate(ctx context.Context, only topology.NUMASet, list []*claimHere) (why string) {
+	var objects []*resourcev1.ResourceClaim
+	for _, h := range list {
+		objects = append(objects, h.object)
+	}
+	results, why := t.allocator.allocate(ctx, t.at, only, objects)
+	if why == "" {
+		for i, h := range list {
+			h.Results = results[i].Devices.Results
+		}
+	}
+	return why
+}
+
+// alone explains for each claim why the claims have no devices together: it has none by itself, or
+// others have none beside it.
+func (t *together) alone(ctx context.Context, why string) {
+	whys, none := make([]string, len(t.open)), ""
+	for i, h := range t.open {
+		only, _ := h.Reach(t.mode)
+		if t.mode == claims.Free || claims.TakesAll(h.object) {
+			only = claims.Everywhere
+		}
+		if len(t.open) > 1 {
+			why = t.allocate(ctx, only, t.open[i:i+1])
+		}
+		if why == noDevices {
+			why = h.devices.missing(only)
+		}
+		if whys[i] = why; why != "" {
+			whys[i], none = cmp.Or(h.apart, why), cmp.Or(none, h.name)
+		}
+	}
+	for i, h := range t.open {
+		switch {
+		case whys[i] != "":
+			h.say(whys[i])
+		case none != "":
+			h.say(gotNone(none))
+		default:
+			h.say("by itself it would get " + deviceNames(h.Results) + ", but the devices do not suffice for all claims of the pod together")
+		}
+	}
+}
+
+// gotNone explains why a claim gets no devices although it could: a pod gets all or none.
+func gotNone(claim string) string { return "claim " + claim + " of the pod gets no devices" }
+
+// elsewhere says what the claims get if the pod has no near devices.
+func (t *together) elsewhere(ctx context.Context) {
+	if t.mode == claims.Required {
+		if t.follows(t.at) {
+			for _, h := range t.open {
+				h.out.Message += "; no other NUMA nodes that take the pod have enough devices for its claims"
+			}
+		}
+		return
+	}
+	why := t.away()
+	if why == "" {
+		why = t.allocate(ctx, claims.Everywhere, t.open)
+	}
+	for _, h := range t.open {
+		if h.out.lacks = why != ""; !h.out.lacks {
+			h.out.Message += "; it would get " + deviceNames(h.Results)
+		}
+	}
+}
+
+// away names a claim whose devices keep the pod off the node, or returns "".
+func (t *together) away() string {
+	for _, h := range t.has {
+		if on := h.object.Status.Allocation.NodeSelector; on != nil && t.at.object != nil && !matchesNode(t.at.object, "", nil, on) {
+			return h.name
+		}
+	}
+	return ""
+}
+
+// say adds a reason once.
+func (h *claimHere) say(why string) {
+	if !slices.Contains(h.whys, why) {
+		h.whys = append(h.whys, why)
+	}
+}
