@@ -124,7 +124,6 @@ func insisting(pod *corev1.Pod, how string) *corev1.Pod {
 
 // TestWaysOfAKubelet: it leaves one, where its CPUs are free.
 func TestWaysOfAKubelet(t *testing.T) {
-	f, _ := steered(t)
 	for name, c := range map[string]struct {
 		before int64
 		pod    *corev1.Pod
@@ -135,7 +134,7 @@ func TestWaysOfAKubelet(t *testing.T) {
 		"no CPUs of its own":        {0, insisting(burstable("x", "2"), "required"), "[c:]"},
 		"near, with CPUs of a node": {0, insisting(pinned("x", 8), "near"), "[c:1]"},
 	} {
-		f, _ = steered(t)
+		f, _ := steered(t)
 		if c.before > 0 {
 			one := on(pinned("one", c.before), "n")
 			f.admit(one)

@@ -248,7 +248,7 @@ func TestPodsAreRefitted(t *testing.T) {
 	a := w.bind("a", "2", "1-2")
 	w.turn()
 	w.wantCPUs("a", "1-2", 0)
-	a = w.allocate(a, "4")
+	w.allocate(a, "4")
 	w.turn()
 	a = w.wantCPUs("a", "1-4", 2)
 	if got := condition(a); got != "True Resized: decision 2: c has CPUs 1-4 on NUMA nodes 0" {
