@@ -82,7 +82,8 @@ func (c *cluster) held(node string, pods []corev1.Pod) ([]belongings, error) {
 	return all, nil
 }
 
-// confined returns the containers that have as many CPUs as their pod has asked for as its own.
+// confined returns the containers of pods. One that has other CPUs than as many as it has asked for
+// is there without CPUs.
 func confined(dir hollow.Dir, pods []corev1.Pod) (all []belongings) {
 	for _, g := range obeyed.ReadCgroups(dir.Cgroups()) {
 		at := slices.IndexFunc(pods, func(pod corev1.Pod) bool { return string(pod.UID) == g.UID })
@@ -91,22 +92,27 @@ func confined(dir hollow.Dir, pods []corev1.Pod) (all []belongings) {
 		}
 		for i := range pods[at].Spec.Containers {
 			c := &pods[at].Spec.Containers[i]
-			if c.Name == g.Container && c.Resources.Limits.Cpu().Value() == int64(g.CPUs.Len()) {
-				all = append(all, belongings{uid: g.UID, container: g.Container, cpus: g.CPUs, memory: g.Mems})
+			if c.Name != g.Container {
+				continue
 			}
+			b := belongings{uid: g.UID, container: g.Container, memory: g.Mems}
+			if c.Resources.Limits.Cpu().Value() == int64(g.CPUs.Len()) {
+				b.cpus = g.CPUs
+			}
+			all = append(all, b)
 		}
 	}
 	return all
 }
 
-// of returns what a pod's container has.
-func of(all []belongings, pod *corev1.Pod, container string) belongings {
+// of returns what a pod's container has, and whether it is there.
+func of(all []belongings, pod *corev1.Pod, container string) (belongings, bool) {
 	for _, b := range all {
 		if b.uid == string(pod.UID) && b.container == container {
-			return b
+			return b, true
 		}
 	}
-	return belongings{}
+	return belongings{}, false
 }
 
 // overlap describes CPUs that two pods have; "" for none.

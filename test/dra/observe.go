@@ -27,6 +27,7 @@ type observer struct {
 
 	ran    map[string]bool
 	judged map[types.UID]bool
+	away   map[types.UID]time.Time // since when a pod's container has not been there
 	// By pod: its failure, or the reason why it counts.
 	refused, misaligned, neutral, steered, named map[string]string
 	strayed                                      map[string]string // misaligned, and asked for near
@@ -45,7 +46,7 @@ type choice struct {
 }
 
 func newObserver(c *cluster, plan Plan) *observer {
-	o := &observer{cluster: c, plan: map[string]*Pod{}, ran: map[string]bool{}, judged: map[types.UID]bool{},
+	o := &observer{cluster: c, plan: map[string]*Pod{}, ran: map[string]bool{}, judged: map[types.UID]bool{}, away: map[types.UID]time.Time{},
 		refused: map[string]string{}, misaligned: map[string]string{}, strayed: map[string]string{}, neutral: map[string]string{}, steered: map[string]string{}, named: map[string]string{},
 		twice: map[string]bool{}, wrong: map[string]bool{}, busy: map[place]time.Time{}, choices: map[types.UID]*choice{}, changed: time.Now()}
 	for i := range plan {
@@ -173,11 +174,15 @@ func (o *observer) judge(ctx context.Context, p *Pod, pod *corev1.Pod, claims ma
 			devices = append(devices, d)
 		}
 	}
-	mine := of(cpus, pod, mainContainer)
+	mine, there := of(cpus, pod, mainContainer)
+	if !there && obeying(pod.Spec.NodeName) && time.Since(o.missing(pod.UID)) < back {
+		return nil // its node starts it again
+	}
 	if mine.cpus.IsEmpty() && !p.Shared {
 		return o.mustLeave(ctx, pod, "its container has no CPUs of its own")
 	}
 	o.judged[pod.UID] = true
+	delete(o.away, pod.UID)
 	if p.Ask == "" {
 		return nil
 	}
@@ -192,6 +197,18 @@ func (o *observer) judge(ctx context.Context, p *Pod, pod *corev1.Pod, claims ma
 		where[pod.Name] = fmt.Sprintf("%s on %s: %s", pod.Name, pod.Spec.NodeName, which)
 	}
 	return nil
+}
+
+// back is how long the containers of a node where Berth decides may be away after its kubelet, and
+// with it its runtime, was killed.
+const back = time.Minute
+
+// missing returns since when a pod's container, which is not there now, has not been there.
+func (o *observer) missing(uid types.UID) time.Time {
+	if o.away[uid].IsZero() {
+		o.away[uid] = time.Now()
+	}
+	return o.away[uid]
 }
 
 // mustLeave takes something about a pod that runs for wrong, unless the pod is about to go.

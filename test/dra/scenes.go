@@ -124,7 +124,8 @@ func (s *stage) demand(pod *corev1.Pod, all []sample) error {
 			devices = append(devices, all[at])
 		}
 	}
-	if how, which := align(s.machines[pod.Spec.NodeName], of(entries, pod, mainContainer), devices); how == misaligned || len(devices) == 0 {
+	mine, _ := of(entries, pod, mainContainer)
+	if how, which := align(s.machines[pod.Spec.NodeName], mine, devices); how == misaligned || len(devices) == 0 {
 		return fmt.Errorf("%s, with %d devices: %s", pod.Name, len(devices), which)
 	}
 	return nil
@@ -416,7 +417,9 @@ func (s *stage) follow() error {
 	if err != nil {
 		return err
 	}
-	m, first, then := s.machines[node], of(entries, plain, mainContainer), of(entries, pod, mainContainer)
+	first, _ := of(entries, plain, mainContainer)
+	then, _ := of(entries, pod, mainContainer)
+	m := s.machines[node]
 	at := topology.NewNUMASet(topology.NUMAID(gpusOf(node)[0].at))
 	if near := m.NodesOf(then.cpus); near != at || then.memory != at || m.NodesOf(first.cpus) == at {
 		return fmt.Errorf("CPUs are on NUMA node %v and memory on %v, want both on %v; a pod without claims is on %v, want another NUMA node", near, then.memory, at, m.NodesOf(first.cpus))
