@@ -122,7 +122,8 @@ func warningsOf(pod *corev1.Pod) (texts []string) {
 // TestIgnoredAnnotationsWarn holds the policy against the table that it is made from, by the API
 // server's own compiler: both say the same of every pod, wherever it is written.
 func TestIgnoredAnnotationsWarn(t *testing.T) {
-	keys := [][]string{nil, {"berth.dev/policy", "example.com/x"}, {"berth.dev/polcy"}, {"berth.dev/policy", "berth.dev/"}}
+	keys := [][]string{nil, {"berth.dev/policy", "example.com/x"}, {"berth.dev/polcy"}, {"berth.dev/policy", "berth.dev/"},
+		{wire.GangMinimumAnnotation}, {wire.GangMinimumAnnotation, wire.GangAnnotation}, {"gang.scheduling.koordinator.sh/mode"}}
 	schedulers := []string{"", "berth"}
 	for _, d := range wire.Dialects() {
 		schedulers = append(schedulers, d.Scheduler)

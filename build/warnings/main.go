@@ -68,6 +68,13 @@ func annotations() error {
 		kindOf("unknownLabels", "labels.filter(k, "+own+" && !(k in "+list(wire.PodLabels())+"))", wire.UnknownLabelWarning, "that is among "+wire.OwnPrefix+"*"),
 		kindOf("misplaced", "outer.filter(k, k in "+list(wire.Asks())+")"+misplacedEviction(), wire.MisplacedWarning, "some annotations"),
 	}}
+	for i, c := range wire.Companions() {
+		found := "keys.filter(k, k in " + list(c.Keys) + " && !variables.pods.exists(p, " + quote(c.Of) + " in p.?metadata.annotations.orValue(dyn({})))"
+		if c.Scheduler != "" {
+			found += " && !(" + quote(c.Scheduler) + " in variables.others)"
+		}
+		about.Kinds = append(about.Kinds, kindOf(fmt.Sprintf("nameless%d", i), found+")", c.Warning, "some annotations"))
+	}
 	var schedulers []string
 	for _, d := range wire.Dialects() {
 		schedulers = append(schedulers, d.Scheduler)

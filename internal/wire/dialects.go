@@ -97,7 +97,7 @@ var dialects = []Dialect{
 		},
 	},
 	{
-		Name: "Koordinator", Scheduler: "koord-scheduler", Domains: []string{"koordinator.sh", sigs.OldPodGroupLabel},
+		Name: "Koordinator", Scheduler: koordScheduler, Domains: []string{"koordinator.sh", sigs.OldPodGroupLabel},
 		Spoken: slices.Concat(koordinatorSpoken, koordinatorGangKeys,
 			[]string{KoordinatorStatusAnnotation, KoordinatorDevicesAnnotation, AllocatedAnnotation, ReservationAffinityAnnotation}),
 		SpokenLabels: []string{koordinatorQoS, sigs.OldPodGroupLabel},

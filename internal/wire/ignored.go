@@ -100,6 +100,43 @@ func UnknownLabelWarning(keys string) string {
 	return fmt.Sprintf("Berth knows no label %s of a pod and ignores it: want an annotation, %s", keys, AskKeys())
 }
 
+// Companion is an annotation about a gang that has no effect without the annotation that names the
+// gang.
+type Companion struct {
+	Keys []string
+	// Of is the annotation with the gang's name.
+	Of string
+	// Scheduler reads the annotations itself; "" for none.
+	Scheduler string
+}
+
+var companions = []Companion{
+	{Keys: []string{GangMinimumAnnotation}, Of: GangAnnotation},
+	{Keys: koordinatorGangKeys[1:], Of: koordinatorGang, Scheduler: koordScheduler},
+}
+
+// Companions returns all annotations that need another one.
+func Companions() []Companion { return slices.Clone(companions) }
+
+// Warning returns the warning that annotations have no effect without another one.
+func (c *Companion) Warning(keys string) string {
+	return "Berth ignores " + keys + " without the gang's name: want the annotation " + c.Of + " on the pod, too"
+}
+
+// alone returns the annotations of the pod that lack the gang's name.
+func (c *Companion) alone(pod *corev1.Pod) (keys []string) {
+	if _, named := pod.Annotations[c.Of]; named {
+		return nil
+	}
+	for _, key := range c.Keys {
+		if _, said := pod.Annotations[key]; said {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
 // isUnknown reports whether the key is taken for Berth's and is not.
 func isUnknown(key string) bool { return isOwn(key) && !slices.Contains(podKeys, key) }
 
@@ -111,8 +148,8 @@ func isOwn(key string) bool { return strings.HasPrefix(key, OwnPrefix) }
 type Ignored struct {
 	// Reason is the reason of the event: AnnotationIgnored, LabelIgnored or CPUsShared.
 	Reason string
-	// Of distinguishes warnings with the same reason: a dialect, "Devices", or "" for Berth's own
-	// keys.
+	// Of distinguishes warnings with the same reason: a dialect, the annotation that is missing,
+	// "Devices", or "" for Berth's own keys.
 	Of, Text string
 }
 
@@ -134,6 +171,12 @@ func IgnoredKeys(pod *corev1.Pod, served ...string) (warnings []Ignored) {
 	}
 	warn(annotationIgnored, "", keysOf(pod.Annotations, isUnknown), UnknownWarning)
 	warn(labelIgnored, "", keysOf(pod.Labels, isUnknownLabel), UnknownLabelWarning)
+	for i := range companions {
+		c := &companions[i]
+		if c.Scheduler == "" || pod.Spec.SchedulerName != c.Scheduler || slices.Contains(served, c.Scheduler) {
+			warn(annotationIgnored, c.Of, c.alone(pod), c.Warning)
+		}
+	}
 	for i := range dialects {
 		d := &dialects[i]
 		if pod.Spec.SchedulerName == d.Scheduler && !slices.Contains(served, d.Scheduler) {

@@ -48,6 +48,11 @@ func TestIgnoredKeys(t *testing.T) {
 			koordinator + "pod-group.scheduling.sigs.k8s.io (it is a label, not an annotation)",
 			"Berth ignores annotations of Coscheduling: scheduling.x-k8s.io/pod-group (it is a label, not an annotation)"}},
 		{"a misspelt one", "", []string{"scheduling.x-k8s.io/podgroup"}, []string{"Berth ignores annotations of Coscheduling: scheduling.x-k8s.io/podgroup" + no}},
+		{"a minimum without a gang", "", []string{GangMinimumAnnotation}, []string{
+			"Berth ignores berth.dev/gang-minimum without the gang's name: want the annotation berth.dev/gang on the pod, too"}},
+		{"Koordinator's minimum without a gang", "berth", []string{koordinatorGangMode, koordinatorGangMinimum}, []string{
+			"Berth ignores gang.scheduling.koordinator.sh/min-available, gang.scheduling.koordinator.sh/mode without the gang's name: want the annotation gang.scheduling.koordinator.sh/name on the pod, too"}},
+		{"at Koordinator's scheduler", "koord-scheduler", []string{koordinatorGangMinimum}, nil},
 		{"Volcano's policy is read", "berth", []string{VolcanoPolicyAnnotation}, nil},
 		{"a gang is read", "", []string{"scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", GangAnnotation, GangMinimumAnnotation}, nil},
 		{"Volcano at its own scheduler", "volcano", []string{"volcano.sh/numa-topology-policy", "scheduling.volcano.sh/x"}, nil},

@@ -28,7 +28,10 @@ const (
 	koordinatorGangGroups  = koordinatorGangs + "groups"
 )
 
-// koordinatorGangKeys are the annotations of gangs that are read.
+// koordScheduler is the name of Koordinator's own scheduler.
+const koordScheduler = "koord-scheduler"
+
+// koordinatorGangKeys are the annotations of gangs that are read, the gang's name first.
 var koordinatorGangKeys = []string{
 	koordinatorGang, koordinatorGangMinimum, koordinatorGangTotal, koordinatorGangTimeout,
 	koordinatorGangMode, koordinatorGangPolicy, koordinatorGangGroups,
