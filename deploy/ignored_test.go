@@ -290,7 +290,14 @@ func TestEveryWordWarns(t *testing.T) {
 	hold(labelled("berth", "scheduling.k8s.io/group-name"), "an annotation as a label", 1)
 	annotations, labels := wire.KeysRead()
 	for _, key := range annotations {
-		if pod := podWith("berth", key); len(warningsOf(pod)) > 0 {
+		beside := []string{key}
+		for _, c := range wire.Companions() {
+			if slices.Contains(c.Keys, key) {
+				hold(podWith("berth", key), key, 1)
+				beside = append(beside, c.Of)
+			}
+		}
+		if pod := podWith("berth", beside...); len(warningsOf(pod)) > 0 {
 			t.Errorf("annotation %s is read, and said to be ignored", key)
 		} else if got := denied(t, ignored, written(t, deployment, pod, nil)); len(got) > 0 && !strings.Contains(got[0], "no container") {
 			t.Errorf("annotation %s is read: %q", key, got)
