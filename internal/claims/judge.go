@@ -134,6 +134,12 @@ func (j Judgement) Alignment() Alignment {
 // Keeps reports whether the devices are as a pod of this mode demands.
 func (j Judgement) Keeps(m Mode) bool { return m != Required || j.Alignment() <= Indifferent }
 
+// Serves reports whether a scheduler chooses such devices for a pod of this mode: near ones, or any
+// for containers that are pinned to no NUMA node if the mode does not require near ones.
+func (j Judgement) Serves(m Mode) bool {
+	return j.Keeps(Required) || m != Required && j.Alignment() == Unpinned
+}
+
 // Why describes the worst finding, and how many others are as bad; "" without findings.
 func (j Judgement) Why() string {
 	worst, count := (*Finding)(nil), 0

@@ -12,15 +12,15 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// together is all claims of a pod on one node.
+// together finds the devices of all claims of a pod on one node.
 type together struct {
-	*claimant
+	claimant  *claimant
 	at        *claimPlace
 	inventory *claims.Inventory
 	// has are the claims with devices, open those without. They are in the order of
 	// spec.resourceClaims, as the scheduler's allocator gets them.
 	has, open []*claimHere
-	// steered: devices on other NUMA nodes may be left out, as no claim takes all.
+	// steered means that devices on other NUMA nodes may be left out. No claim takes all devices.
 	steered bool
 }
 
@@ -73,7 +73,7 @@ func (x *claimant) onNode(ctx context.Context, at *claimPlace, asked []bool, who
 func (t *together) explain(ctx context.Context) {
 	wrong := t.wrong(ctx)
 	found, tried := false, 0
-	for way := range t.ways(ctx, t.at) {
+	for way := range t.claimant.ways(ctx, t.at) {
 		fits := t.judge(way, tried == 0)
 		tried++
 		if len(t.open) == 0 {
@@ -81,7 +81,7 @@ func (t *together) explain(ctx context.Context) {
 		} else if t.at.known && !wrong {
 			found = t.lie(ctx, fits)
 		}
-		if found || fits && !t.steered && t.mode == claims.Required {
+		if found || fits && !t.steered && t.claimant.mode == claims.Required {
 			break // devices that must not be left out are judged in the first way only
 		}
 	}
@@ -123,17 +123,17 @@ func (t *together) wrong(ctx context.Context) (wrong bool) {
 func (t *together) judge(way claims.Lying, first bool) (fits bool) {
 	fits = true
 	for _, h := range t.open {
-		h.Users = claims.Users(t.question.pod, h.name, way)
+		h.Users = claims.Users(t.claimant.question.pod, h.name, way)
 	}
 	for _, h := range t.has {
-		h.Users = claims.Users(t.question.pod, h.name, way)
+		h.Users = claims.Users(t.claimant.question.pod, h.name, way)
 		j := claims.Judge(t.inventory, []claims.Claim{h.Claim})
 		near := t.at.why == "" && j.Keeps(claims.Required)
 		if first || near {
 			h.out.Near = near
 			h.out.Message = strings.TrimPrefix(t.at.why+"; "+strings.Join(findings(&j, t.at.why != ""), "; "), "; ")
 		}
-		if !t.serves(&j) {
+		if !j.Serves(t.claimant.mode) {
 			fits = false
 			for _, o := range t.open {
 				o.say(j.Why())
@@ -143,22 +143,17 @@ func (t *together) judge(way claims.Lying, first bool) (fits bool) {
 	return fits
 }
 
-// serves reports whether devices are as the scheduler chooses them for the pod.
-func (t *together) serves(j *claims.Judgement) bool {
-	return j.Keeps(claims.Required) || t.mode != claims.Required && j.Alignment() == claims.Unpinned
-}
-
 // lie gives all open claims devices in the present way, as the scheduler does: the devices on the
 // NUMA nodes of any of them are left to choose, and the choice is judged.
 func (t *together) lie(ctx context.Context, fits bool) bool {
 	only, restricted := topology.NUMASet(0), false
 	for _, h := range t.open {
-		wanted, apart := h.Reach(t.mode)
+		wanted, apart := h.Reach(t.claimant.mode)
 		if h.near, h.apart = h.near|wanted, apart; wanted != claims.Everywhere {
 			only, restricted = only|wanted, true
 		}
 	}
-	if t.mode == claims.Free || !t.steered || !restricted {
+	if t.claimant.mode == claims.Free || !t.steered || !restricted {
 		only = claims.Everywhere
 	}
 	if !fits {
@@ -170,7 +165,7 @@ func (t *together) lie(ctx context.Context, fits bool) bool {
 	}
 	bad := ""
 	for _, h := range t.open {
-		if j := claims.Judge(t.inventory, []claims.Claim{h.Claim}); !t.serves(&j) {
+		if j := claims.Judge(t.inventory, []claims.Claim{h.Claim}); !j.Serves(t.claimant.mode) {
 			h.say(j.Why())
 			bad = cmp.Or(bad, h.name)
 		}
@@ -178,8 +173,8 @@ func (t *together) lie(ctx context.Context, fits bool) bool {
 	for _, h := range t.open {
 		got := "would get " + deviceNames(h.Results)
 		if h.out.Near = bad == ""; h.out.Near {
-			h.out.Message = got + t.unpinned(&h.Claim)
-		} else if j := claims.Judge(t.inventory, []claims.Claim{h.Claim}); t.serves(&j) {
+			h.out.Message = got + t.claimant.unpinned(&h.Claim)
+		} else if j := claims.Judge(t.inventory, []claims.Claim{h.Claim}); j.Serves(t.claimant.mode) {
 			h.say(got + ", but claim " + bad + " would get none near the CPUs")
 		}
 	}
@@ -192,7 +187,7 @@ func (t *together) allocate(ctx context.Context, only topology.NUMASet, list []*
 	for _, h := range list {
 		objects = append(objects, h.object)
 	}
-	results, why := t.allocator.allocate(ctx, t.at, only, objects)
+	results, why := t.claimant.allocator.allocate(ctx, t.at, only, objects)
 	if why == "" {
 		for i, h := range list {
 			h.Results = results[i].Devices.Results
@@ -206,8 +201,8 @@ func (t *together) allocate(ctx context.Context, only topology.NUMASet, list []*
 func (t *together) alone(ctx context.Context, why string) {
 	whys, none := make([]string, len(t.open)), ""
 	for i, h := range t.open {
-		only, _ := h.Reach(t.mode)
-		if t.mode == claims.Free || claims.TakesAll(h.object) {
+		only, _ := h.Reach(t.claimant.mode)
+		if t.claimant.mode == claims.Free || claims.TakesAll(h.object) {
 			only = claims.Everywhere
 		}
 		if len(t.open) > 1 {
@@ -237,8 +232,8 @@ func gotNone(claim string) string { return "claim " + claim + " of the pod gets 
 
 // elsewhere says what the claims get if the pod has no near devices.
 func (t *together) elsewhere(ctx context.Context) {
-	if t.mode == claims.Required {
-		if t.follows(t.at) {
+	if t.claimant.mode == claims.Required {
+		if t.claimant.follows(t.at) {
 			for _, h := range t.open {
 				h.out.Message += "; no other NUMA nodes that take the pod have enough devices for its claims"
 			}

@@ -414,7 +414,7 @@ func (n *onNode) reach(lying Lying) (only topology.NUMASet, fits bool) {
 			continue
 		}
 		of.Results = c.Status.Allocation.Devices.Results
-		if j := claims.Judge(n.devices(), []claims.Claim{of}); !j.Keeps(claims.Required) && j.Alignment() != claims.Unpinned || !j.Keeps(n.mode) {
+		if j := claims.Judge(n.devices(), []claims.Claim{of}); !j.Serves(n.mode) {
 			n.lately = j.Why()
 			n.misplace(c.UID)
 			return 0, false
