@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -196,7 +197,7 @@ func (r *Reconciler) write(ctx context.Context, job *batch.Job, status *batch.Jo
 	}
 	if phase := status.State.Phase; phase != was {
 		phasesEntered.WithLabelValues(string(phase)).Inc()
-		r.tell(job, corev1.EventTypeNormal, string(phase), "from "+string(was)+": "+status.State.Message)
+		r.tell(job, corev1.EventTypeNormal, string(phase), "from "+cmp.Or(string(was), "no phase")+": "+status.State.Message)
 	}
 	return nil
 }
