@@ -154,7 +154,7 @@ func (f *flags) take(words []string) error {
 	}
 	for _, word := range words[:at] {
 		bare := strings.TrimLeftFunc(word, isDash)
-		if name, _, valued := strings.Cut(bare, "="); valued && known(normal(name)) || bare != word && known(normal(name)) {
+		if name, _, valued := strings.Cut(bare, "="); (valued || bare != word) && known(normal(name)) {
 			return &wire.FieldError{Object: "flags of the kubelet", Field: "command line", Value: word, Want: "--" + bare}
 		}
 	}

@@ -215,6 +215,7 @@ func (d *driver) breakKubelets() error {
 		if err := d.RestartNode(node); err != nil {
 			return err
 		}
+		d.restarted[node] = time.Now()
 	}
 	return nil
 }

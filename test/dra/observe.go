@@ -25,9 +25,9 @@ type observer struct {
 	pods    []corev1.Pod
 	changed time.Time // when something last began or ended
 
-	ran    map[string]bool
-	judged map[types.UID]bool
-	away   map[types.UID]time.Time // since when a pod's container has not been there
+	ran       map[string]bool
+	judged    map[types.UID]bool
+	restarted map[string]time.Time // when a node was killed and started again
 	// By pod: its failure, or the reason why it counts.
 	refused, misaligned, neutral, steered, named map[string]string
 	strayed                                      map[string]string // misaligned, and asked for near
@@ -46,7 +46,7 @@ type choice struct {
 }
 
 func newObserver(c *cluster, plan Plan) *observer {
-	o := &observer{cluster: c, plan: map[string]*Pod{}, ran: map[string]bool{}, judged: map[types.UID]bool{}, away: map[types.UID]time.Time{},
+	o := &observer{cluster: c, plan: map[string]*Pod{}, ran: map[string]bool{}, judged: map[types.UID]bool{}, restarted: map[string]time.Time{},
 		refused: map[string]string{}, misaligned: map[string]string{}, strayed: map[string]string{}, neutral: map[string]string{}, steered: map[string]string{}, named: map[string]string{},
 		twice: map[string]bool{}, wrong: map[string]bool{}, busy: map[place]time.Time{}, choices: map[types.UID]*choice{}, changed: time.Now()}
 	for i := range plan {
@@ -175,14 +175,13 @@ func (o *observer) judge(ctx context.Context, p *Pod, pod *corev1.Pod, claims ma
 		}
 	}
 	mine, there := of(cpus, pod, mainContainer)
-	if !there && obeying(pod.Spec.NodeName) && time.Since(o.missing(pod.UID)) < back {
-		return nil // its node starts it again
+	if node := pod.Spec.NodeName; !there && obeying(node) && time.Since(o.restarted[node]) < back {
+		return nil
 	}
 	if mine.cpus.IsEmpty() && !p.Shared {
 		return o.mustLeave(ctx, pod, "its container has no CPUs of its own")
 	}
 	o.judged[pod.UID] = true
-	delete(o.away, pod.UID)
 	if p.Ask == "" {
 		return nil
 	}
@@ -199,17 +198,9 @@ func (o *observer) judge(ctx context.Context, p *Pod, pod *corev1.Pod, claims ma
 	return nil
 }
 
-// back is how long the containers of a node where Berth decides may be away after its kubelet, and
-// with it its runtime, was killed.
+// back is how long a node where Berth decides may take to start its containers again after it was
+// killed. Its runtime dies with its kubelet, and the API server still calls the pods running.
 const back = time.Minute
-
-// missing returns since when a pod's container, which is not there now, has not been there.
-func (o *observer) missing(uid types.UID) time.Time {
-	if o.away[uid].IsZero() {
-		o.away[uid] = time.Now()
-	}
-	return o.away[uid]
-}
 
 // mustLeave takes something about a pod that runs for wrong, unless the pod is about to go.
 func (o *observer) mustLeave(ctx context.Context, pod *corev1.Pod, what string) error {
