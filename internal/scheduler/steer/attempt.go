@@ -29,7 +29,7 @@ import (
 const (
 	attemptKey  fwk.StateKey = Name
 	extendedKey fwk.StateKey = Name + "/extended"
-	// originalKey is the key of the original plugin's state.
+	// originalKey is the key of the state of DynamicResources.
 	originalKey fwk.StateKey = dynamicresources.Name
 )
 
@@ -37,41 +37,42 @@ const (
 type attempt struct {
 	mode   claims.Mode
 	claims []podClaim
-	// byNode are the slices of each node, shared those for several nodes.
+	// byNode has the ResourceSlices of each node, and shared has those that serve several nodes.
 	byNode map[string][]*resourceapi.ResourceSlice
 	shared []*resourceapi.ResourceSlice
 	taken  *taken
-	// steered: devices may be left out.
+	// steered means that Filter may hide devices from DynamicResources.
 	steered bool
 
 	mu sync.Mutex
-	// chosen are the nodes that take the pod with devices that were left to choose, and the
-	// original's state for each.
+	// chosen has the state of DynamicResources for each node where the pod fits with hidden
+	// devices.
 	chosen map[string]fwk.StateData
-	// versions are those of the nodes that admit the pod, before it is there.
+	// versions has the version of each node, from before the pod was reserved there.
 	versions map[string]version
-	// misplaced are claims that were allocated earlier and keep the pod off the node that they are
-	// on.
+	// misplaced has the claims that are allocated on a node where the pod cannot be aligned with
+	// them.
 	misplaced map[types.UID]bool
 
 	// pending are the claims that this attempt has allocated, after Reserve.
 	pending []podClaim
-	// written: PreBind has begun to write them. refused: the plugin itself has ended the attempt
-	// since, so that there is no Binding.
+	// written means that PreBind has begun to write the claims. refused means that the plugin
+	// itself has ended the attempt, so that there is no Binding.
 	written, refused bool
-	// alignment is the alignment of the devices by the last judgement; judged means that there was
+	// alignment is the result of the last judgement of the devices; judged means that there was
 	// one.
 	alignment claims.Alignment
 	judged    bool
 }
 
-// podClaim is a claim of the pod, and its name in spec.resourceClaims.
+// podClaim is a claim of the pod with its name in spec.resourceClaims.
 type podClaim struct {
 	name string
 	*resourceapi.ResourceClaim
 }
 
-// Clone implements fwk.StateData. As with the original, dry runs share it.
+// Clone implements fwk.StateData. Dry runs share the attempt, as they share the state of
+// DynamicResources.
 func (a *attempt) Clone() fwk.StateData { return a }
 
 func attemptOf(state fwk.CycleState) *attempt {
@@ -116,7 +117,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	return result, nil
 }
 
-// MayClaim reports whether a driver may have devices for the pod: it has claims, or asks for
+// MayClaim reports whether the pod may get devices from a DRA driver: it has claims, or requests
 // extended resources, which drivers may offer.
 func MayClaim(pod *corev1.Pod) bool {
 	if len(pod.Spec.ResourceClaims) > 0 {
@@ -134,7 +135,8 @@ func MayClaim(pod *corev1.Pod) bool {
 	return false
 }
 
-// claimsOf returns the claims of the pod. Some may not be needed, as the original has it.
+// claimsOf returns the claims of the pod. It skips an entry of spec.resourceClaims for which no
+// claim is needed, as DynamicResources does.
 func (p *Plugin) claimsOf(pod *corev1.Pod) ([]podClaim, error) {
 	var out []podClaim
 	for i := range pod.Spec.ResourceClaims {
@@ -155,7 +157,7 @@ func (p *Plugin) claimsOf(pod *corev1.Pod) ([]podClaim, error) {
 	return out, nil
 }
 
-// readSlices sorts the slices of the cluster by node.
+// readSlices groups the slices of the cluster by node.
 func (p *Plugin) readSlices(a *attempt) error {
 	list, err := p.handle.SharedDRAManager().ResourceSlices().ListWithDeviceTaintRules()
 	if err != nil {
@@ -172,13 +174,13 @@ func (p *Plugin) readSlices(a *attempt) error {
 	return nil
 }
 
-// slicesOf are the slices that have devices for a node.
+// slicesOf returns the slices that may have devices for a node.
 func (a *attempt) slicesOf(node string) []*resourceapi.ResourceSlice {
 	return slices.Concat(a.byNode[node], a.shared)
 }
 
-// allocated reports whether all claims of the pod were allocated earlier. A pod that asks for
-// extended resources has a claim to come.
+// allocated reports whether all claims of the pod were allocated earlier. It is false for a pod
+// with extended resources: DynamicResources makes their claim in PreBind.
 func (n *onNode) allocated() bool {
 	a := n.attempt
 	return !asksExtended(n.pod) && !slices.ContainsFunc(a.claims, func(c podClaim) bool { return c.Status.Allocation == nil })
@@ -217,18 +219,19 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	return keepOff(n.why(ctx))
 }
 
-// keepOff returns the status of a node whose devices are not where the pod requires them. It
-// excludes preemption, which ignores where devices are and would evict pods in vain.
+// keepOff returns the status of a node whose devices are not where the pod requires them. It rules
+// out preemption, which ignores where devices are and would evict pods without success.
 func keepOff(why string) *fwk.Status { return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why) }
 
-// note records the version of a node before the pod is there.
+// note records the version of a node before the pod is reserved there.
 func (a *attempt) note(node string, v version) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.versions[node] = v
 }
 
-// choose records the state with which a node admits the pod; nil for the original's own.
+// choose records the state of DynamicResources with which the pod fits on a node; nil means the
+// state in the pod's own cycle.
 func (a *attempt) choose(node string, state fwk.StateData) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -247,18 +250,18 @@ type onNode struct {
 	info      fwk.NodeInfo
 	slices    []*resourceapi.ResourceSlice
 	inventory *claims.Inventory
-	// lately is the reason why the last way failed, and lying the first way without a device.
+	// lately is the reason why the last way failed. lying is the first way without free devices.
 	lately string
 	lying  Lying
-	// cut means that there are more ways.
+	// cut is a note for the message if MaxWays ended the search; otherwise "".
 	cut string
 	// loose means that Filter cannot know whether the devices are aligned. Reserve checks them.
 	loose bool
-	// apart means that a device which is aligned for one claim may not be for another.
+	// apart means that a device can be aligned for one claim but not for another.
 	apart bool
 }
 
-// devices reads the node's devices once.
+// devices returns the node's devices, which it reads once.
 func (n *onNode) devices() *claims.Inventory {
 	if n.inventory == nil {
 		node := n.info.Node().Name
@@ -267,7 +270,7 @@ func (n *onNode) devices() *claims.Inventory {
 	return n.inventory
 }
 
-// steer tries the ways on the node until one has its devices. It returns false if none has.
+// steer tries the ways on the node until one has the pod's devices. It returns false if none does.
 func (n *onNode) steer(ctx context.Context, state fwk.CycleState, ways Ways) (status *fwk.Status, found bool) {
 	if ways.Known != Foreseen {
 		return nil, false
@@ -275,7 +278,7 @@ func (n *onNode) steer(ctx context.Context, state fwk.CycleState, ways Ways) (st
 	tried := 0
 	for way := range ways.All {
 		if tried == MaxWays {
-			n.cut = fmt.Sprintf("; %d ways for the pod to lie there were tried", MaxWays)
+			n.cut = fmt.Sprintf("; Berth tried only %d of the possible NUMA placements there", MaxWays)
 			break
 		}
 		tried++
@@ -289,7 +292,7 @@ func (n *onNode) steer(ctx context.Context, state fwk.CycleState, ways Ways) (st
 	return nil, false
 }
 
-// lie tries one way on the node.
+// lie tries one way on the node. It returns false if the way fails.
 func (n *onNode) lie(ctx context.Context, state fwk.CycleState, way Way) (status *fwk.Status, found bool) {
 	only, fits := n.reach(way.Lying)
 	if !fits {
@@ -335,8 +338,7 @@ func (n *onNode) lie(ctx context.Context, state fwk.CycleState, way Way) (status
 	return nil, true
 }
 
-// stock counts the node's devices for the pod's claims, and for the claim that is made for its
-// extended resources.
+// stock counts the node's devices for the pod's claims and for its extended resources.
 func (n *onNode) stock(ctx context.Context) *placement.Claimed {
 	dra := n.plugin.handle.SharedDRAManager()
 	s := claims.Stock{
@@ -366,8 +368,7 @@ func (n *onNode) stock(ctx context.Context) *placement.Claimed {
 	return s.Claimed(ctx, asks)
 }
 
-// extended returns a claim for the pod's extended resources, without those of the node's device
-// plugins.
+// extended returns a claim for the extended resources that no device plugin of the node offers.
 func (n *onNode) extended(classes fwk.DeviceClassResolver) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{}
 	for _, list := range [][]corev1.Container{n.pod.Spec.InitContainers, n.pod.Spec.Containers} {
@@ -389,11 +390,12 @@ func (n *onNode) extended(classes fwk.DeviceClassResolver) *resourceapi.Resource
 	return c
 }
 
-// all is every NUMA node.
+// all has every NUMA node.
 const all = claims.Everywhere
 
-// reach returns the NUMA nodes on which devices of some claim would be aligned; an empty set leaves
-// devices without a NUMA node. It reports false if a claim has devices elsewhere already.
+// reach returns the NUMA nodes on which devices of some claim would be aligned. With the empty set,
+// only devices without a NUMA node are left. It returns false if an allocated claim has devices
+// elsewhere.
 func (n *onNode) reach(lying Lying) (only topology.NUMASet, fits bool) {
 	n.lately, n.apart = "", false
 	restricted := false
@@ -429,19 +431,19 @@ func (n *onNode) reach(lying Lying) (only topology.NUMASet, fits bool) {
 	return only, true
 }
 
-// missing describes the missing devices.
+// missing explains that the node has no free devices on these NUMA nodes.
 func (n *onNode) missing(only topology.NUMASet) string {
 	if only == 0 {
-		return "the node pins no container that uses the claims, and no free device without a NUMA node will do"
+		return "the node pins no container that uses the claims, and no free device without a NUMA node meets the claims"
 	}
-	text := "no free device on NUMA node " + only.String() + ", where its CPUs would be, will do"
+	text := "no free device on NUMA node " + only.String() + ", where the pod's CPUs would be, meets the claims"
 	if elsewhere := n.devices().NUMANodes() &^ only; elsewhere != 0 {
 		text += "; the node has devices on NUMA node " + elsewhere.String()
 	}
 	return text
 }
 
-// misplace records that a claim keeps the pod off the node on which it was allocated.
+// misplace records that the pod cannot be aligned with the devices that a claim has on this node.
 func (n *onNode) misplace(uid types.UID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -451,12 +453,12 @@ func (n *onNode) misplace(uid types.UID) {
 	n.misplaced[uid] = true
 }
 
-// judged is a claim as package claims takes it, without devices.
+// judged returns the claim as claims.Judge expects it, but without its devices.
 func judged(pod *corev1.Pod, c podClaim, lying Lying) claims.Claim {
 	return claims.Claim{Name: c.Namespace + "/" + c.Name, Users: claims.Users(pod, c.name, lying)}
 }
 
-// try lets the original choose among the devices on these NUMA nodes, in its own cycle state.
+// try lets DynamicResources choose among the devices on these NUMA nodes, in a new cycle state.
 func (n *onNode) try(ctx context.Context, only topology.NUMASet) (fwk.StateData, *fwk.Status) {
 	state := framework.NewCycleState()
 	var status *fwk.Status
@@ -473,7 +475,7 @@ func (n *onNode) try(ctx context.Context, only topology.NUMASet) (fwk.StateData,
 	return own, fwk.AsStatus(err)
 }
 
-// shown are the node's slices without the devices on other NUMA nodes than these.
+// shown returns the node's slices without the devices on other NUMA nodes.
 func (n *onNode) shown(only topology.NUMASet) []*resourceapi.ResourceSlice {
 	if only == all {
 		return n.slices
@@ -485,8 +487,8 @@ func (n *onNode) shown(only topology.NUMASet) []*resourceapi.ResourceSlice {
 	return shown
 }
 
-// consumes reports whether the allocator must see a device that may not be chosen, because it
-// counts the device's shared counters by it.
+// consumes reports whether an allocated device uses shared counters. The allocator must see such a
+// device to count what it uses, though it cannot be chosen.
 func (n *onNode) consumes(id claims.DeviceID, d *resourceapi.Device) bool {
 	return len(d.ConsumesCounters) > 0 && n.taken.has(structured.MakeDeviceID(id.Driver, id.Pool, id.Name))
 }
@@ -496,10 +498,11 @@ func (n *onNode) why(ctx context.Context) string {
 	if found := n.whichDevices(ctx); found != "" {
 		return asRequired + found + n.cut
 	}
-	return asRequired + cmp.Or(n.lately, "Berth knows no way for the pod to lie there") + n.cut
+	return asRequired + cmp.Or(n.lately, "Berth finds no NUMA nodes for the pod there") + n.cut
 }
 
-// whichDevices describes the allocator's choice without restrictions; "" if that is not the cause.
+// whichDevices explains which devices the allocator would choose if it saw all of them. It returns
+// "" if their location is not the reason.
 func (n *onNode) whichDevices(ctx context.Context) string {
 	if n.taken.state == nil || n.lying == nil {
 		return ""
@@ -510,8 +513,8 @@ func (n *onNode) whichDevices(ctx context.Context) string {
 	return ""
 }
 
-// allocation lets the allocator choose devices on these NUMA nodes for the claims that have none,
-// and judges them for a pod that lies so. It returns false if there are none.
+// allocation lets the allocator choose devices on these NUMA nodes for the claims that have none.
+// It judges the devices for a pod with this placement, and returns false if there are too few.
 func (n *onNode) allocation(ctx context.Context, lying Lying, only topology.NUMASet) (results []resourceapi.AllocationResult, j claims.Judgement, found bool) {
 	var open []*resourceapi.ResourceClaim
 	var chosen []claims.Claim
@@ -550,15 +553,15 @@ func (n *onNode) allocate(ctx context.Context, shown []*resourceapi.ResourceSlic
 	return results, err == nil && len(results) == len(open)
 }
 
-// asRequired begins the messages about nodes that do not meet required claims.
+// asRequired begins the messages about nodes where required devices are not aligned.
 const asRequired = "berth.dev/claims: required: "
 
-// nearer is the additional score of a node with devices near the CPUs. It exceeds the original's
-// largest score: 8 for each of 32 requests.
+// nearer is the additional score of a node with devices near the CPUs. It equals the largest score
+// of DynamicResources for one claim: 8 for each of 32 requests.
 const nearer = 8 * 32
 
-// PreScore implements fwk.PreScorePlugin. The original has none: for a pod without claims it would
-// be asked about every node, and return 0 each time.
+// PreScore implements fwk.PreScorePlugin. It skips Score for a pod without claims. DynamicResources
+// has no PreScore, so its Score would return 0 for every node.
 func (p *Plugin) PreScore(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	if MayClaim(pod) {
 		return nil
@@ -584,7 +587,8 @@ func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	return score + nearer, status
 }
 
-// Reserve implements fwk.ReservePlugin. Berth has already decided where the pod lies.
+// Reserve implements fwk.ReservePlugin. Berth's own plugin has already reserved CPUs and memory for
+// the pod.
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	a := attemptOf(state)
 	if a == nil {
@@ -597,7 +601,7 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 		return status
 	}
 	if state.IsPodGroupSchedulingCycle() {
-		return nil // a trial; its commit comes here again
+		return nil // a trial; Reserve is called again to commit it
 	}
 	tracker := p.handle.SharedDRAManager().ResourceClaims()
 	var all []claims.Claim
@@ -617,10 +621,11 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	return p.check(state, a, found{pod, node, all, decided})
 }
 
-// forExtended replaces the name of a claim that has none before PreBind.
+// forExtended stands for the name of the claim for extended resources, which has none before
+// PreBind.
 const forExtended = "for extended resources"
 
-// reserve is the original's Reserve. It keeps the claim for extended resources.
+// reserve calls Reserve of DynamicResources and keeps the claim for extended resources.
 func (p *Plugin) reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	if !asksExtended(pod) {
 		return p.DynamicResources.Reserve(ctx, state, pod, node)
@@ -630,7 +635,7 @@ func (p *Plugin) reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	return status
 }
 
-// extendedOf returns the claim that Reserve has allocated for extended resources; nil for none.
+// extendedOf returns the claim that Reserve has allocated for extended resources, or nil.
 func extendedOf(state fwk.CycleState) *resourceapi.ResourceClaim {
 	data, _ := state.Read(extendedKey)
 	if found, ok := data.(*extended); ok {
@@ -639,8 +644,8 @@ func extendedOf(state fwk.CycleState) *resourceapi.ResourceClaim {
 	return nil
 }
 
-// judgedExtended is the claim for extended resources as package claims takes it; none if a device
-// plugin offers them there.
+// judgedExtended returns the claim for extended resources as claims.Judge expects it. It returns
+// nothing if Reserve allocated no such claim.
 func judgedExtended(state fwk.CycleState, pod *corev1.Pod, lying Lying) []claims.Claim {
 	special := extendedOf(state)
 	if special == nil {
@@ -649,7 +654,8 @@ func judgedExtended(state fwk.CycleState, pod *corev1.Pod, lying Lying) []claims
 	return []claims.Claim{{Name: forExtended, Results: special.Status.Allocation.Devices.Results, Users: usersOfExtended(pod, lying)}}
 }
 
-// found are the devices of a pod that has a node. decided: Berth has decided for it there.
+// found has the devices of a pod on its reserved node. decided means that Berth has decided on NUMA
+// nodes for the pod there.
 type found struct {
 	pod     *corev1.Pod
 	node    string
@@ -657,7 +663,7 @@ type found struct {
 	decided bool
 }
 
-// check refuses devices that are not where the pod requires them.
+// check returns Unschedulable if the devices are not where the pod requires them.
 func (p *Plugin) check(state fwk.CycleState, a *attempt, f found) *fwk.Status {
 	j := claims.Judge(claims.Read(f.node, p.berth.Machine(f.node), a.slicesOf(f.node), p.berth.Sources()), f.claims)
 	if a.alignment, a.judged = j.Alignment(), true; j.Keeps(a.mode) {
@@ -665,7 +671,7 @@ func (p *Plugin) check(state fwk.CycleState, a *attempt, f found) *fwk.Status {
 	}
 	why := asRequired + j.Why()
 	if !f.decided {
-		why += "; Berth decides nothing for the pod there"
+		why += "; Berth has no decision for the pod there"
 	}
 	a.refused = true
 	p.excluded.add(f.pod.UID, f.node, a.versions[f.node], why)
@@ -673,8 +679,8 @@ func (p *Plugin) check(state fwk.CycleState, a *attempt, f found) *fwk.Status {
 	return fwk.NewStatus(fwk.Unschedulable, why)
 }
 
-// PreBind implements fwk.PreBindPlugin. What Reserve found may no longer hold when claims are
-// written.
+// PreBind implements fwk.PreBindPlugin. It judges the devices again, because they may have changed
+// since Reserve.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	if p.waits(state, pod) {
 		p.berth.Waits(pod, node)
@@ -689,7 +695,7 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.
 	}
 	status := p.checkWritten(ctx, state, pod, node)
 	if a.mode != claims.Required {
-		return nil // it was judged to be counted
+		return nil // judged only for the metric
 	}
 	return status
 }
@@ -711,7 +717,7 @@ func (p *Plugin) waits(state fwk.CycleState, pod *corev1.Pod) bool {
 	}
 	list, err := p.claimsOf(pod)
 	if err != nil {
-		return false // the original says so
+		return false // DynamicResources reports the error
 	}
 	for _, c := range list {
 		allocation := c.Status.Allocation
@@ -725,13 +731,14 @@ func (p *Plugin) waits(state fwk.CycleState, pod *corev1.Pod) bool {
 	return false
 }
 
-// awaitsConditions reports whether a device must become ready before its pod is bound.
+// awaitsConditions reports whether a device has binding conditions: it must become ready before its
+// pod is bound.
 func awaitsConditions(a *resourceapi.AllocationResult) bool {
 	return a != nil && slices.ContainsFunc(a.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool { return len(r.BindingConditions) > 0 })
 }
 
-// Check judges a pod's claims against the decision that Berth is about to write, after PreBind. The
-// error is for people; it is nil if the pod requires nothing.
+// Check judges a pod's claims, after PreBind, against the decision that Berth is about to write.
+// Its error is for people. It returns nil for a pod that does not require aligned devices.
 func (p *Plugin) Check(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) error {
 	if a := attemptOf(state); a == nil || a.mode != claims.Required {
 		return nil
@@ -742,8 +749,8 @@ func (p *Plugin) Check(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	return nil
 }
 
-// checkWritten judges the present claims, and the devices for extended resources. Their claim may
-// not be in a cache yet, but has the allocation of Reserve.
+// checkWritten judges the claims as they are now, and the devices for extended resources. The claim
+// for the latter may not be in a cache yet, so it takes the allocation from Reserve.
 func (p *Plugin) checkWritten(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	a := attemptOf(state)
 	lying, decided := p.berth.Decided(pod, node)
@@ -765,8 +772,8 @@ func (p *Plugin) checkWritten(ctx context.Context, state fwk.CycleState, pod *co
 	return p.check(state, a, found{pod, node, all, decided})
 }
 
-// written returns the allocation of a claim. The cache lacks what the original has just written if
-// the claim was changed at the same moment.
+// written returns the allocation of a claim. It asks the API server if the cache does not have the
+// allocation that PreBind has just written.
 func (p *Plugin) written(ctx context.Context, c *resourceapi.ResourceClaim) (*resourceapi.AllocationResult, error) {
 	if c.Status.Allocation != nil {
 		return c.Status.Allocation, nil
@@ -776,7 +783,7 @@ func (p *Plugin) written(ctx context.Context, c *resourceapi.ResourceClaim) (*re
 	case err != nil:
 		return nil, err
 	case now.UID != c.UID || now.Status.Allocation == nil:
-		return nil, fmt.Errorf("claim %s/%s has lost its allocation: want one to bind the pod with", c.Namespace, c.Name)
+		return nil, fmt.Errorf("claim %s/%s has lost its allocation: want an allocation before the pod is bound", c.Namespace, c.Name)
 	}
 	return now.Status.Allocation, nil
 }
@@ -787,7 +794,7 @@ func asksExtended(pod *corev1.Pod) bool {
 	return MayClaim(&without)
 }
 
-// driversOffer reports whether a driver may offer extended resources that the pod asks for.
+// driversOffer reports whether a DeviceClass offers an extended resource that the pod requests.
 func (p *Plugin) driversOffer(pod *corev1.Pod) bool {
 	if !asksExtended(pod) {
 		return false
@@ -805,7 +812,7 @@ func (p *Plugin) driversOffer(pod *corev1.Pod) bool {
 	return false
 }
 
-// usersOfExtended are the containers that ask for extended resources.
+// usersOfExtended returns the containers that request extended resources.
 func usersOfExtended(pod *corev1.Pod, lying Lying) (out []claims.User) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
@@ -818,7 +825,7 @@ func usersOfExtended(pod *corev1.Pod, lying Lying) (out []claims.User) {
 	return out
 }
 
-// misplacedClaims are the claims that keep the pod off the nodes that they were allocated on.
+// misplacedClaims returns the claims with which the pod cannot be aligned on their nodes.
 func (a *attempt) misplacedClaims() []podClaim {
 	a.mu.Lock()
 	uids := maps.Clone(a.misplaced)

@@ -17,25 +17,26 @@ type (
 	Way   = claims.Way
 )
 
-// Known is how much is known about where a pod would lie.
+// Known is how much Berth knows about the NUMA nodes that a pod would get on a node.
 type Known uint8
 
 // The degrees of knowledge.
 const (
-	// Unasked: nothing is to be known, as in a dry run. The node is taken as the original takes it.
+	// Unasked means that Berth does not look, as in a dry run. DynamicResources filters the node.
 	Unasked Known = iota
-	// Unforeseen: it is unknown before the node's next report.
+	// Unforeseen means that Berth cannot know before the node's next report.
 	Unforeseen
-	// Foreseen: there are ways.
+	// Foreseen means that Ways.All yields the ways.
 	Foreseen
 )
 
-// Ways are the ways for a pod to lie on a node.
+// Ways is a node's answer: the possible placements of a pod on its NUMA nodes.
 type Ways struct {
 	Known Known
 	// Why explains Unforeseen.
 	Why string
-	// All yields the ways, the best first. A refuted way (placement.Claimed) does not come again.
+	// All yields the ways, the best first. It does not repeat a way that was refuted with
+	// placement.Claimed.
 	All iter.Seq[Way]
 }
 
@@ -43,27 +44,27 @@ type Ways struct {
 type Berth interface {
 	// Mode returns the pod's mode for its claims. The error names the annotation.
 	Mode(pod *corev1.Pod) (claims.Mode, error)
-	// Sources returns the attributes in which drivers publish where a device is.
+	// Sources returns the attributes in which drivers publish the NUMA node of a device.
 	Sources() *claims.Sources
-	// Machine returns the machine in a node's report; nil for none.
+	// Machine returns the machine in a node's report, or nil.
 	Machine(node string) *topology.Machine
-	// Ways are asked in Filter, for several nodes at a time. stock counts the node's devices for
-	// the pod's claims; nil if there is nothing to follow.
+	// Ways is called in Filter, for several nodes in parallel. stock counts the node's devices for
+	// the pod's claims; it returns nil if devices do not restrict the placement.
 	Ways(state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo, mode claims.Mode, stock func() *placement.Claimed) Ways
-	// Keep makes the pod stay near its devices if it gets the node; nil does not restrict it.
+	// Keep places the pod near these devices if it gets the node; nil means no restriction.
 	Keep(state fwk.CycleState, node string, near *placement.Claimed)
 	// Free returns a number that identifies the free resources of a node; 0 if unknown.
 	Free(node string) uint64
-	// Refused reports that the pod's node was refused after Berth had decided: another node may be
-	// possible at once.
+	// Refused tells Berth that the plugin refused the pod's node after Berth had decided. The pod
+	// may fit on another node immediately.
 	Refused(state fwk.CycleState)
-	// Bound reports the alignment of a bound pod's devices.
+	// Bound tells Berth how the devices of a bound pod are aligned.
 	Bound(mode claims.Mode, a claims.Alignment)
 	// Doubtful reports whether the pod's Binding may have been written though Bind failed.
 	Doubtful(state fwk.CycleState) bool
-	// Waits is called before a pod that has the node waits for its devices to become ready. That
-	// may take minutes, in which other pods may come to the node first.
+	// Waits is called before a pod with a reserved node waits for its devices to become ready. That
+	// may take minutes, and other pods may start on the node earlier.
 	Waits(pod *corev1.Pod, node string)
-	// Decided returns how the pod lies on its reserved node; false if nothing is decided.
+	// Decided returns the pod's placement on its reserved node, or false if Berth has not decided.
 	Decided(pod *corev1.Pod, node string) (Lying, bool)
 }

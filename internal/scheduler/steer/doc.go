@@ -1,16 +1,18 @@
-// Package steer is kube-scheduler's plugin DynamicResources, under another name, for pods that
-// request devices on the NUMA nodes of their CPUs (berth.dev/claims). For every other pod it calls
-// the original with the same arguments and state.
+// Package steer is kube-scheduler's plugin DynamicResources with an addition: it places pods so
+// that their devices are on the NUMA nodes of their CPUs (berth.dev/claims). For every other pod it
+// calls DynamicResources with the same arguments and state.
 //
-// The allocator is the original's. For each candidate node it sees copies of the node's
-// ResourceSlices, without the devices on other NUMA nodes than the pod's CPUs could have there. It
-// sees one way of lying after the other, up to MaxWays. If Berth decides on the node, its search
-// counts the devices, and so finds the ways with enough devices. Each way has its own cycle state;
-// Reserve replaces the original's state with that of the chosen node. Slices and counters do not
+// Devices are chosen by the allocator of DynamicResources. For each candidate node, this package
+// shows the allocator copies of the node's ResourceSlices. Devices on NUMA nodes where the pod's
+// CPUs could not be are left out. A way is one placement of the pod's containers on NUMA nodes; the
+// allocator is asked about up to MaxWays, one after another. If Berth decides on the node, its
+// search counts the devices, so it tries ways with enough devices. Each way has its own cycle
+// state. Reserve installs the state of the chosen node. The ResourceSlices in the cluster do not
 // change, and other plugins see all devices.
 //
-// The allocation is checked against Berth's decision: in Filter if it is older, otherwise in
-// Reserve, after Berth's own, and again after PreBind. The claim for extended resources is in no
-// list before PreBind; Reserve reads it from the tracker. If Unreserve finds that an attempt has
-// written its allocation, it deallocates, unless another pod uses the claim.
+// The plugin checks the allocation against Berth's decision. It checks an older allocation in
+// Filter, a new one in Reserve after Berth's own plugin, and both again after PreBind. The claim
+// for extended resources is in no list before PreBind, so Reserve reads it from the tracker. If
+// PreBind has written an allocation and the attempt fails, Unreserve deallocates the claim unless
+// another pod uses it.
 package steer

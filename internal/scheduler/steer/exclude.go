@@ -12,13 +12,13 @@ import (
 // excludedFor is the longest time for which a node that refused a pod in Reserve is excluded.
 const excludedFor = time.Minute
 
-// maxExcluded bounds the exclusions. When there are more, all are dropped: a node is then tried
-// once more.
+// maxExcluded is the maximum number of exclusions. If it is reached, all are dropped, and each node
+// is tried once more.
 const maxExcluded = 4096
 
-// exclusions are the nodes that refused a pod in Reserve, where its devices became known. Filter
-// would choose the same node again. An exclusion ends when the node's slices or free resources
-// change.
+// exclusions has the nodes that the plugin refused for a pod in Reserve, where it first sees the
+// devices. Without an exclusion, Filter would accept the same node again. An exclusion ends when
+// the node's slices or free resources change.
 type exclusions struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
@@ -43,7 +43,7 @@ type version struct {
 	free  uint64
 }
 
-// versionOf returns the version of a node with slices, in any order, and free.
+// versionOf returns the version of a node. The order of the slices does not matter.
 func versionOf(list []*resourceapi.ResourceSlice, free uint64) version {
 	v := version{count: len(list), free: free}
 	for _, s := range list {
@@ -75,7 +75,7 @@ func (e *exclusions) add(pod types.UID, node string, v version, why string) {
 	e.by[exclusion{pod, node}] = excluded{v, now.Add(excludedFor), why}
 }
 
-// why returns why the node is left out for the pod; "" if it is not.
+// why returns the reason why the node is excluded for the pod, or "".
 func (e *exclusions) why(pod types.UID, node string, v version) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

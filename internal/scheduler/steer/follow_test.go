@@ -100,7 +100,7 @@ func TestCPUsFollowDevices(t *testing.T) {
 		"GPU and NIC on one PCI root":                      {nil, single, 2000, []runtime.Object{sliceOf(one("g0", "gpu", 0, "a"), one("n0", "nic", 0, "b"), one("g1", "gpu", 1, "c"), one("g2", "gpu", 1, "d"), one("n2", "nic", 1, "d")), oneRoot}, "g2 n2", 1, ""},
 		"no PCI root has both":                             {nil, single, 2000, []runtime.Object{sliceOf(one("g0", "gpu", 0, "a"), one("n0", "nic", 0, "b")), oneRoot}, "", 0, "cannot allocate all claims"},
 		"a device on each":                                 {nil, placement.Rules{}, 2000, []runtime.Object{sliceOf(one("g0", "gpu", 0), one("n1", "nic", 1)), wanting("c", "gpu", "nic")}, "g0 n1", 1, ""},
-		"a device on each, and one NUMA node is asked for": {nil, single, 2000, []runtime.Object{sliceOf(one("g0", "gpu", 0), one("n1", "nic", 1)), wanting("c", "gpu", "nic")}, "", 0, "Berth knows no way"},
+		"a device on each, and one NUMA node is asked for": {nil, single, 2000, []runtime.Object{sliceOf(one("g0", "gpu", 0), one("n1", "nic", 1)), wanting("c", "gpu", "nic")}, "", 0, "Berth finds no NUMA nodes"},
 		"the near one is taken":                            {nil, single, 2000, []runtime.Object{two(), claim("c", "r"), allocatedTo(claim("e", "r"), "d0", "other")}, "d1", 1, ""},
 		"it has its device already":                        {nil, single, 2000, []runtime.Object{two(), allocatedTo(claim("c", "r"), "d1")}, "d1", 1, ""},
 		"all devices":                                      {nil, placement.Rules{}, 2000, []runtime.Object{two(), all}, "d0 d1", 1, ""},

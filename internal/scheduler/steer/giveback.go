@@ -15,16 +15,17 @@ import (
 	"github.com/berth-dev/berth/internal/claims"
 )
 
-// PostFilter implements fwk.PostFilterPlugin. The original deallocates one claim that is on no node
-// with room for the pod. It does not know of a claim that is on such a node, but away from the
-// possible CPUs. If the attempt ended before the original saw the pod, it would return the error
-// "not found", which people read in the pod's event.
+// PostFilter implements fwk.PostFilterPlugin. DynamicResources deallocates one claim that keeps the
+// pod from every node with room. It does not notice a claim on a node where only the possible CPUs
+// are too far from the devices. PostFilter also avoids the error "not found", which
+// DynamicResources returns if the attempt ended before its PreFilter. People would read that error
+// in the pod's event.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	a := attemptOf(state)
 	if a != nil && a.mode == claims.Required {
 		for _, c := range a.misplacedClaims() {
 			if p.giveBack(ctx, pod, c.ResourceClaim) {
-				return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("claim %s/%s is given back: its devices are not beside the CPUs that the pod can have", c.Namespace, c.Name))
+				return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("claim %s/%s is deallocated: its devices are not on the NUMA nodes of the CPUs that the pod can get", c.Namespace, c.Name))
 			}
 		}
 	}
@@ -34,16 +35,17 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	return p.DynamicResources.PostFilter(ctx, state, pod, statuses)
 }
 
-// Saw reports whether the attempt got as far as PreFilter of the original.
+// Saw reports whether the attempt reached PreFilter of DynamicResources.
 func Saw(state fwk.CycleState) bool {
 	_, err := state.Read(originalKey)
 	return err == nil
 }
 
-// Unreserve implements fwk.ReservePlugin. The original keeps an allocation that PreBind has
-// written, which ties the pod to the node. The pod may be gone by now, and nothing would deallocate
-// the claim later. Unreserve removes allocation and reservation in one write, before the original
-// removes the reservation. So a scheduler that ends in between leaves nothing behind.
+// Unreserve implements fwk.ReservePlugin. DynamicResources keeps an allocation that PreBind has
+// written, and the allocation ties the pod to the node. If the pod is gone, nothing would
+// deallocate the claim later. So Unreserve removes allocation and reservation in one write, before
+// DynamicResources removes the reservation. A scheduler that stops in between leaves no allocation
+// behind.
 func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
 	if a := attemptOf(state); a != nil && a.written && (a.refused || !p.berth.Doubtful(state) || p.gone(ctx, pod)) {
 		for _, c := range a.pending {
@@ -53,7 +55,7 @@ func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev
 	p.DynamicResources.Unreserve(ctx, state, pod, node)
 }
 
-// gone reports whether the API server has no such pod any more.
+// gone reports whether the API server no longer has the pod.
 func (p *Plugin) gone(ctx context.Context, pod *corev1.Pod) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shortly)
 	defer cancel()
@@ -61,8 +63,8 @@ func (p *Plugin) gone(ctx context.Context, pod *corev1.Pod) bool {
 	return apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID
 }
 
-// giveBack deallocates a claim that no other pod uses. It reads the claim from the API server, and
-// reports whether it did.
+// giveBack reads the claim from the API server and deallocates it if no other pod uses it. It
+// returns true if it has.
 func (p *Plugin) giveBack(ctx context.Context, pod *corev1.Pod, claim *resourceapi.ResourceClaim) (done bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shortly)
 	defer cancel()
@@ -78,7 +80,7 @@ func (p *Plugin) giveBack(ctx context.Context, pod *corev1.Pod, claim *resourcea
 		return err
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		klog.FromContext(ctx).Error(err, "A claim stays allocated; it is given back when its pod is tried again, or with the pod", "claim", klog.KObj(claim), "pod", klog.KObj(pod))
+		klog.FromContext(ctx).Error(err, "A claim stays allocated until its pod is tried again or deleted", "claim", klog.KObj(claim), "pod", klog.KObj(pod))
 	}
 	return done
 }

@@ -31,17 +31,18 @@ const Weight = 2
 // MaxWays is the maximum number of ways that one attempt tries on a node.
 const MaxWays = claims.MaxWays
 
-// Plugin is DynamicResources in one profile of the scheduler.
+// Plugin is this package's DynamicResources in one profile of the scheduler.
 type Plugin struct {
-	*dynamicresources.DynamicResources // the original
-	berth                              Berth
-	handle                             fwk.Handle
-	view                               *view
-	excluded                           exclusions
+	*dynamicresources.DynamicResources
+	berth    Berth
+	handle   fwk.Handle
+	view     *view
+	excluded exclusions
 	// features are the settings of DynamicResources. selectors caches compiled selectors of claims.
 	features  feature.Features
 	selectors *cel.Cache
-	// whole means that DynamicResources also reads slices in Filter, so that none can be omitted.
+	// whole means that DynamicResources also reads slices in Filter, so that no device can be
+	// hidden.
 	whole bool
 }
 
@@ -67,7 +68,7 @@ type Options struct {
 	Features feature.Features
 }
 
-// New makes the plugin. obj are DynamicResourcesArgs as JSON or YAML; nil means kube-scheduler's
+// New makes the plugin. obj has DynamicResourcesArgs as JSON or YAML; nil means kube-scheduler's
 // defaults.
 func New(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Options) (*Plugin, error) {
 	args, err := parseArgs(obj)
@@ -88,8 +89,8 @@ func New(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Options) 
 	}, nil
 }
 
-// parseArgs reads the arguments of DynamicResources. kube-scheduler sets their defaults under that
-// name only.
+// parseArgs reads the arguments of DynamicResources and sets defaults. kube-scheduler sets them
+// only for a plugin of the name DynamicResources.
 func parseArgs(obj runtime.Object) (*config.DynamicResourcesArgs, error) {
 	said := struct {
 		metav1.TypeMeta `json:",inline"`
@@ -119,7 +120,7 @@ func parseArgs(obj runtime.Object) (*config.DynamicResourcesArgs, error) {
 	}
 	args := &config.DynamicResourcesArgs{FilterTimeout: said.FilterTimeout}
 	if said.BindingTimeout != nil && said.BindingTimeout.Duration != config.DynamicResourcesBindingTimeoutDefault {
-		args.BindingTimeout = said.BindingTimeout // refused where the feature gate is off
+		args.BindingTimeout = said.BindingTimeout // an error if the feature gate is off
 	}
 	return args, nil
 }
@@ -130,8 +131,8 @@ func (*Plugin) Name() string { return Name }
 // ScoreExtensions implements fwk.ScorePlugin.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p.DynamicResources }
 
-// EventsToRegister implements fwk.EnqueueExtensions. A pod that leaves a node may release CPUs near
-// devices that a waiting pod needs.
+// EventsToRegister implements fwk.EnqueueExtensions. A deleted pod may release CPUs near devices
+// that a waiting pod needs.
 func (p *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
 	all, err := p.DynamicResources.EventsToRegister(ctx)
 	if err != nil || len(all) == 0 {
@@ -149,5 +150,5 @@ func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, was, _ any) (fwk
 	return fwk.Queue, nil
 }
 
-// shortly bounds the requests of Unreserve and PostFilter to the API server.
+// shortly is the timeout for the API requests of Unreserve and PostFilter.
 const shortly = 10 * time.Second

@@ -102,7 +102,7 @@ func TestWaysAreBounded(t *testing.T) {
 	}
 	w := newWorld(t, required, ways, sliceOf(gpu("d0", 0)), claim("c", "r"))
 	_, status := w.attempt(podWith("c"))
-	w.want("too many ways", status, "8 ways for the pod to lie there were tried")
+	w.want("too many ways", status, "Berth tried only 8 of the possible NUMA placements there")
 	if w.berth.asked > MaxWays+1 {
 		t.Errorf("%d ways were asked for", w.berth.asked)
 	}

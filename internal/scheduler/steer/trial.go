@@ -16,34 +16,34 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Trial finds devices for the claims and extended resources of pods that are planned together,
-// before any of them has its own cycle. Its allocations are visible only in the trial. It is not
-// safe for concurrent use.
+// Trial finds devices for pods that are planned together, before any of them has its own cycle. Its
+// allocations are visible only in the trial. It is not safe for concurrent use.
 type Trial struct {
 	plugin *Plugin
 	ctx    context.Context //nolint:containedctx // a trial lives as long as the call that makes it
-	// lists are the slices, and taken the allocated devices; nil before the first question.
+	// lists has the slices, and taken the allocated devices. Both are nil before they are first
+	// needed.
 	lists *attempt
 	taken *structured.AllocatedState
 	pods  map[types.UID]*attempt
 	given map[types.UID]given
 }
 
-// given are a pod's devices in a trial.
+// given has a pod's devices in a trial.
 type given struct {
 	node     string
 	required bool
 	results  []resourceapi.AllocationResult
 }
 
-// Would is how a pod would lie on a node.
+// Would describes how a pod would be placed on a node.
 type Would struct {
 	Lying Lying
-	// Sure means that it would certainly lie so. Loose means that no pod of the trial certainly
-	// lies on the node.
+	// Sure means that Lying is certain. Loose means that no placement on the node is certain, for
+	// any pod of the trial.
 	Sure, Loose bool
-	// Again lets the pod lie elsewhere on the node, near devices, or nil for none. It is nil if
-	// Berth does not decide there.
+	// Again places the pod elsewhere on the node: near these devices, or anywhere if near is nil.
+	// Again is nil if Berth does not decide on the node.
 	Again func(near *placement.Claimed) (Lying, bool)
 }
 
@@ -52,11 +52,11 @@ func (p *Plugin) Trial(ctx context.Context) *Trial {
 	return &Trial{plugin: p, ctx: ctx, pods: map[types.UID]*attempt{}, given: map[types.UID]given{}}
 }
 
-// Give gives the pod devices for all its claims, and reports false if it cannot have them there.
+// Give allocates devices to all claims of the pod. It returns false if the node does not have them.
 func (t *Trial) Give(pod *corev1.Pod, on fwk.NodeInfo, would Would) bool {
 	node := on.Node().Name
 	if would.Loose && t.requires(node) {
-		return false // it would unsettle the CPUs of another one
+		return false // the CPUs of a pod that requires aligned devices would become uncertain
 	}
 	a := t.of(pod)
 	if a == nil {
@@ -74,11 +74,11 @@ func (t *Trial) Give(pod *corev1.Pod, on fwk.NodeInfo, would Would) bool {
 	return found
 }
 
-// Take takes a pod's devices.
+// Take releases a pod's devices.
 func (t *Trial) Take(pod types.UID) { delete(t.given, pod) }
 
-// give chooses devices that meet the pod's requirements. If Berth decides there, it tries the ways
-// that the pod's own cycle would try.
+// give chooses devices that meet the pod's requirements. If Berth decides on the node, give tries
+// the same ways as the pod's own cycle.
 func (n *onNode) give(ctx context.Context, would *Would) (results []resourceapi.AllocationResult, found bool) {
 	if n.mode == claims.Free || !n.steered || n.allocated() || would.Again == nil {
 		return n.giveAt(ctx, would.Lying, true)
@@ -108,7 +108,8 @@ func (n *onNode) give(ctx context.Context, would *Would) (results []resourceapi.
 	return nil, false
 }
 
-// stays keeps the pod near its devices. The next members count on where it lies.
+// stays places the pod near its devices, and reports whether that is the way that was tried. The
+// next members of the gang are planned around this placement.
 func (n *onNode) stays(way *Way, again func(near *placement.Claimed) (Lying, bool)) bool {
 	if way.Near == nil {
 		return true
@@ -117,8 +118,8 @@ func (n *onNode) stays(way *Way, again func(near *placement.Claimed) (Lying, boo
 	return ok && maps.Equal(lying, way.Lying)
 }
 
-// giveAt chooses devices for a pod that lies so. Of devices that are only preferred it takes others
-// if it is the last way.
+// giveAt chooses devices for a pod with this placement. On the last way, a pod that only prefers
+// aligned devices gets any devices.
 func (n *onNode) giveAt(ctx context.Context, lying Lying, last bool) ([]resourceapi.AllocationResult, bool) {
 	only, fits := all, true
 	if n.mode != claims.Free {
@@ -136,7 +137,7 @@ func (n *onNode) giveAt(ctx context.Context, lying Lying, last bool) ([]resource
 	return results, found && j.Keeps(n.mode)
 }
 
-// requires reports whether a pod of the trial on the node requires its devices to be near.
+// requires reports whether a pod of the trial on the node requires aligned devices.
 func (t *Trial) requires(node string) bool {
 	for _, g := range t.given {
 		if g.node == node && g.required {
@@ -146,8 +147,8 @@ func (t *Trial) requires(node string) bool {
 	return false
 }
 
-// of returns the attempt for a pod with claims; nil without claims, or if its own cycle will report
-// an error.
+// of returns the attempt for a pod with claims. It returns nil for a pod without claims, or with an
+// error that the pod's own cycle will report.
 func (t *Trial) of(pod *corev1.Pod) *attempt {
 	if a, known := t.pods[pod.UID]; known {
 		return a
@@ -206,7 +207,7 @@ func (t *Trial) state() *structured.AllocatedState {
 	return out
 }
 
-// note records a device as allocated, as the original does (foreachAllocatedDevice).
+// note records a device as allocated, as DynamicResources does (foreachAllocatedDevice).
 func note(state *structured.AllocatedState, r *resourceapi.DeviceRequestAllocationResult) {
 	id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
 	switch {

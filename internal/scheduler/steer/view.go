@@ -11,41 +11,43 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// view is the handle of the original plugin. It shows other ResourceSlices while one node is
-// prepared, and the cluster's at all other times.
+// view is the framework handle that DynamicResources uses. While one node is prepared, it shows
+// copies of that node's ResourceSlices. At all other times it shows the ResourceSlices of the
+// cluster.
 type view struct {
 	fwk.Handle
-	// mu is held while the original prepares a pod: it lists slices without naming the pod.
+	// mu is held while DynamicResources prepares a pod, because it lists slices without naming the
+	// pod.
 	mu sync.Mutex
-	// shown are the listed slices; nil means those of the cluster.
+	// shown has the listed slices; nil means those of the cluster.
 	shown atomic.Pointer[prepared]
-	// special receives the claim for extended resources that the original allocates; nil if nobody
-	// waits for it.
+	// special receives the claim that DynamicResources allocates for extended resources. It is nil
+	// outside reserving.
 	special atomic.Pointer[extended]
 }
 
-// extended is the claim that the original has allocated for the extended resources of a pod, in its
-// cycle's state. The API server gets it in PreBind.
+// extended is the claim that DynamicResources has allocated for the extended resources of a pod. It
+// is in the pod's cycle state until PreBind writes it to the API server.
 type extended struct{ claim *resourceapi.ResourceClaim }
 
 // Clone implements fwk.StateData.
 func (e *extended) Clone() fwk.StateData { return e }
 
-// prepared is what the original sees of the cluster.
+// prepared is the part of the cluster that DynamicResources sees.
 type prepared struct {
-	// slices replace the cluster's; nil means the cluster's.
+	// slices replaces the cluster's slices unless it is nil.
 	slices []*resourceapi.ResourceSlice
 	// taken is the state of all devices, as it was when the attempt began.
 	taken *taken
 }
 
-// taken are the devices that are allocated, in the form in which the original asked for them.
+// taken has the allocated devices, in the form in which DynamicResources asked for them.
 type taken struct {
 	state *structured.AllocatedState
 	list  sets.Set[structured.DeviceID]
 }
 
-// has reports whether a device or a part of it is allocated.
+// has reports whether a device, or a part of one, is allocated.
 func (t *taken) has(id structured.DeviceID) bool {
 	if t.state != nil {
 		return structured.IsDeviceAllocated(id, t.state)
@@ -53,7 +55,7 @@ func (t *taken) has(id structured.DeviceID) bool {
 	return t.list.Has(id)
 }
 
-// during runs prepare while the original sees p.
+// during runs prepare while DynamicResources sees p.
 func (v *view) during(p *prepared, prepare func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -62,8 +64,8 @@ func (v *view) during(p *prepared, prepare func()) {
 	prepare()
 }
 
-// reserving runs reserve, and returns the claim that it allocates for extended resources; its claim
-// is nil for none. Such claims are in no list before PreBind.
+// reserving runs reserve and returns the claim that it allocates for extended resources, or one
+// that is nil. This claim is in no list before PreBind.
 func (v *view) reserving(reserve func() *fwk.Status) (*extended, *fwk.Status) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -106,8 +108,8 @@ func (l lister) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error)
 	return l.ResourceSliceLister.ListWithDeviceTaintRules()
 }
 
-// tracker collects the allocated devices once for an attempt. The original would do so for every
-// way of every node.
+// tracker collects the allocated devices once for an attempt. DynamicResources would do so for
+// every way on every node.
 type tracker struct {
 	fwk.ResourceClaimTracker
 	view *view
@@ -135,7 +137,7 @@ func (t tracker) SignalClaimPendingAllocation(uid types.UID, claim *resourceapi.
 	return err
 }
 
-// isSpecial reports whether the original has made the claim for extended resources.
+// isSpecial reports whether DynamicResources has made the claim for extended resources.
 func isSpecial(claim *resourceapi.ResourceClaim) bool {
 	return claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true"
 }
