@@ -19,7 +19,7 @@ type outcome struct {
 	uid        types.UID
 	condition  *corev1.PodCondition
 	nominating *fwk.NominatingInfo
-	// event writes an event about it, once; nil if there is none to write.
+	// event writes an event about the attempt; nil if there is none to write.
 	event func()
 	// tries is the number of failed writes.
 	tries int

@@ -20,24 +20,24 @@ import (
 const (
 	// maxWriting is the maximum number of concurrent writes.
 	maxWriting = 4
-	// long is the duration of a write after which the namespace must rest.
+	// long is the duration of a write above which the namespace pauses.
 	long = 100 * time.Millisecond
-	// retryPause is the rest of a namespace after the first failed write. It doubles after each
-	// further failure of the pod.
+	// retryPause is the pause of a namespace after the first failed write. It doubles after each
+	// further failure for the same pod.
 	retryPause = 50 * time.Millisecond
 	// maxTries is the number of tries to write the outcome of an attempt.
 	maxTries = 6
-	// quiet bounds how long the Writer holds the outcome of a pod that waits: most pods have a node
-	// by then.
+	// quiet is the time for which the Writer holds back the outcome of a waiting pod. By then most
+	// pods have a node.
 	quiet = 5 * time.Second
-	// requestTimeout bounds one request to the API server.
+	// requestTimeout is the timeout of one request to the API server.
 	requestTimeout = 30 * time.Second
 )
 
 // Options are the inputs of a Writer.
 type Options struct {
 	Client kubernetes.Interface
-	// Pods are the pods as the watch has shown them.
+	// Pods lists the pods as the watch has shown them.
 	Pods   corelisters.PodLister
 	Clock  clock.WithDelayedExecution
 	Logger klog.Logger
@@ -49,12 +49,12 @@ type Writer struct {
 	Options
 
 	mu sync.Mutex
-	// due are the outcomes to write, by pod. held are those of pods that wait.
+	// due has the outcomes to write, by pod. held has the outcomes that WriteLater holds back.
 	due, held map[types.UID]*outcome
-	// nominated are the pods' nominated nodes, until the watch shows them.
+	// nominated has the pods' nominated nodes, until the watch shows them.
 	nominated map[types.UID]string
-	// line has the pods with a due outcome. A namespace writes one at a time, and is not done while
-	// it rests.
+	// line queues the pods with a due outcome. It admits one write per namespace; a pause counts as
+	// part of the write.
 	line turns.Line[types.UID]
 	// writing is the number of running writes.
 	writing int
@@ -78,8 +78,8 @@ func (w *Writer) Write(pod *corev1.Pod, condition *corev1.PodCondition, nominati
 	w.start()
 }
 
-// nominate remembers a nomination until the watch shows it, or that the pod is gone. The caller
-// holds the lock.
+// nominate remembers a nomination until the watch shows it or the pod is gone. The caller holds the
+// lock.
 func (w *Writer) nominate(pod *corev1.Pod, node string) {
 	shown, err := w.Pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || shown.UID != pod.UID || shown.Status.NominatedNodeName == node {
@@ -151,7 +151,7 @@ func (w *Writer) add(o *outcome) {
 	w.line.Push(o.ref.Namespace, o.uid)
 }
 
-// start begins the writes whose turn it is. The caller holds the lock.
+// start begins the next writes, up to maxWriting. The caller holds the lock.
 func (w *Writer) start() {
 	for w.writing < maxWriting {
 		namespace, uid, ok := w.line.Pop()
@@ -169,13 +169,13 @@ func (w *Writer) start() {
 	}
 }
 
-// do writes one outcome. The next turn of its namespace follows after its rest.
+// do writes one outcome. The next write of its namespace may begin after the pause.
 func (w *Writer) do(o *outcome) {
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), w.Logger), requestTimeout)
 	defer cancel()
 	begun := w.Clock.Now()
 	err := w.write(ctx, o)
-	rest := min(w.Clock.Since(begun), requestTimeout) // a clock may be set
+	rest := min(w.Clock.Since(begun), requestTimeout) // the clock may jump
 	if rest <= long {
 		rest = 0
 	}
@@ -193,7 +193,7 @@ func (w *Writer) do(o *outcome) {
 	w.start()
 }
 
-// retry returns how long to wait after a write that has failed. The caller holds the lock.
+// retry queues a failed write again and returns the pause before it. The caller holds the lock.
 func (w *Writer) retry(o *outcome, err error) time.Duration {
 	o.tries++
 	newer := w.due[o.uid]
@@ -209,7 +209,7 @@ func (w *Writer) retry(o *outcome, err error) time.Duration {
 	return retryPause << (o.tries - 1)
 }
 
-// rested gives a namespace its next turn.
+// rested ends the pause of a namespace.
 func (w *Writer) rested(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
