@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// Gate opens when this process leads. It does not close, because kube-scheduler ends a process that
-// has lost its Lease (cmd/kube-scheduler/app/server.go, OnStoppedLeading). The zero value is
-// closed. A Gate is safe for concurrent use.
+// Gate opens when this process becomes the leader. It does not close, because kube-scheduler ends a
+// process that has lost its Lease (cmd/kube-scheduler/app/server.go, OnStoppedLeading). The zero
+// value is closed. A Gate is safe for concurrent use.
 type Gate struct {
 	open atomic.Bool
 	mu   sync.Mutex
@@ -19,8 +19,8 @@ type Gate struct {
 // Leads reports whether this process may write and delete.
 func (g *Gate) Leads() bool { return g.open.Load() }
 
-// Open is called before each pod is taken from the scheduling queue: kube-scheduler takes the first
-// pod after its election.
+// Open is called before each pod is taken from the scheduling queue. kube-scheduler takes the first
+// pod only after it was elected.
 func (g *Gate) Open() {
 	if g.open.Load() {
 		return
