@@ -8,13 +8,14 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Call calls do after d, in its own goroutine. The clocks of k8s.io/utils/clock/testing call with
-// their lock held, and a do that asks for the time would block. The timer may be stopped before.
+// Call calls do after d, in its own goroutine, unless the timer is stopped first. The goroutine is
+// needed because the clocks of k8s.io/utils/clock/testing call do with their lock held: a do that
+// asks for the time would block.
 func Call(c clock.WithDelayedExecution, d time.Duration, do func()) clock.Timer {
 	return c.AfterFunc(d, func() { go do() })
 }
 
-// Wait returns true after d, and false if ctx ends before.
+// Wait returns true after d, or false if ctx ends first.
 func Wait(ctx context.Context, c clock.Clock, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
