@@ -58,7 +58,8 @@ func briefNote(note string) string {
 	return head + cutAt(own, "; ", room-len(head)) + noteMore
 }
 
-// cutAt returns the text, or the part before a separator that has at most that many bytes.
+// cutAt returns the text, shortened to at most that many bytes. It cuts before a separator if it
+// can.
 func cutAt(text, separator string, most int) string {
 	if len(text) <= most {
 		return text

@@ -1,6 +1,6 @@
-// Package command is the command line of berth-scheduler: kube-scheduler's, with the Berth plugin.
-// It checks the profiles before the start, because a plugin cannot see which of its extension
-// points a profile uses.
+// Package command is the command line of berth-scheduler, which is kube-scheduler with Berth's
+// plugins. It checks the profiles before the start, because a plugin cannot see which of its
+// extension points a profile uses.
 package command
 
 import (
@@ -44,7 +44,7 @@ func New(plugin frameworkruntime.PluginFactory) *cobra.Command {
 node, NUMA nodes, CPUs, memory and devices that were decided for them, before they are bound.
 
 Flags and configuration file are those of kube-scheduler. A profile that has the plugin must have it at
-all of its extension points; otherwise berth-scheduler says what to write and does not start.`,
+all of its extension points. Otherwise berth-scheduler reports the missing lines and does not start.`,
 		Args: cobra.NoArgs,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			return opts.ComponentGlobalsRegistry.Set() // before RunE asks for a feature gate
@@ -77,8 +77,8 @@ func askedForVersion(cmd *cobra.Command) bool {
 	return cmd.Flags().Lookup("version").Value.String() == string(verflag.VersionTrue)
 }
 
-// run does the same as kube-scheduler's own command (runCommand of cmd/kube-scheduler/app), and
-// checks the profiles between Setup and Run. It ends when a signal arrives.
+// run does the same as kube-scheduler's own command (runCommand of cmd/kube-scheduler/app). Between
+// Setup and Run, it checks the profiles and equips the scheduler. It ends when a signal arrives.
 func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.PluginFactory) error {
 	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
@@ -108,8 +108,8 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 	return app.Run(ctx, completed, sched)
 }
 
-// sayWhoLeads lets the plugin read the holder of the election's Lease. It does not use the lock
-// itself, which caches its reads for the election's own writes.
+// sayWhoLeads lets the plugin read the holder of the election's Lease. The plugin cannot read
+// through the lock itself, because the election would use the cached read for its next write.
 func sayWhoLeads(sched *kubescheduler.Scheduler, lock resourcelock.Interface) {
 	elected, ok := lock.(*resourcelock.LeaseLock)
 	if !ok {
@@ -128,29 +128,29 @@ func sayWhoLeads(sched *kubescheduler.Scheduler, lock resourcelock.Interface) {
 	}
 }
 
-// checkProfiles returns an error for profiles with a part of Berth's plugins only. A profile
-// without Berth is valid, but is logged.
+// checkProfiles returns an error for profiles that have only some of Berth's plugins. A profile
+// without any of them is valid, and is logged.
 func checkProfiles(logger klog.Logger, profiles map[string]framework.Framework) error {
 	var wrong []error
 	for name, profile := range profiles {
 		plugins := profile.ListPlugins()
 		points := pointsOf(plugins)
 		if !points.Has() {
-			logger.Info("This profile does not have the plugin: its pods are placed as by kube-scheduler, with no promise", "profile", name, "plugin", scheduler.Name)
+			logger.Info("This profile does not have the plugin: kube-scheduler places its pods without decisions about NUMA nodes", "profile", name, "plugin", scheduler.Name)
 			continue
 		}
 		wrong = append(wrong, points.Check(name))
 		if rivals, outvoted := outvotes(plugins.Score.Enabled); outvoted {
-			logger.Info("Other score plugins can outvote this one and split pods over NUMA nodes", "profile", name,
+			logger.Info("Other score plugins can outweigh this one and split pods over NUMA nodes", "profile", name,
 				"plugin", scheduler.TiersName, "weightsOfOthers", rivals, "want", "a weight above 100 times theirs")
 		}
 	}
 	return errors.Join(wrong...)
 }
 
-// outvotes reports whether plugins other than scheduler.Tiers can outvote one of its steps, and
-// returns the sum of their weights. It is not an error, because a user may choose such a weight on
-// purpose.
+// outvotes reports whether other score plugins together can outweigh one step of scheduler.Tiers,
+// and returns the sum of their weights. This is not an error, because a user may choose such
+// weights on purpose.
 func outvotes(scored []config.Plugin) (rivals int64, outvoted bool) {
 	var tiers int64
 	for _, p := range scored {
@@ -163,7 +163,8 @@ func outvotes(scored []config.Plugin) (rivals int64, outvoted bool) {
 	return rivals, tiers > 0 && tiers <= fwk.MaxScore*rivals
 }
 
-// pointsOf returns the plugins that a profile really has: defaults and multiPoint are resolved.
+// pointsOf returns the plugins of a profile by extension point. Defaults and multiPoint are already
+// resolved.
 func pointsOf(p *config.Plugins) scheduler.Points {
 	points := scheduler.Points{}
 	for name, set := range map[string]config.PluginSet{"preEnqueue": p.PreEnqueue, "permit": p.Permit, "preFilter": p.PreFilter, "filter": p.Filter, "postFilter": p.PostFilter,

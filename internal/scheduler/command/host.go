@@ -23,21 +23,21 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/reservation"
 )
 
-// kube-scheduler guarantees an interface to plugins, but not its own structs. This file has
-// everything in them that Berth reads, calls and replaces, so that a release that changes them
-// breaks here. TestSeams names each, and shows that kube-scheduler still uses it.
+// kube-scheduler keeps its plugin interface stable, but not its own structs. This file has every
+// part of those structs that Berth reads, calls or replaces, so that a release that changes one
+// breaks here. TestSeams names each part, and shows that kube-scheduler still uses it.
 
 // The functions of a kubescheduler.Scheduler that Berth wraps.
 type (
-	// nextEntity is Scheduler.NextEntity (NextPod until 1.36): every cycle begins with it.
+	// nextEntity is Scheduler.NextEntity (NextPod until 1.36). Every cycle begins with it.
 	nextEntity = func(klog.Logger) (entity, error)
 	// schedulePod is Scheduler.SchedulePod. It places one pod with the given profile.
 	schedulePod = func(context.Context, framework.Framework, fwk.CycleState, *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error)
-	// failureHandler is Scheduler.FailureHandler: every cycle that fails ends with it.
+	// failureHandler is Scheduler.FailureHandler. Every cycle that fails ends with it.
 	failureHandler = func(context.Context, framework.Framework, *framework.QueuedPodInfo, *fwk.Status, *fwk.NominatingInfo, time.Time)
 )
 
-// narrowed are the methods that search replaces in a profile, for one call of SchedulePod.
+// narrowed has the methods that search replaces in a profile, for one call of SchedulePod.
 // kube-scheduler must run plugins through them.
 type narrowed interface {
 	PercentageOfNodesToScore() *int32
@@ -51,26 +51,26 @@ var (
 		return *loop(s), s.SchedulePod, s.FailureHandler
 	}
 	_ narrowed    = framework.Framework(nil)
-	_ gang.Runner = framework.Framework(nil) // what a plugin's Handle is underneath
+	_ gang.Runner = framework.Framework(nil) // the concrete type of a plugin's Handle
 )
 
 // wrap is one place of kube-scheduler that Berth wraps.
 type wrap struct {
 	place string
-	// why is the reason: what a plugin cannot do by itself.
+	// why is the effect of the wrap, which a plugin cannot achieve by itself.
 	why string
-	// worth is the measured saving, or the failure without the wrap.
+	// worth is the measured saving, or the problem without the wrap.
 	worth string
 	put   func(*equipment)
 }
 
-// wraps are all wraps, in the order in which they are applied. A pod that Berth does not decide
-// about passes each of them: kube-scheduler's own function is called for it, with its own profile.
-// The profiles of the scheduler do not change. search and aside replace one during one call.
+// wraps has all wraps, in the order in which they are applied. For a pod that Berth does not decide
+// about, each wrap calls kube-scheduler's own function with the pod's own profile. The profiles of
+// the scheduler do not change; search and aside replace a profile during one call.
 var wraps = []wrap{
 	{
 		place: "Scheduler.SchedulingQueue",
-		why:   "An event that cannot help a pod which waits for Berth alone is not put to it.",
+		why:   "A pod that waits only for Berth is not checked against events that cannot help it.",
 		worth: "40 percent of the processor time while 1,600 pods in gangs waited on 1,000 nodes.",
 		put: func(e *equipment) {
 			e.sched.SchedulingQueue = attentive{e.sched.SchedulingQueue, e.parts.Delays().Ours}
@@ -78,20 +78,20 @@ var wraps = []wrap{
 	},
 	{
 		place: "Scheduler.NextEntity",
-		why:   "Members of a gang follow each other, and Reservations change only between cycles.",
-		worth: "Without it a gang is planned on nodes that pods between its members take.",
+		why:   "Members of a gang are tried one after another, and Reservations change only between cycles.",
+		worth: "Without it, other pods are tried between the members of a gang and take the planned nodes.",
 		put:   func(e *equipment) { *loop(e.sched) = e.nextEntity() },
 	},
 	{
 		place: "Scheduler.SchedulePod, with a profile for the call (search)",
-		why:   "PreFilter names the best nodes before other plugins are asked about any (candidates first).",
-		worth: "A cycle takes 0.5 ms and not 10.4 ms on 5,000 nodes, all of which Berth ranks; stock takes 1.2 ms.",
+		why:   "PreFilter names Berth's best nodes before other plugins are asked about any node (candidates first).",
+		worth: "A cycle on 5,000 nodes takes 0.5 ms instead of 10.4 ms, and Berth ranks all nodes; kube-scheduler takes 1.2 ms.",
 		put:   func(e *equipment) { e.sched.SchedulePod = e.schedulePod() },
 	},
 	{
 		place: "Scheduler.FailureHandler, with a profile for the call (aside)",
-		why:   "Gangs and Reservations hear of attempts that failed, and what came of one is written next to the loop.",
-		worth: "Without it one tenant's pods of 4,000 containers hold up everybody for a second each.",
+		why:   "Gangs and Reservations learn of failed attempts, and results are written outside of the scheduling loop.",
+		worth: "Without it, each attempt to place a pod of 4,000 containers delays all other pods by a second.",
 		put:   func(e *equipment) { e.sched.FailureHandler = e.failureHandler() },
 	},
 }
@@ -105,10 +105,10 @@ type equipment struct {
 	profiles []config.KubeSchedulerProfile
 }
 
-// Equip adds to a scheduler the functions that its plugin cannot provide. global is
-// percentageOfNodesToScore for profiles without their own; nil means kube-scheduler's choice.
-// profiles are its profiles, with their defaults. The scheduler must be set up and not running yet.
-// Equip reports whether any profile has the plugin.
+// Equip applies the wraps to a scheduler. global is percentageOfNodesToScore for profiles without
+// their own; nil means kube-scheduler's choice. profiles has the scheduler's profiles, with
+// defaults. The scheduler must be set up but not running yet. Equip reports whether any profile has
+// the plugin.
 func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, profiles []config.KubeSchedulerProfile) bool {
 	shared := informersOf(sched)
 	if shared == nil {
@@ -131,7 +131,8 @@ func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, p
 	return true
 }
 
-// informersOf returns the informers that all profiles share; nil for a scheduler without profiles.
+// informersOf returns the informers that all profiles share, or nil for a scheduler without
+// profiles.
 func informersOf(sched *kubescheduler.Scheduler) informers.SharedInformerFactory {
 	for _, profile := range sched.Profiles {
 		return profile.SharedInformerFactory()
@@ -139,9 +140,9 @@ func informersOf(sched *kubescheduler.Scheduler) informers.SharedInformerFactory
 	return nil
 }
 
-// attentive is a queue that checks an event only against pods that it can help. kube-scheduler
-// checks each event against every waiting pod to find out which plugins reject it. With thousands
-// of pods that wait for reports, each Binding would go through all of them.
+// attentive is a queue that checks an event only against pods that the event can help.
+// kube-scheduler itself checks each event against every waiting pod. While thousands of pods wait
+// for reports, it would go through all of them at each Binding.
 type attentive struct {
 	queue.SchedulingQueue
 	// ours reports whether a pod waits only for Berth.
@@ -157,7 +158,7 @@ func (a attentive) MoveAllToActiveOrBackoffQueue(logger klog.Logger, event fwk.C
 	a.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, event, before, after, check)
 }
 
-// nextEntity returns NextEntity, extended by calls to the packages that must know of each cycle.
+// nextEntity returns NextEntity with additional calls to the packages that must know of each cycle.
 func (e *equipment) nextEntity() nextEntity {
 	next, take := taking(e.sched)
 	next = scheduler.FollowMates(e.parts, next, take)
@@ -177,8 +178,8 @@ func (e *equipment) nextEntity() nextEntity {
 	}
 }
 
-// sayNomination writes the nomination into a pod that is tried before the watch shows its
-// nomination. Otherwise kube-scheduler would evict pods for it once more.
+// sayNomination sets the nominated node of a pod that is tried before the watch shows it. Otherwise
+// kube-scheduler would evict pods for this pod once more.
 func sayNomination(outcomes *outcome.Writer, info *framework.QueuedPodInfo) {
 	if node, unshown := outcomes.Nominated(info.Pod.UID); unshown {
 		says, pod := *info.PodInfo, *info.Pod
@@ -186,8 +187,8 @@ func sayNomination(outcomes *outcome.Writer, info *framework.QueuedPodInfo) {
 	}
 }
 
-// schedulePod returns SchedulePod with Berth's own search for pods that could be pinned. A pod that
-// stands for a Reservation is assumed on its node as a pod that cannot be evicted.
+// schedulePod returns SchedulePod with Berth's own search for pods that could be pinned. If the pod
+// stands for a Reservation, its priority is raised before it is assumed, so that it is not evicted.
 func (e *equipment) schedulePod() schedulePod {
 	place := lookingFurther(e.sched.SchedulePod, e.parts.LookFurther(), e.global, know(e.sched.Profiles, e.profiles))
 	return func(ctx context.Context, profile framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
@@ -199,9 +200,9 @@ func (e *equipment) schedulePod() schedulePod {
 	}
 }
 
-// failureHandler returns FailureHandler, extended by calls to the packages that must know of each
-// failure. If Berth decides about the pod, the outcome of the attempt is written outside the
-// scheduling loop.
+// failureHandler returns FailureHandler with additional calls to the packages that must know of
+// each failure. If Berth decides about the pod, the outcome of the attempt is written outside of
+// the scheduling loop.
 func (e *equipment) failureHandler() failureHandler {
 	delays, ordinary := e.parts.Delays(), e.sched.FailureHandler
 	ours := writingAside(ordinary, e.parts.Outcomes())
@@ -218,26 +219,26 @@ func (e *equipment) failureHandler() failureHandler {
 	}
 }
 
-// writingAside returns failed with a Writer that writes the outcome of the attempt, and with brief
-// events. The node of a nomination that is not shown yet stays kept for its pod.
+// writingAside returns a handler that calls failed, but lets the Writer write the outcome and
+// shortens events. It keeps a nominated node for its pod until the watch shows the nomination.
 func writingAside(failed failureHandler, outcomes *outcome.Writer) failureHandler {
 	said := brief.NewSaid()
 	return func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		failed(ctx, &aside{Framework: profile, outcomes: outcomes, said: said, waits: scheduler.MerelyWaits(status)}, info, status, nominating, start)
-		// The handler uses the pod that the watch has shown, and has let go of the node.
+		// The handler has dropped the nomination, because the watch has not shown it yet.
 		if node, unshown := outcomes.Nominated(info.Pod.UID); unshown && node != "" && nominating.Mode() == fwk.ModeNoop {
 			profile.AddNominatedPod(klog.FromContext(ctx), info.PodInfo, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 		}
 	}
 }
 
-// aside replaces a profile in kube-scheduler's FailureHandler, for one call. The handler writes
-// into the pod itself unless the profile has a writer that does so later.
+// aside replaces a profile in kube-scheduler's FailureHandler, for one call. If a profile has an
+// APICacher, the handler writes the pod's status through it instead of writing it itself.
 type aside struct {
 	framework.Framework
 	outcomes *outcome.Writer
 	said     *brief.Said
-	// waits means that the pod only waits. event is then the event to write later.
+	// waits means that the pod only waits. Then event writes the pod's event later.
 	waits bool
 	event func()
 }
@@ -259,7 +260,7 @@ func (a *aside) EventRecorder() events.EventRecorderLogger {
 	return own
 }
 
-// keeping keeps an event, to be written with the pod's condition.
+// keeping is a recorder that keeps a pod's event, to be written together with the pod's condition.
 type keeping struct {
 	events.EventRecorderLogger
 	of *aside

@@ -21,12 +21,12 @@ import (
 // known has the constant properties of a profile.
 type known struct {
 	ahead scheduler.Foresight
-	// spreads: PodTopologySpread scores nodes.
+	// spreads means that PodTopologySpread scores nodes.
 	spreads bool
-	// defaults are the constraints of pods without their own.
+	// defaults has the spread constraints for pods without their own.
 	defaults []corev1.TopologySpreadConstraint
-	// ours: all plugins that prepare scores are kube-scheduler's or Berth's, and none keeps the
-	// nodes that it is given.
+	// ours means that all PreScore plugins are kube-scheduler's or Berth's. None of these keeps the
+	// list of nodes.
 	ours bool
 }
 
@@ -49,7 +49,7 @@ func has(set config.PluginSet, plugin string) bool {
 	return slices.ContainsFunc(set.Enabled, func(p config.Plugin) bool { return p.Name == plugin })
 }
 
-// onlyKnown reports if all plugins are kube-scheduler's or Berth's.
+// onlyKnown reports whether all enabled plugins are kube-scheduler's or Berth's.
 func onlyKnown(enabled config.PluginSet) bool {
 	all := plugins.NewInTreeRegistry()
 	return !slices.ContainsFunc(enabled.Enabled, func(p config.Plugin) bool {
@@ -57,13 +57,13 @@ func onlyKnown(enabled config.PluginSet) bool {
 	})
 }
 
-// foreseen are the plugins whose refusals Berth can predict.
+// foreseen has the filter plugins whose answers Berth can predict.
 var foreseen = map[string]scheduler.Foresight{
 	names.NodeUnschedulable: scheduler.SeesUnschedulable, names.TaintToleration: scheduler.SeesTaints,
 	names.NodeResourcesFit: scheduler.SeesAmounts, names.NodeAffinity: scheduler.SeesAffinity, names.VolumeBinding: scheduler.SeesVolumes,
 }
 
-// foresightOf returns which of these plugins filter in a profile.
+// foresightOf returns which of these plugins a profile uses.
 func foresightOf(listed *config.Plugins) (f scheduler.Foresight) {
 	for _, p := range listed.Filter.Enabled {
 		f |= foreseen[p.Name]
@@ -71,13 +71,13 @@ func foresightOf(listed *config.Plugins) (f scheduler.Foresight) {
 	return f
 }
 
-// systemDefaults are systemDefaultConstraints of PodTopologySpread.
+// systemDefaults copies systemDefaultConstraints of PodTopologySpread.
 var systemDefaults = []corev1.TopologySpreadConstraint{
 	{TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, MaxSkew: 3},
 	{TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway, MaxSkew: 5},
 }
 
-// defaultsOf returns the constraints of pods without their own.
+// defaultsOf returns the spread constraints for pods without their own.
 func defaultsOf(configs []config.PluginConfig) []corev1.TopologySpreadConstraint {
 	for _, c := range configs {
 		if args, ok := c.Args.(*config.PodTopologySpreadArgs); ok {
@@ -90,9 +90,10 @@ func defaultsOf(configs []config.PluginConfig) []corev1.TopologySpreadConstraint
 	return nil
 }
 
-// spreadBy returns the properties by which PodTopologySpread scores nodes for the pod. It reads
-// constraints as the plugin does (filterTopologySpreadConstraints, buildDefaultConstraints). It
-// omits default spreading over nodes: the plugin then spreads over the nodes that Berth names.
+// spreadBy returns the topology keys and selectors by which PodTopologySpread scores nodes for the
+// pod. It reads constraints as that plugin does (filterTopologySpreadConstraints,
+// buildDefaultConstraints). It omits the default spreading over nodes: the plugin then spreads only
+// over the nodes that Berth names.
 func (k *known) spreadBy(profile framework.Framework, pod *corev1.Pod) ([]scheduler.Spread, error) {
 	if k == nil || !k.spreads {
 		return nil, nil
@@ -113,7 +114,7 @@ func (k *known) spreadBy(profile framework.Framework, pod *corev1.Pod) ([]schedu
 			continue
 		}
 		if beside != nil && c.TopologyKey == corev1.LabelHostname {
-			continue // to count all pods of all nodes is dear, and the author has not asked for it
+			continue // counting the pods of all nodes is expensive, and the author has not requested it
 		}
 		if selector == nil {
 			own, err := selectorOf(pod, c)
@@ -127,7 +128,7 @@ func (k *known) spreadBy(profile framework.Framework, pod *corev1.Pod) ([]schedu
 	return by, nil
 }
 
-// selectorOf selects the pods that a constraint of the pod's author counts.
+// selectorOf returns the selector of the pods that a constraint of the pod counts.
 func selectorOf(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
 	if err != nil || !utilfeature.DefaultFeatureGate.Enabled(features.MatchLabelKeysInPodTopologySpread) {

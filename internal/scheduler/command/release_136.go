@@ -15,7 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// What differs in kube-scheduler 1.36: release_137.go has the same names.
+// This file has the declarations for kube-scheduler 1.36. release_137.go declares the same names.
 
 // entity is the start of a cycle.
 type entity = *framework.QueuedPodInfo
@@ -30,14 +30,13 @@ func eachPod(e entity, do func(*framework.QueuedPodInfo)) {
 // loop returns the scheduler's function with which every cycle begins.
 func loop(sched *kubescheduler.Scheduler) *func(klog.Logger) (entity, error) { return &sched.NextPod }
 
-// taking returns functions that take the next entity from the queue, and a given pod.
+// taking returns two functions: next takes the next entity from the queue, and take a given pod.
 func taking(sched *kubescheduler.Scheduler) (next func(klog.Logger) (entity, error), take func(klog.Logger, *corev1.Pod) entity) {
 	return sched.NextPod, sched.SchedulingQueue.PopSpecificPod
 }
 
-// minimumIn returns a function that finds the number of pods that one of Kubernetes' own groups
-// starts together. If there are such groups, the scheduler watches them (feature gate
-// GenericWorkload).
+// minimumIn returns a function that returns the minCount of a Kubernetes PodGroup, or 0 for a group
+// that is not a gang. If the feature gate GenericWorkload is on, the scheduler watches PodGroups.
 func minimumIn(shared informers.SharedInformerFactory) func(namespace, name string) (int, error) {
 	return func(namespace, name string) (int, error) {
 		group, err := shared.Scheduling().V1alpha2().PodGroups().Lister().PodGroups(namespace).Get(name)
@@ -56,7 +55,8 @@ func (b backlog) PutBack(logger klog.Logger, info *framework.QueuedPodInfo, cycl
 	return b.AddUnschedulableIfNotPresent(logger, info, cycle)
 }
 
-// PatchPodStatus implements fwk.APICacher. No caller waits until it is written.
+// PatchPodStatus implements fwk.APICacher. It returns no channel, because no caller waits for the
+// write.
 func (p patching) PatchPodStatus(pod *corev1.Pod, condition *corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
 	p.write(pod, condition, nominating)
 	return nil, nil

@@ -17,9 +17,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// What differs in kube-scheduler 1.37: release_136.go has the same names.
+// This file has the declarations for kube-scheduler 1.37. release_136.go declares the same names.
 
-// entity is the start of a cycle: a pod, or one of Kubernetes' own groups.
+// entity is the start of a cycle: a pod, or a Kubernetes PodGroup.
 type entity = framework.QueuedEntityInfo
 
 // eachPod calls do for every pod of the entity.
@@ -41,9 +41,10 @@ func loop(sched *kubescheduler.Scheduler) *func(klog.Logger) (entity, error) {
 }
 
 // taking returns two functions. next takes the next entity from the queue. take takes a given pod,
-// or returns nil if the pod cannot be tried. The queue only returns its first entity. Therefore
-// take names the pod in firstPod, so that Sort puts it first, and updates it, so that the queue
-// sorts it again. If the queue still returns another entity, the following next returns that one.
+// or returns nil if the pod cannot be tried. The queue can only return its first entity. Therefore
+// take names the pod in firstPod, so that Sort puts it first, and updates the pod, so that the
+// queue sorts it again. If the queue still returns another entity, the next call of next returns
+// that entity.
 func taking(sched *kubescheduler.Scheduler) (next func(klog.Logger) (entity, error), take func(klog.Logger, *corev1.Pod) entity) {
 	shared := informersOf(sched)
 	pop, waiting, pods := sched.NextEntity, sched.SchedulingQueue, shared.Core().V1().Pods().Lister()
@@ -85,9 +86,8 @@ func taking(sched *kubescheduler.Scheduler) (next func(klog.Logger) (entity, err
 	return next, take
 }
 
-// minimumIn returns a function that finds the number of pods that one of Kubernetes' own groups
-// starts together. If there are such groups, the scheduler watches them (feature gate
-// GenericWorkload).
+// minimumIn returns a function that returns the minCount of a Kubernetes PodGroup, or 0 for a group
+// that is not a gang. If the feature gate GenericWorkload is on, the scheduler watches PodGroups.
 func minimumIn(shared informers.SharedInformerFactory) func(namespace, name string) (int, error) {
 	return func(namespace, name string) (int, error) {
 		group, err := shared.Scheduling().V1beta1().PodGroups().Lister().PodGroups(namespace).Get(name)
@@ -109,7 +109,8 @@ func (b backlog) PutBack(logger klog.Logger, info *framework.QueuedPodInfo, cycl
 	return b.AddUnschedulablePodIfNotPresent(logger, info, cycle)
 }
 
-// PatchPodStatus implements fwk.APICacher. No caller waits until it is written.
+// PatchPodStatus implements fwk.APICacher. It returns no channel, because no caller waits for the
+// write.
 func (p patching) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
 	if len(conditions) == 0 {
 		p.write(pod, nil, nominating)
@@ -157,8 +158,8 @@ func (c *firstPod) is(e fwk.QueuedEntityInfo) bool {
 	return ok && one.Pod.UID == *uid
 }
 
-// of returns the compared properties of an entity. A group is never found, because its members have
-// several ages.
+// of returns the properties of an entity that Sort compares. found is false for a group, because
+// its members have different ages.
 func (s Sort) of(e fwk.QueuedEntityInfo) waiting {
 	if one, ok := e.(*framework.QueuedPodInfo); ok {
 		return s.one(one.Pod, one.GetPriority(), one.GetTimestamp(), one.GetAttempts())

@@ -42,33 +42,34 @@ func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profil
 			return result, err
 		}
 		s.done()
-		s.all = true // an extender has refused all that was named
+		s.all = true // an extender has refused all named nodes
 		scheduler.Searched(scheduler.SearchedAll)
 		return next(ctx, s, state, pod)
 	}
 }
 
-// search replaces a profile in the cycle of one pod. PreFilter names Berth's best nodes that no
-// plugin refuses, and the framework runs Filter and Score only on these. If there are none, it
-// continues with all nodes as usual.
+// search replaces a profile in the cycle of one pod. Its PreFilter names Berth's best nodes that no
+// plugin refuses, and the framework runs Filter and Score only on these. If there are none, the
+// cycle continues with all nodes as usual.
 //
-// kube-scheduler gets it for one call of SchedulePod. Plugins, preemption and cycles of groups use
-// the profile itself, and no nodes are named to them.
+// kube-scheduler uses a search for one call of SchedulePod. Plugins, preemption and the cycles of
+// groups use the profile itself.
 type search struct {
 	framework.Framework
 	// percentage is the percentage of all nodes among which kube-scheduler would choose.
 	percentage int32
-	// all: there must be no search.
+	// all means that PreFilter must not name nodes: kube-scheduler looks at all nodes.
 	all bool
 	// known has the constant properties of the profile.
 	known *known
-	// named are nodes that passed Filter; nil while all are looked at.
+	// named has the named nodes, which have passed Filter; nil if PreFilter has named none.
 	named sets.Set[string]
-	// waits is Candidates.Waits if none of the nodes could be named, else nil.
+	// waits is Candidates.Waits if there were no candidates, otherwise nil.
 	waits func(context.Context, fwk.NodeInfo) *fwk.Status
-	// weighed are all nodes that take the pod, if plugins compare them for it, else nil.
+	// weighed has all nodes that accept the pod, if score plugins compare a node with the others;
+	// otherwise nil.
 	weighed []fwk.NodeInfo
-	// candidates are the searched candidates. They lend weighed its memory.
+	// candidates has the candidates of the search. weighed uses its memory.
 	candidates *scheduler.Candidates
 }
 
@@ -78,7 +79,8 @@ func (s *search) done() {
 	s.named, s.weighed, s.candidates = nil, nil, nil
 }
 
-// PercentageOfNodesToScore implements framework.Framework: all named nodes.
+// PercentageOfNodesToScore implements framework.Framework. If nodes are named, all of them are
+// scored.
 func (s *search) PercentageOfNodesToScore() *int32 {
 	if s.named != nil {
 		return new(int32(100))
@@ -98,7 +100,7 @@ func (s *search) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, 
 	}
 	by, err := s.known.spreadBy(s.Framework, pod)
 	if err != nil {
-		return result, status, plugins // PodTopologySpread refuses the pod by the same error
+		return result, status, plugins // PodTopologySpread refuses the pod with the same error
 	}
 	candidates := scheduler.CandidatesOf(state, pod, nodes, s.known.ahead, by)
 	if candidates == nil {
@@ -109,18 +111,18 @@ func (s *search) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, 
 		return result, status, plugins
 	}
 	s.weighed = candidates.Taking()
-	if !s.known.ours { // some plugin may keep what it is given
+	if !s.known.ours { // some plugin may keep the list
 		s.weighed = slices.Clone(s.weighed)
 	}
 	return &fwk.PreFilterResult{NodeNames: s.named}, status, plugins
 }
 
-// maxRounds is the number of times that candidates are named for a pod. After that it is cheaper to
-// look at all nodes at once.
+// maxRounds is the maximum number of batches of candidates for a pod. After that it is cheaper to
+// look at all nodes.
 const maxRounds = 8
 
-// findInAll returns those of the best candidates of each class that no plugin refuses. It returns
-// nil if there are none, or if the search in some class would take too long.
+// findInAll returns the best candidates of each class that no plugin refuses. It returns nil if
+// there are none, or if the search in some class would take too long.
 func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, c *scheduler.Candidates) sets.Set[string] {
 	named, most := sets.Set[string]{}, 0
 	for class := range c.Classes() {
@@ -147,8 +149,8 @@ func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev
 	return named
 }
 
-// find adds to named those of the best candidates that no plugin refuses. It reports whether there
-// are any, and how often it called next, which returns a few candidates at a time.
+// find calls next, which returns a few candidates at a time, until no plugin refuses some of them.
+// It adds these to named. It reports whether there are any, and how often it called next.
 func (s *search) find(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, named sets.Set[string], next func() []fwk.NodeInfo) (found bool, rounds int) {
 	for !found && rounds < maxRounds {
 		few := next()
@@ -166,8 +168,8 @@ func (s *search) find(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	return found, rounds
 }
 
-// RunPreScorePlugins implements framework.Framework. Plugins that score nodes relative to all
-// feasible ones see all nodes that admit the pod, not only the named ones.
+// RunPreScorePlugins implements framework.Framework. Plugins that score a node relative to all
+// feasible nodes see all nodes that accept the pod, not only the named nodes.
 func (s *search) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	if s.weighed != nil {
 		nodes = s.weighed
@@ -175,8 +177,8 @@ func (s *search) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, p
 	return s.Framework.RunPreScorePlugins(ctx, state, pod, nodes)
 }
 
-// RunFilterPluginsWithNominatedPods implements framework.Framework. Named nodes have already
-// passed. If a node must report first, other plugins need not be asked about it.
+// RunFilterPluginsWithNominatedPods implements framework.Framework. Named nodes have already passed
+// Filter. If a node must report first, other plugins are not asked about it.
 func (s *search) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	if s.named.Has(info.Node().Name) {
 		return nil

@@ -18,18 +18,18 @@ import (
 // whole seconds, until each has been tried once.
 //
 // A starting scheduler finds all waiting pods at once, in no order. A kubelet that receives several
-// pods at once admits older ones first (HandlePodAdditions of pkg/kubelet/kubelet.go). A pod that
-// is tried after younger ones could therefore take CPUs that these were promised, and would have to
-// wait for reports. Later, pods enter the queue in the order of their creation, and a tenant gains
-// nothing with old pods.
+// pods at once admits older pods first (HandlePodAdditions of pkg/kubelet/kubelet.go). An old pod
+// that is tried after younger pods could therefore take CPUs that were promised to them, and would
+// have to wait for reports. After the first minute, pods enter the queue in the order of their
+// creation, so that a tenant gains nothing by keeping old pods.
 type Sort struct {
-	// started is when the first minute of the process ends.
+	// started is the time at which the first minute of the process ends.
 	started time.Time
-	// first names the pod that precedes all others. It is nil if the release cannot do that.
+	// first names the pod that precedes all others. It is nil in a release that does not need it.
 	first *firstPod
 }
 
-// starting is the time in which a scheduler must find the pods that waited before it.
+// starting is the time in which a scheduler must find the pods that were waiting when it started.
 const starting = time.Minute
 
 var _ fwk.QueueSortPlugin = Sort{}
@@ -54,12 +54,12 @@ func (Sort) Name() string { return scheduler.SortName }
 type waiting struct {
 	priority int32
 	queued   time.Time
-	// found: it came in the first minute and has not been tried since.
+	// found means that the pod entered the queue in the first minute and has not been tried.
 	found   bool
 	created int64 // Unix seconds, if it was found
 }
 
-// one is a pod that waits.
+// one returns the compared properties of a pod.
 func (s Sort) one(pod *corev1.Pod, priority int32, queued time.Time, attempts int) waiting {
 	return waiting{priority, queued, queued.Before(s.started) && attempts == 0, pod.CreationTimestamp.Unix()}
 }
