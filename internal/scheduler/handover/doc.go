@@ -1,15 +1,15 @@
-// Package handover makes a change of leaders safe for Bindings that are under way. It needs a
-// Lease, the pods and two durations.
+// Package handover makes a change of leaders safe for Bindings that are under way: requests that
+// the API server may still carry out. It needs a Lease, the pods and two durations.
 //
-// A leader that dies may have sent Bindings that the API server has not written yet, to unknown
-// nodes. So a leader records in a Lease whether Bindings are under way. The next leader reads this
-// before it places its first pod:
+// A leader that dies may have sent Bindings that the API server has not written yet. The next
+// leader does not know their nodes. So a leader records in a Lease whether Bindings are under way,
+// and the next leader reads the Lease before it places its first pod:
 //
 //	the Lease says           the new leader
-//	nothing, there is none   begins at once if there are no pods; otherwise as with under-way
-//	none                     waits until a pod that was deleted by force before it began to watch has reached its kubelet
-//	under-way, or unreadable waits likewise, and fences every pod that could be bound; see fenceType
+//	there is no Lease        begins at once if no pod has a decision; otherwise as with under-way
+//	none                     waits until kubelets know the pods that were force-deleted before it began to watch
+//	under-way, or unreadable waits for the same time, and fences every pod that could be bound; see fenceType
 //
-// It waits for at most Options.BindTimeout. After that the API server has given up all Bindings
-// that were under way.
+// The fencing takes at most Options.BindTimeout. After that time the API server has given up all
+// Bindings that were under way.
 package handover

@@ -18,12 +18,12 @@ import (
 	"k8s.io/client-go/tools/pager"
 )
 
-// fenceType is the condition of a pod that names the scheduler which has last taken over. Writing
-// it changes the pod's resource version, on which every Binding is conditional
-// (BindingREST.setPodNodeAndMetadata). So a Binding that was sent before can no longer be written.
+// fenceType is the type of the condition that a new leader writes into a pod, with its own name.
+// The write changes the pod's resource version, on which every Binding is conditional
+// (BindingREST.setPodNodeAndMetadata). So a Binding that was sent earlier can no longer be written.
 const fenceType corev1.PodConditionType = "berth.dev/fenced"
 
-// FencedSince reports whether another scheduler has fenced the pod between two of its states.
+// FencedSince reports whether another scheduler has fenced the pod between these two versions.
 func (h *Handover) FencedSince(then, now *corev1.Pod) bool {
 	fence := fenceOf(now)
 	return fence != fenceOf(then) && fence != h.lease.name
@@ -43,8 +43,8 @@ func fenceOf(pod *corev1.Pod) string {
 const fenceWorkers = 16
 
 // fence fences all pods that could be bound or are resized, and returns their number. It waits
-// until the watch has shown each of them with our fence, as bound before it, or as gone, or until
-// ctx ends. The error explains why some pod was not fenced.
+// until the watch shows that each of them is fenced, bound or gone, or until ctx ends. The error
+// explains why a pod was not fenced.
 func (h *Handover) fence(ctx context.Context) (int, error) {
 	pods, err := h.bindable(ctx)
 	if err != nil {
@@ -59,8 +59,7 @@ func (h *Handover) fence(ctx context.Context) (int, error) {
 	for _, pod := range pods {
 		g.Go(func() error { return h.fenceOne(ctx, pod) })
 	}
-	// A pod that cannot be fenced may be bound until the limit, like a pod whose fence has not been
-	// seen.
+	// Until ctx ends, a pod that could not be fenced, or is not shown fenced, may still be bound.
 	err = g.Wait()
 	select {
 	case <-done:
@@ -79,7 +78,7 @@ func (h *Handover) bindable(ctx context.Context) (pods []*corev1.Pod, err error)
 		})
 		err := list.EachListItem(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="}, func(obj runtime.Object) error {
 			pod, ok := obj.(*corev1.Pod)
-			ended := ok && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed) // no informer shows it
+			ended := ok && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed) // the informers omit such pods
 			if ok && !ended && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 && h.Ours(pod) {
 				pods = append(pods, pod.DeepCopy())
 			}
@@ -90,7 +89,7 @@ func (h *Handover) bindable(ctx context.Context) (pods []*corev1.Pod, err error)
 	return pods, err
 }
 
-// fenceOne writes the condition, and tries again while the API server does not answer.
+// fenceOne writes the condition, and repeats the request until the API server answers.
 func (h *Handover) fenceOne(ctx context.Context, pod *corev1.Pod) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID}, // a precondition
@@ -110,8 +109,7 @@ func (h *Handover) patch(ctx context.Context, pod *corev1.Pod, patch []byte) (bo
 	pods := h.Pods.Pods(pod.Namespace)
 	_, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	another := false
-	// In conflict with another pod of this name, or with writes that came before ours several
-	// times.
+	// There is another pod of this name, or the API server gave up after several concurrent writes.
 	if apierrors.IsConflict(err) {
 		var now *corev1.Pod
 		if now, err = pods.Get(ctx, pod.Name, metav1.GetOptions{}); err == nil && now.UID == pod.UID {
@@ -140,12 +138,12 @@ func (h *Handover) Seen(pod *corev1.Pod) {
 // Gone must be called for every deleted pod, after the feed has processed it.
 func (h *Handover) Gone(uid types.UID) { h.fences.gone(uid) }
 
-// fences are pods that the watch is to show fenced. The zero value awaits none.
+// fences waits until the watch shows that pods are fenced. The zero value waits for none.
 type fences struct {
 	active atomic.Bool
 	mu     sync.Mutex
 	name   string
-	// awaited are the pods. The value means that it is enough if the pod is bound.
+	// awaited has these pods. The value is true if the pod may be shown bound instead of fenced.
 	awaited map[types.UID]bool
 	done    chan struct{}
 }

@@ -18,80 +18,82 @@ import (
 )
 
 const (
-	// LeaseName is the Lease, in the namespace of the heartbeats, in which a leader records for the
-	// next one whether its Bindings may be under way.
+	// LeaseName is the name of the Lease, in the namespace of the heartbeats, in which a leader
+	// records for the next leader whether Bindings may be under way.
 	LeaseName = "berth-scheduler-bindings"
 	// leaseAnnotation holds bindingsUnderWay or bindingsNone.
 	leaseAnnotation  = "berth.dev/bindings"
 	bindingsUnderWay = "under-way"
 	bindingsNone     = "none"
-	// leaseIdle is the time after its last Binding at which a leader records that none is under
-	// way. So the Lease is written at most twice in that time, and under load once in leaseFresh.
+	// leaseIdle is the time that a leader waits after its last Binding before it records that none
+	// is under way. So it writes the Lease at most twice in that time, and under load once per
+	// leaseFresh.
 	leaseIdle = time.Second
-	// leaseFresh is the time for which a leader trusts that the Lease is still its own. A process
-	// that was stopped for longer finds out before its next Binding that another one leads. The
-	// election gives the lead to another process no sooner than a lease duration after the last
+	// leaseFresh is the time for which a leader assumes that the Lease is still its own. A process
+	// that was suspended for longer notices before its next Binding that another process leads. The
+	// election makes another process the leader no sooner than a lease duration after the last
 	// renewal.
 	leaseFresh = time.Second
-	// writeTimeout bounds one attempt to record whether Bindings are under way.
+	// writeTimeout is the timeout of one attempt to record whether Bindings are under way.
 	writeTimeout = 10 * time.Second
 )
 
-// ErrDeposed means that another scheduler has taken over, or may: the Lease is no longer ours.
+// ErrDeposed means that the Lease is no longer ours: another scheduler has taken over or may take
+// over.
 var ErrDeposed = errors.New("another scheduler has taken over, or the Lease was deleted")
 
-// bindingsLease is the record that a leader leaves for the next one. It is written before the first
-// Binding of a series, and after the last.
+// bindingsLease is the record that a leader leaves for the next leader. It is written before the
+// first Binding of a series and after the last one.
 type bindingsLease struct {
 	leases coordinationclient.LeaseInterface
 	clock  clock.WithDelayedExecution
 	logger klog.Logger
-	// name is ours among all schedulers that ever ran.
+	// name identifies this process among all schedulers that ever ran.
 	name string
-	// bindTimeout is the time for which a Binding that was found under way can still be written.
+	// bindTimeout is the time for which a Binding of the previous leader can still be written.
 	bindTimeout time.Duration
 	// fresh is leaseFresh, except for tests.
 	fresh time.Duration
 
-	// writing is held while the Lease is written, and by changes of lease or marked. mu guards all
-	// following fields, and is never held during a request, so that no end of a Binding waits for a
-	// request.
+	// writing is held while the Lease is written and while lease or marked change. mu guards all
+	// following fields. It is never held during a request, so that leave never waits for one.
 	writing sync.Mutex
 	mu      sync.Mutex
-	// lease is the last written or read version. It is nil while it is not ours or cannot be
-	// written. Then there is no record, and the next leader must assume the worst.
+	// lease is the last written or read version. It is nil while the Lease is not ours or cannot be
+	// written. Then there is no record, and the next leader must assume that Bindings are under
+	// way.
 	lease *coordinationv1.Lease
 	// marked means that the Lease contains under-way.
 	marked bool
-	// confirmed is the last time when we checked that the Lease is ours, by this process' own
-	// monotonic clock, which cannot be set.
+	// confirmed is the last time when we checked that the Lease is ours. It is on the monotonic
+	// clock of this process, which cannot be set.
 	confirmed time.Time
 	// bindings is the number of Bindings under way.
 	bindings int
-	// quietFrom is the time from which there has been none that may still be written.
+	// quietFrom is the time after which no ended Binding can still be written.
 	quietFrom time.Time
-	// armed: a call of clear is to come.
+	// armed means that a call of clear is scheduled.
 	armed bool
 	// giveUp cancels the write "no Binding is under way". It is nil if no such write runs.
 	giveUp context.CancelFunc
 }
 
-// found is what the previous leader left.
+// found is the state in which the previous leader left its Bindings.
 type found uint8
 
 const (
-	// foundUnknown: it is not known.
+	// foundUnknown means that the Lease could not be read or claimed.
 	foundUnknown found = iota
-	// foundNobody: there was no Lease.
+	// foundNobody means that there was no Lease.
 	foundNobody
-	// foundQuiet: no Binding of the previous leader is under way.
+	// foundQuiet means that no Binding of the previous leader is under way.
 	foundQuiet
-	// foundUnderWay: Bindings of the leader before may still be written.
+	// foundUnderWay means that Bindings of the previous leader may still be written.
 	foundUnderWay
 )
 
-// claim makes the Lease ours and returns its earlier content. From then on no other scheduler
-// begins a series of Bindings.
+// claim makes the Lease ours and returns its earlier content. After that, no other scheduler begins
+// a series of Bindings.
 func (l *bindingsLease) claim(ctx context.Context) (found, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -130,7 +132,7 @@ func (l *bindingsLease) create(ctx context.Context) (found, error) {
 	return foundNobody, nil
 }
 
-// keep records the present Lease. The caller holds writing.
+// keep records the current Lease. The caller holds writing.
 func (l *bindingsLease) keep(lease *coordinationv1.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +157,7 @@ func (l *bindingsLease) enter(ctx context.Context) error {
 	}
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	if l.goesOn() { // somebody else has said so meanwhile
+	if l.goesOn() { // another Binding has written the Lease meanwhile
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
@@ -171,9 +173,9 @@ func (l *bindingsLease) enter(ctx context.Context) error {
 	return nil
 }
 
-// goesOn counts a Binding if the Lease has recently recorded that some are under way, or cannot
-// record anything. It cancels a running write that there are none, because the Lease is written
-// again at once.
+// goesOn counts a Binding that needs no write of the Lease: the Lease already says under-way and
+// was checked recently, or it is not ours. It cancels a running write of "none", because enter will
+// write the Lease again.
 func (l *bindingsLease) goesOn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,23 +190,23 @@ func (l *bindingsLease) goesOn() bool {
 	return true
 }
 
-// unclaimed reports whether the Lease is not ours although we were not deposed, and the last check
-// of the leader was some time ago.
+// unclaimed reports whether the Lease could not be claimed, and the last check of the leader is
+// older than fresh.
 func (l *bindingsLease) unclaimed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.lease == nil && time.Since(l.confirmed) >= l.fresh
 }
 
-// leads records that we led at the time of the check.
+// leads records that we were the leader at the time of the check.
 func (l *bindingsLease) leads(asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.confirmed = asked
 }
 
-// leave is called when the outcome of a Binding is known, or given up on. From quietFrom on the
-// Binding can no longer be written.
+// leave is called when the outcome of a Binding is known or will not be found out. After quietFrom
+// the Binding can no longer be written.
 func (l *bindingsLease) leave(quietFrom time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,7 +217,7 @@ func (l *bindingsLease) leave(quietFrom time.Time) {
 	l.arm()
 }
 
-// arm arranges for clear to be called once it is quiet. The caller holds the lock.
+// arm schedules a call of clear after the last Binding. The caller holds the lock.
 func (l *bindingsLease) arm() {
 	if l.lease == nil || l.bindings > 0 || l.armed {
 		return
@@ -239,21 +241,21 @@ func (l *bindingsLease) clear() {
 	l.giveUp = nil
 	switch {
 	case err == nil, errors.Is(err, ErrDeposed), errors.Is(ctx.Err(), context.Canceled):
-		l.marked = false // if what it says is not ours, or not known, enter has to see
+		l.marked = false // enter must write the Lease again
 	default:
-		l.logger.Error(err, "Lease not written: it still says that Bindings are under way", "lease", LeaseName)
+		l.logger.Error(err, "Cannot write the Lease: it still records Bindings under way", "lease", LeaseName)
 		l.quietFrom = l.clock.Now().Add(writeTimeout)
 		l.arm()
 	}
 }
 
-// beginClear reports whether clear has anything to write. giveUp ends that.
+// beginClear reports whether clear must write. giveUp cancels the write.
 func (l *bindingsLease) beginClear(giveUp context.CancelFunc) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.armed = false
 	if l.bindings > 0 || !l.marked {
-		return false // the next leave arms again
+		return false // the next leave calls arm again
 	}
 	if l.clock.Now().Before(l.quietFrom.Add(leaseIdle)) {
 		l.arm()
@@ -281,7 +283,7 @@ func (l *bindingsLease) write(ctx context.Context, state string) error {
 		}
 		there, getErr := l.leases.Get(ctx, LeaseName, metav1.GetOptions{})
 		switch {
-		case apierrors.IsNotFound(getErr): // deleted: the first to claim it has it
+		case apierrors.IsNotFound(getErr): // deleted; the first scheduler to create it leads
 			return ErrDeposed
 		case getErr != nil:
 			return getErr

@@ -27,22 +27,23 @@ type Options struct {
 	Pods   corev1client.PodsGetter
 	Clock  clock.WithDelayedExecution
 	Logger klog.Logger
-	// SettleAfter is the time for which a pod that has left the API may be on its way to a kubelet.
+	// SettleAfter is the longest time in which a kubelet learns of a pod that was bound and then
+	// left the API.
 	SettleAfter time.Duration
 	// BindTimeout is the time after which the API server gives up a request (--request-timeout).
 	BindTimeout time.Duration
-	// Ours reports if a scheduler with the same schedulerNames could be binding a pod that has no
-	// node.
+	// Ours reports whether a scheduler with the same schedulerNames could be binding this pod,
+	// which has no node.
 	Ours func(*corev1.Pod) bool
 	// Resizing returns the bound pods for which the previous leader may still be writing a
 	// decision. It may be nil.
 	Resizing func() []*corev1.Pod
-	// Decided reports if a pod has a decision of a scheduler with the same schedulerNames.
+	// Decided reports whether a pod has a decision of a scheduler with the same schedulerNames.
 	Decided func(*corev1.Pod) bool
-	// Done is called when pods may be placed.
+	// Done is called when the takeover ends and pods may be placed.
 	Done func()
-	// Leads asks the API server whether the election's Lease names this process. nil: there is no
-	// election. After a suspension, a process still counts itself as the leader for some seconds,
+	// Leads asks the API server whether the election's Lease names this process. It is nil without
+	// leader election. After a suspension, a process believes for some seconds that it still leads,
 	// because client-go's leaderelection tries to renew until RenewDeadline.
 	Leads func(ctx context.Context) (bool, error)
 }
@@ -57,7 +58,7 @@ type Handover struct {
 	state  atomic.Int32
 	// decided means that there is a pod with a decision (Options.Decided).
 	decided atomic.Bool
-	// synced is the time when all initial objects had been read.
+	// synced is the time at which all initial objects had been processed.
 	synced time.Time
 	// led is closed when this scheduler has taken over for the first time.
 	led  chan struct{}
@@ -66,19 +67,19 @@ type Handover struct {
 
 // The states of a Handover.
 const (
-	// idle: no caller has asked whether pods may be placed, or another scheduler has deposed us.
+	// idle means that Ready has not been called yet, or that another scheduler has deposed us.
 	idle int32 = iota
-	// takingOver: the unfinished work of the previous leader is being ended.
+	// takingOver means that takeOver is running.
 	takingOver
-	// leading: pods may be placed.
+	// leading means that pods may be placed.
 	leading
 )
 
-// maxUnderWay is the maximum number of Bindings that are written at a time. The API server allows a
-// connection 100 requests at a time (--http2-max-streams-per-connection), including watches. With
-// more Bindings client-go opens connection after connection. A server under high load answers
-// Bindings with "too many requests", and the pod waits for seconds. A pod in the queue before that
-// loses nothing, and its decision uses its node's newest report.
+// maxUnderWay is the maximum number of concurrent Bindings. The API server allows a connection 100
+// requests at a time (--http2-max-streams-per-connection), including watches. With more Bindings,
+// client-go opens one connection after another. An API server under high load answers Bindings with
+// "too many requests", and the pod waits for seconds. A pod that waits for its turn here instead
+// loses nothing, and its decision uses the newest report of its node.
 const maxUnderWay = 64
 
 // New returns a Handover that has not taken over yet.
@@ -87,20 +88,19 @@ func New(o Options) *Handover {
 		name: string(uuid.NewUUID()), bindTimeout: o.BindTimeout, fresh: leaseFresh}}
 }
 
-// Pace waits until a Binding of the namespace may be written together with others. The caller calls
-// done, once or more often, when it is written. A namespace with many pods delays others only on
-// nodes where its pods come before theirs. A repeated Binding does not count. The error is the
-// error of ctx.
+// Pace waits until a Binding of the namespace may be written next to the running ones. The caller
+// calls done at least once when the Binding is written. A namespace with many pods delays another
+// namespace only on nodes where its pods come first. A repeated Binding does not count. The error
+// is the error of ctx.
 func (h *Handover) Pace(ctx context.Context, namespace string) (done func(), err error) {
 	return h.pace.Take(ctx, namespace)
 }
 
-// Synced records that everything that existed at the start has been processed. Call it before
-// Ready.
+// Synced records that all initial objects have been processed. Call it before Ready.
 func (h *Handover) Synced() { h.synced = h.Clock.Now() }
 
-// Ready reports whether pods may be placed. If not, it starts the takeover, and Options.Done is
-// called at its end. Only a leader may call it.
+// Ready reports whether pods may be placed. If not, it starts the takeover, which calls
+// Options.Done at its end. Only a leader may call it.
 func (h *Handover) Ready(ctx context.Context) bool {
 	if h.state.Load() == leading {
 		return true
@@ -111,8 +111,8 @@ func (h *Handover) Ready(ctx context.Context) bool {
 	return false
 }
 
-// takeOver ends the unfinished work of the previous leader. After Options.BindTimeout the API
-// server has ended it.
+// takeOver makes sure that the API server writes no more Bindings of the previous leader. After
+// Options.BindTimeout the API server has given them up.
 func (h *Handover) takeOver(ctx context.Context) {
 	h.awaitLead(ctx)
 	limit, cancel := context.WithTimeout(ctx, h.BindTimeout)
@@ -122,14 +122,14 @@ func (h *Handover) takeOver(ctx context.Context) {
 		left = foundUnderWay
 	}
 	if young := h.synced.Add(h.SettleAfter).Sub(h.Clock.Now()); left != foundNobody && young > 0 {
-		// A kubelet may not have seen a pod yet that was bound and deleted by force before our
+		// A kubelet may not have seen a pod yet that was bound and force-deleted before our
 		// watch began.
 		<-h.Clock.After(young)
 	}
 	if left == foundUnderWay || left == foundUnknown {
 		begun := h.Clock.Now()
 		pods, err := h.fence(limit)
-		h.Logger.Info("Fenced the pods that the scheduler before may be binding", "pods", pods, "took", h.Clock.Now().Sub(begun), "err", err)
+		h.Logger.Info("Fenced the pods that the previous scheduler may be binding", "pods", pods, "took", h.Clock.Now().Sub(begun), "err", err)
 	}
 	h.lease.endFound()
 	h.state.Store(leading)
@@ -143,8 +143,8 @@ func (h *Handover) takeOver(ctx context.Context) {
 // claimPause is the time after which a leader tries again to claim the Lease.
 const claimPause = 10 * time.Second
 
-// claimLater claims the Lease that could not be claimed. Otherwise the next leader would read the
-// record of the previous leader as ours.
+// claimLater tries again to claim the Lease. Without it, the next leader would take the record of
+// the previous leader for ours.
 func (h *Handover) claimLater(ctx context.Context) {
 	for later.Wait(ctx, h.Clock, claimPause) {
 		h.awaitLead(ctx)
@@ -152,14 +152,14 @@ func (h *Handover) claimLater(ctx context.Context) {
 			h.Logger.V(2).Info("Cannot claim the lease yet", "lease", LeaseName, "err", err)
 			continue
 		}
-		if h.Enter(ctx) == nil { // Bindings may be under way that it says nothing about
+		if h.Enter(ctx) == nil { // record the Bindings that are already under way
 			h.Leave(nil)
 		}
 		return
 	}
 }
 
-// Await returns once this scheduler has taken over, when ctx ends, or after limit. Before the
+// Await returns when this scheduler has taken over, when ctx ends, or after limit. Before the
 // takeover no attempt to place a pod succeeds.
 func (h *Handover) Await(ctx context.Context, limit time.Duration) {
 	if h.Ready(ctx) {
@@ -172,8 +172,8 @@ func (h *Handover) Await(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// awaitLead returns when the election's Lease names this process. A process that has lost the lead
-// takes nothing from the new leader, and ends while it waits here.
+// awaitLead returns when the election's Lease names this process. A process that has lost the
+// election stays here until it ends, so that it does not take over from the new leader.
 func (h *Handover) awaitLead(ctx context.Context) {
 	if h.Leads == nil {
 		return
@@ -181,13 +181,13 @@ func (h *Handover) awaitLead(ctx context.Context) {
 	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		leads, err := h.Leads(ctx)
 		if err != nil {
-			h.Logger.Info("Cannot tell yet who leads", "err", err)
+			h.Logger.Info("Cannot read yet which process leads", "err", err)
 		}
 		return leads, nil
 	})
 }
 
-// claim claims the Lease, and tries again while the API server does not answer.
+// claim claims the Lease, and repeats the request until the API server answers.
 func (h *Handover) claim(ctx context.Context) (left found) {
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		var err error
@@ -205,7 +205,7 @@ func (h *Handover) claim(ctx context.Context) (left found) {
 
 // Enter is called before a Binding is written. If it returns an error, the Binding must not be
 // written. A scheduler that no longer leads is about to end, and does not take over again. If two
-// run without leader election, each takes over from the other.
+// schedulers run without leader election, each takes over from the other.
 func (h *Handover) Enter(ctx context.Context) error {
 	err := h.stillLeads(ctx)
 	if err == nil {
@@ -217,8 +217,8 @@ func (h *Handover) Enter(ctx context.Context) error {
 	return err
 }
 
-// stillLeads asks the election if the Lease could not be claimed, because a leader that was stopped
-// for a while cannot use the Lease to find out.
+// stillLeads asks the election which process leads if the Lease could not be claimed. A leader that
+// was suspended for a while cannot use the Lease to find out.
 func (h *Handover) stillLeads(ctx context.Context) error {
 	if h.Leads == nil || !h.lease.unclaimed() {
 		return nil
@@ -227,7 +227,7 @@ func (h *Handover) stillLeads(ctx context.Context) error {
 	leads, err := h.Leads(ctx)
 	switch {
 	case err != nil:
-		return fmt.Errorf("who leads: %w", err)
+		return fmt.Errorf("find out which process leads: %w", err)
 	case !leads:
 		return ErrDeposed
 	}

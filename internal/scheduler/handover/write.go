@@ -12,52 +12,51 @@ import (
 )
 
 var (
-	// ErrInDoubt means that it is not known whether a Binding was written.
+	// ErrInDoubt means that the scheduler cannot find out whether a Binding was written.
 	ErrInDoubt = errors.New("it is not known whether the Binding was written")
-	// errUnread means that the pod could not be read. Whatever the API server answers, nothing
-	// follows for the Binding.
+	// errUnread means that the pod could not be read. The error says nothing about the Binding.
 	errUnread = errors.New("the pod could not be read back")
 )
 
 const (
 	// BindTimeout is the time after which the API server gives up a request (--request-timeout).
-	// The scheduler does not wait longer for an answer, which may be lost.
+	// The scheduler does not wait longer for an answer.
 	BindTimeout = time.Minute
-	// readBackFor is the time for which the outcome of a Binding is checked before it is left in
-	// doubt.
+	// readBackFor is the time after which Write stops checking a Binding and returns ErrInDoubt.
 	readBackFor = 10 * time.Second
 )
 
-// Binding is a decision to write, with the scheduler's part of the writing.
+// Binding is a decision that the scheduler writes as a Binding.
 type Binding interface {
 	// Make returns the Binding for this version of the pod.
 	Make(now *corev1.Pod) (*corev1.Binding, error)
 	// Post sends a Binding.
 	Post(ctx context.Context, b *corev1.Binding) error
-	// Read returns the present version of the pod with that name in the API server.
+	// Read returns the current version of the pod in the API server. It may be another pod of the
+	// same name.
 	Read(ctx context.Context) (*corev1.Pod, error)
-	// Reconsider returns the reason why the decision is no longer valid, or nil. Make then marks
-	// the decision by the present knowledge.
+	// Reconsider returns the reason why the decision is no longer valid, or nil. After it, Make
+	// describes the decision by the newest knowledge about the node.
 	Reconsider() error
-	// Forbidden returns the reason why the present version of the pod may not be bound, or "".
+	// Forbidden returns the reason why this version of the pod may not be bound, or "".
 	Forbidden(now *corev1.Pod) string
 }
 
-// write is one Binding on its way.
+// write is one call of Write.
 type write struct {
 	Binding
 	pod  *corev1.Pod
 	node string
 	// now is the version of the pod that is bound.
 	now *corev1.Pod
-	// lost: some request had no answer, so that a Binding may be written yet.
+	// lost means that some request had no answer, so that its Binding may still be written.
 	lost bool
 }
 
 // Write writes the Binding of a pod to a node; now is the newest known version of the pod. If the
-// result is unknown, Write reads the pod, and repeats the Binding if it was not written. The API
-// server refuses a second Binding for the same pod. Write does the same if the pod has changed
-// meanwhile. ErrInDoubt means that the result is still unknown.
+// result is unknown or the pod has changed, Write reads the pod and repeats the Binding if it was
+// not written. This is safe because the API server refuses a second Binding for the same pod.
+// ErrInDoubt means that the result is still unknown.
 func Write(ctx context.Context, b Binding, now *corev1.Pod, node string) error {
 	w := &write{Binding: b, pod: now, node: node, now: now}
 	err := w.send(ctx)
@@ -70,7 +69,7 @@ func Write(ctx context.Context, b Binding, now *corev1.Pod, node string) error {
 	return w.readBack(ctx, err)
 }
 
-// unsent is the error of a Binding that was not even sent.
+// unsent is the error of a Binding that was not sent.
 type unsent struct{ error }
 
 func (e unsent) Unwrap() error { return e.error }
@@ -105,7 +104,7 @@ func (w *write) readBack(ctx context.Context, cause error) error {
 	}
 }
 
-// lookAndSend checks whether the Binding is written, and sends it again if not. It reports whether
+// lookAndSend checks whether the Binding was written, and sends it again if not. It reports whether
 // the outcome is final.
 func (w *write) lookAndSend(ctx context.Context) (final bool, outcome error) {
 	written, err := w.isWritten(ctx)
@@ -115,14 +114,15 @@ func (w *write) lookAndSend(ctx context.Context) (final bool, outcome error) {
 	if err := w.Reconsider(); err != nil {
 		return !w.lost, err
 	}
-	// Even a definite refusal may mean that the first request arrived meanwhile, so check again.
+	// Even a definite refusal may mean that the first request was carried out meanwhile, so check
+	// again.
 	err = w.send(ctx)
 	return err == nil, err
 }
 
-// isWritten reports whether the pod is bound to the node, and otherwise sets the version of the pod
-// for which a Binding would be valid. An error other than errUnread is final: ErrInDoubt, or that
-// this Binding will never be written.
+// isWritten reports whether the pod is bound to the node. If not, it sets now to the version of the
+// pod for which a Binding would be valid. Any error except errUnread is final: ErrInDoubt, or a
+// reason why this Binding will never be written.
 func (w *write) isWritten(ctx context.Context) (bool, error) {
 	pod, err := w.Read(ctx)
 	switch {
@@ -146,8 +146,8 @@ func (w *write) isWritten(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// gone returns the result for a pod that no longer exists. It may have been bound before, and
-// deleted by force.
+// gone returns the result for a pod that no longer exists. The pod may have been bound before it
+// was force-deleted.
 func (w *write) gone(err error) error {
 	if w.lost {
 		return fmt.Errorf("%w: %w", ErrInDoubt, err)
@@ -159,7 +159,7 @@ func (w *write) conflict(why string) error {
 	return apierrors.NewConflict(corev1.Resource("pods"), w.pod.Name, errors.New(why))
 }
 
-// definite reports whether it is certain that the Binding which was asked for is not written.
+// definite reports whether the error proves that the Binding was not written.
 func definite(err error) bool {
 	var not unsent
 	return errors.As(err, &not) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) ||
