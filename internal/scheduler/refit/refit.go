@@ -26,18 +26,18 @@ import (
 
 // Handover reports when decisions may be written.
 type Handover interface {
-	// Enter is called before a decision is written; with an error it must not be written. Leave is
-	// called when its fate is known, with the error of the write.
+	// Enter is called before a decision is written. If it returns an error, the decision must not
+	// be written. Leave is called with the error of the write when the result is known.
 	Enter(ctx context.Context) error
 	Leave(err error)
 }
 
-// Options are the parts that a Refitter works with.
+// Options are the inputs of a Refitter.
 type Options struct {
 	Client corev1client.PodsGetter
 	Pods   corev1listers.PodLister
 	Table  *nodes.Table
-	// Ready reports whether this process leads, and has taken over.
+	// Ready reports whether this process leads and has taken over.
 	Ready    func(ctx context.Context) bool
 	Handover Handover
 	Clock    clock.WithDelayedExecution
@@ -48,10 +48,10 @@ type Options struct {
 const (
 	// pause is the interval between two checks of the resized pods.
 	pause = 50 * time.Millisecond
-	// retryAfter is the time until resized pods are tried again after a write that has failed.
+	// retryAfter is the time until resized pods are tried again, also after a failed write.
 	retryAfter = 5 * time.Second
-	// maxWriting bounds the concurrent writes, maxOfNamespace those of a namespace: its own
-	// admission webhook may delay them.
+	// maxWriting is the maximum number of concurrent writes. maxOfNamespace is the maximum of one
+	// namespace, whose admission webhook may delay them.
 	maxWriting     = 32
 	maxOfNamespace = 8
 )
@@ -62,9 +62,9 @@ type Refitter struct {
 	wake chan struct{}
 
 	mu sync.Mutex
-	// due are the pods whose amounts differ from their decision.
+	// due has the pods whose allocated amounts differ from their decision.
 	due map[types.UID]types.NamespacedName
-	// writing are pods that are being written, by UID, with their namespace.
+	// writing has the namespace of each pod whose status is being written.
 	writing map[types.UID]string
 }
 
@@ -73,8 +73,9 @@ func New(o Options) *Refitter {
 	return &Refitter{Options: o, wake: make(chan struct{}, 1), due: map[types.UID]types.NamespacedName{}, writing: map[types.UID]string{}}
 }
 
-// Shown records a version of a pod that the watch shows. The account of its node knows it. While a
-// decision for the pod is being written, the account has that, and the write may fail.
+// Shown records a version of a pod that the watch shows, after the account of its node has it.
+// While a decision for the pod is being written, the account already has that decision. The pod
+// stays due, because the write may fail.
 func (r *Refitter) Shown(pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,8 +97,8 @@ func (r *Refitter) misfits(pod *corev1.Pod) bool {
 	return n != nil && n.Account().Misfits(string(pod.UID), func(container string) (int64, uint64, bool) { return wire.AllocatedTo(pod, container) })
 }
 
-// undone reports whether the pod's condition says that a resize is deferred that was since
-// reverted.
+// undone reports whether the pod's condition still says that a resize is deferred, but the resize
+// was reverted.
 func undone(pod *corev1.Pod) bool {
 	if isDeferred(pod) == nil || pod.Spec.NodeName == "" || wire.Ending(pod) {
 		return false
@@ -116,7 +117,8 @@ func (r *Refitter) Gone(uid types.UID) {
 	delete(r.due, uid)
 }
 
-// Stir has all resized pods tried again: something has left a node, or a report has come.
+// Stir tries all resized pods again. It is called when a pod has left a node or a report has
+// arrived.
 func (r *Refitter) Stir() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,7 +141,7 @@ func (r *Refitter) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.wake:
-		case <-r.Clock.After(retryAfter): // what it waits for may not tell
+		case <-r.Clock.After(retryAfter): // not every change calls Stir
 		}
 		if list := r.inTurn(); len(list) > 0 && r.Ready(ctx) {
 			for _, name := range list {
@@ -152,7 +154,7 @@ func (r *Refitter) Run(ctx context.Context) {
 	}
 }
 
-// Resizing returns the resized pods, as the watch shows them: the leader before may be writing
+// Resizing returns the resized pods, as the watch shows them. The previous leader may be writing
 // decisions for them.
 func (r *Refitter) Resizing() (pods []*corev1.Pod) {
 	for _, name := range r.inTurn() {
@@ -163,7 +165,7 @@ func (r *Refitter) Resizing() (pods []*corev1.Pod) {
 	return pods
 }
 
-// inTurn lists the pods that are due: the first of each namespace, then the second.
+// inTurn lists the due pods: the first pod of each namespace, then the second of each, and so on.
 func (r *Refitter) inTurn() []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,7 +188,7 @@ func (r *Refitter) inTurn() []types.NamespacedName {
 	return list
 }
 
-// try decides about one pod, and begins to write the decision or the reason for its absence.
+// try decides about one pod, and begins to write the decision, or the reason why there is none.
 func (r *Refitter) try(ctx context.Context, name types.NamespacedName) {
 	pod, err := r.Pods.Pods(name.Namespace).Get(name.Name)
 	if err != nil {
@@ -213,7 +215,7 @@ func (r *Refitter) try(ctx context.Context, name types.NamespacedName) {
 	}()
 }
 
-// begin reserves a write for the pod, and reports whether it may be written now.
+// begin reserves one of the concurrent writes for the pod. It returns false if none is free.
 func (r *Refitter) begin(pod *corev1.Pod) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -233,7 +235,7 @@ func (r *Refitter) begin(pod *corev1.Pod) bool {
 	return true
 }
 
-// end ends a write. A pod that had to wait for it is tried.
+// end releases the pod's write. If others may have waited for it, they are tried.
 func (r *Refitter) end(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -244,13 +246,13 @@ func (r *Refitter) end(uid types.UID) {
 	}
 }
 
-// decide returns the write for a resized pod; nil for none.
+// decide returns the write for a resized pod, or nil if there is nothing to write.
 func (r *Refitter) decide(pod *corev1.Pod, n *nodes.Node) *write {
 	if undone(pod) {
 		return r.settled(pod)
 	}
 	if why := wire.Unresizable(pod); why != "" {
-		return r.deferred(pod, "not served where Berth decides: "+why)
+		return r.deferred(pod, "not supported on nodes where Berth decides: "+why)
 	}
 	ask, err := wire.ReadBound(pod)
 	if err == nil {

@@ -336,7 +336,7 @@ func TestADeferredResizeIsTakenBack(t *testing.T) {
 	w.allocate(a, "2")
 	w.turn()
 	a = w.wantCPUs("a", "1-2", 0)
-	if got := condition(a); got != "True Resized: the pod has what its kubelet has allocated" {
+	if got := condition(a); got != "True Resized: the decision matches the amounts that the kubelet has allocated" {
 		t.Errorf("condition %q", got)
 	}
 	if due := w.inTurn(); len(due) != 0 || len(w.events.Events) != 0 {

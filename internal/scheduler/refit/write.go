@@ -23,12 +23,13 @@ import (
 )
 
 const (
-	// requestTimeout bounds one request to the API server.
+	// requestTimeout is the timeout of one request to the API server.
 	requestTimeout = 10 * time.Second
-	// firstRetry is the pause after the first request without an answer, and lastRetry the longest.
+	// firstRetry is the pause after the first request without an answer, and lastRetry the longest
+	// pause.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 5 * time.Second
-	// maxMessage bounds the message of a condition, in bytes.
+	// maxMessage is the maximum length of a condition's message, in bytes.
 	maxMessage = 500
 )
 
@@ -37,7 +38,7 @@ type write struct {
 	*Refitter
 	pod  *corev1.Pod
 	body []byte
-	// node has the pod's account if there is a decision; generation is the decision's.
+	// node is the pod's node if there is a decision, otherwise nil. generation is the decision's.
 	node       *nodes.Node
 	generation uint64
 	reason     string
@@ -49,8 +50,8 @@ type write struct {
 // errStale means that the watch has not shown the newest decision yet.
 var errStale = errors.New("there is a newer decision")
 
-// decided returns the write of a decision. It applies to this version of the pod: any earlier write
-// makes it fail.
+// decided returns the write of a decision. The write is conditional on this version of the pod: if
+// the pod has changed, it fails.
 func (r *Refitter) decided(pod *corev1.Pod, d *placement.Decision, a *ledger.Refit) (*write, error) {
 	p, _, err := wire.ReadPlacement(pod)
 	switch {
@@ -83,30 +84,30 @@ func summary(d *placement.Decision, generation uint64) string {
 	return text[:len(text)-1]
 }
 
-// deferred returns the write of the reason why a resize waits; nil if the pod already has it.
+// deferred returns the write of the reason why a resize waits, or nil if the pod already has it.
 func (r *Refitter) deferred(pod *corev1.Pod, why string) *write {
 	w := &write{Refitter: r, pod: pod, reason: "ResizeDeferred", message: clip.Text(why, maxMessage)}
 	if c := isDeferred(pod); c != nil && c.Message == w.message {
 		return nil
 	}
 	if err := w.make(corev1.ConditionFalse, nil); err != nil {
-		r.Logger.Error(err, "A deferred resize cannot be told", "pod", klog.KObj(pod))
+		r.Logger.Error(err, "Cannot report that a resize is deferred", "pod", klog.KObj(pod))
 		return nil
 	}
 	return w
 }
 
-// settled returns the write that no resize is deferred any more.
+// settled returns the write that withdraws the report of a deferred resize.
 func (r *Refitter) settled(pod *corev1.Pod) *write {
-	w := &write{Refitter: r, pod: pod, quiet: true, reason: "Resized", message: "the pod has what its kubelet has allocated"}
+	w := &write{Refitter: r, pod: pod, quiet: true, reason: "Resized", message: "the decision matches the amounts that the kubelet has allocated"}
 	if err := w.make(corev1.ConditionTrue, nil); err != nil {
-		r.Logger.Error(err, "A resize that was taken back cannot be told", "pod", klog.KObj(pod))
+		r.Logger.Error(err, "Cannot withdraw the report of a deferred resize", "pod", klog.KObj(pod))
 		return nil
 	}
 	return w
 }
 
-// isDeferred returns the condition for a deferred resize of the pod; nil for none.
+// isDeferred returns the pod's condition for a deferred resize, or nil.
 func isDeferred(pod *corev1.Pod) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == wire.ResizeCondition && c.Status == corev1.ConditionFalse {
@@ -128,7 +129,8 @@ func (w *write) make(status corev1.ConditionStatus, annotations map[string]strin
 	return err
 }
 
-// do writes, and reports if that has succeeded, or if its fate is left to the watch.
+// do sends the write. It returns true if the write succeeded, or if only the watch can show the
+// result.
 func (w *write) do(ctx context.Context) bool {
 	if w.node == nil {
 		err := w.send(ctx)
@@ -146,7 +148,7 @@ func (w *write) do(ctx context.Context) bool {
 	w.Handover.Leave(err)
 	switch {
 	case err != nil:
-		return true // both decisions count until the watch tells
+		return true // both decisions count until the watch shows one of them
 	case !written:
 		w.node.Account().NotRefitted(uid)
 		return false
@@ -156,8 +158,8 @@ func (w *write) do(ctx context.Context) bool {
 	return true
 }
 
-// decision retries until it is known whether the decision was written. The error means that this
-// cannot be known: the pod has gone, or ctx has ended.
+// decision repeats the request until it is known whether the decision was written. The error means
+// that this cannot be known, because the pod is gone or ctx has ended.
 func (w *write) decision(ctx context.Context) (written bool, err error) {
 	lost := false
 	for rest := firstRetry; ; rest = min(2*rest, lastRetry) {
@@ -169,7 +171,7 @@ func (w *write) decision(ctx context.Context) (written bool, err error) {
 			lost = true
 		case !lost:
 			return false, nil
-		default: // this request failed; one before it may have arrived
+		default: // this request failed; an earlier one may have succeeded
 			pod, err := w.Client.Pods(w.pod.Namespace).Get(ctx, w.pod.Name, metav1.GetOptions{})
 			switch {
 			case err == nil && pod.UID == w.pod.UID && wire.GenerationOf(pod) >= w.generation:
@@ -193,7 +195,7 @@ func (w *write) send(ctx context.Context) error {
 	return err
 }
 
-// definite reports whether the request was certainly not carried out.
+// definite reports whether the error proves that the request was not carried out.
 func definite(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) ||
 		apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err) || apierrors.IsTooManyRequests(err) || apierrors.IsRequestEntityTooLargeError(err)
