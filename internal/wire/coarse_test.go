@@ -422,6 +422,20 @@ func TestOwnObjectsAreUnderstood(t *testing.T) {
 	}
 }
 
+// TestMalformedReportsAreNamed: an object that does not fit its types is an error of that node.
+func TestMalformedReportsAreNamed(t *testing.T) {
+	_, zones := ReadNodeResourceTopology(&nrt.NodeResourceTopology{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Malformed: "zones[0]: wrong"}, &Beside{})
+	_, exported := ReadNumatopology(&nodeinfo.Numatopology{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Malformed: "spec: wrong"}, &Beside{})
+	for _, c := range []struct {
+		err  error
+		want string
+	}{{zones, "NodeResourceTopology n: zones[0]: wrong"}, {exported, "Numatopology n: spec: wrong"}} {
+		if c.err == nil || c.err.Error() != c.want {
+			t.Errorf("got %v, want %s", c.err, c.want)
+		}
+	}
+}
+
 // FuzzReadCoarse: whatever is written, it is understood in full or refused.
 func FuzzReadCoarse(f *testing.F) {
 	f.Add([]byte(eight+`numares: {cpu: {allocatable: "0-3,6-7", capacity: 8}}`), []byte(`topologyPolicies: [SingleNUMANodePodLevel]`))

@@ -39,6 +39,9 @@ const (
 //     kubelet had admitted it when the zones were written, or koordlet lists it with CPUs.
 func ReadNodeResourceTopology(o *nrt.NodeResourceTopology, b *Beside) (Node, error) {
 	r := zoneReader{coarse: coarse{fieldErrors: fieldErrors("NodeResourceTopology " + o.Name), version: b.KubeletVersion}}
+	if o.Malformed != "" {
+		return Node{}, r.malformed(o.Malformed)
+	}
 	if err := r.policiesOf(o); err != nil {
 		return Node{}, err
 	}

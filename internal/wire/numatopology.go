@@ -21,6 +21,9 @@ import (
 // had admitted it when the object was written.
 func ReadNumatopology(nt *nodeinfo.Numatopology, b *Beside) (Node, error) {
 	r := numatopologyReader{coarse{fieldErrors: fieldErrors("Numatopology " + nt.Name), version: b.KubeletVersion}}
+	if nt.Malformed != "" {
+		return Node{}, r.malformed(nt.Malformed)
+	}
 	s, at := &nt.Spec, field.NewPath("spec")
 	r.config.CPUManagerPolicy = s.Policies[nodeinfo.CPUManagerPolicy]
 	policies := at.Child("policies")

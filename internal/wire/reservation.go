@@ -154,8 +154,8 @@ type reservationReader struct {
 func (r reservationReader) spec() error {
 	s, at := &r.o.Spec, field.NewPath("spec")
 	switch {
-	case s.Wrong != "":
-		return r.at(at, s.Wrong, "a spec as Koordinator documents it")
+	case r.o.Malformed != "":
+		return r.malformed(r.o.Malformed)
 	case len(s.Unknown) > 0:
 		return r.at(at.Child(s.Unknown[0]), "set", "nothing: Berth does not serve this field")
 	case s.Template == nil:

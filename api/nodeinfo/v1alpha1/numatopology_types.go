@@ -17,6 +17,9 @@ type Numatopology struct {
 
 	// +optional
 	Spec NumatopologySpec `json:"spec,omitempty"`
+
+	// Malformed is the error if the object does not fit the types. Only its metadata is set then.
+	Malformed string `json:"-"`
 }
 
 // NumatopologyList is a list of Numatopology objects.

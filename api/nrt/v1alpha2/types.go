@@ -23,6 +23,9 @@ type NodeResourceTopology struct {
 	// Attributes contain the kubelet's policies.
 	// +optional
 	Attributes AttributeList `json:"attributes,omitempty"`
+
+	// Malformed is the error if the object does not fit the types. Only its metadata is set then.
+	Malformed string `json:"-"`
 }
 
 // NodeResourceTopologyList is a list of NodeResourceTopology objects.

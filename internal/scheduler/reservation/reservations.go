@@ -83,12 +83,13 @@ func (rs *Reservations) Attach(c Cache, q Queue) {
 	}
 }
 
-// ObjectSeen adds or updates an object.
+// ObjectSeen adds or updates an object. A malformed object without a readable schedulerName gets
+// its error from every scheduler: Koordinator's own cannot read it either.
 func (rs *Reservations) ObjectSeen(o *koordinator.Reservation) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	it := rs.all[o.UID]
-	if !rs.Ours(wire.ReservationScheduler(o)) {
+	if nameless := o.Malformed != "" && o.Spec.Template == nil; !nameless && !rs.Ours(wire.ReservationScheduler(o)) {
 		if it != nil {
 			rs.drop(it)
 		}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	testingclock "k8s.io/utils/clock/testing"
 
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/apiclient"
 )
 
@@ -86,5 +88,32 @@ func TestForbiddenReservationsAreNotNone(t *testing.T) {
 			gone.Store(true) // the kind
 			passes(open)
 		})
+	}
+}
+
+// TestMalformedReservationsAreTold: what does not fit the types is told in the condition, by the
+// scheduler that it is for, or by each if that cannot be read.
+func TestMalformedReservationsAreTold(t *testing.T) {
+	for name, c := range map[string]struct{ spec, want string }{
+		"an amount":           {`{"template":{"spec":{"schedulerName":"berth","containers":[{"name":"c","resources":{"requests":{"cpu":"four"}}}]}}}`, `Reservation r: spec.template.spec.containers[0].resources.requests.cpu: "four": want an amount such as 2, 500m or 2Gi`},
+		"another scheduler's": {`{"template":{"spec":{"schedulerName":"koord-scheduler","containers":"x"}}}`, ""},
+		"no template":         {`{"template":"x"}`, `Reservation r: spec.template: "x": want another type`},
+	} {
+		w := newWorld(t)
+		uid := w.reservation("r", 4)
+		o := new(koordinator.Reservation)
+		if err := json.Unmarshal([]byte(`{"metadata":{"name":"r","uid":"r-uid","resourceVersion":"`+w.objects[uid].ResourceVersion+`"},"spec":`+c.spec+`}`), o); err != nil {
+			t.Fatal(err)
+		}
+		w.objects[uid] = o
+		w.rs.Synced()
+		w.told()
+		said := ""
+		for _, condition := range w.objects[uid].Status.Conditions {
+			said += condition.Message
+		}
+		if !strings.HasPrefix(said, c.want) || (said == "") != (c.want == "") {
+			t.Errorf("%s: told %q, want %q", name, said, c.want)
+		}
 	}
 }

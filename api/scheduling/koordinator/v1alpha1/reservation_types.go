@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	sigsjson "sigs.k8s.io/json"
 )
 
 // Reservation holds the resources of a pod template for later pods.
@@ -19,6 +20,10 @@ type Reservation struct {
 
 	Spec   ReservationSpec   `json:"spec,omitempty"`
 	Status ReservationStatus `json:"status,omitzero"`
+
+	// Malformed is the error if the object does not fit the types. Only its metadata is set then,
+	// and the template's schedulerName. The template is nil if that cannot be read either.
+	Malformed string `json:"-"`
 }
 
 // ReservationList is a list of Reservation objects.
@@ -54,27 +59,20 @@ type ReservationSpec struct {
 
 	// Unknown are the fields of the object that this type does not have, sorted.
 	Unknown []string `json:"-"`
-	// Wrong is the error if the spec could not be parsed. The other fields are empty then. The
-	// template has no schema and can contain anything; one bad object must not make a whole list
-	// unreadable.
-	Wrong string `json:"-"`
 }
 
 // specKeys are the fields that ReservationSpec has.
 var specKeys = []string{"allocateOnce", "allocatePolicy", "expires", "owners", "preAllocation", "taints", "template", "ttl", "unschedulable"}
 
-// UnmarshalJSON records unknown fields and errors in the spec. It does not fail.
-func (s *ReservationSpec) UnmarshalJSON(b []byte) error {
+// UnmarshalJSON implements json.Unmarshaler. It records unknown fields.
+func (s *ReservationSpec) UnmarshalJSON(data []byte) error {
 	type plain ReservationSpec
 	var all map[string]json.RawMessage
-	err := json.Unmarshal(b, &all)
 	var read plain
-	if err == nil {
-		err = json.Unmarshal(b, &read)
-	}
-	if err != nil {
-		*s = ReservationSpec{Wrong: err.Error()}
-		return nil
+	for _, into := range []any{&all, &read} {
+		if err := sigsjson.UnmarshalCaseSensitivePreserveInts(data, into); err != nil {
+			return err
+		}
 	}
 	*s = ReservationSpec(read)
 	for key := range all {

@@ -1,0 +1,26 @@
+package v1alpha2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/lenient"
+)
+
+// UnmarshalJSON implements json.Unmarshaler. If only the metadata can be read, it puts the error
+// into Malformed and succeeds, so that one object does not make all others unreadable.
+func (o *NodeResourceTopology) UnmarshalJSON(data []byte) error {
+	type object NodeResourceTopology
+	var whole object
+	var part struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata"`
+	}
+	malformed, err := lenient.Read(data, &whole, &part)
+	if err != nil {
+		return err
+	}
+	if *o = NodeResourceTopology(whole); malformed != "" {
+		*o = NodeResourceTopology{TypeMeta: part.TypeMeta, ObjectMeta: part.ObjectMeta, Malformed: malformed}
+	}
+	return nil
+}
