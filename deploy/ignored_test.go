@@ -43,6 +43,16 @@ var templateOf = map[schema.GroupVersionKind][]string{
 	{Group: "ray.io", Version: "v1", Kind: "RayCluster"}:                           {"spec", "workerGroupSpecs"},
 	{Group: "ray.io", Version: "v1", Kind: "RayJob"}:                               {"spec", "rayClusterSpec", "headGroupSpec", "template"},
 	{Group: "argoproj.io", Version: "v1alpha1", Kind: "Rollout"}:                   {"spec", "template"},
+
+	{Group: "kubeflow.org", Version: "v1", Kind: "PaddleJob"}:                              {"spec", "paddleReplicaSpecs", "Worker", "template"},
+	{Group: "kubeflow.org", Version: "v1", Kind: "XGBoostJob"}:                             {"spec", "xgbReplicaSpecs", "Master", "template"},
+	{Group: "batch.paddlepaddle.org", Version: "v1", Kind: "PaddleJob"}:                    {"spec", "worker", "template"},
+	{Group: "sparkoperator.k8s.io", Version: "v1beta2", Kind: "SparkApplication"}:          {"spec", "executor", "template"},
+	{Group: "sparkoperator.k8s.io", Version: "v1beta2", Kind: "ScheduledSparkApplication"}: {"spec", "template", "driver", "template"},
+	{Group: "trainer.kubeflow.org", Version: "v1alpha1", Kind: "TrainingRuntime"}:          {"spec", "template", "spec", "replicatedJobs"},
+	{Group: "trainer.kubeflow.org", Version: "v1alpha1", Kind: "ClusterTrainingRuntime"}:   {"spec", "template", "spec", "replicatedJobs"},
+	{Group: "trainer.kubeflow.org", Version: "v1alpha1", Kind: "TrainJob"}:                 {"spec", "podTemplateOverrides"},
+	{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}:                       {"spec", "template"},
 }
 
 // inside returns an object that has a pod where its kind has templates: as the second of the tasks
@@ -51,6 +61,8 @@ func inside(pod map[string]any, path []string) (map[string]any, error) {
 	outer, last := map[string]any{}, len(path)-1
 	template := map[string]any{"template": pod}
 	switch path[last] {
+	case "podTemplateOverrides":
+		return outer, unstructured.SetNestedSlice(outer, []any{pod}, path...)
 	case "replicatedJobs":
 		template = map[string]any{"template": map[string]any{"spec": template}}
 		fallthrough
@@ -290,14 +302,21 @@ func TestEveryWordWarns(t *testing.T) {
 	hold(labelled("berth", "scheduling.k8s.io/group-name"), "an annotation as a label", 1)
 	annotations, labels := wire.KeysRead()
 	for _, key := range annotations {
-		beside := []string{key}
+		pod := podWith("berth", key)
 		for _, c := range wire.Companions() {
-			if slices.Contains(c.Keys, key) {
-				hold(podWith("berth", key), key, 1)
-				beside = append(beside, c.Of)
+			switch {
+			case !slices.Contains(c.Keys, key):
+				continue
+			case c.Labels != nil:
+				metav1.SetMetaDataLabel(&pod.ObjectMeta, c.Of, "LS")
+				hold(pod, key, 1)
+				metav1.SetMetaDataLabel(&pod.ObjectMeta, c.Of, c.Labels[0])
+			default:
+				hold(pod, key, 1)
+				metav1.SetMetaDataAnnotation(&pod.ObjectMeta, c.Of, "x")
 			}
 		}
-		if pod := podWith("berth", beside...); len(warningsOf(pod)) > 0 {
+		if len(warningsOf(pod)) > 0 {
 			t.Errorf("annotation %s is read, and said to be ignored", key)
 		} else if got := denied(t, ignored, written(t, deployment, pod, nil)); len(got) > 0 && !strings.Contains(got[0], "no container") {
 			t.Errorf("annotation %s is read: %q", key, got)
@@ -308,6 +327,29 @@ func TestEveryWordWarns(t *testing.T) {
 	}
 	if said < 200 {
 		t.Errorf("%d words warned of: want more", said)
+	}
+}
+
+// TestWordsOutsideOfTemplatesWarn: pods whose annotations stand beside their template, or are patches
+// of one.
+func TestWordsOutsideOfTemplatesWarn(t *testing.T) {
+	annotations := map[string]any{"berth.dev/polcy": "restricted", "koordinator.sh/x": "1"}
+	for name, c := range map[string]struct {
+		group, resource, kind string
+		spec                  map[string]any
+	}{
+		"a driver": {"sparkoperator.k8s.io", "sparkapplications", "SparkApplication", map[string]any{"driver": map[string]any{"annotations": annotations}}},
+		"an executor": {"sparkoperator.k8s.io", "scheduledsparkapplications", "ScheduledSparkApplication",
+			map[string]any{"template": map[string]any{"executor": map[string]any{"annotations": annotations}}}},
+		"a patch of a runtime": {"trainer.kubeflow.org", "trainjobs", "TrainJob", map[string]any{"runtimePatches": []any{map[string]any{"manager": "x"},
+			map[string]any{"trainingRuntimeSpec": map[string]any{"template": map[string]any{"spec": map[string]any{"replicatedJobs": []any{map[string]any{
+				"template": map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": annotations}}}}}}}}}}}}},
+	} {
+		r := schema.GroupVersionResource{Group: c.group, Version: "v1", Resource: c.resource}
+		got := denied(t, ignored, writes(r, c.kind, map[string]any{"metadata": map[string]any{"name": "x"}, "spec": c.spec}, nil, &user.DefaultInfo{}))
+		if len(got) != 2 || got[0] != wire.UnknownWarning("berth.dev/polcy") || !strings.Contains(got[1], "koordinator.sh/x") {
+			t.Errorf("%s: got %q", name, got)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -156,4 +157,87 @@ func TestTemplatesWarnOfWrongWords(t *testing.T) {
 			}
 		}
 	}
+}
+
+// foreignWords are words of other projects with values, of which the scheduler can read some.
+var foreignWords = map[string][]string{
+	"label koordinator.sh/qosClass": {"", "LSE", "LSR", "LS", "BE", "SYSTEM", "lsr", "Lsr", "LSR ", "guaranteed"},
+	"scheduling.koordinator.sh/numa-topology-spec": {"{}", `{"numaTopologyPolicy":"SingleNUMANode"}`, ` { "numaTopologyPolicy" : "RestrictedPodLevel", "singleNUMANodeExclusive":"Preferred" } `,
+		`{"numaTopologyPolicy":""}`, `{"numaTopologyPolicy":null}`, "null", "{\n}", "", "SingleNUMANode", `{"numaTopologyPolicy":"single-numa-node"}`, `{"numaTopologyPolicy":"SingleNUMANode"`,
+		`{"NumaTopologyPolicy":"Restricted"}`, `{'numaTopologyPolicy':'Restricted'}`, `{"numaTopologyPolicy":"Restricted",}`, `{"singleNUMANodeExclusive":"Required"}`, "[]", `{"policy":"None"}`,
+		`{"numaTopologyPolicy":"BestEffort"}x`, strings.Repeat(" ", 5000) + "{}"},
+	"scheduling.koordinator.sh/resource-spec": {"{}", `{"requiredCPUBindPolicy":"FullPCPUs"}`, `{"preferredCPUBindPolicy":"SpreadByPCPUs","preferredCPUExclusivePolicy":"PCPULevel"}`,
+		`{"preferredCPUBindPolicy": "FullPCPU"}`, `{"preferredCPUExclusivePolicy":"NUMANode"}`, "FullPCPUs", `{"requiredCPUBindPolicy":true}`, `{"bindPolicy":"FullPCPUs"}`, `{"preferredCPUExclusivePolicy":"Default"}`},
+	"scheduling.koordinator.sh/device-joint-allocate": {`{"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}`, `{"deviceTypes":["gpu"]}`, `{"deviceTypes":[]}`, `{}`, "null", `{"deviceTypes":["GPU"]}`,
+		`{"deviceTypes":["gpu"],"requiredScope":"SameNUMA"}`, "gpu,rdma", `{ "deviceTypes" : [ "gpu" , "xpu" ] }`},
+	"scheduling.koordinator.sh/device-allocate-hint": {`{"rdma":{"allocateStrategy":"ApplyForAll"}}`, "{}", `{"rdma":{"vfSelector":{}}}`, "null", "rdma", `{"RDMA":{}}`, `{"nic":{}}`, "", "[]"},
+	"gang.scheduling.koordinator.sh/name":            {"g", "G", "a_b", "", "a.b"},
+	"scheduling.k8s.io/group-name":                   {"g", "G", ""},
+	"scheduling.volcano.sh/group-name":               {"g", "ns/g"},
+	"label scheduling.x-k8s.io/pod-group":            {"g", "My_Group", ""},
+	"label pod-group.scheduling.sigs.k8s.io":         {"g", "My_Group"},
+	"gang.scheduling.koordinator.sh/min-available":   {"1", "4096", "+3", "007", "0", "-1", "4097", "two", "", "1.0"},
+	"gang.scheduling.koordinator.sh/total-number":    {"2", "", "0", "many", "4097"},
+	"gang.scheduling.koordinator.sh/waiting-time":    {"", "10m", "1h30m", "1.5s", "90", "0s", "-5m", "10 m", "10min", "00m", "1us"},
+	"gang.scheduling.koordinator.sh/mode":            {"", "Strict", "NonStrict", "strict"},
+	"gang.scheduling.koordinator.sh/match-policy":    {"", "once-satisfied", "waiting-and-running", "only-waiting", "once"},
+	"gang.scheduling.koordinator.sh/groups":          {"", `["ns/g"]`, `[ "ns/g" , "ns/h" ]`, "ns/g", `["ns/g"`, `["ns/g",]`, `[1]`},
+	"volcano.sh/numa-topology-policy":                {"", "none", "restricted", "single-numa", "Restricted"},
+}
+
+// TestForeignWordsWarn: the API server warns of the values of other projects' words that the
+// scheduler could not read, in pods and in templates, and of no others.
+func TestForeignWordsWarn(t *testing.T) {
+	const file = "template-wishes.yaml"
+	kinds := []schema.GroupVersionKind{{Version: "v1", Kind: "Pod"}, {Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"}}
+	warned := 0
+	for said, values := range foreignWords {
+		key, label := strings.CutPrefix(said, "label ")
+		for _, value := range values {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}
+			switch {
+			case label:
+				pod.Labels = map[string]string{key: value}
+			case strings.HasPrefix(key, "gang."):
+				pod.Annotations = map[string]string{"gang.scheduling.koordinator.sh/name": "g", "gang.scheduling.koordinator.sh/min-available": "2", key: value}
+			default:
+				pod.Annotations = map[string]string{key: value}
+			}
+			_, err := wire.ReadRules(pod)
+			_, gangErr := wire.ReadMembership(pod)
+			err = cmp.Or(err, gangErr)
+			place := "metadata.annotations["
+			if label {
+				place = "metadata.labels["
+			}
+			for _, kind := range kinds {
+				got := denied(t, file, written(t, kind, pod, nil))
+				if len(got) > 1 || len(got) == 1 != (err != nil) || len(got) == 1 && !strings.Contains(got[0], place+key+"]: \"") {
+					t.Errorf("%s with %s %.80q: the API server says %q, the scheduler %v", kind.Kind, key, value, got, err)
+				}
+				warned += len(got)
+				if again := denied(t, file, written(t, kind, pod, pod)); len(again) > 0 {
+					t.Errorf("%s with %s %.80q that were there: %q", kind.Kind, key, value, again)
+				}
+			}
+			if pod.Spec.SchedulerName = "koord-scheduler"; len(denied(t, file, written(t, kinds[1], pod, nil))) > 0 {
+				t.Errorf("%s %.80q of a pod for Koordinator's own scheduler: want no warning", key, value)
+			}
+		}
+	}
+	if warned < 3*40 {
+		t.Errorf("%d warnings: want more", warned)
+	}
+	for _, value := range []string{"no", "yes", "False "} { // the scheduler reads it, as false
+		if got := denied(t, file, written(t, kinds[1], podWithAnnotation(wire.PreemptableKey, value), nil)); len(got) != 1 {
+			t.Errorf("preemptable %q: %q, want a warning", value, got)
+		}
+	}
+	if got := denied(t, file, written(t, kinds[1], podWithAnnotation(wire.PreemptableKey, "false"), nil)); len(got) > 0 {
+		t.Errorf("preemptable false: %q", got)
+	}
+}
+
+func podWithAnnotation(key, value string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: value}}}
 }

@@ -63,28 +63,30 @@ type kindsAbout struct {
 
 func annotations() error {
 	own := "k.startsWith(" + quote(wire.OwnPrefix) + ")"
-	about := policyAbout{Common: common(), Families: families, Groups: groups, Asks: list(wire.Asks()), Why: why(), Shared: shared(), Kinds: []kind{
+	about := policyAbout{Common: common(), Others: others(), Families: families, Groups: groups, Asks: list(wire.Asks()), Why: why(), Shared: shared(), Kinds: []kind{
 		kindOf("unknown", "keys.filter(k, "+own+" && !(k in "+list(wire.PodKeys())+"))", wire.UnknownWarning, "that is among "+wire.OwnPrefix+"*"),
 		kindOf("unknownLabels", "labels.filter(k, "+own+" && !(k in "+list(wire.PodLabels())+"))", wire.UnknownLabelWarning, "that is among "+wire.OwnPrefix+"*"),
 		kindOf("misplaced", "outer.filter(k, k in "+list(wire.Asks())+")"+misplacedEviction(), wire.MisplacedWarning, "some annotations"),
 	}}
 	for i, c := range wire.Companions() {
-		found := "keys.filter(k, k in " + list(c.Keys) + " && !variables.pods.exists(p, " + quote(c.Of) + " in p.?metadata.annotations.orValue(dyn({})))"
+		has := quote(c.Of) + " in p.?metadata.annotations.orValue(dyn({}))"
+		if c.Labels != nil {
+			has = "string(p.?metadata.labels[" + quote(c.Of) + "].orValue('')) in " + list(c.Labels)
+		}
+		found := "keys.filter(k, k in " + list(c.Keys) + " && variables.pods.exists(p, k in p.?metadata.annotations.orValue(dyn({})) && !(" + has + "))"
 		if c.Scheduler != "" {
 			found += " && !(" + quote(c.Scheduler) + " in variables.others)"
 		}
 		about.Kinds = append(about.Kinds, kindOf(fmt.Sprintf("nameless%d", i), found+")", c.Warning, "some annotations"))
 	}
-	var schedulers []string
 	for _, d := range wire.Dialects() {
-		schedulers = append(schedulers, d.Scheduler)
 		about.Above = append(about.Above, d.Above...)
 		variable := strings.ToLower(d.Name)
 		about.Kinds = append(about.Kinds,
 			kindOf(variable, matching(&d, false), d.Warning, "some of this object"),
 			kindOf(variable+"Labels", matching(&d, true), d.LabelWarning, "some of this object"))
 	}
-	about.Schedulers, about.AboveList = list(schedulers), list(about.Above)
+	about.AboveList = list(about.Above)
 	return policy.Execute(os.Stdout, about)
 }
 
@@ -100,15 +102,15 @@ func misplacedEviction() string {
 }
 
 type policyAbout struct {
-	Common           string
+	Common, Others   string
 	Families, Groups []family
 	Kinds            []kind
 	// Asks are the annotations by which pods ask something of Berth, in CEL.
 	Asks string
-	// Schedulers are the dialects' own, Above the words that their controllers read on the pods'
-	// owners, in CEL.
-	Schedulers, AboveList string
-	Above                 []string
+	// Above are the words that the dialects' controllers read on the pods' owners, AboveList in
+	// CEL.
+	Above     []string
+	AboveList string
 	// Why is the reason of each word, in CEL.
 	Why string
 	// Shared are the variables and messages about pods without exclusive resources.
@@ -247,13 +249,7 @@ spec:
     expression: "variables.keys + variables.outer.filter(k, !(k in variables.keys) && !(k in {{.AboveList}}))"
   - name: wordLabels
     expression: "variables.labels + variables.outerLabels.filter(k, !(k in variables.labels) && !(k in {{.AboveList}}))"
-  - name: schedulers # that are named: of Volcano's Jobs that of the whole
-    expression: >-
-      (request.resource.group in ['batch.volcano.sh', 'flow.volcano.sh'] ? [variables.object] : variables.pods)
-      .map(p, string(p.?spec.schedulerName.orValue(''))).filter(n, n != '')
-  - name: others # the first one, if it is a dialect's and not Berth
-    expression: "variables.schedulers.filter(n, n == variables.schedulers[0] && n in {{.Schedulers}} && !(n in []))"
-  - name: why
+{{.Others}}  - name: why
     expression: >-
       {{.Why}}
 {{- range .Kinds}}

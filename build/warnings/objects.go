@@ -1,6 +1,11 @@
 package main
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
 
 // family is kinds of objects that have templates of pods at the same place.
 type family struct {
@@ -15,6 +20,9 @@ type family struct {
 const (
 	ofTasks = "O.?spec.tasks.orValue(dyn([])).map(t, t.?template.orValue(dyn({})))"
 	tasksAt = "spec.tasks[].template."
+
+	replicated = ".replicatedJobs.orValue(dyn([])).map(j, j.?template.spec.template.orValue(dyn({})))"
+	jobsAt     = "spec.replicatedJobs[].template.spec.template."
 )
 
 // families are the kinds whose pods are checked when the object is written. For a CronJob these are
@@ -26,14 +34,20 @@ var families = []family{
 	{"batch.volcano.sh", "jobs, cronjobs", ofTasks, tasksAt},
 	{"flow.volcano.sh", "jobtemplates", ofTasks, tasksAt},
 	{"scheduling.koordinator.sh", "reservations", "", ""},
-	{"jobset.x-k8s.io", "jobsets", "O.?spec.replicatedJobs.orValue(dyn([])).map(j, j.?template.spec.template.orValue(dyn({})))", "spec.replicatedJobs[].template.spec.template."},
+	{"jobset.x-k8s.io", "jobsets", "O.?spec" + replicated, jobsAt},
+	{"trainer.kubeflow.org", "trainingruntimes, clustertrainingruntimes", "O.?spec.template.spec" + replicated, "spec.template." + jobsAt},
+	{"trainer.kubeflow.org", "trainjobs", trainJob(), "spec."},
 	{"leaderworkerset.x-k8s.io", "leaderworkersets",
 		"['leaderTemplate', 'workerTemplate'].map(n, O.?spec.leaderWorkerTemplate[n].orValue(dyn({})))", "spec.leaderWorkerTemplate."},
-	{"kubeflow.org", "pytorchjobs, tfjobs, mpijobs, xgboostjobs, paddlejobs, jaxjobs", kubeflow(), "spec."},
+	{"kubeflow.org", "pytorchjobs, tfjobs, mpijobs, xgboostjobs, paddlejobs, jaxjobs, mxjobs", kubeflow(), "spec."},
+	{"batch.paddlepaddle.org", "paddlejobs", "['ps', 'worker', 'heter'].map(n, O.?spec[n].template.orValue(dyn({})))", "spec."},
+	{"sparkoperator.k8s.io", "sparkapplications", spark("O.?spec"), "spec.driver/executor."},
+	{"sparkoperator.k8s.io", "scheduledsparkapplications", spark("O.?spec.template"), "spec.template.driver/executor."},
 	{"ray.io", "rayclusters", ray("O.?spec"), "spec."},
 	{"ray.io", "rayjobs", ray("O.?spec.rayClusterSpec"), "spec.rayClusterSpec."},
 	{"ray.io", "rayservices", ray("O.?spec.rayClusterConfig"), "spec.rayClusterConfig."},
 	{"argoproj.io", "rollouts", "", ""},
+	{"apps.kruise.io", "clonesets, statefulsets, daemonsets", "", ""},
 }
 
 // groups are the kinds that have no pods' template, and words of dialects themselves.
@@ -44,10 +58,26 @@ var groups = []family{
 // kubeflow joins the replicas of the training operator's kinds: each kind has its own field.
 func kubeflow() string {
 	var all []string
-	for _, field := range []string{"pytorchReplicaSpecs", "tfReplicaSpecs", "mpiReplicaSpecs", "xgbReplicaSpecs", "paddleReplicaSpecs", "jaxReplicaSpecs"} {
+	for _, field := range []string{"pytorchReplicaSpecs", "tfReplicaSpecs", "mpiReplicaSpecs", "xgbReplicaSpecs", "paddleReplicaSpecs", "jaxReplicaSpecs", "mxReplicaSpecs"} {
 		all = append(all, "O.?spec."+field+".orValue(dyn({})).map(r, O.spec."+field+"[r].?template.orValue(dyn({})))")
 	}
 	return strings.Join(all, " + ")
+}
+
+// trainJob joins what a TrainJob changes in the templates of its runtime. CEL does not join the
+// lists of a list: the first patches count.
+func trainJob() string {
+	all := "O.?spec.podTemplateOverrides.orValue(dyn([]))"
+	for i := range 4 {
+		all += fmt.Sprintf(" + O.?spec.runtimePatches[?%d].trainingRuntimeSpec.template.spec", i) + replicated
+	}
+	return all
+}
+
+// spark joins the pods of an application: each has annotations and labels, and perhaps a template.
+func spark(of string) string {
+	const metadata = "{'metadata': {'annotations': dyn(OF[n].annotations.orValue(dyn({}))), 'labels': dyn(OF[n].labels.orValue(dyn({})))}}"
+	return "['driver', 'executor'].map(n, dyn(" + strings.ReplaceAll(metadata, "OF", of) + ")) + ['driver', 'executor'].map(n, " + of + "[n].template.orValue(dyn({})))"
 }
 
 func ray(cluster string) string {
@@ -93,4 +123,19 @@ func common() string {
   - name: podsBefore
     expression: >-
       ` + podsOf("before") + "\n"
+}
+
+// others are the variables with the dialects' own schedulers, whose pods are left alone.
+func others() string {
+	var schedulers []string
+	for _, d := range wire.Dialects() {
+		schedulers = append(schedulers, d.Scheduler)
+	}
+	return `  - name: schedulers # that are named: of Volcano's Jobs that of the whole
+    expression: >-
+      (request.resource.group in ['batch.volcano.sh', 'flow.volcano.sh'] ? [variables.object] : variables.pods)
+      .map(p, string(p.?spec.schedulerName.orValue(''))).filter(n, n != '')
+  - name: others # the first one, if it is a dialect's and not Berth
+    expression: "variables.schedulers.filter(n, n == variables.schedulers[0] && n in ` + list(schedulers) + ` && !(n in []))"
+`
 }

@@ -9,10 +9,12 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// wish is one validation of an annotation. Expressions are CEL of a pod p and of the annotation's
-// value V.
+// wish is one validation of an annotation, or of a label. Expressions are CEL of a pod p, of its
+// annotations A, and of the value V.
 type wish struct {
-	Key string
+	// Key is after OwnPrefix, or the whole of another project's, which has a dot.
+	Key   string
+	Label bool
 	// Absent is the value of a pod without the annotation.
 	Absent string
 	Right  string
@@ -61,6 +63,77 @@ var wishes = slices.Concat(
 	},
 )
 
+// Words of other projects, of which the API server only warns: their own schedulers read more. JSON
+// is told from its form; what is refused here Berth cannot read either.
+const (
+	w         = "[[:space:]]*"
+	koordGang = "gang.scheduling.koordinator.sh/"
+	koordPod  = "scheduling.koordinator.sh/"
+	count     = "^[+]?0*([1-9][0-9]{0,2}|[1-3][0-9]{3}|40[0-8][0-9]|409[0-6])$"
+	unnamed   = "!('" + koordGang + "name' in A) || "
+	gangName  = "the name of a gang: lower case letters, digits, '-' and '.'"
+)
+
+// words is a field of a JSON object whose value is one of several words, or empty.
+func words(field, oneOf string) string {
+	return `"` + field + `"` + w + ":" + w + `("(` + oneOf + `)?"|null)`
+}
+
+// object is true of a JSON object with these fields, in CEL of V.
+func object(fields ...string) string {
+	one := "(" + strings.Join(fields, "|") + ")"
+	return "V.size() <= 4096 && V.matches('^" + w + "([{]" + w + "(" + one + "(" + w + "," + w + one + ")*" + w + ")?[}]|null)" + w + "$')"
+}
+
+// foreign are in the order of the API server's checks.
+var foreign = slices.Concat(
+	[]wish{
+		{Key: "koordinator.sh/qosClass", Label: true, Right: "V in ['', 'LSE', 'LSR', 'LS', 'BE', 'SYSTEM']", Want: "LSE, LSR, LS, BE or SYSTEM"},
+		{Key: koordPod + "numa-topology-spec",
+			Right: object(words("numaTopologyPolicy", "None|(BestEffort|Restricted|SingleNUMANode)(PodLevel|ContainerLevel)?"), words("singleNUMANodeExclusive", "Preferred")),
+			Want:  `JSON such as {"numaTopologyPolicy":"SingleNUMANode"}, with None, BestEffort, Restricted or SingleNUMANode there, and Preferred or nothing as singleNUMANodeExclusive`},
+		{Key: koordPod + "resource-spec",
+			Right: object(words("(required|preferred)CPUBindPolicy", "Default|FullPCPUs|SpreadByPCPUs"), words("preferredCPUExclusivePolicy", "None|Default|PCPULevel|NUMANodeLevel")),
+			Want: `JSON such as {"requiredCPUBindPolicy":"FullPCPUs"}: Default, FullPCPUs or SpreadByPCPUs as requiredCPUBindPolicy or preferredCPUBindPolicy, ` +
+				`and None, PCPULevel or NUMANodeLevel as preferredCPUExclusivePolicy`},
+		{Key: koordPod + "device-joint-allocate",
+			Right: object(`"deviceTypes"`+w+":"+w+`\\[`+w+typeWord+"("+w+","+w+typeWord+")*"+w+`\\]`, words("requiredScope", "SamePCIe")) + " && V.contains('deviceTypes')",
+			Want:  `JSON such as {"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}, with gpu, rdma, fpga or xpu`},
+		{Key: koordPod + "device-allocate-hint",
+			Right: "V.size() <= 4096 && V.matches('^" + w + "([{]" + w + "([}]|" + typeWord + w + ":(?s:.*)[}])|null)" + w + "$')",
+			Want:  `JSON by type of device, such as {"rdma":{"allocateStrategy":"ApplyForAll"}}, with gpu, rdma, fpga or xpu`},
+	},
+	groupNames(false, koordGang+"name", "scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"),
+	groupNames(true, "scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io"),
+	[]wish{
+		{Key: koordGang + "min-available", Right: unnamed + "V.matches('" + count + "')", Want: "a whole number of pods from 1 to 4096"},
+		{Key: koordGang + "total-number", Right: unnamed + "V == '' || V.matches('" + count + "')", Want: "a whole number of pods, from the minimum to 4096"},
+		{Key: koordGang + "waiting-time", Right: unnamed + "V == '' || V.matches('^[+]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+$') && V.matches('[1-9]')",
+			Want: "a duration above 0 as Go writes it, such as 10m"},
+		{Key: koordGang + "mode", Right: unnamed + "V in ['', 'Strict', 'NonStrict']", Want: "Strict or NonStrict"},
+		{Key: koordGang + "match-policy", Right: unnamed + "V in ['', 'once-satisfied', 'waiting-and-running']",
+			Want: "once-satisfied or waiting-and-running: Berth does not serve only-waiting"},
+		{Key: koordGang + "groups", Right: unnamed + `V == '' || V.matches('^` + w + `\\[` + w + `("[^"]*"(` + w + `,` + w + `"[^"]*")*)?` + w + `\\]` + w + `$')`,
+			Want: `a JSON list of at most 64 gangs, such as ["ns/a","ns/b"]`},
+		{Key: wire.VolcanoPolicyAnnotation, Right: "V in ['', 'none', 'best-effort', 'restricted', 'single-numa-node']", Want: "none, best-effort, restricted or single-numa-node"},
+	},
+	preemptable(false), preemptable(true),
+)
+
+const typeWord = `"(gpu|rdma|fpga|xpu)"`
+
+func groupNames(label bool, keys ...string) (out []wish) {
+	for _, key := range keys {
+		out = append(out, wish{Key: key, Label: label, Right: "V.size() <= 253 && V.matches('" + name + "')", Want: gangName})
+	}
+	return out
+}
+
+func preemptable(label bool) []wish {
+	return []wish{{Key: wire.PreemptableKey, Label: label, Right: "V.matches('^(1|t|T|TRUE|true|True|0|f|F|FALSE|false|False)$')",
+		Want: "true or false: anything else counts as false, which keeps the pod from eviction"}}
+}
+
 // matesWishes are the validations of names of other pods of the gang.
 func matesWishes(key string, all bool) []wish {
 	star := ""
@@ -75,10 +148,27 @@ func matesWishes(key string, all bool) []wish {
 	}
 }
 
+// isForeign reports whether the key is another project's.
+func (w *wish) isForeign() bool { return strings.Contains(w.Key, ".") }
+
+func (w *wish) key() string {
+	if w.isForeign() {
+		return w.Key
+	}
+	return wire.OwnPrefix + w.Key
+}
+
+func (w *wish) place() string {
+	if w.Label {
+		return "labels"
+	}
+	return "annotations"
+}
+
 // in inserts the annotations and the value into an expression.
 func (w *wish) in(expression string) string {
 	const annotations = "p.?metadata.annotations.orValue(dyn({}))"
-	value := "string(" + annotations + "[?'" + wire.OwnPrefix + w.Key + "'].orValue('" + w.Absent + "'))"
+	value := "string(p.?metadata." + w.place() + ".orValue(dyn({}))[?'" + w.key() + "'].orValue('" + w.Absent + "'))"
 	var out strings.Builder
 	for i := 0; i < len(expression); i++ {
 		c := expression[i]
@@ -109,18 +199,34 @@ func (w *wish) Wrong() string {
 		want = quote(w.Want)
 	}
 	clipped := "(" + shown + ".size() > 64 ? " + shown + ".substring(0, 64) + '...' : " + shown + ")"
-	return "variables.fresh.filter(p, !(" + w.in(w.Right) + ")).map(p, variables.at + 'metadata.annotations[" + wire.OwnPrefix + w.Key + "]: \"' + " +
+	pods := "variables.fresh"
+	if w.isForeign() {
+		pods = "variables.foreign.filter(p, '" + w.key() + "' in p.?metadata." + w.place() + ".orValue(dyn({})))"
+	}
+	return pods + ".filter(p, !(" + w.in(w.Right) + ")).map(p, variables.at + 'metadata." + w.place() + "[" + w.key() + "]: \"' + " +
 		w.in(clipped) + " + '\": want ' + " + w.in(want) + ")"
 }
 
 // Message is the message if the value is too long to be shown.
 func (w *wish) Message() string {
-	return strings.ReplaceAll("metadata.annotations["+wire.OwnPrefix+w.Key+"]: want "+w.Want, `"`, `\"`)
+	return strings.ReplaceAll("metadata."+w.place()+"["+w.key()+"]: want "+w.Want, `"`, `\"`)
+}
+
+// Foreign returns the keys of other projects, in CEL.
+func (*wishesAbout) Foreign(label bool) string {
+	var keys []string
+	for i := range foreign {
+		if foreign[i].Label == label {
+			keys = append(keys, foreign[i].Key)
+		}
+	}
+	return list(keys)
 }
 
 type wishesAbout struct {
 	Templates      bool
-	Common, At     string
+	Common, Others string
+	At             string
 	Keys           string
 	Families       []family
 	Wishes         []wish
@@ -136,18 +242,19 @@ func writeWishes(templates bool) error {
 			keys = append(keys, key)
 		}
 	}
-	about := wishesAbout{templates, common(), at(), list(keys), families, wishes, "placement-wishes.berth.dev", "Fail", "Deny"}
+	about := wishesAbout{templates, common(), others(), at(), list(keys), families, wishes, "placement-wishes.berth.dev", "Fail", "Deny"}
 	if templates {
+		about.Wishes = slices.Concat(wishes, foreign)
 		about.Name, about.Fail, about.Do = "template-wishes.berth.dev", "Ignore", "Warn"
 	}
-	return wishesPolicy.Execute(os.Stdout, about)
+	return wishesPolicy.Execute(os.Stdout, &about)
 }
 
 var wishesPolicy = template.Must(template.New("").Parse(`# Generated by make generate from build/warnings/wishes.go; do not edit.
 #
 {{- if .Templates}}
 # What placement-wishes.berth.dev refuses of a pod is warned about when it is written into a template of pods: the controller
-# of the object could make none of them.
+# of the object could make none of them. What Berth cannot read of another project's words is warned about in pods, too.
 {{- else}}
 # What a pod says to Berth is refused when it is written and Berth could not read it: otherwise it would be Pending, with the
 # reason in an event, or be placed as if it had said nothing. The API server's answer names the field, the value and what would
@@ -162,6 +269,10 @@ spec:
   matchConstraints:
     resourceRules:
 {{- if .Templates}}
+    - apiGroups: [""]
+      apiVersions: ["*"]
+      resources: [pods]
+      operations: [CREATE]
 {{- range .Families}}
     - apiGroups: ["{{.Group}}"]
       apiVersions: ["*"]
@@ -181,10 +292,16 @@ spec:
 {{- end}}
   variables:
 {{- if .Templates}}
-{{.Common}}  - name: fresh # whose wishes are new
+{{.Common}}{{.Others}}  - name: fresh # templates whose wishes are new
     expression: >-
-      variables.pods.filter(p, {{.Keys}}.exists(k, p.?metadata.annotations[k].hasValue()
+      request.resource.resource == 'pods' ? [] : variables.pods.filter(p, {{.Keys}}.exists(k, p.?metadata.annotations[k].hasValue()
       && !variables.podsBefore.exists(b, b.?metadata.annotations[k] == p.?metadata.annotations[k])))
+  - name: foreign # pods and templates whose words of other projects are new, and which no scheduler of another project gets
+    expression: >-
+      variables.others != [] ? [] : variables.pods.filter(p, {{.Foreign false}}.exists(k, p.?metadata.annotations[k].hasValue()
+      && !variables.podsBefore.exists(b, b.?metadata.annotations[k] == p.?metadata.annotations[k]))
+      || {{.Foreign true}}.exists(k, p.?metadata.labels[k].hasValue()
+      && !variables.podsBefore.exists(b, b.?metadata.labels[k] == p.?metadata.labels[k])))
   - name: at
     expression: >-
       {{.At}}

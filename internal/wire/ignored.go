@@ -100,12 +100,12 @@ func UnknownLabelWarning(keys string) string {
 	return fmt.Sprintf("Berth knows no label %s of a pod and ignores it: want an annotation, %s", keys, AskKeys())
 }
 
-// Companion is an annotation about a gang that has no effect without the annotation that names the
-// gang.
+// Companion is an annotation that has no effect without another one, or without a label.
 type Companion struct {
 	Keys []string
-	// Of is the annotation with the gang's name.
-	Of string
+	// Of is the annotation with the gang's name, or the label that must have one of the Labels.
+	Of     string
+	Labels []string
 	// Scheduler reads the annotations itself; "" for none.
 	Scheduler string
 }
@@ -113,19 +113,23 @@ type Companion struct {
 var companions = []Companion{
 	{Keys: []string{GangMinimumAnnotation}, Of: GangAnnotation},
 	{Keys: koordinatorGangKeys[1:], Of: koordinatorGang, Scheduler: koordScheduler},
+	{Keys: []string{koordinatorCPUs}, Of: koordinatorQoS, Labels: []string{"LSE", "LSR"}, Scheduler: koordScheduler},
 }
 
-// Companions returns all annotations that need another one.
+// Companions returns all annotations that need another one, or a label.
 func Companions() []Companion { return slices.Clone(companions) }
 
 // Warning returns the warning that annotations have no effect without another one.
 func (c *Companion) Warning(keys string) string {
+	if c.Labels != nil {
+		return "Berth ignores " + keys + " of a pod without CPUs of its own: want the label " + c.Of + ": " + strings.Join(c.Labels, " or ") + " on the pod, too"
+	}
 	return "Berth ignores " + keys + " without the gang's name: want the annotation " + c.Of + " on the pod, too"
 }
 
-// alone returns the annotations of the pod that lack the gang's name.
+// alone returns the annotations of the pod that lack the other one.
 func (c *Companion) alone(pod *corev1.Pod) (keys []string) {
-	if _, named := pod.Annotations[c.Of]; named {
+	if _, named := pod.Annotations[c.Of]; named && c.Labels == nil || slices.Contains(c.Labels, pod.Labels[c.Of]) {
 		return nil
 	}
 	for _, key := range c.Keys {

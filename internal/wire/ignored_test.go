@@ -58,7 +58,9 @@ func TestIgnoredKeys(t *testing.T) {
 		{"Volcano at its own scheduler", "volcano", []string{"volcano.sh/numa-topology-policy", "scheduling.volcano.sh/x"}, nil},
 		{"Koordinator at its own scheduler", "koord-scheduler", []string{"scheduling.koordinator.sh/resource-spec"}, nil},
 		{"Koordinator at Volcano's", "volcano", []string{"scheduling.koordinator.sh/gpu-partition-spec"}, []string{koordinator + "scheduling.koordinator.sh/gpu-partition-spec (Berth hands out whole devices: ask for them in resources.limits)"}},
-		{"Koordinator's CPUs and NUMA nodes are read", "berth", []string{"scheduling.koordinator.sh/resource-spec", "scheduling.koordinator.sh/numa-topology-spec"}, nil},
+		{"Koordinator's NUMA nodes are read", "berth", []string{"scheduling.koordinator.sh/numa-topology-spec"}, nil},
+		{"Koordinator's CPUs without a class", "berth", []string{"scheduling.koordinator.sh/resource-spec"}, []string{
+			"Berth ignores scheduling.koordinator.sh/resource-spec of a pod without CPUs of its own: want the label koordinator.sh/qosClass: LSE or LSR on the pod, too"}},
 		{"all", "berth", []string{"gang.scheduling.koordinator.sh/nam", "scheduling.volcano.sh/queue", "berth.dev/scope", PolicyAnnotation},
 			[]string{unknown("berth.dev/scope"), volcano + "scheduling.volcano.sh/queue" + no, koordinator + "gang.scheduling.koordinator.sh/nam" + no}},
 		{"Koordinator's gangs are read", "berth", koordinatorGangKeys, nil},
