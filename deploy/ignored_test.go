@@ -330,8 +330,8 @@ func TestEveryWordWarns(t *testing.T) {
 	}
 }
 
-// TestWordsOutsideOfTemplatesWarn: pods whose annotations stand beside their template, or are patches
-// of one.
+// TestWordsOutsideOfTemplatesWarn: pods whose annotations stand beside their template, or are
+// patches of one.
 func TestWordsOutsideOfTemplatesWarn(t *testing.T) {
 	annotations := map[string]any{"berth.dev/polcy": "restricted", "koordinator.sh/x": "1"}
 	for name, c := range map[string]struct {

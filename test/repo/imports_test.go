@@ -34,9 +34,9 @@ sysfs                     : topology
 api/lenient               :
 api/berth/v1alpha1        :
 api/batch/v1alpha1        : api/lenient
-api/nodeinfo/v1alpha1     :
-api/nrt/v1alpha2          :
-api/scheduling/koordinator/v1alpha1 :
+api/nodeinfo/v1alpha1     : api/lenient
+api/nrt/v1alpha2          : api/lenient
+api/scheduling/koordinator/v1alpha1 : api/lenient
 api/scheduling/sigs/v1alpha1    : api/lenient
 api/scheduling/volcano/v1beta1  : api/lenient
 deploy                    :
