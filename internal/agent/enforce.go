@@ -223,7 +223,7 @@ func (e *enforcer) books(ctx context.Context) (*enforce.Books, *offer.Offers, er
 }
 
 // newestRelease replaces the kubelet's release if it does not matter.
-const newestRelease = "v1.36.0"
+const newestRelease = "v1.37.0"
 
 func (e *enforcer) set(p *enforce.Plugin, o *offer.Offers, problem error) {
 	e.mu.Lock()

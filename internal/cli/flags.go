@@ -23,7 +23,7 @@ const (
 	podsOfFlag         = "pods-of"
 )
 
-const defaultKubeletVersion = "1.36"
+const defaultKubeletVersion = "1.37"
 
 // nodeFlags describe the node of a question: a machine, a kubelet's configuration, and its
 // assignments.
