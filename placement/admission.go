@@ -17,7 +17,7 @@ type decider interface {
 	decide(s *State, r *Request, d *Decision) Verdict
 	// explain adds the details of a refusal. The verdict v is the refusal's own verdict.
 	explain(s *State, r *Request, out Refusal, v *Verdict) Refusal
-	// elsewhere looks for another place than the result of decide: one that uses no kept CPUs.
+	// elsewhere looks for a place that uses no kept CPUs, after decide chose one that does.
 	elsewhere(s *State, r *Request, d *Decision) (v Verdict, found bool)
 }
 
@@ -25,7 +25,7 @@ type decider interface {
 // nothing.
 type room struct {
 	decider
-	own Decision // for Admit, which is not asked for one
+	own Decision // for Admit, whose caller needs no Decision
 }
 
 // admission is one run through a kubelet's admission. It has copies of the books that it changes,
@@ -166,7 +166,7 @@ func (ad *admission) heldBy(c int) *ContainerAllocation {
 	return ad.held.container(ad.r.Containers[c].Name)
 }
 
-// list returns the next list to fill, for a resource.
+// list adds a list of hints for a resource, and returns it for the caller to fill.
 func (ad *admission) list(resource string) *hint.List {
 	if ad.used == len(ad.lists) {
 		ad.lists = append(ad.lists, ad.m.space.NewList())

@@ -140,7 +140,7 @@ func (m *Model) Monotone(r *Request) bool {
 func (m berthSide) monotone(r *Request, _ bool) bool {
 	rules := m.rulesFor(r.Rules)
 	if rules.NUMANodes > 0 && rules.CPUs.L3 == joint.Required {
-		return false // how CPUs are split, and so how many caches are enough, depends on what is free
+		return false // the split of the CPUs, and so the number of caches, depends on the free CPUs
 	}
 	return len(r.Containers) <= 1 || rules.Scope == PodScope && rules.Policy != PolicyNone
 }
@@ -150,7 +150,7 @@ func (m kubeletSide) monotone(r *Request, kept bool) bool {
 		return false
 	}
 	if len(r.Containers) > 1 && m.whole(r) {
-		return false // if the pod's CPUs can be divided depends on which they are
+		return false // some CPUs can be divided among the containers, others cannot
 	}
 	pins := m.pins(r)
 	groups := pins && m.mem != nil && m.space != nil && m.space.Len() > 1

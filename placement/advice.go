@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Advice returns what a user can do about the refusal, in the imperative, or "" if nothing helps.
-// If a resource is short, the advice depends on two things: whether the node or only a NUMA node
-// has too little, and whether the empty node has enough.
+// Advice returns advice for the user, in the imperative, or "" if nothing helps. If a resource is
+// short, the advice depends on two things: whether the node or only a NUMA node has too little, and
+// whether the empty node has enough.
 //
 // The advice names no nodes that the pod's own rules exclude.
 func (r *Refusal) Advice() string { return r.asked.advice(r.advice()) }
@@ -34,7 +34,7 @@ func (r *Refusal) advice() string {
 	if never {
 		return "ask for less, so that it fits on fewer NUMA nodes, or use nodes whose NUMA nodes have more" + width
 	}
-	return "wait until pods end that are in the way (berth defrag says which would have to move), or ask for less" + width
+	return "wait until pods end that are in the way (berth defrag shows which pods would have to move), or ask for less" + width
 }
 
 // adviceForNeed returns advice about the first need that the node as a whole does not cover, or "".
@@ -43,7 +43,7 @@ func (r *Refusal) adviceForNeed(never bool) string {
 	for i := range r.Needs {
 		switch n := &r.Needs[i]; {
 		case never && n.lacksEver():
-			return fmt.Sprintf("ask for less, or use other nodes: this one has %s %s for pods in all", n.amount(n.total()), n.unit())
+			return fmt.Sprintf("ask for less, or use other nodes: this one has %s %s for pods in total", n.amount(n.total()), n.unit())
 		case !never && n.Free < n.Asked:
 			return n.await()
 		}
@@ -55,8 +55,7 @@ func (r *Refusal) adviceForNeed(never bool) string {
 var shortages = []Detail{NotPreferred, TooFewCPUs, NoDefaultMemory, DefaultMemoryNotPreferred, NoMemoryExtension, MemoryExtensionNotPreferred,
 	TooFewDevices, TooWide, NoCPUs, NoRoom, NoDevices, NotProvided, ProvidedApart}
 
-// adviceForNever has the advice for rules by which the empty node refuses too, although its amounts
-// are large enough.
+// adviceForNever has the advice for refusals by the empty node, if its amounts are large enough.
 var adviceForNever = map[Detail]string{
 	TooFewWholeCores: "ask for fewer CPUs, or use other nodes: this one never has so many whole cores without reserved CPUs",
 	NoSuchCores:      "leave a wish out (berth.dev/cpus, exclusive, l3), or use nodes whose NUMA nodes have more",

@@ -5,14 +5,16 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TakesInAnyOrder reports whether the kubelet admits all requests, each from a single NUMA node, in
-// any order. The result true is certain; false is not, because the method computes a bound and
-// tries no order. None of the requests may belong to a pod of the state.
+// TakesInAnyOrder reports whether the kubelet admits all requests in any order, each on a single
+// NUMA node. True is certain. If the result is false, the kubelet may still admit them, because the
+// method computes a bound and tries no order. None of the requests may belong to a pod of the
+// state.
 //
-// A NUMA node is too full for a pod of n CPUs if other pods leave fewer than n of its free CPUs.
-// The pod finds a place if the other pods together have too few CPUs to fill every NUMA node in
-// this way. The widest pod needs most, so only this pod is checked. A NUMA node counts only if it
-// has memory for all requests together.
+// Suppose that all other pods are admitted before a pod of n CPUs. To block a NUMA node for this
+// pod, they must take so many CPUs that fewer than n stay free. The pod is admitted if the other
+// pods together have too few CPUs to block all NUMA nodes. The pod with the most CPUs is the
+// hardest to place, so only this pod is checked. A NUMA node counts only if it has memory for all
+// requests together.
 func (s *State) TakesInAnyOrder(requests []*Request) bool {
 	if !s.m.side.countable() {
 		return false

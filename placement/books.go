@@ -4,7 +4,7 @@ import "github.com/berth-dev/berth/topology"
 
 // books are the bookkeeping of a state: a kubelet's managers, or Berth's account if Berth decides.
 type books interface {
-	// commit records an admission during which pods may leave; l is nil if none does.
+	// commit records an admission. l has the pods that leave during the admission, or is nil.
 	commit(r *Request, d *Decision, l *leaving)
 	// release returns the resources of a pod that is no longer in the table.
 	release(pod *PodAllocation)

@@ -105,7 +105,7 @@ func (s kubeletBooks) checkMemory() error {
 		return nil
 	}
 	if err := m.mem.Check(s.book); err != nil {
-		return contradiction("memory", err.Error(), "books that add up")
+		return contradiction("memory", err.Error(), "amounts that add up")
 	}
 	sums := tally{held: make([]uint64, len(m.mem.Names())), assignments: make([]int, m.space.Len())}
 	for i := range s.pods {
@@ -133,9 +133,9 @@ func (s kubeletBooks) checkMemory() error {
 // wantReserved describes the expected amount and the difference.
 func wantReserved(reserved, held uint64) string {
 	if reserved > held {
-		return fmt.Sprintf("%d, which is what all containers hold: %d less", held, reserved-held)
+		return fmt.Sprintf("%d, the total of all containers: %d less", held, reserved-held)
 	}
-	return fmt.Sprintf("%d, which is what all containers hold: %d more", held, held-reserved)
+	return fmt.Sprintf("%d, the total of all containers: %d more", held, held-reserved)
 }
 
 // tally sums up blocks: bytes by kind, blocks by node.

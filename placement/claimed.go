@@ -12,8 +12,9 @@ import (
 )
 
 // Claimed are devices that another program assigns to the pod, such as devices of ResourceClaims.
-// If Berth decides, it places each container near enough of these devices: on a NUMA node of every
-// container that uses them. Only the scheduler sets Claimed; no pod asks for it.
+// If Berth decides, it places the containers so that enough devices are near. A device must be on a
+// NUMA node that all containers have in common that use the device. Only the scheduler sets
+// Claimed; no pod asks for it.
 //
 // Claimed counts devices per NUMA node, because the other program chooses the devices. That program
 // may find no devices for a decision although the counts suffice. Refute then excludes the
@@ -37,8 +38,8 @@ type ClaimRequest struct {
 
 // ClaimDevices is a number of devices that are equal for all requests.
 type ClaimDevices struct {
-	NUMA topology.NUMASet // near to these nodes; EveryNode: near to all containers, wherever they lie
-	For  uint64           // bit i: they are what request i asks for
+	NUMA topology.NUMASet // the devices are near these nodes; EveryNode means all nodes
+	For  uint64           // bit i: the devices can serve request i
 	// Free is the number of unassigned devices, All the number of all devices.
 	Free, All int
 }
@@ -91,8 +92,9 @@ func (c *Claimed) reach(lying map[string]topology.NUMASet) []topology.NUMASet {
 	return out
 }
 
-// LiesOn returns the NUMA nodes that count as a container's: those of its CPUs, or of its shares if
-// it is bound to them, or otherwise of its memory. nodesOf returns the NUMA nodes of CPUs.
+// LiesOn returns the NUMA nodes of the container's CPUs. Without exclusive CPUs it returns the
+// nodes of the shares if the container is bound to them, otherwise those of the memory. nodesOf
+// returns the NUMA nodes of CPUs.
 func (c *ContainerDecision) LiesOn(bound bool, nodesOf func(*topology.CPUSet) topology.NUMASet) topology.NUMASet {
 	set := nodesOf(&c.CPUs)
 	if set == 0 && bound {
@@ -123,7 +125,7 @@ type claimRoom struct {
 }
 
 // keepNear removes the sets of NUMA nodes near which container c, or the whole pod, would lack
-// devices that it uses. Containers without a place yet could be anywhere.
+// devices that it uses. For a container that is not placed yet, every NUMA node is possible.
 func (ad *jointAdmission) keepNear(c int) {
 	claimed, room := ad.r.Rules.Claimed, &ad.claims
 	if claimed == nil || !ad.liesSomewhere() {
@@ -197,7 +199,8 @@ func includesOne(set hint.Set, mask hint.Mask) bool {
 }
 
 // serves reports whether there are devices for all requests if the current container is on the
-// mask. With empty, the node counts as empty. If the steps run out, the other program decides.
+// mask. With empty, the node counts as empty. If no steps are left, serves returns true, and the
+// other program decides.
 func (ad *jointAdmission) serves(mask hint.Mask, empty bool) bool {
 	claimed, room := ad.r.Rules.Claimed, &ad.claims
 	if ad.budget.Left() == 0 {
@@ -225,7 +228,7 @@ func (c *Claimed) serves(room *claimRoom, empty bool) bool {
 	if len(c.Matches) == 0 {
 		return c.matching(room, empty, func(int, int) bool { return true })
 	}
-	for i := range c.Matches { // each on its own: together they may leave less
+	for i := range c.Matches { // each by itself; to fulfil all together may be harder
 		m := &c.Matches[i]
 		if !slices.ContainsFunc(m.Values, func(value []int) bool {
 			return c.matching(room, empty, func(request, device int) bool {
@@ -287,7 +290,7 @@ func (c *Claimed) matching(room *claimRoom, empty bool, may func(request, device
 				room.given[request][i]++
 				return true
 			}
-			for other := range room.given { // it takes another device instead
+			for other := range room.given { // the other request takes another device instead
 				if other != request && room.given[other][i] > 0 && give(other) {
 					room.given[other][i]--
 					room.given[request][i]++

@@ -13,7 +13,7 @@ import (
 // Decide for this state. Containers that the state already has keep their allocations.
 func (s *State) Commit(r *Request, d *Decision) { s.books().commit(r, d, nil) }
 
-// commit is Commit while pods leave; l is nil if none does.
+// commit implements Commit. l has the pods that leave during the admission, or is nil.
 func (s kubeletBooks) commit(r *Request, d *Decision, l *leaving) {
 	if r.PodLevel && s.m.whole(r) {
 		s.commitWhole(r, d, l)
@@ -70,7 +70,7 @@ func (mc *memoryCommit) commit(c *ContainerDecision, held *ContainerAllocation) 
 	}
 	if held != nil && held.Memory != nil {
 		if len(c.Memory) == 0 {
-			return held.Memory // the decision did not come to it
+			return held.Memory // the decision ended before this container
 		}
 		m.mem.reuse(&mc.reuse, c.Kind, held.Memory)
 		return slices.Clone(c.Memory)
@@ -84,7 +84,7 @@ func (mc *memoryCommit) commit(c *ContainerDecision, held *ContainerAllocation) 
 	}
 	m.mem.reuse(&mc.reuse, c.Kind, asked)
 	if len(c.Memory) == 0 && m.pins(mc.r) && m.set.version < V137 {
-		return []MemoryBlock{} // an entry without blocks, by which the kubelet knows the container again
+		return []MemoryBlock{} // an entry without blocks, by which the kubelet recognizes the container
 	}
 	return append([]MemoryBlock(nil), c.Memory...)
 }
@@ -206,8 +206,8 @@ func (s kubeletBooks) releaseMemory(blocks []MemoryBlock) {
 	}
 }
 
-// Start records that containers of a pod have started, in that order. Without names it records all
-// containers. It frees the memory of the regular init containers before each of them
+// Start records that the named containers of a pod have started, in the pod's order. Without names
+// it records all containers. It frees the memory of the regular init containers before each of them
 // (memorymanager.AddContainer), but not their CPUs and devices.
 func (s *State) Start(uid string, containers []string) {
 	i, ok := s.find(uid)
@@ -241,8 +241,8 @@ func (s kubeletBooks) finishInit(pod *PodAllocation, before int) (freed bool) {
 	return freed
 }
 
-// SetPool replaces the pool of a device plugin by the plugin's new pool. If the plugin is gone, all
-// devices of the pool are unhealthy.
+// SetPool replaces the last report of a device plugin with a new one. For a plugin that is gone,
+// the caller reports all devices as unhealthy.
 func (s *State) SetPool(p DevicePool) {
 	s.setPool(p, true)
 }

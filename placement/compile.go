@@ -47,7 +47,7 @@ func (m *Model) compileNodes(view *KubeletView, _ *Config) error {
 		return nil
 	}
 	err = unsupported("machine", strconv.Itoa(n)+" NUMA nodes", "at most "+strconv.Itoa(hint.MaxNodes)+", or with the memory manager None at most "+
-		strconv.Itoa(hint.MaxNodes-1)+" with CPUs or PCI devices: most kubelets would enumerate all sets of more and not come back")
+		strconv.Itoa(hint.MaxNodes-1)+" with CPUs or PCI devices: with more nodes most kubelets would try all sets of nodes, and hang")
 	if m.set.memory {
 		return err
 	}
@@ -85,7 +85,7 @@ func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
 	const field = "topologyManagerPolicyOptions[prefer-closest-numa-nodes]"
 	for i := range view.Nodes {
 		if view.Nodes[i].Distances == nil {
-			return m.set.refuse(bad(field, "true", "the distances of NUMA node "+strconv.Itoa(int(view.Nodes[i].ID))+", which the machine does not tell"), hinted...)
+			return m.set.refuse(bad(field, "true", "the distances of NUMA node "+strconv.Itoa(int(view.Nodes[i].ID))+", which the machine does not report"), hinted...)
 		}
 	}
 	if m.space.Len() == 1 {
@@ -141,7 +141,7 @@ func (m *Model) compileStatic(node cpu.Node, cfg *Config) (err error) {
 	}
 	if m.guard && !c.topology.Regular() && m.set.cpu.FullPhysicalCPUsOnly {
 		return unsupported("cpuManagerPolicyOptions[full-pcpus-only]", "true",
-			"cores with equal numbers of threads: the kubelet would hand CPUs out twice (kubernetes#140495)")
+			"cores with equal numbers of threads: the kubelet would assign CPUs twice (kubernetes#140495)")
 	}
 	if m.space != nil {
 		if c.hinter, err = cpu.NewHinter(c.topology, m.space); err != nil {

@@ -67,8 +67,8 @@ type Config struct {
 	Devices []DeviceKind
 
 	// GuardDefects refuses pods that would trigger a known defect of the kubelet, with the reason
-	// KubeletDefect. Without it the engine behaves as the kubelet does, as replaying must. If the
-	// kubelet would hang or crash, the answer is KubeletDefect in any case. GuardDefects also
+	// KubeletDefect. Without it the engine behaves as the kubelet does, which a replay needs. If
+	// the kubelet would hang or crash, the answer is KubeletDefect in any case. GuardDefects also
 	// applies the refusal after all managers (PodLevelOff).
 	GuardDefects bool
 	// GuardRestarts refuses pods after which a restart of a kubelet before 1.37 would kill

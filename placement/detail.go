@@ -11,7 +11,7 @@ const (
 	// NotPreferred: "Resources cannot be allocated with Topology locality": no set of NUMA nodes is
 	// preferred by all resources.
 	NotPreferred
-	// NoneToShare: the case of EmptySharedPool, if the policy already refuses for lack of hints.
+	// NoneToShare: as EmptySharedPool, but the topology policy refuses first, for lack of hints.
 	NoneToShare
 
 	// NotWholeCores: "requested N cpus not multiple cpus per core".
@@ -104,14 +104,14 @@ const (
 	// that the pod holds.
 	DefectVanishedDevice
 	// DefectWideDevices: to find hints for devices, the kubelet would try all sets of too many NUMA
-	// nodes. Or the devices are on NUMA nodes that are not expected to have any.
+	// nodes. Or the devices are on NUMA nodes where Berth expects none.
 	DefectWideDevices
 	// DefectMemoryUnderflow: a NUMA node has less memory than its reservation and its huge pages.
 	// The kubelet subtracts without a sign (getDefaultMachineState), so the NUMA node seems to have
 	// endless memory.
 	DefectMemoryUnderflow
 
-	// BadRequest: the request has an amount that no kubelet would see.
+	// BadRequest: the request has an amount that the API server refuses.
 	BadRequest
 	// TooWide: there is room, but only on more NUMA nodes than the policy allows. This detail and
 	// the following ones are Berth's own, for nodes on which it decides.
@@ -152,7 +152,8 @@ const (
 	// DevicesApart: the pod asks for a device type that is not among the types that must be at one
 	// place.
 	DevicesApart
-	// DevicesNotAll: the pod wants a device of each card, but asks for another number.
+	// DevicesNotAll: the pod wants one device of each card, but its number of devices is not the
+	// number of cards.
 	DevicesNotAll
 
 	// NotProvided: too little of a provider's resource is left.
@@ -189,18 +190,18 @@ var rules = [details]rule{
 
 	NotWholeCores: {SMTAlignmentError, "NotWholeCores", "full-pcpus-only: the CPUs are not a whole number of cores",
 		"ask for a whole number of cores: on most machines an even number of CPUs"},
-	TooFewWholeCores: {SMTAlignmentError, "TooFewWholeCores", "full-pcpus-only: too few CPUs on cores without reserved ones are free",
+	TooFewWholeCores: {SMTAlignmentError, "TooFewWholeCores", "full-pcpus-only: too few CPUs are free on cores without reserved CPUs",
 		"ask for fewer CPUs, or wait until whole cores are free: berth node NAME shows them"},
 
 	TooFewCPUs: {UnexpectedAdmissionError, "TooFewCPUs", "too few CPUs are free",
-		"ask for fewer CPUs, or wait until others end: berth nodes shows what is free"},
+		"ask for fewer CPUs, or wait until other pods end: berth nodes shows what is free"},
 	CPUsNotFound: {UnexpectedAdmissionError, "CPUsNotFound", "the free CPUs cannot be combined",
 		"ask for another number of CPUs, one that fits cores and NUMA nodes"},
 	CPUAccounting: {UnexpectedAdmissionError, "CPUAccounting", "distribute-cpus-across-numa miscounts the CPUs",
 		"ask for a number of CPUs that divides evenly by the NUMA nodes, or switch distribute-cpus-across-numa off"},
 
 	NoDefaultMemory: {UnexpectedAdmissionError, "NoDefaultMemory", "no set of NUMA nodes has enough free memory",
-		"ask for less memory, or wait until others end: berth nodes -o wide shows what each NUMA node has"},
+		"ask for less memory, or wait until other pods end: berth nodes -o wide shows what each NUMA node has"},
 	DefaultMemoryNotPreferred: {UnexpectedAdmissionError, "DefaultMemoryNotPreferred", "only more NUMA nodes than preferred have enough free memory",
 		"ask for less memory, so that it fits on as few NUMA nodes as the rest" + milderNodes},
 	NoMemoryExtension: {UnexpectedAdmissionError, "NoMemoryExtension", "the chosen NUMA nodes have too little free memory and no larger set has enough",
@@ -213,9 +214,9 @@ var rules = [details]rule{
 		"write the amount in whole bytes: 1Gi, not 1500m"},
 	NoMemoryAsked: {UnexpectedAdmissionError, "NoMemoryAsked", "kubelets up to 1.36 refuse a container without memory of its own here (PodLevelResourceManagers)",
 		"give each container equal requests and limits of CPU and memory, or use nodes with kubelet 1.37"},
-	NoneToShare: {TopologyAffinityError, "NoneToShare", "some containers share CPUs or memory, and those with their own leave none of spec.resources",
+	NoneToShare: {TopologyAffinityError, "NoneToShare", "some containers share CPUs or memory, and the containers with exclusive ones leave none of spec.resources",
 		"ask for more in spec.resources, or for less in the containers whose requests equal their limits"},
-	EmptySharedPool: {EmptyPodSharedPoolError, "EmptySharedPool", "containers with CPUs or memory of their own leave none of spec.resources to the others",
+	EmptySharedPool: {EmptyPodSharedPoolError, "EmptySharedPool", "containers with exclusive CPUs or memory leave none of spec.resources to the other containers",
 		"ask for more in spec.resources, or for less in the containers whose requests equal their limits"},
 
 	DeviceUnregistered: {UnexpectedAdmissionError, "DeviceUnregistered", "no plugin has registered the resource",
@@ -225,7 +226,7 @@ var rules = [details]rule{
 	HeldDeviceUnhealthy: {UnexpectedAdmissionError, "HeldDeviceUnhealthy", "a device that the container holds is no longer healthy",
 		"delete the pod, so that it gets another device; or wait until the device is healthy again"},
 	TooFewDevices: {UnexpectedAdmissionError, "TooFewDevices", "too few devices are free",
-		"ask for fewer devices, or wait until others end"},
+		"ask for fewer devices, or wait until other pods end"},
 	DeviceRequestChanged: {UnexpectedAdmissionError, "DeviceRequestChanged", "the container holds another number of devices",
 		"delete the pod, so that its controller creates one with the current request"},
 
@@ -238,13 +239,13 @@ var rules = [details]rule{
 		"ask for fewer CPUs, or use nodes without distribute-cpus-across-numa"},
 	DefectSlowMerge: {KubeletDefect, "DefectSlowMerge", "the kubelet would take minutes to combine the hints of so many resources over so many NUMA nodes",
 		"ask for fewer kinds of devices in one pod, or use nodes with fewer NUMA nodes"},
-	DefectForeignCPUs: {KubeletDefect, "DefectForeignCPUs", "the kubelet would hand out CPUs that are not free (kubernetes#140495)",
+	DefectForeignCPUs: {KubeletDefect, "DefectForeignCPUs", "the kubelet would assign CPUs that are not free (kubernetes#140495)",
 		"use nodes whose cores have equally many threads, or ask for another number of CPUs"},
 	DefectNoSharedCPU: {KubeletDefect, "DefectNoSharedCPU", "no shared CPU would be left and the kubelet could not restart (kubernetes#141196)",
 		"ask for fewer CPUs: one has to be left for pods that share"},
-	DefectRestartKills: {KubeletDefect, "DefectRestartKills", "a restart of the kubelet would kill a container: full-pcpus-only would need as many free whole cores as it has",
+	DefectRestartKills: {KubeletDefect, "DefectRestartKills", "a restart of the kubelet would kill a container: full-pcpus-only would need as many free whole cores as the container has",
 		"ask for fewer CPUs, or upgrade the node's kubelet to 1.37, whose restarts kill no pod"},
-	DefectRestartRepeats: {KubeletDefect, "DefectRestartRepeats", "a restart of the kubelet would place the pod once more: it refuses it, or loses its CPUs (kubernetes#140989, #140906)",
+	DefectRestartRepeats: {KubeletDefect, "DefectRestartRepeats", "a restarted kubelet would place the pod once more, and refuse it or lose its CPUs (kubernetes#140989, #140906)",
 		"use nodes with topologyManagerScope container, or without the feature gate PodLevelResourceManagers"},
 	DefectLateDevices: {KubeletDefect, "DefectLateDevices", "the kubelet would choose the pod's devices only when its containers start (PodLevelResourceManagers, scope pod), and so on any NUMA nodes",
 		"leave spec.resources out, or use nodes with topologyManagerScope container or without that feature gate"},
@@ -260,7 +261,7 @@ var rules = [details]rule{
 		"delete the pod that holds the device, once it may end; then look at the device plugin"},
 	DefectWideDevices: {KubeletDefect, "DefectWideDevices", "the kubelet would try all sets of too many NUMA nodes to place devices, or they are on nodes that Berth does not expect them on",
 		"use nodes without such devices, or a kubelet of 1.36 or later, whose hints name only the NUMA nodes of devices"},
-	DefectMemoryUnderflow: {KubeletDefect, "DefectMemoryUnderflow", "reservedMemory or huge pages exceed what a NUMA node has, and the kubelet believes that its memory is endless",
+	DefectMemoryUnderflow: {KubeletDefect, "DefectMemoryUnderflow", "reservedMemory or huge pages exceed the memory of a NUMA node, and the kubelet treats this memory as endless",
 		"lower reservedMemory or the huge pages of the NUMA node, and restart the kubelet"},
 
 	BadRequest: {InvalidRequest, "BadRequest", "the request holds an impossible amount",
@@ -272,18 +273,18 @@ var rules = [details]rule{
 		"ask for a whole number of cores: on most machines an even number of CPUs"},
 	UnequalCores: {NoBerth, "UnequalCores", "the pod's wishes need cores with equally many threads, and the node's cores differ",
 		"leave the wish out, or use nodes whose cores have equally many threads"},
-	NoSuchCores: {NoBerth, "NoSuchCores", "enough CPUs are free, but not on cores, caches and NUMA nodes as the pod wants them",
-		"leave out a wish for the CPUs, such as berth.dev/cpus, or wait until others end"},
+	NoSuchCores: {NoBerth, "NoSuchCores", "enough CPUs are free, but not on the cores, caches and NUMA nodes that the pod requires",
+		"leave out a wish for the CPUs, such as berth.dev/cpus, or wait until other pods end"},
 	Withholds: {NoBerth, "Withholds", "berth.dev/exclusive would keep CPUs idle that the pod does not ask for: it must ask for all CPUs of its cores or NUMA nodes",
 		"ask for all of those CPUs, add \",preferred\" to the annotation, or let the administrator name the namespace in exclusiveNamespaces"},
 	NotExactly: {NoBerth, "NotExactly", "there is no room on exactly as many NUMA nodes as berth.dev/numa-nodes, or the devices per NUMA node, require",
-		"ask for another number of NUMA nodes, or for at least one CPU on each; or wait until others end"},
+		"ask for another number of NUMA nodes, or for at least one CPU on each; or wait until other pods end"},
 	DevicesUneven: {InvalidRequest, "DevicesUneven", "berth.dev/devices requires a number of devices per NUMA node, and the requested numbers are not a multiple of it, or give another number of NUMA nodes than berth.dev/numa-nodes",
 		"ask for equally many devices of each resource, the number for a NUMA node times the number of NUMA nodes"},
 	NoCPUs: {NoBerth, "NoCPUs", "too few CPUs are left",
-		"ask for fewer CPUs, or wait until others end"},
-	NoRoom: {NoBerth, "NoRoom", "too little is left of CPU shares or memory",
-		"ask for less, or wait until others end"},
+		"ask for fewer CPUs, or wait until other pods end"},
+	NoRoom: {NoBerth, "NoRoom", "too little CPU time or memory is left",
+		"ask for less, or wait until other pods end"},
 	PodLevelUndecided: {InvalidRequest, "PodLevelUndecided", "pod-level resources are not placed on nodes with authority berth yet",
 		"write the resources at the containers, or use nodes where the kubelet decides"},
 	DevicesUndecided: {InvalidRequest, "DevicesUndecided", "the pod has wishes for its devices, and a plugin other than Berth's offers them",
@@ -293,19 +294,19 @@ var rules = [details]rule{
 	DevicesOpen: {NoBerth, "DevicesOpen", "berth.dev/devices wants a number of devices on each NUMA node, and the kubelet may take other numbers, given its policy and its devices",
 		"use nodes with single-numa-node, or with no more devices on a NUMA node than the pod wants there, or nodes with authority berth"},
 	NoDevices: {NoBerth, "NoDevices", "too few devices are left",
-		"ask for fewer devices, or wait until others end"},
+		"ask for fewer devices, or wait until other pods end"},
 	NotTogether: {NoBerth, "NotTogether", "enough devices are free, but not at one place as berth.dev/devices wants them",
-		"leave berth.dev/devices out or only prefer it, or wait until others end"},
+		"leave berth.dev/devices out or only prefer it, or wait until other pods end"},
 	DevicesApart: {InvalidRequest, "DevicesApart", "the pod asks for devices of a type that device-joint-allocate does not name",
 		"name every type of device that the pod asks for in device-joint-allocate, or none"},
 	DevicesNotAll: {InvalidRequest, "DevicesNotAll", "the pod wants one device of each card, and asks for another number than the node has",
 		"ask for as many devices as the nodes have cards, or leave ApplyForAll out"},
 
 	NotProvided: {NoBerth, "NotProvided", "too little is left of a provider's resource",
-		"ask for less of it, or wait until others end"},
+		"ask for less of it, or wait until other pods end"},
 	ProvidedApart: {NoBerth, "ProvidedApart", "the NUMA nodes with room have too little of a provider's resource",
-		"ask for less, or wait until others end; or write berth.dev/policy: best-effort"},
-	ProviderWrong: {NoBerth, "ProviderWrong", "a provider assigned what it does not have, or less than requested",
+		"ask for less, or wait until other pods end; or write berth.dev/policy: best-effort"},
+	ProviderWrong: {NoBerth, "ProviderWrong", "a provider assigned more than it has, or less than requested",
 		"change nothing on this pod: the provider in this scheduler's build is wrong"},
 	ProviderElsewhere: {NoBerth, "ProviderElsewhere", "a provider of this scheduler assigns the resource, which it does only on nodes where Berth decides",
 		"use nodes with authority berth"},
@@ -333,7 +334,7 @@ func (d Detail) String() string { return d.rule().name }
 // Text describes the detail as a clause.
 func (d Detail) Text() string { return d.rule().text }
 
-// Advice returns what a user can do about it, in the imperative, or "" if nothing helps.
+// Advice returns advice for the user, in the imperative, or "" if nothing helps.
 func (d Detail) Advice() string { return d.rule().advice }
 
 // MarshalText implements encoding.TextMarshaler with the name.

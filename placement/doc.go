@@ -8,12 +8,13 @@
 //
 // # How it decides
 //
-// An admission works on copies of the node's books. For each container, or once for a pod, every
-// provider (provider.go) lists the sets of NUMA nodes that could provide its resource. The merger
-// (merge.go) finds the set that the kubelet would choose, without the product of all lists. The
-// policy (policy.go) accepts or refuses the set, and the providers assign from it. Their tables and
-// algorithms are in placement/cpu, placement/memory and placement/device, and the lists of sets are
-// in placement/hint. A new resource implements provider.
+// An admission works on copies of the node's books, which record the allocations. For each
+// container, or once for a pod, every provider (provider.go) lists the sets of NUMA nodes that
+// could provide its resource. The merger (merge.go) finds the set that the kubelet would choose,
+// without the product of all lists. The policy (policy.go) accepts or refuses the set, and the
+// providers assign from it. Their tables and algorithms are in placement/cpu, placement/memory and
+// placement/device, and the lists of sets are in placement/hint. A new resource implements
+// provider.
 //
 // If Berth decides (AuthorityBerth), nothing is predicted. The same functions call placement/joint,
 // which finds the narrowest place for all resources at once, by the pod's rules.

@@ -33,7 +33,7 @@ func Explain(s *State, r *Request) Refusal {
 	}
 	out.Scarcity, out.Cut = v.Scarcity.String(), v.Cut
 	if s.Pods() == 0 {
-		out.Scarcity = Unresolvable.String() // there are none to remove
+		out.Scarcity = Unresolvable.String() // there are no pods to remove
 	}
 	if v.Detail == KeptForDevices {
 		return s.explainKept(r, out, &v)
@@ -58,7 +58,7 @@ func (ad *admission) explain(s *State, r *Request, out Refusal, v *Verdict) Refu
 	}
 	out.Needs = needing{ad}.needs(c)
 	if slices.ContainsFunc(out.Needs, func(n Need) bool { return n.isMemory() && n.lacksEver() }) {
-		out.Scarcity = Unresolvable.String() // the kubelet looks at what is free, and would be asked again
+		out.Scarcity = Unresolvable.String() // the memory manager checks only free memory, but no amount of it is enough
 	}
 	return out
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Foresight is whether a kubelet that admits a pod always uses the number of NUMA nodes in the
-// pod's Rules.
+// Foresight tells if a kubelet that admits a pod always uses the number of NUMA nodes in the pod's
+// Rules.
 type Foresight uint8
 
 // The answers.
@@ -165,7 +165,7 @@ func (m *Model) ForetellDevices(r *Request) (f Foresight, resource string) {
 	return Foretold, ""
 }
 
-// leavesOpen reports whether the kubelet's policy admits a pod wherever its resources are.
+// leavesOpen reports whether the kubelet's policy admits a pod on any NUMA nodes.
 func (m *Model) leavesOpen() bool {
 	return m.own.Policy != PolicyRestricted && m.own.Policy != PolicySingleNUMANode
 }
@@ -185,8 +185,8 @@ func (m *Model) askedDevices(r *Request, d *DeviceRequest) int64 {
 	return d.Count
 }
 
-// foretellCount reports whether the kubelet gives n devices on each NUMA node to a pod that asks
-// for this number, on some machine.
+// foretellCount predicts, without the devices of the machine, whether a pod that asks for this many
+// devices gets n on each NUMA node.
 func (m *Model) foretellCount(asked, n int64) Foresight {
 	switch {
 	case m.own.Policy == PolicySingleNUMANode && asked != n, asked%n != 0:
@@ -249,9 +249,9 @@ func (s *State) counts(resource string, asked, n int64) Detail {
 		}
 	}
 	switch k := asked / n; {
-	case s.m.own.Policy == PolicySingleNUMANode: // what the hint was made for is there
-	case k == 1 && exact+more > 0 && (s.m.own.Policy == PolicyRestricted || s.m.nodes.Len() == 1): // one NUMA node will do
-	case more == 0 && exact >= k: // and k of them are all that it takes
+	case s.m.own.Policy == PolicySingleNUMANode: // all devices are on the one NUMA node of the hint
+	case k == 1 && exact+more > 0 && (s.m.own.Policy == PolicyRestricted || s.m.nodes.Len() == 1): // one NUMA node is enough
+	case more == 0 && exact >= k: // the devices of k NUMA nodes are needed
 	default:
 		return DevicesOpen
 	}

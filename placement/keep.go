@@ -13,15 +13,15 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Keep has the number of CPUs that each device of some resources keeps for pods with such devices.
-// All other pods together may use, on each NUMA node, the allocatable CPUs minus the kept CPUs.
-// Every healthy device keeps CPUs, in use or free. A pod that needs more is refused
-// (KeptForDevices). A device on several NUMA nodes keeps the number on each. Pods on a kubelet's
-// shared CPUs do not count. Keep is a rule of the scheduler; no pod asks for it. A nil Keep keeps
-// nothing.
+// Keep reserves CPUs near devices for the pods that ask for these devices. It has a number of CPUs
+// per device for some resources. Every healthy device, in use or free, keeps this number of CPUs on
+// its NUMA node, or on each of several. All other pods together may use the remaining allocatable
+// CPUs of each NUMA node. Another pod that needs more is refused (KeptForDevices). Pods on a
+// kubelet's shared CPUs do not count. Keep is a rule of the scheduler; no pod asks for it. A nil
+// Keep keeps nothing.
 type Keep struct {
 	key  string
-	cpus map[string]int64 // thousandths for one device, by resource
+	cpus map[string]int64 // thousandths of a CPU per device, by resource
 }
 
 // MaxCPUsPerDevice is the maximum number of CPUs that a Keep has for one device.
@@ -53,8 +53,7 @@ func (k *Keep) Key() string {
 	return k.key
 }
 
-// from reports whether the Keep keeps CPUs from the pod, because the pod asks for none of the
-// devices.
+// from reports whether the Keep limits the pod, because the pod asks for none of the devices.
 func (k *Keep) from(r *Request) bool {
 	if k == nil {
 		return false
@@ -79,13 +78,12 @@ func (r *Request) Settled() *Request {
 	return &settled
 }
 
-// keptFrom reports whether CPUs may be kept from a new pod.
+// keptFrom reports whether the Keep may limit the request: the state must not have the pod yet.
 func (s *State) keptFrom(r *Request) bool {
 	return len(s.pools) > 0 && r.Rules.Keep.from(r) && s.pod(r.UID) == nil
 }
 
-// keep refuses a pod that the decider admits on kept CPUs, if the decider knows no other place for
-// it.
+// keep refuses a pod that the decider admits on kept CPUs, unless the decider finds another place.
 func (in *room) keep(s *State, r *Request, d *Decision, v Verdict) Verdict {
 	node := s.overdrawn(r.Rules.Keep, d)
 	if node == nil {
@@ -134,7 +132,7 @@ func (s *State) leftBeside(k *Keep, n *nodeCPUs) int64 {
 	return left
 }
 
-// openBeside is leftBeside of a NUMA node without such pods.
+// openBeside returns the CPU time of a NUMA node, in thousandths of a CPU, that no device keeps.
 func (s *State) openBeside(k *Keep, n *nodeCPUs) int64 {
 	open := n.cpus.AndNot(&s.m.cpus.reserved)
 	return 1000*int64(open.Len()) - s.keptOn(k, n)
@@ -152,7 +150,7 @@ func (s *State) keptOn(k *Keep, n *nodeCPUs) (kept int64) {
 	return kept
 }
 
-// has reports whether the pod has some of the devices.
+// has reports whether the pod has devices that keep CPUs.
 func (k *Keep) has(p *PodAllocation) bool {
 	for i := range p.Containers {
 		for j := range p.Containers[i].Devices {
@@ -173,7 +171,7 @@ type usage struct {
 
 // add adds the share of the next container.
 func (u *usage) add(kind ContainerKind, cpus *topology.CPUSet, shares []CPUShare) {
-	u.cpus = u.cpus.Or(cpus) // an init container has some of the others' CPUs before them
+	u.cpus = u.cpus.Or(cpus) // init containers use CPUs of the containers after them
 	milli := int64(0)
 	for i := range shares {
 		if shares[i].NUMA == u.on.id {
@@ -210,7 +208,7 @@ func wholeOf(w *Whole) (cpus topology.CPUSet) {
 	return cpus
 }
 
-// elsewhere finds nothing, because a kubelet takes no other place than its own.
+// elsewhere finds nothing, because a kubelet chooses one place and offers no alternative.
 func (*admission) elsewhere(*State, *Request, *Decision) (v Verdict, found bool) { return v, false }
 
 // elsewhere decides once more, only among the sets of NUMA nodes with enough CPUs that are not

@@ -9,10 +9,10 @@ import (
 
 // layout is the NUMA nodes of a machine.
 type layout struct {
-	// nodes is every NUMA node that the kubelet sees, and space is the same by position. On
+	// nodes has every NUMA node that the kubelet sees. space numbers the nodes by position. On
 	// machines with more than hint.MaxNodes nodes, space has the nodes that hints can name, and one
-	// entry for all others. If those are too many as well, it is nil, and no manager may need
-	// hints.
+	// entry for all others. If hints can name too many nodes, space is nil, and every policy with
+	// hints is refused.
 	nodes topology.NUMASet
 	space *hint.Space
 	// nodeCPUs holds the CPUs of each NUMA node that has CPUs.

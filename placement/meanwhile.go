@@ -66,8 +66,8 @@ func (s *State) Notices(e *Meanwhile) bool {
 }
 
 // CommitAmid is Commit after an admission with events. Each manager frees the resources of an ended
-// pod when it is next asked. The moment can decide which of several NUMA nodes provide memory. If
-// the CPU manager gave this pod CPUs that the ended pod still had, it frees these too
+// pod when it is next asked. The time of the event can decide which of several NUMA nodes provide
+// memory. If the CPU manager gave this pod CPUs that the ended pod still had, it frees these too
 // (DefectForeignCPUs).
 func (s *State) CommitAmid(r *Request, meanwhile []Meanwhile, d *Decision) {
 	l := leaving{s: kubeletBooks{s}, r: r, events: meanwhile}
@@ -87,7 +87,7 @@ type leaving struct {
 	noticed [managers][]bool
 }
 
-// give is called before a manager is asked for the container at that position.
+// give makes a manager notice the events before it allocates for the container at that position.
 func (l *leaving) give(manager provider, container int) {
 	if l != nil {
 		at := slices.Index(providers[:], manager)
@@ -172,7 +172,7 @@ func (m *Model) allocates(r *Request, container int) int {
 	return n * (2*container + 1)
 }
 
-// pass is called before each question to a manager.
+// pass applies the events that precede the next question to a manager.
 func (ad *admission) pass() {
 	for i := range ad.meanwhile {
 		if e := &ad.meanwhile[i]; e.Step == ad.step {
@@ -182,14 +182,14 @@ func (ad *admission) pass() {
 	ad.step++
 }
 
-// happen returns, in the admission, the resources of a pod or of its init containers.
+// happen frees, in the admission, the resources of a pod or of its init containers.
 func (ad *admission) happen(e *Meanwhile) {
 	pod := ad.s.pod(e.UID)
 	if pod == nil {
 		return
 	}
 	if e.Container != "" && pod.Whole != nil {
-		return // its memory comes back with the last container
+		return // its memory is freed with the last container
 	}
 	if e.Container != "" {
 		at := slices.IndexFunc(pod.Containers, func(c ContainerAllocation) bool { return c.Name == e.Container })
@@ -214,7 +214,7 @@ func (ad *admission) happen(e *Meanwhile) {
 	}
 }
 
-// giveBack returns the devices of a container.
+// giveBack frees the devices of a container.
 func (ad *admission) giveBack(c *ContainerAllocation) {
 	for i := range c.Devices {
 		s := ad.slot(c.Devices[i].Resource)

@@ -8,8 +8,9 @@ import "github.com/berth-dev/berth/placement/hint"
 //
 //   - If some mask is preferred in every list, its combination with itself is preferred. The result
 //     is the fittest such mask.
-//   - Otherwise the masks that are intersections of hints count. The kubelet wants a mask as large
-//     as the smallest hint of the neediest list, else the largest smaller mask, else any mask.
+//   - Otherwise the masks that are intersections of hints count. The kubelet takes the smallest
+//     hint of each list, and prefers a mask as large as the largest of these. Otherwise it takes
+//     the largest smaller mask, or else any mask.
 //
 // The first case takes one AND of bitmaps, the second a few passes over the 2^n masks. Neither
 // takes the product of the lists.
@@ -67,7 +68,8 @@ func (g *merger) preferred(lists []hint.List, r mergeRules) (hint.Hint, bool) {
 	return hint.Hint{}, false
 }
 
-// fittest returns the closest mask of one size, and the lowest of several.
+// fittest returns the mask of this size with the smallest distance, and the lowest if several have
+// it.
 func (g *merger) fittest(set hint.Set, size int, distance []uint64) (best hint.Mask, found bool) {
 	for _, mask := range g.space.OfSize(size) {
 		if !set.Has(mask) {
@@ -83,8 +85,8 @@ func (g *merger) fittest(set hint.Set, size int, distance []uint64) (best hint.M
 	return best, found
 }
 
-// unpreferred returns the kubelet's choice if no mask is preferred by all lists: all nodes if no
-// mask is left.
+// unpreferred returns the kubelet's choice if no mask is preferred by all lists. It returns all
+// nodes if no mask is left.
 func (g *merger) unpreferred(lists []hint.List, r mergeRules) hint.Hint {
 	g.reachable(lists)
 	want := neediest(g.space, lists)

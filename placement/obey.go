@@ -18,7 +18,7 @@ type jointAdmission struct {
 	want      joint.Want
 	grant     joint.Grant
 	held      joint.Held
-	part      joint.Held // of held, what the next container may take over
+	part      joint.Held // the part of held that the next container may take over
 	peak      peaks      // held's amounts
 	// turns has the peak amounts of init containers with the sidecars before them, for the
 	// containers before passed.
@@ -29,8 +29,7 @@ type jointAdmission struct {
 	// entered counts the containers whose decisions were added up, for tests.
 	entered int
 	search  search
-	// budget is the number of steps that the whole question may still take, over all containers and
-	// orders.
+	// budget is the number of steps left for the whole decision, over all containers and orders.
 	budget *joint.Budget
 	// provision is empty if no provider has a resource.
 	provision provision
@@ -119,7 +118,7 @@ func (ad *jointAdmission) nodes() (nodes topology.NUMASet) {
 }
 
 // run places the pod on the free part of a book, and returns the container at which it stopped. All
-// searches of one question share its budget of steps.
+// searches of one decision share a budget of steps.
 func (ad *jointAdmission) run(on *joint.Book) (Detail, int) {
 	ad.budget.Refill()
 	ad.try.Begin(on)
@@ -151,8 +150,7 @@ func (ad *jointAdmission) run(on *joint.Book) (Detail, int) {
 	return detail, c
 }
 
-// knowsMemory returns the problem of a container's memory request that does not depend on the free
-// memory.
+// knowsMemory checks the parts of a container's memory request that do not depend on free memory.
 func (ad *jointAdmission) knowsMemory(c int) Detail {
 	for _, q := range ad.r.Containers[c].Memory {
 		if _, known := ad.m.joint.Kind(q.Resource); !known && q.Bytes > 0 {
@@ -202,7 +200,8 @@ func (ad *jointAdmission) runPod() (Detail, int) {
 
 // deal divides the pod's resources (held): each container gets resources that no concurrent
 // container has. Containers with exclusive CPUs come before containers with shares, which could
-// take their place. Init containers come last, and take turns with the containers after them.
+// take their place. Init containers come last, and use resources of the containers that start after
+// them.
 func (ad *jointAdmission) deal() (Detail, int) {
 	for pass := range 3 {
 		ad.dealt = false
@@ -225,8 +224,8 @@ func (ad *jointAdmission) deal() (Detail, int) {
 	return NoDetail, 0
 }
 
-// turn places container c on the pod's resources, except the resources of concurrent containers.
-// After a container that runs together with the next one, pool is what is left for the next one.
+// turn places container c on the pod's resources, except the resources of concurrent containers. If
+// c runs together with the next container, pool then has the rest, which is left for the next one.
 func (ad *jointAdmission) turn(c int) Detail {
 	ad.wantContainer(c)
 	if ad.wantsNothing() {
@@ -262,7 +261,7 @@ func (ad *jointAdmission) leave(c int) {
 func dropPodWishes(w *joint.Want) {
 	w.Width, w.Nodes, w.PerNode, w.Rules = joint.AnyWidth, 0, 0, joint.Rules{}
 	if w.Same != joint.Anywhere {
-		w.SameHow = joint.Preferred // it is the pod whose devices lie together
+		w.SameHow = joint.Preferred // the rule is about the devices of the whole pod
 	}
 	for i := range w.Devices {
 		w.Devices[i].All = false
@@ -470,7 +469,7 @@ func (ad *jointAdmission) record(c int) {
 	ad.giveGranted(c)
 }
 
-// bind returns the resources of container c that the node must bind to NUMA nodes.
+// bind records which resources of container c the node must bind to NUMA nodes.
 func (ad *jointAdmission) bind(c int) {
 	got := &ad.d.Containers[c]
 	got.Bounds = 0

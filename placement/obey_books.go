@@ -174,7 +174,7 @@ func (s jointBooks) check() error {
 		return err
 	}
 	if !again.account.Equal(s.account) || again.shared != s.shared || !slices.Equal(again.given, s.given) {
-		return contradiction("sharedCPUs", s.shared.String(), again.shared.String()+", by what the pods hold")
+		return contradiction("sharedCPUs", s.shared.String(), again.shared.String()+", according to the pods")
 	}
 	return nil
 }

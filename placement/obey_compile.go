@@ -18,9 +18,9 @@ func (m *Model) compileJoint(view *KubeletView, cfg *Config) error {
 	case m.authority == AuthorityKubelet:
 		return nil
 	case m.set.static:
-		return bad("cpuManagerPolicy", cfg.CPUManagerPolicy, "none on a node with authority berth: two would hand out CPUs")
+		return bad("cpuManagerPolicy", cfg.CPUManagerPolicy, "none on a node with authority berth: otherwise Berth and the kubelet would both assign CPUs")
 	case m.set.memory:
-		return bad("memoryManagerPolicy", cfg.MemoryManagerPolicy, "None on a node with authority berth: two would hand out memory")
+		return bad("memoryManagerPolicy", cfg.MemoryManagerPolicy, "None on a node with authority berth: otherwise Berth and the kubelet would both assign memory")
 	}
 	reserved, err := reserveOwn(view, cfg)
 	if err != nil {
@@ -45,7 +45,7 @@ func (m *Model) compileJoint(view *KubeletView, cfg *Config) error {
 	}
 	compiled, err := joint.New(c)
 	if err != nil {
-		return unsupported("machine", err.Error(), "a machine that Berth can hand out itself")
+		return unsupported("machine", err.Error(), "a machine whose resources Berth can assign")
 	}
 	m.joint = &obeyModel{Model: *compiled, layout: m.layout, kinds: cfg.Devices, supplies: &m.supplies}
 	m.cpus.reserved = reserved

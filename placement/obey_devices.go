@@ -19,7 +19,8 @@ func (n numbering) of(name string) int {
 	return i
 }
 
-// devicesOf translates NUMA nodes to positions. Two resources must not offer the same device.
+// devicesOf converts the kinds of devices for joint, with NUMA nodes as positions. Two resources
+// must not offer the same device.
 func (m *Model) devicesOf(kinds []DeviceKind) ([]joint.DeviceKind, error) {
 	var out []joint.DeviceKind
 	offered, n := map[string]string{}, numbering{"": 0}
@@ -97,8 +98,9 @@ func (ad *jointAdmission) wantDevices(kind uint8, n int64) {
 	})
 }
 
-// knowsDevices returns the problem of a container's devices that does not depend on free devices:
-// another program would choose them although the pod has a wish, or the wish does not fit the node.
+// knowsDevices checks the parts of a container's device requests that do not depend on free
+// devices. It refuses a wish about devices that another program chooses, and a wish that does not
+// fit the node.
 func (ad *jointAdmission) knowsDevices(c int, aligned bool) Detail {
 	rules := &ad.rules.Devices
 	for i := range ad.r.Containers[c].Devices {

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/placement/joint"
 )
 
-// explain returns the request of the pod, or of the container at which it stopped, and the amount
-// on each NUMA node.
+// explain adds the request of the pod, or of the container that was refused, and the amounts on
+// each NUMA node.
 func (ad *jointAdmission) explain(s *State, r *Request, out Refusal, v *Verdict) Refusal {
 	ad.begin(s, r, new(Decision))
 	copy(ad.provision.given, s.given)
@@ -94,7 +94,8 @@ func (ad *jointAdmission) explainDevice(ref joint.DeviceRef, d *PlacedDevice, ne
 	return "free", ""
 }
 
-// lacks describes what the place of a free device lacks for the devices that are wanted together.
+// lacks explains why the pod cannot use a free device: its place has too few other devices, or its
+// NUMA node too little of another resource. It returns "" if neither is the reason.
 func (ad *jointAdmission) lacks(d *PlacedDevice, needs []Need) string {
 	w := &ad.want
 	at, place := d.Root, "root complex"

@@ -30,11 +30,11 @@ func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdi
 	return v
 }
 
-// DecideBeyond is DecideWithin for a pod that may take from the node what the place lacks. It first
-// uses the rest of the place, if one set of NUMA nodes allows this. It gets a part of each
-// requested resource that the place still has. The remaining part (Rest) does not change. With
-// last, no other pod uses the place afterwards, and the pod may get CPU time in another form than
-// the place holds.
+// DecideBeyond is DecideWithin for a pod that may need more than the rest of the place. The pod
+// gets the missing amounts from the node, if possible on NUMA nodes where it also uses the place.
+// It must take a part of each requested resource that the place still has. The part that it leaves
+// (Rest) must still have room on the node. With last, no other pod uses the place afterwards, and
+// the pod may get CPU time in another form than the place holds.
 func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Decision) Verdict {
 	v := DecideWithin(s, place, r, d)
 	p := s.pod(place.UID)
@@ -110,7 +110,7 @@ func isPart(d *Decision, place, left *PodAllocation) bool {
 		exclusive = max(exclusive, c.Exclusive)
 	}
 	if !time {
-		return true // the node's
+		return true // the place has no CPU time
 	}
 	for i := range left.Containers {
 		for _, a := range left.Containers[i].Shares {
@@ -164,7 +164,7 @@ type memoryPlace struct {
 	numa     topology.NUMASet
 }
 
-// add adds a pod's resources. Of amounts it adds the peak.
+// add adds a pod's resources. For amounts it adds the peak.
 func (t *taken) add(p *PodAllocation) {
 	shares, memory := Peaks[topology.NUMAID]{}, Peaks[memoryPlace]{}
 	for i := range p.Containers {

@@ -30,8 +30,8 @@ func (m *obeyModel) nodesHeld(c *ContainerDecision) topology.NUMASet {
 	return nodes | m.nodesOfDevices(c.Devices)
 }
 
-// takeContainer records the memory of one container, and either its exclusive CPUs, without CPUs
-// that stay idle for it, or its CPU time.
+// takeContainer records the memory and the devices of one container. With own it also records the
+// exclusive CPUs, but not CPUs that stay idle for them. Otherwise it records the CPU time.
 func (m *obeyModel) takeContainer(b *joint.Book, c *ContainerDecision, own bool) {
 	if own {
 		m.TakeCPUs(b, c.CPUs)
@@ -188,7 +188,8 @@ func (m *obeyModel) nodesOfDevices(devices []DeviceAllocation) (nodes topology.N
 	return nodes
 }
 
-// strangers returns the devices of a container that no plugin offers, or "".
+// strangers describes a device of the container that no plugin offers. It returns "" if there is
+// none.
 func (m *obeyModel) strangers(c *ContainerAllocation) string {
 	for i := range c.Devices {
 		kind, ours := m.kindOfDevice(c.Devices[i].Resource)
@@ -235,8 +236,7 @@ func (m *obeyModel) takeDevices(b *joint.Book, devices []DeviceAllocation) {
 	}
 }
 
-// checkAmounts returns an error for an amount of a container that is on no NUMA node of the
-// machine.
+// checkAmounts returns an error if a container has an amount that the machine cannot have.
 func (m *obeyModel) checkAmounts(p *PodAllocation, c *ContainerAllocation) error {
 	for _, a := range c.Shares {
 		if !m.hasShare(a) {

@@ -19,7 +19,7 @@ func Refit(s *State, r *Request, d *Decision) Verdict {
 		return refused
 	}
 	f := refit{s: s.Clone(), r: r}
-	if v := Decide(f.s, r, d); !v.OK() { // what it holds
+	if v := Decide(f.s, r, d); !v.OK() { // d gets the present resources
 		return v
 	}
 	f.nodes = s.m.joint.nodesOfCPUs(d)
@@ -70,7 +70,7 @@ func (f *refit) container(c int, got *ContainerDecision) Detail {
 	case len(got.Provided) > 0 || f.r.PodLevel:
 		return NotProvided
 	case got.CPUs.IsEmpty() && asks.MilliCPU != sharesOf(got), !got.CPUs.IsEmpty() && !whole, !got.CPUs.IsEmpty() && asks.MilliCPU == 0:
-		return OddCPUs // CPUs of its own are whole, and CPU time stays what it is
+		return OddCPUs // exclusive CPUs are whole, and CPU time cannot change
 	case bytes == 0 && memoryOf(got) > 0:
 		return NoRoom
 	}

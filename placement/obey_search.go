@@ -5,27 +5,27 @@ import (
 	"github.com/berth-dev/berth/placement/joint"
 )
 
-// maxSearched is the maximum number of containers that are placed in every order. The number of
-// orders depends on the remaining steps of the question.
+// maxSearched is the maximum number of containers that are placed in every order. The budget of the
+// decision limits how many orders are tried.
 const maxSearched = 8
 
-// search is memory for a search after the first containers left no room for the others.
+// search looks for another arrangement after the first containers left no room for the others.
 type search struct {
 	*jointAdmission
-	books []joint.Book // by how many containers are placed
-	order []int        // containers that run together, the ones that are placed first
-	hard  []int        // the same, the ones that are hard to place first, then init containers
+	books []joint.Book // copies, by the number of placed containers
+	order []int        // containers that run together; the placed ones come first
+	hard  []int        // the same, the hardest to place first, then init containers
 	one   hint.Set
-	spare int // the steps that the search at hand leaves to others
+	spare int // steps that the current search must leave
 }
 
-// again looks for places for containers that found none one after the other: in another order, then
-// NUMA node by NUMA node. It starts without resources of the pod, and reports whether it found
-// places. If not, it restores the former state.
+// again searches if the containers could not be placed one after the other. It tries other orders,
+// then every set of NUMA nodes for each container. It starts without resources of the pod, and
+// reports whether it found places. If not, it restores the former state.
 func (s *search) again(on *joint.Book) bool {
 	s.order, s.hard = s.order[:0], s.hard[:0]
 	if s.avoid.on || s.r.Rules.Claimed != nil {
-		s.d.begin(s.r) // what it has so far is no part of another order
+		s.d.begin(s.r) // another order starts without the decisions so far
 	}
 	for _, init := range [...]bool{false, true} {
 		for c := range s.r.Containers {
@@ -113,7 +113,7 @@ func (c *ContainerRequest) anyDevices() (n int64) {
 	return n
 }
 
-// permute places the containers from position n of the order on, in every order, and then the init
+// permute tries every order of the containers from position n on, and then places the init
 // containers.
 func (s *search) permute(n int) bool {
 	if n >= len(s.order) {
@@ -129,7 +129,8 @@ func (s *search) permute(n int) bool {
 	return false
 }
 
-// spread places the containers from the n-th hardest on, on every set of NUMA nodes.
+// spread places the containers from the n-th hardest on, and tries every set of NUMA nodes for
+// each.
 func (s *search) spread(n int) bool {
 	if n == len(s.hard) {
 		return true

@@ -129,11 +129,11 @@ func TestExplainExactly(t *testing.T) {
 		want, do string
 	}{
 		"too few CPUs": {guaranteed("x", placement.Rules{NUMANodes: 2}, app("a", 1000, 1)), placement.NotExactly,
-			"not on exactly 2 NUMA nodes, each of which gives some: NUMA 0 has 7 free CPUs of 1 asked, NUMA 1 has 8; NUMA 0 has", "at least one CPU on each"},
+			"no room on exactly 2 NUMA nodes with a part on each: NUMA 0 has 7 free CPUs of 1 asked, NUMA 1 has 8; NUMA 0 has", "at least one CPU on each"},
 		"too few NUMA nodes": {guaranteed("x", placement.Rules{NUMANodes: 1}, app("a", 9000, 1)), placement.NotExactly,
-			"not on exactly 1 NUMA node, ", "another number of NUMA nodes"},
+			"no room on exactly 1 NUMA node with a part on each: ", "another number of NUMA nodes"},
 		"nothing to give": {placement.Request{UID: "x", Rules: placement.Rules{NUMANodes: 2}, Containers: []placement.ContainerRequest{app("a", 0, 0)}}, placement.NotExactly,
-			"it asks for no CPUs and no memory that could be on 2 NUMA nodes", "another number"},
+			"the pod asks for no CPUs and no memory to place on 2 NUMA nodes", "another number"},
 		"devices elsewhere": {guaranteed("x", placement.Rules{Devices: placement.DeviceRules{PerNode: 2}}, withFour), placement.NotExactly,
 			"NUMA 0 has 3 free x/gpu of 4 asked, NUMA 1 has 1 (NoBerth)", "another number"},
 		"an odd number of devices": {guaranteed("x", placement.Rules{Devices: placement.DeviceRules{PerNode: 3}}, withFour), placement.DevicesUneven, "are not a multiple of it", "equally many devices"},

@@ -139,8 +139,8 @@ func (s *settings) readPodLevel(c *Config) error {
 	case s.podLevel.managed && !s.gate(c, podLevelResources):
 		return bad(field, "true", "feature gate PodLevelResources with it")
 	}
-	// Since 1.36 the managers ignore them even if the gate is off. The kubelet then refuses such
-	// pods after all managers.
+	// Since 1.36 the managers ignore pods with spec.resources even if the gate is off. The kubelet
+	// then refuses such pods after all managers.
 	s.podLevel.unmanaged = !s.podLevel.managed && (s.version >= V136 || s.version >= V134 && s.gate(c, podLevelResources))
 	s.podLevel.refused = s.version >= V134 && !s.gate(c, podLevelResources)
 	s.podLevel.decidesEmpty = s.gate(c, podLevelResources) && !s.gate(c, containersDecideQOS)

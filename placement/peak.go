@@ -19,7 +19,7 @@ func (p *Peak[T]) Add(kind ContainerKind, n T) {
 	}
 }
 
-// Most returns the maximum that the pod has at one time.
+// Most returns the largest amount that the pod has at one time.
 func (p *Peak[T]) Most() T { return max(p.init, p.apps+p.sidecars) }
 
 // Peaks is a Peak for each of several amounts.

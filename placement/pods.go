@@ -163,8 +163,9 @@ func (c *ContainerAllocation) devices(resource string) ([]string, bool) {
 	return nil, false
 }
 
-// uids is a filter over UIDs. A new pod is on no node. A comparison with each pod's UID would touch
-// memory of every pod, which takes longer on a large cluster than the rest of an admission.
+// uids is a filter that quickly rules out UIDs that the node does not have, as of a new pod. A
+// comparison with each pod's UID would touch memory of every pod, which takes longer on a large
+// cluster than the rest of an admission.
 type uids [8]uint64
 
 var uidSeed = maphash.MakeSeed()

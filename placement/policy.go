@@ -21,7 +21,7 @@ func (ad *admission) collect(c int, want hint.Want) Detail {
 func (ad *admission) affinity(c int) (hint.Hint, Detail) {
 	want := hint.Preferred
 	if ad.meanwhile != nil {
-		want = hint.Offered // the question is put once, as the kubelet puts it
+		want = hint.Offered // the kubelet asks the managers once
 	}
 	if d := ad.collect(c, want); d != NoDetail {
 		return hint.Hint{}, d
@@ -53,9 +53,9 @@ func (ad *admission) affinity(c int) (hint.Hint, Detail) {
 	return ad.merge.unpreferred(ad.lists[:ad.used], rules), NoDetail
 }
 
-// maxCombinations is the maximum number of combinations of hints for a guarded kubelet. Each takes
-// 150 to 200 ns (measured with 1.36), so this is almost a minute, in which the kubelet admits no
-// other pod.
+// maxCombinations is the maximum number of combinations of hints with Config.GuardDefects. Each
+// takes 150 to 200 ns (measured with 1.36), so this is almost a minute, in which the kubelet admits
+// no other pod.
 const maxCombinations = 1 << 28
 
 // guardMerge refuses hints that the kubelet would take too long to merge, because it tries every
@@ -95,7 +95,7 @@ func listCount(lists []hint.List) (n int) {
 	return n
 }
 
-// power returns base to the n-th, or a little over maxCombinations if that is larger.
+// power returns base to the power of n, but at most maxCombinations+1.
 func power(base, n int) int {
 	p := 1
 	for ; n > 0 && p <= maxCombinations; n-- {

@@ -13,7 +13,8 @@ type devicePools []devicePool
 // devicePool is the last report of a plugin, with the devices that containers hold.
 type devicePool struct {
 	resource string
-	// registered is false for a resource that only pods have, because its plugin has not come back.
+	// registered is false if pods have devices of the resource, but its plugin has not registered
+	// again.
 	registered bool
 	source     DevicePool
 	pool       *device.Pool
@@ -90,7 +91,7 @@ func (ps devicePools) equal(o devicePools) bool {
 	}
 }
 
-// append adds everything that a verdict depends on.
+// append adds everything in the pool that a verdict depends on.
 func (p *devicePool) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(p.resource)))
 	b = append(b, p.resource...)

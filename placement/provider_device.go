@@ -70,8 +70,8 @@ func (ad *admission) distinct(resource string) int {
 	return len(seen)
 }
 
-// chosenLate reports whether the kubelet chooses the container's devices only when it starts
-// (GetDeviceRunContainerOptions), from the devices that are free then.
+// chosenLate reports whether the kubelet chooses the container's devices only when the container
+// starts (GetDeviceRunContainerOptions), from the devices that are free then.
 func (ad *admission) chosenLate(c *ContainerRequest, resource string) bool {
 	return slices.ContainsFunc(c.Devices, func(d DeviceRequest) bool {
 		return d.Resource == resource && d.Count > 0 && !(d.Claimed && ad.m.set.claims)
@@ -87,8 +87,8 @@ func (r *ContainerRequest) devices(resource string) int64 {
 	return 0
 }
 
-// holding has the devices of a resource that a container or a pod already holds. slot.held has the
-// device ids.
+// holding describes the devices of a resource that a container or a pod already holds. slot.held
+// has the devices.
 type holding struct {
 	exists   bool
 	vanished bool // some are no longer listed

@@ -11,7 +11,7 @@ import (
 // memoryProvider is the static memory manager (pkg/kubelet/cm/memorymanager/policy_static.go).
 type memoryProvider struct{}
 
-// containerNeeds sets t.memory.needs to the request of a container.
+// containerNeeds sets ad.memory.needs to the request of a container.
 func (ad *admission) containerNeeds(c int) Detail {
 	needs := ad.memory.needs[:0]
 	if ad.m.shares(ad.r, c) {
@@ -33,7 +33,7 @@ func (ad *admission) containerNeeds(c int) Detail {
 	return NoDetail
 }
 
-// podNeeds sets t.memory.needs to the request of the pod, with only the kinds that some app
+// podNeeds sets ad.memory.needs to the request of the pod, with only the kinds that some app
 // container asks for.
 func (ad *admission) podNeeds() Detail {
 	if ad.whole {
@@ -135,8 +135,8 @@ func (ad *admission) needsOf(c int) Detail {
 	return ad.containerNeeds(c)
 }
 
-// heldMemory returns the container whose blocks the kubelet uses for hints again. For the whole pod
-// this is the first container with blocks.
+// heldMemory returns the container whose existing blocks the kubelet turns into hints. For the
+// whole pod this is the first container with blocks.
 func (ad *admission) heldMemory(c int) *ContainerAllocation {
 	if ad.held == nil {
 		return nil

@@ -69,14 +69,14 @@ type Need struct {
 	// Fewest is the minimum number of NUMA nodes that could provide the resource on an empty
 	// machine. It is 0 if this number does not matter.
 	Fewest int `json:"fewest,omitempty"`
-	// FewestUsable is this minimum without the reserved CPUs, if it is another number. A kubelet
-	// includes reserved CPUs when it computes the minimum (kubernetes#132187).
+	// FewestUsable is this minimum without the reserved CPUs, if it differs. A kubelet includes
+	// reserved CPUs when it computes the minimum (kubernetes#132187).
 	FewestUsable int `json:"fewestUsable,omitempty"`
 	// Whole is the number of CPUs per core if full-pcpus-only assigns only whole cores, else 0.
 	Whole uint64 `json:"whole,omitempty"`
 	// Preferred has the sets of NUMA nodes that the resource prefers, as lists. Anywhere means that
 	// it has no preference. If both are unset, the resource prefers no set, so a policy that
-	// insists refuses the pod.
+	// requires a preferred set refuses the pod.
 	Preferred []string `json:"preferred,omitempty"`
 	Anywhere  bool     `json:"anywhere,omitempty"`
 	// Nodes has one entry for each NUMA node that has any of the resource, ascending.
@@ -90,8 +90,8 @@ type NodeAmount struct {
 	Free  uint64 `json:"free"`
 	Total uint64 `json:"total"`
 	// Reused is the part of Free that ended init containers of the pod had. The kubelet assigns all
-	// of it again, so it considers only sets of NUMA nodes that include it. This applies to CPUs
-	// and devices, not to memory.
+	// of this part again, so it considers only sets of NUMA nodes that have it. This applies to
+	// CPUs and devices, not to memory.
 	Reused uint64 `json:"reused,omitempty"`
 	// Group is the list of NUMA nodes that share the node's memory allocations. It is "" if the
 	// node is alone.
@@ -211,9 +211,9 @@ func (r *Refusal) inexact() string {
 		parts = append(parts, r.Needs[i].perNode())
 	}
 	if len(parts) == 0 {
-		return "it asks for no CPUs and no memory that could be on " + wanted
+		return "the pod asks for no CPUs and no memory to place on " + wanted
 	}
-	return "not on exactly " + wanted + ", each of which gives some: " + strings.Join(parts, "; ")
+	return "no room on exactly " + wanted + " with a part on each: " + strings.Join(parts, "; ")
 }
 
 // scattered reports whether no single NUMA node has enough, or whether memory is allocated in
@@ -285,10 +285,9 @@ func (n *Need) size() string {
 	return fmt.Sprintf("%s %s need %s", n.amount(n.Asked), n.unit(), numaNodes(n.Fewest))
 }
 
-// counted describes the number of NUMA nodes that a kubelet requires for CPUs that do not fit on
-// this number.
+// counted explains why a kubelet requires fewer NUMA nodes than the CPUs need.
 func (n *Need) counted() string {
-	return fmt.Sprintf("%s %s count as %s, as the kubelet counts reserved CPUs too (%d have so many for pods)",
+	return fmt.Sprintf("%s %s count as %s, because the kubelet includes reserved CPUs (without them, %d are needed)",
 		n.amount(n.Asked), n.unit(), numaNodes(n.Fewest), n.FewestUsable)
 }
 
@@ -329,8 +328,7 @@ func isMemory(resource string) bool {
 	return resource == memory.Regular || strings.HasPrefix(resource, "hugepages-")
 }
 
-// perNode lists the amount of each NUMA node. If a single NUMA node has enough, the text names its
-// total or its group as the reason.
+// perNode lists the free amount of each NUMA node, with its group if it has one.
 func (n *Need) perNode() string {
 	if len(n.Nodes) == 0 {
 		return fmt.Sprintf("no NUMA node has any of %s %s asked", n.amount(n.Asked), n.unit())
@@ -362,7 +360,7 @@ func (n *Need) reuse() string {
 	if len(parts) == 0 || n.scattered() {
 		return ""
 	}
-	return "; among them must be what its init containers had: " + strings.Join(parts, ", ")
+	return "; they must include the resources of its init containers: " + strings.Join(parts, ", ")
 }
 
 // conflict describes the NUMA nodes on which each resource fits.
@@ -376,7 +374,7 @@ func (r *Refusal) conflict() string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return "no NUMA nodes have all of it at once: " + strings.Join(parts, ", ")
+	return "no NUMA nodes have room for all resources: " + strings.Join(parts, ", ")
 }
 
 func (n *Need) unit() string {

@@ -40,7 +40,7 @@ const (
 )
 
 // Fits reports whether a changed request also fits resources that the engine does not know. empty
-// asks for an empty node. A nil Fits means always.
+// asks for an empty node. A nil Fits accepts every request.
 type Fits func(r *Request, empty bool) bool
 
 // Advise is Explain with Remedies. It calls Admit some dozens of times.
@@ -301,7 +301,7 @@ func (t *trial) cpusWith(i int, n uint64) int {
 func (t *trial) devices(i int, d *DeviceRequest) quantity {
 	q := quantity{at: i, resource: d.Resource, asked: uint64(max(0, d.Count)), step: 1, width: t.noWidth}
 	if d.Claimed {
-		q.asked = 0 // somebody else hands them out
+		q.asked = 0 // another program assigns them
 	}
 	for j := range t.s.pools {
 		if p := &t.s.pools[j]; p.resource == d.Resource && p.pool != nil {
@@ -486,14 +486,14 @@ func (r *Refusal) wait() []string {
 			return []string{"wait until pods end that have " + n.unit(), "add nodes"}
 		}
 	}
-	return []string{"wait until pods end that are in the way (berth defrag says which would have to move)"}
+	return []string{"wait until pods end that are in the way (berth defrag shows which pods would have to move)"}
 }
 
 // elsewhere is the advice if neither waiting nor another amount of one resource helps.
 func (r *Refusal) elsewhere() string {
 	for i := range r.Needs {
 		if n := &r.Needs[i]; n.lacksEver() {
-			return fmt.Sprintf("use other nodes: this one has %s %s for pods in all", n.amount(n.total()), n.unit())
+			return fmt.Sprintf("use other nodes: this one has %s %s for pods in total", n.amount(n.total()), n.unit())
 		}
 	}
 	return "use other nodes: neither fewer pods nor another amount of one resource makes this one admit the pod"
@@ -512,7 +512,7 @@ var otherAdvice = map[Detail]string{
 	Withholds:          "add \",preferred\" to berth.dev/exclusive, or let the administrator name the namespace in exclusiveNamespaces",
 }
 
-// fixed are the rules whose advice stays, whatever amounts the pod asks for.
+// fixed are the rules whose advice does not depend on the requested amounts.
 var fixed = []Detail{MemoryNotInteger, NoMemoryAsked, NoneToShare, EmptySharedPool, DefectLateDevices, DefectRestartRepeats, DeviceUnregistered, NoHealthyDevice, HeldDeviceUnhealthy, DeviceRequestChanged, PodLevelOff,
 	DefectMissingMemoryKind, DefectNoRegularMemory, DefectVanishedDevice, DefectMemoryUnderflow, BadRequest, PodLevelUndecided, DevicesUndecided,
 	DevicesNowhere, DevicesOpen, DevicesApart, ProviderWrong, ProviderElsewhere, KeptForDevices, PolicyUnsupported, UnequalCores}

@@ -200,9 +200,9 @@ func TestReservedCPUsAreCounted(t *testing.T) {
 		cpus, gpus    int64
 		says, advises string
 	}{
-		{"the least differs", "restricted", 112, 8, "count as 7 NUMA nodes, as the kubelet counts reserved CPUs too (8 have so many for pods)", "ask for 113 instead of 112 CPUs"},
-		{"nowhere preferred", "restricted", 16, 0, "count as 1 NUMA node, as the kubelet counts reserved CPUs too (2 have so many for pods)", "ask for 15 instead of 16 CPUs"},
-		{"one NUMA node", "single-numa-node", 16, 1, "counts reserved CPUs too", "ask for 15 instead of 16 CPUs"},
+		{"the least differs", "restricted", 112, 8, "count as 7 NUMA nodes, because the kubelet includes reserved CPUs (without them, 8 are needed)", "ask for 113 instead of 112 CPUs"},
+		{"nowhere preferred", "restricted", 16, 0, "count as 1 NUMA node, because the kubelet includes reserved CPUs (without them, 2 are needed)", "ask for 15 instead of 16 CPUs"},
+		{"one NUMA node", "single-numa-node", 16, 1, "includes reserved CPUs", "ask for 15 instead of 16 CPUs"},
 	} {
 		reserved := "0"
 		for i := 1; i < 8; i++ {
@@ -222,7 +222,7 @@ func TestReservedCPUsAreCounted(t *testing.T) {
 		if got := f.String(); !strings.Contains(got, c.says) {
 			t.Errorf("%s: %q: want %q", c.name, got, c.says)
 		}
-		if got := f.Table(); !strings.Contains(got, "counts reserved CPUs too") {
+		if got := f.Table(); !strings.Contains(got, "includes reserved CPUs") {
 			t.Errorf("%s: the table does not say so:\n%s", c.name, got)
 		}
 		if got := f.Advice(); !strings.Contains(got, c.advises) {

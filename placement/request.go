@@ -17,9 +17,9 @@ type Request struct {
 	// Level is the content of spec.resources, which kubelets with that gate read. It is zero
 	// without PodLevel.
 	Level LevelRequest
-	// EmptyLevel means that spec.resources names no relevant resource, and no status.qosClass has
-	// the class. Before 1.37 such a pod is not Guaranteed, whatever its containers request. The
-	// same is true since 1.37 with the gate PodLevelResourcesFixKubeletQOSClass off.
+	// EmptyLevel means that spec.resources names no relevant resource and that status.qosClass is
+	// not set. Before 1.37 such a pod is not Guaranteed, whatever its containers request. The same
+	// is true since 1.37 with the gate PodLevelResourcesFixKubeletQOSClass off.
 	EmptyLevel bool
 	// Rules are the pod's requirements for its placement.
 	Rules Rules

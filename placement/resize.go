@@ -16,7 +16,7 @@ type Resize struct {
 	// Undecided means that Berth decides on the node but has not placed the pod.
 	Undecided bool
 	// Kept explains why the scheduler makes no new decision for the pod, if Berth decides on the
-	// node. It is "" if the scheduler does.
+	// node. It is "" if the scheduler makes one.
 	Kept string
 	// MilliCPU and Memory (in bytes) are the sums that the kubelet compares.
 	MilliCPU, Memory ResizeSum
@@ -76,9 +76,9 @@ func (s *State) Resize(r *Resize) ResizeAnswer {
 	case !changed.cpu && !changed.memory:
 		return ResizeAnswer{}
 	case m.Decides() && !r.Undecided && r.Kept != "":
-		return ResizeAnswer{ResizeRejected, "Berth has placed the pod where it decides, and makes no new decision for it: " + r.Kept}
+		return ResizeAnswer{ResizeRejected, "Berth decides on this node, and makes no new decision for the pod: " + r.Kept}
 	case m.Decides() && !r.Undecided && r.fraction():
-		return ResizeAnswer{ResizeRejected, "where Berth decides CPUs can be resized from whole numbers to whole numbers"}
+		return ResizeAnswer{ResizeRejected, "where Berth decides, CPUs can only be resized from whole numbers to whole numbers"}
 	case m.set.version >= V136 && (r.MilliCPU.Asked > r.MilliCPU.Allocatable || r.Memory.Asked > r.Memory.Allocatable):
 		return ResizeAnswer{ResizeRejected, r.tooLarge()}
 	case !m.set.resizes.on:
@@ -99,7 +99,7 @@ func (s *State) Resize(r *Resize) ResizeAnswer {
 		return infeasible(fmt.Sprintf("Node didn't have enough capacity: cpu, requested: %d, capacity: %d", r.MilliCPU.Asked, r.MilliCPU.Allocatable))
 	}
 	var again ResizeAnswer
-	if !m.Decides() { // else its managers have no say
+	if !m.Decides() { // otherwise the kubelet's managers assign nothing
 		if again = s.admitResized(r.Wants); again.Outcome != ResizeProceeds {
 			return again
 		}
@@ -119,7 +119,7 @@ func (s *State) Resize(r *Resize) ResizeAnswer {
 // refitted returns the scheduler's answer to a resize that the kubelet has allocated.
 func (s *State) refitted(wants *Request) ResizeAnswer {
 	if !s.Has(wants.UID) {
-		return ResizeAnswer{ResizeUnknown, "the node's report does not list the pod, and so not what it holds"}
+		return ResizeAnswer{ResizeUnknown, "the node's report does not list the pod, so its resources are not known"}
 	}
 	var d Decision
 	v := Refit(s, wants, &d)
@@ -167,15 +167,15 @@ func (m *Model) resizePinned(changed resized) ResizeAnswer {
 
 // admitResized admits the pod again, as a kubelet does for a pod that it has. The managers keep
 // their allocations. Before 1.37 full-pcpus-only still needs as many free whole cores as a
-// container has, and a pod with spec.resources is placed once more: AllocatePod does not look for
-// what the pod has.
+// container has, and a pod with spec.resources is placed once more, because AllocatePod ignores
+// existing allocations.
 func (s *State) admitResized(wants *Request) ResizeAnswer {
 	if !s.Has(wants.UID) && s.m.holdsAny(wants) {
-		return ResizeAnswer{ResizeUnknown, "the node's report does not list the pod, and so not what it holds"}
+		return ResizeAnswer{ResizeUnknown, "the node's report does not list the pod, so its resources are not known"}
 	}
 	switch {
 	case s.m.whole(wants) && s.m.set.version >= V137:
-		return ResizeAnswer{} // its managers look at pods that are added only
+		return ResizeAnswer{} // the kubelet's managers handle only pods that are added
 	}
 	again := *wants
 	again.Rules = Rules{}
@@ -184,8 +184,8 @@ func (s *State) admitResized(wants *Request) ResizeAnswer {
 	once := s.m.whole(wants) && s.m.wholeCPUs(wants) > 0
 	switch {
 	case once && (v.OK() || v.Detail == DefectRestartRepeats):
-		return ResizeAnswer{ResizeProceeds, "the kubelet also places the pod once more by spec.resources: the CPUs that it has are lost until the kubelet's state is removed (kubernetes#140989)"}
-	case v.OK() || v.Detail == DefectRestartKills: // not what the kubelet says
+		return ResizeAnswer{ResizeProceeds, "the kubelet also places the pod once more by spec.resources: its present CPUs are lost until the kubelet's state is removed (kubernetes#140989)"}
+	case v.OK() || v.Detail == DefectRestartKills: // Berth's own reason, not the kubelet's
 		return ResizeAnswer{}
 	case v.Reason == TopologyAffinityError && s.m.whole(wants):
 		return ResizeAnswer{ResizeDeferred, "Pod Scope pod with pod-level resources failed admission under pod-scope topology manager"}
@@ -264,7 +264,7 @@ func (m *Model) PinsAlike(a, b *Request) bool {
 }
 
 // GivesAsked reports whether a decision gives each container the number of exclusive CPUs that the
-// request asks for. It does not if the pod was resized in between.
+// request asks for. It does not if the pod was resized after the decision.
 func (m *Model) GivesAsked(r *Request, d *Decision) bool {
 	if m.whole(r) {
 		given := wholeOf(d.Whole)

@@ -109,7 +109,7 @@ func TestResizeOfMemoryAdmitsAgain(t *testing.T) {
 			sum := placement.ResizeSum{Asked: 1, Allocatable: 1 << 40}
 			want := placement.ResizeAnswer{}
 			if v < placement.V137 {
-				want = placement.ResizeAnswer{Outcome: placement.ResizeDeferred, Message: "SMTAlignmentError: full-pcpus-only: too few CPUs on cores without reserved ones are free"}
+				want = placement.ResizeAnswer{Outcome: placement.ResizeDeferred, Message: "SMTAlignmentError: full-pcpus-only: too few CPUs are free on cores without reserved CPUs"}
 			}
 			if got := s.Resize(&placement.Resize{Had: &r, Wants: &now, MilliCPU: sum, Memory: sum}); got != want {
 				t.Errorf("1.%d: %+v, want %+v", v, got, want)

@@ -119,7 +119,7 @@ func (u *reuseMemo) rememberDevices(uid string, c *ContainerDecision) {
 // (removeStaleState).
 func (ad *admission) dropLost() {
 	if ad.held.Whole != nil {
-		return // all of it comes back with the last container
+		return // everything is freed with the last container
 	}
 	lost, kept := lostCPUs(ad.held, ad.r.hasContainer)
 	lost = lost.AndNot(&kept)
@@ -152,8 +152,8 @@ func (r *Request) hasContainer(name string) bool {
 	return false
 }
 
-// dropLost does the same in the state's own books. The devices of a removed container stay with the
-// pod, because the device manager looks only at pods. It returns the remaining containers.
+// dropLost is admission.dropLost for the state's own books. The devices of a removed container stay
+// with the pod, because the device manager looks only at pods. It returns the remaining containers.
 func (s kubeletBooks) dropLost(pod *PodAllocation, r *Request) (rest []ContainerAllocation) {
 	lost, kept := lostCPUs(pod, r.hasContainer)
 	lost = lost.AndNot(&kept)

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Policy is a policy of the Topology Manager. Each includes the promises of the earlier ones.
+// Policy is a policy of the Topology Manager. Each includes the guarantees of the earlier ones.
 type Policy uint8
 
 // The policies; the zero value leaves the choice to the node.
@@ -54,7 +54,7 @@ func (s Scope) String() string { return spell(s, scopeNames[:]) }
 // for "".
 func ParseScope(text string) (Scope, bool) { return parse[Scope](text, scopeNames[:]) }
 
-// spell returns the name of a value, or "" if the value does not exist.
+// spell returns the name of a value, or "?" if the value does not exist.
 func spell[T ~uint8](v T, names []string) string {
 	if int(v) >= len(names) {
 		return "?"
@@ -227,7 +227,8 @@ const (
 // set if the CPU manager is static.
 func (m *Model) Rules() Rules { return m.own }
 
-// Decides reports whether Berth decides on the node: a decision binds, and nothing is predicted.
+// Decides reports whether Berth decides on the node. If so, its decisions are carried out, and
+// nothing is predicted.
 func (m *Model) Decides() bool { return m.authority == AuthorityBerth }
 
 // Keeps reports whether the node fulfils the rules. If the kubelet decides, its policy must be the
@@ -258,8 +259,8 @@ const (
 	// WishExclusiveNUMA and WishL3 are implied by no configuration.
 	WishExclusiveNUMA
 	WishL3
-	// WishPinnedMemory is implied by the memory manager Static. If Berth decides, it is missed if
-	// memory stays (Config.MemoryStays).
+	// WishPinnedMemory is implied by the memory manager Static. If Berth decides, the wish is
+	// missed with Config.MemoryStays.
 	WishPinnedMemory
 	// WishShares is implied by the CPU manager none.
 	WishShares

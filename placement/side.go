@@ -13,8 +13,8 @@ type side interface {
 	open(s *State)
 	// monotone implements Model.Monotone; kept tells if CPUs are kept from the pod.
 	monotone(r *Request, kept bool) bool
-	// countable reports whether each free CPU of a NUMA node can be assigned by itself, so that the
-	// number of free CPUs is enough.
+	// countable reports whether each free CPU of a NUMA node can be assigned by itself, so that
+	// counting the free CPUs is enough.
 	countable() bool
 }
 

@@ -19,7 +19,7 @@ type Snapshot struct {
 	Memory []MemoryTable
 	// Devices are the pools of the device plugins, ascending by resource.
 	Devices []DevicePool
-	// Pods are the admitted pods, pinned or not, in order of admission where that is known.
+	// Pods are the admitted pods, pinned or not, in order of admission if the order is known.
 	Pods []PodAllocation
 }
 

@@ -6,12 +6,12 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// AppendStateKey appends to b everything that a verdict depends on. Suppose two states of one Model
-// have equal keys. Then they give the same verdict to every request with a UID that neither knows,
-// and they have the same SharedCPUs. The key does not contain the owner of each resource. Of device
-// names it contains only their order.
+// AppendStateKey appends to b everything that a verdict depends on. If two states of one Model have
+// equal keys, they have the same SharedCPUs, and they give the same verdict to every request whose
+// UID neither state has. The key does not contain the owner of each resource. Of device names it
+// contains only their order.
 //
-// The states of a thousand nodes have few different keys, so most nodes need not be asked.
+// The states of a thousand nodes have few different keys, so one admission answers for many nodes.
 func (s *State) AppendStateKey(b []byte) []byte {
 	words := s.shared.Words()
 	last := len(words)

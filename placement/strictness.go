@@ -16,8 +16,8 @@ const (
 	Floating Strictness = iota
 	// Unaligned: the policy is none. CPUs are pinned without regard to their NUMA nodes.
 	Unaligned
-	// BestEffort: the policy is best-effort. A pod that does not fit together is admitted all the
-	// same.
+	// BestEffort: the policy is best-effort. A pod whose resources cannot be aligned is still
+	// admitted.
 	BestEffort
 	// Restricted: the policy is restricted.
 	Restricted
@@ -160,7 +160,7 @@ func ownCPUs(m *Model, r *Request) int {
 
 // BreaksGroups returns the number of groups of free devices that the pod would split by taking only
 // a part (joint.Model.Breaks). If the kubelet decides, the number is not known, and the result is
-// 0. If the pod has devices, the call costs another decision.
+// 0. If the pod asks for devices, the call makes another decision.
 func (s *State) BreaksGroups(r *Request) int { return s.books().breaksGroups(r) }
 
 func (kubeletBooks) breaksGroups(*Request) int { return 0 }
@@ -199,8 +199,8 @@ func (r *Request) Devices() (sum int64) {
 	return sum
 }
 
-// CouldTake reports whether the node might admit the request with other pods, or without pods. Then
-// it has devices of each requested resource, and removing pods could resolve a refusal.
+// CouldTake reports whether the node might admit the request if some of its pods were removed. Such
+// a node has a registered plugin for each requested device.
 func (s *State) CouldTake(r *Request) bool {
 	for i := range r.Containers {
 		for _, d := range r.Containers[i].Devices {

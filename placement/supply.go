@@ -79,7 +79,7 @@ func (all supplies) foreign(r *Request) (c int, found bool) {
 
 // provision is memory for questions to providers during an admission.
 type provision struct {
-	given            []uint64 // by place: what others have
+	given            []uint64 // by place, the amounts that other pods have
 	free, take       []uint64
 	one, now, always hint.Set
 }
@@ -103,7 +103,7 @@ func (ad *jointAdmission) narrow(c int) {
 	}
 }
 
-// offered narrows the search to what providers offer.
+// offered narrows the search to the sets of NUMA nodes that providers offer.
 func (ad *jointAdmission) offered(c int) {
 	if len(ad.m.supplies) == 0 {
 		return

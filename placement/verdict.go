@@ -54,7 +54,7 @@ type Verdict struct {
 	// Cut is true if a search ended because it ran out of steps (joint.Steps), if Berth decides.
 	// There may be a better place for an admitted pod, and a place for a refused pod.
 	Cut bool
-	// Scarcity is whether removing pods could change the answer.
+	// Scarcity tells if removing pods could change the answer.
 	Scarcity Scarcity
 	// NUMA has the NUMA nodes of the pod's exclusive CPUs, memory blocks and devices. It is 0 if
 	// the pod pins nothing.
@@ -76,8 +76,8 @@ const (
 	Unresolvable
 )
 
-// Decision is what the kubelet will do with an admitted pod. Its slices are reused by the next
-// Decide into the same value.
+// Decision is what the kubelet will do with an admitted pod. The next Decide into the same value
+// reuses its slices.
 type Decision struct {
 	UID string
 	// Whole has the resources of the pod as a whole. It is usually nil.

@@ -53,7 +53,7 @@ func ViewOf(m *topology.Machine) (*KubeletView, error) {
 	return view, nil
 }
 
-// lexical compares two numbers as the names of folders sort.
+// lexical compares two numbers as text, which is the order of folder names.
 func lexical(a, b int) int { return cmp.Compare(strconv.Itoa(a), strconv.Itoa(b)) }
 
 func countThreads(cores []ViewCore) (n int) {
@@ -123,7 +123,7 @@ func viewCores(m *topology.Machine, cpus *topology.CPUSet) []ViewCore {
 	for _, thread := range inFolderOrder(cpus) {
 		core := coreOf(m, thread)
 		if core == nil {
-			continue // no core_id: cAdvisor passes over the CPU
+			continue // no core_id: cAdvisor skips the CPU
 		}
 		id, socket := int(core.ID), socketOf(m, core)
 		i := slices.IndexFunc(cores, func(c ViewCore) bool { return c.ID == id && c.Socket == socket })
@@ -152,9 +152,9 @@ func coreOf(m *topology.Machine, cpu topology.CPUID) *topology.Core {
 	return nil
 }
 
-// addUncore implements addCacheInfo. Suppose all cores of the node had as many threads as this
-// core. A level-3 cache is an uncore cache of the core unless exactly that many CPUs share it.
-// Without cache ids, cAdvisor gives up.
+// addUncore implements addCacheInfo. A level-3 cache is an uncore cache of a core, unless its
+// number of CPUs is the node's number of cores times the core's number of threads. Without cache
+// ids, cAdvisor finds no uncore caches.
 func addUncore(m *topology.Machine, node *ViewNode) {
 	if m.UnnumberedCaches {
 		return

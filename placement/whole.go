@@ -76,7 +76,8 @@ func (m *Model) PlacesWholes() bool {
 	return m.whole(&Request{PodLevel: true}) && (m.set.static || m.set.memory)
 }
 
-// wholeCPUs returns the number of CPUs of such a pod (podGuaranteedCPUs).
+// wholeCPUs returns the number of exclusive CPUs of a pod that is placed by spec.resources
+// (podGuaranteedCPUs).
 func (m *Model) wholeCPUs(r *Request) int {
 	if m.cpus.topology == nil || !m.pins(r) || r.Level.MilliCPU%1000 != 0 {
 		return 0
@@ -189,7 +190,7 @@ func (ad *admission) divideCPUs(left topology.CPUSet) Detail {
 		case n > 0:
 			if err := ad.m.cpus.topology.Take(&left, n, mine); err != nil {
 				for i := range ad.d.Containers {
-					ad.d.Containers[i].CPUs = topology.CPUSet{} // none is written down
+					ad.d.Containers[i].CPUs = topology.CPUSet{} // the kubelet records none
 				}
 				return cpuDetail(err)
 			}
@@ -452,8 +453,8 @@ func (p *PodAllocation) CPUs() (all topology.CPUSet) {
 	return all
 }
 
-// stranded reports whether no container has any of the pod's CPUs. Such CPUs are freed with the
-// last container that has some (RemoveContainer), and so never.
+// stranded reports whether no container has any of the pod's CPUs. The kubelet frees a pod's CPUs
+// with the last container that has some (RemoveContainer), so it never frees these.
 func (p *PodAllocation) stranded() bool {
 	return p.Whole != nil && !p.Whole.CPUs.IsEmpty() &&
 		!slices.ContainsFunc(p.Containers, func(c ContainerAllocation) bool { return !c.CPUs.IsEmpty() })

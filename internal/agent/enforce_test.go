@@ -104,7 +104,7 @@ func TestObeyingNodeIsRefused(t *testing.T) {
 		"static CPU manager": {func(w *world) {
 			w.config.CPUManagerPolicy = "static"
 			w.cpus("0-7", nil)
-		}, "False Unsupported: cpuManagerPolicy: \"static\": want none on a node with authority berth: two would hand out CPUs"},
+		}, "False Unsupported: cpuManagerPolicy: \"static\": want none on a node with authority berth: otherwise Berth and the kubelet would both assign CPUs"},
 		"koordlet": {owner, "False Contradiction: pod koordinator-system/pod-o runs koordlet, which sets the CPUs of containers as Berth does"},
 		"no runtime": {func(w *world) { w.obeys(&obeyed{problem: errors.New("the socket is gone")}) },
 			"False NotEnforced: the socket is gone"},

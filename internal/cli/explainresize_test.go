@@ -87,7 +87,7 @@ func TestExplainResize(t *testing.T) {
 		"where Berth decides, an owner of a Reservation": {berth, func(w *world, p *corev1.Pod) {
 			placed(w, p)
 			p.Annotations[wire.BoundForAnnotation] = wire.WriteBoundFor(p, wire.BoundFor{Reservation: "r"})
-		}, asked{args: []string{"cpu=3"}, code: ExitFailure, want: []string{"answer: rejected", "makes no new decision for it: it uses a Reservation"}}},
+		}, asked{args: []string{"cpu=3"}, code: ExitFailure, want: []string{"answer: rejected", "makes no new decision for the pod: it uses a Reservation"}}},
 		"JSON":           {nil, small, asked{args: []string{"cpu=8", "-o", "json"}, code: ExitFailure, want: []string{`"outcome": "infeasible"`, `"message": "Resize is infeasible`, `"changes": [`}}},
 		"no resource":    {nil, nil, asked{args: []string{"gpu=8"}, code: ExitUsage, want: []string{`--resize "gpu=8": want cpu=AMOUNT or memory=AMOUNT`}}},
 		"no amount":      {nil, nil, asked{args: []string{"cpu"}, code: ExitUsage, want: []string{`--resize "cpu": want cpu=AMOUNT`}}},

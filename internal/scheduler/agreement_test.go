@@ -213,7 +213,7 @@ func TestCommandLineAndSchedulerAgree(t *testing.T) {
 		{name: "a heartbeat without a time", lease: func(l *coordinationv1.Lease) { l.Spec.RenewTime = nil }, want: noHeartbeat},
 		{name: "not ready", report: func(nt *v1alpha1.NodeTopology) { nt.Status.Conditions[0].Status = metav1.ConditionFalse }, lease: heartbeat("2"), want: "not Ready"},
 		{name: "never reported", report: func(nt *v1alpha1.NodeTopology) { nt.Status = v1alpha1.NodeTopologyStatus{} }, lease: heartbeat(""), want: "not reported"},
-		{name: "two decide", report: func(nt *v1alpha1.NodeTopology) { nt.Spec.Authority = v1alpha1.AuthorityBerth }, lease: heartbeat("2"), want: "two would hand out CPUs"},
+		{name: "two decide", report: func(nt *v1alpha1.NodeTopology) { nt.Spec.Authority = v1alpha1.AuthorityBerth }, lease: heartbeat("2"), want: "Berth and the kubelet would both assign CPUs"},
 		{name: "no authority", report: func(nt *v1alpha1.NodeTopology) { nt.Spec.Authority = "me" }, lease: heartbeat("2"), want: "spec.authority"},
 		{name: "a kubelet of tomorrow", report: func(nt *v1alpha1.NodeTopology) { nt.Spec.KubeletVersion = "v1.99.0" }, lease: heartbeat("2"), want: "1.99"},
 		{name: "no machine", report: func(nt *v1alpha1.NodeTopology) { nt.Spec.Machine = "package:two" }, lease: heartbeat("2"), want: "spec.machine"},

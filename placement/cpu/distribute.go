@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// maxTrials bounds the combinations of NUMA nodes that are tried. The kubelet has no bound; at some
-// tens of microseconds for each it would hold its lock for half a minute.
+// maxTrials is the maximum number of combinations of NUMA nodes that are tried. The kubelet has no
+// limit. It needs some tens of microseconds for each, so it would hold its lock for half a minute.
 const maxTrials = 1 << 20
 
 // distributor is the state of one takeByTopologyNUMADistributed.
@@ -19,13 +19,13 @@ type distributor struct {
 	free   words
 	result words
 	need   int
-	avail  words // what one nested pack may use
+	avail  words // the CPUs that one nested pack may use
 
 	trials   int
 	nodes    []uint8 // the NUMA nodes with free CPUs, ascending
 	nodesBuf [topology.MaxNUMANodes]uint8
 	freeOf   [topology.MaxNUMANodes]int // by index of NUMA node
-	after    [topology.MaxNUMANodes]int // what would be left of freeOf
+	after    [topology.MaxNUMANodes]int // freeOf after the assignment
 	saved    [topology.MaxCPUs]int
 	total    int // sum of freeOf, less n
 
@@ -187,8 +187,8 @@ func (d *distributor) try() error {
 	return nil
 }
 
-// evenShare is the number of CPUs that each chosen node gives before the remainder is placed;
-// false if the combination cannot serve.
+// evenShare returns the number of CPUs that each chosen node gives before the remainder is placed.
+// It returns false if the combination has too few CPUs.
 func (d *distributor) evenShare() (share int, ok bool) {
 	free, portions := 0, 0
 	var seen uint64
@@ -213,8 +213,7 @@ func (d *distributor) evenShare() (share int, ok bool) {
 	return share, true
 }
 
-// bestRemainder fills d.local with the best way to take the remainder from chosen nodes, given
-// d.after.
+// bestRemainder fills d.local with the best nodes from which to take the remainder, given d.after.
 func (d *distributor) bestRemainder(left int) error {
 	d.local.reset()
 	if left == 0 {
@@ -255,9 +254,9 @@ func (d *distributor) trySubsets(k, left, squares int) error {
 	return nil
 }
 
-// givers returns the number of nodes of a k-subset that take part in the remainder, if it is known
-// in advance: each of the first nodes gives one portion. The later nodes do not matter then, even
-// if the kubelet overwrites them. 0 means that it must be tried.
+// givers returns how many nodes of a k-subset give a part of the remainder, if this is known in
+// advance: each of the first nodes gives one portion. The later nodes then do not matter, even if
+// the kubelet overwrites them. 0 means that the number is not known.
 func (d *distributor) givers(k, left int) int {
 	n := left / d.g
 	if n > k || n > d.subs.fork+1 || !d.t.regular {
@@ -266,7 +265,8 @@ func (d *distributor) givers(k, left int) int {
 	return n
 }
 
-// trySubset takes the remainder from a subset in turns, and stores the subset if it is the best.
+// trySubset takes the remainder portion by portion from the nodes of a subset, and stores the
+// subset if it is the best.
 func (d *distributor) trySubset(left, squares int) error {
 	if d.trials++; d.trials > maxTrials {
 		return ErrTooComplex
@@ -343,8 +343,8 @@ func (d *distributor) scoreOf(squares int) score {
 
 func thousandths(x float64) float64 { return math.Round(x*1000) / 1000 }
 
-// carryOut takes the CPUs from the chosen nodes. Failures to pack are passed over, as in the
-// kubelet; the count at the end finds them.
+// carryOut takes the CPUs from the chosen nodes. It ignores failures to pack, as the kubelet does.
+// The count at the end finds them.
 func (d *distributor) carryOut(p *packer) error {
 	even := d.n / len(d.best.nodes) / d.g * d.g
 	if d.t.opts.Version >= release.V137 {
@@ -412,7 +412,7 @@ func (c *combinations) clear() { c.items = c.itemsBuf[:0] }
 
 func (c *combinations) add(item uint8) { c.items = append(c.items, item) }
 
-// start moves before the first combination of k of the items.
+// start begins an iteration over the combinations of k items; next moves to the first.
 func (c *combinations) start(k int) {
 	c.n, c.k, c.begun, c.array, c.fork = len(c.items), k, false, 0, 0
 	c.chosen = c.chosenBuf[:k]

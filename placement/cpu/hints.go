@@ -24,7 +24,7 @@ type Hinter struct {
 
 // HintInput is the input of Hints.
 type HintInput struct {
-	// N is the number of CPUs asked for; at least 1.
+	// N is the requested number of CPUs, at least 1.
 	N int
 	// Available has the shared CPUs without the reserved ones, or the CPUs of a container that
 	// already has N CPUs.
@@ -134,7 +134,7 @@ func (h *Hinter) Hints(in *HintInput, l *hint.List) {
 }
 
 // smallest is the kubelet's minAffinitySize: the size of the smallest mask that has n CPUs, free or
-// not; all nodes if there is none.
+// not. If there is none, it is the number of all nodes.
 func (h *Hinter) smallest(n int) int {
 	for k, cpus := range h.cover {
 		if cpus >= n {
@@ -183,14 +183,14 @@ const (
 	gather = 1<<48 | 1<<33 | 1<<18 | 1<<3
 )
 
-// lowMasks[i] is the masks over the six lowest positions that have position i.
+// lowMasks[i] has the masks over the six lowest positions that contain position i.
 var lowMasks = [6]uint64{
 	0xaaaaaaaaaaaaaaaa, 0xcccccccccccccccc, 0xf0f0f0f0f0f0f0f0,
 	0xff00ff00ff00ff00, 0xffff0000ffff0000, 0xffffffff00000000,
 }
 
-// offered sets the words of all masks that bring enough and have the nodes they must have; word i
-// of a Set is the masks that agree in the positions from the sixth on.
+// offered adds all masks that have enough CPUs and all nodes in must. Word i of a Set has the masks
+// with the same nodes from the sixth position on.
 func (f *free) offered(set hint.Set) {
 	var sums [16]uint64
 	for i := range sums {
@@ -224,7 +224,7 @@ func (f *free) lowSums(i int) uint64 {
 	return uint64(base)*lanes + uint64(f.at[0])*(1<<16|1<<48) + uint64(f.at[1])*(1<<32|1<<48)
 }
 
-// atLeast returns which of the 64 sums reach need.
+// atLeast returns the set of the 64 sums that are at least need.
 func atLeast(sums *[16]uint64, need int) (set uint64) {
 	if need <= 0 {
 		return ^uint64(0)

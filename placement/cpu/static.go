@@ -8,11 +8,11 @@ import (
 
 // AllocateInput is the input of Allocate.
 type AllocateInput struct {
-	// N is the number of CPUs asked for.
+	// N is the requested number of CPUs.
 	N int
 	// Shared is the kubelet's default CPU set: every CPU that no container has exclusively.
 	Shared *topology.CPUSet
-	// Reserved is the CPUs kept for the system; Siblings is all CPUs of their cores
+	// Reserved has the CPUs that are kept for the system, Siblings all CPUs of their cores
 	// (Topology.Siblings).
 	Reserved, Siblings *topology.CPUSet
 	// Reusable has the reusable CPUs of the pod's earlier init containers, or is nil.
@@ -85,7 +85,7 @@ func (s *scratch) allocate(t *Topology, in *AllocateInput) error {
 	return nil
 }
 
-// pool is available ∪ reusable.
+// pool sets pool to the available CPUs and the reusable ones.
 func (t *Topology) pool(in *AllocateInput, pool *words) {
 	sh, res := in.Shared.Words(), in.Reserved.Words()
 	for i := range t.words {

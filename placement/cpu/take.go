@@ -18,8 +18,8 @@ func (e element) free() int  { return int(e >> 16) }
 
 func elementOf(free, index int) element { return element(free<<16 | index) }
 
-// packer is the kubelet's cpuAccumulator. It claims the whole of a group even if some of its CPUs
-// are not free, and counts CPUs as often as they are claimed. The kubelet counts in this way.
+// packer is the kubelet's cpuAccumulator. Like the kubelet, it claims the whole of a group even if
+// some of its CPUs are not free, and counts CPUs as often as they are claimed.
 type packer struct {
 	t      *Topology
 	free   words
@@ -129,7 +129,7 @@ func (p *packer) pack(t *Topology, avail *words, n int, uncore bool) error {
 }
 
 // claim takes the whole of a group. The CPUs stay in p.free until settle, because the kubelet makes
-// each list once and then walks it.
+// each list of groups only once.
 func (p *packer) claim(g *group) {
 	add(g.pieces, &p.result)
 	p.need -= g.size
@@ -278,12 +278,12 @@ func (p *packer) takeLowest(part piece) {
 	}
 }
 
-// takeUncores is the kubelet's takeUncoreCache. It runs the search for whole caches once, the
-// kubelet once for each cache of the list: the later runs find nothing new, because the need only
-// shrinks.
+// takeUncores is the kubelet's takeUncoreCache. It searches for whole caches once. The kubelet
+// searches once for each cache of the list, but later searches find nothing new, because the need
+// only shrinks.
 func (p *packer) takeUncores() {
 	t := p.t
-	// The list is made before anything is claimed.
+	// The kubelet makes the list before it claims any CPU.
 	order := p.uncoreOrder()
 	if p.need >= max(t.uncores.average, t.uncores.smallest) {
 		p.takeWhole(order, &t.uncores)

@@ -38,7 +38,7 @@ type Node struct {
 	NumCPUs    int // MachineInfo.NumCores: online threads
 	NumCores   int // sum of len(MachineInfo.Topology[i].Cores)
 	NumSockets int // MachineInfo.NumSockets: from /proc/cpuinfo
-	// Threads come in any order; of two with the same CPU the later counts.
+	// Threads may be in any order. If two have the same CPU, the later one counts.
 	Threads []Thread
 }
 
@@ -60,8 +60,8 @@ type group struct {
 
 // kind is all NUMA nodes, sockets, cores or uncore caches.
 type kind struct {
-	groups   []group // in ascending order of id, so that an index orders as the id does
-	smallest int     // the least size: a smaller need cannot take a whole group
+	groups   []group // in ascending order of id, so that indices have the same order as ids
+	smallest int     // the smallest size: a smaller need cannot take a whole group
 	// average is the kubelet's integer average of CPUs in a group, or 0 for NUMA nodes. byAverage
 	// means that the kubelet calls a group free if it has this many free CPUs, instead of its own
 	// size.
@@ -90,7 +90,7 @@ type Topology struct {
 	words int
 	all   topology.CPUSet
 
-	numSockets int // as the machine claims it
+	numSockets int // as the machine reports it
 	regular    bool
 
 	numa, sockets, cores, uncores kind
@@ -104,8 +104,8 @@ type Topology struct {
 	uncoresOf   [][]link // by NUMA node
 	uncoreCores [][]link // by uncore cache
 
-	// reach has, by NUMA node, the CPUs that the kubelet takes first for a hint with the node: the
-	// node's own CPUs, or with align-by-socket those of all its sockets.
+	// reach has, by NUMA node, the CPUs that the kubelet takes first for a hint with the node.
+	// These are the node's own CPUs, or with align-by-socket those of all its sockets.
 	reach [][]piece
 	// socketsOf is, by NUMA node, the indices of the sockets that have CPUs on it.
 	socketsOf []words
@@ -175,7 +175,7 @@ func unique(threads []Thread) []Thread {
 	return kept
 }
 
-// kindOf files threads, which are in ascending order of CPU, under their keys.
+// kindOf groups threads by their keys. The threads are in ascending order of CPU.
 func kindOf(threads []Thread, key func(*Thread) int) kind {
 	sets := map[int]*topology.CPUSet{}
 	var ids []int
@@ -207,7 +207,7 @@ func piecesOf(w *words) []piece {
 }
 
 // linkUp chooses the hierarchy and relates the kinds of groups. As in the kubelet, the number of
-// sockets is the machine's claim. The number of NUMA nodes counts nodes with CPUs.
+// sockets is the reported one, and only NUMA nodes with CPUs count.
 func (t *Topology) linkUp() {
 	t.numaFirst = t.numSockets >= len(t.numa.groups)
 	t.outer, t.inner = t.sockets, t.numa
@@ -308,7 +308,7 @@ func (t *Topology) isRegular() bool {
 		!spans(t.inners) && !spans(t.coresOf) && !(t.opts.PreferAlignByUncore && spans(t.uncoresOf))
 }
 
-// spans reports whether a child is in two parents.
+// spans reports whether some child is only partly in a parent.
 func spans(all [][]link) bool {
 	for _, ls := range all {
 		for i := range ls {

@@ -7,7 +7,7 @@ const maxInline = 64
 
 // HintInput is the input of Hints.
 type HintInput struct {
-	// N is the number of devices asked for.
+	// N is the requested number of devices.
 	N int
 	// Available are the free devices, or the devices of a container that already has N devices.
 	// Reusable are those of finished init containers of the pod; nil counts as empty.
@@ -16,8 +16,8 @@ type HintInput struct {
 	Want hint.Want
 }
 
-// Hints fills the list (generateDeviceTopologyHints). Reusable devices must have a node in every
-// mask, unless they have no topology; available ones count in masks with one of their nodes.
+// Hints fills the list (generateDeviceTopologyHints). Every mask must have a node of each reusable
+// device with a topology. An available device counts in the masks with one of its nodes.
 func (p *Pool) Hints(in *HintInput, out *hint.List) {
 	if !p.aligned {
 		out.Reset(hint.NoPreference)
@@ -45,7 +45,7 @@ func (p *Pool) Hints(in *HintInput, out *hint.List) {
 // counted is a class with the number of its devices that matter.
 type counted struct {
 	mask hint.Mask
-	// must: a reusable device of the class demands a node in the mask, or can never be had.
+	// must: the class has a reusable device, so the mask must have one of its nodes.
 	must bool
 	n    int
 }
@@ -66,8 +66,8 @@ func (p *Pool) count(available, reusable Set, buf []counted) []counted {
 	return buf
 }
 
-// MinSize returns the size of the smallest set of nodes that has n devices, free or not; all nodes
-// if none has.
+// MinSize returns the size of the smallest set of nodes that has n devices, free or not. If no set
+// has them, it returns the number of all nodes.
 func (p *Pool) MinSize(n int) int {
 	for k := 1; k < p.nodes.Len(); k++ {
 		if p.most[k] >= n {
@@ -77,7 +77,7 @@ func (p *Pool) MinSize(n int) int {
 	return p.nodes.Len()
 }
 
-// mark adds the masks of a size that can serve n devices.
+// mark adds the masks of a size that have n devices.
 func (p *Pool) mark(classes []counted, size, n int, set hint.Set) (found bool) {
 	for _, mask := range p.space.OfSize(size) {
 		if mask&^p.nodes == 0 && serves(classes, mask, n) {

@@ -12,9 +12,9 @@ import (
 // The order of preference that NVIDIA publishes for its device plugin.
 //
 // Whole GPUs (go-gpuallocator, gpuallocator/besteffort_policy.go): the plugin divides the available
-// GPUs into sets of the requested size; the remaining GPUs form a smaller set. It considers the
-// divisions in which one set has all required GPUs. Of these it chooses the division with the most
-// points, and then its set with the most points. Points are counted by pair (Points).
+// GPUs into sets of the requested size. The remaining GPUs form a smaller set. The plugin considers
+// the divisions in which one set has all required GPUs. It chooses the division with the most
+// points, and in it the set with the most points. Each pair of GPUs in a set has points (PointsOf).
 //
 // Shared GPUs and MIG devices (k8s-device-plugin, internal/rm/allocate.go): the plugin takes one
 // device after the other, each from the GPU with the fewest in use.
@@ -24,21 +24,21 @@ import (
 // several single GPUs.
 
 const (
-	// maxGPUs is the largest number of whole GPUs among which the search chooses. maxPoints bounds
-	// the devices between which points are counted.
+	// maxGPUs is the largest number of whole GPUs among which the search chooses. maxPoints is the
+	// largest number of devices for which points are computed.
 	maxGPUs   = 16
 	maxPoints = 64
-	// maxDivisions bounds the search: any choice among 10 GPUs is below it, and 8 of 16.
+	// maxDivisions bounds the search. Any choice among 10 GPUs, and 8 of 16, needs fewer divisions.
 	maxDivisions = 7000
 	// maxChips is the maximum number of GPUs with shared parts.
 	maxChips = 256
 )
 
-// PointsOf returns a matrix with the connection quality of each pair of devices, given by address,
-// as NVIDIA's plugin counts: 10 to 50 points for their distance on PCIe, 100 for each NVLink. It
-// returns nil if the machine lacks one of them, or if there are too many.
+// PointsOf returns a matrix with the points of each pair of devices, which are given by address. As
+// NVIDIA's plugin does, it gives 10 to 50 points for their distance on PCIe, and 100 for each
+// NVLink. It returns nil if the machine lacks one of them, or if there are too many.
 //
-// The plugin ignores links through NVSwitch. All GPUs of a machine have the same number of them, so
+// The plugin ignores links through NVSwitch. All GPUs of a machine have equally many such links, so
 // they make no difference.
 func PointsOf(m *topology.Machine, addresses []string) []uint32 {
 	n := len(addresses)
@@ -63,11 +63,11 @@ func PointsOf(m *topology.Machine, addresses []string) []uint32 {
 	return out
 }
 
-// chips is which GPU each device of a pool is a part of.
+// chips has the GPU of each device of a pool. A device may be only a part of a GPU.
 type chips struct {
 	of    []uint16 // by device
-	total []uint16 // by GPU, how many devices it is
-	// parts are the devices whose id shows that they are one of several of a GPU.
+	total []uint16 // by GPU, the number of its devices
+	// parts are the devices whose id shows that they share a GPU with others.
 	parts Set
 	// mig means that some device is a MIG device. Then the plugin ignores connections.
 	mig bool
@@ -106,7 +106,7 @@ func (p *Pool) compileChips(devices []Device, points []uint32) {
 }
 
 // AppendChips appends everything that NVIDIA's order of preference depends on, except the order of
-// the ids. It appends nothing if no plugin is asked.
+// the ids. It appends nothing if the pool does not use this order.
 func (p *Pool) AppendChips(b []byte) []byte {
 	c := p.chips
 	if c == nil {
@@ -217,8 +217,8 @@ type division struct {
 	chance bool
 }
 
-// partial is a division that is being made: its points, the best of its sets that may be taken, and
-// the points of the smaller set.
+// partial is an incomplete division: its points, the best set that may be taken, and the points of
+// the smaller set.
 type partial struct {
 	sum, top, small uint32
 	choice          uint16
@@ -259,8 +259,8 @@ func (s *division) begin(p *Pool, need int, from func(int) uint64, out Set) bool
 	return true
 }
 
-// divisions returns the number of ways to divide n things into sets of a size, and one set of the
-// remainder.
+// divisions returns the number of ways to divide n GPUs into sets of a size, and one set with the
+// remaining GPUs.
 func divisions(n, size int) int {
 	ways := 1
 	for n >= size && ways <= maxDivisions {
@@ -282,7 +282,8 @@ func choose(n, k int) int {
 	return c
 }
 
-// divide tries all divisions of the remaining GPUs. It continues with the set of the first of them.
+// divide tries all divisions of the remaining GPUs. It begins with the sets that have the first of
+// these GPUs.
 func (s *division) divide(left uint16, noSmall bool, d partial) {
 	if left == 0 {
 		s.compare(&d)
@@ -327,8 +328,8 @@ func (d *partial) add(set uint16, points uint32, isSmall bool, must uint16) {
 	}
 }
 
-// compare keeps the better division. If the smaller set has as many points as the best one, the
-// plugin could take it and fail, with an unknown result.
+// compare keeps the better division. If the smaller set has as many points as the best set, the
+// plugin could take the smaller set and fail, with an unknown result.
 func (s *division) compare(d *partial) {
 	chance := d.tied || s.must == 0 && s.over > 0 && d.small >= d.top
 	switch {

@@ -18,7 +18,7 @@ import (
 // Device is a device of a plugin (deviceplugin/v1beta1.Device).
 type Device struct {
 	ID string
-	// Mask is the nodes of the device's topology that the machine has.
+	// Mask has the nodes of the device's topology that the machine has.
 	Mask hint.Mask
 	// HasTopology means that the plugin gave a topology. HasNodes means that the topology names
 	// nodes, known or not.
@@ -101,7 +101,7 @@ func (s Set) IsSubsetOf(o Set) bool {
 	return true
 }
 
-// class is the devices with the same relation to NUMA nodes.
+// class has the devices with the same NUMA nodes.
 type class struct {
 	mask                  hint.Mask
 	hasTopology, hasNodes bool
@@ -117,13 +117,14 @@ type Pool struct {
 	classes []class
 	// aligned: some device names NUMA nodes, so the kubelet gives hints.
 	aligned bool
-	// nodes is the nodes over which hints are enumerated.
+	// nodes has the NUMA nodes that hints may use.
 	nodes hint.Mask
 	// most[k] is the maximum number of devices on k nodes.
 	most []int
 	// wide means that hints would use nodes that the space does not name.
 	wide bool
-	// given is the number of given devices. chips is for NVIDIA's order of preference.
+	// given is the number of devices that NewPool was given, with duplicates. chips is for NVIDIA's
+	// order of preference.
 	given int
 	chips *chips
 }
@@ -134,14 +135,14 @@ type Options struct {
 	// kubelet 1.36).
 	AllNodes bool
 	// NVIDIA means that the plugin may be asked for NVIDIA's order of preference. Points rates the
-	// connection of each pair of devices (PointsOf), row by row, in the given order. It is nil if
-	// it is not known.
+	// connection of each pair of devices (PointsOf), row by row, in the given order. Points is nil
+	// if the ratings are not known.
 	NVIDIA bool
 	Points []uint32
 }
 
-// NewPool compiles a plugin's devices. Of two devices with the same id the later counts. space may
-// be nil if no hints are needed.
+// NewPool compiles a plugin's devices. If two devices have the same id, the later one counts. space
+// may be nil if no hints are needed.
 func NewPool(space *hint.Space, devices []Device, o Options) *Pool {
 	p := &Pool{space: space, given: len(devices)}
 	devices = unique(devices)
@@ -173,8 +174,8 @@ func NewPool(space *hint.Space, devices []Device, o Options) *Pool {
 	return p
 }
 
-// gather moves the sets into one piece of memory. In a large cluster an admission spends more time
-// waiting for memory than computing.
+// gather moves the sets into one block of memory, because admissions in a large cluster mostly wait
+// for memory.
 func (p *Pool) gather(words int) {
 	all := make(Set, words*(len(p.classes)+1))
 	move := func(s *Set) {

@@ -28,7 +28,7 @@ const (
 	None Preference = iota
 	// Sorted: the required devices, then the first free devices in order of their ids.
 	Sorted
-	// Unknown: the plugin chooses, by rules that we do not know.
+	// Unknown: the plugin chooses by unknown rules.
 	Unknown
 	// NVIDIA: the order of preference that NVIDIA publishes.
 	NVIDIA
@@ -45,7 +45,7 @@ type Taking struct {
 }
 
 // Take adds the devices for a container that has none yet to out, which must be empty. It only
-// reads InUse. chance reports whether the kubelet could also take others.
+// reads InUse. chance reports whether the kubelet could also take other devices.
 func (p *Pool) Take(t *Taking, out Set) (chance bool, err error) {
 	if p.healthy.Len() == 0 {
 		return false, ErrNoneHealthy
@@ -90,8 +90,8 @@ func (p *Pool) alignedWord(h hint.Hint, w int) uint64 {
 	return word
 }
 
-// takeSome takes need devices if more aligned ones are free. The kubelet then offers the plugin the
-// aligned and the reused devices, and asks it for the whole number.
+// takeSome takes need devices if more aligned ones are free. The kubelet then offers the aligned
+// and the reused devices to the plugin, and asks for N of them.
 func (p *Pool) takeSome(t *Taking, need int, from func(int) uint64, out Set) (chance bool) {
 	if t.Prefer == NVIDIA {
 		return p.takeNVIDIA(need, from, out)

@@ -40,7 +40,7 @@ type Hint struct {
 	Preferred bool
 }
 
-// ListKind is a resource's kind of statement about NUMA nodes.
+// ListKind tells how a List is to be read.
 type ListKind uint8
 
 const (
@@ -70,10 +70,11 @@ type List struct {
 	Kind ListKind
 	// Preferred has the preferred masks, a subset of Offered.
 	Preferred Set
-	// Offered has all masks that could serve. It is filled only if the caller wants it.
+	// Offered has all masks that can provide the resource. It is filled only if the caller wants
+	// it.
 	Offered Set
-	// Times is the number of resources with this same list (regular memory and huge pages have
-	// one); 0 means 1.
+	// Times is the number of resources with this list: regular memory and huge pages share one. 0
+	// means 1.
 	Times int
 }
 

@@ -1,7 +1,7 @@
 // Package hint has the types that hint providers and the merger exchange: sets of NUMA nodes by
 // position, and for every resource the list of sets that could serve a request. It is the kubelet's
-// map[string][]TopologyHint (pkg/kubelet/cm/topologymanager) as bitmaps, so that merging needs
-// neither a cross product nor an allocation.
+// map[string][]TopologyHint (pkg/kubelet/cm/topologymanager) as bitmaps, so that merging needs no
+// cross product and no allocation.
 package hint
 
 import (
@@ -15,8 +15,8 @@ import (
 )
 
 // MaxNodes is the largest number of NUMA nodes over which hints are computed. The kubelet itself
-// stops at 8 unless max-allowable-numa-nodes is raised, and enumerates 2^n sets per resource and
-// container: with 16 nodes and two resources its merge would take hours.
+// accepts 8 unless max-allowable-numa-nodes is higher. It enumerates 2^n sets per resource and
+// container. With 16 nodes and two resources its merge would take hours.
 //
 // If a machine has more NUMA nodes, most of them without CPUs and devices, one position of its
 // space stands for all of these (NewSpaceBeside).
@@ -51,7 +51,7 @@ func (m Mask) All() iter.Seq[int] {
 // immutable.
 type Space struct {
 	n     int
-	ids   []topology.NUMAID // of the positions; one fewer than n if there are others
+	ids   []topology.NUMAID // by position; one fewer than n if there are others
 	dense bool              // the ids are 0..n-1: positions and ids are the same
 	// others are the nodes that the last position stands for. No list of hints names this position.
 	// It exists so that the set of all nodes differs from the set of all nodes that hints can name.
@@ -71,7 +71,7 @@ func NewSpace(nodes topology.NUMASet) (*Space, error) {
 }
 
 // NewSpaceBeside returns the space over the nodes that hints can name. One position stands for all
-// others.
+// the other nodes.
 func NewSpaceBeside(nodes, others topology.NUMASet) (*Space, error) {
 	n := nodes.Len() + 1
 	if n == 1 || n > MaxNodes || others == 0 || nodes&others != 0 {
@@ -108,7 +108,7 @@ func (s *Space) Len() int { return s.n }
 func (s *Space) All() Mask { return Mask(1<<s.n - 1) }
 
 // ID returns the operating system's number of the node at position i. For the position of the
-// others it returns their lowest.
+// others it returns the lowest of them.
 func (s *Space) ID(i int) topology.NUMAID {
 	if i == len(s.ids) {
 		return s.others.Lowest()

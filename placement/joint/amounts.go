@@ -57,7 +57,7 @@ func (all *amounts) Kinds() KindIndex { return KindIndex(len(all.kinds)) }
 // Capacity returns how much of a kind the NUMA node at a position has.
 func (all *amounts) Capacity(k KindIndex, node int) uint64 { return all.capacity[all.at(k, node)] }
 
-// Whole rounds an amount up to whole units.
+// Whole returns an amount rounded up to whole units.
 func (all *amounts) Whole(a Amount) uint64 {
 	unit := all.kinds[a.Kind].Unit
 	return (a.N + unit - 1) / unit * unit
@@ -72,8 +72,8 @@ func (all *amounts) enterAmount(b *Book, a NodeAmount, take bool) {
 // TakeAmount records an amount.
 func (all *amounts) TakeAmount(b *Book, a NodeAmount) { all.enterAmount(b, a, true) }
 
-// Overdrawn reports whether some NUMA node has more of a kind assigned than it has, and more than
-// in o.
+// Overdrawn reports whether, in b, some NUMA node has more of a kind assigned than it has, and more
+// than in o.
 func (all *amounts) Overdrawn(b, o *Book) bool {
 	for i, used := range b.used {
 		if used > max(all.capacity[i], o.used[i]) {

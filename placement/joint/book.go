@@ -57,7 +57,7 @@ func (b *Book) Equal(o *Book) bool {
 		slices.Equal(b.devices, o.devices) && slices.Equal(b.taken, o.taken)
 }
 
-// Append appends to buf everything that an answer depends on.
+// Append appends to buf everything in the book that an answer depends on.
 func (b *Book) Append(buf []byte) []byte {
 	buf = append(buf, b.free...)
 	for _, n := range b.used {

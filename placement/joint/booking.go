@@ -48,8 +48,8 @@ func (m *Model) enter(b *Book, h *Held, take bool) {
 	}
 }
 
-// Confine makes only the rest of a place available, for each kind that the place has. Other kinds
-// do not change.
+// Confine leaves only the rest of a place free, for each kind of resource that the place has. left
+// has this rest. Other kinds do not change.
 func (m *Model) Confine(b *Book, place, left *Held) {
 	kinds := make([]bool, len(m.kinds))
 	kinds[CPU] = !place.CPUs.IsEmpty()
@@ -77,9 +77,9 @@ func (m *Model) Confine(b *Book, place, left *Held) {
 	m.Give(b, left)
 }
 
-// Near limits, for each kind in h, the free amount on a NUMA node to that of h plus the request
-// beyond all of h. The resources of h must be free in b. A request then uses them first. With
-// cores, CPUs beyond those of h remain as whole cores.
+// Near makes a request use the resources of h first, which must be free in b. For each kind in h it
+// limits the free amount on each NUMA node to the amount of h there, plus the part of the request
+// that exceeds all of h. With cores, it leaves the CPUs beyond those of h as whole cores.
 func (m *Model) Near(b *Book, h *Held, asked func(KindIndex) uint64, cores bool) {
 	n := len(m.nodes)
 	has, own := make([]uint64, len(m.capacity)), m.shut(h)
@@ -109,8 +109,9 @@ func (m *Model) Near(b *Book, h *Held, asked func(KindIndex) uint64, cores bool)
 	}
 }
 
-// Trim limits the free CPUs of b on each NUMA node, beyond those of h, to the free CPU time in o,
-// the book in which h is assigned. So a pod that takes from both does not exceed the free time.
+// Trim limits, on each NUMA node, the free CPUs of b that are not in h to the free CPU time in o. o
+// is the book in which h is assigned. So a pod that takes CPUs of h and other CPUs does not exceed
+// the free time.
 func (m *Model) Trim(b, o *Book, h *Held) {
 	keep := m.shut(h)
 	for v := range m.nodes {
@@ -154,7 +155,7 @@ func (m *Model) Problem(b *Book, h *Held) string {
 	return ""
 }
 
-// Only leaves nothing to be had on the NUMA nodes outside of a mask.
+// Only makes all resources on the NUMA nodes outside of a mask unavailable.
 func (m *Model) Only(b *Book, mask hint.Mask) {
 	for v := range m.nodes {
 		if mask.Has(v) {

@@ -1,26 +1,26 @@
 package joint
 
-// Steps is the budget of a question. A step is a place, a set of linked devices or a set of NUMA
-// nodes that the search checks, and takes some 10 ns. If a question runs out of steps, it gets the
-// best place found so far, or one without a search.
+// Steps is the budget of one call of Place. In a step, which takes some 10 ns, the search checks a
+// PCIe place, a set of linked devices or a set of NUMA nodes. When the steps run out, Place uses
+// the best result so far, or chooses one without a search.
 const Steps = 1 << 15
 
-// placeSteps and nodeSteps are the fixed costs of a question: once, and for each NUMA node of the
-// machine. chooseSteps is the cost of a search for devices on a set of NUMA nodes.
+// placeSteps and nodeSteps are the fixed costs of a call of Place: once, and for each NUMA node of
+// the machine. chooseSteps is the cost to start a search for devices on a set of NUMA nodes.
 const (
 	placeSteps  = 16
 	nodeSteps   = 4
 	chooseSteps = 8
 )
 
-// Budget is the number of steps left for one question, or for several together. It counts steps and
-// not time, so that equal questions always get equal answers.
+// Budget is the number of steps left for one call of Place, or for several together. It counts
+// steps and not time, so that equal requests always get equal results.
 type Budget struct {
 	left int
 	cut  bool
 }
 
-// Refill allows Steps steps.
+// Refill sets the budget to Steps.
 func (b *Budget) Refill() { *b = Budget{left: Steps} }
 
 // Left returns the number of steps that are left.

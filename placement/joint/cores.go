@@ -37,7 +37,7 @@ type Node struct {
 type Core struct {
 	CPUs []topology.CPUID
 	// L3 identifies a level-3 cache of the machine. If caches are unknown, all cores of a NUMA node
-	// have the same.
+	// have the same value.
 	L3 int
 }
 
@@ -146,7 +146,7 @@ func (t *coreTable) SharedCPUs(b *Book) topology.CPUSet {
 	return s.Or(&t.reserved).And(&t.all)
 }
 
-// cpusOf translates threads by core to CPUs.
+// cpusOf returns the CPUs of threads that are given by core.
 func (t *coreTable) cpusOf(threads []uint8) topology.CPUSet {
 	var s topology.CPUSet
 	for i, w := range threads {
@@ -157,7 +157,7 @@ func (t *coreTable) cpusOf(threads []uint8) topology.CPUSet {
 	return s
 }
 
-// setFree returns which threads of a core are free.
+// setFree sets the free threads of a core, and updates the sums.
 func (t *coreTable) setFree(b *Book, i int, free uint8) {
 	k := &t.cores[i]
 	for _, s := range [...]*stat{&b.nodes[k.node], &b.groups[k.group]} {
@@ -197,7 +197,7 @@ func (t *coreTable) enterCPUs(b *Book, h *Held, take bool) {
 	}
 }
 
-// shutCores takes threads by core, with the threads that stay idle for them.
+// shutCores takes threads, given by core, and the threads that stay idle because of them.
 func (t *coreTable) shutCores(b *Book, got []uint8, e Exclusive) {
 	for i, w := range got {
 		if w == 0 {
@@ -223,8 +223,8 @@ func (t *coreTable) shutThreads(b *Book, i int, threads uint8) {
 	}
 }
 
-// shut returns the CPUs that h keeps from others: those of the pod, and those that stay idle for
-// it.
+// shut returns the CPUs that h keeps from other pods: the pod's CPUs, and CPUs that stay idle for
+// the pod.
 func (t *coreTable) shut(h *Held) topology.CPUSet {
 	out := h.CPUs.And(&t.all)
 	if h.Exclusive == Shareable {
@@ -252,8 +252,8 @@ func (t *coreTable) addThreads(s *topology.CPUSet, k *core) {
 	}
 }
 
-// keepBeside keeps the given number of free CPUs, beside those of own, and first those of
-// completely free cores. With cores the last of these stays whole.
+// keepBeside keeps the CPUs of own and extra other CPUs free, and no more. It prefers CPUs of
+// completely free cores. With cores, the last of these cores stays whole.
 func (t *coreTable) keepBeside(b *Book, own *topology.CPUSet, of span, extra int, cores bool) {
 	free := slices.Clone(b.free)
 	for _, whole := range [...]bool{true, false} {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// MaxDevices is the maximum number of devices of one kind, MaxPlaces that of PCIe places with
-// devices.
+// MaxDevices is the maximum number of devices of one kind, and MaxPlaces the maximum number of PCIe
+// places with devices.
 const (
 	MaxDevices = 4096
 	MaxPlaces  = 64
@@ -33,7 +33,8 @@ type Device struct {
 	Node int
 	// Root is the PCI root complex, Switch the outermost PCI switch, 0 if there is none.
 	Root, Switch int
-	// Function is the physical function of a virtual one; other devices have one each, or all 0.
+	// Function is the number of the physical function of a virtual function. Every other device has
+	// a number of its own, or all have 0.
 	Function int
 	// Unhealthy devices are never assigned.
 	Unhealthy bool
@@ -42,7 +43,7 @@ type Device struct {
 // DeviceLink is a number of links between two devices, by their positions in DeviceKind.Devices.
 type DeviceLink struct{ A, B, Count int }
 
-// Same is where devices must be together.
+// Same is the kind of place at which devices must be together.
 type Same uint8
 
 // The places at which devices can be together; the zero value asks for none.
@@ -78,7 +79,7 @@ type deviceKind struct {
 	name  string
 	ids   []string // in the order of the model
 	given []uint16 // in the order of the model, the position in DeviceKind.Devices
-	index []uint16 // the other way round
+	index []uint16 // the inverse of given
 	byID  []uint16 // in ascending order of ids, the position in the order of the model
 	at    []uint8  // by device, the place
 	funcs []uint16 // by device, the function, counted from 0 in each kind
@@ -105,7 +106,7 @@ type place struct {
 	hasRoot  bool
 }
 
-// maxLinked is the largest number of devices between which links are looked at.
+// maxLinked is the largest number of devices of a kind whose links are considered.
 const maxLinked = 12
 
 // linkTable rates each set of devices of a kind, as bits, by its links.
@@ -118,7 +119,7 @@ type linkTable struct {
 	fours, pairs []uint32
 }
 
-// compileDevices enters the kinds of devices.
+// compileDevices compiles the kinds of devices.
 func (t *deviceCatalog) compileDevices(kinds []DeviceKind, nodes int) error {
 	type key struct {
 		node, root, sw int
@@ -437,7 +438,7 @@ func (t *deviceCatalog) count(w *DeviceWant) int {
 	if !w.All {
 		return w.N
 	}
-	return max(t.Functions(w.Kind), 1) // none is not all
+	return max(t.Functions(w.Kind), 1) // without devices, "all" cannot be fulfilled
 }
 
 // group is devices that belong together, as bits of Book.devices.

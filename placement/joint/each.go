@@ -6,9 +6,10 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// Devices with a number per NUMA node (Want.PerNode) are chosen node by node: the places on one
-// node do not affect the others. If the links of a kind count, its devices on all nodes are chosen
-// first.
+// If a request has a number of devices per NUMA node (Want.PerNode), devices are chosen node by
+// node, because the places on one node do not affect the other nodes. There is one exception: if
+// one kind has links that matter, its devices on all nodes are chosen together, before the other
+// kinds.
 
 // enoughEach reports whether each node of the mask has its number of devices of each kind, and
 // whether their sums are the requested numbers.
@@ -111,7 +112,7 @@ func (q *deviceQuery) extendBeside(chosen, places uint64) {
 		one.left += int(q.total[at])
 	}
 	if q.linked >= 0 {
-		q.have[q.linked] = q.need[q.linked] // chosen already
+		q.have[q.linked] = q.need[q.linked] // these devices are already chosen
 	}
 	q.extend(places&^chosen, MaxPlaces-bits.OnesCount64(chosen), &one)
 }

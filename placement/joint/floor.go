@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// floor adds up resources. parts are each node's part of the request, rounded up, in wholeParts for
-// each resource.
+// floor computes a lower bound for the number of NUMA nodes that a request needs. parts are the
+// parts of the request that each node could provide, rounded up. Each resource counts wholeParts.
 type floor struct {
 	nodes, least int
 	parts        [hint.MaxNodes]uint64
@@ -21,7 +21,7 @@ const wholeParts = 1 << 16
 // sets.
 const manyNodes = 9
 
-// add enters a resource.
+// add adds a resource to the bound.
 func (f *floor) add(need uint64, room func(v int) uint64) {
 	if need == 0 {
 		return
@@ -41,7 +41,7 @@ func (f *floor) add(need uint64, room func(v int) uint64) {
 	f.least = max(f.least, atLeast(rooms[:f.nodes], need))
 }
 
-// atLeast returns how many of the largest numbers add up to need. It sorts them.
+// atLeast returns how many of the largest rooms are needed to provide need. It sorts room.
 func atLeast(room []uint64, need uint64) int {
 	slices.Sort(room)
 	n := 0

@@ -30,7 +30,7 @@ func (t *deviceCatalog) compileGroups(kinds []DeviceKind) {
 	}
 }
 
-// linkCounts are the numbers of links that some two devices have between them.
+// linkCounts returns the different numbers of links between pairs of devices.
 func linkCounts(links []DeviceLink) (counts []int) {
 	for _, l := range links {
 		if !slices.Contains(counts, l.Count) {
@@ -40,7 +40,8 @@ func linkCounts(links []DeviceLink) (counts []int) {
 	return counts
 }
 
-// linkedGroups keeps the groups of devices that are connected by at least that many links per step.
+// linkedGroups keeps groups of devices. Each device has at least this many links to another device
+// of its group.
 func (t *deviceCatalog) linkedGroups(kind *DeviceKind, k *deviceKind, least int) {
 	group := make([]int, len(kind.Devices)) // by device, the lowest one of its group
 	for i := range group {
@@ -80,8 +81,8 @@ func (t *deviceCatalog) keepGroup(g group) {
 // by links.
 func (t *deviceCatalog) HasGroups() bool { return len(t.groupsOfDevices) > 0 }
 
-// Breaks counts the groups of devices that belong together and are all free in a book, of which
-// devices contains some and not all. Each device must be named once.
+// Breaks counts the completely free groups that would be split if the devices were taken. A group
+// is split if devices contains some of its members but not all. Each device must be named once.
 func (t *deviceCatalog) Breaks(b *Book, devices []DeviceRef) (n int) {
 	for _, g := range t.groupsOfDevices {
 		if g.isFree(b) && t.isPart(g, devices) {
@@ -100,7 +101,7 @@ func (g group) isFree(b *Book) bool {
 	return true
 }
 
-// isPart reports whether some devices of the group are among these, and some are not.
+// isPart reports whether devices contains some devices of the group, but not all.
 func (t *deviceCatalog) isPart(g group, devices []DeviceRef) bool {
 	taken := 0
 	for _, d := range devices {

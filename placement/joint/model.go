@@ -12,7 +12,7 @@ import (
 type Config struct {
 	// Nodes are its NUMA nodes, ascending by id.
 	Nodes []Node
-	// Amounts are the kinds after CPU.
+	// Amounts are the kinds of amounts other than CPU.
 	Amounts []AmountKind
 	// Devices are the kinds that are assigned in whole devices.
 	Devices []DeviceKind
@@ -25,7 +25,7 @@ type Config struct {
 type Model struct {
 	amounts
 	space    *hint.Space
-	distance []uint64 // the sum over all ordered pairs of a mask; nil if distances are not known
+	distance []uint64 // by mask, the sum over all ordered pairs of nodes; nil if distances are not known
 	strategy Strategy
 	empty    *Book
 	coreTable

@@ -2,14 +2,14 @@ package joint
 
 import "github.com/berth-dev/berth/placement/hint"
 
-// pick takes CPUs group by group: from the smallest group that has the rest, otherwise from the
-// largest. So it uses the fewest groups.
+// pick takes CPUs group by group. It takes from the smallest group that has all missing CPUs,
+// otherwise from the largest group. So it uses the fewest groups.
 type pick struct {
 	q    *query
 	a    *asked
 	mask hint.Mask
 	byL3 bool
-	each bool // each node of the mask gives some
+	each bool // each node of the mask gives some CPUs
 }
 
 func (p *pick) begin() {
@@ -26,7 +26,7 @@ func (p *pick) begin() {
 }
 
 // deal takes some of the CPUs on every node of the mask: evenly, in whole cores if there are enough
-// of them. Nodes with the least room come first, so that the others provide what they lack.
+// of them. Nodes with the least room come first, so that the others provide the missing CPUs.
 func (p *pick) deal() {
 	left, room, whole := p.q.w.CPUs, p.a.sum(p.mask), max(p.q.m.threads, 1)
 	if p.a.like == Spread {
@@ -52,7 +52,7 @@ func (p *pick) deal() {
 	}
 }
 
-// next returns the group to take from, and how many CPUs it has at most.
+// next returns the group to take from, and the number of CPUs that it can give.
 func (p *pick) next(left int) (group, gain int) {
 	m, t := p.q.m, p.q.t
 	fit := false
@@ -101,17 +101,17 @@ func (p *pick) span(g int) span {
 	return p.q.m.nodes[g].cores
 }
 
-// deals reports whether each node of a mask that gives the CPUs gives some.
+// deals reports whether each node of a mask must give some of the CPUs.
 func (q *query) deals(mask hint.Mask) bool { return q.w.Nodes > 0 || q.near != nil && mask.Len() > 1 }
 
-// seat returns the NUMA nodes of the mask that provide the CPUs; 0 if none can. Usually all may
-// provide some. If the CPUs must be near other resources, it returns the fewest nodes near them
-// with enough CPUs, and each provides some. When steps run out, it checks only the set of all
-// nodes.
+// seat returns the NUMA nodes of the mask that provide the CPUs, or 0 if they cannot. Usually it
+// returns the mask. If the CPUs must be near other resources, it returns the smallest set of nodes
+// that is near them and has enough CPUs, and each node provides some. When steps run out, it checks
+// only the set of all nodes.
 func (q *query) seat(a *asked, mask hint.Mask) hint.Mask {
 	switch {
 	case q.near != nil && !q.near.Has(mask):
-		return 0 // nor has any part of it
+		return 0 // no part of the mask is near either
 	case q.near == nil || q.w.CPUs == 0 || q.w.Nodes > 0:
 		return seated(mask, q.covers(a, mask))
 	}
@@ -130,7 +130,7 @@ func (q *query) seat(a *asked, mask hint.Mask) hint.Mask {
 	return 0
 }
 
-// gives reports whether the nodes of the set provide the CPUs, each of them some.
+// gives reports whether the nodes of the set can provide the CPUs, each at least one.
 func (q *query) gives(a *asked, set hint.Mask) bool {
 	return a.sum(set) >= q.w.CPUs && q.bears(a, set) && (!a.l3 || q.fewCaches(a, set, q.deals(set))) && q.covers(a, set)
 }
@@ -142,9 +142,9 @@ func seated(mask hint.Mask, ok bool) hint.Mask {
 	return mask
 }
 
-// covers reports whether taking the CPUs on the nodes of the mask, as takeCPUs does, keeps no more
-// NUMA nodes from others than requested. takeCPUs may take a larger node although a smaller one of
-// the mask would suffice; then covers returns false.
+// covers reports whether the CPUs that takeCPUs would take on the mask keep no more NUMA nodes from
+// other pods than requested. takeCPUs may take a larger node although a smaller node of the mask
+// has enough CPUs. In that case covers returns false.
 func (q *query) covers(a *asked, mask hint.Mask) bool {
 	if !q.pays || a.excl != ExclusiveNUMA || q.w.CPUs == 0 {
 		return true
@@ -171,8 +171,9 @@ func (q *query) covers(a *asked, mask hint.Mask) bool {
 	return kept <= q.askedTime()
 }
 
-// caches returns the smallest number of level-3 caches of the mask's nodes with enough CPUs, or
-// more than exist. each means that each node provides some.
+// caches returns the smallest number of level-3 caches of the mask's nodes that have enough CPUs.
+// If all caches have too few, it returns a number that is larger than all caches. each means that
+// each node provides some.
 func (q *query) caches(a *asked, mask hint.Mask, each bool) int {
 	p := pick{q: q, a: a, mask: mask, byL3: true, each: each}
 	p.begin()

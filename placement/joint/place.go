@@ -34,8 +34,8 @@ func (m *Model) NewTry() *Try {
 // Begin copies a book.
 func (t *Try) Begin(b *Book) { t.Book.CopyFrom(b) }
 
-// Place finds the best place for w, takes it, and fills g. If there is none, the outcome is the
-// reason, and nothing is taken.
+// Place finds the best place for w, takes its resources, and fills g. If there is no place, the
+// result is the reason, and Place takes nothing.
 func (t *Try) Place(w *Want, g *Grant) PlaceResult {
 	g.CPUs, g.Nodes, g.Amounts, g.Exclusive = topology.CPUSet{}, 0, g.Amounts[:0], Shareable
 	g.Devices, g.Together, g.Cut = g.Devices[:0], false, false
@@ -47,7 +47,7 @@ func (t *Try) Place(w *Want, g *Grant) PlaceResult {
 	return out
 }
 
-// steps returns the budget of a question.
+// steps returns the budget for one call of Place.
 func (t *Try) steps() *Budget {
 	if t.Budget != nil {
 		return t.Budget
@@ -56,7 +56,7 @@ func (t *Try) steps() *Budget {
 	return &t.own
 }
 
-// answer is Place with the steps of q.
+// answer implements Place. It uses the steps of q.
 func (t *Try) answer(q *query, w *Want, g *Grant) PlaceResult {
 	if refused := q.compile(t.m, &t.scratch, w, &t.Book); refused != Placed {
 		return refused
@@ -81,7 +81,7 @@ func (t *Try) answer(q *query, w *Want, g *Grant) PlaceResult {
 	return Placed
 }
 
-// take carries the answer out.
+// take takes the resources of the best place.
 func (t *Try) take(q *query, g *Grant) {
 	g.Nodes, g.Exclusive = q.best, q.by.excl
 	if q.w.CPUs > 0 {
@@ -90,7 +90,7 @@ func (t *Try) take(q *query, g *Grant) {
 		g.CPUs = t.m.cpusOf(t.got)
 		e := g.Exclusive
 		if e == ExclusiveNUMA {
-			e = Shareable // what stays idle is the pod's own: its shares may use it
+			e = Shareable // the pod may use the idle CPUs for its shares
 		}
 		t.m.shutCores(&t.Book, t.got, e)
 	}
@@ -131,7 +131,7 @@ func (t *Try) takeCPUs(q *query) {
 	}
 }
 
-// takeWhole takes free cores; of the last core only the missing threads.
+// takeWhole takes free cores, but of the last core only the missing threads.
 func (t *Try) takeWhole(s span, n int) {
 	for i := s.from; i < s.to && n > 0; i++ {
 		if free := t.Book.free[i]; free == t.m.cores[i].full && t.got[i] == 0 {
@@ -155,7 +155,7 @@ func (t *Try) takeSpread(a *asked, s span, n int) {
 }
 
 // spread takes one more thread of every core of the answer's nodes, emptier cores first, until the
-// CPUs are complete. It applies a preference for one thread per core if there are too few cores.
+// CPUs are complete. It is for a preference for one thread per core, if there are too few cores.
 func (t *Try) spread(q *query, round int) {
 	left := q.w.CPUs
 	for _, w := range t.got {
@@ -176,8 +176,8 @@ func (t *Try) spread(q *query, round int) {
 	}
 }
 
-// takePacked takes whole cores as long as possible, then partly used cores, the best fit first,
-// then any.
+// takePacked first takes whole cores, as many as fit. Then it takes partly used cores, the best fit
+// first, and then any CPUs.
 func (t *Try) takePacked(s span, n int) {
 	for i := s.from; i < s.to && n > 0; i++ {
 		if free := t.Book.free[i]; free == t.m.cores[i].full && ones(free) <= n {
@@ -211,7 +211,7 @@ func lowestOf(w uint8, n int) uint8 {
 }
 
 // split divides an amount evenly among the nodes of the grant. The nodes with the least room come
-// first, so that the others provide what they lack.
+// first, so that the others provide the missing amounts.
 func (t *Try) split(a Amount, g *Grant) {
 	unit := t.m.kinds[a.Kind].Unit
 	need := t.m.Whole(a)
@@ -236,7 +236,7 @@ func (t *Try) split(a Amount, g *Grant) {
 	}
 }
 
-// tightest returns the node with the least room, the lowest of equals.
+// tightest returns the node with the least room, or the lowest of several such nodes.
 func (t *Try) tightest(k KindIndex, mask hint.Mask) int {
 	best, least := 0, uint64(1<<64-1)
 	for w := uint16(mask); w != 0; w &= w - 1 {
@@ -279,8 +279,9 @@ func (t *Try) takeDevices(q *query, g *Grant) {
 	}
 }
 
-// takeFrom takes the devices of a kind, or those of one node, at some places: first one at each
-// place if devices must be together, then at the places with the fewest.
+// takeFrom takes the devices of a kind at the given places. With PerNode, it takes those of one
+// NUMA node. If devices must be together, it first takes one at each place. It takes the others at
+// the places with the fewest devices.
 func (t *Try) takeFrom(q *query, i int, places uint64, g *Grant) {
 	d := &q.dev
 	k := &t.m.devices[q.w.Devices[i].Kind]
@@ -305,7 +306,7 @@ func (t *Try) takeFrom(q *query, i int, places uint64, g *Grant) {
 	}
 }
 
-// takeAt takes at most n of a kind at a place, and returns how many.
+// takeAt takes at most n devices of a kind at a place, and returns how many it took.
 func (t *Try) takeAt(q *query, w int, k *deviceKind, at, n int, g *Grant) (got int) {
 	for p := range t.m.places {
 		if to := int(t.m.places[p].root); p == at && !q.w.Same.byRoot() || to == at && q.w.Same.byRoot() {
@@ -315,7 +316,7 @@ func (t *Try) takeAt(q *query, w int, k *deviceKind, at, n int, g *Grant) (got i
 	return got
 }
 
-// takeSpan takes at most n of the devices of a span, and returns how many.
+// takeSpan takes at most n devices of a span, and returns how many it took.
 func (t *Try) takeSpan(want *DeviceWant, k *deviceKind, s span, n int, g *Grant) (got int) {
 	last := -1
 	for i := int(s.from); i < int(s.to) && got < n; i++ {
@@ -331,7 +332,7 @@ func (t *Try) takeSpan(want *DeviceWant, k *deviceKind, s span, n int, g *Grant)
 	return got
 }
 
-// hasFunction reports whether a device of a function is granted already.
+// hasFunction reports whether the grant already has a device of the function.
 func (t *Try) hasFunction(kind uint8, function uint16, g *Grant) bool {
 	k := &t.m.devices[kind]
 	for _, d := range g.Devices {

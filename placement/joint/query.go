@@ -6,20 +6,20 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// scratch is room that the queries of a Try share.
+// scratch is memory that the queries of a Try share.
 type scratch struct {
 	open []int32 // by node: CPUs that may still be taken by the current pick
-	done []bool  // by group: taken from
-	// empty and probe are queries of an empty machine: for narrowest, and for other properties.
+	done []bool  // by group: whether CPUs were taken from it
+	// empty and probe are queries for an empty machine. narrowest uses empty, fewCaches uses probe.
 	empty, probe query
 }
 
-// query is a Want asked of a book.
+// query is a Want with the book in which a place is searched.
 type query struct {
 	asking
 	t *scratch
 
-	levels int // of terms that some set of nodes could meet, in front of terms
+	levels int // the number of terms in use: those that some set of nodes could meet
 	terms  [2 * maxLevels]asked
 
 	pays   bool      // as in Want
@@ -35,13 +35,13 @@ type asked struct {
 	terms
 	same     bool // devices lie together
 	eligible hint.Mask
-	most     int                  // level-3 caches, if that is insisted on
+	most     int                  // the maximum number of level-3 caches, if it is required
 	units    [hint.MaxNodes]int32 // CPUs that can be pinned, by node
-	floor    int                  // no fewer nodes can do; 0: not known yet
+	floor    int                  // a lower bound for the number of nodes; 0: not known yet
 }
 
-// compile prepares a question to a book, level by level. The outcome is the reason why no level can
-// be met on any NUMA nodes.
+// compile prepares the search in a book, level by level. It returns Placed, or the reason why no
+// level can be met on any NUMA nodes.
 func (q *query) compile(m *Model, t *scratch, w *Want, b *Book) PlaceResult {
 	q.m, q.t, q.b, q.w, q.levels, q.within, q.near, q.pays = m, t, b, w, 0, w.Within, w.CPUsWithin, w.Pays
 	q.dev.asking = q.asking
@@ -146,9 +146,8 @@ func (q *query) reason(a *asked) PlaceResult {
 	return NoAmount
 }
 
-// find sets best and by to the answer, if the width allows one. When steps run out, it no longer
-// checks which preferences could be kept, and if the width does not matter, it does not search for
-// the fewest nodes.
+// find sets best and by to the answer, if the width allows one. When steps run out, it drops all
+// preferences. If the width does not matter, it then does not search for the fewest nodes either.
 func (q *query) find(width Width) bool {
 	if q.w.Nodes > 0 {
 		return q.findExactly(q.w.Nodes)
@@ -194,8 +193,8 @@ func (q *query) findExactly(k int) bool {
 	return false
 }
 
-// shrink takes all eligible nodes, and removes nodes without which the terms are still met. It
-// returns false if these nodes may not be chosen.
+// shrink starts with all eligible nodes, and removes nodes that the terms do not need. It returns
+// false if all eligible nodes do not meet the terms, or may not be chosen.
 func (q *query) shrink(a *asked) bool {
 	serves := func(mask hint.Mask) bool {
 		return mask != 0 && q.serves(a, mask) && (len(q.w.Devices) == 0 || q.dev.holds(mask, a.same))
@@ -214,8 +213,8 @@ func (q *query) shrink(a *asked) bool {
 	return len(q.w.Devices) == 0 || q.dev.choose(mask, a.same)
 }
 
-// narrowest returns the least number of NUMA nodes that an empty machine needs, 0 if it has no
-// room either.
+// narrowest returns the smallest number of NUMA nodes on which an empty machine has room. It
+// returns 0 if the empty machine has no room.
 func (q *query) narrowest() int {
 	e := &q.t.empty
 	e.steps = q.steps
@@ -231,7 +230,7 @@ func (q *query) narrowest() int {
 	return 0
 }
 
-// reaches reports whether k nodes could be enough, if the roomiest are taken.
+// reaches reports whether k nodes could be enough, if they are the nodes with the most room.
 func (q *query) reaches(a *asked, k int) bool {
 	if k > 1 && a.floor == 0 {
 		a.floor = q.floor(a)
@@ -239,13 +238,14 @@ func (q *query) reaches(a *asked, k int) bool {
 	return k >= a.floor
 }
 
-// serves reports whether the set of nodes meets the terms, whatever devices are wanted.
+// serves reports whether the set of nodes meets the terms, apart from devices.
 func (q *query) serves(a *asked, mask hint.Mask) bool {
 	return mask&^a.eligible == 0 && q.offers(mask) && (q.w.Nodes == 0 || q.bears(a, mask)) && q.fits(a, mask) && q.seat(a, mask) != 0
 }
 
-// bears reports whether each node of the mask can provide some of what all must provide. It also
-// checks that cores kept from others are no more than the CPUs need.
+// bears reports whether each node of the mask can provide a part of the CPUs, or of the first
+// amount if there are no CPUs. It also checks that no more cores are kept from other pods than the
+// CPUs need.
 func (q *query) bears(a *asked, mask hint.Mask) bool {
 	parts, least := 0, func(v int) bool { return a.units[v] > 0 }
 	switch {
@@ -254,7 +254,7 @@ func (q *query) bears(a *asked, mask hint.Mask) bool {
 	case q.w.CPUs > 0:
 		parts = q.w.CPUs
 	case len(q.w.Amounts) == 0:
-		return q.w.PerNode > 0 // each gives devices
+		return q.w.PerNode > 0 // each node gives devices
 	default:
 		want := q.w.Amounts[0]
 		unit := q.m.kinds[want.Kind].Unit
@@ -306,9 +306,9 @@ func (q *query) scan(a *asked, k int) bool {
 	return found
 }
 
-// scanDevices is scan for requests with devices. The quality of the devices' places comes before
-// distances, and the devices left, there and on the NUMA nodes, before the CPUs left. When steps
-// run out, the first suitable set of nodes ends it.
+// scanDevices is scan for requests with devices. It compares sets by the places of the devices,
+// then by distances, then by the remaining devices, then by the remaining CPUs. When steps run out,
+// the first suitable set of nodes ends the search.
 func (q *query) scanDevices(a *asked, masks []hint.Mask) (found bool) {
 	var best [2]uint64
 	var bestRoom int
@@ -331,7 +331,7 @@ func (q *query) scanDevices(a *asked, masks []hint.Mask) (found bool) {
 	return found
 }
 
-// askedTime is the CPU time that is wanted in all, in thousandths.
+// askedTime is the total requested CPU time, in thousandths of a CPU.
 func (q *query) askedTime() uint64 {
 	n := 1000 * uint64(q.w.CPUs)
 	for _, want := range q.w.Amounts {
@@ -342,7 +342,7 @@ func (q *query) askedTime() uint64 {
 	return n
 }
 
-// leastNode is nodeTime of the smallest node that has any.
+// leastNode is nodeTime of the smallest node with CPUs.
 func (q *query) leastNode() (least uint64) {
 	for v := range q.m.nodes {
 		if n := q.m.nodeTime(v); n > 0 && (least == 0 || n < least) {
@@ -355,8 +355,8 @@ func (q *query) leastNode() (least uint64) {
 // offers reports whether the set of nodes may be chosen.
 func (q *query) offers(mask hint.Mask) bool { return q.within == nil || q.within.Has(mask) }
 
-// floor returns how many of the roomiest nodes are needed, for each resource on its own and for all
-// together.
+// floor returns a lower bound for the number of nodes. It assumes the nodes with the most room, for
+// each resource by itself and for all together.
 func (q *query) floor(a *asked) int {
 	f := floor{nodes: len(q.m.nodes), least: 1}
 	f.add(uint64(q.w.CPUs), func(v int) uint64 { return uint64(a.units[v]) })
@@ -412,8 +412,9 @@ func (q *query) fits(a *asked, mask hint.Mask) bool {
 }
 
 // fewCaches reports whether the nodes of the mask have the CPUs in as few level-3 caches as
-// required. With a requested number of nodes, that is the number that the same CPUs of each node
-// would need if nothing were assigned. each means that each node provides some.
+// required. With a requested number of nodes, the requirement is the number of caches that the same
+// CPUs of each node would need if nothing were assigned. each means that each node provides some
+// CPUs.
 func (q *query) fewCaches(a *asked, mask hint.Mask, each bool) bool {
 	switch q.w.Nodes {
 	case 0:
@@ -423,7 +424,7 @@ func (q *query) fewCaches(a *asked, mask hint.Mask, each bool) bool {
 		e.m, e.t, e.b, e.w = q.m, q.t, q.m.empty, q.w
 		return q.caches(a, mask, each) <= e.caches(a, mask, each)
 	}
-	return true // all nodes that could be among them
+	return true // a mask of all possible nodes, not yet the requested number
 }
 
 // cost returns the use of kind CPU by the pinned CPUs, idle threads included.
@@ -439,8 +440,8 @@ func (q *query) cost(a *asked) uint64 {
 	return 1000 * uint64(n)
 }
 
-// spreads reports whether one thread per core is preferred and not required: CPUs are then taken
-// all over the nodes. A pod with exclusive NUMA nodes gets them completely instead.
+// spreads reports whether one thread per core is preferred but not required. The CPUs are then
+// taken from all cores of the nodes. A pod with exclusive NUMA nodes gets all their CPUs instead.
 func (q *query) spreads(a *asked) bool {
 	return a.like == Spread && a.bind != Spread && a.excl != ExclusiveCore && !a.l3 && !(q.pays && a.excl == ExclusiveNUMA)
 }
@@ -454,7 +455,7 @@ func (a *asked) sum(mask hint.Mask) int {
 	return int(n)
 }
 
-// of returns how many CPUs of some cores the terms allow.
+// of returns how many CPUs the terms allow to take from some cores.
 func (q *query) of(a *asked, s *stat) int {
 	switch {
 	case a.bind == Spread && a.excl == ExclusiveCore:

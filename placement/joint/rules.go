@@ -1,6 +1,6 @@
 package joint
 
-// Width is how many NUMA nodes a request may use.
+// Width limits the number of NUMA nodes that a request may use.
 type Width uint8
 
 // The widths, from the freest to the strictest.
@@ -27,7 +27,8 @@ const (
 	binds // the number of values
 )
 
-// Exclusive is the unit that a container's CPUs do not share with pinned CPUs of others.
+// Exclusive is the unit, a core or a NUMA node, that a container shares with no pinned CPUs of
+// other containers.
 type Exclusive uint8
 
 // The levels of exclusiveness.
@@ -41,7 +42,7 @@ const (
 	exclusives // the number of values
 )
 
-// Strength is whether a wish is required or preferred.
+// Strength tells if a wish is required or preferred.
 type Strength uint8
 
 // The strengths of a wish. The zero value means no wish.
@@ -79,7 +80,7 @@ type Strategy uint8
 const (
 	// MostAllocated fills NUMA nodes, so that others stay empty. The zero value.
 	MostAllocated Strategy = iota
-	// LeastAllocated takes the emptiest.
+	// LeastAllocated takes the emptiest NUMA nodes.
 	LeastAllocated
 	// FillNodes is MostAllocated, and nodes in use come before empty ones.
 	FillNodes
@@ -101,17 +102,17 @@ func (s Strategy) Score(used, total int) int {
 
 // terms are rules after some preferences were dropped.
 type terms struct {
-	bind Bind      // insisted on
-	like Bind      // how CPUs are taken, insisted on or not
-	excl Exclusive // insisted on
-	byL3 bool      // taken cache by cache
-	l3   bool      // insisted on
+	bind Bind      // required
+	like Bind      // how CPUs are taken, required or not
+	excl Exclusive // required
+	byL3 bool      // CPUs are taken cache by cache
+	l3   bool      // required
 }
 
 // maxLevels is the number of preferences that can be dropped, plus one.
 const maxLevels = 4
 
-// at returns the terms at a level, 0 keeping every preference.
+// at returns the terms at a level. Level 0 keeps every preference.
 func (r Rules) at(level int) terms {
 	keep := func(s Strength, from int) bool { return s == Required || s == Preferred && level < from }
 	t := terms{like: r.Bind, byL3: r.L3 != Unset, l3: keep(r.L3, 2)}

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// deviceQuery is the part of a query about devices. A place is a place of the model or a root
-// complex. Sets of places are bit sets.
+// deviceQuery is the part of a query about devices. A place is a place of the model, or a root
+// complex if the request is about these. Sets of places are bit sets.
 type deviceQuery struct {
 	asking
 	n int // places
@@ -24,7 +24,7 @@ type deviceQuery struct {
 	adrift uint64
 	// linked is the index in Want.Devices of the kind whose links count, or -1.
 	linked int
-	// whole are the places that have all requested devices.
+	// whole has the places with all requested devices.
 	whole uint64
 	// loose and shared are the supplies for devices that may be apart, and for devices that must be
 	// together.
@@ -42,9 +42,9 @@ type deviceQuery struct {
 // choosing is the working memory of one search for devices.
 type choosing struct {
 	cands [MaxPlaces]uint8
-	peak  [][MaxPlaces]uint16 // by kind and position in cands: the most of that place and later ones
-	least [MaxPlaces]int32    // by position in cands: the least total of that place and later ones
-	found int                 // cands
+	peak  [][MaxPlaces]uint16 // by kind and position in cands, the maximum at that place and later ones
+	least [MaxPlaces]int32    // by position in cands, the minimum total at that place and later ones
+	found int                 // the number of cands
 	have  []int
 	best  devicePick
 	rival rival
@@ -59,8 +59,8 @@ type supply struct {
 	adrift []int32
 }
 
-// rival is the best pick of the earlier sets of NUMA nodes, if ok. far and tie compare the present
-// set with the rival's: by distance, and by the last criterion.
+// rival is the best pick of the earlier sets of NUMA nodes, if ok. far and tie compare the current
+// set with the rival's set, by distance and by the last criterion.
 type rival struct {
 	devicePick
 	far, tie int
@@ -69,10 +69,10 @@ type rival struct {
 // devicePick is a choice of devices with its ratings.
 type devicePick struct {
 	ok     bool
-	places uint64 // the ones that are used
-	set    uint16 // of the linked kind
+	places uint64 // the places of the devices
+	set    uint16 // the devices of the linked kind
 	links  uint32
-	// fours and pairs rate the links that are left for others.
+	// fours and pairs rate the links among the devices that remain for other pods.
 	fours, pairs uint32
 	// left is the number of free devices of the requested kinds at the places.
 	left int
@@ -91,7 +91,7 @@ func earlier(a, b uint16) bool {
 	return a&low != 0
 }
 
-// newDeviceQuery allocates memory for questions about n kinds of devices.
+// newDeviceQuery allocates memory for requests for n kinds of devices.
 func newDeviceQuery(n int) deviceQuery {
 	newSupply := func() supply {
 		return supply{node: make([][hint.MaxNodes]int32, n), adrift: make([]int32, n)}
@@ -140,8 +140,7 @@ func bit(at int, is bool) uint64 {
 }
 
 // compilePlaces finds the available devices at each place. It returns the places whose devices do
-// not count as near each other, because they have no common switch or their root complex is
-// unknown.
+// not count as being together, because they have no common switch or their root complex is unknown.
 func (q *deviceQuery) compilePlaces() (apart uint64) {
 	m, w := q.m, q.w
 	for i := range w.Devices {
@@ -244,7 +243,8 @@ func (q *deviceQuery) alike(a, b int) bool {
 	return true
 }
 
-// supplyOf returns the supply that NUMA nodes need. Devices at one place are found by their place.
+// supplyOf returns the supply from which NUMA nodes must provide the devices. If all devices must
+// be at one place, whole tells which places have them.
 func (q *deviceQuery) supplyOf(together bool) *supply {
 	if together && !q.w.Same.one() {
 		return &q.shared
@@ -284,7 +284,7 @@ func (q *deviceQuery) enough(mask hint.Mask, together bool) bool {
 }
 
 // deviceRoom returns how many devices of the requested kinds can be taken on the nodes of the mask.
-// Less is better: MostAllocated keeps other NUMA nodes whole.
+// A smaller number is better, because MostAllocated leaves other NUMA nodes empty.
 func (q *deviceQuery) deviceRoom(mask hint.Mask) (n int) {
 	for i := range q.w.Devices {
 		for w := mask; w != 0; w &= w - 1 {
@@ -298,10 +298,11 @@ func (q *deviceQuery) deviceRoom(mask hint.Mask) (n int) {
 }
 
 // holds reports whether the nodes of the mask have the devices, together if requested. For devices
-// that may be anywhere, enough suffices. If devices must be together at several places, each place
-// needs one of each kind. As many places as devices of the rarer kind then have enough of that
-// kind. With two kinds, it remains to check the places with the most of the other kind. With three
-// kinds, a search is necessary.
+// that may be anywhere, enough is sufficient. If devices must be together at several places, each
+// place needs one of each kind. So the number of places is at most the smaller requested number,
+// and that many places always have enough devices of this kind. With two kinds, holds therefore
+// only checks the places with the most devices of the other kind. With three kinds, it needs a
+// search.
 func (q *deviceQuery) holds(mask hint.Mask, together bool) bool {
 	switch {
 	case !q.enough(mask, together):
@@ -319,7 +320,7 @@ func (q *deviceQuery) holds(mask hint.Mask, together bool) bool {
 	return q.fewest(q.reach(mask)&q.shared.places, most) <= most
 }
 
-// mostPlaces returns how many places may be used.
+// mostPlaces returns the maximum number of places.
 func (q *deviceQuery) mostPlaces(together bool) int {
 	most := MaxPlaces
 	switch {
@@ -333,8 +334,8 @@ func (q *deviceQuery) mostPlaces(together bool) int {
 	return most
 }
 
-// fewest returns a lower bound of the number of places that a kind needs in addition to the chosen
-// ones. It is more than most if the places do not suffice.
+// fewest returns a lower bound for the number of places that are needed in addition to the chosen
+// ones. It is larger than most if the places do not have enough devices.
 func (q *deviceQuery) fewest(places uint64, most int) (n int) {
 	switch {
 	case !q.lacks():
@@ -363,7 +364,7 @@ func (q *deviceQuery) fewest(places uint64, most int) (n int) {
 	return n
 }
 
-// lacks reports if the search still has too few devices of some kind.
+// lacks reports if the places chosen so far have too few devices of some kind.
 func (q *deviceQuery) lacks() bool {
 	for i := range q.w.Devices {
 		if q.have[i] < q.need[i] {
@@ -373,8 +374,8 @@ func (q *deviceQuery) lacks() bool {
 	return false
 }
 
-// worth reports whether a pick with the links of p, at that many places with at least that many
-// devices, would be the best so far.
+// worth reports whether a pick would be the best so far, if it had the links of p, the given number
+// of places, and at least left free devices there.
 func (q *deviceQuery) worth(p *devicePick, places, left int) bool {
 	r, b := &q.rival, &q.best
 	if r.ok && cmp.Or(p.compareLinks(&r.devicePick), places-bits.OnesCount64(r.places), r.far, left-r.left, r.tie) >= 0 {
@@ -450,7 +451,7 @@ func (q *deviceQuery) chooseLinked(places uint64, together bool, mask hint.Mask)
 	}
 }
 
-// placeOf returns the place of a device in the query.
+// placeOf returns the place of device i in the terms of the query.
 func (q *deviceQuery) placeOf(k *deviceKind, i int) int {
 	at := int(k.at[i])
 	if q.w.Same.byRoot() {
@@ -476,7 +477,7 @@ func (k *deviceKind) keepsFunctions(set uint16, w *DeviceWant) bool {
 }
 
 // complement adds devices of the other kinds to a pick. If devices must be together, it uses only
-// the pick's places, otherwise as few other places as possible.
+// the pick's places. Otherwise it uses as few other places as possible.
 func (q *deviceQuery) complement(places uint64, together bool, p *devicePick) {
 	used := bits.OnesCount64(p.places)
 	if most := q.mostPlaces(together); used > most || !q.worth(p, used, 0) {
@@ -497,14 +498,14 @@ func (q *deviceQuery) complement(places uint64, together bool, p *devicePick) {
 	q.extend(places&^p.places, MaxPlaces-used, p)
 }
 
-// count adds or removes the devices of a place.
+// count adds the devices of a place to have, or removes them.
 func (q *deviceQuery) count(at, sign int) {
 	for i := range q.w.Devices {
 		q.have[i] += sign * int(q.caps[i][at])
 	}
 }
 
-// extend adds the fewest places that have all devices, and at most most.
+// extend adds the fewest places, at most most, that have all missing devices.
 func (q *deviceQuery) extend(places uint64, most int, p *devicePick) {
 	low, used := q.fewest(places, most), bits.OnesCount64(p.places)
 	if low > most || !q.worth(p, used+low, max(p.left, q.needs)) {
@@ -521,8 +522,8 @@ func (q *deviceQuery) extend(places uint64, most int, p *devicePick) {
 	}
 }
 
-// fillCandidates lists the places, and for each position the largest number of devices that may
-// still follow.
+// fillCandidates lists the candidates for places. For each position it computes the largest and the
+// smallest number of devices from there on.
 func (q *deviceQuery) fillCandidates(places uint64) {
 	q.found = 0
 	for w := places; w != 0; w &= w - 1 {
@@ -542,9 +543,9 @@ func (q *deviceQuery) fillCandidates(places uint64) {
 	}
 }
 
-// branch is the state of a search. It has chosen places with left devices, and looks for size more
-// among the candidates, beginning at index from. passed are the classes of places that it skipped:
-// a later place of such a class would only repeat a choice.
+// branch is a point in the search tree. The chosen places have left free devices in total. The
+// search adds size more places from cands[from:]. passed has the classes of the places that it
+// skipped. It skips every later place of these classes, which would only repeat a choice.
 type branch struct {
 	chosen     uint64
 	from, size int
@@ -552,7 +553,7 @@ type branch struct {
 	passed     uint64
 }
 
-// add tries the places of a branch in order, and reports if one leads to a solution.
+// add tries the candidates of a branch in order, and reports if one leads to a complete choice.
 func (q *deviceQuery) add(b branch, p *devicePick) (found bool) {
 	if b.size == 0 {
 		return q.complete(b.chosen, b.left, p)
@@ -575,7 +576,7 @@ func (q *deviceQuery) add(b branch, p *devicePick) (found bool) {
 	return found
 }
 
-// promising reports if size more places, starting at a candidate, could be enough.
+// promising reports if size more places, from candidate c on, could have enough devices.
 func (q *deviceQuery) promising(c, size int) bool {
 	for i := range q.w.Devices {
 		if q.have[i]+size*int(q.peak[i][c]) < q.need[i] {
@@ -597,9 +598,10 @@ func (q *deviceQuery) complete(chosen uint64, left int, p *devicePick) bool {
 	return true
 }
 
-// grab takes places without a search: those with the most of one kind until there is enough of it,
-// then those of the next kind. It tries each kind as the first and keeps the fewest places. It
-// finds places if holds returns true, but with three kinds that must be together it may not.
+// grab takes places without a search. It takes the places with the most devices of one kind until
+// there are enough, and continues with the next kind. It tries each kind as the first and keeps the
+// fewest places. It always finds places if holds returns true, except with three kinds that must be
+// together.
 func (q *deviceQuery) grab(places uint64, most int) {
 	q.rankPlaces()
 	for first := range q.w.Devices {
@@ -624,8 +626,8 @@ func (q *deviceQuery) grab(places uint64, most int) {
 	}
 }
 
-// link chooses devices of the linked kind at the places of grab: first one at each place, then the
-// devices with the lowest numbers.
+// link chooses devices of the linked kind at the places of grab: first one at each place, then
+// those with the lowest numbers.
 func (q *deviceQuery) link(places uint64, p *devicePick) bool {
 	if q.linked < 0 {
 		return true

@@ -10,22 +10,23 @@ type Want struct {
 	CPUs    int          // pinned
 	Amounts []Amount     // each kind once
 	Devices []DeviceWant // each kind once
-	// Same is where devices must be together, and SameHow whether that is required or preferred.
-	// This preference is dropped last, but never kept by a wider set of NUMA nodes.
+	// Same is the kind of place at which devices must be together. SameHow tells if this is
+	// required or preferred. As a preference it is dropped last, but it never makes the set of NUMA
+	// nodes larger.
 	Same    Same
 	SameHow Strength // set if Same is
 	Width   Width
 	// Nodes requests exactly that many NUMA nodes, each of which provides some of the CPUs. Without
 	// CPUs each provides some of the first amount, and without amounts devices by PerNode. 0 leaves
-	// the number to the width. With a number, the width only determines whether devices with an
+	// the number to the width. With Nodes, the width only determines whether devices with an
 	// unknown NUMA node count.
 	Nodes int
 	// PerNode requests exactly that many devices of each kind on each NUMA node; 0 leaves it open.
 	// It requires Nodes, and excludes Same.
 	PerNode int
 	Rules   Rules
-	// Pays means that the request must include the CPUs that stay idle for an exclusive one: no
-	// more CPUs are kept from others than the CPUs and CPU time requested.
+	// Pays means that an exclusive request must include the CPUs that stay idle for it. It then
+	// keeps no more CPUs from other pods than the CPUs and CPU time that it requests.
 	Pays bool
 	// Within are the only allowed sets of NUMA nodes, and WithinEmpty the sets that would be
 	// allowed if nothing were assigned. They are for resources that the model does not know. Nil
@@ -33,8 +34,8 @@ type Want struct {
 	Within, WithinEmpty hint.Set
 	// CPUsWithin are the only allowed sets of NUMA nodes for the CPUs, and CPUsWithinEmpty the same
 	// for an empty node. They are for CPUs that must be near resources that the model does not
-	// know. With a set, each larger one is in it. Without CPUs, they are about the set of NUMA
-	// nodes. Nil means all.
+	// know. If a set is allowed, each larger set is allowed too. Without CPUs, they limit the set
+	// of NUMA nodes. Nil means all.
 	CPUsWithin, CPUsWithinEmpty hint.Set
 }
 
@@ -44,7 +45,7 @@ type Grant struct {
 	// Nodes is the set of NUMA nodes that was chosen.
 	Nodes   hint.Mask
 	Amounts []NodeAmount // by kind as in Want.Amounts, then by node
-	// Exclusive is the level that is kept: that of the rules, or Shareable if the preference was
+	// Exclusive is the resulting level: the level of the rules, or Shareable if the preference was
 	// dropped.
 	Exclusive Exclusive
 	Devices   []DeviceRef // by kind as in Want.Devices
@@ -64,13 +65,13 @@ const (
 	OddCPUs
 	// UnequalCores: the rules need cores with equally many threads.
 	UnequalCores
-	// NoCPUs: the machine has too few free CPUs, on whatever NUMA nodes.
+	// NoCPUs: the machine has too few free CPUs in total.
 	NoCPUs
 	// NoCores: it has enough free CPUs, but not as the rules require them.
 	NoCores
-	// NoAmount: it has too little left of some amount.
+	// NoAmount: it has too little free CPU time or memory.
 	NoAmount
-	// NoDevices: it has too few free devices of a kind, on whatever NUMA nodes.
+	// NoDevices: it has too few free devices of a kind in total.
 	NoDevices
 	// NotTogether: it has enough free devices, but not together.
 	NotTogether

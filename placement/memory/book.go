@@ -45,7 +45,7 @@ func (b *Book) CopyFrom(o *Book) {
 	copy(b.reserved, o.reserved)
 }
 
-// size makes room for n amounts of either sort, side by side: see device.Pool.
+// size allocates n free and n reserved amounts in one block of memory, as device.Pool does.
 func (b *Book) size(n int) {
 	both := make([]uint64, 2*n)
 	b.free, b.reserved = both[:n:n], both[n:]
@@ -70,7 +70,7 @@ func (b *Book) Append(to []byte) []byte {
 	return to
 }
 
-// Group returns how often a node is assigned, and its group.
+// Group returns the number of assignments of a node, and its group.
 func (b *Book) Group(pos int) (assignments int, cells hint.Mask) {
 	return int(b.nodes[pos].assignments), b.nodes[pos].cells
 }
@@ -113,10 +113,10 @@ type reuse struct {
 // CopyFrom makes r equal to o, reusing its memory.
 func (r *Reuse) CopyFrom(o *Reuse) { r.entries = append(r.entries[:0], o.entries...) }
 
-// Reset empties it, keeping its memory.
+// Reset empties r and keeps its memory.
 func (r *Reuse) Reset() { r.entries = r.entries[:0] }
 
-// Bytes returns how much may be reused.
+// Bytes returns the amount that may be reused.
 func (r *Reuse) Bytes(mask hint.Mask, k Kind) uint64 {
 	if e := r.find(mask, k); e != nil {
 		return e.bytes

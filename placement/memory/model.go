@@ -1,7 +1,7 @@
 // Package memory reproduces the kubelet's static memory manager: its hints for amounts of memory
 // and huge pages, the nodes from which it takes them, and how it frees them.
 //
-// A Model is compiled once and immutable. A Book holds what is assigned. The code follows
+// A Model is compiled once and immutable. A Book has the assigned memory. The code follows
 // pkg/kubelet/cm/memorymanager/policy_static.go, including its groups of nodes and its arithmetic
 // of uint64.
 package memory
@@ -22,12 +22,12 @@ const Regular = "memory"
 // Kind is a kind of memory: an index into Model.Names.
 type Kind uint8
 
-// Node is the memory of one NUMA node, as the kubelet sees it.
+// Node is the memory of one NUMA node from the kubelet's view.
 type Node struct {
 	// Bytes is the size of the node's memory, huge pages included.
 	Bytes     uint64
 	HugePages []topology.HugePages
-	// Reserved is kept for the system, in bytes by resource name.
+	// Reserved is the memory that is kept for the system, in bytes by resource name.
 	Reserved map[string]uint64
 }
 
@@ -41,7 +41,8 @@ type Model struct {
 	// endless means that some node reserves more of a kind for the system, or for huge pages, than
 	// it has.
 	endless []bool
-	// most[kind][k] is the most that k nodes can have of the kind; nil if sums may overflow.
+	// most[kind][k] is the largest amount of the kind on k nodes; most[kind] is nil if sums
+	// overflow.
 	most [][]uint64
 }
 
@@ -123,7 +124,7 @@ func prefixSums(amounts []uint64) []uint64 {
 	return sums
 }
 
-// at is the index of a kind on a node in a table.
+// at returns the index of a kind on a node in the tables.
 func (m *Model) at(k Kind, pos int) int { return int(k)*m.space.Len() + pos }
 
 func (m *Model) row(table []uint64, k Kind) []uint64 {

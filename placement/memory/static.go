@@ -19,7 +19,7 @@ var (
 	// ErrExtensionNotPreferred is "failed to find the extended preferred hint".
 	ErrExtensionNotPreferred = errors.New("the NUMA nodes of the hint have too little memory and larger sets are not preferred")
 	// ErrGroup is "preferred hint violates NUMA node allocation".
-	ErrGroup = errors.New("the NUMA nodes are handed out in other groups")
+	ErrGroup = errors.New("the NUMA nodes provide memory in other groups")
 	// ErrCrash means that the kubelet would crash: it looks up a kind of memory that a node's table
 	// does not have.
 	ErrCrash = errors.New("the kubelet would crash: a NUMA node has no row for this kind of memory")
@@ -32,7 +32,7 @@ var (
 type Query struct {
 	Book  *Book
 	Needs []Need
-	// Reuse has the memory that init containers of the pod leave.
+	// Reuse has the memory that finished init containers of the pod leave.
 	Reuse *Reuse
 }
 
@@ -68,7 +68,7 @@ func (m *Model) sum(table []uint64, mask hint.Mask, k Kind) uint64 {
 	return sum
 }
 
-// groupAllows keeps single nodes out of groups, and groups apart.
+// groupAllows refuses a single node that is in a group, and a set of nodes that would mix groups.
 func (m *Model) groupAllows(b *Book, mask hint.Mask) bool {
 	if mask&(mask-1) == 0 {
 		return b.nodes[mask.Lowest()].cells.Len() <= 1
@@ -76,13 +76,13 @@ func (m *Model) groupAllows(b *Book, mask hint.Mask) bool {
 	return !Mixes(b, mask)
 }
 
-// violates is isAffinityViolatingNUMAAllocations; it never objects to a single node.
+// violates is isAffinityViolatingNUMAAllocations. It is false for a single node.
 func violates(b *Book, mask hint.Mask) bool {
 	return mask&(mask-1) != 0 && Mixes(b, mask)
 }
 
-// MinSize returns the size of the smallest set of nodes that could serve the needs on an empty
-// machine; all nodes if none could.
+// MinSize returns the size of the smallest set of nodes that has enough memory for the needs on an
+// empty machine. If no set has enough, it returns the number of all nodes.
 func (m *Model) MinSize(needs []Need) int {
 	for k := m.lowerBound(needs); k < m.space.Len(); k++ {
 		for _, mask := range m.space.OfSize(k) {
@@ -186,9 +186,9 @@ func (m *Model) best(q *Query, holding hint.Mask) (best hint.Hint, found bool) {
 	return hint.Hint{}, false
 }
 
-// Choose is the first half of Allocate: it returns the nodes from which the kubelet takes the
-// needs, given the merged hint. If ordinary memory is not among the needs, the kubelet looks up a
-// list of hints that does not exist.
+// Choose is the first half of Allocate. Given the merged hint, it returns the nodes from which the
+// kubelet takes the memory. If ordinary memory is not among the needs, the kubelet looks up a list
+// of hints that does not exist.
 func (m *Model) Choose(q *Query, h hint.Hint) (hint.Mask, error) {
 	needs := q.Needs
 	crash := m.Crashes(needs)
