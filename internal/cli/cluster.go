@@ -63,12 +63,13 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 	fs.StringToIntVar(&f.terms.CPUsPerDevice, "cpus-per-device", nil, "how many CPUs are kept for a device, by resource, as the scheduler is configured (cpusPerDevice)")
 	fs.BoolVar(&f.terms.BestEffortAnywhere, "best-effort-anywhere", false, "let pods that ask for best-effort in Volcano's way go to nodes of any policy, as the scheduler is configured (bestEffortAnywhere)")
 	fs.StringVar(&f.terms.Claims, "claims", "", "near or required: the default for pods with claims and without berth.dev/claims, as the scheduler is configured (claims)")
+	fs.StringSliceVar(&f.terms.NUMAAttributes, "numa-attributes", nil, "attributes of devices with the number of a NUMA node, as the scheduler is configured (numaAttributes)")
 }
 
 // connect makes a cluster of the flags. It sends no requests yet.
 func (f *clusterFlags) connect() (*survey.Cluster, error) {
-	if t := &f.terms; f.snapshot != "" && (t.Keep != "" || len(t.CPUsPerDevice) > 0 || len(t.ExclusiveNamespaces) > 0 || t.BestEffortAnywhere || t.Claims != "") {
-		return nil, Usagef("--snapshot: the file has the scheduler's configuration: want none of --keep, --cpus-per-device, --exclusive-namespaces, --best-effort-anywhere and --claims")
+	if t := &f.terms; f.snapshot != "" && (t.Keep != "" || len(t.CPUsPerDevice) > 0 || len(t.ExclusiveNamespaces) > 0 || t.BestEffortAnywhere || t.Claims != "" || len(t.NUMAAttributes) > 0) {
+		return nil, Usagef("--snapshot: the file has the scheduler's configuration: want none of --keep, --cpus-per-device, --exclusive-namespaces, --best-effort-anywhere, --claims and --numa-attributes")
 	}
 	if f.snapshot != "" {
 		return openSnapshot(f.snapshot, cmp.Or(*f.config.Namespace, metav1.NamespaceDefault))
@@ -94,7 +95,7 @@ func (f *clusterFlags) connect() (*survey.Cluster, error) {
 }
 
 // termFlags are the flags that set a scheduler's arguments.
-var termFlags = map[string]string{"keep": "keep", "cpusPerDevice": "cpus-per-device", "exclusiveNamespaces": "exclusive-namespaces", "claims": "claims"}
+var termFlags = map[string]string{"keep": "keep", "cpusPerDevice": "cpus-per-device", "exclusiveNamespaces": "exclusive-namespaces", "claims": "claims", "numaAttributes": "numa-attributes"}
 
 // flagged names the flag that is wrong.
 func flagged(err error) error {

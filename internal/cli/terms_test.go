@@ -9,15 +9,17 @@ import (
 // of the flag.
 func TestTermsNameTheirFlags(t *testing.T) {
 	for args, want := range map[string]string{
-		"--keep=gpus":                         `--keep: "gpus": want cpusNearDevices, or nothing`,
-		"--keep=cpusNearDevices":              "--keep: cpusNearDevices: want cpusPerDevice beside it",
-		"--cpus-per-device=nvidia.com/gpu=8":  "--cpus-per-device: want keep: cpusNearDevices beside it",
-		"--snapshot=x --keep=cpusNearDevices": "--snapshot: the file has the scheduler's configuration",
-		"--snapshot=x --best-effort-anywhere": "want none of --keep, --cpus-per-device, --exclusive-namespaces, --best-effort-anywhere and --claims",
-		"--exclusive-namespaces=No_Namespace": `--exclusive-namespaces: "No_Namespace": want the name of a namespace, or *`,
-		"--claims=far":                        `--claims: "far": want near or required, or nothing`,
-		"--snapshot=x --claims=near":          "--snapshot: the file has the scheduler's configuration",
-		"--stale-after=-1s":                   "--stale-after -1s: want more than 0, like 1m",
+		"--keep=gpus":                          `--keep: "gpus": want cpusNearDevices, or nothing`,
+		"--keep=cpusNearDevices":               "--keep: cpusNearDevices: want cpusPerDevice beside it",
+		"--cpus-per-device=nvidia.com/gpu=8":   "--cpus-per-device: want keep: cpusNearDevices beside it",
+		"--snapshot=x --keep=cpusNearDevices":  "--snapshot: the file has the scheduler's configuration",
+		"--snapshot=x --best-effort-anywhere":  "want none of --keep, --cpus-per-device, --exclusive-namespaces, --best-effort-anywhere, --claims and --numa-attributes",
+		"--exclusive-namespaces=No_Namespace":  `--exclusive-namespaces: "No_Namespace": want the name of a namespace, or *`,
+		"--claims=far":                         `--claims: "far": want near or required, or nothing`,
+		"--numa-attributes=numa":               `--numa-attributes: 0: "numa": want an attribute with its domain, such as gpu.example.com/numaNode`,
+		"--snapshot=x --numa-attributes=a.b/c": "--snapshot: the file has the scheduler's configuration",
+		"--snapshot=x --claims=near":           "--snapshot: the file has the scheduler's configuration",
+		"--stale-after=-1s":                    "--stale-after -1s: want more than 0, like 1m",
 	} {
 		if code, _, stderr := run(t, append([]string{"nodes"}, strings.Fields(args)...)...); code != ExitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %s", args, code, stderr)

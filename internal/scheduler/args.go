@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
-	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/rank"
 	"github.com/berth-dev/berth/internal/wire"
@@ -183,9 +182,6 @@ func (a *Args) validate() error {
 	if err := a.Admission.Check(); err != nil {
 		return err
 	}
-	if _, err := a.sources(); err != nil {
-		return err
-	}
 	if _, err := a.terms(); err != nil {
 		return err
 	}
@@ -219,18 +215,12 @@ func (a *Args) withoutAgents() (labels.Selector, error) {
 	return selector, nil
 }
 
-// sources returns the attributes of devices that publish their places.
-func (a *Args) sources() (dra.Sources, error) {
-	sources, err := dra.DefaultSources().With(a.NUMAAttributes)
-	if err != nil {
-		return sources, fmt.Errorf("numaAttributes: %w", err)
-	}
-	return sources, nil
-}
-
 // terms returns the settings that apply to every pod.
 func (a *Args) terms() (wire.Terms, error) {
-	t := wire.Terms{ExclusiveNamespaces: a.ExclusiveNamespaces, Keep: a.Keep, CPUsPerDevice: a.CPUsPerDevice, BestEffortAnywhere: a.BestEffortAnywhere, Claims: a.Claims}
+	t := wire.Terms{
+		ExclusiveNamespaces: a.ExclusiveNamespaces, Keep: a.Keep, CPUsPerDevice: a.CPUsPerDevice, BestEffortAnywhere: a.BestEffortAnywhere,
+		Claims: a.Claims, NUMAAttributes: a.NUMAAttributes,
+	}
 	return t, t.Check()
 }
 

@@ -89,9 +89,9 @@ type profiles struct {
 func (p *profiles) add(name string, args *Args) {
 	p.maxNodes.Store(name, args.looksAt())
 	p.terms.Store(name, groupTerms(args))
-	sources, _ := args.sources() // they have been validated
+	terms, _ := args.terms() // they have been validated
 	mode, _ := dra.ParseMode(args.Claims)
-	p.claims.Store(name, &claimTerms{mode, sources})
+	p.claims.Store(name, &claimTerms{mode, terms.Sources()})
 }
 
 // claimTerms are a profile's settings for claims: the default for pods without the annotation, and

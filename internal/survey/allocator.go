@@ -17,6 +17,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 
 	"github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -40,9 +41,9 @@ type allocator struct {
 	selectors *cel.Cache
 }
 
-func newAllocator(h *handedOut) *allocator {
+func newAllocator(h *handedOut, terms *wire.Terms) *allocator {
 	a := &allocator{
-		slices: h.slices, classes: h.classes, sources: claims.DefaultSources(), taken: map[claims.DeviceID]string{},
+		slices: h.slices, classes: h.classes, sources: terms.Sources(), taken: map[claims.DeviceID]string{},
 		state: structured.AllocatedState{
 			AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](), AggregatedCapacity: structured.NewConsumedCapacityCollection(),
 		},

@@ -154,7 +154,7 @@ func newClaimant(ctx context.Context, c *Cluster, s *Survey, q *question) (*clai
 		return nil, err
 	}
 	mode, _ := c.Terms.ReadClaims(q.pod) // an error is why no node takes it
-	x := &claimant{survey: s, question: q, mode: mode, allocator: newAllocator(h), handedOut: h}
+	x := &claimant{survey: s, question: q, mode: mode, allocator: newAllocator(h, &c.Terms), handedOut: h}
 	if q.pod.Annotations[wire.ClaimsAnnotation] == "" {
 		x.assumed = fmt.Sprintf("the pod has no %s, and the argument claims of scheduler profile %s cannot be read: it is taken to be %q (--claims)",
 			wire.ClaimsAnnotation, nameOfScheduler(q.pod), c.Terms.Claims)

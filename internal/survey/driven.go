@@ -63,7 +63,7 @@ func (c *Cluster) Driven(ctx context.Context, s *Survey, name string) (*Driven, 
 	if h.one {
 		h.notes = append(slices.Clip(h.notes), "resource claims of all namespaces may not be read, so devices that they have count as free")
 	}
-	a := newAllocator(&h)
+	a := newAllocator(&h, &c.Terms)
 	inventory := claims.Read(name, n.knownMachine(), a.slicesOf(n.object, name), &a.sources)
 	out := &Driven{}
 	byDriver := map[string]*devicesFor{}

@@ -39,7 +39,7 @@ func (c *Cluster) Hardware(ctx context.Context, name string) (*Hardware, error) 
 	if err != nil {
 		return nil, err
 	}
-	a := newAllocator(h)
+	a := newAllocator(h, &c.Terms)
 	inventory := claims.Read(name, n.knownMachine(), a.slicesOf(n.object, name), &a.sources)
 	out := &Hardware{Machine: n.knownMachine(), Notes: append(s.Notes, h.notes...)}
 	first, count := inventory.Contradictions(maxContradictions)

@@ -253,3 +253,22 @@ func TestClaimsOfTheProfile(t *testing.T) {
 		t.Errorf("a wrong default: %v", err)
 	}
 }
+
+// TestAttributesOfTheProfile: a device is where the attribute of the arguments has it.
+func TestAttributesOfTheProfile(t *testing.T) {
+	for _, c := range []struct {
+		attributes []string
+		want       string
+	}{{nil, "none"}, {[]string{gpuDriver + "/socket"}, "1"}} {
+		d := gpu("a", "big", 1)
+		d.Attributes["socket"] = d.Attributes[claims.StandardNUMANode]
+		delete(d.Attributes, claims.StandardNUMANode)
+		w := claimWorld(t, d)
+		w.Terms.NUMAAttributes = c.attributes
+		w.must(w.Terms.Check())
+		f, _ := w.fitOf(w.asks("near", claim("x", "any")))
+		if got := f.Claims[0].Nodes[0].NUMANodes[0].NUMANode; got != c.want {
+			t.Errorf("%v: on NUMA node %s, want %s", c.attributes, got, c.want)
+		}
+	}
+}

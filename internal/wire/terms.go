@@ -24,6 +24,8 @@ type Terms struct {
 	// Claims is near, required or empty: the default for pods with claims and without
 	// berth.dev/claims.
 	Claims string `json:"claims,omitempty"`
+	// NUMAAttributes are attributes of devices with the number of a NUMA node (dra.Sources).
+	NUMAAttributes []string `json:"numaAttributes,omitempty"`
 
 	kept *placement.Keep // what both say, once Check has been called
 }
@@ -52,6 +54,9 @@ func (t *Terms) Check() error {
 	}
 	if _, ok := dra.ParseMode(t.Claims); !ok && t.Claims != "" {
 		return &TermError{"claims", "", fmt.Sprintf("%.100q: want %s, or nothing", t.Claims, dra.ModesWanted)}
+	}
+	if _, err := dra.DefaultSources().With(t.NUMAAttributes); err != nil {
+		return &TermError{"numaAttributes", "", err.Error()}
 	}
 	const keep, cpusPerDevice = "keep", "cpusPerDevice"
 	switch {
@@ -94,6 +99,13 @@ func (t *Terms) ReadClaims(pod *corev1.Pod) (dra.Mode, error) {
 		mode, _ = dra.ParseMode(t.Claims)
 	}
 	return mode, err
+}
+
+// Sources returns the attributes in which drivers publish where a device is. Terms that Check
+// refuses have only the known attributes.
+func (t *Terms) Sources() dra.Sources {
+	out, _ := dra.DefaultSources().With(t.NUMAAttributes)
+	return out
 }
 
 // Impose applies the terms to the rules of a pod of the namespace.

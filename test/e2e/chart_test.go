@@ -576,8 +576,8 @@ func testChartMap(t *testing.T, helm string) {
 		return podTemplate(t, find(t, objectsOf(t, mustRender(t, helm, "--set=map.enabled=true"+set)), "Deployment", "berth-map")).Spec.Containers[0].Args
 	}
 	plain := args("")
-	got := args(",scheduler.args.staleAfter=2m,scheduler.args.exclusiveNamespaces={a,*},scheduler.args.keep=cpusNearDevices,scheduler.args.cpusPerDevice.nvidia\\.com/gpu=8,scheduler.args.bestEffortAnywhere=true,scheduler.args.claims=near")
-	if want := append(slices.Clone(plain), "--stale-after=2m", "--exclusive-namespaces=a,*", "--keep=cpusNearDevices", "--cpus-per-device=nvidia.com/gpu=8", "--best-effort-anywhere", "--claims=near"); !slices.Equal(got, want) {
+	got := args(",scheduler.args.staleAfter=2m,scheduler.args.exclusiveNamespaces={a,*},scheduler.args.keep=cpusNearDevices,scheduler.args.cpusPerDevice.nvidia\\.com/gpu=8,scheduler.args.bestEffortAnywhere=true,scheduler.args.claims=near,scheduler.args.numaAttributes={a.b/c}")
+	if want := append(slices.Clone(plain), "--stale-after=2m", "--exclusive-namespaces=a,*", "--keep=cpusNearDevices", "--cpus-per-device=nvidia.com/gpu=8", "--best-effort-anywhere", "--claims=near", "--numa-attributes=a.b/c"); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
