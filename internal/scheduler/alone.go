@@ -12,7 +12,6 @@ import (
 	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
-	"github.com/berth-dev/berth/internal/scheduler/steer"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 )
 
@@ -62,7 +61,7 @@ func (w *waitingNodes) add(n *nodes.Node) {
 // (nodes.Feed.Prompt).
 func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
-	insists := c.ask != nil && c.ask.Claims == dra.Required && steer.MayClaim(pod) // which devices it can have depends on its CPUs
+	insists := c.ask != nil && c.ask.Claims == dra.Required && dra.MayClaim(pod) // which devices it can have depends on its CPUs
 	c.query.Candidate.Loose = !insists && (core.delays.crowded(pod.Namespace, core.table.Size()) || !core.feed.Prompt())
 	a.patientUntil = core.waiters.Add(waiterOf(pod), &c.query.Candidate).Add(patience)
 	core.forgetIfGone(pod)

@@ -293,7 +293,7 @@ func (d *devices) Give(pod *corev1.Pod, on fwk.NodeInfo, would gang.Lies, again 
 // lacksSteerer reports whether the pod asks something of its claims that the profile cannot do.
 func (p *Plugin) lacksSteerer(pod *corev1.Pod) bool {
 	_, asks := pod.Annotations[wire.ClaimsAnnotation]
-	return (asks && steer.MayClaim(pod) || p.args.Claims != "" && len(pod.Spec.ResourceClaims) > 0) && steererOf(p.handle) == nil
+	return (asks && dra.MayClaim(pod) || p.args.Claims != "" && len(pod.Spec.ResourceClaims) > 0) && steererOf(p.handle) == nil
 }
 
 const noSteerer = "Berth: " + wire.ClaimsAnnotation + " needs the plugin " + ClaimsName + " in place of DynamicResources in the scheduler's profile"

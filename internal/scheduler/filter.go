@@ -11,7 +11,6 @@ import (
 	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
-	"github.com/berth-dev/berth/internal/scheduler/steer"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -145,7 +144,7 @@ func (p *Plugin) read(pod *corev1.Pod) (wire.Ask, error) {
 // readBy reads a pod by wire.ReadPending, or what remembers its answers.
 func (p *Plugin) readBy(read func(*corev1.Pod) (wire.Ask, error), pod *corev1.Pod) (wire.Ask, error) {
 	ask, err := read(pod)
-	if ask.Claims == dra.Free && p.args.Claims != "" && steer.MayClaim(pod) {
+	if ask.Claims == dra.Free && p.args.Claims != "" && dra.MayClaim(pod) {
 		ask.Claims, _ = dra.ParseMode(p.args.Claims)
 	}
 	p.terms.Impose(pod.Namespace, &ask.Request.Rules)

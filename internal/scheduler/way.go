@@ -7,6 +7,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/steer"
 	"github.com/berth-dev/berth/internal/wire"
@@ -26,7 +27,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 // pod keeps its devices, because they may be on that node.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	result, status := p.postFilter(ctx, state, pod, statuses)
-	if status.Code() == fwk.UnschedulableAndUnresolvable && steer.MayClaim(pod) && p.claimsPlugin() != nil && !p.awaitsReport(statuses) {
+	if status.Code() == fwk.UnschedulableAndUnresolvable && dra.MayClaim(pod) && p.claimsPlugin() != nil && !p.awaitsReport(statuses) {
 		p.giveClaimsBack(ctx, state, pod, statuses)
 	}
 	return result, status

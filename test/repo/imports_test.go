@@ -45,7 +45,7 @@ internal/atomicfile       :
 internal/bounded          :
 internal/capture          :
 internal/clip             :
-internal/claims           : internal/clip topology placement
+internal/claims           : internal/amounts internal/clip topology placement
 internal/brief            : internal/bounded internal/clip
 internal/lscpu            : internal/pasted topology
 internal/machineview      : topology placement
@@ -83,7 +83,7 @@ internal/scheduler/wake   : placement internal/ledger
 internal/scheduler/later  :
 internal/scheduler/handover: internal/scheduler/later internal/turns
 internal/scheduler/lead   :
-internal/scheduler/steer  : topology placement internal/amounts internal/claims
+internal/scheduler/steer  : topology placement internal/claims
 internal/scheduler/outcome: internal/scheduler/later internal/turns
 internal/scheduler/gang   : internal/apiclient internal/amounts internal/suppose internal/gangfit internal/gangs placement internal/ledger internal/plan internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/...
 internal/scheduler/reservation : placement internal/apiclient internal/ledger internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/koordinator/v1alpha1

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +19,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 
-	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -36,7 +34,7 @@ const (
 // attempt is the plugin's state for one attempt to place a pod with a mode for its claims.
 type attempt struct {
 	mode   claims.Mode
-	claims []podClaim
+	claims []claims.PodClaim
 	// byNode has the ResourceSlices of each node, and shared has those that serve several nodes.
 	byNode map[string][]*resourceapi.ResourceSlice
 	shared []*resourceapi.ResourceSlice
@@ -55,7 +53,7 @@ type attempt struct {
 	misplaced map[types.UID]bool
 
 	// pending are the claims that this attempt has allocated, after Reserve.
-	pending []podClaim
+	pending []claims.PodClaim
 	// written means that PreBind has begun to write the claims. refused means that the plugin
 	// itself has ended the attempt, so that there is no Binding.
 	written, refused bool
@@ -63,12 +61,6 @@ type attempt struct {
 	// one.
 	alignment claims.Alignment
 	judged    bool
-}
-
-// podClaim is a claim of the pod with its name in spec.resourceClaims.
-type podClaim struct {
-	name string
-	*resourceapi.ResourceClaim
 }
 
 // Clone implements fwk.StateData. Dry runs share the attempt, as they share the state of
@@ -83,7 +75,7 @@ func attemptOf(state fwk.CycleState) *attempt {
 
 // PreFilter implements fwk.PreFilterPlugin.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if !MayClaim(pod) {
+	if !claims.MayClaim(pod) {
 		return p.DynamicResources.PreFilter(ctx, state, pod, nodes)
 	}
 	mode, err := p.berth.Mode(pod)
@@ -117,28 +109,10 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	return result, nil
 }
 
-// MayClaim reports whether the pod may get devices from a DRA driver: it has claims, or requests
-// extended resources, which drivers may offer.
-func MayClaim(pod *corev1.Pod) bool {
-	if len(pod.Spec.ResourceClaims) > 0 {
-		return true
-	}
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			for name := range list[i].Resources.Limits {
-				if amounts.IsExtended(string(name)) || strings.HasPrefix(string(name), resourceapi.ResourceDeviceClassPrefix) {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
 // claimsOf returns the claims of the pod. It skips an entry of spec.resourceClaims for which no
 // claim is needed, as DynamicResources does.
-func (p *Plugin) claimsOf(pod *corev1.Pod) ([]podClaim, error) {
-	var out []podClaim
+func (p *Plugin) claimsOf(pod *corev1.Pod) ([]claims.PodClaim, error) {
+	var out []claims.PodClaim
 	for i := range pod.Spec.ResourceClaims {
 		of := &pod.Spec.ResourceClaims[i]
 		name, _, err := resourceclaim.Name(pod, of)
@@ -152,7 +126,7 @@ func (p *Plugin) claimsOf(pod *corev1.Pod) ([]podClaim, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, podClaim{of.Name, claim})
+		out = append(out, claims.PodClaim{Ref: of.Name, ResourceClaim: claim})
 	}
 	return out, nil
 }
@@ -179,13 +153,6 @@ func (a *attempt) slicesOf(node string) []*resourceapi.ResourceSlice {
 	return slices.Concat(a.byNode[node], a.shared)
 }
 
-// allocated reports whether all claims of the pod were allocated earlier. It is false for a pod
-// with extended resources: DynamicResources makes their claim in PreBind.
-func (n *onNode) allocated() bool {
-	a := n.attempt
-	return !asksExtended(n.pod) && !slices.ContainsFunc(a.claims, func(c podClaim) bool { return c.Status.Allocation == nil })
-}
-
 // Filter implements fwk.FilterPlugin.
 func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	a := attemptOf(state)
@@ -193,12 +160,12 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 		return p.DynamicResources.Filter(ctx, state, pod, info)
 	}
 	node := info.Node().Name
-	n := &onNode{attempt: a, plugin: p, pod: pod, info: info, slices: a.slicesOf(node)}
-	ways := p.berth.Ways(state, pod, info, a.mode, func() *placement.Claimed { return n.stock(ctx) })
+	n := p.on(a, pod, info)
+	ways := p.berth.Ways(state, pod, info, a.mode, func() *placement.Claimed { return n.Counted(ctx) })
 	if ways.Known == Unasked {
 		return p.DynamicResources.Filter(ctx, state, pod, info)
 	}
-	v := versionOf(n.slices, p.berth.Free(node))
+	v := versionOf(n.Slices, p.berth.Free(node))
 	if why := p.excluded.why(pod.UID, node, v); why != "" && a.mode == claims.Required {
 		return keepOff(why)
 	}
@@ -245,11 +212,9 @@ func (a *attempt) choose(node string, state fwk.StateData) {
 // onNode is an attempt on one node.
 type onNode struct {
 	*attempt
-	plugin    *Plugin
-	pod       *corev1.Pod
-	info      fwk.NodeInfo
-	slices    []*resourceapi.ResourceSlice
-	inventory *claims.Inventory
+	claims.OnNode
+	plugin *Plugin
+	info   fwk.NodeInfo
 	// lately is the reason why the last way failed. lying is the first way without free devices.
 	lately string
 	lying  Lying
@@ -261,13 +226,35 @@ type onNode struct {
 	apart bool
 }
 
-// devices returns the node's devices, which it reads once.
-func (n *onNode) devices() *claims.Inventory {
-	if n.inventory == nil {
-		node := n.info.Node().Name
-		n.inventory = claims.Read(node, n.plugin.berth.Machine(node), n.slices, n.plugin.berth.Sources())
+// on returns the attempt on a node.
+func (p *Plugin) on(a *attempt, pod *corev1.Pod, info fwk.NodeInfo) *onNode {
+	dra, node, list := p.handle.SharedDRAManager(), info.Node(), a.slicesOf(info.Node().Name)
+	n := &onNode{attempt: a, plugin: p, info: info}
+	n.OnNode = claims.OnNode{
+		Pod: pod, Mode: a.mode, Claims: a.claims, Whole: !a.steered, Allocate: n.allocate,
+		Stock: claims.Stock{
+			Slices: list, Selectors: p.selectors,
+			Class: func(name string) *resourceapi.DeviceClass {
+				class, _ := dra.DeviceClasses().Get(name)
+				return class
+			},
+			Taken: func(id claims.DeviceID) bool {
+				return a.taken.has(structured.MakeDeviceID(id.Driver, id.Pool, id.Name))
+			},
+		},
+		Read: func() *claims.Inventory {
+			return claims.Read(node.Name, p.berth.Machine(node.Name), list, p.berth.Sources())
+		},
 	}
-	return n.inventory
+	if classes := dra.DeviceClassResolver(); claims.AsksExtended(pod) {
+		n.Extended = claims.Extended(pod, func(name corev1.ResourceName) *resourceapi.DeviceClass {
+			if info.GetAllocatable().GetScalarResources()[name] > 0 {
+				return nil // of a device plugin
+			}
+			return classes.GetDeviceClass(name)
+		})
+	}
+	return n
 }
 
 // steer tries the ways on the node until one has the pod's devices. It returns false if none does.
@@ -306,10 +293,10 @@ func (n *onNode) lie(ctx context.Context, state fwk.CycleState, way Way) (status
 		n.plugin.berth.Keep(state, n.info.Node().Name, near)
 		n.choose(n.info.Node().Name, own)
 	}
-	if n.allocated() || !n.steered {
+	if n.Allocated() || n.Whole {
 		n.loose = true
 		keep(nil)
-		return n.plugin.DynamicResources.Filter(ctx, state, n.pod, n.info), true
+		return n.plugin.DynamicResources.Filter(ctx, state, n.Pod, n.info), true
 	}
 	own, status := n.try(ctx, only)
 	switch {
@@ -329,7 +316,7 @@ func (n *onNode) lie(ctx context.Context, state fwk.CycleState, way Way) (status
 		return nil, false
 	}
 	if n.apart && n.taken.state != nil {
-		if _, j, chosen := n.allocation(ctx, way.Lying, only); chosen && !j.Keeps(claims.Required) {
+		if _, j, chosen := n.Choose(ctx, way.Lying, only); chosen && !j.Keeps(claims.Required) {
 			n.lately = j.Why()
 			return nil, false
 		}
@@ -338,97 +325,17 @@ func (n *onNode) lie(ctx context.Context, state fwk.CycleState, way Way) (status
 	return nil, true
 }
 
-// stock counts the node's devices for the pod's claims and for its extended resources.
-func (n *onNode) stock(ctx context.Context) *placement.Claimed {
-	dra := n.plugin.handle.SharedDRAManager()
-	s := claims.Stock{
-		Inventory: n.devices(), Slices: n.slices, Selectors: n.plugin.selectors,
-		Class: func(name string) *resourceapi.DeviceClass {
-			class, _ := dra.DeviceClasses().Get(name)
-			return class
-		},
-		Taken: func(id claims.DeviceID) bool {
-			return n.taken.has(structured.MakeDeviceID(id.Driver, id.Pool, id.Name))
-		},
-	}
-	named := func(users []claims.User) (out []string) {
-		for _, u := range users {
-			out = append(out, u.Container)
-		}
-		return out
-	}
-	var asks []claims.Ask
-	for _, c := range n.claims {
-		of := judged(n.pod, c, nil)
-		asks = append(asks, claims.Ask{ResourceClaim: c.ResourceClaim, Users: named(of.Users)})
-	}
-	if extended := n.extended(dra.DeviceClassResolver()); len(extended.Spec.Devices.Requests) > 0 {
-		asks = append(asks, claims.Ask{ResourceClaim: extended, Users: named(usersOfExtended(n.pod, nil))})
-	}
-	return s.Claimed(ctx, asks)
-}
-
-// extended returns a claim for the extended resources that no device plugin of the node offers.
-func (n *onNode) extended(classes fwk.DeviceClassResolver) *resourceapi.ResourceClaim {
-	c := &resourceapi.ResourceClaim{}
-	for _, list := range [][]corev1.Container{n.pod.Spec.InitContainers, n.pod.Spec.Containers} {
-		for i := range list {
-			for _, name := range slices.Sorted(maps.Keys(list[i].Resources.Limits)) {
-				class := classes.GetDeviceClass(name)
-				if class == nil || n.info.GetAllocatable().GetScalarResources()[name] > 0 {
-					continue
-				}
-				count := list[i].Resources.Limits[name]
-				c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, resourceapi.DeviceRequest{
-					Name: list[i].Name + "/" + string(name), Exactly: &resourceapi.ExactDeviceRequest{
-						DeviceClassName: class.Name, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count.Value(),
-					},
-				})
-			}
-		}
-	}
-	return c
-}
-
 // all has every NUMA node.
 const all = claims.Everywhere
 
-// reach returns the NUMA nodes on which devices of some claim would be aligned. With the empty set,
-// only devices without a NUMA node are left. It returns false if an allocated claim has devices
-// elsewhere.
+// reach is Reach. It returns false if an allocated claim has devices elsewhere.
 func (n *onNode) reach(lying Lying) (only topology.NUMASet, fits bool) {
-	n.lately, n.apart = "", false
-	restricted := false
-	restrict := func(of *claims.Claim) {
-		wanted, why := of.Reach(n.mode)
-		if wanted == all {
-			n.loose = true
-			return
-		}
-		n.lately = cmp.Or(why, n.lately)
-		n.apart = n.apart || restricted && wanted != only
-		only, restricted = only|wanted, true
+	r := n.Reach(lying)
+	n.lately, n.apart, n.loose = r.Why, r.Apart, n.loose || r.Loose
+	if r.Misplaced != nil {
+		n.misplace(r.Misplaced.UID)
 	}
-	for _, c := range n.claims {
-		of := judged(n.pod, c, lying)
-		if c.Status.Allocation == nil {
-			restrict(&of)
-			continue
-		}
-		of.Results = c.Status.Allocation.Devices.Results
-		if j := claims.Judge(n.devices(), []claims.Claim{of}); !j.Serves(n.mode) {
-			n.lately = j.Why()
-			n.misplace(c.UID)
-			return 0, false
-		}
-	}
-	if asksExtended(n.pod) {
-		restrict(&claims.Claim{Name: forExtended, Users: usersOfExtended(n.pod, lying)})
-	}
-	if !restricted {
-		only = all
-	}
-	return only, true
+	return r.Only, r.Misplaced == nil
 }
 
 // missing explains that the node has no free devices on these NUMA nodes.
@@ -437,7 +344,7 @@ func (n *onNode) missing(only topology.NUMASet) string {
 		return "the node pins no container that uses the claims, and no free device without a NUMA node meets the claims"
 	}
 	text := "no free device on NUMA node " + only.String() + ", where the pod's CPUs would be, meets the claims"
-	if elsewhere := n.devices().NUMANodes() &^ only; elsewhere != 0 {
+	if elsewhere := n.Devices().NUMANodes() &^ only; elsewhere != 0 {
 		text += "; the node has devices on NUMA node " + elsewhere.String()
 	}
 	return text
@@ -454,43 +361,25 @@ func (n *onNode) misplace(uid types.UID) {
 }
 
 // judged returns the claim as claims.Judge expects it, but without its devices.
-func judged(pod *corev1.Pod, c podClaim, lying Lying) claims.Claim {
-	return claims.Claim{Name: c.Namespace + "/" + c.Name, Users: claims.Users(pod, c.name, lying)}
+func judged(pod *corev1.Pod, c claims.PodClaim, lying Lying) claims.Claim {
+	return claims.Claim{Name: c.Namespace + "/" + c.Name, Users: claims.Users(pod, c.Ref, lying)}
 }
 
 // try lets DynamicResources choose among the devices on these NUMA nodes, in a new cycle state.
 func (n *onNode) try(ctx context.Context, only topology.NUMASet) (fwk.StateData, *fwk.Status) {
 	state := framework.NewCycleState()
 	var status *fwk.Status
-	n.plugin.view.during(&prepared{slices: n.shown(only), taken: n.taken}, func() {
-		_, status = n.plugin.DynamicResources.PreFilter(ctx, state, n.pod, nil)
+	n.plugin.view.during(&prepared{slices: n.Shown(only), taken: n.taken}, func() {
+		_, status = n.plugin.DynamicResources.PreFilter(ctx, state, n.Pod, nil)
 	})
 	if !status.IsSuccess() {
 		return nil, status
 	}
-	if status := n.plugin.DynamicResources.Filter(ctx, state, n.pod, n.info); !status.IsSuccess() {
+	if status := n.plugin.DynamicResources.Filter(ctx, state, n.Pod, n.info); !status.IsSuccess() {
 		return nil, status
 	}
 	own, err := state.Read(originalKey)
 	return own, fwk.AsStatus(err)
-}
-
-// shown returns the node's slices without the devices on other NUMA nodes.
-func (n *onNode) shown(only topology.NUMASet) []*resourceapi.ResourceSlice {
-	if only == all {
-		return n.slices
-	}
-	shown := make([]*resourceapi.ResourceSlice, len(n.slices))
-	for i, s := range n.slices {
-		shown[i] = n.devices().Show(s, only, n.consumes)
-	}
-	return shown
-}
-
-// consumes reports whether an allocated device uses shared counters. The allocator must see such a
-// device to count what it uses, though it cannot be chosen.
-func (n *onNode) consumes(id claims.DeviceID, d *resourceapi.Device) bool {
-	return len(d.ConsumesCounters) > 0 && n.taken.has(structured.MakeDeviceID(id.Driver, id.Pool, id.Name))
 }
 
 // why explains why the node is refused for a pod that requires aligned devices.
@@ -507,50 +396,26 @@ func (n *onNode) whichDevices(ctx context.Context) string {
 	if n.taken.state == nil || n.lying == nil {
 		return ""
 	}
-	if _, j, found := n.allocation(ctx, n.lying, all); found && !j.Keeps(n.mode) {
+	if _, j, found := n.Choose(ctx, n.lying, all); found && !j.Keeps(n.mode) {
 		return j.Why()
 	}
 	return ""
 }
 
-// allocation lets the allocator choose devices on these NUMA nodes for the claims that have none.
-// It judges the devices for a pod with this placement, and returns false if there are too few.
-func (n *onNode) allocation(ctx context.Context, lying Lying, only topology.NUMASet) (results []resourceapi.AllocationResult, j claims.Judgement, found bool) {
-	var open []*resourceapi.ResourceClaim
-	var chosen []claims.Claim
-	for _, c := range n.claims {
-		if c.Status.Allocation == nil {
-			open, chosen = append(open, c.ResourceClaim), append(chosen, judged(n.pod, c, lying))
-		}
-	}
-	if asksExtended(n.pod) {
-		if c := n.extended(n.plugin.handle.SharedDRAManager().DeviceClassResolver()); len(c.Spec.Devices.Requests) > 0 {
-			open = append(open, c)
-			chosen = append(chosen, claims.Claim{Name: forExtended, Users: usersOfExtended(n.pod, lying)})
-		}
-	}
-	if len(open) == 0 {
-		return nil, j, true
-	}
-	if results, found = n.allocate(ctx, n.shown(only), open); !found {
-		return nil, j, false
-	}
-	for i := range results {
-		chosen[i].Results = results[i].Devices.Results
-	}
-	return results, claims.Judge(n.devices(), chosen), true
-}
-
-// allocate lets the allocator choose devices for claims from the slices. It returns false if they
-// do not suffice.
-func (n *onNode) allocate(ctx context.Context, shown []*resourceapi.ResourceSlice, open []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, bool) {
+// allocate implements claims.OnNode.Allocate.
+func (n *onNode) allocate(ctx context.Context, shown []*resourceapi.ResourceSlice, open []*resourceapi.ResourceClaim) (results []resourceapi.AllocationResult, why string) {
 	dra := n.plugin.handle.SharedDRAManager()
 	allocator, err := structured.NewAllocator(ctx, dynamicresources.AllocatorFeatures(n.plugin.features), *n.taken.state, dra.DeviceClasses(), shown, n.plugin.selectors)
 	if err != nil {
-		return nil, false
+		return nil, err.Error()
 	}
-	results, err := allocator.Allocate(ctx, n.info.Node(), open)
-	return results, err == nil && len(results) == len(open)
+	if results, err = allocator.Allocate(ctx, n.info.Node(), open); err != nil {
+		return nil, err.Error()
+	}
+	if len(results) != len(open) {
+		return nil, "the devices do not suffice"
+	}
+	return results, ""
 }
 
 // asRequired begins the messages about nodes where required devices are not aligned.
@@ -563,7 +428,7 @@ const nearer = 8 * 32
 // PreScore implements fwk.PreScorePlugin. It skips Score for a pod without claims. DynamicResources
 // has no PreScore, so its Score would return 0 for every node.
 func (p *Plugin) PreScore(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	if MayClaim(pod) {
+	if claims.MayClaim(pod) {
 		return nil
 	}
 	return fwk.NewStatus(fwk.Skip)
@@ -621,13 +486,9 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	return p.check(state, a, found{pod, node, all, decided})
 }
 
-// forExtended stands for the name of the claim for extended resources, which has none before
-// PreBind.
-const forExtended = "for extended resources"
-
 // reserve calls Reserve of DynamicResources and keeps the claim for extended resources.
 func (p *Plugin) reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	if !asksExtended(pod) {
+	if !claims.AsksExtended(pod) {
 		return p.DynamicResources.Reserve(ctx, state, pod, node)
 	}
 	found, status := p.view.reserving(func() *fwk.Status { return p.DynamicResources.Reserve(ctx, state, pod, node) })
@@ -651,7 +512,7 @@ func judgedExtended(state fwk.CycleState, pod *corev1.Pod, lying Lying) []claims
 	if special == nil {
 		return nil
 	}
-	return []claims.Claim{{Name: forExtended, Results: special.Status.Allocation.Devices.Results, Users: usersOfExtended(pod, lying)}}
+	return []claims.Claim{{Name: claims.ForExtended, Results: special.Status.Allocation.Devices.Results, Users: claims.UsersOfExtended(pod, lying)}}
 }
 
 // found has the devices of a pod on its reserved node. decided means that Berth has decided on NUMA
@@ -788,15 +649,9 @@ func (p *Plugin) written(ctx context.Context, c *resourceapi.ResourceClaim) (*re
 	return now.Status.Allocation, nil
 }
 
-func asksExtended(pod *corev1.Pod) bool {
-	without := *pod
-	without.Spec.ResourceClaims = nil
-	return MayClaim(&without)
-}
-
 // driversOffer reports whether a DeviceClass offers an extended resource that the pod requests.
 func (p *Plugin) driversOffer(pod *corev1.Pod) bool {
-	if !asksExtended(pod) {
+	if !claims.AsksExtended(pod) {
 		return false
 	}
 	classes := p.handle.SharedDRAManager().DeviceClassResolver()
@@ -812,25 +667,12 @@ func (p *Plugin) driversOffer(pod *corev1.Pod) bool {
 	return false
 }
 
-// usersOfExtended returns the containers that request extended resources.
-func usersOfExtended(pod *corev1.Pod, lying Lying) (out []claims.User) {
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			one := &corev1.Pod{Spec: corev1.PodSpec{Containers: list[i : i+1]}}
-			if asksExtended(one) {
-				out = append(out, claims.User{Container: list[i].Name, NUMA: lying[list[i].Name]})
-			}
-		}
-	}
-	return out
-}
-
 // misplacedClaims returns the claims with which the pod cannot be aligned on their nodes.
-func (a *attempt) misplacedClaims() []podClaim {
+func (a *attempt) misplacedClaims() []claims.PodClaim {
 	a.mu.Lock()
 	uids := maps.Clone(a.misplaced)
 	a.mu.Unlock()
-	var out []podClaim
+	var out []claims.PodClaim
 	for _, c := range a.claims {
 		if uids[c.UID] {
 			out = append(out, c)

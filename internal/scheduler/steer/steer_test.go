@@ -3,6 +3,7 @@ package steer
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -550,7 +551,7 @@ func TestExtendedResources(t *testing.T) {
 		why     string
 	}{
 		"near its CPUs":                 {required, at(1), nil, 1, ""},
-		"there is none":                 {required, at(1), nil, 0, "device gpu.example.com/far of claim for extended resources (request main/example.com/gpu) is on NUMA node 0"},
+		"there is none":                 {required, at(1), nil, 0, "device gpu.example.com/far of claim for extended resources (request container-0-request-0) is on NUMA node 0"},
 		"Reserve has decided otherwise": {required, at(1), Lying{"main": set(0)}, 1, "device gpu.example.com/d of claim for extended resources (request container-0-request-0) is on NUMA node 1"},
 		"near, decided otherwise":       {near, at(1), Lying{"main": set(0)}, 1, ""},
 	} {
@@ -659,18 +660,50 @@ func TestALeavingPodWakes(t *testing.T) {
 	}
 }
 
-func TestMayClaim(t *testing.T) {
-	for name, want := range map[corev1.ResourceName]bool{
-		"cpu": false, "memory": false, "hugepages-2Mi": false, "example.com/gpu": true, "deviceclass.resource.kubernetes.io/gpu": true,
-	} {
-		pod := podWith()
-		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{name: resource.MustParse("1")}
-		if got := MayClaim(pod); got != want {
-			t.Errorf("%s: %t", name, got)
+// TestExtendedAsTheOriginal: the claim that Berth counts with is the claim that the original makes.
+func TestExtendedAsTheOriginal(t *testing.T) {
+	t.Parallel()
+	always := corev1.ContainerRestartPolicyAlways
+	const gpus, implicit = corev1.ResourceName("example.com/gpu"), corev1.ResourceName(resourceapi.ResourceDeviceClassPrefix + class)
+	of := func(name string, policy *corev1.ContainerRestartPolicy, amounts map[corev1.ResourceName]string) corev1.Container {
+		list := corev1.ResourceList{"cpu": resource.MustParse("1")}
+		for r, n := range amounts {
+			list[r] = resource.MustParse(n)
 		}
+		return corev1.Container{Name: name, RestartPolicy: policy, Resources: corev1.ResourceRequirements{Requests: list, Limits: list}}
 	}
-	if !MayClaim(podWith("c")) {
-		t.Error("a pod with a claim")
+	one, two, three := map[corev1.ResourceName]string{gpus: "1"}, map[corev1.ResourceName]string{gpus: "2"}, map[corev1.ResourceName]string{gpus: "3"}
+	for name, c := range map[string]struct{ inits, containers []corev1.Container }{
+		"one container":                {nil, []corev1.Container{of("a", nil, one)}},
+		"two, and one without":         {nil, []corev1.Container{of("a", nil, one), of("b", nil, nil), of("c", nil, two)}},
+		"by the name of the class":     {nil, []corev1.Container{of("a", nil, map[corev1.ResourceName]string{implicit: "1", gpus: "1", "a.b/c": "0"})}},
+		"an init container with fewer": {[]corev1.Container{of("i", nil, one)}, []corev1.Container{of("a", nil, two)}},
+		"an init container with more":  {[]corev1.Container{of("i", nil, three)}, []corev1.Container{of("a", nil, one), of("b", nil, one)}},
+		"several init containers":      {[]corev1.Container{of("i", nil, two), of("k", nil, three), of("l", nil, three)}, []corev1.Container{of("a", nil, one)}},
+		"a sidecar before and after":   {[]corev1.Container{of("i", nil, two), of("s", &always, one), of("k", nil, two)}, []corev1.Container{of("a", nil, one)}},
+		"only an init container":       {[]corev1.Container{of("i", nil, one)}, []corev1.Container{of("a", nil, nil)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := podWith()
+			pod.Spec.InitContainers, pod.Spec.Containers = c.inits, c.containers
+			var devices []resourceapi.Device
+			for i := range 6 {
+				devices = append(devices, gpu(string(rune('a'+i)), 1))
+			}
+			lying := Lying{}
+			for _, c := range append(c.inits, c.containers...) {
+				lying[c.Name] = set(1)
+			}
+			w := newWorld(t, required, []Way{{Lying: lying}}, sliceOf(devices...))
+			state, status := w.place(pod)
+			w.want(name, status, "")
+			made := extendedOf(state)
+			got := w.on(attemptOf(state), pod, w.node).Extended
+			if made == nil || got == nil || !reflect.DeepEqual(got.Spec, made.Spec) {
+				t.Errorf("%+v, want %+v", got, made)
+			}
+		})
 	}
 }
 

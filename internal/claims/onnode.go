@@ -1,0 +1,160 @@
+package claims
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// PodClaim is a claim of a pod. Ref is its name in spec.resourceClaims.
+type PodClaim struct {
+	Ref string
+	*resourceapi.ResourceClaim
+}
+
+// judged returns the claim as Judge expects it, but without its devices.
+func (c *PodClaim) judged(pod *corev1.Pod, lying Lying) Claim {
+	return Claim{Name: c.Namespace + "/" + c.Name, Users: Users(pod, c.Ref, lying)}
+}
+
+// OnNode is a pod with claims on one node, and the node's devices.
+type OnNode struct {
+	Pod    *corev1.Pod
+	Mode   Mode
+	Claims []PodClaim
+	// Extended is the claim for extended resources there (function Extended); nil for none.
+	Extended *resourceapi.ResourceClaim
+	// Whole means that the allocator must see all devices.
+	Whole bool
+	// Stock has the devices. Read makes the Inventory when it is needed first.
+	Stock
+	Read func() *Inventory
+	// Allocate lets kube-scheduler's allocator choose devices for claims. why explains why there
+	// are none.
+	Allocate func(ctx context.Context, shown []*resourceapi.ResourceSlice, open []*resourceapi.ResourceClaim) (results []resourceapi.AllocationResult, why string)
+}
+
+// Devices returns the node's devices with their places.
+func (n *OnNode) Devices() *Inventory {
+	if n.Inventory == nil {
+		n.Inventory = n.Read()
+	}
+	return n.Inventory
+}
+
+// Allocated reports whether all claims of the pod were allocated earlier.
+func (n *OnNode) Allocated() bool {
+	return n.Extended == nil && !slices.ContainsFunc(n.Claims, func(c PodClaim) bool { return c.Status.Allocation == nil })
+}
+
+// Counted counts the node's devices for all claims of the pod; nil if there is nothing to follow.
+func (n *OnNode) Counted(ctx context.Context) *placement.Claimed {
+	named := func(users []User) (out []string) {
+		for _, u := range users {
+			out = append(out, u.Container)
+		}
+		return out
+	}
+	var asks []Ask
+	for i := range n.Claims {
+		asks = append(asks, Ask{n.Claims[i].ResourceClaim, named(Users(n.Pod, n.Claims[i].Ref, nil))})
+	}
+	if n.Extended != nil {
+		asks = append(asks, Ask{n.Extended, named(UsersOfExtended(n.Pod, nil))})
+	}
+	n.Devices()
+	return n.Claimed(ctx, asks)
+}
+
+// Reached describes which devices would be aligned for the claims of a pod.
+type Reached struct {
+	// Only has the NUMA nodes on which devices of some claim would be aligned; Everywhere if any
+	// device will do. With the empty set, only devices without a NUMA node are left.
+	Only topology.NUMASet
+	// Misplaced is a claim that has devices elsewhere already, or nil. Why explains it, or why no
+	// device would be aligned.
+	Misplaced *resourceapi.ResourceClaim
+	Why       string
+	// Loose means that some claim takes any device. Apart means that a device can be aligned for
+	// one claim but not for another.
+	Loose, Apart bool
+}
+
+// Reach returns which devices would be aligned for the pod with this placement.
+func (n *OnNode) Reach(lying Lying) (r Reached) {
+	restricted := false
+	restrict := func(of *Claim) {
+		wanted, why := of.Reach(n.Mode)
+		if wanted == Everywhere {
+			r.Loose = true
+			return
+		}
+		r.Why = cmp.Or(why, r.Why)
+		r.Apart = r.Apart || restricted && wanted != r.Only
+		r.Only, restricted = r.Only|wanted, true
+	}
+	for i := range n.Claims {
+		c := &n.Claims[i]
+		of := c.judged(n.Pod, lying)
+		if c.Status.Allocation == nil {
+			restrict(&of)
+			continue
+		}
+		of.Results = c.Status.Allocation.Devices.Results
+		if j := Judge(n.Devices(), []Claim{of}); !j.Serves(n.Mode) {
+			return Reached{Misplaced: c.ResourceClaim, Why: j.Why()}
+		}
+	}
+	if n.Extended != nil {
+		restrict(&Claim{Name: ForExtended, Users: UsersOfExtended(n.Pod, lying)})
+	}
+	if !restricted {
+		r.Only = Everywhere
+	}
+	return r
+}
+
+// Shown returns the node's slices without the devices on other NUMA nodes than these.
+func (n *OnNode) Shown(only topology.NUMASet) []*resourceapi.ResourceSlice {
+	if only == Everywhere {
+		return n.Slices
+	}
+	consumes := func(id DeviceID, d *resourceapi.Device) bool { return len(d.ConsumesCounters) > 0 && n.Taken(id) }
+	shown := make([]*resourceapi.ResourceSlice, len(n.Slices))
+	for i, s := range n.Slices {
+		shown[i] = n.Devices().Show(s, only, consumes)
+	}
+	return shown
+}
+
+// Choose lets the allocator choose devices on these NUMA nodes for the claims that have none. It
+// judges the devices for a pod with this placement, and returns false if there are too few.
+func (n *OnNode) Choose(ctx context.Context, lying Lying, only topology.NUMASet) (results []resourceapi.AllocationResult, j Judgement, found bool) {
+	var open []*resourceapi.ResourceClaim
+	var chosen []Claim
+	for i := range n.Claims {
+		if c := &n.Claims[i]; c.Status.Allocation == nil {
+			open, chosen = append(open, c.ResourceClaim), append(chosen, c.judged(n.Pod, lying))
+		}
+	}
+	if n.Extended != nil {
+		open, chosen = append(open, n.Extended), append(chosen, Claim{Name: ForExtended, Users: UsersOfExtended(n.Pod, lying)})
+	}
+	if len(open) == 0 {
+		return nil, j, true
+	}
+	results, why := n.Allocate(ctx, n.Shown(only), open)
+	if why != "" {
+		return nil, j, false
+	}
+	for i := range results {
+		chosen[i].Results = results[i].Devices.Results
+	}
+	return results, Judge(n.Devices(), chosen), true
+}
