@@ -23,7 +23,8 @@ type berths struct {
 // maxLearnt bounds the shapes that berths uses.
 const maxLearnt = 32
 
-// Learn counts an arriving pod. It reports a changed load whenever twice as many have arrived.
+// Learn counts an arriving pod. It reports a changed load whenever the number of arrived pods has
+// doubled.
 func (b *berths) Learn(s *simulate.Shape) bool {
 	b.asked[s]++
 	if b.total++; bits.OnesCount(uint(b.total)) != 1 {
@@ -67,7 +68,7 @@ func share(s *simulate.Shape, l *simulate.Look) float64 {
 	return max(cpu, float64(s.GPUs)/float64(len(l.FreeGPU)))
 }
 
-// take takes CPUs and GPUs from the pod's NUMA nodes, from the first ones first.
+// take takes CPUs and GPUs from the pod's NUMA nodes, in their order.
 func take(zones []simulate.Zone, cpus, gpus int) {
 	for i := range zones {
 		if z := &zones[i]; z.Mine {
@@ -77,8 +78,8 @@ func take(zones []simulate.Zone, cpus, gpus int) {
 	}
 }
 
-// copies returns how many pods of the shape fit: each on one NUMA node if an empty one has room for
-// it, otherwise on all together, where the kubelet spreads a pod.
+// copies returns how many pods of the shape fit: each on one NUMA node if an empty NUMA node has
+// room for it, otherwise on all NUMA nodes together.
 func copies(zones []simulate.Zone, s *simulate.Shape, spread bool) (n int) {
 	cpus, gpus := max(1, int(s.MilliCPU/1000)), s.GPUs
 	var all simulate.Zone

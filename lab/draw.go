@@ -11,12 +11,12 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// Arrive returns a trace.NewDraw's change: pods arrive until they ask for the GPUs of all nodes
+// Arrive returns a change for trace.NewDraw: pods arrive until they ask for the GPUs of all nodes
 // times the ratio, or for the CPUs if no pod asks for GPUs. With ratio 0 it is nil.
 //
 // The pods of the list come first, in random order. If more are needed, they are drawn from the
-// list again. If the list asks for too much, pods are removed. If pods are added, the last would
-// ask for too much; only a single GPU of it is counted, as in the FGD paper.
+// list again. If the list asks for too much, pods are removed. If pods are added, the last one
+// would exceed the ratio; Arrive counts only one GPU of it, as in the FGD paper.
 func Arrive(nodes []trace.Node, pods []trace.Pod, ratio float64) func(*trace.Draw) {
 	if !(ratio > 0) || len(pods) == 0 {
 		return nil
@@ -54,13 +54,13 @@ const (
 	lifeSpread = 1.0 // standard deviation of the logarithm
 )
 
-// warmUp is the part of a run with a Load before anything counts, as a divisor. No pod runs longer,
-// so the load is then the requested one and stays so.
+// With a Load, the first 1/warmUp of a run does not count. No pod runs longer than that, so the
+// load has reached its requested value then.
 const warmUp = 4
 
-// Load returns times at which pods arrive and end. On average they ask for that part of the GPUs of
-// all nodes at a time, or of the CPUs if no pod asks for GPUs. Pods are drawn from the list, and
-// the time between two is exponential.
+// Load returns times at which pods arrive and end. On average, running pods ask for the fraction
+// load of the GPUs of all nodes, or of the CPUs if no pod asks for GPUs. Pods are drawn from the
+// list, at exponential intervals.
 func Load(nodes []trace.Node, pods []trace.Pod, load float64, span time.Duration) *trace.Times {
 	return &trace.Times{For: span, Draw: func(d *trace.TimedDraw) error {
 		d.From = d.To / warmUp

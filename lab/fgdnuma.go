@@ -44,7 +44,7 @@ func (f *fgdNUMA) lost(zones []simulate.Zone, model string) (sum float64) {
 	return sum
 }
 
-// lostFor counts the free GPUs of zones with too few GPUs, or too few CPUs beside them.
+// lostFor counts the free GPUs of zones that have too few GPUs or too few CPUs for the pod.
 func lostFor(zones []simulate.Zone, gpus, cpus int) (lost int) {
 	for i := range zones {
 		if z := &zones[i]; z.FreeGPU < gpus || z.FreeCPU < cpus {

@@ -57,7 +57,7 @@ func ReadNodes(r io.Reader, file string) ([]trace.Node, error) {
 
 // ReadPods reads a list of pods: columns name, cpu_milli, memory_mib, num_gpu and gpu_milli, and
 // perhaps gpu_spec, members, creation_time, scheduled_time and deletion_time. Other columns are
-// passed over.
+// ignored.
 func ReadPods(r io.Reader, file string) ([]trace.Pod, error) {
 	var out []trace.Pod
 	seen := map[string]bool{}
@@ -76,7 +76,7 @@ func ReadPods(r io.Reader, file string) ([]trace.Pod, error) {
 	return out, err
 }
 
-// row is a row that is being read. Its first fault ends the reading.
+// row reads the fields of a row, and keeps the first error, which ends the reading of the list.
 type row struct {
 	file    string
 	line    int

@@ -9,22 +9,21 @@ import (
 )
 
 // If pods arrive and end, pods with whole servers start together. They request less memory than in
-// the load without gangs, so that the node's memory suffices beside the system's reservation.
+// the load without gangs, because the system reserves some of the node's memory.
 const (
 	wholeServer = 8 // GPUs
 	gangOf      = 4 // pods
 	gangGiB     = 320
 )
 
-// synthetic are loads that were thought of, not observed. Each row is a shape and how many of a
-// hundred pods have it.
+// synthetic are invented loads. Each row is a shape and the percentage of pods that have it.
 var synthetic = []struct {
 	name string
 	rows [][4]int // CPUs, GiB, GPUs, parts of a hundred
 }{
 	// Network functions: whole cores. Their huge pages are not modelled.
 	{"telco", [][4]int{{2, 8, 0, 30}, {4, 16, 0, 30}, {8, 32, 0, 20}, {12, 32, 0, 10}, {16, 64, 0, 10}}},
-	// One or two GPUs, and helpers beside them.
+	// Pods with one or two GPUs, and helper pods.
 	{"inference", [][4]int{{8, 32, 1, 40}, {12, 64, 1, 20}, {16, 64, 2, 20}, {4, 16, 0, 15}, {16, 32, 0, 5}}},
 	// Whole servers, half servers, single GPUs, and readers of their data.
 	{"training", [][4]int{{64, 384, 8, 30}, {32, 192, 4, 20}, {8, 48, 1, 30}, {16, 32, 0, 20}}},

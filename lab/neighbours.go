@@ -2,9 +2,9 @@ package lab
 
 import "github.com/berth-dev/berth/internal/simulate"
 
-// The strategies of other schedulers that know NUMA nodes, each by its documentation or its code
-// about the choice among nodes. All of them ask the engine which nodes admit the pod, which is more
-// than they can do themselves: only the choice is compared. Among equal nodes each takes any.
+// The strategies of other schedulers that know NUMA nodes, after their documentation or code. All
+// of them ask the engine which nodes admit the pod, which the real schedulers cannot do. So only
+// their choice among nodes is compared. Among equal nodes they choose at random.
 
 func neighbours() []simulate.Strategy {
 	fixed := func(name, about string, f simulate.Scoring) simulate.Strategy {
@@ -47,7 +47,7 @@ func neighbours() []simulate.Strategy {
 	}
 }
 
-// mine returns on how many NUMA nodes the pod would lie.
+// mine returns how many NUMA nodes the pod would use.
 func mine(l *simulate.Look) (n int) {
 	for i := range l.Zones {
 		if l.Zones[i].Mine {

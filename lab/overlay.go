@@ -21,8 +21,8 @@ type Overlay struct {
 	// Packages and PerPackage are the NUMA nodes of a machine that is large enough: each has at
 	// least smallestNUMA CPUs. Smaller machines have half as many, or one.
 	Packages, PerPackage int
-	// Given is the machine of each node; nil makes one from the node's amounts. A node gets no more
-	// of it than its line in the list has.
+	// Given is the machine of each node; if it is nil, the machine is made from the node's amounts.
+	// Pods get no more of the machine than the node's line in the list has.
 	Given *topology.Machine
 	// GPUs are the numbers of GPUs of a Given machine's NUMA nodes, in order; nil divides the GPUs
 	// of the node's line evenly among NUMA nodes with CPUs.
@@ -61,7 +61,7 @@ func (e *OverlayError) Error() string {
 	return fmt.Sprintf("node %s: %s%.80s: want %s", e.Node, field, e.Value, e.Want)
 }
 
-// of is the overlay below the node.
+// of returns the overlay of the node.
 func (o *Overlays) of(n *trace.Node) (*Overlay, error) {
 	if found := o.Models[n.GPUModel]; found != nil {
 		return found, nil
@@ -114,7 +114,7 @@ func OverlayShape(name string) (packages, perPackage int, ok bool) {
 // obeys is the ending of an overlay with nodes that obey.
 const obeys = "/obey"
 
-// OverlayNames are the words that ParseOverlay knows: first those with kubelets that decide.
+// OverlayNames are the names that ParseOverlay knows; names with authority kubelet come first.
 func OverlayNames() (names []string) {
 	for _, ending := range []string{"", obeys} {
 		for _, o := range overlays {
@@ -138,7 +138,7 @@ func ParseOverlay(text string) (Overlay, error) {
 	return Overlay{}, fmt.Errorf("%.40q: want %s%s", text, strings.Join(OverlayNames(), ", "), suggest.DidYouMean(text, OverlayNames()))
 }
 
-// Reserved for the system, on NUMA node 0: the first core and some memory.
+// The first core and this memory of NUMA node 0 are reserved for the system.
 const (
 	threads     = 2
 	reservedMiB = 1024
@@ -191,7 +191,7 @@ func (o *Overlay) machine(n *trace.Node) (*topology.Machine, error) {
 	return m, nil
 }
 
-// holds checks that the Given machine has everything in the node's line.
+// holds checks that the Given machine has all amounts of the node's line.
 func (o *Overlay) holds(n *trace.Node) error {
 	cpus, bytes := int64(0), uint64(0)
 	for i := range o.Given.NUMANodes {
@@ -234,7 +234,7 @@ func (o *Overlay) gpusAt(m *topology.Machine, n *trace.Node) (at []int, err erro
 	return at, nil
 }
 
-// below is the machine and the kubelet of a node.
+// below has the machine and the kubelet of a node.
 type below struct {
 	machine *topology.Machine
 	model   *placement.Model

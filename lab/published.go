@@ -37,7 +37,7 @@ type random struct{}
 
 func (random) Score(*simulate.Look) int64 { return 0 }
 
-// GPU is any that has room.
+// GPU returns a random GPU that has room.
 func (random) GPU(l *simulate.Look, r *rand.Rand) int {
 	best, seen := -1, 0
 	for i, free := range l.FreeGPU {
@@ -130,7 +130,7 @@ func (f *fgd) GPU(l *simulate.Look, _ *rand.Rand) int {
 	return gpu
 }
 
-// best returns the score of the node, and the GPU for a share of one.
+// best returns the score of the node, and the GPU for a pod that shares a GPU.
 func (f *fgd) best(l *simulate.Look) (best int64, gpu int) {
 	s, before, gpu := l.Shape, f.fragmentation(l.FreeCPU, l.FreeGPU, l.GPUModel), -1
 	after := func(gpus []int64) int64 {

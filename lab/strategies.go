@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/internal/simulate"
 )
 
-// Strategies are all strategies in their printed order: the paper's, kube-scheduler's, those of
-// other schedulers, Berth's, and those that measure Berth's.
+// Strategies are all strategies in their printed order: strategies of the paper, of kube-scheduler,
+// of other schedulers and of Berth, and those that measure Berth's.
 func Strategies() []simulate.Strategy {
 	var stock, own []simulate.Strategy
 	for _, s := range simulate.Strategies() {

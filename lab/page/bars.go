@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/internal/simulate"
 )
 
-// ranges are the results of all seeds, strategy by strategy.
+// ranges has the results of all seeds, strategy by strategy.
 type ranges struct {
 	Rows  []rangeRow
 	Ticks []tick
@@ -97,7 +97,7 @@ func (b *bars) fill(all []strategyRuns, full float64, values func(*strategyRuns)
 	b.Ticks = ticks(0, full, 6)
 }
 
-// unusedBars show the free resources at the end.
+// unusedBars shows the free resources at the end.
 func unusedBars(all []strategyRuns, unit string, gpus bool) bars {
 	b := bars{Title: "Free in the end, and why", About: "Percent of the " + unit + " of all nodes that nobody uses, by what the next pod of the load would find there. All but the first are stranded for it.",
 		Kinds: []kind{{"it would fit", "u0"}, {"too few CPUs", "u1"}, {"too little memory", "u2"}}}
@@ -129,7 +129,7 @@ func unusedBars(all []strategyRuns, unit string, gpus bool) bars {
 	return b
 }
 
-// spreadBars show on how many NUMA nodes pods lie.
+// spreadBars shows how many NUMA nodes pods use.
 func spreadBars(all []strategyRuns) bars {
 	b := bars{Title: "NUMA nodes per pod", About: "Of the pods that are served, percent by the number of NUMA nodes that they lie on.",
 		Kinds: []kind{{"1 NUMA node", "n0"}, {"2 NUMA nodes", "n1"}, {"3 NUMA nodes", "n2"}, {"4 and more", "n3"}}}
@@ -143,7 +143,7 @@ func spreadBars(all []strategyRuns) bars {
 	return b
 }
 
-// refusalBars show how many pods controllers must create again.
+// refusalBars shows how many pods controllers must create again.
 func refusalBars(all []strategyRuns) bars {
 	b := bars{Title: "Refused by kubelets", About: "How often a kubelet refused a pod, for each pod that arrived. A controller creates it again.",
 		Kinds: []kind{{"refusals per pod", "u4"}}}
@@ -159,7 +159,7 @@ func refusalBars(all []strategyRuns) bars {
 	return b
 }
 
-// waitingBars show how long pods waited until they first ran.
+// waitingBars shows how long pods waited until they first ran.
 func waitingBars(all []strategyRuns) bars {
 	b := bars{Title: "How long pods wait", About: "Minutes until a pod ran, or until the end where it never did: one in a hundred waits longer. Beside it, what half of them wait at most.",
 		Kinds: []kind{{"99 of 100 pods, minutes", "n2"}}}

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/internal/simulate"
 )
 
-// Filling shows how nodes fill. Steps are percentages of arrived pods; InUse is the used part then,
-// by step and by row.
+// Filling shows how nodes fill. Steps are percentages of arrived pods; InUse is the used part at
+// each step, by row.
 type Filling struct {
 	Steps []int
 	InUse [][]uint8
@@ -30,7 +30,7 @@ type Recorder struct {
 	all map[string]*Filling
 }
 
-// Watch is for an Experiment.
+// Watch is the function Watch of an Experiment.
 func (r *Recorder) Watch(strategy string, seed int64, c simulate.Cluster) func(percent float64) {
 	if seed != r.Seed {
 		return nil

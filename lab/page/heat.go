@@ -31,7 +31,7 @@ func (c *Comparison) heats(all []strategyRuns) (out []heat) {
 	return out
 }
 
-// heatWords count the rows in the end.
+// heatWords describes the used parts of the rows at the end.
 func heatWords(r *Filling) string {
 	full, empty, end := 0, 0, r.InUse[len(r.InUse)-1]
 	for _, v := range end {
@@ -62,7 +62,7 @@ func pictureOf(r *Filling) template.URL {
 	}
 	var b bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, p); err != nil {
-		panic(err) // a bytes.Buffer takes all, and no side is 0
+		panic(err) // impossible: writing to a bytes.Buffer cannot fail, and neither width nor height is 0
 	}
 	return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes()))
 }

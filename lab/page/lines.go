@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/internal/simulate"
 )
 
-// lines is a plot of curves. Lengths down are in pixels, lengths across in thousandths of its
-// width: it is as wide as there is room.
+// lines is a plot of curves. Vertical lengths are in pixels, horizontal ones in thousandths of the
+// plot's width, because the plot uses the whole width of the page.
 type lines struct {
 	Title, About string
 	High         int
@@ -40,9 +40,9 @@ type drawnCurve struct {
 
 // Sizes in pixels.
 const (
-	lowest    = 280 // a plot is at least so high
+	lowest    = 280 // minimum height of a plot
 	labelHigh = 17
-	wide      = 1000 // of the coordinates across
+	wide      = 1000 // width in horizontal units
 )
 
 // window is the part of the plane that a plot shows, in percent.
@@ -54,7 +54,7 @@ func (v window) y(at float64, high int) float64 {
 	return float64(high) * (v.high - at) / (v.high - v.low)
 }
 
-// lines makes the plots over the arrived percentage.
+// lines draws the plots over the arrived percentage.
 func (c *Comparison) lines(all []strategyRuns, unit string) (out []lines) {
 	arrived := 0.0
 	for i := range c.Runs {
@@ -83,7 +83,7 @@ func (c *Comparison) lines(all []strategyRuns, unit string) (out []lines) {
 	switch {
 	case !c.NUMA:
 		plot("In use", "Everything that is served.", whole, used)
-		slices.Reverse(out) // the whole before its corner
+		slices.Reverse(out) // the whole plot first, then its corner
 	case slices.ContainsFunc(c.Runs, func(r simulate.Run) bool { return last(r.Curve)-last(r.AlignedCurve) > hardly }):
 		plot("In use", "Everything that is served, wherever it lies.", whole, used)
 	default:
@@ -142,7 +142,7 @@ func drawn(all []strategyRuns, v window, of func(*simulate.Run) simulate.Curve) 
 	return l
 }
 
-// point returns the point at which everything requested is served.
+// point returns the point at which all requests are served.
 func point(v window, high int, at float64) string {
 	return fmt.Sprintf("%.0f,%.1f", v.x(at), v.y(at, high))
 }
@@ -184,7 +184,7 @@ func labelled(curves []drawnCurve, high int) []drawnCurve {
 	return curves
 }
 
-// ticks returns round numbers from low to high, at most that many.
+// ticks returns at most that many round numbers from low to high.
 func ticks(low, high float64, most int) (out []tick) {
 	step := roundStep((high - low) / float64(most))
 	for v := step * math.Ceil(low/step); v <= high+step/1e6; v += step {
@@ -193,7 +193,7 @@ func ticks(low, high float64, most int) (out []tick) {
 	return out
 }
 
-// tickText returns a short text, because a plot has little room beside it.
+// tickText returns a short text, because there is little room next to a plot.
 func tickText(v float64) string {
 	if v >= 1000 {
 		return fmt.Sprintf("%gk", math.Round(v/10)/100)
@@ -201,7 +201,7 @@ func tickText(v float64) string {
 	return fmt.Sprintf("%g", math.Round(v*1000)/1000)
 }
 
-// roundStep is the least of 1, 2 and 5 times a power of ten that is not below.
+// roundStep is the smallest product of 1, 2 or 5 and a power of ten that is not below least.
 func roundStep(least float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(least)))
 	for _, m := range []float64{1, 2, 5} {

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/internal/simulate"
 )
 
-// course returns the values at equal intervals of time.
+// course returns the curve of a value over time.
 func course(value func(*simulate.Moment) float64) func(*simulate.Run) simulate.Curve {
 	return func(r *simulate.Run) (out simulate.Curve) {
 		for i := range r.Timed.Course {

@@ -44,7 +44,7 @@ func named(name string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.SchedulerName = name }
 }
 
-// contestant is the scheduler that is asked for.
+// contestant returns the scheduler of the flag -scheduler.
 func (q *question) contestant() (*contestant, error) {
 	name, path, given := strings.Cut(q.scheduler, "=")
 	if q.source != "" && name != "volcano" && name != "koord" {
@@ -113,14 +113,14 @@ func (p *program) read(path ...string) ([]byte, error) {
 	return os.ReadFile(filepath.Join(append([]string{p.source}, path...)...))
 }
 
-// kubeconfig writes an administrator's, and returns its path.
+// kubeconfig writes a kubeconfig with the rights of an administrator, and returns its path.
 func (p *program) kubeconfig(c *demo.Cluster) (string, error) {
 	path := filepath.Join(c.Dir(), "scheduler.kubeconfig")
 	return path, c.ControlPlane.WriteKubeconfig(path, controlplane.User{Name: filepath.Base(p.path), Groups: controlplane.Admin.Groups})
 }
 
-// start starts the program, and returns a function that kills it. Some programs exit with an error
-// after a signal to end.
+// start starts the program, and returns a function that kills it. On SIGTERM some programs exit
+// with an error.
 func (p *program) start(c *demo.Cluster, args ...string) (stop func() error, err error) {
 	p.process, err = child.Start(child.Spec{
 		Name: filepath.Base(p.path), Foreign: true, Log: filepath.Join(c.Dir(), "scheduler.log"), Argv: append([]string{p.path}, args...),
@@ -131,8 +131,8 @@ func (p *program) start(c *demo.Cluster, args ...string) (stop func() error, err
 	return func() error { p.process.Kill(); return nil }, nil
 }
 
-// agents are the manifests that Berth's agents need. Its policies are left out: the API server
-// would evaluate them for each pod.
+// agents are the manifests that Berth's agents need, without Berth's policies, which the API server
+// would evaluate for each pod.
 func agents(more ...string) (out [][]byte, err error) {
 	for _, file := range append([]string{"crds/berth.dev_nodetopologies.yaml", "rbac/namespace.yaml", "rbac/agent.yaml"}, more...) {
 		folder, name, _ := strings.Cut(file, "/")

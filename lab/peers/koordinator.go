@@ -21,8 +21,8 @@ import (
 // koordinatorName is the schedulerName of Koordinator's scheduler.
 const koordinatorName = "koord-scheduler"
 
-// koordinator is Koordinator's scheduler without koordlet. koordlet's objects about a node are
-// written once, and nothing tells the kubelet the scheduler's choice.
+// koordinator is Koordinator's scheduler without koordlet. The harness writes koordlet's objects
+// about a node once, and the kubelet does not learn the scheduler's choice.
 type koordinator struct{ *program }
 
 // koordinatorLabel sets the label of the Node with the kubelet's policy.
@@ -57,7 +57,7 @@ func (k *koordinator) Manifests() ([][]byte, error) {
 	return out, nil
 }
 
-// config is the configuration of Koordinator's manifest, with another connection.
+// config is the configuration of Koordinator's manifest with this kubeconfig.
 func (k *koordinator) config(kubeconfig string) ([]byte, error) {
 	data, err := k.read("config", "manager", "scheduler-config.yaml")
 	if err != nil {

@@ -24,7 +24,7 @@ func cpuOf(argument string) (time.Duration, error) {
 	for _, file := range files {
 		command, err := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
 		if err != nil || !bytes.Contains(append([]byte{0}, command...), []byte("\x00"+argument+"\x00")) {
-			continue // it has ended, or is another one
+			continue // the process has ended, or is not the child
 		}
 		stat, err := os.ReadFile(file)
 		if err != nil {

@@ -23,13 +23,13 @@ import (
 const nrtName = "topo-aware-scheduler"
 
 // nrtMatch is the scheduler of scheduler-plugins with NodeResourceTopologyMatch. Berth's agents
-// write NodeResourceTopologies in resource-topology-exporter's place.
+// write NodeResourceTopologies instead of resource-topology-exporter.
 type nrtMatch struct {
 	*program
 	strategy string
 }
 
-// resourceTopologies has an agent write them, with memory on every node.
+// resourceTopologies makes an agent write NodeResourceTopologies, with memory on every node.
 func resourceTopologies(o *agent.Options) {
 	o.Amounts = true
 	if m, err := topology.Parse(o.Machine); err == nil {
@@ -90,9 +90,8 @@ func (n *nrtMatch) Start(ctx context.Context, c *demo.Cluster, _ []string) (func
 // deployed with --sleep-interval=10s.
 const touchEvery = 10 * time.Second
 
-// touch changes an annotation of each NodeResourceTopology now and then, as
-// resource-topology-exporter does. The scheduler retries pods that fit nowhere only after such a
-// change.
+// touch changes an annotation of each NodeResourceTopology regularly, as resource-topology-exporter
+// does. The scheduler retries pods that fit nowhere only after such a change.
 func touch(ctx context.Context, objects dynamic.Interface, c *demo.Cluster) {
 	clock := time.NewTicker(touchEvery)
 	defer clock.Stop()
@@ -103,7 +102,7 @@ func touch(ctx context.Context, objects dynamic.Interface, c *demo.Cluster) {
 		case now := <-clock.C:
 			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"rte.example.dev/update":%q}}}`, now.Format(time.RFC3339))
 			for _, node := range c.Nodes {
-				// A failed write is ignored: the next follows.
+				// A failed write is ignored, because the next write follows.
 				_, _ = objects.Resource(nrt.NodeResourceTopologies).Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 			}
 		}

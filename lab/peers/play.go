@@ -30,7 +30,7 @@ type result struct {
 	// CPUMillis is the CPU time of the scheduler's process in milliseconds for each created pod,
 	// from the first creation to the end.
 	CPUMillis float64 `json:"cpuMillisPerPod"`
-	// Load is the machine's load average meanwhile.
+	// Load is the machine's load average during the run.
 	Load float64 `json:"loadAverage"`
 	*demo.Report
 }
@@ -38,13 +38,13 @@ type result struct {
 const (
 	// startLimit bounds the start of the cluster and of the scheduler on a busy machine.
 	startLimit = 10 * time.Minute
-	// patience is the runner's. Some schedulers wait for a report of every 10 s.
+	// patience is the runner's Patience. Some schedulers wait for reports that come every 10 s.
 	patience = 40 * time.Second
 	// tellEvery is the interval of progress messages and of reading the load average.
 	tellEvery = 15 * time.Second
 )
 
-// play plays the pods on a fresh cluster.
+// play runs the pods on a fresh cluster.
 func (q *question) play(ctx context.Context, s *contestant) (_ *result, err error) {
 	fmt.Fprintf(q.progress, "%s: starting an API server and %d nodes\n", s.Title(), demo.AllNodes)
 	c, err := q.start(ctx, s)

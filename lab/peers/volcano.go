@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 )
 
-// volcano is Volcano's scheduler beside Berth's agents.
+// volcano is Volcano's scheduler, with reports of Berth's agents.
 type volcano struct{ *demo.VolcanoScheduler }
 
 // Manifests implements demo.Scheduler.

@@ -1,5 +1,5 @@
-// Play plays a load on a list of nodes with given machines, and prints the results of strategies
-// side by side (README.md):
+// Play simulates a load on a list of nodes with given machines, and prints the results of
+// strategies side by side (README.md):
 //
 //	go run ./play -nodes nodes.csv.gz -trace pods.csv.gz -arrive 1.3 -overlay sockets/restricted
 package main
@@ -140,7 +140,7 @@ func (q *question) check() error {
 	return nil
 }
 
-// times sets when pods come and go, if any leaves.
+// times sets when pods arrive and end, if the flags ask for it.
 func (q *question) times(e *simulate.Experiment) error {
 	load, leave := q.given("load"), q.given("load") || q.timed
 	switch {
@@ -204,7 +204,7 @@ func (q *question) experiment() (e simulate.Experiment, err error) {
 	return e, nil
 }
 
-// compared are the strategies, with -defrag each a second time.
+// compared are the strategies; with -defrag each appears a second time.
 func (q *question) compared() (out []simulate.Strategy, err error) {
 	all, err := lab.StrategiesOf(strings.Split(q.strategies, ",")...)
 	for _, s := range all {
@@ -221,7 +221,7 @@ func (q *question) compared() (out []simulate.Strategy, err error) {
 	return out, err
 }
 
-// lay applies the overlay to the nodes, if there is one.
+// lay applies the overlay, if there is one, to the nodes.
 func (q *question) lay(e *simulate.Experiment) error {
 	if q.overlay == "" {
 		return nil
@@ -263,7 +263,7 @@ func (q *question) overlayName() string {
 	return q.overlay
 }
 
-// value is the answer for programs.
+// value is the output as JSON.
 func (q *question) value(e *simulate.Experiment, all []simulate.Summary) map[string]any {
 	value := map[string]any{"nodes": len(e.Nodes), "pods": len(e.Pods), "overlay": q.overlayName(), "arrive": q.arrive, "seeds": e.Seeds, "strategies": all}
 	if e.Times != nil {
@@ -272,8 +272,8 @@ func (q *question) value(e *simulate.Experiment, all []simulate.Summary) map[str
 	return value
 }
 
-// page is the answer to be looked at. It names the lists without their folders: it is made to be
-// shown to others.
+// page is the output as HTML. It names the lists without their folders, because users show it to
+// others.
 func (q *question) page(e *simulate.Experiment) *page.Comparison {
 	c := &page.Comparison{NUMA: e.Ground != nil, Strategies: e.Strategies, Command: "play"}
 	names := map[string]string{"nodes": filepath.Base(q.nodes), "trace": q.trace, "overlay": q.overlayName()}

@@ -24,7 +24,7 @@ import (
 // machineList is a file with the machine and the kubelet of each model of nodes.
 type machineList struct {
 	Models map[string]listedMachine `yaml:"models"`
-	// Default is for nodes of other models; nil: there may be none.
+	// Default is for nodes of other models; if it is nil, other models are an error.
 	Default *listedMachine `yaml:"default"`
 }
 
@@ -44,7 +44,7 @@ type listedMachine struct {
 	TopologyManagerPolicyOptions map[string]string `yaml:"topologyManagerPolicyOptions"`
 }
 
-// maxMachineList bounds such a file.
+// maxMachineList bounds the file of machines, in bytes.
 const maxMachineList = 1 << 20
 
 // overlayFile is a machineList that was read, with its overlays and the position of each field.
@@ -61,7 +61,7 @@ func isOverlayFile(name string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || err == nil && info.Mode().IsRegular()
 }
 
-// openOverlays reads overlays from a file, for such nodes.
+// openOverlays reads overlays for these nodes from a file.
 func openOverlays(name string, nodes []trace.Node) (*overlayFile, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -149,7 +149,8 @@ func (o *overlayFile) note(path string, n *yaml.Node) {
 	}
 }
 
-// fail returns an error about a field. For a missing field it gives the line of its machine.
+// fail returns an error about a field. If the field is missing, the error has the line of its
+// machine.
 func (o *overlayFile) fail(path, value, want string) error {
 	e := &lab.InputError{File: o.name, Field: path, Value: value, Want: want}
 	for at := path; at != "" && e.Line == 0; {
@@ -216,7 +217,7 @@ func (o *overlayFile) known(nodes []trace.Node) error {
 	return nil
 }
 
-// ground makes the cluster. An error about a node names the field that does not fit.
+// ground returns a maker of the cluster. An error about a node names the field that does not fit.
 func (o *overlayFile) ground(nodes []trace.Node) (func([]trace.Node, bool) simulate.Cluster, error) {
 	ground, err := lab.NewNUMA(nodes, o.Overlays)
 	wrong, ok := errors.AsType[*lab.OverlayError](err)

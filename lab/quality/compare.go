@@ -18,13 +18,14 @@ import (
 // experiment.
 const arrive = 1.3
 
-// near is how many percent the default may be behind the best.
+// near is how far, in percent, the default may be behind the best strategy.
 const near = 1.0
 
 // judgement counts on how many combinations of load and overlay the default is near the best.
 type judgement struct{ near, all int }
 
-// compare plays all strategies on loads and overlays, and judges the default on the held-out ones.
+// compare runs all strategies on loads and overlays, and judges the default on the held-out
+// combinations.
 func (q *quality) compare(ctx context.Context) (j judgement, compared int, err error) {
 	all, err := loads(q.from)
 	if err != nil {
@@ -57,22 +58,21 @@ func (q *quality) compare(ctx context.Context) (j judgement, compared int, err e
 	return j, compared / len(overlays()), nil
 }
 
-// The part that is compared without -full: the first held-out loads, and the overlays of one
-// policy.
+// Without -full, only the first held-out loads and the overlays of one policy are compared.
 const (
 	quickLoads    = 2
 	quickOverlays = 2
 	quickPolicy   = "/restricted"
 )
 
-// combination plays all strategies on a load and an overlay, or reads an earlier result.
+// combination runs all strategies on a load and an overlay, or reads an earlier result.
 func (q *quality) combination(ctx context.Context, l *load, overlay string) ([]simulate.Summary, error) {
 	return q.resumed(fmt.Sprintf("%s-%s-%d", l.name, overlay, len(q.seeds)), lab.Strategies(), func() ([]simulate.Summary, error) {
 		return play(ctx, simulate.Experiment{Nodes: q.nodes, Pods: l.pods, Seeds: q.seeds, Arrive: lab.Arrive(q.nodes, l.pods, arrive)}, overlay)
 	})
 }
 
-// play plays all strategies on an overlay.
+// play runs all strategies on an overlay.
 func play(ctx context.Context, e simulate.Experiment, overlay string) ([]simulate.Summary, error) {
 	o, err := lab.ParseOverlay(overlay)
 	if err != nil {
@@ -86,7 +86,7 @@ func play(ctx context.Context, e simulate.Experiment, overlay string) ([]simulat
 	return simulate.Summarize(runs), err
 }
 
-// resumed plays strategies and saves the result, or reads an earlier result.
+// resumed runs strategies and saves the result, or reads an earlier result.
 func (q *quality) resumed(name string, all []simulate.Strategy, play func() ([]simulate.Summary, error)) ([]simulate.Summary, error) {
 	file := filepath.Join(q.results, strings.NewReplacer("/", "-", ":", "-").Replace(name)+".json")
 	if sums, err := q.before(file, all); err != nil || sums != nil {
@@ -153,8 +153,8 @@ func (q *quality) table(name, overlay string, judged bool, sums []simulate.Summa
 	return own >= best-near
 }
 
-// measures reports whether the default is compared with a strategy. It excludes a strategy whose
-// rule refuses pods that fit. Such a strategy is only shown for comparison.
+// measures reports whether the default is compared with a strategy. A strategy that refuses pods
+// that fit is only shown for comparison.
 func measures(s *simulate.Strategy) bool { return s.Keep == nil }
 
 // matrix prints the aligned parts of all combinations, strategies side by side. The best strategy

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/lab"
 )
 
-// result is the last line.
+// result is the last line of the output.
 type result struct {
 	Full      bool `json:"full"`
 	Published int  `json:"published"`
@@ -27,10 +27,10 @@ type result struct {
 	Gap  float64 `json:"gapToOptimumPercent"`
 }
 
-// The figures that are wanted.
+// The goals, and the number of instances.
 const (
 	wantGap   = 3.0
-	instances = 200 // of 40, the mean is off by a percent and more
+	instances = 200 // with 40, the mean is wrong by a percent or more
 )
 
 func main() {
@@ -113,7 +113,7 @@ func (q *quality) measure(ctx context.Context) (r result, err error) {
 	return r, nil
 }
 
-// short describes the figures that miss their goals.
+// short returns an error that names the figures that miss their goals.
 func (r *result) short() error {
 	var all []error
 	if least := r.Published * 66 / 72; r.Within < least {

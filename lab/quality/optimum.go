@@ -61,7 +61,7 @@ func newInstance(seed int64) *instance {
 	return in
 }
 
-// byGPU reports whether served GPUs count, otherwise CPUs.
+// byGPU reports whether served GPUs count. Otherwise served CPUs do.
 func (in *instance) byGPU() bool { return trace.AskGPUs(in.pods) }
 
 // served returns the amount that a strategy serves.
@@ -85,7 +85,7 @@ func (in *instance) served(ctx context.Context, s simulate.Strategy) (int64, err
 }
 
 // program returns an integer program for the optimum if all pods arrive at once: how many pods of
-// each shape lie on each NUMA node.
+// each shape run on each NUMA node.
 func (in *instance) program() string {
 	type shape struct{ cpus, gpus int64 }
 	var shapes []shape

@@ -17,7 +17,7 @@ import (
 )
 
 // published repeats the published results, list by list. It returns the number of means, and how
-// many agree; with a few seeds, how many are not far off.
+// many agree. Without -full, a mean agrees if it is not FarOff.
 func (q *quality) published(ctx context.Context) (means, within int, err error) {
 	rows, err := readList(filepath.Join(q.from, "published_allocation.csv"), func(r io.Reader, _ string) ([][]string, error) { return csv.NewReader(r).ReadAll() })
 	if err != nil {
@@ -51,7 +51,7 @@ func (q *quality) published(ctx context.Context) (means, within int, err error) 
 	return means, within, nil
 }
 
-// lists returns the lists in the rows, or the first two of them.
+// lists returns the lists in the rows; without -full only the first two.
 func (q *quality) lists(rows [][]string) (lists []string) {
 	for _, row := range rows {
 		if !slices.Contains(lists, row[0]) {
@@ -64,7 +64,7 @@ func (q *quality) lists(rows [][]string) (lists []string) {
 	return lists
 }
 
-// repeat plays a strategy on a list, without NUMA nodes.
+// repeat runs a strategy on a list, without NUMA nodes.
 func (q *quality) repeat(ctx context.Context, list, strategy string) ([]simulate.Point, error) {
 	pods, err := readList(filepath.Join(q.from, "openb_pod_list_"+list+".csv.gz"), lab.ReadPods)
 	if err != nil {

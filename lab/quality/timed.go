@@ -11,18 +11,18 @@ import (
 	"github.com/berth-dev/berth/lab"
 )
 
-// The experiment with pods that arrive and end. The list of nodes is thinned out, so that in
-// minutes a run replaces the pods of its nodes many times.
+// The experiment with pods that arrive and end uses a part of the nodes, so that a run of minutes
+// replaces their pods many times.
 const (
-	timedEvery = 20 // of so many nodes one
+	timedEvery = 20 // one node of this many is used
 	timedHours = 12 * time.Hour
 	timedSeeds = 3 // with -full
 )
 
-// timedLoads are the loads: the requested part of the nodes at a time.
+// timedLoads are the fractions of the nodes that running pods request on average.
 func timedLoads() []float64 { return []float64{0.70, 0.85, 0.95} }
 
-// quickTimed are the loads that are played without -full.
+// quickTimed reports whether the load also runs without -full.
 func quickTimed(name string) bool { return name == "default" || name == "synthetic:training" }
 
 // timed runs the loads with pods that arrive and end, and prints the results of strategies.
@@ -58,7 +58,7 @@ func (q *quality) timed(ctx context.Context) error {
 // timedOverlay is the only overlay without -full.
 const timedOverlay = "sockets/restricted"
 
-// timedTable plays all strategies on a load and an overlay, and prints the results.
+// timedTable runs all strategies on a load and an overlay, and prints the results.
 func (q *quality) timedTable(ctx context.Context, l *load, overlay string, nodes []trace.Node) error {
 	sums, err := q.timedSums(ctx, l, overlay, nodes)
 	if err != nil {
@@ -70,7 +70,7 @@ func (q *quality) timedTable(ctx context.Context, l *load, overlay string, nodes
 	return nil
 }
 
-// timedSums plays the load at each of its parts.
+// timedSums runs the load at each of the timedLoads.
 func (q *quality) timedSums(ctx context.Context, l *load, overlay string, nodes []trace.Node) (sums [][]simulate.Summary, err error) {
 	for _, part := range timedLoads() {
 		e := simulate.Experiment{Nodes: nodes, Pods: l.pods, Seeds: q.seeds[:1], Times: lab.Load(nodes, l.pods, part, timedHours)}
@@ -88,7 +88,7 @@ func (q *quality) timedSums(ctx context.Context, l *load, overlay string, nodes 
 	return sums, nil
 }
 
-// timedRows prints a line for each strategy, with a figure for each part of the load.
+// timedRows prints a line for each strategy, with a figure for each of the timedLoads.
 func (q *quality) timedRows(sums [][]simulate.Summary, gpus bool) {
 	for i, s := range lab.Strategies() {
 		row := func(value func(*simulate.Summary) string) string {

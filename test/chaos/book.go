@@ -19,7 +19,7 @@ type book struct {
 	out   io.Writer
 	seed  uint64
 	begun time.Time
-	each  bool // print a line for each fault
+	each  bool // prints a line for each fault
 	// logs returns the logs of a node's processes, by name.
 	logs func(node string) map[string]string
 
@@ -36,10 +36,10 @@ type span struct {
 	kind     Kind
 	target   string
 	from, to time.Time
-	idle     bool // it was the scheduler that does not lead
+	idle     bool // the target was a scheduler that did not lead
 }
 
-// did records an operation and the present leader.
+// did records an operation and the current leader.
 func (b *book) did(o *Op, leading string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,8 +54,8 @@ func (b *book) did(o *Op, leading string) {
 	}
 }
 
-// lastKill returns when the process was last killed, and when it was started again, or is going to
-// be; zero: never.
+// lastKill returns when the process was last killed, and when it was or will be started again. Zero
+// means never.
 func (b *book) lastKill(target string) (died, back time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,7 +88,7 @@ func (b *book) targets(k Kind) string {
 const recovery = 4 * time.Second
 
 // disturbed returns the last fault between the two moments that may have broken the assumptions of
-// exact placements on the node; nil for none. They assume that the scheduler learns about a
+// exact placements on the node, or nil. The assumptions are that the scheduler learns about a
 // deletion, and the kubelet about a Binding, before the containers have stopped.
 func (b *book) disturbed(node string, from, to time.Time) (by *span) {
 	b.mu.Lock()
@@ -112,8 +112,8 @@ func isScheduler(target string) bool {
 	return target == leader || strings.HasPrefix(target, "scheduler-")
 }
 
-// deafens reports whether the fault may keep news from the scheduler. A killed scheduler does not
-// place pods with old data: its successor reads everything first.
+// deafens reports whether the fault may delay watch events of the scheduler. A killed scheduler
+// does not place pods with old data, because its successor first reads everything.
 func (s *span) deafens() bool {
 	if isScheduler(s.target) {
 		return s.kind != Kill && s.kind != Jump && !s.idle
@@ -121,7 +121,8 @@ func (s *span) deafens() bool {
 	return s.target == apiServerName || s.target == storageName
 }
 
-// deafened reports whether a fault may have kept news from the scheduler between the two moments.
+// deafened reports whether a fault may have delayed watch events of the scheduler between the two
+// moments.
 func (b *book) deafened(from, to time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -130,7 +131,7 @@ func (b *book) deafened(from, to time.Time) bool {
 	})
 }
 
-// String is a line about the fault.
+// String describes the fault in a line.
 func (s *span) String() string {
 	return fmt.Sprintf("%s %s from %s to %s", s.kind, s.target, s.from.UTC().Format(clockFormat), s.to.UTC().Format(clockFormat))
 }
@@ -149,7 +150,8 @@ func (b *book) count() int {
 	return len(b.violations)
 }
 
-// What is printed of a violation: the last operations, and the end of each log.
+// The number of last operations, and the length of each log's end, that are printed with a
+// violation.
 const (
 	shownOps      = 40
 	shownLogBytes = 3000

@@ -13,15 +13,15 @@ import (
 	"github.com/berth-dev/berth/test/line"
 )
 
-// A fraud makes a scheduler break its promises on purpose, on its way to the API server. It proves
-// that the suite can fail.
+// A fraud changes a scheduler's requests on purpose, so that it breaks its promises. It proves that
+// the suite can fail.
 type fraud string
 
 const (
-	// fraudPromise: Bindings promise other CPUs than were decided on.
+	// fraudPromise: Bindings name other CPUs than the scheduler has decided.
 	fraudPromise fraud = "promise"
-	// fraudOrder: the scheduler gets an early success for its Bindings, which are written later and
-	// in random order. So it decides about pods without some of their predecessors.
+	// fraudOrder: Bindings are answered with success at once, but written later and in random
+	// order. So the scheduler decides about pods without some of their predecessors.
 	fraudOrder fraud = "order"
 	// fraudDeaf: after its start the scheduler receives no report, but still receives heartbeats.
 	fraudDeaf fraud = "deaf"
@@ -40,7 +40,7 @@ func parseFraud(text string) (fraud, error) {
 	return "", fmt.Errorf("-break %q: want one of %v", text, frauds)
 }
 
-// cheat reports whether the fraud has answered a request that came by the line.
+// cheat reports whether the fraud has answered a request on the line.
 func (f fraud) cheat(by *line.Line, out http.ResponseWriter, r *http.Request) bool {
 	binding := line.BindingOf(r) != ""
 	switch {

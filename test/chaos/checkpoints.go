@@ -16,11 +16,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// watchCheckpoints reads a node's checkpoints whenever they have changed, and holds them against
-// the machine when they have not for a while.
+// watchCheckpoints reads a node's checkpoints whenever they change, and compares them with the
+// machine when they have been unchanged for a while.
 func (o *observer) watchCheckpoints(ctx context.Context, spec *hollow.Spec) {
 	var last kubeletstate.Raw
-	var next, since time.Time // next: of holding against the machine; zero: not before a change
+	var next, since time.Time // next: when to compare with the machine; zero: after the next change
 	for now := range trial.Every(ctx, checkpointPoll) {
 		if raw, held := o.look(spec); held && !raw.Equal(last) {
 			last, since, next = raw, now, now.Add(soundAfter)
@@ -44,15 +44,15 @@ func (o *observer) watchCheckpoints(ctx context.Context, spec *hollow.Spec) {
 	}
 }
 
-// torn reports whether the node's kubelet was killed at the last change of its checkpoints. Killed
-// between two writes, it does not start again (docs/scope.md).
+// torn reports whether the node's kubelet was killed at the last change of its checkpoints. A
+// kubelet that is killed between two writes does not start again (docs/scope.md).
 func (o *observer) torn(node string, since time.Time) bool {
 	died, _ := o.book.lastKill("node-" + node)
 	return since.Sub(died).Abs() < soundAfter
 }
 
-// mend follows the agent's report as a person would: it removes the wrong checkpoint. The kubelet
-// then gives all pods new CPUs or memory when it starts.
+// mend removes the checkpoint that the agent's report names, as an administrator would. When the
+// kubelet starts, it gives all pods new CPUs or memory.
 func (o *observer) mend(node, problem string) {
 	o.book.note(fmt.Sprintf("node %s: its kubelet was killed between two writes, and does not start: %s", node, problem))
 	wrong := kubeletstate.CPUFile
@@ -135,8 +135,8 @@ func (o *observer) forgotten(h *holding) bool {
 	return !h.left.IsZero() && died.After(h.left)
 }
 
-// remember adds the pod's resources to the recorded ones; during its admission they grow. An
-// assignment does not change until its kubelet has forgotten it.
+// remember adds the pod's resources to the recorded ones, which grow during its admission. An
+// assignment does not change until the kubelet has forgotten the pod.
 func (o *observer) remember(node string, p *placement.PodAllocation, now time.Time) {
 	h := o.holdings[p.UID]
 	if h != nil && hasCPUs(p) && o.forgotten(h) {
@@ -184,8 +184,8 @@ func (h *holding) add(is *placement.ContainerAllocation) (from, to topology.CPUS
 }
 
 // Delays before checkpoints are compared with the machine. A kubelet writes one file after the
-// other, and a change of CPUs in two steps; a fault may stop it in between. So only a lasting error
-// counts.
+// other, and a change of CPUs in two steps; a fault may stop it in between. So an error counts only
+// if it lasts.
 const (
 	soundAfter   = 300 * time.Millisecond
 	unsoundAfter = 8 * time.Second

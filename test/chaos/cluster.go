@@ -33,8 +33,8 @@ type process struct {
 	*trial.Part
 	name  string
 	log   string
-	way   way           // nil: it is no client of anybody
-	wrong time.Duration // by which its clock is wrong
+	way   way           // path of its connections; nil if it is no client
+	wrong time.Duration // the error of its clock
 }
 
 // signal sends a signal to a process that is up.
@@ -64,7 +64,7 @@ type cluster struct {
 // startLimit bounds the start of the cluster on a busy machine.
 const startLimit = 4 * time.Minute
 
-// startCluster starts everything. What has been started is in the result also when it fails.
+// startCluster starts all processes. If it fails, the result has the processes that were started.
 func startCluster(ctx context.Context, o *options) (*cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -99,7 +99,7 @@ func (c *cluster) add(p *process) error {
 	return p.Start()
 }
 
-// run is this program in another role.
+// run returns this program in another role.
 func (c *cluster) run(name string, args ...string) *trial.Part {
 	return trial.NewPart(func() (*child.Process, error) {
 		return child.Start(child.Spec{Name: name, Argv: append([]string{c.self}, args...), Log: filepath.Join(c.dir, name+".log")})
@@ -169,7 +169,7 @@ func (c *cluster) lineFor(name string, config *rest.Config, f fraud) (w *clientL
 
 func (c *cluster) nodeDir(node string) hollow.Dir { return hollow.Dir(filepath.Join(c.dir, node)) }
 
-// startNodes starts the nodes, and on each its agent once it is there.
+// startNodes starts the nodes, and the agent of each node when the Node exists.
 func (c *cluster) startNodes(ctx context.Context) error {
 	for i := range c.specs {
 		if err := c.startNode(&c.specs[i]); err != nil {
@@ -261,8 +261,7 @@ func (c *cluster) startScheduler(i int) error {
 	return c.add(p)
 }
 
-// rivalName is the name of the other scheduler: kube-scheduler as it comes, for the pods that name
-// it.
+// rivalName is the name of the other scheduler, an unchanged kube-scheduler.
 const rivalName = "rival"
 
 // startRival starts a scheduler that puts pods on the same nodes without regard to NUMA nodes.
@@ -330,8 +329,8 @@ func (c *cluster) logsOf(node string) map[string]string {
 	return out
 }
 
-// jump sets the clock of a process forward, or with a negative duration back. One that is down has
-// it wrong when it is up.
+// jump sets the clock of a process forward, or with a negative duration back. If the process is
+// down, its clock is wrong after its start.
 func (c *cluster) jump(p *process, by time.Duration) error {
 	p.wrong += by
 	return wrongclock.Set(wrongclock.File(c.dir, p.name), p.wrong)

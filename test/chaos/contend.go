@@ -10,15 +10,15 @@ import (
 
 // Times after which the scheduler must know of a pod that it did not place.
 const (
-	// hearing is the limit without a fault.
+	// hearing is the limit if there is no fault.
 	hearing = 3 * time.Second
 	// leaving is how long the node may keep the resources of an ended pod.
 	leaving = 10 * time.Second
 )
 
 // vanished reports whether a pod that was bound before w was deleted before it ran, between the
-// decision about w and the kubelet's admission of w. It had nothing to stop, so its kubelet
-// released its resources at once. The caller holds mu.
+// decision about w and the kubelet's admission of w. The kubelet had no container to stop, so it
+// released the pod's resources at once. The caller holds mu.
 func (o *observer) vanished(w *watched, decided time.Time) bool {
 	for _, p := range o.pods {
 		switch {
@@ -35,10 +35,9 @@ func (o *observer) vanished(w *watched, decided time.Time) bool {
 // contended reports whether a pod of another scheduler may have arrived between the report on which
 // w was decided and the kubelet's admission of w. Then w is excused. The caller holds mu.
 //
-// A pod is no excuse if the report has it, or if the scheduler must have heard of it before it
-// wrote w's Binding: Berth counts with it. But for a pod without exclusive resources the report has
-// only the UID. Then Berth cannot know its requests, and the kubelet may have too little left for
-// w.
+// A pod is no excuse if the report has it, or if the scheduler must have known it when it wrote w's
+// Binding. But for a pod without exclusive resources the report has only the UID. Then Berth cannot
+// know its requests, and the kubelet may have too little left for w.
 func (o *observer) contended(w *watched, decided time.Time) bool {
 	p, _, _ := wire.ReadPlacement(w.pod)
 	reported := o.listed

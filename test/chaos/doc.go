@@ -3,8 +3,8 @@
 // nodes, agents, two schedulers with leader election and a stock scheduler, each in its own
 // process. README.md describes it for users.
 //
-// The operations are a Plan. Only the seed determines it. The timing of the parts is not
-// determined, so a seed repeats decisions, not outcomes.
+// The operations are a Plan. The seed determines the Plan, but not the timing of the parts. So a
+// seed repeats operations, not outcomes.
 //
 // The checks use the code of `berth check` if it applies. Every kubelet's checkpoints and every
 // NodeTopology must be sound, and a NodeTopology's sequence never decreases. No kubelet may refuse

@@ -30,7 +30,7 @@ func (d *driver) finish(ctx context.Context) error {
 	fmt.Fprintln(d.out, "faults are over: every pod that fits must run")
 	d.until(ctx, settleLimit, "", func() string { return d.unsettled(ctx) })
 	if err := d.judgeOutcomes(time.Now()); err != nil || d.book.count() > 0 {
-		return err // what follows would follow from it
+		return err // later errors would only be consequences
 	}
 	fmt.Fprintln(d.out, "all pods are deleted: nothing may be left behind")
 	err := d.client.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
@@ -81,7 +81,7 @@ func (d *driver) until(ctx context.Context, limit time.Duration, node string, wr
 	}
 }
 
-// unsettled names pods that should run and do not, or "".
+// unsettled names pods that should run and do not; "" if there are none.
 func (d *driver) unsettled(ctx context.Context) string {
 	list, err := d.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -172,7 +172,7 @@ func (d *driver) admits(p *corev1.Pod, node string) bool {
 	return err == nil && placement.Admit(s, &ask.Request).Reason == placement.Admitted
 }
 
-// remaining returns how many pods are left, or "".
+// remaining describes the pods that are left; "" if there are none.
 func (d *driver) remaining(ctx context.Context) string {
 	list, err := d.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -191,7 +191,7 @@ func (d *driver) probe(ctx context.Context) error {
 		node := d.specs[i].Name
 		plan := &PodPlan{Name: "probe-" + node, CPUs: []int64{2}, MemoryMi: 64}
 		if len(d.specs[i].Plugins) > 0 {
-			plan.GPUs = 1 // the Device Manager clears away when it allocates, no sooner
+			plan.GPUs = 1 // the Device Manager removes stale allocations only when it allocates
 		}
 		p := plan.object()
 		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
@@ -265,8 +265,8 @@ func (o *observer) leftInReport(node, but string) string {
 	return ""
 }
 
-// ledger reads the remaining counts of the last scheduler. The other is stopped first: only a
-// leader knows.
+// ledger reads the remaining counts of the last scheduler. The other scheduler is stopped first,
+// because only the leader has the counts.
 func (d *driver) ledger(ctx context.Context) error {
 	d.procs["scheduler-1"].Kill()
 	d.until(ctx, settleLimit, "", func() string {

@@ -116,7 +116,7 @@ func (d *driver) revive() error {
 			continue
 		}
 		if name == storageName {
-			return ended // nothing that is done to it makes it end
+			return ended // no operation of the plan makes etcd exit
 		}
 		d.exits[name]++
 		if !strings.HasPrefix(name, "scheduler-") {
@@ -206,7 +206,7 @@ func (d *driver) inflict(o *Op) error {
 	switch o.Kind {
 	case Kill:
 		if p.Process() == nil {
-			return nil // it has ended by itself, and is going to be started
+			return nil // it has ended by itself, and revive starts it again
 		}
 		p.Kill()
 		d.later(o.For, name, p.Start)
@@ -255,7 +255,7 @@ func stutter(p *process, end time.Time) {
 	p.signal(syscall.SIGCONT)
 }
 
-// show prints the line of the moment.
+// show prints the current progress line.
 func (d *driver) show() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 // gangCount has the counts of a gang.
 type gangCount struct {
 	minimum int
-	// placed counts members with a node, and members that had one and ended well; there also counts
+	// placed counts members with a node, and members that ended with success; there also counts
 	// members that wait.
 	placed, there int
 }

@@ -42,9 +42,9 @@ func (o *observer) refusal(w *watched) {
 }
 
 // unswept reports whether pods that had ended were still in the checkpoints when the node's kubelet
-// was last killed. The kubelet that comes back admits its first pods before it clears them away:
-// pkg/kubelet/kubelet.go calls sources ready after it has handled their first additions, and the
-// managers' removeStaleState waits for that. The caller holds mu.
+// was last killed. A restarted kubelet admits its first pods before it removes ended ones:
+// pkg/kubelet/kubelet.go marks the sources as ready after it has handled their first additions, and
+// the managers' removeStaleState waits for that. The caller holds mu.
 func (o *observer) unswept(node string) bool {
 	died, _ := o.book.lastKill("node-" + node)
 	for uid, h := range o.holdings {
@@ -90,7 +90,7 @@ func (o *observer) judge(w *watched, asked time.Time) {
 	o.judgeExact(w, h, p.Decision.Containers, asked)
 }
 
-// judgeExact is judge for a placement that promises each CPU.
+// judgeExact judges a placement that promises each CPU.
 func (o *observer) judgeExact(w *watched, h *holding, promised []placement.ContainerDecision, asked time.Time) {
 	posted := o.posted(w, h.first)
 	disturbed := o.book.disturbed(h.node, posted, h.first)
@@ -104,7 +104,7 @@ func (o *observer) judgeExact(w *watched, h *holding, promised []placement.Conta
 	case wrong == "":
 		o.tally.placed.exact++
 	case h.last.Before(asked):
-		o.tally.placed.unseen++ // it has left already, and may not have been seen whole
+		o.tally.placed.unseen++ // it has already left, and may have been read only in part
 	case o.contended(w, h.first):
 		o.tally.placed.differedContended++
 	case o.vanished(w, h.first):

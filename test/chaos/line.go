@@ -18,7 +18,7 @@ type way interface {
 	set(f Kind)
 	// cut closes all connections.
 	cut()
-	// hits counts affected requests or connections.
+	// hits returns the number of affected requests or connections.
 	hits() int
 	// close ends the way.
 	close()
@@ -38,10 +38,10 @@ type clientLine struct {
 	mu     sync.Mutex
 	fault  Kind // "", Lose, Late or Orphan
 	count  int
-	struck int // requests that a fault hit, connections that were cut
+	struck int // affected requests and connections
 }
 
-// every few requests are hit.
+// every is the interval of affected requests: one in three.
 const every = 3
 
 func newClientLine(config *rest.Config) (*clientLine, error) {
@@ -93,7 +93,7 @@ func (w *clientLine) next(r *http.Request) (fault Kind, arrives bool) {
 // viewLate is the largest delay of the watches of a scheduler that does not lead.
 const viewLate = 20 * time.Second
 
-// lateness is the delay of late requests: less than a container takes to stop.
+// lateness is the delay of late requests. It is shorter than the stop of a container.
 const lateness = 400 * time.Millisecond
 
 // ServeHTTP implements http.Handler.

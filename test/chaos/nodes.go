@@ -9,10 +9,11 @@ import (
 )
 
 // Containers of hollow nodes take stopTime to stop. Exact placements assume that a Binding arrives
-// faster than that; faults that only delay stay below it.
+// faster. The delays of faults are shorter too.
 const stopTime = 2 * time.Second
 
-// kind is a machine with a kubelet's configuration: small, so that NUMA nodes are scarce.
+// kind is a machine with a kubelet's configuration. Machines are small, so that NUMA nodes are
+// scarce.
 type kind struct {
 	machine, config string
 	plugins         []hollow.Plugin
@@ -48,7 +49,7 @@ reservedSystemCPUs: "0-1"
 `},
 }
 
-// gpus returns count devices near each of nodes NUMA nodes.
+// gpus returns count devices on each of the NUMA nodes.
 func gpus(nodes, count int) (out []hollow.Device) {
 	for n := range nodes {
 		for i := range count {
@@ -58,7 +59,7 @@ func gpus(nodes, count int) (out []hollow.Device) {
 	return out
 }
 
-// specs returns count nodes, going round the kinds.
+// specs returns count nodes. It uses the kinds in turn.
 func specs(count int) []hollow.Spec {
 	out := make([]hollow.Spec, count)
 	for i := range out {

@@ -96,7 +96,7 @@ func (o *observer) watchedOf(pod *corev1.Pod) *watched {
 func (o *observer) takeNeighbours(w *watched) {
 	all, err := o.store.List(labels.Everything())
 	if err != nil {
-		return // a store in memory does not fail
+		return // impossible: the store is in memory
 	}
 	for _, pod := range all {
 		if pod.Spec.NodeName == w.pod.Spec.NodeName && isForeign(pod) {
@@ -105,7 +105,7 @@ func (o *observer) takeNeighbours(w *watched) {
 	}
 }
 
-// lookFor makes sure that checkpoints are read after a pod runs, or after one was refused.
+// lookFor makes sure that checkpoints are read after a pod has started or was refused.
 func (o *observer) lookFor(pod *corev1.Pod) {
 	if phase := pod.Status.Phase; phase != corev1.PodRunning && phase != corev1.PodFailed {
 		return

@@ -21,13 +21,14 @@ import (
 // watched is the record of a pod.
 type watched struct {
 	pod     *corev1.Pod
-	ran     bool // and its placement was judged
+	ran     bool // it ran, and its placement was judged
 	refused bool
 	gone    bool
 	foreign bool
-	// bound and ended are when it was first seen to be on its node, and to be over or gone.
+	// bound and ended are the times at which the pod was first seen with a node, and first seen as
+	// ended or gone.
 	bound, ended time.Time
-	// excuse is why its promise need not be kept; "" for none.
+	// excuse is the reason why its promise may be broken; "" for none.
 	excuse string
 }
 
@@ -42,13 +43,13 @@ func (w *watched) see(pod *corev1.Pod, gone bool, now time.Time) {
 	}
 }
 
-// holding are a pod's resources in the checkpoints of a node.
+// holding is the set of resources that one pod has in the checkpoints of its node.
 type holding struct {
 	node  string
 	first time.Time
 	last  time.Time
-	// left is the time from which the checkpoints have had no CPUs of the pod; zero: they have
-	// some, or never had.
+	// left is the time since which the checkpoints have had no CPUs of the pod. It is zero if they
+	// have some, or never had any.
 	left  time.Time
 	alloc placement.PodAllocation
 }
@@ -61,12 +62,12 @@ type observer struct {
 	mu       sync.Mutex
 	pods     map[types.UID]*watched
 	holdings map[string]*holding  // by pod UID; kept when the pod has left
-	pinned   map[string][]string  // by node: the UIDs of pods that had CPUs in the checkpoints at the last look
-	whole    map[string]bool      // gangs that were
+	pinned   map[string][]string  // by node: the UIDs of pods that had CPUs at the last reading of the checkpoints
+	whole    map[string]bool      // gangs that were complete once
 	returned map[string]time.Time // by node: when a pod was last admitted again (see forgotten)
 	reports  map[string]*v1alpha1.NodeTopology
 	listed   map[string]int64 // by pod UID: the first report that has it
-	shown    map[string]int64 // by pod UID: the first report that shows what it holds
+	shown    map[string]int64 // by pod UID: the first report that shows its resources
 	tally    tally
 	leader   string // the scheduler that was last seen to lead
 	// decided are the decisions of all Bindings, for nodes that obey.
@@ -80,14 +81,14 @@ type tally struct {
 	pods, foreign, ran             int
 	placed                         placements
 	refused                        refusals
-	outcomes                       map[string]int // what the scheduler itself says about promises that were not kept
+	outcomes                       map[string]int // broken promises that the scheduler logged, by outcome
 	reports, notReady, checkpoints int
-	looks                          int // at cgroups of nodes where Berth decides
-	torn, readmitted               int // kubelets that were mended, pods that one had forgotten
+	looks                          int // readings of cgroups of nodes where Berth decides
+	torn, readmitted               int // repaired kubelets, pods that a kubelet had forgotten
 	leaders                        int
-	gangs                          int // that were whole
-	attempts, accepted             int // of the tenant's requests
-	mistakes                       int // of shadow mode, that are excused
+	gangs                          int // complete gangs
+	attempts, accepted             int // the tenant's requests
+	mistakes                       int // excused mistakes of shadow mode
 }
 
 // placements counts pods that ran, by the outcomes of their placements.
@@ -95,14 +96,14 @@ type placements struct {
 	// exact counts placements that were kept exactly. exactDisturbed counts the ones during a
 	// fault.
 	exact, exactDisturbed int
-	// The others were exact and differ from the kubelet's assignment, with an excuse.
+	// These exact placements differ from the kubelet's assignment, with an excuse.
 	differedDisturbed, differedContended, differedVanished int
 	// verdict counts promises of only admission. obeyed counts decisions by Berth. unseen counts
 	// placements that could not be compared with the kubelet's.
 	verdict, obeyed, unseen int
 }
 
-// refusals counts pods that a kubelet refused, by the excuse that there was.
+// refusals counts pods that a kubelet refused, by excuse.
 type refusals struct{ foreign, again, unplugged, unswept, returned, contended int }
 
 func newObserver(c *cluster, b *book) *observer {
@@ -113,10 +114,11 @@ func newObserver(c *cluster, b *book) *observer {
 	}
 }
 
-// checkpointPoll is the interval of reading checkpoints: pods live longer.
+// checkpointPoll is the interval of reading checkpoints. It is shorter than the life of a pod.
 const checkpointPoll = 50 * time.Millisecond
 
-// evidence returns what else to print about a violation that concerns the pod; the caller holds mu.
+// evidence returns the objects to print with a violation that concerns the pod. The caller holds
+// mu.
 func (o *observer) evidence(w *watched) []any {
 	out := []any{w.pod}
 	if nt := o.reports[w.pod.Spec.NodeName]; nt != nil {

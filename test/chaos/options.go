@@ -16,5 +16,5 @@ type options struct {
 	dir      string
 }
 
-// errViolated is the negative answer; the output already has the reason.
+// errViolated ends the program with exit code 1; the output already has the reason.
 var errViolated = errors.New("a promise was not kept")

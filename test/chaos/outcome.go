@@ -49,7 +49,7 @@ func (f *follower) read(file string) ([]byte, error) {
 type outcomes struct {
 	follower
 	waiting []outcome
-	told    map[string]bool // by UID and what became of it: both schedulers tell
+	told    map[string]bool // outcomes that were handled, by UID and outcome, because both schedulers log them
 }
 
 // read reads the new content since the last call.
@@ -68,8 +68,8 @@ func (s *outcomes) read(log string, now time.Time) error {
 	return nil
 }
 
-// outcome judges a broken promise that the scheduler reports. It must be contended if another
-// scheduler's pod came between, and must have an excuse otherwise.
+// outcome judges a broken promise that the scheduler reports. If another scheduler's pod came in
+// between, the outcome must be contended. Otherwise it needs an excuse.
 func (o *observer) outcome(s *outcome) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -87,7 +87,7 @@ func (o *observer) outcome(s *outcome) {
 	}
 }
 
-// landed returns when the kubelet is known to have decided about the pod.
+// landed returns the time at which the kubelet had certainly decided about the pod.
 func (o *observer) landed(w *watched) time.Time {
 	if h := o.holdings[string(w.pod.UID)]; h != nil {
 		return h.first
@@ -107,7 +107,7 @@ func (o *observer) watchLeader(ctx context.Context) {
 	for range trial.Every(ctx, leaderPoll) {
 		for i := range schedulers {
 			name := fmt.Sprint("scheduler-", i)
-			// A log that cannot be read is noticed by others.
+			// A log that cannot be read is reported elsewhere.
 			if fresh, err := f.read(o.cluster.procs[name].log); err == nil && bytes.Contains(fresh, leadership) {
 				o.leads(name)
 			}

@@ -18,15 +18,15 @@ const (
 	Create      Kind = "create"       // a pod
 	CreateGang  Kind = "create-gang"  // pods that start together
 	Delete      Kind = "delete"       // a pod, with its grace period
-	ForceDelete Kind = "force-delete" // a pod, with none: the API forgets it at once
+	ForceDelete Kind = "force-delete" // a pod, without a grace period: the API forgets the pod at once
 	Kill        Kind = "kill"         // SIGKILL; started again after For
-	Pause       Kind = "pause"        // SIGSTOP for For: to the process, the world jumps ahead
+	Pause       Kind = "pause"        // SIGSTOP for For
 	Slow        Kind = "slow"         // stopped most of the time, for For
-	Jump        Kind = "jump"         // the clock that a process is given jumps by By
-	Cut         Kind = "cut"          // all connections of a client to the API server, watches among them, or of that to etcd
-	Lose        Kind = "lose"         // every few requests of a client get no answer, for For, though they may be carried out
-	Late        Kind = "late"         // every few requests of a client, or their answers, are late, for For
-	Orphan      Kind = "orphan"       // every few writes of a client are carried out after the client has been told about a failure
+	Jump        Kind = "jump"         // the clock of a process jumps by By
+	Cut         Kind = "cut"          // ends all connections and watches of a client to the API server, or of the API server to etcd
+	Lose        Kind = "lose"         // for For, every few requests of a client get no answer, but may be carried out
+	Late        Kind = "late"         // for For, every few requests of a client, or their answers, are late
+	Orphan      Kind = "orphan"       // every few writes of a client are carried out after the client has received an error
 )
 
 // Op is one operation.
@@ -36,16 +36,16 @@ type Op struct {
 	// Target is a pod's number, or the name of a process: etcd, apiserver, scheduler-N, shadow,
 	// agent-NODE or node-NODE. leader is the scheduler that leads when the operation begins.
 	Target string
-	Pod    *PodPlan   // of Create
-	Gang   []*PodPlan // of CreateGang
+	Pod    *PodPlan   // for Create
+	Gang   []*PodPlan // for CreateGang
 	For    time.Duration
-	By     time.Duration // of Jump
+	By     time.Duration // for Jump
 }
 
 // leader as a target is the scheduler that holds the lease.
 const leader = "leader"
 
-// String is a line of the plan.
+// String describes the operation in a line.
 func (o Op) String() string {
 	text := fmt.Sprintf("%7.2fs %s %s", o.At.Seconds(), o.Kind, o.Target)
 	if o.For > 0 {
@@ -71,7 +71,7 @@ type planner struct {
 	at    time.Duration
 	pods  int
 	gangs int
-	alive []string // created, not yet deleted
+	alive []string // pods that were created and not yet deleted
 	busy  map[string]time.Duration
 }
 
@@ -93,7 +93,8 @@ func NewPlan(seed uint64, nodes int, length time.Duration) []Op {
 	return p.ops
 }
 
-// load creates or deletes a pod, or a burst of them, around a number that fills the nodes.
+// load creates or deletes a pod, or a burst of pods, so that their number stays near what fills the
+// nodes.
 func (p *planner) load() {
 	n := 1
 	if p.r.IntN(25) == 0 {
@@ -143,7 +144,7 @@ func (p *planner) create() {
 	p.add(Op{Kind: Create, Target: pod.Name, Pod: pod})
 }
 
-// gang creates pods that start together: of up to three sizes, and at times more than must.
+// gang creates pods that start together, of up to three sizes, and sometimes more than the minimum.
 func (p *planner) gang() {
 	name := fmt.Sprintf("gang%04d", p.gangs)
 	p.gangs++
@@ -196,7 +197,7 @@ func (p *planner) fault() {
 	}
 }
 
-// choices are the faults that may come now, on a node, a scheduler and a client of the moment.
+// choices are the faults that may begin now, on a random node, scheduler and client.
 func (p *planner) choices() []choice {
 	node, s := nodeName(p.r.IntN(p.nodes)), fmt.Sprintf("scheduler-%d", p.r.IntN(schedulers))
 	client := []string{s, "agent-" + node, "node-" + node, shadowName}[p.r.IntN(4)]
@@ -205,7 +206,7 @@ func (p *planner) choices() []choice {
 		{3, Op{Kind: Kill, Target: s, For: ms(100, 3000)}},
 		{3, Op{Kind: Kill, Target: "agent-" + node, For: ms(100, 5000)}},
 		{2, Op{Kind: Kill, Target: "node-" + node, For: ms(100, 3000)}},
-		{3, Op{Kind: Pause, Target: s, For: ms(200, 10000)}}, // longer than the leader's lease, at times
+		{3, Op{Kind: Pause, Target: s, For: ms(200, 10000)}}, // sometimes longer than the leader's lease
 		{2, Op{Kind: Pause, Target: "agent-" + node, For: ms(200, 8000)}},
 		{1, Op{Kind: Pause, Target: "node-" + node, For: ms(200, 4000)}},
 		{2, Op{Kind: Kill, Target: shadowName, For: ms(100, 3000)}},
@@ -228,7 +229,7 @@ func (p *planner) choices() []choice {
 	}
 }
 
-// jump returns by how much a clock jumps: far ahead, or a little back.
+// jump returns the size of a clock's jump: far ahead, or a little back.
 func (p *planner) jump() time.Duration {
 	if p.r.IntN(3) == 0 {
 		return -time.Duration(1+p.r.IntN(10)) * time.Second

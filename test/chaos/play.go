@@ -43,7 +43,7 @@ func play(ctx context.Context, o *options, out io.Writer) (err error) {
 	return d.run(ctx, o)
 }
 
-// run carries the plan out, beside the tenant, and checks the final state.
+// run carries the plan out while the tenant does harm, and checks the final state.
 func (d *driver) run(ctx context.Context, o *options) error {
 	d.begun = time.Now()
 	d.book.begun = d.begun
@@ -68,7 +68,7 @@ func (d *driver) run(ctx context.Context, o *options) error {
 	return nil
 }
 
-// hashOf is equal for equal plans.
+// hashOf returns a hash of the plan.
 func hashOf(plan []Op) uint32 {
 	h := fnv.New32a()
 	for _, o := range plan {
@@ -112,7 +112,7 @@ type row struct {
 	more  string
 }
 
-// seen returns the lines about the results. The caller holds the mu of observer and book.
+// seen returns the lines about the results. The caller holds mu of observer and of book.
 func (d *driver) seen() []row {
 	struck := 0
 	for _, p := range d.procs {

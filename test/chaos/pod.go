@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/test/tenant"
 )
 
-// PodPlan is a pod to be.
+// PodPlan describes a pod that the driver will create.
 type PodPlan struct {
 	Name string
 	// CPUs are the CPUs of its containers; Shared pods are not pinned and ask for half a CPU.
@@ -24,14 +24,14 @@ type PodPlan struct {
 	Shared   bool
 	MemoryMi int64
 	GPUs     int64
-	// Node: the pod is created on this node, past every scheduler, as a static pod is. Rival: the
-	// other scheduler places it.
+	// Node: the pod is created with this node, without any scheduler, like a static pod. Rival: the
+	// other scheduler places the pod.
 	Node  string
 	Rival bool
-	// Ends is how long its containers run before they exit; 0 means until they are stopped.
+	// Ends is how long its containers run before they exit. With 0 they run until they are stopped.
 	Ends time.Duration
-	// Gang is the name of its gang, "" for none, and Minimum how many of its pods start together.
-	// Group means that a PodGroup declares the gang.
+	// Gang is the name of its gang, "" for none. Minimum is how many pods of the gang start
+	// together. Group means that a PodGroup declares the gang.
 	Gang    string
 	Minimum int
 	Group   bool
@@ -40,7 +40,7 @@ type PodPlan struct {
 // foreignLabel marks pods that do not go through Berth's scheduler.
 const foreignLabel = "foreign"
 
-// gracePeriod of pods: longer than stopTime, so that no container is killed.
+// gracePeriod of pods, in seconds. It is longer than stopTime, so that no container is killed.
 const gracePeriod = 5
 
 // object returns the pod as an API object.
@@ -88,7 +88,7 @@ func (p *PodPlan) amounts(i int) corev1.ResourceList {
 	return list
 }
 
-// foreign reports whether the pod comes to its node without Berth's scheduler.
+// foreign reports whether the pod gets its node without Berth's scheduler.
 func (p *PodPlan) foreign() bool { return p.Rival || p.Node != "" }
 
 // Labels of members, for observers.
@@ -116,8 +116,8 @@ func (p *PodPlan) group() *unstructured.Unstructured {
 	}}
 }
 
-// isForeign reports whether a new pod comes to its node without Berth's scheduler: its creator said
-// so, or the tenant named its node.
+// isForeign reports whether a new pod gets its node without Berth's scheduler: its label says so,
+// or the tenant named its node.
 func isForeign(pod *corev1.Pod) bool {
 	return pod.Labels[foreignLabel] != "" || pod.Namespace == tenant.Namespace && pod.Spec.NodeName != "" && !wire.HasPlacement(pod)
 }

@@ -39,7 +39,7 @@ func (o *observer) seeReport(u *unstructured.Unstructured) {
 	}
 	switch {
 	case strings.Contains(problem, "the agent itself says"):
-		o.tally.notReady++ // the kubelet restarts: said, not hidden
+		o.tally.notReady++ // allowed: the kubelet restarts, and the report says so
 	case problem != "":
 		o.book.violate("NodeTopology "+nt.Name+": "+problem, nt.Name, u.Object)
 	}

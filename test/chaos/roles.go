@@ -26,7 +26,8 @@ import (
 
 // The verbs with which this program starts itself. Packages demo and wrongclock have more.
 const (
-	// verbStorage runs etcd; arguments: the control plane's directory, and the file for its URL.
+	// verbStorage runs etcd; arguments: the control plane's directory, and the file to which it
+	// writes its URL.
 	verbStorage = "etcd"
 	// verbAPIServer runs an API server; arguments: the cluster's directory, the control plane's,
 	// the URL of etcd, then the names of the nodes.
@@ -44,7 +45,7 @@ const (
 	storageURLFile  = "etcd.url"
 )
 
-// The tenant's quota is small, so that the others' pods still come and go.
+// The tenant's quota is small, so that other pods still find room.
 const tenantCPUs, tenantPods = 3, 12
 
 func nodeConfig(name string) string { return name + ".kubeconfig" }
@@ -52,7 +53,7 @@ func nodeConfig(name string) string { return name + ".kubeconfig" }
 // role runs this process as the child that args name. ok is false if they name none.
 func role(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) {
 	roles := map[string]struct {
-		args int // at least
+		args int // minimum number of arguments
 		do   func(ctx context.Context, args []string, log io.Writer) error
 	}{verbStorage: {2, serveStorage}, verbAPIServer: {3, serveAPIServer}, verbAgent: {3, serveAgent}}
 	if len(args) == 0 || roles[args[0]].do == nil || len(args) <= roles[args[0]].args {
@@ -82,7 +83,7 @@ func serveStorage(ctx context.Context, args []string, log io.Writer) error {
 	return nil
 }
 
-// writeWhole writes a file that others wait for.
+// writeWhole writes a file for which other processes wait.
 func writeWhole(file string, data []byte) error {
 	if err := os.WriteFile(file+".new", data, 0o600); err != nil {
 		return err

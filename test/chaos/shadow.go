@@ -40,13 +40,13 @@ func (c *cluster) startShadow(ctx context.Context) error {
 	return c.add(p)
 }
 
-// looker collects the findings of shadow mode, which forgets everything when it is killed.
+// looker collects the findings of shadow mode, which loses them when it is killed.
 type looker struct {
-	life   time.Time // when the process began whose view is the last
+	life   time.Time // the start of the process that gave the last findings
 	last   shadow.View
-	before shadow.Tally // of the lives before
+	before shadow.Tally // of earlier processes
 	lives  int
-	told   map[string]bool // UIDs of mistakes that are known
+	told   map[string]bool // UIDs of known mistakes
 	// mistakes are judged after their pods have been observed long enough.
 	mistakes []mistake
 }
@@ -83,7 +83,7 @@ func (d *driver) lookAtShadow(ctx context.Context) {
 	}
 }
 
-// sum adds up the counts that are printed at the end.
+// sum adds the counts that are printed at the end.
 func sum(a, b shadow.Tally) shadow.Tally {
 	a.Pods, a.Judged, a.Rejected, a.Foretold = a.Pods+b.Pods, a.Judged+b.Judged, a.Rejected+b.Rejected, a.Foretold+b.Foretold
 	a.Exact, a.ByVerdict, a.Either = a.Exact+b.Exact, a.ByVerdict+b.ByVerdict, a.Either+b.Either
@@ -98,8 +98,8 @@ func sum(a, b shadow.Tally) shadow.Tally {
 	return a
 }
 
-// judgeMistakes judges the mistakes of shadow mode that were read until then. One is excused if it
-// is a promise of the scheduler's that is excused.
+// judgeMistakes judges the mistakes of shadow mode that were read up to a time. A mistake is
+// excused if it concerns a promise of the scheduler that is excused.
 func (d *driver) judgeMistakes(until time.Time) {
 	l := &d.shadow
 	n := 0

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// storageLine stands between the API server and etcd, byte by byte: it can be slow and be cut.
+// storageLine is a proxy between the API server and etcd. It forwards bytes, and can be slow or be
+// cut.
 type storageLine struct {
 	listener net.Listener
 	target   string // a unix socket
@@ -36,7 +37,7 @@ func (s *storageLine) serve() {
 			return
 		}
 		if err != nil {
-			panic(err) // the listener is ours alone
+			panic(err) // impossible: nothing else closes the listener
 		}
 		go s.connect(near)
 	}
@@ -55,7 +56,7 @@ func (s *storageLine) connect(near net.Conn) {
 	go s.pass(far, near)
 }
 
-// slowness is the delay to etcd, and also the delay back.
+// slowness is the delay in each direction.
 const slowness = 150 * time.Millisecond
 
 // pass forwards data until either side ends.

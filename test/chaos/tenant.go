@@ -12,11 +12,11 @@ import (
 	"github.com/berth-dev/berth/test/tenant"
 )
 
-// The tenant is another client, with few and slow requests.
+// The tenant sends few requests.
 const tenantHands, tenantPerSecond = 2, 5
 
-// letLoose lets the tenant do harm until the returned function is called, which also takes away
-// all that it has made.
+// letLoose lets the tenant do harm until the returned function is called, which also removes the
+// tenant's objects.
 func (d *driver) letLoose(ctx context.Context, seed uint64) (end func(context.Context), err error) {
 	config, err := d.credentials(tenantConfig)
 	if err != nil {
@@ -57,7 +57,7 @@ func (d *driver) evict(ctx context.Context) string {
 	return ""
 }
 
-// tenantPods returns the pods of the tenant's that are there.
+// tenantPods returns the existing pods of the tenant.
 func (o *observer) tenantPods() (all []*corev1.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

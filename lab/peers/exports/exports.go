@@ -33,7 +33,7 @@ func whole(name string, n uint64, format resource.Format) nrt.ResourceInfo {
 	return nrt.ResourceInfo{Name: name, Capacity: q, Allocatable: q, Available: q}
 }
 
-// memory is the memory of a NUMA node and its huge pages, which are not in it.
+// memory returns the memory of a NUMA node without huge pages, and its huge pages.
 func memory(node *topology.NUMANode) (out nrt.ResourceInfoList) {
 	left := node.MemoryBytes
 	for _, h := range node.HugePages {
@@ -43,7 +43,7 @@ func memory(node *topology.NUMANode) (out nrt.ResourceInfoList) {
 	return append(out, whole("memory", left, resource.BinarySI))
 }
 
-// policies are what NodeResourceTopology calls the kubelet's policies, before the scope.
+// policies maps the kubelet's policies to their names in a NodeResourceTopology, without the scope.
 var policies = map[string]string{
 	kubelet.BestEffortTopologyManagerPolicy: "BestEffort", kubelet.RestrictedTopologyManagerPolicy: "Restricted",
 	kubelet.SingleNumaNodeTopologyManagerPolicy: "SingleNUMANode",
@@ -52,7 +52,7 @@ var policies = map[string]string{
 // KoordinatorPolicy is the label of a Node that tells Koordinator's scheduler the kubelet's policy.
 const KoordinatorPolicy = "node.koordinator.sh/numa-topology-policy"
 
-// Policy is the value of that label; "" for none.
+// Policy returns the value of the label KoordinatorPolicy; "" for none.
 func Policy(kubeletConfig string) (string, error) {
 	var config kubelet.KubeletConfiguration
 	err := yaml.Unmarshal([]byte(kubeletConfig), &config)
@@ -157,9 +157,9 @@ func AddMemory(object []byte, m *topology.Machine) ([]byte, error) {
 	return json.Marshal(&o)
 }
 
-// WithMemory adds the memory of a machine to each NodeResourceTopology that is sent without any.
-// Agents report memory if the kubelet pins it, and NodeResourceTopologyMatch lets no pod that asks
-// for memory onto a single-numa-node node whose zones have none.
+// WithMemory adds the memory of a machine to each NodeResourceTopology that is sent without memory.
+// Agents report memory only if the kubelet pins it. NodeResourceTopologyMatch refuses each pod that
+// asks for memory on a single-numa-node node whose zones have no memory.
 func WithMemory(m *topology.Machine) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper { return &memoryAdder{m, next} }
 }
