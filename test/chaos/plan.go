@@ -10,10 +10,9 @@ import (
 // Kind is the kind of an operation.
 type Kind string
 
-// Operations. Faults on a process name it; see Op.Target.
-//
-// A way leads from a client to the API server or from there to etcd. On the former, requests and
-// answers are lost or late. On the latter, bytes are late, and none is lost.
+// Operations. Op.Target names the process of a fault. A way leads from a client to the API server,
+// or from the API server to etcd. To the API server, requests and answers are lost or late. To
+// etcd, bytes are late, but none is lost.
 const (
 	Create      Kind = "create"       // a pod
 	CreateGang  Kind = "create-gang"  // pods that start together

@@ -8,20 +8,20 @@
 //	clusterbench ways      other ways to write a report
 //
 // The API server is real, in its own process. So are the schedulers: one program, with and without
-// the plugin. Only the nodes are simulated: a simulator in this process plays every kubelet and
-// every agent, with the engine as the kubelets' managers. Everything listens on loopback and ends
-// with this process.
+// the plugin. Only the nodes are simulated: a simulator in this process acts as every kubelet and
+// agent, with the engine in place of the kubelets' managers. Everything listens on loopback and
+// ends with this process.
 //
 // # What makes two runs comparable
 //
-// Everything shares one small machine. The writes after a Binding, the pod's phase and the node's
-// report, cost the API server several times as much as the Binding. A figure that ended with the
-// last Binding would depend on the number of these writes until then. So:
+// All processes share one small machine. The writes after a Binding (the pod's phase and the node's
+// report) cost the API server several times as much as the Binding. If the measurement ended with
+// the last Binding, its result would depend on how many of these writes were done by then. So:
 //
 //   - The throughput counts from the first Binding until every pod is bound and every phase and
 //     report is written. Berth writes most events later. So the result also has the rate until
 //     every event is written, which is the same work for both schedulers in every run, and the rate
-//     of the Bindings alone. Processor time is counted until the last event.
+//     of the Bindings. Processor time is counted until the last event.
 //   - Acknowledgements come 0.3 to 1 s after a Binding and are not held back. The result has their
 //     real delays, which are longer with a slow API server.
 //   - With -apart the schedulers have half of the processors exclusively. Nodes, API server and

@@ -11,7 +11,7 @@ import (
 type dueQueue struct {
 	mu      sync.Mutex
 	heap    dueHeap
-	pending int // pushed and not finished
+	pending int // nodes that were pushed and are not finished
 	wake    chan struct{}
 	once    sync.Once
 	out     chan *simNode

@@ -43,7 +43,7 @@ func (c *comparison) cycles(t task) error {
 
 // fill makes Berth bind the load of pinned pods.
 func (c *comparison) fill(size int) error {
-	if c.stage.size != size || c.stage.pair == 0 { // else what the last pair ran on will do
+	if c.stage.size != size || c.stage.pair == 0 { // otherwise the control plane of the last pair is used
 		if err := c.enter(stage{size, 1}); err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (c *comparison) filterRun(nodes, there int, who contestant) error {
 	found := [2]filterResult{of, of}
 	found[1].Pods = "repeated"
 	for i := range c.options.filterPods {
-		c.runs++ // makes names and amounts that have not been before
+		c.runs++ // makes new names and amounts
 		if err := c.timeFilter(s, &found[0], 512<<20+int64(c.runs)<<12, i); err != nil {
 			return err
 		}

@@ -33,9 +33,9 @@ const writers = 24
 type fleet struct {
 	plane *plane
 	kinds []*nodeKind
-	// prepare, when not nil, is called for each node before its first report.
+	// prepare, if not nil, is called for each node before its first report.
 	prepare func(*simNode) error
-	// silent: agents do not report.
+	// silent means that agents do not report.
 	silent atomic.Bool
 
 	mu     sync.RWMutex
@@ -73,7 +73,7 @@ func (f *fleet) grow(ctx context.Context, count int) error {
 	return err
 }
 
-// join makes a node known: its object, its first report and its first heartbeat.
+// join writes a node's object, its first report and its first heartbeat.
 func (f *fleet) join(ctx context.Context, n *simNode) error {
 	if _, err := f.plane.core.CoreV1().Nodes().Create(ctx, n.object(), metav1.CreateOptions{}); err != nil {
 		return err
@@ -121,8 +121,8 @@ func (f *fleet) failed(err error) {
 	}
 }
 
-// follow watches from a resource version on. The server may end a watch at any time; then it
-// continues from the last version.
+// follow watches from a resource version on. When the server ends a watch, follow continues from
+// the last version.
 func (f *fleet) follow(ctx context.Context, version string) error {
 	for range 100 {
 		w, err := f.plane.core.CoreV1().Pods(podNamespace).Watch(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
@@ -239,7 +239,7 @@ func (f *fleet) phase(ctx context.Context, p *simPod) error {
 	f.tally.status(time.Since(p.seen))
 	_, err = f.plane.core.CoreV1().Pods(podNamespace).Patch(ctx, p.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) {
-		return nil // deleted meanwhile
+		return nil // the pod was deleted meanwhile
 	}
 	return err
 }
@@ -286,7 +286,7 @@ func (f *fleet) pulse(ctx context.Context, interval time.Duration) {
 	})
 }
 
-// workers call do for each node that is sent to them, until the channel is closed.
+// workers starts goroutines that call do for each node on the channel, until it is closed.
 func (f *fleet) workers(ctx context.Context, do func(context.Context, *simNode) error) chan<- *simNode {
 	turns := make(chan *simNode, 4*writers)
 	for range writers {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// summary is the last line of a comparison: Berth by stock, in the middle of the pairs. What was
-// not measured is null.
+// summary is the last line of a comparison. A figure is Berth divided by stock, the median of the
+// pairs. It is null if it was not measured.
 type summary struct {
 	// Pairs is the number of pairs with pinned pods, over all numbers of nodes.
 	Pairs int `json:"pairs"`
@@ -19,22 +19,22 @@ type summary struct {
 	CPU500   *float64 `json:"cpu500"`
 	CPU5000  *float64 `json:"cpu5000"`
 	CPU15000 *float64 `json:"cpu15000"`
-	// CPUStock is the same ratio with the stock scheduler's own arguments; the three before it are
-	// with the chart's.
+	// CPUStock is the same ratio with kube-scheduler's own arguments; the other ratios are with the
+	// chart's arguments.
 	CPUStock *float64 `json:"cpuStock"`
 	// Settled is the ratio of pinned pods per second until everything is settled, in the worst
 	// case.
 	Settled *float64 `json:"settled"`
 	// Settled5000 is Settled on 5,000 nodes under the chart's arguments.
 	Settled5000 *float64 `json:"settled5000"`
-	// Told is Settled until all events are written, too: Berth writes them after the rest.
+	// Told is like Settled, but ends when all events are written too, which Berth writes last.
 	Told        *float64 `json:"told"`
 	OrdinaryCPU *float64 `json:"ordinaryCPU"`
 	// Memory is the ratio of the scheduler's largest memory, for both kinds of pods, in the worst
 	// case.
 	Memory *float64 `json:"memory"`
-	// SecondRound is the share of searches with candidates that were not over with the first few,
-	// at worst.
+	// SecondRound is the share of searches in which the first candidates did not suffice, in the
+	// worst case.
 	SecondRound *float64 `json:"secondRound"`
 	// P99New is the ratio of the 99th percentile of the search time for a pinned pod of a new
 	// shape, in the worst case.
@@ -45,8 +45,8 @@ type summary struct {
 	// Start is the ratio of the median time from a scheduler's start to its first Binding. Only the
 	// verb starts measures it.
 	Start *float64 `json:"start,omitempty"`
-	// Shadow is of processor time per pod, shadow mode by the scheduler that it watches, at worst.
-	// Only a measurement of that has it.
+	// Shadow is the processor time per pod of shadow mode divided by that of the watched scheduler,
+	// in the worst case. Only the verb shadow measures it.
 	Shadow *float64 `json:"shadow,omitempty"`
 }
 
@@ -95,7 +95,7 @@ func summarize(r *result) (s summary) {
 	return s
 }
 
-// highest and lowest keep the worst of the values of a figure.
+// highest and lowest keep the worst value of a figure.
 func highest(into **float64, value float64) {
 	if *into == nil || value > **into {
 		*into = &value
@@ -137,9 +137,9 @@ func (s *summary) takeRatios(all []ratioResult) {
 // floor is the required value of a figure of the summary.
 type floor struct {
 	name  string
-	value *float64 // nil where it was not measured
+	value *float64 // nil if it was not measured
 	floor float64
-	least bool // else the floor is the most
+	least bool // the limit is a minimum, otherwise a maximum
 }
 
 func (s *summary) floors() []floor {
@@ -153,7 +153,7 @@ func (s *summary) floors() []floor {
 	}
 }
 
-// check returns which floors are missed. What was not measured misses none.
+// check returns an error that names the missed floors. A figure that was not measured misses none.
 func (s *summary) check() error {
 	var missed []error
 	for _, f := range s.floors() {
@@ -183,8 +183,8 @@ func (r *result) missing(s *summary) (out []string) {
 	return out
 }
 
-// conclude prints the summary and what was not measured, one per line, and returns the missed
-// floors.
+// conclude prints the summary and, one per line, the figures that were not measured. It returns the
+// missed floors.
 func (r *result) conclude(w io.Writer) error {
 	s := summarize(r)
 	line, err := json.Marshal(&s)

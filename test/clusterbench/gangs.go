@@ -40,7 +40,7 @@ func (b *bench) warmUpGangs(nodes int) error {
 	return err
 }
 
-// gangPair measures both in an order that changes from pair to pair.
+// gangPair measures both loads, in an order that changes from pair to pair.
 func (b *bench) gangPair(nodes, pair, pods int) error {
 	loads := []string{loadPinned, loadGangs}
 	if pair%2 == 1 {

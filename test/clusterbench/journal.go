@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// journal prints activities and adds up their times.
+// journal prints activities and sums up their times.
 type journal struct {
 	out io.Writer
 	// seconds are the times by activity.

@@ -16,7 +16,7 @@ type nodeKind struct {
 
 const gib = 1 << 30
 
-// kindsOfCluster returns the kinds that nodes have in turn.
+// kindsOfCluster returns the kinds of nodes; nodes get them in turn.
 func kindsOfCluster() ([]*nodeKind, error) {
 	return newKinds(
 		nodeConfig{shapes.Xeon6230, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0,40", TopologyManagerPolicy: "single-numa-node"}},

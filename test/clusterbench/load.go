@@ -32,7 +32,7 @@ const podNamespace = "load"
 // pinnedSizes are the CPUs of pinned pods, in turn.
 var pinnedSizes = []int64{2, 4, 1, 8, 4, 2, 6, 4}
 
-// containerName is that of each pod's only container.
+// containerName is the name of each pod's only container.
 const containerName = "main"
 
 // newPod returns the i-th pod of a load.
@@ -85,7 +85,7 @@ func service(i int) *corev1.Service {
 	}}
 }
 
-// replicaSet is the i-th. Nobody makes pods for it.
+// replicaSet returns the i-th ReplicaSet. No controller creates pods for it.
 func replicaSet(i int) *appsv1.ReplicaSet {
 	app := fmt.Sprint("app-", i)
 	labels := map[string]string{"app": app}

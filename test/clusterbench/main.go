@@ -42,5 +42,5 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	defer b.close()
 	err = verbs[args[0]](b)
-	return errors.Join(err, b.finish(stdout)) // what was measured before a failure counts
+	return errors.Join(err, b.finish(stdout)) // the results from before a failure count
 }

@@ -93,7 +93,7 @@ func label(labels, name string) string {
 	return value
 }
 
-// loadAverage returns the three figures of the machine.
+// loadAverage returns the machine's load averages.
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -32,7 +32,7 @@ type simNode struct {
 	pods    map[types.UID]*simPod
 	// next numbers the pods of the write generator.
 	next int
-	// due: a report is scheduled.
+	// due means that a report is scheduled.
 	due bool
 
 	// writing serializes the node's writes; it guards the next fields.

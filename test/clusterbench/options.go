@@ -12,21 +12,22 @@ import (
 
 // options are the flags of every verb.
 type options struct {
-	nodes []int // ascending; one may be there again with other pods
+	nodes []int // ascending; a number may appear again with other pods
 	// pods, pairs and filterRuns have a value for each number of nodes; the last value also applies
 	// to further numbers.
 	pods, pairs []int
-	// filterRuns is how often the single cycles of each scheduler are measured, filterPods the
-	// number of pods of each kind.
+	// filterRuns is how often the cycles of each scheduler are measured, filterPods the number of
+	// pods of each kind.
 	filterRuns []int
 	filterPods int
-	// warmUp is the pods of a first pair of runs, which are not counted; 0 for none.
+	// warmUp is the number of pods in a first pair of runs, which does not count; 0 for no such
+	// pair.
 	warmUp int
 	// apart gives the schedulers exclusive processors.
 	apart bool
 	// first gives the schedulers precedence on all processors.
 	first bool
-	// fresh begins every pair on its own control plane.
+	// fresh starts every pair on a new control plane.
 	fresh     bool
 	loads     []string
 	profiles  []string
@@ -51,7 +52,7 @@ const (
 	profileStock = "stock"
 )
 
-// Who runs agents.
+// The schedulers of the runs in which nodes have agents.
 const (
 	agentsAlways = "always"
 	agentsBerth  = "berth"

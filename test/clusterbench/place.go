@@ -37,19 +37,19 @@ func wholeMachine() (split, error) {
 	return split{p, p}, nil
 }
 
-// first gives the schedulers precedence: from now on this process steps back, and so do all others
-// that it starts.
+// first gives the schedulers precedence: it lowers the priority of this process, and of all
+// processes that it starts from now on.
 func (s *split) first() error {
 	s.rest.nice = min(s.rest.nice+behind, 19)
 	err := eachThread(func(id int) error { return unix.Setpriority(unix.PRIO_PROCESS, id, s.rest.nice) })
 	if err == nil {
-		err = s.scheduler.start(func() error { return nil }) // only root may have its precedence back
+		err = s.scheduler.start(func() error { return nil }) // only root may raise a priority again
 	}
 	return err
 }
 
-// apart gives the schedulers half of this process's processors. This process itself keeps to the
-// others from now on.
+// apart gives the schedulers half of this process's processors. From now on this process uses only
+// the other half.
 func (s *split) apart() error {
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
@@ -109,7 +109,7 @@ func (p place) start(do func() error) (err error) {
 		return err
 	}
 	defer func() {
-		// A thread that cannot go back stays locked and ends with its goroutine.
+		// If a thread cannot go back, it stays locked and ends with its goroutine.
 		back := before.take()
 		if back == nil {
 			runtime.UnlockOSThread()

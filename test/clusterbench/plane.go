@@ -42,7 +42,7 @@ func servePlane(ctx context.Context, dir string, stdin io.Reader) error {
 	defer log.Close()
 	s := standalone.Service{
 		Options: controlplane.Options{Dir: dir, Log: log, Around: labelled, Flags: []string{
-			"--etcd-compaction-interval=1m", // the database's size is bounded
+			"--etcd-compaction-interval=1m", // bounds the size of the database
 		}},
 		Out: dir, Manifests: deploy.Manifests(),
 		Users: map[string]controlplane.User{adminKubeconfig: controlplane.Admin, schedulerKubeconfig: controlplane.Scheduler},
@@ -55,7 +55,7 @@ type plane struct {
 	*child.Process
 	dir  string
 	core kubernetes.Interface // protobuf
-	raw  rest.Interface       // JSON, for objects that are made here
+	raw  rest.Interface       // JSON, for objects that this package encodes
 }
 
 func startPlane(ctx context.Context, dir string, at place) (*plane, error) {
@@ -95,10 +95,10 @@ func (p *plane) connect() error {
 	return err
 }
 
-// calm waits until the control plane has finished the work of earlier runs: for a while it uses
-// little processor time except for heartbeats.
+// calm waits until the control plane has finished the work of earlier runs, which means that it
+// uses little processor time for a while, except for heartbeats.
 func (p *plane) calm(ctx context.Context) error {
-	const little = 600 * time.Millisecond // in a second
+	const little = 600 * time.Millisecond // per second
 	clock := time.NewTicker(time.Second)
 	defer clock.Stop()
 	last, calm := usage.CPU(p.Process), 0
@@ -116,7 +116,7 @@ func (p *plane) calm(ctx context.Context) error {
 			return nil
 		}
 	}
-	return nil // the same for both
+	return nil // the load is the same for both schedulers
 }
 
 // events returns the number of Events.

@@ -42,7 +42,7 @@ func compareOne(runs []runResult, o ratioResult) ratioResult {
 	}
 }
 
-// byPair returns the runs that are wanted, by their pair.
+// byPair returns the wanted runs, by their pair.
 func byPair(runs []runResult, wanted func(*runResult) bool) (out []runResult) {
 	for i := range runs {
 		if wanted(&runs[i]) {

@@ -153,8 +153,8 @@ func printWays(w io.Writer, ways []*way) {
 	})
 }
 
-// byFirst is the ratio of this way's cost per write to that of the first way: the median of the
-// turns' ratios.
+// byFirst returns the cost per write of this way divided by the cost of the first way: the median
+// of the turns' ratios.
 func (w *way) byFirst(first *way) float64 {
 	ratios := slices.Clone(w.PerWrite)
 	for i := range ratios {

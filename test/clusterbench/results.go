@@ -15,7 +15,7 @@ type result struct {
 	// Programs are a digest of this program and of the scheduler.
 	Programs string    `json:"programs,omitempty"`
 	Begun    time.Time `json:"begun"`
-	// LoadAverage is the machine's at the beginning and at the end.
+	// LoadAverage is the machine's load average at the beginning and at the end.
 	LoadAverage [2]string `json:"loadAverage"`
 	// Seconds are the times by activity, and Calls the number of calls of the program.
 	Seconds map[string]float64 `json:"seconds,omitempty"`
@@ -30,7 +30,7 @@ type result struct {
 	Ways   []*way         `json:"ways,omitempty"`
 }
 
-// has reports whether the runs of both schedulers that make a pair are there.
+// has reports whether the result has the runs of both schedulers of a pair.
 func (r *result) has(pair runKey, pods int) bool {
 	return !slices.ContainsFunc(inTurn(0), func(who contestant) bool {
 		pair.Scheduler = who
@@ -55,16 +55,16 @@ type runResult struct {
 	Pods  int `json:"pods"`
 	// Refused is how many of them the nodes' kubelets refused.
 	Refused int `json:"refused"`
-	// Settled is pods per second from the first Binding until all are bound, their phases written
-	// and all reports too.
+	// Settled is pods per second from the first Binding until all pods are bound and all phases and
+	// reports are written.
 	Settled float64 `json:"settledPerSecond"`
 	// Told is like Settled, but ends when all events are written too. Every run then includes the
 	// same work, in any order.
 	Told float64 `json:"toldPerSecond"`
 	// Events is the number of events from all writers.
 	Events int `json:"events"`
-	// PerSecond is pods bound per second, from the first to the last. The other work done until
-	// then differs.
+	// PerSecond is pods bound per second, from the first to the last. How much other work is done
+	// in that time differs.
 	PerSecond float64 `json:"boundPerSecond"`
 	// Acknowledged is the time from a Binding until the pod's phase was written, in seconds.
 	AcknowledgedP50 float64 `json:"acknowledgedP50"`
@@ -78,10 +78,11 @@ type runResult struct {
 	PeakMemory int64 `json:"peakMemory"`
 	IdleMemory int64 `json:"idleMemory"`
 	cycleStats
-	// Reports is the number of NodeTopologies that were written in that time.
+	// Reports is the number of NodeTopologies that were written from the first Binding until
+	// everything was settled.
 	Reports int `json:"reports"`
-	// Requests are the API server's answers per pod in that time, without watches and Leases, by
-	// verb, resource and subresource: "PATCH pods/status".
+	// Requests are the API server's answers per pod in the same time, without watches and Leases,
+	// by verb, resource and subresource: "PATCH pods/status".
 	Requests map[string]float64 `json:"requests"`
 	// Shadow is the resource use of shadow mode, or nil if it did not run.
 	Shadow      *shadowResult `json:"shadow,omitempty"`
@@ -122,9 +123,9 @@ func (r *runResult) String() string {
 type filterResult struct {
 	Nodes     int        `json:"nodes"`
 	Scheduler contestant `json:"scheduler"`
-	// Pods is podsNew for pods unlike all before, so that nothing is cached; otherwise "repeated".
+	// Pods is podsNew for pods of new shapes, for which no answer is cached; otherwise "repeated".
 	Pods string `json:"pods"`
-	// There is the number of pinned pods that ran before, Runs the number of runs with samples.
+	// There is the number of pinned pods that already ran, Runs the number of runs with samples.
 	There int `json:"there"`
 	Runs  int `json:"runs"`
 	// Milliseconds are the samples.
@@ -134,7 +135,7 @@ type filterResult struct {
 	LoadAverage string `json:"loadAverage"`
 }
 
-// podsNew are pods of a shape that is new.
+// podsNew stands for pods of new shapes.
 const podsNew = "new"
 
 // addFilter adds the samples of a run to those of the same kind, and returns all of them.
@@ -200,7 +201,7 @@ type gangRatio struct {
 // writesResult is the cost of agents for the API server.
 type writesResult struct {
 	Nodes int `json:"nodes"`
-	// CPUs and Pods of each node.
+	// CPUs and Pods are the numbers on each node.
 	CPUs int `json:"cpusPerNode"`
 	Pods int `json:"podsPerNode"`
 	// SentBytes is the size of the largest report as sent. StoredBytes is that of the largest as
@@ -215,11 +216,11 @@ type writesResult struct {
 	Phases       []writesPhase `json:"phases"`
 }
 
-// writesPhase is a time in which the same is written.
+// writesPhase is a part of the measurement with one mix of writes.
 type writesPhase struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"`
-	// Cores is the processor time of API server and etcd by the time that passed.
+	// Cores is the processor time of API server and etcd divided by the elapsed time.
 	Cores float64 `json:"cores"`
 	// Heartbeats and Reports are latencies of writes as the agents see them, in milliseconds.
 	Heartbeats latencies `json:"heartbeats"`
@@ -253,7 +254,7 @@ func newLatencies(took []time.Duration, seconds float64) latencies {
 	return latencies{len(ms), float64(len(ms)) / seconds, median(ms), quantile(ms, 0.99)}
 }
 
-// way is one way to write a report over the one before.
+// way is one way to replace a stored report.
 type way struct {
 	Name string `json:"name"`
 	// Changes is how many changes of the node go into one write; 0 means one.

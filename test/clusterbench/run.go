@@ -17,8 +17,8 @@ import (
 // runLimit is how long a run may take.
 const runLimit = 15 * time.Minute
 
-// run lets a scheduler bind the load: it finds all pods waiting when it becomes the leader, having
-// read the cluster before.
+// run lets a scheduler bind the load. The scheduler has read the cluster, and all pods wait when it
+// becomes the leader.
 func (t *testbed) run(key runKey, pods int) (runResult, error) {
 	r := runResult{runKey: key, Pods: pods}
 	t.fleet.silent.Store(t.options.agents == agentsBerth && key.Scheduler == stock)
@@ -120,8 +120,8 @@ func (t *testbed) measure(s *sched, beside *onlooker, r *runResult) error {
 	return err
 }
 
-// bindAll lets the waiting scheduler begin. It returns when all pods are bound, or their time is
-// over, and everything about them is written.
+// bindAll lets the waiting scheduler begin. It returns after runLimit, or when all pods are bound
+// and all their phases and reports are written.
 func (t *testbed) bindAll(pods int) error {
 	if err := t.hold(false); err != nil {
 		return err
@@ -140,10 +140,9 @@ func (t *testbed) used(s *sched) used {
 	return used{usage.CPU(s.Process), usage.CPU(t.plane.Process)}
 }
 
-// told waits until no more events come. A scheduler may write them last, and they count as work. It
-// returns the usage at the last event. It waits longer while there are fewer events than pods,
-// because a client pauses for seconds after a refusal. before is the number of events at the
-// beginning.
+// told waits until no more events come, because a scheduler may write events last. It returns the
+// usage at the last event. If there are fewer events than pods, it waits longer, because a client
+// pauses for seconds after a refusal. before is the number of events at the beginning.
 func (t *testbed) told(s *sched, r *runResult, before int64, settled time.Time) (used, error) {
 	const lacking, complete = 15 * time.Second, time.Second
 	last, then := settled, t.used(s)

@@ -92,10 +92,10 @@ func (s *sched) metrics(ctx context.Context) (metrics, error) {
 	return parseMetrics(text), err
 }
 
-// settle waits until the scheduler has read the cluster and has nothing to do: it serves, and uses
+// settle waits until the scheduler has read the cluster and is idle: it serves requests, and uses
 // little processor time for a while.
 func (s *sched) settle(ctx context.Context) error {
-	const little = 250 * time.Millisecond // in a second
+	const little = 250 * time.Millisecond // per second
 	clock := time.NewTicker(time.Second)
 	defer clock.Stop()
 	last, calm, synced := usage.CPU(s.Process), 0, false
@@ -125,8 +125,8 @@ func (s *sched) settle(ctx context.Context) error {
 // leaseName is the name of the schedulers' Lease.
 const leaseName = "kube-scheduler"
 
-// inTurn returns both schedulers in the order of the i-th pair: A B, B A, A B, ..., so that neither
-// gains by being second.
+// inTurn returns both schedulers in the order of the i-th pair: A B, B A, A B, ..., so that the
+// order favours neither.
 func inTurn(i int) []contestant {
 	if i%2 == 1 {
 		return []contestant{berth, stock}

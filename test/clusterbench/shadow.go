@@ -81,7 +81,7 @@ func (b *bench) besideShadow(key runKey, pods int) error {
 	return b.keep()
 }
 
-// startShadow starts shadow mode, where API server and nodes run.
+// startShadow starts shadow mode on the processors of API server and nodes.
 func (t *testbed) startShadow() (*onlooker, error) {
 	port, err := child.FreePort()
 	if err != nil {

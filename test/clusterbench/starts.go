@@ -16,19 +16,19 @@ import (
 // Binding, of a waiting pinned pod.
 type startResult struct {
 	Nodes     int        `json:"nodes"`
-	Pods      int        `json:"pods"` // that run already
+	Pods      int        `json:"pods"` // running pods
 	Scheduler contestant `json:"scheduler"`
 	Pair      int        `json:"pair"`
 	Seconds   float64    `json:"seconds"`
-	// CPU is the processor time that it had used by then, in seconds, PeakMemory its largest
-	// resident set in bytes.
+	// CPU is the scheduler's processor time until then, in seconds, PeakMemory its largest resident
+	// set in bytes.
 	CPU         float64 `json:"cpuSeconds"`
 	PeakMemory  int64   `json:"peakMemory"`
 	LoadAverage string  `json:"loadAverage"`
 }
 
-// starts measures how soon either scheduler binds its first pod, in pairs, in clusters in which
-// pods run.
+// starts measures in pairs how soon each scheduler binds its first pod, in clusters with running
+// pods.
 func (b *bench) starts() error {
 	kinds, err := kindsOfCluster()
 	if err != nil {
@@ -64,8 +64,8 @@ func (b *bench) starts() error {
 	return nil
 }
 
-// fill creates pods until to pods run, of which from already do. Each names its node, so that no
-// scheduler takes part. Two of seven are pinned.
+// fill creates the pods from index from up to to. Each pod names its node, so that no scheduler is
+// needed. Two of seven pods are pinned.
 func (t *testbed) fill(from, to int) error {
 	defer t.took("pods that run", time.Now())
 	nodes, perNode := len(t.fleet.list), (to+len(t.fleet.list)-1)/len(t.fleet.list)
@@ -76,7 +76,7 @@ func (t *testbed) fill(from, to int) error {
 		}
 		pod := newPod(load, 0)
 		pod.Name = "running-" + strconv.Itoa(from+i)
-		pod.Spec.NodeName = t.fleet.list[(from+i)/max(1, perNode)%nodes].name // those of a node come together
+		pod.Spec.NodeName = t.fleet.list[(from+i)/max(1, perNode)%nodes].name // the pods of a node are created together
 		_, err := t.plane.core.CoreV1().Pods(podNamespace).Create(ctx, pod, metav1.CreateOptions{})
 		return err
 	})
@@ -126,8 +126,8 @@ func (t *testbed) firstBinding(r *startResult) error {
 	return t.fleet.quiet(t.ctx, r.Pods)
 }
 
-// startRatio is Berth's time from its start until its first Binding by stock's, of a pair, in the
-// middle; 0 without pairs.
+// startRatio is Berth's time from its start until its first Binding divided by stock's: the median
+// of the pairs, 0 without pairs.
 func startRatio(all []startResult) float64 {
 	var ratios []float64
 	for i := range all {

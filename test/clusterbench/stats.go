@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// median of values; NaN for none.
+// median returns the median of values; NaN for none.
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
-// quantile by linear interpolation between the order statistics; NaN for no values.
+// quantile interpolates linearly between the order statistics. It returns NaN for no values.
 func quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -35,12 +35,12 @@ type estimate struct {
 }
 
 // estimateOf uses ranks (Wilcoxon's signed-rank test). Take the means of all pairs of logarithms,
-// including each with itself: their median is the estimate. The k-th smallest is above the centre
-// only with the probability of a rank sum below k, which is computed exactly. The method assumes
-// that a pair's ratio is as likely to be too large by a factor as too small. This holds if two runs
-// differ only in the scheduler and their order changes from pair to pair. It assumes no
-// distribution and no variance. With fewer than 5 values no bound has 95 percent: then the smallest
-// value is returned with its confidence.
+// including each with itself: their median is the estimate. The k-th smallest mean is above the
+// centre with the probability of a rank sum below k, which rankSums computes exactly. The method
+// assumes that a pair's ratio is as likely to be too large by some factor as too small by it. This
+// holds if two runs differ only in the scheduler and their order changes from pair to pair. It
+// assumes no distribution and no variance. With fewer than 5 values no bound has a confidence of 95
+// percent; the result is then the smallest value with its confidence.
 func estimateOf(values []float64) estimate {
 	e := estimate{Values: values, Median: median(values), Centre: math.NaN(), Bound: math.NaN()}
 	if len(values) == 0 {

@@ -16,7 +16,7 @@ type tally struct {
 	reports      []time.Duration
 	acknowledged []float64 // seconds from Binding to phase
 	statusWrites int
-	cond         chan struct{} // closed and made again at every change
+	cond         chan struct{} // closed and replaced at every change
 }
 
 func (t *tally) changed() { t.do(func() {}) }

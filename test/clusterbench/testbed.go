@@ -33,7 +33,7 @@ type testbed struct {
 	fleet   *fleet
 	leave   context.CancelFunc // ends the fleet
 	runs    int                // numbers schedulers and single pods
-	// watched: shadow mode runs beside the scheduler.
+	// watched means that shadow mode runs next to the scheduler.
 	watched bool
 }
 
@@ -82,7 +82,7 @@ func (t *testbed) stop() {
 	}
 }
 
-// simulate starts the nodes' simulator and, if they are wanted, heartbeats at the agents' interval.
+// simulate starts the nodes' simulator and, with beating, heartbeats at the agents' interval.
 func (t *testbed) simulate(kinds []*nodeKind, beating bool) error {
 	var ctx context.Context
 	ctx, t.leave = context.WithCancel(t.ctx)
@@ -143,7 +143,7 @@ func (t *testbed) startScheduler(who contestant, profile string) (*sched, error)
 	return s, err
 }
 
-// hold takes the schedulers' lease, so that none schedules, or lets it go.
+// hold takes the schedulers' Lease, so that no scheduler leads, or releases it.
 func (t *testbed) hold(taken bool) error {
 	leases := t.plane.core.CoordinationV1().Leases(metav1.NamespaceSystem)
 	spec := coordinationv1.LeaseSpec{HolderIdentity: new(""), LeaseDurationSeconds: new(int32(1)), AcquireTime: new(metav1.NowMicro()), RenewTime: new(metav1.NowMicro())}
@@ -219,8 +219,8 @@ func (t *testbed) createPods(load, profile string, count int) error {
 	})
 }
 
-// deletePods deletes every pod at once, without the kubelets' consent, and all events. It waits
-// until the nodes have noticed.
+// deletePods deletes all pods without a grace period, and all events. It waits until the nodes have
+// seen this.
 func (t *testbed) deletePods() error {
 	pods := t.plane.core.CoreV1().Pods(podNamespace)
 	list, err := pods.List(t.ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -243,9 +243,9 @@ func (t *testbed) deletePods() error {
 	return t.fleet.quiet(t.ctx, 0)
 }
 
-// deleteEvents deletes all events: they live for an hour, and the database would grow from run to
-// run. The server gives a request one minute, in which a slow server cannot delete thousands; then
-// the next request continues.
+// deleteEvents deletes all events, which otherwise live for an hour, so that the database does not
+// grow from run to run. A request ends after a minute, in which a slow server may not delete all;
+// the next request then continues.
 func (t *testbed) deleteEvents() (err error) {
 	events := t.plane.core.CoreV1().Events(podNamespace)
 	for range 10 {

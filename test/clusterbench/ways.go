@@ -24,7 +24,7 @@ const (
 	waysWidth  = 4
 )
 
-// written has a new report, the previous one that is stored, and the stored one's version.
+// written has a new report, the stored report, and the version of the stored report.
 type written struct {
 	before, now *v1alpha1.NodeTopology
 	version     string
@@ -43,7 +43,7 @@ func newWays() []*way {
 	}
 }
 
-// terse requests no second validation of the fields, and only metadata as answer.
+// terse asks the API server to skip the validation of fields, and to answer with metadata only.
 func terse(r *rest.Request) *rest.Request {
 	return r.Param("fieldValidation", "Ignore").SetHeader("Accept", metadataOnly)
 }

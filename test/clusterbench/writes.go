@@ -17,8 +17,8 @@ import (
 	"github.com/berth-dev/berth/test/usage"
 )
 
-// A node of the write generator: its number of pods, and the interval between changes, which is in
-// the middle of 10 to 60 seconds.
+// A node of the write generator has nodePods pods, and one change per interval, the middle of 10 to
+// 60 seconds.
 const (
 	writtenPods  = 60
 	changesEvery = 35 * time.Second
@@ -103,7 +103,7 @@ func (b *bench) phaseOfWrites(name string, beats, changes bool, received *atomic
 	return err
 }
 
-// perWrite computes the cost of one write: the difference to the phases before, which write less.
+// perWrite computes the cost of one write from the difference to earlier phases, which write less.
 func (p *writesPhase) perWrite(before []writesPhase) {
 	if len(before) > 0 && p.Heartbeats.PerSecond > 0 {
 		p.PerHeartbeat = 1e6 * (p.Cores - before[0].Cores) / p.Heartbeats.PerSecond
@@ -173,7 +173,7 @@ func (b *bench) sizes(w *writesResult) error {
 	for i, n := range b.fleet.list {
 		w.SentBytes = max(w.SentBytes, n.bytes)
 		if i%97 > 0 {
-			continue // a sample will do: they differ by digits
+			continue // a sample is enough, because the sizes differ only by digits
 		}
 		data, err := b.plane.raw.Get().AbsPath(reportPath(n.name)).Do(b.ctx).Raw()
 		if err != nil {

@@ -16,8 +16,8 @@ type Comparison struct {
 	// Admitted is how many of them the kubelet admitted.
 	Admissions int `json:"admissions"`
 	Admitted   int `json:"admitted"`
-	// Chance means that the answers differ from an event on in which, by the engine, chance
-	// decides. Left is the number of admissions from there on, which prove nothing.
+	// Chance means that the answers differ from an event on for which the engine predicts a random
+	// choice. Left is the number of admissions from that event on, which prove nothing.
 	Chance bool `json:"chance,omitempty"`
 	Left   int  `json:"left,omitempty"`
 	// Declined means that the engine does not predict a kubelet with this machine and
@@ -32,7 +32,7 @@ type Comparison struct {
 }
 
 // Compare compares an engine's answer with the kubelet's, event by event, up to the first
-// difference. A difference is excused if, by the engine, chance decides that event.
+// difference. A difference is excused if the engine predicts a random choice for that event.
 func Compare(told *oracle.Told, got *cases.Result) Comparison {
 	var c Comparison
 	want := &told.Result
@@ -66,8 +66,8 @@ func Compare(told *oracle.Told, got *cases.Result) Comparison {
 	return c
 }
 
-// ending compares the answers after the last event that the kubelet finished: nothing, or a hang or
-// crash that the engine calls a defect.
+// ending compares the answers after the last event that the kubelet finished. There must be none,
+// or a hang or crash that the engine predicts as a defect.
 func (c *Comparison) ending(told *oracle.Told, got *cases.Result) {
 	want := &told.Result
 	n := len(want.Events)

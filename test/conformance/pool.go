@@ -90,7 +90,8 @@ func (p *Pool) work(take func() (Answer, bool), give func(Answer)) error {
 	}
 }
 
-// Asker is a child that is asked one line after another, and replaced when it dies or gets old.
+// Asker sends lines to a child, one after another, and replaces the child when it dies or has
+// answered Renew lines.
 type Asker struct {
 	// Command, Renew and Silence are as in Pool.
 	Command func() *exec.Cmd
@@ -101,7 +102,7 @@ type Asker struct {
 }
 
 // Ask sends a line and returns the reply. It silently replaces a child that has ended since its
-// last reply, as Serve does after a stop. A child that dies of the line is an error.
+// last reply, as Serve does after a stop. If the child dies of the line, Ask returns an error.
 func (a *Asker) Ask(line []byte) ([]byte, error) {
 	for {
 		fresh := a.c == nil
@@ -228,7 +229,7 @@ func (t *tail) String() string {
 	return string(t.b)
 }
 
-// Serve is a child's side: it answers every line of in on out until in ends or answer returns stop.
+// Serve runs in the child: it answers every line of in on out until in ends or answer returns stop.
 // After a stop the process should end, since its work may still run.
 func Serve(in io.Reader, out io.Writer, answer func(line []byte) (reply []byte, stop bool)) error {
 	r := bufio.NewReaderSize(in, 1<<20)

@@ -21,8 +21,8 @@ type Told struct {
 	Error string `json:"error,omitempty"`
 }
 
-// AnswerOracle is a child's Serve function: a case in, a Told out, or a Folder in, an Over out.
-// After a hang or a crash it asks to be ended.
+// AnswerOracle returns an answer function for Serve. It answers a case with a Told, and a Folder
+// with an Over. After a hang or a crash it returns stop.
 func AnswerOracle(timeout time.Duration) func([]byte) ([]byte, bool) {
 	return func(line []byte) ([]byte, bool) {
 		if f, ok := folderOf(line); ok {
@@ -75,7 +75,8 @@ func tell(line []byte, timeout time.Duration) Told {
 	return Told{Told: t}
 }
 
-// Compared is the result of playing one case to the kubelet and to an engine, as a child writes it.
+// Compared is the result of running one case with the kubelet and with an engine, as a child writes
+// it.
 type Compared struct {
 	Comparison
 	// Line is the case, when something differs.
@@ -86,7 +87,7 @@ type Compared struct {
 	Error   string  `json:"error,omitempty"`
 }
 
-// Engine answers a case in the kubelet's place.
+// Engine answers a case instead of the kubelet.
 type Engine func(*cases.Case) Answered
 
 // Answered is an engine's answer.
@@ -97,7 +98,7 @@ type Answered struct {
 	Declined bool
 }
 
-// AnswerCompare is a child's Serve function: a seed or a case in, a Compared out.
+// AnswerCompare returns an answer function for Serve. It answers a seed or a case with a Compared.
 func AnswerCompare(engine Engine, timeout time.Duration) func([]byte) ([]byte, bool) {
 	return func(line []byte) ([]byte, bool) {
 		c, err := caseOf(line)
@@ -142,8 +143,8 @@ func caseOf(line []byte) (*cases.Case, error) {
 	return cases.DecodeCase(line)
 }
 
-// caseFor makes the case of a seed for a kubelet of some release: without the feature gates with
-// which it would not start, and without the fields of pods that it cannot decode.
+// caseFor makes the case of a seed for a kubelet release. It removes feature gates with which that
+// kubelet would not start, and fields of pods that it cannot decode.
 func caseFor(seed uint64, version placement.Version) *cases.Case {
 	c := gen.Case(seed)
 	for {
@@ -153,7 +154,7 @@ func caseFor(seed uint64, version placement.Version) *cases.Case {
 		}
 		delete(c.Config.FeatureGates, wrong)
 	}
-	if version < placement.V134 { // whose pods have no such field
+	if version < placement.V134 { // pods of these releases have no such field
 		gen.Unclaim(c)
 	}
 	return c

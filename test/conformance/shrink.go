@@ -65,7 +65,7 @@ func (s *shrinker) round() bool {
 	return smaller
 }
 
-// list drops runs of elements, long ones first. length is called again after every success.
+// list drops runs of elements, long runs first. It calls length again after every success.
 func (s *shrinker) list(length func(*cases.Case) int, drop func(c *cases.Case, from, to int)) bool {
 	smaller := false
 	for size := length(s.best); size > 0; size /= 2 {

@@ -63,7 +63,7 @@ type player struct {
 	// guarded has the replica sets that were complete when the plan began, with their number of
 	// replicas.
 	guarded map[string]int
-	sets    int // made so far
+	sets    int // number of replica sets so far
 	alive   []string
 }
 
@@ -401,7 +401,7 @@ func (p *player) countViolations(ctx context.Context) {
 	_ = wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {
 		pods, err := p.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return false, nil // looked at again soon
+			return false, nil // read again soon
 		}
 		for i := range pods.Items {
 			if pod := &pods.Items[i]; wire.Refused(pod) {
@@ -415,7 +415,7 @@ func (p *player) countViolations(ctx context.Context) {
 		for set, whole := range p.guarded {
 			if healthy[set] < whole-1 {
 				p.result.PDBViolated++
-				delete(p.guarded, set) // counted once
+				delete(p.guarded, set) // counts only once
 			}
 		}
 		return false, nil
@@ -444,7 +444,7 @@ func healthyBySet(pods []corev1.Pod) map[string]int {
 	return out
 }
 
-// wholeSets are the sets all of whose replicas are healthy.
+// wholeSets returns the replica sets in which all replicas are healthy.
 func (p *player) wholeSets(ctx context.Context) (map[string]int, error) {
 	sets, err := p.Client.AppsV1().ReplicaSets(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

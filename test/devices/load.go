@@ -19,7 +19,7 @@ func Trial() obeying.Kind {
 type load struct {
 	*obeying.Trial
 	reserved topology.CPUSet
-	crooked  map[string]string // decisions that are not as asked, by pod
+	crooked  map[string]string // decisions that differ from the request, by pod
 }
 
 func newLoad(t *obeying.Trial) (obeying.Load, error) {

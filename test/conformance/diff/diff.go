@@ -1,4 +1,4 @@
-// Package diff says in what two results of a case differ (test/replay/cases).
+// Package diff lists the differences between two results of a case (test/replay/cases).
 package diff
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Difference is one thing in which two results of a case differ.
+// Difference is one difference between two results of a case.
 type Difference struct {
 	Case string
 	// Event is the index in Case.Events; -1 for the case as a whole.
@@ -29,8 +29,8 @@ func (d Difference) String() string {
 }
 
 // Results returns where got differs from want. Messages, times and the order of blocks and devices
-// do not count, and neither does anything in a case that want marks as nondeterministic, except for
-// whether the kubelet starts: another run of the kubelet would differ there too.
+// do not count. If want marks the case as nondeterministic, only the start of the kubelet is
+// compared, because another run of the kubelet would differ too.
 func Results(want, got *cases.Result) []Difference {
 	d := differ{id: want.ID, event: -1}
 	d.value("id", want.ID, got.ID)

@@ -1,5 +1,5 @@
-// Command gates prints the feature gates of the kubelet that it is linked with, one a line, as
-// internal/featuregates reads them. Which release that is, the go.mod decides that it is built with
+// Command gates prints the feature gates of the kubelet release that it is linked with, one per
+// line, in the format of internal/featuregates. The go.mod of the build selects the release
 // (versions/README.md).
 package main
 
@@ -48,7 +48,7 @@ func tell() error {
 	return nil
 }
 
-// needs returns which gates have to be on for one that is. Releases before 1.35 do not have this
+// needs returns the gates on which a gate depends. Releases before 1.35 do not have this
 // information.
 func needs(gate any) map[featuregate.Feature][]string {
 	out := map[featuregate.Feature][]string{}

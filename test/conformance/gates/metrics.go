@@ -4,5 +4,5 @@ package main
 
 import metricsfeatures "k8s.io/component-base/metrics/features"
 
-// The package is there since 1.36.
+// This package exists since 1.36.
 func init() { late = append(late, metricsfeatures.AddFeatureGates) }

@@ -26,7 +26,7 @@ func (p *podMaker) claim(pod *corev1.Pod) {
 	}
 }
 
-// Unclaim removes from the pods of a case what Dynamic Resource Allocation provides.
+// Unclaim removes the resources of Dynamic Resource Allocation from the pods of a case.
 func Unclaim(c *cases.Case) {
 	for i := range c.Events {
 		if pod := c.Events[i].Pod; pod != nil {

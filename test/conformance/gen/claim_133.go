@@ -12,5 +12,5 @@ import (
 // resources.
 func (p *podMaker) claim(*corev1.Pod) {}
 
-// Unclaim has nothing to take away.
+// Unclaim does nothing for the same reason.
 func Unclaim(*cases.Case) {}

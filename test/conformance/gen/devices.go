@@ -42,8 +42,8 @@ func (d dice) fill(p *cases.Pool, m *cases.Machine) {
 	}
 }
 
-// likeNVIDIA makes GPUs of the devices, whole or in parts, on a few switches and with links. They
-// are few: a plugin of 12 would take for ever.
+// likeNVIDIA makes GPUs of the devices, whole or in parts, on a few switches and with links. The
+// devices are few, because the plugin would need too much time for 12.
 func (d dice) likeNVIDIA(p *cases.Pool) {
 	p.Preferred, p.Devices = cases.PreferNVIDIA, p.Devices[:min(8, len(p.Devices))]
 	n := len(p.Devices)
@@ -98,7 +98,8 @@ func (d dice) nodeSet(nodes []cases.Node) []topology.NUMAID {
 	return out
 }
 
-// update is a later list of a plugin: devices become unhealthy, recover, vanish or appear.
+// update returns a later list of a plugin, in which devices become unhealthy, recover, vanish or
+// appear.
 func (d dice) update(p *cases.Pool, m *cases.Machine) *cases.Pool {
 	out := &cases.Pool{Resource: p.Resource, Preferred: p.Preferred, Devices: []cases.Device{}, Points: p.Points}
 	for _, dev := range p.Devices {

@@ -7,10 +7,10 @@ type dice struct{ *rand.Rand }
 
 func newDice(seed uint64) dice { return dice{rand.New(rand.NewPCG(seed, 0x6265727468))} }
 
-// chance is true in percent of all throws.
+// chance returns true with a probability of that many percent.
 func (d dice) chance(percent float64) bool { return d.Float64()*100 < percent }
 
-// between returns a number from lo to hi, both possible.
+// between returns a number from lo to hi, inclusive.
 func (d dice) between(lo, hi int) int {
 	if hi <= lo {
 		return lo

@@ -1,7 +1,6 @@
-// Package gen makes up cases: machines, configurations, device pools, pods and events, all from a
-// seed.
+// Package gen generates cases from a seed: machines, configurations, device pools, pods and events.
 //
-// Most machines are small and pods are sized after them, so that nodes fill up and admission has
-// something to decide. The cost of a case for the kubelet, which tries every combination of hints,
-// is bounded.
+// Most machines are small, and pods have a matching size, so that nodes fill up and admission has
+// to decide. The cost of a case for the kubelet, which tries every combination of hints, is
+// bounded.
 package gen

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/test/replay/cases"
 )
 
-// Case returns the case of a seed: the same seed, the same case.
+// Case returns the case of a seed. It depends only on the seed.
 func Case(seed uint64) *cases.Case {
 	d := newDice(seed)
 	c := &cases.Case{ID: fmt.Sprintf("gen-%d", seed)}
@@ -51,13 +51,13 @@ func (h *history) event() cases.Event {
 	case kind == 3:
 		return h.devices()
 	case kind == 4:
-		h.gone = nil // device checkpoints remember pods that are gone: one of those would not be a new pod to the kubelet
+		h.gone = nil // device checkpoints still contain removed pods, which would not be new pods for the kubelet
 		return cases.Event{Type: cases.Restart}
 	}
 	return h.admit()
 }
 
-// devices is an update of a pool, rarely of a new pool.
+// devices returns an update of a pool, rarely of a new pool.
 func (h *history) devices() cases.Event {
 	pool := cases.Pool{Resource: "vendor.example/late", Preferred: cases.PreferSorted}
 	if len(h.pools) > 0 && !h.chance(5) {
@@ -66,7 +66,7 @@ func (h *history) devices() cases.Event {
 	return cases.Event{Type: cases.Devices, Pool: h.update(&pool, h.machine)}
 }
 
-// admit offers a new pod, rarely one that was removed, refused or is still there.
+// admit offers a new pod, rarely a pod that was removed, was refused or still exists.
 func (h *history) admit() cases.Event {
 	if old := h.again(); old != nil {
 		return cases.Event{Type: cases.Admit, Pod: old}
@@ -86,9 +86,9 @@ func (h *history) endings(containers int) (out []cases.Ending) {
 	return out
 }
 
-// again returns a pod that was offered before, without init containers. Resources that init
-// containers leave for reuse stay with the UID until another pod comes. So a pod that came twice in
-// a row would find its own. No UID does that in a cluster.
+// again returns a pod that was offered before, without init containers. The kubelet keeps the
+// reusable resources of init containers by UID until another pod comes. A pod that came twice in a
+// row would reuse its own resources, which does not happen in a cluster.
 func (h *history) again() *corev1.Pod {
 	from := h.gone
 	if h.chance(25) {
@@ -103,7 +103,7 @@ func (h *history) again() *corev1.Pod {
 	return nil
 }
 
-// start starts all containers of a pod, or as many as a pod that is still initialising has got to.
+// start starts all containers of a pod, or the first ones of a pod that is still initialising.
 func (h *history) start() cases.Event {
 	pod := pick(h.dice, h.pods...)
 	e := cases.Event{Type: cases.Start, UID: string(pod.UID)}

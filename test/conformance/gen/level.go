@@ -12,8 +12,8 @@ import (
 // Level is set in the seeds of cases whose kubelets have the gate PodLevelResourceManagers.
 const Level = 1 << 62
 
-// level gives the pod resources as a whole, as the API server completes them, and lets some of its
-// containers share the rest of the others.
+// level gives the pod pod-level resources, as the API server completes them, and lets some
+// containers share the resources that the others leave.
 func (p *podMaker) level(pod *corev1.Pod) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
@@ -26,7 +26,7 @@ func (p *podMaker) level(pod *corev1.Pod) {
 	})
 	cpus, memory := requests[corev1.ResourceCPU], requests[corev1.ResourceMemory]
 	switch p.weighted(25, 55, 8, 8, 4) {
-	case 0: // what the containers ask for, and nothing for others
+	case 0: // the sum of the containers' requests, with no rest to share
 		cpus = *resource.NewQuantity(max(1, cpus.Value()), resource.DecimalSI)
 	case 1:
 		cpus = *resource.NewQuantity(cpus.Value()+int64(p.between(1, max(1, p.perNode/2))), resource.DecimalSI)
@@ -36,7 +36,7 @@ func (p *podMaker) level(pod *corev1.Pod) {
 		memory.Add(p.bytes())
 	case 3: // anything
 		cpus = p.cpu()
-	case 4: // an API server takes no such pod
+	case 4: // the API server rejects such a pod
 		cpus, memory = *resource.NewQuantity(int64(p.between(1, 4)), resource.DecimalSI), p.bytes()
 	}
 	if memory.IsZero() {

@@ -102,8 +102,8 @@ func (d dice) pageSizes() []uint64 {
 	return [][]uint64{nil, {2048}, {1 << 20}, {2048, 1 << 20}, {1 << 20, 2048}, {64, 524288}}[d.weighted(45, 28, 12, 8, 6, 1)]
 }
 
-// hugePages takes up to a third of the memory per size. Sometimes it takes more than the memory, so
-// that the kubelet's arithmetic overflows.
+// hugePages uses up to a third of the memory per size. Sometimes it exceeds the memory, so that the
+// kubelet's arithmetic overflows.
 func (d dice) hugePages(sizes []uint64, memory uint64) []cases.HugePages {
 	var out []cases.HugePages
 	for _, kb := range sizes {
@@ -206,12 +206,12 @@ func (d dice) numbering(cores, smt int) func(core, thread int) topology.CPUID {
 	if d.chance(5) {
 		base = d.between(1, 40)
 	} else if d.chance(3) {
-		base = d.between(41, 900) // sets of many words
+		base = d.between(41, 900) // so that CPU sets have many words
 	}
 	switch d.weighted(35, 35, 20, 10) {
-	case 0: // siblings side by side
+	case 0: // siblings next to each other
 		return func(core, thread int) topology.CPUID { return topology.CPUID(base + core*smt + thread) }
-	case 1: // siblings one half of the machine apart
+	case 1: // siblings half the machine apart
 		return func(core, thread int) topology.CPUID { return topology.CPUID(base + thread*cores + core) }
 	case 2:
 		order := d.Perm(cores * smt)

@@ -186,7 +186,7 @@ func (p *podMaker) bytes() resource.Quantity {
 	case p.chance(3):
 		return *resource.NewQuantity(int64(node.Memory)*2, resource.BinarySI)
 	case p.chance(1):
-		return resource.MustParse(pick(p.dice, "0", "1500m", "1073741824500m")) // the last two are no whole bytes
+		return resource.MustParse(pick(p.dice, "0", "1500m", "1073741824500m")) // the last two are not whole bytes
 	}
 	most := int(float64(node.Memory) * p.scale)
 	return *resource.NewQuantity(int64(p.between(mib, max(mib+1, most))), resource.BinarySI)
@@ -222,7 +222,7 @@ func (p *podMaker) rarities(pod *corev1.Pod, guaranteed bool) {
 	}
 	if p.chance(2) {
 		pod.Status.QOSClass = corev1.PodQOSBurstable
-		if guaranteed && p.chance(50) { // the API server calls no other pod so
+		if guaranteed && p.chance(50) { // the API server sets this class only on Guaranteed pods
 			pod.Status.QOSClass = corev1.PodQOSGuaranteed
 		}
 	}

@@ -29,7 +29,7 @@ func (d dice) wideMachine() cases.Machine {
 	return m
 }
 
-// wideConfig lets a kubelet work with such a machine, most of the time.
+// wideConfig makes a configuration with which a kubelet usually works on a wide machine.
 func (d dice) wideConfig(c *cases.Config) {
 	c.MemoryManagerPolicy, c.ReservedMemory = pick(d, "None", ""), nil
 	if d.chance(97) {
@@ -40,7 +40,7 @@ func (d dice) wideConfig(c *cases.Config) {
 	}
 }
 
-// named are the nodes of a machine from which devices hang.
+// named returns the NUMA nodes of a machine that have devices.
 func named(m *cases.Machine) []cases.Node {
 	if len(m.Nodes) <= 16 {
 		return m.Nodes
@@ -49,8 +49,8 @@ func named(m *cases.Machine) []cases.Node {
 }
 
 // stray is a NUMA node that may not exist on the machine. On a wide machine it is one of the nodes
-// with devices. The engine does not predict a device of any other node, and without a device on a
-// known node the kubelet tries the sets of all nodes.
+// with devices. The engine does not predict devices of other nodes. If no device is on a known
+// node, the kubelet tries the sets of all nodes.
 func (d dice) stray(nodes []cases.Node, wide bool) topology.NUMAID {
 	if wide {
 		return pick(d, nodes...).ID

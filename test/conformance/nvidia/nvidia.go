@@ -17,11 +17,11 @@ type Plugin struct {
 	Points func(a, b string) int
 }
 
-// errPadding stands for the plugin's crash.
+// errPadding is returned where the plugin crashes.
 var errPadding = errors.New("the plugin would look into a device that is none")
 
-// Preferred answers GetPreferredAllocation for one container. Of equally good sets it takes the one
-// that comes first in available.
+// Preferred answers GetPreferredAllocation for one container. Among equally good sets it takes the
+// first one in the order of available.
 func (n *Plugin) Preferred(available, required []string, size int) ([]string, error) {
 	shared := slices.ContainsFunc(n.IDs, func(id string) bool { return strings.HasPrefix(id, "MIG-") }) ||
 		slices.ContainsFunc(available, func(id string) bool { return strings.Contains(id, "::") })
@@ -83,8 +83,8 @@ func (n *Plugin) sum(set []string) int {
 	return sum
 }
 
-// divided lists the ways to divide devices into sets of a size. What stands for no device, "", goes
-// into one set.
+// divided lists the ways to divide devices into sets of a size. The placeholders "", which stand
+// for no device, are in one set.
 func divided(devices []string, size int) [][][]string {
 	if len(devices) == 0 {
 		return [][][]string{nil}
@@ -108,7 +108,7 @@ func divided(devices []string, size int) [][][]string {
 	return all
 }
 
-// empties counts the places without a device.
+// empties counts the placeholders in a set.
 func empties(set []string) (n int) {
 	for _, id := range set {
 		if id == "" {

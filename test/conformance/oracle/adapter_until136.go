@@ -43,7 +43,7 @@ func (m *managers) affinity(uid, name string) topologymanager.TopologyHint {
 	return m.topology.GetAffinity(uid, name)
 }
 
-// track tells the topology manager the id of a container.
+// track gives the topology manager the id of a container.
 func (m *managers) track(pod *corev1.Pod, c *corev1.Container, id string) {
 	m.topology.AddContainer(pod, c, id)
 }

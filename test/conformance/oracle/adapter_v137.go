@@ -52,7 +52,7 @@ func (m *managers) affinity(uid, name string) topologymanager.TopologyHint {
 	return m.topology.GetAffinity(klog.Background(), uid, name)
 }
 
-// track tells the topology manager the id of a container.
+// track gives the topology manager the id of a container.
 func (m *managers) track(pod *corev1.Pod, c *corev1.Container, id string) {
 	m.topology.AddContainer(klog.Background(), pod, c, id)
 }

@@ -53,7 +53,7 @@ func (m *managers) devices(uid, name string) map[string][]cases.DeviceOnNodes {
 	return out
 }
 
-// state reads the managers' books.
+// state reads the managers' state.
 func (m *managers) state() *cases.State {
 	s := &cases.State{DefaultCPUs: m.cpu.State().GetDefaultCPUSet().String()}
 	for id, node := range m.memory.State().GetMachineState() {

@@ -21,13 +21,14 @@ type kubelet struct {
 	pools []*cases.Pool
 	// plugins counts the registered plugins.
 	plugins int
-	// endings come while a pod is admitted; step is the next question to a manager.
+	// endings are pods that end while a pod is admitted; step is the number of the next question to
+	// a manager.
 	endings []cases.Ending
 	step    int
 }
 
-// pass comes before each question of the topology manager. A pod that ends is no longer active; the
-// managers find out themselves.
+// pass is called before each question to a manager. It removes pods that end from the active pods;
+// the managers notice this themselves.
 func (k *kubelet) pass() {
 	for _, e := range k.endings {
 		if e.Step == k.step {
@@ -37,8 +38,8 @@ func (k *kubelet) pass() {
 	k.step++
 }
 
-// newKubelet constructs the managers in the order of cm.NewContainerManager. The error names which
-// one refused.
+// newKubelet constructs the managers in the order of cm.NewContainerManager. The error names the
+// manager that refused.
 func newKubelet(s *settings, pods *podList) (*kubelet, error) {
 	k := &kubelet{podList: pods}
 	if err := os.MkdirAll(filepath.Dir(s.socket()), 0o700); err != nil {

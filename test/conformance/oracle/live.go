@@ -46,7 +46,7 @@ func Boot(c *cases.Case, opts Options) (*Live, error) {
 	return l, nil
 }
 
-// Stop ends the kubelet except for the CPU manager's goroutine, which nothing ends.
+// Stop ends the kubelet except for the CPU manager's goroutine, which cannot be ended.
 func (l *Live) Stop() error {
 	l.restore()
 	defer os.RemoveAll(l.dir)
@@ -70,10 +70,10 @@ func (l *Live) Providers() []topologymanager.HintProvider {
 // Holdings returns the resources of each container of a pod.
 func (l *Live) Holdings(pod *corev1.Pod) []cases.ContainerResult { return l.k.holdings(pod) }
 
-// State is the managers' books.
+// State returns the managers' state.
 func (l *Live) State() *cases.State { return l.k.state() }
 
-// Held are the resources that Hold gives a pod's only container.
+// Held has the resources that Hold gives a pod's only container.
 type Held struct {
 	CPUs topology.CPUSet
 	NUMA topology.NUMAID
@@ -82,7 +82,8 @@ type Held struct {
 }
 
 // Hold writes a pod's resources into the managers' checkpoints, as if it had been admitted earlier.
-// The kubelet hardly assigns scattered CPUs, but has them after pods have ended.
+// With Hold a test can give a pod scattered CPUs, which a kubelet assigns only after other pods
+// have ended.
 func (l *Live) Hold(pod *corev1.Pod, h Held) error {
 	cpus, ok1 := l.k.cpu.State().(cpustate.State)
 	memory, ok2 := l.k.memory.State().(memorystate.State)

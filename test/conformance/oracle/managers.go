@@ -18,12 +18,12 @@ type managers struct {
 	memory   memorymanager.Manager
 }
 
-// asked is a manager as the topology manager sees it. pass comes before each question.
+// asked wraps a manager for the topology manager. It calls pass before each question.
 type asked struct {
 	topologymanager.HintProvider
 	pass func()
 }
 
-// never is longer than any case takes: the CPU manager's reconciliation then runs once, at the
+// never is longer than any case, so that the CPU manager's reconciliation runs only once, at the
 // start.
 const never = 10000 * time.Hour

@@ -29,7 +29,7 @@ type Resizer struct {
 	statuses status.Manager
 	node     *corev1.Node
 	swaps    bool
-	// specs are the pods as the API has them.
+	// specs are the pods of the API.
 	specs []*corev1.Pod
 }
 
@@ -102,7 +102,7 @@ func (r *Resizer) spec(uid types.UID) (*corev1.Pod, bool) {
 	return nil, false
 }
 
-// nodeConfig is a ContainerManager that is asked for the policies only.
+// nodeConfig is a ContainerManager that answers only questions about the policies.
 type nodeConfig struct {
 	cm.ContainerManager
 	config cm.NodeConfig
@@ -110,7 +110,7 @@ type nodeConfig struct {
 
 func (n nodeConfig) GetNodeConfig() cm.NodeConfig { return n.config }
 
-// swapping is a runtime that is asked for swap only.
+// swapping is a runtime that answers only questions about swap.
 type swapping struct {
 	kubecontainer.Runtime
 	r *Resizer

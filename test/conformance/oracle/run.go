@@ -43,7 +43,7 @@ type Options struct {
 type Outcome string
 
 const (
-	// Finished: all events were played.
+	// Finished: all events were carried out.
 	Finished Outcome = "finished"
 	// Hung: the kubelet did not return from the event after the last one in the result. Its
 	// goroutine still runs: end the process.
@@ -111,7 +111,7 @@ func resetGates() {
 	gate := utilfeature.DefaultMutableFeatureGate
 	for name := range gate.GetAll() {
 		if err := gate.ResetFeatureValueToDefault(name); err != nil {
-			panic(err) // the next case would be played with this one's gates
+			panic(err) // the next case would run with these gates
 		}
 	}
 }
@@ -162,11 +162,11 @@ type ending struct {
 	detail       string
 }
 
-// player plays one case.
+// player carries out one case.
 type player struct {
 	c   *cases.Case
 	dir string
-	// lives counts the kubelets so far; each has a directory in dir.
+	// lives counts the kubelets so far. Each has its own directory in dir.
 	lives int
 	k     *kubelet
 	// pods are the admitted pods in the order of their first admission.
@@ -328,7 +328,7 @@ func (p *player) restart(out *cases.EventResult) {
 	}
 }
 
-// reboot is boot in which a crash counts as a failed restart.
+// reboot calls boot, and treats a crash as a failed restart.
 func (p *player) reboot(old *kubelet) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

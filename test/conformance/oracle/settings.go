@@ -23,8 +23,8 @@ type settings struct {
 	reservedCPUs   cpuset.CPUSet
 	memoryPolicy   string
 	reservedMemory []kubeletconfig.MemoryReservation
-	// reservation is ContainerManager.GetNodeAllocatableReservation: kubeReserved, systemReserved
-	// and hard eviction.
+	// reservation is the result of ContainerManager.GetNodeAllocatableReservation: kubeReserved,
+	// systemReserved and hard eviction.
 	reservation    corev1.ResourceList
 	topologyPolicy string
 	topologyScope  string
@@ -34,7 +34,7 @@ type settings struct {
 func (s *settings) socket() string { return filepath.Join(s.dir, "device-plugins", "kubelet.sock") }
 
 // newSettings fills in the defaults of KubeletConfiguration. The node reserves the amounts of
-// reservedMemory, since a case has no other information about that.
+// reservedMemory, because a case has no other information about reserved memory.
 func newSettings(c *cases.Case, dir string) (*settings, error) {
 	cfg := &c.Config
 	s := &settings{

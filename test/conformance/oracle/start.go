@@ -12,7 +12,7 @@ import (
 // Started is the result of starting a kubelet's managers over checkpoints: nil for a manager that
 // started, otherwise its error or panic.
 type Started struct {
-	// Refused is why there is no kubelet with this machine and configuration at all.
+	// Refused is the reason why no kubelet can start with this machine and configuration.
 	Refused string `json:"refused,omitempty"`
 	// Dir is the directory of the checkpoints; messages name it.
 	Dir    string  `json:"dir"`

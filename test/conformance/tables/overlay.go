@@ -14,8 +14,8 @@ import (
 //go:embed shims
 var shims embed.FS
 
-// watched is the functions of a package of the kubelet that are wrapped, by file: the text that
-// declares one, and what it is replaced with.
+// watched has the wrapped functions of a package of the kubelet, by file: the text that declares a
+// function, and its replacement.
 type watched struct {
 	name  string
 	files map[string]map[string]string
@@ -53,7 +53,7 @@ var packages = []watched{
 }
 
 // write puts changed copies of files into dir and returns the package's files for -overlay, as if
-// they lay in the folder home. (Files of the module cache itself cannot be overlaid.)
+// they were in the folder home. (Files of the module cache itself cannot be overlaid.)
 func (w *watched) write(dir, home string) (map[string]string, error) {
 	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", kubeletPath+w.name).Output()
 	if err != nil {
@@ -95,7 +95,7 @@ func (w *watched) write(dir, home string) (map[string]string, error) {
 }
 
 // Record runs the kubelet's tests and returns the file, in dir, with the calls that they made. The
-// working directory must be this package's. The error holds the tests' output.
+// working directory must be this package's. The error has the tests' output.
 func Record(dir string) (string, error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -153,12 +153,12 @@ func copyModule(dir string) (string, error) {
 	return filepath.Join(dir, "go.mod"), nil
 }
 
-// testsToRun leaves out tests of other things, some of which want a root directory or a network of
-// their own.
+// testsToRun omits tests of other functions, some of which need their own root directory or
+// network.
 const testsToRun = "CPUAccumulator|TakeByTopology|TestStaticPolicy|TopologyAware|TopologyHints|TopologyAligned|GetPreferredAllocation|" +
 	"Merge|Policy|GenerateDeviceTopologyHints|PodContainerDeviceAllocation|InitContainerDeviceAllocation|RestartableInitContainerDeviceAllocation|Reuse"
 
-// changed reads a file and replaces what must be there once.
+// changed reads a file and makes the changes. Each text to replace must occur exactly once.
 func changed(file string, changes map[string]string) ([]byte, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
