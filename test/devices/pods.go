@@ -87,8 +87,8 @@ func annotate(rng *rand.Rand, p *corev1.Pod) {
 	}
 }
 
-// newContainer returns a container that requests GPUs one time in odds, network cards less often,
-// and virtual functions least often.
+// newContainer returns a container that requests GPUs with a probability of 1/odds, network cards
+// less often, and virtual functions least often.
 func newContainer(rng *rand.Rand, name, image string, odds int) corev1.Container {
 	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
 	list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(pick("500m", "1", "2", "2", "4")), corev1.ResourceMemory: resource.MustParse(pick("64Mi", "256Mi", "1Gi"))}

@@ -29,14 +29,14 @@ func offered(m *topology.Machine, i int) map[string][]*topology.Device {
 	return out
 }
 
-// roomFor returns the nodes that could take the pod or its whole gang, by an exhaustive search, or
-// "". Pods that are bound there stay, except for pods with a lower priority.
+// roomFor returns the nodes that could admit the pod or its whole gang, by an exhaustive search; ""
+// if there are none. Bound pods stay there, except for pods with a lower priority.
 func (d *load) roomFor(pod *corev1.Pod) string {
 	pods := []*corev1.Pod{pod}
 	if gang := pod.Annotations[wire.GangAnnotation]; gang != "" {
 		pods = d.gang(gang)
 		if strconv.Itoa(len(pods)) != pod.Annotations[wire.GangMinimumAnnotation] {
-			return "" // it waits for mates
+			return "" // it waits for other members
 		}
 		for _, mate := range pods {
 			if mate.Spec.NodeName != "" {
@@ -62,8 +62,8 @@ func (d *load) gang(name string) (all []*corev1.Pod) {
 	return all
 }
 
-// fits reports if the i-th node with authority berth could take the pods in addition to the pods
-// bound there.
+// fits reports if the i-th node with authority berth could admit the pods in addition to its bound
+// pods.
 func (d *load) fits(i int, pods []*corev1.Pod) bool {
 	if len(pods) == 0 {
 		return true

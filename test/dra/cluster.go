@@ -36,11 +36,11 @@ type cluster struct {
 // driverOf is a driver of a node.
 type driverOf struct{ node, name string }
 
-// startCluster starts control plane, nodes and drivers. What has been started is in the result also
-// when it fails.
+// startCluster starts control plane, nodes and drivers. If it fails, the result has the parts that
+// were started.
 func startCluster(ctx context.Context, o *options) (c *cluster, err error) {
 	c = &cluster{machines: map[string]*topology.Machine{}, drivers: map[driverOf]*sampledriver.Driver{}}
-	// The API server takes lists as values of attributes only with this gate.
+	// The API server accepts lists as values of attributes only with this gate.
 	if err := utilfeature.DefaultMutableFeatureGate.Set("DRAListTypeAttributes=true"); err != nil {
 		return c, err
 	}
@@ -48,7 +48,7 @@ func startCluster(ctx context.Context, o *options) (c *cluster, err error) {
 	if err != nil {
 		return c, err
 	}
-	// Administrators' claims are for namespaces with this label.
+	// Only namespaces with this label may have claims with admin access.
 	label := []byte(`{"metadata":{"labels":{"` + resourceapi.DRAAdminNamespaceLabelKey + `":"true"}}}`)
 	if _, err := c.Client.CoreV1().Namespaces().Patch(ctx, namespace, types.MergePatchType, label, metav1.PatchOptions{}); err != nil {
 		return c, err
@@ -145,8 +145,8 @@ func find(node, driver, name string) (sample, error) {
 	return sample{}, fmt.Errorf("node %s has no device %s of driver %s", node, name, driver)
 }
 
-// start starts one of the schedulers. Its requests pass through this process. Nodes on which Berth
-// decides refuse every container without its agent, so they are closed to kube-scheduler.
+// start starts one of the schedulers. Its requests pass through this process. Nodes with authority
+// berth are closed to kube-scheduler, because they start no container without a decision.
 func (c *cluster) start(ctx context.Context, which string) error {
 	closed := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, which == stock)
 	for _, node := range obeyingNodes() {
@@ -174,10 +174,10 @@ func (c *cluster) start(ctx context.Context, which string) error {
 	return err
 }
 
-// hook happens once, before a request of the scheduler is carried out.
+// hook is an action that runs once, before a request of the scheduler is carried out.
 type hook struct {
 	before func(*http.Request) bool
-	// do reports whether the request is still to be carried out.
+	// do reports whether the request is carried out afterwards.
 	do func() bool
 }
 
@@ -196,7 +196,7 @@ func bindingOf(ok func(pod string) bool) func(*http.Request) bool {
 	}
 }
 
-// allocationOf is a request that writes the status of a claim of the pod.
+// allocationOf matches requests that write the status of a claim of the pod.
 func allocationOf(pod string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		return r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, claimsPath+pod+"-") && strings.HasSuffix(r.URL.Path, "/status")

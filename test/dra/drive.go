@@ -24,10 +24,11 @@ import (
 const (
 	// tick is the interval of the driver's checks.
 	tick = 100 * time.Millisecond
-	// calm is how long nothing happens before a running pod makes room for waiting ones.
+	// calm is how long the cluster must be unchanged before a running pod makes room for waiting
+	// pods.
 	calm = 3 * time.Second
-	// idle is how long nothing may happen while pods wait and none runs. A scheduler that has been
-	// killed may wait for a minute after its start.
+	// idle is how long the cluster may be unchanged while pods wait and none runs. A killed
+	// scheduler may wait for a minute after its start.
 	idle = 2 * time.Minute
 	// endLimit is how long the effects of deleted objects may last.
 	endLimit = 90 * time.Second
@@ -53,7 +54,7 @@ type result struct {
 	Leftover       int `json:"leftover"`
 }
 
-// errWrong is the negative answer; the output already has the reason.
+// errWrong ends the program with exit code 1; the output already has the reason.
 var errWrong = errors.New("claims were not as they must be")
 
 // play starts the cluster and plays the plan under each scheduler.
@@ -96,14 +97,14 @@ type driver struct {
 	out      io.Writer
 	which    string
 	begun    time.Time
-	left     []string // what is left in the end
-	starved  []string // pods that did not run as long as nothing happened
-	stays    []string // pods that were there until the end
+	left     []string // remains at the end
+	starved  []string // pods that did not run although the cluster was unchanged
+	stays    []string // pods that existed until the end
 	restarts int
 	due      map[string]bool // pods that end when they run
 	hasty    map[string]bool // pods that ended before they ran
-	broken   map[string]bool // nodes whose kubelet is to be killed
-	kubelets int             // how many were
+	broken   map[string]bool // nodes whose kubelet will be killed
+	kubelets int             // number of killed kubelets
 }
 
 // play creates the pods, lets all of them run, and deletes them; then it plays the scenes.
@@ -196,9 +197,9 @@ func (d *driver) serves(pod string) bool {
 	return p != nil && (d.which == stock || p.served() == always)
 }
 
-// breakKubelets kills the kubelets that are to be, and starts them again. No pod comes to them or
-// leaves them at that moment: a kubelet that is killed between two writes of its checkpoints may
-// not start again.
+// breakKubelets kills the kubelets of broken and starts them again. It waits for a moment at which
+// no pod comes or leaves, because a kubelet that is killed between two writes of its checkpoints
+// may not start again.
 func (d *driver) breakKubelets() error {
 	for node := range d.broken {
 		mine := slices.DeleteFunc(slices.Clone(d.pods), func(pod corev1.Pod) bool { return pod.Spec.NodeName != node })
@@ -210,7 +211,7 @@ func (d *driver) breakKubelets() error {
 		delete(d.broken, node)
 		d.kubelets++
 		for i := range mine {
-			delete(d.judged, mine[i].UID) // it is to have the same afterwards
+			delete(d.judged, mine[i].UID) // judged again: it must have the same resources afterwards
 		}
 		if err := d.RestartNode(node); err != nil {
 			return err
@@ -223,12 +224,12 @@ func (d *driver) breakKubelets() error {
 func (d *driver) end(ctx context.Context, pod string) error {
 	err := d.Client.CoreV1().Pods(namespace).Delete(ctx, pod, metav1.DeleteOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil // its kubelet had refused it
+		return nil // the kubelet had refused the pod
 	}
 	return err
 }
 
-// drain lets running pods make room for waiting ones, until no pod waits that could ever run.
+// drain deletes running pods to make room, until no pod waits that could ever run.
 func (d *driver) drain(ctx context.Context) error {
 	for range trial.Every(ctx, tick) {
 		if err := d.tick(ctx); err != nil {
@@ -329,7 +330,7 @@ func (d *driver) leftover(ctx context.Context) (left []string, err error) {
 	if d.which == berth {
 		gauges, err := scrape.Scheduler(d.scheduler.Port)
 		if err != nil {
-			return append(left, err.Error()), nil // it is about to start
+			return append(left, err.Error()), nil // the scheduler is still starting
 		}
 		if held := scrape.Left(gauges, scrape.Held...); held != "" {
 			left = append(left, held)

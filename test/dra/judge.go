@@ -21,13 +21,13 @@ type alignment int
 
 // The alignments.
 const (
-	neutral    alignment = iota // it has no CPUs of its own, or no device that is on a NUMA node
-	aligned                     // each such device is on a NUMA node of the CPUs
-	misaligned                  // some device is not
+	neutral    alignment = iota // the container has no exclusive CPUs, or no device on a NUMA node
+	aligned                     // each device with a NUMA node is on a NUMA node of the CPUs
+	misaligned                  // some device is on another NUMA node
 )
 
-// align judges devices by the CPUs, and by the NUMA nodes of the memory, 0 if the node binds none.
-// which is the first that is elsewhere.
+// align compares the devices with the CPUs, and with the NUMA nodes of the memory, which are 0 if
+// the node binds no memory. which is the first misaligned device.
 func align(m *topology.Machine, mine belongings, devices []sample) (how alignment, which string) {
 	if mine.cpus.IsEmpty() {
 		return neutral, ""
@@ -82,8 +82,8 @@ func (c *cluster) held(node string, pods []corev1.Pod) ([]belongings, error) {
 	return all, nil
 }
 
-// confined returns the containers of pods. One that has other CPUs than as many as it has asked for
-// is there without CPUs.
+// confined returns the containers of pods. If a container has another number of CPUs than it
+// requested, its entry has no CPUs.
 func confined(dir hollow.Dir, pods []corev1.Pod) (all []belongings) {
 	for _, g := range obeyed.ReadCgroups(dir.Cgroups()) {
 		at := slices.IndexFunc(pods, func(pod corev1.Pod) bool { return string(pod.UID) == g.UID })
@@ -105,7 +105,7 @@ func confined(dir hollow.Dir, pods []corev1.Pod) (all []belongings) {
 	return all
 }
 
-// of returns what a pod's container has, and whether it is there.
+// of returns the belongings of a pod's container, and whether there is an entry.
 func of(all []belongings, pod *corev1.Pod, container string) (belongings, bool) {
 	for _, b := range all {
 		if b.uid == string(pod.UID) && b.container == container {
@@ -150,7 +150,7 @@ func results(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAlloca
 	return claim.Status.Allocation.Devices.Results
 }
 
-// its reports whether the claim uses the device, rather than having administrative access.
+// its reports whether the claim uses the device, and does not only have admin access.
 func its(r *resourceapi.DeviceRequestAllocationResult) bool {
 	return r.AdminAccess == nil || !*r.AdminAccess
 }

@@ -18,7 +18,7 @@ type options struct {
 	only string
 }
 
-// The schedulers that a plan is played under.
+// The schedulers under which a plan is carried out.
 const (
 	stock = "stock"
 	berth = "berth"

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
-// The drivers, each with a DeviceClass of its name. GPUs have the standard attribute, cards that of
-// dranet (-1 if unknown), and others no attribute with their place.
+// The drivers, each with a DeviceClass of its name. GPUs have the standard attribute for the NUMA
+// node, network cards the attribute of dranet (-1 if unknown), and other devices none.
 const (
 	gpus   = "gpu.example.com"
 	cards  = "nic.example.com"
@@ -27,13 +27,13 @@ const (
 	dranetNUMA   = "dra.net/numaNode"
 )
 
-// sample is a device, and the NUMA node that it is on: -1 for none.
+// sample is a device with its NUMA node; -1 for none.
 type sample struct {
 	resourceapi.Device
 	at int
 }
 
-// nowhere is the NUMA node of a device that is on none.
+// nowhere is the NUMA node of a device without one.
 const nowhere = -1
 
 // kind is a machine with a kubelet's configuration, and the devices of each driver in the order in
@@ -46,8 +46,8 @@ type kind struct {
 }
 
 // kinds are the nodes. The first three have kubelets with different policies, and Berth decides on
-// the others. The devices of all but the first begin with the NUMA nodes that are filled last; the
-// fourth has GPUs on that NUMA node only.
+// the others. On all nodes but the first, devices of the NUMA node that is filled last come first.
+// The fourth node has GPUs only on that NUMA node.
 var kinds = []kind{
 	{"package:2 numa:1 core:8 pu:1 mem:16Gi dist:10,21", `cpuManagerPolicy: static
 topologyManagerPolicy: single-numa-node

@@ -23,21 +23,21 @@ type observer struct {
 	plan map[string]*Pod
 	// pods are the pods in the API.
 	pods    []corev1.Pod
-	changed time.Time // when something last began or ended
+	changed time.Time // when a pod last started or ended
 
 	ran       map[string]bool
 	judged    map[types.UID]bool
-	restarted map[string]time.Time // when a node was killed and started again
-	// By pod: its failure, or the reason why it counts.
+	restarted map[string]time.Time // when a node was last killed and started again
+	// By pod: the failure, or the reason why the pod counts.
 	refused, misaligned, neutral, steered, named map[string]string
-	strayed                                      map[string]string // misaligned, and asked for near
+	strayed                                      map[string]string // misaligned pods with the mode near
 	twice, wrong                                 map[string]bool
 
 	busy    map[place]time.Time // when a device was last seen allocated
 	choices map[types.UID]*choice
 }
 
-// choice is an allocation that has been seen at a time.
+// choice is an allocation and the time at which it was first seen.
 type choice struct {
 	pod   string
 	claim *resourceapi.ResourceClaim
@@ -55,7 +55,7 @@ func newObserver(c *cluster, plan Plan) *observer {
 	return o
 }
 
-// look reads the present state.
+// look reads the current state.
 func (o *observer) look(ctx context.Context) error {
 	pods, err := o.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -92,7 +92,7 @@ func (o *observer) look(ctx context.Context) error {
 	return nil
 }
 
-// lookAtClaims records which devices are allocated, and to whom.
+// lookAtClaims records which devices are allocated to which claims.
 func (o *observer) lookAtClaims(all []resourceapi.ResourceClaim) {
 	now, holder := time.Now(), map[place]string{}
 	for i := range all {
@@ -199,10 +199,10 @@ func (o *observer) judge(ctx context.Context, p *Pod, pod *corev1.Pod, claims ma
 }
 
 // back is how long a node where Berth decides may take to start its containers again after it was
-// killed. Its runtime dies with its kubelet, and the API server still calls the pods running.
+// killed. Its runtime dies with its kubelet, and the API server still shows the pods as running.
 const back = time.Minute
 
-// mustLeave takes something about a pod that runs for wrong, unless the pod is about to go.
+// mustLeave records a failure about a running pod, unless the pod is being deleted.
 func (o *observer) mustLeave(ctx context.Context, pod *corev1.Pod, what string) error {
 	now, err := o.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + pod.Name})
 	if err != nil {
@@ -222,7 +222,7 @@ func (o *observer) mustLeave(ctx context.Context, pod *corev1.Pod, what string) 
 const settled = 2 * time.Second
 
 // chosen records pods that got a device on another NUMA node than the first free device. An
-// allocator that sees all devices takes the first.
+// allocator that sees all devices takes the first free one.
 func (o *observer) chosen() {
 	for _, c := range o.choices {
 		if c.done || time.Since(c.at) < settled {

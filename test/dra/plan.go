@@ -23,15 +23,15 @@ type Step struct {
 	Then time.Duration
 }
 
-// Kill is how the scheduler, or a kubelet, is killed.
+// Kill says if and when the scheduler, or a kubelet, is killed.
 type Kill uint8
 
 // The kills.
 const (
 	NoKill      Kill = iota
-	KillNow          // whatever it does
-	KillMidway       // when it has written a claim's allocation, and writes the pod's Binding
-	KillKubelet      // of the step's node, and it starts again
+	KillNow          // kills the scheduler at once
+	KillMidway       // kills the scheduler between the write of a claim's allocation and the pod's Binding
+	KillKubelet      // kills and restarts the kubelet of the step's node
 )
 
 // Pod is a pod with one container, with or without claims, and perhaps a second container.
@@ -58,16 +58,16 @@ type Pod struct {
 	Shares string
 }
 
-// served is whether Berth can promise the pod's request.
+// served says whether Berth can promise the pod's request.
 type served uint8
 
 // The answers.
 const (
 	always served = iota
-	// sometimes: it requires devices near its CPUs and has no exclusive CPUs; some devices are near
-	// to all.
+	// sometimes: the pod requires near devices and has no exclusive CPUs; only devices without a
+	// NUMA node are near.
 	sometimes
-	never // it asks about a claim for administrators
+	never // the pod requires alignment of a claim with admin access
 )
 
 func (p *Pod) served() served {
@@ -80,7 +80,7 @@ func (p *Pod) served() served {
 	return always
 }
 
-// live is how many pods a plan leaves running.
+// live is the number of pods that a plan keeps running.
 const live = 11
 
 // NewPlan makes a plan of n pods.
@@ -118,8 +118,8 @@ func newPod(rng *rand.Rand, i int) Pod {
 	}
 	p.Ask = pick("required", "required", "required", "near", "")
 	if p.Shared = rng.IntN(8) == 0; rng.IntN(4) == 0 {
-		p.Policy = "single-numa-node"            // n0 has it as well
-		p.Pinned = !p.Shared && rng.IntN(2) == 0 // only where Berth decides
+		p.Policy = "single-numa-node"            // the policy of n0 too
+		p.Pinned = !p.Shared && rng.IntN(2) == 0 // only on nodes with authority berth
 	}
 	switch rng.IntN(14) {
 	case 0:

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// A scene is a situation that a random load does not produce. In each, the scheduler must continue,
-// and nothing may be left.
+// A scene is a situation that a random load does not produce. The scheduler must survive each
+// scene, and nothing may be left.
 var sceneries = []struct {
 	name string
 	play func(*stage) error
@@ -47,7 +47,7 @@ type stage struct {
 	scheduler string // by the name that pods ask for
 }
 
-// scenes plays all scenes and records failures.
+// scenes runs all scenes and records failures.
 func (d *driver) scenes(ctx context.Context, scheduler string) error {
 	for _, scene := range sceneries {
 		begun := time.Now()
@@ -66,7 +66,7 @@ func (d *driver) scenes(ctx context.Context, scheduler string) error {
 	return nil
 }
 
-// make makes a pod.
+// make creates a pod.
 func (s *stage) make(p Pod) error {
 	_, err := s.Client.CoreV1().Pods(namespace).Create(s.ctx, p.object(s.scheduler), metav1.CreateOptions{})
 	return err
@@ -312,8 +312,8 @@ func (s *stage) claimDeleted() error {
 	return s.demand(pod, gpusOf(pod.Spec.NodeName))
 }
 
-// slowDevice: a device must become ready before its pod is bound. Meanwhile others are bound to the
-// node.
+// slowDevice: a device must become ready before its pod is bound. Meanwhile other pods are bound to
+// the node.
 func (s *stage) slowDevice() error {
 	d := sample{device("slow", 0, standardNUMA, 0), 0}
 	d.BindingConditions, d.BindingFailureConditions = []string{"ready"}, []string{"broken"}
@@ -347,8 +347,8 @@ func (s *stage) slowDevice() error {
 	return errors.Join(err, s.gone(), withdraw())
 }
 
-// allDevices: a claim for all devices cannot be steered, and they are away from the CPUs that the
-// pod would have. When other CPUs are free, it runs.
+// allDevices: Berth cannot steer a claim for all devices, and the devices are not near the CPUs
+// that the pod would get. When CPUs near them are free, the pod runs.
 func (s *stage) allDevices() error {
 	all := []sample{{device("many", 0, standardNUMA, 1), 1}, {device("many", 1, standardNUMA, 1), 1}}
 	withdraw, err := s.offer(many, all)
@@ -392,8 +392,8 @@ func (s *stage) gang() error {
 	return errors.Join(errs...)
 }
 
-// follow: Berth decides on the node. A pod without claims lies where Berth likes best, and one with
-// claims where the devices are, though there is room beside the first.
+// follow: Berth decides on the node. A pod without claims gets the preferred NUMA node. A pod with
+// claims gets the NUMA node of the devices, although the first one still has room.
 func (s *stage) follow() error {
 	if s.which == stock {
 		return nil

@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// Names differ from run to run: of pods and of their ReplicaSets, and, as equally good nodes are
-// chosen among at random, of nodes and NUMA nodes. The rest is compared word by word.
+// Some names differ from run to run: the generated names of pods and ReplicaSets, and the nodes and
+// NUMA nodes, because Berth chooses at random among equally good nodes. Everything else is compared
+// word by word.
 var (
-	// suffix ends a name that the API server or a controller made: its letters are neither vowels
-	// nor 0, 1 and 3 (k8s.io/apimachinery/pkg/util/rand).
+	// suffix ends a name that the API server or a controller generated. It has no vowels and none
+	// of the digits 0, 1 and 3 (k8s.io/apimachinery/pkg/util/rand).
 	suffix = regexp.MustCompile(`(\b[a-z][a-z0-9]*(?:-[a-z]+)*?)(?:-[bcdfghjklmnpqrstvwxz2456789]{5,10})+\b`)
 	// report matches the number of a node's report.
 	report = regexp.MustCompile(`\breport [0-9]+\b`)
@@ -37,8 +38,8 @@ func Differ(want, got, nodes []string) string {
 	return fmt.Sprintf("the document has %q, which the output has not, or not there", w[reached])
 }
 
-// matches reports whether the output is that of the document; reached becomes the largest number of
-// matching lines.
+// matches reports whether the output agrees with the document; reached becomes the largest number
+// of matching lines.
 func matches(want, got []string, reached *int) bool { return matchFrom(want, got, 0, reached) }
 
 func matchFrom(want, got []string, at int, reached *int) bool {
@@ -86,7 +87,7 @@ func normal(lines, nodes []string) (out []string) {
 	return out
 }
 
-// column is a column of a table: its title, start and end. The last one ends with the line.
+// column is a column of a table: its title, start and end. The last column ends with the line.
 type column struct {
 	title    string
 	from, to int
@@ -109,7 +110,7 @@ func crosses(line string, columns []column) bool {
 	return slices.ContainsFunc(columns, func(c column) bool { return c.from > 0 && c.from < len(line) && line[c.from-1] != ' ' })
 }
 
-// withoutPlaces replaces every place in a line of a table with *; - stays, which means none.
+// withoutPlaces replaces every place in a line of a table with *. It keeps -, which means none.
 func withoutPlaces(line string, columns []column) string {
 	var out []string
 	for _, c := range columns {

@@ -30,10 +30,10 @@ type verdict struct {
 
 const (
 	repository = "/root/berth"
-	// playLimit and demoLimit are for machines on which everything is compiled first.
+	// playLimit and demoLimit include compiling everything.
 	playLimit, demoLimit = 40 * time.Minute, 40 * time.Minute
 	// stepLimit is how long a command may take, answerLimit how long a question is repeated until
-	// it has the documented answer, and endLimit how long Ctrl-C may take.
+	// its answer is the documented one, and endLimit how long the end after Ctrl-C may take.
 	stepLimit, answerLimit, endLimit = 2 * time.Minute, 30 * time.Second, time.Minute
 	askAgain                         = 500 * time.Millisecond
 )
@@ -70,7 +70,7 @@ func inside(text string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// newcomer carries out the documents.
+// newcomer carries out the commands of the documents.
 type newcomer struct {
 	place   *place
 	out     io.Writer
@@ -80,8 +80,8 @@ type newcomer struct {
 	verdict verdict
 }
 
-// follow carries out the documents and counts failures. Without a cluster it skips the rest of a
-// document.
+// follow carries out the documents and counts failures. If there is no cluster, it skips the rest
+// of a document.
 func (n *newcomer) follow(ctx context.Context) {
 	if !n.do(ctx, "/root", Step{Command: "git clone -q /tmp/berth.bundle " + repository}, "README.md") {
 		return
@@ -156,12 +156,12 @@ func (n *newcomer) do(ctx context.Context, dir string, s Step, document string) 
 	}
 }
 
-// isQuestion reports whether a command changes nothing, however often it runs.
+// isQuestion reports whether a command changes nothing.
 func isQuestion(s Step) bool {
 	return strings.HasPrefix(s.Command, "kubectl berth ") && !strings.Contains(s.Command, "--execute")
 }
 
-// isNo reports whether the error is an answer: berth exits with 1 for a negative answer.
+// isNo reports whether the error is an answer, because berth exits with 1 if the answer is no.
 func isNo(s Step, err error) bool {
 	exit := (*exec.ExitError)(nil)
 	return isQuestion(s) && errors.As(err, &exit) && exit.ExitCode() == 1
@@ -205,8 +205,8 @@ func (n *newcomer) run(ctx context.Context, dir, command string, limit time.Dura
 // export is the line of make play for the other terminal.
 var export = regexp.MustCompile(`(?m)^ *export KUBECONFIG=(\S+) PATH=(\S+):\$PATH$`)
 
-// play starts make play, waits until the cluster is there, and sets the variables that it prints.
-// The result is Ctrl-C, after which nothing may be left; nil if there is no cluster.
+// play starts make play, waits for the cluster, and sets the variables that make play prints. The
+// result presses Ctrl-C and checks for remains; it is nil if there is no cluster.
 func (n *newcomer) play(ctx context.Context) (end func()) {
 	n.verdict.Commands++
 	n.say("make play")
@@ -286,7 +286,8 @@ func remains(kubeconfig string) (left []string) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		// A process that has ended has no command line: nothing here waits for orphans.
+		// An ended process has no command line. It may remain, because no process here waits for
+		// orphans.
 		if line, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")); err == nil && len(line) > 0 {
 			left = append(left, "process "+strings.ReplaceAll(string(line[:min(len(line), 100)]), "\x00", " "))
 		}
@@ -300,7 +301,7 @@ func remains(kubeconfig string) (left []string) {
 	return left
 }
 
-// watched is an output that is waited for.
+// watched is an output in which a caller waits for a text.
 type watched struct {
 	log  io.Writer
 	want string

@@ -16,8 +16,8 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run is the program; the result is the exit code: 0, 1 for the answer no or a failure, 2 for bad
-// usage.
+// run is the program. The result is the exit code: 0, 1 if a document is wrong or after an error, 2
+// for wrong usage.
 func run(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 2 && args[0] == roleInside {
 		return inside(args[1], stdout, stderr)
@@ -47,7 +47,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// try makes the root, and carries out the documents in it.
+// try makes the root directory, and carries out the documents in it.
 func try(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("user id %d: want root, who may make mounts", os.Geteuid())

@@ -6,7 +6,7 @@ type options struct {
 	Cache, Mirror string
 	// Suite is the release of Debian.
 	Suite string
-	// Cold makes the build begin with an empty cache; NoDemo skips make demo.
+	// Cold makes the build start with an empty cache; NoDemo skips make demo.
 	Cold, NoDemo bool
 	// Log is the file for everything that the commands print.
 	Log string

@@ -13,7 +13,7 @@ import (
 	"unsafe"
 )
 
-// errNotKept is the negative answer; the output already has the reason.
+// errNotKept ends the program with exit code 1; the output already has the reason.
 var errNotKept = errors.New("a fresh machine does not do what the documents say")
 
 // roleInside is the program's first argument in the namespaces; the second is a place, in JSON.
@@ -21,7 +21,7 @@ const roleInside = "inside"
 
 // place describes a run for the process in the namespaces.
 type place struct {
-	// Base is the root that is kept, Dir the folder of this run, in which all is written.
+	// Base is the root directory that is kept, Dir the writable folder of this run.
 	Base, Dir string
 	// Log is the file for everything that the commands print.
 	Log    string
@@ -39,8 +39,8 @@ func (p *place) cacheUpper() string { return filepath.Join(p.Dir, "cache-upper")
 func (p *place) cacheWork() string  { return filepath.Join(p.Dir, "cache-work") }
 func (p *place) bundle() string     { return filepath.Join(p.Dir, "berth.bundle") }
 
-// start starts this program again, as the first process of namespaces. What is running there when
-// it ends, ends with it, and so do the mounts.
+// start starts this program again, as the first process of new namespaces. When it ends, all
+// processes and mounts of the namespaces end too.
 func (p *place) start(ctx context.Context, stdout, stderr io.Writer) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -55,7 +55,7 @@ func (p *place) start(ctx context.Context, stdout, stderr io.Writer) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
 		Pdeathsig:  syscall.SIGKILL,
-		Setpgid:    true, // Ctrl-C here is for the program outside
+		Setpgid:    true, // so that Ctrl-C reaches only the program outside
 	}
 	err = cmd.Run()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 && ctx.Err() == nil {
@@ -64,7 +64,7 @@ func (p *place) start(ctx context.Context, stdout, stderr io.Writer) error {
 	return err
 }
 
-// enter makes the root of the run this process's own.
+// enter changes the root directory of this process to the root of the run.
 func (p *place) enter() error {
 	if err := mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (p *place) enter() error {
 	return errors.Join(syscall.Sethostname([]byte("fresh")), syscall.Chroot(p.root()), os.Chdir("/root"), raiseLoopback())
 }
 
-// in returns the present path of a path in the root.
+// in returns the current path of a path in the root.
 func (p *place) in(path string) string { return filepath.Join(p.root(), path) }
 
 func mount(source, target, kind string, flags uintptr, data string) error {
@@ -102,7 +102,7 @@ func overlay(lower, upper, work, target string) error {
 }
 
 // bringGo mounts this machine's Go in the root: toolchain and modules read-only, and the build
-// cache with a layer of the root's own.
+// cache below a writable layer.
 func (p *place) bringGo() error {
 	for _, path := range []string{p.Go.GOROOT, p.Go.GOMODCACHE} {
 		if err := mount(path, p.in(path), "", syscall.MS_BIND, ""); err != nil {

@@ -14,7 +14,8 @@ import (
 
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// makeRoot returns a root of Debian with these packages. It is made once for each list of them.
+// makeRoot returns a root directory with Debian and these packages. It makes one root for each list
+// of packages.
 func makeRoot(ctx context.Context, o *options, packages []string, stderr io.Writer) (string, error) {
 	name := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(packages, " "))))
 	root := filepath.Join(o.Cache, o.Suite+"-"+name[:8])
@@ -36,7 +37,7 @@ func makeRoot(ctx context.Context, o *options, packages []string, stderr io.Writ
 	return root, os.Rename(unfinished, root)
 }
 
-// bootstrap makes the smallest root that there is.
+// bootstrap makes the smallest possible root.
 func bootstrap(ctx context.Context, o *options, root, mirror string) error {
 	if err := os.MkdirAll(o.Cache, 0o755); err != nil {
 		return err
@@ -95,8 +96,8 @@ func mirrorOf(ctx context.Context, suite string) (string, error) {
 	return "", fmt.Errorf("apt knows no mirror of Debian %s: run apt-get update, or name one with -mirror", suite)
 }
 
-// debootstrap returns the command for it: this machine's own, or one unpacked into the cache, so
-// that nothing is installed here.
+// debootstrap returns the command of this machine, or unpacks it into the cache, so that nothing is
+// installed here.
 func debootstrap(ctx context.Context, cache string) (argv, env []string, err error) {
 	if path, err := exec.LookPath("debootstrap"); err == nil {
 		return []string{path}, nil, nil

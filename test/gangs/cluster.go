@@ -23,12 +23,12 @@ type cluster struct {
 
 	mu        sync.Mutex
 	scheduler *trial.Part
-	// before is called before a Binding is written. kill means that the scheduler is killed, and
-	// arrives that this Binding is written anyway.
+	// before is called before a Binding is written. kill means that the scheduler is killed;
+	// arrives means that this Binding is written anyway.
 	before func(pod string) (kill, arrives bool)
 }
 
-// startCluster starts everything. What has been started is in the result also when it fails.
+// startCluster starts everything. If it fails, the result has the parts that were started.
 func startCluster(ctx context.Context, o *options) (c *cluster, err error) {
 	c = &cluster{}
 	c.Cluster, err = trial.Start(ctx, demo.ClusterOptions{Dir: o.dir, Nodes: specs(), Manifests: trial.Manifests(namespace, podgroup.Manifests()...), Keep: o.keep})
@@ -56,7 +56,7 @@ func schedulerOf(name string) trial.Scheduler {
 	return trial.Scheduler{Name: name, Args: &scheduler.Args{GangTimeout: metav1.Duration{Duration: gangTimeout}}}
 }
 
-// forward has the requests of the scheduler carried out, and kills it before some.
+// forward passes on the requests of the scheduler, and kills the scheduler before some of them.
 func (c *cluster) forward(way *line.Line, out http.ResponseWriter, r *http.Request) {
 	pod := line.BindingOf(r)
 	if pod == "" {

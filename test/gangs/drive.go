@@ -35,11 +35,11 @@ const (
 	tick = 100 * time.Millisecond
 	// showEvery is the interval of progress messages.
 	showEvery = 10 * time.Second
-	// idle is how long nothing may happen while a gang that fits waits, after all have come. A gang
-	// that did not fit is tried again after 30 s at the latest (package gang), and a new leader
-	// waits for a minute at most.
+	// idle is how long the cluster may be unchanged while a gang that fits waits, after all gangs
+	// have come. A gang that did not fit is tried again after at most 30 s (package gang), and a
+	// new leader waits for at most a minute.
 	idle = 2 * time.Minute
-	// endLimit is how long deleted objects may leave something behind.
+	// endLimit is how long remains of deleted objects may exist.
 	endLimit = time.Minute
 )
 
@@ -67,19 +67,19 @@ type driver struct {
 type actor struct {
 	*watched
 	slots []slot
-	pods  int // made so far
+	pods  int // created so far
 	acted bool
-	ended bool // its deletion has been asked for
+	ended bool // its deletion was requested
 	done  bool
 }
 
-// slot is a member's place; a later pod may replace its first one.
+// slot is a member's place in the gang; a later pod may replace the first pod.
 type slot struct {
 	member Member
 	uid    types.UID
 }
 
-// killing is a gang that has its scheduler killed between two of its Bindings.
+// killing has the state of a gang between whose Bindings the scheduler is killed.
 type killing struct {
 	Kill
 	count int
@@ -170,7 +170,7 @@ func (d *driver) mispredicted(pod *corev1.Pod) (held topology.CPUSet, wrong stri
 	return held, wrong, err
 }
 
-// evidence saves the checkpoints of a pod's node: -keep keeps them.
+// evidence saves the checkpoints of a pod's node. The flag -keep keeps them.
 func (d *driver) evidence(dir hollow.Dir, pod *corev1.Pod) {
 	ctx, cancel := context.WithTimeout(context.Background(), endLimit)
 	defer cancel()
@@ -208,8 +208,8 @@ func (d *driver) killsBefore(pod string) (kill, arrives bool) {
 	return k.done, k.Arrives
 }
 
-// drive runs the plan until all its objects are gone or nothing changes any more. The last gang
-// that is too large stays.
+// drive runs the plan until all its objects are gone or the cluster no longer changes. The last
+// gang that is too large stays.
 func (d *driver) drive(ctx context.Context) error {
 	d.begun, d.progress = time.Now(), time.Now()
 	for range trial.Every(ctx, tick) {
@@ -226,7 +226,7 @@ func (d *driver) drive(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// tick does everything due, and returns how many gangs and single pods are left.
+// tick carries out all due actions, and returns how many gangs and single pods are left.
 func (d *driver) tick(ctx context.Context) (left int, err error) {
 	if err := errors.Join(d.scheduler.Keep(), d.standby.standsBy()); err != nil {
 		return 0, err
@@ -241,7 +241,7 @@ func (d *driver) tick(ctx context.Context) (left int, err error) {
 	return d.act(ctx)
 }
 
-// stuck reports whether nothing moves any more, and counts the gangs that have not run.
+// stuck reports whether the cluster no longer changes, and counts the gangs that have not run.
 func (d *driver) stuck() bool {
 	d.observer.mu.Lock()
 	defer d.observer.mu.Unlock()
@@ -257,7 +257,7 @@ func (d *driver) stuck() bool {
 	return true
 }
 
-// come creates everything due.
+// come creates all objects that are due.
 func (d *driver) come(ctx context.Context) error {
 	now := time.Since(d.begun)
 	for ; d.next.gang < len(d.plan.Gangs) && d.plan.Gangs[d.next.gang].At <= now; d.next.gang++ {
@@ -300,7 +300,7 @@ func (d *driver) startAgain(name string) error {
 	return d.RestartNode(name)
 }
 
-// make makes a gang: its object, and all pods.
+// make creates a gang: its object, and all pods.
 func (d *driver) make(ctx context.Context, g *Gang) error {
 	a := &actor{watched: &watched{Gang: g, made: time.Now()}}
 	d.observer.mu.Lock()
@@ -337,13 +337,13 @@ func (d *driver) declare(ctx context.Context, g *Gang) error {
 	return err
 }
 
-// add makes a pod for a new place of the gang.
+// add creates a pod for a new slot of the gang.
 func (d *driver) add(ctx context.Context, a *actor, m Member) error {
 	a.slots = append(a.slots, slot{member: m})
 	return d.fill(ctx, a, &a.slots[len(a.slots)-1])
 }
 
-// fill makes a pod for a place.
+// fill creates a pod for a slot.
 func (d *driver) fill(ctx context.Context, a *actor, s *slot) error {
 	pod, err := d.Client.CoreV1().Pods(namespace).Create(ctx, a.member(&s.member, fmt.Sprintf("%s-%03d", a.Name, a.pods)), metav1.CreateOptions{})
 	if err != nil {
@@ -354,7 +354,7 @@ func (d *driver) fill(ctx context.Context, a *actor, s *slot) error {
 	return nil
 }
 
-// act does everything due for gangs and single pods, and returns how many are left.
+// act carries out the due actions on gangs and single pods, and returns how many are left.
 func (d *driver) act(ctx context.Context) (left int, err error) {
 	for _, a := range d.actors {
 		if a.done {
@@ -391,7 +391,7 @@ func (d *driver) isProbe(a *actor) bool {
 	return false
 }
 
-// step does everything due for a gang.
+// step carries out the due actions on a gang.
 func (d *driver) step(ctx context.Context, a *actor) error {
 	d.observer.mu.Lock()
 	whole, evicted := a.whole, a.evicted
@@ -444,7 +444,7 @@ func (d *driver) meddle(ctx context.Context, a *actor, alive []*corev1.Pod) erro
 	return nil
 }
 
-// replace makes pods again that are gone from a gang which is not whole, as a controller would.
+// replace creates missing pods of an incomplete gang again, as a controller would.
 func (d *driver) replace(ctx context.Context, a *actor) error {
 	for i := range a.slots {
 		s := &a.slots[i]
@@ -505,14 +505,14 @@ func (d *driver) end(ctx context.Context, a *actor) error {
 	return err
 }
 
-// isGone reports whether all pods that were made for the gang are gone.
+// isGone reports whether all pods that were created for the gang are gone.
 func (d *driver) isGone(a *actor) bool {
 	d.observer.mu.Lock()
 	defer d.observer.mu.Unlock()
 	for i := range a.slots {
 		if uid := a.slots[i].uid; !d.observer.ended[uid] {
 			if s := d.pods[uid]; s != nil {
-				s.leaving = true // it was seen after the deletion was asked for
+				s.leaving = true // it was first seen after the request to delete it
 			}
 			return false
 		}
@@ -520,7 +520,7 @@ func (d *driver) isGone(a *actor) bool {
 	return true
 }
 
-// stepSingle does everything due for a single pod, and reports whether the pod is gone.
+// stepSingle carries out the due actions on a single pod, and reports whether the pod is gone.
 func (d *driver) stepSingle(ctx context.Context, uid types.UID, s *single) (gone bool, err error) {
 	d.observer.mu.Lock()
 	gone = d.ended[uid]
@@ -538,7 +538,7 @@ func (d *driver) stepSingle(ctx context.Context, uid types.UID, s *single) (gone
 	return false, nil
 }
 
-// show prints the present state.
+// show prints the current state.
 func (d *driver) show(now bool) {
 	if !now && time.Since(d.shown) < showEvery {
 		return

@@ -13,7 +13,7 @@ const stopTime = time.Second
 // kind is a machine with a kubelet's configuration.
 type kind struct{ machine, config string }
 
-// kinds are the nodes: small, so that NUMA nodes are scarce, and each with its own policy.
+// kinds are the nodes. They are small, so that NUMA nodes are scarce, and each has its own policy.
 var kinds = []kind{
 	{"package:2 numa:1 core:8 pu:2 number:interleaved mem:32Gi dist:10,21", `cpuManagerPolicy: static
 topologyManagerPolicy: single-numa-node
@@ -43,9 +43,9 @@ reservedSystemCPUs: "0,16"
 `},
 }
 
-// The capacity of the nodes together. Gangs that fit take at most fitting CPUs in members of at
-// most largest. tooMany members of large CPUs fit nowhere: the nodes can have 5+5, 4, 4, 0 and 5+5
-// of them.
+// The capacity of all nodes together. Gangs that fit take at most fitting CPUs, in members of at
+// most largest CPUs. tooMany members of large CPUs do not fit, because the nodes have room for 5+5,
+// 4, 4, 0 and 5+5 of them.
 const (
 	fitting = 44
 	largest = 4

@@ -28,7 +28,7 @@ type result struct {
 	Whole int `json:"whole"`
 	// PartialPastDeadline counts gangs with 1 to minimum-1 members bound past their deadline.
 	PartialPastDeadline int `json:"partialPastDeadline"`
-	// Deadlocks counts gangs that fit and never became complete although nothing else had
+	// Deadlocks counts gangs that fit and never became complete although no other pod had
 	// resources.
 	Deadlocks int `json:"deadlocks"`
 	// Refused counts pods that kubelets have refused.
@@ -39,7 +39,7 @@ type result struct {
 	Leftover int `json:"leftover"`
 }
 
-// clean reports whether everything is zero that must be.
+// clean reports whether all counts that must be zero are zero.
 func (r *result) clean() bool {
 	return r.PartialPastDeadline+r.Deadlocks+r.Refused+r.Mispredicted+r.Leftover == 0
 }
@@ -51,10 +51,10 @@ type seen struct {
 	bound  time.Time
 	judged bool
 	failed bool
-	// leaving: we have deleted it.
+	// leaving means that the driver has deleted the pod.
 	leaving bool
 	evicted bool
-	// left is when it was first seen to be deleted; held are the CPUs that it had while it ran.
+	// left is when the pod was first seen as deleted; held are the CPUs that it had while it ran.
 	left time.Time
 	held topology.CPUSet
 }
@@ -66,10 +66,10 @@ type watched struct {
 	made time.Time
 	// whole is when its minimum was seen bound; zero means never.
 	whole time.Time
-	// partialSince is when a part of its minimum was first seen bound, after none was.
+	// partialSince is when a part of its minimum was first seen bound.
 	partialSince time.Time
 	partial      bool
-	// evicted: some of its members were, by the scheduler.
+	// evicted means that the scheduler has evicted some of its members.
 	evicted bool
 }
 
@@ -90,12 +90,12 @@ type observer struct {
 	wrong   int
 	excused int
 	evicted int
-	// overtaken counts exact placements that another pod's end came before; leavers are pods that
-	// have been deleted.
+	// overtaken counts exact placements that were preceded by another pod's end; leavers are
+	// deleted pods.
 	overtaken int
 	leavers   []*seen
 	exact     int
-	progress  time.Time // when a pod was last bound, or last went
+	progress  time.Time // when a pod was last bound or last left
 }
 
 func newObserver(out io.Writer, differs func(*corev1.Pod) (topology.CPUSet, string, error)) *observer {
@@ -155,11 +155,10 @@ func (o *observer) see(pod *corev1.Pod) {
 	}
 }
 
-// preempted is the reason of the condition DisruptionTarget that a scheduler gives a pod which it
-// evicts (corev1.PodReasonPreemptionByScheduler).
+// preempted is the reason of the condition DisruptionTarget of a pod that a scheduler evicts.
 const preempted = corev1.PodReasonPreemptionByScheduler
 
-// seeEviction demands that pods are only evicted for urgent gangs that fit. The caller holds mu.
+// seeEviction checks that pods are evicted only for urgent gangs that fit. The caller holds mu.
 func (o *observer) seeEviction(s *seen, of *watched) {
 	if s.evicted {
 		return
@@ -179,8 +178,8 @@ func (o *observer) seeEviction(s *seen, of *watched) {
 	}
 }
 
-// vain explains why the pod's eviction can have helped no other pod; "" if it can have. The caller
-// holds mu.
+// vain explains why the pod's eviction cannot have helped another pod; "" if it can have. The
+// caller holds mu.
 func (o *observer) vain(pod *corev1.Pod) string {
 	for _, g := range o.gangs {
 		if g.Urgent && !g.TooLarge && !g.made.IsZero() && (g.whole.IsZero() || o.now().Sub(g.whole) < time.Minute) && pod.Labels[gangLabel] != g.Name {
@@ -193,7 +192,7 @@ func (o *observer) vain(pod *corev1.Pod) string {
 // afterRestart is how long a restarted kubelet may refuse pods that it has no record of.
 const afterRestart = 20 * time.Second
 
-// hasRestarted reports whether the pod's kubelet has come back just now. The caller holds mu.
+// hasRestarted reports whether the pod's kubelet has just restarted. The caller holds mu.
 func (o *observer) hasRestarted(node string) bool {
 	at, ok := o.restarted[node]
 	return ok && o.now().Sub(at) < afterRestart
@@ -245,7 +244,7 @@ func (o *observer) judge(s *seen) {
 // hearing is how long the watch of a scheduler on a busy machine may take to show a pod's deletion.
 const hearing = 3 * time.Second
 
-// leave records when a pod was first seen to be deleted. The caller holds mu.
+// leave records when a pod was first seen as deleted. The caller holds mu.
 func (o *observer) leave(s *seen, deleted bool) {
 	if !deleted || !s.left.IsZero() {
 		return
@@ -276,9 +275,9 @@ func (o *observer) wasOvertaken(s *seen) bool {
 }
 
 // leftMeanwhile names a pod that was deleted from the pod's node while its Binding was written, or
-// later; "" for none. Its resources may go to the first container of a pod whose other containers
-// then find no room: a kubelet keeps all of them on the NUMA nodes of the first. The caller holds
-// mu.
+// later; "" for none. If the first container gets the resources of such a pod, the other containers
+// may find no room, because a kubelet keeps all containers on the NUMA nodes of the first. The
+// caller holds mu.
 func (o *observer) leftMeanwhile(s *seen) string {
 	for _, l := range o.leavers {
 		if l.pod.Spec.NodeName == s.pod.Spec.NodeName && l.left.After(s.bound.Add(-hearing)) && !l.held.IsEmpty() {
@@ -325,8 +324,8 @@ func (o *observer) count(g *watched) {
 	}
 }
 
-// grace is how long after its deadline a gang may still have bound members, with a scheduler that
-// has run for so long.
+// grace is how long after its deadline a gang may still have bound members, if the scheduler has
+// run all that time.
 const grace = 30 * time.Second
 
 // late records gangs that are partial past their deadline. runs is when the scheduler started; zero
@@ -348,7 +347,7 @@ func (o *observer) late(runs time.Time) {
 		}
 		since := g.partialSince
 		if since.Before(runs) {
-			since = runs // a leader counts from its own first moment on
+			since = runs // a leader counts from its own start
 		}
 		deadline := since.Add(timeout)
 		if now.After(deadline.Add(grace)) {
@@ -360,8 +359,8 @@ func (o *observer) late(runs time.Time) {
 	}
 }
 
-// gone takes a deletion in. A member that leaves a gang which was whole must have been deleted by
-// us, or evicted.
+// gone records a deletion. If the gang was complete, the driver must have deleted the member, or
+// the scheduler evicted it.
 func (o *observer) gone(pod *corev1.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -11,5 +11,5 @@ type options struct {
 	dir   string
 }
 
-// errWrong is the negative answer; the output already has the reason.
+// errWrong ends the program with exit code 1; the output already has the reason.
 var errWrong = errors.New("gangs were not as they must be")

@@ -9,10 +9,10 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// gangTimeout is the timeout of gangs whose object names none.
+// gangTimeout is the timeout of gangs whose object has none.
 const gangTimeout = time.Minute
 
-// Gang is a gang to be.
+// Gang describes a gang that the driver creates.
 type Gang struct {
 	Name   string
 	At     time.Duration
@@ -25,26 +25,27 @@ type Gang struct {
 	// Timeout is the timeout in its object; 0 for none.
 	Timeout time.Duration
 	Members []Member
-	// ObjectLast: its object is made after its pods.
+	// ObjectLast means that its object is created after its pods.
 	ObjectLast bool
 	// TooLarge means that the gang does not fit even on empty nodes.
 	TooLarge bool
-	// Urgent: it has a higher priority than all others.
+	// Urgent means that it has a higher priority than all other pods.
 	Urgent bool
 	// Stays is the time from the gang's completion to its deletion. If the gang is too large, the
 	// time begins with its creation.
 	Stays time.Duration
-	// More are members that come when it is whole.
+	// More are members that are added when the gang is complete.
 	More []Member
-	// Loses: a member is deleted when it is whole, and another comes.
+	// Loses means that one member is deleted and replaced when the gang is complete.
 	Loses bool
-	// Kill describes when the scheduler that binds the gang is killed; the zero value means never.
+	// Kill describes when the scheduler is killed while it binds the gang. The zero value means
+	// never.
 	Kill Kill
 }
 
 // Kill describes when a scheduler is killed.
 type Kill struct {
-	// After is how many Bindings it writes first; it is killed at the next.
+	// After is the number of Bindings that it writes first. It is killed at the next one.
 	After int
 	// Arrives means that the Binding in progress is still carried out.
 	Arrives bool
@@ -132,7 +133,8 @@ func newGang(r *rand.Rand, i int, at time.Duration) Gang {
 	return g
 }
 
-// fill gives the gang members: of one or two shapes, or of three and more, with init containers.
+// fill gives the gang members: of one or two shapes, or with mixed of three or more, with init
+// containers.
 func (g *Gang) fill(r *rand.Rand, mixed bool) {
 	size := sizes[r.IntN(len(sizes))]
 	if mixed {
@@ -154,7 +156,7 @@ func (g *Gang) fill(r *rand.Rand, mixed bool) {
 		if m.Task = "worker"; k == 0 {
 			m.Task = "leader"
 		}
-		// The others take at least one each.
+		// The other members take at least one CPU each.
 		if room := left - int64(size-1-k); max(m.CPUs, m.Init) > room {
 			m.CPUs, m.Init = 1, 0
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // A replica that never leads must not affect any gang, even if its view is wrong. Its watches are
-// delayed by more than gangs wait for their members, and its clock is ahead by more. The working
+// late, and its clock is ahead, by more time than gangs wait for their members. The working
 // scheduler elects no leader, so it works again immediately after a kill. The Lease that the
 // standby waits for is held by a name without a process.
 const (
@@ -26,13 +26,13 @@ const (
 	leaseLife = 24 * time.Hour
 )
 
-// standby is that replica.
+// standby is a replica that never leads.
 type standby struct {
 	*trial.Part
 	view line.Standby
 }
 
-// start starts it, and holds the lease that it waits for.
+// start starts the replica, and holds the Lease for which it waits.
 func (s *standby) start(ctx context.Context, c *trial.Cluster) (err error) {
 	if err := errors.Join(holdLease(ctx, c.Cluster), wrongclock.Set(wrongclock.File(c.Dir(), standbyName), standbyAhead)); err != nil {
 		return err

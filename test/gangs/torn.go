@@ -20,9 +20,9 @@ import (
 // tornAfter is how long a restarted kubelet may take until its node is Ready.
 const tornAfter = 15 * time.Second
 
-// mender repairs nodes as their agents ask a person to do. A kubelet that was killed between two
-// writes of its CPU or memory manager does not start again (docs/scope.md), and without its node a
-// gang that fits cannot run.
+// mender repairs nodes as the agents' messages tell an administrator. A kubelet that was killed
+// between two writes of its CPU or memory manager does not start again (docs/scope.md), and without
+// its node a gang that fits cannot run.
 type mender struct {
 	*cluster
 	out        io.Writer
@@ -36,7 +36,7 @@ type mender struct {
 // expect records that a node's kubelet starts now.
 func (m *mender) expect(node string) { m.unproved[node] = time.Now().Add(tornAfter) }
 
-// mend checks the nodes that are due, and repairs them if their agent asks for it.
+// mend checks the nodes that are due, and repairs them if their report asks for it.
 func (m *mender) mend(ctx context.Context) error {
 	for name, next := range m.unproved {
 		if time.Now().Before(next) {

@@ -13,13 +13,13 @@ import (
 // another result and a reason, and cases that are not run here.
 type Tally struct{ Same, Differ, None int }
 
-// Cases is how many there are.
+// Cases is the number of all cases.
 func (t Tally) Cases() int { return t.Same + t.Differ + t.None }
 
-// Facts goes through a file of published facts, one case a line. A line has the given number of
-// columns. The last one is the published result. If the result here differs, two more columns have
-// this result and the reason. tell returns the result here and the published result, in the same
-// words. A line "none N" counts N cases that are not in the file, and has the reason.
+// Facts reads a file of published facts, one case per line. A line has the given number of columns.
+// The last one is the published result. If the result here differs, two more columns have this
+// result and the reason. tell returns the result here and the published result, in the same form. A
+// line "none N" counts N cases that are not in the file, and has the reason.
 func Facts(t *testing.T, path string, columns int, tell func(fields []string) (ours, theirs string)) (n Tally) {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -24,8 +24,8 @@ func Stories(t *testing.T, stage func(*testing.T) Stage) {
 	each(t, func(t *testing.T, path string) { tell(t, path, stage(t)) })
 }
 
-// BubbleStories is Stories, each in a bubble of testing/synctest: the stage may begin goroutines,
-// and wait for them.
+// BubbleStories runs each story in a bubble of testing/synctest, so that the stage may start
+// goroutines and wait for them.
 func BubbleStories(t *testing.T, stage func(*testing.T) Stage) {
 	each(t, func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) { tell(t, path, stage(t)) })
@@ -54,10 +54,10 @@ func tell(t *testing.T, path string, s Stage) {
 	File(t, path, now)
 }
 
-// play returns the story with the present output of its commands.
+// play returns the story with the current output of its commands.
 func play(s Stage, story string) (string, error) {
 	var out strings.Builder
-	told, open := false, "" // told: between dashes and a blank line; open: a line that nothing was told about
+	told, open := false, "" // told: between dashes and a blank line; open: a command without output so far
 	for line := range strings.Lines(story) {
 		line = strings.TrimRight(line, " \n")
 		words := strings.Fields(line)
@@ -67,7 +67,7 @@ func play(s Stage, story string) (string, error) {
 			fmt.Fprintf(&out, "----\n%s", s.Tell())
 			continue
 		case told && line != "":
-			continue // what came of it the last time
+			continue // the output of the last run
 		}
 		told = false
 		fmt.Fprintln(&out, line)

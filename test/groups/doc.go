@@ -1,3 +1,3 @@
-// Package groups tests Berth's plugin in Kubernetes' own group cycle, with the gate
-// GenericWorkload on. Gates are one set per process, so it is a package of its own.
+// Package groups tests Berth's plugin in Kubernetes' own group cycle, with the gate GenericWorkload
+// on. It is a separate package, because a process has only one set of gates.
 package groups

@@ -37,8 +37,8 @@ const (
 // part is a process that runs all the time.
 type part struct {
 	*trial.Part
-	base  string // of its files
-	bound int64  // of its resident set, bytes
+	base  string // prefix of the names of its files
+	bound int64  // limit of its resident set in bytes
 	peak  int64
 	// heap is the heap in use before the tenant began.
 	heap uint64
@@ -55,10 +55,10 @@ type cluster struct {
 	deletions deletions
 }
 
-// replicas are the schedulers. The first to run leads.
+// replicas are the schedulers. The one that starts first leads.
 var replicas = []string{"scheduler-0", "scheduler-1"}
 
-// startCluster starts everything. What has been started is in the result also when it fails.
+// startCluster starts everything. If it fails, the result has the parts that were started.
 func startCluster(ctx context.Context, o *options, by deletions) (c *cluster, err error) {
 	c = &cluster{parts: map[string]*part{}, views: map[string]*line.Standby{}, deletions: by}
 	all := append(deploy.Manifests(), deploy.JobManifests()...)
@@ -74,7 +74,7 @@ func startCluster(ctx context.Context, o *options, by deletions) (c *cluster, er
 	return c, errors.Join(c.StartControllers(ctx), c.startAgents(ctx), c.startController(ctx), c.startSchedulers(ctx), c.waitTenant(ctx))
 }
 
-// run starts this program in another role and keeps an eye on it.
+// run starts this program in another role and adds it to the watched parts.
 func (c *cluster) run(name, verb string, bound int64, args ...string) error {
 	p, err := c.Run(name, append([]string{verb, c.File(name, "")}, args...)...)
 	if err == nil {

@@ -20,8 +20,8 @@ import (
 // deletions reads who deleted which friendly pod, from the API server's audit log in a directory.
 type deletions string
 
-// auditPolicy has every deletion of a friendly pod written down, with its options and with the pod
-// as it was.
+// auditPolicy makes the API server log every deletion of a friendly pod, with its options and the
+// deleted pod.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -52,11 +52,11 @@ func (d deletions) flags() []string {
 }
 
 // of returns the users that deleted the pod or tried to, one line per request. It skips requests
-// that ended before the pod was created: they were about an earlier pod of that name.
+// that ended before the pod was created, because they concern an earlier pod of that name.
 func (d deletions) of(pod *corev1.Pod) (who []string, err error) {
 	f, err := os.Open(d.log())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // nobody has deleted anything
+		return nil, nil // no friendly pod was deleted
 	}
 	if err != nil {
 		return nil, err
@@ -81,14 +81,14 @@ func about(e *auditv1.Event, pod *corev1.Pod) bool {
 	if e.ObjectRef == nil || e.ObjectRef.Namespace != pod.Namespace || e.StageTimestamp.Time.Before(pod.CreationTimestamp.Time) {
 		return false
 	}
-	return e.ObjectRef.Name == pod.Name || e.ObjectRef.Name == "" // a collection has no name
+	return e.ObjectRef.Name == pod.Name || e.ObjectRef.Name == "" // a request to delete a collection has no name
 }
 
 // tellDeletion describes a deletion: the user, the request, and the deleted pod.
 func tellDeletion(e *auditv1.Event, pod *corev1.Pod) string {
 	var options metav1.DeleteOptions
 	if e.RequestObject != nil {
-		_ = json.Unmarshal(e.RequestObject.Raw, &options) // what cannot be read has no precondition
+		_ = json.Unmarshal(e.RequestObject.Raw, &options) // unreadable options have no precondition
 	}
 	asked := "of any UID"
 	if p := options.Preconditions; p != nil && p.UID != nil {

@@ -39,23 +39,23 @@ const (
 	look     = 10 * time.Millisecond
 )
 
-// friendly is the load that should notice nothing. Each lane makes a pod, a gang, a Reservation
-// with its owner or a Job, waits until it is placed, lets it run, and takes it away. Gangs and Jobs
-// have the same names again and again.
+// friendly is the load that the tenant must not affect. Each lane creates a pod, a gang, a
+// Reservation with its owner or a Job, waits until it is placed, lets it run, and deletes it. Gangs
+// and Jobs reuse their names.
 type friendly struct {
 	*cluster
 	*watcher
-	// clients are an administrator's, with their own user agent.
+	// clients have the rights of an administrator and their own user agent.
 	clients kubernetes.Interface
 	mu      sync.Mutex
-	took    map[string][]time.Duration // to be placed, in this phase, by kind
-	slow    []waited                   // in this phase, and what they waited for
+	took    map[string][]time.Duration // placement times of this phase, by kind
+	slow    []waited                   // slow units of this phase, with the reason
 }
 
 // waited is a unit that took long to be placed.
 type waited struct {
 	took time.Duration
-	what string // kind and name, and what the scheduler said about it meanwhile
+	what string // kind, name, and the scheduler's message while the unit waited
 }
 
 // long is the time after which a waiting unit is explained, slowShown how many explanations are
@@ -90,10 +90,10 @@ func (f *friendly) lane(ctx context.Context, n int, r *rand.Rand) error {
 	for i := 0; ctx.Err() == nil; i++ {
 		u := &unit{friendly: f, name: fmt.Sprintf("u%d-%d", n, i), lane: n, r: r}
 		do := []func(context.Context) error{u.single, u.single, u.gang, u.gang, u.hold, u.job}[r.IntN(6)]
-		whole := context.WithoutCancel(ctx) // what has begun is brought to its end
+		whole := context.WithoutCancel(ctx) // a unit that has begun is finished
 		err := do(whole)
 		if errors.Is(err, errStuck) {
-			err = nil // that was told
+			err = nil // it was already printed
 		}
 		u.leave(u.name)
 		if err := errors.Join(err, u.away(whole)); err != nil {
@@ -103,7 +103,7 @@ func (f *friendly) lane(ctx context.Context, n int, r *rand.Rand) error {
 	return nil
 }
 
-// unit is something friendly that is placed together.
+// unit is a part of the friendly load that is placed together.
 type unit struct {
 	*friendly
 	name  string
@@ -144,7 +144,7 @@ func (u *unit) create(ctx context.Context, p *corev1.Pod) error {
 	})
 }
 
-// make makes an object of a kind, in the friendly namespace unless it belongs to none.
+// make creates an object of a kind, in the friendly namespace unless the kind has no namespaces.
 func (u *unit) make(ctx context.Context, where schema.GroupVersionResource, namespace string, object *unstructured.Unstructured) error {
 	client := u.Objects.Resource(where).Namespace(namespace)
 	return u.put(ctx, where.Resource+" "+object.GetName(), func() error {
@@ -177,7 +177,7 @@ func (u *unit) put(ctx context.Context, what string, create func() error) error 
 	return err
 }
 
-// single is one pod.
+// single creates one pod.
 func (u *unit) single(ctx context.Context) error {
 	begun := time.Now()
 	if err := u.create(ctx, u.pod(u.name, 1+u.r.Int64N(4))); err != nil {
@@ -186,7 +186,7 @@ func (u *unit) single(ctx context.Context) error {
 	return u.settle(ctx, "pod", begun, 1)
 }
 
-// gang is two to three pods that start together, under a name that the lane uses again and again.
+// gang creates two or three pods that start together, under a name that the lane reuses.
 func (u *unit) gang(ctx context.Context) error {
 	name, members := fmt.Sprint("gang", u.lane), 2+u.r.IntN(2)
 	source := []schema.GroupVersionResource{{}, sigs.PodGroups, volcano.PodGroups}[u.r.IntN(3)]
@@ -213,7 +213,7 @@ func (u *unit) gang(ctx context.Context) error {
 	return u.settle(ctx, "gang", begun, members)
 }
 
-// members are the pods of a gang, declared as its source has it.
+// members returns the pods of a gang, declared in the way of its source.
 func (u *unit) members(name string, count int, source schema.GroupVersionResource) (pods []*corev1.Pod) {
 	for i := range count {
 		p := u.pod(fmt.Sprint(name, "-", i), 1+u.r.Int64N(2))
@@ -230,7 +230,8 @@ func (u *unit) members(name string, count int, source schema.GroupVersionResourc
 	return pods
 }
 
-// hesitate makes the pods and deletes them at once, so that others of the same names follow them.
+// hesitate creates the pods and deletes them at once, so that other pods follow with the same
+// names.
 func (u *unit) hesitate(ctx context.Context, pods []*corev1.Pod) error {
 	first := &unit{friendly: u.friendly, name: u.name + "-first", lane: u.lane, r: u.r}
 	first.leave(first.name)
@@ -244,7 +245,7 @@ func (u *unit) hesitate(ctx context.Context, pods []*corev1.Pod) error {
 	return first.away(ctx)
 }
 
-// hold is a Reservation for one pod, and then that pod.
+// hold creates a Reservation for one pod, and then the pod.
 func (u *unit) hold(ctx context.Context) error {
 	begun := time.Now()
 	p := u.pod(u.name, 1+u.r.Int64N(3))
@@ -265,7 +266,7 @@ func (u *unit) hold(ctx context.Context) error {
 	}
 	u.note("Reservation", time.Since(begun), "")
 	begun = time.Now()
-	p.Annotations[wire.ReservationAffinityAnnotation] = fmt.Sprintf(`{"name":%q}`, u.name) // it wants nothing else
+	p.Annotations[wire.ReservationAffinityAnnotation] = fmt.Sprintf(`{"name":%q}`, u.name) // only this Reservation
 	if err := u.create(ctx, p); err != nil {
 		return err
 	}
@@ -286,13 +287,13 @@ func (u *unit) reserve(ctx context.Context, p *corev1.Pod) error {
 	return u.make(ctx, koordinator.Reservations, "", &unstructured.Unstructured{Object: object})
 }
 
-// job is a Job of two tasks, under a name that the lane uses again and again.
+// job creates a Job of two tasks, under a name that the lane reuses.
 func (u *unit) job(ctx context.Context) error {
 	task := func(name string, replicas int64) any {
 		p := u.pod("x", 1+u.r.Int64N(2))
 		template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels}, Spec: p.Spec})
 		if err != nil {
-			panic(err) // it is a literal
+			panic(err) // impossible: it is a literal
 		}
 		return map[string]any{"name": name, "replicas": replicas, "template": template}
 	}
@@ -305,7 +306,7 @@ func (u *unit) job(ctx context.Context) error {
 	return u.settle(ctx, "Job", begun, 3)
 }
 
-// until asks until the answer is yes, for as long as a unit may take to be placed.
+// until calls done until it returns true, at most for the time in which a unit must be placed.
 func until(ctx context.Context, done func() (bool, error)) (is bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -336,7 +337,7 @@ func (u *unit) settle(ctx context.Context, kind string, begun time.Time, pods in
 		why = fmt.Sprintf("the last pod came after %v; %s", is.came.Sub(begun).Round(time.Millisecond), why)
 	}
 	u.note(kind, is.last.Sub(begun), why)
-	time.Sleep(time.Duration(500+u.r.IntN(2000)) * time.Millisecond) // it runs
+	time.Sleep(time.Duration(500+u.r.IntN(2000)) * time.Millisecond) // the time for which the unit runs
 	return nil
 }
 
@@ -371,7 +372,7 @@ func (u *unit) away(ctx context.Context) error {
 		}
 	}
 	gone, err := until(ctx, func() (bool, error) {
-		return u.unit(u.name).there == 0 && u.cameAll(u.made), nil // what has not come yet is not gone
+		return u.unit(u.name).there == 0 && u.cameAll(u.made), nil // a pod that was not yet seen is not gone
 	})
 	if !gone && err == nil {
 		u.stuck("the pods of %s do not go", u.name)

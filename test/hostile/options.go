@@ -17,5 +17,5 @@ type options struct {
 	dir      string
 }
 
-// errHarmed is the negative answer; the output already has the reason.
+// errHarmed ends the program with exit code 1; the output already has the reason.
 var errHarmed = errors.New("the tenant did harm, or the run was too small to say")

@@ -36,13 +36,13 @@ const (
 	wrongBy = 7 * time.Minute
 	// showEvery is the interval of progress messages.
 	showEvery = 10 * time.Second
-	// goneLimit is how long the tenant's objects may take to go. sweptLimit is how long a deleted
-	// object may leave something behind: sweeps run once a minute.
+	// goneLimit is how long the deletion of the tenant's objects may take. sweptLimit is how long
+	// remains of a deleted object may exist; sweeps run once a minute.
 	goneLimit, sweptLimit = 5 * time.Minute, 4 * time.Minute
 	// nodesByName is the path of the names of nodes in a scheduler, including nodes that pods have
-	// invented; nameOfNode is that of each node's own name. The sweep forgets them after 10 to 20
-	// minutes (test/repo/README.md, "What is remembered"). No run waits that long, so they are
-	// counted and shown. The pods on these nodes are not excused.
+	// invented; nameOfNode is the path of each node's own name. The sweep forgets invented nodes
+	// after 10 to 20 minutes (test/repo/README.md, "What is remembered"). No run waits that long,
+	// so such nodes are counted and shown. The pods on these nodes are not excused.
 	nodesByName, nameOfNode = ".core.table.byName[]", ".core.table.byName[].name"
 	// heapBound is how much the heap of a process may have grown after the tenant is gone, in
 	// bytes.
@@ -63,7 +63,7 @@ type result struct {
 	Friendly int `json:"friendly"`
 	// Killed are friendly pods that did not live until their owner deleted them.
 	Killed int `json:"killed"`
-	// NodesLost is how often a node turned Ready=False.
+	// NodesLost is how often a node became Ready=False.
 	NodesLost int `json:"nodesLost"`
 	// OverQuota is how often the tenant kept more CPUs from others than its quota.
 	OverQuota int `json:"overQuota"`
@@ -103,7 +103,7 @@ func (r *result) wrong(short bool) (why []string) {
 	return why
 }
 
-// driver lets the tenant loose.
+// driver runs the tenant.
 type driver struct {
 	*cluster
 	*watcher
@@ -118,7 +118,7 @@ type driver struct {
 	unswept int
 }
 
-// play starts the cluster and carries the trial out.
+// play starts the cluster and runs the trial.
 func play(ctx context.Context, o *options, out io.Writer) error {
 	fmt.Fprintf(out, "seed %d: %v of friendly load, as long beside harmless requests, then %d attempts; SEED=%d draws the same acts, not the same moments\n", o.seed, o.calm, o.attempts, o.seed)
 	by, err := newDeletions(o.dir)
@@ -136,7 +136,7 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 	})
 }
 
-// playOn runs both sides on a cluster and prints the result.
+// playOn runs the tenant and the friendly load on a cluster and prints the result.
 func playOn(ctx context.Context, c *cluster, o *options, out io.Writer) error {
 	w, err := newWatcher(out)
 	if err != nil {
@@ -196,7 +196,7 @@ func (d *driver) drive(ctx context.Context) error {
 	p99 := percentile(beside, 99)
 	d.result.Friendly, d.result.Slower, d.result.SlowerByHarm = len(beside), ratio(p99, percentile(alone, 99)), ratio(p99, percentile(harmless, 99))
 	if d.o.until != "" && d.harms().of(d.o.until) > 0 {
-		return nil // what was looked for has been found
+		return nil // the expected fault was found
 	}
 	return d.clean(ctx)
 }
@@ -207,7 +207,7 @@ func (d *driver) calm(ctx context.Context, failed chan error) error {
 	return d.watchUntil(ctx, failed, func() bool { return time.Since(begun) > d.o.calm })
 }
 
-// toil lets the tenant send harmless requests for as long.
+// toil lets the tenant send harmless requests for the same time.
 func (d *driver) toil(ctx context.Context, failed chan error) error {
 	toiling, stop := context.WithCancel(ctx)
 	defer stop()
@@ -235,7 +235,7 @@ func (d *driver) tell(phase string) []time.Duration {
 	return all
 }
 
-// attack lets the tenant act until its actions suffice.
+// attack lets the tenant act until it has made enough requests.
 func (d *driver) attack(ctx context.Context, failed chan error) error {
 	harming, stop := context.WithTimeout(ctx, d.o.limit)
 	defer stop()
@@ -278,7 +278,7 @@ func (d *driver) watchUntil(ctx context.Context, failed chan error, done func() 
 	return nil
 }
 
-// show prints progress now and then.
+// show prints progress at every showEvery.
 func (d *driver) show() {
 	if time.Since(d.shown) < showEvery {
 		return

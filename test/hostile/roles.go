@@ -34,7 +34,7 @@ import (
 // lines of BASE.marks, and writes the finds to BASE.remembered.
 const (
 	// verbScheduler runs a replica of the scheduler; arguments: the file that controls its clock,
-	// then those of kube-scheduler.
+	// then the arguments of kube-scheduler.
 	verbScheduler = "scheduler"
 	// verbAgent runs an agent; arguments: a kubeconfig and the directory of its node.
 	verbAgent = "agent"

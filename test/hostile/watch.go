@@ -28,8 +28,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// contendedWithin is the time before a Binding in which a pod of the tenant may have come to the
-// node by its name. The scheduler may not have heard of such a pod.
+// contendedWithin is how long before a Binding a pod of the tenant may have been created with the
+// node's name without the scheduler's knowledge.
 const contendedWithin = 3 * time.Second
 
 // seen is the observed state of a pod.
@@ -37,7 +37,7 @@ type seen struct {
 	pod *corev1.Pod
 	// came is when it was first seen, bound when it was first seen with a node.
 	came, bound time.Time
-	told        bool // of its harm
+	told        bool // its harm was recorded
 }
 
 // watcher watches all pods and reports, and records harm. It is safe for concurrent use.
@@ -52,17 +52,16 @@ type watcher struct {
 	killed []*corev1.Pod
 	// leaving are the units whose pods the friendly load deletes itself.
 	leaving map[string]bool
-	// foes are the UIDs of all objects of the tenant's that were ever seen.
+	// foes are the UIDs of all objects of the tenant that were ever seen.
 	foes map[string]bool
-	// named is when a pod of the tenant was last created with the node's name.
+	// named is when a pod of the tenant was last created with a node's name, by node.
 	named map[string]time.Time
 	lost  map[string]bool // nodes that are not Ready now
 	over  bool
 	all   harm
-	// contended counts friendly pods that a kubelet refused because a pod of the tenant came
-	// between.
+	// contended counts friendly pods that a kubelet refused because a pod of the tenant came first.
 	contended int
-	// withheld is the most that the tenant's pods ever kept from others, in CPUs.
+	// withheld is the largest number of CPUs that the tenant's pods ever kept from others.
 	withheld int
 }
 
@@ -262,7 +261,7 @@ func wholeNodes(m *topology.Machine, d *placement.ContainerDecision) *topology.C
 	return out
 }
 
-// leave records that the friendly load takes a unit away.
+// leave records that the friendly load deletes a unit.
 func (w *watcher) leave(unit string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -272,8 +271,8 @@ func (w *watcher) leave(unit string) {
 // state is the progress of a unit's pods.
 type state struct {
 	there, bound int
-	came, last   time.Time // when the last of them came, and when the last got its node
-	failed       bool      // one has
+	came, last   time.Time // when the last pod was seen, and when the last pod got its node
+	failed       bool      // a pod has failed
 }
 
 // unit returns the state of a unit.
@@ -309,7 +308,7 @@ func (w *watcher) cameAll(pods []types.UID) bool {
 	return !slices.ContainsFunc(pods, func(uid types.UID) bool { return !w.came[uid] })
 }
 
-// accuse prints for each harmed pod who deleted it.
+// accuse prints for each harmed pod the users that deleted it.
 func (w *watcher) accuse(by deletions) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,6 +1,6 @@
 // Command house measures how much of the code a reader must keep in mind at once: the methods that
-// can be reached through a type, the fields of a struct, the lengths of functions, and the arrows
-// back between the files of a package. It reads only Go source, and prints figures of well-kept
+// can be reached through a type, the fields of a struct, the lengths of functions, and the backward
+// uses between the files of a package. It reads only Go source, and prints figures of well-kept
 // projects for comparison. No figure is a limit.
 package main
 

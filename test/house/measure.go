@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// house is what was measured of a module: everything but tests, testdata and generated files.
+// house has the figures of a module, without tests, testdata and generated files.
 type house struct {
 	lines   int                // of Go outside api/, test/, tools/ and lab/
 	lengths []int              // of all functions with a name, in lines, ascending
@@ -24,7 +24,7 @@ type house struct {
 }
 
 // methods counts the methods of a type: its own methods, and all methods that a caller can reach
-// through it. The latter include methods of embedded types of the same package.
+// through it. Reachable methods include those of embedded types of the same package.
 type methods struct{ own, reachable int }
 
 // fields counts the fields of a struct. A struct of the same package that is embedded counts with
@@ -204,7 +204,7 @@ func receiver(d *ast.FuncDecl) string {
 func check(set *token.FileSet, files []*ast.File) (*types.Package, *types.Info) {
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
 	conf := types.Config{Importer: nothing{}, Error: func(error) {}, FakeImportC: true}
-	pkg, _ := conf.Check("room", set, files, info) // a name that an import leaves open is no error here
+	pkg, _ := conf.Check("room", set, files, info) // unresolved names of imports are no errors here
 	return pkg, info
 }
 

@@ -22,12 +22,13 @@ func Trial() obeying.Kind {
 	return obeying.Kind{Name: "koordinator", Nodes: nodes(), Obey: len(machines), Manifests: [][]byte{podgroup.Reservations()}, Stream: 16, New: newLoad}
 }
 
-// load plays a seed.
+// load is the load of one seed.
 type load struct {
 	*obeying.Trial
 	reserved topology.CPUSet
 	holds    *reservations
-	// strange are pods that have resources held for others; stuck the pods without room at the end.
+	// strange are pods with resources that a Reservation holds for others; stuck are pods without a
+	// node at the end.
 	strange, stuck map[string]bool
 }
 
@@ -46,7 +47,7 @@ type result struct {
 	Seed    uint64 `json:"seed"`
 	Pods    int    `json:"pods"`
 	Running int    `json:"running"`
-	// HeldTwice counts CPUs of containers of two pods that both have them to themselves.
+	// HeldTwice counts CPUs that two pods have exclusively.
 	HeldTwice int `json:"heldTwice"`
 	// OutsideItsNUMA counts containers that do not run as decided.
 	OutsideItsNUMA int `json:"outsideItsNUMA"`
@@ -54,13 +55,14 @@ type result struct {
 	Unconfined int `json:"unconfined"`
 	// Refused counts pods that a kubelet refused.
 	Refused int `json:"refused"`
-	// Reservations counts the created Reservations, Reused the pods that got a place of one.
+	// Reservations counts the created Reservations, Reused the pods that got the room of a
+	// Reservation.
 	Reservations int `json:"reservations"`
 	Reused       int `json:"reused"`
 	// Strangers counts pods with CPUs that a Reservation holds for others.
 	Strangers int `json:"strangers"`
-	// Leftover counts remains after all pods and Reservations have gone, and pods that find no room
-	// on an empty node then.
+	// Leftover counts remains after all pods and Reservations have gone, and pods that then find no
+	// room on an empty node.
 	Leftover int `json:"leftover"`
 }
 
@@ -92,7 +94,7 @@ func (d *load) hold(ctx context.Context, pod *corev1.Pod) error {
 		if n > 4 && d.Rand.IntN(3) == 0 {
 			return d.holds.drop(ctx, at)
 		}
-		if d.Rand.IntN(2) == 0 { // half of them ask for the same as was held
+		if d.Rand.IntN(2) == 0 { // half of the owners ask for exactly the held room
 			if like := d.holds.places[d.holds.live[at]]; d.Rand.IntN(2) == 0 {
 				pod.Labels, pod.Annotations = maps.Clone(like.Labels), maps.Clone(like.Annotations)
 				pod.Spec.Containers, pod.Spec.InitContainers = like.DeepCopy().Spec.Containers, nil

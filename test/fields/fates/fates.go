@@ -40,7 +40,7 @@ var ask = map[string]func(object []byte) answer{
 			return answer{err: err}
 		}
 		out := answer{&job, strings.Join(jobs.Unserved(&job), "; "), jobs.Refused(&job).ToAggregate()}
-		for i := range job.Spec.Tasks { // pods have names of their own
+		for i := range job.Spec.Tasks { // the Job names the pods
 			job.Spec.Tasks[i].Template.Name, job.Spec.Tasks[i].Template.Namespace = "", ""
 		}
 		return out
@@ -211,8 +211,8 @@ func Silent(from string) (silent []string, err error) {
 	return append(silent, silentTemplate(all)...), nil
 }
 
-// silentTemplate is Silent for the template of a Reservation. It has no schema there, so that the
-// schema of a Job's pod template is used.
+// silentTemplate is Silent for the template of a Reservation. The definition has no schema for it,
+// so silentTemplate uses the schema of a Job's pod template.
 func silentTemplate(all []fields.Definition) []string {
 	of := func(kind string) *fields.Definition {
 		return &all[slices.IndexFunc(all, func(d fields.Definition) bool { return d.File == fields.KindNamed(kind).CRD })]
@@ -243,7 +243,7 @@ func silentOf(d *fields.Definition) (silent []string) {
 			continue
 		}
 		if f.Path == leaf.Path || f.Whole || f.At != "" {
-			continue // its own sample has shown it, or only the whole means something
+			continue // the table's sample covers it, or the field means something only as a whole
 		}
 		plain, err := kind.Plain(f)
 		object, errWith := kind.WithLeaf(f, leaf)
