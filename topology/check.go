@@ -30,8 +30,8 @@ const maxTextField = 256
 //     powers of two, and no pool overflows 64 bits. If the memory of a node is known, its pools are
 //     not larger.
 //   - Addresses, classes and ids of devices are spelled as the kernel spells them, and a device's
-//     node exists. Switches make a tree, and all devices of one have its root. A virtual function
-//     names a physical one.
+//     node exists. Switches form a tree, and all devices below a switch have its root. A virtual
+//     function names a physical one.
 //   - Links connect devices of the machine, ascending by their addresses, each pair once.
 func (m *Machine) Check() error {
 	if m.Online.IsEmpty() {
@@ -87,7 +87,7 @@ func (m *Machine) checkPackages() error {
 			return err
 		}
 		if m.UnnumberedPackages && (int(p.ID) != i || i > 0 && !lower(&m.Packages[i-1].CPUs, &p.CPUs)) {
-			return &Violation{name, "ID", fmt.Sprint(p.ID), "0, 1, 2 ... in the order of lowest CPUs, as UnnumberedPackages says"}
+			return &Violation{name, "ID", fmt.Sprint(p.ID), "0, 1, 2 ... in the order of lowest CPUs, because UnnumberedPackages is true"}
 		}
 	}
 	if m.UnnumberedPackages && len(m.Packages) == 0 {
@@ -172,7 +172,7 @@ func (m *Machine) checkL3s() error {
 			return err
 		}
 		if lowest, _ := l.CPUs.Lowest(); m.UnnumberedCaches && int(lowest) != int(l.ID) {
-			return &Violation{name, "ID", fmt.Sprint(l.ID), fmt.Sprintf("the lowest CPU, %d, as UnnumberedCaches says", lowest)}
+			return &Violation{name, "ID", fmt.Sprint(l.ID), fmt.Sprintf("the lowest CPU, %d, because UnnumberedCaches is true", lowest)}
 		}
 	}
 	if m.UnnumberedCaches && len(m.L3s) == 0 {

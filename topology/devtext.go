@@ -35,7 +35,7 @@ func (m *Machine) WithDevices(text string) (*Machine, error) {
 		return nil, err
 	}
 	if keys := slices.Sorted(maps.Keys(p.values)); len(keys) > 0 {
-		return nil, &ParseError{"devices", keys[0], "items of dev and link alone"}
+		return nil, &ParseError{"devices", keys[0], "only items of dev and link"}
 	}
 	if err := cmp.Or(p.parseDevices(), p.parseLinks()); err != nil {
 		return nil, err

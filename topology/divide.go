@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// DivideError explains why a machine cannot be divided in this way.
+// DivideError explains why the packages of a machine cannot have this number of NUMA nodes.
 type DivideError struct {
 	Want int // NUMA nodes in each package
 	Why  string
@@ -24,7 +24,7 @@ const (
 
 // Division is a machine with another number of NUMA nodes in each package.
 type Division struct {
-	// Machine is the machine as it would be.
+	// Machine is the machine with the new NUMA nodes.
 	Machine *Machine
 
 	from *Machine

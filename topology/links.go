@@ -63,7 +63,7 @@ func (m *Machine) checkLinks() error {
 //
 //	link:nvlink=18,18:00.0+19:00.0+3a:00.0|9a:00.0+9b:00.0
 //
-// Devices joined by + are connected each with each, by so many links.
+// Devices joined by + are all connected to one another, each pair by this number of links.
 
 // appendLinks appends one item for each kind and number of links. Devices that are all connected to
 // one another, and to no others, form one set. All other pairs are written singly.
@@ -99,8 +99,7 @@ func appendSets(b []byte, sets [][]string) []byte {
 	return b
 }
 
-// linkedSets returns sets of devices in which each is connected with each, which together are the
-// links.
+// linkedSets divides the links into sets of devices that are all connected to one another.
 func linkedSets(links []Link) [][]string {
 	part := map[string]int{} // by device, the number of its connected part
 	members := map[int][]string{}

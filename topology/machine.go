@@ -65,7 +65,7 @@ type NUMANode struct {
 	MemoryBytes uint64
 	// HugePages holds the pools of the node by ascending page size.
 	HugePages []HugePages
-	// Distances is the SLIT row: Distances[i] is the distance to Machine.NUMANodes[i], 10 meaning
+	// Distances is the SLIT row: Distances[i] is the distance to Machine.NUMANodes[i], and 10 means
 	// local. It is empty if the platform reports none, else as long as NUMANodes.
 	Distances []uint32
 }

@@ -123,7 +123,7 @@ func (p *parser) parseTree() error {
 	}
 	if len(t.levels) == 0 {
 		if number, ok := p.values["number"]; ok {
-			return &ParseError{"number", number, "levels given as counts, which are what it numbers"}
+			return &ParseError{"number", number, "levels given as counts, because it numbers their objects"}
 		}
 		return nil
 	}
@@ -175,7 +175,7 @@ func (p *parser) parseCPUs() error {
 	list, listed := p.values["cpu"]
 	switch {
 	case listed && p.tree != nil:
-		return &ParseError{"cpu", list, "no list beside levels given as counts: they say which CPUs there are"}
+		return &ParseError{"cpu", list, "no list together with levels given as counts, which define the CPUs"}
 	case listed:
 		if p.m.Online, err = ParseCPUList(list); err != nil {
 			return p.fail("cpu", err)
@@ -197,7 +197,7 @@ type entry struct {
 	cpus CPUSet
 }
 
-// list returns the objects of a level, listed or counted, ids not yet given to the counted ones.
+// list returns the objects of a level, listed or counted. Counted objects have no ids yet.
 func (p *parser) list(kind levelKind, limit int) (entries []entry, counted bool, err error) {
 	key := kind.String()
 	if p.tree != nil && p.tree.has(kind) {
@@ -275,10 +275,10 @@ func (p *parser) identified(kind levelKind, idKey string, limit int) ([]entry, e
 	return entries, nil
 }
 
-// unused refuses an id list that has nothing to name.
+// unused refuses a list of ids for a level whose objects are not counted.
 func (p *parser) unused(idKey string, kind levelKind) error {
 	if text, ok := p.values[idKey]; ok {
-		return &ParseError{idKey, text, fmt.Sprintf("%s:COUNT beside it: it names counted objects", kind)}
+		return &ParseError{idKey, text, fmt.Sprintf("%s:COUNT with it, because it names counted objects", kind)}
 	}
 	return nil
 }
@@ -595,7 +595,7 @@ func (p *parser) parseDistances() error {
 	case !ok:
 		return nil
 	case n == 0:
-		return &ParseError{"dist", text, "NUMA nodes that it could speak of"}
+		return &ParseError{"dist", text, "a machine with NUMA nodes"}
 	}
 	rows := strings.Split(text, "/")
 	if len(rows) == 1 && (n > 1 || !strings.Contains(text, "*") && text != "-") {
@@ -669,15 +669,15 @@ func (m *Machine) setDistances(local, near, far uint32) {
 	}
 }
 
-// settle ends the part in which objects are in the order of the tree, including offline CPUs.
+// settle removes offline CPUs and sorts the objects, which are in the order of the tree before.
 func (p *parser) settle() error {
 	p.dropOffline()
 	p.order()
 	return nil
 }
 
-// dropOffline takes the offline CPUs out of all objects; objects left without a CPU vanish, except
-// for NUMA nodes, which still have memory.
+// dropOffline removes the offline CPUs from all objects. It drops objects that have no other CPU,
+// except NUMA nodes, which still have memory.
 func (p *parser) dropOffline() {
 	m := &p.m
 	if m.Offline.IsEmpty() {

@@ -137,7 +137,7 @@ type pciTree struct {
 	m         *Machine
 	roots     []*PCIPort
 	ports     map[[2]string]*PCIPort // by root and switch
-	functions map[string]*PCIPort    // where a function hangs from, by address
+	functions map[string]*PCIPort    // the port above a function, by the function's address
 }
 
 // port returns the port above a device, and creates all ports above that port.

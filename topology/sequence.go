@@ -30,8 +30,8 @@ func appendSequence(b []byte, seq []int) []byte {
 	return b
 }
 
-// run returns the length and step of the ascending arithmetic run at the start of seq: two numbers
-// make a run only when they are neighbours.
+// run returns the length and step of the ascending arithmetic run at the start of seq. Two numbers
+// are a run only if they are consecutive.
 func run(seq []int) (n, step int) {
 	if len(seq) < 2 || seq[1] <= seq[0] {
 		return 1, 1
@@ -45,7 +45,7 @@ func run(seq []int) (n, step int) {
 	return n, step
 }
 
-// parseSequence reads what appendSequence writes. Numbers are 0 to limit.
+// parseSequence parses the format of appendSequence. Numbers are 0 to limit.
 func parseSequence(text string, limit int) ([]int, error) {
 	var out []int
 	for item := range strings.SplitSeq(text, ",") {
@@ -114,7 +114,7 @@ func appendRepeats(b []byte, values []string) []byte {
 	return b
 }
 
-// parseRepeats reads what appendRepeats writes.
+// parseRepeats parses the format of appendRepeats.
 func parseRepeats(text string) ([]string, error) {
 	var out []string
 	for item := range strings.SplitSeq(text, ",") {

@@ -167,7 +167,7 @@ func (m *SMIMatrix) check() error {
 				return &SMIError{where, cell, "X where row and column are the same device, and only there"}
 			}
 			if back := m.Cells[j][i]; back != cell {
-				return &SMIError{where, cell, fmt.Sprintf("what row %s, column %s says, %q: connections are the same in both directions", m.Names[j], m.Names[i], back)}
+				return &SMIError{where, cell, fmt.Sprintf("%q, as in row %s, column %s: connections are the same in both directions", back, m.Names[j], m.Names[i])}
 			}
 		}
 	}

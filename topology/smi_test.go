@@ -52,7 +52,7 @@ func TestSMIRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "want a line that names the devices"},
 		{"nvidia-smi: command not found", "want a line that names the devices"},
-		{replaced("\tNV2\tNV2\tSYS", "\tNV2\tNV1\tSYS"), `row GPU0, column GPU4: "NV1": want what row GPU4, column GPU0 says, "NV2"`},
+		{replaced("\tNV2\tNV2\tSYS", "\tNV2\tNV1\tSYS"), `row GPU0, column GPU4: "NV1": want "NV2", as in row GPU4, column GPU0`},
 		{replaced(" X ", "SYS"), "row GPU0, column GPU0"},
 		{replaced("\tNV1\tNV1", "\tNV1\t X "), "row GPU0, column GPU2"},
 		{replaced("NV1", "NV256"), "want X, NV and a number from 1 to 255"},
@@ -160,8 +160,8 @@ func TestWithDevices(t *testing.T) {
 		t.Errorf("got %s, %v", back, err)
 	}
 	for _, c := range []struct{ text, want string }{
-		{"mem:1Gi", `devices: "mem": want items of dev and link alone`},
-		{"numa:2", `want items of dev and link alone`},
+		{"mem:1Gi", `devices: "mem": want only items of dev and link`},
+		{"numa:2", `want only items of dev and link`},
 		{"dev:00:00.0,030200,10de:2330,numa=7", "want a NUMA node of this machine"},
 		{"dev", "want items of the form KEY:VALUE"},
 	} {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// String prints the machine as a machine string, the grammar of docs/topology.md: one line, short
-// if the machine is regular, and exact if it is not. For every Machine that passes Check, Parse
+// String prints the machine as a machine string, in the grammar of docs/topology.md. The text is
+// one line, which is short if the machine is regular. For every Machine that passes Check, Parse
 // returns an equal one.
 func (m *Machine) String() string {
 	w := writer{m: m}
@@ -120,7 +120,8 @@ func (w *writer) extent() int {
 	return w.roundUp(last, n)
 }
 
-// roundUp returns the smallest extent from last up to limit that the packages and threads divide.
+// roundUp rounds last up to a multiple of the size of the largest package, NUMA node or core. If
+// the result exceeds limit, it returns last.
 func (w *writer) roundUp(last, limit int) int {
 	unit := 1
 	for _, kind := range []levelKind{levelPackage, levelNUMA, levelCore} {
@@ -225,9 +226,9 @@ func (w *writer) held(t *tree) (kinds []levelKind) {
 	return kinds
 }
 
-// writable reports whether Parse would understand the level at its position. Cores come last. A
-// NUMA node that is completely offline would stay as one without CPUs. Packages without ids keep
-// the order of the tree.
+// writable reports whether Parse would understand the level at its position. Cores must come last.
+// Parse would keep a NUMA node that is completely offline as a node without CPUs. Packages without
+// ids must be in the order of the tree.
 func (w *writer) writable(t *tree, kind levelKind) bool {
 	switch kind {
 	case levelCore:
@@ -289,8 +290,8 @@ func (w *writer) writeNumbering() {
 
 func (w *writer) counted(kind levelKind) bool { return w.tree != nil && w.tree.has(kind) }
 
-// treeIDs returns the ids of the objects of a level in the order of the tree. An object that is
-// wholly offline counts on from its predecessor: Parse drops it.
+// treeIDs returns the ids of the objects of a level in the order of the tree. A completely offline
+// object gets the id after its predecessor's, because Parse drops the object.
 func (w *writer) treeIDs(kind levelKind, byCPUs map[CPUSet]int) []int {
 	sets := w.tree.sets(kind)
 	ids := make([]int, len(sets))
@@ -459,7 +460,7 @@ func (w *writer) writeMemberIDs(kind levelKind, key string, members []member) {
 }
 
 // memberIDs returns the ids of a counted level by package, in the order in which Parse asks for
-// them. An object that is wholly offline counts on from its predecessor.
+// them. A completely offline object gets the id after its predecessor's.
 func (w *writer) memberIDs(kind levelKind, members []member) [][]int {
 	byCPUs := map[CPUSet]int{}
 	for _, o := range members {

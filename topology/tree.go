@@ -46,7 +46,7 @@ func (t *tree) has(k levelKind) bool {
 	return slices.ContainsFunc(t.levels, func(l level) bool { return l.kind == k })
 }
 
-// strides returns, by level, how far apart the CPU numbers of neighbours at that level are.
+// strides returns, by level, the distance between the CPU numbers of neighbours at that level.
 func (t *tree) strides() (s [levelKinds]int) {
 	n := 1
 	for _, k := range t.order {

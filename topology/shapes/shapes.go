@@ -10,8 +10,8 @@ import "github.com/berth-dev/berth/topology"
 const (
 	// Xeon6130 is a two-socket Xeon Gold 6130 without SMT.
 	Xeon6130 = "package:2 die:1 numa:1 l3:1 core:16 pu:1 number:interleaved mem:96Gi huge:2Mi=0;1Gi=0 dist:10,21"
-	// Xeon6230 is a two-socket Xeon Gold 6230 with SMT and even/odd numbering, 2 MiB pages on node
-	// 0 alone: captured.
+	// Xeon6230 is a two-socket Xeon Gold 6230 with SMT and even/odd numbering, and with 2 MiB pages
+	// only on node 0: captured.
 	Xeon6230 = "package:2 die:1 numa:1 l3:1 core:20 pu:2 number:interleaved coreid:0,4,1,3,2,12,8,11,9-10,16,20,17,19,18,28,24,27,25-26 " +
 		"mem:97557100Ki,99076588Ki huge:2Mi=128,0;1Gi=0 dist:10,21"
 	// Xeon6330 is a two-socket Xeon Gold 6330 with SMT and even/odd numbering: captured.
@@ -49,8 +49,8 @@ const (
 	POWER7 = "numa:8 package:8 l3:1 core:1 pu:4 number:packed packageid:none l3id:cpu numaid:0-1,4-5,8-9,12-13 " +
 		"mem:57088Mi,64768Mi,65280Mi,64Gi,65280Mi,64Gi,65280Mi,55552Mi " +
 		"dist:10,20,40*6/20,10,40*6/40*2,10,20,40*4/40*2,20,10,40*4/40*4,10,20,40*2/40*4,20,10,40*2/40*6,10,20/40*6,20,10"
-	// POWER9GPU is a two-socket POWER9 whose six GPUs' memory is six NUMA nodes 250 to 255:
-	// captured, trimmed.
+	// POWER9GPU is a two-socket POWER9. The memory of its six GPUs is in the NUMA nodes 250 to 255:
+	// captured, shortened.
 	POWER9GPU = "cpu:0-15,88-103 package:0=0-15;8=88-103 core:0/8-20/4=0-12/4+1-13/4+2-14/4+3-15/4;8/2056-2068/4=88-100/4+89-101/4+90-102/4+91-103/4 " +
 		"l3:0=0-7;8=8-15;88=88-95;96=96-103 l3id:cpu numa:0=0-15;8=88-103 memonly:250-255 mem:126796Mi,133952000Ki,15Gi*6 huge:2Mi=0;1Gi=0 " +
 		"dist:10,40,80*6/40,10,80*6/80*2,10,80*5/80*3,10,80*4/80*4,10,80*3/80*5,10,80*2/80*6,10,80/80*7,10"
@@ -81,9 +81,9 @@ const (
 		"dev:8b:00.0,020700,15b3:1013,numa=1,root=80,switch=88:00.0,driver=mlx5_core,name=ib3,rdma=mlx5_3 " +
 		"link:nvlink=1,06:00.0+07:00.0|06:00.0+0a:00.0|07:00.0+0b:00.0|0a:00.0+89:00.0|0b:00.0+8a:00.0|85:00.0+86:00.0|85:00.0+89:00.0|86:00.0+8a:00.0 " +
 		"link:nvlink=2,06:00.0+0b:00.0|06:00.0+85:00.0|07:00.0+0a:00.0|07:00.0+86:00.0|0a:00.0+0b:00.0|85:00.0+8a:00.0|86:00.0+89:00.0|89:00.0+8a:00.0"
-	// GPUSwitched is a two-socket server in NPS4, so with eight NUMA nodes, whose eight GPUs are
-	// all linked through NVSwitch. Each of two PCIe switches has four of them, and two network
-	// cards of four virtual functions.
+	// GPUSwitched is a two-socket server in NPS4, so with eight NUMA nodes. Its eight GPUs are all
+	// linked through NVSwitch. Each of its two PCIe switches has four GPUs, and two network cards
+	// with four virtual functions each.
 	GPUSwitched = "package:2 numa:4 l3:2 core:8 pu:2 mem:64Gi huge:2Mi=0;1Gi=16 dist:10,12,32 " +
 		"dev:21:00.0|22:00.0|23:00.0|24:00.0,030200,10de:2330,numa=1,root=20,switch=20:01.0,driver=nvidia " +
 		"dev:25:00.0|26:00.0,020000,15b3:1021,numa=1,root=20,switch=20:01.0,driver=mlx5_core,name=eth0|eth1,rdma=mlx5_0|mlx5_1 " +
@@ -94,9 +94,9 @@ const (
 		"dev:a5:00.1|a5:00.2|a5:00.3|a5:00.4,020000,15b3:101e,numa=5,root=a0,switch=a0:01.0,pf=a5:00.0,driver=mlx5_core " +
 		"dev:a6:00.1|a6:00.2|a6:00.3|a6:00.4,020000,15b3:101e,numa=5,root=a0,switch=a0:01.0,pf=a6:00.0,driver=mlx5_core " +
 		"link:nvlink=18,21:00.0+22:00.0+23:00.0+24:00.0+a1:00.0+a2:00.0+a3:00.0+a4:00.0"
-	// GB200 is a compute tray of two Grace CPUs and four GPUs, each of which has eight NUMA nodes
-	// without CPUs: the first has all its memory as long as it is not divided (MIG). Each device
-	// has a PCI domain of its own.
+	// GB200 is a compute tray of two Grace CPUs and four GPUs. Each GPU has eight NUMA nodes
+	// without CPUs. The first of them has all memory of the GPU unless the GPU is divided (MIG).
+	// Each device has a PCI domain of its own.
 	GB200 = "package:2 numa:1 l3:1 core:72 pu:1 memonly:2-33 mem:480Gi*2,186Gi,0*7,186Gi,0*7,186Gi,0*7,186Gi,0*7 huge:64Ki=0;2Mi=0;32Mi=0;512Mi=0;16Gi=0 dist:" +
 		"10,40,80*16,120*16/40,10,120*16,80*16/80,120,10,160*31/80,120,160,10,160*30/80,120,160*2,10,160*29/80,120,160*3,10,160*28/80,120,160*4,10,160*27" +
 		"/80,120,160*5,10,160*26/80,120,160*6,10,160*25/80,120,160*7,10,160*24/80,120,160*8,10,160*23/80,120,160*9,10,160*22/80,120,160*10,10,160*21" +
@@ -122,8 +122,8 @@ func All() map[string]string {
 	}
 }
 
-// Machine parses a machine string of this package. It panics when the text is no machine, so it is
-// for constants only; topology.Parse is for input.
+// Machine parses a machine string of this package. It panics if the text is not a machine string,
+// so it is for constants only. Use topology.Parse for input.
 func Machine(text string) *topology.Machine {
 	m, err := topology.Parse(text)
 	if err != nil {
