@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// readL3s finds the level-3 caches that hold data. Kernels before 4.11, and arm64 ones before 6.16,
-// give caches no id.
+// readL3s finds the level-3 caches that hold data. Kernels before 4.11, and arm64 kernels before
+// 6.16, give caches no id.
 func (r *reader) readL3s() error {
 	var seen topology.CPUSet
 	ids := map[topology.L3ID]bool{}

@@ -13,8 +13,8 @@ import (
 // cpu returns the folder of a CPU.
 func (r *reader) cpu(id topology.CPUID) string { return fmt.Sprintf("%s/cpu%d", cpuDir, id) }
 
-// siblings reads a set of CPUs that share something with cpu: the online ones that are not taken
-// yet, including cpu. A set without cpu is a contradiction.
+// siblings reads the set of CPUs that share a core, a die or a package with a CPU. It returns the
+// online ones that are not taken yet, including the CPU itself. A set without the CPU is an error.
 func (r *reader) siblings(id topology.CPUID, taken *topology.CPUSet, names ...string) (topology.CPUSet, bool, error) {
 	dir := r.cpu(id) + "/topology"
 	set, ok, err := r.cpus(dir, with(id), names...)
@@ -156,7 +156,7 @@ func (r *reader) numberPackages() {
 	slices.SortFunc(r.m.Packages, func(a, b topology.Package) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// nameCores gives the cores their packages. A core that reaches over a package's edge is cut at it.
+// nameCores gives the cores their packages. A core that spans packages is divided among them.
 func (r *reader) nameCores() {
 	var cores []topology.Core
 	for _, c := range r.m.Cores {

@@ -2,7 +2,7 @@ package sysfs
 
 import "fmt"
 
-// Error is which file of a capture or a live /sys cannot be understood.
+// Error names a file of a capture or a live /sys that cannot be understood.
 type Error struct {
 	// Path is relative to the folder that contains sys/.
 	Path string

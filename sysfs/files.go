@@ -164,7 +164,7 @@ func (t tree) entries(dir string) ([]fs.DirEntry, error) {
 	return list, nil
 }
 
-// numbered lists the folders PREFIXn of dir by n. A number beyond limit is an error, not a guess.
+// numbered lists the folders PREFIXn of dir by n. A number above limit is an error.
 func (t tree) numbered(dir, prefix string, limit uint64) ([]int, error) {
 	list, err := t.entries(dir)
 	if err != nil {

@@ -58,7 +58,7 @@ func (r *reader) node(id int) (n topology.NUMANode, err error) {
 	return n, err
 }
 
-// memTotal reads "Node 0 MemTotal:  131855096 kB"; without the file, none is known.
+// memTotal reads "Node 0 MemTotal: 131855096 kB". Without the file it returns 0.
 func (r *reader) memTotal(name string) (uint64, error) {
 	text, ok, err := r.text(name)
 	if err != nil || !ok {
@@ -87,7 +87,7 @@ func firstLine(text string) string {
 	return line
 }
 
-// hugePages reads hugepages-2048kB/nr_hugepages and its like.
+// hugePages reads hugepages-2048kB/nr_hugepages, and the same file for other page sizes.
 func (r *reader) hugePages(dir string) ([]topology.HugePages, error) {
 	list, err := r.entries(dir)
 	if err != nil {
@@ -152,7 +152,7 @@ func (r *reader) readDistancesOf(n *topology.NUMANode, name string, ids []int) e
 	return nil
 }
 
-// columns finds out which nodes a row with n distances is about.
+// columns returns the nodes to which the n distances of a row belong.
 func (r *reader) columns(name string, n int, ids []int) ([]int, error) {
 	if n == len(ids) {
 		return ids, nil

@@ -92,7 +92,7 @@ func (r *reader) walk(dir string, depth int, places map[string]string) error {
 			}
 		}
 		if len(places) > topology.MaxDevices {
-			return nil // readDevices says so
+			return nil // readDevices returns the error
 		}
 	}
 	return nil
@@ -255,7 +255,7 @@ func (r *reader) driver(dir string) (string, error) {
 	return "", err
 }
 
-// bounded cuts a name that no kernel would give.
+// bounded shortens a name that is longer than any name of a kernel.
 func bounded(name string) string { return name[:min(len(name), 128)] }
 
 // rdmaClass is the class of RDMA devices.
@@ -299,7 +299,7 @@ func (r *reader) classNames() (map[string]map[string]string, error) {
 	return all, nil
 }
 
-// isWhole leaves out partitions of disks and connectors and render nodes of cards.
+// isWhole returns false for partitions of disks, and for connectors and render nodes of cards.
 func (r *reader) isWhole(class, place string) bool {
 	switch class {
 	case "block":
