@@ -72,8 +72,8 @@ func (w *worlds) amidLingering(r *placement.Request, events uint32) []world {
 	return m.worlds()
 }
 
-// interrupting returns those of the events that can happen in the middle of an admission: all but
-// admissions.
+// interrupting returns the events of the set that can happen in the middle of an admission. These
+// are all events except admissions.
 func (w *worlds) interrupting(set uint32) (out uint32) {
 	for rest := set; rest != 0; rest &= rest - 1 {
 		if e := bits.TrailingZeros32(rest); w.events[e].kind != admit {

@@ -25,7 +25,7 @@ type Candidate struct {
 	Wave int
 }
 
-// Near returns the candidate, to lie near devices.
+// Near returns a copy of the candidate that must be placed near the devices.
 func (c *Candidate) Near(devices *placement.Claimed) *Candidate {
 	request, out := *c.Request, *c
 	request.Rules.Claimed = devices
@@ -55,7 +55,7 @@ type Sample struct {
 	// Lasts means that the answer is valid until the next change for every later candidate of the
 	// same shape that follows the pods in flight.
 	Lasts bool
-	// Estimated means that orders were omitted. The answer is an admission, and only Reserve
+	// Estimated means that not all orders were tried. The answer is an admission, but only Reserve
 	// decides.
 	Estimated bool
 }
@@ -91,11 +91,11 @@ func (v View) Sample(q Question) Sample {
 	return Sample{Answer: a, Count: n.changes.Count(), Repeats: repeats, Lasts: repeats && c.Created > n.newest}
 }
 
-// Shift asks again, and also returns the answer before the last change. before is Unreported if
-// that answer is not stored, or if it was an admission that Shift has not returned: then a pod that
-// waits for the node must be woken. Other callers may have asked after the change, and changed the
-// node since. If UnshownCPUs is not 0, pods may have to wait for these CPUs (Unshown) whatever the
-// answer is. They are woken again after the next change.
+// Shift returns the answer before the last change, and the answer now. If they differ, pods that
+// wait for the node must be woken. before is Unreported if that answer is not stored. It is also
+// Unreported if it was an admission that Shift never returned, because no pod was woken for it. If
+// UnshownCPUs is not 0, pods may have to wait for these CPUs (Unshown) despite an admission. So the
+// admission then counts as never returned.
 func (n *Node) Shift(c *Candidate) (before, now Answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -148,9 +148,9 @@ func (n *Node) admit(c *Candidate) Answer {
 	return a
 }
 
-// firstOrder answers for the order of Reserve, if there are other orders that have not been tried.
-// It returns the complete answer for a loose candidate with the same request as all pods in flight,
-// or with room in every order.
+// firstOrder answers for the order of Reserve only. It returns false if that order refuses the
+// candidate. It also returns false if the complete answer is stored, or needs no other orders. This
+// is the case for a loose candidate whose position has no effect, or that has room in every order.
 func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
 	if n.report == nil || len(n.holdings) > 0 || n.answers.present.find(n.keyOf(c)) != nil {
 		return Answer{}, false

@@ -27,10 +27,10 @@ func (v View) Check() error {
 func (f *facts) checkStages() error {
 	for uid, p := range f.pods {
 		if p.uid != uid {
-			return fmt.Errorf("pod %s is filed under %s", p.uid, uid)
+			return fmt.Errorf("pod %s is stored under %s", p.uid, uid)
 		}
 		if p.stage == nowhere {
-			return fmt.Errorf("pod %s is counted with, its stage says nowhere", uid)
+			return fmt.Errorf("pod %s is counted, but its stage is nowhere", uid)
 		}
 		if got, want := slices.Contains(f.posted, p), p.stage == posted; got != want {
 			return fmt.Errorf("pod %s: among the posted %t, its stage says %t", uid, got, want)
@@ -42,12 +42,12 @@ func (f *facts) checkStages() error {
 			return fmt.Errorf("pod %s: reported %t, its stage says %t", uid, got, want)
 		}
 		if p.turn > f.turn {
-			return fmt.Errorf("pod %s: turn %d, and the last that was given is %d", uid, p.turn, f.turn)
+			return fmt.Errorf("pod %s: turn %d, but the last turn is %d", uid, p.turn, f.turn)
 		}
 	}
 	for _, list := range [][]*pod{f.posted, f.reserved} {
 		if i := slices.IndexFunc(list, func(p *pod) bool { return f.pods[p.uid] != p }); i >= 0 {
-			return fmt.Errorf("pod %s is in flight, and not counted with", list[i].uid)
+			return fmt.Errorf("pod %s is in flight, but not counted", list[i].uid)
 		}
 	}
 	if !slices.IsSortedFunc(f.posted, func(a, b *pod) int { return int(a.turn - b.turn) }) {

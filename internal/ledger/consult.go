@@ -95,7 +95,7 @@ func (o *outlook) consultLast(c *Candidate, flight []*pod, d *placement.Decision
 func (o *outlook) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.Decision) Answer {
 	x := newPod(c)
 	same := sameness(interchangeableInDebt)
-	if !c.Loose { // its own decision is compared from order to order
+	if !c.Loose { // its decision must be the same in every order
 		same = same.except(x)
 	}
 	orders := arrivalOrders(append(slices.Clip(flight), x), same)
@@ -177,16 +177,16 @@ func subset[T any](list []T, set int) []T {
 	return out
 }
 
-// besideHoldings refuses a pod if the node would then no longer admit the requests of its Holdings,
-// and would without the pod. The pod comes after the states of w. If Berth decides, nothing is
-// checked, because held resources are not free.
+// besideHoldings refuses a pod if the node admits the requests of its Holdings only without it. The
+// pod is admitted in the states of w. If Berth decides, nothing is checked, because held resources
+// are not free.
 func (o *outlook) besideHoldings(a Answer, r *placement.Request, but string, w *worlds) Answer {
 	if len(o.holdings) == 0 || !a.OK() || o.decides() {
 		return a
 	}
 	after := w.clone()
 	if after.uncertain() || !after.with(r) {
-		return a // in another order than that of the worlds: nobody knows who is in whose way
+		return a // admitted in another order than in w, so the Holdings cannot be checked
 	}
 	before := w.clone()
 	for _, h := range o.holdings {
@@ -196,7 +196,7 @@ func (o *outlook) besideHoldings(a Answer, r *placement.Request, but string, w *
 		left, had := after.clone(), before.clone()
 		keeps := left.with(h.Request)
 		if !had.with(h.Request) {
-			continue // somebody else is in its way
+			continue // it has no room even without the pod
 		}
 		if !keeps {
 			return Answer{Outcome: Refused, Verdict: placement.Verdict{Scarcity: placement.Resolvable}, Held: true, Certain: a.Certain, Amounts: a.Amounts}
@@ -242,9 +242,10 @@ type Trial struct {
 // IsZero reports whether the trial changes nothing.
 func (t *Trial) IsZero() bool { return t == nil || len(t.Without) == 0 && len(t.With) == 0 }
 
-// suppose answers under the trial's assumptions. It admits the requests of With first, and
-// considers only states that admit them. The answer is Waiting if such a state is possible and
-// would admit the candidate. It is also Waiting if only the requests of With cause the refusal.
+// suppose answers under the trial's assumptions. It admits the requests of With first, and asks
+// only the states that admit them. If other states exist, an admission becomes Waiting. If no state
+// admits the requests of With, the answer is Waiting too, unless a state refuses the candidate even
+// without them.
 func (o *outlook) suppose(t *Trial, c *Candidate) Answer {
 	if o.report == nil {
 		return Answer{}

@@ -20,7 +20,7 @@
 // admitted in one order only form waves (wave.go).
 //
 // There are no running totals: a Node can be computed from its report and its pods, and only caches
-// the result. The package has no clock and does no I/O; callers pass the time. The stories in
+// the result. The package has no clock and does no I/O; callers pass the time. The test cases in
 // testdata show all of this.
 //
 // # Where Berth decides

@@ -36,7 +36,7 @@ func (f *facts) asFarAsKnown(a Answer) Answer {
 func (f *facts) initial(mayChange sameness) worlds {
 	w := worlds{model: f.report.Model, most: boundsOf(f.witnessing), pinsMemory: f.report.pinsMemory, shared: true}
 	w.all = []world{{state: f.report.state}}
-	if f.report.Amounts { // nobody tells when what ends is given back, but the next report
+	if f.report.Amounts { // only the next report shows the resources of ended pods as free
 		w.pinsMemory = false
 		return w
 	}
@@ -49,8 +49,8 @@ func (f *facts) initial(mayChange sameness) worlds {
 	return w
 }
 
-// lingerIn gives the worlds the pods that an admission in progress may have seen. events are the
-// events of the report.
+// lingerIn adds to the worlds the ended pods that an admission in progress may have seen. events
+// are the events of the report.
 func (f *facts) lingerIn(w *worlds, events uint32) {
 	l := &f.lingerers
 	if l.held == nil && !l.lost || !slices.ContainsFunc(f.posted, func(p *pod) bool { return p.underway }) {
@@ -89,7 +89,7 @@ func (f *facts) afterAll(first *worlds, flight []*pod, same sameness) worlds {
 // ones after them. If the report has only amounts, pods that are afloat come first.
 func (f *facts) flight(withReserved bool) []*pod {
 	if f.decides() {
-		return nil // they hold what they were promised
+		return nil // the state has their allocations
 	}
 	out := make([]*pod, 0, len(f.posted)+len(f.reserved))
 	if f.report.Amounts {
@@ -137,7 +137,7 @@ func (f *facts) unshownCPUs(known func(uid string) bool) (count int) {
 			continue
 		}
 		alloc := f.report.pods[uid].alloc
-		held := alloc.CPUs() // init containers hand theirs on
+		held := alloc.CPUs() // other containers reuse those of init containers
 		count += held.Len()
 	}
 	return count

@@ -48,10 +48,10 @@ func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
 		return nil, false
 	}
 	f := newNode(new(ChangeCounter), n.stateIDs, facts{begun: true, report: n.report.as(w.all[0].state.Clone())})
-	for _, uid := range f.report.order { // whom nobody knows might end at any moment
+	for _, uid := range f.report.order { // unknown pods could end at any moment
 		f.become(&pod{uid: uid}, reported)
 	}
-	if !n.decides() { // else they are in the state
+	if !n.decides() { // if Berth decides, the state has them
 		f.holdings = n.holdings.fork()
 	}
 	f.horizon.set(beforeAll, 0)

@@ -20,7 +20,8 @@ func (n *Node) See(s Sighting) (changed bool, outcome *PromiseOutcome) {
 	return changed, outcome
 }
 
-// Glimpse has the facts about a bound pod that need no translation of the pod.
+// Glimpse has the facts about a bound pod that can be read without translating the pod to a
+// Request.
 type Glimpse struct {
 	UID            string
 	Ending, Mortal bool
@@ -122,8 +123,8 @@ func (n *Node) Withdraw() {
 // ForgetGone removes the pods in flight that left the API longer ago than after, and reports
 // whether there were any. Call it when the agent has reported or renewed its Lease. A pod that the
 // agent does not list by then never reached the kubelet or has left it. Without a report, after
-// must be so long that the kubelet's watch has certainly passed the pod. Without a Node a short
-// time is enough, because nothing is decided before a Node and a report exist.
+// must be so long that the kubelet's watch has certainly delivered the deletion. Without a Node a
+// short time is enough, because nothing is decided before a Node and a report exist.
 func (n *Node) ForgetGone(now time.Time, after time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

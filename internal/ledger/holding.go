@@ -11,11 +11,12 @@ import (
 // Holding is a place on a node that is held for future pods, its owners (a Koordinator
 // Reservation).
 //
-// If Berth decides, the place is CPUs and amounts on NUMA nodes. Owners keep their parts until they
-// have left. No remainder is stored: it follows from the place and the owners.
+// If Berth decides, the place has CPUs, devices, and amounts on NUMA nodes. Owners keep their parts
+// until they have left. The remainder is not stored, because it follows from the place and the
+// owners.
 //
-// If a kubelet decides, CPUs cannot be held. Then a pod is admitted only if the rest for the owners
-// would still be admitted after it.
+// If a kubelet decides, CPUs cannot be held. Then the node admits another pod only if it would
+// still admit the future owners after it.
 type Holding struct {
 	// UID is the UID of the object, not of a pod.
 	UID string
@@ -25,15 +26,15 @@ type Holding struct {
 	Held *placement.PodAllocation
 	// Owners are the UIDs of pods that use or have used a part of it.
 	Owners []string
-	// More means that an owner may take from the node what the place lacks. Once means that the
-	// place ends with its first owner. Both matter only if Berth decides.
+	// More means that an owner may take missing amounts from the node. Once means that the place
+	// ends with its first owner. Both matter only if Berth decides.
 	More, Once bool
 }
 
 // holding is a Holding on its node.
 type holding struct {
 	Holding
-	// displaced explains why it does not hold all of its place. It is "" if it does.
+	// displaced explains why the Holding does not have its whole place. It is "" if it does.
 	displaced string
 }
 
@@ -90,7 +91,7 @@ func (n *Node) Hold(h Holding) {
 	}
 	p, was := n.pods[h.UID], n.holdings.of(h.UID)
 	if p == nil && was != nil && reflect.DeepEqual(was.Holding, h) {
-		return // nothing changes: what is remembered of the node holds
+		return // nothing changes, and stored answers stay valid
 	}
 	if p != nil {
 		n.leave(p)

@@ -35,7 +35,7 @@ func (l *lives) become(p *pod, s stage) {
 	}
 }
 
-// leave ends a pod's life on the node.
+// leave removes a pod from the node.
 func (l *lives) leave(p *pod) {
 	l.unlist(p)
 	p.stage = nowhere
@@ -64,8 +64,8 @@ func (l *lives) doubtful(p *pod, until time.Time) {
 	l.become(p, afloat)
 }
 
-// takeBack ends the life of a pod whose Binding was not written. If an earlier Binding may still be
-// written, the pod is afloat.
+// takeBack removes a pod whose Binding was not written. If an earlier Binding may still be written,
+// the pod is afloat.
 func (l *lives) takeBack(p *pod) {
 	l.leave(p)
 	if p.doubted() {
@@ -74,8 +74,7 @@ func (l *lives) takeBack(p *pod) {
 	}
 }
 
-// appear begins the life of a pod that the API shows as bound, or shows with another Binding than
-// expected.
+// appear adds a pod that the API shows as bound, or shows with another Binding than expected.
 func (l *lives) appear(s *Sighting, listed bool) {
 	p := &pod{uid: s.UID, asked: asked{req: s.Request}, created: s.Created, turn: s.Turn, underway: true, debt: debt{promise: s.Promise}}
 	p.inherited = s.Inherited
@@ -93,13 +92,13 @@ func (l *lives) appear(s *Sighting, listed bool) {
 		l.become(p, posted)
 	default:
 		l.become(p, afloat)
-		l.contend("") // nobody counted with it
+		l.contend("") // no decision considered this pod
 	}
 }
 
 // hasEnding reports whether the API showed the end of another pod on the node before it shows this
-// pod as bound. The scheduler that decided may not have known this; its own ledger shows it
-// (excuseUnseen).
+// pod as bound. The scheduler that decided may not have known this. In its own ledger, excuseUnseen
+// handles this case.
 func (l *lives) hasEnding(but *pod) bool {
 	for _, p := range l.pods {
 		if p != but && p.ending() {

@@ -4,11 +4,11 @@ import "sync"
 
 // Node is the ledger's account of one node. It is safe for concurrent use.
 //
-//	the scheduler      Reserve, Post, Reconsider: decide. Forget: it was not written. Doubt: it may be written.
-//	the API tells      See, Glance, Gone
-//	the agent tells    Accept, Withdraw, and ForgetGone at each sign of life
-//	all that wait      Shift: did the answer change?
-//	everybody          View: what would it answer, and why?
+//	the scheduler       Reserve, Post, Reconsider decide; then Forget (no Binding) or Doubt (unknown)
+//	the API server      See, Glance, Gone
+//	the node's agent    Accept, Withdraw; ForgetGone after each report or renewed Lease
+//	waiting pods        Shift: has the answer changed?
+//	all others          View: the node's answers and their reasons
 type Node struct {
 	mu sync.Mutex
 	// horizon and answers are next to mu in memory. On a large cluster, a stored answer costs

@@ -79,7 +79,8 @@ func inOneOrder(flight []*pod, mayChange sameness) bool {
 	return true
 }
 
-// comesLast reports whether it has no effect if the pod comes before some pods of the flight.
+// comesLast reports whether the pod follows all pods of the flight, or can exchange positions with
+// those that it may precede.
 func comesLast(flight []*pod, p *pod, mayChange sameness) bool {
 	return !slices.ContainsFunc(flight, func(q *pod) bool {
 		return q.wave == p.wave && q.created >= p.created && !mayChange(q, p)

@@ -11,9 +11,9 @@ type outlook struct {
 	// last change of the facts.
 	first worlds
 	valid bool
-	// forked means that the node is a fork. A plan needs the states after the pods of a fork, which
-	// only their orders show. It puts a pod elsewhere, or in another wave, before there are too
-	// many states.
+	// forked means that the node is a fork. A plan needs the exact states after the pods of a fork,
+	// so their orders are always tried (hasRoom). It puts a pod elsewhere, or in another wave,
+	// before there are too many states.
 	forked bool
 	// line has all pods in flight. ordered means that they have only one possible order.
 	line    []*pod
@@ -26,7 +26,8 @@ type outlook struct {
 	steps []worlds
 }
 
-// forget discards computed states. No pod follows all pods in flight until they are counted again.
+// forget discards computed states. Until the next computation, no candidate counts as following all
+// pods in flight.
 func (o *outlook) forget() {
 	o.first, o.line, o.base, o.full, o.steps, o.valid = worlds{}, nil, nil, nil, nil, false
 	o.horizon.set(afterAll, o.horizon.changes.InFlight())
@@ -124,7 +125,7 @@ func (o *outlook) likeliest() *placement.State {
 	switch {
 	case o.report.Amounts || o.decides():
 		w = o.afterReserved()
-	case w == nil || w.uncertain(): // go by the order of the Bindings alone
+	case w == nil || w.uncertain(): // use only the order of the Bindings
 		w = o.after(o.line, len(o.line))
 	}
 	if w.uncertain() {
@@ -133,9 +134,8 @@ func (o *outlook) likeliest() *placement.State {
 	return w.all[0].state
 }
 
-// certain returns the state if it alone decides the node's answers. It returns nil if there are
-// several states. It also returns nil if an order matters, or if a kubelet decides and there are
-// Holdings.
+// certain returns the state if only this state decides the node's answers. It returns nil if there
+// are several states, if an order matters, or if the node has Holdings.
 func (o *outlook) certain() *placement.State {
 	o.compute()
 	if len(o.holdings) > 0 || o.wave() > 0 || !o.report.Amounts && !o.ordered {
@@ -162,9 +162,9 @@ func (o *outlook) after(flight []*pod, count int) *worlds {
 	return &o.steps[count]
 }
 
-// supposing returns the states for a question without these pods. They come after the posted pods
-// and, with withReserved, the reserved ones. Here the pods cannot exchange positions. The caller
-// owns the result.
+// supposing returns the states after the posted pods and, with withReserved, the reserved ones, for
+// a caller that removes the given pods. So these pods do not exchange positions with others. The
+// caller owns the result.
 func (o *outlook) supposing(uids []string, withReserved bool) worlds {
 	o.compute()
 	if o.decides() {

@@ -59,7 +59,8 @@ type pod struct {
 	// held is the pod's allocation if Berth decides. The pod keeps it until it has left, even if
 	// reports show something else. It is nil if it is unknown, and if a kubelet decides.
 	held *placement.PodAllocation
-	// displaced explains why the pod does not have all of held.
+	// displaced explains why the node could not assign all of held to the pod. It is "" if it
+	// could.
 	displaced string
 	refitting
 }
@@ -105,8 +106,8 @@ type debt struct {
 	// unconfirmed is a promise whose resources the report did not list, or only in part. The next
 	// report decides.
 	unconfirmed *Promise
-	// suspect is a broken promise until the API has shown the Binding, because older news may be on
-	// their way.
+	// suspect is a broken promise until the API has shown the Binding, because the API may first
+	// show older changes that explain it.
 	suspect *PromiseOutcome
 }
 
@@ -128,7 +129,8 @@ func (a *asked) isInert(m *placement.Model) bool {
 	return a.inert
 }
 
-// inert asks an empty node, because the kubelet's rules for this do not depend on its allocations.
+// inert implements isInert. It asks an empty node, because the kubelet's rules for this do not
+// depend on its allocations.
 func inert(m *placement.Model, r *placement.Request) bool {
 	d := decisions.Get().(*placement.Decision)
 	defer decisions.Put(d)

@@ -37,7 +37,7 @@ type PromiseOutcome struct {
 	// decision. Or a pod of the node was ending before the Binding and the watch showed this later,
 	// or was deleted by force.
 	Contended bool
-	// Promised and Found are the two sides.
+	// Promised is the decision in the Binding, Found the allocation in the report.
 	Promised placement.Decision
 	Found    placement.PodAllocation
 }

@@ -60,7 +60,7 @@ func (n *Node) Refit(r *placement.Request, d *placement.Decision) Refit {
 		return Refit{}
 	}
 	state := n.afterReserved().all[0].state.Clone()
-	state.Release(p.uid) // what it leaves is free for it, and for no other pod
+	state.Release(p.uid) // only this pod may use the resources that it gives up
 	state.Hold(p.held)
 	v := placement.Refit(state, r, d)
 	if !v.OK() {

@@ -128,14 +128,14 @@ func (n *Node) postNext(p *pod, promise *Promise) {
 	same := p.promise.Exact == promise.Exact && (!promise.Exact || Same(&p.promise.Decision, &promise.Decision))
 	n.post(p, promise)
 	switch {
-	case n.decides(): // it holds what it held
+	case n.decides(): // the pod keeps its allocation
 	case n.isInert(p):
 	case !first:
 		n.changed()
 	default:
 		n.base = nil
 		if !same {
-			n.stale() // others are answered by what it is promised
+			n.stale() // answers to other pods depend on the promise
 		}
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// hasStrangers reports whether a pod holds resources that the previous report did not list. Either
-// no report has listed the pod yet, because the watch of pods can be later than that of reports. Or
-// the pod held nothing: its kubelet had released it, lost the reason when it was killed, and has
-// admitted it again (docs/scope.md).
+// hasStrangers reports whether a pod holds resources that the ledger does not know of. Either the
+// API and the previous report have not shown the pod yet, because the watch of pods can be later
+// than that of reports. Or the pod held nothing in the previous report: its kubelet had released
+// it, was killed before it recorded why, and has admitted it again.
 func (f *facts) hasStrangers(r *Report) bool {
 	for uid := range r.pods {
 		if !r.pods[uid].holds {
@@ -63,7 +63,7 @@ func (f *facts) settleListed(r *Report) []PromiseOutcome {
 }
 
 // showsResize reports whether the kubelet gave a container another number of CPUs than promised.
-// Then the pod was resized before its kubelet admitted it, and news of this are on their way.
+// Then the pod was resized before its kubelet admitted it, and the API has not shown this yet.
 func (p *pod) showsResize(r *Report) bool {
 	if p.promise == nil || !r.Has(p.uid) {
 		return false
@@ -94,9 +94,9 @@ func (f *facts) settleRejected(r *Report) []PromiseOutcome {
 }
 
 // concludeUnlisted handles the pods that the report does not list. Pods that were listed before
-// have left, or the kubelet has forgotten them for the moment. If the API no longer has them, they
-// are forgotten; others are afloat. A pod that is gone, and whose Binding precedes that of a listed
-// pod, will never be listed.
+// have left, or the kubelet has lost them temporarily. The node drops such a pod if the API no
+// longer has it, and otherwise sets it afloat. A pod that is gone, and whose Binding precedes that
+// of a listed pod, will never be listed.
 func (f *facts) concludeUnlisted() {
 	var newest int64
 	for _, p := range f.pods {
@@ -118,15 +118,14 @@ func (f *facts) concludeUnlisted() {
 }
 
 // settlePromise returns the outcome of a listed pod's promise, if this report settles it. A pod may
-// be listed with none or a part of its promised resources. It may have been released, or be in the
-// middle of its release, because the kubelet's managers release one after the other. Then news of
-// its deletion will follow. There is one exception: a pod that ends by itself while its kubelet
-// cannot reach the API. No news of its end may ever come, so its listed resources settle the
-// promise, or nothing does.
+// be listed with none or a part of its promised resources: the kubelet has released it, or is
+// releasing it, manager by manager. Usually the API then shows its deletion later. A pod that ends
+// by itself while its kubelet cannot reach the API is an exception. The API may never show its end,
+// so its listed resources settle the promise, or nothing does.
 func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 	shown, promise := r.pods[p.uid].alloc, p.promise
 	if promise != nil && promise.Refused {
-		return o, false // part of an admission that fails is shown, too: Answered tells
+		return o, false // a report also shows a part of a failing admission; Answered settles it
 	}
 	if promise != nil && len(promise.Either) > 0 {
 		p.promise = nil
@@ -158,7 +157,7 @@ func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 }
 
 // settleEither reports whether a listed pod has one of the expected allocations. If other pods left
-// during the admission, its containers may match different ones.
+// during the admission, its containers may match different allocations.
 func (p *pod) settleEither(promise *Promise, shown placement.PodAllocation) PromiseOutcome {
 	o := *p.outcomeOf(promise)
 	o.Found = shown

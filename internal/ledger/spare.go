@@ -10,7 +10,7 @@ import (
 type Spare struct {
 	// Reach is the NUMA nodes over which the pod would be spread (placement.Model.Reach).
 	Reach topology.NUMASet
-	// CPUs are the CPUs that the node could give exclusively before it admits the pod.
+	// CPUs are the CPUs that the node could assign exclusively before it admits the pod.
 	CPUs topology.CPUSet
 	// Devices is the number of free devices that the pod would leave unused, on the node or on its
 	// NUMA nodes (placement.SpareDevices).
@@ -70,7 +70,7 @@ type Outline struct {
 
 // Room is the free part of one NUMA node.
 type Room struct {
-	// Free is the number of CPUs that can be given exclusively, All the number of all CPUs.
+	// Free is the number of CPUs that can be assigned exclusively, All the number of all CPUs.
 	Free, All int32
 }
 
@@ -112,9 +112,10 @@ func newOutline(numaNodes int) *Outline {
 	return &beside.Outline
 }
 
-// Hope returns the Spare of a candidate that must wait for the node. It assumes that all pods in
-// flight arrive in the order of their Bindings and that no other pod leaves. It returns false if
-// that state would refuse one of them or the candidate. It must not be used for decisions.
+// Hope returns the Spare of a candidate that must wait for the node. It assumes that the kubelet
+// admits all pods in flight in the order of their Bindings, and that no other pod leaves. It
+// returns false if the kubelet would then refuse one of these pods or the candidate. The result
+// tells if waiting could be worthwhile. It is too uncertain to place a pod.
 func (v View) Hope(c *Candidate) (s Spare, known bool) {
 	n := v.n
 	n.mu.Lock()

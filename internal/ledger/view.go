@@ -51,7 +51,7 @@ func (v View) Advise(r *placement.Request, fits placement.Fits) (placement.Refus
 	return placement.Advise(s, r, fits), true
 }
 
-// Snapshot returns the likeliest state after everything in flight, or false if there is none.
+// Snapshot returns the likeliest state after all pods in flight, or false if there is none.
 func (v View) Snapshot() (placement.Snapshot, bool) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -106,8 +106,8 @@ func (v View) Room(c *Candidate, limit int) int {
 }
 
 // Apart reports whether the node admits only one of several equal pods that were created in the
-// same second, and makes the others wait for a report. This is so if it promises the first one its
-// CPUs, and the kubelet might admit the others before it.
+// same second, and makes the others wait for a report. This happens if the node promises CPUs to
+// the first pod and its kubelet might admit the others before it.
 func (v View) Apart(c *Candidate) bool {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -127,7 +127,7 @@ func (v View) Flooded() Wait {
 	}
 	v.n.compute()
 	if slices.ContainsFunc(v.n.line, func(p *pod) bool { return p.loose }) && v.n.hasRoom(v.n.line, nil) {
-		return WaitsForNothing // more such pods are taken
+		return WaitsForNothing // the node still admits more loose pods
 	}
 	return v.n.afterReserved().why
 }

@@ -59,17 +59,17 @@ var waitNames = [waitCount]string{"", "Undecided", "ManyEvents", "ManyOrders", "
 func (w Wait) String() string { return waitNames[min(w, waitCount-1)] }
 
 var waitTexts = [waitCount]string{"",
-	"whether the pod fits depends on pods that are coming to it or leaving it",
+	"whether the pod fits depends on pods that are coming to the node or leaving it",
 	fmt.Sprintf("more than %d of its pods or containers may come, start or end at any moment", maxEvents),
-	fmt.Sprintf("pods on their way to it can arrive in more than %d orders", maxOrders),
-	fmt.Sprintf("it may be in more than %d states", maxWorlds),
-	"a pod on its way to it runs into a defect of its kubelet",
-	"a pod that was bound before this scheduler began is on its way to it",
-	"a pod on its way to it was resized, and may be admitted as it was or as it is now",
-	"a pod on its way to it could lose the CPUs that it was promised",
-	"pods that are nominated to it come first",
-	"members of a gang come to it one after another, in an order that has to be kept",
-	"it reports pods that the API has not shown yet, and with them it may have too few CPUs",
+	fmt.Sprintf("pods on their way to the node can arrive in more than %d orders", maxOrders),
+	fmt.Sprintf("the node may be in more than %d states", maxWorlds),
+	"a pod on its way to the node triggers a defect of its kubelet",
+	"a pod that was bound before this scheduler began is on its way to the node",
+	"a pod on its way to the node was resized, and may be admitted as it was or as it is now",
+	"a pod on its way to the node could lose its promised CPUs",
+	"pods that are nominated to the node come first",
+	"members of a gang come to the node one after another, in a fixed order",
+	"the node reports pods that the API has not shown yet, and with them it may have too few CPUs",
 }
 
 // Text returns the reason as text; "" for none.

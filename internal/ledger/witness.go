@@ -45,7 +45,7 @@ func (n *Node) Witness(s *Sighting) (e Expectation, first bool) {
 		return e, false
 	}
 	asks := *s.Request
-	asks.Rules = placement.Rules{} // no kubelet goes by what Berth is asked
+	asks.Rules = placement.Rules{} // a kubelet ignores rules for Berth
 	p := &pod{uid: s.UID, asked: asked{req: asks.Settled()}, created: s.Created, turn: n.turn + 1, underway: !s.After}
 	p.sight = sight{shown: true, phase: s.Phase, mortal: s.Mortal}
 	if n.report != nil {
@@ -66,10 +66,10 @@ func (n *Node) Witness(s *Sighting) (e Expectation, first bool) {
 // order of their Bindings. The caller ensures that there is a report.
 func (n *Node) expect(p *pod, after bool) (e Expectation) {
 	switch {
-	case n.decides(): // it gives nothing to a pod without a decision
+	case n.decides(): // such a node gives nothing to a pod without a decision
 		e.Answer = waiting(Undecided)
 		return e
-	case !after && n.ahead(): // what the report lists may have come after the answer
+	case !after && n.ahead(): // pods of the report may have come after the kubelet's answer
 		e.Answer = waiting(Unshown)
 		return e
 	}
@@ -105,8 +105,8 @@ func (w *worlds) decisions(r *placement.Request) (out []placement.Decision) {
 	return out
 }
 
-// forgetLeft removes ending pods that the report no longer lists. They have left before a Binding
-// that is later than the report.
+// forgetLeft removes ending pods that the report no longer lists. They left before any Binding that
+// is later than the report.
 func (n *Node) forgetLeft() {
 	for _, p := range n.pods {
 		if p.stage == afloat && p.listed && p.ending() {
@@ -130,7 +130,7 @@ func (n *Node) ahead() bool {
 }
 
 // mayMakeRoom reports whether the pod would be admitted if the pods that can end by themselves had
-// ended. News of such an end may come after the kubelet's answer.
+// ended. The API may show such an end only after the kubelet's answer.
 func (n *Node) mayMakeRoom(r *placement.Request) bool {
 	mortals := n.mortals()
 	if len(mortals) == 0 {
@@ -143,8 +143,8 @@ func (n *Node) mayMakeRoom(r *placement.Request) bool {
 }
 
 // Answered records a kubelet's answer to a pod, as the API shows it, and returns the outcome of the
-// promise if the answer settles it. An admission settles the expectation of a refusal. Only a
-// report shows the pod's resources. A refused pod holds nothing.
+// promise if the answer settles it. An admission settles only the expectation of a refusal, because
+// only a report shows the pod's resources. A refused pod holds nothing.
 func (n *Node) Answered(uid string, admitted bool) (outcome *PromiseOutcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

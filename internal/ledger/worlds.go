@@ -20,7 +20,8 @@ const maxWorlds = 96
 // fall into one admission.
 type bounds struct{ events, worlds, mixed int }
 
-// boundsOf returns those of a node. A witness asks about a pod once, and cannot have it wait.
+// boundsOf returns the bounds of a node. They are larger for a witness, which asks about a pod only
+// once and cannot make it wait.
 func boundsOf(witnessing bool) bounds {
 	if witnessing {
 		return bounds{maxEvents + 2, 4 * maxWorlds, 4 * maxMixed}
@@ -407,8 +408,8 @@ func (w *worlds) keepWith(requests []*placement.Request) {
 	}
 }
 
-// behind answers for a request if the requests before it have no place in any state. The request is
-// refused, unless it would be admitted without them.
+// behind answers for a request if no state admits the requests before it. The request is refused if
+// some state refuses it even without them. Otherwise it waits.
 func (w *worlds) behind(r *placement.Request) Answer {
 	t := tally{}
 	for i := range w.all {
@@ -458,8 +459,8 @@ func (w *worlds) decideAll(r *placement.Request, d *placement.Decision) Answer {
 	return t.result()
 }
 
-// play admits pods in the given order and asks for x on the way. It returns the reason why x has to
-// wait, for example because another pod loses its promise.
+// play admits pods in the given order, and asks about x when its position comes. It returns the
+// reason why x has to wait, for example that another pod loses its promise.
 func (w *worlds) play(order []*pod, x *pod, t *tally, d *placement.Decision) Wait {
 	for i, p := range order {
 		if w.uncertain() {
