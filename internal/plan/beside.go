@@ -14,12 +14,12 @@ import (
 
 // Wish is a member's requirement for its place relative to another member's.
 type Wish struct {
-	// Mate is the other member. Numbers from the number of members on mean mates that already have
-	// a place: the first of these is the first of Gang.Seated.
+	// Mate is the index of the other member in Gang.Members. Larger indices are mates that already
+	// have a place, in the order of Gang.Seated.
 	Mate int
 	// All requires Apart, and makes the wish apply to all other members; Mate has no meaning then.
-	// A mate that has its place applies it to the members only. A separate wish for each would need
-	// memory that grows with the square of their number.
+	// The wish of a mate that has its place applies to the members only. A separate wish for each
+	// would need memory that grows with the square of their number.
 	All bool
 	// Apart asks for another NUMA node than the mate's. Without it the wish asks for the same NUMA
 	// node, on the same node.
@@ -29,13 +29,13 @@ type Wish struct {
 	Required bool
 }
 
-// Seat is the place of a mate that already has its node and is not planned.
+// Seat is the place of a mate: a pod of the gang that already has its node and is not planned.
 type Seat struct {
-	// Node is Elsewhere if no member may go.
+	// Node is the mate's node. It is Elsewhere if no member can use that node.
 	Node int
 	// Got is the member's allocation there. It is not Exact if it is unknown.
 	Got Decided
-	// Beside are its wishes.
+	// Beside are the mate's wishes.
 	Beside []Wish
 }
 
@@ -50,10 +50,11 @@ type Decided struct {
 	Exact bool
 }
 
-// grants reports whether the wishes about the member and those placed before it are fulfilled: the
-// required ones and, while the trial is strict, the preferred ones. A wish needs an exact
-// prediction in each order in which the node's kubelet may admit the members. If there is no such
-// order, or nothing is pinned, it is not fulfilled. The site is the node's site with the member.
+// grants reports whether the wishes between the member and the members placed before it are
+// fulfilled. These are the required wishes and, while the trial is strict, the preferred ones. A
+// wish needs an exact prediction in each order in which the node's kubelet may admit the members.
+// If there is no such order, or nothing is pinned, it is not fulfilled. The site is the node's site
+// with the member.
 func (t *trial) grants(m, node int, with *site, got *Decided) bool {
 	if t.wishes == nil || !slices.ContainsFunc(with.pairs, t.counts) {
 		return true
@@ -62,7 +63,7 @@ func (t *trial) grants(m, node int, with *site, got *Decided) bool {
 	return len(outcomes) > 0 && !slices.ContainsFunc(outcomes, func(numa []topology.NUMASet) bool { return !t.keep(with.pairs, numa) })
 }
 
-// counts reports whether the wish is to be kept.
+// counts reports whether the trial must fulfil the wish.
 func (t *trial) counts(p pair) bool { return p.required || t.strict }
 
 // keep reports whether members on these NUMA nodes fulfil their wishes.
@@ -73,7 +74,8 @@ func (t *trial) keep(pairs []pair, numa []topology.NUMASet) bool {
 	})
 }
 
-// others reports whether All applies to the mate, for a member or for a mate that has its place.
+// others reports whether a wish of m with All is about the mate. It is not if both already have
+// their places.
 func (g *Gang) others(m, mate int) bool {
 	return m != mate && (m < len(g.Members) || mate < len(g.Members))
 }
@@ -213,7 +215,7 @@ type unit struct {
 	members []int
 	kind    int
 	size    int64
-	// prefers: some wish is merely preferred.
+	// prefers means that some wish is only preferred.
 	prefers bool
 }
 
@@ -258,9 +260,9 @@ func unitsOf(members []Member) []unit {
 	return out
 }
 
-// In a gang with wishes, a member may skip nodes that a later one takes. Without a memory, each
-// member would ask all nodes that the earlier ones have filled, and a tenant's gang of thousands
-// could block the scheduler for minutes. So a node is not asked again for a known answer.
+// In a gang with wishes, a member may skip nodes that a later one takes. If refusals were not
+// stored, each member would ask all nodes that the earlier ones have filled, and a tenant's gang of
+// thousands could block the scheduler for minutes. So a node is not asked again for a known answer.
 
 // site is a node of a trial with its members. A new member replaces the site.
 type site struct {
@@ -285,17 +287,18 @@ type pair struct {
 type refusal struct {
 	kind, class int
 	strict      bool
-	// age is the position of members of that second among the members of the site. If other pods
-	// are in flight there, it is the second itself.
+	// age is the position of the refused member's second of creation among those of the site's
+	// members. If other pods are in flight there, it is the second itself.
 	age int64
 }
 
 // wishes has the wishes of members and mates, in a form for lookups.
 type wishes struct {
-	// joins are the wishes for the same NUMA node, of each member and about it.
+	// joins has, for each member, the wishes for the same NUMA node: its own wishes, and wishes of
+	// others about it.
 	joins map[int][]Wish
-	// classes are equal for members of the same kind with the same wishes, of theirs and about
-	// them.
+	// classes has the class of each member. Members of one class have the same kind and the same
+	// wishes, and other members have the same wishes about them.
 	classes []int
 	// sizes has the number of members of each class.
 	sizes []int
@@ -338,7 +341,7 @@ func wishesOf(g *Gang) *wishes {
 	return out
 }
 
-// by returns the wish as one about the member that has it.
+// by returns the wish with m, the member that has it, as the Mate.
 func (w Wish) by(m int) Wish {
 	w.Mate = m
 	return w
@@ -376,8 +379,8 @@ func (t *trial) with(m, node int) *site {
 // pairsPerLook is the number of pairs of members that are compared in the time of a look.
 const pairsPerLook = 128
 
-// crowdedOut reports whether more members than the node has NUMA nodes would have to be apart from
-// each other there, whatever its ledger answers. The site is the node's site with the member.
+// crowdedOut reports whether more members would have to be apart from each other than the node has
+// NUMA nodes. It does not ask the ledger. The site is the node's site with the member.
 func (t *trial) crowdedOut(node int, with *site) bool {
 	if with == nil || len(with.pairs) == 0 || t.work.slow {
 		return false
@@ -421,7 +424,7 @@ func (t *trial) settle(placed bool) {
 		case m < len(t.gang.Members):
 			all++
 		default:
-			seated = 1 // to each other they are not others
+			seated = 1 // two of them may share a NUMA node
 		}
 	}
 	if all+seated > 0 && all+seated >= t.numaNodes(node) && !t.taken[node] {
@@ -430,7 +433,8 @@ func (t *trial) settle(placed bool) {
 	}
 }
 
-// withoutTaken returns the nodes that are not taken. If few nodes are taken, it returns all.
+// withoutTaken returns the nodes that are not taken. If few nodes were taken since the last call,
+// it returns all.
 func (t *trial) withoutTaken(all []int) []int {
 	if t.fresh <= len(all)/8 {
 		return all
@@ -507,7 +511,7 @@ func (t *trial) refusal(s *site, m int, wish bool) refusal {
 // note records that the node refuses the member. wish means that the wishes are the reason.
 func (t *trial) note(m, node int, wish bool) {
 	if t.wishes == nil || t.field.Coupled(t.gang.Members[m].Kind) || wish && t.wishes.sizes[t.wishes.classes[m]] == 1 {
-		return // or nobody would ask
+		return // no other member would read the note
 	}
 	s := t.sites[node]
 	if s == nil {

@@ -23,10 +23,10 @@ const MaxKinds = 256
 
 // Dear describes a gang that is too expensive to plan, and the reasons.
 type Dear struct {
-	// Members are planned together, Kinds is how many kinds they are of, Names how often they name
-	// each other.
+	// Members is the number of members that are planned together, Kinds the number of their kinds,
+	// and Names how often they name each other.
 	Members, Kinds, Names int
-	// Late: it was given up for the time that it took.
+	// Late means that planning was given up because it took too long.
 	Late bool
 	// Terms is the number of the kinds' spread constraints and terms about other pods.
 	Terms int
@@ -86,7 +86,7 @@ func (b *Budget) Over() bool {
 	return true
 }
 
-// Late reports if it is the time that is used up.
+// Late reports if the budget ended because of the time.
 func (b *Budget) Late() bool { return b != nil && b.late }
 
 // promiseLooks returns the cost of asking a ledger about a pod, in looks. A ledger that looks for

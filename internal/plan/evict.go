@@ -57,7 +57,8 @@ type Eviction struct {
 }
 
 // MaxAsked bounds the questions to nodes about members in one search. Each takes about 20 to 50
-// microseconds, including the framework's own filters. The scheduler does nothing else meanwhile.
+// microseconds, including the framework's own filters. The scheduler does nothing else during the
+// search.
 const MaxAsked = 50_000
 
 // Evict finds victims without which the whole gang fits. It returns false if evicting all is not
@@ -157,7 +158,7 @@ type clearing struct {
 	// nodes are the nodes of the Crowd from which pods were removed.
 	nodes suppose.Field[int]
 	work  work
-	// only are the nodes that are looked at, by kind; nil for all.
+	// only has the nodes to try, by kind; nil means all.
 	only map[int][]int
 }
 
@@ -234,7 +235,7 @@ func (c *clearing) Nodes(kind int) []int {
 	return nodes
 }
 
-// try plans, and takes the members away again.
+// try plans the gang and reverts the plan.
 func (c *clearing) try(g *Gang) ([]Place, bool) {
 	if c.work.over() {
 		return nil, false
@@ -260,7 +261,7 @@ func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 		}
 		return c.try(g)
 	}
-	low, high := 0, len(order) // without the first low it does not fit, without the first high it does
+	low, high := 0, len(order) // evicting the first low victims is not enough, evicting the first high is
 	guess := c.guess(order)
 	if guess < high {
 		if places, enough = tries(guess); enough {
@@ -295,7 +296,8 @@ func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 }
 
 // guess returns how many of the cheapest victims may be enough: one for each member without a
-// place. The search begins there, because it would reach its limit before it came down from all.
+// place. The search begins there, because a search from all victims downwards could reach its limit
+// first.
 func (c *clearing) guess(order []int) int {
 	pods := 0
 	for at, i := range order {
@@ -307,8 +309,8 @@ func (c *clearing) guess(order []int) int {
 }
 
 // single finds one victim whose eviction lets the gang fit although evicting all victims does not.
-// On an emptier node the kubelet may place a pod elsewhere than its gang needs it. At the start all
-// victims are evicted.
+// On an emptier node the kubelet may place a pod on other NUMA nodes than its gang needs. At the
+// start all victims are evicted.
 func (c *clearing) single(g *Gang, order []int) (Eviction, bool) {
 	if !g.Wishes() {
 		return Eviction{}, false

@@ -18,7 +18,7 @@ type Member struct {
 	Task string
 	// Size orders members: the largest is the hardest to place.
 	Size int64
-	// Beside are its wishes to be with others, or not.
+	// Beside are the member's wishes about the places of other members.
 	Beside []Wish
 }
 
@@ -43,8 +43,8 @@ type Field interface {
 	Node(node int) suppose.Node
 	// Admits reports whether the node may have the member now, apart from free resources.
 	Admits(member, node int) bool
-	// Suits reports whether the member can have its devices on the node, at its place there. If
-	// Berth decides on the node, Suits may promise the member other places, near devices.
+	// Suits reports whether the member can have its claimed devices at its place on the node. If
+	// Berth decides on the node, Suits may call again for other places, near devices.
 	Suits(member, node int, would Lies, again Again) bool
 	// Put records that the member is on the node, Take that it is not.
 	Put(member, node int)
@@ -60,8 +60,8 @@ type Lies struct {
 	Sure, Loose bool
 }
 
-// Again promises a member another place on its node instead, near devices; nil for none. It reports
-// false if there is no such place. The last promise counts.
+// Again replaces the promise to a member by a promise of another place on its node. The place is
+// near the devices, unless near is nil. It returns false if there is no such place.
 type Again func(near *placement.Claimed) (Lies, bool)
 
 // Uncoupled is a part of a Field whose Nodes omits no node, and whose members affect each other
@@ -118,11 +118,11 @@ type Place struct {
 	// Loose means that the member gets no promise of CPUs (ledger.Candidate), because the plan puts
 	// other pods on the node that its kubelet may admit first.
 	Loose bool
-	// Wave is the member's on its node (ledger.Candidate).
+	// Wave is the member's wave on its node (ledger.Candidate).
 	Wave int
 	// Got is the member's allocation there.
 	Got Decided
-	// Candidate is the member's, perhaps near devices; nil if nothing is pinned.
+	// Candidate is the member's candidate, possibly near devices. It is nil if nothing is pinned.
 	Candidate *ledger.Candidate
 }
 
@@ -134,19 +134,19 @@ type Plan struct {
 	Whole bool
 	// Lacking is the first member that got no node; -1 for none.
 	Lacking int
-	// Waits are the nodes that did not take some member merely because they wait for a report, and
-	// why.
+	// Waits has the nodes that refused some member only because they wait for a report, with the
+	// reason.
 	Waits map[int]ledger.Wait
-	// Tangled are nodes that would take some member only in some of the orders in which their
-	// kubelet may admit it and other members, and that have used all their waves.
+	// Tangled has the nodes that would admit some member only in some of the orders in which their
+	// kubelet may admit it and other members. These nodes have used all their waves.
 	Tangled map[int]bool
-	// Crowded means that a node did not take some member, because its kubelet may admit other
-	// members before or after it.
+	// Crowded means that a node refused some member, because its kubelet may admit other members
+	// before or after it.
 	Crowded bool
-	// Cut reports that the budget was used up before the minimum was reached: whether the gang fits
-	// is not known.
+	// Cut means that the budget was used up before the minimum was reached. It is then not known if
+	// the gang fits.
 	Cut bool
-	// Nodes are the nodes that members were tried on, as they would be.
+	// Nodes has the nodes on which members were tried, with their planned members.
 	Nodes suppose.Field[int]
 }
 
@@ -163,7 +163,7 @@ type work struct {
 	asked, limit int
 	budget       *Budget
 	slow         bool    // every member asks every node, for tests
-	wishes       *wishes // of the gang, once somebody asked for them
+	wishes       *wishes // of the gang, after the first use
 }
 
 func (w *work) over() bool { return w.limit > 0 && w.asked >= w.limit || w.budget.Over() }
@@ -235,15 +235,15 @@ func (p *Plan) Node(node int) *suppose.Node {
 	return &out
 }
 
-// Undo takes the members from their places again.
+// Undo removes the members from their places.
 func (p *Plan) Undo(f Field) {
 	for _, at := range slices.Backward(p.Places) {
 		f.Take(at.Member, at.Node)
 	}
 }
 
-// pass goes through the members once. In waves, a node that does not take members in every order
-// gets them in an order that it must keep.
+// pass goes through the members once. With inWaves, a node that does not admit members in every
+// order gets them in waves, in a fixed order.
 func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Plan {
 	count := len(g.Members) + len(g.Seated)
 	t := &trial{gang: g, field: f, work: w, inWaves: inWaves, at: make([]int, count), placed: make([]Decided, count)}
@@ -306,8 +306,8 @@ type trial struct {
 	at    []int // the node of each member, or nowhere, and of the seated
 	// inWaves: nodes may be given members in waves.
 	inWaves bool
-	placed  []Decided // what each got there
-	// lies is the place of the member that was last promised one.
+	placed  []Decided // the allocation of each there
+	// lies is the place in the last promise to a member.
 	lies Lies
 	// before has the earlier states of the nodes of the unit's members.
 	before []before
@@ -315,7 +315,7 @@ type trial struct {
 	// fresh counts nodes added since the list of nodes was last rebuilt without them.
 	taken map[int]bool
 	fresh int
-	skips int // of nodes that have refused the like
+	skips int // the number of skipped nodes
 	// full are nodes whose ledger has refused a member of a coupled kind since the last placement
 	// of one.
 	full []int
@@ -342,7 +342,7 @@ func (t *trial) place(u *unit, open []int) []int {
 	}
 	switch {
 	case u.prefers:
-		return open // one before may keep what the next one would rather have
+		return open // the next unit may prefer a node that this one skipped
 	case found:
 		return rest
 	}
@@ -378,7 +378,7 @@ func (t *trial) first(u *unit, open []int) (rest []int, found bool) {
 	}
 }
 
-// roomy returns the nodes among some that have not refused members of a coupled kind for good.
+// roomy returns the open nodes without those whose ledger has refused a member of a coupled kind.
 func (t *trial) roomy(u *unit, open []int) []int {
 	if len(t.full) == 0 || t.wishes != nil || len(u.members) > 1 {
 		return open
@@ -399,7 +399,7 @@ func (t *trial) putAll(members []int, node int) bool {
 		}
 		return false
 	}
-	clear(t.before) // nobody takes these back any more, and they hold much
+	clear(t.before) // these steps are never reverted, and use much memory
 	t.before = t.before[:0]
 	return true
 }
@@ -407,7 +407,7 @@ func (t *trial) putAll(members []int, node int) bool {
 // skipsPerLook is the number of skipped nodes, because of known refusals, in the time of a look.
 const skipsPerLook = 16
 
-// passesBy reports whether the node's answer for the member is known.
+// passesBy reports whether the node is known to refuse the member.
 func (t *trial) passesBy(m, node int) bool {
 	if !t.taken[node] && !t.refused(m, node) {
 		return false
@@ -454,7 +454,7 @@ func (t *trial) put(m, node int) bool {
 	return true
 }
 
-// again promises the member other places on the node, in place of the last.
+// again returns the Again of a member that was promised a place on the node.
 func (t *trial) again(m, node int, next *site, was *before, got *Decided) Again {
 	return func(near *placement.Claimed) (Lies, bool) {
 		on, pod := t.plan.Nodes.At(node), t.gang.Members[m].Pod
@@ -473,8 +473,9 @@ func (t *trial) again(m, node int, next *site, was *before, got *Decided) Again 
 	}
 }
 
-// suitsLater takes the promise of a member back that does not suit the node. It reports whether the
-// member would suit it in a wave of its own, after the members on the node, and promises it that.
+// suitsLater withdraws the promise to a member that Suits refused. If Suits accepts the member in a
+// wave of its own, after the other members on the node, it promises the member that place and
+// returns true.
 func (t *trial) suitsLater(m, node int, next *site, was *before, got *Decided) bool {
 	on, pod := t.plan.Nodes.At(node), &t.gang.Members[m].Pod
 	unsure := !t.lies.Sure && on.Pins(pod) && on.Promised() > 1
@@ -497,7 +498,7 @@ func (t *trial) suitsLater(m, node int, next *site, was *before, got *Decided) b
 	return false
 }
 
-// asks asks the node about the member, without its wishes.
+// asks asks the node about the member, apart from wishes.
 func (t *trial) asks(m, node int, was *before) (Decided, bool) {
 	if !t.field.Admits(m, node) {
 		return Decided{}, false
@@ -559,7 +560,8 @@ func (t *trial) promise(p *suppose.Pod, node int, on *suppose.Node, was *before)
 	return got, a.OK()
 }
 
-// decided notes how the pod would lie, by the node's answer.
+// decided stores the pod's place in lies, according to the node's answer, and returns it as a
+// Decided.
 func (t *trial) decided(p *suppose.Pod, on *suppose.Node, a *ledger.Answer, d *placement.Decision) Decided {
 	t.lies = Lies{Decision: d, Sure: a.Exact && !on.Loose(), Loose: on.Loose()}
 	if !a.OK() || !on.Pins(p) {

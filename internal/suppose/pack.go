@@ -18,7 +18,7 @@ type Alike struct {
 type Needs struct {
 	// Nodes is the number of nodes that Pack fills.
 	Nodes int `json:"nodes"`
-	// ByAmounts is the same if amounts were all that counts, as autoscalers reckon.
+	// ByAmounts is this number if only amounts count, as autoscalers assume.
 	ByAmounts int `json:"byAmounts"`
 	// Pods is the number of pods with a place on these nodes.
 	Pods int `json:"pods"`

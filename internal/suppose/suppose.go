@@ -27,8 +27,8 @@ type Pod struct {
 // once, as the scheduler does. Take reverts Put, and Withdraw reverts Promise. A Node without
 // changes may be copied; otherwise use Clone.
 type Node struct {
-	// account is the node's ledger; nil if nothing can be promised, so that only pods go there for
-	// which nothing is pinned.
+	// account is the node's ledger. It is nil if the node cannot promise anything. Such a node
+	// takes only pods for which nothing is pinned.
 	account *ledger.Node
 	// room has the node's amounts apart from pinned resources, or is nil if the caller checks them.
 	// The Node has its own copy after the first change.
