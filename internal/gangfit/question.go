@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// Question is the gang in question, with all that its answer depends on.
+// Question asks if a gang fits. It has everything that the answer depends on.
 type Question struct {
 	// Gang has the members that want nodes, with their kinds, their wishes about each other, and
 	// the mates that have nodes.
@@ -26,7 +26,8 @@ type Question struct {
 	// start together, including these.
 	Done, Start int
 	// Claim has the resources that the group must find before its pods are planned, or is nil. Room
-	// has the resources for it, with all pods in one sum, or one by one.
+	// returns the resources for the Claim. With oneByOne it adds each pod by itself, otherwise all
+	// pods as one sum.
 	Claim *Claim
 	Room  func(oneByOne bool) *Room
 	// Budget bounds the cost of an answer; nil means no bound. Dear names the reasons for a high
@@ -75,7 +76,7 @@ func (q *Question) Add(m plan.Member, likeness []byte) bool {
 	return true
 }
 
-// Ask plans the gang on nodes. These are left as plan.Make leaves them.
+// Ask plans the gang on nodes. It changes the nodes as plan.Make does.
 func (q *Question) Ask(nodes plan.Field) *Verdict {
 	v := &Verdict{Plan: plan.Plan{Lacking: -1}, Start: q.Start, Fit: q.Done, question: q, nodes: nodes}
 	switch short := q.short(); {
@@ -95,7 +96,7 @@ func (q *Question) Ask(nodes plan.Field) *Verdict {
 
 // short returns the resource that is too scarce for the group's claim, or nil.
 func (q *Question) short() *Shortage {
-	if q.Claim == nil || q.Budget.Over() || q.Room(false).Short(q.Claim) == nil { // no pod need be looked at
+	if q.Claim == nil || q.Budget.Over() || q.Room(false).Short(q.Claim) == nil { // the sum is enough
 		return nil
 	}
 	return q.Room(true).Short(q.Claim)
@@ -120,7 +121,7 @@ type Verdict struct {
 func (v *Verdict) Counted() string {
 	text := fmt.Sprintf("%d of %d pods fit now", v.Fit, v.Start)
 	if !v.Whole && v.Lacking < 0 {
-		text += ", and of some task too few"
+		text += ", and too few of some task"
 	}
 	return text
 }
@@ -139,7 +140,7 @@ func (v *Verdict) String() string {
 	case v.Hopes():
 		return v.Counted() + "; nodes' next reports will decide on the others"
 	case len(v.Tangled) > 0:
-		return v.Counted() + "; others would in some of the orders in which kubelets may admit those of one second"
+		return v.Counted() + "; others fit only in some of the orders in which kubelets may admit pods of the same second"
 	}
 	return v.Counted()
 }
@@ -169,7 +170,7 @@ func (v *Verdict) Hopes() bool {
 			h.waits[node] = true
 		}
 	}
-	if len(h.waits) == 0 || v.question.Wishes() { // where members would be on such a node is what is not known
+	if len(h.waits) == 0 || v.question.Wishes() { // the members' places on such nodes are not known
 		return len(h.waits) > 0
 	}
 	p := plan.Make(&v.question.Gang, h, v.question.Budget)

@@ -63,7 +63,7 @@ func TestVerdict(t *testing.T) {
 		"the minimum":    {asking(1, 4, 4), counted{cpus: []int64{7}}, "the minimum fits now: 1, of 1", true, 1},
 		"too few":        {asking(2, 4, 4), counted{cpus: []int64{7}}, "1 of 2 pods fit now", false, 1},
 		"two have nodes": {done, counted{cpus: []int64{3}}, "2 of 3 pods fit now", false, 2},
-		"of a task":      {tasks, counted{cpus: []int64{8}}, "2 of 1 pods fit now, and of some task too few", false, 2},
+		"of a task":      {tasks, counted{cpus: []int64{8}}, "2 of 1 pods fit now, and too few of some task", false, 2},
 		"a report":       {asking(2, 4, 4), counted{cpus: []int64{4, 4}, waits: []int{1}}, "1 of 2 pods fit now; nodes' next reports will decide on the others", false, 1},
 		"no such report": {asking(2, 4, 4), counted{cpus: []int64{4, 3}, waits: []int{1}}, "1 of 2 pods fit now", false, 1},
 	} {
@@ -86,7 +86,7 @@ func TestWhatAGroupNamesComesFirst(t *testing.T) {
 	}{
 		"it is free":       {8, 0, "all fit now", 1},
 		"it could be":      {8, 8, "all fit now", 2},
-		"it could not be":  {7, 7, "minResources asks for 8 CPUs, and 0 are free, 7 could be left by pods that are ending or of lower priority", 2},
+		"it could not be":  {7, 7, "minResources asks for 8 CPUs, and 0 are free, 7 could be freed by pods that are ending or of lower priority", 2},
 		"there is no such": {7, 0, "minResources asks for 8 CPUs, and 7 are free", 2},
 	} {
 		t.Run(name, func(t *testing.T) {

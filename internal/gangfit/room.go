@@ -134,7 +134,7 @@ func (r *Room) Short(c *Claim) *Shortage {
 	return nil
 }
 
-// freed returns the amounts that other pods leave, or could leave.
+// freed returns the amounts of pods that are leaving, or that the group could evict.
 func (r *Room) freed(c *Claim) amounts.List {
 	out := maps.Clone(r.leaving)
 	if c.EvictsNobody {
@@ -169,7 +169,7 @@ func (s *Shortage) String() string {
 	has, wants := amounts.Texts(s.Resource, free, s.Asked)
 	text := fmt.Sprintf(Named+"%s %s, and %s free", wants, amounts.Name(s.Resource, s.Asked), are(has))
 	if s.Freed > 0 {
-		text += ", " + amounts.Text(s.Resource, s.Freed) + " could be left by pods that are ending or of lower priority"
+		text += ", " + amounts.Text(s.Resource, s.Freed) + " could be freed by pods that are ending or of lower priority"
 	}
 	if s.Kept > 0 {
 		text += ", " + are(amounts.Text(s.Resource, s.Kept)) + " kept for groups that were let in before"

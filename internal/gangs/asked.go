@@ -25,8 +25,8 @@ type Asked struct {
 	Tasks        []string
 	// Candidate returns a pod's candidate for ledgers, or nil if nothing is pinned.
 	Candidate func(*corev1.Pod) (*ledger.Candidate, error)
-	// Node is the number of a node that a seated pod is on, and its ledger; plan.Elsewhere if no
-	// member can be there.
+	// Node returns the number and the ledger of the node of a seated pod. The number is
+	// plan.Elsewhere if no member can use that node.
 	Node func(name string) (number int, account *ledger.Node)
 	// Looked adds the labels by which pods on nodes select other pods. It is nil if the caller does
 	// not need them.
@@ -83,8 +83,8 @@ func (a *Asked) wish(q *gangfit.Question) error {
 	return nil
 }
 
-// LowestPriority is the priority with which the pods evict others together: a pod of low priority
-// must not gain from its mates' priority.
+// LowestPriority is the priority with which the pods together preempt other pods. A pod of low
+// priority must not benefit from the priority of the others.
 func LowestPriority(pods []*corev1.Pod) int32 {
 	lowest := corev1helpers.PodPriority(pods[0])
 	for _, pod := range pods[1:] {
@@ -93,7 +93,7 @@ func LowestPriority(pods []*corev1.Pod) int32 {
 	return lowest
 }
 
-// MayPreempt reports if all of the pods may have others evicted for them.
+// MayPreempt reports if all of the pods may preempt other pods.
 func MayPreempt(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(p *corev1.Pod) bool {
 		return p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == corev1.PreemptNever

@@ -77,7 +77,8 @@ func (c *Count) Add(task string, n int) {
 	}
 }
 
-// Lacks describes the pods that several counts together lack to the minimum, or returns "".
+// Lacks describes the pods that are missing to the minimum, given the sum of several counts. It
+// returns "" if none are missing.
 func Lacks(spec *wire.Gang, counts ...*Count) string {
 	all := 0
 	for _, c := range counts {

@@ -11,7 +11,7 @@ type (
 	Looked struct{}
 	// News: a member has come, left or ended, or the object has changed.
 	News struct{}
-	// Stirred: the number of relevant changes in the cluster so far. Such a change could help.
+	// Stirred: Stirs is the number of changes in the cluster so far that could help a gang.
 	Stirred struct{ Stirs uint64 }
 	// Placed: a member has its node. Since is the time when the leading process first saw a bound
 	// member. It is zero if it saw none, or if the minimum is not known. Timeout is the time that
@@ -20,18 +20,18 @@ type (
 		Since   time.Time
 		Timeout time.Duration
 	}
-	// Held: it is not tried before a moment, though nothing is wrong with it.
+	// Held: the gang is not tried before Until, although nothing is wrong with it.
 	Held struct{ Until time.Time }
 	// Failed: the attempt failed for another reason than that the gang does not fit.
 	Failed struct{}
-	// PlanMade: a plan was reserved whole. Timeout is as in Placed.
+	// PlanMade: all places of a plan were reserved. Timeout is as in Placed.
 	PlanMade struct{ Timeout time.Duration }
 	// Arrived: a member of the plan has reached Permit. All means that it was the last one.
 	Arrived struct{ All bool }
 	// Lost: a member of the plan has failed or left. Enough means that the remaining members reach
-	// the minimum, and All that each of these has reached Permit. Before means that one has been
-	// lost since the release. A plan fails only once, because often a node refuses all its planned
-	// members.
+	// the minimum, and All that each of these has reached Permit. Before means that another member
+	// has been lost since the release. A plan fails only once, because often a node refuses all its
+	// planned members.
 	Lost struct {
 		Why                 string
 		Enough, All, Before bool
@@ -144,7 +144,7 @@ func (s *step) expire() {
 	}
 	switch {
 	case s.Whole || s.Deadline.IsZero() || s.now.Before(s.Deadline) || s.Doing == Binding || s.Doing == Ending || s.c.Members == 0:
-	case s.c.Disagree: // which of them are right nobody knows
+	case s.c.Disagree: // it is not known which members are right
 		s.Deadline = time.Time{}
 	default:
 		if s.Doing == Reserved {

@@ -13,13 +13,15 @@ const (
 	// Unconfirmed: its object may be older than its members and is read again, or it is not known
 	// if a member has ended or is gone.
 	Unconfirmed Phase = "unconfirmed"
-	// BackedOff: a plan was not possible, or was dropped. It is not tried before a moment.
+	// BackedOff: a plan was not possible, or was dropped. The gang is not tried before NotBefore.
 	BackedOff Phase = "backed off"
-	// Parked: it did not fit. It is not tried before something has changed that could help.
+	// Parked: it did not fit. It is not tried before the cluster has changed in a way that could
+	// help.
 	Parked Phase = "parked"
 	// Ready: its first member is tried, and plans for all.
 	Ready Phase = "ready"
-	// Reserved: a plan is reserved whole. Its members are in their cycles, or in Permit.
+	// Reserved: all places of a plan are reserved. Its members are in their scheduling cycles, or
+	// in Permit.
 	Reserved Phase = "reserved"
 	// Binding: all members of the plan have passed Permit.
 	Binding Phase = "binding"
@@ -99,7 +101,7 @@ func (p *Progress) LacksRoom(c *Conditions) bool {
 	return p.Lacking && !p.Planned() && !c.Settled
 }
 
-// again returns when the group must be looked at next, if no event comes before; zero for never.
+// again returns the time for the next Looked, if no event comes before, or zero.
 func (p *Progress) again(c *Conditions, now time.Time) (at time.Time) {
 	if c.Members == 0 {
 		return at

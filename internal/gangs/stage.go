@@ -7,19 +7,19 @@ type Stage string
 
 // The stages.
 const (
-	// Forming: fewer pods are there than start together.
+	// Forming: the gang has fewer pods than must start together.
 	Forming Stage = "forming"
-	// Wrong: a request cannot be served, or is not known.
+	// Wrong: the gang asks for something that Berth does not support or know.
 	Wrong Stage = "wrong"
-	// Waiting: enough pods are there, and none has a node.
+	// Waiting: the gang has enough pods, and none has a node.
 	Waiting Stage = "waiting"
-	// Planned: places are reserved for all that start together. Only the scheduler knows.
+	// Planned: places are reserved for all pods that start together. Only the scheduler knows this.
 	Planned Stage = "planned"
-	// Partial: some have nodes, fewer than start together.
+	// Partial: some pods have nodes, but fewer than must start together.
 	Partial Stage = "partial"
-	// Whole: as many have nodes as start together.
+	// Whole: as many pods have nodes as must start together.
 	Whole Stage = "whole"
-	// Reduced: it was whole once, and fewer have nodes now.
+	// Reduced: the gang was whole once, and fewer pods have nodes now.
 	Reduced Stage = "reduced"
 	// Completed: all its pods have ended.
 	Completed Stage = "completed"
@@ -35,9 +35,9 @@ type Facts struct {
 	Pods, Ended int
 	// Waiting counts pods that want a node. Done counts pods that have nodes or succeeded.
 	Waiting, Done *Count
-	// Wrong: the gang asks for something that Berth does not serve or know.
+	// Wrong: the gang asks for something that Berth does not support or know.
 	Wrong bool
-	// Was: once, as many had nodes as start together.
+	// Was: the gang was whole once.
 	Was bool
 	// Planned: places are reserved.
 	Planned bool

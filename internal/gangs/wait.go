@@ -9,9 +9,9 @@ type Wait struct {
 	// NotBefore is the earliest time of the next attempt.
 	NotBefore time.Time
 
-	stirs   uint64    // how often the cluster had changed when it was tried
-	until   time.Time // when it is tried again whatever has changed
-	reports time.Time // since when every attempt has found a node that waits for a report; zero: the last one found none
+	stirs   uint64    // the number of changes in the cluster at the last attempt
+	until   time.Time // the time of the next attempt even without a change
+	reports time.Time // the time since when every attempt has found nodes that wait for a report, or zero
 }
 
 // Misfit is the event that a gang, or a pod, was tried and does not fit.
@@ -39,15 +39,16 @@ func (w *Wait) Begin(e *Misfit, now time.Time) {
 	w.Stir(e.Stirs)
 }
 
-// Stir ends the waiting for a change if the cluster has changed so often by now.
+// Stir ends the waiting for a change if the cluster has changed since the last attempt. stirs is
+// the number of changes now.
 func (w *Wait) Stir(stirs uint64) {
 	if w.stirs < stirs {
 		w.Why = ""
 	}
 }
 
-// Over ends the waiting for a change that has lasted too long, and reports whether nothing is
-// awaited any more.
+// Over ends a waiting for a change that has lasted too long, and reports whether the gang or the
+// pod may be tried.
 func (w *Wait) Over(now time.Time) bool {
 	if !now.Before(w.until) {
 		w.Why = ""
@@ -55,7 +56,7 @@ func (w *Wait) Over(now time.Time) bool {
 	return w.Why == "" && !now.Before(w.NotBefore)
 }
 
-// ReportLimit is how long pending reports may prevent evictions without a break.
+// ReportLimit is the maximum time for which pending reports prevent evictions.
 const ReportLimit = 30 * time.Second
 
 // Patient reports whether evictions must still wait, because a report may show room. reports means
@@ -69,7 +70,7 @@ func (w *Wait) Patient(reports bool, now time.Time) bool {
 	case w.reports.IsZero():
 		w.reports = now
 	case now.Sub(w.reports) >= ReportLimit:
-		w.reports = now // this once: victims have left the API long before a report says so
+		w.reports = now // allow evictions once; reports show their effect much later
 		return false
 	}
 	return true
