@@ -49,7 +49,7 @@ type Resource struct {
 
 // CDI describes the names of devices in a vendor's specification.
 type CDI struct {
-	// Kind is the specification's, like nvidia.com/gpu.
+	// Kind is the kind of the specification, like nvidia.com/gpu.
 	Kind string `json:"kind"`
 	// Names is the form of the names: address, index (among the devices of one vendor and class,
 	// ascending by address) or uuid (from NVIDIA's driver).

@@ -72,12 +72,12 @@ func (h *Host) misnamed(d *Device, cdi *CDI, name string, known map[string][]str
 		return "no CDI specification in " + strings.Join(h.SpecDirs, " or ") + " has " + name
 	}
 	if cdi.Names != byIndex || h.Root == nil {
-		return "" // the name is the device's own
+		return "" // an address or a UUID cannot name another device
 	}
 	own := h.ownNodes(d.Address)
 	for _, n := range nodes {
 		if ownNode.MatchString(n) && !slices.Contains(own, n) {
-			return fmt.Sprintf("%s has /dev/%s, and the host lists [%s] for this device: the specification counts devices otherwise; have it name them by address or uuid",
+			return fmt.Sprintf("%s has /dev/%s, and the host lists [%s] for this device: the specification numbers the devices differently; let it name them by address or uuid",
 				name, n, strings.Join(own, " "))
 		}
 	}
@@ -110,7 +110,7 @@ func (h *Host) lookAt(d *Device, cdi *CDI, busy map[string]bool) Finding {
 	s := Finding{CDI: Kind + "=" + d.Address}
 	if h.Root != nil {
 		if _, err := fs.Stat(h.Root, pciDir+d.Address); err != nil {
-			return Finding{CDI: s.CDI, Sick: "it has gone from the machine"}
+			return Finding{CDI: s.CDI, Sick: "it is gone from the machine"}
 		}
 	}
 	if cdi != nil {
@@ -127,7 +127,7 @@ func (h *Host) lookAt(d *Device, cdi *CDI, busy map[string]bool) Finding {
 	return s
 }
 
-// nameOf is what a vendor's specification calls a device.
+// nameOf returns the name of a device in a vendor's specification.
 func (h *Host) nameOf(d *Device, names string) (string, error) {
 	switch names {
 	case byIndex:
@@ -138,7 +138,7 @@ func (h *Host) nameOf(d *Device, names string) (string, error) {
 	return d.Address, nil
 }
 
-// uuid asks NVIDIA's driver.
+// uuid returns the UUID that NVIDIA's driver reports for a GPU.
 func (h *Host) uuid(address string) (string, error) {
 	if uuid := h.nvidia(address, "GPU UUID"); uuid != "" {
 		return uuid, nil
@@ -146,7 +146,7 @@ func (h *Host) uuid(address string) (string, error) {
 	return "", fmt.Errorf("no UUID of it in /proc/%s: is NVIDIA's driver loaded?", nvidiaFile(address))
 }
 
-// nvidiaFile is where NVIDIA's driver describes a GPU, below /proc.
+// nvidiaFile returns the file below /proc in which NVIDIA's driver describes a GPU.
 func nvidiaFile(address string) string { return "driver/nvidia/gpus/" + address + "/information" }
 
 // nvidia returns the value that NVIDIA's driver reports for a key of a GPU; "" if there is none.
@@ -166,13 +166,13 @@ func (h *Host) nvidia(address, key string) string {
 	return ""
 }
 
-// nodeDirs are where sysfs lists what has device nodes, below a function's folder.
+// nodeDirs are the folders of a function in which sysfs lists its parts with device nodes.
 var nodeDirs = []string{"drm", "infiniband_verbs", "infiniband_mad", "accel", "misc"}
 
-// shared are nodes that users of the devices of a folder need beside these, if they are there.
+// shared has, by folder, a further device node that users of its devices need, if it exists.
 var shared = map[string]string{"infiniband_verbs": "sys/class/misc/rdma_cm"}
 
-// nodes returns the device nodes of a function, or why it must not be given away.
+// nodes returns the device nodes of a function, or the reason why no pod may get it.
 func (h *Host) nodes(d *Device, busy map[string]bool) (nodes []string, sick string) {
 	dir := pciDir + d.Address
 	for _, class := range nodeDirs {
@@ -186,7 +186,7 @@ func (h *Host) nodes(d *Device, busy map[string]bool) (nodes []string, sick stri
 	}
 	disks, sick := h.disks(dir, busy)
 	nodes = append(nodes, disks...)
-	target, _ := fs.ReadLink(h.Root, dir+"/driver") // one without a driver has no link
+	target, _ := fs.ReadLink(h.Root, dir+"/driver") // a function without a driver has no link
 	switch path.Base(target) {
 	case "nvme":
 		if len(disks) == 0 {
@@ -202,7 +202,7 @@ func (h *Host) nodes(d *Device, busy map[string]bool) (nodes []string, sick stri
 	return slices.Compact(nodes), sick
 }
 
-// node is the name below /dev that the kernel gives a device; "" for one without a node.
+// node returns the name of a device below /dev, or "" if it has no device node.
 func (h *Host) node(dir string) string {
 	text, err := fs.ReadFile(h.Root, dir+"/uevent")
 	if err != nil {
@@ -217,8 +217,8 @@ func (h *Host) node(dir string) string {
 	return ""
 }
 
-// disks returns the nodes of the disks of an NVMe controller. Its own node administers it, and
-// stays with the host.
+// disks returns the nodes of the disks of an NVMe controller. The controller's own node is for
+// administration, and stays with the host.
 func (h *Host) disks(dir string, busy map[string]bool) (nodes []string, sick string) {
 	for _, controller := range h.children(dir + "/nvme") {
 		for _, disk := range h.children(dir + "/nvme/" + controller) {
@@ -240,10 +240,11 @@ func (h *Host) disks(dir string, busy map[string]bool) (nodes []string, sick str
 	return nodes, sick
 }
 
-// filesystems name the block devices of what is mounted. Others, such as FAT, tell nobody.
+// filesystems are the folders in which mounted file systems list their block devices. Some file
+// systems, such as FAT, have no such folder.
 var filesystems = []string{"sys/fs/ext4", "sys/fs/xfs", "sys/fs/f2fs", "sys/fs/btrfs/*/devices"}
 
-// busy are the disks and partitions that are mounted, or swapped to.
+// busy returns the disks and partitions that are mounted or used for swap.
 func (h *Host) busy() map[string]bool {
 	out := map[string]bool{}
 	if h.Root != nil {
@@ -265,8 +266,8 @@ func (h *Host) busy() map[string]bool {
 	return out
 }
 
-// group returns the IOMMU group of a function, or why it cannot be given away: who may use the
-// group's node has all that is in it.
+// group returns the IOMMU group of a function, or the reason why no pod may get it. A container
+// with the group's device node has all devices of the group.
 func (h *Host) group(d *Device) (id, sick string) {
 	target, err := fs.ReadLink(h.Root, pciDir+d.Address+"/iommu_group")
 	if err != nil {
@@ -300,11 +301,11 @@ const Kind = "berth.dev/pci"
 // specFile is the specification's name, as CDI has it: VENDOR-CLASS.
 var specFile = strings.Replace(Kind, "/", "-", 1) + ".json"
 
-// specVersion is the oldest that has all that is written.
+// specVersion is the oldest version that has all fields which are written.
 const specVersion = "0.5.0"
 
 // writeSpec writes the specification of the devices that no vendor describes. A device without
-// nodes has a variable alone: CDI knows no device without an edit.
+// nodes gets only an environment variable, because CDI requires an edit for each device.
 func (h *Host) writeSpec(pools []Pool, findings map[string]Finding) error {
 	out := cdispec.Spec{Version: specVersion, Kind: Kind}
 	for i := range pools {
@@ -338,17 +339,17 @@ func (h *Host) writeSpec(pools []Pool, findings map[string]Finding) error {
 	return replace(filepath.Join(dir, specFile), append(text, '\n'))
 }
 
-// replace writes a file, unless it has the text already, so that no reader sees half of it.
+// replace replaces a file atomically, unless it already has the text.
 func replace(name string, text []byte) error {
 	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	return atomicfile.WriteText(name, 0o644, text) // readers take what ends in .json or .yaml
+	return atomicfile.WriteText(name, 0o644, text) // readers use only files whose names end in .json or .yaml
 }
 
-// described are the devices, KIND=NAME, of the specifications of all vendors, as a runtime reads
-// them, with their nodes below /dev: a specification that is not valid describes nothing, and
-// neither do two that say different things of one device.
+// described returns the devices, KIND=NAME, of all vendors' specifications, with their nodes below
+// /dev. As in a runtime, a device does not count if its specification is invalid, or if two
+// specifications contradict each other about it.
 func (h *Host) described() map[string][]string {
 	out := map[string][]string{}
 	vendors, err := cdi.NewCache(cdi.WithSpecDirs(h.SpecDirs...), cdi.WithAutoRefresh(false))

@@ -58,7 +58,7 @@ func TestNodes(t *testing.T) {
 	got := lookAt(t, doc, Host{Root: tree(files)})
 	for address, want := range map[string]Finding{
 		"0000:3b:00.0": {CDI: "berth.dev/pci=0000:3b:00.0", Nodes: []string{"dri/card0", "dri/renderD128"}},
-		"0000:bb:00.0": {CDI: "berth.dev/pci=0000:bb:00.0", Sick: "it has gone from the machine"},
+		"0000:bb:00.0": {CDI: "berth.dev/pci=0000:bb:00.0", Sick: "it is gone from the machine"},
 		"0000:3c:00.0": {CDI: "berth.dev/pci=0000:3c:00.0", Nodes: []string{"infiniband/rdma_cm", "infiniband/umad0", "infiniband/uverbs0"}},
 		"0000:5e:00.0": {CDI: "berth.dev/pci=0000:5e:00.0", Nodes: []string{"nvme0n1"}},
 		"0000:5f:00.0": {CDI: "berth.dev/pci=0000:5f:00.0", Nodes: []string{"nvme1n1"}, Sick: "the host uses nvme1n1p1"},
@@ -234,7 +234,7 @@ func TestOwnSpecification(t *testing.T) {
 	o.Look()
 	delete(files, pci+"0000:5f:00.0/class")
 	o.Look()
-	if s := findingsOf(o)["0000:5f:00.0"]; s.Sick != "it has gone from the machine" || changes != 1 {
+	if s := findingsOf(o)["0000:5f:00.0"]; s.Sick != "it is gone from the machine" || changes != 1 {
 		t.Errorf("%+v after %d changes", s, changes)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {

@@ -24,7 +24,7 @@ type Offers struct {
 	Changed func()
 
 	host Host
-	// looking lets one look at a time pass.
+	// looking is locked during a check of the devices.
 	looking sync.Mutex
 
 	mu       sync.Mutex
@@ -33,7 +33,7 @@ type Offers struct {
 	// listeners counts the kubelet's open ListAndWatch calls, by resource: they end with the
 	// kubelet.
 	listeners map[string]int
-	// told is closed, and another one made, when findings change.
+	// told is closed and replaced when findings change.
 	told chan struct{}
 }
 
@@ -44,14 +44,14 @@ func New(pools []Pool, host Host, log func(string, ...any)) *Offers {
 	return o
 }
 
-// Pools returns what is offered. Callers must not change it.
+// Pools returns the offered pools. Callers must not change them.
 func (o *Offers) Pools() []Pool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.pools
 }
 
-// Found returns what is offered, and the last finding about each device, by address.
+// Found returns the offered pools, and the last finding about each device, by address.
 func (o *Offers) Found() ([]Pool, map[string]Finding) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -66,7 +66,7 @@ func (o *Offers) Taken(resource string) bool {
 	return !slices.ContainsFunc(wire.DeviceNames(resource), func(name string) bool { return o.listeners[name] == 0 })
 }
 
-// listen counts a question that begins, or ends.
+// listen counts a call of ListAndWatch that begins (n is 1) or ends (n is -1).
 func (o *Offers) listen(resource string, n int) {
 	o.mu.Lock()
 	o.listeners[resource] += n
@@ -107,7 +107,7 @@ func (o *Offers) lookAt(pools []Pool) {
 	}
 }
 
-// note reports whether pools or findings are news.
+// note stores the pools and findings, and reports whether they have changed.
 func (o *Offers) note(pools []Pool, findings map[string]Finding) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -121,7 +121,7 @@ func (o *Offers) note(pools []Pool, findings map[string]Finding) bool {
 	for _, address := range slices.Sorted(maps.Keys(findings)) {
 		switch was, is := o.findings[address].Sick, findings[address].Sick; {
 		case is != "" && is != was:
-			o.Log("device %s is offered no more: %s", address, is)
+			o.Log("device %s is no longer offered: %s", address, is)
 		case is == "" && was != "":
 			o.Log("device %s is offered again", address)
 		}
@@ -132,8 +132,8 @@ func (o *Offers) note(pools []Pool, findings map[string]Finding) bool {
 	return true
 }
 
-// tokens returns how many devices there are under a name, and how many of them may be given away,
-// and tells when that may have changed.
+// tokens returns the number of healthy devices under a name, and the number of all devices. changed
+// is closed when these numbers may have changed.
 func (o *Offers) tokens(name string) (well, all int, changed <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -150,7 +150,7 @@ func (o *Offers) tokens(name string) (well, all int, changed <-chan struct{}) {
 	return well, all, o.told
 }
 
-// lookPeriod is how often devices are looked at: a dozen small files of sysfs for each.
+// lookPeriod is the interval between checks, which read a dozen small sysfs files for each device.
 const lookPeriod = time.Second
 
 // Run offers the devices until ctx ends. It registers again when the kubelet restarts.
@@ -204,8 +204,8 @@ func Rival(pools []Pool, registered map[string][]string) string {
 	return ""
 }
 
-// offers reports whether a device of another resource is, by its id or its maker's name, one of the
-// pools'.
+// offers reports whether a device of another resource is also in the pools, judging by its id or by
+// its vendor's domain.
 func offers(pools []Pool, resource, id string) bool {
 	for i := range pools {
 		for _, d := range pools[i].Devices {

@@ -18,7 +18,7 @@ type Pool struct {
 
 // Device is an offered device.
 type Device struct {
-	// Device is the machine's.
+	// Device is the machine's device.
 	*topology.Device
 	// index is its place among the machine's devices of its vendor and kind.
 	index int
@@ -69,10 +69,11 @@ func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 	return pools, nil
 }
 
-// Keep returns the machine with offered devices that it no longer has, or sees differently, as they
-// were before. For example, a card whose RDMA device is in a container's network looks like a plain
-// card to others, and a device that disappears while it is read has no vendor. A device of another
-// vendor or product replaces the earlier one, and so does one that is now a virtual function.
+// Keep returns the machine with offered devices as they were before, if they are now missing or
+// look different. For example, a card whose RDMA device is in a container's network looks like a
+// plain card to others, and a device that disappears while it is read has no vendor. A device of
+// another vendor or product replaces the earlier one, and so does one that is now a virtual
+// function.
 func (c *Config) Keep(m *topology.Machine, before []Pool) *topology.Machine {
 	devices, kept := slices.Clone(m.Devices), false
 	for i := range before {
@@ -94,7 +95,7 @@ func (c *Config) Keep(m *topology.Machine, before []Pool) *topology.Machine {
 	}
 	out, err := m.SetDevices(devices, m.Links)
 	if err != nil {
-		return m // one that was kept needs another one that has gone
+		return m // a kept device needs another device that is gone
 	}
 	return out
 }
@@ -140,14 +141,14 @@ func (c *Config) missing(r *Resource, d *topology.Device) string {
 	return fmt.Sprintf("a device that the other fields select: this is of class %s (%s), %s:%s", d.Class, d.Kind(), d.Vendor, d.Product)
 }
 
-// separate keeps a physical function and its virtual ones from being offered both: who has the
-// first decides about the others.
+// separate refuses a Config that offers a physical function and its virtual functions, because the
+// owner of the physical function controls the virtual ones.
 func (c *Config) separate(i int, m *topology.Machine, taken map[string]string) error {
 	for j := range m.Devices {
 		d := &m.Devices[j]
 		if other := taken[d.Physical]; other != "" && taken[d.Address] == c.Resources[i].Resource {
 			return c.fail(fmt.Sprintf("resources[%d]", i), c.Resources[i].Resource,
-				"virtual functions alone: of "+d.Address+" the physical function, "+d.Physical+", is offered as "+other)
+				"virtual functions only: "+d.Physical+", the physical function of "+d.Address+", is offered as "+other)
 		}
 	}
 	return nil

@@ -20,7 +20,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// tokenPrefix begins the ids of tokens, so that nobody takes them for devices.
+// tokenPrefix begins the ids of tokens, so that people do not take them for devices.
 const tokenPrefix = "berth-token-"
 
 func token(i int) string { return fmt.Sprintf("%s%04d", tokenPrefix, i) }
@@ -28,7 +28,7 @@ func token(i int) string { return fmt.Sprintf("%s%04d", tokenPrefix, i) }
 // IsToken reports whether the id of a kubelet's device is a token.
 func IsToken(id string) bool { return strings.HasPrefix(id, tokenPrefix) }
 
-// kubeletSocket is where plugins register, in the folder for device plugins.
+// kubeletSocket is the socket for the registration of plugins, in the folder for device plugins.
 const kubeletSocket = "kubelet.sock"
 
 // plugin serves the tokens of a resource to the kubelet.
@@ -41,7 +41,7 @@ type plugin struct {
 
 var _ pluginapi.DevicePluginServer = (*plugin)(nil)
 
-// retryAfter is how long to wait for a kubelet that is not there.
+// retryAfter is the pause before the next attempt to serve a resource.
 const retryAfter = time.Second
 
 // serve offers one resource until ctx ends.
@@ -50,7 +50,7 @@ func (o *Offers) serve(ctx context.Context, resource string) {
 	for ctx.Err() == nil {
 		err := o.serveOnce(ctx, resource)
 		if text := fmt.Sprint(err); err != nil && ctx.Err() == nil && text != said {
-			o.Log("device plugin of %s: %v; tried again", resource, err)
+			o.Log("device plugin of %s: %v; trying again", resource, err)
 			said = text
 		}
 		if err == nil {
@@ -69,10 +69,10 @@ func socketOf(resource string) string {
 	return "berth-" + strings.ReplaceAll(resource, "/", "_") + ".sock"
 }
 
-// serveOnce offers a resource until its socket is gone: a kubelet that starts removes the sockets
-// of plugins, and by that tells them to register again (server.Start in
-// pkg/kubelet/cm/devicemanager/plugin/v1beta1). It does so before it listens, so there is no socket
-// until then.
+// serveOnce offers a resource until its socket is removed. A starting kubelet removes the sockets
+// of all plugins, which then register again (server.Start in
+// pkg/kubelet/cm/devicemanager/plugin/v1beta1). So the socket is created only when the kubelet
+// listens.
 func (o *Offers) serveOnce(ctx context.Context, resource string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -105,11 +105,12 @@ func (o *Offers) serveOnce(ctx context.Context, resource string) error {
 		return err
 	}
 	_, all, _ := o.tokens(resource)
-	o.Log("the kubelet has been offered %d of %s", all, resource)
+	o.Log("%d devices are offered to the kubelet as %s", all, resource)
 	return awaitGone(ctx, watch, path)
 }
 
-// How long to wait before looking for a kubelet again: after a change in the folder, and at most.
+// The pauses between attempts to reach the kubelet: soon after a change in the folder, then longer
+// ones, at most later.
 const (
 	soon  = 5 * time.Millisecond
 	later = time.Second
@@ -138,7 +139,7 @@ func (o *Offers) awaitKubelet(ctx context.Context, watch *fsnotify.Watcher) (net
 	}
 }
 
-// awaitGone returns when the file is not there any more, or is another one.
+// awaitGone returns when the file was removed or replaced.
 func awaitGone(ctx context.Context, watch *fsnotify.Watcher, path string) error {
 	own, err := os.Lstat(path)
 	if err != nil {
@@ -158,7 +159,7 @@ func awaitGone(ctx context.Context, watch *fsnotify.Watcher, path string) error 
 	}
 }
 
-// registerLimit bounds one registration. The kubelet gives a plugin 10 s to be connected to.
+// registerLimit bounds one registration. The kubelet tries for 10 s to connect to the plugin.
 const registerLimit = 30 * time.Second
 
 // register registers a resource over a connection to the kubelet.
@@ -186,7 +187,8 @@ func register(ctx context.Context, resource string, kubelet net.Conn) error {
 	return err
 }
 
-// options: tokens are handed out from the lowest, and those for sick devices are the highest.
+// options makes the kubelet ask for its preferred tokens. These are the lowest ones, because the
+// highest tokens stand for unhealthy devices.
 func options() *pluginapi.DevicePluginOptions {
 	return &pluginapi.DevicePluginOptions{GetPreferredAllocationAvailable: true}
 }
@@ -221,7 +223,7 @@ func (p *plugin) ListAndWatch(_ *pluginapi.Empty, stream pluginapi.DevicePlugin_
 	}
 }
 
-// tokens are as many as there are devices, or units of them, and as many of them well.
+// tokens returns all tokens of a resource, of which the first well tokens are healthy.
 func tokens(well, all int) []*pluginapi.Device {
 	out := make([]*pluginapi.Device, all)
 	for i := range out {
@@ -233,8 +235,8 @@ func tokens(well, all int) []*pluginapi.Device {
 	return out
 }
 
-// GetPreferredAllocation implements pluginapi.DevicePluginServer: what must be included, then the
-// lowest.
+// GetPreferredAllocation implements pluginapi.DevicePluginServer. It returns the required tokens,
+// then the lowest ones.
 func (p *plugin) GetPreferredAllocation(_ context.Context, req *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
 	resp := &pluginapi.PreferredAllocationResponse{}
 	for _, c := range req.ContainerRequests {
