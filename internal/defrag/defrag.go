@@ -118,11 +118,12 @@ type search struct {
 	// context has ended.
 	asked, looked int
 	ended         bool
-	// log is the moves in order. After them the wanted pods come: arrive is their nodes.
+	// log has the moves in order. arrive has the nodes of the wanted pods, which start after all
+	// moves.
 	log     []Move
 	arrive  []int
 	moved   []bool
-	budgets []int // what is left of them
+	budgets []int // the remaining moves of each
 	on      [][]int
 	// nodes are the nodes of the problem with the assumed changes.
 	nodes []suppose.Node
@@ -270,8 +271,8 @@ func (s *search) open(p *Pod, n int) bool {
 	return (p.UID == "" || p.Node != n) && s.May(p, n)
 }
 
-// free reports whether the node admits the pod, even at its turn, when pods that leave later are
-// still there.
+// free reports whether the node admits the pod. The node must also admit the pod when its move
+// comes, while pods that leave later are still there.
 func (s *search) free(p *Pod, n int) bool {
 	if p.UID == "" || s.sources[n] == 0 {
 		return s.fits(p, n)
@@ -404,7 +405,7 @@ func (s *search) ask(p *Pod, n *suppose.Node) bool {
 	return a.OK()
 }
 
-// never is the estimate of a node that takes the pod however many leave.
+// never is the estimate of a node that refuses the pod however many pods leave.
 const never = 1 << 30
 
 // estimates returns, for each node, an upper bound of the number of pods that must leave for the
@@ -426,7 +427,8 @@ func (s *search) estimates(p *Pod) []int {
 	return out
 }
 
-// estimate leaves budgets aside: which of their pods go is chosen later.
+// estimate removes all pods whose budgets allow one more move. It ignores that a budget may not
+// allow all of them.
 func (s *search) estimate(p *Pod, n int) int {
 	on := &s.nodes[n]
 	var gone []int

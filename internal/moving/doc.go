@@ -15,8 +15,8 @@
 //	hold      the holder is on the new node and admitted there, or nothing has happened; places
 //	          that are free from the beginning are all held before the first pod is evicted,
 //	          others when a step has freed them
-//	guard     nobody else comes to the node that the pod leaves, to those of the wanted pods, and
-//	          to those of places that are not held yet
+//	guard     no other pod can come to the node that the pod leaves, to the nodes of the wanted
+//	          pods, or to nodes with places that are not held yet
 //	evict     through the Eviction API, which keeps PodDisruptionBudgets
 //	hand over the new pod is nominated, the holder deleted, the new pod bound, the old one gone
 //	arrive    when all have moved the wanted pods are nominated and the guards deleted

@@ -53,7 +53,7 @@ func (r *runner) keep(ctx context.Context, nodes map[string]bool, lasts time.Dur
 	return nil
 }
 
-// keepClear has a guard on the node for at least so long.
+// keepClear makes sure that the node has a guard for at least that time.
 func (r *runner) keepClear(ctx context.Context, node string, lasts time.Duration) error {
 	if old := r.guards[node]; old != nil {
 		stands, err := r.stands(ctx, old, lasts)

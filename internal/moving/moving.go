@@ -26,7 +26,7 @@ import (
 )
 
 // ErrChanged means that the cluster differs from the plan. Completed steps stay.
-var ErrChanged = errors.New("the cluster is not as the plan has it")
+var ErrChanged = errors.New("the cluster differs from the plan")
 
 // Pod identifies a pod.
 type Pod struct {
@@ -114,7 +114,7 @@ type runner struct {
 	wanted []*corev1.Pod
 	// holders are the pods that hold the new places, one for each move, or nil.
 	holders []*corev1.Pod
-	// guards keep others off the nodes that are still needed.
+	// guards are the pods that keep other pods off the nodes that are still needed, by node.
 	guards map[string]*corev1.Pod
 	// since is when holders and guards were created, by UID.
 	since map[types.UID]time.Time
@@ -135,7 +135,7 @@ func (r *runner) watch(ctx context.Context) <-chan struct{} {
 	tell := func() {
 		select {
 		case changes <- struct{}{}:
-		default: // nobody has looked since the last change
+		default: // the last change has not been read yet
 		}
 	}
 	for namespace := range namespaces {
@@ -260,7 +260,7 @@ func (r *runner) untilIn(ctx context.Context, limit time.Duration, what string, 
 			}
 			return ctx.Err()
 		}
-		_ = pace.Wait(ctx) // fails if the time is up before: then this is the last look
+		_ = pace.Wait(ctx) // an error means that the time is up, and that the next check is the last
 	}
 }
 
@@ -325,8 +325,8 @@ func graceOf(pod *corev1.Pod) time.Duration {
 // eviction, the pod ends, and the new pod gets its place.
 func (r *runner) lasts(pod *corev1.Pod) time.Duration { return 2*r.Limit + graceOf(pod) }
 
-// end waits until the evicted pod is gone. Until then it has its place, and a pod that comes to its
-// node gets another place than planned.
+// end waits until the evicted pod is gone. Until then it keeps its resources, and a pod that comes
+// to its node gets another place than planned.
 func (r *runner) end(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	return r.untilIn(ctx, r.Limit+graceOf(pod), "its end", func(ctx context.Context) (bool, error) {
 		_, err := r.get(ctx, &m.Pod)
@@ -352,7 +352,7 @@ func (r *runner) stillHeld(ctx context.Context, i int, pod *corev1.Pod) error {
 	return err
 }
 
-// hold takes the new place.
+// hold takes the new place of a pod with a holder.
 func (r *runner) hold(ctx context.Context, pod *corev1.Pod, node string) (*corev1.Pod, error) {
 	holder, err := r.place(ctx, holderOf(pod, node, r.Image), node)
 	if err != nil {
@@ -503,7 +503,7 @@ func (r *runner) nominate(ctx context.Context, pod *corev1.Pod, node string) err
 	}
 	_, err = r.Pods.Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
-		return nil // it is gone, or has a node by now: the next look tells
+		return nil // the pod is gone or has a node; the next check shows it
 	}
 	return err
 }
@@ -517,7 +517,7 @@ func Unplaceable(pod *corev1.Pod) string {
 	case pod.DeletionTimestamp != nil:
 		return "it is being deleted"
 	case len(pod.Spec.SchedulingGates) > 0:
-		return fmt.Sprintf("it has the scheduling gate %s: no scheduler looks at it before all gates are taken away", pod.Spec.SchedulingGates[0].Name)
+		return fmt.Sprintf("it has the scheduling gate %s: no scheduler considers it before all gates are removed", pod.Spec.SchedulingGates[0].Name)
 	}
 	return ""
 }
@@ -569,7 +569,7 @@ func (r *runner) arrive(ctx context.Context, done *Done) error {
 func (r *runner) explained(err error, done *Done) error {
 	for i := range r.wanted {
 		if why := saidOf(r.wanted[i]); why != "" && done.Nodes[i] == "" {
-			err = fmt.Errorf("%w; of %s the scheduler says: %s", err, r.plan.Wanted[i].String(), why)
+			err = fmt.Errorf("%w; the scheduler's message about %s: %s", err, r.plan.Wanted[i].String(), why)
 		}
 	}
 	return err

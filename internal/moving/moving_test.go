@@ -252,8 +252,8 @@ func TestRunStops(t *testing.T) {
 		evicted int
 		want    string
 	}{
-		{"gone", func(_ *stand, p *Plan) { p.Moves[0].Pod.Name = "nobody" }, 0, 0, "step 1, default/nobody: the cluster is not as the plan has it: pod default/nobody is gone"},
-		{"another of the name", func(_ *stand, p *Plan) { p.Moves[1].Pod.UID = "else" }, 0, 0, "step 2, default/two: the cluster is not as the plan has it: pod default/two is gone"},
+		{"gone", func(_ *stand, p *Plan) { p.Moves[0].Pod.Name = "nobody" }, 0, 0, "step 1, default/nobody: the cluster differs from the plan: pod default/nobody is gone"},
+		{"another of the name", func(_ *stand, p *Plan) { p.Moves[1].Pod.UID = "else" }, 0, 0, "step 2, default/two: the cluster differs from the plan: pod default/two is gone"},
 		{"elsewhere", func(_ *stand, p *Plan) { p.Moves[0].From = "c" }, 0, 0, `it is on node "a", not on c`},
 		{"wanted gone", func(_ *stand, p *Plan) { p.Wanted[0].UID = "else" }, 0, 0, "pod default/wanted is gone"},
 		{"wanted is being deleted", func(s *stand, _ *Plan) { s.turns(0, deleted) }, 0, 0, "pod default/wanted: it is being deleted"},
@@ -263,7 +263,7 @@ func TestRunStops(t *testing.T) {
 		{"the holder goes elsewhere", func(s *stand, _ *Plan) { s.holderGoes = "c" }, 0, 0, "pod holder-1 went to c, not to b"},
 		{"a budget", func(s *stand, _ *Plan) { s.keeps = true }, 0, 0, "the eviction, which a PodDisruptionBudget forbids, did not happen within"},
 		{"it comes back", func(s *stand, _ *Plan) { s.newGoes = "a" }, 0, 1, "the new pod one-new came back to a"},
-		{"no room after all", func(s *stand, _ *Plan) { s.stuck = true }, 2, 2, "a node for default/wanted did not happen within 2m0s; of default/wanted the scheduler says: no room"},
+		{"no room after all", func(s *stand, _ *Plan) { s.stuck = true }, 2, 2, "a node for default/wanted did not happen within 2m0s; the scheduler's message about default/wanted: no room"},
 		{"nothing comes", func(s *stand, _ *Plan) { s.barren = true }, 0, 1, "a new place for it did not happen within"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
