@@ -28,8 +28,8 @@ const maxWishes = 32
 // have the same. The zero Tally is empty.
 type Tally[K cmp.Ordered] struct {
 	have map[K]int64
-	// all counts the devices that pods have, then those at the last question, since those added and
-	// removed after it.
+	// all is the number of devices that pods have, and then this number at the last call of Wishes.
+	// since is the number of devices added and removed after that call.
 	all, then, since int64
 }
 

@@ -42,7 +42,7 @@ const LastTier Tier = 1<<TierBits - 1
 // MaxScore is the best Score.
 const MaxScore = 100
 
-// Rank is how good a node is for a pod.
+// Rank rates a node for a pod.
 type Rank struct {
 	Tier Tier
 	// Score is between 0 and MaxScore; more is better.
@@ -191,9 +191,9 @@ func (s *Scoring) Busy(score uint8, inFlight int) uint8 {
 }
 
 // fit scores how full or how empty the NUMA nodes would be with the pod, and the same for the whole
-// node, and returns the mean. A preference for full and small ones keeps large free blocks. These
-// are NUMA nodes for pods that fit on one, and whole nodes for other pods and for shapes that
-// cannot share a NUMA node. If the node has a strategy of its own, that one applies.
+// node, and returns the mean. A preference for full and small nodes keeps large free blocks. Pods
+// that fit on one NUMA node need free NUMA nodes. Larger pods, and pods that cannot share a NUMA
+// node, need free nodes. If the node has a strategy of its own, only that strategy applies.
 func (s *Scoring) fit(o *Offer) int64 {
 	if o.OwnFit {
 		return int64(o.Fit)

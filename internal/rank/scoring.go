@@ -12,34 +12,35 @@ type Strategy string
 
 const (
 	// MostAllocated prefers the NUMA nodes that the pod fills most, so that large free blocks
-	// survive.
+	// remain.
 	MostAllocated Strategy = "MostAllocated"
 	// LeastAllocated prefers the NUMA nodes that the pod leaves emptiest.
 	LeastAllocated Strategy = "LeastAllocated"
 )
 
-// Criterion is something that outvotes all other plugins.
+// Criterion is a property of an offer that outvotes the scores of all other plugins.
 type Criterion string
 
 const (
 	// StrandedBeside is Stranded for a pod that asks for no devices, if there is demand for the
-	// node's devices. Such a pod is better on more NUMA nodes elsewhere than next to free devices
-	// that it would leave without CPUs.
+	// node's devices. By default it comes before numaNodes: such a pod had better use more NUMA
+	// nodes of another node than take the CPUs of free devices.
 	StrandedBeside Criterion = "strandedBeside"
 	// NUMANodes is the number of NUMA nodes over which the pod would be spread: fewer are better.
 	NUMANodes Criterion = "numaNodes"
 	// Groups is the number of groups of free devices that the pod would split by taking only a
 	// part. The devices of a group are below one PCI switch, at one root complex, or joined by
-	// links (NVLink, xGMI). Fewer are better, so that whole groups stay for pods that need them. It
-	// is known where Berth decides.
+	// links (NVLink, xGMI). Fewer are better, so that whole groups stay for pods that need them.
+	// The number is known only if Berth decides.
 	Groups Criterion = "groups"
-	// Stranded tells if free devices on these NUMA nodes would lose their share of the CPUs. False
-	// is better, so that a device keeps its CPUs for pods that need both. The number of devices
-	// does not count: Berth fills one NUMA node before it begins another.
+	// Stranded tells if the pod would take CPUs that free devices on its NUMA nodes need: fewer
+	// free CPUs would remain than the share of each free device. False is better, because later
+	// pods need devices together with CPUs. The number of such devices does not count, so that
+	// Berth fills one NUMA node before it begins another.
 	Stranded Criterion = "stranded"
-	// Demand is the number of devices that pods in this cluster use and could also have on a node
-	// like this one (package demand). Less is better for a pod that asks for devices. So nodes that
-	// suit many pods stay free for pods that find no other. Setting puts it into a Rank.
+	// Demand is the number of devices in the cluster whose pods could also run on a node like this
+	// one (package demand). Less is better for a pod that asks for devices. So nodes that suit many
+	// pods stay free for pods that fit on no other node. Setting puts the demand into a Rank.
 	Demand Criterion = "demand"
 	// Devices is the number of free devices that would remain; fewer are better. If the pod asks
 	// for devices, devices of these kinds on the whole node count, so that other nodes stay free.
@@ -126,7 +127,7 @@ func (s *Scoring) Validate() error {
 		sum += w.weight
 	}
 	if sum == 0 {
-		return fmt.Errorf("scoring: certainty, fit and distance are 0: want one of them above")
+		return fmt.Errorf("scoring: certainty, fit and distance are 0: want at least one above 0")
 	}
 	return nil
 }

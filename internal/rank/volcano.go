@@ -8,8 +8,8 @@ import (
 // Formula is a scoring formula that replaces Berth's own order.
 type Formula string
 
-// Volcano is the formula of Volcano's numa-aware plugin: see VolcanoScore. Tiers, strategy and
-// weights do not count with it. Berth's own order is "".
+// Volcano is the formula of Volcano's numa-aware plugin: see VolcanoScore. With this formula,
+// tiers, strategy and weights have no effect. Berth's own order is "".
 const Volcano Formula = "volcano"
 
 // UnmarshalJSON reads an object, or only the name of a formula.

@@ -164,8 +164,8 @@ type Part struct {
 	Amount
 	// Stranded is the stranded part of Free; 0 for none.
 	Stranded uint64
-	// Beside is the free amount of CPUs or memory that is too small for it; of the two, the one
-	// that strands more. It is empty if there are too few devices for every pod.
+	// Beside is the amount of CPUs or of memory, whichever is too scarce for all of Free to be
+	// used. It is empty if there are too few devices for every pod.
 	Beside Amount
 	// Rule is the rule by which it is stranded.
 	Rule string
@@ -189,7 +189,7 @@ type Wants struct {
 const (
 	ruleProportion = "memory per CPU of the NUMA node"
 	ruleShapes     = "no waiting or recent pod could use it"
-	ruleOne        = "no pod asks for it, so one CPU for each would do"
+	ruleOne        = "no pod asks for it, so one CPU for each would be enough"
 )
 
 // Parts returns the stranded parts of the free resources of a NUMA node. With cpusPerDevice, a free
@@ -232,8 +232,8 @@ func (n *NUMANode) device(a Amount, w *Wants) Part {
 	return n.leaves(a, Shape{CPUs: 1, Memory: 1, Devices: map[string]uint64{a.Resource: 1}}, ruleOne)
 }
 
-// leaves returns how many devices pods of one shape leave. A shape that requests more than exists
-// takes a part of it, as it does on several NUMA nodes.
+// leaves returns how many devices remain after as many pods of one shape as fit. If a shape
+// requests more devices than the NUMA node has, only its part for this NUMA node counts.
 func (n *NUMANode) leaves(a Amount, s Shape, rule string) Part {
 	each, cpus, memory := s.Devices[a.Resource], s.CPUs, s.Memory
 	if each > a.Total {
@@ -273,5 +273,5 @@ func (a Amount) beside(all []Amount) Part {
 	return p
 }
 
-// worthwhile is the smallest amount of CPUs or bytes that counts: a tenth.
+// worthwhile is the smallest stranded amount of CPUs or bytes that counts: a tenth of the total.
 func (a Amount) worthwhile() uint64 { return max(1, a.Total/10) }

@@ -41,9 +41,9 @@ func TestParts(t *testing.T) {
 	}{
 		"nothing is taken":                 {"cpu=60/60 memory=64/64 x.y/gpu=4/4", Wants{}, ""},
 		"all in proportion":                {"cpu=30/60 memory=32/64 x.y/gpu=2/4", Wants{}, ""},
-		"GPUs without CPUs":                {"cpu=0/60 memory=64/64 x.y/gpu=4/4", Wants{}, "memory: 64 beside cpu, x.y/gpu: 4 beside cpu (no pod asks for it, so one CPU for each would do)"},
+		"GPUs without CPUs":                {"cpu=0/60 memory=64/64 x.y/gpu=4/4", Wants{}, "memory: 64 beside cpu, x.y/gpu: 4 beside cpu (no pod asks for it, so one CPU for each would be enough)"},
 		"a NIC beside most CPUs":           {"cpu=54/62 memory=60/64 x.y/gpu=2/2", Wants{}, ""},
-		"some CPUs, and nobody asks":       {"cpu=3/60 memory=64/64 x.y/gpu=4/4", Wants{}, "memory: 61 beside cpu, x.y/gpu: 1 beside cpu (no pod asks for it, so one CPU for each would do)"},
+		"some CPUs, and nobody asks":       {"cpu=3/60 memory=64/64 x.y/gpu=4/4", Wants{}, "memory: 61 beside cpu, x.y/gpu: 1 beside cpu (no pod asks for it, so one CPU for each would be enough)"},
 		"fewer CPUs than cpusPerDevice":    {"cpu=31/60 memory=64/64 x.y/gpu=4/4", Wants{PerDevice: per}, "memory: 31 beside cpu, x.y/gpu: 1 beside cpu (cpusPerDevice: 8)"},
 		"as many as cpusPerDevice":         {"cpu=32/60 memory=36/64 x.y/gpu=4/4", Wants{PerDevice: per, Shapes: twos}, ""},
 		"a shape fits once":                {"cpu=30/60 memory=32/64 x.y/gpu=4/4", Wants{Shapes: twos}, "x.y/gpu: 2 beside cpu (no waiting or recent pod could use it)"},

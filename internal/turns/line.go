@@ -18,7 +18,7 @@ type Line[T comparable] struct {
 type lane[T any] struct {
 	waiting []T
 	under   int
-	ordered bool // it is in the order
+	ordered bool // the namespace is in Line.order
 }
 
 // Push adds an item behind the others of its namespace.
@@ -36,7 +36,7 @@ func (l *Line[T]) Push(namespace string, item T) {
 	l.settle(namespace, in)
 }
 
-// Pop removes the next item; false if none may start.
+// Pop removes and returns the next item. It returns false if no item may start.
 func (l *Line[T]) Pop() (namespace string, item T, ok bool) {
 	if len(l.order) == 0 {
 		return "", item, false
@@ -44,7 +44,7 @@ func (l *Line[T]) Pop() (namespace string, item T, ok bool) {
 	namespace, l.order = l.order[0], l.order[1:]
 	in := l.lanes[namespace]
 	var none T
-	item, in.waiting[0] = in.waiting[0], none // what is behind it is kept no longer
+	item, in.waiting[0] = in.waiting[0], none // frees the item's memory
 	in.waiting, in.ordered = in.waiting[1:], false
 	in.under++
 	l.waiting--

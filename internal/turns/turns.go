@@ -16,7 +16,7 @@ type Turns struct {
 	waiting Line[chan struct{}]
 }
 
-// New returns Turns for most at a time.
+// New returns Turns that let at most most callers proceed at a time.
 func New(most int) *Turns { return &Turns{free: most} }
 
 // Take waits until it is the namespace's turn, and returns the error of ctx. The caller calls done,
@@ -39,7 +39,7 @@ func (t *Turns) await(ctx context.Context, namespace string, come chan struct{})
 	t.mu.Lock()
 	dropped := t.waiting.Drop(namespace, come)
 	t.mu.Unlock()
-	if !dropped { // it has come all the same
+	if !dropped { // the turn came before the drop
 		t.leave(namespace)
 	}
 	return ctx.Err()
