@@ -194,7 +194,7 @@ func TestTheQueueOfThoseThatBackOffAsksAgain(t *testing.T) {
 		t.Fatalf("PreEnqueue says %v", s)
 	}
 	f.Unreserve(t.Context(), state, one, node)
-	if _, s := f.PreFilter(t.Context(), newCycleData(), two, nil); !strings.Contains(s.Message(), "was tried in vain, and backs off") {
+	if _, s := f.PreFilter(t.Context(), newCycleData(), two, nil); !strings.Contains(s.Message(), "was tried without success, and backs off") {
 		t.Errorf("PreFilter says %v", s)
 	}
 	for _, name := range []string{"n", "m"} {

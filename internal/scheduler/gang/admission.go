@@ -16,45 +16,45 @@ import (
 // Terms are a profile's arguments about the admission of groups.
 type Terms struct {
 	Admission gangs.Admission
-	// EvictsNobody: no pod is evicted for a gang.
+	// EvictsNobody means that no pod is evicted for a gang.
 	EvictsNobody bool
 }
 
-// admitter lets groups with minResources in, and keeps their unused resources for them. The book's
-// lock protects it.
+// admitter admits groups with minResources, and keeps the resources that their pods do not use yet
+// for them. The book's lock protects it.
 type admitter struct {
 	book *book
-	// admitted are the groups whose objects name resources and that were let in. There are at most
-	// as many as such objects.
+	// admitted has the admitted groups whose objects name resources.
 	admitted map[wire.GangKey]*admission
-	// spoiled are namespaces whose groups had room kept and used none of it. Until the given time,
-	// groups of these namespaces without nodes keep no room from other namespaces.
+	// spoiled has the namespaces in which room was kept for a group that did not use any of it.
+	// Until the given time, no room is kept from other namespaces for a group of such a namespace
+	// unless one of its pods has a node.
 	spoiled map[string]time.Time
-	// vacant are objects of groups without enough pods that wait to be let in.
+	// vacant has the objects of groups that wait to be admitted and do not have enough pods.
 	vacant          map[wire.GangKey]vacancy
 	lookingAtVacant bool
 	vacantLooks     int
-	// tellStatus has the status of a group written.
+	// tellStatus schedules a write of the group's status.
 	tellStatus func(*group)
 }
 
-// admission belongs to an admitted group that names resources. Other groups cannot use its unused
-// resources: the pods of a group may come in stages, and groups that each have only their first
-// stage would block each other for ever.
+// admission is the record of an admitted group that names resources. Other groups cannot use the
+// resources that the group does not use yet. This is necessary because the pods of a group may be
+// created in stages: groups that each have only their first stage would block each other forever.
 type admission struct {
 	asked amounts.List
-	// priority is the group's priority for evictions while it has no pods. foreign is the same
-	// towards groups of other namespaces, and at most the priority of pods without a class, because
-	// the author of a PodGroup may name any class.
+	// priority is the group's priority while it has no pods. foreign is the priority that counts
+	// against groups of other namespaces. It is at most the priority of pods without a
+	// PriorityClass, because the author of a PodGroup may name any class.
 	priority, foreign int32
 	// until is the time when the kept room is released. It is extended only once, when the first
-	// members get nodes, because a tenant could extend it again and again.
+	// members get nodes, so that a tenant cannot extend it again and again.
 	until  time.Time
 	placed bool
 }
 
-// admit records that a group is let in or, if placed, that it gets its first nodes. Its unused
-// resources are kept for the time keep. The caller holds the lock.
+// admit records that a group is admitted or, if placed is set, that its first members get nodes.
+// Its unused resources are kept for the duration keep. The caller holds the lock.
 func (b *admitter) admit(key wire.GangKey, a admission, keep time.Duration) {
 	if was := b.admitted[key]; was != nil && (was.placed || !a.placed) {
 		return
@@ -67,8 +67,7 @@ func (b *admitter) admit(key wire.GangKey, a admission, keep time.Duration) {
 	}
 }
 
-// spoiledFor is for how many times as long as something was kept for nothing a namespace is
-// spoiled.
+// spoiledFor times Admission.KeepFor is the time for which a namespace stays in spoiled.
 const spoiledFor = 10
 
 // expire releases the kept resources of a group.
@@ -81,8 +80,8 @@ func (b *admitter) expire(key wire.GangKey, a *admission) {
 	b.book.stirred()
 }
 
-// spoil records that a group of a namespace had room kept and never got a node. Until spoiled
-// expires, a tenant cannot keep room from other namespaces in this way. The caller holds the lock.
+// spoil records that room was kept for a group of a namespace, and that no member got a node. For
+// some time the namespace then cannot keep room from others in this way. The caller holds the lock.
 func (b *admitter) spoil(namespace string) {
 	now := b.book.Clock.Now()
 	maps.DeleteFunc(b.spoiled, func(_ string, until time.Time) bool { return !now.Before(until) })
@@ -102,8 +101,8 @@ func (b *admitter) discharge(key wire.GangKey) (kept bool) {
 	return kept
 }
 
-// keepsNothing releases the kept resources of a group, which stays let in. The caller holds the
-// lock.
+// keepsNothing releases the kept resources of a group. The group stays admitted. The caller holds
+// the lock.
 func (b *admitter) keepsNothing(key wire.GangKey) {
 	if a := b.admitted[key]; a != nil && b.book.Clock.Now().Before(a.until) {
 		a.until = time.Time{}
@@ -111,17 +110,18 @@ func (b *admitter) keepsNothing(key wire.GangKey) {
 	}
 }
 
-// holds reports whether something is kept for a group, also from other namespaces. Such a group is
-// not asked again. The caller holds the lock.
+// holds reports whether resources are kept for a group, also from other namespaces. Such a group
+// need not be admitted again. The caller holds the lock.
 func (b *admitter) holds(key wire.GangKey) bool {
 	a, now := b.admitted[key], b.book.Clock.Now()
 	return a != nil && now.Before(a.until) && (a.placed || !now.Before(b.spoiled[key.Namespace]))
 }
 
-// keptFrom returns the room that a group of that priority may not use: the unused resources of
-// other admitted groups. Groups of lower priority do not count, because they would be evicted for
-// it. With attempt, members on their way to their nodes count as in the scheduler's cache;
-// otherwise the watch has not shown them yet. The caller holds the lock.
+// keptFrom returns the resources that a group of that priority may not use: those that other
+// admitted groups do not use yet. Groups of lower priority do not count, because they would be
+// evicted for it. With attempt, members that have reached Permit or were bound count as placed, as
+// in the scheduler's cache. Without it, only members count that the watch shows with a node. The
+// caller holds the lock.
 func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amounts.List {
 	kept, now := amounts.List{}, b.book.Clock.Now()
 	for other, a := range b.admitted {
@@ -143,7 +143,8 @@ func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amou
 	return kept
 }
 
-// lowest returns the lowest priority of the members that count, or otherwise the given one.
+// lowest returns the lowest priority of the active members, or the given priority if there are
+// none.
 func (g *group) lowest(otherwise int32) int32 {
 	first := true
 	for priority := range g.priorities {
@@ -154,8 +155,8 @@ func (g *group) lowest(otherwise int32) int32 {
 	return otherwise
 }
 
-// unused returns the part of a group's named resources that its members have not taken yet. The
-// group is nil if it has no members.
+// unused returns the part of a group's named resources that its members do not use yet; attempt is
+// as for keptFrom. The group is nil if it has no members.
 func (g *group) unused(asked amounts.List, attempt bool) amounts.List {
 	if g == nil {
 		return asked
@@ -172,7 +173,7 @@ func (g *group) unused(asked amounts.List, attempt bool) amounts.List {
 	return left
 }
 
-// seats are the places of a plan.
+// seats returns the places of the group's plan.
 func (g *group) seats() []*place {
 	if g.plan == nil {
 		return nil
@@ -180,7 +181,7 @@ func (g *group) seats() []*place {
 	return g.plan.places
 }
 
-// takes returns the resources that a member takes from its node.
+// takes returns the resources that a member uses on its node.
 func (m *member) takes() amounts.List {
 	if m.asks == nil {
 		m.asks = wire.ReadAmounts(m.pod)
@@ -189,8 +190,8 @@ func (m *member) takes() amounts.List {
 	return m.asks
 }
 
-// claim returns the resources that a group needs before it is planned, or nil. The caller holds the
-// lock.
+// claim returns the resources that must be free before a group is planned, or nil. The caller holds
+// the lock.
 func (b *admitter) claim(g *group) *gangfit.Claim {
 	if g.Whole || len(g.spec.Resources) == 0 || b.holds(g.key) {
 		return nil
@@ -199,8 +200,8 @@ func (b *admitter) claim(g *group) *gangfit.Claim {
 	return &gangfit.Claim{Asked: g.unused(wire.ReadResources(g.spec.Resources), true), Kept: b.keptFrom(g.key, priority, true), Priority: priority}
 }
 
-// claim completes the resources that the group names, with the trial's knowledge of the profile and
-// the nodes.
+// claim completes the claim of book.claim with what the trial knows about the profile and the
+// nodes.
 func (t *trial) claim() {
 	q, terms := &t.job.gang, &t.job.terms
 	if q.Claim == nil || terms.Admission.Gate == gangs.GateNone {
@@ -235,5 +236,6 @@ func (t *trial) room(oneByOne bool) *gangfit.Room {
 	return out
 }
 
-// Occupant returns a pod on a node, without its requests, as other pods see it that want its place.
+// Occupant returns the properties of a running pod that decide whether another pod may evict it.
+// The requests are not set.
 func (gs *Groups) Occupant(pod *corev1.Pod) gangfit.Occupant { return gs.evictor.Occupant(pod) }

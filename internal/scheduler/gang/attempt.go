@@ -18,14 +18,15 @@ import (
 
 // Turn is the answer to a member's PreFilter.
 type Turn struct {
-	// Node is the member's planned node. It is "" if the member is placed alone or is not tried.
+	// Node is the member's planned node. It is "" if the member is placed like a single pod, or is
+	// not tried.
 	Node string
-	// Held is the reason why it is not tried, or nil.
+	// Held is the reason why the member is not tried, or nil.
 	Held *fwk.Status
 }
 
-// PreFilter returns a member's planned node. The first member of a ready group plans all members.
-// An attempt copies its inputs, and holds no lock while it runs.
+// PreFilter returns a member's planned node. The call for the first member of a ready group plans
+// all members. It works on copies, and holds no lock meanwhile.
 func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Pod) Turn {
 	if !wire.InGang(pod) {
 		return Turn{}
@@ -81,11 +82,11 @@ func (gs *Groups) holdUntil(g *group, pod *corev1.Pod, until time.Time) *fwk.Sta
 	} else {
 		gs.on(g, gangs.Held{Until: until})
 	}
-	return notNow("gangs of namespace " + pod.Namespace + " have been tried without success, and have had their share of the scheduler's time")
+	return notNow("unsuccessful attempts to place gangs of namespace " + pod.Namespace + " have used up the namespace's share of the scheduler's time")
 }
 
 // patient reports whether evictions for an unsuccessful attempt must wait, because reports of nodes
-// may show room. This wait is limited.
+// may still show room. This wait is limited.
 func (gs *Groups) patient(a *attempt, reports bool) bool {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -99,8 +100,8 @@ func (gs *Groups) patient(a *attempt, reports bool) bool {
 	return wait.Patient(reports, gs.Clock.Now())
 }
 
-// attempt is one try to place a group, or a pod that comes after its gang, in the cycle of pod.
-// Only Groups changes the group.
+// attempt is one attempt to place a group or a late member, in the cycle of pod. A late member is
+// placed after its gang has its minimum. Only Groups changes the group.
 type attempt struct {
 	group *group
 	pod   *corev1.Pod
@@ -108,26 +109,26 @@ type attempt struct {
 	begun time.Time
 }
 
-// job is the input of a trial. It has copies, so that no lock is held during the trial.
+// job is the input of a trial. It has copies, so that the trial needs no lock.
 type job struct {
 	gangs.Asked
 	gang  gangfit.Question
 	stirs uint64
 	terms Terms
-	// single: the gang has its minimum, and the pod comes after it.
+	// single means that the pod is a late member.
 	single bool
 	// others has information about pods outside of the gang. patient reports whether evictions must
-	// wait, because reports of nodes may show room.
+	// wait, because reports of nodes may still show room.
 	others  others
 	patient func(reports bool) bool
 }
 
-// others knows about pods on nodes.
+// others answers questions about pods on nodes.
 type others interface {
-	// Occupant returns the properties of a running pod that decide if another pod may evict it. Its
-	// requests are not set.
+	// Occupant returns the properties of a running pod that decide whether another pod may evict
+	// it. The requests are not set.
 	Occupant(pod *corev1.Pod) gangfit.Occupant
-	// budgets are the PodDisruptionBudgets.
+	// budgets returns the PodDisruptionBudgets.
 	budgets() []*policyv1.PodDisruptionBudget
 }
 
@@ -142,15 +143,16 @@ type result struct {
 // outcome is the result of an attempt: a reserved plan, or the reason why there is none.
 type outcome struct {
 	plan *planned
-	// failed is that reason as a metric label. It is "" if only reports of nodes are missing.
+	// why is the reason why there is no plan, and failed is why as a metric label. failed is "" if
+	// only reports of nodes are missing.
 	failed, why string
 	// evicts has the victims for the members, or is nil if no pod is evicted.
 	evicts *eviction
-	// asked means that nodes were asked, so the group's named resources are free.
+	// asked means that nodes were asked, which implies that the group's named resources are free.
 	asked bool
 }
 
-// outcome draws the conclusion from a trial. A plan is reserved.
+// outcome returns the outcome for the result of a trial. It reserves a complete plan.
 func (a *attempt) outcome(r *result) *outcome {
 	switch {
 	case r.wrong != nil:
@@ -183,14 +185,14 @@ func (a *attempt) doesNotFit(r *result) *outcome {
 		if !a.job.single {
 			a.job.nominate(r.trial, o.evicts, a.pod.UID)
 		}
-	case waits: // a report will tell, and costs nobody anything
+	case waits: // a report may show room
 		o.failed = ""
 	}
 	return o
 }
 
-// reserve reserves the whole plan. If a member is refused after all, because the node has changed
-// since its fork, reserve names the member and reserves nothing.
+// reserve reserves the whole plan. If a node has changed and now refuses a member, reserve reserves
+// nothing and returns the reason.
 func (j *job) reserve(g *group, r *result) (p *planned, refused string) {
 	p = &planned{group: g, by: map[types.UID]*place{}, alone: make(chan struct{})}
 	for _, at := range r.Places {
@@ -276,7 +278,7 @@ func (gs *Groups) misfit(a *attempt, o *outcome) Turn {
 	g, why := a.group, o.why
 	g.kept = nil
 	if o.asked {
-		gs.passed(a, 0) // it is planned whole or not at all, so that others may go first
+		gs.passed(a, 0) // nothing is kept: the gang is planned as a whole later
 	}
 	m := gangs.Misfit{Tried: a.job.stirs, Stirs: gs.stirs, Pause: gs.pause(a), Lacking: o.failed == failedCapacity && o.evicts == nil}
 	switch o.failed {
@@ -307,11 +309,11 @@ func (gs *Groups) misfit(a *attempt, o *outcome) Turn {
 	return Turn{Held: notNow(m.Why)}
 }
 
-// noPlaceBeside records that a pod has no place next to its gang, which has its minimum. Later pods
-// of the gang do not wait for it. The caller holds the lock.
+// noPlaceBeside records that a late member does not fit. Other late members of the gang do not wait
+// for it. The caller holds the lock.
 func (gs *Groups) noPlaceBeside(a *attempt, o *outcome) Turn {
 	g, pod := a.group, a.pod
-	why := "pod " + pod.Name + " comes after its gang, and asks about its mates' NUMA nodes: " + o.why
+	why := "pod " + pod.Name + " is placed after its gang, and its place depends on the NUMA nodes of other members: " + o.why
 	nominated := ""
 	if e := o.evicts; e != nil {
 		nominated = e.nodes[pod.UID]
@@ -330,15 +332,15 @@ func (gs *Groups) noPlaceBeside(a *attempt, o *outcome) Turn {
 }
 
 // pause records the time of an unsuccessful attempt, and returns the time for which the gang is not
-// tried, whatever changes. The caller holds the lock.
+// tried even if the cluster changes. The caller holds the lock.
 func (gs *Groups) pause(a *attempt) time.Duration {
 	now := gs.Clock.Now()
 	until := gs.shares.Spend(a.pod.Namespace, now.Sub(a.begun), now)
 	return max(gangs.ShortestPause, until.Sub(now))
 }
 
-// passed records that a group was let in. If it is planned, its named resources are kept for the
-// time keep. The caller holds the lock.
+// passed records that a group is admitted. Its named resources are kept for the duration keep. The
+// caller holds the lock.
 func (gs *Groups) passed(a *attempt, keep time.Duration) {
 	g := a.group
 	g.letIn, g.shut = true, ""

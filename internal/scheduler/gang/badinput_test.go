@@ -119,7 +119,7 @@ func TestAGroupThatIsNotThere(t *testing.T) {
 		if _, pod := w.groups.groups[key].reference(w.groups.groups[key].leader().pod).(*corev1.Pod); !pod {
 			t.Error("the events are about an object that is not there")
 		}
-		if said := w.said(); !strings.Contains(said, "PodGroup.scheduling.volcano.sh default/a is not there") {
+		if said := w.said(); !strings.Contains(said, "PodGroup.scheduling.volcano.sh default/a does not exist") {
 			t.Errorf("the events say %q", said)
 		}
 	})

@@ -11,19 +11,20 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// barrier makes members wait: in Permit for each other, and before binding for members that their
-// node must admit first. It does not know groups. Its lock may be taken while the book's lock is
-// held, but not the other way round.
+// barrier makes members wait: in Permit until all are there, and before binding until the node has
+// admitted the members that it must admit first. It does not know groups. Its lock may be taken
+// while the book's lock is held, but not the other way round.
 type barrier struct {
 	clock clock.WithDelayedExecution
 	// waiting returns a pod that waits in Permit, or nil.
 	waiting func(uid types.UID) fwk.WaitingPod
 
 	mu sync.Mutex
-	// waves is closed at the next change of the cluster; nil while no member waits for a wave.
+	// waves is closed at the next change of the cluster. It is nil while no member waits for its
+	// wave.
 	waves chan struct{}
-	// again has functions for the next cycle: at most one for each member that has failed since the
-	// last cycle.
+	// again has functions to call before the next cycle: at most one for each member that has
+	// failed since the last cycle.
 	again []func()
 }
 
@@ -48,9 +49,9 @@ func (b *barrier) reject(uids []types.UID, why string) {
 	}
 }
 
-// nowAndAgain calls do now, and again before the next cycle. A member that does not wait yet will
-// wait by then: the framework makes it wait after its Permit has answered, within the same cycle
-// (prepareForBindingCycle in pkg/scheduler/schedule_one.go).
+// nowAndAgain calls do now, and again before the next cycle. The second call reaches a member whose
+// Permit has already returned, but which does not wait yet: the framework makes it wait within the
+// same cycle (prepareForBindingCycle in pkg/scheduler/schedule_one.go).
 func (b *barrier) nowAndAgain(do func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,14 +70,14 @@ func (b *barrier) callAgain() {
 	}
 }
 
-// Why a member no longer waits for its wave.
+// The reasons why a member stops waiting for its wave.
 var (
 	errWaveOver = errors.New("a member of the gang that must be admitted to the node first has failed, or the plan was dropped")
-	errWaveLate = errors.New("the node did not report in time the members of the gang that must be admitted first")
+	errWaveLate = errors.New("the node's report did not show in time the members of the gang that must be admitted first")
 )
 
-// awaitWave waits until the node has reported the members that come in waves before. Nobody waits
-// beyond the plan's deadline.
+// awaitWave waits until the node has reported the members of earlier waves, but not longer than the
+// plan's deadline.
 func (b *barrier) awaitWave(ctx context.Context, at *place, deadline time.Time) error {
 	limit := b.clock.NewTimer(max(0, deadline.Sub(b.clock.Now())))
 	defer limit.Stop()

@@ -32,14 +32,14 @@ type Options struct {
 	Logger klog.Logger
 	// Timeout is the time that members wait for each other if their group names none.
 	Timeout time.Duration
-	// Client deletes members of gangs that failed, and writes the conditions of pods.
+	// Client deletes members of failed gangs, and writes conditions of pods.
 	Client kubernetes.Interface
 	Events events.EventRecorder
-	// Objects are the groups with objects, or nil.
+	// Objects reads and writes the API objects of groups; nil if there are none.
 	Objects Objects
-	// Ended returns the members that have ended; nil if they are not watched.
+	// Ended has the members that have ended; nil if they are not watched.
 	Ended Ended
-	// Activate sends pods to be tried at once. It is called without a lock.
+	// Activate moves pods to the active queue. It is called without a lock.
 	Activate func(pods map[string]*corev1.Pod)
 	// Waiting returns a pod that waits in Permit, or nil.
 	Waiting func(uid types.UID) fwk.WaitingPod
@@ -47,8 +47,8 @@ type Options struct {
 	Budgets func() ([]*policyv1.PodDisruptionBudget, error)
 	// Ours reports whether this scheduler serves pods with that scheduler name.
 	Ours func(schedulerName string) bool
-	// Forgo stops keeping a node for a pod, and retries the pods that it was kept from. It is
-	// called without a lock; nil if no nodes are kept.
+	// Forgo stops keeping a node for a pod, and retries the pods that could not use the node. It is
+	// called without a lock. It may be nil.
 	Forgo func(pod *corev1.Pod, node string)
 	// Room counts free resources for groups without pods, or is nil if they are unknown.
 	Room func() (*gangfit.Room, error)
@@ -63,7 +63,7 @@ type Options struct {
 	Lead *lead.Gate
 }
 
-// send sends pods to be tried at once. It is called without a lock.
+// send moves pods to the active queue. It is called without a lock.
 func (o *Options) send(pods ...*corev1.Pod) {
 	if len(pods) == 0 {
 		return
@@ -75,7 +75,7 @@ func (o *Options) send(pods ...*corev1.Pod) {
 	o.Activate(out)
 }
 
-// mayProtect reports if pods and gangs of the namespace may keep themselves from eviction.
+// mayProtect reports whether pods and gangs of the namespace may protect themselves from eviction.
 func (o *Options) mayProtect(namespace string) bool {
 	return o.Protects == nil || o.Protects(namespace)
 }
@@ -84,31 +84,31 @@ func (o *Options) mayProtect(namespace string) bool {
 type Objects interface {
 	// Want starts to watch the objects of a source.
 	Want(source wire.GangSource)
-	// Read asks the API server for an object as it is now. The error is for people.
+	// Read reads an object from the API server. The error is for people.
 	Read(ctx context.Context, key wire.GangKey) (wire.Gang, error)
-	// JobOf returns the settings of a Job of batch.volcano.sh for its pods.
+	// JobOf returns the settings that a Job of batch.volcano.sh makes for its pods.
 	JobOf(ctx context.Context, namespace, name string) (Job, error)
-	// QueueState returns the state of a queue of Volcano's; "" if there is none of the name.
+	// QueueState returns the state of a Volcano Queue, or "" if it does not exist.
 	QueueState(ctx context.Context, queue string) (string, error)
 	// Write writes the standing into the object's status, unless it is already there. It returns
 	// the version of the object with this status.
 	Write(ctx context.Context, key wire.GangKey, s standing) (version string, err error)
 }
 
-// Ended are the pods of gangs that have ended. kube-scheduler's own watch does not show them,
-// because there a pod that ends is gone (newPodInformer in pkg/scheduler/scheduler.go).
+// Ended returns pods of gangs that have ended. kube-scheduler's own watch omits such pods
+// (newPodInformer in pkg/scheduler/scheduler.go).
 type Ended interface {
 	// Want starts to watch them.
 	Want()
 	// Await returns when the objects that existed at the start have been seen, or after a while.
 	Await()
-	// Of returns the ended pods of a gang, of all its runs (gangs.Run).
+	// Of returns the ended pods of all runs of a gang (gangs.Run).
 	Of(key wire.GangKey) []*corev1.Pod
-	// Last returns a pod as it has ended; nil if it has not, or is gone.
+	// Last returns the last version of a pod that has ended; nil if it has not ended or is gone.
 	Last(pod *corev1.Pod) *corev1.Pod
 }
 
-// book knows the groups, their members and their states. Its lock guards the whole package.
+// book has the groups, their members and their states. Its lock guards most data of the package.
 type book struct {
 	Options
 	// any means that there is, or was, a group.
@@ -117,23 +117,23 @@ type book struct {
 	mu     sync.Mutex
 	groups map[wire.GangKey]*group
 	of     map[types.UID]*group
-	// shares is the time that attempts without success have taken.
+	// shares has the time that unsuccessful attempts have taken, by namespace.
 	shares gangs.Shares
-	// stirs counts changes of the cluster that could help a group that does not fit.
+	// stirs counts the changes of the cluster that could help a group that does not fit.
 	stirs uint64
-	// synced means that all initial pods have been seen. Before, a whole gang could look
+	// synced means that all initial pods have been seen. Before that, a whole gang could look
 	// incomplete.
 	synced bool
-	// ledFrom is the time when this process began to lead with all pods seen.
+	// ledFrom is the time from which this process has been the leader and has seen all pods.
 	ledFrom time.Time
-	// stirred tells all groups that something has changed.
+	// stirred records a change for all groups (Groups.Stir).
 	stirred func()
 }
 
-// join adds the pod to its group, which it creates if necessary, and returns the group, or nil for
-// a pod without a gang. Pods of other schedulers create no group, but are recorded if they claim to
-// belong to one. Only pods that the watch has shown become members, because other callers may ask
-// about a pod that is gone. The caller holds the lock.
+// join adds the pod to its group, which it creates if necessary. It returns the group, or nil for a
+// pod without a gang. Pods of other schedulers create no group, but are added to an existing group
+// that they name. Only the watch calls join, because other callers may ask about a pod that is
+// gone. The caller holds the lock.
 func (b *book) join(pod *corev1.Pod) *group {
 	if g := b.of[pod.UID]; g != nil {
 		return g
@@ -142,7 +142,7 @@ func (b *book) join(pod *corev1.Pod) *group {
 	if m == nil || !b.Ours(pod.Spec.SchedulerName) && b.groups[m.says.Gang] == nil {
 		return nil
 	}
-	if m.says.Gang.IsZero() { // a name that nothing can have: the pod is alone with its error
+	if m.says.Gang.IsZero() { // an impossible name: the pod gets its own group, with its error
 		m.says.Gang = wire.GangKey{Source: wire.GangOfPods, Namespace: pod.Namespace, Name: "?" + string(pod.UID)}
 	}
 	g := b.named(m.says.Gang)
@@ -154,7 +154,8 @@ func (b *book) join(pod *corev1.Pod) *group {
 	return g
 }
 
-// memberOf returns the pod's member; nil if it belongs to no gang. The caller holds the lock.
+// memberOf returns a new member for the pod, or nil if it belongs to no gang. The caller holds the
+// lock.
 func (b *book) memberOf(pod *corev1.Pod) *member {
 	m, ok := gangs.PartOf(pod, !b.synced)
 	if !ok {
@@ -192,21 +193,22 @@ func (g *group) unknown() error {
 	if !g.key.Source.HasObject() {
 		return nil
 	}
-	return fmt.Errorf("%s is not there, as far as this scheduler knows", g.key)
+	return fmt.Errorf("%s does not exist, or this scheduler has not seen it yet", g.key)
 }
 
-// swears reports whether the pod's Binding names that gang.
+// swears reports whether the annotation that the pod's Binding has written names that gang.
 func swears(pod *corev1.Pod, key wire.GangKey) bool {
 	bound, said := wire.ReadBoundFor(pod)
 	return said && bound.Gang == key
 }
 
-// callAt calls do at that moment, or at once if it has passed.
+// callAt calls do at that time, or at once if the time has passed.
 func (b *book) callAt(at time.Time, do func()) {
 	later.Call(b.Clock, max(0, at.Sub(b.Clock.Now())), do)
 }
 
-// wantsObject reports whether the group could be tried if its object were as new as its members.
+// wantsObject reports whether the group has an object and enough members, so that its object must
+// be known to be current.
 func (b *book) wantsObject(g *group) bool {
 	if !g.key.Source.HasObject() || b.Objects == nil {
 		return false
@@ -238,8 +240,8 @@ func (b *book) PreEnqueue(pod *corev1.Pod) *fwk.Status {
 	return nil
 }
 
-// gate explains why a member is not tried; "" when it is. PodSeen wakes the leader of a group that
-// became ready by this pod. The caller holds the lock.
+// gate returns the reason why a member is not tried, or "" if it is. If this pod has made the group
+// ready, PodSeen activates the leader. The caller holds the lock.
 func (b *book) gate(g *group, uid types.UID) string {
 	if !b.synced {
 		return "the groups of pods have not been read yet"
@@ -256,9 +258,9 @@ func (b *book) gate(g *group, uid types.UID) string {
 	case gangs.Ending:
 		return name + " was not whole in time, and its bound pods are being deleted"
 	case gangs.Unconfirmed:
-		return name + " is being asked for again"
+		return "the object of " + name + " is being read again"
 	case gangs.BackedOff:
-		return name + " was tried in vain, and backs off"
+		return name + " was tried without success, and backs off"
 	case gangs.Parked:
 		return g.Why
 	case gangs.Settled:
@@ -267,7 +269,7 @@ func (b *book) gate(g *group, uid types.UID) string {
 	if g.members[uid] == g.leader() {
 		return ""
 	}
-	return "the first member of " + name + " plans for all"
+	return "the attempt of its first member plans all members of " + name
 }
 
 // stillThere reports whether all members of a plan still want a node. The caller holds the lock.
@@ -280,21 +282,21 @@ func (b *book) stillThere(g *group, p *planned) bool {
 	return g.wrong == nil && b.groups[g.key] == g && g.Doing != gangs.Ending
 }
 
-// Reserve explains why a planned member may not have its node; nil if it may. The ledger has held
-// its place since the plan was made.
+// Reserve returns the reason why a planned member may not have its node, or nil. The ledger already
+// has the reservation since the plan was made.
 func (b *book) Reserve(pod *corev1.Pod, node string, account *ledger.Node) *fwk.Status {
 	_, at := b.find(pod.UID)
 	switch {
 	case at == nil || at.node != node:
 		return fwk.NewStatus(fwk.Unschedulable, "Berth: the plan of its gang was dropped")
 	case account != nil && !account.Holds(string(pod.UID)):
-		return fwk.NewStatus(fwk.Unschedulable, "Berth: what was reserved for its gang on "+node+" does not hold any more")
+		return fwk.NewStatus(fwk.Unschedulable, "Berth: the reservation of its gang on "+node+" is no longer valid")
 	}
 	return nil
 }
 
-// Alone reports whether the pod is placed like a single pod: it belongs to no gang, or to one that
-// has its minimum.
+// Alone reports whether the pod is placed like a single pod: it belongs to no gang, or its gang has
+// its minimum.
 func (b *book) Alone(pod *corev1.Pod) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -341,9 +343,9 @@ func (b *book) timeout(g *group) time.Duration {
 	return b.Timeout
 }
 
-// boundSince returns the time when the first member of a gang without a deadline was seen bound, by
-// this process's clock and since it leads. Another clock may be wrong, and another leader's
-// Bindings may still be on their way. It is zero if none was, or if no deadline is needed. The
+// boundSince returns the time from which the deadline of a gang counts: when this process, as the
+// leader, first saw a bound member. Other clocks may be wrong, and the previous leader's Bindings
+// may still arrive. The time is zero if no member is bound, or if no new deadline is needed. The
 // caller holds the lock.
 func (b *book) boundSince(g *group) (first time.Time) {
 	if !b.Lead.Leads() || g.Whole || !g.Deadline.IsZero() || g.spec.Minimum == 0 {
@@ -374,19 +376,18 @@ func (b *book) Count() map[gangs.Stage]int {
 	return out
 }
 
-// notNow is the status of a member that is not tried for another reason than that capacity is
-// missing.
+// notNow returns the status of a member that is not tried for a reason other than missing capacity.
 func notNow(why string) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: "+why)
 }
 
-// requestTimeout bounds one request to the API server.
+// requestTimeout is the timeout of one request to the API server.
 const requestTimeout = 10 * time.Second
 
-// isGone reports whether an object, or its kind, is not there.
+// isGone reports whether an object is gone or was replaced, or its kind is not served.
 func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
-// job collects the input of a plan: for all members or, if the gang has its minimum, for one
+// job collects the input of a trial for all members or, if the gang has its minimum, for one
 // member. The caller holds the lock.
 func (b *book) job(g *group, one types.UID) *job {
 	j := &job{stirs: b.stirs, single: g.settled(), terms: b.terms(g.scheduler())}
@@ -408,7 +409,7 @@ func (b *book) job(g *group, one types.UID) *job {
 	return j
 }
 
-// gangOf returns the gang that a pod on a node belongs to; zero for none.
+// gangOf returns the gang of a pod on a node, or the zero key.
 func (b *book) gangOf(pod *corev1.Pod) wire.GangKey {
 	if bound, said := wire.ReadBoundFor(pod); said {
 		return bound.Gang
@@ -424,7 +425,7 @@ func (b *book) gangOf(pod *corev1.Pod) wire.GangKey {
 	return wire.GangKey{}
 }
 
-// keepsPods reports whether the object of a gang keeps its pods from eviction.
+// keepsPods reports whether the object of a gang protects its pods from eviction.
 func (b *book) keepsPods(key wire.GangKey) bool {
 	if key.IsZero() {
 		return false

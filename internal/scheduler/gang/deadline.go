@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// copy returns a group with the same request that knows its members only by UID.
+// copy returns a group with the same specification, and with the UIDs of the members only.
 func (g *group) copy() *group {
 	out := &group{key: g.key, spec: g.spec, members: map[types.UID]*member{}}
 	out.Whole = g.Whole
@@ -26,14 +26,14 @@ func (g *group) copy() *group {
 }
 
 // recount reads a group's object and its pods from the API server, because the watch may be older
-// than the last Binding. wrong is set if the object asks for something that Berth does not serve.
+// than the last Binding. It sets wrong if the object has fields that Berth does not support.
 func (t *teller) recount(g *group) error {
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.book.Logger), requestTimeout)
 	defer cancel()
 	if g.key.Source.HasObject() && t.book.Objects != nil {
 		spec, err := t.book.Objects.Read(ctx, g.key)
 		switch {
-		case isGone(err): // what it asked for last holds
+		case isGone(err): // the last known specification counts
 		case spec.Key.IsZero(): // nothing was read
 			return err
 		default:
@@ -64,7 +64,7 @@ func (t *teller) recount(g *group) error {
 	return err
 }
 
-// concerns reports whether a pod was known as a member, or is one by its Binding or its own
+// concerns reports whether a pod was known as a member, or names the gang in its Binding or its own
 // annotations.
 func (g *group) concerns(pod *corev1.Pod) bool {
 	_, known := g.members[pod.UID]
@@ -72,8 +72,8 @@ func (g *group) concerns(pod *corev1.Pod) bool {
 	return known || swears(pod, g.key) || pod.Spec.NodeName == "" && part.Says.Gang == g.key
 }
 
-// countIn takes a pod with a node in that the API server has shown, if it is of the group: by its
-// Binding, or because it was known as a member.
+// countIn adds a pod from the API server to the members if it has a node. The pod must name the
+// gang in its Binding, or be known as a member.
 func (g *group) countIn(pod *corev1.Pod) {
 	_, known := g.members[pod.UID]
 	sworn := swears(pod, g.key)
@@ -87,7 +87,7 @@ func (g *group) countIn(pod *corev1.Pod) {
 	g.Whole = g.Whole || wire.GangWasWhole(pod)
 }
 
-// deleteAll deletes the bound members, and returns why some could not be.
+// deleteAll deletes the bound members, and returns an error if it could not delete all of them.
 func (t *teller) deleteAll(g *group) (failed error) {
 	deleted := 0
 	for _, m := range g.members {

@@ -1,12 +1,13 @@
-// Package gang places pods that start together: planned whole, bound whole, or not at all.
+// Package gang places pods that start together: all members that the minimum needs get nodes, or
+// none do.
 //
 // A member is held in PreEnqueue until its group is complete and the group's object is known to be
-// as new as its newest member. Then the gate lets one member through, the leader. Its PreFilter
+// as new as its newest member. Then PreEnqueue lets one member through, the leader. Its PreFilter
 // plans all members without changing anything: on copies of the scheduler's nodes, with the
 // framework's own filters, and on forks of the ledgers (package plan). A plan that reaches the
 // minimum is reserved as a whole in the ledgers. The other members follow the leader in the queue
-// (Follow), each gets exactly its planned node, and in Permit they wait for each other. Then they
-// are bound, on each node in the order of the plan.
+// (Follow). Each gets exactly its planned node, and waits in Permit for the others. Then they are
+// bound, on each node in the order of the plan.
 //
 // # States of a group
 //
@@ -17,25 +18,26 @@
 // other parts.
 //
 //	incomplete   fewer pods than the minimum, or its object is missing or wrong
-//	unconfirmed  its object may be older than its members, and is read again
+//	unconfirmed  its object may be older than its members, and is being read again
 //	ready        its leader is on the way to PreFilter
-//	reserved     planned whole, until the deadline: its members are in their cycles, or in Permit
+//	reserved     the plan is reserved until the deadline: its members are in their cycles, or in Permit
 //	binding      all have passed Permit
 //	settled      the minimum has nodes; the others are placed one by one
-//	backed off   a plan was not possible, or was dropped: not tried before some time
-//	parked       it did not fit: not tried before a change that could help
-//	ending       it was not whole in time, and its bound members are being deleted
+//	backed off   a plan was not possible or was dropped: it is not tried for some time
+//	parked       it did not fit: it is not tried before a change that could help
+//	ending       it missed its deadline, and its bound members are being deleted
 //
-// A group that was whole once stays settled, whatever happens to members later.
+// A group that was whole once, which means that its minimum had nodes, stays settled whatever
+// happens to members later.
 //
-// Any failure before Permit drops the plan, unless the minimum is reached without the failed
-// member. A failure after it leaves members bound, and the others are planned again until the
-// deadline. Then the gang's object and pods are read from the API server. If these do not show a
-// whole gang either, the bound members are deleted, by UID.
+// If a member fails before all have passed Permit, the plan is dropped unless the other members
+// reach the minimum. If a member fails later, some members are bound, and the others are planned
+// again until the deadline. At the deadline, the gang's object and pods are read from the API
+// server. If these do not show a whole gang either, the bound members are deleted, by UID.
 //
-// Replicas that do not lead keep the same account, and write and delete nothing (package lead).
+// Replicas that do not lead keep the same state, but write and delete nothing (package lead).
 //
-// # What is held, and what is stored
+// # State
 //
 // All state here can be rebuilt from the API: members from pods, the minimum from the group's
 // object or the pods' annotations. The deadline counts from the moment at which this process, as

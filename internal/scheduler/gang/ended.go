@@ -20,15 +20,15 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// endedPatience is the time in which a member that is gone from one watch may still appear in the
-// other.
+// endedPatience is the time after which a member that has left the scheduler's watch, and does not
+// appear in the watch for ended pods, counts as deleted.
 const endedPatience = 5 * time.Second
 
-// endings keep members that have ended for as long as they count.
+// endings handles members that have ended, and keeps them for as long as they count.
 type endings struct{ gs *Groups }
 
-// wanted reports whether an ended pod is a member: it was one before, or its gang has other
-// members, and the pod does not belong to a former run. The caller holds the lock.
+// wanted reports whether an ended pod counts as a member: it already is one, or its gang has other
+// members and the pod does not belong to a former run. The caller holds the lock.
 func (e endings) wanted(pod *corev1.Pod) bool {
 	if e.gs.of[pod.UID] != nil {
 		return true
@@ -41,7 +41,7 @@ func (e endings) wanted(pod *corev1.Pod) bool {
 	return g != nil && !g.runs.Former(pod)
 }
 
-// gone forgets an ended pod that is deleted.
+// gone forgets an ended pod that was deleted.
 func (e endings) gone(uid types.UID) {
 	e.gs.change(uid, func(g *group) bool {
 		ended := wire.Ended(g.members[uid].pod)
@@ -53,7 +53,7 @@ func (e endings) gone(uid types.UID) {
 }
 
 // part records that the scheduler's watch no longer shows a member. It returns the pod if it has
-// ended, and reports whether this is still unknown. The caller holds the lock.
+// ended. open means that this is not known yet. The caller holds the lock.
 func (e endings) part(m *member, pod *corev1.Pod) (ended *corev1.Pod, open bool) {
 	gs := e.gs
 	if gs.Ended == nil || m.pod.Spec.NodeName == "" {
@@ -73,7 +73,7 @@ func (e endings) part(m *member, pod *corev1.Pod) (ended *corev1.Pod, open bool)
 	return nil, true
 }
 
-// parted forgets a member that the scheduler's watch shows no more, unless it has ended.
+// parted forgets a member that the scheduler's watch no longer shows, unless it has ended.
 func (e endings) parted(pod *corev1.Pod) {
 	gs := e.gs
 	gs.mu.Lock()
@@ -91,8 +91,8 @@ func (e endings) parted(pod *corev1.Pod) {
 	gs.unlockAndLook(g)
 }
 
-// arrives prepares for a new pod, and reports whether its gang knows no other pod of its run. The
-// caller holds the lock.
+// arrives prepares for a new pod, and reports whether it is the first pod of its run in the gang.
+// The caller holds the lock.
 func (e endings) arrives(pod *corev1.Pod) (first bool) {
 	if !belongs(pod) || wire.Ended(pod) {
 		return false
@@ -108,8 +108,8 @@ func (e endings) arrives(pod *corev1.Pod) (first bool) {
 	return g == nil || !g.runs.Has(gangs.Run(pod))
 }
 
-// beginAnew forgets a gang whose pods have all ended, if none of the current run succeeded. Its
-// history no longer counts. The caller holds the lock.
+// beginAnew forgets a gang whose pods have all ended, if none of the current run succeeded. The new
+// pod then begins the gang again. The caller holds the lock.
 func (e endings) beginAnew(g *group, pod *corev1.Pod) {
 	pods := g.pods()
 	now := gangs.RunsOf(append(pods, pod))
@@ -121,7 +121,7 @@ func (e endings) beginAnew(g *group, pod *corev1.Pod) {
 	}
 }
 
-// recall adds members that ended before the gang was known. The caller holds the lock.
+// recall adds the members that ended before the gang was known. The caller holds the lock.
 func (e endings) recall(g *group) {
 	gs := e.gs
 	if gs.Ended == nil {
@@ -134,7 +134,7 @@ func (e endings) recall(g *group) {
 	}
 }
 
-// prune forgets members of former runs, once another run has begun or is over. The caller holds the
+// prune forgets members of former runs when another run has begun or ended. The caller holds the
 // lock.
 func (e endings) prune(g *group) {
 	live := g.runs.Live()
@@ -149,16 +149,16 @@ func (e endings) prune(g *group) {
 			left = true
 		}
 	}
-	if left && g.plan == nil && !g.hasPlaced() { // what it was, it was in a former run
+	if left && g.plan == nil && !g.hasPlaced() { // the group was whole only in a former run
 		g.Whole, g.Open, g.letIn = false, false, false
 		delete(e.gs.admitter.admitted, g.key)
 	}
 }
 
-// stays reports whether a pod has ended by itself. A pod that is being deleted has not.
+// stays reports whether a pod has ended and is not being deleted.
 func stays(pod *corev1.Pod) bool { return wire.Ended(pod) && pod.DeletionTimestamp == nil }
 
-// endedPods are Ended as the API server shows them. What belongs to no gang is kept as a name.
+// endedPods implements Ended with a watch. It stores only the names of pods that belong to no gang.
 type endedPods struct {
 	ctx      context.Context
 	logger   klog.Logger
@@ -167,13 +167,13 @@ type endedPods struct {
 	begin    sync.Once
 }
 
-// hasEnded selects pods by their phase: Succeeded and Failed are left.
+// hasEnded selects pods in the phases Succeeded and Failed.
 const hasEnded = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
 
 // byGang is the index of ended pods by gang.
 const byGang = "gang"
 
-// WatchEnded makes the groups watch pods that have ended, from the first gang on.
+// WatchEnded makes the groups watch pods that have ended. The watch begins with the first gang.
 func WatchEnded(ctx context.Context, client kubernetes.Interface, gs *Groups) error {
 	index := func(obj any) ([]string, error) {
 		pod, ok := obj.(*corev1.Pod)
@@ -227,7 +227,8 @@ func (e endings) handler() cache.ResourceEventHandler {
 	}
 }
 
-// trimEnded keeps the fields of an ended pod that its gang needs, and of other pods only the name.
+// trimEnded keeps the fields of an ended pod that its gang needs. If the pod has no gang, it keeps
+// only the name.
 func trimEnded(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

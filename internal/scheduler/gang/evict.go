@@ -32,16 +32,16 @@ type seated struct {
 
 // eviction has the victims that make a group fit.
 type eviction struct {
-	// victims must be evicted. leaving is the number of pods that are already being deleted.
+	// victims are the pods to evict. leaving is the number of pods that are already being deleted.
 	victims []*corev1.Pod
 	leaving int
-	// nodes are the members' nodes after the eviction.
+	// nodes has the members' nodes after the eviction.
 	nodes map[types.UID]string
 	// cut means that the search stopped early, so fewer victims may be enough.
 	cut bool
 }
 
-// crowd is a trial whose nodes can be cleared of pods. It implements plan.Crowd.
+// crowd is a trial that can remove running pods from its nodes. It implements plan.Crowd.
 type crowd struct {
 	*trial
 	pods [][]seated // of each victim
@@ -75,12 +75,12 @@ func (c *crowd) Restore(victim int) {
 	}
 }
 
-// maxCleared is the number of nodes that a trial clears, in addition to two per member. As with
-// kube-scheduler's candidates, these are not all nodes of a large cluster.
+// maxCleared is the number of nodes that a trial clears of pods, in addition to two per member.
+// Like kube-scheduler's preemption, Berth does not try all nodes of a large cluster.
 const maxCleared = 100
 
-// evict finds the pods that must be evicted for the whole group to fit; nil if evictions do not
-// help, or if the search was cut off before it found any.
+// evict finds the pods that must be evicted for the whole group to fit. It returns nil if evictions
+// do not help, or if the search was cut off before it found any.
 func (j *job) evict(of *result) (e *eviction, cut bool) {
 	if len(j.Pods) == 0 {
 		return nil, false
@@ -138,9 +138,9 @@ func (j *job) evict(of *result) (e *eviction, cut bool) {
 }
 
 // searchCut is the text for a search that was cut off.
-const searchCut = "the search for pods to evict was cut off, because it had asked nodes often enough"
+const searchCut = "the search for pods to evict was cut off, because it had used up its budget"
 
-// unit is pods that are evicted together or not at all.
+// unit is a set of pods that are evicted together or not at all.
 type unit struct {
 	pods    []seated
 	leaving bool
@@ -148,8 +148,8 @@ type unit struct {
 
 // victims returns the pods that may be evicted for the group: pods of lower priority, members of
 // gangs together with their gangs, and pods that are already leaving. Protected pods and gangs are
-// not included. A gang has the lowest priority of its members, so one member of higher priority
-// does not protect it. Only pods on nodes that eviction may open count.
+// not included. A gang has the lowest priority of its members, so that one member of higher
+// priority does not protect it. Only nodes where evictions may help are considered.
 func (t *trial) victims() (units []unit) {
 	limit, may := gangs.LowestPriority(t.job.Pods), !t.job.terms.EvictsNobody && gangs.MayPreempt(t.job.Pods)
 	open, crews := make([]bool, len(t.infos)), map[string]*crew{}
@@ -182,12 +182,12 @@ func (t *trial) victims() (units []unit) {
 	return units
 }
 
-// crew is the members of a gang on nodes, which are evicted together or not at all.
+// crew has the members of a gang that are on nodes. They are evicted together or not at all.
 type crew struct {
 	pods   []seated
 	lowest int32
-	// stays means that they are protected. open means that one of them is on a node that eviction
-	// may open.
+	// stays means that a member is protected. open means that a member is on a node where evictions
+	// may help.
 	stays, open bool
 }
 
@@ -196,15 +196,15 @@ func (c *crew) add(s seated, o *gangfit.Occupant, open bool) {
 	c.stays, c.open = c.stays || o.Stays, c.open || open
 }
 
-// mayOpen reports whether the node may take members once pods have gone.
+// mayOpen reports whether the node may accept members after pods were evicted.
 func (t *trial) mayOpen(node int) bool {
 	return slices.ContainsFunc(t.kinds, func(k *kind) bool {
 		return (k.allowed == nil || k.allowed.Has(t.name(node))) && (k.refused[node] == nil || k.refused[node].Code() == fwk.Unschedulable)
 	})
 }
 
-// choose selects the nodes to clear in a trial: those with the fewest evictable pods, up to a total
-// number of pods.
+// choose selects the nodes to clear in a trial: the nodes with the fewest evictable pods, up to a
+// number of nodes (most) and of pods.
 func choose(units []unit, most, pods int) map[int]bool {
 	count := map[int]int{}
 	for _, u := range units {
@@ -223,7 +223,7 @@ func choose(units []unit, most, pods int) map[int]bool {
 	return out
 }
 
-// startOf returns the start of a pod, in seconds.
+// startOf returns the start time of a pod, in Unix seconds.
 func startOf(pod *corev1.Pod) int64 {
 	if pod.Status.StartTime != nil {
 		return pod.Status.StartTime.Unix()
@@ -231,7 +231,7 @@ func startOf(pod *corev1.Pod) int64 {
 	return pod.CreationTimestamp.Unix()
 }
 
-// budgets are PodDisruptionBudgets, as kube-scheduler counts them.
+// budgets counts PodDisruptionBudgets as kube-scheduler does.
 type budgets struct {
 	list      []*policyv1.PodDisruptionBudget
 	selectors []labels.Selector
@@ -242,7 +242,7 @@ func newBudgets(list []*policyv1.PodDisruptionBudget) *budgets {
 	for _, b := range list {
 		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 		if err != nil || selector.Empty() {
-			continue // as kube-scheduler has it: such a budget counts nobody
+			continue // as in kube-scheduler, such a budget matches no pod
 		}
 		out.list, out.selectors = append(out.list, b), append(out.selectors, selector)
 	}
@@ -257,7 +257,7 @@ func (b *budgets) allowed() []int {
 	return out
 }
 
-// of returns the budgets that count a pod, except budgets that already expect it to leave.
+// of returns the budgets that match a pod, except budgets that already count its disruption.
 func (b *budgets) of(pod *corev1.Pod) (out []int) {
 	for i := range b.list {
 		if b.list[i].Namespace != pod.Namespace || len(pod.Labels) == 0 || !b.selectors[i].Matches(labels.Set(pod.Labels)) {
@@ -270,8 +270,8 @@ func (b *budgets) of(pod *corev1.Pod) (out []int) {
 	return out
 }
 
-// nominate nominates members for the room that victims leave. It is called without the lock: the
-// scheduling queue, which stores nominations, calls PreEnqueue with its own lock held.
+// nominate nominates members to the nodes that victims leave. It is called without the lock,
+// because the scheduling queue, which stores nominations, calls PreEnqueue with its own lock held.
 func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 	for i, pod := range j.Pods {
 		if node := e.nodes[pod.UID]; node != "" && pod.UID != leader {
@@ -280,11 +280,11 @@ func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 	}
 }
 
-// MakeRoom evicts pods for a pod without a gang, which is planned as a gang of one. A member of a
-// gang is evicted with its whole gang, or not at all. node is the pod's node afterwards, or "" if
-// evicting does not help. asked is false if no gang and no protected pod could be among the
-// victims. kube-scheduler's own preemption is then equally good. It would evict members one by one,
-// and protects no pod.
+// MakeRoom evicts pods for a pod without a gang, which it plans as a gang of one. A gang is evicted
+// as a whole or not at all. node is the pod's node afterwards, or "" if evictions do not help.
+// asked is false if neither a gang nor a protected pod could be among the victims. Then
+// kube-scheduler's own preemption is equally good, which would otherwise evict single members and
+// protected pods.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
 	priority := corev1helpers.PodPriority(pod)
 	spares := priority < gangfit.SystemCritical && gs.evictor.sparesBelow(priority)
@@ -308,7 +308,8 @@ func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod
 	return e.nodes[pod.UID], true
 }
 
-// couldTear reports whether a member of a lower priority has a node, or was evicted just now.
+// couldTear reports whether a gang with members of lower priority has nodes, or a pod was evicted
+// recently.
 func (gs *Groups) couldTear(limit int32) bool {
 	if gs.evictor.awaits() {
 		return true
@@ -328,13 +329,13 @@ func (gs *Groups) couldTear(limit int32) bool {
 	return false
 }
 
-// maxVictimsNamed bounds how many victims an event names.
+// maxVictimsNamed is the maximum number of victims that an event names.
 const maxVictimsNamed = 8
 
-// text describes the action.
+// text describes the eviction, for an event.
 func (e *eviction) text() string {
 	if len(e.victims) == 0 {
-		return fmt.Sprintf("fits once %s that are on their way out have gone", wire.Counted(e.leaving, "pod"))
+		return fmt.Sprintf("fits after %s that are already being deleted are gone", wire.Counted(e.leaving, "pod"))
 	}
 	var names []string
 	for _, pod := range e.victims[:min(len(e.victims), maxVictimsNamed)] {
@@ -345,12 +346,12 @@ func (e *eviction) text() string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	if e.cut {
-		text += "; fewer may do: " + searchCut
+		text += "; fewer may be enough: " + searchCut
 	}
-	return fmt.Sprintf("fits once %s of lower priority have gone, which are evicted: %s", wire.Counted(len(e.victims), "pod"), text)
+	return fmt.Sprintf("fits after the eviction of %s of lower priority: %s", wire.Counted(len(e.victims), "pod"), text)
 }
 
-// Nominated is the node that is kept for a member while others leave it; "" for none.
+// Nominated returns the node that is kept for a member while evicted pods leave it, or "".
 func (gs *Groups) Nominated(uid types.UID) string {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()

@@ -65,7 +65,7 @@ func TestAGangEvictsForTheWhole(t *testing.T) {
 		if got := w.bound("a"); got != 2 {
 			t.Errorf("%d members are bound, want 2", got)
 		}
-		if said := w.said(); !strings.Contains(said, "which are evicted: default/cheap-") || !strings.Contains(said, "Preempted by gang default/a") {
+		if said := w.said(); !strings.Contains(said, "of lower priority: default/cheap-") || !strings.Contains(said, "Preempted by gang default/a") {
 			t.Errorf("said:\n%s", said)
 		}
 	})

@@ -18,20 +18,20 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// evictor knows which pods on nodes stay and which are leaving, and evicts pods. Its lock may be
-// taken while the book's lock is held, but not the other way round.
+// evictor knows which pods are protected and which are being deleted, and evicts pods. Its lock may
+// be taken while the book's lock is held, but not the other way round.
 type evictor struct {
 	o *Options
 	// of knows the gangs of the pods.
 	of *book
-	// any: some pod has been protected.
+	// any means that there is, or was, a protected pod.
 	any atomic.Bool
 
 	mu sync.Mutex
-	// evicted are pods that were evicted for groups, and when.
+	// evicted has the times at which pods were evicted for groups.
 	evicted map[types.UID]time.Time
-	// protected are the pods on nodes that volcano.sh/preemptable protects from eviction, with
-	// their priorities. kube-scheduler's own preemption ignores this annotation.
+	// protected has the priorities of the pods on nodes that volcano.sh/preemptable protects from
+	// eviction. kube-scheduler's own preemption ignores this annotation.
 	protected map[types.UID]int32
 }
 
@@ -51,13 +51,13 @@ func (e *evictor) Occupant(pod *corev1.Pod) gangfit.Occupant {
 func (e *evictor) budgets() []*policyv1.PodDisruptionBudget {
 	list, err := e.o.Budgets()
 	if err != nil {
-		e.o.Logger.Error(err, "PodDisruptionBudgets cannot be read; gangs count none")
+		e.o.Logger.Error(err, "PodDisruptionBudgets cannot be read; evictions for gangs ignore them")
 	}
 	return list
 }
 
-// protects reports if the pod's annotation protects it from eviction, which only counts in
-// protected namespaces.
+// protects reports whether the pod's annotation protects it from eviction. The annotation counts
+// only in namespaces that may use it.
 func (e *evictor) protects(pod *corev1.Pod) bool {
 	return wire.KeptFromEviction(pod) && e.o.mayProtect(pod.Namespace)
 }
@@ -76,7 +76,7 @@ func (e *evictor) note(pod *corev1.Pod, onNode bool) {
 	}
 }
 
-// sparesBelow reports if a protected pod has a lower priority.
+// sparesBelow reports whether a protected pod has a lower priority.
 func (e *evictor) sparesBelow(limit int32) bool {
 	if !e.any.Load() {
 		return false
@@ -91,8 +91,8 @@ func (e *evictor) sparesBelow(limit int32) bool {
 	return false
 }
 
-// leaveTimeout is the time after which an evicted pod counts as staying if no news of its deletion
-// has come.
+// leaveTimeout is the time after which an evicted pod counts as staying if the watch has not shown
+// its deletion.
 const leaveTimeout = 30 * time.Second
 
 // isLeaving reports whether a pod is being deleted.
@@ -106,7 +106,7 @@ func (e *evictor) isLeaving(pod *corev1.Pod) bool {
 	return ok && e.o.Clock.Now().Sub(at) < leaveTimeout
 }
 
-// awaits reports if a pod was evicted just now.
+// awaits reports whether a pod was evicted within leaveTimeout.
 func (e *evictor) awaits() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -120,7 +120,7 @@ func (e *evictor) forgetOld() {
 	maps.DeleteFunc(e.evicted, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= leaveTimeout })
 }
 
-// sendAway queues victims for deletion. by names the group that needs their room.
+// sendAway starts to evict victims. by names the group that needs their room.
 func (e *evictor) sendAway(victims []*corev1.Pod, by string) {
 	if len(victims) == 0 || !e.o.Lead.Leads() {
 		return
@@ -139,8 +139,8 @@ func (e *evictor) sendAway(victims []*corev1.Pod, by string) {
 	}()
 }
 
-// preempt evicts one victim: a victim that waits in Permit goes back to the queue, any other is
-// deleted.
+// preempt evicts one victim. A victim that waits in Permit goes back to the queue; any other victim
+// is deleted.
 func (e *evictor) preempt(victim *corev1.Pod, by string) {
 	if w := e.o.Waiting(victim.UID); w != nil && w.Preempt(Name, "preempted by "+by) {
 		return

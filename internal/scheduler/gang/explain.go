@@ -11,14 +11,14 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// maxReasons bounds how many different reasons an explanation names, maxAsked how many nodes are
-// asked for theirs.
+// maxReasons is the maximum number of different reasons in an explanation. maxAsked is the maximum
+// number of nodes that are asked for their reasons.
 const (
 	maxReasons = 4
 	maxAsked   = 64
 )
 
-// explain returns how many members fit now, and what the next one lacks, node by node.
+// explain describes how many members fit now, and why the nodes refuse the next member.
 func (j *job) explain(r *result) string {
 	switch {
 	case r.Short != nil:
@@ -29,7 +29,8 @@ func (j *job) explain(r *result) string {
 	return r.Counted() + "; pod " + j.Pods[r.Lacking].Name + " lacks a node: " + r.trial.why(r)
 }
 
-// why describes why nodes refuse the member without a node, the most frequent reason first.
+// why describes why nodes refuse the first member without a node. The most frequent reason comes
+// first.
 func (t *trial) why(r *result) string {
 	member := &t.job.gang.Members[r.Lacking]
 	k := t.kinds[member.Kind]
@@ -47,7 +48,7 @@ func (t *trial) why(r *result) string {
 			asked++
 			switch refusal, ok := on.Account().View().Explain(member.Candidate.Request); {
 			case ok && refusal.Reason == placement.Admitted && wishes:
-				count["has room, and none that is certain to keep what the pods ask about each other's NUMA nodes"]++
+				count["has room, but none that certainly meets what the pods ask about each other's NUMA nodes"]++
 			case ok && refusal.Reason != placement.Admitted:
 				count[refusal.String()]++
 			case r.Waits[i] != ledger.WaitsForNothing:
@@ -71,7 +72,7 @@ func (t *trial) why(r *result) string {
 	return strings.Join(out, "; ")
 }
 
-// tangled is the text for a node that admits members created in the same second in some orders
-// only.
+// tangled is the text for a node that admits members created in the same second only in some
+// orders.
 const tangled = "admits the pods only in some of the orders that its kubelet may use for pods created in the same second: " +
 	"create pods of different kinds one second apart, or leave one more CPU free"

@@ -20,16 +20,17 @@ import (
 type group struct {
 	key     wire.GangKey
 	members map[types.UID]*member
-	// sums are over members: groups may have many.
+	// sums has totals over members, which may be many.
 	sums
 
-	// spec is the gang's specification. wrong is the error if it is not known or cannot be served.
+	// spec is the gang's specification. wrong is the error if the specification is unknown or not
+	// supported.
 	spec  wire.Gang
 	wrong error
-	// object is the version of the object that spec was read from; "" for none.
+	// object is the version of the API object that spec was read from, or "".
 	object string
-	// changes counts new members and new versions of the object. fresh is the value of changes at
-	// the last request for the object; confirming: a request is running.
+	// changes counts changes of the members and of the specification. fresh is the value of changes
+	// at the last request for the object. confirming means that a request is running.
 	changes, fresh uint64
 	confirming     bool
 
@@ -37,60 +38,63 @@ type group struct {
 	gangs.Progress
 	// plan is the reserved plan, if Progress shows one.
 	plan *planned
-	// timer checks the group again at the time again, or never if it is zero.
+	// timer checks the group again at the time again. There is no timer if that is zero.
 	timer clock.Timer
 	again time.Time
-	// The requests to the API server that fail are repeated, less and less often.
+	// Failed requests to the API server are repeated, with growing pauses.
 	deletions, reads retry
-	// letIn means that it need not wait for its named resources. Its phase shows this.
+	// letIn means that the group is admitted: it need not wait for its named resources. Its phase
+	// shows this.
 	letIn bool
-	// shut is the reason why it is not let in while pods are missing, or "".
+	// shut is the reason why the group is not admitted while pods are missing, or "".
 	shut string
-	// kept are the nodes that are kept for members while others leave them, by UID.
+	// kept has the nodes that are kept for members while evicted pods leave them, by UID.
 	kept map[types.UID]kept
-	// told has what was last reported about it. The teller's lock protects it.
+	// told has the last reports about the group. The teller's lock protects it.
 	told told
 }
 
 // member is a pod of a group.
 type member struct {
 	pod *corev1.Pod
-	// claims is the pod's own declaration of its gang, and wrong the error if that cannot be
-	// parsed. says is the declaration that counts.
+	// claims is the declaration of the gang in the pod's own annotations, and wrong the error if it
+	// cannot be parsed. says is the declaration that counts.
 	claims, says wire.Membership
 	wrong        error
-	// bound is the time when this process first saw it with a node, by its own clock, or zero.
+	// bound is the time when this process first saw the pod with a node, or zero.
 	bound time.Time
-	// posted: its Binding to that node was written, whether the API has shown it or not.
+	// posted means that the pod's Binding to node was written, even if the watch has not shown it.
 	posted bool
 	node   string
-	// sworn means that its Binding names the gang. Only such members are deleted.
+	// sworn means that the pod's Binding names the gang. Only such members are deleted.
 	sworn bool
-	// summed is its part of the group's sums, and asks its request; nil means that the request was
-	// not computed.
+	// summed is the member's part of the group's sums. asks is the pod's request; nil means that it
+	// was not computed yet.
 	summed part
 	asks   amounts.List
-	// Wait is the wait of a pod that came after its gang and did not fit. nominated is the node
-	// that is kept for it while others leave it, or "".
+	// Wait is the wait of a late member that did not fit. nominated is the node that is kept for it
+	// while evicted pods leave it, or "".
 	gangs.Wait
 	nominated string
-	// marked: it has been given the wire.GangWholeCondition, whether the API has shown it or not.
+	// marked means that wire.GangWholeCondition was written, even if the watch has not shown it.
 	marked bool
-	// at is its place in the group's line, counted from 1; 0: it is in none.
+	// at is the member's position in the group's line, counted from 1; 0 means that it is not in
+	// the line.
 	at int
-	// parted: the scheduler's watch shows it no more, and it may have ended or be gone.
+	// parted means that the scheduler's watch no longer shows the pod, which may have ended or be
+	// gone.
 	parted bool
 }
 
 func (m *member) placed() bool { return m.posted || m.pod.Spec.NodeName != "" }
 
-// active reports whether the pod counts: it has not ended and is not being deleted.
+// active reports whether the pod has not ended and is not being deleted.
 func (m *member) active() bool { return gangs.Active(m.pod) }
 
-// pending reports whether the pod waits for a node, and nothing but its group holds it.
+// pending reports whether the pod waits for a node, and only its group may hold it.
 func (m *member) pending() bool { return gangs.Waits(m.pod, m.placed()) }
 
-// lacks returns how far a count is from the minimum; "" when it is reached.
+// lacks describes what counts lack to reach the minimum, or returns "" if they reach it.
 func (g *group) lacks(counts ...*gangs.Count) string { return gangs.Lacks(&g.spec, counts...) }
 
 // settled reports whether the minimum has nodes, or no longer needs them.
@@ -98,7 +102,7 @@ func (g *group) settled() bool {
 	return g.wrong == nil && gangs.Enough(&g.spec, &g.done, g.Whole)
 }
 
-// blocked describes why the group cannot be tried, whatever room there is, or returns "".
+// blocked returns the reason why the group cannot be tried, even if there is room, or "".
 func (g *group) blocked() string {
 	if g.wrong != nil {
 		return g.wrong.Error()
@@ -120,7 +124,7 @@ func (g *group) conditions() *gangs.Conditions {
 	}
 }
 
-// mates returns an error about the members, or nil.
+// mates returns an error if the members' declarations are wrong or contradict each other.
 func (g *group) mates() error {
 	if g.agree() {
 		return nil
@@ -144,12 +148,12 @@ func (g *group) pods() []*corev1.Pod {
 	return pods
 }
 
-// activePods are the pods of the members that count.
+// activePods returns the pods of the active members.
 func (g *group) activePods() []*corev1.Pod {
 	return slices.DeleteFunc(g.pods(), func(pod *corev1.Pod) bool { return !gangs.Active(pod) })
 }
 
-// pending returns the members that want a node, by age and name.
+// pending returns the members that need a node, by age and name.
 func (g *group) pending() []*member {
 	var out []*member
 	for _, m := range g.members {
@@ -161,20 +165,20 @@ func (g *group) pending() []*member {
 	return out
 }
 
-// atOnce returns the members that are planned together: all that want a node, or the first of them
-// if there are more than a gang may need. They include those that tasks need.
+// atOnce returns the members that are planned together: all that need a node or, if there are too
+// many, the oldest of them. The members that tasks need are always included.
 func (g *group) atOnce() []*member {
 	left := g.needed()
 	return gangs.Together(g.pending(), func(m *member) string { return m.says.Task }, wire.MaxGang, left.Tasks)
 }
 
-// asksOf reports whether the pod's place depends on its mates: the pod has wishes about them, or a
-// placed mate has wishes about it.
+// asksOf reports whether the pod's place depends on other members: the pod or a placed member has
+// wishes about the NUMA nodes of others.
 func (g *group) asksOf(pod *corev1.Pod) bool {
 	return g.asking > 0 && (wire.AsksMates(pod) || slices.ContainsFunc(g.seated(), wire.AsksMates))
 }
 
-// seated returns the pods of the members with nodes, with these nodes.
+// seated returns the pods of the members that have nodes. Each names its node.
 func (g *group) seated() (pods []*corev1.Pod) {
 	for _, m := range g.members {
 		switch pod := m.pod; {
@@ -194,29 +198,30 @@ func (g *group) seated() (pods []*corev1.Pod) {
 // needed returns the number of members that must still get nodes together.
 func (g *group) needed() gangs.Count { return gangs.Needed(&g.spec, &g.done) }
 
-// standing is the content of a group's status.
+// standing is the content of the status of a group.
 type standing struct {
 	phase                      volcano.PodGroupPhase
 	running, succeeded, failed int32
-	// lacking explains which capacity is missing; "" if none is, or if this is unknown.
+	// lacking describes the missing capacity. It is "" if none is missing, or if this is unknown.
 	lacking string
 }
 
-// told has what was last reported about a group.
+// told has the last reports about a group.
 type told struct {
-	// writing: its status will be written, or is being written; outdated: it has changed since.
+	// writing means that a write of the status is scheduled or running. outdated means that the
+	// group has changed since.
 	writing, outdated bool
-	// status is the last written status. version is the version of the object with this status, or
+	// status is the last written status. version is the version of the object after that write, or
 	// "".
 	status  standing
 	version string
-	// writes are the failed writes.
+	// writes counts failed writes.
 	writes retry
 	// trouble is the last problem for which an event was written.
 	trouble string
 }
 
-// retry counts attempts in a row that have failed.
+// retry counts consecutive failures of a request.
 type retry struct{ failures int }
 
 // pause records a failure, and returns the waiting time, which doubles each time.
@@ -225,23 +230,24 @@ func (r *retry) pause() time.Duration {
 	return gangs.Doubled(r.failures-1, lastRetry)
 }
 
-// lastRetry is the longest pause between two attempts to ask the API server for the same.
+// lastRetry is the longest pause before a request to the API server is repeated.
 const lastRetry = 30 * time.Second
 
-// newer reports whether a resource version is later than another. What cannot be compared is.
+// newer reports whether resource version a is later than b. It returns true if the versions cannot
+// be compared.
 func newer(a, b string) bool {
 	x, err := strconv.ParseUint(a, 10, 64)
 	y, wrong := strconv.ParseUint(b, 10, 64)
 	return err != nil || wrong != nil || x > y
 }
 
-// kept is a node that is kept for a member while others leave it. The scheduling queue has the
-// member nominated there, and no pod of its priority or below gets the place.
+// kept is a node that is kept for a member while evicted pods leave it. The member is nominated
+// there in the scheduling queue, so that pods of its priority or below do not get the place.
 type kept struct {
 	pod  *corev1.Pod
 	node string
-	// shows: the pod's status has the nomination. This is only true for the leader, which
-	// PostFilter nominated; other nominations are only in the scheduling queue.
+	// shows means that the pod's status has, or will have, the nomination. This is true only for
+	// the leader, which PostFilter nominates. Other nominations are only in the scheduling queue.
 	shows bool
 }
 
@@ -254,7 +260,7 @@ func (g *group) state() gangs.Stage {
 	return facts.Stage()
 }
 
-// placeOf is a member's place in the plan; nil if it has none.
+// placeOf returns a member's place in the plan, or nil.
 func (g *group) placeOf(uid types.UID) *place {
 	if g == nil || g.plan == nil {
 		return nil

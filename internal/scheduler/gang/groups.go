@@ -26,15 +26,15 @@ type Groups struct {
 	barrier  *barrier
 	admitter *admitter
 	evictor  *evictor
-	// following are plans some of whose members have not been sent for.
+	// following has the plans with members that nextMate has not returned yet.
 	following []*planned
-	// follows means that members are sent for one after another (Follow).
+	// follows means that Follow takes the members of a plan from the queue one after another.
 	follows bool
-	// lone are pods that come after their gangs and wait for a change.
+	// lone has the late members that wait for a change, with their groups.
 	lone map[types.UID]*group
 }
 
-// New returns Groups without any.
+// New returns Groups without a group.
 func New(o Options) *Groups {
 	if o.Lead == nil {
 		o.Lead = new(lead.Gate)
@@ -58,7 +58,7 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 		return
 	}
 	if wire.Ended(pod) {
-		gs.Stir() // what it held is free, or will be
+		gs.Stir() // the pod's resources are free, or will be
 	}
 	gs.mu.Lock()
 	if gs.Ended != nil && wire.Ended(pod) && !(endings{gs}).wanted(pod) {
@@ -79,8 +79,8 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 		}
 		endings{gs}.prune(g)
 	}
-	// The queue may have asked before the groups knew: a member that comes after its gang is not
-	// let through by its leader.
+	// PreEnqueue may have held this pod before the groups knew it. If its gang has its minimum, no
+	// leader will activate it.
 	free := was != nil || g != nil && !known && g.Open
 	gs.mu.Unlock()
 	if free && pod.Spec.NodeName == "" {
@@ -107,7 +107,7 @@ func (gs *Groups) leaveOther(pod *corev1.Pod) *group {
 	return g
 }
 
-// take updates a member. The caller holds the lock.
+// take updates a member with a new version of its pod. The caller holds the lock.
 func (gs *Groups) take(g *group, pod *corev1.Pod) {
 	m := g.members[pod.UID]
 	m.pod, m.parted = pod, false
@@ -124,7 +124,7 @@ func (gs *Groups) take(g *group, pod *corev1.Pod) {
 	}
 }
 
-// Synced records that all pods have been seen that were there at the start and had not ended.
+// Synced records that all pods have been seen that existed at the start and had not ended.
 func (gs *Groups) Synced() {
 	if gs.Ended == nil || !gs.any.Load() {
 		gs.allSeen()
@@ -143,7 +143,8 @@ func (gs *Groups) allSeen() {
 	gs.begin()
 }
 
-// begin checks all groups, because their inputs are now known, or this process may now write.
+// begin checks all groups, because all initial pods are now known or this process has become the
+// leader.
 func (gs *Groups) begin() {
 	gs.mu.Lock()
 	all := make([]*group, 0, len(gs.groups))
@@ -185,7 +186,7 @@ func (gs *Groups) PodGone(pod *corev1.Pod) {
 	}
 }
 
-// forget takes a member out of its group. The caller holds the lock.
+// forget removes a member from its group. The caller holds the lock.
 func (gs *Groups) forget(g *group, uid types.UID) {
 	g.drop(g.members[uid])
 	delete(gs.of, uid)
@@ -209,8 +210,8 @@ func (gs *Groups) forget(g *group, uid types.UID) {
 // sweepEvery is the interval at which stored pods are compared with existing pods.
 const sweepEvery = time.Minute
 
-// Sweep removes pods that are gone, until ctx ends. uid returns the UID of the pod with that name,
-// or "".
+// Sweep regularly removes pods that are gone, until ctx ends. uid returns the UID of the pod with
+// that name, or "".
 func (gs *Groups) Sweep(ctx context.Context, uid func(namespace, name string) types.UID) {
 	for later.Wait(ctx, gs.Clock, sweepEvery) {
 		gs.sweep(uid)
@@ -218,7 +219,7 @@ func (gs *Groups) Sweep(ctx context.Context, uid func(namespace, name string) ty
 }
 
 func (gs *Groups) sweep(uid func(namespace, name string) types.UID) {
-	gs.evictor.awaits() // which forgets others
+	gs.evictor.awaits() // also forgets old evictions
 	gs.mu.Lock()
 	changed := map[*group]bool{}
 	for id, g := range gs.of {
@@ -233,7 +234,7 @@ func (gs *Groups) sweep(uid func(namespace, name string) types.UID) {
 	}
 }
 
-// left tells the plan that a member is gone. The caller holds the lock.
+// left updates the group and its plan after a member has left. The caller holds the lock.
 func (gs *Groups) left(g *group, uid types.UID) {
 	gs.on(g, gangs.News{})
 	if at := g.placeOf(uid); at != nil {
@@ -256,8 +257,8 @@ func (gs *Groups) placed(g *group) {
 	}
 }
 
-// on applies an event to a group's progress, and does the part that needs the lock. The caller
-// holds the lock, and carries out the returned actions after releasing it.
+// on applies an event to a group's progress, and carries out the resulting actions except Release
+// and Try. The caller holds the lock, and carries out those two after releasing it.
 func (gs *Groups) on(g *group, e gangs.Event) (do gangs.Actions) {
 	g.Progress, do = gangs.Next(g.Progress, g.conditions(), e, gs.Clock.Now())
 	if do.Drop != "" {
@@ -276,7 +277,7 @@ func (gs *Groups) on(g *group, e gangs.Event) (do gangs.Actions) {
 	return do
 }
 
-// lookAt makes the timer check a group at that time only, or never if it is zero. The caller holds
+// lookAt sets the timer of a group to that time, or stops it if the time is zero. The caller holds
 // the lock.
 func (gs *Groups) lookAt(g *group, at time.Time) {
 	if at.Equal(g.again) {
@@ -296,7 +297,7 @@ func (gs *Groups) lookAt(g *group, at time.Time) {
 	})
 }
 
-// ObjectSeen records the object of a group. wrong describes fields that are not served.
+// ObjectSeen records the object of a group. wrong describes fields that are not supported.
 func (gs *Groups) ObjectSeen(spec wire.Gang, wrong error) {
 	gs.mu.Lock()
 	g := gs.groups[spec.Key]
@@ -309,7 +310,7 @@ func (gs *Groups) ObjectSeen(spec wire.Gang, wrong error) {
 	gs.unlockAndLook(g)
 }
 
-// understand applies the content of an object to the group. The caller holds the lock.
+// understand applies the content of an object to its group. The caller holds the lock.
 func (gs *Groups) understand(g *group, spec wire.Gang, wrong error) {
 	if g.object != "" && !newer(spec.Version, g.object) {
 		return
@@ -345,7 +346,7 @@ func (g *group) hasPlaced() bool {
 	return false
 }
 
-// placedAll checks members again that got their nodes before the group's minimum was known.
+// placedAll updates the group for members that got their nodes before the minimum was known.
 func (gs *Groups) placedAll(g *group) {
 	if g.hasPlaced() {
 		gs.placed(g)
@@ -394,8 +395,8 @@ func (gs *Groups) Stir() {
 			m.Stir(gs.stirs)
 		}
 	}
-	// The group that has waited longest comes first, because others of its priority may come again
-	// and again.
+	// The group that has waited longest comes first. Otherwise new groups of the same priority
+	// could always precede it.
 	slices.SortFunc(woken, func(a, b *group) int {
 		return cmp.Or(a.Complete.Compare(b.Complete), strings.Compare(a.key.String(), b.key.String()))
 	})
@@ -408,8 +409,8 @@ func (gs *Groups) Stir() {
 	}
 }
 
-// change calls do for the group of a member under the lock. If do reports a change, it then checks
-// the group.
+// change calls do for the group of a member, with the lock held. If do reports a change, change
+// then checks the group.
 func (gs *Groups) change(uid types.UID, do func(g *group) bool) {
 	if !gs.any.Load() {
 		return
@@ -423,15 +424,15 @@ func (gs *Groups) change(uid types.UID, do func(g *group) bool) {
 	gs.unlockAndLook(g)
 }
 
-// unlockAndLook ends a change of the group.
+// unlockAndLook releases the lock after a change of the group, and checks the group.
 func (gs *Groups) unlockAndLook(g *group) {
 	gs.mu.Unlock()
 	gs.look(g)
 }
 
-// look lets the leader of a ready group through. If a group waits only for its object, look
-// requests it, because no event shows an object that existed before its pods. It is called without
-// the lock.
+// look activates the leader of a ready group. If a group waits only for its object, look reads it
+// from the API server, because no event shows an object that existed before its pods. It is called
+// without the lock.
 func (gs *Groups) look(g *group) {
 	gs.mu.Lock()
 	if !gs.synced {
@@ -494,13 +495,13 @@ func (gs *Groups) confirm(g *group) {
 		before := g.changes
 		gs.understand(g, spec, err)
 		if g.fresh = max(g.fresh, upTo); before == upTo {
-			g.fresh = g.changes // what was read is itself the change
+			g.fresh = g.changes // the only change since the request is the object itself
 		}
 	}
 	gs.unlockAndLook(g)
 }
 
-// Permit makes a member wait for the other members. The last member releases all others.
+// Permit makes a member wait for the other members. The last member lets all of them pass.
 func (gs *Groups) Permit(pod *corev1.Pod) (*fwk.Status, time.Duration) {
 	if !wire.InGang(pod) {
 		return nil, 0
@@ -548,7 +549,7 @@ func (gs *Groups) Bound(uid types.UID, node string) {
 	})
 }
 
-// place takes a member that has its node out of the plan. The caller holds the lock.
+// place removes a member that has its node from the plan. The caller holds the lock.
 func (gs *Groups) place(g *group, uid types.UID) {
 	if at := g.placeOf(uid); at != nil {
 		g.plan.remove(at)
@@ -556,8 +557,8 @@ func (gs *Groups) place(g *group, uid types.UID) {
 	}
 }
 
-// endIfDone ends a plan with nothing left in it. If all its members were bound the gang was whole,
-// by the minimum that it was planned for. The caller holds the lock.
+// endIfDone ends a plan without remaining members. If all its members were bound, the gang was
+// whole by the minimum of the plan. The caller holds the lock.
 func (gs *Groups) endIfDone(g *group) {
 	if p := g.plan; p != nil && len(p.places) == 0 {
 		g.plan = nil
@@ -565,7 +566,7 @@ func (gs *Groups) endIfDone(g *group) {
 	}
 }
 
-// Failed records that a member's attempt has failed, at any step.
+// Failed records that a member's scheduling attempt has failed, at any step.
 func (gs *Groups) Failed(uid types.UID, why string) {
 	gs.change(uid, func(g *group) bool {
 		at := g.placeOf(uid)
@@ -576,8 +577,8 @@ func (gs *Groups) Failed(uid types.UID, why string) {
 	})
 }
 
-// lose removes a member from its plan. The others continue if they are enough, or have passed
-// Permit. The caller holds the lock.
+// lose removes a failed member from its plan. The others continue if they reach the minimum, or
+// have passed Permit. The caller holds the lock.
 func (gs *Groups) lose(g *group, at *place, why string) {
 	p := g.plan
 	p.remove(at)
@@ -596,9 +597,9 @@ func (gs *Groups) lose(g *group, at *place, why string) {
 	gs.endIfDone(g)
 }
 
-// Follow makes the members of a plan come one after another, without other pods in between. next
-// takes a pod from the scheduling queue; take takes a given pod, or nothing. E is the type of the
-// queue's entries.
+// Follow returns a function that takes the members of a plan from the scheduling queue one after
+// another, without other pods in between. next takes the next entry from the queue. take takes a
+// given pod, or returns the zero value. E is the type of the queue's entries.
 func Follow[L any, E comparable](gs *Groups, next func(L) (E, error), take func(L, *corev1.Pod) E) func(L) (E, error) {
 	gs.mu.Lock()
 	gs.follows = true
@@ -611,14 +612,14 @@ func Follow[L any, E comparable](gs *Groups, next func(L) (E, error), take func(
 			if found := take(logger, pod); found != none {
 				return found, nil
 			}
-			// It is on its way back into the queue, and is taken when it is there.
+			// The pod is on its way into the queue: activate it, so that it is tried soon.
 			gs.send(pod)
 		}
 		return next(logger)
 	}
 }
 
-// lookAlone sends a pod that comes after its gang to be tried, if it has waited for long enough.
+// lookAlone activates a late member if it has waited for long enough.
 func (gs *Groups) lookAlone(uid types.UID) {
 	gs.mu.Lock()
 	g := gs.lone[uid]
@@ -650,7 +651,7 @@ func (gs *Groups) end(g *group) {
 	}
 	gs.mu.Lock()
 	if err != nil {
-		gs.Logger.Info("Members of a gang that was not whole in time cannot be deleted, will try again", "gang", g.key, "err", err)
+		gs.Logger.Info("Cannot delete the members of a gang that missed its deadline, will try again", "gang", g.key, "err", err)
 		gs.callAt(gs.Clock.Now().Add(g.deletions.pause()), func() { gs.end(g) })
 		gs.mu.Unlock()
 		return

@@ -9,7 +9,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// keep records what is kept for members. The caller holds the lock.
+// keep records the nodes that are kept for members. The caller holds the lock.
 func (g *group) keep(j *job, e *eviction, leader types.UID) {
 	g.kept = map[types.UID]kept{}
 	for _, pod := range j.Pods {
@@ -19,10 +19,10 @@ func (g *group) keep(j *job, e *eviction, leader types.UID) {
 	}
 }
 
-// forgone removes and returns room that is kept unnecessarily: for pods that have left the group,
-// or for all its pods if it is no longer tried. Otherwise only the next attempt would release it.
-// Room that a status must still show stays until it does. The caller holds the lock, and passes the
-// result to forgo.
+// forgone returns nodes that are kept unnecessarily: for pods that have left the group, or for all
+// its pods if the group is blocked. Without it, only the next attempt would release them. It also
+// removes them from kept. A nomination that the pod's status will show stays in kept until it does,
+// so that it can be withdrawn then. The caller holds the lock, and passes the result to forgo.
 func (g *group) forgone() (list []kept) {
 	if len(g.kept) == 0 || g.Planned() {
 		return nil
@@ -44,8 +44,8 @@ func (g *group) forgone() (list []kept) {
 	return list
 }
 
-// forgo releases kept room. It is called without the lock: the scheduling queue, which stores
-// nominations, calls PreEnqueue with its own lock held.
+// forgo releases kept nodes. It is called without the lock, because the scheduling queue, which
+// stores nominations, calls PreEnqueue with its own lock held.
 func (t *teller) forgo(list []kept) {
 	for i := range list {
 		k := &list[i]
@@ -56,7 +56,7 @@ func (t *teller) forgo(list []kept) {
 	}
 }
 
-// hideNomination takes the nomination out of a pod's status.
+// hideNomination removes the nomination from a pod's status.
 func (t *teller) hideNomination(pod *corev1.Pod) {
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.book.Logger), requestTimeout)
 	defer cancel()

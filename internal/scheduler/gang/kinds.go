@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/gangs"
 )
 
-// isCoupled reports whether placing a pod affects the possible nodes of other pods of its kind.
+// isCoupled reports whether a placed pod changes the possible nodes of other pods of its kind.
 func isCoupled(pod *corev1.Pod) bool { return gangs.CountTerms(pod) > 0 }
 
 // spreadKeys returns the topology keys of a pod's spread constraints.
@@ -29,7 +29,7 @@ func affinityKeys(pod *corev1.Pod) (keys []string) {
 	return keys
 }
 
-// looked adds the labels that the required anti-affinity of existing pods selects by.
+// looked adds the label keys in the required anti-affinity terms of existing pods.
 func (t *trial) looked(keys sets.Set[string]) {
 	for _, info := range t.infos {
 		loners := info.GetPodsWithRequiredAntiAffinity()
@@ -45,7 +45,8 @@ func (t *trial) looked(keys sets.Set[string]) {
 	}
 }
 
-// loners are members in a trial with required anti-affinity, by topology key, its value, and kind.
+// loners has the placed members of a trial with required anti-affinity, by topology key, value of
+// the key, and kind.
 type loners map[string]map[string]map[int]*loner
 
 type loner struct {
@@ -84,7 +85,7 @@ func (l *loners) add(body fwk.PodInfo, kind int, node *corev1.Node, n int) {
 	}
 }
 
-// mind reports if the anti-affinity of a member excludes the pod from the node.
+// mind reports whether the anti-affinity of a placed member excludes the pod from the node.
 func (l loners) mind(pod *corev1.Pod, node *corev1.Node) bool {
 	for key, by := range l {
 		value, ok := node.Labels[key]

@@ -25,7 +25,7 @@ func TestMembersAskForEachOthersNUMANodes(t *testing.T) {
 	}{
 		"other":     {1, map[string]string{wire.OtherNUMAAnnotation: "*"}, 2, 2, ""},
 		"same":      {1, map[string]string{wire.SameNUMAAnnotation: "a-0"}, 2, 1, ""},
-		"never":     {3, map[string]string{wire.SameNUMAAnnotation: "a-0"}, 0, 0, "2 nodes: has room, and none that is certain to keep what the pods ask about each other's NUMA nodes"},
+		"never":     {3, map[string]string{wire.SameNUMAAnnotation: "a-0"}, 0, 0, "2 nodes: has room, but none that certainly meets what the pods ask about each other's NUMA nodes"},
 		"preferred": {3, map[string]string{wire.SameNUMAAnnotation: "preferred: a-0"}, 2, 1, ""},
 		"missing":   {1, map[string]string{wire.SameNUMAAnnotation: "b-0"}, 0, 0, "asks for NUMA nodes beside pod b-0, which neither waits nor runs in its gang"},
 		"wrong":     {1, map[string]string{wire.SameNUMAAnnotation: "a-1"}, 0, 0, "want another pod of the gang, not the pod itself"},
@@ -187,7 +187,7 @@ func TestAMemberKeepsAwayWhoComesLater(t *testing.T) {
 		w.create(podOf("a", "a-2", 2, 1)) // its kubelet would give it the last CPU beside a-0
 		w.run(time.Minute)
 		w.wantBound("a", 2)
-		if said := w.said(); !strings.Contains(said, "pod a-2 comes after its gang") {
+		if said := w.said(); !strings.Contains(said, "pod a-2 is placed after its gang") {
 			t.Errorf("said %q", said)
 		}
 		w.remove("a-0")

@@ -20,9 +20,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// APIObjects are the groups' objects in the API. A kind that the API server does not serve is
-// absent. A kind is watched when a pod names a group of that kind, or when the kind is found to be
-// served.
+// APIObjects reads and writes the API objects of groups. It watches a kind from the time when a pod
+// names a group of that kind, or when discover finds that the API server serves it.
 type APIObjects struct {
 	ctx    context.Context //nolint:containedctx // watches begin when the first pod names them
 	config *rest.Config
@@ -31,13 +30,14 @@ type APIObjects struct {
 	mu      sync.Mutex
 	clients map[wire.GangSource]*rest.RESTClient
 	watched map[wire.GangSource]bool
-	// apart is which kinds have a status subresource; kinds that were not asked for are missing.
+	// apart records whether the API definition of a kind has a status subresource. A kind is
+	// missing until statusApart has asked for it.
 	apart map[wire.GangSource]bool
 }
 
 var _ Objects = (*APIObjects)(nil)
 
-// WatchObjects passes the groups' objects to the groups until ctx ends.
+// WatchObjects watches the API objects of groups until ctx ends.
 func WatchObjects(ctx context.Context, config *rest.Config, groups *Groups) *APIObjects {
 	o := &APIObjects{
 		ctx: ctx, config: config, groups: groups,
@@ -51,7 +51,7 @@ func WatchObjects(ctx context.Context, config *rest.Config, groups *Groups) *API
 // discoverEvery is the interval of the search for kinds that are not served yet.
 const discoverEvery = time.Minute
 
-// discover begins to watch the kinds that are served.
+// discover watches each kind from the time when the API server serves it.
 func (o *APIObjects) discover() {
 	for o.ctx.Err() == nil {
 		left := 0
@@ -146,7 +146,7 @@ func (o *APIObjects) fetch(ctx context.Context, key wire.GangKey) (runtime.Objec
 	return object, c.Get().Namespace(key.Namespace).Resource(groupsResource).Name(key.Name).Do(ctx).Into(object)
 }
 
-// client returns a client that knows the source's kind.
+// client returns a client for the API of the source's kind.
 func (o *APIObjects) client(s wire.GangSource) (*rest.RESTClient, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -165,7 +165,8 @@ func (o *APIObjects) client(s wire.GangSource) (*rest.RESTClient, error) {
 	return c, nil
 }
 
-// reference refers to the group in events: its object, or the given member if there is no object.
+// reference returns the object that events about the group refer to: its API object, or the given
+// member.
 func (g *group) reference(member *corev1.Pod) runtime.Object {
 	if !g.key.Source.HasObject() || g.object == "" && member != nil {
 		return member
@@ -173,7 +174,7 @@ func (g *group) reference(member *corev1.Pod) runtime.Object {
 	return referenceTo(g.key, g.spec.UID, g.object)
 }
 
-// referenceTo refers to a version of the object of a group in events.
+// referenceTo returns a reference to a version of a group's API object, for events.
 func referenceTo(key wire.GangKey, uid types.UID, version string) *corev1.ObjectReference {
 	api := wire.GroupKinds[key.Source].Version.String()
 	return &corev1.ObjectReference{APIVersion: api, Kind: "PodGroup", Namespace: key.Namespace, Name: key.Name, UID: uid, ResourceVersion: version}

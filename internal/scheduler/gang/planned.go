@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// planned is a plan that was reserved. The book's lock protects it.
+// planned is a reserved plan. The book's lock protects it.
 type planned struct {
 	group *group
 	// places has one place for each member, in the order of the plan.
@@ -20,42 +20,42 @@ type planned struct {
 	by     map[types.UID]*place
 	// deadline is the time when members that wait in Permit are rejected.
 	deadline time.Time
-	// took is the time that the plan took.
+	// took is the duration of the attempt that made the plan.
 	took time.Duration
-	// lost means that a member has failed since all have passed Permit.
+	// lost means that a member has failed after all had passed Permit.
 	lost bool
-	// next is the first place whose member has not been sent for.
+	// next is the index of the first place that nextMate has not returned.
 	next int
-	// last is bound after all others, so that its Binding can record that the gang is whole; it may
-	// be nil. alone is closed when no other place is left.
+	// last is the place that is bound after all others, so that its Binding can record that the
+	// gang is whole. It may be nil. alone is closed when only one place is left.
 	last  *place
 	alone chan struct{}
 }
 
-// place is the node that a member is to get.
+// place is the planned node of a member.
 type place struct {
 	uid  types.UID
 	task string
 	node string
-	// account holds the member's reservation; nil if nothing is pinned.
+	// account is the ledger with the member's reservation; nil if nothing is pinned.
 	account *ledger.Node
-	// sent: the member was sent for, or is in its cycle.
+	// sent means that nextMate has returned the member, or that it is in its cycle.
 	sent bool
-	// arrived: the member waits in Permit, or has passed.
+	// arrived means that the member waits in Permit or has passed it.
 	arrived bool
-	// wave is the member's on its node (ledger.Candidate).
+	// wave is the member's wave on its node (ledger.Candidate).
 	wave int
 	// over is closed when the place is finished.
 	over chan struct{}
-	// turn is closed when the previous place on the same node is finished; written when this one
-	// is.
+	// turn is closed when the previous place on the same node is finished. written is closed when
+	// this place is finished; dealt means that it is closed.
 	turn    <-chan struct{}
 	written chan struct{}
 	dealt   bool
 }
 
-// inTurn binds the members of one node in the order of the plan, because their nodes were asked in
-// this order.
+// inTurn chains the places of each node, so that members are bound in the order of the plan. The
+// node was asked about them in this order.
 func inTurn(places []*place) {
 	last := map[string]*place{}
 	for _, p := range places {
@@ -69,8 +69,8 @@ func inTurn(places []*place) {
 	}
 }
 
-// closing returns the place that no other place waits for, or nil: the last one of its node, in its
-// last wave.
+// closing returns a place that no other place waits for, or nil. It is the last place of its node,
+// in the node's last wave.
 func closing(places []*place) *place {
 	for i, p := range slices.Backward(places) {
 		waitedFor := slices.ContainsFunc(places[i+1:], func(o *place) bool { return o.node == p.node }) ||
@@ -82,7 +82,7 @@ func closing(places []*place) *place {
 	return nil
 }
 
-// deal gives the next place on the node its turn.
+// deal lets the next place on the node proceed.
 func (p *place) deal() {
 	if !p.dealt {
 		p.dealt = true
@@ -90,7 +90,7 @@ func (p *place) deal() {
 	}
 }
 
-// end ends the waiting of a member for its wave.
+// end makes the member stop waiting for its wave.
 func (p *place) end() {
 	select {
 	case <-p.over:
@@ -99,8 +99,8 @@ func (p *place) end() {
 	}
 }
 
-// endLater ends the waiting of the members in waves after a failed one. Their places were found for
-// the time after it, so they are planned again together.
+// endLater makes the members in waves after a failed member stop waiting. Their places depended on
+// that member, so they are planned again together.
 func (p *planned) endLater(failed *place) {
 	for _, at := range p.places {
 		if at.node == failed.node && at.wave > failed.wave {
@@ -109,7 +109,7 @@ func (p *planned) endLater(failed *place) {
 	}
 }
 
-// remove takes a place out of the plan.
+// remove removes a place from the plan.
 func (p *planned) remove(at *place) {
 	at.deal()
 	at.end()
@@ -132,7 +132,7 @@ func (p *planned) complete() bool {
 	return !slices.ContainsFunc(p.places, func(at *place) bool { return !at.arrived })
 }
 
-// enough reports whether the plan reaches what the group still needs.
+// enough reports whether the members of the plan are enough for the minimum.
 func (p *planned) enough() bool {
 	var there gangs.Count
 	for _, at := range p.places {
@@ -141,7 +141,7 @@ func (p *planned) enough() bool {
 	return p.group.lacks(&p.group.done, &there) == ""
 }
 
-// members are the members that are left in a plan.
+// members returns the members that are left in a plan.
 func (p *planned) members() (pass []types.UID) {
 	for _, at := range p.places {
 		pass = append(pass, at.uid)
@@ -159,10 +159,10 @@ func (p *planned) forget() {
 	}
 }
 
-// AwaitTurn waits until the earlier members on the same node are finished, because their nodes were
-// asked in the order of the plan. It waits for the report of members in earlier waves. The last
-// member of a gang waits for all others. If a node pins nothing for the member, it does not wait
-// there.
+// AwaitTurn waits until the earlier members on the same node are finished, because the node was
+// asked about them in the order of the plan. It then waits until the node has reported the members
+// of earlier waves. The last member of a gang waits for all others. A member without pinned
+// resources does not wait for others on its node.
 func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
 	p, at := gs.find(uid)
 	if at == nil {
@@ -183,7 +183,7 @@ func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
 	if p.last != at {
 		return nil
 	}
-	select { // each of the others is bound when its Binding is, or has failed
+	select { // a place is removed when its member is bound or has failed
 	case <-p.alone:
 	case <-at.over:
 	case <-ctx.Done():
@@ -192,7 +192,7 @@ func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// allowPlan lets all members of a plan pass.
+// allowPlan lets all members of a plan pass Permit.
 func (gs *Groups) allowPlan(g *group, p *planned) {
 	gs.mu.Lock()
 	var members []types.UID
@@ -222,7 +222,7 @@ func (gs *Groups) drop(g *group, why string) {
 	gs.barrier.nowAndAgain(func() { gs.barrier.reject(waiting, why) })
 }
 
-// nextMate returns the next member to send for; nil for none.
+// nextMate returns the next planned member to take from the queue, or nil.
 func (gs *Groups) nextMate() *corev1.Pod {
 	if !gs.any.Load() {
 		return nil

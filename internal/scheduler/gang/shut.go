@@ -9,30 +9,31 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// shut has the nodes that have refused members of a coupled kind. If a node refuses one because of
-// the pods in its domain, so does every node of that domain, until a member is placed in another
-// domain. So not all nodes are asked again for each member.
+// shut has the nodes that have refused members of a coupled kind, so that they are not asked again
+// for each member. If a node refuses a member because of the pods in its topology domain, so does
+// every node of that domain, until a member is placed in another domain.
 type shut struct {
-	// full are nodes that refuse the kind whatever happens on other nodes.
+	// full has the nodes that refuse the kind whatever happens on other nodes.
 	full []bool
-	// spread and affinity are domains by refusing plugin: the values of the labels that the plugin
-	// reads.
+	// spread and affinity have the domains of the two plugins that refuse by domain. A domain is a
+	// combination of values of the labels that the plugin reads.
 	spread, affinity domains
 	closed           int
 }
 
-// domains are the topology domains of one plugin.
+// domains has the topology domains of one plugin.
 type domains struct {
 	of     []int32 // by node
 	closed []bool  // by domain
 }
 
-// passes reports whether a refusal applies to all nodes of a domain and may end when members are
-// placed on other nodes. The anti-affinity of existing pods may use any label.
+// passes reports whether a refusal applies to all nodes of a domain, and may end when members are
+// placed on other nodes. It returns false for the anti-affinity of existing pods, which may use any
+// label.
 func passes(said *fwk.Status) bool {
 	switch said.Plugin() {
 	case names.PodTopologySpread:
-		return said.Code() == fwk.Unschedulable // else the node lacks the label
+		return said.Code() == fwk.Unschedulable // otherwise the node lacks the label
 	case names.InterPodAffinity:
 		return !slices.Contains(said.Reasons(), interpodaffinity.ErrReasonExistingAntiAffinityRulesNotMatch)
 	}
@@ -57,12 +58,12 @@ func (s *shut) close(t *trial, k *kind, node int, said *fwk.Status) {
 	s.closed++
 }
 
-// has reports if the node has refused the kind.
+// has reports whether the node, or its domain, has refused the kind.
 func (s *shut) has(node int) bool {
 	return s.full != nil && (s.full[node] || s.closed > 0 && (s.spread.closed[s.spread.of[node]] || s.affinity.closed[s.affinity.of[node]]))
 }
 
-// reopen forgets the domains, and reports if there were any.
+// reopen forgets the refusals by domain, and reports whether there were any.
 func (s *shut) reopen() bool {
 	if s.closed == 0 {
 		return false

@@ -20,18 +20,19 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// teller writes events, the status of groups and pods, and the deletion of members. Its lock
-// protects group.told. It may be taken while the book's lock is held, but not the other way round.
+// teller writes events and the status of groups and pods, and deletes members. Its lock protects
+// group.told. It may be taken while the book's lock is held, but not the other way round.
 type teller struct {
 	book *book
 	mu   sync.Mutex
 }
 
-// statusPause is the time for which changes of a group are collected before its status is written.
+// statusPause is the time between a change of a group and the write of its status, which includes
+// later changes.
 const statusPause = 200 * time.Millisecond
 
-// tellStatus arranges for the status of a group to be written soon. For a gang without an object,
-// conditions of its pods take the place of a status.
+// tellStatus schedules a write of the group's status. If the gang has no object, conditions of its
+// pods replace the status.
 func (t *teller) tellStatus(g *group) {
 	t.book.mu.Lock()
 	synced := t.book.synced
@@ -46,13 +47,13 @@ func (t *teller) tellStatus(g *group) {
 	}
 }
 
-// tellSoon collects changes for a moment. The caller holds the teller's lock.
+// tellSoon schedules a write after statusPause. The caller holds the teller's lock.
 func (t *teller) tellSoon(g *group) {
 	g.told.writing = true
 	t.book.callAt(t.book.Clock.Now().Add(statusPause), func() { t.writeStatus(g) })
 }
 
-// writeStatus writes the changes, one write at a time for a group.
+// writeStatus writes the status of a group, with one write at a time.
 func (t *teller) writeStatus(g *group) {
 	t.book.mu.Lock()
 	t.mu.Lock()
@@ -73,7 +74,7 @@ func (t *teller) writeStatus(g *group) {
 		if at == nil {
 			var now wire.Gang
 			if now, err = t.book.Objects.Read(ctx, key); err != nil || now.UID != uid {
-				break // gone with its pods, or another one of its name
+				break // gone with its pods, or replaced by another object of this name
 			}
 		}
 		if as, err = t.book.Objects.Write(ctx, key, s); err == nil {
@@ -88,7 +89,7 @@ func (t *teller) writeStatus(g *group) {
 	switch {
 	case err != nil && !isGone(err):
 		t.book.Logger.Info("Status of a gang cannot be written, will try again", "gang", key, "err", err)
-		g.told.writing = true // what changes until then is told with it
+		g.told.writing = true // the next write includes changes until then
 		t.book.callAt(t.book.Clock.Now().Add(g.told.writes.pause()), func() { t.writeStatus(g) })
 		return
 	case g.told.outdated:
@@ -97,21 +98,21 @@ func (t *teller) writeStatus(g *group) {
 	g.told.writes = retry{}
 }
 
-// says reports whether the group's object is known to have this standing: it was written, and by
-// the watch the object has not been changed since. The caller holds both locks.
+// says reports whether the group's object is known to have this standing: it was written, and the
+// watch shows no later change of the object. The caller holds both locks.
 func (g *group) says(s standing) bool {
 	return g.told.version != "" && g.told.status == s && (g.object == g.told.version || !newer(g.object, g.told.version))
 }
 
 // leftBehind reports whether the group has lost its last member and its status must show this. A
-// completed group stays completed, and a group that was not let in has nothing to revert. The
-// caller holds both locks.
+// completed group stays completed. A group that was not admitted needs no change. The caller holds
+// both locks.
 func (g *group) leftBehind(s standing) bool {
 	completed := g.told.status.phase == volcano.PodGroupCompleted || g.spec.Phase == string(volcano.PodGroupCompleted)
 	return len(g.members) == 0 && s.phase == volcano.PodGroupInqueue && !completed
 }
 
-// standing returns the content for the status. The caller holds both locks.
+// standing returns the current content of the status. The caller holds both locks.
 func (g *group) standing() (s standing) {
 	for _, m := range g.members {
 		switch m.pod.Status.Phase {
@@ -146,7 +147,7 @@ func (g *group) standing() (s standing) {
 	return s
 }
 
-// maxMarks is the number of members of a gang with the wire.GangWholeCondition: the second is a
+// maxMarks is the number of members of a gang that get wire.GangWholeCondition. The second is a
 // reserve if the first is deleted.
 const maxMarks = 2
 
@@ -189,8 +190,9 @@ func (t *teller) mark(ctx context.Context, members []*member) error {
 	return nil
 }
 
-// tellMates gives every member of a group that does not fit the condition which kube-scheduler
-// gives only its leader. Autoscalers count the pods that have it.
+// tellMates writes the condition PodScheduled=False (Unschedulable) into every member of a group
+// that does not fit. kube-scheduler writes it only into the leader, but autoscalers count the pods
+// that have it.
 func (t *teller) tellMates(g *group) {
 	leader, untold := t.untold(g)
 	for _, pod := range untold {
@@ -201,14 +203,14 @@ func (t *teller) tellMates(g *group) {
 			return
 		}
 		if err := t.tellMate(pod, g.key.String()+" does not fit; the condition of pod "+leader.pod.Name+" says why"); err != nil && !isGone(err) {
-			t.book.Logger.V(2).Info("A pod cannot be told that its gang does not fit", "pod", klog.KObj(pod), "err", err)
-			return // the next attempt comes
+			t.book.Logger.V(2).Info("Cannot write into a pod that its gang does not fit", "pod", klog.KObj(pod), "err", err)
+			return // the next attempt writes again
 		}
 	}
 }
 
-// untold returns the pods whose status does not show yet that their gang lacks room, and the gang's
-// leader.
+// untold returns the gang's leader, and the pods whose status does not show yet that the gang lacks
+// room.
 func (t *teller) untold(g *group) (leader *member, pods []*corev1.Pod) {
 	t.book.mu.Lock()
 	defer t.book.mu.Unlock()
@@ -240,7 +242,7 @@ func (o *Options) patchCondition(ctx context.Context, pod *corev1.Pod, c corev1.
 	return o.patchStatus(ctx, pod, map[string]any{"conditions": []corev1.PodCondition{c}})
 }
 
-// patchStatus changes the status of a pod, and of no other pod with its name.
+// patchStatus changes the status of this pod. It fails if another pod has the name now.
 func (o *Options) patchStatus(ctx context.Context, pod *corev1.Pod, status map[string]any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
 	if err != nil {
@@ -302,7 +304,7 @@ func (s *standing) ofVolcano(g *volcano.PodGroup, now metav1.Time) *groupStatus 
 	return &groupStatus{Phase: string(s.phase), Running: s.running, Succeeded: s.succeeded, Failed: s.failed, Conditions: conditions}
 }
 
-// sigsPhases are the phases in the words of scheduler-plugins.
+// sigsPhases translates phases to those of scheduler-plugins.
 var sigsPhases = map[volcano.PodGroupPhase]sigs.PodGroupPhase{
 	volcano.PodGroupPending: sigs.PodGroupPending, volcano.PodGroupInqueue: sigs.PodGroupScheduling, volcano.PodGroupRunning: sigs.PodGroupRunning,
 	volcano.PodGroupUnknown: sigs.PodGroupUnknown, volcano.PodGroupCompleted: sigs.PodGroupFinished,
@@ -321,8 +323,8 @@ func (s *standing) ofSigs(g *sigs.PodGroup) *groupStatus {
 // String is for logs.
 func (s standing) String() string { return fmt.Sprintf("%s, %d running", s.phase, s.running) }
 
-// tell writes an event about the group, unless it repeats the last one. why "" clears the last one.
-// The caller holds the book's lock.
+// tell writes an event about the group unless it repeats the last event. If why is "", it clears
+// the last event. The caller holds the book's lock.
 func (t *teller) tell(g *group, pod *corev1.Pod, why string) {
 	t.mu.Lock()
 	was := g.told.trouble

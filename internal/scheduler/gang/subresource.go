@@ -13,19 +13,19 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Berth's definition of PodGroups keeps the status in a subresource. Volcano's own definition (v1.9
-// to v1.15) has no subresource: there the status is an ordinary field of the object. A write to the
-// wrong place fails in one of two ways. A subresource that is not served answers 404, as does an
-// object that is gone. And a write of the object drops a status that belongs to a subresource.
+// Berth's definition of PodGroups has the status subresource. Volcano's own definition (v1.9 to
+// v1.15) does not: there the status is an ordinary field of the object. A write to the wrong place
+// fails in one of two ways. A write to a missing subresource returns 404, as it does for an object
+// that is gone. A write of the object ignores the status if there is a subresource.
 
 const (
 	groupsResource = "podgroups"
 	statusPart     = "status"
 )
 
-// writeStatus writes the status of an object if its definition keeps it, and returns the object's
-// version then. If the status was not accepted, it reads the definition again, once, because it may
-// have been replaced. The error is NotFound or Conflict only if the object with that UID is gone.
+// writeStatus writes the status of an object and returns the object's new version. If the status
+// was not accepted, it reads the API definition again, once, because the definition may have been
+// replaced. The error is NotFound or Conflict only if the object with that UID is gone.
 func (o *APIObjects) writeStatus(ctx context.Context, key wire.GangKey, uid types.UID, status groupStatus) (string, error) {
 	c, err := o.client(key.Source)
 	if err != nil {
@@ -56,7 +56,7 @@ func (o *APIObjects) writeStatus(ctx context.Context, key wire.GangKey, uid type
 	if err := c.Get().Namespace(key.Namespace).Resource(groupsResource).Name(key.Name).Do(ctx).Error(); err != nil {
 		return "", err
 	}
-	return "", fmt.Errorf("%s is there and does not take its status: neither as a subresource nor as a field", key)
+	return "", fmt.Errorf("%s exists, but does not accept its status as a subresource or as a field", key)
 }
 
 // groupStatus is the part of a PodGroup's status that Berth writes, for Volcano or
@@ -66,11 +66,12 @@ type groupStatus struct {
 	Running   int32  `json:"running"`
 	Succeeded int32  `json:"succeeded"`
 	Failed    int32  `json:"failed"`
-	// Conditions are the conditions of a Volcano PodGroup; nil leaves them unchanged.
+	// Conditions has the conditions of a Volcano PodGroup; nil leaves them unchanged.
 	Conditions any `json:"conditions,omitempty"`
 }
 
-// taken reports whether the object that a write returned has the status, and returns its version.
+// taken reports whether the object in the answer to a write has the status, and returns its
+// version.
 func (s groupStatus) taken(object []byte) (version string, taken bool) {
 	var got struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
@@ -83,8 +84,8 @@ func (s groupStatus) taken(object []byte) (version string, taken bool) {
 	return got.Metadata.ResourceVersion, s == got.Status
 }
 
-// statusApart reports whether the definition of a kind has a status subresource, by the API
-// server's discovery. It asks once, and again after forgetStatusApart.
+// statusApart asks the API server's discovery whether a kind has a status subresource. It asks
+// once, and again after forgetStatusApart.
 func (o *APIObjects) statusApart(ctx context.Context, c *rest.RESTClient, s wire.GangSource) (bool, error) {
 	o.mu.Lock()
 	apart, known := o.apart[s]
@@ -94,11 +95,11 @@ func (o *APIObjects) statusApart(ctx context.Context, c *rest.RESTClient, s wire
 	}
 	answer, err := c.Get().Do(ctx).Raw()
 	if err != nil {
-		return false, fmt.Errorf("whether PodGroups have a status subresource: %w", err)
+		return false, fmt.Errorf("find out whether PodGroups have a status subresource: %w", err)
 	}
 	var served metav1.APIResourceList
 	if err := json.Unmarshal(answer, &served); err != nil {
-		return false, fmt.Errorf("whether PodGroups have a status subresource: %w", err)
+		return false, fmt.Errorf("find out whether PodGroups have a status subresource: %w", err)
 	}
 	for i := range served.APIResources {
 		apart = apart || served.APIResources[i].Name == groupsResource+"/"+statusPart

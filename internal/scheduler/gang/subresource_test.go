@@ -128,7 +128,7 @@ func TestAStatusThatNothingTakesIsAnError(t *testing.T) {
 		clients: map[wire.GangSource]*rest.RESTClient{}, watched: map[wire.GangSource]bool{}, apart: map[wire.GangSource]bool{},
 	}
 	_, err := o.Write(t.Context(), wire.GangKey{Source: wire.GangOfVolcano, Namespace: "ns", Name: "a"}, standing{phase: volcano.PodGroupInqueue})
-	if err == nil || isGone(err) || !strings.Contains(err.Error(), "ns/a is there") {
-		t.Errorf("got %v, want an error that says that the group is there", err)
+	if err == nil || isGone(err) || !strings.Contains(err.Error(), "ns/a exists") {
+		t.Errorf("got %v, want an error that says that the group exists", err)
 	}
 }

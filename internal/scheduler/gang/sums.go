@@ -11,34 +11,34 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// sums are totals over the members of a group. Each change of a member updates them, because a
-// group may be too large to count it again each time.
+// sums has totals over the members of a group. Each change of a member updates them, because a
+// group may be too large to be counted again each time.
 type sums struct {
 	// waiting counts members without a node. done counts members that have a node, or had one and
 	// succeeded.
 	waiting, done gangs.Count
 	// shown is the sum of the requests of members whose Bindings the watch has shown. posted is the
-	// sum for members whose Bindings it has not shown yet.
+	// same sum for members whose Bindings were written but not shown yet.
 	shown, posted amounts.List
-	// ended counts members that have succeeded or failed; parted counts members that the
-	// scheduler's watch no longer shows and that may have ended.
+	// ended counts members that have succeeded or failed. parted counts members that the
+	// scheduler's watch no longer shows: they may have ended or be gone.
 	ended, parted int
-	// runs are the members' runs. pruned is the number of unfinished runs when members of former
-	// ones were last removed.
+	// runs has the members' runs. pruned is the number of unfinished runs when members of former
+	// runs were last removed.
 	runs   gangs.Runs
 	pruned int
-	// wrongs counts active members with an annotation that cannot be parsed; asking counts members
-	// with wishes about the places of their mates.
+	// wrongs counts active members with an annotation that cannot be parsed. asking counts active
+	// members with wishes about the NUMA nodes of other members.
 	wrongs, asking int
-	// Declarations of active members, with the number of members that make each.
+	// These maps have the number of active members for each declared value.
 	schedulers map[string]int
 	priorities map[int32]int
 	declared   map[wire.Declaration]int
-	// line has the members that want a node, the first of them first, and some that no longer do.
+	// line has the members that need a node, the oldest first, and some that no longer need one.
 	line line
 }
 
-// line is a heap.
+// line is a heap of members, ordered by gangs.Compare.
 type line []*member
 
 // Len implements heap.Interface.
@@ -69,7 +69,7 @@ func (l *line) Pop() any {
 	return m
 }
 
-// leader returns the member whose cycle plans for all, the first that wants a node, or nil.
+// leader returns the oldest member that needs a node, or nil. Its cycle plans all members.
 func (g *group) leader() *member {
 	for len(g.line) > 0 {
 		if first := g.line[0]; first.summed.waits {
@@ -80,7 +80,7 @@ func (g *group) leader() *member {
 	return nil
 }
 
-// addTo keeps a map without zeros.
+// addTo adds n to a value of the map, and deletes the value if it becomes zero.
 func addTo[K comparable](m *map[K]int, key K, n int) {
 	if *m == nil {
 		*m = map[K]int{}
@@ -100,7 +100,7 @@ type part struct {
 	said                said // counts of an active member
 }
 
-// life is the stage of a member's pod; the zero value means no member.
+// life is the stage of a member's pod. The zero value is the stage of no member.
 type life uint8
 
 const (
@@ -135,7 +135,7 @@ func (m *member) part() part {
 	}}
 }
 
-// sum brings the sums up to date with a member that has changed.
+// sum updates the sums for a member that has changed.
 func (g *group) sum(m *member) {
 	now := m.part()
 	if now == m.summed {
@@ -150,8 +150,7 @@ func (g *group) sum(m *member) {
 	}
 }
 
-// drop removes a member from the sums and the line, because pods of a gang may come and go while
-// the first of them waits.
+// drop removes a member from the sums and the line.
 func (g *group) drop(m *member) {
 	g.add(&m.summed, -1)
 	g.weigh(m, &part{})
@@ -161,7 +160,7 @@ func (g *group) drop(m *member) {
 	}
 }
 
-// weigh moves a member's contribution to its new place.
+// weigh updates shown and posted for a member that has changed.
 func (g *group) weigh(m *member, now *part) {
 	was := &m.summed
 	if was.done == now.done && was.shown == now.shown {
@@ -218,7 +217,7 @@ func (s *sums) hear(m *said, n int) {
 	}
 	addTo(&s.schedulers, m.scheduler, n)
 	addTo(&s.priorities, m.priority, n)
-	if m.wrong || m.declares != (wire.Declaration{}) { // else its Binding alone says that it is of the gang
+	if m.wrong || m.declares != (wire.Declaration{}) { // otherwise only its Binding names the gang
 		addTo(&s.declared, m.declares, n)
 	}
 }
@@ -228,14 +227,14 @@ func (g *group) agree() bool {
 	return g.wrongs == 0 && len(g.schedulers) <= 1
 }
 
-// read reads the members' declarations about a group without an object.
+// read derives the specification of a group without an object from its members' declarations.
 func (g *group) read() {
 	if g.key.Source.HasObject() {
 		return
 	}
 	g.fresh = g.changes
 	if len(g.declared) == 0 {
-		return // of the ones that were there the last word counts
+		return // the last known specification stays valid
 	}
 	if spec, ok := wire.GangOfDeclarations(g.key, g.declared); ok && g.wrongs == 0 {
 		g.spec, g.wrong = spec, nil

@@ -26,33 +26,33 @@ import (
 // Profile has the parts of the pods' scheduling profile that a trial needs.
 type Profile struct {
 	Handle fwk.Handle
-	// Candidate returns a pod's candidate for the ledgers, or nil if nothing is pinned. The error
+	// Candidate returns a pod's request for the ledgers, or nil if the pod pins nothing. The error
 	// is for users.
 	Candidate func(pod *corev1.Pod) (*ledger.Candidate, error)
-	// BestFirst returns the positions of nodes that take a pod in Berth's own order, the best
-	// first. It is nil if other plugins may prefer other nodes.
+	// BestFirst returns the indexes of the nodes that accept a pod in Berth's own order, the best
+	// first. The result is nil if other plugins may prefer other nodes.
 	BestFirst func(state fwk.CycleState, infos []fwk.NodeInfo) []int
-	// Account is the ledger of a node.
+	// Account returns the ledger of a node.
 	Account func(node string) *ledger.Node
-	// Check returns the reason why a decision cannot be stored with the pod's Binding.
+	// Check returns an error if a decision cannot be stored with the pod's Binding.
 	Check func(pod *corev1.Pod, d *placement.Decision) error
-	// Devices begins to find devices for the members' claims. It returns nil if the profile does
-	// not.
+	// Devices begins a search for devices for the members' claims. It returns nil if the profile
+	// does not choose devices.
 	Devices func(ctx context.Context) Devices
 }
 
-// Lies is a member's place on a node, and Again promises it another one.
+// Lies is a member's place on a node. Again moves the member to another place there.
 type (
 	Lies  = plan.Lies
 	Again = plan.Again
 )
 
-// Devices finds drivers' devices for the members' claims.
+// Devices finds devices of DRA drivers for the members' claims.
 type Devices interface {
-	// Give reports whether the pod has its devices at its place on the node, or can be given some,
-	// which it then reserves. It may promise the pod another place there.
+	// Give reserves devices for the pod at its place on the node. It returns false if there are
+	// none. It may move the pod to another place on the node.
 	Give(pod *corev1.Pod, on fwk.NodeInfo, would Lies, again Again) bool
-	// Take releases what Give has reserved.
+	// Take releases the devices that Give has reserved.
 	Take(uid types.UID)
 }
 
@@ -69,15 +69,15 @@ func InTrial(state fwk.CycleState) bool {
 	return err == nil
 }
 
-// MateInTrial reports whether, in a trial, a pod is one of the planned pods. Forks of the ledgers
-// hold their places.
+// MateInTrial reports whether the cycle belongs to a trial that plans this pod. The forks of the
+// ledgers then have its place.
 func MateInTrial(state fwk.CycleState, uid types.UID) bool {
 	data, _ := state.Read(trialKey)
 	t, ok := data.(*trial)
 	return ok && t.mates.Has(uid)
 }
 
-// trial is the scheduler's nodes with members on them that are not there. It implements plan.Field
+// trial has copies of the scheduler's nodes with planned members on them. It implements plan.Field
 // and gangfit.Reporting.
 type trial struct {
 	ctx     context.Context //nolint:containedctx // a trial lives as long as the call that makes it
@@ -86,23 +86,23 @@ type trial struct {
 	budget  *plan.Budget
 	mates   sets.Set[types.UID]
 	infos   []fwk.NodeInfo
-	// over are copies of nodes with members on them.
+	// over has the copies of nodes that the trial has changed.
 	over  map[int]fwk.NodeInfo
 	kinds []*kind
-	// bodies are the members as the framework's nodes hold pods.
+	// bodies has the members in the form in which the framework adds pods to nodes.
 	bodies []fwk.PodInfo
-	// cleared are the nodes from which pods may be removed in thought, or nil. The answers of all
+	// cleared has the nodes from which the trial may remove pods, or is nil. The answers of all
 	// other nodes are then known.
 	cleared map[int]bool
-	// wide: Nodes asks all nodes. left: it has left some out.
+	// wide means that Nodes must ask all nodes. left means that Nodes has omitted some.
 	wide, left bool
-	// loners are members on the trial that refuse company (required anti-affinity).
+	// loners has the placed members with required anti-affinity.
 	loners loners
 	// devices is nil if no devices are needed.
 	devices Devices
 	// coupled is the number of coupled kinds.
 	coupled int
-	// dirty: some kind remembers nodes that have refused it.
+	// dirty means that some kind has recorded refusals in shut.
 	dirty bool
 }
 
@@ -114,22 +114,22 @@ var (
 	_ gangfit.Reporting = (*trial)(nil)
 )
 
-// kind is members that are equal to every plugin.
+// kind is a set of members that no plugin distinguishes.
 type kind struct {
 	// pod represents all pods of the kind.
 	pod     *corev1.Pod
 	state   fwk.CycleState
-	allowed sets.Set[string] // nil: all nodes
+	allowed sets.Set[string] // nil means all nodes
 	coupled bool
 	// size is the number of members of the kind.
 	size int
-	// shut has the nodes' refusals that depend on members' places.
+	// shut has the refusals that depend on the places of other members.
 	shut shut
-	// refused has the nodes' answers to the first question.
+	// refused has the refusals of nodes without any planned members.
 	refused map[int]*fwk.Status
 }
 
-// try plans on a trial.
+// try plans the members in a new trial.
 func (j *job) try(ctx context.Context, profile Profile) *result {
 	j.gang.Budget = plan.NewBudget(ctx)
 	t := &trial{ctx: ctx, profile: profile, job: j, budget: j.gang.Budget, over: map[int]fwk.NodeInfo{}}
@@ -139,9 +139,9 @@ func (j *job) try(ctx context.Context, profile Profile) *result {
 	return &result{Verdict: j.gang.Ask(t), trial: t}
 }
 
-// Countable returns the requested amounts without the resources that devices of a driver may
+// Countable returns the requested amounts without the extended resources that DRA drivers may
 // provide (KEP-5004), because only the plugin DynamicResources knows how many of these are free. A
-// node that offers such a resource itself is asked for it. on is that node; nil means all nodes
+// resource that the node on offers itself is kept. If on is nil, the amounts are for all nodes
 // together.
 func Countable(handle fwk.Handle, asked amounts.List, on *amounts.Node) amounts.List {
 	out := asked
@@ -163,7 +163,7 @@ func Countable(handle fwk.Handle, asked amounts.List, on *amounts.Node) amounts.
 	return out
 }
 
-// RoomIn returns the free amounts of a node, as the framework counts.
+// RoomIn returns the free amounts of a node, as the framework counts them.
 func RoomIn(info fwk.NodeInfo) *amounts.Node {
 	all := countOf(info.GetAllocatable())
 	all[amounts.Pods] = int64(info.GetAllocatable().GetAllowedPodNumber())
@@ -181,7 +181,7 @@ func countOf(r fwk.Resource) amounts.List {
 	return out
 }
 
-// prepare builds a question from the pods, and makes every plugin prepare for each kind of them.
+// prepare builds the question for package gangfit, and runs PreFilter for each kind of members.
 func (t *trial) prepare() *fwk.Status {
 	infos, err := t.profile.Handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -218,7 +218,7 @@ func (t *trial) prepare() *fwk.Status {
 		}
 		t.mates.Insert(pod.UID)
 		t.bodies = append(t.bodies, body)
-		// What was kept for members is for the plan to give.
+		// The plan may use the nodes that were kept for members.
 		t.profile.Handle.DeleteNominatedPodIfExists(pod)
 	}
 	for _, k := range t.job.gang.Kinds {
@@ -229,7 +229,7 @@ func (t *trial) prepare() *fwk.Status {
 	return t.begin()
 }
 
-// begin makes every plugin prepare for each kind.
+// begin runs PreFilter for each kind.
 func (t *trial) begin() *fwk.Status {
 	run, ok := t.profile.Handle.(Runner)
 	if !ok {
@@ -252,12 +252,13 @@ func (t *trial) begin() *fwk.Status {
 	return nil
 }
 
-// kindLooks is the cost of preparing the plugins for a kind, in looks. Each term about other pods
-// is compared with the pods of all nodes.
+// kindLooks is the cost of PreFilter for a kind, in looks (plan.Looks). The cost of terms about
+// other pods is added: each term is compared with the pods of all nodes.
 const kindLooks = 32
 
-// Nodes implements plan.Field: the nodes that every plugin lets members of the kind have, ordered
-// as the framework scores them. Those of a coupled kind may come later, too.
+// Nodes implements plan.Field. It returns the nodes that every plugin accepts for members of the
+// kind, ordered by the framework's scores. For a coupled kind it includes nodes that may accept
+// members later.
 func (t *trial) Nodes(which int) []int {
 	k := t.kinds[which]
 	if !t.wide && t.cleared == nil && !k.coupled && !t.job.gang.Wishes() {
@@ -283,10 +284,9 @@ func (t *trial) Widen() bool {
 	return t.left
 }
 
-// best returns the first nodes of Berth's order that every plugin accepts for members of the kind,
-// as many as are scored. It returns nil if there are fewer, or if Berth has no order. ranked begins
-// with these nodes, and the others have not been asked. If there are many kinds it examines only a
-// part of the nodes.
+// best returns the first nodes of Berth's order that every plugin accepts for members of the kind.
+// They are the nodes that ranked would score; the others are not asked. It returns nil if there are
+// too few, or if Berth has no order. If there are many kinds, it examines only a part of the nodes.
 func (t *trial) best(k *kind) []int {
 	few := t.few(k)
 	infos := t.infos[:min(len(t.infos), max(2*few, plan.Looks/(2*orderLooks*len(t.kinds))))]
@@ -307,16 +307,15 @@ func (t *trial) best(k *kind) []int {
 	return nil
 }
 
-// orderLooks is the cost of ordering a node that has not been asked about the kind's shape, in
-// looks.
+// orderLooks is the cost of putting one node in Berth's order, in looks.
 const orderLooks = 3
 
-// someLooks is the cost of asking and scoring one node, in units of the budget.
+// someLooks is the cost of asking and scoring one node, in looks.
 const someLooks = 16
 
-// some returns as many nodes that every plugin accepts for members of the kind as kube-scheduler
-// looks for (numFeasibleNodesToFind), or fewer if there are many kinds. It returns nil if there are
-// not enough. They should include preferred nodes. Kinds begin at different nodes.
+// some returns some of the nodes that every plugin accepts for members of the kind: as many as
+// kube-scheduler looks for (numFeasibleNodesToFind), or fewer if there are many kinds. It returns
+// nil if there are not enough. Each kind begins its search at another node.
 func (t *trial) some(k *kind, which int) []int {
 	all := len(t.infos)
 	usual := max(100, all*max(5, 50-all/125)/100)
@@ -337,7 +336,7 @@ func (t *trial) some(k *kind, which int) []int {
 	return nil
 }
 
-// fitting returns the nodes among some that every plugin lets members of the kind have.
+// fitting returns those nodes of among that every plugin accepts for members of the kind.
 func (t *trial) fitting(k *kind, among []int) (fit []int) {
 	if !t.budget.Spend(len(among)) {
 		return nil
@@ -362,22 +361,22 @@ func (t *trial) fitting(k *kind, among []int) (fit []int) {
 func (t *trial) ask(k *kind, node int) *fwk.Status {
 	switch {
 	case k.allowed != nil && !k.allowed.Has(t.name(node)):
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "not among the nodes that its plugins name")
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "not among the nodes that PreFilter plugins allow")
 	case t.cleared != nil && !t.cleared[node] && !k.coupled:
 		return k.refused[node]
 	}
 	return t.filter(k, t.info(node))
 }
 
-// scoredNodes is the number of Berth's best nodes that the framework scores for a kind, or two for
-// each member if that is more. The others follow in Berth's order.
+// scoredNodes is the number of Berth's best nodes that the framework scores for a kind. If two
+// nodes per member are more, that number is used. The others follow in Berth's order.
 const scoredNodes = 64
 
 func (t *trial) few(k *kind) int { return max(scoredNodes, 2*k.size) }
 
-// ranked orders nodes by the framework's scores, the best first. Scoring all nodes of a large
-// cluster costs more than everything else about a gang. It is still done if the trial removes pods,
-// because Berth's order includes these pods.
+// ranked orders nodes by the framework's scores, the best first. It scores only Berth's best nodes,
+// because scoring all nodes of a large cluster costs more than the rest of the attempt. If the
+// trial removes pods, it scores all, because Berth's order does not know about the removals.
 func (t *trial) ranked(k *kind, fit []int) []int {
 	infos := t.infosOf(fit)
 	if len(fit) < 2 || !t.profile.Handle.RunPreScorePlugins(t.ctx, k.state, k.pod, infos).IsSuccess() {
@@ -389,7 +388,7 @@ func (t *trial) ranked(k *kind, fit []int) []int {
 	}
 	t.budget.Spend(len(infos))
 	order := t.profile.BestFirst(k.state, infos)
-	if len(order) < len(fit) { // a node has changed its mind, or Berth has no order
+	if len(order) < len(fit) { // a node no longer accepts the pod, or Berth has no order
 		return t.scored(k, fit)
 	}
 	best := make([]int, len(fit))
@@ -434,8 +433,8 @@ func (t *trial) info(node int) fwk.NodeInfo {
 	return t.infos[node]
 }
 
-// filter asks every plugin about a node. Pods that are nominated there come first, as in the
-// framework's own cycles. Members are not among them.
+// filter runs the Filter plugins for a node. As in the framework's own cycles, it first adds the
+// pods that are nominated there, except members.
 func (t *trial) filter(k *kind, info fwk.NodeInfo) *fwk.Status {
 	handle := t.profile.Handle
 	state, with := k.state, info
@@ -462,16 +461,17 @@ func (t *trial) filter(k *kind, info fwk.NodeInfo) *fwk.Status {
 // Coupled implements plan.Field.
 func (t *trial) Coupled(kind int) bool { return t.kinds[kind].coupled }
 
-// Node implements plan.Field. The framework's nodes have the free amounts, next to the ledgers.
+// Node implements plan.Field. It gives only the ledger, because the framework's nodes count the
+// free amounts.
 func (t *trial) Node(node int) suppose.Node { return suppose.On(t.Account(node), nil) }
 
-// Account is the ledger of a node.
+// Account returns the ledger of a node.
 func (t *trial) Account(node int) *ledger.Node { return t.profile.Account(t.name(node)) }
 
 func (t *trial) name(node int) string { return t.infos[node].Node().Name }
 
-// Admits implements plan.Field. A node without members was asked by Nodes, unless the members of
-// the kind are coupled.
+// Admits implements plan.Field. It does not ask a node without members again, because Nodes has
+// asked it, unless the kind is coupled.
 func (t *trial) Admits(member, node int) bool {
 	k, copied := t.kindOf(member), t.over[node]
 	minded := t.loners.mind(t.job.Pods[member], t.infos[node].Node())
@@ -495,7 +495,7 @@ func (t *trial) Closed(kind, node int) bool { return t.kinds[kind].shut.has(node
 // Reopen implements plan.Field.
 func (t *trial) Reopen(kind int) bool { return t.kinds[kind].shut.reopen() }
 
-// changed forgets the nodes' answers, because pods have left them.
+// changed forgets the refusals of coupled kinds, because a pod was removed from a node.
 func (t *trial) changed() {
 	if t.dirty {
 		for _, k := range t.kinds {
@@ -507,7 +507,7 @@ func (t *trial) changed() {
 
 func (t *trial) kindOf(member int) *kind { return t.kinds[t.job.gang.Members[member].Kind] }
 
-// copied returns the trial's own copy of a node.
+// copied returns the trial's own copy of a node, which it makes if necessary.
 func (t *trial) copied(node int) fwk.NodeInfo {
 	if t.over[node] == nil {
 		t.over[node] = t.infos[node].Snapshot()
@@ -515,14 +515,14 @@ func (t *trial) copied(node int) fwk.NodeInfo {
 	return t.over[node]
 }
 
-// The cost of putting a member on a copy of a node, and of informing the plugins of a coupled kind,
-// in looks.
+// putLooks is the cost of adding a member to a copy of a node, in looks. coupledLooks is the cost
+// of the PreFilter extensions for a coupled kind.
 const (
 	putLooks     = 2
 	coupledLooks = 45
 )
 
-// Suits implements plan.Field. Whether victims would leave devices is not known.
+// Suits implements plan.Field. It does not count devices that victims would release.
 func (t *trial) Suits(member, node int, would Lies, again Again) bool {
 	return t.devices == nil || t.devices.Give(t.job.Pods[member], t.infos[node], would, again)
 }
@@ -547,7 +547,7 @@ func (t *trial) Take(member, node int) {
 	}
 	body, on := t.bodies[member], t.over[node]
 	if err := on.RemovePod(klog.FromContext(t.ctx), body.GetPod()); err != nil {
-		return // it was not there
+		return // the member was not there
 	}
 	t.loners.add(body, t.job.gang.Members[member].Kind, t.infos[node].Node(), -1)
 	t.changed()

@@ -21,45 +21,46 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// The pods of many groups are created when their groups have left the phase Pending. Volcano's
-// controller waits for that, and so do the operators of Kubeflow, Paddle and others. So a group is
-// let in, or told why not, while pods are missing. If it has no pods, its Job names its scheduler.
-// Otherwise it belongs to the scheduler that serves the name volcano, because a PodGroup names
-// none.
+// The pods of many groups are created only after their groups have left the phase Pending.
+// Volcano's controller and the operators of Kubeflow, Paddle and others wait for that. So Berth
+// admits a group while pods are missing, or writes why not. If the group has no pods, its Job names
+// its scheduler. Without a Job it belongs to the scheduler that serves the name volcano, because a
+// PodGroup does not name a scheduler.
 
-// vacantEvery is the interval for checking groups without enough pods, because their named
+// vacantEvery is the interval at which groups without enough pods are checked: their named
 // resources may have become free.
 const vacantEvery = 2 * time.Second
 
-// volcanoScheduler is the scheduler name in pods of Volcano's users.
+// volcanoScheduler is the scheduler name that users of Volcano write into pods.
 const volcanoScheduler = "volcano"
 
-// vacancy is a group that waits to be let in while its pods are missing.
+// vacancy is a group that waits to be admitted while its pods are missing.
 type vacancy struct {
 	spec  wire.Gang
 	wrong error
-	// looked is the number of the look that last checked it.
+	// looked is the number of the look that last checked the group.
 	looked int
-	// known has the results of looks. Only looks change it, one after the other.
+	// known has the results of looks. Only lookAtVacant changes it.
 	known *known
 }
 
-// known has what was found out about a group without enough pods.
+// known has the facts that looks have found about a group without enough pods.
 type known struct {
-	// scheduler is the scheduler that its Job names, or "" if it was not read. classes are the
-	// PriorityClasses that its pods will name.
+	// scheduler is the scheduler that the group's Job names, or "" if the Job was not read. classes
+	// are the PriorityClasses that its pods will name. priced means that priority is known.
 	scheduler string
 	classes   []string
 	priority  int32
 	priced    bool
 	// standard is the priority of pods without a class.
 	standard int32
-	// told is the last reported reason why it is not let in, with its time.
+	// told is the last reported reason why the group is not admitted. toldAt is the time of the
+	// report.
 	told   string
 	toldAt time.Time
 }
 
-// vacantSeen records, or removes, the object of a group without pods. The caller holds the lock.
+// vacantSeen records the object of a group without pods. The caller holds the lock.
 func (t *admitter) vacantSeen(spec wire.Gang, wrong error) {
 	if !gangs.NotLetIn(spec.Phase) && wrong == nil {
 		t.wasLetIn(nil, &spec)
@@ -67,8 +68,8 @@ func (t *admitter) vacantSeen(spec wire.Gang, wrong error) {
 	t.wait(spec, wrong)
 }
 
-// atGate records, or removes, a group that waits to be let in while pods are missing. The caller
-// holds the lock.
+// atGate adds the group to vacant if it waits to be admitted while pods are missing, and otherwise
+// removes it. The caller holds the lock.
 func (t *admitter) atGate(g *group) {
 	if g.object == "" || g.letIn || g.wrong != nil || len(g.spec.Resources) == 0 || g.lacks(&g.waiting, &g.done) == "" {
 		delete(t.vacant, g.key)
@@ -78,7 +79,8 @@ func (t *admitter) atGate(g *group) {
 	t.wait(g.spec, nil)
 }
 
-// wait records, or removes, a group that waits to be let in. The caller holds the lock.
+// wait adds a group to vacant if its phase shows that it waits to be admitted, and otherwise
+// removes it. The caller holds the lock.
 func (t *admitter) wait(spec wire.Gang, wrong error) {
 	if spec.Key.Source != wire.GangOfVolcano || !gangs.NotLetIn(spec.Phase) || t.book.Room == nil {
 		delete(t.vacant, spec.Key)
@@ -92,8 +94,8 @@ func (t *admitter) wait(spec wire.Gang, wrong error) {
 	t.lookAtVacantIn(statusPause)
 }
 
-// wasLetIn records that the object of a group shows it as admitted, by any program. The group is
-// nil if it has no pods. The caller holds the lock.
+// wasLetIn records that the object of a group shows that some program has admitted it. g is nil if
+// the group has no pods. The caller holds the lock.
 func (b *admitter) wasLetIn(g *group, spec *wire.Gang) {
 	scheduler := volcanoScheduler
 	if g != nil {
@@ -106,7 +108,7 @@ func (b *admitter) wasLetIn(g *group, spec *wire.Gang) {
 	b.admit(spec.Key, admission{asked: wire.ReadResources(spec.Resources), placed: g != nil && g.hasPlaced()}, terms.Admission.KeepFor.Duration)
 }
 
-// scheduler returns a scheduler that members name.
+// scheduler returns the scheduler that the members name.
 func (g *group) scheduler() string {
 	for name := range g.schedulers {
 		return name
@@ -122,12 +124,12 @@ func (b *book) terms(scheduler string) (t Terms) {
 	return t
 }
 
-// vacantShare is the number of groups of a namespace that one look checks, next to those of other
-// namespaces. Each may need requests to the API server, so a tenant's thousands of groups would
-// delay all others.
+// vacantShare is the maximum number of groups of one namespace that one look checks. A group may
+// need requests to the API server, so that a tenant with thousands of groups would delay all
+// others.
 const vacantShare = 64
 
-// lookAtVacantIn schedules a look at groups without enough pods. The caller holds the lock.
+// lookAtVacantIn schedules a look after the pause. The caller holds the lock.
 func (t *admitter) lookAtVacantIn(pause time.Duration) {
 	if t.lookingAtVacant || len(t.vacant) == 0 || !t.book.Lead.Leads() {
 		return
@@ -136,8 +138,9 @@ func (t *admitter) lookAtVacantIn(pause time.Duration) {
 	t.book.callAt(t.book.Clock.Now().Add(pause), t.lookAtVacant)
 }
 
-// lookAtVacant admits groups whose named resources are free, one after the other, by priority and
-// then by the time of their last check. If it admits some, it soon checks the others.
+// lookAtVacant admits groups whose named resources are free, one after another: by priority and
+// then by the time of the last check. If it admits some but has not checked all, it soon looks
+// again.
 func (t *admitter) lookAtVacant() {
 	t.book.mu.Lock()
 	waiting := maps.Clone(t.vacant)
@@ -167,7 +170,8 @@ func (t *admitter) lookAtVacant() {
 	t.lookAtVacantIn(pause)
 }
 
-// inShares returns the groups whose turn it is.
+// inShares returns the groups to check: the vacantShare of each namespace that were not checked for
+// longest.
 func inShares(waiting map[wire.GangKey]vacancy) (now []wire.GangKey) {
 	order := slices.SortedFunc(maps.Keys(waiting), func(a, b wire.GangKey) int {
 		return cmp.Or(cmp.Compare(waiting[a].looked, waiting[b].looked), compareKeys(a, b))
@@ -185,20 +189,20 @@ func compareKeys(a, b wire.GangKey) int {
 	return cmp.Compare(a.String(), b.String())
 }
 
-// look is one check of groups without enough pods.
+// look is one check of groups that do not have enough pods.
 type look struct {
 	admitter *admitter
-	// room has the resources for all of them; nil means that they were not counted yet. counted is
-	// the time that this took.
+	// room has the resources of all nodes; nil means that they were not counted yet. counted is the
+	// time that the count took.
 	room    *gangfit.Room
 	counted time.Duration
-	// classes has the values of all PriorityClasses, with the default one under ""; nil means not
-	// read.
+	// classes has the values of all PriorityClasses, and the value of the default class under "".
+	// It is nil if they were not read yet.
 	classes map[string]int32
 }
 
-// find determines the scheduler of a group and its priority. It returns false for groups that are
-// not this scheduler's.
+// find determines the scheduler of a group and its priority. It returns false if the group belongs
+// to another scheduler, or its Job cannot be read.
 func (l *look) find(v vacancy) bool {
 	l.admitter.book.mu.Lock()
 	g := l.admitter.book.groups[v.spec.Key]
@@ -232,13 +236,13 @@ func (l *look) find(v vacancy) bool {
 	return true
 }
 
-// priorityOf returns the lowest value of some PriorityClasses; known means that all of them were
-// read. A missing class counts as 0, because it will be refused with its pods.
+// priorityOf returns the lowest value of these PriorityClasses; known means that all of them exist.
+// A missing class counts as 0, because the API server will refuse pods that name it.
 func (l *look) priorityOf(ctx context.Context, classes []string) (lowest int32, known bool) {
 	if l.classes == nil && l.admitter.book.Client != nil {
 		list, err := l.admitter.book.Client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
-			l.admitter.book.Logger.Info("PriorityClasses cannot be read: groups without pods are let in as if they had no priority", "err", err)
+			l.admitter.book.Logger.Info("PriorityClasses cannot be read: groups without pods are admitted as if they had no priority", "err", err)
 			list = &schedulingv1.PriorityClassList{}
 		}
 		l.classes = map[string]int32{}
@@ -259,7 +263,7 @@ func (l *look) priorityOf(ctx context.Context, classes []string) (lowest int32, 
 	return lowest, known
 }
 
-// letIn lets one group in if its named resources are free, or tells it why not.
+// letIn admits a group if its named resources are free, or reports why not.
 func (l *look) letIn(v vacancy) {
 	key := v.spec.Key
 	if v.wrong != nil {
@@ -271,7 +275,7 @@ func (l *look) letIn(v vacancy) {
 	if gated {
 		short, err := l.admitIfThere(v, &terms)
 		if err != nil {
-			l.admitter.book.Logger.Info("What is free for groups without pods cannot be counted, will try again", "gang", key, "err", err)
+			l.admitter.book.Logger.Info("Cannot count the free resources for a group without pods, will try again", "gang", key, "err", err)
 			return
 		}
 		if short != nil {
@@ -293,7 +297,7 @@ func (l *look) letIn(v vacancy) {
 			delete(l.admitter.admitted, key)
 		}
 		if err == nil || !isGone(err) {
-			return // the queue may be opened
+			return // it stays in vacant, because the queue may be opened
 		}
 	default:
 		if g := l.admitter.book.groups[key]; g != nil {
@@ -305,8 +309,8 @@ func (l *look) letIn(v vacancy) {
 	}
 }
 
-// admitIfThere records that the group is let in if its named resources are free. Otherwise it
-// returns what is missing.
+// admitIfThere records that the group is admitted if its named resources are free. Otherwise it
+// returns the shortage.
 func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangfit.Shortage, error) {
 	if l.room == nil {
 		begun := l.admitter.book.Clock.Now()
@@ -337,11 +341,11 @@ func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangfit.Shortage, error) 
 	return short, nil
 }
 
-// tellVacantEvery is the interval at which a group may be told another reason why it is not let in,
-// because free amounts change all the time.
+// tellVacantEvery is the time after which another reason may be reported for a group that is not
+// admitted. Free amounts, and with them the reasons, change all the time.
 const tellVacantEvery = time.Minute
 
-// shut tells a group why it is not let in, by its status and an event.
+// shut reports why a group is not admitted, in its status and in an event.
 func (l *look) shut(v vacancy, why string) {
 	now := l.admitter.book.Clock.Now()
 	if v.known.told == why || v.known.told != "" && now.Sub(v.known.toldAt) < tellVacantEvery {
@@ -360,7 +364,7 @@ func (l *look) shut(v vacancy, why string) {
 		defer cancel()
 		if _, err := l.admitter.book.Objects.Write(ctx, v.spec.Key, standing{phase: volcano.PodGroupPending, lacking: why}); err != nil {
 			if !isGone(err) {
-				l.admitter.book.Logger.Info("Group without pods cannot be told why it waits, will try again", "gang", v.spec.Key, "err", err)
+				l.admitter.book.Logger.Info("Cannot write why a group without pods waits, will try again", "gang", v.spec.Key, "err", err)
 			}
 			return
 		}
@@ -369,8 +373,9 @@ func (l *look) shut(v vacancy, why string) {
 	l.admitter.book.Events.Eventf(referenceTo(v.spec.Key, v.spec.UID, v.spec.Version), nil, corev1.EventTypeWarning, "GangNotPlaced", "Scheduling", "%s", why)
 }
 
-// writeVacant writes that a group is let in. If its queue is closed, it writes this instead.
-// Volcano's scheduler ignores such groups (pkg/scheduler/actions/allocate).
+// writeVacant writes that a group is admitted. If the group's Queue is closed, it writes that
+// reason instead. Volcano's scheduler ignores groups in a closed Queue
+// (pkg/scheduler/actions/allocate).
 func (t *admitter) writeVacant(ctx context.Context, spec *wire.Gang) (closed bool, err error) {
 	state, err := t.book.Objects.QueueState(ctx, spec.Queue)
 	if err != nil {
@@ -384,7 +389,7 @@ func (t *admitter) writeVacant(ctx context.Context, spec *wire.Gang) (closed boo
 	return closed, err
 }
 
-// The states in which a queue of Volcano's takes no Job.
+// The states in which a Volcano Queue accepts no Job.
 const (
 	queueClosed  = "Closed"
 	queueClosing = "Closing"
@@ -402,12 +407,12 @@ func (o *APIObjects) QueueState(ctx context.Context, queue string) (string, erro
 	}
 	err := o.read(ctx, volcano.GroupVersion, "", "queues", queue, &read)
 	if apierrors.IsNotFound(err) {
-		return "", nil // of the queue, or of the kind: Berth has none of its own
+		return "", nil // the Queue or its kind does not exist: Berth does not define Queues
 	}
 	return read.Status.State, err
 }
 
-// read gets the fields of into from an object of Volcano. Tenants choose the name, so a name that
+// read reads an object of Volcano into the fields of into. Tenants choose the name, so a name that
 // would change the request path is refused.
 func (o *APIObjects) read(ctx context.Context, version schema.GroupVersion, namespace, resource, name string, into any) error {
 	c, err := o.client(wire.GangOfVolcano)
@@ -422,10 +427,10 @@ func (o *APIObjects) read(ctx context.Context, version schema.GroupVersion, name
 	return json.Unmarshal(data, into)
 }
 
-// Job has the settings of a Job of batch.volcano.sh for its pods.
+// Job has the settings that a Job of batch.volcano.sh makes for its pods.
 type Job struct {
 	Scheduler string
-	// Classes are the PriorityClasses of its tasks; "" means none.
+	// Classes has the PriorityClasses of its tasks; "" means none.
 	Classes []string
 }
 
