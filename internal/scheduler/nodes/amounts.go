@@ -20,9 +20,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// watchAmounts feeds reports of a kind with only amounts until ctx ends, while the API server
-// serves that kind. If it does not, it is asked again from time to time, because the kind may be
-// installed later.
+// watchAmounts feeds reports of a kind that has only amounts until ctx ends, while the API server
+// serves the kind. If it does not, watchAmounts asks again from time to time, because the kind may
+// be installed later.
 func (f *Feed) watchAmounts(ctx context.Context, config *rest.Config, kind *apiclient.Coarse) {
 	client, err := kind.Client(config)
 	if err != nil {
@@ -41,7 +41,7 @@ func (f *Feed) watchAmounts(ctx context.Context, config *rest.Config, kind *apic
 			list := cache.NewListWatchFromClient(client, kind.Resource.Resource, metav1.NamespaceAll, fields.Everything())
 			store.run(served, &untilGone{ListWatch: list, gone: stop}, kind.New())
 			stop()
-			_ = store.Replace(nil, "") // the objects went with the kind
+			_ = store.Replace(nil, "") // the objects are gone with their kind
 		} else if !apierrors.IsNotFound(err) {
 			f.Logger.Info("Reports cannot be read", "kind", kind.Resource.Resource, "err", err)
 		}
@@ -121,8 +121,8 @@ func (f *Feed) loseAmounts(n *Node, kind int) news {
 	return noNews
 }
 
-// goByAmounts makes the node use the known amounts. It does nothing if an agent reports, or if
-// nothing is new. The caller holds the lock, and publishes the news.
+// goByAmounts makes the node use the reported amounts. It does nothing if there is a report of an
+// agent, or if nothing has changed. The caller holds the lock, and passes the news to tell.
 func (f *Feed) goByAmounts(n *Node) news {
 	a := &n.amounts
 	if a.full || a.none() {
@@ -152,9 +152,9 @@ func (f *Feed) goByAmounts(n *Node) news {
 	return noNews
 }
 
-// amountsWith records a pod of a node that uses amounts, and finds out again which pods its reports
-// count. It returns false for a pod of any other node. A kubelet releases a pod before it reports
-// that the pod has ended.
+// amountsWith records a pod of a node that uses amounts, and updates which pods the node's reports
+// count. It returns false for a pod of any other node. An ended pod is forgotten at once, because
+// the kubelet releases a pod before it reports the end.
 func (f *Feed) amountsWith(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" {
 		return false
@@ -174,7 +174,7 @@ func (f *Feed) amountsWith(pod *corev1.Pod) bool {
 }
 
 // amountsWithout records that a pod has left the API. No agent reports when the kubelet has
-// released it, so the node assumes that after a while.
+// released the pod, so it counts as released after SettleAfter.
 func (f *Feed) amountsWithout(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return

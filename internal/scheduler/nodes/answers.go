@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// Answers stores the nodes' answers to the most recent pods. K is the key that these pods have in
-// common.
+// Answers stores the nodes' last answers. K is the key of a group of pods that get the same
+// answers.
 type Answers[K comparable] struct {
 	mu    sync.Mutex
 	byKey map[K]*answerTable
@@ -32,8 +32,9 @@ func (a *Answers[K]) of(key K, count int) *answerTable {
 	return made
 }
 
-// batch has the pods of one shape that were created in the same second and are either all loose or
-// all not. The kubelet may admit them in any order among the pods in flight.
+// batch is the key of pods of one shape that were created in the same second and have the same
+// value of ledger.Candidate.Loose. The kubelet may admit them in any order among the pods in
+// flight.
 type batch struct {
 	shape   ledger.Shape
 	created int64
@@ -44,8 +45,9 @@ type batch struct {
 // cluster read a few consecutive pages of memory, without a lock. An answer is valid until the
 // node's counter changes.
 //
-// In addition it has answers by StateID, so that only a few nodes are asked about a new shape. If a
-// node has no StateID, or there is no answer for it, the node's own answer is used.
+// The table also has answers by StateID, so that only one of several nodes in the same state is
+// asked about a new shape. If there is no answer for a node's StateID, the node's own answer is
+// used.
 type answerTable struct {
 	// byNumber is indexed by the nodes' numbers. Nodes that were added later have no entry.
 	byNumber column
@@ -105,7 +107,7 @@ func (t *answerTable) noteNode(number int, p PackedAnswer) {
 	}
 }
 
-// ofState returns the answer of nodes in that state, or none.
+// ofState returns the answer of nodes in that state, or 0.
 func (t *answerTable) ofState(id ledger.StateID) PackedAnswer {
 	p := t.byState.at(int(id) & (t.byState.count - 1))
 	if id == 0 || ledger.StateID(p.count()) != id {

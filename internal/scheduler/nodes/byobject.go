@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// byObject finds a node by its object. The scheduler's snapshot holds the same object in cycle
+// byObject finds a Node by its Node object. The scheduler's snapshot has the same object in cycle
 // after cycle, and comparing pointers costs less than comparing names.
 type byObject struct {
 	slots atomic.Pointer[slots]
@@ -20,25 +20,27 @@ type byObject struct {
 // init makes the first slots.
 func (b *byObject) init() { b.slots.Store(new(make(slots, minSlots))) }
 
-// slots hold nodes, each at or after the place of an object that it has or had. hotFields.object
-// shows whether it still has this object. The number of slots is a power of two, and at most half
-// are used. Slots are never cleared.
+// slots is a hash table of nodes with linear probing, by the address of the Node object.
+// hotFields.object shows whether a node still has that object. The number of slots is a power of
+// two, and at most half are used. Slots are never cleared.
 type slots []atomic.Pointer[Node]
 
-// minSlots is the least number of slots.
+// minSlots is the minimum number of slots.
 const minSlots = 64
 
-// place returns the first slot for the object. It uses only the address, which costs a tenth of a
-// Go hash. If an object ever moved, its node would be found by name and added again.
+// place returns the index of the object's first slot. It hashes only the address, which costs a
+// tenth of a Go hash. If an object ever moved in memory, its node would be found by name and added
+// again.
 func (s slots) place(object *corev1.Node) uint64 {
-	const spread = 0x9e3779b97f4a7c15 // 2^64 over the golden ratio: neighbours end far apart
+	const spread = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio: it spreads neighbouring addresses
 	return uint64(uintptr(unsafe.Pointer(object))) * spread >> 32
 }
 
-// at returns the slot that comes that many after the first.
+// at returns the slot at index i, modulo the number of slots.
 func (s slots) at(i uint64) *atomic.Pointer[Node] { return &s[i&uint64(len(s)-1)] }
 
-// add gives the node a slot for the object, unless it has one, and reports whether it did.
+// add gives the node a slot for the object unless it has one, and returns true if it used a new
+// slot.
 func (s slots) add(object *corev1.Node, n *Node) bool {
 	for i := s.place(object); ; i++ {
 		switch at := s.at(i); at.Load() {
@@ -51,7 +53,7 @@ func (s slots) add(object *corev1.Node, n *Node) bool {
 	}
 }
 
-// find returns the object's node; nil if it has no slot.
+// find returns the object's node, or nil if the object has no slot.
 func (b *byObject) find(object *corev1.Node) *Node {
 	all := *b.slots.Load()
 	for i := all.place(object); ; i++ {
@@ -81,7 +83,7 @@ func (b *byObject) add(object *corev1.Node, n *Node) {
 	}
 }
 
-// rebuild makes slots with room for as many nodes again as are present.
+// rebuild makes new slots for the present nodes, with room for twice as many.
 func (b *byObject) rebuild(old slots) slots {
 	present := map[*Node]*corev1.Node{}
 	for i := range old {

@@ -11,8 +11,9 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// The demand for nodes is updated when new levels are due, in at most one part in demandShare of
-// the time. It is also updated every demandLate, because nodes and their labels may have changed.
+// The demand for nodes is updated when new levels are due, but uses at most one part in demandShare
+// of the time. It is updated at least every demandLate, because nodes and their labels may have
+// changed.
 const (
 	demandShare = 100
 	demandLate  = 30 * time.Second

@@ -5,9 +5,9 @@
 // outside of the account: whether the last report is usable, when the agent was last heard, and
 // which pod's Binding is written next.
 //
-// A Query asks thousands of nodes about one pod. Most of them have answered for its shape before,
-// so their answers are stored in 64 bits each and read without a lock. Reserve and Bind ask the
-// account itself.
+// A Query asks thousands of nodes about one pod. Most of them have already answered for a pod of
+// its shape. These answers are stored in 64 bits each and read without a lock. Reserve and Bind ask
+// the account itself.
 //
 // The Feed receives pods, reports and heartbeats from the API, and wakes pods.
 package nodes

@@ -8,8 +8,8 @@ import (
 
 const (
 	// soonShown is the time within which the watch of pods should show a Binding after its
-	// decision. A kubelet takes longer to stop a deleted pod. So if the watch is this quick, the
-	// scheduler knows every deletion that precedes a Binding.
+	// decision. A kubelet needs longer to stop a deleted pod. So if the watch is this quick, the
+	// scheduler knows of every deletion before the freed CPUs can be given to a new pod.
 	soonShown = 200 * time.Millisecond
 	// slowFor is the time for which one late Binding counts.
 	slowFor = 5 * time.Second
@@ -20,8 +20,8 @@ const (
 
 // Prompt reports whether the watch of pods shows Bindings without delay: each Binding of the last
 // seconds was shown soon after its decision, and none is overdue. Otherwise a decision cannot
-// promise CPUs. A pod on the node may have been deleted without the scheduler's knowledge, and the
-// kubelet may give its CPUs to the next pod.
+// promise CPUs, because a pod on the node may have been deleted without the scheduler's knowledge.
+// The kubelet may then give its CPUs to the next pod.
 func (f *Feed) Prompt() bool {
 	now := f.Table.clock.Now()
 	if last := f.slow.Load(); last != nil && now.Sub(*last) < slowFor {
@@ -36,7 +36,7 @@ func (f *Feed) Prompt() bool {
 	return prompt
 }
 
-// shown ends the wait for the event that shows a Binding, and records if it came late.
+// shown ends the wait for the event that shows a Binding, and records whether the event was late.
 func (f *Feed) shown(uid types.UID) (post, bool) {
 	v, ok := f.posted.LoadAndDelete(uid)
 	if !ok {
@@ -60,7 +60,7 @@ func (f *Feed) Again(uid types.UID) {
 	f.posted.CompareAndSwap(uid, v, p)
 }
 
-// note records if a Binding has taken long.
+// note records that a Binding was shown late, if it was.
 func (f *Feed) note(p *post) {
 	if now := f.Table.clock.Now(); !p.at.IsZero() && now.Sub(p.at) >= soonShown {
 		f.slow.Store(&now)

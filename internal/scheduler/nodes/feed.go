@@ -23,19 +23,19 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// FeedOptions are the parts that a Feed works with.
+// FeedOptions are the inputs of a Feed.
 type FeedOptions struct {
 	Table   *Table
 	Waiters *wake.Waiters
-	// SettleAfter is the time after which an active agent is believed if it does not list a pod
-	// that has left the API.
+	// SettleAfter is the time after which a pod that has left the API is forgotten, if an active
+	// agent does not list it.
 	SettleAfter time.Duration
-	// Exists reports whether there is a Node of that name.
+	// Exists reports whether there is a Node object of that name.
 	Exists func(node string) bool
 	// Beside returns the facts about a node that a report with only amounts lacks, such as the pods
 	// that it counts. It is nil if no such report is ever read.
 	Beside func(node string) *wire.Beside
-	// Changed is called when a pod has left a node, when a report has come, or when a node is
+	// Changed is called when a pod has left a node, when a report has arrived, or when a node is
 	// reliable again.
 	Changed func()
 	Logger  klog.Logger
@@ -55,16 +55,16 @@ type Metrics interface {
 	PlacementIgnored()
 }
 
-// Feed applies news from the API to the nodes, and wakes pods for which this could make a
-// difference. It is safe for concurrent use.
+// Feed applies news from the API to the nodes, and wakes pods that the news may help. It is safe
+// for concurrent use.
 type Feed struct {
 	FeedOptions
-	// reports is held while a report is taken in or leaves.
+	// reports is held while a report is accepted or removed.
 	reports sync.Mutex
 	// coarse means that there has been a report with only amounts.
 	coarse atomic.Bool
-	// posted has the pods whose Binding may have been written and that the API has not yet shown on
-	// a node, by UID (type post).
+	// posted has the pods whose Binding may have been written and that the watch has not yet shown
+	// on a node, by UID (type post).
 	posted sync.Map
 	// slow is the time of the last late Binding, or nil.
 	slow atomic.Pointer[time.Time]
@@ -88,7 +88,7 @@ func (f *Feed) Posted(pod *corev1.Pod, n *Node) {
 	f.posted.Store(pod.UID, post{pod, n, f.Table.clock.Now()})
 }
 
-// PostedOn returns the pods whose Binding to the node may have been written and that the API has
+// PostedOn returns the pods whose Binding to the node may have been written and that the watch has
 // not shown there yet.
 func (f *Feed) PostedOn(node string) (pods []*corev1.Pod) {
 	f.posted.Range(func(_, v any) bool {
@@ -100,8 +100,8 @@ func (f *Feed) PostedOn(node string) (pods []*corev1.Pod) {
 	return pods
 }
 
-// Took records that a pod has come to its node, or that its request there has changed. Pods of
-// Posted already have their place.
+// Took records that a pod has come to its node, or that its request there has changed. It ignores
+// pods of Posted, which the account already has.
 func (f *Feed) Took(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return
@@ -121,8 +121,8 @@ func (f *Feed) TakenBack(uid types.UID) { f.posted.Delete(uid) }
 // priority cannot evict any pod.
 func (f *Feed) LowestPriority() int32 { return f.lowest.Load() }
 
-// PodGone records a deletion. If the watch was interrupted, pod is the last known version: it may
-// have been bound since.
+// PodGone records a deletion. If the watch was interrupted, pod is the last known version, and the
+// pod may have been bound after it.
 func (f *Feed) PodGone(pod *corev1.Pod) {
 	f.podGone(pod)
 	if f.coarse.Load() {
@@ -140,8 +140,8 @@ func (f *Feed) podGone(pod *corev1.Pod) {
 	if name == "" {
 		return
 	}
-	if !posted && !counts(pod) { // what was posted has a place, also if this copy shows no decision
-		f.Changed() // no report says so
+	if !posted && !counts(pod) { // a posted pod is in the account, even if this version shows no decision
+		f.Changed() // no report will show this
 		return
 	}
 	n := f.Table.Known(name)
@@ -154,8 +154,8 @@ func (f *Feed) podGone(pod *corev1.Pod) {
 	f.forgetOfLost(n)
 }
 
-// counts reports whether the pod may hold anything: a kubelet might pin something for it, or Berth
-// has decided for it.
+// counts reports whether the pod may have pinned resources: a kubelet might pin some for it, or
+// Berth has decided for it.
 func counts(pod *corev1.Pod) bool { return wire.MightPin(pod) || wire.HasPlacement(pod) }
 
 // PodSeen records a pod; initial means that it existed when the watch began.
@@ -180,7 +180,7 @@ func (f *Feed) podSeen(pod *corev1.Pod, initial bool) {
 	f.resolve(pod, pod.Spec.NodeName)
 	n := f.Table.ofPod(pod.Spec.NodeName)
 	if n == nil {
-		f.Logger.V(2).Info("Pod names a node that nothing else mentions", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
+		f.Logger.V(2).Info("Pod names a node without a Node object or a report", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
 		return
 	}
 	if n.account.Glance(ledger.Glimpse{UID: string(pod.UID), Ending: wire.Ending(pod), Mortal: wire.Mortal(pod), Generation: wire.GenerationOf(pod),
@@ -194,7 +194,7 @@ func (f *Feed) podSeen(pod *corev1.Pod, initial bool) {
 	case err != nil:
 		// The API server admitted a pod that we cannot read. The kubelet's report will show its
 		// resources.
-		f.Logger.Error(err, "Pod is on a node but cannot be understood", "pod", klog.KObj(pod), "node", n.name)
+		f.Logger.Error(err, "Pod on a node cannot be read", "pod", klog.KObj(pod), "node", n.name)
 		return
 	case s.Ignored != nil:
 		f.Metrics.PlacementIgnored()
@@ -221,7 +221,8 @@ func (f *Feed) lower(priority int32) {
 	}
 }
 
-// resolve ends the doubt about a pod's Binding: the API shows the pod on the named node.
+// resolve records that the watch shows the pod on the named node. If that is not the node of
+// Posted, the pod's reservation there is removed.
 func (f *Feed) resolve(pod *corev1.Pod, nodeName string) {
 	p, ok := f.shown(pod.UID)
 	if !ok {
@@ -234,7 +235,7 @@ func (f *Feed) resolve(pod *corev1.Pod, nodeName string) {
 	}
 }
 
-// ReportSeen takes the object of a report in.
+// ReportSeen accepts the object of a report.
 func (f *Feed) ReportSeen(o metav1.Object) {
 	r, err := f.Table.kinds.ReadObject(o, f.Table.Named(o.GetName()).lastKind())
 	if err != nil {
@@ -270,14 +271,15 @@ type news uint8
 
 const (
 	noNews news = iota
-	// nodeChanged: the node that is relied on has reported.
+	// nodeChanged means that a node that was reliable before has reported.
 	nodeChanged
-	// nodeReturned: the node can be relied on again, or has changed.
+	// nodeReturned means that the node is reliable again, or its hardware or configuration has
+	// changed.
 	nodeReturned
 )
 
-// tell wakes pods. The caller does not hold the Feed's lock, so pods and amounts can be accepted
-// while a node is asked. Other reports wait in the watch's store until the pods are woken.
+// tell wakes pods. The caller does not hold the Feed's lock, so that pods and amounts can be
+// accepted while nodes are asked. Other reports wait in the watch's store until the pods are woken.
 func (f *Feed) tell(n *Node, what news) {
 	switch what {
 	case nodeChanged:
@@ -290,8 +292,8 @@ func (f *Feed) tell(n *Node, what news) {
 	f.Changed()
 }
 
-// take accepts a report that is newer than the last one, whatever their numbers. The caller holds
-// the lock, and publishes the news.
+// take accepts a report as the newest one, whatever its sequence number is. The caller holds the
+// lock, and passes the news to tell.
 func (f *Feed) take(n *Node, r *nodestate.Reading) news {
 	wasRefused, before := f.Table.Unusable(n) != nil, n.lastKind()
 	if r.Coarse() {
@@ -326,12 +328,13 @@ func (f *Feed) refuse(n *Node, r *nodestate.Reading, why *nodestate.Unusable) {
 	f.Logger.Info("Report refused", "node", n.name, "kind", r.Source.Kind, "err", why.Cause)
 }
 
-// refTo refers to a report, because the scheduler's recorder knows only the kinds of Kubernetes.
+// refTo returns a reference to a report. Events need it because the scheduler's recorder knows only
+// the kinds of Kubernetes.
 func refTo(s *nodestate.Source) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: s.APIVersion, Kind: s.Kind, Name: s.Name, UID: types.UID(s.UID), ResourceVersion: s.Version}
 }
 
-// settle reports the outcome of a promise, unless o is nil.
+// settle counts and logs the outcome of a promise, unless o is nil.
 func (f *Feed) settle(n *Node, o *ledger.PromiseOutcome) {
 	if o == nil {
 		return
@@ -365,18 +368,18 @@ func (f *Feed) NodeGone(name string) {
 	}
 }
 
-// forgetOfLost forgets the deleted pods of a node after a while if the node is lost by then. No
-// report will show that they left. Nothing is placed there before a Node and a report exist, and
-// that report would make the ledger forget them anyway. It is called whenever the last that held
-// such a pod may have gone: the pod, the report or the Node.
+// forgetOfLost forgets the deleted pods of a node after SettleAfter, if the node then has neither a
+// report nor a Node object. No report will show that these pods left. This is safe: before pods are
+// placed there again, a new report makes the ledger forget them anyway. It is called when a pod, a
+// report or a Node is gone.
 func (f *Feed) forgetOfLost(n *Node) {
 	if n.account.View().Report() == nil {
 		f.letGoLater(n, func() bool { return n.account.View().Report() == nil && !f.Exists(n.name) })
 	}
 }
 
-// letGoLater forgets the pods that are gone from the node by now, once they have been for
-// SettleAfter, if that is still right then.
+// letGoLater waits for SettleAfter. If right then returns true, it forgets the pods that are
+// already gone from the node now.
 func (f *Feed) letGoLater(n *Node, right func() bool) {
 	now := f.Table.clock.Now()
 	later.Call(f.Table.clock, f.SettleAfter, func() {
@@ -386,7 +389,7 @@ func (f *Feed) letGoLater(n *Node, right func() bool) {
 	})
 }
 
-// letGo forgets the pods of a node that were gone at that time. The clock may have been set since.
+// letGo forgets the pods of a node that were gone at the time by.
 func (f *Feed) letGo(n *Node, by time.Time) {
 	if n.account.ForgetGone(by, 0) {
 		f.Waiters.NodeChanged(n.account)
@@ -402,7 +405,7 @@ func (f *Feed) loseReport(n *Node) news {
 	return f.goByAmounts(n)
 }
 
-// HeartbeatSeen takes a sign of life in.
+// HeartbeatSeen accepts a heartbeat of an agent.
 func (f *Feed) HeartbeatSeen(lease *coordinationv1.Lease) {
 	heartbeat, err := nodestate.HeartbeatOf(lease)
 	if err != nil {
@@ -422,7 +425,7 @@ func (f *Feed) HeartbeatSeen(lease *coordinationv1.Lease) {
 	now := f.Table.clock.Now()
 	if r := n.account.View().Report(); r != nil && !heartbeat.VouchesFor(r.Sequence) {
 		if n.refused(heartbeat.Sequence) {
-			n.noteHeartbeat(now) // its agent lives, and says itself why the node cannot be relied on
+			n.noteHeartbeat(now) // the agent is alive; its report shows why the node is not reliable
 		}
 		return
 	}
@@ -441,8 +444,7 @@ func (f *Feed) HeartbeatSeen(lease *coordinationv1.Lease) {
 	}
 }
 
-// takeConfirmed accepts the report that was put aside, if there is one and the heartbeat confirms
-// it.
+// takeConfirmed accepts the report that older has put aside, if the heartbeat confirms it.
 func (f *Feed) takeConfirmed(n *Node, heartbeat *nodestate.Heartbeat) (what news, confirmed bool) {
 	f.reports.Lock()
 	defer f.reports.Unlock()

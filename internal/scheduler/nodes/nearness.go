@@ -6,7 +6,7 @@ import (
 )
 
 // Nearness returns how near the devices of a decision for the node are to each other and to the
-// rest of the pod. known is false for a pod without devices, and if the machine is not known.
+// pod's other resources. known is false if the pod has no devices or the machine is not known.
 func (n *Node) Nearness(d *placement.Decision) (near placement.Nearness, known bool) {
 	var ids []string
 	for i := range d.Containers {

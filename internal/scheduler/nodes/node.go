@@ -21,7 +21,7 @@ import (
 )
 
 // The most frequent reasons why nodes are unusable. The texts are constant, so that an event can
-// count equal ones.
+// group nodes with equal texts.
 var (
 	unreported = nodestate.NotReported()
 	silent     = nodestate.FellSilent()
@@ -30,24 +30,24 @@ var (
 // hotFields are the fields of a node that are read for every pod. They are adjacent in memory.
 type hotFields struct {
 	changes ledger.ChangeCounter
-	// heard is the time when the agent was last heard, since the start of our clock.
+	// heard is the time of the agent's last report or heartbeat, on our clock (see began).
 	heard atomic.Int64
-	// troubled means that the node cannot be predicted, whatever its counter shows. Node.trouble
+	// troubled means that the node cannot be predicted, even if it has valid answers. Node.trouble
 	// has the reason.
 	troubled atomic.Bool
-	// obeys means that Berth decides on the node, by the last legible report.
+	// obeys means that Berth decides on the node, by the last readable report.
 	obeys atomic.Bool
 	// traits are the node's properties that do not depend on its free resources.
 	traits traits
-	// number is the node's place in answer tables.
+	// number is the node's index in answer tables.
 	number int32
-	// object is the node's Node object as the scheduler's snapshot held it last.
+	// object is the node's Node object in the scheduler's last snapshot.
 	object atomic.Pointer[corev1.Node]
-	// free is the node's outline at the last request.
+	// free is the last computed outline of the node.
 	free atomic.Pointer[ledger.Outline]
 }
 
-// traits are a demand.Level, and whether the Node object has a taint PreferNoSchedule.
+// traits has the node's demand.Level, and a bit for a Node object with a taint PreferNoSchedule.
 type traits struct{ word atomic.Uint32 }
 
 const shunned = 1 << demand.Bits
@@ -67,11 +67,11 @@ func (h *hotFields) trusted(now, staleAfter time.Duration) bool {
 	return !h.troubled.Load() && now-time.Duration(h.heard.Load()) <= staleAfter
 }
 
-// began is the beginning of our clock: Time.Sub of two readings of this process is steady when the
-// wall clock jumps.
+// began is the time zero of our clock. Time.Sub of two readings in one process does not change if
+// the wall clock jumps.
 var began = time.Now()
 
-// since is the time on our clock.
+// since returns a time on our clock.
 func since(now time.Time) time.Duration { return now.Sub(began) }
 
 // Node is a scheduler's record of one node. It is safe for concurrent use.
@@ -79,15 +79,15 @@ type Node struct {
 	hot     hotFields
 	name    string
 	account *ledger.Node
-	// turnstile lets one Binding of the node pass at a time.
+	// turnstile lets one Binding to the node be written at a time.
 	turnstile turnstile
-	// amounts are its reports with only amounts.
+	// amounts has the node's reports that have only amounts.
 	amounts amountReports
 
-	// took is the time when a pod that this scheduler had not placed last came there, since the
-	// start of our clock, or 0.
+	// took is the last time, on our clock, when a pod that this scheduler has not placed came to
+	// the node, or 0.
 	took atomic.Int64
-	// koordlet means that koordlet carries out decisions there.
+	// koordlet means that koordlet carries out decisions on the node.
 	koordlet atomic.Bool
 
 	mu sync.RWMutex
@@ -97,51 +97,51 @@ type Node struct {
 	newest, accepted nodestate.Mark
 	// kind is the kind in the last readable report; nil before the first.
 	kind *nodestate.NodeKind
-	// restored is a report that is older than the newest; nil if there is none.
+	// restored is a received report that is older than the newest, or nil.
 	restored *nodestate.Reading
-	// renewed is the newest heartbeat's time, by the agent's clock.
+	// renewed is the time in the newest heartbeat, by the agent's clock.
 	renewed time.Time
 	// version is the resource version of the accepted report.
 	version string
 
-	// obeying: Table.obeying counts the node. Feed.reports protects it.
+	// obeying means that Table.obeying counts the node. Feed.reports protects it.
 	obeying bool
-	// unproven: Table.unproven counts the node. Table.mu protects it.
+	// unproven means that Table.unproven counts the node. Table.mu protects it.
 	unproven bool
 
-	// A size of whole cache lines, of 64 bytes, makes every Node begin with one. hot is in this
-	// line.
+	// The padding makes the size a multiple of 64 bytes, so that every Node, and with it hot,
+	// begins with a cache line.
 	_ [46]byte
 }
 
 // Name returns the name of the node.
 func (n *Node) Name() string { return n.name }
 
-// Number is less than Table.Numbers, and no other node has it at the same time.
+// Number returns a number less than Table.Size that no other node has at the same time.
 func (n *Node) Number() int { return int(n.hot.number) }
 
 // Account returns the ledger's account of the node.
 func (n *Node) Account() *ledger.Node { return n.account }
 
-// Enter waits until a Binding of the node may be written: one at a time, the lowest number first.
-// It returns the error of ctx. Leave lets the next one through.
+// Enter waits until a Binding to the node may be written: one at a time, the lowest number first.
+// It returns the error of ctx. The caller then calls Leave.
 func (n *Node) Enter(ctx context.Context, number uint64) error { return n.turnstile.enter(ctx, number) }
 
-// Leave ends the turn that Enter began.
+// Leave lets the next Binding be written.
 func (n *Node) Leave() { n.turnstile.leave() }
 
-// TookSince reports whether a pod that this scheduler did not place has come to the node since
-// then.
+// TookSince reports whether a pod that this scheduler has not placed came to the node after that
+// time.
 func (n *Node) TookSince(then time.Time) bool {
 	took := n.took.Load()
 	return took != 0 && took > int64(since(then))
 }
 
-// Obeys reports whether Berth decides on the node, by the last report with a valid authority.
+// Obeys reports whether Berth decides on the node, by the last readable report.
 func (n *Node) Obeys() bool { return n.hot.obeys.Load() }
 
-// Shunned reports whether the Node object that the scheduler's snapshot held last has a taint
-// PreferNoSchedule.
+// Shunned reports whether the Node object has a taint PreferNoSchedule, by the scheduler's last
+// snapshot.
 func (n *Node) Shunned() bool { return n.hot.traits.word.Load()&shunned != 0 }
 
 // demand returns the demand for the node.
@@ -149,14 +149,14 @@ func (n *Node) demand() demand.Level {
 	return demand.Level(n.hot.traits.word.Load()) & demand.MostDemand
 }
 
-// Unshown reports whether pods that only the node's report lists have exclusive CPUs
-// (ledger.View.UnshownCPUs).
+// Unshown reports whether pods have exclusive CPUs that the node's report lists and the watch does
+// not show (ledger.View.UnshownCPUs).
 func (n *Node) Unshown() bool { return n.hot.changes.Unshown() > 0 }
 
 // Koordlet reports whether koordlet carries out Berth's decisions on the node.
 func (n *Node) Koordlet() bool { return n.koordlet.Load() }
 
-// Unmet explains why the node cannot fulfil the rules of a pod; "" if it can.
+// Unmet returns the reason why the node cannot fulfil the rules of a pod, or "".
 func (n *Node) Unmet(r *placement.Request) string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -166,7 +166,7 @@ func (n *Node) Unmet(r *placement.Request) string {
 	return wire.Unmet(n.kind.Model, r)
 }
 
-// Machine returns the node's hardware; nil when it is not known.
+// Machine returns the node's hardware, or nil if it is not known.
 func (n *Node) Machine() *topology.Machine {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -176,7 +176,8 @@ func (n *Node) Machine() *topology.Machine {
 	return n.kind.Spec.Machine
 }
 
-// GivesWhole reports whether the node's kubelet gives the pod CPUs of its own by spec.resources.
+// GivesWhole reports whether the node's kubelet gives the pod as a whole exclusive CPUs, by
+// spec.resources.
 func (n *Node) GivesWhole(r *placement.Request) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -198,7 +199,7 @@ func (n *Node) outline() *ledger.Outline {
 	return o
 }
 
-// still reports whether the node is unchanged since s was taken.
+// still reports whether the node has not changed after s was taken.
 func (n *Node) still(s *ledger.Stamp) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -208,10 +209,10 @@ func (n *Node) still(s *ledger.Stamp) bool {
 // noteHeartbeat records a heartbeat.
 func (n *Node) noteHeartbeat(now time.Time) { n.hot.heard.Store(int64(since(now))) }
 
-// needNoHeartbeat records that no agent sends heartbeats for the node.
+// needNoHeartbeat records that the node has no agent, and so no heartbeats.
 func (n *Node) needNoHeartbeat() { n.hot.heard.Store(longAhead) }
 
-// longAhead is a time on our clock that is never far from any other: 70 years.
+// longAhead is a time on our clock that is always in the future: after 70 years.
 const longAhead = math.MaxInt64 / 4
 
 // distrust records why the node cannot be predicted, and reports whether this is new.
@@ -226,7 +227,7 @@ func (n *Node) distrust(why *nodestate.Unusable) bool {
 	return news
 }
 
-// shortened shortens the text for the events of a pod.
+// shortened shortens the text for a pod's events.
 func shortened(u *nodestate.Unusable) *nodestate.Unusable {
 	const limit = 200
 	if len(u.Text) <= limit {
@@ -237,7 +238,7 @@ func shortened(u *nodestate.Unusable) *nodestate.Unusable {
 	return &short
 }
 
-// lastKind returns the kind of the last report that could be read; nil for none.
+// lastKind returns the kind in the last readable report, or nil.
 func (n *Node) lastKind() *nodestate.NodeKind {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -246,7 +247,7 @@ func (n *Node) lastKind() *nodestate.NodeKind {
 
 // accept accepts a report and returns the outcomes of the promises that it settles. If the report
 // is invalid, it returns an error and the node must not be trusted. The caller has checked that the
-// report is not older than the last one. The ledger does not receive the same report twice.
+// report is not older than the last one. The ledger does not get the same report twice.
 func (n *Node) accept(r *nodestate.Reading) ([]ledger.PromiseOutcome, *nodestate.Unusable) {
 	same := n.noteNewest(r)
 	if r.Unusable != nil {
@@ -259,11 +260,11 @@ func (n *Node) accept(r *nodestate.Reading) ([]ledger.PromiseOutcome, *nodestate
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.trouble, n.accepted, n.version = nil, r.Mark, r.Version
-	n.hot.troubled.Store(false) // not before: nobody should decide by the report before
+	n.hot.troubled.Store(false) // last, so that no cycle decides by the previous report
 	return outcomes, nil
 }
 
-// noteNewest records the newest report, and reports whether it is the accepted one again.
+// noteNewest records the newest report, and reports whether it is the same as the accepted one.
 func (n *Node) noteNewest(r *nodestate.Reading) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -280,9 +281,9 @@ func (n *Node) noteNewest(r *nodestate.Reading) bool {
 	return same
 }
 
-// older returns the problem of a report that is older than the newest, or differs under the same
-// number, and puts it aside. Otherwise it returns nil. The API server does not allow an older
-// report, but a restore of all its data can cause one.
+// older returns an error if a report is older than the newest, or differs from it under the same
+// sequence number, and puts the report aside. Otherwise it returns nil. The API server refuses an
+// older report, but one can appear after a restore of the API server's data.
 func (n *Node) older(r *nodestate.Reading) *nodestate.Unusable {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -294,8 +295,9 @@ func (n *Node) older(r *nodestate.Reading) *nodestate.Unusable {
 	return wrong
 }
 
-// confirmed returns the report that was put aside if this heartbeat confirms it, else nil. A
-// heartbeat that was restored as well does not, because it is older than one that was seen.
+// confirmed returns the report that older has put aside if this heartbeat confirms it, otherwise
+// nil. A heartbeat that was restored too does not count, because it is older than the newest
+// heartbeat.
 func (n *Node) confirmed(b *nodestate.Heartbeat) *nodestate.Reading {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -309,7 +311,7 @@ func (n *Node) confirmed(b *nodestate.Heartbeat) *nodestate.Reading {
 	return n.restored
 }
 
-// refused reports whether the newest report has that number and could not be relied on.
+// refused reports whether the newest report has that sequence number and is not reliable.
 func (n *Node) refused(sequence int64) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -325,19 +327,19 @@ func (n *Node) lose() {
 	n.account.Withdraw()
 }
 
-// amountReports are the reports of a node with only amounts. They count while there is no report of
-// an agent. Feed.reports protects them, except for inUse.
+// amountReports has the reports of a node that have only amounts. They are used while there is no
+// report of an agent. Feed.reports protects the fields, except inUse.
 type amountReports struct {
 	// full means that there is a report of an agent.
 	full bool
 	// objects has one object of each kind of apiclient.CoarseKinds, in that order; nil for a
 	// missing object.
 	objects [2]metav1.Object
-	// read are the objects that were last read. beside has the other facts about the node at that
+	// read has the objects that were last read. beside has the other facts about the node at that
 	// time.
 	read   [2]metav1.Object
 	beside *wire.Beside
-	// inUse means that the node uses them.
+	// inUse means that the node uses these reports.
 	inUse atomic.Bool
 }
 

@@ -10,24 +10,25 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Onlooker receives news of pods that another scheduler places. A Feed with an Onlooker writes
-// nothing and promises nothing.
+// Onlooker receives news of pods that another scheduler places. A process whose Feed has an
+// Onlooker places no pods itself.
 type Onlooker interface {
 	// Reported is called with the object of a report before the report is accepted.
 	Reported(metav1.Object, *nodestate.Reading)
 	// ReportGone is called when a node no longer has a report.
 	ReportGone(node string)
-	// Alive is called when a report or a heartbeat shows that a node's newest report is valid.
-	// Others than the agent may have written the object again.
+	// Alive is called when a report or a heartbeat shows that a node's newest report is still
+	// valid. by is that object; clients other than the agent may have written it too.
 	Alive(node string, by metav1.Object)
-	// Bound is called when a pod comes to a node, with the expectation for the node's kubelet.
+	// Bound is called when a pod comes to a node, with the decision that is expected of the node's
+	// kubelet.
 	Bound(*corev1.Pod, *Node, *ledger.Expectation)
 	// Settled is called with the outcome of an expectation, or of another scheduler's promise.
 	Settled(node string, o *ledger.PromiseOutcome)
 }
 
-// witness records the Binding of a pod that another scheduler placed, and reports whether it was
-// such a Binding. For a Binding of Berth, the expectation is its promise.
+// witness records the Binding of a pod, and returns true if another scheduler has placed the pod
+// without a decision. If Berth has placed the pod, its promise is the expectation.
 func (f *Feed) witness(pod *corev1.Pod, n *Node, s *nodestate.Sighting) bool {
 	if s.Inherited || s.Ending() || wire.Admitted(pod) || n.account.View().Knows(s.UID) {
 		return false
@@ -45,9 +46,10 @@ func (f *Feed) witness(pod *corev1.Pod, n *Node, s *nodestate.Sighting) bool {
 	return first
 }
 
-// reportedBefore reports whether the node's accepted report was written before this state of the
-// pod. Resource versions are revisions of the API server's storage, which grow with every write.
-// Kubernetes promises this only within one resource, so pods and reports must be in the same etcd.
+// reportedBefore reports whether the node's accepted report was written before this version of the
+// pod. It compares resource versions, which are revisions of etcd that grow with every write.
+// Kubernetes guarantees this only within one resource, so that pods and reports must be in the same
+// etcd.
 func (n *Node) reportedBefore(pod *corev1.Pod) bool {
 	n.mu.RLock()
 	version := n.version
@@ -56,8 +58,8 @@ func (n *Node) reportedBefore(pod *corev1.Pod) bool {
 	return err == nil && newer > 0
 }
 
-// answered records the kubelet's answer in a pod's status, and reports whether the pod needs no
-// further handling: a refused pod no longer counts.
+// answered records the kubelet's answer in a pod's status. It returns true if the kubelet has
+// refused the pod, which then needs no further handling.
 func (f *Feed) answered(pod *corev1.Pod) (over bool) {
 	refused := wire.Refused(pod)
 	n := f.Table.Known(pod.Spec.NodeName)

@@ -12,25 +12,29 @@ type AnswerKind uint8
 const (
 	// NoAnswer is the kind of the zero PackedAnswer: nothing is known.
 	NoAnswer AnswerKind = iota
-	// AtBest: the node has not been asked. If it admits the pod, its rank is not better than this.
+	// AtBest means that the node has not been asked. If it admits the pod, its rank is not better
+	// than this rank.
 	AtBest
-	// Takes: the node admits the pod, and there is nothing to wait for.
+	// Takes means that the node admits the pod, and that waiting would not improve the answer.
 	Takes
-	// TakesRoughly: the node admits the pod, but a patient pod waits for certain CPUs.
+	// TakesRoughly means that the node admits the pod, but that its CPUs are not certain before the
+	// next report.
 	TakesRoughly
-	// Waits: the answer depends on the node's next report.
+	// Waits means that the answer depends on the node's next report.
 	Waits
-	// Refuses: the node refuses, and evictions may help.
+	// Refuses means that the node refuses the pod, and that evictions may help.
 	Refuses
-	// RefusesEmpty: the node refuses even if it is empty.
+	// RefusesEmpty means that the node would refuse the pod even if it were empty.
 	RefusesEmpty
-	// KeepsOff: the node refuses because of places that are held. Evictions may help.
+	// KeepsOff means that the node refuses the pod because of resources that are held for others.
+	// Evictions may help.
 	KeepsOff
 )
 
-// PackedAnswer is a node's answer in 64 bits: the count of the node's changes has 32, the kind 4,
-// the score 8, reason and detail 8 each. The score of Waits is its ledger.Wait. An admission and
-// AtBest have the rank of the node, with 20 bits of tier instead of reason and detail.
+// PackedAnswer is a node's answer in 64 bits: 32 for the count of the node's changes, 4 for the
+// kind, 8 for the score, and 8 each for reason and detail. Waits has its ledger.Wait as the score.
+// An admission and AtBest have the rank of the node, with a tier of 20 bits instead of reason and
+// detail.
 type PackedAnswer uint64
 
 // Positions of kind and score.
@@ -53,7 +57,7 @@ func packed(count uint32, k AnswerKind, score uint8, rest uint32) PackedAnswer {
 	return PackedAnswer(count)<<32 | PackedAnswer(k)<<kindAt | PackedAnswer(score)<<scoreAt | PackedAnswer(rest)
 }
 
-// at returns the answer with the given counter of changes.
+// at returns the answer with the given count of changes.
 func (p PackedAnswer) at(count uint32) PackedAnswer { return p&(1<<32-1) | PackedAnswer(count)<<32 }
 
 func (p PackedAnswer) count() uint32 { return uint32(p >> 32) }
@@ -61,10 +65,10 @@ func (p PackedAnswer) count() uint32 { return uint32(p >> 32) }
 // Kind returns the kind of the answer.
 func (p PackedAnswer) Kind() AnswerKind { return AnswerKind(p >> kindAt & 0xf) }
 
-// Wait returns why the node Waits.
+// Wait returns the reason why the node Waits.
 func (p PackedAnswer) Wait() ledger.Wait { return ledger.Wait(uint8(p >> scoreAt)) }
 
-// Why returns why the node refuses.
+// Why returns the reason why the node refuses.
 func (p PackedAnswer) Why() (placement.Reason, placement.Detail) {
 	return placement.Reason(p >> 8), placement.Detail(p)
 }
@@ -79,7 +83,7 @@ func (p PackedAnswer) Admits() bool { return p.Kind() == Takes || p.Kind() == Ta
 
 func kindOf(a *ledger.Answer) AnswerKind {
 	switch {
-	case a.OK() && !a.Exact && !a.Amounts && !a.Verdict.Random: // of amounts nobody is ever certain
+	case a.OK() && !a.Exact && !a.Amounts && !a.Verdict.Random: // amounts never show certain CPUs
 		return TakesRoughly
 	case a.OK():
 		return Takes

@@ -14,21 +14,23 @@ type Query struct {
 
 	table   *Table
 	scoring *rank.Scoring
-	// setting puts the demand for a node into its rank.
+	// setting adds the demand for a node to its rank.
 	setting rank.Setting
 	// answers has the nodes' answers to the pod's shape. It is nil if the nodes must be asked about
 	// the pod itself.
 	answers *answerTable
-	// amid has the nodes' answers or estimates for the pod and its batch, even if these do not
-	// follow all pods in flight. It is nil if the query does not Share.
+	// amid has the nodes' answers or estimates for the pod's batch. It may have answers for nodes
+	// with pods in flight that the kubelet could admit after the pod. It is nil if Share was not
+	// called.
 	amid *answerTable
-	// begun is the start of the attempt, in the unit of since.
+	// begun is the start of the attempt, on our clock.
 	begun time.Duration
-	// nominated is the node that is kept for the pod; "" for none.
+	// nominated is the node that is kept for the pod, or "".
 	nominated string
 }
 
-// Profile is shared by the queries of one scheduler profile. It stores admissions with their ranks.
+// Profile is shared by the queries of one scheduler profile, which it needs because stored answers
+// contain ranks.
 type Profile struct {
 	Table   *Table
 	Scoring rank.Scoring
@@ -46,8 +48,8 @@ func (p *Profile) Begin(c ledger.Candidate, nominated string) Query {
 	return q
 }
 
-// Share makes the query use and extend the answers that nodes gave to the candidate's batch. loose
-// is ledger.Candidate.Loose.
+// Share makes the query use and store answers for the candidate's batch. loose is
+// ledger.Candidate.Loose.
 func (q *Query) Share(p *Profile, loose bool) {
 	q.Candidate.Loose = loose
 	if c := &q.Candidate; q.answers != nil {
@@ -55,22 +57,22 @@ func (q *Query) Share(p *Profile, loose bool) {
 	}
 }
 
-// Refused forgets the node's earlier answer after Reserve has refused the pod.
+// Refused forgets the node's answer for the batch after Reserve has refused the pod.
 func (q *Query) Refused(n *Node) {
 	if q.amid != nil {
 		q.amid.noteNode(n.Number(), 0)
 	}
 }
 
-// Recall returns the answer of the node, or of another node in the same state, for the pod's shape,
-// if it is still valid. It changes nothing.
+// Recall returns a stored answer for the pod that is still valid: of the node, or of another node
+// in the same state. It changes nothing.
 func (q *Query) Recall(n *Node) (PackedAnswer, bool) {
 	p, ok := q.recall(n)
 	return p, ok && p.Kind() != AtBest
 }
 
-// Foresee is Recall. If there is no valid answer, it returns AtBest with a bound of the node's
-// rank, without asking the node. The bound is remembered like an answer.
+// Foresee is like Recall. If there is no valid answer, it returns AtBest with an upper bound of the
+// node's rank, without asking the node. It stores the bound like an answer.
 func (q *Query) Foresee(n *Node) (PackedAnswer, bool) {
 	if p, ok := q.recall(n); ok || q.answers == nil || !n.hot.trusted(q.begun, q.table.staleAfter) {
 		return p, ok
@@ -110,17 +112,17 @@ func (q *Query) recallAmid(n *Node) (PackedAnswer, bool) {
 	}
 	p := q.amid.ofNode(n.Number())
 	known := p.Kind() != NoAnswer && p.count() == n.hot.changes.Count()
-	return p, known && n.name != q.nominated // the name last: it does not lie in hot
+	return p, known && n.name != q.nominated // the name last, because it is not in hot
 }
 
-// holds reports whether an answer to the pod's shape, given at that count of the node's changes, is
-// its answer to the pod.
+// holds reports whether an answer for the pod's shape, given at that count of the node's changes,
+// is valid for the pod.
 func (q *Query) holds(n *Node, p PackedAnswer, count uint32) bool {
 	return p.Kind() != NoAnswer && n.hot.changes.Follows(q.Candidate.Created) && n.hot.changes.Count() == count
 }
 
-// Ask asks the node, unless another node in the same state has answered, and remembers an answer
-// that other queries can use.
+// Ask asks the node, unless another node in the same state has answered. It stores an answer that
+// other queries can use.
 func (q *Query) Ask(n *Node) PackedAnswer {
 	var stamp ledger.Stamp
 	if q.answers != nil {
@@ -130,7 +132,7 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 		}
 	}
 	s := n.account.View().Sample(ledger.Question{Candidate: &q.Candidate, Estimate: q.Estimates(n) && n.name != q.nominated})
-	if q.Candidate.Loose && !s.Answer.Certain { // it is promised nothing to be certain of
+	if q.Candidate.Loose && !s.Answer.Certain { // a loose pod gets no promise, so that certainty does not matter
 		s.Answer.Certain, s.Lasts = true, false
 	}
 	p := q.pack(n, &s)
@@ -146,9 +148,9 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 	return p
 }
 
-// Confirm reports whether a node that has admitted the pod really does, and whether its answer was
-// an estimate. With ask, a node with an estimate is asked for the exact answer; otherwise the
-// estimate is trusted. A refusal is stored.
+// Confirm checks the answer of a node that admits the pod. It returns whether the node still admits
+// the pod, and whether its answer was an estimate. With ask, it asks a node with an estimate for
+// the exact answer; otherwise it trusts the estimate. It stores a refusal.
 func (q *Query) Confirm(n *Node, ask bool) (takes, estimated bool) {
 	switch {
 	case n.hot.changes.Follows(q.Candidate.Created) || n.name == q.nominated || !q.Estimates(n):
@@ -163,8 +165,8 @@ func (q *Query) Confirm(n *Node, ask bool) (takes, estimated bool) {
 	return s.Answer.OK(), true
 }
 
-// Estimates reports whether the node is asked about the order of Reserve only. If Reserve then
-// refuses, the pod should try another node at once.
+// Estimates reports whether the node only estimates its answer: it assumes that the kubelet admits
+// pods in the order of Reserve. If Reserve then refuses, the pod should try another node at once.
 func (q *Query) Estimates(n *Node) bool {
 	return q.table.Large() || q.Candidate.Loose && !rank.IsBusy(n.hot.changes.InFlight())
 }
@@ -181,15 +183,15 @@ func (q *Query) pack(n *Node, s *ledger.Sample) PackedAnswer {
 	return packAdmission(s.Count, kind, q.rankBy(n, &s.Answer))
 }
 
-// rankBy computes the rank of a node that admits the pod with the answer.
+// rankBy computes the rank of a node that admits the pod with this answer.
 func (q *Query) rankBy(n *Node, a *ledger.Answer) rank.Rank {
 	o := rank.OfferOf(n.account, q.Candidate.Request, a, n.Machine())
 	return q.scoring.Rank(&o)
 }
 
-// Rank returns the rank of a node that admitted the pod, or the worst one if its answer has
-// changed. It includes the pods in flight. Answers do not include them, because nodes with equal
-// states share answers.
+// Rank returns the rank of a node that has admitted the pod, or the worst rank if the node now
+// refuses it. The rank includes the node's pods in flight. Stored answers do not include them,
+// because nodes with equal states share answers.
 func (q *Query) Rank(n *Node) rank.Rank {
 	p, ok := q.Recall(n)
 	if !ok {
@@ -198,10 +200,10 @@ func (q *Query) Rank(n *Node) rank.Rank {
 	return q.RankOf(n, p)
 }
 
-// OrderOf returns a smaller number for a node with a better rank that has just given the answer.
+// OrderOf is RankOf as a number: a better rank has a smaller number.
 func (q *Query) OrderOf(n *Node, p PackedAnswer) uint32 { return q.scoring.Order(q.RankOf(n, p)) }
 
-// RankOf is Rank of a node that has just given the answer.
+// RankOf is like Rank, for a node that has just given this answer.
 func (q *Query) RankOf(n *Node, p PackedAnswer) rank.Rank {
 	if !p.Admits() && p.Kind() != AtBest {
 		return rank.Rank{Tier: rank.LastTier}
@@ -211,9 +213,9 @@ func (q *Query) RankOf(n *Node, p PackedAnswer) rank.Rank {
 	return r
 }
 
-// Better returns one of the waiting nodes, if it would probably admit the pod on fewer NUMA nodes
-// than the chosen one, or strand fewer devices, and if no earlier criterion prefers the chosen one.
-// Otherwise it returns nil.
+// Better returns one of the waiting nodes if that node probably has a better tier than the chosen
+// node because the pod would get fewer NUMA nodes there, or strand fewer devices. Otherwise it
+// returns nil.
 func (q *Query) Better(chosen *Node, waiting []*Node) *Node {
 	if len(waiting) == 0 {
 		return nil
@@ -238,7 +240,7 @@ func (q *Query) Better(chosen *Node, waiting []*Node) *Node {
 	return nil
 }
 
-// RankOn is Rank with another account of the node, a fork.
+// RankOn is like Rank, with a fork of the node's account.
 func (q *Query) RankOn(n *Node, account *ledger.Node) rank.Rank {
 	a := account.View().Ask(ledger.Question{Candidate: &q.Candidate})
 	if !a.OK() {

@@ -8,17 +8,17 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// sweepEvery is the interval of the search for nodes that are gone. A node is removed when it is
-// found twice.
+// sweepEvery is the interval of the search for nodes that are gone. A node is removed when two
+// searches in a row find it.
 const sweepEvery = 10 * time.Minute
 
-// Sweep forgets nodes that are gone, until ctx ends: a cluster that grows and shrinks gives every
-// machine a new name.
+// Sweep regularly forgets nodes that are gone, until ctx ends. A cluster that grows and shrinks may
+// give every machine a new name.
 func (f *Feed) Sweep(ctx context.Context) {
 	found := map[*Node]bool{}
 	for later.Wait(ctx, f.Table.clock, sweepEvery) {
 		f.Table.expire(f.Table.clock.Now())
-		f.reports.Lock() // a report is taken in by a node that stays
+		f.reports.Lock() // no node is removed while it accepts a report
 		found = f.Table.sweep(found, f.Exists)
 		f.reports.Unlock()
 	}
@@ -34,10 +34,10 @@ func (t *Table) expire(now time.Time) {
 	}
 }
 
-// sweep removes the nodes that are gone and were gone at the last sweep, and returns those found
-// for the first time. Nothing can refer to a node that has been idle from one sweep to the next,
-// because a pod in flight, or one that a report or the API has there, keeps it. If a Node still
-// exists but was idle for so long, the sweep clears the mark that Berth decides there.
+// sweep removes the nodes that are idle and gone in two sweeps in a row. It returns the nodes that
+// are idle for the first time. A node is not idle while it has a pod in flight, or a pod that a
+// report or the API shows there. If an idle node still has a Node object, sweep only clears the
+// mark that Berth decides there.
 func (t *Table) sweep(before map[*Node]bool, exists func(name string) bool) map[*Node]bool {
 	now, drop := map[*Node]bool{}, map[string]bool{}
 	for each := range t.All {
@@ -65,7 +65,7 @@ func (t *Table) drop(names map[string]bool) {
 	for name := range names {
 		gone := t.byName[name]
 		if !gone.account.View().Idle() {
-			continue // it has come back meanwhile
+			continue // the node is in use again
 		}
 		delete(t.byName, name)
 		if gone.unproven {

@@ -22,38 +22,38 @@ type Table struct {
 
 	ledger ledger.Ledger
 	kinds  nodestate.Kinds
-	// Demand learns from pods with devices which nodes are in demand.
+	// Demand derives from pods with devices which nodes are in demand.
 	Demand nodestate.Demand
 
-	// byObject spares Filter and Score, which ask thousands of times per pod, the lock and the
-	// hashing of names.
+	// byObject lets Filter and Score, which look up thousands of nodes per pod, avoid the lock and
+	// the hashing of names.
 	byObject byObject
 	// obeying is the number of nodes on which Berth decides.
 	obeying atomic.Int64
-	// numbers is the number of node numbers that have been given.
+	// numbers is the number of assigned node numbers.
 	numbers atomic.Int32
 
 	mu     sync.RWMutex
 	byName map[string]*Node
-	vacant []place // of nodes that are gone
+	vacant []place // places of nodes that are gone
 	// unproven counts the nodes that only a pod's spec.nodeName has mentioned.
 	unproven int
 }
 
-// maxUnproven bounds the nodes that only a pod's spec.nodeName has mentioned: a tenant may write
-// any name there. It is more than a cluster has nodes, so that at the start the pods may come
-// before the reports.
+// maxUnproven is the maximum number of nodes that only a pod's spec.nodeName has mentioned, where a
+// tenant may write any name. It is more than a cluster has nodes, because at the start pods may be
+// seen before reports.
 const maxUnproven = 1 << 14
 
-// place is a number in answer tables, with the last count of the node that had it. Answers of that
-// node may still be there.
+// place is a free node number, with the last count of changes of the node that had it. Answer
+// tables may still have answers of that node.
 type place struct {
 	number int
 	count  uint32
 }
 
 // NewTable returns a table without nodes. A node is unusable if its agent has been silent for
-// longer than staleAfter. The providers assign resources on every node.
+// longer than staleAfter. providers are the placement providers of every node.
 func NewTable(c clock.WithDelayedExecution, staleAfter time.Duration, providers ...placement.Provider) *Table {
 	t := &Table{clock: c, staleAfter: staleAfter, byName: map[string]*Node{}}
 	t.kinds.Providers = providers
@@ -85,8 +85,9 @@ func (t *Table) Known(name string) *Node {
 	return t.byName[name]
 }
 
-// ofPod returns the node that a pod names, and creates it if necessary. It returns nil if too many
-// nodes exist that only pods have mentioned. Such a pod counts when a report lists it.
+// ofPod returns the node that a pod names, and creates it if necessary. It returns nil if there are
+// already maxUnproven nodes that only pods have mentioned. The pod then counts when a report lists
+// it.
 func (t *Table) ofPod(name string) *Node {
 	if found := t.Known(name); found != nil {
 		return found
@@ -124,8 +125,8 @@ func (t *Table) Of(object *corev1.Node) *Node {
 	return found
 }
 
-// OfEach writes Of of each object to found, which must be as long. It is faster than single calls,
-// because waits for memory overlap.
+// OfEach stores the result of Of for each object in found, which must be as long as objects. It is
+// faster than single calls, because accesses to memory overlap.
 func (t *Table) OfEach(objects []*corev1.Node, found []*Node) {
 	all := *t.byObject.slots.Load()
 	for i, object := range objects {
@@ -168,8 +169,8 @@ func (t *Table) All(yield func(*Node) bool) {
 	}
 }
 
-// Obeying reports whether Berth decides on any node, by the last valid report of each. Without such
-// a node, Berth ignores pods for which no kubelet pins anything.
+// Obeying reports whether Berth decides on any node. Without such a node, Berth ignores pods for
+// which no kubelet pins anything.
 func (t *Table) Obeying() bool { return t.obeying.Load() > 0 }
 
 // countObeying adds the node to the count if Berth decides there, and removes it otherwise. The
@@ -187,21 +188,21 @@ func (t *Table) countObeying(n *Node) {
 	n.obeying = obeys
 }
 
-// largeTable makes a large cluster.
+// largeTable is the number of nodes from which a cluster is large.
 const largeTable = 256
 
-// Large reports whether the cluster is so large that a Query estimates.
+// Large reports whether the cluster is so large that a Query uses estimates.
 func (t *Table) Large() bool { return t.Size() >= largeTable }
 
-// Size returns the maximum number of nodes so far.
+// Size returns the maximum number of nodes that the table has had at a time.
 func (t *Table) Size() int { return int(t.numbers.Load()) }
 
-// Candidate returns the ledger's candidate for a pod.
+// Candidate returns the candidate with which the ledger is asked about a pod.
 func (t *Table) Candidate(pod *corev1.Pod, r *placement.Request) ledger.Candidate {
 	return ledger.Candidate{Request: r, Shape: t.ledger.Shape(r), Created: pod.CreationTimestamp.Unix(), Mortal: wire.Mortal(pod)}
 }
 
-// Unusable returns why the node cannot be predicted now; nil if it can.
+// Unusable returns the reason why the node cannot be predicted now, or nil.
 func (t *Table) Unusable(n *Node) *nodestate.Unusable {
 	if n.hot.trusted(since(t.clock.Now()), t.staleAfter) {
 		return nil
@@ -214,14 +215,15 @@ func (t *Table) Unusable(n *Node) *nodestate.Unusable {
 	return silent
 }
 
-// Silence returns how long the node's agent has been silent; 0 if the node has no heartbeats.
+// Silence returns how long the node's agent has been silent, or 0 if the node has no agent.
 func (t *Table) Silence(n *Node) time.Duration {
 	return max(0, since(t.clock.Now())-time.Duration(n.hot.heard.Load()))
 }
 
-// DoubtSilent corrects the times of heartbeats after a start, when all of them were received at the
-// same moment. If a node's newest heartbeat is older than staleAfter, its own time counts, by the
-// agent's clock. A living agent whose clock is behind sends another heartbeat soon.
+// DoubtSilent corrects the times of heartbeats after a start, because all of them were received at
+// the same moment. If the time in a node's newest heartbeat, by the agent's clock, is older than
+// staleAfter, that time counts. If the agent is alive and only its clock is slow, it sends another
+// heartbeat soon.
 func (t *Table) DoubtSilent() {
 	now := t.clock.Now()
 	for n := range t.All {

@@ -19,7 +19,7 @@ type waitingTurn struct {
 	open   chan struct{}
 }
 
-// enter waits for the turn of number, and returns the error of ctx.
+// enter waits until the caller may pass. It returns the error of ctx.
 func (t *turnstile) enter(ctx context.Context, number uint64) error {
 	t.mu.Lock()
 	if !t.busy {
@@ -45,7 +45,8 @@ func (t *turnstile) enter(ctx context.Context, number uint64) error {
 	}
 }
 
-// giveUp leaves the queue, or passes on the turn that came at the same moment.
+// giveUp removes w from the queue. If w was let through at the same moment, it lets the next caller
+// through.
 func (t *turnstile) giveUp(w waitingTurn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,7 +59,7 @@ func (t *turnstile) giveUp(w waitingTurn) {
 	t.next()
 }
 
-// leave lets the next one through.
+// leave lets the next caller through.
 func (t *turnstile) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

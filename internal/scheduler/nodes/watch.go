@@ -29,13 +29,13 @@ import (
 type Sources struct {
 	reports, heartbeats cache.ListerWatcher
 	config              *rest.Config
-	// Poll is how often heartbeats are listed; 0 has them watched. A list costs a fraction of the
-	// changes that it contains, and comes later.
+	// Poll is the interval at which heartbeats are listed; 0 means that they are watched. A list
+	// costs a fraction of a watch, but shows changes later.
 	Poll time.Duration
 }
 
-// NewSources returns sources of reports, and of heartbeats in the namespace. They retry while their
-// kind is not served. Reports with only amounts are watched if their kinds are served.
+// NewSources returns sources of reports, and of heartbeats in the namespace. Watches are retried
+// while a kind is not served. Reports with only amounts are watched while their kinds are served.
 func NewSources(config *rest.Config, client kubernetes.Interface, namespace string) (Sources, error) {
 	reports, err := apiclient.New(config)
 	if err != nil {
@@ -48,8 +48,8 @@ func NewSources(config *rest.Config, client kubernetes.Interface, namespace stri
 	}, nil
 }
 
-// Watch feeds reports and heartbeats until ctx ends. The result reports whether all existing
-// reports have been received.
+// Watch feeds reports and heartbeats until ctx ends. The returned function reports whether all
+// initial reports have been received.
 func (f *Feed) Watch(ctx context.Context, s Sources) cache.InformerSynced {
 	reports, heartbeats := newReflectorStore(f.ReportSeen, f.ReportGone), newReflectorStore(f.HeartbeatSeen, func(string) {})
 	reports.pace(f.Table.clock)
@@ -79,25 +79,25 @@ type reflectorStore[T metav1.Object] struct {
 
 	// clock is the clock for pacing objects, or nil if they are not paced.
 	clock clock.WithDelayedExecution
-	// limits holds, by name, how often an object may be forwarded. aside holds the newest state of
-	// an object that changed more often. A deleted object leaves aside, but its limit stays, so
-	// that deleting and creating it again gains nothing. If there are too many limits, those of
-	// deleted objects are dropped.
+	// limits has the rate limit of each object, by name. aside has the newest version of an object
+	// that changed more often. A deleted object is removed from aside but keeps its limit, so that
+	// deleting and creating it again gains nothing. If there are too many limits, those of deleted
+	// objects are dropped.
 	limits map[string]flowcontrol.PassiveRateLimiter
 	aside  map[string]T
 }
 
-// How often changes of one report are processed: as often as an agent writes by default. Of faster
-// changes only the newest is kept, so that the agent of one node cannot delay the reports of
-// others.
+// The rate at which changes of one report are processed. By default an agent does not write faster.
+// If it does, only the newest change is kept, so that the agent of one node cannot delay the
+// reports of others.
 const (
 	reportsPerSecond = 10
 	reportsInARow    = 20
-	// maxLimits bounds the limits of objects that are gone.
+	// maxLimits is the maximum number of limits of deleted objects.
 	maxLimits = 1024
 )
 
-// pace limits how often changes of one object are forwarded.
+// pace limits the rate at which changes of one object are forwarded.
 func (s *reflectorStore[T]) pace(c clock.WithDelayedExecution) {
 	s.clock, s.limits, s.aside = c, map[string]flowcontrol.PassiveRateLimiter{}, map[string]T{}
 }
@@ -113,8 +113,8 @@ func (s *reflectorStore[T]) run(ctx context.Context, source cache.ListerWatcher,
 	cache.NewReflector(source, expected, s, 0).RunWithContext(ctx)
 }
 
-// poll lists until ctx ends. The API server answers from its cache. After an error, poll lists
-// again at the next turn.
+// poll lists every interval until ctx ends. The API server answers from its cache. After an error,
+// poll waits for the next interval.
 func (s *reflectorStore[T]) poll(ctx context.Context, source cache.ListerWatcher, c clock.Clock, every time.Duration) {
 	lister := cache.ToListerWithContext(source)
 	for {
@@ -165,8 +165,8 @@ func (s *reflectorStore[T]) take(o T) {
 	s.aside[o.GetName()] = o
 }
 
-// mayPass reports whether a change of an object is forwarded at once: no other change is put aside,
-// and there were not too many before.
+// mayPass reports whether a change of an object is forwarded at once: no earlier change is in
+// aside, and the rate limit allows it.
 func (s *reflectorStore[T]) mayPass(name string) bool {
 	if s.clock == nil {
 		return true
@@ -182,7 +182,7 @@ func (s *reflectorStore[T]) mayPass(name string) bool {
 	return limit.TryAccept()
 }
 
-// release forwards a change that was put aside, unless its object is gone.
+// release forwards the object's change in aside, unless the object is gone.
 func (s *reflectorStore[T]) release(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,8 +217,9 @@ func (s *reflectorStore[T]) drop(name string) {
 }
 
 // Transformer implements cache.TransformingStore. The reflector keeps the initial objects of a
-// watch until the last has come. Each object is forwarded when it comes, and only its name and
-// version are kept, because thousands of reports would be most of the scheduler's memory.
+// watch until the last has arrived, and thousands of reports would be most of the scheduler's
+// memory. So each object is forwarded when it arrives, and the reflector keeps only its name and
+// version.
 func (s *reflectorStore[T]) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) {
 		o, ok := obj.(T)
@@ -232,7 +233,7 @@ func (s *reflectorStore[T]) Transformer() cache.TransformFunc {
 	}
 }
 
-// Replace implements cache.ReflectorStore. The list has objects, or results of Transformer.
+// Replace implements cache.ReflectorStore. The list has objects or results of Transformer.
 func (s *reflectorStore[T]) Replace(list []any, _ string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
