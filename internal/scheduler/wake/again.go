@@ -2,21 +2,22 @@ package wake
 
 import "github.com/berth-dev/berth/internal/ledger"
 
-// maxAgain bounds the pods that are woken between two RoundPauses although a node may have taken
-// them before. This happens if more shapes wait than a node stores answers to (ledger.MaxAnswers).
-// Without this bound, a tenant with many shapes could make each report wake pods that other plugins
-// refuse.
+// maxAgain is the maximum number of pods that are woken between two RoundPauses although a node may
+// have admitted them before its change. This happens if more shapes wait than a node stores answers
+// for (ledger.MaxAnswers). Without the limit, a tenant with many shapes could make each report wake
+// pods that other plugins refuse.
 const maxAgain = 128
 
-// again holds the shapes that some node takes, and may have taken before. Their classes take turns.
-// Every second turn starts again with the first class of each namespace, the others go around the
-// ring. So a namespace with few classes is woken soon, and every class has a turn.
+// again has the shapes that some node admits and may have admitted before. Their classes take
+// turns. Every second turn starts again with the first class of each namespace. The other turns go
+// around the ring. So a namespace with few classes is woken soon, and every class gets a turn.
 type again struct {
-	// order has a class of each shape. later has those whose shape has had its turn since the
-	// pause.
+	// order has a class of each shape. later has the classes whose shape has already had its turn
+	// since the pause.
 	order, later order
 	byShape      map[ledger.Shape]*renewal
-	// at is the class that had the last turn around the ring. fromStart tells which turn is next.
+	// at is the place of the class that had the last turn around the ring. fromStart means that the
+	// last turn began at the start.
 	at        place
 	fromStart bool
 	// spent is the number of woken pods since the last pause.
@@ -24,25 +25,25 @@ type again struct {
 	timed bool
 }
 
-// renewal is a wakeRound that shares a budget with others.
+// renewal is like a wakeRound, for a shape in again. All renewals share one budget.
 type renewal struct {
 	shape ledger.Shape
-	// node is the last node that takes the shape. several means that there were others.
+	// node is the last node that admits the shape. several means that other nodes do too.
 	node    Node
 	several bool
-	// room is the nodes' room for the shape, by their answers. If it has no pods, the node must be
+	// room is the room for the shape, by the nodes' answers. If room.pods is 0, the node must be
 	// asked again.
 	room room
 	// blamed and woken are as in wakeRound.
 	blamed Node
 	woken  map[string]bool
-	// more means that some node has taken the shape again since the first pods were woken. turned
-	// means that the shape has had a turn since the last pause. It gets another one if nodes take
-	// more.
+	// more means that a node has admitted the shape again after the first pods were woken. turned
+	// means that the shape has had a turn since the last pause. It gets another turn if nodes have
+	// more room.
 	more, turned bool
 }
 
-// add gives a class a turn for its shape.
+// add queues a class for its shape's next turn.
 func (a *again) add(m *members) {
 	if r := a.byShape[m.class.shape]; r.turned && r.room.pods == 0 {
 		a.later.add(m)
@@ -57,7 +58,7 @@ func (a *again) remove(m *members) {
 	a.later.remove(m)
 }
 
-// next returns the class whose turn it is, or nil if there is none or the budget is spent.
+// next returns the class that is next, or nil if there is none or the budget is spent.
 func (a *again) next() *members {
 	if a.spent >= maxAgain || len(a.order.sorted) == 0 {
 		return nil
@@ -70,7 +71,7 @@ func (a *again) next() *members {
 	if len(found) == 0 {
 		found, _ = a.order.after(start, 1)
 	}
-	m := found[0] // of the order itself
+	m := found[0] // found is a part of the order itself
 	if !a.fromStart {
 		a.at = m.place
 	}

@@ -7,21 +7,23 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// change is one or several changes of a node, and the position in the ring of classes that are
-// asked about them. The classes are asked in the order of the ring, once around.
+// change is one or more changes of a node. The node is asked about each class once, in the order of
+// the ring; change has the position in the ring.
 type change struct {
 	node Node
-	// changed: NodeChanged was called; returned: NodeReturned was called. Both may be set.
+	// changed means that NodeChanged was called, and returned that NodeReturned was called. Both
+	// may be set.
 	changed, returned bool
-	// at is the position of the last asked class, stop the end of the circle.
+	// at is the place of the last asked class. The circle ends at stop.
 	at, stop place
-	// wrapped: the end of the ring has been passed.
+	// wrapped means that the end of the ring has been passed.
 	wrapped bool
-	// again: the node has changed while classes were asked.
+	// again means that the node has changed before all classes were asked.
 	again bool
 }
 
-// blamed is the node that must have refused a pod for the pod to be asked about; nil for any node.
+// blamed returns the node that a pod must blame to be woken. It returns nil if it does not matter
+// which nodes the pod blames.
 func (c *change) blamed() Node {
 	if c.returned {
 		return nil
@@ -36,8 +38,8 @@ type question struct {
 	candidate *ledger.Candidate
 }
 
-// next returns the next classes to ask, at most limit, and whether the ring or the circle ends with
-// them. The caller holds the lock.
+// next returns the next classes to ask about, at most limit. end means that the ring or the circle
+// ends with them. The caller holds the lock.
 func (c *change) next(r *ring, limit int) (list []question, end bool) {
 	found, end := r.after(c.at, limit)
 	if c.wrapped {
@@ -51,8 +53,8 @@ func (c *change) next(r *ring, limit int) (list []question, end bool) {
 	return list, end
 }
 
-// passed records that the first of the classes that next returned have been asked. It reports
-// whether all classes have been asked since the last change. The caller holds the lock.
+// passed records that the node was asked about the first classes of list. It reports whether it was
+// asked about all classes since the last change. The caller holds the lock.
 func (c *change) passed(list []question, asked int, end bool) (closed bool) {
 	if asked > 0 {
 		c.at = list[asked-1].place
@@ -70,7 +72,7 @@ func (c *change) passed(list []question, asked int, end bool) (closed bool) {
 	return false
 }
 
-// reach asks about one class.
+// reach asks the node about one class.
 func (c *change) reach(candidate *ledger.Candidate) reach {
 	before, now := c.node.Shift(candidate)
 	switch {
@@ -93,7 +95,7 @@ func (c *change) reach(candidate *ledger.Candidate) reach {
 	}
 }
 
-// behind holds the changes about which some classes have not been asked. Nodes take turns.
+// behind has the changes of nodes that were not yet asked about all classes. The nodes take turns.
 type behind struct {
 	queue  []*change
 	byNode map[Node]*change

@@ -1,34 +1,36 @@
-// Package wake decides which waiting pods are tried again, and when. It uses ids only, so that a
-// scheduler and a simulator can use it. testdata/*.txt has stories of its rules.
+// Package wake decides which waiting pods are tried again, and when. It knows pods only by their
+// ids, so that a scheduler and a simulator can use it. testdata/*.txt has examples of its rules.
 //
-// A pod is among the Waiters from the start of its first attempt until it has a node. When a node
-// changes, it is asked once about each class of pods, and the pods of the class for which the
-// change can make a difference are woken:
+// A pod is among the Waiters from the start of its first attempt until it has a node. A pod blames
+// the nodes that did not admit it in its last attempt. When a node changes, it is asked once about
+// each class of equal pods, and the pods that the change may help are woken:
 //
-//	what happened           the node now                     who is woken
-//	NodeChanged             takes the class, and did not     as many as it has room for, if they blame the node
-//	                        takes it, perhaps as before      the same, as the budget allows
-//	                        is certain of the CPUs, was not  as many as it has room for, if they blame the node
-//	                        refuses, and had waited          all that blame the node: preemption may help them now
-//	                        refuses, as it did               the ones that it had kept waiting
-//	                        waits, or takes it as before     nobody
-//	NodeReturned            takes the class                  as many as it has room for, whomever they blame
-//	                        waits for a report               those on trial; the others wait for the node from now on
-//	                        refuses, evictions would help    all, whomever they blame
-//	                        refuses for good                 nobody
-//	WakeAll, WakeOne                                         all; the one
+//	event                   the node now                     woken pods
+//	NodeChanged             admits the class, did not before as many as it has room for, if they blame the node
+//	                        admits it, perhaps as before     the same, within a budget
+//	                        is now certain of the CPUs       as many as it has room for, if they blame the node
+//	                        refuses, waited before           all that blame the node: preemption may help them now
+//	                        refuses, refused before          those that wait for its report
+//	                        waits, or admits it as before    none
+//	NodeReturned            admits the class                 as many as it has room for, whichever nodes they blame
+//	                        waits for a report               those in an attempt; the others now blame the node too
+//	                        refuses, evictions would help    all, whichever nodes they blame
+//	                        refuses for good                 none
+//	WakeAll, WakeOne                                         all; the given pod
 //
-// If a node has room for fewer pods than wait for it, the others follow in rounds while there is
-// room. A kubelet may admit pods of one second in any order, so a promise to one of them makes the
-// others wait for a report: then one pod of each second and namespace is woken, of any shape.
+// If a node has room for fewer pods than wait for it, the others are woken in later rounds while
+// there is room. A kubelet may admit pods that were created in the same second in any order, so
+// that a promise to one of them makes the others wait for a report. Then only one pod of each
+// second and namespace is woken, of any shape.
 //
-// A change has a budget, because tenants choose how many classes there are. The node is asked about
-// at most 128 classes at once, with namespaces in turn. Other classes follow later: after every
-// pause at most 512 in total, node by node in turn. No question is asked with a lock held.
+// A change has a budget, because tenants determine the number of classes. At the change, the node
+// is asked about at most 128 classes; namespaces take turns. It is asked about the others later:
+// after every pause, at most 512 questions are asked in total, and nodes take turns. No question is
+// asked with a lock held.
 //
-// A node remembers its answers for 16 shapes. If more shapes wait, it is not known whether the node
-// admitted a pod before the change too, and each report would wake pods that other plugins refuse.
-// For such shapes at most 128 pods are woken between two pauses. Half of the turns go around the
-// ring, so that every shape gets one; the others start again with the first class of each
-// namespace.
+// A node stores its answers for 16 shapes. If more shapes wait, it is not known whether the node
+// already admitted a pod before the change, and each report could wake pods that other plugins
+// refuse. Of such shapes at most 128 pods are woken between two pauses. Half of the turns go around
+// the ring, so that every shape gets a turn. The other half start again with the first class of
+// each namespace.
 package wake

@@ -7,24 +7,24 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// Node has the questions of this package to a node; *ledger.Node implements it. Nodes are compared
-// by identity.
+// Node is a node that can be asked about pods. *ledger.Node implements it. Nodes are compared by
+// identity.
 type Node interface {
 	// Shift returns the answer for the pod, and the answer before the last change.
 	Shift(c *ledger.Candidate) (before, now ledger.Answer)
-	// View answers for the pod, and counts how many such pods the node would take.
+	// View returns the node's current state for further questions.
 	View() ledger.View
 }
 
 // Pod identifies a pod that needs a node.
 type Pod struct {
 	UID, Namespace, Name string
-	// Priority determines the order of waking if not all pods are woken.
+	// Priority determines which pods are woken first if not all are woken.
 	Priority int32
 }
 
-// class has the common properties of pods that get the same answers. Pods of two namespaces are
-// never in one class, so that each namespace has its turn.
+// class has the common properties of pods that get the same answers. It includes the namespace, so
+// that namespaces can take turns.
 type class struct {
 	namespace string
 	shape     ledger.Shape
@@ -35,33 +35,33 @@ type class struct {
 type members struct {
 	class class
 	place place // in the ring
-	// candidate belongs to the pod that was tried last, if it still waits. A node that has this pod
-	// in flight would take the candidate for the pod itself.
+	// candidate belongs to the pod that was tried last, if it still waits. If the node has that pod
+	// in flight, it answers for the pod itself.
 	candidate *ledger.Candidate
 	pods      map[string]*waiter // by UID
 }
 
-// waiter is a pod that wants a node.
+// waiter is a pod that needs a node.
 type waiter struct {
 	pod       Pod
 	candidate *ledger.Candidate
 	since     time.Time
-	// blamed are the nodes that did not admit the pod. The value is true for nodes that only waited
-	// for a report. nil means any node.
+	// blamed has the nodes that did not admit the pod. The value is true for nodes that only waited
+	// for a report. A nil map stands for all nodes.
 	blamed map[Node]bool
-	// waitsFrom is the time from which every attempt has found some node that waits; zero: the last
-	// attempt found none.
+	// waitsFrom is the time from which every attempt has found a node that waits. It is zero if the
+	// last attempt found none.
 	waitsFrom time.Time
 	// temptedFrom is the time when the pod first skipped a node for a better one that waits, or
 	// zero.
 	temptedFrom time.Time
-	// trying: no end of its attempt is known.
+	// trying means that an attempt has begun and has not ended (the pod is on trial).
 	trying bool
-	// woken: it was activated and has not been tried since.
+	// woken means that the pod was activated and has not been tried since.
 	woken bool
 }
 
-// blames reports whether the node can be the reason why the pod waits; nil stands for any node.
+// blames reports whether the node may be the reason why the pod waits. It is true for n == nil.
 func (w *waiter) blames(n Node) bool {
 	if n == nil || w.blamed == nil {
 		return true
@@ -70,26 +70,28 @@ func (w *waiter) blames(n Node) bool {
 	return ok
 }
 
-// reach is which pods of a class a change of a node wakes.
+// reach says which pods of a class a change of a node wakes.
 type reach uint8
 
 const (
 	wakeNobody reach = iota
-	// wakePerhaps: as wakeRoom, as the budget allows: the node may have taken them before.
+	// wakePerhaps is like wakeRoom, but within the budget of again: the node may have admitted the
+	// pods before.
 	wakePerhaps
-	// wakeRoom: as many as the node has room for, and the others while these leave some.
+	// wakeRoom wakes as many pods as the node has room for, and the others later while there is
+	// still room.
 	wakeRoom
-	// wakeWaited: members that wait for a report of the node.
+	// wakeWaited wakes the members that wait for a report of the node.
 	wakeWaited
-	// wakeLater wakes pods on trial, which may not know the node. It wakes the others when the node
-	// has an answer.
+	// wakeLater wakes pods on trial, which may have missed the node. The others are woken when the
+	// node has an answer.
 	wakeLater
-	// wakeAll: all.
+	// wakeAll wakes all members.
 	wakeAll
 )
 
-// wakeBlaming wakes the members that blame the node, or with wakeWaited only those that wait for
-// its report.
+// wakeBlaming wakes the members that blame the node. With wakeWaited it wakes only members that
+// wait for its report.
 func (m *members) wakeBlaming(n Node, r reach, pods batch) {
 	for _, p := range m.pods {
 		if p.blames(n) && (r == wakeAll || p.blamed[n]) {
@@ -98,7 +100,7 @@ func (m *members) wakeBlaming(n Node, r reach, pods batch) {
 	}
 }
 
-// waitFor makes the members wait for the node too. It wakes pods on trial.
+// waitFor makes the members wait also for the node's report, and wakes pods on trial.
 func (m *members) waitFor(n Node, pods batch) {
 	for _, p := range m.pods {
 		switch {
@@ -110,8 +112,8 @@ func (m *members) waitFor(n Node, pods batch) {
 	}
 }
 
-// blame makes the members blame the node too, because they could not ask it. Pods that are not
-// woken now are woken when the node changes.
+// blame makes the members also blame a node that was not usable in their attempts. So the node's
+// next change wakes the pods that are not woken now.
 func (m *members) blame(n Node) {
 	for _, p := range m.pods {
 		if _, known := p.blamed[n]; known || p.blamed == nil {
@@ -125,7 +127,7 @@ func (m *members) blame(n Node) {
 	}
 }
 
-// batch holds pods that are woken together, by UID.
+// batch has pods that are woken together, by UID.
 type batch map[string]Pod
 
 func (b batch) add(w *waiter) {
@@ -133,7 +135,7 @@ func (b batch) add(w *waiter) {
 	b[w.pod.UID] = w.pod
 }
 
-// place is the position of a class in a ring. The class keeps it while it is in the ring.
+// place is the position of a class in a ring. It does not change while the class is in the ring.
 type place struct {
 	// lane counts from 0. A namespace has at most one class in each lane.
 	lane      int

@@ -2,7 +2,8 @@ package wake
 
 import "github.com/berth-dev/berth/internal/ledger"
 
-// wakeAgain records that a node takes a class. The caller holds the lock.
+// wakeAgain records that a node admits a class and may have admitted it before. The caller holds
+// the lock.
 func (w *Waiters) wakeAgain(c *change, m *members, free room) {
 	a := &w.again
 	r := a.byShape[m.class.shape]
@@ -19,7 +20,7 @@ func (w *Waiters) wakeAgain(c *change, m *members, free room) {
 	switch {
 	case r.several:
 		free.apart = nil
-	case free.pods == 0: // another class has brought the room
+	case free.pods == 0: // another class of the shape has recorded the room
 		free.apart = r.room.apart
 	}
 	r.room = room{min(r.room.pods+free.pods, maxAgain), free.apart}
@@ -27,8 +28,8 @@ func (w *Waiters) wakeAgain(c *change, m *members, free room) {
 	a.add(m)
 }
 
-// renew wakes pods of the classes whose turn it is, while the budget lasts. The caller does not
-// hold the lock.
+// renew wakes pods, class by class in turn, while the budget lasts. The caller does not hold the
+// lock.
 func (w *Waiters) renew() {
 	for w.renewNext() {
 	}
@@ -40,7 +41,7 @@ func (w *Waiters) renew() {
 	}
 }
 
-// refill begins a new budget.
+// refill starts a new budget after a pause.
 func (w *Waiters) refill() {
 	w.mu.Lock()
 	a := &w.again
@@ -54,7 +55,7 @@ func (w *Waiters) refill() {
 	w.renew()
 }
 
-// renewNext gives one class its turn, and reports whether there was one.
+// renewNext gives one class its turn. It returns false if there is none.
 func (w *Waiters) renewNext() bool {
 	w.mu.Lock()
 	m := w.again.next()
@@ -71,7 +72,7 @@ func (w *Waiters) renewNext() bool {
 	}
 	node, free := r.node, r.room
 	if r.several && free.pods == 0 {
-		free.pods = maxRoom // one of them may have some
+		free.pods = maxRoom // one of the nodes may have room
 	}
 	w.mu.Unlock()
 	if free.pods == 0 { // no lock is held while a node is asked
@@ -102,13 +103,13 @@ func (w *Waiters) turn(m *members, r *renewal, free room, pods batch) {
 		w.endRenewal(r.shape)
 		return
 	}
-	if w.byClass[m.class] != m { // it is gone, and the shape is not
+	if w.byClass[m.class] != m { // the class is gone, but the shape has other classes
 		m = w.byShape[r.shape][0]
 	}
 	a.add(m)
 }
 
-// endRenewal forgets a shape. The caller holds the lock.
+// endRenewal removes a shape from again. The caller holds the lock.
 func (w *Waiters) endRenewal(shape ledger.Shape) {
 	delete(w.again.byShape, shape)
 	for _, m := range w.byShape[shape] {

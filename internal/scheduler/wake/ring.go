@@ -2,24 +2,26 @@ package wake
 
 import "slices"
 
-// ring is an order of classes in which namespaces take turns: one class of each, then a second one
-// of each, and so on. So no namespace with many classes delays the few classes of another.
+// ring is an order of classes in which namespaces take turns: one class of each namespace, then a
+// second class of each, and so on. So a namespace with many classes does not delay the few classes
+// of another namespace.
 type ring struct {
 	order
 	lanes map[string]*lanes
 }
 
-// order holds classes that have a place in a ring, by that.
+// order has classes of a ring, sorted by their place.
 type order struct{ sorted []*members }
 
-// lanes are the lanes of one namespace.
+// lanes has the lane numbers of one namespace.
 type lanes struct {
-	// used is the number of assigned lanes. free are the lanes that were returned.
+	// used is the number of lanes that were ever assigned. free has the assigned lanes that were
+	// returned.
 	used int
 	free []int
 }
 
-// take gives out the lowest lane that is free.
+// take returns the lowest free lane.
 func (l *lanes) take() int {
 	if len(l.free) == 0 {
 		l.used++
@@ -53,21 +55,21 @@ func (o *order) find(p place) (int, bool) {
 	return slices.BinarySearchFunc(o.sorted, p, func(m *members, p place) int { return m.place.compare(p) })
 }
 
-// add adds a class, unless it is already in the ring.
+// add adds a class, unless it is already in the order.
 func (o *order) add(m *members) {
 	if i, in := o.find(m.place); !in {
 		o.sorted = slices.Insert(o.sorted, i, m)
 	}
 }
 
-// remove takes a class out, if it is in.
+// remove removes a class, if it is in the order.
 func (o *order) remove(m *members) {
 	if i, in := o.find(m.place); in {
 		o.sorted = slices.Delete(o.sorted, i, i+1)
 	}
 }
 
-// after returns at most limit classes behind a position, and whether these are the last ones.
+// after returns at most limit classes after a place. last means that no more follow.
 func (o *order) after(p place, limit int) (found []*members, last bool) {
 	i, here := o.find(p)
 	if here {

@@ -13,27 +13,28 @@ const (
 	// maxRoom is the maximum number of pods of one shape that are woken at a time for the room on
 	// one node.
 	maxRoom = 8
-	// RoundPause is the time between two rounds. After it, it is known if the woken pods have left
-	// room for others.
+	// RoundPause is the time between two rounds. After this time the woken pods have usually been
+	// tried, so that the remaining room is known.
 	RoundPause = 200 * time.Millisecond
 )
 
-// Limits for the cost of a change, whatever the number of waiting classes, and however expensive a
-// malicious report makes a question.
+// These limits bound the cost of a change for any number of waiting classes, and even if a
+// malicious report makes questions expensive.
 const (
-	// maxAsked is the maximum number of classes that are asked about a change at once. For each
-	// shape that the node now takes, its room is counted as well, which needs maxRoom more
-	// questions.
+	// maxAsked is the maximum number of classes that a node is asked about at a change. For each
+	// shape that the node now admits, counting the room needs up to maxRoom more questions.
 	maxAsked = 128
-	// maxBehind bounds the classes that are asked about behind, in all, after each RoundPause.
+	// maxBehind is the maximum number of classes that nodes in behind are asked about, in total,
+	// after each RoundPause.
 	maxBehind = 4 * maxAsked
-	// maxAskTime ends a change's first questions, and the later ones after a RoundPause. Together
-	// they take at most a twentieth of one CPU, plus the length of one question.
+	// maxAskTime limits the time of the questions at a change, and of the later questions after a
+	// RoundPause. The later questions take at most a twentieth of one CPU, plus the length of one
+	// question.
 	maxAskTime = RoundPause / 20
 )
 
-// beginRound begins a round that replaces the previous one and takes over its work. The caller
-// holds the lock.
+// beginRound begins a round for a node and a shape. It replaces the previous round and takes over
+// its pods. The caller holds the lock.
 func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 	r := &wakeRound{roundKey: roundKey{c.node, shape}, blamed: c.blamed(), woken: map[string]bool{}}
 	if before := w.rounds[r.roundKey]; before != nil && before.blamed == nil {
@@ -43,12 +44,12 @@ func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 	return r
 }
 
-// room tells which pods of a shape are woken at once for a node's room.
+// room limits which pods of a shape are woken at once for a node's room.
 type room struct {
 	// pods is the maximum number of pods.
 	pods int
-	// apart has the moment of each woken pod. No second pod of a moment is woken. It is nil if pods
-	// of one second do not exclude each other from the node.
+	// apart has the moments of the woken pods, because only one pod of each moment is woken. It is
+	// nil if pods of one second do not exclude each other from the node.
 	apart moments
 }
 
@@ -56,14 +57,14 @@ type room struct {
 type moments map[moment]bool
 
 // moment is a second in which pods of a namespace were created. It includes the namespace, so that
-// no tenant's pod is woken in place of another tenant's.
+// a tenant's pod does not prevent another tenant's pod from being woken.
 type moment struct {
 	namespace string
 	created   int64 // in Unix time
 }
 
-// roomFor asks a node that takes the candidate how many such pods it takes. Pods of all shapes that
-// are woken for one change share woken.
+// roomFor asks a node that admits the candidate how many such pods it would admit. woken has the
+// moments of the pods of all shapes that are woken for one change.
 func roomFor(n Node, c *ledger.Candidate, woken moments) room {
 	v := n.View()
 	r := room{pods: max(1, v.Room(c, maxRoom))}
@@ -73,11 +74,11 @@ func roomFor(n Node, c *ledger.Candidate, woken moments) room {
 	return r
 }
 
-// wakeNext wakes pods of the round that it has not woken yet, as many as there is room for. Pods
-// that no change has woken come first, then pods of higher priority, then by waiting time with the
-// namespaces in turn. Pods on trial are woken too, and do not count. If pods are left, the round
-// continues after a pause, because a woken pod may be placed elsewhere or be refused by other
-// plugins. The caller holds the lock.
+// wakeNext wakes pods that the round has not woken yet, as many as there is room for. Pods that no
+// change has woken come first, then pods of higher priority, then pods that have waited longer;
+// namespaces take turns. Pods on trial are woken too, and do not count. If pods are left, the round
+// continues after a pause, because a woken pod may be placed elsewhere or refused by other plugins.
+// The caller holds the lock.
 func (w *Waiters) wakeNext(r *wakeRound, free room, pods batch) {
 	if _, left := w.wakeSome(r.shape, r.blamed, r.woken, free, pods); left == 0 {
 		delete(w.rounds, r.roundKey)
@@ -86,9 +87,10 @@ func (w *Waiters) wakeNext(r *wakeRound, free room, pods batch) {
 	w.edge.After(RoundPause, func() { w.goOn(r) })
 }
 
-// wakeSome wakes the first pods of a shape for which there is room, and all pods on trial. It skips
-// pods that have already been woken or blame another node. It returns how many of those not on
-// trial it has woken, and how many are left. The caller holds the lock.
+// wakeSome wakes all pods of a shape that are on trial, and the first of the other pods, as many as
+// there is room for. It skips pods that were already woken or that blame only other nodes. It
+// returns how many pods not on trial it has woken, and how many are left. The caller holds the
+// lock.
 func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]bool, free room, pods batch) (some, left int) {
 	var rest []*waiter
 	for _, m := range w.byShape[shape] {
@@ -119,8 +121,8 @@ func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]boo
 	return some, len(rest) - some
 }
 
-// sortByTurns moves the waiters that are woken first to the front. If waiters are equally urgent,
-// their namespaces take turns, so one with many pods delays no other.
+// sortByTurns sorts waiters into the order in which they are woken. Namespaces take turns among
+// equally urgent waiters, so that a namespace with many pods does not delay the others.
 func sortByTurns(list []*waiter) {
 	slices.SortFunc(list, wakeOrder)
 	if !slices.ContainsFunc(list, func(p *waiter) bool { return p.pod.Namespace != list[0].pod.Namespace }) {
@@ -140,12 +142,12 @@ func sortByTurns(list []*waiter) {
 	slices.SortStableFunc(list, func(a, b *waiter) int { return cmp.Or(byUrgency(a, b), cmp.Compare(turn[a], turn[b])) })
 }
 
-// wakeOrder orders waiters for waking, without turns.
+// wakeOrder compares waiters for waking, without the turns of namespaces.
 func wakeOrder(a, b *waiter) int {
 	return cmp.Or(byUrgency(a, b), a.since.Compare(b.since), cmp.Compare(a.pod.UID, b.pod.UID))
 }
 
-// byUrgency sorts waiters: first those that no change has woken, then by priority.
+// byUrgency compares waiters: first come waiters that no change has woken, then higher priorities.
 func byUrgency(a, b *waiter) int {
 	switch {
 	case a.woken != b.woken && a.woken:
@@ -156,18 +158,18 @@ func byUrgency(a, b *waiter) int {
 	return cmp.Compare(b.pod.Priority, a.pod.Priority)
 }
 
-// goOn continues a round if the node still has room. If it has none, the next change that makes
-// room begins another round.
+// goOn continues a round if the node still has room. If it has none, the round ends, and the next
+// change that makes room begins another.
 func (w *Waiters) goOn(r *wakeRound) {
 	free := w.roomOf(r)
 	pods := batch{}
 	w.mu.Lock()
 	switch {
-	case w.rounds[r.roundKey] != r: // another one has taken its place
+	case w.rounds[r.roundKey] != r: // another round has replaced it
 	case free.pods == 0:
 		delete(w.rounds, r.roundKey)
 	default:
-		if w.tried(r) { // the node still takes such pods: no promise keeps them off
+		if w.tried(r) { // the node still admits such pods, so that no promise excludes them
 			free.apart = nil
 		}
 		w.wakeNext(r, free, pods)
@@ -176,8 +178,8 @@ func (w *Waiters) goOn(r *wakeRound) {
 	w.activate(pods)
 }
 
-// tried reports whether all that the round has woken have been tried since. The caller holds the
-// lock.
+// tried reports whether all pods that the round has woken have been tried since. The caller holds
+// the lock.
 func (w *Waiters) tried(r *wakeRound) bool {
 	for uid := range r.woken {
 		if p := w.find(uid); p != nil && p.woken {
@@ -187,8 +189,8 @@ func (w *Waiters) tried(r *wakeRound) bool {
 	return true
 }
 
-// roomOf asks how many pods of a round's shape the node takes. Among classes of one shape it asks
-// those with later pods first. The node gives the same answers to them.
+// roomOf asks how many pods of a round's shape the node would admit. It asks about the classes of
+// the shape, the newest first, until the node admits one.
 func (w *Waiters) roomOf(r *wakeRound) room {
 	for _, c := range w.latest(r.shape) {
 		if a := r.node.View().Ask(ledger.Question{Candidate: c}); a.OK() {
@@ -198,7 +200,7 @@ func (w *Waiters) roomOf(r *wakeRound) room {
 	return room{}
 }
 
-// latest returns candidates of a shape, at most maxAsked, the classes that came last first.
+// latest returns at most maxAsked candidates of a shape. The newest classes come first.
 func (w *Waiters) latest(shape ledger.Shape) (out []*ledger.Candidate) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

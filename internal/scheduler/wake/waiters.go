@@ -8,12 +8,12 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// Edge is the environment of Waiters: clock and scheduling queue.
+// Edge gives Waiters a clock and access to the scheduling queue.
 type Edge interface {
 	Now() time.Time
-	// After calls do when d has passed, holding no lock.
+	// After calls do when d has passed, without a lock.
 	After(d time.Duration, do func())
-	// Activate sends the pods to be tried at once. It is called without a lock.
+	// Activate moves pods to the active queue. It is called without a lock.
 	Activate(pods []Pod)
 }
 
@@ -22,12 +22,12 @@ type Edge interface {
 const ReportLimit = 30 * time.Second
 
 // maxBlamed is the maximum number of nodes that are stored for one pod. A pod that blames more
-// counts as blaming any.
+// nodes counts as blaming all.
 const maxBlamed = 128
 
-// Waiters are the pods without a node. They are grouped by class, so that a change of a node costs
-// one question per class, not per pod. A pod is included from the start of its attempt until it has
-// a node, so that a change during the attempt also reaches it. Waiters are safe for concurrent use.
+// Waiters has the pods that need a node. They are grouped by class, so that a change of a node
+// costs one question per class, not per pod. A pod is included from the start of its attempt, so
+// that a change during the attempt also wakes it. Waiters is safe for concurrent use.
 type Waiters struct {
 	edge Edge
 
@@ -35,13 +35,13 @@ type Waiters struct {
 	byClass map[class]*members
 	byShape map[ledger.Shape][]*members
 	classOf map[string]class // by UID
-	// ring has every class, in the order in which nodes are asked about them.
+	// ring has all classes, in the order in which nodes are asked about them.
 	ring ring
-	// behind has the changes about which some classes have not been asked yet.
+	// behind has the changes of nodes that were not yet asked about all classes.
 	behind behind
 	// rounds are the running rounds, by node and shape.
 	rounds map[roundKey]*wakeRound
-	// again are shapes that some node takes, and may have taken before.
+	// again has the shapes that some node admits and may have admitted before.
 	again again
 }
 
@@ -54,7 +54,8 @@ func New(edge Edge) *Waiters {
 	}
 }
 
-// Add records the start of an attempt to place a pod, and returns since when the pod needs a node.
+// Add records the start of an attempt to place a pod. It returns the time since when the pod needs
+// a node.
 func (w *Waiters) Add(pod Pod, c *ledger.Candidate) time.Time {
 	now := w.edge.Now()
 	latest := *c
@@ -77,7 +78,8 @@ func (w *Waiters) Add(pod Pod, c *ledger.Candidate) time.Time {
 	return now
 }
 
-// membersOf returns the class, making it if there is none. The caller holds the lock.
+// membersOf returns the members of the class, and creates the class if necessary. The caller holds
+// the lock.
 func (w *Waiters) membersOf(key class) *members {
 	m := w.byClass[key]
 	if m == nil {
@@ -89,7 +91,7 @@ func (w *Waiters) membersOf(key class) *members {
 	return m
 }
 
-// forget forgets a class without pods. The caller holds the lock.
+// forget removes a class without pods. The caller holds the lock.
 func (w *Waiters) forget(m *members) {
 	delete(w.byClass, m.class)
 	w.again.remove(m)
@@ -100,14 +102,14 @@ func (w *Waiters) forget(m *members) {
 	case len(w.byShape[shape]) == 0:
 		delete(w.byShape, shape)
 		delete(w.again.byShape, shape)
-	case w.again.byShape[shape] != nil: // another class has the shape's turn
+	case w.again.byShape[shape] != nil: // another class takes over the shape's turn
 		w.again.add(w.byShape[shape][0])
 	}
 }
 
-// Blame records that an attempt has failed because of these nodes: some wait for a report, and some
-// refuse. Changes of other nodes do not wake the pod. It returns the time since when every attempt
-// has found a waiting node.
+// Blame records that an attempt has failed because these nodes wait for a report, or refuse the
+// pod. Changes of other nodes do not wake the pod. It returns the time since when every attempt has
+// found a waiting node.
 func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()
@@ -124,7 +126,8 @@ func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	}
 	since := p.waitsFrom
 	if len(waiting) > 0 && now.Sub(since) >= ReportLimit {
-		// It may preempt this once, because victims leave the API long before a report shows it.
+		// The pod may preempt only in this attempt, because victims leave the API long before a
+		// report shows the room.
 		p.waitsFrom = now
 	}
 	if len(waiting)+len(refusing) > maxBlamed {
@@ -140,9 +143,9 @@ func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	return since
 }
 
-// Tempted records that a pod could skip a node that admits it for a better one that waits, and
-// returns the time since when this is so. For a pod that no longer needs a node it returns the
-// present time.
+// Tempted records that a pod could skip a node that admits it, in favour of a better node that
+// waits. It returns the time since when this is so, or the current time if the pod no longer needs
+// a node.
 func (w *Waiters) Tempted(uid string) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()
@@ -157,8 +160,8 @@ func (w *Waiters) Tempted(uid string) time.Time {
 	return p.temptedFrom
 }
 
-// BlameToo records that a refusing node must report before it can answer what evictions would
-// change. The node wakes the pod when it has an answer.
+// BlameToo records that the pod waits for the report of another node: the node refuses the pod, and
+// cannot tell before the report whether evictions would help. The node's change then wakes the pod.
 func (w *Waiters) BlameToo(uid string, n Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -167,7 +170,7 @@ func (w *Waiters) BlameToo(uid string, n Node) {
 	}
 }
 
-// Tried records that an attempt has ended, and that any node may help the pod.
+// Tried records that an attempt has ended without a node to blame.
 func (w *Waiters) Tried(uid string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -193,7 +196,7 @@ func (w *Waiters) has(uid string) bool {
 	return ok
 }
 
-// find returns the pod, or nil if it wants no node. The caller holds the lock.
+// find returns the pod, or nil if it is not among the Waiters. The caller holds the lock.
 func (w *Waiters) find(uid string) *waiter {
 	key, ok := w.classOf[uid]
 	if !ok {
@@ -230,15 +233,15 @@ func (w *Waiters) Len() int {
 	return len(w.classOf)
 }
 
-// wakeRound is one change of a node, and the pods of a shape that have been woken for it.
+// wakeRound is the waking of a shape's pods, in several steps, after one change of a node.
 type wakeRound struct {
 	roundKey
-	// blamed is the node that pods must blame; nil: whichever.
+	// blamed is the node that pods must blame to be woken; nil means that it does not matter.
 	blamed Node
 	woken  map[string]bool // by UID
 }
 
-// roundKey is which round takes the place of another.
+// roundKey identifies a round: a new round with the same key replaces the old one.
 type roundKey struct {
 	node  Node
 	shape ledger.Shape

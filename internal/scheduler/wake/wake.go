@@ -8,15 +8,15 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// NodeChanged wakes the pods for which a change of the node could make a difference: the node now
-// admits them, is now certain of their CPUs, or now refuses them after it had only waited, so that
-// preemption may help.
+// NodeChanged wakes the pods that a change of the node may help: the node now admits them, is now
+// certain of their CPUs, or now refuses them after it waited for a report, so that preemption may
+// help.
 func (w *Waiters) NodeChanged(n Node) { w.wake(&change{node: n, changed: true}) }
 
 // NodeReturned is for a node that is usable again, has become another machine, or is no longer
-// reserved for a pod. It wakes pods that the node admits, whatever it answered before and whichever
-// nodes they wait for, and all pods that it refuses although evictions would help. If the node
-// waits for a report, the pods now wait for it.
+// reserved for a pod. Previous answers and blamed nodes do not matter: it wakes pods that the node
+// admits, and all pods that it refuses although evictions would help. If the node waits for a
+// report, the pods now wait for that report.
 func (w *Waiters) NodeReturned(n Node) { w.wake(&change{node: n, returned: true}) }
 
 // WakeAll wakes every pod.
@@ -40,12 +40,12 @@ func (w *Waiters) WakeOne(uid string) {
 	}
 }
 
-// WakeOneAfter wakes a pod after d, if it still needs a node then.
+// WakeOneAfter wakes a pod after d, if the pod then still needs a node.
 func (w *Waiters) WakeOneAfter(d time.Duration, uid string) {
 	w.edge.After(d, func() { w.WakeOne(uid) })
 }
 
-// follow wakes the pods that a change affects, by the node's answers. The caller holds the lock.
+// follow wakes the pods that a change may help, by the node's answers. The caller holds the lock.
 func (w *Waiters) follow(c *change, said *replies, pods batch) {
 	for key, r := range said.reached {
 		m := w.byClass[key]
@@ -59,7 +59,7 @@ func (w *Waiters) follow(c *change, said *replies, pods batch) {
 		case r == wakePerhaps:
 			if !said.news[key.shape] {
 				w.wakeAgain(c, m, said.room[key.shape])
-				said.room[key.shape] = room{} // once for all of its classes
+				said.room[key.shape] = room{} // count the room once for all classes of the shape
 			}
 		case r == wakeLater:
 			m.waitFor(c.node, pods)
@@ -74,7 +74,7 @@ func (w *Waiters) follow(c *change, said *replies, pods batch) {
 	}
 }
 
-// inOrder sorts shapes by which of their first pods is woken first. The caller holds the lock.
+// inOrder sorts shapes by the wake order of their most urgent pods. The caller holds the lock.
 func (w *Waiters) inOrder(shapes map[ledger.Shape]bool) []ledger.Shape {
 	if len(shapes) < 2 {
 		return slices.Collect(maps.Keys(shapes))
@@ -92,18 +92,19 @@ func (w *Waiters) inOrder(shapes map[ledger.Shape]bool) []ledger.Shape {
 	return slices.SortedFunc(maps.Keys(first), func(a, b ledger.Shape) int { return wakeOrder(first[a], first[b]) })
 }
 
-// replies are a node's answers about several classes.
+// replies has a node's answers about several classes.
 type replies struct {
 	reached map[class]reach
-	// room has the node's room for pods of a shape. news has the shapes that it certainly takes
-	// only since the change.
+	// room has the node's room for pods of a shape. news has the shapes for which rounds begin: the
+	// node did not admit them before the change, or not with certain CPUs.
 	room map[ledger.Shape]room
 	news map[ledger.Shape]bool
 	// woken has the moments of the pods that the change wakes.
 	woken moments
 }
 
-// wake asks the first classes of the ring about a change. The others are asked later (fallBehind).
+// wake asks a changed node about the first classes of the ring. The others follow later
+// (fallBehind).
 func (w *Waiters) wake(c *change) {
 	c.at, c.stop = start, start
 	w.mu.RLock()
@@ -125,7 +126,7 @@ func (w *Waiters) wake(c *change) {
 	w.renew()
 }
 
-// ask asks the node about the classes until the time is up, and returns the number of asked
+// ask asks the node about the classes for at most maxAskTime, and returns the number of asked
 // classes. The caller does not hold the lock, because a question may take long.
 func (w *Waiters) ask(c *change, list []question) (said replies, asked int) {
 	begun := w.edge.Now()
@@ -152,8 +153,8 @@ func (w *Waiters) ask(c *change, list []question) (said replies, asked int) {
 	return said, len(list)
 }
 
-// fallBehind keeps a change for the classes that have not been asked about it yet. The caller holds
-// the lock.
+// fallBehind keeps a change whose node was not yet asked about all classes. The caller holds the
+// lock.
 func (w *Waiters) fallBehind(c *change) {
 	b := &w.behind
 	if before := b.byNode[c.node]; before != nil {
@@ -169,7 +170,7 @@ func (w *Waiters) fallBehind(c *change) {
 	}
 }
 
-// catchUp asks about classes that nodes have not been asked about since they changed.
+// catchUp asks changed nodes about classes that they were not asked about yet.
 func (w *Waiters) catchUp() {
 	begun := w.edge.Now()
 	for left := maxBehind; left > 0 && w.edge.Now().Sub(begun) < maxAskTime; {
@@ -189,18 +190,18 @@ func (w *Waiters) catchUp() {
 	}
 }
 
-// turn is the turn of a change that is behind.
+// turn is one step of a change in behind.
 type turn struct {
 	of *change
-	// as is a copy of the change at the start of the turn, because the node may change again
-	// meanwhile.
+	// as is a copy of the change at the start of the turn. It is needed because the node may change
+	// again meanwhile.
 	as   change
 	list []question
-	// end: the ring or the circle ends with the list.
+	// end means that the ring or the circle ends with the list.
 	end bool
 }
 
-// nextBehind takes the change whose turn it is from the queue, or returns false if there is none.
+// nextBehind takes the first change from the queue. It returns false if there is none.
 func (w *Waiters) nextBehind(limit int) (turn, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -214,8 +215,8 @@ func (w *Waiters) nextBehind(limit int) (turn, bool) {
 	return t, true
 }
 
-// caughtUp wakes pods by a node's answers, and puts the change back into the queue unless its
-// circle is complete.
+// caughtUp wakes pods by a node's answers, and puts the change back into the queue unless the node
+// was asked about all classes.
 func (w *Waiters) caughtUp(t *turn, said *replies, asked int) {
 	pods := batch{}
 	w.mu.Lock()
