@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Phases are the phases that a Reservation of this scheduler may be in.
+// Phases has the phases that a Reservation of this scheduler can have.
 var Phases = []koordinator.ReservationPhase{
 	koordinator.ReservationPending, koordinator.ReservationAvailable, koordinator.ReservationSucceeded, koordinator.ReservationFailed,
 }
@@ -20,16 +20,16 @@ type Census struct {
 	Held   map[placement.Authority]Unused
 }
 
-// Unused is what is held and not used on the nodes of one authority.
+// Unused has the resources that Reservations hold and no owner uses, on the nodes of one authority.
 type Unused struct {
-	// Places counts the Reservations with a place there, including those that owners use
+	// Places counts the Reservations with a place on these nodes, including those that owners use
 	// completely.
 	Places int
-	// MilliCPU is thousandths of a CPU.
+	// MilliCPU is in thousandths of a CPU.
 	MilliCPU int64
-	// Bytes is memory.
+	// Bytes is the amount of memory.
 	Bytes int64
-	// Devices are counted by resource.
+	// Devices counts devices by resource.
 	Devices map[corev1.ResourceName]int64
 }
 
@@ -57,7 +57,8 @@ func (rs *Reservations) Count() Census {
 	return out
 }
 
-// add counts a place. The pod is the unused part of it, or nil.
+// add counts a place. rest is the pod in the scheduler's cache that stands for the unused part, or
+// nil.
 func (h *Unused) add(rest *corev1.Pod) {
 	h.Places++
 	if rest == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Open returns UID and node of the Reservation to which the pod of this cycle is sent; "" for none.
+// Open returns UID and node of the Reservation that the pod of this cycle may use, or "".
 func (rs *Reservations) Open(pod *corev1.Pod) (uid, node string) {
 	if !rs.any.Load() {
 		return "", ""
@@ -25,8 +25,8 @@ func (rs *Reservations) Open(pod *corev1.Pod) (uid, node string) {
 	return string(rs.open.object.UID), rs.open.node
 }
 
-// readLimit is the maximum time that the first pod waits for the Reservations to be read. A kind
-// that the API server cannot serve must not stop everything else.
+// readLimit is the time after which discover accepts that it may not read Reservations, and
+// awaitRead logs that it still waits.
 const readLimit = 30 * time.Second
 
 // Between is called before the scheduler takes the next pod. The last cycle has ended, except for
@@ -41,14 +41,14 @@ func (rs *Reservations) Between() {
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if it := rs.open; it != nil { // its owner has not taken it
+	if it := rs.open; it != nil { // the owner has not taken the place
 		delete(it.taking, rs.now.UID)
 		rs.open = nil
 		rs.sync(it)
 		if rs.vain[rs.now.UID].has(it.object.UID) {
-			it.vainAt = rs.changes(it) // those of its own attempt do not help it
+			it.vainAt = rs.changes(it) // changes by the pod's own attempt do not help
 		}
-	} else if rs.now != nil { // it was tried without
+	} else if rs.now != nil { // the pod was tried without a Reservation
 		tried := rs.vain[rs.now.UID]
 		delete(rs.vain, rs.now.UID)
 		if tried != nil {
@@ -75,7 +75,8 @@ func (rs *Reservations) awaitRead() {
 	}
 }
 
-// Begins is called with the next pod of the scheduler. An owner is sent to its place.
+// Begins is called with the next pod of the scheduler. If the pod is an owner and fits into a
+// place, the place is opened for it.
 func (rs *Reservations) Begins(pod *corev1.Pod) {
 	affinity, err := wire.ReadReservationAffinity(pod)
 	if err != nil || !rs.any.Load() && affinity == nil || wire.OfReservation(pod) || !rs.Ours(pod.Spec.SchedulerName) || pod.Spec.SchedulingGroup != nil || wire.InGang(pod) {
@@ -85,7 +86,7 @@ func (rs *Reservations) Begins(pod *corev1.Pod) {
 	defer rs.mu.Unlock()
 	rs.unbelieved()
 	rs.now = pod
-	wants := affinity != nil // and nothing else will do
+	wants := affinity != nil // such a pod requires a Reservation
 	var best *item
 	for uid, it := range rs.all {
 		if it.read == nil || it.stage == over || !it.read.Owns(pod) || !affinity.Allows(it.read) {
@@ -110,7 +111,7 @@ func (rs *Reservations) Begins(pod *corev1.Pod) {
 	}
 }
 
-// Took records that the pod of this cycle has its place.
+// Took records that the pod of this cycle has taken the open place.
 func (rs *Reservations) Took(pod *corev1.Pod) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -133,8 +134,8 @@ func (rs *Reservations) GaveBack(pod *corev1.Pod, uid string) {
 	rs.wake(it)
 }
 
-// InVain records that the node refused a pod the place of a Reservation, and why. The pod's next
-// attempt does not use that Reservation.
+// InVain records that the node refused the pod in the place of a Reservation, and why. The pod's
+// next attempt does not use that Reservation.
 func (rs *Reservations) InVain(pod *corev1.Pod, uid, why string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -174,7 +175,7 @@ func (rs *Reservations) Allocated(uid string) string {
 	return ""
 }
 
-// Wants reports whether a pod still stands for a Reservation without a place.
+// Wants reports whether the pod with this UID still stands for a Reservation that needs a place.
 func (rs *Reservations) Wants(uid types.UID) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -182,8 +183,8 @@ func (rs *Reservations) Wants(uid types.UID) bool {
 	return it != nil && it.queued != nil
 }
 
-// Raise replaces a pod that stands for a Reservation, after a node was found, by the pod for the
-// scheduler's cache, which is not evicted (wire.Held).
+// Raise is called when a node was found for a pod that stands for a Reservation. It replaces the
+// pod by the pod for the scheduler's cache, which cannot be evicted (wire.Held).
 func Raise(info *framework.QueuedPodInfo) {
 	if !wire.OfReservation(info.Pod) {
 		return
@@ -193,8 +194,8 @@ func Raise(info *framework.QueuedPodInfo) {
 	}
 }
 
-// Failed replaces the scheduler's own handling of a failure for pods that stand for Reservations,
-// because these pods are not in the API. It reports whether the pod is such a pod.
+// Failed handles a failed attempt of a pod that stands for a Reservation. It returns false for any
+// other pod. kube-scheduler cannot handle the failure itself, because the pod is not in the API.
 func (rs *Reservations) Failed(info *framework.QueuedPodInfo, status *fwk.Status) bool {
 	if !wire.OfReservation(info.Pod) {
 		return false

@@ -1,21 +1,23 @@
-// Package reservation is the controller of Koordinator's Reservations: objects that hold a place on
-// a node for future pods, their owners.
+// Package reservation is the controller of Koordinator's Reservations. A Reservation holds a place,
+// which is an amount of resources on one node, for future pods: its owners.
 //
-// A Reservation is planned by the framework's own cycle: a pod that stands for it waits in the
-// scheduling queue with the priority of its template. The result is held by the node's account
-// (ledger.Holding), and by a pod in the scheduler's cache that cannot be evicted. The object's
-// annotation has the decision, and its status the node, so every later leader holds it too.
+// A Reservation gets its place in an ordinary scheduling cycle: a pod that stands for it waits in
+// the scheduling queue with the priority of the template. Then the node's account (ledger.Holding)
+// and a pod in the scheduler's cache, which cannot be evicted, hold the place. The object's
+// annotation has the decision and its status has the node, so that the next leader holds the place
+// too.
 //
-//	waiting   no place yet: its pod is in the queue, or in its cycle
+//	waiting   it has no place yet: its pod is in the queue or in its cycle
 //	placed    its place is held; owners come and go
-//	over      nothing is held: an owner has used it up, it has expired, failed or is gone
+//	over      nothing is held: an owner has used it up, or it has expired, failed or was deleted
 //
-// An owner that leaves the queue is sent to its place first. During its cycle the pod in the cache
-// leaves room for it, so that every plugin sees the room. The scheduler handles one pod at a time,
-// so no other pod gets it. If an owner cannot have its place, it is tried again at once, like any
-// other pod.
+// An owner that leaves the queue is first tried with its place. During its cycle the pod in the
+// cache gives up the owner's part, so that every plugin sees the room. No other pod can get the
+// room, because the scheduler handles one pod at a time. If the owner does not fit into the place,
+// it is tried again at once like any other pod.
 //
-// The rest of a place follows from the object and from the Bindings of its owners
-// (wire.AllocatedAnnotation). Everything is rebuilt from the API, without running totals. A status
-// that is not valid, for example a forged one, is reverted, and the Reservation is planned again.
+// The unused part of a place is computed from the object and from the Bindings of its owners
+// (wire.AllocatedAnnotation). There are no running totals: all state can be rebuilt from the API.
+// If a status is not valid, for example forged, it is reverted and the Reservation is planned
+// again.
 package reservation

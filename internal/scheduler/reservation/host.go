@@ -36,18 +36,19 @@ type Queue interface {
 	SchedulingCycle() int64
 }
 
-// Options are the parts that Reservations work with.
+// Options are the inputs of Reservations.
 type Options struct {
 	Clock  clock.WithDelayedExecution
 	Logger klog.Logger
 	Events events.EventRecorder
-	// Account is the ledger of a node.
+	// Account returns the ledger of a node.
 	Account func(node string) *ledger.Node
 	// HasNode reports whether there is a node with that name.
 	HasNode func(name string) bool
-	// Changed is called when a node may take pods that it has refused.
+	// Changed is called when a place is released, so that the node may accept pods that it has
+	// refused.
 	Changed func(node string, held *corev1.Pod)
-	// Done is called when the pod that represents a Reservation no longer needs a node.
+	// Done is called when the pod that stands for a Reservation no longer needs a node.
 	Done func(uid string)
 	// Ours reports whether a scheduler with that name is in this process.
 	Ours func(scheduler string) bool
@@ -57,7 +58,7 @@ type Options struct {
 	Lead *lead.Gate
 }
 
-// host holds places in the scheduler's cache and queue, and in the accounts of nodes.
+// host represents Reservations in the scheduler's cache and queue, and in the accounts of nodes.
 type host struct {
 	Options
 	// cache and queue are nil until Attach.
@@ -86,8 +87,7 @@ func (h *host) unqueue(it *item) {
 	}
 }
 
-// hold makes account and cache hold the unused part of the place. A pod that has left the node uses
-// nothing of it.
+// hold makes account and cache hold the part of the place that the owners do not use.
 func (h *host) hold(it *item, owners []*corev1.Pod) {
 	account := h.Account(it.node)
 	it.had = slices.DeleteFunc(it.had, func(uid string) bool { return !account.View().Knows(uid) })
@@ -114,7 +114,7 @@ func (h *host) hold(it *item, owners []*corev1.Pod) {
 	h.keep(it, held)
 }
 
-// keep brings the pod in the cache up to date.
+// keep updates the pod in the cache.
 func (h *host) keep(it *item, held *corev1.Pod) {
 	var err error
 	switch was := it.cached; {
@@ -127,12 +127,12 @@ func (h *host) keep(it *item, held *corev1.Pod) {
 		err = h.cache.UpdatePod(h.Logger, was, held)
 	}
 	if err != nil {
-		h.Logger.Error(err, "What a Reservation holds is not what the scheduler's cache has", "reservation", it.object.Name, "node", it.node)
+		h.Logger.Error(err, "The scheduler's cache does not have the resources that a Reservation holds", "reservation", it.object.Name, "node", it.node)
 	}
 	it.cached = held
 }
 
-// release has account and cache hold nothing.
+// release makes account and cache hold nothing for the Reservation.
 func (h *host) release(it *item) {
 	if it.node == "" {
 		return
@@ -168,7 +168,7 @@ func sameList(a, b corev1.ResourceList) bool {
 	return true
 }
 
-// requeue puts the pod back, with the reason why it failed.
+// requeue puts the pod back into the queue, with the reason why it failed.
 func (h *host) requeue(it *item, info *framework.QueuedPodInfo, status *fwk.Status) {
 	info.ClearRejectorPlugins()
 	if fit, ok := status.AsError().(*framework.FitError); ok { //nolint:errorlint // as the scheduler itself

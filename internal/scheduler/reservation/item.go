@@ -25,8 +25,8 @@ const (
 // item is one Reservation.
 type item struct {
 	object *koordinator.Reservation
-	// version is the newest known version of the object. The watch may not have shown the version
-	// of the last write yet.
+	// version is the newest known version of the object. It may come from the answer to a write
+	// that the watch has not shown yet.
 	version string
 	// read is the parsed object, or nil. wrong is the error if it cannot be parsed.
 	read  *wire.Reservation
@@ -36,31 +36,33 @@ type item struct {
 	node  string
 	// decision is Berth's decision, or nil if the kubelet decides.
 	decision *placement.Decision
-	// unchecked means that the place comes from the object's status, and no report has confirmed it
-	// yet.
+	// unchecked means that the place comes from the object's status and was not yet checked with a
+	// report.
 	unchecked bool
-	// taking are the pods that are reserved there and that the API has not shown bound.
+	// taking has the pods that have taken a part of the place and that the watch has not shown
+	// bound.
 	taking map[types.UID]*corev1.Pod
-	// had are the UIDs of the pods that use a part of it, and of former users that the node still
-	// knows.
+	// had has the UIDs of the pods that use a part of the place, and of former users that the
+	// node's account still has.
 	had []string
-	// disbelieved is the version of the object whose status is not valid.
+	// disbelieved is the version of the object whose status was found to be wrong.
 	disbelieved string
-	// queued is the pod in the scheduling queue, cached the pod in the cache. Each may be nil.
+	// queued is the pod in the scheduling queue, and cached the pod in the scheduler's cache. Each
+	// may be nil.
 	queued, cached *corev1.Pod
-	// says is the correct status, without the node and the owners.
+	// says is the status to write, without the node and the owners.
 	says wire.ReservationNews
 	// expiry is the timer of the Reservation's end, or nil.
 	expiry clock.Timer
 	// lostAt is the time when its node was first missing. It is zero if the node exists.
 	lostAt time.Time
-	// hungry means that an owner did not fit into the place when the account had changed vainAt
-	// times.
+	// hungry means that an owner did not fit into the place. vainAt is the account's count of
+	// changes at that time.
 	hungry bool
 	vainAt uint32
 }
 
-// adopt uses the place in the object's status until there is a report to check it with.
+// adopt takes the place from the object's status. unbelieved checks it when there is a report.
 func (it *item) adopt() {
 	r := it.read
 	if r.DecisionErr != nil {
@@ -77,8 +79,8 @@ func (it *item) adopt() {
 	it.say(koordinator.ReservationAvailable, koordinator.ReasonReservationAvailable, "")
 }
 
-// contradicted reports if the object's status differs from the item: it has not ended, or names
-// another place.
+// contradicted reports whether the object's status contradicts the item: the item is over and the
+// object is not, or the object names another place.
 func (it *item) contradicted() bool {
 	r := it.read
 	if r == nil || r.Over() {
@@ -87,14 +89,14 @@ func (it *item) contradicted() bool {
 	return it.stage == over || it.stage == placed && (r.Node != it.node || !reflect.DeepEqual(r.Decision, it.decision))
 }
 
-// end ends a Reservation: nothing is held, and never will be.
+// end ends a Reservation for good.
 func (it *item) end(phase koordinator.ReservationPhase, reason, message string) {
 	it.stage = over
 	it.say(phase, reason, message)
 	it.unwind()
 }
 
-// say sets the intended status.
+// say sets the status to write.
 func (it *item) say(phase koordinator.ReservationPhase, reason, message string) {
 	it.says = wire.ReservationNews{Phase: phase, Reason: reason, Message: message}
 }
@@ -107,7 +109,7 @@ func (it *item) unwind() {
 	}
 }
 
-// opens reports if an owner may use the place, without checking the amounts.
+// opens reports whether an owner may use the place. It does not check the amounts.
 func (it *item) opens(pod *corev1.Pod, affinity *wire.ReservationAffinity) bool {
 	return it.stage == placed && !it.unchecked && !it.read.Closed && affinity.Tolerates(it.read, pod)
 }
@@ -117,7 +119,7 @@ func (it *item) fits(pod *corev1.Pod, owners []*corev1.Pod) bool {
 	return !(it.read.Once && len(owners) > 0) && it.read.Fits(pod, owners)
 }
 
-// before reports whether an owner of both Reservations is sent to a: to the older one.
+// before reports whether an owner of both Reservations prefers a: it prefers the older one.
 func before(a, b *item) bool {
 	x, y := a.object.CreationTimestamp, b.object.CreationTimestamp
 	if !x.Equal(&y) {
@@ -126,7 +128,7 @@ func before(a, b *item) bool {
 	return a.object.Name < b.object.Name
 }
 
-// news returns the correct status, and reports if the object's status differs.
+// news returns the status to write, and reports whether the object's status differs.
 func (it *item) news(u *users, now time.Time) (*koordinator.ReservationStatus, bool) {
 	switch {
 	case it.read == nil && it.stage == over:
@@ -138,7 +140,7 @@ func (it *item) news(u *users, now time.Time) (*koordinator.ReservationStatus, b
 			return nil, false // nothing is known yet
 		}
 	case it.read.Over():
-		return nil, false // it says so already
+		return nil, false // the object's status already shows the end
 	}
 	news := it.says
 	if news.Node = it.node; it.node != "" {

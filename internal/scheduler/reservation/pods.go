@@ -19,7 +19,7 @@ func (rs *Reservations) Synced() {
 }
 
 // saysOwner reports whether a pod may be bound as an owner, by its own annotation or by the
-// Binding's.
+// annotation of its Binding.
 func saysOwner(pod *corev1.Pod) bool {
 	return pod.Annotations[wire.BoundForAnnotation] != "" || wire.ReadAllocated(pod) != ""
 }

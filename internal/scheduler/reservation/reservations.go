@@ -18,12 +18,12 @@ import (
 // Reservations has all Reservations for this scheduler. It is safe for concurrent use.
 type Reservations struct {
 	host
-	// any means that there is, or was, a Reservation. Without any, this package costs nothing.
+	// any means that there is, or was, a Reservation. Without it, most methods return at once.
 	any atomic.Bool
 	// read is closed by allRead when the Reservations that existed at the start have been read.
 	read    chan struct{}
 	allRead func()
-	// dirty are the Reservations whose status may have to be written.
+	// dirty has the Reservations whose status may have to be written.
 	dirty workqueue.TypedRateLimitingInterface[types.UID]
 
 	// writes allows one write at a time.
@@ -33,18 +33,19 @@ type Reservations struct {
 	writer Writer
 	all    map[types.UID]*item
 	users  users
-	// wanting are pods without a node that own a Reservation and were not sent to it.
+	// wanting has the owners without a node for which no place was opened in their last cycle.
 	wanting map[types.UID]*corev1.Pod
-	// vain are the Reservations that did not fit a pod since it was last tried without one.
+	// vain has, by pod, the Reservations in which a pod did not fit since it was last tried without
+	// one.
 	vain map[types.UID]*inVain
-	// now is the pod in its cycle, and the Reservation that is open for it; nil for none.
+	// now is the pod in its cycle, and open the Reservation that is open for it. Each may be nil.
 	now  *corev1.Pod
 	open *item
-	// missed: a place came for the pod in its cycle, which it was not sent to.
+	// missed means that a place for the pod now became available during its cycle.
 	missed bool
 }
 
-// New returns an empty Reservations.
+// New returns Reservations without any objects.
 func New(o Options) *Reservations {
 	if o.Lead == nil {
 		o.Lead = new(lead.Gate)
@@ -60,8 +61,8 @@ func New(o Options) *Reservations {
 	return rs
 }
 
-// begin is called when this process begins to lead. It draws the conclusions that only a leader
-// draws. Write then checks the status of all Reservations.
+// begin is called when this process begins to lead. It sets the timers of expiry, and makes Write
+// check the status of all Reservations.
 func (rs *Reservations) begin() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -83,8 +84,9 @@ func (rs *Reservations) Attach(c Cache, q Queue) {
 	}
 }
 
-// ObjectSeen adds or updates an object. A malformed object without a readable schedulerName gets
-// its error from every scheduler: Koordinator's own cannot read it either.
+// ObjectSeen adds or updates an object. If an object is so malformed that it has no readable
+// schedulerName, every Berth scheduler writes the error into it, because Koordinator's own
+// scheduler cannot read it either.
 func (rs *Reservations) ObjectSeen(o *koordinator.Reservation) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -108,7 +110,7 @@ func (rs *Reservations) ObjectSeen(o *koordinator.Reservation) {
 	rs.dirty.Add(o.UID)
 }
 
-// understand reads an object. The error describes fields that are not served.
+// understand parses an object. The error describes fields that are not supported.
 func (o *Options) understand(r *koordinator.Reservation) (*wire.Reservation, error) {
 	if o.OwnersNeedNamespace {
 		if err := wire.CheckOwnerNamespaces(r); err != nil {
@@ -118,8 +120,8 @@ func (o *Options) understand(r *koordinator.Reservation) (*wire.Reservation, err
 	return wire.ReadReservation(r)
 }
 
-// follow draws conclusions from the content of the object. If this process does not lead, the
-// object overrides earlier conclusions, because the leader may have known more.
+// follow updates the item from its object. If this process does not lead and the object contradicts
+// the item, the object counts, because the leader may have known more.
 func (rs *Reservations) follow(it *item, before *wire.Reservation) {
 	r := it.read
 	if !rs.Lead.Leads() && it.contradicted() {
@@ -129,7 +131,7 @@ func (rs *Reservations) follow(it *item, before *wire.Reservation) {
 	}
 	switch {
 	case r == nil && it.stage == placed && before != nil:
-		it.read = before // what is held was right when it was found
+		it.read = before // the place stays held by the last valid version
 		it.says.Message = it.wrong.Error()
 		return
 	case r == nil:
@@ -138,14 +140,14 @@ func (rs *Reservations) follow(it *item, before *wire.Reservation) {
 		it.end(r.Phase, it.says.Reason, it.says.Message)
 		return
 	case it.stage == placed:
-		r.Pod = before.Pod // what is held is held
+		r.Pod = before.Pod // the held resources do not change
 	case it.stage == waiting && r.Node != "" && r.Version != it.disbelieved:
 		it.adopt()
 	}
 	rs.callAtExpiry(it)
 }
 
-// callAtExpiry makes a Reservation expire in time. There is one timer for each.
+// callAtExpiry sets the timer that lets a Reservation expire.
 func (rs *Reservations) callAtExpiry(it *item) {
 	it.unwind()
 	if at, uid := it.read.Expires, it.read.UID; !at.IsZero() {
@@ -207,7 +209,7 @@ func (rs *Reservations) placedOn(name string, do func(*item)) {
 	}
 }
 
-// lose ends a Reservation if its node does not come back. The caller holds the lock.
+// lose ends a Reservation after nodeGrace unless its node comes back. The caller holds the lock.
 func (rs *Reservations) lose(it *item) {
 	if !it.lostAt.IsZero() {
 		return
@@ -217,7 +219,7 @@ func (rs *Reservations) lose(it *item) {
 	later.Call(rs.Clock, nodeGrace, func() { rs.lost(uid) })
 }
 
-// lost ends a Reservation whose node has not come back. Its held resources no longer exist.
+// lost ends a Reservation whose node has not come back.
 func (rs *Reservations) lost(uid types.UID) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -233,8 +235,7 @@ func (rs *Reservations) lost(uid types.UID) {
 	rs.dirty.Add(uid)
 }
 
-// NodeBack records that a node exists. Places that were held on it are held again if its next
-// report allows it.
+// NodeBack records that a node exists again. Places on it are checked with its next report.
 func (rs *Reservations) NodeBack(name string) {
 	rs.placedOn(name, func(it *item) {
 		if !it.lostAt.IsZero() {
@@ -269,11 +270,11 @@ func (rs *Reservations) sync(it *item) {
 	}
 }
 
-// unbelieved removes the placement of a Reservation whose object turned out to be wrong: other pods
-// have its CPUs, or its node is gone.
+// unbelieved checks the places that come from the objects' status. If other pods have the CPUs of a
+// place, its Reservation is planned again. If the node is gone, lose handles it.
 func (rs *Reservations) unbelieved() {
 	if !rs.Lead.Leads() {
-		return // the leader finds out
+		return // only the leader checks
 	}
 	for uid, it := range rs.all {
 		if it.stage != placed || !it.unchecked {
@@ -297,8 +298,8 @@ func (rs *Reservations) unbelieved() {
 	}
 }
 
-// Stir records that some node has changed, so that stored places can be checked and refused owners
-// tried again.
+// Stir records that some node has changed. It checks unchecked places, and retries owners that did
+// not fit into a place.
 func (rs *Reservations) Stir() {
 	if !rs.any.Load() {
 		return
@@ -315,8 +316,8 @@ func (rs *Reservations) Stir() {
 	rs.wakeWhereChanged(hungry)
 }
 
-// tryPending reports whether a pod that did not fit its Reservation still has to be tried without
-// it. Until then it does not wait, and waking it would have no effect.
+// tryPending reports whether a pod that did not fit into the Reservation still has to be tried
+// without it. Until then the pod is not in wanting, so that wake would not find it.
 func (rs *Reservations) tryPending(uid types.UID) bool {
 	for _, v := range rs.vain {
 		if v.has(uid) {
@@ -326,7 +327,8 @@ func (rs *Reservations) tryPending(uid types.UID) bool {
 	return false
 }
 
-// wakeWhereChanged wakes owners if the node has changed since an owner did not fit there.
+// wakeWhereChanged wakes the owners of Reservations whose node has changed since an owner did not
+// fit there.
 func (rs *Reservations) wakeWhereChanged(uids []types.UID) {
 	for _, uid := range uids {
 		if it := rs.all[uid]; it != nil && it.hungry && it.stage == placed && rs.changes(it) != it.vainAt {
@@ -339,7 +341,7 @@ func (rs *Reservations) wakeWhereChanged(uids []types.UID) {
 // changes returns the change count of the Reservation's node.
 func (rs *Reservations) changes(it *item) uint32 { return rs.Account(it.node).View().Stamp().Count }
 
-// wake has owners that wait be tried: a place is there.
+// wake activates the owners that wait for this Reservation's place.
 func (rs *Reservations) wake(it *item) {
 	if it.stage != placed || rs.queue == nil {
 		return
@@ -350,14 +352,14 @@ func (rs *Reservations) wake(it *item) {
 			continue
 		}
 		found[pod.Namespace+"/"+pod.Name] = pod
-		rs.missed = rs.missed || rs.now != nil && rs.now.UID == uid // the queue does not have it now
+		rs.missed = rs.missed || rs.now != nil && rs.now.UID == uid // it is in its cycle, not in the queue
 	}
 	if queue := rs.queue; len(found) > 0 {
 		go queue.Activate(rs.Logger, found)
 	}
 }
 
-// tell explains in the condition and in an event why a Reservation has no place.
+// tell reports in the status and in an event why a Reservation has no place.
 func (rs *Reservations) tell(it *item, why string) {
 	if it.says.Message == why {
 		return

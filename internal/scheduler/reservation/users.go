@@ -11,19 +11,21 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// users are the pods that were bound as owners of Reservations. There is at most one entry for each
-// existing pod. It is removed with the pod or the Reservation.
+// users has the pods that were bound as owners of Reservations. Each pod has at most one entry,
+// which is removed with the pod or the Reservation.
 type users struct {
-	// of has the pods by the Reservation's UID and their own. bookOf has the Reservation of each.
+	// of has the pods by the Reservation's UID and their own UID. bookOf has the Reservation's UID
+	// of each pod.
 	of     map[types.UID]map[types.UID]*corev1.Pod
 	bookOf map[types.UID]types.UID
-	// synced: all pods that were there at the start have been seen.
+	// synced means that all pods that existed at the start have been seen.
 	synced bool
 }
 
-// boundFor returns the Reservation that a pod was bound for, or "". The pod's own annotation may be
-// written at any time by any user who may write the pod. Older releases bound pods without this
-// record. For existing pods with a placement at the start, their own annotation is used.
+// boundFor returns the UID of the Reservation that a pod was bound for, or "". It uses the
+// annotation that the Binding has written, because any user who may write the pod can change the
+// pod's own annotation. Older releases bound pods without that annotation. So for bound pods with a
+// placement that exist at the start, the pod's own annotation counts.
 func (u *users) boundFor(pod *corev1.Pod) types.UID {
 	if bound, said := wire.ReadBoundFor(pod); said {
 		return bound.Reservation
@@ -37,7 +39,7 @@ func (u *users) boundFor(pod *corev1.Pod) types.UID {
 // put records a bound pod, and returns the Reservation to which it is new, or "".
 func (u *users) put(pod *corev1.Pod) types.UID {
 	if of, known := u.bookOf[pod.UID]; known {
-		u.of[of][pod.UID] = pod // the watch has it as well: nothing older is kept
+		u.of[of][pod.UID] = pod // keep only the newest version
 		return ""
 	}
 	of := u.boundFor(pod)
@@ -52,11 +54,11 @@ func (u *users) put(pod *corev1.Pod) types.UID {
 	return of
 }
 
-// remove forgets a pod, and returns the Reservation that it had something of; "" for none.
+// remove forgets a pod, and returns the UID of the Reservation that it used, or "".
 func (u *users) remove(pod *corev1.Pod) types.UID {
 	of, ok := u.bookOf[pod.UID]
 	if !ok {
-		return u.boundFor(pod) // it may have been shown neither bound nor ended
+		return u.boundFor(pod) // the watch may have missed the Binding
 	}
 	delete(u.bookOf, pod.UID)
 	if delete(u.of[of], pod.UID); len(u.of[of]) == 0 {
@@ -73,8 +75,8 @@ func (u *users) drop(of types.UID) {
 	delete(u.of, of)
 }
 
-// owners returns the pods that use a part of the place, by UID: those that are bound there and
-// those that will be. A pod's own annotation counts only if the pod owns the place.
+// owners returns the pods that use a part of the place, sorted by UID: the bound owners, and the
+// pods in taking.
 func (u *users) owners(it *item) []*corev1.Pod {
 	return byUID(slices.AppendSeq(u.there(it), maps.Values(it.taking)))
 }
@@ -84,7 +86,7 @@ func byUID(pods []*corev1.Pod) []*corev1.Pod {
 	return pods
 }
 
-// there returns the owners that are bound there, in no order.
+// there returns the owners that are bound to the place's node, in no order.
 func (u *users) there(it *item) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range u.of[it.object.UID] {
@@ -95,11 +97,11 @@ func (u *users) there(it *item) []*corev1.Pod {
 	return out
 }
 
-// inVain are the Reservations that a pod was tried with and did not fit.
+// inVain has the Reservations with which a pod was tried without success.
 type inVain struct {
 	pod *corev1.Pod
 	of  []types.UID
-	// why names the last of them and its node, and the reason of the refusal.
+	// why names the last of these Reservations, its node, and the reason why the pod did not fit.
 	why string
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// discoverEvery is the interval of discovery while the kind is not served, retryEvery while the API
-// server gives no answer, and forbiddenEvery while the kind is served but may not be read.
+// The intervals of discovery: discoverEvery while the kind is not served, retryEvery while the API
+// server does not answer, and forbiddenEvery while the kind is served but may not be read.
 const (
 	discoverEvery  = time.Minute
 	retryEvery     = time.Second
@@ -40,7 +40,7 @@ func (rs *Reservations) Watch(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// reader reads the objects for the Reservations.
+// reader watches the objects for Reservations.
 type reader struct {
 	*Reservations
 	client rest.Interface
@@ -59,21 +59,21 @@ func (r *reader) discover(ctx context.Context) {
 		case apierrors.IsNotFound(err):
 			r.allRead()
 			pause = discoverEvery
-		case late && apierrors.IsForbidden(err): // not before: an API server that starts forbids everything
+		case late && apierrors.IsForbidden(err): // an API server that starts forbids everything for a while
 			if r.absent(ctx) {
 				r.allRead()
 				pause = discoverEvery
 				break
 			}
-			r.Logger.Error(err, "Reservations are served and may not be read: want the right to list and watch reservations.scheduling.koordinator.sh")
+			r.Logger.Error(err, "The API server serves Reservations but forbids reading them: want the right to list and watch reservations.scheduling.koordinator.sh")
 			pause = forbiddenEvery
 		}
 		later.Wait(ctx, r.Clock, pause)
 	}
 }
 
-// absent reports whether the kind is not served, if its objects may not be read. Every user may ask
-// which kinds are served.
+// absent reports whether the kind is not served. It asks discovery, which is allowed for every user
+// even if the objects may not be read.
 func (r *reader) absent(ctx context.Context) bool {
 	served, err := r.client.Get().AbsPath("/apis", koordinator.GroupVersion.String()).Do(ctx).Raw()
 	if err != nil {

@@ -16,12 +16,14 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// errElsewhere means that a Reservation no longer needs a place: it has one, or is over.
-var errElsewhere = errors.New("the Reservation should not be placed any more")
+// errElsewhere means that a Reservation no longer needs the place: it has another place, or is
+// over.
+var errElsewhere = errors.New("the Reservation no longer needs a place")
 
-// Place holds a place for the Reservation of the pod, and writes it into the object. The account
-// must have the pod reserved. decision is nil if a kubelet decides. On an error nothing is held; if
-// the write arrived anyway, the object shows it.
+// Place writes the place of a Reservation into its object, and holds the place. The node's account
+// must already have a reservation for the pod that stands for the Reservation. decision is nil if a
+// kubelet decides. If Place returns an error, nothing is held. If the write succeeded anyway, the
+// watch will show it.
 func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, decision *placement.Decision, annotations map[string]any) error {
 	rs.writes.Lock()
 	defer rs.writes.Unlock()
@@ -50,7 +52,8 @@ func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, d
 	return rs.settle(uid, node, decision)
 }
 
-// withoutStale makes the write remove the annotations about an earlier place.
+// withoutStale returns the annotations to write, with a removal of each annotation about an earlier
+// place.
 func withoutStale(has map[string]string, now map[string]any) map[string]any {
 	out := maps.Clone(now)
 	for _, key := range []string{wire.PlacementAnnotation, wire.KoordinatorStatusAnnotation, wire.KoordinatorDevicesAnnotation} {
@@ -73,7 +76,7 @@ func (rs *Reservations) settle(uid types.UID, node string, decision *placement.D
 	switch {
 	case it == nil || it.read == nil || it.stage == over:
 		return errElsewhere
-	case it.stage == placed && it.node != node: // somebody else's news came first
+	case it.stage == placed && it.node != node: // the watch has shown another place
 		return errElsewhere
 	}
 	it.stage, it.node, it.decision, it.unchecked, it.queued = placed, node, decision, false, nil
@@ -83,7 +86,7 @@ func (rs *Reservations) settle(uid types.UID, node string, decision *placement.D
 	return nil
 }
 
-// Write writes the status of Reservations whenever it differs from the object's, until ctx ends.
+// Write writes the status of Reservations whose object has another status, until ctx ends.
 func (rs *Reservations) Write(ctx context.Context) {
 	go func() {
 		<-ctx.Done()
@@ -95,7 +98,7 @@ func (rs *Reservations) Write(ctx context.Context) {
 			return
 		}
 		if err := rs.write(ctx, uid); err != nil {
-			if !apierrors.IsConflict(err) { // else the newer object is on its way
+			if !apierrors.IsConflict(err) { // after a conflict, the watch will show the newer object
 				rs.Logger.Error(err, "The status of a Reservation cannot be written")
 			}
 			rs.dirty.AddRateLimited(uid)
@@ -130,13 +133,14 @@ func (rs *Reservations) write(ctx context.Context, uid types.UID) error {
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if err == nil && it.object == object { // the watch is later than the answer
+	if err == nil && it.object == object { // the watch has not shown a newer version
 		it.version = now
 	}
 	return err
 }
 
-// Writer writes the known state of a Reservation into its object, for the given version.
+// Writer writes into the object of a Reservation. A write fails if the object no longer has the
+// given version.
 type Writer interface {
 	// Annotate writes annotations, and returns the object's new version.
 	Annotate(ctx context.Context, name, version string, annotations map[string]any) (string, error)
