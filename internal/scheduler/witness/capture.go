@@ -21,10 +21,10 @@ type capture struct {
 	data []byte
 }
 
-// maxCaptures is the number of captures that are kept, the newest ones.
+// maxCaptures is the number of captures that are kept. The oldest are dropped.
 const maxCaptures = 20
 
-// gather keeps the input of the prediction for a pod: the node, its report and its pods, and the
+// gather returns the input of the prediction for a pod: the node, its report and its pods, and the
 // pod as it was before its Binding. The caller holds the lock.
 func (w *Witness) gather(pod *corev1.Pod) *evidence {
 	m := survey.Moment{Taken: w.Clock.Now(), StaleAfter: w.StaleAfter, Node: w.node(pod.Spec.NodeName), Report: w.reports[pod.Spec.NodeName].object}
@@ -43,7 +43,7 @@ func (w *Witness) gather(pod *corev1.Pod) *evidence {
 	return &evidence{m}
 }
 
-// keep makes a file of the input of a wrong prediction. The caller holds the lock.
+// keep makes a capture of the input of a wrong prediction. The caller holds the lock.
 func (w *Witness) keep(r *shadow.Record, on *evidence) {
 	var b bytes.Buffer
 	on.moment.Where = fmt.Sprintf("node %s as pod %s/%s was bound to it", r.Node, r.Namespace, r.Name)
@@ -59,7 +59,7 @@ func (w *Witness) keep(r *shadow.Record, on *evidence) {
 	w.book.Captured(r.UID, name)
 }
 
-// capture returns a file; nil for none.
+// capture returns the content of a capture, or nil.
 func (w *Witness) capture(name string) []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,20 +17,20 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// Bounds of looking at claims. Claims and slices are read when a report shows what a pod has: few
-// pods have claims, and nothing is kept of them.
+// The limits of judging claims. Claims and slices are read from the API server when a report shows
+// the pod's resources, and are not stored, because few pods have claims.
 const (
-	maxClaimed   = 256 // pods that wait
+	maxClaimed   = 256 // pods whose claims wait to be judged
 	claimTimeout = 10 * time.Second
 )
 
-// claimed is a pod with claims, and what its kubelet has given it.
+// claimed is a pod with claims, and the resources that its kubelet has assigned.
 type claimed struct {
 	pod     *corev1.Pod
 	outcome ledger.PromiseOutcome
 }
 
-// hasClaims has the claims of a pod looked at, if it has some.
+// hasClaims queues a pod with claims, so that its claims are judged.
 func (w *Witness) hasClaims(node string, o *ledger.PromiseOutcome) {
 	pod := w.podOn(node, o.UID)
 	if o.Refused || pod == nil || len(pod.Spec.ResourceClaims) == 0 {
@@ -59,7 +59,7 @@ func (w *Witness) podOn(node, uid string) *corev1.Pod {
 	return nil
 }
 
-// lookAtClaims looks at the claims of one pod after the other, until ctx ends.
+// lookAtClaims judges the claims of queued pods, one pod after another, until ctx ends.
 func (w *Witness) lookAtClaims(ctx context.Context, client kubernetes.Interface) {
 	for {
 		select {
@@ -68,7 +68,7 @@ func (w *Witness) lookAtClaims(ctx context.Context, client kubernetes.Interface)
 		case c := <-w.claimed:
 			judged, err := w.judgeClaims(ctx, client, &c)
 			if err != nil {
-				w.Logger.V(2).Info("The claims of a pod are not looked at", "pod", klog.KObj(c.pod), "err", err)
+				w.Logger.V(2).Info("The claims of a pod cannot be judged", "pod", klog.KObj(c.pod), "err", err)
 				w.claimsNotLooked()
 				continue
 			}
@@ -86,7 +86,8 @@ func (w *Witness) claimsNotLooked() {
 	w.book.ClaimsNotLooked()
 }
 
-// judgeClaims compares the devices of a pod's claims with what its kubelet has given it.
+// judgeClaims compares the devices of a pod's claims with the CPUs and memory that its kubelet has
+// assigned.
 func (w *Witness) judgeClaims(ctx context.Context, client kubernetes.Interface, c *claimed) (*shadow.Claimed, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
@@ -98,13 +99,13 @@ func (w *Witness) judgeClaims(ctx context.Context, client kubernetes.Interface, 
 			return nil, err
 		}
 		if name == nil {
-			continue // it needs none
+			continue // no claim is needed
 		}
 		if found[*name], err = client.ResourceV1().ResourceClaims(c.pod.Namespace).Get(ctx, *name, metav1.GetOptions{}); err != nil {
 			return nil, err
 		}
 		if found[*name].Status.Allocation == nil {
-			return nil, fmt.Errorf("claim %s/%s has no devices any more", c.pod.Namespace, *name)
+			return nil, fmt.Errorf("claim %s/%s no longer has devices", c.pod.Namespace, *name)
 		}
 	}
 	slices, err := client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorNodeName + "=" + out.Node})

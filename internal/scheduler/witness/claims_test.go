@@ -43,7 +43,7 @@ func TestMisalignedClaims(t *testing.T) {
 	for _, c := range []struct{ pod, alignment, why string }{
 		{"near", "aligned", "is on NUMA node 0"},
 		{"far", "misaligned", "device gpu.example.com/d1 of claim d/far (request r) is on NUMA node 1 (resource.kubernetes.io/numaNode), and CPUs and memory of container c are on NUMA node 0"},
-		{"lost", "", "has no devices any more"},
+		{"lost", "", "no longer has devices"},
 		{"missing", "", "not found"},
 	} {
 		pod := f.bind(f.claiming(c.pod), "n")

@@ -18,11 +18,11 @@ import (
 	"github.com/berth-dev/berth/internal/version"
 )
 
-// Verb is the word after berth-scheduler that asks for shadow mode.
+// Verb is the subcommand of berth-scheduler for shadow mode.
 const Verb = "shadow"
 
-// gcPercent is the default of GOGC. Reports are many small objects, and every collection scans
-// them.
+// gcPercent is the default of GOGC. It is high because reports are many small objects, which every
+// collection scans.
 const gcPercent = 300
 
 // NewCommand returns the command line of shadow mode.
@@ -33,7 +33,7 @@ func NewCommand() *cobra.Command {
 		Use:   Verb,
 		Short: "Watch what other schedulers do, predict each kubelet's answer, and judge the predictions",
 		Long: `berth-scheduler shadow places nothing and writes nothing. For every pod that any scheduler binds to a node with an agent it
-predicts what the kubelet will do, before the kubelet answers, and counts how often that comes true. berth shadow shows it.`,
+predicts the kubelet's answer before the kubelet gives it, and counts the correct predictions. berth shadow shows the result.`,
 		Version:      version.Text(),
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
@@ -60,7 +60,7 @@ predicts what the kubelet will do, before the kubelet answers, and counts how of
 			if err != nil {
 				return fmt.Errorf("--listen %s: %w", listen, err)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "Watching %s; what it finds is at http://%s/shadow\n", config.Host, listener.Addr())
+			fmt.Fprintf(cmd.OutOrStdout(), "Watching %s; the results are at http://%s/shadow\n", config.Host, listener.Addr())
 			return New(o).Serve(ctx, listener)
 		},
 	}
@@ -73,7 +73,7 @@ predicts what the kubelet will do, before the kubelet answers, and counts how of
 	f.StringVar(&listen, "listen", "127.0.0.1:10261", "address and port for results, captures, metrics and health; port 0 takes a free one")
 	f.StringVar(&o.Heartbeats, "heartbeat-namespace", v1alpha1.HeartbeatNamespace, "namespace of the agents' Leases")
 	f.DurationVar(&o.StaleAfter, "stale-after", time.Minute, "how long an agent may be silent, and by how much its clock may differ")
-	f.DurationVar(&o.SettleAfter, "settle-after", 5*time.Second, "how long after a pod left the API its absence from a report counts as proof that the kubelet released it")
-	f.Float64Var(&o.Share, "elsewhere-cpu", 0.05, "which part of one CPU the search for better nodes may take")
+	f.DurationVar(&o.SettleAfter, "settle-after", 5*time.Second, "time after which a pod that has left the API counts as released by the kubelet, if the report does not list it")
+	f.Float64Var(&o.Share, "elsewhere-cpu", 0.05, "part of one CPU that the search for better nodes may use")
 	return cmd
 }

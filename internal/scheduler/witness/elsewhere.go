@@ -18,10 +18,10 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// elsewhere finds the node that Berth would have chosen for a pod that does badly on the one that
-// it was given: the first in the scheduler's own order that takes it and that kube-scheduler could
-// have chosen. It returns nil where the pod does well, or no node is better. looked is false where
-// nobody looked.
+// elsewhere finds the node that Berth would have chosen for a pod that is rejected, split or
+// strands devices on its own node. That is the first node in Berth's order that admits the pod and
+// that kube-scheduler could have chosen. It returns nil if the pod is well placed, or no node is
+// better. looked is false if it did not search.
 func (w *Witness) elsewhere(pod *corev1.Pod, own *nodes.Node, e *ledger.Expectation) (better *shadow.Elsewhere, looked bool) {
 	if len(e.Either) > 0 {
 		return nil, false
@@ -63,10 +63,10 @@ func (w *Witness) elsewhere(pod *corev1.Pod, own *nodes.Node, e *ledger.Expectat
 	return out, true
 }
 
-// maxTried is the number of nodes that are compared with the pod's requirements for nodes.
+// maxTried is the maximum number of nodes that are checked with feasible.
 const maxTried = 64
 
-// best returns the first node, other than the pod's own, in the scheduler's order, or nil.
+// best returns the first feasible node in Berth's order, other than the pod's own node, or nil.
 func (w *Witness) best(pod *corev1.Pod, own *nodes.Node, c *ledger.Candidate) *nodes.Node {
 	type choice struct {
 		node  *nodes.Node
@@ -97,7 +97,7 @@ func (w *Witness) best(pod *corev1.Pod, own *nodes.Node, c *ledger.Candidate) *n
 	return nil
 }
 
-// plain reports whether feasible covers everything that the pod asks of a node.
+// plain reports whether feasible checks all requirements of the pod.
 func plain(pod *corev1.Pod) bool {
 	if a := pod.Spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
 		return false
@@ -148,14 +148,14 @@ func (w *Witness) feasible(pod *corev1.Pod, node *corev1.Node) bool {
 	return true
 }
 
-// budget is time that may be spent, and comes back with time.
+// budget is the time that searches may use. It grows with share of the elapsed time.
 type budget struct {
 	share float64
 	left  time.Duration
 	at    time.Time
 }
 
-// maxLeft bounds the saved time.
+// maxLeft is the maximum of budget.left.
 const maxLeft = time.Second
 
 // spend reports whether the budget allows another search.

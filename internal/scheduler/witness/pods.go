@@ -14,28 +14,28 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// arrival is how a version of a pod became known.
+// arrival is the way in which a version of a pod became known.
 type arrival uint8
 
 const (
-	// known: the pod has been seen on its node before.
+	// known means that the pod has been seen on its node before.
 	known arrival = iota
-	// watched: the watch tells of the Binding.
+	// watched means that the watch shows the Binding.
 	watched
-	// listed: the pod is in a list that was read because the watch had broken. A list does not tell
-	// in which order its pods were bound.
+	// listed means that the pod is in a list that was read after a broken watch. A list does not
+	// show the order in which its pods were bound.
 	listed
-	// inherited: the pod is in the list with which the watch began.
+	// inherited means that the pod is in the list with which the watch began.
 	inherited
 )
 
-// podStore is the end of the watch of bound pods. It reports each version in the order of the
-// watch, and stores the newest, indexed by node.
+// podStore receives the watch of bound pods. It passes each version on in the order of the watch,
+// and stores the newest version, indexed by node.
 type podStore struct {
 	cache.Indexer
 	seen func(*corev1.Pod, arrival)
 	gone func(*corev1.Pod)
-	// begun: the first list has been read.
+	// begun means that the first list has been read.
 	begun atomic.Bool
 }
 
@@ -47,8 +47,8 @@ func newPodStore(seen func(*corev1.Pod, arrival), gone func(*corev1.Pod)) *podSt
 	}})}
 }
 
-// run watches until ctx ends. Pods without a node are left out: most changes of a pod come before
-// its Binding, and predict nothing.
+// run watches until ctx ends. It omits pods without a node, because most changes of a pod come
+// before its Binding and are not needed.
 func (s *podStore) run(ctx context.Context, client kubernetes.Interface) {
 	bound := fields.OneTermNotEqualSelector(byNode, "")
 	source := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll, bound)
@@ -57,7 +57,7 @@ func (s *podStore) run(ctx context.Context, client kubernetes.Interface) {
 
 var _ cache.TransformingStore = (*podStore)(nil)
 
-// Transformer implements cache.TransformingStore, for the lists.
+// Transformer implements cache.TransformingStore. It slims the pods of lists.
 func (*podStore) Transformer() cache.TransformFunc { return survey.Slim }
 
 // Add implements cache.ReflectorStore.
@@ -66,7 +66,8 @@ func (s *podStore) Add(obj any) error { return s.Update(obj) }
 // Update implements cache.ReflectorStore.
 func (s *podStore) Update(obj any) error { return s.take(obj, watched) }
 
-// take keeps a version of a pod, and tells of it. how is how it became known if it was not.
+// take stores a version of a pod and passes it on. how is the arrival of a pod that was not known
+// before.
 func (s *podStore) take(obj any, how arrival) error {
 	slim, err := survey.Slim(obj)
 	if err != nil {
@@ -81,7 +82,7 @@ func (s *podStore) take(obj any, how arrival) error {
 		return err
 	}
 	if there {
-		// A restore of the API server's data can give a pod to another node.
+		// After a restore of the API server's data, a pod may be on another node.
 		if was := old.(*corev1.Pod); was.UID == pod.UID && was.Spec.NodeName == pod.Spec.NodeName {
 			how = known
 			if was.ResourceVersion == pod.ResourceVersion {

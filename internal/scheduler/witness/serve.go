@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/version"
 )
 
-// metricSet counts the records that the book closes.
+// metricSet counts the closed records of the shadow.Book.
 type metricSet struct {
 	registry metrics.KubeRegistry
 	pods     *metrics.CounterVec
@@ -35,10 +35,10 @@ func newMetricSet() *metricSet {
 		registry: metrics.NewKubeRegistry(),
 		pods:     vec("pods_total", "Pods that other schedulers bound, by the result of the prediction: exact, byVerdict, either, wrong, foretold, missed, falseAlarm, notJudged. wrong, missed and falseAlarm must stay 0.", "result"),
 		unjudged: vec("not_judged_total", "Pods whose prediction was not judged, by the reason.", "reason"),
-		instead:  vec("elsewhere_total", "Pods that Berth would have placed on another node: rejected ones that would have been admitted there, ones that would have been on fewer NUMA nodes (split), and ones that would have left fewer devices without CPUs (stranded).", "why"),
+		instead:  vec("elsewhere_total", "Pods that Berth would have placed on another node: rejected pods that would have been admitted there, pods that would have been on fewer NUMA nodes (split), and pods that would have left fewer devices without CPUs (stranded).", "why"),
 		claims:   vec("claim_pods_total", "Pods with ResourceClaims, by the alignment of their devices with the CPUs and memory that the kubelet assigned.", "alignment"),
 		reports: metrics.NewCounter(&metrics.CounterOpts{Namespace: "berth", Subsystem: "shadow", Name: "reports_refused_total", StabilityLevel: metrics.ALPHA,
-			Help: "NodeTopologies that contradicted themselves, or could not be understood."}),
+			Help: "NodeTopologies that were contradictory or could not be read."}),
 	}
 	m.registry.MustRegister(m.all()...)
 	m.registry.RawMustRegister(version.Info())
@@ -82,7 +82,7 @@ func (w *Witness) Handler() http.Handler {
 	mux.HandleFunc("GET /captures/{name}", func(out http.ResponseWriter, r *http.Request) {
 		data := w.capture(r.PathValue("name"))
 		if data == nil {
-			http.Error(out, fmt.Sprintf("there is no capture %.100q: want one that /shadow names; the last %d are kept", r.PathValue("name"), maxCaptures), http.StatusNotFound)
+			http.Error(out, fmt.Sprintf("there is no capture %.100q: want a name from /shadow; the last %d captures are kept", r.PathValue("name"), maxCaptures), http.StatusNotFound)
 			return
 		}
 		out.Header().Set("Content-Type", "application/gzip")
@@ -120,8 +120,8 @@ func (w *Witness) Serve(ctx context.Context, listener net.Listener) error {
 // ReportRefused implements nodes.Metrics.
 func (m *metricSet) ReportRefused() { m.reports.Inc() }
 
-// PromiseSettled implements nodes.Metrics: the book counts.
+// PromiseSettled implements nodes.Metrics. It does nothing, because the shadow.Book counts.
 func (*metricSet) PromiseSettled(ledger.Result) {}
 
-// PlacementIgnored implements nodes.Metrics.
+// PlacementIgnored implements nodes.Metrics. It does nothing.
 func (*metricSet) PlacementIgnored() {}

@@ -34,14 +34,14 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Options define what is watched, and how much that may cost.
+// Options are the inputs of a Witness.
 type Options struct {
 	Client *rest.Config
 	// Heartbeats is the namespace of the agents' Leases.
 	Heartbeats string
-	// StaleAfter and SettleAfter are the scheduler's arguments of these names.
+	// StaleAfter and SettleAfter have the meaning of the scheduler's arguments of these names.
 	StaleAfter, SettleAfter time.Duration
-	// Share is which part of one CPU the search for better nodes may take.
+	// Share is the part of one CPU that the search for better nodes may use.
 	Share  float64
 	Clock  clock.WithDelayedExecution
 	Logger klog.Logger
@@ -57,30 +57,30 @@ type Witness struct {
 	objects corev1listers.NodeLister
 	metrics *metricSet
 	ready   atomic.Bool
-	// told is the pod that Bound was told of last. The watch of pods alone uses it.
+	// told is the UID of the pod of the last call of Bound. Only the watch of pods uses it.
 	told types.UID
 
 	mu      sync.Mutex
 	book    *shadow.Book
-	reports map[string]report // the newest, by node
-	// evidence is what the predictions that wait for an answer were made on, by UID.
+	reports map[string]report // the newest report of each node
+	// evidence has the inputs of the predictions that wait for an answer, by UID.
 	evidence map[types.UID]*evidence
 	captures []capture // oldest first
 	budget   budget
 
-	// claimed are pods whose claims are to be looked at.
+	// claimed has the pods whose claims wait to be judged.
 	claimed chan claimed
 }
 
-// report is what is remembered of a node's newest report.
+// report has the stored facts about a node's newest report.
 type report struct {
 	object  metav1.Object
 	mark    nodestate.Mark
-	started time.Time // when the kubelet started; zero where the report does not say
-	since   uint64    // the revision of the first report of that start
-	// off: the node's clock differs from ours.
+	started time.Time // when the kubelet started; zero if the report does not contain the time
+	since   uint64    // the revision of the first report after that start
+	// off means that the node's clock differs from ours.
 	off bool
-	// again: the object was written again, with the report that it had.
+	// again means that the object was written again with the same report.
 	again bool
 	// renewed is the time of the newest heartbeat, by the agent's clock.
 	renewed time.Time
@@ -103,14 +103,14 @@ func New(o Options) *Witness {
 	return w
 }
 
-// heartbeats is how often heartbeats are listed, at most.
+// heartbeats is the longest interval at which heartbeats are listed.
 const heartbeats = 20 * time.Second
 
 // Run watches until ctx ends.
 func (w *Witness) Run(ctx context.Context) error {
 	core := rest.CopyConfig(w.Client)
-	core.DisableCompression = true                                                        // the list of heartbeats comes again and again
-	core.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON // a fraction of the time
+	core.DisableCompression = true                                                        // heartbeats are listed again and again
+	core.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON // protobuf takes a fraction of JSON's time
 	client, err := kubernetes.NewForConfig(core)
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (w *Witness) View() shadow.View {
 	return w.book.View(w.Clock.Now())
 }
 
-// podGone records that the API does not have a pod any more.
+// podGone records that the API no longer has a pod.
 func (w *Witness) podGone(pod *corev1.Pod) {
 	w.feed.PodGone(pod)
 	w.table.Demand.Gone(pod.UID)
@@ -172,19 +172,19 @@ func (w *Witness) podGone(pod *corev1.Pod) {
 
 // seen records a version of a pod that has a node.
 func (w *Witness) seen(pod *corev1.Pod, how arrival) {
-	w.answered(pod) // before the feed is told: it says what the answer means
+	w.answered(pod) // before the feed, so that the record has the reason
 	w.told = ""
 	w.feed.PodSeen(pod, how == listed || how == inherited)
 	w.table.Demand.Seen(pod)
 	if how != known && w.told != pod.UID && !ofNode(pod) {
 		w.uncounted(pod, how)
 	}
-	if wire.Admitted(pod) && wire.Ended(pod) { // no later report has to list it
+	if wire.Admitted(pod) && wire.Ended(pod) { // no later report is expected to list the pod
 		w.closeOne(func(b *shadow.Book, now time.Time) *shadow.Record { return b.Gone(string(pod.UID), now) })
 	}
 }
 
-// answered notes the kubelet's answer, if the pod shows one.
+// answered records the kubelet's answer if the pod's status shows one.
 func (w *Witness) answered(pod *corev1.Pod) {
 	uid, written := string(pod.UID), revision(pod)
 	w.closeOne(func(b *shadow.Book, now time.Time) *shadow.Record {
@@ -198,8 +198,8 @@ func (w *Witness) answered(pod *corev1.Pod) {
 	})
 }
 
-// revision is that of the API server's storage at which a version of an object was written: its
-// resource version. 0 if it is none.
+// revision returns the resource version of an object as a number, which is a revision of etcd. It
+// returns 0 if it is not a number.
 func revision(o metav1.Object) uint64 {
 	at, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
 	if err != nil {
@@ -213,9 +213,9 @@ func ofNode(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Node" })
 }
 
-// uncounted opens an entry for a pod that no account counts: nothing is pinned for it, it cannot be
-// read, its place in the order is not known, or its kubelet has answered already. What kubelets had
-// answered before the watch began is nobody's business.
+// uncounted opens a record for a pod that no account counts: nothing is pinned for it, it cannot be
+// read, the order of its Binding is not known, or its kubelet has already answered. It ignores pods
+// whose kubelets had answered before the watch began.
 func (w *Witness) uncounted(pod *corev1.Pod, how arrival) {
 	answered := wire.Admitted(pod) || wire.Ended(pod)
 	if how == inherited && answered {
@@ -250,8 +250,7 @@ func (w *Witness) recordOf(pod *corev1.Pod, pinned bool) shadow.Record {
 	}}
 }
 
-// whyNot returns why a pod that was bound is not judged, as far as its node tells; "" if it is
-// judged.
+// whyNot returns the reason of the pod's node not to judge a prediction, or "".
 func (w *Witness) whyNot(pod *corev1.Pod) shadow.Reason {
 	node := pod.Spec.NodeName
 	n := w.table.Known(node)
@@ -294,7 +293,7 @@ var _ nodes.Onlooker = (*Witness)(nil)
 func (w *Witness) Bound(pod *corev1.Pod, n *nodes.Node, e *ledger.Expectation) {
 	w.told = pod.UID
 	if ofNode(pod) {
-		return // its kubelet took it before the API had it
+		return // the kubelet started it before the API had it
 	}
 	r := w.recordOf(pod, true)
 	why := w.whyNot(pod)
@@ -339,8 +338,8 @@ func (w *Witness) Settled(node string, o *ledger.PromiseOutcome) {
 	w.closeOne(func(b *shadow.Book, now time.Time) *shadow.Record { return b.Settled(o, now) })
 }
 
-// Alive implements nodes.Onlooker. Others than the agent may write its objects, too: labels, for
-// example. That is no word of the agent.
+// Alive implements nodes.Onlooker. Other clients may also write the agent's objects, for example
+// labels. Such a write does not show that the agent is alive.
 func (w *Witness) Alive(node string, by metav1.Object) {
 	w.mu.Lock()
 	r := w.reports[node]
@@ -401,14 +400,14 @@ func (w *Witness) ReportGone(node string) {
 	w.close(func(b *shadow.Book, now time.Time) []shadow.Record { return b.Doubt(node, shadow.NoAgent, now) })
 }
 
-// differs reports whether the clock by which a report was written differs from ours by more than an
-// agent may be silent. One from before the start may be of any age.
+// differs reports whether the clock of a report's node differs from ours by more than StaleAfter. A
+// report from before the start may have any age.
 func (w *Witness) differs(observed time.Time) bool {
 	age := w.Clock.Now().Sub(observed)
 	return age < -w.StaleAfter || age > w.StaleAfter && w.ready.Load()
 }
 
-// close has the book close records, and counts them.
+// close lets the book close records, and counts them.
 func (w *Witness) close(do func(*shadow.Book, time.Time) []shadow.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -423,8 +422,8 @@ func (w *Witness) closeOne(do func(*shadow.Book, time.Time) *shadow.Record) {
 	w.finish(do(w.book, w.Clock.Now()))
 }
 
-// finish counts a closed record, and keeps what a mistake was made on; nil stands for none. The
-// caller holds the lock.
+// finish counts a closed record unless it is nil. If the prediction was wrong, it keeps the input.
+// The caller holds the lock.
 func (w *Witness) finish(r *shadow.Record) {
 	if r == nil {
 		return
@@ -442,14 +441,14 @@ func (w *Witness) finish(r *shadow.Record) {
 	}
 }
 
-// nobody waits for nodes.
+// nobody is a wake.Edge without pods: shadow mode has no waiting pods.
 type nobody struct{ clock clock.WithDelayedExecution }
 
 func (n nobody) Now() time.Time                   { return n.clock.Now() }
 func (n nobody) After(d time.Duration, do func()) { later.Call(n.clock, d, do) }
 func (nobody) Activate([]wake.Pod)                {}
 
-// silent writes no events.
+// silent is an event recorder that writes no events.
 type silent struct{}
 
 func (silent) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
