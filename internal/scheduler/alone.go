@@ -15,16 +15,17 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 )
 
-// alone schedules a pod that is in no gang.
+// alone places a pod that is not a member of a gang.
 type alone struct {
-	// patient means that the pod still waits for certainty, until patientUntil.
+	// patient means that the pod waits, until patientUntil, for a node on which its CPUs are
+	// certain.
 	patient      bool
 	patientUntil time.Time
-	// waiting are nodes that made the pod wait in Filter. It is nil if the pod does not wait for
-	// better nodes.
+	// waiting has the nodes that made the pod wait in Filter. It is nil if the pod does not wait
+	// for better nodes.
 	waiting *waitingNodes
-	// again means that Reserve refused an estimate of Filter. Another node may take the pod at
-	// once.
+	// again means that Reserve refused the pod after an estimate in Filter, so that another node
+	// may admit it immediately.
 	again bool
 	// betterFor is the remaining time that the pod waits for a better node, or 0.
 	betterFor time.Duration
@@ -32,8 +33,8 @@ type alone struct {
 
 var _ way = (*alone)(nil)
 
-// waitingNodes are nodes that make a pod wait. Filter, which runs for several nodes at a time,
-// collects them.
+// waitingNodes collects the nodes that make a pod wait. Filter runs for several nodes in parallel,
+// so it has a lock.
 type waitingNodes struct {
 	mu   sync.Mutex
 	list []*nodes.Node
@@ -54,14 +55,14 @@ func (w *waitingNodes) add(n *nodes.Node) {
 	}
 }
 
-// wait makes the pod wait for nodes from the beginning of its attempt. Members of a group do not
-// wait, because kube-scheduler tries them again when their back-off ends. In a crowd of its
-// namespace no pod waits for certain CPUs or is promised any, because a promise excludes other pods
-// of the same second from the node until a report. The same applies while the watch of pods is slow
-// (nodes.Feed.Prompt).
+// wait adds the pod to the Waiters at the beginning of its attempt. Members of a group are not
+// added, because kube-scheduler tries them again when their back-off ends. If the namespace is
+// crowded (Delays.crowded), its pods do not wait for certain CPUs and get no promises, because a
+// promise excludes other pods of the same second from the node until a report. The same applies
+// while the watch of pods is slow (nodes.Feed.Prompt).
 func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
-	insists := c.ask != nil && c.ask.Claims == dra.Required && dra.MayClaim(pod) // which devices it can have depends on its CPUs
+	insists := c.ask != nil && c.ask.Claims == dra.Required && dra.MayClaim(pod) // its possible devices depend on its CPUs
 	c.query.Candidate.Loose = !insists && (core.delays.crowded(pod.Namespace, core.table.Size()) || !core.feed.Prompt())
 	a.patientUntil = core.waiters.Add(waiterOf(pod), &c.query.Candidate).Add(patience)
 	core.forgetIfGone(pod)
@@ -71,9 +72,9 @@ func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	}
 }
 
-// filter asks the node for its verdict. It changes nothing. Once the attempt has ended, as when
-// enough other nodes take the pod, it asks nothing any more. It returns no error, which would end
-// other attempts; the framework ignores the node's answer.
+// filter asks the node for its verdict and changes nothing. If ctx has ended, for example because
+// enough other nodes admit the pod, it does not ask. Then its answer does not matter, but it must
+// not be an error, which would end the attempt.
 func (a *alone) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status {
 	n := c.plugin.core.table.Of(info.Node())
 	if c.unpinned && c.passes(n) || c.plugin.unexpected(info.Node()) {
@@ -96,16 +97,16 @@ func (a *alone) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.St
 		}
 		answer = c.query.Ask(n)
 	}
-	if n.Unshown() { // which is rare: nearly all nodes are spared the call
+	if n.Unshown() { // rare; the check avoids the call for nearly all nodes
 		answer = c.unlessOverlooked(answer, n, info)
 	}
-	if answer.Kind() == nodes.Takes { // which is what is said most
+	if answer.Kind() == nodes.Takes { // the most frequent answer
 		return nil
 	}
 	return a.say(c, n, answer)
 }
 
-// attemptEnded is the answer for nodes that were not asked.
+// attemptEnded is the answer for nodes that were not asked because the attempt has ended.
 const attemptEnded = "the attempt to place the pod has ended"
 
 // say returns a node's answer as a status of the framework, and records that the node waits.
@@ -117,9 +118,9 @@ func (a *alone) say(c *cycle, n *nodes.Node, answer nodes.PackedAnswer) *fwk.Sta
 	return status
 }
 
-// postFilter evicts no pod while a node only waits for its report. The report wakes the pod, and
-// the next attempt may evict. If no node waits, postFilter explains for each NUMA node why it
-// refuses the pod, and leaves the rest to preemption.
+// postFilter prevents evictions while a node only waits for its report. The report wakes the pod,
+// and the next attempt may evict. If no node waits, postFilter explains why the nodes refuse the
+// pod, and lets preemption run.
 func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	d := &diagnosis{c, statuses}
 	var by [3][]*nodes.Node
@@ -150,15 +151,15 @@ func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statu
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// runOutOfPatience wakes the pod when it should no longer wait for reports. A pod that fits a node
-// is woken when it should no longer wait for certainty.
+// runOutOfPatience wakes the pod when it should no longer wait for reports. If a node would admit
+// the pod now, it wakes the pod when it should no longer wait for certain CPUs.
 func (a *alone) runOutOfPatience(c *cycle, pod *corev1.Pod, waitsFrom time.Time, fits bool) {
 	now := c.plugin.core.clock.Now()
 	left := waitsFrom.Add(wake.ReportLimit).Sub(now)
 	if patient := a.patientUntil.Sub(now); fits && patient > 0 && (patient < left || left <= 0) {
 		left = patient
 	}
-	if left <= 0 { // it takes nothing uncertain, however long it waits
+	if left <= 0 { // a pod that requires aligned claims never accepts uncertain CPUs
 		left = wake.ReportLimit
 	}
 	c.plugin.core.waiters.WakeOneAfter(left, uidOf(pod))
@@ -192,9 +193,9 @@ func (a *alone) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.No
 // last pod of a burst waits for several reports.
 const betterPatience = 5
 
-// better returns the time that the pod still waits for another node that must report first. That
-// node would probably take it on fewer NUMA nodes or leave more devices their CPUs. It returns 0 if
-// the pod takes this node.
+// better returns the time for which the pod still waits for a better node. That is a node that must
+// report first and would probably give the pod fewer NUMA nodes or strand fewer devices. It returns
+// 0 if the pod gets the node n.
 func (a *alone) better(c *cycle, pod *corev1.Pod, n *nodes.Node) time.Duration {
 	if a.waiting == nil || c.query.Better(n, a.waiting.list) == nil {
 		return 0
@@ -208,11 +209,11 @@ func (a *alone) bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName st
 	return c.bind(ctx, pod, nodeName, "")
 }
 
-// unreserve gives the place to other pods. If the node refused, the pod waits for nodes, because
-// the cause may end before its back-off does. If another plugin refused, its back-off counts, and
-// no node shortens it.
+// unreserve releases the pod's place. If the node refused the pod, a change of a node wakes it,
+// because the cause may end before its back-off. If another plugin refused, the pod waits for the
+// end of its back-off.
 func (a *alone) unreserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) {
-	if a.betterFor == 0 { // else the node was not even asked
+	if a.betterFor == 0 { // otherwise nothing was reserved
 		c.giveBack(pod, n)
 	}
 	if !c.refused {
@@ -222,10 +223,10 @@ func (a *alone) unreserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.
 	core.waiters.Add(waiterOf(pod), &c.query.Candidate)
 	core.waiters.Tried(uidOf(pod))
 	core.forgetIfGone(pod)
-	switch { // Filter found nodes that take it, and nothing need change about those for it to have one
+	switch { // Filter found nodes that admit the pod, so they need not change to wake it
 	case a.again:
 		core.waiters.WakeOne(uidOf(pod))
-	case a.betterFor > 0: // a report of the better node wakes it before
+	case a.betterFor > 0: // a report of the better node may wake it earlier
 		core.waiters.WakeOneAfter(a.betterFor, uidOf(pod))
 	default:
 		core.waiters.WakeOneAfter(wake.RoundPause, uidOf(pod))

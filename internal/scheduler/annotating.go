@@ -25,10 +25,10 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// annotating holds pods until Volcano's own controller annotates them with their group. The
-// controller does so for every pod that names the scheduler volcano and no group, shortly after its
-// creation (pkg/controllers/podgroup). A pod that is placed earlier is placed without its group.
-// Volcano's scheduler places no pod without a group.
+// annotating holds pods until Volcano's own controller annotates them with a group. Shortly after
+// the creation of a pod that names the scheduler volcano and no group, the controller adds the
+// annotation (pkg/controllers/podgroup). A pod that is placed earlier is placed without its group,
+// whereas Volcano's scheduler places no pod without a group.
 type annotating struct {
 	clock    clock.WithDelayedExecution
 	logger   klog.Logger
@@ -36,13 +36,13 @@ type annotating struct {
 	// waits reports whether a pod exists and has no node.
 	waits func(*corev1.Pod) bool
 	mu    sync.Mutex
-	// asked: the Lease of Volcano's controller has been looked up, or may not be read. lives: it
-	// was renewed lately.
+	// asked means that the Lease of Volcano's controller has been read, or may not be read. lives
+	// means that it was renewed recently.
 	asked, lives bool
-	// renewed is the renewal that was shown last, and seen when that was, by this process's clock:
-	// another clock may be anywhere.
+	// renewed is the last renewal time in the Lease, by the controller's clock. seen is the time
+	// when this process saw it, by its own clock.
 	renewed, seen time.Time
-	// since is the time when pods without a group were first held. It is removed with the pods.
+	// since has the pods that are held without a group, with the time when they were first held.
 	since map[types.UID]held
 }
 
@@ -55,10 +55,11 @@ const (
 	// volcanosName is the scheduler name of pods that Volcano's controller annotates by default.
 	volcanosName = "volcano"
 	// annotatedWithin is the maximum time that a pod waits for its group. Then it is placed without
-	// a group, because that loop of Volcano's controller may be switched off.
+	// a group, because this part of Volcano's controller may be disabled.
 	annotatedWithin = 30 * time.Second
-	// leaseEvery is how often the age of the last renewal is checked. After leaseDies without a
-	// renewal the controller counts as dead, and after leaseForgotten at first sight.
+	// leaseEvery is the interval at which the age of the last renewal is checked. If this process
+	// sees no renewal for leaseDies, or the renewal time is older than leaseForgotten, the
+	// controller counts as dead.
 	leaseEvery     = 5 * time.Second
 	leaseDies      = 30 * time.Second
 	leaseForgotten = time.Hour
@@ -66,7 +67,7 @@ const (
 
 const waitsForGroup = "Berth: Volcano's controller has not given the pod its group yet"
 
-// hold explains why the pod is not tried now; nil when it is.
+// hold returns the reason why the pod is not tried now, or nil.
 func (a *annotating) hold(pod *corev1.Pod) *fwk.Status {
 	if pod.Spec.SchedulerName != volcanosName || wire.InGang(pod) || pod.Spec.NodeName != "" {
 		return nil
@@ -94,13 +95,13 @@ func (a *annotating) hold(pod *corev1.Pod) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, waitsForGroup)
 }
 
-// over lets a pod go that has waited for long enough.
+// over activates a pod that has waited for annotatedWithin.
 func (a *annotating) over(uid types.UID) {
 	a.mu.Lock()
 	h, still := a.since[uid]
 	a.mu.Unlock()
 	if still {
-		a.logger.Info("Volcano's controller gave a pod no group in time: it is placed without", "pod", klog.KObj(h.pod), "waited", annotatedWithin)
+		a.logger.Info("Volcano's controller has not given a pod its group in time: it is placed without a group", "pod", klog.KObj(h.pod), "waited", annotatedWithin)
 		a.activate(map[string]*corev1.Pod{h.pod.Namespace + "/" + h.pod.Name: h.pod})
 	}
 }
@@ -120,7 +121,8 @@ func (a *annotating) gone(pod *corev1.Pod) {
 	delete(a.since, pod.UID)
 }
 
-// follow watches the lease until ctx ends. Pods are held until it has been read once, or cannot be.
+// follow watches the Lease until ctx ends. Pods are held until it was read once or turns out to be
+// unreadable.
 func (a *annotating) follow(ctx context.Context, client kubernetes.Interface, lease types.NamespacedName) {
 	leases, name := client.CoordinationV1().Leases(lease.Namespace), lease.Name
 	only := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
@@ -168,7 +170,7 @@ func (a *annotating) forbidden(err error) {
 	}
 }
 
-// look determines whether Volcano's controller runs. If not, no pod is held.
+// look determines whether Volcano's controller runs. If it does not, look releases the held pods.
 func (a *annotating) look(asked bool) {
 	a.mu.Lock()
 	a.asked = a.asked || asked
@@ -188,7 +190,7 @@ func (a *annotating) look(asked bool) {
 	}
 }
 
-// note records the Lease from the watch. A Lease without a holder was released.
+// note records the Lease from the watch. A Lease without a holder counts as not renewed.
 func (a *annotating) note(lease *coordinationv1.Lease) {
 	a.mu.Lock()
 	switch {

@@ -26,46 +26,46 @@ import (
 type Args struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// StaleAfter is the time without a sign of life of a node's agent after which the node is
-	// refused for pods that could be pinned. Default 60s.
+	// StaleAfter is the time without a heartbeat or report of a node's agent after which the node
+	// is refused for pods that could be pinned. Default 60s.
 	StaleAfter metav1.Duration `json:"staleAfter,omitempty"`
 	// HeartbeatNamespace is the namespace of the agents' Leases. Default "berth-system".
 	HeartbeatNamespace string `json:"heartbeatNamespace,omitempty"`
-	// SettleAfter is the time after which an active agent is believed if it does not list a pod
-	// that has left the API. Default 5s.
+	// SettleAfter is the time after which a pod that has left the API counts as released, if an
+	// active agent does not list it. Default 5s.
 	SettleAfter metav1.Duration `json:"settleAfter,omitempty"`
-	// Patience is the time that a pod that fits waits for a node on which its CPUs are certain.
-	// Afterwards it takes a node that admits it in every outcome but may give it other CPUs than
-	// predicted. It waits up to five times as long, in all, for nodes on which it needs fewer NUMA
-	// nodes and that must report first. Default 1s; negative means not at all. In a large burst no
-	// pod waits for certain CPUs.
+	// Patience is the time for which a pod that fits waits for a node on which its CPUs are
+	// certain. After that it is placed on a node that certainly admits it, but may give it other
+	// CPUs than predicted. For a node that must report first, and on which the pod would need fewer
+	// NUMA nodes, it waits up to five times as long in total. Default 1s; a negative value means
+	// that pods do not wait. In a large burst no pod waits for certain CPUs.
 	Patience metav1.Duration `json:"patience,omitempty"`
 	// BestEffortAnywhere lets pods with Volcano's best-effort use nodes of any policy. Default
 	// false: the node's policy must be best-effort, too.
 	BestEffortAnywhere bool `json:"bestEffortAnywhere,omitempty"`
-	// EvictsNobody keeps pods of the profile from evicting others, single pods and gangs alike.
-	// Default false.
+	// EvictsNobody prevents single pods and gangs of the profile from evicting other pods. Default
+	// false.
 	EvictsNobody bool `json:"evictsNobody,omitempty"`
 	// ProtectedNamespaces are the namespaces in which volcano.sh/preemptable: "false" protects pods
-	// and gangs from eviction, except for system-critical pods. "*" is all, as with Volcano, and
-	// the default; an empty list is none.
+	// and gangs from eviction, except for system-critical pods. "*" means all namespaces, as with
+	// Volcano, and is the default. An empty list means none.
 	ProtectedNamespaces wire.Namespaces `json:"protectedNamespaces,omitempty"`
 	// NodesWithoutAgents is a label selector in kubectl's form. Nodes that match it and have no
-	// report take pods without Berth's decision, for example virtual nodes, on which no agent is
-	// expected. Default none.
+	// report accept pods without Berth's decision. It is for nodes without an agent, for example
+	// virtual nodes. Default none.
 	NodesWithoutAgents string `json:"nodesWithoutAgents,omitempty"`
 	// ExclusiveNamespaces are the namespaces whose pods may keep CPUs from others without
 	// requesting them, if Berth decides: the rest of their cores, or of their NUMA nodes
 	// (berth.dev/exclusive, and Koordinator's preferredCPUExclusivePolicy). "*" means all. Default
 	// none: pods that do not request all of these CPUs are refused, or lose the preference.
 	ExclusiveNamespaces wire.Namespaces `json:"exclusiveNamespaces,omitempty"`
-	// Keep is cpusNearDevices, or empty. With it, CPUs next to devices are kept for pods that ask
-	// for devices. On each NUMA node, every healthy device keeps as many CPUs as cpusPerDevice
-	// sets, and all pods without devices share the rest. Default none: such a pod takes the CPUs
-	// next to free devices last.
+	// Keep is cpusNearDevices or empty. cpusNearDevices keeps CPUs next to devices for pods that
+	// request devices. On each NUMA node, every healthy device keeps as many CPUs as cpusPerDevice
+	// sets, and all pods without devices share the rest. By default no CPUs are kept: a pod without
+	// devices only gets the CPUs next to free devices last.
 	Keep string `json:"keep,omitempty"`
-	// CPUsPerDevice is the number of CPUs that keep holds for a device, by resource: the number
-	// that pods with one device ask for. Devices of other resources keep none.
+	// CPUsPerDevice is the number of CPUs that keep holds for one device of a resource. Set it to
+	// the number that pods with one device request. Devices of other resources keep none.
 	CPUsPerDevice map[string]int `json:"cpusPerDevice,omitempty"`
 	// Claims is near, required or empty: the default for pods with claims and without
 	// berth.dev/claims. It needs the plugin BerthClaims. Default empty.
@@ -77,12 +77,12 @@ type Args struct {
 	// GangTimeout is the time that the members of a gang wait for each other after the plan, if the
 	// gang sets no time. Default 1m.
 	GangTimeout metav1.Duration `json:"gangTimeout,omitempty"`
-	// Admission decides when groups with minResources are let in, and how long their unused
+	// Admission decides when groups with minResources are admitted, and how long their unused
 	// resources are kept for them.
 	Admission gangs.Admission `json:"admission,omitempty"`
 	// VolcanoLease is the Lease of Volcano's own controller, NAMESPACE/NAME. While it is renewed,
-	// pods that name the scheduler volcano wait until that controller has given them a group, for
-	// at most 30 s. Default "volcano-system/vc-controller-manager".
+	// pods that name the scheduler volcano wait for at most 30 s until that controller has given
+	// them a group. Default "volcano-system/vc-controller-manager".
 	VolcanoLease string `json:"volcanoLease,omitempty"`
 	// ReservationOwnersNeedNamespace refuses Reservations with an owner without a namespace,
 	// because pods of every namespace could use them. Default false, as with Koordinator.
@@ -91,12 +91,12 @@ type Args struct {
 	// in clusters in which kube-scheduler would look at a part of the nodes. A larger
 	// percentageOfNodesToScore takes precedence. Default 5000.
 	MaxNodes int `json:"maxNodes,omitempty"`
-	// Candidates is the number of nodes that Berth names to the other plugins at a time, the best
-	// by its own ranking. A larger number costs more, and gives the scores of other plugins more
-	// choice. Default 32; negative means that kube-scheduler searches for nodes as for any other
-	// pod, and maxNodes has no effect.
+	// Candidates is the number of nodes that Berth names to the other plugins at a time: the best
+	// nodes by its own ranking. A larger number costs more time, and gives the scores of other
+	// plugins more choice. Default 32; negative means that kube-scheduler searches for nodes as for
+	// any other pod, and maxNodes has no effect.
 	Candidates int `json:"candidates,omitempty"`
-	// Scoring decides which of the nodes that take a pod is best; "volcano" alone stands for
+	// Scoring decides which of the nodes that admit a pod is best. The string "volcano" selects
 	// Volcano's formula.
 	Scoring rank.Scoring `json:"scoring,omitempty"`
 }
@@ -188,8 +188,8 @@ func (a *Args) validate() error {
 	return a.Scoring.Validate()
 }
 
-// looksAt returns the number of nodes that the scheduler looks at for a pod that could be pinned,
-// or 0 for as many as for any other pod.
+// looksAt returns the number of nodes that the scheduler looks at for a pod that could be pinned. 0
+// means as many as for any other pod.
 func (a *Args) looksAt() int {
 	if a.Candidates < 0 {
 		return 0
@@ -202,8 +202,7 @@ func (a *Args) volcanoLease() types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// withoutAgents returns the selector of nodes on which no agent is expected. The selector of
-// nothing selects none.
+// withoutAgents returns the selector of nodes on which no agent is expected.
 func (a *Args) withoutAgents() (labels.Selector, error) {
 	if a.NodesWithoutAgents == "" {
 		return labels.Nothing(), nil
@@ -224,12 +223,12 @@ func (a *Args) terms() (wire.Terms, error) {
 	return t, t.Check()
 }
 
-// With fewer candidates, one plugin that refuses some of them makes the search start again; with
-// more, they cost as much as asking about all nodes.
+// With fewer candidates, a plugin that refuses some of them makes another search necessary. With
+// more, a search costs as much as looking at all nodes.
 const (
 	minCandidates = 16
 	maxCandidates = 1024
 )
 
-// maxMaxNodes is more than any cluster has.
+// maxMaxNodes is more than the number of nodes in any cluster.
 const maxMaxNodes = 1_000_000

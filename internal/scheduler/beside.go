@@ -15,7 +15,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// podsByNode is the index of pods by their nodes. It exists after the first request.
+// podsByNode is the name of the index of pods by their nodes. The index is added at the first
+// request.
 const podsByNode = "berth.dev/node"
 
 // onNodes reads the scheduler's watches: Node objects, and the pods that are bound to them.
@@ -37,14 +38,14 @@ func newOnNodes(handle fwk.Handle, logger klog.Logger) *onNodes {
 				return nil, nil
 			}})
 			if err != nil {
-				logger.Error(err, "Pods cannot be found by their nodes")
+				logger.Error(err, "Cannot look up pods by their nodes")
 			}
 		}
 		return pods.GetIndexer()
 	})}
 }
 
-// node returns the Node object; nil if there is none.
+// node returns the Node object, or nil.
 func (o *onNodes) node(name string) *corev1.Node {
 	node, err := o.nodes.Get(name)
 	if err != nil {
@@ -59,7 +60,7 @@ func (o *onNodes) exists(name string) bool { return o.node(name) != nil }
 func (o *onNodes) bound(name string) []*corev1.Pod {
 	found, err := o.pods().ByIndex(podsByNode, name)
 	if err != nil {
-		o.logger.Error(err, "Pods cannot be found by their nodes")
+		o.logger.Error(err, "Cannot look up pods by their nodes")
 	}
 	bound := make([]*corev1.Pod, len(found))
 	for i := range found {
@@ -68,20 +69,20 @@ func (o *onNodes) bound(name string) []*corev1.Pod {
 	return bound
 }
 
-// beside returns the facts about a node that a report with only amounts lacks: its kubelet's
-// release, and the pods that are bound to it.
+// beside returns the facts about a node that a report with only amounts does not have: its
+// kubelet's release, and the pods that are bound to it.
 func (o *onNodes) beside(name string) *wire.Beside {
 	return nodestate.BesideOf(o.node(name), o.bound(name))
 }
 
-// othersLate is the maximum difference between the times when the plugin and the snapshot of a
-// cycle learn of a pod. Both receive the same watch through their own queues.
+// othersLate is the maximum time between the moments when the plugin and the snapshot of a cycle
+// get to know a pod. Both receive the same watch, each through its own queue.
 const othersLate = 2 * time.Second
 
-// tooLate describes the amounts that the node now lacks for the pod, as its kubelet will count, or
-// returns "". It counts pods that other schedulers have bound, and pods that have grown, since the
-// framework checked amounts. It also counts pods whose Bindings are written and may not be shown
-// yet.
+// tooLate describes the amounts that the node now lacks for the pod, as its kubelet will count
+// them, or returns "". It counts pods that other schedulers have bound, and pods that were resized,
+// after the framework checked the amounts. It also counts written, whose Bindings the watch may not
+// show yet.
 func (o *onNodes) tooLate(pod *corev1.Pod, node string, written []*corev1.Pod) string {
 	bound := o.bound(node)
 	for _, posted := range written {

@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Bind writes Binding and decision in one request, one request at a time per node. The kubelet's
-// watch then delivers pods in the order of the decisions.
+// Bind writes Binding and decision in one request, with one request at a time per node. So the
+// kubelet's watch shows pods in the order of the decisions.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c := p.cycle(state)
 	if dra.MayClaim(pod) {
@@ -33,7 +33,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	if err := p.dropClaim(ctx, pod); err != nil {
 		return fwk.AsStatus(err)
 	}
-	if wire.OfReservation(pod) { // whatever its way was: no pod is bound by it
+	if wire.OfReservation(pod) { // the pod is not in the API, so it cannot be bound
 		return p.core.bindReservation(ctx, pod, nodeName, c.decided())
 	}
 	return c.way.bind(ctx, c, pod, nodeName)
@@ -64,12 +64,12 @@ func (p *Plugin) dropClaim(ctx context.Context, pod *corev1.Pod) error {
 	}
 	_, err = p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.JSONPatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsInvalid(err) {
-		return nil // it is another one by now, or gone
+		return nil // the pod is gone, or its status has changed
 	}
 	return err
 }
 
-// decided reports whether the pod has a decision to write. It may be called on nil.
+// decided reports whether the pod has a decision that Bind must write. It may be called on nil.
 func (c *cycle) decided() bool { return c != nil && c.number > 0 }
 
 // bindReservation writes the place of the Reservation that the pod stands for. decided means that
@@ -109,8 +109,8 @@ func (c *core) placeReservation(ctx context.Context, pod *corev1.Pod, nodeName s
 	return c.reservations.Place(ctx, pod.UID, nodeName, &d, annotations)
 }
 
-// bindUndecided binds a member of a gang or an owner of a Reservation for which nothing is decided.
-// Any other pod is left to the next plugin.
+// bindUndecided binds a member of a gang, or an owner of a Reservation, without a decision. It
+// leaves any other pod to the next plugin.
 func (c *cycle) bindUndecided(ctx context.Context, pod *corev1.Pod, nodeName, from string) *fwk.Status {
 	core := c.plugin.core
 	if err := core.gangs.AwaitTurn(ctx, pod.UID); err != nil {
@@ -138,9 +138,9 @@ func (c *cycle) bindUndecided(ctx context.Context, pod *corev1.Pod, nodeName, fr
 	return fwk.AsStatus(err)
 }
 
-// wordsOf returns the annotations of a Binding in addition to the decision: how much of a
-// Reservation the pod uses, and the Reservation and the gang that it is bound for. from is the
-// Reservation, by UID; "" for none.
+// wordsOf returns the annotations of a Binding in addition to the decision: the Reservation and the
+// gang that the pod is bound for, and the Reservation that it uses in Koordinator's format. from is
+// the UID of the Reservation, or "".
 func (c *core) wordsOf(from string, pod *corev1.Pod) map[string]string {
 	words, bound := map[string]string{}, c.gangs.BoundFor(pod.UID)
 	if from != "" {
@@ -161,7 +161,7 @@ type binding struct {
 	pod      *corev1.Pod
 	decision placement.Decision
 	turn     int64
-	// from is the Reservation that the pod is sent to, by UID; "" for none.
+	// from is the UID of the Reservation that the pod uses, or "".
 	from string
 	// report is the number of the report on which the decision is based.
 	report int64
@@ -171,13 +171,14 @@ type binding struct {
 	amounts bool
 	// words are the other annotations of the Binding (wordsOf).
 	words map[string]string
-	// sent is called when the Binding has been sent for the first time: others may be then.
+	// sent is called when the Binding has been sent for the first time, so that other Bindings may
+	// be sent.
 	sent func()
 }
 
 var _ handover.Binding = (*binding)(nil)
 
-// write waits for the turn of the pod, decides again and writes.
+// write waits for the pod's turn on its node, decides again and writes the Binding.
 func (b *binding) write(ctx context.Context) *fwk.Status {
 	core, n := b.plugin.core, b.node
 	if err := core.gangs.AwaitTurn(ctx, b.pod.UID); err != nil {
@@ -188,7 +189,7 @@ func (b *binding) write(ctx context.Context) *fwk.Status {
 		return fwk.AsStatus(err)
 	}
 	defer n.Leave()
-	// Before the decision: nothing may come between that and the Binding which takes time.
+	// This wait comes before the decision, because no time may pass between decision and Binding.
 	var err error
 	if b.sent, err = core.handover.Pace(ctx, b.pod.Namespace); err != nil {
 		return fwk.AsStatus(err)
@@ -247,7 +248,7 @@ func (b *binding) decideAndWrite(ctx context.Context) (*fwk.Status, error) {
 	return b.conclude(err), err
 }
 
-// newest returns the version of the pod that its Binding should be for. The pod may have been
+// newest returns the version of the pod on which its Binding is conditional. The pod may have been
 // written since its cycle began, usually by this scheduler itself.
 func (b *binding) newest() *corev1.Pod {
 	newest, err := b.plugin.core.pods.Pods(b.pod.Namespace).Get(b.pod.Name)
@@ -257,8 +258,8 @@ func (b *binding) newest() *corev1.Pod {
 	return newest
 }
 
-// Forbidden implements handover.Binding: the pod may be bound if its request has not changed since
-// the decision, and no other scheduler has taken over.
+// Forbidden implements handover.Binding. The pod may be bound if its request has not changed since
+// the decision and no other scheduler has taken over.
 func (b *binding) Forbidden(now *corev1.Pod) string {
 	switch {
 	case b.plugin.core.handover.FencedSince(b.pod, now):
@@ -272,7 +273,7 @@ func (b *binding) Forbidden(now *corev1.Pod) string {
 	return ""
 }
 
-// conclude draws the ledger's conclusion from how the write went.
+// conclude updates the ledger with the result of the write.
 func (b *binding) conclude(err error) *fwk.Status {
 	uid, core := uidOf(b.pod), b.plugin.core
 	if errors.Is(err, handover.ErrInDoubt) {
@@ -302,7 +303,7 @@ func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 	if b.amounts {
 		placed.Guarantee, placed.Decision = wire.GuaranteeAmounts, wire.AmountsAlone(&b.decision)
 	}
-	if b.node.Koordlet() { // it gives all containers of a pod the same CPUs
+	if b.node.Koordlet() { // koordlet gives all containers of a pod the same CPUs
 		placed.Certainty, placed.Guarantee = wire.VerdictOnly, wire.GuaranteeAmounts
 	}
 	text, err := wire.WritePlacement(&placed)
@@ -339,7 +340,7 @@ func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 	}, nil
 }
 
-// Post implements handover.Binding, through the framework's API cacher if there is one.
+// Post implements handover.Binding. It uses the framework's API cacher if there is one.
 func (b *binding) Post(ctx context.Context, object *corev1.Binding) error {
 	klog.FromContext(ctx).V(3).Info("Binding pod", "pod", klog.KRef(object.Namespace, object.Name), "node", object.Target.Name)
 	defer b.sent()
@@ -363,8 +364,8 @@ func (b *binding) Read(ctx context.Context) (*corev1.Pod, error) {
 	return b.plugin.handle.ClientSet().CoreV1().Pods(b.pod.Namespace).Get(ctx, b.pod.Name, metav1.GetOptions{})
 }
 
-// errChanged means that the decision is no longer valid.
-var errChanged = errors.New("the node is not certain to take the pod any more")
+// errChanged means that the decision is no longer certain.
+var errChanged = errors.New("it is no longer certain that the node admits the pod")
 
 // Reconsider implements handover.Binding.
 func (b *binding) Reconsider() error {

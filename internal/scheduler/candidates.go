@@ -25,38 +25,40 @@ import (
 const fewNodes = 100
 
 // stretch is the number of nodes that are read at a time. Their memory accesses overlap, and the
-// data are still in the nearest cache when they are used.
+// data are still in the CPU's cache when they are used.
 const stretch = 64
 
-// Candidates are the nodes that admit a pod according to Berth, the best first: by tier, then by
-// score, then in a random rotation. Other plugins are not considered, except for Foresight. If
-// other plugins score nodes by preferences of the pod, each class of preferences has its own order.
+// Candidates has the nodes that admit a pod according to Berth, the best first: by tier, then by
+// score, then in a random rotation. Of other plugins, only those in Foresight are considered. If
+// other plugins score nodes by preferences of the pod, the nodes are divided into classes
+// (preferences), and each class has its own order.
 type Candidates struct {
 	cycle *cycle
 	way   *alone
 	infos []fwk.NodeInfo
 	from  int
 	pod   podNeeds
-	// prefers divides the nodes into classes. It is nil if there is one class.
+	// prefers divides the nodes into classes. It is nil if there is only one class.
 	prefers *preferences
 	classes []ranked
 	taking  []fwk.NodeInfo
 	few     int
-	// space lends the memory of classes and taking. It is nil before the search and after it.
+	// space is the memory of classes and taking. It is nil before and after the search.
 	space *space
-	// unconfirmed counts nodes that admitted the pod by an estimate and refused when asked in full.
+	// unconfirmed counts nodes that admitted the pod by an estimate, but refused it when asked for
+	// the exact answer.
 	unconfirmed int
 }
 
-// ranked are nodes that have not been named: a binary heap, its least value first. The upper half
-// of a value is the node's rank; lower is better. Then comes the node's position, counted from
-// Candidates.from. The lowest bit is set if the node is not asked yet: its rank is then the best
-// that it may have. So nodes are asked in the order of their best possible ranks, and most nodes
-// are never asked.
+// ranked has the nodes of a class that have not been named, as a binary heap with the least value
+// first. The upper half of a value is the node's rank; lower is better. Then comes the node's
+// position, counted from Candidates.from. If the lowest bit is set, the node has not been asked
+// yet, and the rank is the best that it can have. So nodes are asked in the order of their best
+// possible ranks, and most nodes are never asked.
 type ranked []uint64
 
-// Foresight is the set of plugins whose refusals Berth predicts: the filter plugins of the profile.
-// Berth does not name a node that such a plugin will certainly refuse.
+// Foresight is a set of filter plugins whose refusals Berth predicts. Berth does not name a node
+// that such a plugin will certainly refuse.
 type Foresight uint8
 
 // The plugins of a Foresight.
@@ -70,7 +72,7 @@ const (
 
 func (f Foresight) has(plugin Foresight) bool { return f&plugin != 0 }
 
-// podNeeds is the input of Foresight.
+// podNeeds has the requirements of a pod that the plugins of a Foresight check.
 type podNeeds struct {
 	Foresight
 	tolerations []corev1.Toleration
@@ -78,15 +80,15 @@ type podNeeds struct {
 	cordon                bool
 	milliCPU, memoryBytes int64
 	affinity              nodeaffinity.RequiredNodeAffinity
-	// volumes are the nodes from which the pod's volumes can be reached, volume by volume.
+	// volumes selects, for each volume of the pod, the nodes that can reach it.
 	volumes []*nodeaffinity.NodeSelector
 }
 
-// CandidatesOf orders the nodes of a snapshot for the pod whose attempt has just passed PreFilter.
-// It returns nil if candidates have no advantage: for pods that Berth does not decide about, in
-// small clusters, and if preferences divide the nodes into too many classes. It also returns nil
-// for pods that must not choose among all nodes: members of gangs, owners of Reservations, pods of
-// a group cycle, trials.
+// CandidatesOf orders the nodes of a snapshot for a pod whose attempt has just passed PreFilter. It
+// returns nil if candidates have no advantage: for pods that are not pinned, in small clusters, and
+// if preferences divide the nodes into too many classes. It also returns nil for pods that must not
+// choose among all nodes: members of gangs, owners of Reservations, and pods in a group cycle or a
+// trial.
 func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, ahead Foresight, by []Spread) *Candidates {
 	c := cycleOf(state)
 	if c == nil || len(infos) <= fewNodes || c.unpinned || c.dry != nil {
@@ -101,7 +103,7 @@ func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, a
 		return nil
 	}
 	found := &Candidates{cycle: c, way: way, infos: infos, from: rand.IntN(len(infos)), pod: needsOf(pod, ahead, c.plugin.handle), prefers: prefers, few: c.plugin.args.Candidates}
-	if shunned := found.foresee(); shunned && prefers == nil { // the taints make classes, too
+	if shunned := found.foresee(); shunned && prefers == nil { // divide the nodes by their taints
 		found.prefers = &preferences{classes: map[string]int{}}
 		found.foresee()
 	}
@@ -118,8 +120,8 @@ func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, a
 	return found
 }
 
-// space is the memory of one search at a time. On 15,000 nodes a class may take 120 KiB, and taking
-// 240 KiB.
+// space is memory that searches use one after another. On 15,000 nodes a class may need 120 KiB,
+// and taking 240 KiB.
 type space struct {
 	classes []ranked
 	taking  []fwk.NodeInfo
@@ -134,17 +136,17 @@ func (s *Candidates) Done() {
 		return
 	}
 	if s.taking != nil {
-		clear(s.taking) // so that no node is kept that has gone
+		clear(s.taking) // so that the memory does not keep removed nodes alive
 		s.space.taking = s.taking
 	}
-	if s.space.classes = s.classes; len(s.classes) <= maxClasses { // more are too much to keep
+	if s.space.classes = s.classes; len(s.classes) <= maxClasses { // the memory of more classes is not kept
 		spaces.Put(s.space)
 	}
 	s.classes, s.taking, s.space = nil, nil, nil
 }
 
-// class returns the nodes of a class. Classes up to that one are begun in the memory of an earlier
-// search, if there is some.
+// class returns the nodes of a class. It adds missing classes up to this one, and reuses the memory
+// of an earlier search.
 func (s *Candidates) class(class int) *ranked {
 	for n := len(s.classes); n <= class; n++ {
 		if n == cap(s.classes) {
@@ -160,13 +162,12 @@ func (s *Candidates) class(class int) *ranked {
 // Classes returns the number of classes of nodes.
 func (s *Candidates) Classes() int { return len(s.classes) }
 
-// Taking returns all nodes that admit the pod and that no plugin will certainly refuse, or nil.
-// Plugins compare the named nodes with these. It is valid until Done.
+// Taking returns all nodes that admit the pod and that no plugin will certainly refuse. It is nil
+// if no plugin compares nodes with each other. It is valid until Done.
 func (s *Candidates) Taking() []fwk.NodeInfo { return s.taking }
 
-// foresee sorts the nodes into their classes, and asks the nodes that it cannot judge otherwise. It
-// reports whether some nodes have a taint PreferNoSchedule, so that the pod should avoid them if it
-// can.
+// foresee puts the nodes into their classes. It asks a node only if there is no stored or best
+// possible answer. It reports whether some of the nodes have a taint PreferNoSchedule.
 func (s *Candidates) foresee() (shunned bool) {
 	if s.space == nil {
 		s.space = spaces.Get().(*space)
@@ -193,8 +194,8 @@ func (s *Candidates) foresee() (shunned bool) {
 	return shunned
 }
 
-// classify sorts the i-th node of the rotation into its class, if the node may take the pod, and
-// reports whether it may.
+// classify puts the i-th node of the rotation into its class if the node may admit the pod. It
+// returns false if it does not.
 func (s *Candidates) classify(n *nodes.Node, i int) bool {
 	order, takes := s.orderOf(n, s.answer(n), i)
 	if !takes {
@@ -215,8 +216,8 @@ func (s *Candidates) classify(n *nodes.Node, i int) bool {
 	return true
 }
 
-// answer returns the node's answer, or its best possible answer. If other nodes are compared with
-// it, the answer must be certain.
+// answer returns the node's answer. If the nodes are not divided into classes, the best possible
+// answer is enough.
 func (s *Candidates) answer(n *nodes.Node) nodes.PackedAnswer {
 	if s.prefers == nil {
 		if a, known := s.cycle.query.Foresee(n); known {
@@ -226,8 +227,8 @@ func (s *Candidates) answer(n *nodes.Node) nodes.PackedAnswer {
 	return s.cycle.verdict(n)
 }
 
-// orderOf returns a value of the heap for a node that takes the pod, or may take it, and records a
-// node that makes the pod wait.
+// orderOf returns the heap value of a node that admits the pod, or may admit it. It records a node
+// that makes the pod wait.
 func (s *Candidates) orderOf(n *nodes.Node, a nodes.PackedAnswer, i int) (order uint64, takes bool) {
 	c := s.cycle
 	order = uint64(i) << 1
@@ -250,8 +251,8 @@ func (s *Candidates) orderOf(n *nodes.Node, a nodes.PackedAnswer, i int) (order 
 	return uint64(best)<<32 | order, a.Kind() != nodes.AtBest || best < rank.LastOrder
 }
 
-// verdict returns a node's answer in Filter without assumptions. A node that cannot be asked gives
-// no answer.
+// verdict returns a node's answer for Filter, outside of dry runs. It returns NoAnswer if the node
+// cannot be asked.
 func (c *cycle) verdict(n *nodes.Node) nodes.PackedAnswer {
 	if a, ok := c.query.Recall(n); ok {
 		return a
@@ -294,7 +295,7 @@ func (r ranked) sink(i int) {
 	}
 }
 
-// drop takes the first node out of the heap.
+// drop removes the first node from the heap.
 func (r *ranked) drop() {
 	h, last := *r, len(*r)-1
 	h[0] = h[last]
@@ -303,15 +304,15 @@ func (r *ranked) drop() {
 }
 
 const (
-	// fewConfirmed is the number of nodes that Next asks in full before it returns.
+	// fewConfirmed is the number of confirmed estimates after which Next returns.
 	fewConfirmed = 2
-	// maxUnconfirmed is the number of refusals in full after which Next believes estimates.
+	// maxUnconfirmed is the number of refuted estimates after which Next trusts estimates.
 	maxUnconfirmed = 128
 )
 
-// Next returns the best few nodes of a class that have not been named yet, or none. Before it names
-// a node that gave an estimate, it asks the node for the exact answer: a refusal by Reserve would
-// cost the pod another attempt, behind all others.
+// Next returns a few nodes of a class that have not been named yet, the best first. Before it names
+// a node that gave an estimate, it asks the node for the exact answer. A refusal by Reserve would
+// cost the pod another attempt after all other pods.
 func (s *Candidates) Next(class int) []fwk.NodeInfo {
 	few, heap, confirmed := make([]fwk.NodeInfo, 0, s.few), &s.classes[class], 0
 	for len(few) < s.few && confirmed < fewConfirmed && len(*heap) > 0 {
@@ -349,7 +350,7 @@ func (s *Candidates) Waits(ctx context.Context, info fwk.NodeInfo) *fwk.Status {
 	}
 	n := s.cycle.plugin.core.table.Of(info.Node())
 	if a, known := s.cycle.query.Recall(n); known && a.Kind() == nodes.Waits && s.cycle.ask.Said == (wire.Said{}) && !n.Unshown() {
-		s.way.waiting.add(n) // which is what nearly all nodes of a burst say
+		s.way.waiting.add(n) // the answer of nearly all nodes in a burst
 		return waitStatuses[a.Wait()]
 	}
 	if status := s.way.filter(ctx, s.cycle, info); status.Code() == fwk.Pending {
@@ -358,7 +359,7 @@ func (s *Candidates) Waits(ctx context.Context, info fwk.NodeInfo) *fwk.Status {
 	return nil
 }
 
-// ask asks the first node of the heap, and moves it to the position of its answer.
+// ask asks the first node of the heap, and moves it to the position for its answer.
 func (s *Candidates) ask(heap *ranked, n *nodes.Node, i int) {
 	order, takes := s.orderOf(n, s.cycle.verdict(n), i)
 	if !takes {
@@ -389,8 +390,8 @@ func needsOf(pod *corev1.Pod, ahead Foresight, handle fwk.Handle) podNeeds {
 	return needs
 }
 
-// reachOf returns the nodes that can reach the pod's existing volumes: PersistentVolumes name their
-// nodes. Unbound claims do not count.
+// reachOf returns selectors of the nodes that can reach the pod's PersistentVolumes. It ignores
+// unbound PersistentVolumeClaims.
 func reachOf(pod *corev1.Pod, core corev1informers.Interface) (out []*nodeaffinity.NodeSelector) {
 	for i := range pod.Spec.Volumes {
 		source := pod.Spec.Volumes[i].PersistentVolumeClaim
@@ -413,7 +414,7 @@ func reachOf(pod *corev1.Pod, core corev1informers.Interface) (out []*nodeaffini
 }
 
 // refusedBy reports whether a plugin of Foresight will certainly refuse the node. It checks only
-// conditions that are cheap.
+// cheap conditions.
 func (p *podNeeds) refusedBy(info fwk.NodeInfo) bool {
 	node := info.Node()
 	if p.has(SeesUnschedulable) && node.Spec.Unschedulable && !p.cordon {
@@ -437,7 +438,7 @@ func (p *podNeeds) refusedBy(info fwk.NodeInfo) bool {
 	return p.has(SeesAmounts) && p.tooMuch(info)
 }
 
-// tooMuch reports whether the node has less left, with all its pods, than the pod asks for.
+// tooMuch reports whether the pod requests more than the node has left.
 func (p *podNeeds) tooMuch(info fwk.NodeInfo) bool {
 	room, used := info.GetAllocatable(), info.GetRequested()
 	return len(info.GetPods())+1 > room.GetAllowedPodNumber() ||

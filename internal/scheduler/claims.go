@@ -25,8 +25,8 @@ import (
 // ClaimsName is the name of the plugin that replaces DynamicResources (package steer).
 const ClaimsName = steer.Name
 
-// steerers are the plugins of package steer, by scheduler and profile. A plugin cannot ask the
-// framework for another plugin of its profile.
+// steerers has the plugins of package steer, by scheduler and profile. It is needed because a
+// plugin cannot ask the framework for another plugin of its profile.
 var steerers struct {
 	sync.Mutex
 	by map[ofProfile]*steer.Plugin
@@ -37,7 +37,7 @@ type ofProfile struct {
 	name      string
 }
 
-// steererOf returns the plugin of the profile; nil if the profile has DynamicResources itself.
+// steererOf returns the plugin BerthClaims of the profile, or nil if the profile does not have it.
 func steererOf(handle fwk.Handle) *steer.Plugin {
 	if handle == nil {
 		return nil
@@ -76,7 +76,8 @@ func NewClaims(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.
 	return made, nil
 }
 
-// lyings tells package steer how pods of a profile lie on nodes.
+// lyings implements steer.Berth: it tells package steer on which NUMA nodes pods of a profile are
+// placed.
 type lyings struct {
 	handle fwk.Handle
 	once   sync.Once
@@ -85,8 +86,8 @@ type lyings struct {
 
 var _ steer.Berth = (*lyings)(nil)
 
-// core returns what the profiles share. It is there before the first pod is tried, as every profile
-// has its plugins then.
+// core returns the core of the scheduler. It exists before the first pod is tried, because all
+// profiles have their plugins by then.
 func (l *lyings) core() *core {
 	l.once.Do(func() { l.shared = coreOf(l.handle.SharedInformerFactory()) })
 	return l.shared
@@ -114,7 +115,7 @@ func (l *lyings) Free(node string) uint64 {
 	return uint64(l.core().table.Named(node).Account().View().Stamp().State)
 }
 
-// Refused implements steer.Berth: as if the node had refused the pod in Reserve.
+// Refused implements steer.Berth. It has the same effect as a refusal by the node in Reserve.
 func (l *lyings) Refused(state fwk.CycleState) {
 	if c := cycleOf(state); c != nil {
 		c.refused = true
@@ -126,14 +127,14 @@ func (l *lyings) Bound(mode dra.Mode, a dra.Alignment) {
 	claimPods.WithLabelValues(mode.String(), a.String()).Inc()
 }
 
-// Doubtful implements steer.Berth. Berth knows of its own Bindings only.
+// Doubtful implements steer.Berth. It returns true if another plugin writes the Binding.
 func (l *lyings) Doubtful(state fwk.CycleState) bool {
 	c := cycleOf(state)
 	return c == nil || !c.decided() || c.doubtful
 }
 
-// Waits implements steer.Berth. Bind decides again where the pod lies; until then no other pod has
-// to wait for the sake of what this one was promised.
+// Waits implements steer.Berth. It withdraws the promise of certain CPUs, so that no other pod has
+// to wait because of it. Bind decides again.
 func (l *lyings) Waits(pod *corev1.Pod, node string) {
 	l.core().table.Named(node).Account().Loosen(uidOf(pod))
 }
@@ -166,14 +167,14 @@ func (l *lyings) Keep(state fwk.CycleState, node string, near *placement.Claimed
 	c.kept.near[node] = near
 }
 
-// kept are the devices of its claims near which the pod is kept, by node. Filter, which runs for
-// several nodes at a time, fills it.
+// kept has, by node, the devices near which the pod must be placed because of its claims. Filter,
+// which runs for several nodes in parallel, fills it.
 type kept struct {
 	sync.Mutex
 	near map[string]*placement.Claimed
 }
 
-// candidateOn is the candidate for a node: it is kept near its devices there.
+// candidateOn returns the candidate for a node, which is placed near its devices there.
 func (c *cycle) candidateOn(node string) *ledger.Candidate {
 	if c.kept == nil {
 		return &c.query.Candidate
@@ -223,21 +224,22 @@ func (l *lyings) Ways(state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo, 
 	case untouched:
 		return lies(nil)
 	}
-	return steer.Ways{} // Reserve tells
+	return steer.Ways{} // nothing is decided before Reserve
 }
 
-// lies is the only way of a pod.
+// lies returns Ways with one way.
 func lies(lying steer.Lying) steer.Ways {
 	return steer.Ways{Known: steer.Foreseen, All: func(yield func(steer.Way) bool) { yield(steer.Way{Lying: lying}) }}
 }
 
-// Why it cannot be told how a pod would lie.
+// The reasons why the NUMA nodes of a pod are unknown.
 const (
-	doesNotTakeIt = "the node no longer takes the pod"
+	doesNotTakeIt = "the node no longer admits the pod"
 	isUncertain   = "it is not certain yet which CPUs the pod would get there"
 )
 
-// ways are the ways for the pod to lie on a node, as decide has it. A kubelet leaves one.
+// ways returns the ways to place the pod on a node, by the answers of decide. If the kubelet
+// decides on the node, there is only one way.
 func (c *cycle) ways(n *nodes.Node, decide func(*ledger.Candidate, *placement.Decision) ledger.Answer, mode dra.Mode, stock func() *placement.Claimed) steer.Ways {
 	var d placement.Decision
 	a := decide(&c.query.Candidate, &d)
@@ -258,7 +260,8 @@ func (c *cycle) ways(n *nodes.Node, decide func(*ledger.Candidate, *placement.De
 	})}
 }
 
-// devices begins to find devices for a gang's members; nil if the profile does not steer claims.
+// devices begins a search for devices for a gang's members. It returns nil if the profile does not
+// have BerthClaims.
 func (p *Plugin) devices(ctx context.Context) gang.Devices {
 	s := steererOf(p.handle)
 	if s == nil {
@@ -290,7 +293,7 @@ func (d *devices) Give(pod *corev1.Pod, on fwk.NodeInfo, would gang.Lies, again 
 	return d.Trial.Give(pod, on, w)
 }
 
-// lacksSteerer reports whether the pod asks something of its claims that the profile cannot do.
+// lacksSteerer reports whether the pod needs BerthClaims and the profile does not have it.
 func (p *Plugin) lacksSteerer(pod *corev1.Pod) bool {
 	_, asks := pod.Annotations[wire.ClaimsAnnotation]
 	return (asks && dra.MayClaim(pod) || p.args.Claims != "" && len(pod.Spec.ResourceClaims) > 0) && steererOf(p.handle) == nil

@@ -10,39 +10,40 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Spread is a constraint with which PodTopologySpread scores nodes for a pod: the label whose
-// values divide the nodes, and the selector of counted pods in the pod's namespace.
+// Spread is a constraint with which PodTopologySpread scores nodes for a pod. Key is the label
+// whose values divide the nodes. Selector selects the counted pods of the pod's namespace.
 type Spread struct {
 	Key      string
 	Selector labels.Selector
 }
 
-// preferences are the properties of a node that other plugins use to score it for one pod, by the
-// pod or by the profile. Nodes with equal properties form a class. The plugins give them the same
-// score, so only the best of each class by Berth's own order must be examined. The properties are
-// NodeAffinity terms, PodTopologySpread values and counts, InterPodAffinity values, and
-// TaintToleration taints.
+// preferences has the properties of nodes by which other plugins score them for one pod. Nodes with
+// equal properties form a class. The plugins give them the same score, so that only the best nodes
+// of each class, by Berth's own order, must be examined. The properties are the score of
+// NodeAffinity, the label values and counts of PodTopologySpread, the label values of
+// InterPodAffinity, and the taints of TaintToleration.
 type preferences struct {
 	namespace string
-	// keys are the labels whose values the plugins read.
+	// keys has the labels whose values the plugins read.
 	keys []string
-	// counted select pods that count on the node itself, if pods are spread over nodes.
+	// counted selects the pods that are counted per node, if pods are spread over nodes.
 	counted []labels.Selector
 	terms   *nodeaffinity.PreferredSchedulingTerms
-	// classes are numbered as they are found.
+	// classes has the numbers of the classes, in the order in which they were found.
 	classes map[string]int
 	key     []byte
 }
 
-// maxClasses bounds into how many classes nodes are divided. With more, all nodes are looked at.
+// maxClasses is the maximum number of classes. If there are more, kube-scheduler looks at all
+// nodes.
 const maxClasses = 64
 
 // fewOfClass is the minimum number of nodes of a class that are named at a time.
 const fewOfClass = 8
 
-// preferencesOf reads a pod's preferences among nodes; nil if it has none. It returns false if
-// nodes cannot be divided into classes: pods that a preferred inter-pod term selects are not
-// counted per node.
+// preferencesOf reads a pod's preferences; nil means none. It returns false if nodes cannot be
+// divided into classes because a preferred inter-pod term has single nodes as domains: the selected
+// pods are not counted per node.
 func preferencesOf(pod *corev1.Pod, by []Spread) (*preferences, bool) {
 	found := &preferences{namespace: pod.Namespace, classes: map[string]int{}}
 	if !found.affine(pod.Spec.Affinity) {
@@ -59,7 +60,8 @@ func preferencesOf(pod *corev1.Pod, by []Spread) (*preferences, bool) {
 	return found, true
 }
 
-// affine reads preferred affinity. It returns false if an inter-pod term is about single nodes.
+// affine reads preferred affinity. It returns false if an inter-pod term has the topology key
+// kubernetes.io/hostname.
 func (f *preferences) affine(a *corev1.Affinity) bool {
 	if a == nil {
 		return true
@@ -91,7 +93,7 @@ func (f *preferences) classOf(info fwk.NodeInfo) int {
 		switch {
 		case !has:
 			key = append(key, 0)
-		case label == corev1.LabelHostname: // each node has its own; what counts is if there is one
+		case label == corev1.LabelHostname: // the values all differ, so only their presence counts
 			key = append(key, 1)
 		default:
 			key = binary.AppendUvarint(append(key, 2), uint64(len(value)))

@@ -24,8 +24,8 @@ type ConfigOptions struct {
 	Args *Args
 }
 
-// Configuration returns a KubeSchedulerConfiguration with Sort and with the plugin at the right
-// points; see Points.Check.
+// Configuration returns a KubeSchedulerConfiguration with Berth's plugins at the extension points
+// that Points.Check requires.
 func Configuration(o ConfigOptions) ([]byte, error) {
 	plugins := plugins()
 	plugins["queueSort"] = map[string]any{"enabled": []any{map[string]any{"name": SortName}}, "disabled": []any{map[string]any{"name": "*"}}}

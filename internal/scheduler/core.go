@@ -33,8 +33,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// core is shared by all profiles of a scheduler. A node has one account, whichever profile puts
-// pods on it.
+// core is shared by all profiles of a scheduler, because a node has one account for the pods of all
+// profiles.
 type core struct {
 	clock   clock.WithDelayedExecution
 	pods    pods
@@ -49,47 +49,47 @@ type core struct {
 	gangs    *gang.Groups
 	// trial is the first trial of a group in this cycle of the scheduler.
 	trial *groupTrial
-	// minimum returns the number of pods that one of Kubernetes' own groups starts together.
+	// minimum returns the minCount of a Kubernetes PodGroup, or 0 for a group that is not a gang.
 	minimum func(namespace, name string) (int, error)
 	// annotating holds pods until Volcano's own controller gives them a group.
 	annotating annotating
-	// onNodes are Node objects and the pods that are bound to them.
+	// onNodes reads Node objects and the pods that are bound to them.
 	onNodes *onNodes
 	// lead opens when this process takes its first pod from the scheduling queue.
 	lead *lead.Gate
-	// reservations are the places that are held for pods to come.
+	// reservations has the Reservations, which hold places for future pods.
 	reservations *reservation.Reservations
-	// refits decides about pods that are resized where Berth decides.
+	// refits decides about pods that are resized on nodes where Berth decides.
 	refits *refit.Refitter
 	events events.EventRecorder
 	// reserved numbers the calls of Reserve.
 	reserved atomic.Uint64
-	// ready: everything that was there at the start has been taken in.
+	// ready means that all objects that existed at the start have been processed.
 	ready atomic.Bool
 	// handover ends the unfinished work of the previous leader before the first pod is placed.
 	handover *handover.Handover
-	// freed tells the scheduling queue that resources of a node became free without an API event;
-	// nil until it is set. It is set before the scheduler runs.
+	// freed tells the scheduling queue that resources of a node became free without an API event.
+	// HoldReservations sets it before the scheduler runs.
 	freed    Freed
 	profiles profiles
 }
 
-// profiles are the profiles of a scheduler.
+// profiles has the settings of a scheduler's profiles. The maps have the profile names as keys.
 type profiles struct {
-	// maxNodes is Args.looksAt of each, by the name by which pods ask for it.
+	// maxNodes has Args.looksAt of each profile.
 	maxNodes sync.Map
-	// terms has the gang.Terms of each profile, in the same way.
+	// terms has the gang.Terms of each profile.
 	terms sync.Map
-	// claims has the claimTerms of each profile, in the same way.
+	// claims has the claimTerms of each profile.
 	claims sync.Map
-	// common are the arguments in which they may not differ.
+	// common has the arguments that must be equal in all profiles.
 	common commonArgs
 }
 
 func (p *profiles) add(name string, args *Args) {
 	p.maxNodes.Store(name, args.looksAt())
 	p.terms.Store(name, groupTerms(args))
-	terms, _ := args.terms() // they have been validated
+	terms, _ := args.terms() // args have been validated
 	mode, _ := dra.ParseMode(args.Claims)
 	p.claims.Store(name, &claimTerms{mode, terms.Sources()})
 }
@@ -101,7 +101,7 @@ type claimTerms struct {
 	sources dra.Sources
 }
 
-// claimsOf returns the terms of a profile.
+// claimsOf returns the claimTerms of a profile.
 func (p *profiles) claimsOf(name string) *claimTerms {
 	terms, found := p.claims.Load(name)
 	if !found {
@@ -110,7 +110,7 @@ func (p *profiles) claimsOf(name string) *claimTerms {
 	return terms.(*claimTerms)
 }
 
-// ours reports whether pods use the name for one of the profiles.
+// ours reports whether a profile has this name.
 func (p *profiles) ours(name string) bool {
 	_, ours := p.maxNodes.Load(name)
 	return ours
@@ -125,14 +125,15 @@ func commonOf(a *Args) commonArgs {
 	return commonArgs{a.HeartbeatNamespace, a.SettleAfter.Duration.String(), a.StaleAfter.Duration.String(), a.VolcanoLease, a.ReservationOwnersNeedNamespace}
 }
 
-// cores are the schedulers of this process, by the informers that the profiles of each share. The
-// framework makes the plugin again for every profile and offers no other place to meet.
+// cores has the cores of the schedulers in this process. The key is the informers, which the
+// profiles of a scheduler share. The framework makes a plugin for every profile and offers no other
+// way to share data between them.
 var cores struct {
 	sync.Mutex
 	byInformers map[informers.SharedInformerFactory]*core
 }
 
-// coreOf returns the core of the scheduler that has the informers; nil if no profile has the
+// coreOf returns the core of the scheduler with these informers, or nil if no profile has the
 // plugin.
 func coreOf(shared informers.SharedInformerFactory) *core {
 	cores.Lock()
@@ -150,29 +151,29 @@ func PartsOf(shared informers.SharedInformerFactory) (Parts, bool) {
 	return Parts{c}, c != nil
 }
 
-// Delays measures how pods spend their time.
+// Delays returns the measurement of how pods spend their time.
 func (p Parts) Delays() *Delays { return &p.core.delays }
 
-// Outcomes writes the results of attempts into pods.
+// Outcomes returns the Writer of the results of attempts.
 func (p Parts) Outcomes() *outcome.Writer { return p.core.outcomes }
 
-// Decides reports if Berth may decide about the pod, or refuse it. Other pods are left to
+// Decides reports whether Berth may decide about the pod or refuse it. Other pods are left to
 // kube-scheduler.
 func (p Parts) Decides(pod *corev1.Pod) bool {
 	return wire.MightPin(pod) || wire.MayCountNUMANodes(pod) || wire.InGang(pod) || wire.OfReservation(pod) || p.core.table.Obeying()
 }
 
-// MemberFailed must be called for each pod whose attempt failed, before kube-scheduler puts it
-// back. The pod may be planned with a gang, or be a member of one of Kubernetes' own groups.
+// MemberFailed must be called for each pod whose attempt failed, before kube-scheduler puts it back
+// into the queue. It informs the pod's gang or Kubernetes PodGroup, if the pod has one.
 func (p Parts) MemberFailed(pod *corev1.Pod) {
 	c := p.core
-	c.gangs.Failed(pod.UID, "pod "+pod.Name+" was tried in vain")
+	c.gangs.Failed(pod.UID, "the attempt to place pod "+pod.Name+" failed")
 	if ownGroup(pod) != "" {
 		c.pauses.failed(pod, c.decidesInGroup(pod))
 	}
 }
 
-// decidesInGroup reports if Berth places or refuses the pod in a cycle of its group.
+// decidesInGroup reports whether Berth places or refuses the pod in a cycle of its group.
 func (c *core) decidesInGroup(pod *corev1.Pod) bool {
 	if !wire.MightPin(pod) {
 		return false
@@ -247,8 +248,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	return made
 }
 
-// takeOverBy makes the core take over by the options. It completes them with what the core itself
-// knows.
+// takeOverBy makes the core's Handover. It completes the options with the functions of the core.
 func (c *core) takeOverBy(o handover.Options) {
 	o.BindTimeout, o.Ours, o.Decided, o.Resizing = handover.BindTimeout, c.couldBind, wire.HasPlacement, c.refits.Resizing
 	o.Done = func() {
@@ -258,33 +258,34 @@ func (c *core) takeOverBy(o handover.Options) {
 	c.handover = handover.New(o)
 }
 
-// refitHandover is the handover of a core, which is made after the part that asks it.
+// refitHandover forwards to the core's handover, which is made after the Refitter.
 type refitHandover struct{ *core }
 
 func (c refitHandover) Enter(ctx context.Context) error { return c.handover.Enter(ctx) }
 func (c refitHandover) Leave(err error)                 { c.handover.Leave(err) }
 
-// WhoLeads sets the function that asks the API server if this process leads, for the plugin's
-// scheduler with these informers. Call it before the scheduler runs. Without the plugin it does
-// nothing.
+// WhoLeads sets the function that asks the API server whether this process leads, for the scheduler
+// with these informers. Call it before the scheduler runs. It does nothing if no profile has the
+// plugin.
 func WhoLeads(shared informers.SharedInformerFactory, leads func(context.Context) (bool, error)) {
 	if c := coreOf(shared); c != nil {
 		c.handover.Leads = leads
 	}
 }
 
-// couldBind reports whether a scheduler like this one could be binding a pod that has no node.
+// couldBind reports whether a scheduler with the same profiles could be binding a pod that has no
+// node.
 func (c *core) couldBind(pod *corev1.Pod) bool {
 	return c.profiles.ours(pod.Spec.SchedulerName) && (wire.MightPin(pod) || c.table.Obeying())
 }
 
 const (
 	waitReports  = "Berth has not read all NodeTopologies yet"
-	waitTakeover = "Berth makes sure that the scheduler before it has nothing under way"
+	waitTakeover = "Berth makes sure that no Binding of the previous scheduler is under way"
 )
 
-// notYet explains why pods that could be pinned are not placed yet; "" if they are. Only the leader
-// calls it.
+// notYet returns the reason why pods that could be pinned are not placed yet, or "". Only the
+// leader calls it.
 func (c *core) notYet(ctx context.Context) string {
 	switch {
 	case !c.ready.Load():
@@ -296,8 +297,8 @@ func (c *core) notYet(ctx context.Context) string {
 	}
 }
 
-// MerelyWaits reports whether an attempt failed only because Berth waits for a node's report, or
-// until it may start.
+// MerelyWaits reports whether an attempt failed only because Berth waits for a report or for the
+// takeover.
 func MerelyWaits(status *fwk.Status) bool {
 	var none *framework.FitError
 	if !errors.As(status.AsError(), &none) {
@@ -374,7 +375,7 @@ func waitsBy(pods corev1listers.PodLister) func(*corev1.Pod) bool {
 // scheduler tries pods again, and places pods for which nothing is pinned.
 const maxTakeover = 2 * time.Second
 
-// begin admits pods after all existing objects have been read.
+// begin lets pods be placed after all existing objects have been read.
 func (c *core) begin(synced func() bool) {
 	if synced() {
 		c.table.DoubtSilent()
@@ -389,8 +390,7 @@ func (c *core) begin(synced func() bool) {
 
 var _ cache.ResourceEventHandler = (*core)(nil)
 
-// OnAdd records a pod, in the order of the API server's writes. The handover receives pods after
-// the feed has recorded them.
+// OnAdd records a pod, in the order of the API server's writes.
 func (c *core) OnAdd(obj any, initial bool) {
 	pod := obj.(*corev1.Pod)
 	if !initial {

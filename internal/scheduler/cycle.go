@@ -22,21 +22,22 @@ import (
 
 const cycleKey fwk.StateKey = Name
 
-// way is how a pod goes through the extension points after PreFilter, which chooses it:
+// way is the implementation of the extension points after PreFilter for one kind of pod. PreFilter
+// chooses it:
 //
-//	alone      looks for a node by itself
-//	owner      is sent to the place of a Reservation; if refused, its next attempt is without it
-//	gangMember is a member of a gang, whose node the gang's plan names
-//	inGroup    is a member in Kubernetes' own group cycle, which tries all members before it commits
-//	untouched  is left to the kubelet of its node
+//	alone      is a pod that looks for a node by itself
+//	owner      is a pod that uses the place of a Reservation; if refused, it is next tried without it
+//	gangMember is a member of a gang; the gang's plan names its node
+//	inGroup    is a member in a Kubernetes group cycle, which tries all members before it commits
+//	untouched  is a pod about which Berth decides nothing
 type way interface {
-	// filter reports whether the node takes the pod. It is called for several nodes concurrently.
+	// filter reports whether the node admits the pod. It is called for several nodes concurrently.
 	filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status
-	// postFilter ends an attempt for which there is no node.
+	// postFilter ends an attempt that found no node.
 	postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status)
 	// reserve decides with the current state of the node, and adds the pod to its account.
 	reserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status
-	// unreserve reverts reserve, also if reserve has refused.
+	// unreserve reverts reserve. It is also called after a refusal by reserve.
 	unreserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node)
 	// bind writes the Binding, or leaves it to the next plugin (Skip).
 	bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status
@@ -44,7 +45,7 @@ type way interface {
 
 // cycle is the plugin's state of one attempt to place one pod.
 type cycle struct {
-	// way is how the pod goes through the extension points.
+	// way has the extension points for the pod.
 	way way
 	pod *corev1.Pod
 	// ask is the pod's request, as PreFilter has read it.
@@ -56,33 +57,35 @@ type cycle struct {
 	began time.Time
 	// dry has the assumptions of a dry run. It is nil outside of one.
 	dry *dryRun
-	// refused: it is the node that refused in Reserve or Bind, and not something that may do so for
-	// ever.
+	// refused means that the node has refused the pod in Reserve or Bind, and may admit it after a
+	// change.
 	refused bool
-	// unpinned: no kubelet would pin anything for the pod. It is decided for on nodes that obey,
-	// and passes all others untouched.
+	// unpinned means that no kubelet would pin anything for the pod. Berth decides about it only on
+	// nodes that obey.
 	unpinned bool
-	// number is the pod's place in the order of Reserve; 0 if nothing is decided for it.
+	// number is the pod's place in the order of Reserve, or 0 without a decision.
 	number uint64
-	// kept are NUMA nodes to which the pod's devices keep it; nil if it asks nothing of its claims.
+	// kept has the devices near which the pod must be placed. It is nil if the pod has no mode for
+	// its claims.
 	kept *kept
 	// judge compares the pod's devices with the decision that is about to be written. It is nil if
 	// the pod has no claims.
 	judge func() error
-	// doubtful: its Binding may have been written though Bind failed.
+	// doubtful means that the pod's Binding may have been written though Bind failed.
 	doubtful bool
 }
 
-// dryRun is nodes as a cycle assumes them.
+// dryRun has nodes with the changes that a cycle assumes.
 type dryRun struct {
 	suppose.Field[*nodes.Node]
-	// removed are the pods that the dry run removed, by UID. Some of them may be back.
+	// removed has the pods that the dry run has removed, by UID. It may have added some of them
+	// again.
 	removed map[string]*corev1.Pod
 	// amounts is the pod's total request. It is set after other pods were removed for it.
 	amounts amounts.List
 }
 
-// Clone implements fwk.StateData. It copies what AddPod and RemovePod change.
+// Clone implements fwk.StateData. It copies the fields that AddPod and RemovePod change.
 func (c *cycle) Clone() fwk.StateData {
 	copied := *c
 	if c.dry != nil {
@@ -91,7 +94,7 @@ func (c *cycle) Clone() fwk.StateData {
 	return &copied
 }
 
-// cycleOf returns the plugin's state; nil for a pod that passes untouched, or has not passed
+// cycleOf returns the plugin's state. It is nil for a pod that passes untouched or has not passed
 // PreFilter.
 func cycleOf(state fwk.CycleState) *cycle {
 	data, _ := state.Read(cycleKey)
@@ -99,7 +102,7 @@ func cycleOf(state fwk.CycleState) *cycle {
 	return c
 }
 
-// cycle returns cycleOf, or the cycle of a pod that passes untouched.
+// cycle returns cycleOf(state) or, if that is nil, the cycle of a pod that passes untouched.
 func (p *Plugin) cycle(state fwk.CycleState) *cycle {
 	if c := cycleOf(state); c != nil {
 		return c
@@ -118,7 +121,7 @@ func (c *cycle) assume() *dryRun {
 	return c.dry
 }
 
-// take removes a pod from a node, to make room for the cycle's pod.
+// take removes the pod from from a node in the dry run, to make room for pod.
 func (c *cycle) take(pod, from *corev1.Pod, n *nodes.Node) {
 	run := c.assume()
 	if run.amounts == nil {
@@ -128,7 +131,7 @@ func (c *cycle) take(pod, from *corev1.Pod, n *nodes.Node) {
 	run.At(n).Take(&suppose.Pod{UID: uidOf(from), Candidate: &ledger.Candidate{}})
 }
 
-// assumed is a node as the cycle assumes it.
+// assumed returns the node with the changes that the cycle assumes.
 func (c *cycle) assumed(n *nodes.Node) suppose.Node {
 	if c.dry != nil {
 		if on := c.dry.Known(n); on != nil {
@@ -138,16 +141,16 @@ func (c *cycle) assumed(n *nodes.Node) suppose.Node {
 	return bare(n)
 }
 
-// askNow asks a node in its current state, without the cycle's assumptions.
+// askNow asks a node in its current state, without assumed changes.
 func (c *cycle) askNow(n *nodes.Node) ledger.Answer {
 	return n.Account().View().Ask(ledger.Question{Candidate: &c.query.Candidate})
 }
 
-// suppose asks the node under the cycle's assumptions. A dry run does not wait for better nodes.
+// suppose asks the node with the assumed changes. A dry run does not wait for better nodes.
 //
-// Preemption brings back every pod with which this pod certainly fits, and evicts the others. If
-// pods in flight make it unknown which pod is in the way, preemption would evict all. In this case
-// the report decides.
+// Preemption keeps every pod next to which this pod certainly fits, and evicts the others. If pods
+// in flight make it unknown which pod must go, preemption would evict all of them. In this case the
+// pod waits for the report.
 func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 	a, assumed := c.askWithoutSome(n, info), c.assumed(n)
 	switch {
@@ -163,10 +166,11 @@ func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 	return c.status(nodes.Pack(0, &a), false)
 }
 
-// waitsForAPI is the answer of a node that has overlooked pods.
+// waitsForAPI is the answer of a node with overlooked pods.
 var waitsForAPI = nodes.Pack(0, &ledger.Answer{Outcome: ledger.Waiting, Wait: ledger.Unshown})
 
-// unlessOverlooked is the node's answer, or waitsForAPI in place of an admission.
+// unlessOverlooked returns the answer, or waitsForAPI if it is an admission by a node with
+// overlooked pods.
 func (c *cycle) unlessOverlooked(a nodes.PackedAnswer, n *nodes.Node, info fwk.NodeInfo) nodes.PackedAnswer {
 	if a.Admits() && c.overlooked(n, info) {
 		return waitsForAPI
@@ -174,10 +178,9 @@ func (c *cycle) unlessOverlooked(a nodes.PackedAnswer, n *nodes.Node, info fwk.N
 	return a
 }
 
-// overlooked reports whether the node has enough CPUs next to the pods that the API has shown, but
-// too few together with the pods that only its report lists. The kubelet counts both (OutOfcpu),
-// but NodeResourcesFit counts only the former. Plans of Berth's own gangs, and owners of
-// Reservations, do not ask.
+// overlooked reports whether the node has enough CPUs if only pods that the API has shown count,
+// but too few if pods that only its report lists count too. The kubelet counts both (OutOfcpu), but
+// NodeResourcesFit counts only the former. Plans of gangs and owners of Reservations do not use it.
 func (c *cycle) overlooked(n *nodes.Node, info fwk.NodeInfo) bool {
 	if !n.Unshown() {
 		return false
@@ -189,18 +192,17 @@ func (c *cycle) overlooked(n *nodes.Node, info fwk.NodeInfo) bool {
 	return left >= 0 && left < 1000*int64(unshown)
 }
 
-// passes reports whether Berth ignores the pod on the node. It does if a kubelet decides there and
-// pins nothing for the pod. It also does if the node is not reliable and the pod has no wishes.
-// Such a pod runs on shared CPUs; the missing agent of the node may be one. If a pod asks for a
-// number of NUMA nodes, or for whole ones, it gets the message that the kubelet does not fulfil
-// this.
+// passes reports whether Berth ignores the pod, for which nothing is pinned, on the node. It does
+// so if a kubelet decides there, unless the pod requests a number of NUMA nodes, which the kubelet
+// would not fulfil. It also does so if the node is not reliable and the pod has no rules of its
+// own. Such a pod runs on shared CPUs; it may be the node's missing agent.
 func (c *cycle) passes(n *nodes.Node) bool {
 	rules := &c.query.Candidate.Request.Rules
 	return !n.Obeys() && !rules.CountsNUMANodes() || rules.Own() == (placement.Rules{}) && c.plugin.core.table.Unusable(n) != nil
 }
 
-// unexpected reports whether no agent is expected on the node, and none has reported. Pods are
-// placed there without Berth's decision.
+// unexpected reports whether no agent is expected on the node and none has reported. Pods are
+// placed there without a decision.
 func (p *Plugin) unexpected(node *corev1.Node) bool {
 	if p.args.NodesWithoutAgents == "" || !p.agentless.Matches(labels.Set(node.Labels)) {
 		return false
@@ -209,7 +211,7 @@ func (p *Plugin) unexpected(node *corev1.Node) bool {
 	return why != nil && why.Reason == nodestate.NoReport
 }
 
-// unexpectedNamed is unexpected for a node of the cycle's snapshot.
+// unexpectedNamed is like unexpected, for the name of a node.
 func (p *Plugin) unexpectedNamed(name string) bool {
 	if p.args.NodesWithoutAgents == "" {
 		return false
@@ -230,8 +232,8 @@ func (c *cycle) unasked(n *nodes.Node) *fwk.Status {
 	return nil
 }
 
-// decide adds the pod to the node's account and gives it a number. Unless from is empty, the pod
-// gets resources of that Reservation.
+// decide adds the pod to the node's account and gives it a number. If from is the UID of a
+// Reservation, the pod gets resources of that Reservation.
 func (c *cycle) decide(pod *corev1.Pod, n *nodes.Node, from string) *fwk.Status {
 	var d placement.Decision
 	var a ledger.Answer
@@ -251,8 +253,8 @@ func (c *cycle) decide(pod *corev1.Pod, n *nodes.Node, from string) *fwk.Status 
 	return nil
 }
 
-// writable reports whether the decision can be written. Bind would be too late to find out: plugins
-// before it may tie the pod to the node, as its volumes do.
+// writable returns an error status if the decision cannot be written. It is too late to find this
+// out in Bind, because earlier plugins may tie the pod to the node, for example by its volumes.
 func writable(pod *corev1.Pod, n *nodes.Node, d *placement.Decision) *fwk.Status {
 	check := wire.CheckPlacement
 	if n.Obeys() {
@@ -276,7 +278,7 @@ func (c *cycle) placed(pod *corev1.Pod, nodeName string) {
 	core.delays.is(pod.UID, inBinding)
 	core.waiters.Done(uidOf(pod))
 	if left := pod.Status.NominatedNodeName; left != "" && left != nodeName {
-		// The resources that were kept for it there are free, but no event reports this.
+		// The resources that were kept for the pod on that node are free, but no event shows this.
 		if n := core.table.Known(left); n != nil {
 			core.waiters.NodeReturned(n.Account())
 		}
@@ -284,8 +286,8 @@ func (c *cycle) placed(pod *corev1.Pod, nodeName string) {
 	}
 }
 
-// giveBack gives the pod's place on the node to other pods. Nodes wake the pod itself only if one
-// of them refused it. Its own place does not wake it, because it does not wait yet.
+// giveBack releases the pod's place on the node, and wakes other pods. The pod itself stays among
+// the Waiters only if the node has refused it.
 func (c *cycle) giveBack(pod *corev1.Pod, n *nodes.Node) {
 	core := c.plugin.core
 	n.Account().Forget(uidOf(pod))

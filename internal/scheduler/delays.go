@@ -15,21 +15,22 @@ import (
 // cause is the reason for a pod's delay until its Binding is written.
 type cause int
 
-// Causes. A pod is in one of them at a time.
+// The causes. A pod has one cause at a time.
 const (
-	// inQueue: it may be tried, and others are before it.
+	// inQueue means that the pod may be tried, and other pods are before it.
 	inQueue cause = iota
-	// inAttempt: it is being tried.
+	// inAttempt means that the pod is being tried.
 	inAttempt
-	// forReport: a node that may take the pod must report first.
+	// forReport means that a node that may admit the pod must report first.
 	forReport
-	// forMates: other members of its gang are not ready.
+	// forMates means that other members of the pod's gang are not ready.
 	forMates
-	// forRoom: no node takes it.
+	// forRoom means that no node admits the pod.
 	forRoom
-	// inBackOff: another step has failed, and kube-scheduler tries the pod again later.
+	// inBackOff means that another step has failed, and kube-scheduler will try the pod again.
 	inBackOff
-	// inBinding: the pod has a node, and earlier Bindings or its own are being written.
+	// inBinding means that the pod has a node, and that its Binding or earlier Bindings are being
+	// written.
 	inBinding
 	causes
 )
@@ -40,17 +41,17 @@ var causeTexts = [causes]string{"queue", "attempt", "report", "mates", "room", "
 // maxDelays is the maximum number of pods with delays. If there are more, all are removed.
 const maxDelays = 16384
 
-// Delays measure how pods without a node spend their time. Only pods that could be pinned count.
+// Delays measures how pods without a node spend their time. Only pods that could be pinned count.
 type Delays struct {
 	clock clock.PassiveClock
-	// waits reports whether the API has the pod, without a node. It already knows when a pod is
-	// gone or bound before forget or bound is called.
+	// waits reports whether the API has the pod and the pod has no node. It shows a deletion or a
+	// Binding before forget or bound is called.
 	waits func(*corev1.Pod) bool
 
 	mu sync.Mutex
 	of map[types.UID]*delay
-	// crowds are counted per namespace, so that a tenant's burst does not affect pods of other
-	// tenants.
+	// crowds has the counts of each namespace, so that a tenant's burst does not affect pods of
+	// other tenants.
 	crowds map[string]*crowd
 }
 
@@ -68,7 +69,7 @@ type delay struct {
 	now       cause
 	since     time.Time
 	spent     [causes]time.Duration
-	// ours means that its last attempt failed only because of Berth.
+	// ours means that the pod's last attempt failed only because of Berth.
 	ours bool
 }
 
@@ -82,8 +83,8 @@ func (d *Delays) Queued(pod *corev1.Pod) {
 	d.begin(pod, d.clock.Now())
 }
 
-// mayBeHeld reports whether others could keep the pod from being tried: its gang or its group, its
-// gates, or its claims.
+// mayBeHeld reports whether the pod's gang, PodGroup, scheduling gates or claims could keep it from
+// being tried.
 func mayBeHeld(pod *corev1.Pod) bool {
 	return wire.InGang(pod) || pod.Spec.SchedulingGroup != nil || len(pod.Spec.SchedulingGates)+len(pod.Spec.ResourceClaims) > 0
 }
@@ -124,9 +125,9 @@ func (d *Delays) begin(pod *corev1.Pod, queued time.Time) bool {
 	return true
 }
 
-// crowdFrom is the number of pods of a namespace per node from which they form a crowd. crowdTo is
-// the number of nodes per pod at which the crowd ends. With one exact promise per node and report,
-// the last pod of a crowd would wait for more than eight reports.
+// If a namespace has more than crowdFrom pods per node, it is crowded, until it has fewer than one
+// pod per crowdTo nodes. With one exact promise per node and report, the last pod of a crowd would
+// wait for more than eight reports.
 const crowdFrom, crowdTo = 8, 8
 
 // crowded reports whether the namespace has so many pods for the nodes that waiting for certain
@@ -143,7 +144,7 @@ func (d *Delays) crowded(namespace string, nodes int) bool {
 	return in.before
 }
 
-// Failed records a failed attempt. waits means that a plugin waits for something.
+// Failed records a failed attempt. waits means that a plugin only waits (MerelyWaits).
 func (d *Delays) Failed(pod *corev1.Pod, status *fwk.Status, waits bool) {
 	why := inBackOff
 	switch {
@@ -162,7 +163,7 @@ func (d *Delays) Failed(pod *corev1.Pod, status *fwk.Status, waits bool) {
 	}
 }
 
-// Ours reports whether the pod waits only for Berth. It is false if that is not known.
+// Ours reports whether the pod waits only for Berth. It returns false if this is not known.
 func (d *Delays) Ours(pod *corev1.Pod) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -197,7 +198,7 @@ func (d *Delays) forget(uid types.UID) {
 	d.end(uid)
 }
 
-// end forgets a pod. The caller holds the lock.
+// end removes a pod. The caller holds the lock.
 func (d *Delays) end(uid types.UID) {
 	pod := d.of[uid]
 	if pod == nil {
@@ -211,8 +212,8 @@ func (d *Delays) end(uid types.UID) {
 	}
 }
 
-// bound reports a pod whose Binding is written: for each cause how long it took, usually 0. The
-// leading replica reports pods that this replica never tried.
+// bound removes a pod whose Binding is written, and records its time per cause in the metric; most
+// are 0. It records nothing if this replica never tried the pod, because another replica then does.
 func (d *Delays) bound(uid types.UID) {
 	d.mu.Lock()
 	pod := d.of[uid]

@@ -18,20 +18,21 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// maxExplained bounds how many nodes a refusal is worked out for; the others are counted.
+// maxExplained is the maximum number of nodes whose refusals are explained. The others are only
+// counted.
 const maxExplained = 64
 
-// maxExplanations bounds how many different explanations an event names.
+// maxExplanations is the maximum number of different explanations in an event.
 const maxExplanations = 4
 
-// diagnosis has the answers of the nodes in an attempt without a node.
+// diagnosis has the answers of the nodes in an attempt that found no node.
 type diagnosis struct {
 	*cycle
 	statuses fwk.NodeToStatusReader
 }
 
-// text explains in one line why nodes refuse: nodes where no eviction helps, and nodes where one
-// may.
+// text explains in one line why nodes refuse the pod: nodes on which evictions do not help, and
+// nodes on which they may.
 func (d *diagnosis) text(refusing, never []*nodes.Node) (string, error) {
 	hopeless, err := d.hopeless()
 	if err != nil {
@@ -62,13 +63,13 @@ func (d *diagnosis) with(code fwk.Code) ([]*nodes.Node, error) {
 	return out, nil
 }
 
-// fits reports whether the pod waits by choice: one of the waiting nodes would admit it now.
+// fits reports whether one of the waiting nodes would admit the pod now, without certain CPUs.
 func (d *diagnosis) fits(waiting []*nodes.Node) bool {
 	return slices.ContainsFunc(waiting, func(n *nodes.Node) bool { return d.statuses.Get(n.Name()).Message() == waitCertainty })
 }
 
-// sortOut separates nodes where no eviction helps: nodes whose kubelet would refuse the pod, and
-// nodes whose agent is silent.
+// sortOut returns two kinds of nodes on which evictions do not help: nodes whose kubelet would
+// refuse the pod, and nodes whose agent is silent.
 func (d *diagnosis) sortOut(list []*nodes.Node) (refusing, silent []*nodes.Node) {
 	for _, n := range list {
 		switch why := d.plugin.core.table.Unusable(n); {
@@ -81,8 +82,9 @@ func (d *diagnosis) sortOut(list []*nodes.Node) (refusing, silent []*nodes.Node)
 	return refusing, silent
 }
 
-// hopeless finds, among nodes that another plugin refused, for example because they are full, those
-// whose kubelet would refuse the pod even when empty. A user must know this first.
+// hopeless returns nodes that another plugin refused, for example because they are full, and whose
+// kubelet would refuse the pod even if the node were empty. The latter is more important to the
+// user.
 func (d *diagnosis) hopeless() ([]*nodes.Node, error) {
 	infos, err := d.statuses.NodesForStatusCode(d.plugin.handle.SnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
 	if err != nil {
@@ -110,7 +112,8 @@ func (d *diagnosis) hopeless() ([]*nodes.Node, error) {
 	return out, nil
 }
 
-// silence returns the time since silent agents were last heard: the shortest and the longest.
+// silence describes the time since the last heartbeats of silent agents: the shortest and the
+// longest.
 func (d *diagnosis) silence(list []*nodes.Node) string {
 	if len(list) == 0 {
 		return ""
@@ -127,7 +130,7 @@ func (d *diagnosis) silence(list []*nodes.Node) string {
 	return fmt.Sprintf("%s: last sign of life %s ago", wire.Counted(len(list), "node"), text)
 }
 
-// explain explains in one line why nodes refuse, the most frequent reason first.
+// explain explains in one line why nodes refuse the pod. The most frequent reason comes first.
 func (d *diagnosis) explain(refusing []*nodes.Node) string {
 	count := map[string]int{}
 	for _, n := range refusing[:min(len(refusing), maxExplained)] {
@@ -161,8 +164,7 @@ func (d *diagnosis) explain(refusing []*nodes.Node) string {
 	return b.String()
 }
 
-// whatWaits describes what the pod waits for. If a node would take it, it only waits for certain
-// CPUs.
+// whatWaits describes what the pod waits for. With fits, it only waits for certain CPUs.
 func whatWaits(nodes int, fits bool) string {
 	if fits {
 		return "the pod fits, but waits until its CPUs are certain; no pod is preempted"

@@ -1,47 +1,48 @@
 // Package scheduler is Berth's plugin for kube-scheduler: extension points, arguments and metrics.
-// It has no placement logic. Package placement predicts kubelets, package ledger knows the possible
-// states of a node, package nodes remembers answers, package wake retries pods, and package
-// handover changes leaders.
+// It has no placement logic: package placement predicts kubelets, package ledger has the possible
+// states of a node, package nodes stores answers, package wake retries pods, and package handover
+// makes a change of leaders safe.
 //
-// The way of a pod: PreFilter translates the pod once, and chooses one of five ways (type way).
-// Filter asks every node's ledger for a verdict. Reserve decides and reserves. Bind decides again
-// when it is the pod's turn, and writes Binding and decision in one request, one request at a time
-// per node. The node's next report acknowledges it.
+// PreFilter parses the pod once, and chooses one of five implementations of the later extension
+// points (type way). Filter asks the ledger of every node for a verdict. Reserve decides on NUMA
+// nodes and reserves the resources. Bind decides again, and writes Binding and decision in one
+// request, with one request at a time per node. The node's next report confirms the decision.
 //
-// If a node's report is missing, stale, contradictory or invalid, the node is refused with a reason
-// for pods that could be pinned. Pods that cannot be pinned anywhere pass unchanged. On nodes with
-// authority berth there is a decision for every pod, and its Binding requires the agent's plugin of
-// the container runtime. Nothing waits there, because a decision binds.
+// If a node's report is missing, stale, contradictory or invalid, the plugin refuses the node for
+// pods that could be pinned, and gives the reason. Pods that cannot be pinned anywhere pass
+// unchanged. On nodes with authority berth there is a decision for every pod, and the Binding
+// requires the agent's plugin of the container runtime. Pods do not wait for reports there, because
+// the agent carries out each decision.
 //
-// # What each extension point answers, and what wakes the pod then
+// # Answers of the extension points, and what wakes the pod after each
 //
 // A failed attempt ends in the queue of unschedulable pods. Its result is written into the pod
 // outside of the scheduling loop (package outcome). kube-scheduler preempts only if some node
 // answered Unschedulable and PostFilter allows it.
 //
 //	PreFilter   Skip                            nothing is pinned for the pod: it passes untouched
-//	            UnschedulableAndUnresolvable    it cannot be read: an update of what it asks for
-//	            UnschedulableAndUnresolvable    reports or the takeover are outstanding: wake.WakeAll
-//	Filter      Success                         the node takes it
+//	            UnschedulableAndUnresolvable    the pod cannot be read: an update of its request
+//	            UnschedulableAndUnresolvable    initial reports or the takeover are missing: wake.WakeAll
+//	Filter      Success                         the node admits the pod
 //	            Pending                         the node waits for a report: that report; wake.NodeChanged
-//	            Pending                         it would fit, but not with certain CPUs: Args.Patience
-//	            Unschedulable                   its kubelet would refuse it, evictions may help:
+//	            Pending                         the pod fits, but without certain CPUs: Args.Patience
+//	            Unschedulable                   the kubelet would refuse the pod, evictions may help:
 //	                                            wake.NodeChanged; deletion of a pod there (a queueing hint)
-//	            UnschedulableAndUnresolvable    refused even when empty, or the node has a weaker policy:
+//	            UnschedulableAndUnresolvable    refused even if empty, or the node has a weaker policy:
 //	                                            wake.NodeReturned, when the node has changed
-//	            UnschedulableAndUnresolvable    no usable report, or no sign of life: wake.NodeReturned
-//	PostFilter  UnschedulableAndUnresolvable    some node waits: nobody is evicted before its report. After
+//	            UnschedulableAndUnresolvable    no usable report, or no heartbeat: wake.NodeReturned
+//	PostFilter  UnschedulableAndUnresolvable    a node waits: no pod is evicted before its report. After
 //	                                            wake.ReportLimit the pod is tried again, and may preempt
-//	            Unschedulable                   the reasons per NUMA node; preemption is asked next
+//	            Unschedulable                   the reasons per NUMA node; preemption runs next
 //	PreScore    Skip                            the pod passes untouched
-//	Score       0 to 100                        ranks nodes that take the pod
-//	Reserve     Success                         the ledger holds its place
-//	            Unschedulable, Pending          the node has changed its mind: wake.RoundPause later; at once
-//	                                            where Filter had merely estimated
-//	            UnschedulableAndUnresolvable    its decision cannot be written: an update of what it asks for
+//	Score       0 to 100                        the rank of a node that admits the pod
+//	Reserve     Success                         the ledger has reserved the pod's place
+//	            Unschedulable, Pending          the node's answer has changed: wake.RoundPause later; at once
+//	                                            if Filter only had an estimate
+//	            UnschedulableAndUnresolvable    the decision cannot be written: an update of the pod's request
 //	Bind        Skip                            the pod passes untouched: DefaultBinder binds it
 //	            Success                         Binding and decision are written
-//	            Unschedulable, Pending          the node has changed its mind: wake.RoundPause later
-//	            Error                           the API server refused, or the outcome is in doubt: its
-//	                                            back-off; in doubt, its place stays taken
+//	            Unschedulable, Pending          the node's answer has changed: wake.RoundPause later
+//	            Error                           the API server refused, or the result is unknown: the end of
+//	                                            the back-off. If unknown, the place stays reserved
 package scheduler

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 )
 
-// wakeEdge joins package wake to the framework's queue.
+// wakeEdge connects package wake with the framework's scheduling queue.
 type wakeEdge struct {
 	clock     clock.WithDelayedExecution
 	activator fwk.PodActivator
@@ -40,12 +40,12 @@ func (e *wakeEdge) Activate(pods []wake.Pod) {
 	e.activator.Activate(e.logger, found)
 }
 
-// waiterOf names a pod to package wake.
+// waiterOf identifies a pod for package wake.
 func waiterOf(pod *corev1.Pod) wake.Pod {
 	return wake.Pod{UID: uidOf(pod), Namespace: pod.Namespace, Name: pod.Name, Priority: corev1helpers.PodPriority(pod)}
 }
 
-// wakeNodes names nodes to package wake.
+// wakeNodes returns the nodes of all lists for package wake.
 func wakeNodes(lists ...[]*nodes.Node) []wake.Node {
 	var out []wake.Node
 	for _, list := range lists {

@@ -15,8 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// PreFilter translates the pod and chooses its way. Pods for which no kubelet pins anything are
-// skipped.
+// PreFilter parses the pod and chooses its way. It skips pods for which no kubelet pins anything.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	switch {
 	case p.lacksSteerer(pod):
@@ -30,7 +29,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	return p.preFilterAlone(ctx, state, pod)
 }
 
-// preFilterAlone is PreFilter for pods that wait for no others.
+// preFilterAlone is PreFilter for pods that are not planned with a gang.
 func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	from, heldOn := p.core.reservations.Open(pod)
 	if status := p.core.onlyHeld(ctx, pod, from); status != nil {
@@ -77,7 +76,7 @@ func (c *cycle) choose(state fwk.CycleState, pod *corev1.Pod, from, heldOn strin
 		c.way, err = c.plugin.joinTrial(state, pod)
 	case from != "":
 		o := &owner{from: from, heldOn: heldOn}
-		c.query.Candidate.Request = c.query.Candidate.Request.Settled() // what it holds is its own
+		c.query.Candidate.Request = c.query.Candidate.Request.Settled() // the pod uses held resources
 		o.wait(c, pod)
 		c.way = o
 	default:
@@ -98,7 +97,7 @@ func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod 
 	state.Write(cycleKey, &cycle{plugin: p, way: &gangMember{}})
 	if why := p.core.notYet(ctx); why != "" {
 		if ask, err := p.read(pod); err == nil {
-			new(alone).wait(p.cycleFor(pod, &ask), pod) // nothing else would wake it
+			new(alone).wait(p.cycleFor(pod, &ask), pod) // otherwise nothing would wake the pod
 		}
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
@@ -121,7 +120,7 @@ func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod 
 	return &fwk.PreFilterResult{NodeNames: sets.New(turn.Node)}, nil
 }
 
-// preFilterInTrial is PreFilter without consequences.
+// preFilterInTrial is PreFilter without side effects.
 func (p *Plugin) preFilterInTrial(state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
 	ask, err := p.read(pod)
 	switch {
@@ -141,7 +140,7 @@ func (p *Plugin) read(pod *corev1.Pod) (wire.Ask, error) {
 	return p.readBy(p.core.pods.read, pod)
 }
 
-// readBy reads a pod by wire.ReadPending, or what remembers its answers.
+// readBy is like read, with read as the parser: wire.ReadPending or a cache of it.
 func (p *Plugin) readBy(read func(*corev1.Pod) (wire.Ask, error), pod *corev1.Pod) (wire.Ask, error) {
 	ask, err := read(pod)
 	if ask.Claims == dra.Free && p.args.Claims != "" && dra.MayClaim(pod) {
@@ -163,10 +162,11 @@ func (p *Plugin) cycleFor(pod *corev1.Pod, ask *wire.Ask) *cycle {
 	return c
 }
 
-// PreFilterExtensions returns the plugin: dry runs of preemption and nominated pods are trials.
+// PreFilterExtensions returns the plugin, which adds and removes pods for preemption and nominated
+// pods.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
-// AddPod adds a pod to the node in the cycle's state.
+// AddPod adds a pod to a node in the cycle's state.
 func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, add fwk.PodInfo, n fwk.NodeInfo) *fwk.Status {
 	pod := add.GetPod()
 	c := cycleOf(state)
@@ -174,10 +174,10 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 		return nil
 	}
 	if g, ok := c.way.(*inGroup); ok && g.placed[pod.UID] != nil {
-		return nil // a mate that is tried has its place already
+		return nil // a member that was tried already has its place
 	}
 	on, added := p.core.table.Of(n.Node()), &suppose.Pod{UID: uidOf(pod)}
-	if assumed := c.assumed(on); !assumed.Without(added.UID) { // else it need not be read
+	if assumed := c.assumed(on); !assumed.Without(added.UID) { // otherwise the pod need not be parsed
 		ask, err := p.read(pod)
 		if err != nil || !ask.Request.Pinnable() && !on.Obeys() {
 			return nil
@@ -188,7 +188,7 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	return nil
 }
 
-// RemovePod removes a pod from the node in the cycle's state.
+// RemovePod removes a pod from a node in the cycle's state.
 func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, toPlace *corev1.Pod, remove fwk.PodInfo, n fwk.NodeInfo) *fwk.Status {
 	pod := remove.GetPod()
 	c := cycleOf(state)
@@ -199,7 +199,7 @@ func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, toPlace *cor
 	return nil
 }
 
-// counts reports whether a pod might hold anything on the node.
+// counts reports whether a pod may have pinned resources on the node.
 func (p *Plugin) counts(pod *corev1.Pod, info fwk.NodeInfo) bool {
 	return wire.MightPin(pod) || wire.HasPlacement(pod) || p.core.table.Of(info.Node()).Obeys()
 }

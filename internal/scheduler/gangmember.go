@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 )
 
-// gangMember schedules a member of a gang on its planned node. If a kubelet would pin resources for
+// gangMember places a member of a gang on its planned node. If a kubelet would pin resources for
 // the member, the ledger has reserved them since the gang was planned.
 type gangMember struct {
 	// node is the planned node, or "" if the gang has no plan yet.
@@ -19,8 +19,8 @@ type gangMember struct {
 
 var _ way = (*gangMember)(nil)
 
-// filter allows a member only its planned node. A node to which the pod was nominated before
-// precedes the result of PreFilter.
+// filter admits the member only to its planned node. The framework may also ask about a node to
+// which the pod was nominated, in spite of the result of PreFilter.
 func (m *gangMember) filter(_ context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status {
 	if info.Node().Name != m.node {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "another node is planned for the pod")
@@ -34,8 +34,8 @@ func (m *gangMember) filter(_ context.Context, c *cycle, info fwk.NodeInfo) *fwk
 	return nil
 }
 
-// postFilter ends the attempt without evictions, because one member must not evict pods. The plan
-// has the victims of the whole gang. The leader keeps its nomination.
+// postFilter ends the attempt without evictions: pods are evicted only for the gang as a whole,
+// when it is planned. The leader keeps its nomination.
 func (m *gangMember) postFilter(_ context.Context, c *cycle, pod *corev1.Pod, _ fwk.NodeToStatusReader) (result *fwk.PostFilterResult, _ *fwk.Status) {
 	gangs := c.plugin.core.gangs
 	gangs.Failed(pod.UID, "pod "+pod.Name+" does not get its planned node")

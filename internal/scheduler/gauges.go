@@ -20,14 +20,14 @@ import (
 // States of a node, for pods that could be pinned.
 const (
 	nodeTrusted    = "trusted"    // its report is complete, and its agent renews its heartbeat
-	nodeSilent     = "silent"     // its agent gave no sign of life for too long
-	nodeUntrusted  = "untrusted"  // its report cannot be relied on
+	nodeSilent     = "silent"     // its agent has sent no heartbeat or report for too long
+	nodeUntrusted  = "untrusted"  // its report is not reliable
 	nodeUnreported = "unreported" // there is no report
 )
 
 var (
-	inFlightDesc     = metrics.NewDesc("berth_scheduler_in_flight_pods", "Pods that have a node and are in no report of it yet, by stage: reserved, posted (the Binding is written, in a known order) or afloat (bound, in an unknown order).", []string{"stage"}, nil, metrics.ALPHA, "")
-	endingDesc       = metrics.NewDesc("berth_scheduler_ending_pods", "Pods that are ending and may still hold what their node's report lists.", nil, nil, metrics.ALPHA, "")
+	inFlightDesc     = metrics.NewDesc("berth_scheduler_in_flight_pods", "Pods that have a node but are not in its report yet, by stage: reserved, posted (the Binding is written, in a known order) or afloat (bound, in an unknown order).", []string{"stage"}, nil, metrics.ALPHA, "")
+	endingDesc       = metrics.NewDesc("berth_scheduler_ending_pods", "Pods that are ending and may still hold the resources that their node's report lists.", nil, nil, metrics.ALPHA, "")
 	waitingDesc      = metrics.NewDesc("berth_scheduler_waiting_pods", "Pods of this scheduler's profiles without a node, by kind: gated (they have a scheduling gate), gang (members of gangs) or single.", []string{"kind"}, nil, metrics.ALPHA, "")
 	longestWaitDesc  = metrics.NewDesc("berth_scheduler_longest_wait_seconds", "Seconds since the creation of the pod that has waited longest for a node, by kind: gang or single. Pods with a scheduling gate do not count. 0 if none waits.", []string{"kind"}, nil, metrics.ALPHA, "")
 	leadsDesc        = metrics.NewDesc("berth_scheduler_leads", "1 if this replica takes pods from the scheduling queue, 0 if it stands by.", nil, nil, metrics.ALPHA, "")
@@ -42,10 +42,10 @@ var (
 	heldDevicesDesc  = metrics.NewDesc("berth_scheduler_held_devices", "Devices that Reservations hold and no owner uses, by the authority of their node and by resource.", []string{"authority", "resource"}, nil, metrics.ALPHA, "")
 )
 
-// nodeGauges are the gauges of this process's scheduler.
+// nodeGauges has the gauges of this process's scheduler.
 var nodeGauges gauges
 
-// gauges count the state of the core that was created last, at each scrape.
+// gauges counts, at each scrape, the state of the core that was created last.
 type gauges struct {
 	metrics.BaseStableCollector
 	core atomic.Pointer[core]
@@ -99,8 +99,8 @@ const (
 	waitsAlone  = "single"
 )
 
-// waitGauges report the pods that wait for a node, by the watch. A standby replica reports them
-// too.
+// waitGauges reports the pods that wait for a node, as the watch shows them. A standby replica
+// reports them too.
 func (c *core) waitGauges(gauge func(d *metrics.Desc, v float64, labels ...string)) {
 	leads := 0.0
 	if c.lead.Leads() {
@@ -109,7 +109,7 @@ func (c *core) waitGauges(gauge func(d *metrics.Desc, v float64, labels ...strin
 	gauge(leadsDesc, leads)
 	pods, err := c.pods.List(labels.Everything())
 	if err != nil {
-		return // a lister reads memory: it does not fail
+		return // a lister reads memory and does not fail
 	}
 	count, longest := c.waiting(pods)
 	for _, kind := range []string{waitsGated, waitsInGang, waitsAlone} {
@@ -120,8 +120,8 @@ func (c *core) waitGauges(gauge func(d *metrics.Desc, v float64, labels ...strin
 	}
 }
 
-// waiting counts the pods that ask for this scheduler and have no node, and returns the longest
-// wait of each kind.
+// waiting counts the pods that name a profile of this scheduler and have no node. It also returns
+// the longest wait of each kind.
 func (c *core) waiting(pods []*corev1.Pod) (count map[string]int, longest map[string]time.Duration) {
 	count, longest = map[string]int{}, map[string]time.Duration{}
 	now := c.clock.Now()
@@ -142,8 +142,8 @@ func (c *core) waiting(pods []*corev1.Pod) (count map[string]int, longest map[st
 	return count, longest
 }
 
-// heldGauges report the resources of Reservations. Every series except those of devices always
-// exists, so that an alert sees its start.
+// heldGauges reports the resources that Reservations hold. Every series except the devices' always
+// exists, so that an alert sees its first increase.
 func heldGauges(census *reservation.Census, gauge func(d *metrics.Desc, v float64, labels ...string)) {
 	for _, phase := range reservation.Phases {
 		gauge(reservationsDesc, float64(census.Phases[phase]), string(phase))
@@ -159,7 +159,7 @@ func heldGauges(census *reservation.Census, gauge func(d *metrics.Desc, v float6
 	}
 }
 
-// counts are sums over all nodes.
+// counts has sums over all nodes.
 type counts struct {
 	pods    ledger.Census
 	nodes   map[string]int

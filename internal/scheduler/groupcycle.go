@@ -21,48 +21,49 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// groupTrial is the progress of Kubernetes' own group cycle (feature gate GenericWorkload).
+// groupTrial is the plugin's state in one trial of a Kubernetes group cycle, which places a
+// PodGroup (feature gate GenericWorkload).
 //
-// That cycle tries the members one after the other, reserves each, and unreserves all of them
-// before it commits. So during the trial, members are reserved on forks of the accounts, where no
-// other pod sees them or wakes up for them. The commit reserves again, on the accounts, in the
-// order of the trial. It gets the same answers unless a node has changed.
+// A group cycle first tries the members one after another: it reserves each member, and then
+// unreserves all of them. During this trial, the plugin reserves members on forks of the accounts,
+// so that other pods are neither refused nor woken because of them. The commit then reserves the
+// members again, on the accounts and in the same order. It gets the same answers unless a node has
+// changed.
 //
-// To find victims, the cycle removes pods from the snapshot, without a call of RemovePod. It tries
-// all members again for each pod that it spares: until 1.36 in the same state, since then each time
-// in a new one. The removed pods are found by comparing with the earlier snapshot, and places are
-// requested as in any dry run.
+// To find victims, the cycle removes pods from the snapshot without calling RemovePod. For each pod
+// that it may keep, it tries all members again: until 1.36 in the same state, later in a new one.
+// The plugin finds the removed pods by a comparison with the earlier snapshot, and asks the nodes
+// as in any dry run.
 type groupTrial struct {
 	handle          fwk.Handle
 	namespace, name string
-	// least is the number of members that the group needs.
+	// least is the minimum number of members that the group needs.
 	least int
-	// byName has the snapshot before pods were removed from it, by node name. It is set at the
-	// first request.
+	// byName returns the nodes of the snapshot before pods were removed from it, by name.
 	byName func() map[string]fwk.NodeInfo
 
-	// nodes are the nodes on which members are tried. A node promises them their places. While pods
-	// are removed, members are only put there.
+	// nodes has copies of the nodes on which members are tried. A copy reserves a place for each
+	// member. While the cycle looks for victims, members are only added to it.
 	nodes suppose.Field[*nodes.Node]
-	// placed are the members that are tried, by UID.
+	// placed has the members that were tried, by UID.
 	placed map[types.UID]*suppose.Pod
-	// evicting: it is another trial of its cycle.
+	// evicting means that this is a later trial of the same cycle, which looks for victims.
 	evicting bool
-	// waited means that a node must report first.
+	// waited means that a node must report before it can answer.
 	waited atomic.Bool
-	// waitsFrom is the time since when every attempt has found a node that waits for a report. It
+	// waitsFrom is the time from which every attempt has found a node that waits for a report. It
 	// is zero if this attempt has found none.
 	waitsFrom time.Time
 	// lost counts the members that the commit could not place.
 	lost atomic.Int64
 }
 
-// key names the group, as ownGroup does.
+// key returns the group's name in the form of ownGroup.
 func (g *groupTrial) key() string { return g.namespace + "/" + g.name }
 
 const groupKey fwk.StateKey = Name + "Group"
 
-// Clone implements fwk.StateData: a group cycle has one trial.
+// Clone implements fwk.StateData. All members share the trial.
 func (g *groupTrial) Clone() fwk.StateData { return g }
 
 // joinTrial adds the pod to its group's trial. The first member begins the trial.
@@ -111,17 +112,19 @@ func (p *Plugin) newGroupTrial(pod *corev1.Pod) (*groupTrial, error) {
 	return g, nil
 }
 
-// inGroup is the way of a member of such a group. During the trial, which the state shows, the
-// member is tried on the trial's nodes, and no other pod is affected. In the commit it is reserved.
+// inGroup is the way of a member in a Kubernetes group cycle. During the trial, the member is
+// reserved on the trial's nodes, without an effect on other pods. In the commit it is reserved on
+// the account.
 type inGroup struct {
 	*groupTrial
-	// evicting means that pods are removed from the snapshot, to find out if their eviction helps.
+	// evicting means that the cycle removes pods from the snapshot to find out whether their
+	// eviction helps.
 	evicting bool
 }
 
 var _ way = (*inGroup)(nil)
 
-// missing returns the pods that have been taken from the node.
+// missing returns the pods that the cycle has removed from the node in the snapshot.
 func (g *groupTrial) missing(info fwk.NodeInfo) []string {
 	before := g.byName()[info.Node().Name]
 	if before == nil {
@@ -167,9 +170,9 @@ func (g *inGroup) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.
 
 // ask asks the trial's copy of a node. It returns false if the trial has not changed the node.
 //
-// The cycle evicts every pod with which the group does not certainly fit. If pods in flight may be
-// placed in several ways, this could be a pod whose place the group does not need. In this case the
-// report decides.
+// The cycle evicts every pod next to which the group does not certainly fit. If the kubelet may
+// place the pods in flight in several ways, this could be a pod whose resources the group does not
+// need. In this case the group waits for the report.
 func (g *inGroup) ask(c *cycle, n *nodes.Node, info fwk.NodeInfo) (ledger.Answer, bool) {
 	assumed, on := c.assumed(n), g.nodes.Known(n)
 	t := assumed.Trial()
@@ -190,7 +193,7 @@ func (g *inGroup) ask(c *cycle, n *nodes.Node, info fwk.NodeInfo) (ledger.Answer
 	return a, true
 }
 
-// account is the node's, with the members that are tried there.
+// account returns the node's account, or its fork if members were tried there.
 func (g *inGroup) account(n *nodes.Node) *ledger.Node {
 	if on := g.nodes.Known(n); on != nil && on.Promised() > 0 {
 		return on.Account()
@@ -198,7 +201,7 @@ func (g *inGroup) account(n *nodes.Node) *ledger.Node {
 	return n.Account()
 }
 
-// rank is the rank of a node in the trial.
+// rank returns the rank of a node in the trial.
 func (g *inGroup) rank(c *cycle, n *nodes.Node) rank.Rank {
 	if on := g.nodes.Known(n); on != nil && on.Promised() > 0 && !g.evicting {
 		return c.query.RankOn(n, on.Account())
@@ -235,14 +238,14 @@ func (g *inGroup) reserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *no
 	return nil
 }
 
-// try puts the member on the node during the trial.
+// try reserves the member on the node during the trial.
 func (g *inGroup) try(c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status {
 	tried := &suppose.Pod{Candidate: c.candidateOn(n.Name())}
 	g.placed[pod.UID] = tried
 	on := g.nodes.At(n)
 	if g.evicting {
 		on.Put(tried)
-		return nil // Filter has just asked for it
+		return nil // Filter has just asked the node
 	}
 	var d placement.Decision
 	a := on.Promise(tried, &d)
@@ -257,7 +260,7 @@ func (g *inGroup) unreserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *
 		g.takeBack(pod, n)
 		return
 	}
-	c.giveBack(pod, n) // and its back-off counts
+	c.giveBack(pod, n) // the pod then waits for the end of its back-off
 	g.lose()
 }
 
@@ -278,8 +281,8 @@ func (g *inGroup) takeBack(pod *corev1.Pod, n *nodes.Node) {
 	}
 }
 
-// postFilter ends the attempt without an eviction for a part of a group. Kubernetes' own code
-// evicts for whole groups (until 1.36 feature gate WorkloadAwarePreemption).
+// postFilter ends the attempt without evictions, because Kubernetes' own code evicts pods only for
+// a whole group (until 1.36 with the feature gate WorkloadAwarePreemption).
 func (g *inGroup) postFilter(_ context.Context, c *cycle, _ *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	d, core := &diagnosis{c, statuses}, c.plugin.core
 	waiting, err := d.with(fwk.Pending)
@@ -300,8 +303,8 @@ func (g *inGroup) postFilter(_ context.Context, c *cycle, _ *corev1.Pod, statuse
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }
 
-// spares explains why no pod is evicted for the group yet, or returns "". A report that some node
-// waits for may show that there is room.
+// spares returns the reason why no pod is evicted for the group yet, or "". A node that waits for
+// its report may turn out to have room.
 func (g *inGroup) spares(core *core) string {
 	if !g.evicting {
 		return ""
@@ -309,12 +312,13 @@ func (g *inGroup) spares(core *core) string {
 	if from := g.waitsFrom; !from.IsZero() && core.clock.Now().Sub(from) < wake.ReportLimit {
 		return "a node waits for a report; no pod is preempted before"
 	}
-	core.pauses.waits.end(g.key()) // it may preempt, this once
+	core.pauses.waits.end(g.key()) // the group may preempt in this attempt only
 	return ""
 }
 
-// lose records that the commit could not place a member. Other members wait for it in Permit, up to
-// five minutes. They give up their places if the group needs the lost member.
+// lose records that the commit could not place a member. If the group cannot reach its minimum
+// without the member, lose rejects the members that wait in Permit. Otherwise they would keep their
+// places for up to five minutes.
 func (g *groupTrial) lose() {
 	g.lost.Add(1)
 	if !g.broken() {
@@ -327,9 +331,9 @@ func (g *groupTrial) lose() {
 	})
 }
 
-const lostMate = "another member of its group did not get its place"
+const lostMate = "another member of its group did not get a node"
 
-// broken reports whether the group cannot be whole any more in this attempt.
+// broken reports whether the group can no longer reach its minimum in this attempt.
 func (g *groupTrial) broken() bool {
 	lost := int(g.lost.Load())
 	if lost == 0 {

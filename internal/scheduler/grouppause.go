@@ -14,18 +14,19 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// groupPauses hold members of Kubernetes' own groups for a while after a failed attempt in which
+// groupPauses holds members of Kubernetes PodGroups for a while after a failed attempt in which
 // Berth decided about a member. kube-scheduler moves such members to the back-off queue, from which
-// an idle scheduler takes them at once (gate SchedulerPopFromBackoffQ). Without a pause it would
-// try the group thousands of times per second. PreEnqueue runs before that queue.
+// an idle scheduler takes them at once (feature gate SchedulerPopFromBackoffQ). Without a pause it
+// would try the group thousands of times per second. The pause works in PreEnqueue, which runs
+// before that queue.
 //
-// Only members that have failed are held. kube-scheduler alone handles groups of ordinary pods, and
-// new members.
+// Only members that have failed are held. Groups of ordinary pods and new members are left to
+// kube-scheduler.
 type groupPauses struct {
 	clock clock.WithDelayedExecution
-	// activate sends pods to be tried at once.
+	// activate moves pods to the active queue.
 	activate func(pods map[string]*corev1.Pod)
-	// waits holds when groups began to wait for reports.
+	// waits has the times from which groups have waited for reports.
 	waits groupWaits
 
 	mu sync.Mutex
@@ -33,21 +34,21 @@ type groupPauses struct {
 }
 
 func newGroupPauses(c clock.WithDelayedExecution, activate func(map[string]*corev1.Pod)) *groupPauses {
-	by := bounded.Shared[string, *groupPause](maxGroups, namespaceOf) // a pause that is forgotten still wakes its members
+	by := bounded.Shared[string, *groupPause](maxGroups, namespaceOf) // a forgotten pause still wakes its members
 	return &groupPauses{clock: c, activate: activate, waits: newGroupWaits(), by: by}
 }
 
 // groupPause is the pause of one group.
 type groupPause struct {
-	// failures are the attempts in a row in which no member was placed.
+	// failures counts consecutive attempts in which no member was placed.
 	failures int
 	// until is the time when its members may be tried again.
 	until time.Time
-	// held are members that have failed since the pause began, by namespace and name.
+	// held has the members that have failed since the pause began, by namespace and name.
 	held map[string]*corev1.Pod
 }
 
-// maxGroups bounds how many groups are remembered.
+// maxGroups is the maximum number of stored groups.
 const maxGroups = 1024
 
 // namespaceOf returns the namespace in a key (ownGroup).
@@ -56,7 +57,7 @@ func namespaceOf(key string) string {
 	return namespace
 }
 
-// ownGroup returns the name of the pod's Kubernetes PodGroup, or "".
+// ownGroup returns namespace and name of the pod's Kubernetes PodGroup, or "".
 func ownGroup(pod *corev1.Pod) string {
 	if s := pod.Spec.SchedulingGroup; s != nil && s.PodGroupName != nil {
 		return pod.Namespace + "/" + *s.PodGroupName
@@ -64,8 +65,9 @@ func ownGroup(pod *corev1.Pod) string {
 	return ""
 }
 
-// failed records a failed attempt, before kube-scheduler puts the pod back. ours means that Berth
-// decides about the pod. Such a member begins a pause, and other members of its group share it.
+// failed records a failed attempt, before kube-scheduler puts the pod back into the queue. ours
+// means that Berth decides about the pod. Such a member begins a pause, which other members of its
+// group share.
 func (g *groupPauses) failed(pod *corev1.Pod, ours bool) {
 	key := ownGroup(pod)
 	if key == "" {
@@ -97,7 +99,7 @@ func (g *groupPauses) begin(key string, p *groupPause, now time.Time) *groupPaus
 	return p
 }
 
-// hold explains why a member is not tried now; nil if it is.
+// hold returns the reason why a member is not tried now, or nil.
 func (g *groupPauses) hold(pod *corev1.Pod) *fwk.Status {
 	key := ownGroup(pod)
 	if key == "" {
@@ -117,13 +119,12 @@ func (g *groupPauses) hold(pod *corev1.Pod) *fwk.Status {
 
 func nameOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
-// wake puts the members that a pause has held into the queue. All of them have been tried, so the
-// queue and the group's cycle use kube-scheduler's order.
+// wake activates the members that a pause has held.
 func (g *groupPauses) wake(p *groupPause) {
 	g.mu.Lock()
 	if g.clock.Now().Before(p.until) {
 		g.mu.Unlock()
-		return // a member has failed again meanwhile, and began the next pause
+		return // a member has failed again and has begun the next pause
 	}
 	held := p.held
 	p.held = map[string]*corev1.Pod{}
@@ -133,7 +134,7 @@ func (g *groupPauses) wake(p *groupPause) {
 	}
 }
 
-// placed records that a member of the group got its node, after the trial of the group's cycle.
+// placed records that a member of the group got its node in the commit of a group cycle.
 func (g *groupPauses) placed(pod *corev1.Pod) {
 	key := ownGroup(pod)
 	if key == "" {
@@ -146,8 +147,8 @@ func (g *groupPauses) placed(pod *corev1.Pod) {
 	}
 }
 
-// groupWaits is the time from which groups have found nodes that wait for reports, by namespace and
-// name.
+// groupWaits has the times from which groups have found nodes that wait for reports, by namespace
+// and name.
 type groupWaits struct {
 	mu    sync.Mutex
 	since bounded.Map[string, time.Time]
@@ -157,7 +158,7 @@ func newGroupWaits() groupWaits {
 	return groupWaits{since: bounded.Shared[string, time.Time](maxGroups, namespaceOf)}
 }
 
-// begin returns the time when the group began to wait.
+// begin returns the time when the group began to wait, which is now if it did not wait before.
 func (w *groupWaits) begin(key string, now time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// tellIgnored reports in events of the pod annotations and labels without effect, and exclusive
-// CPUs or memory that no kubelet gives it. It does so only on the first attempt, because every
-// failed attempt leaves a condition.
+// tellIgnored writes events about annotations and labels of the pod that have no effect, and about
+// exclusive CPUs or memory that no kubelet gives it. It does so only in the first attempt, which it
+// recognizes by the condition that a failed attempt leaves.
 func (c *core) tellIgnored(pod *corev1.Pod) {
 	if attempted(pod) || wire.OfReservation(pod) {
 		return
@@ -29,8 +29,8 @@ func (c *core) tellIgnored(pod *corev1.Pod) {
 	}
 }
 
-// tellShared reports in an event that a pod with a wish for exclusive CPUs or memory shares them on
-// the chosen node, because its kubelet decides there. It does so if other nodes have authority
+// tellShared writes an event if a pod with a wish for exclusive CPUs or memory has to share them on
+// the chosen node, because its kubelet decides there. It does so only if other nodes have authority
 // berth.
 func (c *core) tellShared(pod *corev1.Pod, nodeName string) {
 	n := c.table.Named(nodeName)
@@ -45,8 +45,8 @@ func (c *core) tellShared(pod *corev1.Pod, nodeName string) {
 	}
 }
 
-// tellRepeats warns in an event that a restart of the kubelet affects a pod that is placed as a
-// whole.
+// tellRepeats writes an event that warns of a kubelet defect: a restart of the kubelet affects a
+// pod that is placed as a whole.
 func (c *core) tellRepeats(pod *corev1.Pod, nodeName string, d *placement.Decision) {
 	if d.Whole != nil {
 		why := placement.DefectRestartRepeats
@@ -54,8 +54,8 @@ func (c *core) tellRepeats(pod *corev1.Pod, nodeName string, d *placement.Decisi
 	}
 }
 
-// attempted reports whether a scheduler has tried the pod before. A gate that kept it off is no
-// attempt.
+// attempted reports whether a scheduler has tried the pod before. A condition because of a
+// scheduling gate does not count.
 func attempted(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Reason != corev1.PodReasonSchedulingGated

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// earlyLasts is the time that a standby replica keeps its events, to write them if it becomes
-	// the leader. At a first start no other replica has written them. The cause of an older event
-	// may be gone.
+	// earlyLasts is the time for which a standby replica stores its events, to write them if it
+	// becomes the leader. This is necessary at a first start, when no other replica has written
+	// them. Older events are dropped, because their cause may be gone.
 	earlyLasts = time.Minute
-	// maxEarly bounds these events.
+	// maxEarly is the maximum number of stored events.
 	maxEarly = 1024
 )
 
-// leading is an event recorder that writes only in the leading replica, because all replicas make
-// the same findings.
+// leading is an event recorder that writes only in the leading replica, because all replicas record
+// the same events.
 type leading struct {
 	to    events.EventRecorder
 	lead  *lead.Gate

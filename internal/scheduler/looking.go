@@ -11,12 +11,12 @@ import (
 // than kube-scheduler's.
 type Look func(pod *corev1.Pod, all int, set int32) int32
 
-// MightPin reports if a kubelet could pin anything for the pod.
+// MightPin reports whether a kubelet could pin anything for the pod.
 func MightPin(pod *corev1.Pod) bool { return wire.MightPin(pod) }
 
-// LookFurther returns the Look of a scheduler: pods that could be pinned see all nodes, up to
-// Args.MaxNodes of their profile. kube-scheduler itself looks at 10 percent of 5,000 nodes, which
-// may not include the best one.
+// LookFurther returns the Look of a scheduler. For a pod that could be pinned, it looks at all
+// nodes, up to Args.MaxNodes of the profile. kube-scheduler itself looks at 10 percent of 5,000
+// nodes, which may not include the best node.
 func (p Parts) LookFurther() Look { return p.core.look }
 
 func (c *core) look(pod *corev1.Pod, all int, set int32) int32 {
@@ -31,8 +31,8 @@ func (c *core) look(pod *corev1.Pod, all int, set int32) int32 {
 	return further
 }
 
-// usual returns the effect of a setting (numFeasibleNodesToFind of kube-scheduler).
-// kube-scheduler's own choice goes from 50 percent down to 5.
+// usual returns the percentage that kube-scheduler uses with a setting (numFeasibleNodesToFind).
+// Its own choice is between 50 and 5 percent, by the number of nodes.
 func usual(all int, set int32) int32 {
 	if set != 0 {
 		return set

@@ -45,8 +45,8 @@ func newGangs(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.
 	})
 }
 
-// forgoFor returns a function that ends a nomination in the scheduling queue. For other pods this
-// looks as if the pod had left the node.
+// forgoFor returns a function that removes a nomination from the scheduling queue. It then wakes
+// other pods as if the pod had left the node.
 func (c *core) forgoFor(handle fwk.Handle) func(pod *corev1.Pod, node string) {
 	return func(pod *corev1.Pod, node string) {
 		handle.DeleteNominatedPodIfExists(pod)
@@ -58,8 +58,8 @@ func (c *core) forgoFor(handle fwk.Handle) func(pod *corev1.Pod, node string) {
 	}
 }
 
-// roomOn returns a function that counts the resources of the nodes that pods may use, from the
-// scheduler's watches.
+// roomOn returns a function that counts the nodes' resources for pods, from the scheduler's
+// watches.
 func (c *core) roomOn(handle fwk.Handle) func() (*gangfit.Room, error) {
 	core := handle.SharedInformerFactory().Core().V1()
 	nodes, pods := core.Nodes().Lister(), core.Pods().Lister()
@@ -76,7 +76,7 @@ func (c *core) roomOn(handle fwk.Handle) func() (*gangfit.Room, error) {
 	}
 }
 
-// termsOf returns the profile's settings for letting groups in.
+// termsOf returns the profile's settings for the admission of groups.
 func (p *profiles) termsOf(name string) gang.Terms {
 	if terms, ok := p.terms.Load(name); ok {
 		return terms.(gang.Terms)
@@ -88,8 +88,8 @@ func groupTerms(a *Args) gang.Terms {
 	return gang.Terms{Admission: a.Admission, EvictsNobody: a.EvictsNobody}
 }
 
-// watchForGangs informs the groups about changes of their objects, and about nodes that may help
-// them.
+// watchForGangs watches the objects and ended pods of gangs, and changes of nodes that may help
+// gangs.
 func (c *core) watchForGangs(ctx context.Context, handle fwk.Handle) error {
 	gang.WatchObjects(ctx, handle.KubeConfig(), c.gangs)
 	if err := gang.WatchEnded(ctx, handle.ClientSet(), c.gangs); err != nil {
@@ -112,14 +112,15 @@ func (c *core) watchForGangs(ctx context.Context, handle fwk.Handle) error {
 	return err
 }
 
-// mayHelp reports whether a change of a node can let pods in.
+// mayHelp reports whether a change of a node may help a pod that waits.
 func mayHelp(old, now *corev1.Node) bool {
 	return old.Spec.Unschedulable != now.Spec.Unschedulable || !equality.Semantic.DeepEqual(old.Spec.Taints, now.Spec.Taints) ||
 		!equality.Semantic.DeepEqual(old.Labels, now.Labels) || !equality.Semantic.DeepEqual(old.Status.Allocatable, now.Status.Allocatable)
 }
 
-// FollowMates returns a new next with which the members of a gang leave the scheduling queue one
-// after another. next takes the first entry of the queue, take takes a given pod.
+// FollowMates returns a function to replace next, with which the members of a gang leave the
+// scheduling queue one after another. next takes the first entry of the queue; take takes a given
+// pod.
 func FollowMates[L any, E comparable](in Parts, next func(L) (E, error), take func(L, *corev1.Pod) E) func(L) (E, error) {
 	return gang.Follow(in.core.gangs, next, take)
 }
@@ -141,11 +142,11 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 	return p.core.gangs.Permit(pod)
 }
 
-const evictsNobody = "Berth: a Reservation evicts nobody"
+const evictsNobody = "Berth: no pods are evicted for a Reservation"
 
-// makeRoom evicts for a pod that is not in a gang, if a gang or a protected pod could be among the
-// victims. If neither could, the status is nil, and kube-scheduler's own preemption runs instead.
-// text explains why the nodes refuse the pod.
+// makeRoom evicts pods for a pod that is not in a gang, if a gang or a protected pod could be among
+// the victims. Otherwise the status is nil, and kube-scheduler's own preemption runs. text explains
+// why the nodes refuse the pod.
 func (p *Plugin) makeRoom(ctx context.Context, pod *corev1.Pod, text string) (*fwk.PostFilterResult, *fwk.Status) {
 	if p.args.EvictsNobody {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
@@ -160,7 +161,7 @@ func (p *Plugin) makeRoom(ctx context.Context, pod *corev1.Pod, text string) (*f
 	case node != "":
 		return framework.NewPostFilterResultWithNominatedNode(node), fwk.NewStatus(fwk.Success, text)
 	}
-	if text != "" { // else another plugin refuses the pod, and its event says enough
+	if text != "" { // otherwise another plugin has refused the pod and explains it
 		text += "; no preemption helps"
 	}
 	return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
@@ -188,12 +189,13 @@ func (p *Plugin) gangProfile() gang.Profile {
 	}
 }
 
-// weighing are the plugins that compare nodes by preferences of the pod or the profile. They skip
+// weighing has the plugins that score nodes by preferences of the pod or the profile. They skip
 // pods without preferences.
 var weighing = []string{names.NodeAffinity, names.InterPodAffinity, names.PodTopologySpread}
 
-// bestFirst returns the positions of the nodes that take a pod, in Berth's order. It returns nil if
-// other plugins compare them by preferences or taints PreferNoSchedule, or if Berth does not.
+// bestFirst returns the indexes of the nodes that admit a pod, in Berth's order. It returns nil if
+// other plugins compare nodes by preferences or taints PreferNoSchedule, or if Berth does not
+// decide about the pod.
 func (p *Plugin) bestFirst(state fwk.CycleState, infos []fwk.NodeInfo) []int {
 	c := cycleOf(state)
 	if c == nil || c.unpinned || !state.GetSkipScorePlugins().HasAll(weighing...) {

@@ -32,7 +32,7 @@ var (
 	devicePods = counterVec("device_pods_total",
 		"Bound pods with devices, by the smallest unit that holds the devices, as decided or predicted: switch (one PCI switch), root (one root complex), numa-node (one NUMA node, with everything else that the pod has), package, or machine.", "alignment")
 	claimPods = counterVec("claim_pods_total",
-		"Bound pods that ask for devices of their ResourceClaims near their CPUs, by what they ask (near or required) and by the device that lies worst: aligned, neutral (it has no NUMA node), unpinned (the node pins nothing for the pod), unknown (no ResourceSlice lists it, or its driver names a NUMA node that the machine does not have), or misaligned.", "asks", "alignment")
+		"Bound pods that ask for devices of their ResourceClaims near their CPUs, by what they ask (near or required) and by the device with the worst alignment: aligned, neutral (it has no NUMA node), unpinned (the node pins nothing for the pod), unknown (no ResourceSlice lists it, or its driver names a NUMA node that the machine does not have), or misaligned.", "asks", "alignment")
 	promises = counterVec("promises_total",
 		"Decisions by what the node's report shows: kept; contended (another pod came between, or a pod was ending or deleted by force); mispredicted (other CPUs than an exact decision); refused. The last two must stay 0.", "outcome")
 	reportsRefused = metrics.NewCounter(&metrics.CounterOpts{
@@ -80,7 +80,7 @@ func register() {
 			promises.WithLabelValues(string(r))
 		}
 		for _, result := range []string{bindingWritten, bindingFailed, bindingDoubt} {
-			// An alert on the increase does not see a series that begins at 1.
+			// An alert on an increase does not notice a series that begins at 1.
 			bindings.WithLabelValues(result)
 		}
 		for _, result := range []string{SearchedOnce, SearchedFurther, SearchedAll, SearchedNowhere} {

@@ -31,7 +31,8 @@ type Plugin struct {
 	terms   wire.Terms // of the args
 	profile *nodes.Profile
 	handle  fwk.Handle
-	// ownClaims returns a plugin that replaces a BerthClaims that the profile lacks. It may be nil.
+	// ownClaims returns a plugin that deallocates devices if the profile does not have BerthClaims.
+	// The result may be nil.
 	ownClaims func() claims
 	// agentless selects nodes on which no agent is expected.
 	agentless labels.Selector
@@ -62,9 +63,9 @@ func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin
 	return newPlugin(ctx, obj, handle, Options{})
 }
 
-// Options are the additions of a scheduler build to the arguments of the profiles.
+// Options are the settings that a scheduler build adds to the arguments of the profiles.
 type Options struct {
-	// Providers assign their own resources.
+	// Providers are additional placement providers.
 	Providers []placement.Provider
 	// Clock is set by tests; nil means the real clock.
 	Clock clock.WithDelayedExecution
@@ -105,19 +106,21 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Opt
 	return p, nil
 }
 
-// claimsOf returns Berth's own plugin for claims, because a plugin cannot call another plugin of
-// its profile. Both read and write the same entry of the cycle's state. It adds another index of
-// pods, so it is created when a pod with claims needs it. It returns nil if it cannot be created.
+// claimsOf creates a DynamicResources plugin that Berth calls itself, because a plugin cannot call
+// another plugin of its profile. Both use the same entry of the cycle's state. It is created only
+// when a pod with claims needs it, because it adds an index of pods. The result is nil if it cannot
+// be created.
 func claimsOf(ctx context.Context, handle fwk.Handle) claims {
 	made, err := dynamicresources.New(ctx, new(config.DynamicResourcesArgs), apart{handle}, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Claims of pods that no node takes are not given back")
+		klog.FromContext(ctx).Error(err, "Cannot deallocate the claims of pods that no node admits")
 		return nil
 	}
 	return made.(claims)
 }
 
-// claimsPlugin returns the profile's plugin for claims if it is known, and otherwise Berth's own.
+// claimsPlugin returns the profile's BerthClaims if there is one, and otherwise the plugin of
+// claimsOf.
 func (p *Plugin) claimsPlugin() claims {
 	if s := steererOf(p.handle); s != nil {
 		return s

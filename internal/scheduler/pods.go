@@ -15,8 +15,9 @@ import (
 // uidOf returns the UID by which reports name the pod: for a static pod, the UID of its mirror pod.
 func uidOf(pod *corev1.Pod) string { return string(pod.UID) }
 
-// pods are the pods as the scheduler's own watch has shown them. Their requests are stored, so that
-// each version of a pod is read once. A version is an object, which is never changed.
+// pods has the pods as the scheduler's own watch has shown them. Their requests are stored, so that
+// each version of a pod is parsed once. A version is identified by its pointer, because objects
+// from the watch are never changed.
 type pods struct {
 	corev1listers.PodLister
 
@@ -38,8 +39,8 @@ type readPod struct {
 // maxAsks is the maximum number of pods with stored requests.
 const maxAsks = 4096
 
-// read is wire.ReadPending. It stores no requests of pods that have a node, are gone, or stand for
-// a Reservation.
+// read is wire.ReadPending with a cache. It does not store requests of pods that have a node, are
+// gone, or stand for a Reservation.
 func (p *pods) read(pod *corev1.Pod) (wire.Ask, error) {
 	p.mu.Lock()
 	known, _ := p.of.Get(pod.UID)
@@ -49,11 +50,11 @@ func (p *pods) read(pod *corev1.Pod) (wire.Ask, error) {
 	}
 	ask, err := wire.ReadPending(pod)
 	if wire.OfReservation(pod) || p.gone(pod) {
-		return ask, err // nobody would tell that it is gone
+		return ask, err // no event would remove the entry
 	}
 	p.remember(readPod{pod, ask, err})
 	if p.gone(pod) {
-		p.forget(pod.UID) // it has gone meanwhile
+		p.forget(pod.UID) // the pod is gone since the first check
 	}
 	return ask, err
 }
@@ -73,8 +74,8 @@ func (p *pods) remember(r readPod) {
 	p.of.Set(r.version.UID, r)
 }
 
-// same reports whether two versions of a pod have the same request. A pod can be resized before it
-// is bound. All unreadable versions count as the same.
+// same reports whether two versions of a pod have the same request. They may differ because a pod
+// can be resized before it is bound. All unreadable versions count as equal.
 func (p *pods) same(then, now *corev1.Pod) bool {
 	before, wrong := p.read(then)
 	after, err := p.read(now)
@@ -88,8 +89,8 @@ func (p *pods) forget(uid types.UID) {
 	p.of.Delete(uid)
 }
 
-// forgetIfGone removes a pod from the waiting pods if it left the API, or got its node, during its
-// attempt. The event for this came before it joined them.
+// forgetIfGone removes a pod from the Waiters if it has left the API or has a node. The event may
+// have come before the pod was added to the Waiters.
 func (c *core) forgetIfGone(pod *corev1.Pod) {
 	if wire.OfReservation(pod) {
 		if !c.reservations.Wants(pod.UID) {

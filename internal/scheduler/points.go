@@ -14,8 +14,7 @@ import (
 // are named as in a KubeSchedulerConfiguration.
 type Points map[string][]string
 
-// needed are the extension points that Berth needs for its promises, with the required plugins of
-// each.
+// needed has the extension points that Berth requires, with the required plugins of each.
 var needed = []struct {
 	point   string
 	plugins []string
@@ -24,17 +23,17 @@ var needed = []struct {
 	{"score", []string{Name, TiersName}}, {"reserve", []string{Name}}, {"permit", []string{Name}}, {"bind", []string{Name}},
 }
 
-// neededForClaims are the extension points of ClaimsName, if the profile has it. It replaces
-// DynamicResources at all of these points, and none may be missing.
+// neededForClaims has the extension points at which ClaimsName must replace DynamicResources, if
+// the profile has ClaimsName.
 var neededForClaims = []string{"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"}
 
 // inPlaceOf is the plugin that ClaimsName replaces.
 const inPlaceOf = "DynamicResources"
 
-// first is which plugins would do harm before Berth, by extension point.
+// first has, by extension point, the plugin that must not come before Berth, and the reason.
 var first = map[string]struct{ before, because string }{
 	"bind":       {"DefaultBinder", "it binds without the decision"},
-	"postFilter": {"DefaultPreemption", "it evicts while a node merely waits for a report"},
+	"postFilter": {"DefaultPreemption", "it evicts pods while a node only waits for a report"},
 }
 
 // Has reports whether the profile has the plugin at any extension point.
@@ -47,10 +46,10 @@ func (p Points) Has() bool {
 	return false
 }
 
-// Check returns an error that describes what a profile with the plugin lacks, and what to write.
-// Without one of its points, or with another plugin before it, the plugin would place pods without
-// keeping its promises. Without Tiers, other plugins would outvote it and split pods over NUMA
-// nodes.
+// Check returns an error that describes what a profile with the plugin lacks, and the expected
+// configuration. Without one of its points, or with a wrong order, the plugin would place pods
+// without keeping its promises. Without Tiers, other plugins would outweigh it and split pods over
+// NUMA nodes.
 func (p Points) Check(profile string) error {
 	var wrong []string
 	for _, n := range needed {
@@ -75,8 +74,8 @@ func (p Points) Check(profile string) error {
 	return fmt.Errorf("KubeSchedulerConfiguration: profile %q: %s; want\n%s", profile, strings.Join(wrong, "; "), right)
 }
 
-// checkClaims describes problems of ClaimsName, or returns nothing if the profile has
-// DynamicResources itself.
+// checkClaims describes wrong settings of ClaimsName. It returns nothing if the profile does not
+// have ClaimsName.
 func (p Points) checkClaims() (wrong []string) {
 	at := func(point, plugin string) int { return slices.Index(p[point], plugin) }
 	if !slices.ContainsFunc(neededForClaims, func(point string) bool { return at(point, ClaimsName) >= 0 }) {
@@ -87,14 +86,14 @@ func (p Points) checkClaims() (wrong []string) {
 			wrong = append(wrong, point+" lacks "+ClaimsName)
 		}
 		if at(point, inPlaceOf) >= 0 {
-			wrong = append(wrong, fmt.Sprintf("%s has %s beside %s, which stands for it", point, inPlaceOf, ClaimsName))
+			wrong = append(wrong, fmt.Sprintf("%s has %s in addition to %s, which replaces it", point, inPlaceOf, ClaimsName))
 		}
 	}
 	if at("reserve", ClaimsName) < at("reserve", Name) {
-		wrong = append(wrong, fmt.Sprintf("reserve has %s before %s: it compares devices with what that decides", ClaimsName, Name))
+		wrong = append(wrong, fmt.Sprintf("reserve has %s before %s: it compares devices with the decision of the latter", ClaimsName, Name))
 	}
 	if evicts := at("postFilter", "DefaultPreemption"); evicts >= 0 && evicts < at("postFilter", ClaimsName) {
-		wrong = append(wrong, "postFilter has DefaultPreemption before "+ClaimsName+": it evicts where giving a claim back would do")
+		wrong = append(wrong, "postFilter has DefaultPreemption before "+ClaimsName+": it evicts pods even if the deallocation of a claim would be enough")
 	}
 	return wrong
 }

@@ -65,10 +65,10 @@ func TestPointsOfClaims(t *testing.T) {
 		t.Errorf("complete: %v", err)
 	}
 	for want, spoil := range map[string]func(Points){
-		"preBind lacks BerthClaims":                      func(p Points) { delete(p, "preBind") },
-		"filter has DynamicResources beside BerthClaims": func(p Points) { p["filter"] = append(p["filter"], "DynamicResources") },
-		"reserve has BerthClaims before Berth":           func(p Points) { slices.Reverse(p["reserve"]) },
-		"DefaultPreemption before BerthClaims":           func(p Points) { p["postFilter"] = []string{Name, "DefaultPreemption", ClaimsName} },
+		"preBind lacks BerthClaims":                              func(p Points) { delete(p, "preBind") },
+		"filter has DynamicResources in addition to BerthClaims": func(p Points) { p["filter"] = append(p["filter"], "DynamicResources") },
+		"reserve has BerthClaims before Berth":                   func(p Points) { slices.Reverse(p["reserve"]) },
+		"DefaultPreemption before BerthClaims":                   func(p Points) { p["postFilter"] = []string{Name, "DefaultPreemption", ClaimsName} },
 	} {
 		p := whole()
 		spoil(p)

@@ -14,13 +14,14 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// ownUpdate is any update of the waiting pod itself. The resource Pod would include pods with
-// nodes, and each of their updates would be checked against every waiting pod. In kube-scheduler
-// 1.36 the only such event is that of a pod without a node. It logs "Incorrect event registration"
-// about it at its start. This is harmless, because the queue reports such updates anyway.
+// ownUpdate is any update of the waiting pod itself. An event with the resource Pod would include
+// pods with nodes, and each of their updates would be checked against every waiting pod.
+// kube-scheduler 1.36 only has an event for all pods without a node, and logs "Incorrect event
+// registration" about it at its start. This is harmless, because the queue handles updates of the
+// pod itself anyway.
 var ownUpdate = func() fwk.ClusterEvent {
 	event := framework.EventUnscheduledPodUpdate
-	if event.Resource == "UnscheduledPod" { // since 1.37, and there it is that of other pods
+	if event.Resource == "UnscheduledPod" { // in 1.37 this means other pods
 		event.Resource = "TargetPod"
 	}
 	return event
@@ -29,13 +30,14 @@ var ownUpdate = func() fwk.ClusterEvent {
 var (
 	podDelete = fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}
 	nodeAdd   = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}
-	// taintUpdate is added by kube-scheduler until 1.36 for plugins that register nodeAdd
+	// kube-scheduler until 1.36 adds taintUpdate for plugins that register nodeAdd
 	// (buildQueueingHintMap).
 	taintUpdate = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}
 )
 
-// EventsToRegister names the events of the framework that can help a pod which this plugin has
-// refused. What helps most is no such event: a node's next report, which wakes pods by itself.
+// EventsToRegister returns the events of the framework that can help a pod which this plugin has
+// refused. A node's next report, which helps most often, is not one of them: it wakes pods through
+// package wake.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: podDelete, QueueingHintFn: p.afterPodDelete},
@@ -50,10 +52,10 @@ func MayHelp(event fwk.ClusterEvent) bool {
 		framework.MatchAnyClusterEvent(event, []fwk.ClusterEvent{podDelete, ownUpdate, nodeAdd, taintUpdate})
 }
 
-// afterPodDelete wakes a pod if the node of the deleted pod now takes it, or if the pod may evict
-// others there, because it then needs fewer victims. The same event reports that a pod is no longer
-// nominated to a node. The node has not changed for pods that had left the place to the nominated
-// pod.
+// afterPodDelete wakes a pod if the node of the deleted pod now admits it. If the pod may evict
+// pods, it is also woken if evictions would help there, because it now needs fewer victims. The
+// same event reports that a pod is no longer nominated to a node. Then other pods may use the
+// resources that were kept for it, although the node has not changed.
 func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	left, ok := oldObj.(*corev1.Pod)
 	switch {
@@ -74,12 +76,12 @@ func (p *Plugin) mayEvict(pod *corev1.Pod) bool {
 	return !p.args.EvictsNobody && (policy == nil || *policy != corev1.PreemptNever) && corev1helpers.PodPriority(pod) > p.core.feed.LowestPriority()
 }
 
-// admitsOrEvicts reports whether the node takes the pod, or would without others.
+// admitsOrEvicts reports whether the node admits the pod, or would after evictions.
 func admitsOrEvicts(a *ledger.Answer) bool {
 	return a.OK() || a.Outcome == ledger.Refused && a.Verdict.Scarcity == placement.Resolvable
 }
 
-// afterPodUpdate wakes a pod that asks for something other than before.
+// afterPodUpdate wakes a pod if its request or its Reservation affinity has changed.
 func (p *Plugin) afterPodUpdate(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	then, ok := oldObj.(*corev1.Pod)
 	now, also := newObj.(*corev1.Pod)
@@ -93,7 +95,7 @@ func (p *Plugin) afterPodUpdate(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	return fwk.QueueSkip, nil
 }
 
-// afterNodeAdd wakes a pod when the new node may take it.
+// afterNodeAdd wakes a pod if the new node may admit it.
 func (p *Plugin) afterNodeAdd(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
 	node, ok := newObj.(*corev1.Node)
 	if !ok {
@@ -105,8 +107,8 @@ func (p *Plugin) afterNodeAdd(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fw
 	return p.hint(pod, node.Name, func(a *ledger.Answer) bool { return admitsOrEvicts(a) || a.Outcome == ledger.Waiting })
 }
 
-// hint queues the pod if the node's answer makes this worthwhile. Only its own update helps a pod
-// that cannot be read.
+// hint queues the pod if worth accepts the node's answer. It skips a pod that cannot be read,
+// because only its own update helps.
 func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answer) bool) (fwk.QueueingHint, error) {
 	ask, err := p.read(pod)
 	_, wrong := wire.ReadReservationAffinity(pod)
@@ -124,8 +126,8 @@ func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answe
 	return fwk.QueueSkip, nil
 }
 
-// SignPod leaves pods that pass untouched to opportunistic batching. Whether a node takes another
-// pod depends on more than the pod's spec, so the others are not signed.
+// SignPod allows opportunistic batching only for pods that pass untouched. Other pods are not
+// signed, because a node's answer about a pod depends on more than the pod's spec.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if !wire.MightPin(pod) && !p.core.table.Obeying() {
 		return nil, nil
@@ -133,5 +135,5 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 	if ask, err := p.core.pods.read(pod); err == nil && !ask.Request.Pinnable() && !p.core.table.Obeying() {
 		return nil, nil
 	}
-	return nil, fwk.NewStatus(fwk.Unschedulable, "what a kubelet pins depends on what it has pinned before")
+	return nil, fwk.NewStatus(fwk.Unschedulable, "the resources that a kubelet pins for a pod depend on earlier pods")
 }

@@ -25,12 +25,12 @@ func newReservations(args *Args, handle fwk.Handle, c *core, logger klog.Logger)
 	})
 }
 
-// watchForReservations forwards changes of Reservation objects, and of nodes that are added or
-// removed. It also informs the feed about removed Reservations.
+// watchForReservations watches Reservation objects, and informs Reservations about added and
+// removed Nodes. It also informs the feed about removed Nodes.
 func (c *core) watchForReservations(ctx context.Context, handle fwk.Handle) error {
 	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { c.reservations.NodeBack(obj.(*corev1.Node).Name) },
-		UpdateFunc: func(old, now any) { // a watch that broke shows two Nodes of a name as one that has changed
+		UpdateFunc: func(old, now any) { // after a broken watch, a Node that was created again appears as an update
 			if was, is := old.(*corev1.Node), now.(*corev1.Node); was.UID != is.UID {
 				c.reservations.NodeGone(was.Name)
 				c.reservations.NodeBack(is.Name)
@@ -49,27 +49,26 @@ func (c *core) watchForReservations(ctx context.Context, handle fwk.Handle) erro
 	return c.reservations.Watch(ctx, handle.KubeConfig())
 }
 
-// stir is called when something has left a node, or when a report has come.
+// stir is called when a pod has left a node, or when a report has arrived.
 func (c *core) stir() {
 	c.gangs.Stir()
 	c.reservations.Stir()
 	c.refits.Stir()
 }
 
-// Freed is called when a node may take pods that it has refused because of held or kept resources.
+// Freed is called when a node may admit pods that it has refused because of held or kept resources.
 type Freed func(node string, held *corev1.Pod)
 
 // CycleBegins must be called before each cycle of the scheduler.
 func (p Parts) CycleBegins() { p.core.trial = nil }
 
-// GroupsNeed sets the function that returns the number of pods that one of Kubernetes' own groups
-// starts together.
+// GroupsNeed sets the function that returns the minCount of a Kubernetes PodGroup.
 func (p Parts) GroupsNeed(minimum func(namespace, name string) (int, error)) {
 	p.core.minimum = minimum
 }
 
 // HoldReservations makes a scheduler hold places for the owners of Reservations. The scheduler must
-// call the returned functions between its cycles, at the start of each, and after a failure.
+// call Between between its cycles, Begins at the start of each, and Failed after a failure.
 func (p Parts) HoldReservations(in reservation.Cache, queue reservation.Queue, freed Freed) *reservation.Reservations {
 	c := p.core
 	c.freed = freed
@@ -85,12 +84,12 @@ func (p Parts) HoldReservations(in reservation.Cache, queue reservation.Queue, f
 }
 
 const (
-	elsewhere  = "another node holds a Reservation for the pod"
+	elsewhere  = "the pod's Reservation is on another node"
 	noPlace    = "Berth: no Reservation that the pod owns, and that its " + wire.ReservationAffinityAnnotation + " allows, has a place for it now"
-	notInPlace = "Berth: what its Reservation holds does not take the pod; it is tried as any other"
+	notInPlace = "Berth: the pod does not fit into the place of its Reservation; it is tried again without that place"
 )
 
-// onlyHeld ends the attempt of a pod that accepts only resources of a Reservation, and has none.
+// onlyHeld ends the attempt of a pod that requires a Reservation and has none.
 func (c *core) onlyHeld(ctx context.Context, pod *corev1.Pod, from string) *fwk.Status {
 	affinity, err := wire.ReadReservationAffinity(pod)
 	switch {
@@ -103,7 +102,8 @@ func (c *core) onlyHeld(ctx context.Context, pod *corev1.Pod, from string) *fwk.
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cmp.Or(c.notYet(ctx), c.noPlaceHeld(pod)))
 }
 
-// noPlaceHeld explains that no Reservation takes the pod, and why the last one did not.
+// noPlaceHeld explains that no Reservation has a place for the pod, and why it did not fit into the
+// last one.
 func (c *core) noPlaceHeld(pod *corev1.Pod) string {
 	if why := c.reservations.WhyInVain(pod); why != "" {
 		return noPlace + "; " + why
@@ -111,13 +111,13 @@ func (c *core) noPlaceHeld(pod *corev1.Pod) string {
 	return noPlace
 }
 
-// owner is the way of a pod that is sent to the place of a Reservation. If the place refuses the
-// pod, its next attempt is without that Reservation.
+// owner is the way of a pod that uses the place of a Reservation. If the pod does not fit into the
+// place, its next attempt does not use that Reservation.
 type owner struct {
 	alone
-	// from is the Reservation, by UID, and heldOn its node.
+	// from is the UID of the Reservation, and heldOn its node.
 	from, heldOn string
-	// passed: nothing is decided for it there.
+	// passed means that Berth decides nothing for the pod on that node.
 	passed bool
 }
 
@@ -126,7 +126,7 @@ var _ way = (*owner)(nil)
 func (o *owner) filter(_ context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status {
 	n := c.plugin.core.table.Of(info.Node())
 	switch {
-	case n.Name() != o.heldOn: // it may be nominated to another one
+	case n.Name() != o.heldOn: // the pod may be nominated to another node
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, elsewhere)
 	case c.unpinned && c.passes(n):
 		return nil
@@ -138,7 +138,8 @@ func (o *owner) filter(_ context.Context, c *cycle, info fwk.NodeInfo) *fwk.Stat
 	return c.status(nodes.Pack(0, &a), false)
 }
 
-// postFilter has the pod tried at once without the place. Nobody is evicted before.
+// postFilter lets the pod be tried again at once without the place. No pods are evicted in this
+// attempt.
 func (o *owner) postFilter(_ context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	core := c.plugin.core
 	core.reservations.InVain(pod, o.from, statuses.Get(o.heldOn).Message())

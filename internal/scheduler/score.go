@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// PreScore skips Score for pods that pass unchanged.
+// PreScore skips Score for pods that pass untouched.
 func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	return skipUntouched(state)
 }
@@ -22,21 +22,22 @@ func skipUntouched(state fwk.CycleState) *fwk.Status {
 	return nil
 }
 
-// Score returns the score of a node that admits the pod, which is added to those of other plugins.
-// It uses the verdict and decides nothing. Tiers.Score has the criteria with precedence.
+// Score returns the score of a node that admits the pod, which the framework adds to the scores of
+// other plugins. It uses the node's answer and decides nothing. Tiers.Score has the criteria that
+// override other plugins.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	c := cycleOf(state)
 	if c == nil {
 		return 0, nil
 	}
 	if p.args.Scoring.Formula == rank.Volcano && c.query.Candidate.Request.Rules.Policy == placement.NodePolicy {
-		return 0, nil // Volcano filters pods without a policy by the node's, and does not score them
+		return 0, nil // Volcano does not score nodes for pods without a policy
 	}
 	return int64(c.rankOf(info).Score), nil
 }
 
-// ScoreExtensions implements fwk.ScorePlugin: scores are final, except for those of a formula that
-// compares the nodes of a cycle.
+// ScoreExtensions implements fwk.ScorePlugin. Scores are final unless they are for Volcano's
+// formula, which compares the nodes of a cycle.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions {
 	if p.args.Scoring.Formula == rank.Volcano {
 		return volcanoScores{}
@@ -44,7 +45,7 @@ func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions {
 	return nil
 }
 
-// volcanoScores makes scores of numbers of NUMA nodes.
+// volcanoScores computes scores from numbers of NUMA nodes.
 type volcanoScores struct{}
 
 // NormalizeScore applies rank.VolcanoScore.
@@ -59,7 +60,7 @@ func (volcanoScores) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *core
 	return nil
 }
 
-// rankOf returns the rank of a node that took the pod in Filter.
+// rankOf returns the rank of a node that admitted the pod in Filter.
 func (c *cycle) rankOf(info fwk.NodeInfo) rank.Rank {
 	n := c.plugin.core.table.Of(info.Node())
 	if g, ok := c.way.(*inGroup); ok {

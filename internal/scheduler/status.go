@@ -9,19 +9,19 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// waitCertainty is the message of a node that certainly takes the pod, but not with certain CPUs.
+// waitCertainty is the message of a node that certainly admits the pod, but not with certain CPUs.
 const waitCertainty = "waiting a moment until the CPUs are certain"
 
-// waitBetter is the answer for a node that would spread the pod, or strand devices, while another
-// that waits would not.
+// waitBetter is the message for a node that admits the pod while a better node, with fewer NUMA
+// nodes for the pod or fewer stranded devices, must report first.
 const waitBetter = "waiting a moment for a node that would take the pod on fewer NUMA nodes, or strand fewer devices"
 
-// keptByReservation is the message of a node whose kubelet would take the pod, but would then not
-// take an owner of a Reservation.
-const keptByReservation = "a Reservation holds what the pod would take"
+// keptByReservation is the message of a node whose kubelet would admit the pod, but would then
+// refuse an owner of a Reservation.
+const keptByReservation = "a Reservation holds the resources that the pod would use"
 
 // waitTexts has the reasons why a pod waits for a node's next report, by ledger.Wait. They are
-// constant, so that an event can count equal nodes.
+// constant, so that an event can group nodes with equal texts.
 var waitTexts = func() (out [256]string) {
 	for i := range out {
 		out[i] = wire.WaitsForReport
@@ -32,8 +32,8 @@ var waitTexts = func() (out [256]string) {
 	return out
 }()
 
-// waitStatuses are the statuses of nodes that wait, by ledger.Wait. Many nodes share one, so they
-// must not be changed.
+// waitStatuses has the statuses of nodes that wait, by ledger.Wait. Many nodes share a status, so
+// it must not be changed.
 var waitStatuses = func() (out [256]*fwk.Status) {
 	for i, text := range waitTexts {
 		out[i] = fwk.NewStatus(fwk.Pending, text).WithPlugin(Name)
@@ -41,7 +41,8 @@ var waitStatuses = func() (out [256]*fwk.Status) {
 	return out
 }()
 
-// status returns a node's answer as a status of the framework, with the pod's own annotation keys.
+// status returns a node's answer as a status of the framework. The message uses the annotation keys
+// that the pod itself uses.
 func (c *cycle) status(a nodes.PackedAnswer, patient bool) *fwk.Status {
 	s := statusOf(a, patient)
 	if s == nil || c.ask.Said == (wire.Said{}) {
@@ -78,7 +79,7 @@ func unreadable(err error) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+err.Error())
 }
 
-// refusal describes who refuses the pod: its kubelet would, or Berth does.
+// refusal describes whether the kubelet would refuse the pod or Berth does, and why.
 func refusal(a nodes.PackedAnswer) string {
 	switch reason, detail := a.Why(); reason {
 	case placement.NoBerth:
@@ -90,7 +91,7 @@ func refusal(a nodes.PackedAnswer) string {
 	}
 }
 
-// reasonOf is the label of an answer in a metric.
+// reasonOf returns the value of the label reason for an answer.
 func reasonOf(a *ledger.Answer) string {
 	switch {
 	case a.Outcome == ledger.Waiting:

@@ -10,26 +10,27 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Bounds of the search for victims whose removal helps if the removal of all does not.
+// The limits of the search for victims whose removal helps if the removal of all pods does not.
 const (
-	// maxVictims is the maximum number of pods on a node whose sets are searched.
+	// maxVictims is the maximum number of removed pods with which the search is made.
 	maxVictims = 32
 	// maxChosen is the maximum size of a set.
 	maxChosen = 2
 )
 
-// askWithoutSome asks under the cycle's assumptions. If the node gives a better answer without only
-// some of the removed pods, it uses that answer.
+// askWithoutSome asks the node with the changes that the cycle assumes. If the node refuses the
+// pod, but would admit it if only some of the removed pods were gone, that answer is returned.
 //
-// The framework's dry run removes all pods of lower priority, stops unless the pod then fits, and
-// brings back as many as it can. A kubelet may admit a pod only on a fuller node
-// (placement.Monotone). So this function reports that the pod fits if any set of these pods can go.
-// The dry run then ends with such a set, when all other pods are back. The search tries all sets,
-// because a pod might be evicted unnecessarily if it overlooked one.
+// The framework's dry run removes all pods of lower priority. If the pod then does not fit, it
+// stops; otherwise it adds as many pods again as it can. But a kubelet may refuse a pod on an empty
+// node and admit it on a fuller one (placement.Monotone). So this function reports that the pod
+// fits if the removal of any small set of these pods makes room. The dry run then ends with such a
+// set, after it has added all other pods again. The search tries all sets up to maxChosen pods,
+// because an overlooked set could mean an unnecessary eviction.
 //
-// For the same reason a set counts only if the node also has the amounts when the others are back.
-// Otherwise NodeResourcesFit would evict more pods than the set, and the node may refuse the pod
-// without them. The requirements of other plugins (ports, affinity to pods) are not predicted.
+// For the same reason a set counts only if the node also has the amounts with the other pods on it.
+// Otherwise NodeResourcesFit would evict more pods than the set, and without them the node may
+// refuse the pod. The requirements of other plugins (ports, affinity to pods) are not predicted.
 func (c *cycle) askWithoutSome(n *nodes.Node, info fwk.NodeInfo) ledger.Answer {
 	on := c.assumed(n)
 	a, t := on.AskUnder(&c.query.Candidate, &ledger.Trial{}), on.Trial()
@@ -48,12 +49,12 @@ func (c *cycle) askWithoutSome(n *nodes.Node, info fwk.NodeInfo) ledger.Answer {
 	return a
 }
 
-// victims is a search for pods whose eviction makes room.
+// victims is a search for a set of pods whose eviction makes room.
 type victims struct {
-	// on is the node with all pods; all are the pods that may be removed.
+	// on is the node with all pods. all has the pods that may be removed.
 	on  suppose.Node
 	all []*suppose.Pod
-	// asking is the pod that needs room, with are pods that come before it.
+	// asking is the pod that needs room. with has the pods that come before it.
 	asking suppose.Pod
 	with   ledger.Trial
 }
@@ -75,8 +76,8 @@ func (c *cycle) victims(n *nodes.Node, info fwk.NodeInfo, t *ledger.Trial) *vict
 	return v
 }
 
-// without asks for every set of size more pods, beginning with the given one, until the node
-// admits.
+// without asks the node without each set of size pods from all[from:], until the node admits the
+// pod.
 func (v *victims) without(from, size int) (a ledger.Answer, ok bool) {
 	if size == 0 {
 		if !v.on.Enough(&v.asking) {

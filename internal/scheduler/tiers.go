@@ -15,18 +15,20 @@ import (
 // TiersName is the name of the plugin Tiers in profiles.
 const TiersName = "BerthTiers"
 
-// Weight is the weight of the plugin Berth. Its score then counts as much as NodeResourcesFit and
-// NodeResourcesBalancedAllocation together, and as much as a pod's own preferred affinity.
+// Weight is the weight of the plugin Berth. With it, its score counts as much as NodeResourcesFit
+// and NodeResourcesBalancedAllocation together, and as much as a pod's own preferred affinity.
 const Weight = 2
 
-// TiersWeight is the weight that Tiers needs. One tier then outvotes plugins whose weights add up
+// TiersWeight is the weight of Tiers. With it, one tier outweighs all plugins whose weights add up
 // to less than a hundredth of it.
 const TiersWeight = 1_000_000
 
-// Tiers is the part of the choice among nodes that overrides all other plugins: the rank.Tier.
+// Tiers is the score plugin for the part of a node's rank that overrides all other plugins: the
+// rank.Tier.
 //
-// It is a plugin of its own because the framework gives each plugin one weight and integer scores
-// from 0 to 100. With a weight that overrides the others, Plugin.Score could not be added to them.
+// It is a separate plugin because the framework gives each plugin one weight and integer scores
+// from 0 to 100. With a weight that overrides other plugins, the finer differences of Plugin.Score
+// would override them too.
 type Tiers struct{}
 
 var (
@@ -40,7 +42,7 @@ var (
 // arguments: scoring.first of the plugin Berth defines the tiers.
 func NewTiers(_ context.Context, obj runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
 	if err := NoArgs(obj); err != nil {
-		return nil, fmt.Errorf("arguments of plugin %s: %w: want none; scoring.first of plugin %s says what makes a tier", TiersName, err, Name)
+		return nil, fmt.Errorf("arguments of plugin %s: %w: want none; scoring.first of plugin %s defines the tiers", TiersName, err, Name)
 	}
 	return Tiers{}, nil
 }
@@ -48,12 +50,12 @@ func NewTiers(_ context.Context, obj runtime.Object, _ fwk.Handle) (fwk.Plugin, 
 // Name implements fwk.Plugin.
 func (Tiers) Name() string { return TiersName }
 
-// SignPod adds nothing to a pod's signature. A tier is a result of Plugin, whose SignPod refuses to
-// sign pods with such results. kube-scheduler signs no pods of a profile if a scoring plugin
-// cannot.
+// SignPod adds nothing to a pod's signature. It exists because kube-scheduler signs no pods of a
+// profile if a scoring plugin lacks SignPod. Pods with tiers are not signed anyway, because
+// Plugin.SignPod refuses to sign them.
 func (Tiers) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) { return nil, nil }
 
-// PreScore skips Score for pods that pass unchanged, or whose nodes are all of one tier.
+// PreScore skips Score for pods that pass untouched, or if all nodes have the same tier.
 func (Tiers) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	if skip := skipUntouched(state); skip != nil {
 		return skip
@@ -71,7 +73,7 @@ func (Tiers) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, no
 	return fwk.NewStatus(fwk.Skip)
 }
 
-// Score returns the node's tier; NormalizeScore turns it into a score.
+// Score returns the node's tier, which NormalizeScore turns into a score.
 func (Tiers) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	c := cycleOf(state)
 	if c == nil {
@@ -83,8 +85,8 @@ func (Tiers) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info 
 // ScoreExtensions implements fwk.ScorePlugin.
 func (t Tiers) ScoreExtensions() fwk.ScoreExtensions { return t }
 
-// NormalizeScore gives the nodes of the best existing tier the best score, those of the next one
-// less, and so on. After a hundred tiers the score is 0.
+// NormalizeScore gives the nodes of the best tier among the nodes the best score, the nodes of the
+// next tier one less, and so on. After a hundred tiers the score is 0.
 func (Tiers) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	var tiers []int64 // ascending; there are few
 	for i := range scores {

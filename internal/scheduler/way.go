@@ -22,9 +22,9 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 }
 
 // PostFilter runs before kube-scheduler's preemption, and prevents it with
-// UnschedulableAndUnresolvable. This also prevents DynamicResources, which comes in between, from
-// releasing devices of claims, so PostFilter calls it. If some node only waits for a report, the
-// pod keeps its devices, because they may be on that node.
+// UnschedulableAndUnresolvable. This also prevents the plugin for claims, which comes in between,
+// from deallocating devices, so PostFilter calls that plugin itself. If some node only waits for a
+// report, the pod keeps its devices, because they may be on that node.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	result, status := p.postFilter(ctx, state, pod, statuses)
 	if status.Code() == fwk.UnschedulableAndUnresolvable && dra.MayClaim(pod) && p.claimsPlugin() != nil && !p.awaitsReport(statuses) {
@@ -33,9 +33,10 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	return result, status
 }
 
-// giveClaimsBack makes the plugin for claims deallocate devices of an earlier attempt, if no node
-// takes the pod with them. If the attempt ended before that plugin saw the pod, it runs now, and
-// finds the claim that kube-scheduler has created for the pod's extended resources.
+// giveClaimsBack makes the plugin for claims deallocate devices of an earlier attempt with which no
+// node admits the pod. If the attempt ended before PreFilter of that plugin, giveClaimsBack calls
+// its PreFilter first. It then finds the claim that kube-scheduler has created for the pod's
+// extended resources.
 func (p *Plugin) giveClaimsBack(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) {
 	claims := p.claimsPlugin()
 	if !steer.Saw(state) {
@@ -44,10 +45,10 @@ func (p *Plugin) giveClaimsBack(ctx context.Context, state fwk.CycleState, pod *
 		}
 	}
 	_, said := claims.PostFilter(ctx, state, pod, statuses)
-	klog.FromContext(ctx).V(4).Info("Claims of a pod that no node takes", "pod", klog.KObj(pod), "status", said)
+	klog.FromContext(ctx).V(4).Info("Tried to deallocate claims of a pod that no node admits", "pod", klog.KObj(pod), "status", said)
 }
 
-// awaitsReport reports whether some node refuses the pod only until it has reported.
+// awaitsReport reports whether some node makes the pod wait for its report.
 func (p *Plugin) awaitsReport(statuses fwk.NodeToStatusReader) bool {
 	waiting, err := statuses.NodesForStatusCode(p.handle.SnapshotSharedLister().NodeInfos(), fwk.Pending)
 	return err != nil || len(waiting) > 0
@@ -61,13 +62,13 @@ func (p *Plugin) postFilter(ctx context.Context, state fwk.CycleState, pod *core
 	case wire.InGang(pod) && !p.core.gangs.Alone(pod):
 		c.way = &gangMember{}
 	case c.way != untouched{} && p.core.notYet(ctx) != "":
-		// Preemption would find no node that helps, and take the pod's nomination from it.
+		// Preemption would find no node that helps, and remove the pod's nomination.
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
 	return c.way.postFilter(ctx, c, pod, statuses)
 }
 
-// Reserve decides on the current state of the node and reserves the pod's place.
+// Reserve decides with the current state of the node and reserves the pod's place.
 func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	if c := cycleOf(state); c != nil {
 		return c.way.reserve(state, c, pod, p.core.table.Named(nodeName))
@@ -75,8 +76,8 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	return nil
 }
 
-// Unreserve removes a pod whose Binding was not written. A pod whose Binding may have been written
-// stays.
+// Unreserve releases the place of a pod whose Binding was not written. If the Binding may have been
+// written, the pod keeps its place.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) {
 	if wire.InGang(pod) {
 		defer p.core.gangs.Failed(pod.UID, "pod "+pod.Name+" did not get its place")
