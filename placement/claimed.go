@@ -12,8 +12,8 @@ import (
 )
 
 // Claimed are devices that another program assigns to the pod, such as devices of ResourceClaims.
-// If Berth decides, it places the containers so that enough devices are near. A device must be on a
-// NUMA node that all containers have in common that use the device. Only the scheduler sets
+// If Berth decides, it places the containers so that enough devices are near. If several containers
+// use a device, it must be on a NUMA node that they have in common. Only the scheduler sets
 // Claimed; no pod asks for it.
 //
 // Claimed counts devices per NUMA node, because the other program chooses the devices. That program

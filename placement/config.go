@@ -91,7 +91,7 @@ type ReservedMemory struct {
 type ConfigError struct {
 	Field string // as in KubeletConfiguration, "cpuManagerPolicyOptions[full-pcpus-only]"
 	Value string
-	Want  string // what would be right
+	Want  string // the expected value
 	// Unsupported is true if the kubelet would start, but its decisions cannot be predicted or are
 	// known to be broken.
 	Unsupported bool

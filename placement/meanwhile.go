@@ -157,8 +157,8 @@ func (s *State) Happen(meanwhile []Meanwhile) {
 	}
 }
 
-// allocates returns the first of the questions by which the managers allocate for the container at
-// that position.
+// allocates returns the number of the first question by which the managers allocate for the
+// container at that position.
 func (m *Model) allocates(r *Request, container int) int {
 	n := len(providers)
 	switch rules := m.rulesFor(r.Rules); {

@@ -244,7 +244,8 @@ func (ad *jointAdmission) turn(c int) Detail {
 	return NoDetail
 }
 
-// leave fills pool with the pod's resources, except the resources of containers that run beside c.
+// leave fills pool with the pod's resources, except the resources of containers that run together
+// with c.
 func (ad *jointAdmission) leave(c int) {
 	ad.takeOver()
 	ad.pool.BeginFull()
@@ -268,8 +269,9 @@ func dropPodWishes(w *joint.Want) {
 	}
 }
 
-// beside reports whether container o runs while c does, or keeps its resources while c starts. App
-// containers and sidecars run together. An init container runs beside the sidecars before it.
+// beside reports whether container o runs at the same time as c, or keeps its resources while c
+// starts. App containers and sidecars run together. An init container runs together with the
+// sidecars before it.
 func (ad *jointAdmission) beside(c, o int) bool {
 	if c == o {
 		return false

@@ -75,7 +75,7 @@ func (f *refit) container(c int, got *ContainerDecision) Detail {
 		return NoRoom
 	}
 	if bytes == memoryOf(got) && asks.MilliCPU == 1000*int64(got.CPUs.Len())+sharesOf(got) {
-		return NoDetail // it keeps what it has
+		return NoDetail // the container keeps its resources
 	}
 	if !f.remember(&target, bytes, memoryOf(got)) {
 		return NoRoom
@@ -231,7 +231,7 @@ func (f *refit) alone(c int) Request {
 	one.Containers[0].Kind = App
 	one.Rules.Scope, one.Rules.Keep, one.Rules.Devices.PerNode = ContainerScope, nil, 0
 	if f.r.Rules.Scope != ContainerScope && len(f.r.Containers) > 1 {
-		one.Rules.NUMANodes = 0 // of the pod
+		one.Rules.NUMANodes = 0 // the number applies to the pod
 	}
 	return one
 }

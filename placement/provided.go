@@ -21,8 +21,8 @@ type Supply interface {
 	// Places are the places of the resource. No places mean that the machine has none of it. Places
 	// is called once.
 	Places() []Place
-	// Hints adds to out every set of NUMA nodes that can provide n to one container if free is
-	// left, by place. If more is free, it must add at least as many sets.
+	// Hints adds to out every set of NUMA nodes that can provide n to one container. free has the
+	// free amounts, by place. With larger free amounts, Hints must not add fewer sets.
 	Hints(out hint.Set, free []uint64, n uint64)
 	// Allocate writes to take, by place, how n is provided to a container on the chosen NUMA nodes.
 	// take is all zeros before. The result false refuses the node.

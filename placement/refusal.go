@@ -168,7 +168,8 @@ func (r *Refusal) shortage() string {
 	return ""
 }
 
-// brokenCores returns the number of CPUs per core if the request is not a multiple of it.
+// brokenCores explains that the request is not a multiple of the CPUs per core. It returns "" if
+// the number of CPUs per core is not known.
 func (r *Refusal) brokenCores() string {
 	for i := range r.Needs {
 		if n := &r.Needs[i]; n.Resource == cpuResource && n.Whole > 1 {

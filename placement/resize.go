@@ -145,7 +145,7 @@ func infeasible(message string) ResizeAnswer { return ResizeAnswer{ResizeInfeasi
 // resizePinned is for a Guaranteed pod, with or without whole CPUs.
 func (m *Model) resizePinned(changed resized) ResizeAnswer {
 	static, memory := m.set.static, m.set.memory
-	if m.set.version < V134 { // any change, whichever manager it concerns, and one gate for both
+	if m.set.version < V134 { // any change counts for both managers, with one gate
 		changed = resized{true, true}
 	}
 	switch {

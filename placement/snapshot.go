@@ -103,7 +103,7 @@ func cloneDevices(ds []DeviceAllocation) []DeviceAllocation {
 type StateError struct {
 	Field string // "pods[uid].containers[name].cpus", "memory[1].memory"
 	Value string
-	Want  string // what would be right
+	Want  string // the expected value
 }
 
 func (e *StateError) Error() string { return e.Field + ": " + quoteShort(e.Value) + ": want " + e.Want }

@@ -153,8 +153,8 @@ func (ad *jointAdmission) asksOf(s *supply, c int) uint64 {
 	return uint64(ad.r.devices(s.resource))
 }
 
-// freeFor fills free with the amounts that container c may still get: amounts that no pod has, and
-// no container that runs beside it.
+// freeFor fills free with the amounts that container c may still get: amounts that no other pod
+// has, and no container that runs together with c.
 func (ad *jointAdmission) freeFor(c int) {
 	p := &ad.provision
 	copy(p.free, p.given)

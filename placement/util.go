@@ -2,7 +2,7 @@ package placement
 
 import "strconv"
 
-// quoteShort quotes a value from outside for an error message, cut to a bearable length.
+// quoteShort quotes a value for an error message, and shortens a long one.
 func quoteShort(s string) string {
 	const limit = 80
 	if len(s) > limit {

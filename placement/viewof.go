@@ -13,7 +13,7 @@ import (
 type ViewError struct {
 	Field string // as in topology.Machine, "NUMANodes[3].ID"
 	Value string
-	Want  string // what would be right
+	Want  string // the expected value
 }
 
 func (e *ViewError) Error() string {

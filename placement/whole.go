@@ -460,7 +460,7 @@ func (p *PodAllocation) stranded() bool {
 		!slices.ContainsFunc(p.Containers, func(c ContainerAllocation) bool { return !c.CPUs.IsEmpty() })
 }
 
-// releaseWhole implements release for such a pod: the last container frees everything.
+// releaseWhole implements release for a pod with a Whole: the last container frees everything.
 func (s kubeletBooks) releaseWhole(pod *PodAllocation) {
 	if !pod.stranded() {
 		all := pod.CPUs()

@@ -394,7 +394,8 @@ func (d *distributor) packFrom(p *packer, node uint8, n int) {
 }
 
 // combinations iterates over the combinations of k items in lexicographic order of their positions,
-// as the kubelet's iterateCombinations does. It tracks which of them share a backing array there.
+// as the kubelet's iterateCombinations does. It tracks which combinations share a backing array in
+// the kubelet.
 type combinations struct {
 	items, chosen       []uint8 // chosen is the combination that was loaded
 	itemsBuf, chosenBuf [topology.MaxCPUs]uint8

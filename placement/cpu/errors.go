@@ -35,7 +35,7 @@ var (
 type NodeError struct {
 	Field string // of Node, "NumSockets", "Threads[3].NUMA"
 	Value int
-	Want  string // what would be right
+	Want  string // the expected value
 }
 
 func (e *NodeError) Error() string {

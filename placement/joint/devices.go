@@ -114,8 +114,8 @@ type linkTable struct {
 	inside []uint32 // links inside the set
 	// sets are the sets by number of devices, those with the most links inside first.
 	sets [][]uint16
-	// fours and pairs are the best partition of the set into sets of four, or into pairs. More of
-	// them on one NUMA node is better, then more links.
+	// fours and pairs are the best partition of the set into sets of four, or into pairs. A
+	// partition is better if more of its sets are on one NUMA node, then if it has more links.
 	fours, pairs []uint32
 }
 

@@ -6,8 +6,9 @@ import (
 )
 
 // compileGroups finds the devices that belong together. These are devices of any kind at one
-// switch, or at one root complex without a switch. Devices of one kind also belong together if they
-// have at least as many links as some pair of them.
+// switch, or at one root complex without a switch. Devices of one kind also belong together if
+// links connect them. There are groups for each number of links that some pair has: the links in a
+// group have at least this number.
 func (t *deviceCatalog) compileGroups(kinds []DeviceKind) {
 	for at := range t.places {
 		if p := &t.places[at]; !p.isSwitch && !p.hasRoot {

@@ -32,7 +32,7 @@ type Model struct {
 	deviceCatalog
 }
 
-// New compiles a machine. The error names what is not supported.
+// New compiles a machine. The error names the part that is not supported.
 func New(c Config) (*Model, error) {
 	m := &Model{strategy: c.Strategy, coreTable: coreTable{reserved: c.Reserved}}
 	var ids topology.NUMASet

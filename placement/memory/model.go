@@ -185,7 +185,7 @@ func (e *ReservedError) Error() string {
 	return fmt.Sprintf("%s: reservedMemory adds up to %d bytes, the node's reservation is %d", e.Resource, e.Sum, e.Want)
 }
 
-// CheckReserved checks that the reservations per node add up to what the kubelet reserves for the
+// CheckReserved checks that the reservations per node add up to the kubelet's reservation for the
 // system (validateReservedMemory). The error is a *ReservedError.
 func CheckReserved(nodes []Node, want map[string]uint64) error {
 	sums := map[string]uint64{}

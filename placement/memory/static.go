@@ -94,8 +94,8 @@ func (m *Model) MinSize(needs []Need) int {
 	return m.space.Len()
 }
 
-// lowerBound returns the number of nodes that each need requires by itself. It exceeds the machine
-// if there is too little memory.
+// lowerBound returns the number of nodes that each need requires by itself. It exceeds the number
+// of nodes if there is too little memory.
 func (m *Model) lowerBound(needs []Need) int {
 	low := 1
 	for _, n := range needs {
