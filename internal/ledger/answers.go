@@ -188,7 +188,7 @@ type answerCache struct {
 func (m *answerCache) remember(k answerKey, a Answer, newest int64) {
 	if k.shape != 0 {
 		m.present.put(k, a)
-		m.present.newest = newest // the same until they are forgotten
+		m.present.newest = newest // the same for all stored answers
 	}
 }
 
@@ -206,7 +206,7 @@ func (m *answerCache) stale() {
 // hashing.
 type memory struct {
 	held []remembered
-	next int // to be overwritten next, once there are MaxAnswers
+	next int // the answer to overwrite next, if there are MaxAnswers
 	// newest is the node's newest second of creation at the time of the answers. It decides the key
 	// of a candidate.
 	newest int64

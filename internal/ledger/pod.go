@@ -157,7 +157,7 @@ func (a *asked) requestKey() string {
 // ending reports whether the pod is being deleted, has ended or is gone.
 func (s *sight) ending() bool { return s.phase != Bound }
 
-// show records what the API shows of a known pod, and reports whether this changes anything.
+// show records the API's view of a known pod, and reports whether this changes anything.
 func (s *sight) show(now *Sighting) bool {
 	news := s.ending() != now.Ending() || s.gone
 	s.shown, s.phase, s.mortal, s.gone = true, now.Phase, now.Mortal, false

@@ -7,8 +7,8 @@ import (
 )
 
 // A pod on a node where Berth decides can be resized in place (docs/protocol.md, "Resizes in
-// place"). Each decision for it has a larger generation. Between Refit and the end of its write the
-// pod holds both its old and its new resources.
+// place"). Each new decision for the pod has a larger generation. Between Refit and the end of its
+// write the pod holds both its old and its new resources.
 
 // refitting is the progress of the decisions about a resized pod.
 type refitting struct {
@@ -30,7 +30,7 @@ const (
 	RefitSame
 	// RefitDecided: there is a decision to write.
 	RefitDecided
-	// RefitRefused: there is no room, or the pod's rules do not allow it. Verdict explains.
+	// RefitRefused: there is no room, or the pod's rules do not allow it. Verdict has the reason.
 	RefitRefused
 )
 

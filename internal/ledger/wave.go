@@ -2,11 +2,11 @@ package ledger
 
 import "slices"
 
-// Some pods that are reserved together would be refused in another order, and pods of one second
-// come in any order. Such pods get waves. The pods of a later wave are not posted before a report
-// lists the pods of earlier waves, because no pod can overtake an admitted one. Until then their
-// places are reserved as usual, and the node makes all other pods wait. Pods may still leave in the
-// meantime, so Post decides again.
+// Some pods that are reserved together would be refused in another order, and the kubelet may admit
+// pods of the same second in any order. Such pods get waves. The pods of a later wave are not
+// posted before a report lists the pods of earlier waves, because no pod can overtake an admitted
+// one. Until then their places are reserved as usual, and the node makes all other pods wait. Pods
+// may still leave in the meantime, so Post decides again.
 
 // waveOf returns the last wave in a flight, or 0.
 func waveOf(flight []*pod) int {

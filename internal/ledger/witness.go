@@ -82,7 +82,7 @@ func (n *Node) expect(p *pod, after bool) (e Expectation) {
 	var d placement.Decision
 	e.Answer = n.asFarAsKnown(w.decideAll(p.req, &d))
 	switch reason := e.Answer.Verdict.Reason; {
-	case e.Answer.Outcome == Refused && (reason > placement.PodLevelResourcesNotSupported): // not a kubelet's
+	case e.Answer.Outcome == Refused && (reason > placement.PodLevelResourcesNotSupported): // not a reason of a kubelet
 		e.Answer = waiting(Unpredictable)
 	case e.Answer.Wait == Undecided:
 		e.Either = w.decisions(p.req)
