@@ -23,8 +23,8 @@ type Criterion string
 
 const (
 	// StrandedBeside is Stranded for a pod that asks for no devices, if there is demand for the
-	// node's devices. By default it comes before numaNodes: such a pod had better use more NUMA
-	// nodes of another node than take the CPUs of free devices.
+	// node's devices. By default it comes before numaNodes, so such a pod avoids free devices even
+	// if another node spreads it over more NUMA nodes.
 	StrandedBeside Criterion = "strandedBeside"
 	// NUMANodes is the number of NUMA nodes over which the pod would be spread: fewer are better.
 	NUMANodes Criterion = "numaNodes"
@@ -55,7 +55,7 @@ const (
 // criteria are all criteria, in their default order.
 var criteria = []Criterion{StrandedBeside, NUMANodes, Groups, Stranded, Demand, Devices, Policy}
 
-// Scoring configures the order of nodes. FillIn makes the zero value the defaults.
+// Scoring configures the order of nodes. FillIn turns the zero value into the defaults.
 type Scoring struct {
 	// Formula replaces all other settings: "volcano". Default none.
 	Formula Formula `json:"formula,omitempty"`
@@ -63,14 +63,14 @@ type Scoring struct {
 	// first. Default strandedBeside, numaNodes, groups, stranded, demand, devices, policy. Omitted
 	// criteria do not count.
 	First []Criterion `json:"first,omitzero"`
-	// Strategy of the fit. Default MostAllocated.
+	// Strategy is the strategy of the fit. Default MostAllocated.
 	Strategy Strategy `json:"strategy,omitempty"`
-	// Certainty is the weight of certain CPUs. Default 2. The weights are relative to each other;
-	// all zero means the defaults.
+	// Certainty is the weight of a certain prediction of the CPUs. Default 2. The weights are
+	// relative to each other; all zero means the defaults.
 	Certainty int64 `json:"certainty,omitempty"`
-	// Fit weighs the strategy. Default 2.
+	// Fit is the weight of the strategy. Default 2.
 	Fit int64 `json:"fit,omitempty"`
-	// Distance weighs that the NUMA nodes of the pod are close to each other. Default 1.
+	// Distance is the weight of short distances between the NUMA nodes of the pod. Default 1.
 	Distance int64 `json:"distance,omitempty"`
 }
 
