@@ -168,7 +168,7 @@ func (r *reader) physical(address, name string) (string, error) {
 	return pf, nil
 }
 
-// virtualFunctions returns the physical functions of virtual ones.
+// virtualFunctions maps virtual functions to their physical functions.
 func (r *reader) virtualFunctions(places map[string]string) map[string]string {
 	parents := map[string]string{}
 	for address, place := range places {

@@ -16,7 +16,7 @@ const MaxMachineText = 256 << 10
 type ParseError struct {
 	Item  string // the item's key, "numa"
 	Value string
-	Want  string // what would be right
+	Want  string // the expected form
 }
 
 func (e *ParseError) Error() string {

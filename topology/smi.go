@@ -29,7 +29,7 @@ const (
 type SMIError struct {
 	Where string // "row GPU0, column GPU1"
 	Value string
-	Want  string // what would be right
+	Want  string // the expected form
 }
 
 func (e *SMIError) Error() string {

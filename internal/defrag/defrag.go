@@ -91,7 +91,7 @@ type Plan struct {
 
 // Find searches for the fewest moves. If several pods are wanted, each gets a place after the
 // earlier ones, with the fewest moves for itself. They start in their order after all moves, so a
-// plan is right for pods that start together. The search ends with the context.
+// plan is valid for pods that start together. The search ends with the context.
 func Find(ctx context.Context, p *Problem) Plan {
 	s := newSearch(p)
 	s.ctx = ctx
@@ -109,7 +109,7 @@ func Find(ctx context.Context, p *Problem) Plan {
 	return out
 }
 
-// search is a problem with the moves that are supposed.
+// search is a problem with the moves that the search assumes so far.
 type search struct {
 	*Problem
 	ctx          context.Context

@@ -31,8 +31,8 @@ func RoomOn(nodes []*corev1.Node, pods []*corev1.Pod, as func(*corev1.Pod) gangf
 	return room
 }
 
-// Admission decides when a group with minResources is let in, and what is then kept for it. The
-// zero value stands for the defaults.
+// Admission decides when a group with minResources is let in, and which resources are then kept for
+// it. The zero value stands for the defaults.
 type Admission struct {
 	// Gate is resources, the default, or none. With resources, the amounts that a group names must
 	// be free, or evicting pods of lower priority could free them. With none, groups are let in

@@ -178,7 +178,7 @@ func likeness(pod *corev1.Pod, c *ledger.Candidate, looked sets.Set[string]) []b
 		Labels           map[string]string
 		Spec             corev1.PodSpec
 	}{Namespace: pod.Namespace, Labels: map[string]string{}}
-	priority := corev1helpers.PodPriority(pod) // pods that are nominated to a node count for some
+	priority := corev1helpers.PodPriority(pod) // nominated pods count only for pods up to their priority
 	like.Spec = corev1.PodSpec{
 		NodeName: s.NodeName, NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations,
 		TopologySpreadConstraints: s.TopologySpreadConstraints, Overhead: s.Overhead, Resources: s.Resources, ResourceClaims: s.ResourceClaims,

@@ -53,7 +53,7 @@ type Actions struct {
 	Release bool
 	// Drop is the reason to drop the plan, or "".
 	Drop string
-	// Delete means: begin to delete the bound members. An Ended follows.
+	// Delete means: begin to delete the bound members. The event Ended follows.
 	Delete bool
 	// SayWhy means: tell users why the gang is not tried.
 	SayWhy bool

@@ -28,7 +28,7 @@ func (s *Shares) Spend(namespace string, took time.Duration, now time.Time) time
 	if from.Before(now) {
 		from = now
 	}
-	s.until[namespace] = from // it counts among the others
+	s.until[namespace] = from // so that it counts in len(s.until)
 	s.until[namespace] = from.Add(Rarely * took * time.Duration(len(s.until)))
 	return s.until[namespace]
 }

@@ -85,7 +85,7 @@ func (r *runner) stands(ctx context.Context, pod *corev1.Pod, lasts time.Duratio
 }
 
 // guardOf returns a pod that keeps others off a node. It requests nothing and is created with the
-// node's name. Only holders of this plan and pods of DaemonSets may be beside it. It has the
+// node's name. Only holders of this plan and pods of DaemonSets may be on the same node. It has the
 // priority of the wanted pods, so only pods of a higher priority can preempt it.
 func (r *runner) guardOf(node string) *corev1.Pod {
 	no, life, grace := false, int64(HolderLife/time.Second), int64(0)

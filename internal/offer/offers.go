@@ -20,7 +20,7 @@ type Offers struct {
 	// Log receives messages about devices and the kubelet; it must not be nil.
 	Log func(format string, args ...any)
 	// Changed is called when a device becomes unhealthy or healthy, and when the kubelet starts or
-	// stops to use a pool. It may be nil, and must not block.
+	// stops using a pool. It may be nil, and must not block.
 	Changed func()
 
 	host Host

@@ -153,7 +153,7 @@ func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topolog
 	return out
 }
 
-// sequence is equal for orders in which the node admits members that are alike.
+// sequence returns a key that is equal for orders with equal members at each position.
 func (t *trial) sequence(members, order []int) (key [maxTogether + 1]int64) {
 	for i, at := range order {
 		key[i] = int64(t.gang.Members[members[at]].Kind) + 1
@@ -181,7 +181,7 @@ func (t *trial) play(node int, members, order []int) ([]topology.NUMASet, bool) 
 		}
 		t.work.budget.Spend(promiseLooks(&next))
 		c := *next.Candidate
-		if next.Candidate = &c; i > 0 { // they come one after the other
+		if next.Candidate = &c; i > 0 { // so that the node admits them in this order
 			c.Created = latest + int64(i)
 		}
 		a := on.Promise(&next, &d)
@@ -288,7 +288,7 @@ type refusal struct {
 	kind, class int
 	strict      bool
 	// age is the position of the refused member's second of creation among those of the site's
-	// members. If other pods are in flight there, it is the second itself.
+	// members. If other pods are in flight there, it is the second of creation itself.
 	age int64
 }
 

@@ -32,7 +32,7 @@ type Dear struct {
 	Terms int
 }
 
-// String explains what is too expensive, and what would be acceptable.
+// String explains why the gang is too expensive, and how it would be cheaper.
 func (d Dear) String() string {
 	if d.Kinds > MaxKinds {
 		return fmt.Sprintf("its pods are of more than %d kinds: pods with the same requests, node selectors, affinity and priority are of one kind", MaxKinds)

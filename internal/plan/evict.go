@@ -19,7 +19,7 @@ type Occupant struct {
 type Victim struct {
 	Pods     []Occupant
 	Priority int32
-	// Started is the start of the first of them, in seconds. Younger victims are evicted first.
+	// Started is the start time of the first pod, in seconds. Younger victims are evicted first.
 	Started int64
 	// Leaving means that they are already being deleted, and cost nothing.
 	Leaving bool
@@ -64,9 +64,9 @@ const MaxAsked = 50_000
 // Evict finds victims without which the whole gang fits. It returns false if evicting all is not
 // enough and, for gangs with wishes, no single victim is enough either. Pods that are leaving
 // anyway do not count. Evict takes the cheapest victims until the gang fits. Then it drops every
-// victim that the gang does not need, the most expensive first. On the nodes that it uses the
-// result cannot be made smaller, unless the search stops at MaxAsked. It need not be the cheapest
-// of all sets. The Crowd does not change. The search uses the budget of its plan.
+// victim that the gang does not need, the most expensive first. On the nodes that the plan uses, no
+// victim can be omitted, unless the search stops at MaxAsked. It need not be the cheapest of all
+// sets. The Crowd does not change. The search uses the budget of its plan.
 func Evict(g *Gang, f Crowd, r *Removal, b *Budget) (Eviction, bool) {
 	return evictAsking(g, f, r, MaxAsked, b)
 }

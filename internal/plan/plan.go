@@ -89,7 +89,7 @@ type Gang struct {
 	// Minimum is the number of members that must get a node, and Tasks the number for each task.
 	Minimum int
 	Tasks   map[string]int
-	// Seated are mates that have nodes, if there are wishes about them or of theirs.
+	// Seated are mates that already have nodes, if they have wishes or if wishes are about them.
 	Seated []Seat
 }
 
@@ -106,7 +106,7 @@ func (g *Gang) Wish(of int, w Wish) {
 // Wishes reports whether any member has a wish about another one's place.
 func (g *Gang) Wishes() bool { return g.wishes(func(Wish) bool { return true }) }
 
-// wishes reports whether there is such a wish.
+// wishes reports whether is returns true for a wish of the gang.
 func (g *Gang) wishes(is func(Wish) bool) bool {
 	return slices.ContainsFunc(g.Members, func(m Member) bool { return slices.ContainsFunc(m.Beside, is) }) ||
 		slices.ContainsFunc(g.Seated, func(s Seat) bool { return slices.ContainsFunc(s.Beside, is) })
@@ -226,7 +226,7 @@ func (p *Plan) Node(node int) *suppose.Node {
 	}
 	out, later := suppose.Node{}, false
 	if n.Wave > 0 {
-		out, later = n.Cleared() // as it will be when all have been admitted
+		out, later = n.Cleared() // the node after all its members were admitted
 	}
 	if !later {
 		out = n.Clone()

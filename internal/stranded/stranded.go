@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// The resources whose lack strands others, as Kubernetes ResourceNames.
+// The resources whose shortage strands other resources, as Kubernetes ResourceNames.
 const (
 	CPU    = "cpu"
 	Memory = "memory"

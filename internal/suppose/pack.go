@@ -64,7 +64,7 @@ func Pack[N any](load []Alike, another func() N, take func(on N, kind, i int) bo
 				i++
 				continue
 			}
-			if fresh { // no node would ever take it
+			if fresh { // even an empty node refuses the pod
 				break
 			}
 			at++

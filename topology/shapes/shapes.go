@@ -68,7 +68,7 @@ const (
 		"dev:ba:00.0|bb:00.0,030200,10de:2330,numa=1,root=b7,switch=b8:00.0,driver=nvidia,name=card7|card8 " +
 		"dev:bc:00.0,020700,15b3:1021,numa=1,root=b7,switch=b8:00.0,driver=mlx5_core,name=ib3"
 	// GPUMesh is a two-socket server with eight GPUs in a hybrid cube mesh of NVLinks, two to a
-	// PCIe switch, and a network card beside each pair. Its links are the ones that NVIDIA
+	// PCIe switch, and a network card next to each pair. Its links are the ones that NVIDIA
 	// publishes for the DGX-1 with V100.
 	GPUMesh = "package:2 numa:1 l3:1 core:20 pu:2 mem:256Gi huge:2Mi=0;1Gi=64 dist:10,21 " +
 		"dev:06:00.0|07:00.0,030200,10de:1db1,numa=0,root=00,switch=04:00.0,driver=nvidia " +
