@@ -54,8 +54,8 @@ type Args struct {
 	// report accept pods without Berth's decision. It is for nodes without an agent, for example
 	// virtual nodes. Default none.
 	NodesWithoutAgents string `json:"nodesWithoutAgents,omitempty"`
-	// ExclusiveNamespaces are the namespaces whose pods may keep CPUs from others without
-	// requesting them, if Berth decides: the rest of their cores, or of their NUMA nodes
+	// ExclusiveNamespaces are the namespaces whose pods may exclude other pods from CPUs that they
+	// do not request, if Berth decides: the other CPUs of their cores or of their NUMA nodes
 	// (berth.dev/exclusive, and Koordinator's preferredCPUExclusivePolicy). "*" means all. Default
 	// none: pods that do not request all of these CPUs are refused, or lose the preference.
 	ExclusiveNamespaces wire.Namespaces `json:"exclusiveNamespaces,omitempty"`

@@ -81,8 +81,8 @@ const othersLate = 2 * time.Second
 
 // tooLate describes the amounts that the node now lacks for the pod, as its kubelet will count
 // them, or returns "". It counts pods that other schedulers have bound, and pods that were resized,
-// after the framework checked the amounts. It also counts written, whose Bindings the watch may not
-// show yet.
+// after the framework checked the amounts. It also counts the pods in written, whose Bindings the
+// watch may not show yet.
 func (o *onNodes) tooLate(pod *corev1.Pod, node string, written []*corev1.Pod) string {
 	bound := o.bound(node)
 	for _, posted := range written {

@@ -121,7 +121,7 @@ func (c *cycle) assume() *dryRun {
 	return c.dry
 }
 
-// take removes the pod from from a node in the dry run, to make room for pod.
+// take removes a pod from a node in the dry run, to make room for the pod of the cycle.
 func (c *cycle) take(pod, from *corev1.Pod, n *nodes.Node) {
 	run := c.assume()
 	if run.amounts == nil {

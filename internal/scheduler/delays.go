@@ -89,7 +89,8 @@ func mayBeHeld(pod *corev1.Pod) bool {
 	return wire.InGang(pod) || pod.Spec.SchedulingGroup != nil || len(pod.Spec.SchedulingGates)+len(pod.Spec.ResourceClaims) > 0
 }
 
-// Tried records that a pod, which entered the queue at that time, leaves it to be tried.
+// Tried records that a pod is taken from the queue to be tried. queued is the time when it entered
+// the queue.
 func (d *Delays) Tried(pod *corev1.Pod, queued time.Time) {
 	if !wire.MightPin(pod) {
 		return
@@ -131,7 +132,7 @@ func (d *Delays) begin(pod *corev1.Pod, queued time.Time) bool {
 const crowdFrom, crowdTo = 8, 8
 
 // crowded reports whether the namespace has so many pods for the nodes that waiting for certain
-// CPUs takes too long. Only pods that a report could help count, and no pods without room.
+// CPUs takes too long. It counts only pods that a report could help.
 func (d *Delays) crowded(namespace string, nodes int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

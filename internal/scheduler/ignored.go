@@ -24,7 +24,7 @@ func (c *core) tellIgnored(pod *corev1.Pod) {
 		warnings = append(warnings, w)
 	}
 	for _, w := range warnings {
-		// A second event of the same reason and action only counts up the first.
+		// A second event of the same reason and action would only increase the count of the first.
 		c.events.Eventf(pod, nil, corev1.EventTypeWarning, w.Reason, "Scheduling"+w.Of, "%s", w.Text)
 	}
 }

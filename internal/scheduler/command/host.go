@@ -54,7 +54,7 @@ var (
 	_ gang.Runner = framework.Framework(nil) // the concrete type of a plugin's Handle
 )
 
-// wrap is one place of kube-scheduler that Berth wraps.
+// wrap is one function or field of kube-scheduler that Berth replaces by a wrapper.
 type wrap struct {
 	place string
 	// why is the effect of the wrap, which a plugin cannot achieve by itself.

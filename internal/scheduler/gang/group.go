@@ -38,7 +38,8 @@ type group struct {
 	gangs.Progress
 	// plan is the reserved plan, if Progress shows one.
 	plan *planned
-	// timer checks the group again at the time again. There is no timer if that is zero.
+	// again is the time of the next check of the group, and timer makes the check. Without a check,
+	// again is zero and timer nil.
 	timer clock.Timer
 	again time.Time
 	// Failed requests to the API server are repeated, with growing pauses.
@@ -94,7 +95,7 @@ func (m *member) active() bool { return gangs.Active(m.pod) }
 // pending reports whether the pod waits for a node, and only its group may hold it.
 func (m *member) pending() bool { return gangs.Waits(m.pod, m.placed()) }
 
-// lacks describes what counts lack to reach the minimum, or returns "" if they reach it.
+// lacks describes how many members the counts lack for the minimum, or returns "".
 func (g *group) lacks(counts ...*gangs.Count) string { return gangs.Lacks(&g.spec, counts...) }
 
 // settled reports whether the minimum has nodes, or no longer needs them.

@@ -4,7 +4,7 @@ import (
 	"k8s.io/component-base/metrics"
 )
 
-// Why a plan was not made, or was dropped: the values of the label reason.
+// The reasons why a plan was not made or was dropped. They are the values of the label reason.
 const (
 	failedCapacity = "capacity"
 	failedInput    = "input"

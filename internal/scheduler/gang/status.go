@@ -151,7 +151,7 @@ func (g *group) standing() (s standing) {
 // reserve if the first is deleted.
 const maxMarks = 2
 
-// marks returns the members to mark. The caller holds the lock.
+// marks returns the members that must get wire.GangWholeCondition. The caller holds the lock.
 func (g *group) marks() (out []*member) {
 	if !g.Whole || g.key.Source.HasObject() {
 		return nil

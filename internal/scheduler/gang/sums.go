@@ -120,7 +120,7 @@ func lifeOf(pod *corev1.Pod) life {
 	}
 }
 
-// said has the declarations of a member's pod that are added up.
+// said has the declarations in a member's pod that sums counts.
 type said struct {
 	wrong, asks bool
 	scheduler   string
@@ -207,7 +207,7 @@ func (g *group) add(p *part, n int) {
 	}
 }
 
-// hear adds up the declarations of active members.
+// hear adds n to the counts of a member's declarations.
 func (s *sums) hear(m *said, n int) {
 	if m.wrong {
 		s.wrongs += n

@@ -69,7 +69,8 @@ func (h *Handover) fence(ctx context.Context) (int, error) {
 	}
 }
 
-// bindable asks the API server for the pods that a scheduler like this one could be binding.
+// bindable lists, from the API server, the pods that a scheduler with the same schedulerNames could
+// be binding.
 func (h *Handover) bindable(ctx context.Context) (pods []*corev1.Pod, err error) {
 	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		pods = nil

@@ -139,7 +139,7 @@ func (l *bindingsLease) keep(lease *coordinationv1.Lease) {
 	l.lease = lease
 }
 
-// endFound records that the Bindings that claim found under way have ended.
+// endFound records the end of the Bindings that claim found under way.
 func (l *bindingsLease) endFound() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

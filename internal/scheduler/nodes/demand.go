@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// The demand for nodes is updated when new levels are due, but uses at most one part in demandShare
-// of the time. It is updated at least every demandLate, because nodes and their labels may have
+// The demand for nodes is updated when new levels are due. This takes at most 1/demandShare of the
+// time. The demand is also updated every demandLate, because nodes and their labels may have
 // changed.
 const (
 	demandShare = 100

@@ -49,7 +49,7 @@ type FeedOptions struct {
 type Metrics interface {
 	// PromiseSettled counts a decision that a report has settled.
 	PromiseSettled(ledger.Result)
-	// ReportRefused counts a report that cannot be relied on.
+	// ReportRefused counts a report that is not reliable.
 	ReportRefused()
 	// PlacementIgnored counts a bound pod whose decision cannot be read.
 	PlacementIgnored()

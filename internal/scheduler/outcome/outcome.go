@@ -25,7 +25,7 @@ type outcome struct {
 	tries int
 }
 
-// follow copies from the earlier outcome the fields that this one does not set.
+// follow copies the fields that this outcome does not set from the earlier outcome.
 func (o *outcome) follow(was *outcome) {
 	if o.condition == nil {
 		o.condition = was.condition

@@ -52,7 +52,7 @@ type attempt struct {
 	// them.
 	misplaced map[types.UID]bool
 
-	// pending are the claims that this attempt has allocated, after Reserve.
+	// pending has the claims that Reserve has allocated in this attempt.
 	pending []claims.PodClaim
 	// written means that PreBind has begun to write the claims. refused means that the plugin
 	// itself has ended the attempt, so that there is no Binding.
@@ -249,7 +249,7 @@ func (p *Plugin) on(a *attempt, pod *corev1.Pod, info fwk.NodeInfo) *onNode {
 	if classes := dra.DeviceClassResolver(); claims.AsksExtended(pod) {
 		n.Extended = claims.Extended(pod, func(name corev1.ResourceName) *resourceapi.DeviceClass {
 			if info.GetAllocatable().GetScalarResources()[name] > 0 {
-				return nil // of a device plugin
+				return nil // a device plugin offers it
 			}
 			return classes.GetDeviceClass(name)
 		})
@@ -328,7 +328,8 @@ func (n *onNode) lie(ctx context.Context, state fwk.CycleState, way Way) (status
 // all has every NUMA node.
 const all = claims.Everywhere
 
-// reach is Reach. It returns false if an allocated claim has devices elsewhere.
+// reach returns the NUMA nodes of claims.OnNode.Reach, and stores its other results. It returns
+// false if an allocated claim has devices elsewhere.
 func (n *onNode) reach(lying Lying) (only topology.NUMASet, fits bool) {
 	r := n.Reach(lying)
 	n.lately, n.apart, n.loose = r.Why, r.Apart, n.loose || r.Loose

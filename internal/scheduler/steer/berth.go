@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Lying and Way are those of package claims.
+// Lying and Way are types of package claims.
 type (
 	Lying = claims.Lying
 	Way   = claims.Way

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/claims"
 )
 
-// Would is that of package claims.
+// Would is a type of package claims.
 type Would = claims.Would
 
 // Trial is a claims.Trial on the scheduler's caches. It is not safe for concurrent use.

@@ -10,7 +10,7 @@ import (
 // Node is a node that can be asked about pods. *ledger.Node implements it. Nodes are compared by
 // identity.
 type Node interface {
-	// Shift returns the answer for the pod, and the answer before the last change.
+	// Shift returns the answer for the pod before the node's last change, and the answer now.
 	Shift(c *ledger.Candidate) (before, now ledger.Answer)
 	// View returns the node's current state for further questions.
 	View() ledger.View

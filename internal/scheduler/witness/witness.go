@@ -250,7 +250,7 @@ func (w *Witness) recordOf(pod *corev1.Pod, pinned bool) shadow.Record {
 	}}
 }
 
-// whyNot returns the reason of the pod's node not to judge a prediction, or "".
+// whyNot returns the reason why a prediction about the pod's node cannot be judged, or "".
 func (w *Witness) whyNot(pod *corev1.Pod) shadow.Reason {
 	node := pod.Spec.NodeName
 	n := w.table.Known(node)
