@@ -79,7 +79,7 @@ func nodesNamed(view *KubeletView) (named topology.NUMASet) {
 
 // compileDistances sums up distances for prefer-closest-numa-nodes.
 func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
-	if !m.set.closest || m.space == nil {
+	if !m.set.closest || m.space == nil || m.space.Len() == 1 { // of one NUMA node there are no masks to compare
 		return nil
 	}
 	const field = "topologyManagerPolicyOptions[prefer-closest-numa-nodes]"
@@ -87,9 +87,6 @@ func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
 		if view.Nodes[i].Distances == nil {
 			return m.set.refuse(bad(field, "true", "the distances of NUMA node "+strconv.Itoa(int(view.Nodes[i].ID))+", which the machine does not report"), hinted...)
 		}
-	}
-	if m.space.Len() == 1 {
-		return nil // there are no masks to compare by distance
 	}
 	rows := make([][]uint64, m.space.Len())
 	last := 63 - bits.LeadingZeros64(uint64(m.nodes))

@@ -111,6 +111,24 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
+// TestClosestOfOneNode: distances compare NUMA nodes, so a machine with one need not tell them.
+func TestClosestOfOneNode(t *testing.T) {
+	m, err := topology.Parse("package:1 numa:1 core:4 pu:1 mem:8Gi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := placement.ViewOf(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Nodes[0].Distances = nil
+	c := m2.config("restricted")
+	c.TopologyManagerPolicyOptions = map[string]string{"prefer-closest-numa-nodes": "true"}
+	if _, err := placement.NewModel(v, c); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestGatesOfAStage: AllAlpha and AllBeta count for a gate that is not set by its own name.
 func TestGatesOfAStage(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/berth-dev/berth/internal/suggest"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -75,9 +77,13 @@ var (
 )
 
 // readFlags reads the flags of a kubelet: its command line as ps prints it, the lines of a unit or
-// of an environment file (KUBELET_EXTRA_ARGS="..."), or the flags by themselves.
+// of an environment file (KUBELET_EXTRA_ARGS="..."), a list in JSON or YAML, or the flags by
+// themselves.
 func readFlags(text string) (*flags, error) {
 	text = strings.NewReplacer("\ufeff", "", "\\\r\n", " ", "\\\n", " ", "\x00", " ").Replace(text)
+	if list := listOf(text); list != nil {
+		text = strings.Join(list, " ")
+	}
 	f := &flags{object: map[string]any{}}
 	defined := map[string]bool{}
 	var open []string // variables whose values are used
@@ -115,6 +121,26 @@ func readFlags(text string) (*flags, error) {
 	}
 	return f, nil
 }
+
+// listOf returns the items of a list in brackets, such as ["--a=1", '--b=2'], perhaps after a key,
+// or of one without its brackets; nil if the text is no list.
+func listOf(text string) (list []string) {
+	text = strings.TrimSuffix(strings.TrimSpace(text), ",")
+	if key, rest, ok := strings.Cut(text, "["); ok && listKey.MatchString(key) {
+		text = "[" + rest
+	} else if quotedItem.MatchString(text) {
+		text = "[" + text + "]"
+	}
+	if !strings.HasPrefix(text, "[") || !strings.HasSuffix(text, "]") || yaml.Unmarshal([]byte(text), &list) != nil || !slices.ContainsFunc(list, isFlag) {
+		return nil
+	}
+	return list
+}
+
+var (
+	listKey    = regexp.MustCompile(`^\s*(["']?[A-Za-z_]+["']?\s*[:=]\s*)?$`)
+	quotedItem = regexp.MustCompile(`^(["'])--?[a-z][^"']*["']\s*,`)
+)
 
 // assigned is a variable with flags, as a shell or a unit of systemd has it.
 var assigned = regexp.MustCompile(`(?s)^(?:[A-Za-z]+=)?([A-Z][A-Z0-9_]*)=(.*)$`)

@@ -90,6 +90,10 @@ func TestForms(t *testing.T) {
 		"ConfigMap": configMap, "another key": strings.Replace(configMap, "kubelet: |", "config.yaml: |", 1),
 		"answer": answer, "answer, as YAML": "kubeletconfig:\n  cpuManagerPolicy: static\n  reservedSystemCPUs: \"0\"\n  evictionHard: {memory.available: 100Mi}\n",
 		"flags":          "--cpu-manager-policy=static --reserved-cpus=0",
+		"a list":         `["kubelet", "--cpu-manager-policy=static", "--reserved-cpus=0"]`,
+		"args":           "args: [ '--cpu-manager-policy=static',\n  '--reserved-cpus', '0' ]\n",
+		"quoted":         "\"--cpu-manager-policy=static\",\n\"--reserved-cpus=0\",\n",
+		"items":          "- --cpu-manager-policy=static\n- --reserved-cpus=0\n",
 		"kubeadm's file": "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nnodeRegistration:\n  kubeletExtraArgs: [{name: cpu-manager-policy, value: static}]\n---\n" + strings.Replace(conf, "cpuManagerPolicy: static", "cpuManagerPolicy: none", 1) + "---\nkind: KubeProxyConfiguration\n",
 		"an older one":   strings.Replace(conf, "\"0\"", "\"1\"", 1) + "---\nkind: InitConfiguration\nnodeRegistration: {kubeletExtraArgs: {reserved-cpus: \"0\"}}\n",
 	} {
@@ -103,6 +107,13 @@ func TestForms(t *testing.T) {
 		})
 	}
 	for name, c := range map[string]struct{ text, flags, dir, want string }{
+		"empty":               {" \n", "", "", `want kubelet.config.k8s.io/v1beta1, KubeletConfiguration; it is empty`},
+		"Markdown":            {"```yaml\n" + conf + "```\n", "", "", "; line 1 is a fence of Markdown: want only the text inside"},
+		"a table":             {"| a | b |\n|---|---|\n", "", "", "; line 1 is a row of a table"},
+		"a template":          {strings.Replace(conf, "static", "{{ .policy }}", 1), "", "", "; line 3 has {{ of a template"},
+		"lstopo":              {"Machine (63GB total)\n  Package L#0\n", "", "", "this is what lstopo prints: want a KubeletConfiguration"},
+		"cpuinfo":             {"processor\t: 0\nmodel\t: 7\n\nprocessor\t: 1\n", "", "", "this is /proc/cpuinfo: want a KubeletConfiguration"},
+		"half a list":         {`["--cpu-manager-policy=static", `, "", "", "want"},
 		"lscpu":               {"Architecture: x86_64\nCPU(s): 8\n", "", "", "this is what lscpu prints: want a KubeletConfiguration, kubeadm's ConfigMap"},
 		"another kind":        {"apiVersion: v1\nkind: Pod\n", "", "", `kind: "Pod": want a KubeletConfiguration`},
 		"OpenShift's":         {"apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nspec: {}\n", "", "", "KubeletConfig of OpenShift is merged over"},

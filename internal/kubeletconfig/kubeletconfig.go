@@ -15,6 +15,7 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/berth-dev/berth/internal/pasted"
 	"github.com/berth-dev/berth/internal/strict"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -91,7 +92,7 @@ func (f Files) given() (g given, err error) {
 			g.object, err = f.parse(f.File, data)
 		}
 		if err != nil {
-			return g, err
+			return g, pasted.Explain(err, data)
 		}
 	}
 	if f.Flags == "" {
@@ -108,7 +109,7 @@ func (f Files) given() (g given, err error) {
 		g.flags.over(g.object)
 	}
 	g.flags = more
-	return g, err
+	return g, pasted.Explain(err, []byte(f.Flags))
 }
 
 // NewerThan returns the files that were changed after t, and the folder of drop-ins if one was

@@ -52,17 +52,19 @@ func Read(text []byte) (*topology.Machine, error) {
 		return nil, errNumactl(string(text))
 	case pasted.NvidiaTopology:
 		return nil, errNvidia(string(text))
-	case pasted.KubeletConfig, pasted.KubeletAnswer, pasted.KubernetesObject:
+	case pasted.CPUInfo, pasted.Lstopo:
+		return nil, fmt.Errorf("this is %s, which Berth does not read: want what lscpu -p prints, or a capture (berth topology --help)", form)
+	case pasted.KubeletConfig, pasted.KubeletAnswer, pasted.KubernetesObject, pasted.KubeletFlags:
 		return nil, fmt.Errorf("this is %s, and no machine: want what lscpu -p prints", form)
 	}
 	f, err := read(string(text))
 	if err != nil {
-		return nil, err
+		return nil, pasted.Explain(err, text)
 	}
 	r := reader{fields: f}
 	for _, step := range []func() error{r.readCounts, r.readCPUs, r.readNodes, r.findSockets, r.findCores, r.findCaches} {
 		if err := step(); err != nil {
-			return nil, err
+			return nil, pasted.Explain(err, text)
 		}
 	}
 	return r.machine()

@@ -421,8 +421,8 @@ func (p *painter) chip(d *topology.Device, w float64) shape {
 	}
 	return shape{w: w, h: chipHigh, draw: func(b *strings.Builder, x, y float64) {
 		one.open(b)
-		fmt.Fprintf(b, `<title>%s %s:%s %s</title><rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%d" rx="4"/>`,
-			d.Address, d.Vendor, d.Product, escape(d.Driver), class, x, y, w, chipHigh)
+		fmt.Fprintf(b, `<title>%s %s %s</title><rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%d" rx="4"/>`,
+			d.Address, pciIDs(d), escape(d.Driver), class, x, y, w, chipHigh)
 		fmt.Fprintf(b, `<text x="%.1f" y="%.1f">%s%s <tspan class="d">%s</tspan></text></g>`+"\n", x+7, y+14, tag, escape(words), escape(address))
 	}}
 }

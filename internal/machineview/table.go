@@ -57,7 +57,7 @@ func deviceTable(t io.Writer, m *topology.Machine) {
 		if d.HasNUMA {
 			node = strconv.Itoa(int(d.NUMA))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s:%s\t%s\t%s\t%s\t%s\t%s\n", d.Address, className(d.Class), d.Vendor, d.Product, node,
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Address, className(d.Class), dash(pciIDs(d)), node,
 			dash(d.Root), dash(d.Switch), dash(d.Driver), dash(names(d)))
 	}
 	if virtual > 0 {

@@ -77,7 +77,10 @@ func portLines(p *topology.PCIPort, kind string) []line {
 }
 
 func functionLine(f topology.PCIFunction) line {
-	l := line{text: fmt.Sprintf("%s %s (%s:%s)", f.Address, deviceLabel(f.Device), f.Vendor, f.Product)}
+	l := line{text: f.Address + " " + deviceLabel(f.Device)}
+	if ids := pciIDs(f.Device); ids != "" {
+		l.text += " (" + ids + ")"
+	}
 	if n := len(f.Virtual); n > 0 {
 		l.text += fmt.Sprintf(", %s %s to %s", count(n, "virtual function"), f.Virtual[0].Address, f.Virtual[n-1].Address)
 	}

@@ -97,6 +97,19 @@ func TestNothingFromACaptureReachesTheTerminalRaw(t *testing.T) {
 	}
 }
 
+// TestDevicesWithoutIDs: a device whose vendor and product are not reported has no empty pair.
+func TestDevicesWithoutIDs(t *testing.T) {
+	m := shapes.Machine("numa:1 core:1 pu:1 dev:00:01.0,030200,10de:2330,numa=0,root=r")
+	m.Devices[0].Vendor, m.Devices[0].Product = "", ""
+	for name, print := range map[string]func(io.Writer, *topology.Machine) error{"table": Table, "tree": Tree, "svg": SVG} {
+		for _, pair := range []string{" : ", "(:)"} {
+			if out := printed(t, print, m); strings.Contains(out, pair) {
+				t.Errorf("%s: %q in %s", name, pair, out)
+			}
+		}
+	}
+}
+
 func TestCPUsAreShortAndParse(t *testing.T) {
 	for _, c := range []struct{ set, want string }{
 		{"", ""}, {"0-3", "0-3"}, {"0,2,4,6", "0,2,4,6"},

@@ -132,6 +132,15 @@ func notables(m *topology.Machine) (devices []*topology.Device, others int) {
 	return devices, others
 }
 
+// pciIDs returns the vendor and the product of a device: "10de:2330"; "" if neither is reported, as
+// in Koordinator's Device.
+func pciIDs(d *topology.Device) string {
+	if d.Vendor == "" && d.Product == "" {
+		return ""
+	}
+	return d.Vendor + ":" + d.Product
+}
+
 // names returns the system's names of a device: "ib0, mlx5_0".
 func names(d *topology.Device) string {
 	if d.RDMA == "" || d.RDMA == d.Name {

@@ -23,6 +23,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
+	"github.com/berth-dev/berth/internal/pasted"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -297,7 +298,7 @@ func (r *reader) file(path string, stdin io.Reader) error {
 		if err == nil {
 			continue
 		}
-		err = fmt.Errorf("%s: document %d: %w", path, n, err)
+		err = fmt.Errorf("%s: document %d: %w", path, n, pasted.Explain(err, data))
 		if r.first = cmp.Or(r.first, err); len(r.bad) < maxNamed {
 			r.bad = append(r.bad, "not read: "+strings.ReplaceAll(err.Error(), "\n", "; "))
 		}

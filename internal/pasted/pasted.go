@@ -1,10 +1,11 @@
 // Package pasted detects the form of a pasted text: the output of a tool that shows a machine, or a
-// kubelet's configuration.
+// kubelet's configuration. It also finds what should not be in a text.
 package pasted
 
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 )
@@ -22,6 +23,8 @@ const (
 	LscpuParsable     Form = "what lscpu -p prints"
 	Numactl           Form = "what numactl -H prints"
 	NvidiaTopology    Form = "what nvidia-smi topo -m prints"
+	Lstopo            Form = "what lstopo prints"
+	CPUInfo           Form = "/proc/cpuinfo"
 	KubeletConfig     Form = "a KubeletConfiguration"
 	KubeletAnswer     Form = "what a kubelet answers to /configz"
 	KubeletFlags      Form = "flags of a kubelet"
@@ -37,6 +40,8 @@ var lines = []struct {
 	{NvidiaTopology, regexp.MustCompile(`(?m)^\s*(\x1b\[[0-9]+m)?\s*GPU0(\s.*)?\s(CPU Affinity|GPU1|NIC0|mlx[0-9]|X)`)},
 	{LscpuParsable, regexp.MustCompile(`(?mi)^# ?(CPU|CORE|SOCKET|NODE)(,|$)`)},
 	{LscpuExtended, regexp.MustCompile(`^\s*CPU[ \t]+[A-Z]`)},
+	{CPUInfo, regexp.MustCompile(`(?m)^processor[ \t]*:[ \t]*[0-9]+\r?$`)},
+	{Lstopo, regexp.MustCompile(`(?m)^\s*(<topology\b|<!DOCTYPE topology\b|Machine (L#0 )?\(|(NUMANode|Package) [LP]#[0-9])`)},
 	{KubeletAnswer, regexp.MustCompile(`(?m)^kubeletconfig:`)},
 	{KubeletConfig, regexp.MustCompile(`(?m)^kind: *["']?KubeletConfiguration\b`)},
 	{KubernetesObject, regexp.MustCompile(`(?m)^kind: *["']?[A-Z]`)},
@@ -87,8 +92,41 @@ func What(text []byte) Form {
 // IsMachine reports whether the form shows a machine.
 func (f Form) IsMachine() bool {
 	switch f {
-	case Lscpu, LscpuJSON, LscpuExtended, LscpuExtendedJSON, LscpuParsable, Numactl, NvidiaTopology:
+	case Lscpu, LscpuJSON, LscpuExtended, LscpuExtendedJSON, LscpuParsable, Numactl, NvidiaTopology, Lstopo, CPUInfo:
 		return true
 	}
 	return false
+}
+
+// strays are signs of something that does not belong in a file. Values may have some, so they only
+// explain errors.
+var strays = []struct {
+	sign *regexp.Regexp
+	text string
+}{
+	{regexp.MustCompile("(?m)^[ \\t>]*(```|~~~)"), "is a fence of Markdown: want only the text inside of the fences"},
+	{regexp.MustCompile(`(?m)^[ \t]*\|.*\|[ \t]*\r?$`), "is a row of a table: want the file itself"},
+	{regexp.MustCompile(`\{\{`), "has {{ of a template: want the result, as helm template prints it"},
+	{regexp.MustCompile("\u00a0"), "has a no-break space (U+00A0): want a space"},
+	{regexp.MustCompile("[\u201c\u201d\u2018\u2019]"), "has typographic quotes: want plain ones"},
+	{regexp.MustCompile(`(?m)^ *\t+[ \t]*[^ \t\r\n#]`), "is indented with a tab: want spaces, as in YAML"},
+	{regexp.MustCompile(`(?m)^(<<<<<<<|>>>>>>>) `), "is a mark of a merge conflict: resolve it first"},
+	{regexp.MustCompile(`(?m)^[ \t]*([$#]|[a-z0-9_.-]+@[^ ]+[$#]) (kubectl|cat|ssh|sudo|lscpu) `), "is a command after a prompt: want only what it printed"},
+}
+
+// Explain adds to the error of a text the first sign of something that does not belong there.
+func Explain(err error, text []byte) error {
+	if err == nil {
+		return nil
+	}
+	text = text[:min(len(text), longestFirst)]
+	if len(bytes.TrimSpace(Text(text))) == 0 {
+		return fmt.Errorf("%w; it is empty", err)
+	}
+	for _, s := range strays {
+		if at := s.sign.FindIndex(text); at != nil {
+			return fmt.Errorf("%w; line %d %s", err, 1+bytes.Count(text[:at[0]], []byte("\n")), s.text)
+		}
+	}
+	return err
 }

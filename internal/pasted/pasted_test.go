@@ -1,6 +1,9 @@
 package pasted
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 func TestWhat(t *testing.T) {
 	for text, want := range map[string]Form{
@@ -27,6 +30,10 @@ func TestWhat(t *testing.T) {
 		`{"kind": "ConfigMap"}`:                                                          KubernetesObject,
 		`{"a": 1}`:                                                                       Unknown,
 		"cpuManagerPolicy: static\n":                                                     Unknown,
+		"processor\t: 0\nvendor_id\t: GenuineIntel\n":                                    CPUInfo,
+		"Machine (63GB total)\n  Package L#0\n":                                          Lstopo,
+		"<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology>": Lstopo,
+		`["--cpu-manager-policy=static","--v=2"]`:                                        KubeletFlags,
 		"--reserved-cpus=0-1":                                                            KubeletFlags,
 		`KUBELET_EXTRA_ARGS="--reserved-cpus=0"`:                                         KubeletFlags,
 		"KUBELET_EXTRA_ARGS=--reserved-cpus=0":                                           KubeletFlags,
@@ -38,6 +45,31 @@ func TestWhat(t *testing.T) {
 				t.Errorf("%q: %q, want %q", text, got, want)
 			}
 		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	for text, want := range map[string]string{
+		"kind: Pod":                            "wrong",
+		"":                                     "wrong; it is empty",
+		"\ufeff \n":                            "wrong; it is empty",
+		"```yaml\nkind: Pod\n```":              "wrong; line 1 is a fence of Markdown: want only the text inside of the fences",
+		"Here:\n\n  ~~~\nkind: Pod":            "wrong; line 3 is a fence of Markdown: want only the text inside of the fences",
+		"a\n| field | value |\n|---|---|\n":    "wrong; line 2 is a row of a table: want the file itself",
+		"kind: Pod\nname: {{ .Values.name }}":  "wrong; line 2 has {{ of a template: want the result, as helm template prints it",
+		"kind:\u00a0Pod":                       "wrong; line 1 has a no-break space (U+00A0): want a space",
+		"cpu: \u201c2\u201d":                   "wrong; line 1 has typographic quotes: want plain ones",
+		"spec:\n\tcpu: 2":                      "wrong; line 2 is indented with a tab: want spaces, as in YAML",
+		"a: b\n<<<<<<< HEAD\n":                 "wrong; line 2 is a mark of a merge conflict: resolve it first",
+		"$ kubectl get pod -o yaml\nkind: Pod": "wrong; line 1 is a command after a prompt: want only what it printed",
+		"root@node-1:~# cat /a\nkind: Pod":     "wrong; line 1 is a command after a prompt: want only what it printed",
+	} {
+		if got := Explain(errors.New("wrong"), []byte(text)); got.Error() != want {
+			t.Errorf("%q: %v, want %s", text, got, want)
+		}
+	}
+	if Explain(nil, nil) != nil {
+		t.Error("an error where there was none")
 	}
 }
 

@@ -1,12 +1,14 @@
 package whatif
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/berth-dev/berth/internal/capture"
 	"github.com/berth-dev/berth/internal/lscpu"
@@ -68,14 +70,26 @@ func readPrinted(path string, err error) (*topology.Machine, error) {
 	}
 	defer f.Close()
 	text, readErr := io.ReadAll(io.LimitReader(f, lscpu.MaxText+1))
-	if readErr != nil || !pasted.What(text).IsMachine() {
+	switch form := pasted.What(text); {
+	case readErr != nil || !form.IsMachine() && !isText(text):
 		return nil, err
+	case form == pasted.Unknown:
+		return nil, pasted.Explain(fmt.Errorf("%s: this is a text, and no capture: want a folder with sys/ in it, an archive of one, or what lscpu -p prints", path), text)
 	}
 	m, err := lscpu.Read(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return m, nil
+}
+
+// isText reports whether the beginning of a file is text and not an archive.
+func isText(data []byte) bool {
+	first := data[:min(len(data), 1<<10)]
+	if end := bytes.LastIndexByte(first, '\n'); len(first) < len(data) && end >= 0 { // a rune may be cut off
+		first = first[:end]
+	}
+	return len(data) > 0 && bytes.IndexByte(first, 0) < 0 && utf8.Valid(first)
 }
 
 // leastMemory is less than the memory of any NUMA node: an amount below it lacks its unit.

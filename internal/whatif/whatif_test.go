@@ -2,6 +2,8 @@ package whatif
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -79,4 +81,27 @@ func FuzzParsePool(f *testing.F) {
 			seen[d.ID] = true
 		}
 	})
+}
+
+// TestReadMachineOfTexts: a file that is no capture is named by what it is.
+func TestReadMachineOfTexts(t *testing.T) {
+	for text, want := range map[string]string{
+		"To be or not to be\n":                  "this is a text, and no capture: want a folder with sys/ in it",
+		"```\n0,0,0,0\n```\n":                   "; line 1 is a fence of Markdown",
+		"apiVersion: v1\nkind: Pod\n":           "this is an object of Kubernetes, and no machine: want what lscpu -p prints",
+		"processor\t: 0\n":                      "this is /proc/cpuinfo, which Berth does not read: want what lscpu -p prints",
+		"Machine (63GB total)\n  Package L#0\n": "this is what lstopo prints, which Berth does not read: want what lscpu -p prints",
+		"":                                      "is empty",
+		"\x1f\x8b\x08\x00":                      "is cut short",
+		"# CPU,Core,Socket,Node\n0,0,0,0\n1,1,0,0\n": "",
+	} {
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ReadMachine(file)
+		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file)) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
 }

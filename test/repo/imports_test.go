@@ -76,7 +76,7 @@ internal/kubeletconfig    : internal/pasted internal/suggest internal/strict int
 internal/nodestate        : topology placement api/... internal/amounts internal/demand internal/ledger internal/wire
 internal/survey           : internal/claims internal/demand internal/gangfit internal/gangs topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/manifest internal/ledger internal/rank internal/plan internal/wire internal/nodestate internal/suggest
 internal/web              : internal/bounded internal/clip internal/shadow topology internal/machineview internal/manifest internal/survey internal/version internal/wire
-internal/manifest         : api/... internal/amounts internal/strict internal/suggest internal/wire
+internal/manifest         : api/... internal/amounts internal/pasted internal/strict internal/suggest internal/wire
 internal/whatif           : topology placement sysfs internal/lscpu internal/pasted internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/suggest internal/suppose internal/survey internal/wire
 
 internal/scheduler/wake   : placement internal/ledger
