@@ -123,3 +123,19 @@ func TestExplainResize(t *testing.T) {
 	(&asked{args: []string{"explain", "--resize", "cpu=8"}, code: ExitUsage, want: []string{"want the name of a pod that has a node"}}).check(t, w)
 	(&asked{args: []string{"explain", "gang", "g", "--resize", "cpu=8"}, code: ExitUsage, want: []string{"want the name of a pod"}}).check(t, w)
 }
+
+// FuzzChangesOf: what --resize asks for is an amount of a resource, or refused.
+func FuzzChangesOf(f *testing.F) {
+	f.Add("main:cpu=16", "memory=1Gi")
+	f.Fuzz(func(t *testing.T, first, second string) {
+		changes, err := changesOf([]string{first, second})
+		if (err == nil) != (len(changes) == 2) {
+			t.Fatalf("%+v, %v", changes, err)
+		}
+		for _, c := range changes {
+			if c.Amount.Sign() < 0 || c.Resource != "cpu" && c.Resource != "memory" {
+				t.Errorf("%+v", c)
+			}
+		}
+	})
+}

@@ -114,6 +114,18 @@ func (f *serveFlags) serve(cmd *cobra.Command, c *survey.Cluster) error {
 	if f.auth == authNone {
 		options.Hosts = append(web.LocalNames(listener), f.hosts...)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "The map of %s is at http://%s/\n", c.Where, listener.Addr())
-	return web.New(options).Serve(cmd.Context(), listener)
+	ctx, stop := context.WithCancel(cmd.Context())
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		select {
+		case <-options.Live.Ready(): // the cluster was reached
+			fmt.Fprintf(cmd.OutOrStdout(), "The map of %s is at http://%s/\n", c.Where, listener.Addr())
+		case <-ctx.Done():
+		}
+	}()
+	err = web.New(options).Serve(ctx, listener)
+	stop()
+	<-said
+	return err
 }

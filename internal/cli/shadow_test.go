@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/berth-dev/berth/internal/shadow"
 )
 
@@ -64,6 +66,23 @@ func TestShadow(t *testing.T) {
 		code, _, stderr := run(t, append([]string{"shadow"}, c.args...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) {
 			t.Errorf("%q: exit code %d: %s", c.args, code, stderr)
+		}
+	}
+}
+
+// TestServersThatDoNotAnswer: shadow tells an expired token from shadow mode that is not installed,
+// and serve names no address before the cluster was reached.
+func TestServersThatDoNotAnswer(t *testing.T) {
+	expired := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnauthorized)
+		_ = json.NewEncoder(w).Encode(metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonUnauthorized, Code: http.StatusUnauthorized, Message: "Unauthorized"})
+	}))
+	defer expired.Close()
+	for _, args := range [][]string{{"shadow"}, {"serve", "--listen", "127.0.0.1:0"}} {
+		code, stdout, stderr := run(t, append(args, "--kubeconfig", kubeconfigFor(t, expired.URL))...)
+		if code != ExitFailure || stdout != "" || !strings.Contains(stderr, "does not accept your credentials") || strings.Contains(stderr, "scheduler.mode") {
+			t.Errorf("%v: exit code %d, %s%s", args, code, stdout, stderr)
 		}
 	}
 }

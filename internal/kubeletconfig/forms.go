@@ -30,7 +30,8 @@ const forms = "want a KubeletConfiguration, kubeadm's ConfigMap kubelet-config, 
 // read reads a text that a person gives: where names it.
 func (f Files) read(where string, data []byte) (g given, err error) {
 	data = pasted.Text(data)
-	switch form := pasted.What(data); {
+	form := pasted.What(data)
+	switch {
 	case form.IsMachine():
 		return g, fmt.Errorf("%s: this is %s: %s", where, form, forms)
 	case f.Plain && form != pasted.KubeletConfig && form != pasted.Unknown:
@@ -51,7 +52,9 @@ func (f Files) read(where string, data []byte) (g given, err error) {
 	case form == pasted.KubernetesObject, form == pasted.KubeletConfig:
 		return f.documents(where, data)
 	}
-	g.object, err = f.parse(where, data)
+	if g.object, err = f.parse(where, data); err != nil && form == pasted.Unknown && g.object == nil {
+		return g, fmt.Errorf("%w: %s", err, forms)
+	}
 	return g, err
 }
 

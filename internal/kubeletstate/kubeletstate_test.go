@@ -401,6 +401,17 @@ const (
 	devicesText  = `{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":%d}`
 )
 
+// TestReadFile: a path of a checkpoint is no folder with checkpoints.
+func TestReadFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), CPUFile)
+	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadRaw(os.DirFS(file)); err == nil || !strings.Contains(err.Error(), "this is a file: want the folder that has it, such as /var/lib/kubelet") {
+		t.Error(err)
+	}
+}
+
 func TestReadDirectory(t *testing.T) {
 	fsys := fstest.MapFS{
 		CPUFile:    {Data: []byte(`{"policyName":"none","defaultCpuSet":"","checksum":0}`)},

@@ -54,6 +54,8 @@ func Read(text []byte) (*topology.Machine, error) {
 		return nil, errNvidia(string(text))
 	case pasted.CPUInfo, pasted.Lstopo:
 		return nil, fmt.Errorf("this is %s, which Berth does not read: want what lscpu -p prints, or a capture (berth topology --help)", form)
+	case pasted.UTF16:
+		return nil, fmt.Errorf("this is %s, as PowerShell writes: want UTF-8", form)
 	case pasted.KubeletConfig, pasted.KubeletAnswer, pasted.KubernetesObject, pasted.KubeletFlags:
 		return nil, fmt.Errorf("this is %s, and no machine: want what lscpu -p prints", form)
 	}

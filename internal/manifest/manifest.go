@@ -298,6 +298,9 @@ func (r *reader) file(path string, stdin io.Reader) error {
 		if err == nil {
 			continue
 		}
+		if form := pasted.What(data); form.IsMachine() || form == pasted.KubeletFlags {
+			err = fmt.Errorf("%w; this is %s", err, form)
+		}
 		err = fmt.Errorf("%s: document %d: %w", path, n, pasted.Explain(err, data))
 		if r.first = cmp.Or(r.first, err); len(r.bad) < maxNamed {
 			r.bad = append(r.bad, "not read: "+strings.ReplaceAll(err.Error(), "\n", "; "))

@@ -179,6 +179,7 @@ func TestBad(t *testing.T) {
 		"a pod":      {"{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {}}\n---\n" + good, "not read: stdin: document 1: Pod a: spec.containers", 1},
 		"the last":   {good + "\n---\nkind: {", "not read: stdin: document 2: object: ", 1},
 		"Markdown":   {"```yaml\nkind: Pod\n```\n---\n" + good, "; line 1 is a fence of Markdown: want only the text inside of the fences", 1},
+		"lstopo":     {"Machine (63GB total)\n  Package L#0\n---\n" + good, "want an object; this is what lstopo prints", 1},
 		"a template": {"kind: Pod\nx: {{ .Values.x }}\n---\n" + good, "; line 2 has {{ of a template: want the result", 1},
 		"no YAML":    {"kind: {\n---\n" + good, "not read: stdin: document 1: object: ", 1},
 		"an item":    {"{apiVersion: v1, kind: List, items: [{kind: Pod}, " + good + "]}", "not read: stdin: document 1: items[0]: Pod", 1},

@@ -29,6 +29,7 @@ const (
 	KubeletAnswer     Form = "what a kubelet answers to /configz"
 	KubeletFlags      Form = "flags of a kubelet"
 	KubernetesObject  Form = "an object of Kubernetes"
+	UTF16             Form = "text in UTF-16"
 	longestFirst           = 64 << 10 // how much of a text is looked at
 )
 
@@ -62,7 +63,9 @@ func Text(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) 
 
 // What detects the form of a text from its beginning.
 func What(text []byte) Form {
-	text = Text(text)
+	if text = Text(text); isUTF16(text) {
+		return UTF16
+	}
 	if object := map[string]json.RawMessage{}; strings.HasPrefix(strings.TrimSpace(string(text[:min(len(text), 256)])), "{") {
 		_ = json.Unmarshal(text, &object)
 		first := firstKey.FindSubmatch(text) // of one that is broken too
@@ -114,14 +117,24 @@ var strays = []struct {
 	{regexp.MustCompile(`(?m)^[ \t]*([$#]|[a-z0-9_.-]+@[^ ]+[$#]) (kubectl|cat|ssh|sudo|lscpu) `), "is a command after a prompt: want only what it printed"},
 }
 
+// isUTF16 reports whether a text begins as PowerShell writes one.
+func isUTF16(text []byte) bool {
+	return bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff"))
+}
+
 // Explain adds to the error of a text the first sign of something that does not belong there.
 func Explain(err error, text []byte) error {
 	if err == nil {
 		return nil
 	}
 	text = text[:min(len(text), longestFirst)]
-	if len(bytes.TrimSpace(Text(text))) == 0 {
+	switch {
+	case len(bytes.TrimSpace(Text(text))) == 0:
 		return fmt.Errorf("%w; it is empty", err)
+	case isUTF16(text):
+		return fmt.Errorf("%w; it is in UTF-16, as PowerShell writes: want UTF-8", err)
+	case bytes.HasPrefix(text, []byte("\x1f\x8b")):
+		return fmt.Errorf("%w; it is packed with gzip: want it unpacked", err)
 	}
 	for _, s := range strays {
 		if at := s.sign.FindIndex(text); at != nil {

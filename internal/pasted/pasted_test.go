@@ -40,7 +40,7 @@ func TestWhat(t *testing.T) {
 		"root 812 1.0 /usr/bin/kubelet --config=/a/b --v=2":                              KubeletFlags,
 		"# a comment\nKUBELET_KUBEADM_ARGS='--pod-infra-container-image=x --max-pods 9'": KubeletFlags,
 	} {
-		for _, text := range []string{text, "\ufeff" + text} {
+		for _, text := range []string{text, "\ufeff" + text} { // with a byte order mark
 			if got := What([]byte(text)); got != want {
 				t.Errorf("%q: %q, want %q", text, got, want)
 			}
@@ -58,6 +58,8 @@ func TestExplain(t *testing.T) {
 		"a\n| field | value |\n|---|---|\n":    "wrong; line 2 is a row of a table: want the file itself",
 		"kind: Pod\nname: {{ .Values.name }}":  "wrong; line 2 has {{ of a template: want the result, as helm template prints it",
 		"kind:\u00a0Pod":                       "wrong; line 1 has a no-break space (U+00A0): want a space",
+		"\xff\xfek\x00":                        "wrong; it is in UTF-16, as PowerShell writes: want UTF-8",
+		"\x1f\x8b\x08\x00":                     "wrong; it is packed with gzip: want it unpacked",
 		"cpu: \u201c2\u201d":                   "wrong; line 1 has typographic quotes: want plain ones",
 		"spec:\n\tcpu: 2":                      "wrong; line 2 is indented with a tab: want spaces, as in YAML",
 		"a: b\n<<<<<<< HEAD\n":                 "wrong; line 2 is a mark of a merge conflict: resolve it first",

@@ -50,6 +50,8 @@ func (s *Shadow) Ask(ctx context.Context, path string) ([]byte, error) {
 		return data, nil
 	case errors.As(err, &unreachable):
 		return nil, fmt.Errorf("cannot reach the cluster at %s: %w", s.Config.Host, unreachable.Err)
+	case apierrors.IsUnauthorized(err):
+		return nil, fmt.Errorf("the cluster at %s does not accept your credentials: %w", s.Config.Host, err)
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("service %s/berth-shadow: you may not get services/proxy of http:berth-shadow:http (the Role berth-shadow-reader allows it)", s.Namespace)
 	}

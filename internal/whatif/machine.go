@@ -71,7 +71,7 @@ func readPrinted(path string, err error) (*topology.Machine, error) {
 	defer f.Close()
 	text, readErr := io.ReadAll(io.LimitReader(f, lscpu.MaxText+1))
 	switch form := pasted.What(text); {
-	case readErr != nil || !form.IsMachine() && !isText(text):
+	case readErr != nil || !form.IsMachine() && form != pasted.UTF16 && !isText(text):
 		return nil, err
 	case form == pasted.Unknown:
 		return nil, pasted.Explain(fmt.Errorf("%s: this is a text, and no capture: want a folder with sys/ in it, an archive of one, or what lscpu -p prints", path), text)
