@@ -431,8 +431,8 @@ func TestOutcomesAreRemembered(t *testing.T) {
 	}
 }
 
-// FuzzOpen: a snapshot, such as a capture of shadow mode, is read or refused, and its nodes and pods
-// can then be listed.
+// FuzzOpen: a snapshot, such as a capture of shadow mode, is read or refused, and its nodes and
+// pods can then be listed.
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte(`{"kind":"BerthSnapshot","version":1,"taken":"2026-01-01T00:00:00Z","staleAfter":"1m0s","nodes":[{"metadata":{"name":"n"}}],"pods":[{"metadata":{"name":"p","namespace":"d"}}],
 "nodeResourceTopologies":[{"metadata":{"name":"n"},"zones":[{"name":"node-0","type":"Node"}]}],"reservations":[{"metadata":{"name":"r"},"spec":{"template":"x"}}]}`))
