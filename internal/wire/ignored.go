@@ -153,7 +153,7 @@ type Ignored struct {
 	// Reason is the reason of the event: AnnotationIgnored, LabelIgnored or CPUsShared.
 	Reason string
 	// Of distinguishes warnings with the same reason: a dialect, the annotation that is missing,
-	// "Devices", or "" for Berth's own keys.
+	// "Devices", "Values", or "" for Berth's own keys.
 	Of, Text string
 }
 
@@ -220,13 +220,17 @@ func IgnoredOfGroup(group metav1.Object) string {
 
 // CPUsShared returns a warning for a pod that asks for exclusive CPUs, memory or NUMA nodes but
 // would share them if a kubelet decides. It names the pod's annotations, and what the pod lacks.
+// The scheduler lets such a pod pass even if a value cannot be read, which is a warning too.
 func CPUsShared(pod *corev1.Pod) (Ignored, bool) {
 	if !mayWantCPUs(pod) {
 		return Ignored{}, false
 	}
 	ask, err := ReadPod(pod)
-	if err != nil || ask.RulesErr != nil {
+	switch {
+	case err != nil || ask.RulesErr != nil && ask.Request.Pinnable(): // the pod is refused
 		return Ignored{}, false
+	case ask.RulesErr != nil:
+		return Ignored{annotationIgnored, "Values", "where kubelets decide, Berth ignores what it cannot read: " + ask.RulesErr.Error()}, true
 	}
 	var keys []string
 	if !ask.Request.AsksExclusiveCPUs() {

@@ -343,3 +343,16 @@ func TestKeptFromEviction(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreadableValuesOfPodsThatPass: a pod for which no kubelet pins anything is placed whatever
+// its words say, and is told if one cannot be read.
+func TestUnreadableValuesOfPodsThatPass(t *testing.T) {
+	pod := koordinatorPod("lsr", "", "")
+	w, told := CPUsShared(pod)
+	if ask, err := ReadPod(pod); err != nil || ask.Request.Pinnable() {
+		t.Fatalf("%+v, %v: want a pod that passes", ask.Request, err)
+	}
+	if want := `metadata.labels[koordinator.sh/qosClass]: "lsr": want LSE, LSR, LS, BE or SYSTEM`; !told || w.Reason != annotationIgnored || !strings.Contains(w.Text, want) {
+		t.Errorf("told %+v, want %s", w, want)
+	}
+}
