@@ -38,7 +38,7 @@ func pod(uid string, cpus, licences int64) *placement.Request {
 			Devices: []placement.DeviceRequest{{Resource: resource, Count: licences}}}}}
 }
 
-// TestLicencesLieWithCPUs: CPUs and licences are of one socket.
+// TestLicencesLieWithCPUs: CPUs and licences are on one socket.
 func TestLicencesLieWithCPUs(t *testing.T) {
 	s := node(t, 3)
 	for i, want := range []string{"socket 0", "socket 1", "socket 0", "socket 1"} {
@@ -57,7 +57,7 @@ func TestLicencesLieWithCPUs(t *testing.T) {
 	}
 }
 
-// socketOf is where NUMA nodes lie: 0 and 1, or 2 and 3.
+// socketOf returns the socket of NUMA nodes: 0 and 1, or 2 and 3.
 func socketOf(nodes topology.NUMASet) string {
 	switch {
 	case nodes&^0b0011 == 0:
@@ -68,7 +68,7 @@ func socketOf(nodes topology.NUMASet) string {
 	return "both"
 }
 
-// TestNoSocketIsOvercommitted lets pods come and go at random.
+// TestNoSocketIsOvercommitted adds and removes pods at random.
 func TestNoSocketIsOvercommitted(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	s := node(t, 5)

@@ -1,5 +1,5 @@
-// Command berth-scheduler is a scheduler of one's own: Berth's, and licences per socket. The number
-// of licences is in the environment.
+// Command berth-scheduler is an example of a custom scheduler: Berth's scheduler with licences per
+// socket. The environment has the number of licences.
 package main
 
 import (
