@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/internal/simulate"
 )
 
-// BenchmarkTimed lets 168,706 pods of the public list come and go on 5,000 nodes with NUMA nodes,
-// at 85 percent load (README.md).
+// BenchmarkTimed runs 168,706 pods of the public list on 5,000 nodes with NUMA nodes, at 85 percent
+// load (README.md).
 func BenchmarkTimed(b *testing.B) {
 	dir := openb(b)
 	nodes, pods := readNodes(b, dir), simulate.Whole(readPods(b, dir, "default"))
@@ -45,5 +45,5 @@ func BenchmarkTimed(b *testing.B) {
 	}
 }
 
-// benchHours is how long pods come.
+// benchHours is the time in which pods arrive.
 const benchHours = time.Hour

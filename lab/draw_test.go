@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// TestArrive: pods arrive up to the ratio, each seed draws for itself, and the same seed the same.
+// TestArrive: pods arrive up to the ratio, and equal seeds, and only those, draw equal pods.
 func TestArrive(t *testing.T) {
 	nodes, pods := []trace.Node{{Name: "b", GPUs: 8}, {Name: "a", GPUs: 8}, {Name: "c", GPUs: 4}}, []trace.Pod{}
 	for i := range 10 {
@@ -23,7 +23,7 @@ func TestArrive(t *testing.T) {
 			asked += pods[i].AskedGPU()
 		}
 		if !slices.Equal(d.Arrivals, draw(7).Arrivals) || slices.Equal(d.Arrivals, draw(8).Arrivals) {
-			t.Errorf("ratio %v: each seed draws for itself, and the same seed the same: it is not so", ratio)
+			t.Errorf("ratio %v: want equal draws for equal seeds, and only for these", ratio)
 		}
 		if ratio == 0 && len(d.Arrivals) != len(pods) || ratio > 0 && (float64(asked) > ratio*20000 || float64(asked) < ratio*20000-1000) {
 			t.Errorf("ratio %v: %d pods ask for %d", ratio, len(d.Arrivals), asked)
@@ -34,8 +34,8 @@ func TestArrive(t *testing.T) {
 	}
 }
 
-// TestLoad: what pods ask for at a time comes near the load, in the order of time, and no pod runs
-// longer than what passes before anything counts.
+// TestLoad: the average requests of running pods are near the load, events are in the order of
+// time, and no pod runs longer than the warm-up.
 func TestLoad(t *testing.T) {
 	nodes, pods := []trace.Node{{Name: "a", MilliCPU: 64000, GPUs: 8}, {Name: "b", MilliCPU: 64000, GPUs: 8}}, []trace.Pod{}
 	for i := range 10 {
@@ -66,7 +66,7 @@ func TestLoad(t *testing.T) {
 			t.Errorf("times of the list %t: the load is %v, want 0.8", timed, load)
 		}
 		if again := draw(5); !slices.Equal(d.Arrivals, again.Arrivals) || slices.Equal(d.Arrivals, draw(6).Arrivals) || !slices.Equal(d.Order, again.Order) {
-			t.Error("each seed draws for itself, and the same seed the same: it is not so")
+			t.Error("want equal draws for equal seeds, and only for these")
 		}
 	}
 	for _, c := range []struct {

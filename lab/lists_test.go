@@ -47,7 +47,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestBadLists: the error names the file, the line, the field, the value, and what would be right.
+// TestBadLists: the error names the file, the line, the field, the value, and a correct value.
 func TestBadLists(t *testing.T) {
 	header, _, _ := strings.Cut(somePods, "\n")
 	pod := func(row string) string { return header + "\nok,1,1,0,0,,,0,1\n" + row + "\n" }
@@ -85,7 +85,7 @@ func TestBadLists(t *testing.T) {
 	}
 }
 
-// TestTooManyRows: a list that is too long is refused as soon as it is.
+// TestTooManyRows: reading stops with an error at the first row too many.
 func TestTooManyRows(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("sn,cpu_milli,memory_mib,gpu\n")

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// TestOverlays: machines have the NUMA nodes that README.md says, and their GPUs lie on them.
+// TestOverlays: machines have the NUMA nodes and GPUs that README.md describes.
 func TestOverlays(t *testing.T) {
 	for _, c := range []struct {
 		overlay    string

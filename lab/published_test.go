@@ -50,7 +50,7 @@ func readPods(t testing.TB, dir, list string) []trace.Pod {
 	return read(t, dir, "openb_pod_list_"+list+".csv.gz", func(f *os.File) ([]trace.Pod, error) { return ReadPods(f, f.Name()) })
 }
 
-// figure is what the paper says about a strategy and a list.
+// figure has the paper's results for a strategy and a list.
 type figure struct {
 	list, strategy string
 	at             map[int]float64
@@ -81,9 +81,9 @@ func readFigures(t *testing.T, dir string) []figure {
 	return out
 }
 
-// TestPublished holds the simulator to the figures of the FGD paper (USENIX ATC'23): the GPUs
-// allocated when pods that ask for 100 and 130 percent of them have arrived. BERTH_SLOW_SCENES
-// compares all of its lists and seeds, as the paper has them.
+// TestPublished compares the simulator with the figures of the FGD paper (USENIX ATC'23): the GPUs
+// in use after pods that ask for 100 and 130 percent of the GPUs have arrived. With
+// BERTH_SLOW_SCENES it compares all lists and seeds of the paper.
 func TestPublished(t *testing.T) {
 	dir := openb(t)
 	nodes, pods, seeds, slow := readNodes(t, dir), map[string][]trace.Pod{}, []int64{42, 43}, os.Getenv("BERTH_SLOW_SCENES") != ""

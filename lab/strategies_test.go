@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// asking is a strategy whose scores are never remembered: each pod that arrives makes them others.
+// asking is a strategy whose scores are never cached, because each arriving pod changes them.
 type asking struct{ simulate.Scorer }
 
 func (a asking) Learn(s *simulate.Shape) bool {
@@ -21,7 +21,7 @@ func (a asking) Learn(s *simulate.Shape) bool {
 	return true
 }
 
-// TestRemembering: no strategy goes by anything that what is remembered does not go by.
+// TestRemembering: with and without cached scores, each strategy gives the same result.
 func TestRemembering(t *testing.T) {
 	rng := rand.New(rand.NewSource(1))
 	for round, overlay := range append([]string{"", "", ""}, OverlayNames()...) {
@@ -54,7 +54,7 @@ func TestRemembering(t *testing.T) {
 		}
 		e.Arrive = Arrive(e.Nodes, e.Pods, 1.3)
 		for _, s := range Strategies() {
-			if s.NUMA && overlay == "" || s.Name == "BerthProfile" { // which chooses by more than its score
+			if s.NUMA && overlay == "" || s.Name == "BerthProfile" { // BerthProfile uses more than its score
 				continue
 			}
 			e.Strategies = []simulate.Strategy{s, s}

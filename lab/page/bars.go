@@ -99,12 +99,12 @@ func (b *bars) fill(all []strategyRuns, full float64, values func(*strategyRuns)
 
 // unusedBars shows the free resources at the end.
 func unusedBars(all []strategyRuns, unit string, gpus bool) bars {
-	b := bars{Title: "Free in the end, and why", About: "Percent of the " + unit + " of all nodes that nobody uses, by what the next pod of the load would find there. All but the first are stranded for it.",
+	b := bars{Title: "Free at the end, and why", About: "Percent of the " + unit + " of all nodes that no pod uses, by the reason why the next pod of the load cannot use them. All but the first part are stranded for that pod.",
 		Kinds: []kind{{"it would fit", "u0"}, {"too few CPUs", "u1"}, {"too little memory", "u2"}}}
 	if gpus {
 		b.Kinds = append(b.Kinds, kind{"too few GPUs", "u3"})
 	}
-	b.Kinds = append(b.Kinds, kind{"not on the NUMA nodes it needs", "u4"})
+	b.Kinds = append(b.Kinds, kind{"not on the NUMA nodes that it needs", "u4"})
 	values := func(s *strategyRuns) []float64 {
 		u := s.sum.Unused
 		if gpus {
@@ -131,7 +131,7 @@ func unusedBars(all []strategyRuns, unit string, gpus bool) bars {
 
 // spreadBars shows how many NUMA nodes pods use.
 func spreadBars(all []strategyRuns) bars {
-	b := bars{Title: "NUMA nodes per pod", About: "Of the pods that are served, percent by the number of NUMA nodes that they lie on.",
+	b := bars{Title: "NUMA nodes per pod", About: "Percent of the served pods by their number of NUMA nodes.",
 		Kinds: []kind{{"1 NUMA node", "n0"}, {"2 NUMA nodes", "n1"}, {"3 NUMA nodes", "n2"}, {"4 and more", "n3"}}}
 	b.fill(all, 100, func(s *strategyRuns) []float64 {
 		out := make([]float64, len(b.Kinds))
@@ -145,7 +145,7 @@ func spreadBars(all []strategyRuns) bars {
 
 // refusalBars shows how many pods controllers must create again.
 func refusalBars(all []strategyRuns) bars {
-	b := bars{Title: "Refused by kubelets", About: "How often a kubelet refused a pod, for each pod that arrived. A controller creates it again.",
+	b := bars{Title: "Refused by kubelets", About: "Refusals by kubelets per arrived pod. A controller creates a refused pod again.",
 		Kinds: []kind{{"refusals per pod", "u4"}}}
 	most := 0.0
 	for i := range all {
@@ -161,7 +161,7 @@ func refusalBars(all []strategyRuns) bars {
 
 // waitingBars shows how long pods waited until they first ran.
 func waitingBars(all []strategyRuns) bars {
-	b := bars{Title: "How long pods wait", About: "Minutes until a pod ran, or until the end where it never did: one in a hundred waits longer. Beside it, what half of them wait at most.",
+	b := bars{Title: "How long pods wait", About: "Minutes until a pod first ran, or until the end if it never ran. The bar shows the 99th percentile, the text the median.",
 		Kinds: []kind{{"99 of 100 pods, minutes", "n2"}}}
 	most := 1.0
 	for i := range all {

@@ -42,7 +42,7 @@ func heatWords(r *Filling) string {
 			empty++
 		}
 	}
-	return fmt.Sprintf("In the end %.0f percent of the rows are full, %.0f percent empty.", part100(full, len(end)), part100(empty, len(end)))
+	return fmt.Sprintf("At the end %.0f percent of the rows are full, %.0f percent empty.", part100(full, len(end)), part100(empty, len(end)))
 }
 
 func part100(n, all int) float64 { return 100 * float64(n) / float64(max(1, all)) }

@@ -69,25 +69,25 @@ func (c *Comparison) lines(all []strategyRuns, unit string) (out []lines) {
 	plot := func(title, about string, v window, of func(*simulate.Run) simulate.Curve) {
 		l := drawn(all, v, of)
 		l.Title, l.About = title, about
-		l.AxisX, l.AxisY = unit+" asked for by the pods that have arrived, percent", "percent of the "+unit+" of all nodes"
+		l.AxisX, l.AxisY = unit+" requested by the arrived pods, percent", "percent of the "+unit+" of all nodes"
 		out = append(out, l)
 	}
 	judged := used
 	if c.NUMA {
 		judged = together
-		plot("Aligned", "CPUs, memory and devices of the pod lie together, on as few NUMA nodes as an empty machine would need.", whole, together)
+		plot("Aligned", "CPUs, memory and devices of the pod are on as few NUMA nodes as an empty machine would need.", whole, together)
 	}
 	if v, ok := nearer(all, arrived, judged); ok {
-		plot("The upper corner of it", "The same, larger: where the best part.", v, judged)
+		plot("Upper corner", "The corner in which the best strategies differ, enlarged.", v, judged)
 	}
 	switch {
 	case !c.NUMA:
 		plot("In use", "Everything that is served.", whole, used)
 		slices.Reverse(out) // the whole plot first, then its corner
 	case slices.ContainsFunc(c.Runs, func(r simulate.Run) bool { return last(r.Curve)-last(r.AlignedCurve) > hardly }):
-		plot("In use", "Everything that is served, wherever it lies.", whole, used)
+		plot("In use", "Everything that is served, aligned or not.", whole, used)
 	default:
-		out[0].About += " Everything that is served here is."
+		out[0].About += " All served pods are aligned here."
 	}
 	return out
 }

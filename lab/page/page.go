@@ -67,14 +67,14 @@ func (c *Comparison) sheet() *sheet {
 func (c *Comparison) words(all []strategyRuns, unit string) (title, lead string) {
 	what := "in use"
 	if c.NUMA {
-		what = "used by pods that lie together"
+		what = "used by aligned pods"
 	}
 	title = fmt.Sprintf("How many %s each strategy serves", unit)
 	if len(all) == 0 {
 		return title, ""
 	}
 	best, worst := &all[0], &all[len(all)-1]
-	when := "In the end"
+	when := "At the end"
 	if c.timed() {
 		when = "On average"
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/test/golden"
 )
 
-// small plays a few pods on a few nodes.
+// small simulates a few pods on a few nodes.
 func small(t *testing.T, overlay string, names ...string) *Comparison {
 	t.Helper()
 	e := simulate.Experiment{Seeds: []int64{1, 2}, Unused: true}
@@ -55,7 +55,7 @@ func written(t *testing.T, c *Comparison) string {
 	return b.String()
 }
 
-// TestTimed: where pods come and go the page says how long they wait, and draws hours.
+// TestTimed: if pods arrive and end, the page shows how long they wait, and has plots over hours.
 func TestTimed(t *testing.T) {
 	c := small(t, "sockets/restricted", "StockLeast", "Berth")
 	for i := range c.Runs {
@@ -76,7 +76,7 @@ func TestTimed(t *testing.T) {
 	}
 }
 
-// picture is left out of what is compared: another release of Go may pack it otherwise.
+// picture is not compared, because another release of Go may compress it differently.
 var picture = regexp.MustCompile(`data:image/png;base64,[^"]*`)
 
 func TestGolden(t *testing.T) {
@@ -86,7 +86,7 @@ func TestGolden(t *testing.T) {
 	} {
 		text := written(t, c)
 		if again := written(t, c); again != text {
-			t.Errorf("%s: written twice it is not the same", name)
+			t.Errorf("%s: two writes differ", name)
 		}
 		if n := strings.Count(text, "<img "); n != len(picture.FindAllString(text, -1)) || n != len(c.Strategies) {
 			t.Errorf("%s: %d pictures of %d strategies", name, n, len(c.Strategies))
@@ -96,7 +96,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestAlone: the page asks for nothing from elsewhere, runs no script, and shows texts as they are.
+// TestAlone: the page loads nothing, runs no script, and escapes texts.
 func TestAlone(t *testing.T) {
 	c := small(t, "quarters/best-effort", "StockLeast", "StockMost", "Berth")
 	const hostile = `</title><script>alert(1)</script>"'><img src=https://x onerror=alert(2)>{{.}}`
@@ -120,7 +120,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestLabelled: names do not cover one another, and stand within the plot.
+// TestLabelled: names do not overlap and are inside the plot.
 func TestLabelled(t *testing.T) {
 	for n := range 20 {
 		const high = 20 * labelHigh

@@ -42,18 +42,18 @@ func (c *Comparison) overTime(all []strategyRuns, unit string) (out []lines) {
 	}
 	part := "percent of the " + unit + " of all nodes"
 	if c.NUMA {
-		plot("Aligned", "CPUs, memory and devices of the pod lie together, on as few NUMA nodes as an empty machine would need.", part, 100, aligned)
+		plot("Aligned", "CPUs, memory and devices of the pod are on as few NUMA nodes as an empty machine would need.", part, 100, aligned)
 	}
 	switch {
 	case !c.NUMA:
 		plot("In use", "Everything that is served.", part, 100, inUse)
 	case slices.ContainsFunc(c.Runs, func(r simulate.Run) bool { return onAverage(r.Timed, inUse)-onAverage(r.Timed, aligned) > hardly }):
-		plot("In use", "Everything that is served, wherever it lies.", part, 100, inUse)
+		plot("In use", "Everything that is served, aligned or not.", part, 100, inUse)
 	default:
-		out[0].About += " Everything that is served here is."
+		out[0].About += " All served pods are aligned here."
 	}
 	step := roundStep(most / 5)
-	plot("Waiting", "Pods that have come and have no place yet.", "pods", step*math.Ceil(most/step), waiting)
+	plot("Waiting", "Pods that have arrived and have no node yet.", "pods", step*math.Ceil(most/step), waiting)
 	for i, curves := 0, out[len(out)-1].Curves; i < len(curves); i++ {
 		curves[i].Value, _, _ = strings.Cut(curves[i].Value, ".") // whole pods
 	}

@@ -151,7 +151,7 @@ func (q *question) times(e *simulate.Experiment) error {
 	case load && !(q.load > 0 && q.load <= maxLoad):
 		return fmt.Errorf("-load %v: want more than 0, and at most %d", q.load, maxLoad)
 	case q.given("hours") && !load:
-		return errors.New("-hours: want -load too: without it the list says when pods come")
+		return errors.New("-hours: want -load too: without it the list has the arrival times")
 	case !(q.hours >= minHours && q.hours <= maxHours):
 		return fmt.Errorf("-hours %v: want %v to %d", q.hours, minHours, maxHours)
 	case !leave && q.given("defrag"):
@@ -210,7 +210,7 @@ func (q *question) compared() (out []simulate.Strategy, err error) {
 	for _, s := range all {
 		switch {
 		case s.NUMA && q.overlay == "":
-			return nil, fmt.Errorf("-strategy %s: it goes by NUMA nodes: want -overlay too", s.Name)
+			return nil, fmt.Errorf("-strategy %s: needs NUMA nodes: want -overlay too", s.Name)
 		case q.defrag > 0 && (s.Blind || q.overlay == ""):
 			return nil, fmt.Errorf("-defrag: strategy %s: want one that knows NUMA nodes, and -overlay", s.Name)
 		}

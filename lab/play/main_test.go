@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/simulate"
 )
 
-// lists writes a list of nodes and one of pods, and returns the flags that name them.
+// lists writes a list of nodes and a list of pods, and returns the flags that name them.
 func lists(t *testing.T) (dir string, flags []string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -56,7 +56,7 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-// TestPlayTimed: pods come and go, and are moved.
+// TestPlayTimed: pods arrive and end, and are moved.
 func TestPlayTimed(t *testing.T) {
 	_, flags := lists(t)
 	text, err := played(t, append([]string{"--load", "0.8", "--hours", "2", "--overlay", "sockets/restricted", "--strategy", "KAI,Berth", "--defrag", "1h"}, flags...))
@@ -65,7 +65,7 @@ func TestPlayTimed(t *testing.T) {
 	}
 }
 
-// TestPlayPage: the page names the lists without their folders, and how to make it again.
+// TestPlayPage: the page names the lists without their folders, and the command that made it.
 func TestPlayPage(t *testing.T) {
 	dir, flags := lists(t)
 	text, err := played(t, append([]string{"-o", "html", "--seeds", "2", "--overlay", "sockets/restricted", "--strategy", "KAI,Berth"}, flags...))
@@ -106,7 +106,7 @@ func TestPlayRefuses(t *testing.T) {
 		{append(flags, "--arrive", "NaN"), "-arrive NaN: want 0 to 10"},
 		{append(flags, "--seeds", "0"), "-seeds 0: want 1 to 1000"},
 		{append(flags, "--strategy", "BestFi"), "did you mean"},
-		{append(flags, "--strategy", "Berth"), "-strategy Berth: it goes by NUMA nodes: want -overlay too"},
+		{append(flags, "--strategy", "Berth"), "-strategy Berth: needs NUMA nodes: want -overlay too"},
 		{append(flags, "--overlay", "sockets"), "want sockets/restricted"},
 		{append(flags, "--trace", "synthetic:telko"), "did you mean \"telco\""},
 		{append(flags, "--load", "0.9", "--arrive", "1.3"), "-arrive: want it without -load"},

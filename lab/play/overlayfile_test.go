@@ -21,8 +21,8 @@ func writeOverlay(t *testing.T, dir, text string) string {
 	return name
 }
 
-// TestOverlayFile: a file that says what a built-in overlay says is answered alike, by
-// shape and by machine strings; and another kubelet, or GPUs elsewhere, are answered otherwise.
+// TestOverlayFile: a file with the content of a built-in overlay gives the same result, by shape
+// and by machine strings. With another kubelet, or GPUs on other NUMA nodes, the result differs.
 func TestOverlayFile(t *testing.T) {
 	dir, flags := lists(t)
 	play := func(overlay, load string) any {
@@ -62,7 +62,7 @@ func TestOverlayFile(t *testing.T) {
 	}
 }
 
-// TestOverlayFileNamed: what others are shown names the file without its folder.
+// TestOverlayFileNamed: the output names the file without its folder.
 func TestOverlayFileNamed(t *testing.T) {
 	dir, flags := lists(t)
 	file := writeOverlay(t, dir, "default: {shape: sockets, topologyManagerPolicy: restricted}\n")
@@ -72,7 +72,7 @@ func TestOverlayFileNamed(t *testing.T) {
 	}
 }
 
-// TestOverlayFileRefuses: the error names file, line and field, and what would be right.
+// TestOverlayFileRefuses: the error names file, line and field, and a correct value.
 func TestOverlayFileRefuses(t *testing.T) {
 	dir, flags := lists(t)
 	const rest = "default: {shape: sockets, topologyManagerPolicy: restricted}\n"
@@ -121,8 +121,8 @@ func TestOverlayFileRefuses(t *testing.T) {
 	}
 }
 
-// FuzzReadOverlays: whatever the file says, it is refused, or lies below nodes, or is refused for
-// them.
+// FuzzReadOverlays: no file causes a panic, neither when it is read nor when it is applied to
+// nodes.
 func FuzzReadOverlays(f *testing.F) {
 	f.Add([]byte("default: {shape: sockets, topologyManagerPolicy: restricted}\n"))
 	f.Add([]byte("models: {A: {machine: 'package:2 numa:1 core:4 pu:2 mem:8Gi', gpus: [1, 1], authority: berth, topologyManagerPolicy: best-effort, reservedSystemCPUs: 0-1}}\ndefault: {shape: quarters, topologyManagerPolicy: single-numa-node}\n"))

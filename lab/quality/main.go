@@ -36,10 +36,10 @@ const (
 func main() {
 	q := quality{out: os.Stdout, instances: instances}
 	count, onlyTimed := 0, false
-	flag.StringVar(&q.from, "from", "../shared/realdata/traces/openb", "folder with the lists and what was published")
-	flag.StringVar(&q.results, "results", "_artifacts/quality", "folder for results; -full goes on with what is there")
+	flag.StringVar(&q.from, "from", "../shared/realdata/traces/openb", "folder with the lists and the published results")
+	flag.StringVar(&q.results, "results", "_artifacts/quality", "folder for results; -full continues with existing results")
 	flag.BoolVar(&q.full, "full", false, "all lists and ten seeds")
-	flag.BoolVar(&onlyTimed, "timed", false, "nothing but the tables of pods that come and go")
+	flag.BoolVar(&onlyTimed, "timed", false, "only the tables of pods that arrive and end")
 	flag.IntVar(&count, "seeds", 0, "how many seeds; 0 is 2, and 10 with -full")
 	flag.Parse()
 	q.seeds = seeds(q.seedsOf(count))
@@ -96,7 +96,7 @@ func (q *quality) measure(ctx context.Context) (r result, err error) {
 		return r, err
 	}
 	if first.mean <= 0 {
-		return r, errors.New("first fit is at the optimum: the instances are too easy")
+		return r, errors.New("first fit reaches the optimum: the instances are too easy")
 	}
 	r.Gap = math.Round(own.mean*100) / 100
 	if r.Published, r.Within, err = q.published(ctx); err != nil {
@@ -120,7 +120,7 @@ func (r *result) short() error {
 		all = append(all, fmt.Errorf("%d of %d published means are within: want %d", r.Within, r.Published, least))
 	}
 	if r.Near < 100 {
-		all = append(all, fmt.Errorf("the default is within one percent of the best in %.1f percent of what is judged: want 100", r.Near))
+		all = append(all, fmt.Errorf("the default is within one percent of the best in %.1f percent of the judged combinations: want 100", r.Near))
 	}
 	if r.Gap > wantGap {
 		all = append(all, fmt.Errorf("the default is %.2f percent behind the optimum: want at most %.0f", r.Gap, wantGap))

@@ -126,7 +126,7 @@ func (in *instance) program() string {
 }
 
 // errNoSolver is the error for a missing solver.
-var errNoSolver = errors.New("the optimum needs the solver cbc, and there is none here: apt-get install coinor-cbc")
+var errNoSolver = errors.New("the optimum needs the solver cbc, which is missing: apt-get install coinor-cbc")
 
 // optimum asks the solver.
 func (in *instance) optimum(ctx context.Context) (int64, error) {

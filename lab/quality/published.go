@@ -24,7 +24,7 @@ func (q *quality) published(ctx context.Context) (means, within int, err error) 
 		return 0, 0, err
 	}
 	lists := q.lists(rows[1:])
-	fmt.Fprintf(q.out, "\n## What was published, and what is served here\n\n| list, at 100 / 130 percent arrived | strategy | published | here | within |\n|---|---|---|---|---|\n")
+	fmt.Fprintf(q.out, "\n## Published results, and results here\n\n| list, at 100 / 130 percent arrived | strategy | published | here | within |\n|---|---|---|---|---|\n")
 	for _, row := range rows[1:] {
 		if !slices.Contains(lists, row[0]) {
 			continue

@@ -12,7 +12,8 @@ import (
 	"github.com/berth-dev/berth/lab"
 )
 
-// most is the slow, obvious twin of the solver: every pod is left out, or put on each NUMA node.
+// most is a slow, obvious version of the solver. It tries to omit each pod, and to put it on each
+// NUMA node.
 func most(in *instance) int64 {
 	zones := make([][2]int64, zonesOfNode*len(in.nodes))
 	for z := range zones {
@@ -45,7 +46,7 @@ func most(in *instance) int64 {
 	return from(0)
 }
 
-// TestOptimum: the solver finds what trying everything finds, and no strategy serves more.
+// TestOptimum: the solver finds the same optimum as most, and no strategy serves more.
 func TestOptimum(t *testing.T) {
 	strategies, err := lab.StrategiesOf("Berth", "Berths", "FirstFit")
 	if err != nil {
@@ -81,7 +82,7 @@ func TestOptimum(t *testing.T) {
 	}
 }
 
-// TestShort: what falls short is said, and what does not is not.
+// TestShort: the error names exactly the figures that miss their goals.
 func TestShort(t *testing.T) {
 	good := result{Published: 72, Within: 66, Near: 100, Gap: 3}
 	if err := good.short(); err != nil {
@@ -94,8 +95,8 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// TestResumed: a full measurement reads what an earlier one has found, unless that was of other
-// strategies; any other one measures again.
+// TestResumed: a full measurement reads the results of an earlier one with the same strategies. Any
+// other measurement starts anew.
 func TestResumed(t *testing.T) {
 	all, err := lab.StrategiesOf("Berth", "FirstFit")
 	if err != nil {
@@ -123,14 +124,14 @@ func TestResumed(t *testing.T) {
 	q.full = false
 	ask("synthetic:a-x/y-1", 4, all[:1])
 	if _, err := q.resumed("failed", all, func() ([]simulate.Summary, error) { return nil, errors.New("cut off") }); err == nil {
-		t.Error("a measurement that was cut off counts")
+		t.Error("an interrupted measurement counts")
 	}
 	q.full = true
 	ask("failed", 5, all)
 }
 
-// TestOverlaysStay: what is kept for the judgement follows from the order of overlays, so that
-// others must not come between.
+// TestOverlaysStay: the held-out overlays follow from the order of overlays, so no overlay may be
+// inserted.
 func TestOverlaysStay(t *testing.T) {
 	want := []string{"sockets/restricted", "sockets/single-numa-node", "quarters/restricted", "quarters/single-numa-node"}
 	if got := overlays(); !slices.Equal(got, want) {

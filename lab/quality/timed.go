@@ -64,7 +64,7 @@ func (q *quality) timedTable(ctx context.Context, l *load, overlay string, nodes
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(q.out, "\n### Pods come and go: %s, %s, %d nodes, at 70 / 85 / 95 percent load\n\n"+
+	fmt.Fprintf(q.out, "\n### Pods arrive and end: %s, %s, %d nodes, at 70 / 85 / 95 percent load\n\n"+
 		"| strategy | hours aligned %% | waiting p50 | waiting p99 | pods refused %% | gangs whole %% | NUMA nodes per pod |\n|---|---|---|---|---|---|---|\n", l.name, overlay, len(nodes))
 	q.timedRows(sums, trace.AskGPUs(l.pods))
 	return nil
