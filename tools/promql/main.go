@@ -23,7 +23,7 @@ func main() {
 // run checks every value of a key "expr" in the files, which are YAML or JSON.
 func run(files []string) error {
 	p := parser.NewParser(parser.Options{})
-	// What Grafana puts in.
+	// Grafana replaces these variables.
 	variables := strings.NewReplacer("$__rate_interval", "5m", "$__interval", "1m", "$__range", "1h")
 	var errs []error
 	count := 0

@@ -19,7 +19,7 @@ import (
 type entry struct {
 	name, from, link string
 	mode             int64
-	text             string // contents, where from is empty
+	text             string // contents if from is empty
 }
 
 // completion lets kubectl complete `kubectl berth`: it calls kubectl_complete-PLUGIN.
@@ -62,8 +62,8 @@ func (r *release) folder(p platform) string {
 	return fmt.Sprintf("berth-%s-%s-%s", r.version, p.os, p.arch)
 }
 
-// writeTar writes the entries by name, owned by root and with one time for all. The result does not
-// depend on place or time of writing.
+// writeTar writes the entries by name, owned by root, all with the same time. The result does not
+// depend on place or time of the build.
 func writeTar(w io.Writer, entries []entry, stamp time.Time) error {
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	out := tar.NewWriter(w)

@@ -65,7 +65,7 @@ func (r *release) binaries(ctx context.Context, work string) (all []binary, err 
 }
 
 // compile builds without C, so that the binary is static, and without paths and repository state,
-// so that it does not depend on the build's place.
+// so that the binary does not depend on the build's folder.
 func (r *release) compile(ctx context.Context, b binary) error {
 	argv := append([]string{"go", "build", "-trimpath", "-buildvcs=false"}, b.kube.flags()...)
 	ldflags := r.ldflags + " -X k8s.io/component-base/version.gitVersion=" + b.kube.version
@@ -88,8 +88,8 @@ func (r *release) run(ctx context.Context, env []string, argv ...string) error {
 	return nil
 }
 
-// chart packages the chart under the release's version. Helm stamps files with the time of the day,
-// so its archive is written again.
+// chart packages the chart under the release's version. Helm stamps files with the current time, so
+// restamp writes the archive again.
 func (r *release) chart(ctx context.Context, work string) error {
 	fmt.Fprintln(r.progress, "   the chart")
 	err := r.run(ctx, nil, "go", "tool", "-modfile=tools/helm/go.mod", "helm", "package", "deploy/chart/berth",

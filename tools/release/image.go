@@ -16,12 +16,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// The images: each has one command and nothing else. Berth talks only to the API server, whose
-// authority a pod receives, so the images have no CA bundle.
+// Each image has one command and nothing else. Berth connects only to the API server, whose CA a
+// pod receives, so the images have no CA bundle.
 var imageNames = commandsOf(platform{os: "linux"})
 
-// users run the images. The agent is root, without capabilities, because only their owner can read
-// the kubelet's checkpoints.
+// users has the user of each image. The agent runs as root, without capabilities, because only root
+// can read the kubelet's checkpoints.
 var users = map[string]string{
 	"berth": "65532:65532", "berth-agent": "0:0", "berth-controller": "65532:65532", "berth-scheduler": "65532:65532",
 }
@@ -29,9 +29,9 @@ var users = map[string]string{
 // refName is the annotation by which an OCI layout names its content (image-spec/annotations.md).
 const refName = "org.opencontainers.image.ref.name"
 
-// imageName is the annotation by which containerd's import names an image in full
-// (containerd core/images, AnnotationImageName). What is imported without a registry is then
-// localRepository/NAME:TAG, on every node.
+// imageName is the annotation with which containerd's import names an image in full (containerd
+// core/images, AnnotationImageName). An image that is imported without a registry then has the name
+// localRepository/NAME:TAG on every node.
 const (
 	imageName       = "io.containerd.image.name"
 	localRepository = "localhost/berth"
@@ -46,7 +46,7 @@ func (r *release) images(binaries []binary) error {
 	of := map[string][]binary{}
 	for _, b := range binaries {
 		if b.platform.os != "linux" {
-			continue // images are Linux
+			continue // images are for Linux only
 		}
 		if of[b.name()] == nil {
 			names = append(names, b.name())

@@ -56,7 +56,7 @@ func (r *release) bom(binaries []binary) (*cdx.BOM, error) {
 	return bom, nil
 }
 
-// component is a binary.
+// component describes a binary.
 func (r *release) component(b binary, goVersion string) (cdx.Component, error) {
 	sum, err := sumOf(b.path)
 	return cdx.Component{
@@ -81,7 +81,7 @@ func librariesOf(info *debug.BuildInfo) []cdx.Component {
 	return out
 }
 
-// library is a module, by its package URL (github.com/package-url, type golang).
+// library describes a module by its package URL (github.com/package-url, type golang).
 func library(path, version string) cdx.Component {
 	url := "pkg:golang/" + path + "@" + version
 	return cdx.Component{Type: cdx.ComponentTypeLibrary, Name: path, Version: version, BOMRef: url, PackageURL: url}

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// krewFile is the manifest by which krew installs `kubectl berth`.
+// krewFile is the manifest with which krew installs `kubectl berth`.
 const krewFile = "berth.yaml"
 
 // krewPlugin is a Plugin of krew.googlecontainertools.github.com/v1alpha2, with only the written
@@ -49,7 +49,7 @@ type krewMove struct {
 	To   string `json:"to"`
 }
 
-// krew writes the manifest, with the sums of the archives, which are already there.
+// krew writes the manifest, with the sums of the existing archives.
 func (r *release) krew() error {
 	p := krewPlugin{
 		APIVersion: "krew.googlecontainertools.github.com/v1alpha2", Kind: "Plugin", Metadata: krewName{"berth"},

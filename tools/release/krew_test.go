@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestKrew reads the manifest back as krew would, and follows it: every archive has the sum that is
-// there, and in it the files that the manifest takes.
+// TestKrew reads the manifest as krew would: every archive has the manifest's sum and contains the
+// manifest's files.
 func TestKrew(t *testing.T) {
 	r := made(t)
 	text, err := os.ReadFile(filepath.Join(r.out, krewFile))

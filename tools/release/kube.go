@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// kube is a release of Kubernetes that commands are built from.
+// kube is a release of Kubernetes from which commands are built.
 type kube struct {
 	minor   string // "1.37"
 	version string // "v1.37.2"
@@ -15,11 +15,11 @@ type kube struct {
 }
 
 // schedulersFile lists the Kubernetes releases from which a scheduler is built, one per line and
-// the oldest first. The chart chooses among them, and make builds the same.
+// the oldest first. The chart chooses among these builds.
 const schedulersFile = "deploy/chart/berth/files/schedulers"
 
-// kubesOf reads the releases from which a scheduler is built. The last is that of the sources' own
-// go.mod; the others have one in test/conformance/versions.
+// kubesOf reads the releases from which a scheduler is built. The last one is the release in the
+// sources' go.mod; the others have a go.mod in test/conformance/versions.
 func kubesOf(source string) (all []kube, err error) {
 	list, err := os.ReadFile(filepath.Join(source, schedulersFile))
 	if err != nil {
@@ -61,7 +61,8 @@ func kubernetesIn(modfile string) (string, error) {
 	return "", fmt.Errorf("%s: requires no k8s.io/kubernetes", modfile)
 }
 
-// kubesFor are the releases that a command is built from: of all but the scheduler, the newest.
+// kubesFor returns the releases from which a command is built: all for the scheduler, the newest
+// for other commands.
 func (r *release) kubesFor(command string) []kube {
 	if command == scheduler {
 		return r.kubes

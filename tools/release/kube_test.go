@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestKubes: every release that the chart has a scheduler for can be built from these sources, and
-// the list is in the order in which the chart reads it.
+// TestKubes: the scheduler of every release in the chart's list can be built from these sources,
+// and the list has the order that the chart needs.
 func TestKubes(t *testing.T) {
 	kubes, err := kubesOf(filepath.Join("..", ".."))
 	if err != nil {

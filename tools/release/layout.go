@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// withIndexes unpacks an OCI archive and hands over the indexes in it.
+// withIndexes unpacks an OCI archive and calls do with its indexes.
 func withIndexes(path string, do func(v1.ImageIndex) error) error {
 	dir, err := os.MkdirTemp("", "berth-layout-")
 	if err != nil {
@@ -24,7 +24,7 @@ func withIndexes(path string, do func(v1.ImageIndex) error) error {
 		err = eachIndex(dir, do)
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%s: the archive is cut short: fetch or build it again", path)
+		return fmt.Errorf("%s: the archive is incomplete: fetch or build it again", path)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w: want an OCI archive, which make release writes", path, err)
@@ -60,10 +60,10 @@ func eachIndex(dir string, do func(v1.ImageIndex) error) error {
 	return nil
 }
 
-// maxBlob bounds a file of an archive, in bytes: ten times the largest.
+// maxBlob bounds a file of an archive, in bytes. It is ten times the size of the largest file.
 const maxBlob = 1 << 30
 
-// unpack writes the files of a tar below a folder, and none elsewhere.
+// unpack writes the files of a tar below a folder. It refuses paths outside the folder.
 func unpack(path, dir string) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -51,13 +51,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 func buildVerb(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
 	r := release{progress: out}
 	f.StringVar(&r.source, "source", "../..", "tree of Berth's sources")
-	f.StringVar(&r.out, "out", "", "folder to write to; what is in it goes")
+	f.StringVar(&r.out, "out", "", "folder to write to; its content is replaced")
 	f.StringVar(&r.version, "version", "", "version of the release, like v0.1.0")
 	f.StringVar(&r.commit, "commit", "", "commit of the sources, for the images' labels")
 	f.StringVar(&r.url, "url", placeholderURL, "where the folders of releases are fetched from, for krew's manifest: a placeholder unless it is given")
-	f.StringVar(&r.ldflags, "ldflags", "-s -w", "flags of the linker: they tell the binaries their version")
-	epoch := f.Int64("time", 0, "seconds since 1970 that every file in an archive carries: the commit's")
-	f.Var(&r.platforms, "platforms", "what to build for, separated by commas: all that a release has, or fewer to try it")
+	f.StringVar(&r.ldflags, "ldflags", "-s -w", "flags of the linker, which set the version of the binaries")
+	epoch := f.Int64("time", 0, "time of every file in an archive, in seconds since 1970: the commit's time")
+	f.Var(&r.platforms, "platforms", "platforms to build for, separated by commas; by default all platforms of a release")
 	if err := parse(f, args, 0); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func buildVerb(ctx context.Context, f *flag.FlagSet, args []string, out io.Write
 
 // signVerb signs a release that verify accepts.
 func signVerb(_ context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
-	key := f.String("key", "", "file with a secret key of minisign's; its password, if any, is read from "+passwordVariable)
+	key := f.String("key", "", "file with a secret key of minisign; its password, if any, is read from "+passwordVariable)
 	if err := parse(f, args, 1); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func signVerb(_ context.Context, f *flag.FlagSet, args []string, out io.Writer) 
 }
 
 func verifyVerb(_ context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
-	publicKey := f.String("public-key", "", "file with the public key that must have signed the release, as minisign writes it; without one the signature is not looked at")
+	publicKey := f.String("public-key", "", "file with minisign's public key that must have signed the release; without it the signature is not checked")
 	if err := parse(f, args, 1); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func pushVerb(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer
 	return push(ctx, f.Arg(0), target{*to, *plain}, out)
 }
 
-// parse requires this many arguments beside flags.
+// parse parses the flags, and requires this many other arguments.
 func parse(f *flag.FlagSet, args []string, want int) error {
 	if err := f.Parse(args); err != nil {
 		return err

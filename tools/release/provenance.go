@@ -28,9 +28,9 @@ const (
 	sourceURI = "git+https://github.com/berth-dev/berth"
 )
 
-// provenance writes berth-VERSION.provenance.json, an in-toto statement with SLSA's provenance: from
-// which commit, with which arguments and toolchain the files were made. It holds no time and no name
-// of a machine, so that whoever repeats the build gets the same file.
+// provenance writes berth-VERSION.provenance.json, an in-toto statement with SLSA's provenance: the
+// commit, the arguments and the toolchain of the build. It contains no time and no machine name, so
+// that a repeated build has the same file.
 func (r *release) provenance() error {
 	statement, err := r.statement()
 	if err != nil {
@@ -43,7 +43,7 @@ func (r *release) provenance() error {
 	return r.create("berth-"+r.version+provenanceSuffix, func(w io.Writer) error { return writeIndented(w, text) })
 }
 
-// writeIndented writes JSON in one form: protojson inserts spaces at random.
+// writeIndented writes JSON in a fixed form, because protojson inserts spaces at random.
 func writeIndented(w io.Writer, text []byte) error {
 	var out bytes.Buffer
 	if err := json.Compact(&out, text); err != nil {
@@ -87,7 +87,7 @@ func (r *release) statement() (*attestation.Statement, error) {
 	return &attestation.Statement{Type: attestation.StatementTypeUri, Subject: subjects, PredicateType: predicateType, Predicate: predicate}, nil
 }
 
-// subjects are the files of the release, with their sums.
+// subjects returns the files of the release, with their sums.
 func (r *release) subjects() (all []*attestation.ResourceDescriptor, err error) {
 	names, err := filesIn(r.out)
 	if err != nil {
@@ -112,7 +112,7 @@ func asStruct(m proto.Message) (*structpb.Struct, error) {
 	return out, protojson.Unmarshal(text, out)
 }
 
-// verifyProvenance reports whether the statement is about exactly the files that the sums list.
+// verifyProvenance returns an error unless the statement names exactly the files of the sums.
 func verifyProvenance(dir string, sums map[string]string) error {
 	var found string
 	for name := range sums {
@@ -121,7 +121,7 @@ func verifyProvenance(dir string, sums map[string]string) error {
 		}
 	}
 	if found == "" {
-		return fmt.Errorf("%s: no file *%s: want one that says how the release was made", dir, provenanceSuffix)
+		return fmt.Errorf("%s: no file *%s: want the provenance of the release", dir, provenanceSuffix)
 	}
 	path := filepath.Join(dir, found)
 	s, err := readStatement(path)

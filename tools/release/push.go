@@ -19,8 +19,8 @@ type target struct {
 	insecure   bool
 }
 
-// push checks a release and copies its images to a registry, with the credentials that docker, podman
-// or crane have stored. It prints the digest of each, which the chart takes as image.digests.
+// push checks a release and copies its images to a registry, with the credentials that docker,
+// podman or crane have stored. It prints the digest of each image, for the chart's image.digests.
 func push(ctx context.Context, dir string, to target, out io.Writer) error {
 	if _, err := verify(dir, ""); err != nil {
 		return err

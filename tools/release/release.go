@@ -20,7 +20,7 @@ type release struct {
 	// url is the parent URL of the releases' folders.
 	url  string
 	time time.Time
-	// kubes are the releases of Kubernetes that a scheduler is built from.
+	// kubes are the releases of Kubernetes from which a scheduler is built.
 	kubes     []kube
 	platforms platforms
 	progress  io.Writer
@@ -34,7 +34,7 @@ func (p platform) String() string { return p.os + "/" + p.arch }
 // known are the platforms of a release, in the order of its files.
 var known = []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
 
-// platforms is a flag: a part of known; none is all.
+// platforms is the flag for a selection of known; empty means all.
 type platforms []platform
 
 func (p *platforms) String() string { return fmt.Sprint([]platform(*p)) }
@@ -52,7 +52,8 @@ func (p *platforms) Set(text string) error {
 	return nil
 }
 
-// commandsOf lists the commands of a platform: nodes and control planes are Linux.
+// commandsOf lists the commands of a platform. Programs for nodes and control planes are for Linux
+// only.
 func commandsOf(p platform) []string {
 	if p.os == "linux" {
 		return []string{"berth", "berth-agent", "berth-controller", "berth-scheduler"}
@@ -60,8 +61,8 @@ func commandsOf(p platform) []string {
 	return []string{"berth"}
 }
 
-// scheduler is the command that is built once for each of kubes: no scheduler may be newer than its
-// API server (Kubernetes' version skew policy).
+// scheduler is the command that is built once for each of kubes, because no scheduler may be newer
+// than its API server (Kubernetes' version skew policy).
 const scheduler = "berth-scheduler"
 
 // binary is a command that was built.
@@ -116,15 +117,15 @@ func (r *release) setTime(epoch int64) {
 	r.time = time.Unix(epoch, 0).UTC()
 }
 
-// placeholderURL is the URL of releases in krew's manifest unless the caller gives the real one. No
-// such host exists (RFC 6761).
+// placeholderURL is the URL of releases in krew's manifest if the caller gives none. The host does
+// not exist (RFC 6761).
 const placeholderURL = "https://releases.example/berth"
 
-// checkURL demands the address of a folder.
+// checkURL returns an error unless the text is the URL of a folder.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return fmt.Errorf("-url: %q: want the address of the folder that has a folder for each release, like %s", text, placeholderURL)
+		return fmt.Errorf("-url: %q: want the URL of the releases' parent folder, like %s", text, placeholderURL)
 	}
 	return nil
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// made writes everything of a release but what needs a compiler. A few bytes stand for each command,
-// and the test program where its modules are asked for.
+// made writes all files of a release without a compiler. A few bytes replace each command, and the
+// test program where modules are read.
 func made(t *testing.T) *release {
 	t.Helper()
 	self, err := os.Executable()
@@ -87,8 +87,8 @@ func TestEqualSourcesGiveEqualFiles(t *testing.T) {
 	}
 }
 
-// TestEveryCommandIsReleased: what one runs in a cluster or on a desk is in a release. The demo needs the
-// sources of Kubernetes' kubelet and a control plane, and is built where it runs.
+// TestEveryCommandIsReleased: a release has all commands except the demo, which contains the
+// kubelet and a control plane and is built where it runs.
 func TestEveryCommandIsReleased(t *testing.T) {
 	dirs, err := os.ReadDir(filepath.Join("..", "..", "cmd"))
 	if err != nil {
@@ -185,7 +185,7 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// climber is a tar with a file outside of its folder.
+// climber returns a tar with a file outside its folder.
 func climber(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -271,7 +271,7 @@ func filesOfImage(t *testing.T, image v1.Image) (names []string) {
 	return names
 }
 
-// TestImagesHaveNames: what a node imports without a registry is found by the name that the chart writes.
+// TestImagesHaveNames: an image that a node imports without a registry has the name in the chart.
 func TestImagesHaveNames(t *testing.T) {
 	r := made(t)
 	for image, tag := range map[string]string{"berth-agent": "v0.1.0", "berth-scheduler": "v0.1.0-k8s1.36"} {
@@ -296,7 +296,7 @@ func TestPushOfWhatIsNotWhole(t *testing.T) {
 	cut(t, filepath.Join(r.out, "berth-agent-v0.1.0.oci.tar"), 3)
 	err := push(context.Background(), r.out, target{"127.0.0.1:1/berth", true}, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "cut short") {
-		t.Errorf("%v: want that the archive is cut short, before anything is sent", err)
+		t.Errorf("%v: want an error about an incomplete archive before anything is sent", err)
 	}
 }
 
@@ -317,7 +317,7 @@ func TestInventory(t *testing.T) {
 	}
 	for ref, n := range refs {
 		if n != 1 {
-			t.Errorf("%s stands there %d times", ref, n)
+			t.Errorf("%s occurs %d times", ref, n)
 		}
 	}
 	if refs["berth-scheduler-k8s1.36-linux-arm64"] != 1 || refs["berth-scheduler-k8s1.37-linux-arm64"] != 1 || refs["berth-darwin-amd64"] != 1 {
@@ -359,8 +359,8 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
-// TestNothingOfTheBuilderGetsIn: what the Go command would take from its environment or from go.env
-// is told.
+// TestNothingOfTheBuilderGetsIn: the build sets every variable that the Go command would otherwise
+// read from its environment or from go.env.
 func TestNothingOfTheBuilderGetsIn(t *testing.T) {
 	t.Setenv("GOAMD64", "v3")
 	t.Setenv("GOEXPERIMENT", "greenteagc")

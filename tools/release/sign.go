@@ -25,7 +25,7 @@ func sign(dir, key, password string) error {
 	if err != nil {
 		return err
 	}
-	// Without a time in its comment the same key gives the same signature.
+	// The comment has no time, so that the same key gives the same signature.
 	signature := minisign.SignWithComments(secret, sums, "file:"+sumsFile, "signature of Berth's "+sumsFile)
 	return os.WriteFile(filepath.Join(dir, signatureFile), signature, 0o644)
 }
@@ -37,8 +37,8 @@ func secretKey(text []byte, password string) (key minisign.PrivateKey, err error
 	return key, key.UnmarshalText(text)
 }
 
-// verifySignature reports whether the owner of the public key signed the sums. Without a key it
-// checks nothing.
+// verifySignature returns an error unless the owner of the public key signed the sums. Without a
+// key it checks nothing.
 func verifySignature(dir, publicKey string) error {
 	if publicKey == "" {
 		return nil
@@ -57,7 +57,7 @@ func verifySignature(dir, publicKey string) error {
 		return err
 	}
 	if !minisign.Verify(key, sums, signature) {
-		return fmt.Errorf("%s: is no signature of %s by the key %s: fetch both again from where the key's owner keeps them", path, sumsFile, strings.TrimSpace(publicKey))
+		return fmt.Errorf("%s: is no signature of %s by the key %s: fetch both again from the key's owner", path, sumsFile, strings.TrimSpace(publicKey))
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"aead.dev/minisign"
 )
 
-// keys writes a pair of keys; a password encrypts the secret one.
+// keys writes a key pair; a password encrypts the secret key.
 func keys(t *testing.T, password string) (secret, public string) {
 	t.Helper()
 	pub, priv, err := minisign.GenerateKey(rand.Reader)
@@ -57,7 +57,7 @@ func TestSignedRelease(t *testing.T) {
 	}
 }
 
-// TestSignaturesThatDoNotHold are refused, and say why.
+// TestSignaturesThatDoNotHold: invalid signatures are refused with a reason.
 func TestSignaturesThatDoNotHold(t *testing.T) {
 	secret, public := keys(t, "")
 	_, other := keys(t, "")
@@ -95,7 +95,7 @@ func TestSignaturesThatDoNotHold(t *testing.T) {
 	}
 }
 
-// TestProvenance names commit, arguments and every file.
+// TestProvenance: the statement names commit, arguments and every file.
 func TestProvenance(t *testing.T) {
 	r := made(t)
 	text, err := os.ReadFile(filepath.Join(r.out, "berth-v0.1.0"+provenanceSuffix))
@@ -132,7 +132,7 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
-// TestProvenanceOfOtherFiles: one that speaks of other files than there are is refused.
+// TestProvenanceOfOtherFiles: a statement about other files than those of the release is refused.
 func TestProvenanceOfOtherFiles(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
 		"another sum":       {`"sha256": "`, `"sha256": "0`, "subject"},

@@ -15,7 +15,7 @@ const (
 	// sumsFile lists the release's files as sha256sum does.
 	sumsFile = "SHA256SUMS"
 	// signatureFile is the signature of the sums, in minisign's format
-	// (jedisct1.github.io/minisign). It covers every file, since the sums do.
+	// (jedisct1.github.io/minisign). It covers every file, because the sums do.
 	signatureFile = sumsFile + ".minisig"
 )
 

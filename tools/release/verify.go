@@ -11,7 +11,7 @@ import (
 
 // verify checks that every file of a release exists with its checksum and that every image has its
 // named content. The provenance must be about these files, and the owner of the public key must
-// have signed them ("" skips this). The result is the number of files.
+// have signed the sums ("" skips this check). The result is the number of files.
 func verify(dir, publicKey string) (int, error) {
 	sums, err := readSums(dir)
 	if err != nil {
@@ -26,7 +26,7 @@ func verify(dir, publicKey string) (int, error) {
 	}
 	for _, name := range names {
 		if sums[name] == "" {
-			return 0, fmt.Errorf("%s: %s is not listed: want the files of one release, and no others", filepath.Join(dir, sumsFile), name)
+			return 0, fmt.Errorf("%s: %s is not listed: want only the files of one release", filepath.Join(dir, sumsFile), name)
 		}
 	}
 	for name, want := range sums {
@@ -39,7 +39,7 @@ func verify(dir, publicKey string) (int, error) {
 
 // verifyFile checks that a file exists with its checksum, and that an image has its named content.
 func verifyFile(path, sum string) error {
-	// The error about an image is more precise than one about its checksum.
+	// An error about an image's content is more precise than an error about its checksum.
 	if strings.HasSuffix(path, archiveSuffix) {
 		if err := withIndexes(path, func(i v1.ImageIndex) error { return validate.Index(i) }); err != nil {
 			return err
@@ -50,7 +50,7 @@ func verifyFile(path, sum string) error {
 		return err
 	}
 	if got != sum {
-		return fmt.Errorf("%s: sha256 is %s, %s says %s: fetch or build it again", path, got, sumsFile, sum)
+		return fmt.Errorf("%s: sha256 is %s, %s has %s: fetch or build the file again", path, got, sumsFile, sum)
 	}
 	return nil
 }
