@@ -100,7 +100,7 @@ func (d *load) hold(ctx context.Context, pod *corev1.Pod) error {
 				pod.Spec.Containers, pod.Spec.InitContainers = like.DeepCopy().Spec.Containers, nil
 			}
 			pod.Labels[ownerLabel] = d.holds.live[at]
-			if d.Rand.IntN(3) == 0 { // it wants nothing else
+			if d.Rand.IntN(3) == 0 { // the pod may use only this Reservation
 				pod.Annotations[wire.ReservationAffinityAnnotation] = fmt.Sprintf(`{"name":%q}`, d.holds.live[at])
 			}
 		}
@@ -108,7 +108,7 @@ func (d *load) hold(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// Awaits returns which pod or Reservation is waited for; "" for none.
+// Awaits returns the pod or Reservation for which the trial waits; "" for none.
 func (d *load) Awaits(ctx context.Context) (string, error) {
 	all, err := d.holds.read(ctx)
 	if err != nil {
@@ -133,8 +133,8 @@ func (d *load) Awaits(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// roomFor returns a node with room for the pod by the exhaustive twin, in a Reservation for it or
-// beside all bound pods and Reservations; "" for none.
+// roomFor returns a node with room for the pod by the exhaustive twin, in a Reservation of the pod
+// or next to all bound pods and Reservations; "" for none.
 func (d *load) roomFor(pod *corev1.Pod, all []held) string {
 	for _, h := range all {
 		if pod.Labels[ownerLabel] != h.Name {
@@ -163,7 +163,7 @@ func (d *load) roomFor(pod *corev1.Pod, all []held) string {
 	return ""
 }
 
-// freeOn returns the free resources of a node's NUMA nodes, beside bound pods and Reservations.
+// freeOn returns the resources of a node's NUMA nodes that no bound pod or Reservation has.
 func (d *load) freeOn(t twin, node string, all []held) []room {
 	empty, now := t.rooms(nil), t.rooms(nil)
 	for _, pod := range d.On(node) {
@@ -180,7 +180,7 @@ func (d *load) freeOn(t twin, node string, all []held) []room {
 }
 
 // Clean deletes all pods and Reservations and waits until they have gone, from the API and from the
-// nodes. Then each node must admit a pod that needs all of it.
+// nodes. Then each node must admit a pod that needs the whole node.
 func (d *load) Clean(ctx context.Context) error {
 	for len(d.holds.live) > 0 {
 		if err := d.holds.drop(ctx, 0); err != nil {
@@ -212,7 +212,7 @@ func (d *load) fill(ctx context.Context) error {
 		for name := range d.stuck {
 			if d.Ran[name] {
 				delete(d.stuck, name)
-				delete(d.Ran, name) // it is none of the ones that should have run
+				delete(d.Ran, name) // the pod is not part of the load
 			}
 		}
 		left = len(d.stuck)

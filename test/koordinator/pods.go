@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 )
 
-// wholePod needs that many CPUs of the node.
+// wholePod returns a pod that needs that many CPUs of the node.
 func wholePod(node string, cpus int) *corev1.Pod {
 	zero := int64(0)
 	list := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(cpus), resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("64Mi")}
@@ -23,7 +23,7 @@ func wholePod(node string, cpus int) *corev1.Pod {
 	return p
 }
 
-// newPod makes a pod in Koordinator's words.
+// newPod makes a pod with Koordinator's labels and annotations.
 func newPod(rng *rand.Rand, i int) *corev1.Pod {
 	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
 	class := pick("LSE", "LSR", "LSR", "LS", "LS", "BE")

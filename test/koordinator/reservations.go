@@ -21,13 +21,14 @@ import (
 // ownerLabel is the label of pods that own the Reservation with that value.
 const ownerLabel = "owns"
 
-// reservations makes and deletes Reservations, and reads them.
+// reservations creates, deletes and reads Reservations.
 type reservations struct {
 	client dynamic.ResourceInterface
 	live   []string
-	// places are the pods whose places are held, by the Reservation's name.
+	// places are the pods for whose requests room is held, by the Reservation's name.
 	places map[string]*corev1.Pod
-	// made counts all; reused are the pods that got resources of a Reservation, by UID.
+	// made counts the created Reservations. reused are the pods that got resources of a
+	// Reservation, by UID.
 	made   int
 	reused map[string]bool
 }
@@ -36,7 +37,7 @@ func newReservations(objects dynamic.Interface) *reservations {
 	return &reservations{client: objects.Resource(koordinator.Reservations), reused: map[string]bool{}, places: map[string]*corev1.Pod{}}
 }
 
-// make makes a Reservation of the place of a pod. Without once several owners may have it.
+// make creates a Reservation for the request of a pod. Without once it may have several owners.
 func (r *reservations) make(ctx context.Context, pod *corev1.Pod, once bool, policy koordinator.ReservationAllocatePolicy) error {
 	name := "r" + pod.Name
 	o := &koordinator.Reservation{
@@ -48,7 +49,7 @@ func (r *reservations) make(ctx context.Context, pod *corev1.Pod, once bool, pol
 		},
 	}
 	o.Spec.Template.Spec.InitContainers = nil
-	o.Spec.Template.Spec.PriorityClassName = "" // which nobody resolves in a template
+	o.Spec.Template.Spec.PriorityClassName = "" // no admission plugin resolves it in a template
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return err
@@ -68,7 +69,7 @@ func (r *reservations) drop(ctx context.Context, at int) error {
 	return err
 }
 
-// read returns all, as the scheduler understands them.
+// read returns all Reservations, as the scheduler reads them.
 func (r *reservations) read(ctx context.Context) (out []*wire.Reservation, err error) {
 	list, err := r.client.List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -115,7 +116,7 @@ func (d *load) heldNow(all []*wire.Reservation) (out []held) {
 			}
 		}
 		if r.Once && used {
-			continue // its status is on its way
+			continue // its status is not yet written
 		}
 		out = append(out, held{r, placement.Rest(obeyed.AllocationOf(r.Decision), taken)})
 	}
@@ -132,7 +133,7 @@ func asDecision(p *placement.PodAllocation) *placement.Decision {
 	return d
 }
 
-// strangers returns which pod has CPUs that a Reservation holds for others; "" for none.
+// strangers returns a pod with CPUs that a Reservation holds for others; "" for none.
 func (d *load) strangers(all []held) string {
 	for _, h := range all {
 		for _, pod := range d.Pods {

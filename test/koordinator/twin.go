@@ -22,7 +22,7 @@ type twin struct {
 
 // need is a request that must be together on some NUMA nodes.
 type need struct {
-	own    uint64 // whole CPUs
+	own    uint64 // exclusive CPUs
 	shares uint64 // thousandths
 	memory uint64 // bytes
 }
@@ -30,7 +30,7 @@ type need struct {
 // room is a NUMA node's free capacity: exclusive CPUs, CPU time, memory.
 type room struct{ own, milli, memory uint64 }
 
-// fits reports whether the machine could admit the pod beside its pods that have not ended.
+// fits reports whether the machine could admit the pod in addition to its pods that have not ended.
 func (t twin) fits(there []*corev1.Pod, all obeyed.Decisions, pod *corev1.Pod) bool {
 	ask, err := wire.ReadPod(pod)
 	if err != nil || ask.RulesErr != nil {
@@ -71,7 +71,7 @@ func needOf(r *placement.Request, c *placement.ContainerRequest) (n need) {
 	return n
 }
 
-// most returns the peak of containers that take turns.
+// most returns the largest need of containers that run one after another.
 func most(all []need) (m need) {
 	for _, n := range all {
 		m = need{max(m.own, n.own), max(m.shares, n.shares), max(m.memory, n.memory)}
@@ -79,7 +79,7 @@ func most(all []need) (m need) {
 	return m
 }
 
-// widest returns on how many NUMA nodes a need may lie.
+// widest returns on how many NUMA nodes a need may be.
 func (t twin) widest(empty []room, n need, p placement.Policy) int {
 	switch p {
 	case placement.PolicySingleNUMANode:
@@ -90,7 +90,7 @@ func (t twin) widest(empty []room, n need, p placement.Policy) int {
 	return len(empty)
 }
 
-// leastNodes is the least number of NUMA nodes with room for a need; 0: none has.
+// leastNodes returns the smallest number of NUMA nodes with room for a need; 0 if there is no room.
 func leastNodes(rooms []room, n need) (least int) {
 	for set := uint(1); set < 1<<len(rooms); set++ {
 		var sum room
@@ -106,11 +106,12 @@ func leastNodes(rooms []room, n need) (least int) {
 	return least
 }
 
-// rooms returns the NUMA nodes' free capacity beside one pod's decision; nil means no pod.
+// rooms returns the NUMA nodes' free capacity on a machine with only this decision; nil means an
+// empty machine.
 func (t twin) rooms(d *placement.Decision) []room {
 	out := make([]room, len(t.m.NUMANodes))
 	var shut topology.CPUSet
-	turns := map[topology.NUMAID]map[bool]room{} // what is used, by whether in an init container
+	turns := map[topology.NUMAID]map[bool]room{} // used resources, in init containers and in others
 	if d != nil {
 		for i := range d.Containers {
 			c := &d.Containers[i]
@@ -148,8 +149,8 @@ func (t twin) use(turns map[topology.NUMAID]map[bool]room, c *placement.Containe
 	}
 }
 
-// minus subtracts a pod's use, the difference of two rooms of the empty machine, from the present
-// rooms.
+// minus subtracts a pod's resources, which are the difference of empty and with, from the rooms
+// now.
 func minus(now, with, empty []room) []room {
 	for i := range now {
 		now[i].own -= empty[i].own - with[i].own

@@ -15,7 +15,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestTwin fills the driver's machines with its pods at random, and asks engine and twin each time.
+// TestTwin fills the load's machines with its pods at random, and compares engine and twin each
+// time.
 func TestTwin(t *testing.T) {
 	fit, full := 0, 0
 	for seed := range uint64(60) {
@@ -71,12 +72,12 @@ func TestTwin(t *testing.T) {
 		}
 	}
 	if fit < 1000 || full < 300 {
-		t.Errorf("%d pods fitted and %d did not: this shows little", fit, full)
+		t.Errorf("%d pods fitted and %d did not: too few to prove anything", fit, full)
 	}
 }
 
-// TestTwinWithin takes parts of places at random, and asks engine and twin each time whether an
-// owner has its place there. Where nothing is held or wanted alone they agree.
+// TestTwinWithin uses parts of places at random, and asks engine and twin each time if an owner
+// fits there. They agree if no CPUs are held or requested exclusively.
 func TestTwinWithin(t *testing.T) {
 	fit, full, alike := 0, 0, 0
 	for seed := range uint64(400) {
@@ -143,13 +144,13 @@ func TestTwinWithin(t *testing.T) {
 		}
 	}
 	if fit < 100 || full < 300 || alike < 10 {
-		t.Errorf("%d fitted, %d did not, %d were like the place: this shows little", fit, full, alike)
+		t.Errorf("%d fitted, %d did not, %d were like the place: too few to prove anything", fit, full, alike)
 	}
 }
 
-// TestTwinBeyond has owners ask for more than is left of places, beside strangers. Whenever the
-// twin finds room in place and node together the engine does; and whatever the engine gives leaves
-// room for all others, and for what is left of the place.
+// TestTwinBeyond: owners ask for more than is left of places, next to other pods. If the twin finds
+// room in place and node together, so does the engine. The engine's decision leaves room for all
+// other pods and for the rest of the place.
 func TestTwinBeyond(t *testing.T) {
 	more, given := 0, 0
 	for seed := range uint64(400) {
@@ -196,7 +197,7 @@ func TestTwinBeyond(t *testing.T) {
 				free = minus(free, tw.rooms(d), tw.rooms(nil))
 			}
 			if why := now.Hold(rest); why != "" {
-				t.Fatalf("seed %d: there is no room for what is left: %s", seed, why)
+				t.Fatalf("seed %d: no room for the rest: %s", seed, why)
 			}
 			free = minus(free, tw.rooms(asDecision(rest)), tw.rooms(nil))
 			pod := newPod(rng, i+1)
@@ -227,6 +228,6 @@ func TestTwinBeyond(t *testing.T) {
 		}
 	}
 	if given < 200 || more < 50 {
-		t.Errorf("%d were given something, %d of them more than is held: this shows little", given, more)
+		t.Errorf("%d were given something, %d of them more than is held: too few to prove anything", given, more)
 	}
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// fitsWithin answers whether an owner could get its place from the rest of a Reservation, by trying
-// every set of NUMA nodes. If CPUs are held or requested exclusively, it returns false, except for
-// an owner with the template's request while the Reservation is unused: then it gets the place
-// itself.
+// fitsWithin reports whether the rest of a Reservation has room for an owner, by trying every set
+// of NUMA nodes. If CPUs are held or requested exclusively, it returns true only for an owner with
+// the template's request and an unused Reservation.
 func (t twin) fitsWithin(place *placement.Decision, rest *placement.PodAllocation, template, pod *corev1.Pod) bool {
 	held, err := wire.ReadPod(template)
 	if err != nil {
@@ -34,7 +33,7 @@ func (t twin) fitsWithin(place *placement.Decision, rest *placement.PodAllocatio
 	for i := range r.Containers {
 		n := needOf(r, &r.Containers[i])
 		if shares && n.own > 0 || !shares && n.shares > 0 {
-			return false // CPUs are held as CPUs, and time as time
+			return false // held CPUs are for exclusive CPUs, and held CPU time for shared CPUs
 		}
 		needs = append(needs, n)
 	}
@@ -49,13 +48,13 @@ func (t twin) fitsWithin(place *placement.Decision, rest *placement.PodAllocatio
 	return true
 }
 
-// heldAlone reports whether a place keeps CPUs idle. A template that only prefers that, and does
-// not request the idle CPUs, has a place that keeps none.
+// heldAlone reports whether a place keeps CPUs idle. If a template only prefers that and does not
+// request the idle CPUs, its place keeps none.
 func heldAlone(place *placement.Decision) bool {
 	return slices.ContainsFunc(place.Containers, func(c placement.ContainerDecision) bool { return c.Exclusive != joint.Shareable })
 }
 
-// wantsAlone reports whether a pod requests CPUs beside which no other pod may be.
+// wantsAlone reports whether a pod requests idle CPUs next to its own.
 func wantsAlone(r *placement.Request) bool { return r.Rules.CPUs.Exclusive != joint.Shareable }
 
 // sameNeeds reports whether two pods with only app containers have equal requests.
@@ -110,7 +109,7 @@ func (t twin) left(rest *placement.PodAllocation) []room {
 	return out
 }
 
-// fitsBeyond answers whether an owner could get the rest of a place plus free resources of the
+// fitsBeyond reports whether an owner could get the rest of a place plus free resources of the
 // node, all on one NUMA node. It returns false for pods that do not need one NUMA node, have
 // several containers, or request exclusive cores.
 func (t twin) fitsBeyond(place *placement.Decision, rest *placement.PodAllocation, free []room, pod *corev1.Pod) bool {
@@ -128,7 +127,7 @@ func (t twin) fitsBeyond(place *placement.Decision, rest *placement.PodAllocatio
 		all = room{all.own + has.own, all.milli + has.milli, all.memory + has.memory}
 	}
 	if shares := all.own == 0; all.milli == 0 || all.memory == 0 || shares && n.own > 0 || !shares && n.shares > 0 {
-		return false // nothing of it would be used
+		return false // the owner would use nothing of the place
 	}
 	milli := 1000*n.own + n.shares
 	for i, has := range left {

@@ -48,7 +48,7 @@ func New(config *rest.Config, handler http.Handler) (*Line, error) {
 		return nil, err
 	}
 	l := &Line{addr: listener.Addr().String(), upstream: transport, target: target, conns: map[net.Conn]bool{}}
-	quiet := log.New(io.Discard, "", 0) // connections end all the time
+	quiet := log.New(io.Discard, "", 0) // ended connections are normal
 	l.proxy = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: transport, FlushInterval: -1,
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { Drop() },
@@ -57,7 +57,7 @@ func New(config *rest.Config, handler http.Handler) (*Line, error) {
 	l.server = http.Server{Handler: handler, ConnState: l.track, ErrorLog: quiet}
 	go func() {
 		if err := l.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			panic(err) // the listener is ours alone
+			panic(err) // impossible: nothing else closes the listener
 		}
 	}()
 	return l, nil

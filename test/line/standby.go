@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Standby delays the watches of a scheduler's replica that is not the leader. Events are delivered
-// in batches, each delayed by at most Late. A replica that becomes the leader gets the delayed
-// events at once. The zero value delays nothing. It is safe for concurrent use.
+// Standby delays the watches of a scheduler that does not lead. Events are delivered in batches,
+// each delayed by at most Late. A replica that becomes the leader gets the delayed events at once.
+// The zero value delays nothing. It is safe for concurrent use.
 type Standby struct {
 	late  atomic.Int64 // nanoseconds
 	wrote atomic.Int64 // when the replica last wrote a lease, Unix nanoseconds
-	held  atomic.Int64 // how many pieces of watches have been late
+	held  atomic.Int64 // number of delayed pieces of watches
 	// listing is the time in which a watch delivers the objects that existed before it. They are
 	// never delayed, because a replica that has just started could not become the leader otherwise.
 	// 0 means 3 s.
@@ -43,7 +43,7 @@ func (s *Standby) Forward(l *Line, out http.ResponseWriter, r *http.Request) {
 		w := &lateWriter{ResponseWriter: out, of: s, begun: time.Now(), more: make(chan struct{}, 1), gone: make(chan struct{})}
 		done := make(chan struct{})
 		go func() { defer close(done); w.run() }()
-		defer func() { close(w.gone); <-done }() // nothing is written once the handler has returned
+		defer func() { close(w.gone); <-done }() // no data is written after the handler has returned
 		l.Forward(w, r)
 	case r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/leases"):
 		w := &statusWriter{ResponseWriter: out, status: http.StatusOK}
@@ -81,7 +81,7 @@ type lateWriter struct {
 	http.ResponseWriter
 	of    *Standby
 	begun time.Time
-	more  chan struct{} // something has been written
+	more  chan struct{} // new data was written
 	gone  chan struct{} // the handler is about to return
 
 	mu    sync.Mutex
@@ -92,7 +92,7 @@ type lateWriter struct {
 type piece struct {
 	data []byte
 	said time.Time
-	late bool // it is not passed on at once
+	late bool // the piece is delayed
 }
 
 // WriteHeader implements http.ResponseWriter. The header of a watch is not delayed.

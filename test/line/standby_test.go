@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestStandby: a watch is late until the replica leads, and then it is not.
+// TestStandby: a watch is late until the replica leads.
 func TestStandby(t *testing.T) {
 	said := make(chan string)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -56,18 +56,18 @@ func TestStandby(t *testing.T) {
 			lines <- in.Text()
 		}
 	}()
-	s.Late(100 * 365 * 24 * time.Hour) // batches end at multiples of it, and none is near
+	s.Late(100 * 365 * 24 * time.Hour) // batches end at multiples of this duration, none of which is near
 	said <- "late"
 	said <- "later"
-	for s.Held() == 0 { // the first is on its way
+	for s.Held() == 0 { // until the first event is held
 		if ctx.Err() != nil {
-			t.Fatal("nothing of a late watch is held back")
+			t.Fatal("no event of a late watch is held back")
 		}
 		time.Sleep(time.Millisecond)
 	}
 	select {
 	case text := <-lines:
-		t.Fatalf("%q has come, of a watch that is years late", text)
+		t.Fatalf("%q was delivered, although the watch is delayed by years", text)
 	default:
 	}
 	if s.Leads() {
@@ -88,11 +88,12 @@ func TestStandby(t *testing.T) {
 		}
 	}
 	if !s.Leads() || s.Held() == 0 {
-		t.Error("the replica has written its Lease, and does not count as the leader")
+		t.Error("the replica has written its Lease, but does not count as the leader")
 	}
 }
 
-// TestListingIsNotLate: what a watch says in its first moments was there before it.
+// TestListingIsNotLate: the events of a watch's first moments, which show existing objects, are not
+// delayed.
 func TestListingIsNotLate(t *testing.T) {
 	s := &Standby{}
 	s.Late(time.Hour)

@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// inKoordinatorsWords are files as Koordinator's manuals and proposals have them. The first line of
-// each says which.
+// inKoordinatorsWords are files from Koordinator's manuals and proposals. The first line of each
+// names its source.
 //
 //go:embed koordinator/*.yaml
 var inKoordinatorsWords embed.FS
 
-// readKoordinator reads them.
+// readKoordinator reads Koordinator's files.
 func readKoordinator() (cases []*testCase, err error) {
 	files, err := fs.Glob(inKoordinatorsWords, "koordinator/*.yaml")
 	if err != nil {
@@ -49,7 +49,7 @@ func readBesideJobs(path string, objects []*unstructured.Unstructured) []*testCa
 	for _, o := range objects {
 		switch o.GetKind() {
 		case "CronJob":
-			_ = unstructured.SetNestedField(o.Object, "* * * * *", "spec", "schedule") // the example says every fifth minute
+			_ = unstructured.SetNestedField(o.Object, "* * * * *", "spec", "schedule") // instead of every fifth minute
 		case "JobTemplate":
 			endsSoon(o)
 		case "JobFlow":
@@ -57,7 +57,7 @@ func readBesideJobs(path string, objects []*unstructured.Unstructured) []*testCa
 		}
 	}
 	switch c.want.pods = podsOf(objects); {
-	case folder == "node-selector": // it names a node that nobody has
+	case folder == "node-selector": // it names a node that does not exist
 		return nil
 	case folder == flows:
 		templates, err := readObjects(filepath.Join(filepath.Dir(path), "JobTemplate.yaml"))

@@ -14,7 +14,8 @@ import (
 const (
 	byVolcano = "volcano"
 	byBerth   = "berth"
-	// byNobody is a cluster without Jobs, in which the scheduler serves the name koord-scheduler.
+	// byNobody means a cluster without Jobs, in which the scheduler serves the name
+	// koord-scheduler.
 	byNobody = "koordinator"
 	byAll    = "all"
 )
@@ -54,8 +55,8 @@ type testCase struct {
 }
 
 // ends reports if containers of the case end by themselves some seconds after their start. On a
-// busy machine one may end before the Job has all its pods. A policy is then applied to a Job that
-// never ran, also with Volcano. Such a case is run again without other cases.
+// busy machine a container may end before the Job has all its pods. A policy then applies to a Job
+// that never ran, also with Volcano. Such a case runs again without other cases.
 func (t *testCase) ends() bool {
 	return slices.ContainsFunc(t.objects, func(o *unstructured.Unstructured) bool {
 		return strings.Contains(fmt.Sprint(o.Object), "berth.dev/exit:")

@@ -19,7 +19,7 @@ import (
 // runs is the expectation for a Job of the examples.
 var runs = expectation{phases: []batch.JobPhase{batch.Running}}
 
-// notValid are Jobs of the examples that Volcano refuses as well.
+// notValid is the folder of examples that Volcano refuses too.
 const notValid = "invalid_jobs"
 
 // misspelt are fields of examples that Volcano's definition does not have.
@@ -105,7 +105,7 @@ func readE2E(folder string) (cases []*testCase, err error) {
 			return nil, fmt.Errorf("EXPECT.tsv: %s: %w", row[0], err)
 		}
 		c.steps = append(c.steps, moreSteps[c.name]...)
-		if c.name == "vo01" { // its test makes the claim that the Job names
+		if c.name == "vo01" { // Volcano's test creates the claim that the Job names
 			c.objects = append([]*unstructured.Unstructured{claim("jobpvc")}, c.objects...)
 		}
 		cases = append(cases, c)
@@ -113,14 +113,14 @@ func readE2E(folder string) (cases []*testCase, err error) {
 	return cases, nil
 }
 
-// moreSteps are steps of Volcano's tests that the table has in words.
+// moreSteps are steps of Volcano's tests that the table only describes.
 var moreSteps = map[string][]string{
 	"je09": {"running", "taint", "delete:job-restart-when-unschedulable-test-0", "phase:Restarting", "untaint"},
 	"sg01": {"ungate"},
 	"vo01": {"bind-claims"},
 }
 
-// readExpectation reads an entry of the table: phases in their order, and further words.
+// readExpectation reads an entry of the table: phases in their order, and other requirements.
 func readExpectation(text string) (e expectation) {
 	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ;,()", r) }) {
 		switch phase := batch.JobPhase(word); phase {

@@ -89,7 +89,7 @@ func (r *running) checkBeside(ctx context.Context) error {
 	return r.checkPods(ctx)
 }
 
-// checkPods reports that too few pods run, or that one has no group of Volcano's controller.
+// checkPods returns an error if too few pods run, or if a pod has no group of Volcano's controller.
 func (r *running) checkPods(ctx context.Context) error {
 	pods, err := r.Client.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

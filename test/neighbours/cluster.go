@@ -62,7 +62,7 @@ func decided() (out []hollow.Spec) {
 	return out
 }
 
-// withKinds is Berth with kinds that others have installed before.
+// withKinds is Berth in a cluster in which other projects' kinds are already installed.
 type withKinds struct {
 	demo.Berth
 	kinds [][]byte
@@ -74,7 +74,7 @@ func (w withKinds) Manifests() ([][]byte, error) {
 	return append(w.kinds, all...), err
 }
 
-// nodes are three large machines; one has GPUs. A Job of the e2e tests names the first.
+// nodes returns three large machines, one with GPUs. A Job of the e2e tests names the first.
 func nodes() []hollow.Spec {
 	spec := func(name string) hollow.Spec {
 		return hollow.Spec{Name: name, Machine: "package:2 numa:1 core:24 pu:2 mem:256Gi,256Gi", StopTime: time.Second, KubeletConfig: `apiVersion: kubelet.config.k8s.io/v1beta1
@@ -97,14 +97,14 @@ reservedSystemCPUs: "0"
 type cluster struct {
 	*demo.Cluster
 	by      string
-	names   []string // of its scheduler
+	names   []string // the schedulerNames that Berth serves
 	dynamic dynamic.Interface
 	mapper  *restmapper.DeferredDiscoveryRESTMapper
 	// unpacked is the folder of Volcano's controller; "" for none.
 	unpacked string
 
 	mu sync.Mutex
-	// spaces counts the namespaces of each name that cases were played in.
+	// spaces counts the namespaces of cases, by the cases' names.
 	spaces map[string]int
 	// phases are the phases in which Jobs have been seen, by namespace. When a phase is added,
 	// changed is closed and replaced.
@@ -114,8 +114,8 @@ type cluster struct {
 // startLimit bounds the start of the cluster on a busy machine.
 const startLimit = 4 * time.Minute
 
-// startCluster starts a playground whose Jobs are run by one of the controllers. The error is
-// os.ErrNotExist if Volcano's is missing.
+// startCluster starts a playground in which one of the controllers runs Jobs. The error is
+// os.ErrNotExist if Volcano's controller is missing.
 func startCluster(ctx context.Context, o *options, by string) (_ *cluster, err error) {
 	c := &cluster{by: by, names: demo.SchedulerNames, spaces: map[string]int{}, phases: map[string][]batch.JobPhase{}}
 	defer func() {
@@ -210,7 +210,7 @@ func (c *cluster) watch(ctx context.Context) (err error) {
 	}
 	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.Client.Discovery()))
 	if c.by == byNobody {
-		return nil // no Jobs
+		return nil // the cluster has no Jobs
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	c.OnStop(func() error { cancel(); return nil })

@@ -8,16 +8,17 @@
 // its definitions, and its vc-controller-manager. Jobs run unchanged, twice: with that controller
 // and Volcano's definitions, and with berth-controller and Berth's. The other examples (CronJob,
 // JobFlow, plain pods) run with Volcano's controller. Files for Koordinator are part of this
-// program, and run with Koordinator's definitions. What the folder lacks is skipped and reported.
+// program, and run with Koordinator's definitions. Cases whose files are missing are skipped and
+// reported.
 //
 // The last line of the output is JSON. It also counts what Berth ignores without a warning: kinds
 // and fields of the other projects' definitions (test/fields), and keys on pods of each
-// schedulerName. The API server must warn about all of them. The exit code is 1 if there is any, if
-// an example did not run, or if a Job did not end as with Volcano, except Jobs that docs/volcano.md
-// names with a reason.
+// schedulerName. The API server must warn about all of them. The exit code is 1 if a warning is
+// missing, if an example did not run, or if a Job did not end as with Volcano, except Jobs that
+// docs/volcano.md names with a reason.
 //
-// Containers of some Jobs end by themselves, seconds after their start. On a busy machine one may
-// end before the Job has all its pods. Such a case is run once more, alone.
+// Containers of some Jobs end by themselves, seconds after their start. On a busy machine a
+// container may end before the Job has all its pods. Such a case runs once more, alone.
 //
 // make e2e-neighbours builds and runs it.
 package main

@@ -39,7 +39,7 @@ func (c *cluster) runAll(ctx context.Context, cases []*testCase) []finding {
 			})
 		}
 	}
-	_ = beside.Wait() // no case returns an error: it has a finding
+	_ = beside.Wait() // never an error: a case returns a finding
 	for i, one := range cases {
 		switch {
 		case one.alone():
@@ -129,14 +129,14 @@ func (r *running) create(ctx context.Context) error {
 	return r.createAs(ctx, metav1.FieldValidationIgnore)
 }
 
-// createAs is create with the given field validation.
+// createAs creates the objects with the given field validation.
 func (r *running) createAs(ctx context.Context, validation string) error {
 	for _, o := range r.objects {
 		o = o.DeepCopy()
 		kind := o.GroupVersionKind()
 		mapping, err := r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 		if meta.IsNoMatchError(err) && kind.Kind == "Queue" {
-			continue // Berth has none
+			continue // Berth does not serve the kind
 		}
 		if err != nil {
 			return err
@@ -146,7 +146,7 @@ func (r *running) createAs(ctx context.Context, validation string) error {
 			o.SetNamespace(r.namespace)
 			_, err = r.dynamic.Resource(mapping.Resource).Namespace(r.namespace).Create(ctx, o, options)
 		} else if _, err = r.dynamic.Resource(mapping.Resource).Create(ctx, o, options); apierrors.IsAlreadyExists(err) {
-			err = nil // another Job of the same file
+			err = nil // another Job of the same file has created it
 		}
 		if err != nil {
 			return err
@@ -194,7 +194,7 @@ func (r *running) step(ctx context.Context, text string) error {
 	return fmt.Errorf("want running, delete, patch, sleep, phase, taint, untaint, ungate or bind-claims")
 }
 
-// wentThrough describes which expected phases are missing.
+// wentThrough returns an error that names the missing phases.
 func (r *running) wentThrough(context.Context) error {
 	seen := r.seen()
 	left := r.want.phases
@@ -209,7 +209,7 @@ func (r *running) wentThrough(context.Context) error {
 	return nil
 }
 
-// wasIn reports that the Job was not in a phase.
+// wasIn returns an error if the Job was not in a phase.
 func (r *running) wasIn(phase batch.JobPhase) error {
 	if seen := r.seen(); !slices.Contains(seen, phase) {
 		return fmt.Errorf("it went through %v", seen)
@@ -282,7 +282,7 @@ func (r *running) bindClaims(ctx context.Context) error {
 	return nil
 }
 
-// bind makes a volume for a claim, and binds the two.
+// bind creates a volume for a claim, and binds it to the claim.
 func (r *running) bind(ctx context.Context, c *corev1.PersistentVolumeClaim) (err error) {
 	claims, volumes := r.Client.CoreV1().PersistentVolumeClaims(r.namespace), r.Client.CoreV1().PersistentVolumes()
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: r.namespace + "-" + c.Name}, Spec: corev1.PersistentVolumeSpec{
@@ -307,7 +307,7 @@ func (r *running) bind(ctx context.Context, c *corev1.PersistentVolumeClaim) (er
 	return err
 }
 
-// ungate waits for the Job's pods, which must have no nodes, and takes their gates away.
+// ungate waits for the Job's pods, which must have no nodes, and removes their scheduling gates.
 func (r *running) ungate(ctx context.Context) error {
 	var pods []corev1.Pod
 	err := r.until(ctx, func(ctx context.Context) (err error) {

@@ -19,10 +19,10 @@ func main() {
 	(&trial.Program{
 		Name: "neighbours", Keep: &o.keep, Dir: &o.dir,
 		Flags: func(f *flag.FlagSet) {
-			f.StringVar(&o.from, "from", "../shared/neighbours", "folder with the neighbours' own files")
-			f.StringVar(&o.controller, "controller", byAll, "who runs Jobs of batch.volcano.sh: volcano, berth, or nobody, where Koordinator's words are tried: koordinator; or all, one after the other")
-			f.StringVar(&o.only, "only", "", "cases to run, by their names, with commas between them; empty: all, and what is passed over in silence")
-			f.BoolVar(&o.each, "v", false, "print a line for each case that is as it must be")
+			f.StringVar(&o.from, "from", "../shared/neighbours", "folder with the other projects' files")
+			f.StringVar(&o.controller, "controller", byAll, "controller of Jobs of batch.volcano.sh: volcano, berth, koordinator (none, with Koordinator's files), or all, one after the other")
+			f.StringVar(&o.only, "only", "", "names of cases to run, separated by commas; empty: all, and the search for silently ignored fields")
+			f.BoolVar(&o.each, "v", false, "print a line also for each correct case")
 		},
 		Check: func() error {
 			if !slices.Contains([]string{byVolcano, byBerth, byNobody, byAll}, o.controller) {
@@ -89,7 +89,7 @@ func (total *result) play(ctx context.Context, o *options, cases []*testCase, ou
 }
 
 // playWith runs the cases with one controller, several at a time. It returns the results, and the
-// words and kinds that the API server accepts without a warning.
+// unread keys and unserved kinds that the API server accepts without a warning.
 func playWith(ctx context.Context, o *options, by string, cases []*testCase, out io.Writer) (found []finding, silent []string, err error) {
 	c, err := startCluster(ctx, o, by)
 	if errors.Is(err, os.ErrNotExist) {

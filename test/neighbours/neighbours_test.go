@@ -26,12 +26,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// from is the folder with the neighbours' own files, beside the repository.
+// from is the folder with the other projects' files, next to the repository.
 const from = "../../../shared/neighbours"
 
-// TestUnderVolcanosOwnController: Volcano's vc-controller-manager with its own definitions makes
-// the pods of its examples, and Berth places them: Jobs, a CronJob, a JobFlow, and plain pods, for
-// which it makes groups.
+// TestUnderVolcanosOwnController: Volcano's vc-controller-manager, with its own definitions,
+// creates the pods of its examples, and Berth places them: Jobs, a CronJob, a JobFlow, and plain
+// pods, for which the controller creates groups.
 func TestUnderVolcanosOwnController(t *testing.T) {
 	t.Parallel()
 	program, err := filepath.Abs(filepath.Join(from, "bin", "vc-controller-manager.xz"))
@@ -44,7 +44,7 @@ func TestUnderVolcanosOwnController(t *testing.T) {
 	ran(t, byVolcano, "volcano-example/job/test-job", "je11", "cronjob/cronjob", "jobflow/JobFlow", "deployment/deployment", "drf/nginx-1")
 }
 
-// ran demands that cases are as they must be with a controller.
+// ran checks that the cases succeed with a controller.
 func ran(t *testing.T, by string, names ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -60,8 +60,8 @@ func ran(t *testing.T, by string, names ...string) {
 	}
 }
 
-// TestInKoordinatorsWords: files as Koordinator's manuals have them run under its scheduler's name,
-// where its own definitions are installed.
+// TestInKoordinatorsWords: files from Koordinator's manuals run under the name of its scheduler,
+// with its own definitions.
 func TestInKoordinatorsWords(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat(filepath.Join(from, "koordinator-crds")); err != nil {
@@ -78,8 +78,8 @@ func TestInKoordinatorsWords(t *testing.T) {
 	ran(t, byNobody, names...)
 }
 
-// TestShort: the program answers no where an example did not run, something was wrong, or something
-// is passed over in silence.
+// TestShort: the program fails if an example did not run, a result was wrong, or a field, kind or
+// key is ignored without a warning.
 func TestShort(t *testing.T) {
 	for r, short := range map[result]bool{
 		{Examples: 21, Run: 21, E2E: 40, AsVolcano: 38, Documented: 2, Koordinator: 15}: false,
@@ -94,8 +94,8 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// TestExamplesAreTwentyOne: the folder has as many Jobs that Volcano runs, one of them misspelt,
-// and each of its other files is something that its controller serves, or is left out for a reason.
+// TestExamplesAreTwentyOne: the folder has 21 Jobs that Volcano runs, one with a misspelt field.
+// Volcano's controller serves each of the other files, or the file is left out for a reason.
 func TestExamplesAreTwentyOne(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(from, "volcano-example")); err != nil {
 		t.Skipf("Volcano's examples are not there: %v", err)
@@ -115,7 +115,7 @@ func TestExamplesAreTwentyOne(t *testing.T) {
 	}
 }
 
-// TestJoin: a case counts once, whoever made its pods.
+// TestJoin: a case with two controllers counts once.
 func TestJoin(t *testing.T) {
 	bad := errors.New("bad")
 	for _, c := range []struct {
@@ -144,8 +144,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestVolumesOnHollowNodes: pods with Secrets, a part of one among them, ConfigMaps, projected and
-// empty volumes, the host's network and storage of the node run.
+// TestVolumesOnHollowNodes: pods run with Secrets (also with single keys), ConfigMaps, projected
+// and empty volumes, the host's network and storage of the node.
 func TestVolumesOnHollowNodes(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -209,7 +209,7 @@ spec:
     - {name: memory, mountPath: /memory}
 `
 
-// TestReadExpectation reads words as EXPECT.tsv has them.
+// TestReadExpectation reads entries in the form of EXPECT.tsv.
 func TestReadExpectation(t *testing.T) {
 	for text, want := range map[string]expectation{
 		"reject":                             {rejected: true, phases: []batch.JobPhase{"Running"}},

@@ -57,7 +57,7 @@ func podsOf(objects []*unstructured.Unstructured) (n int) {
 		case "Pod", "CronJob":
 			n++
 		case "Deployment", "ReplicaSet":
-			count, _, _ := unstructured.NestedFloat64(o.Object, "spec", "replicas") // as YAML reads it
+			count, _, _ := unstructured.NestedFloat64(o.Object, "spec", "replicas") // YAML decodes numbers as float64
 			n += int(count)
 		case "Job":
 			count, _, _ := unstructured.NestedFloat64(o.Object, "spec", "parallelism")

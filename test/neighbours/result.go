@@ -18,17 +18,18 @@ type result struct {
 	E2E        int `json:"e2e"`
 	AsVolcano  int `json:"asVolcano"`
 	Documented int `json:"documented"`
-	// Koordinator are the files in Koordinator's words that ran as they are.
+	// Koordinator are Koordinator's files that ran unchanged.
 	Koordinator int `json:"koordinator"`
-	// Silent are kinds, fields and words of neighbours that Berth neither reads nor names.
+	// Silent are kinds, fields and keys of other projects that Berth neither reads nor names in a
+	// warning.
 	Silent int `json:"silent"`
 	// Wrong counts cases with a wrong result, Skipped cases that did not run.
 	Wrong   int `json:"wrong"`
 	Skipped int `json:"skipped"`
 }
 
-// documented are the cases that docs/volcano.md names with a reason: Berth does not support what
-// they need.
+// documented are the cases that docs/volcano.md names with a reason, because Berth does not support
+// them.
 var documented = map[string]string{
 	"nt01": "networkTopology: Berth does not know Volcano's HyperNodes",
 	"rp01": "partitionPolicy: Berth plans a task whole",
@@ -40,7 +41,7 @@ type finding struct {
 	wrong   error
 	// played means that one of the controllers did not skip it.
 	played bool
-	// again is the error of the first run, if the case succeeded in a second run.
+	// again is the error of the first run if the second run succeeded.
 	again error
 }
 
@@ -49,7 +50,7 @@ func (f *finding) join(other finding) {
 	*f = finding{skipped: other.skipped, wrong: errors.Join(f.wrong, other.wrong), played: f.played || other.skipped == ""}
 }
 
-// inWords describes the result of a case; "" for a success, unless all are listed.
+// inWords describes the result of a case. For a success it returns "", unless all is set.
 func (f *finding) inWords(c *testCase, all bool) string {
 	switch why := documented[c.name]; {
 	case f.wrong != nil && why == "":
@@ -103,10 +104,10 @@ func (r *result) write(out io.Writer) error {
 	return nil
 }
 
-// errWrong is the negative answer; the output already has the reason.
-var errWrong = errors.New("not every file does what it does with its own system")
+// errWrong ends the program with exit code 1; the output already has the reason.
+var errWrong = errors.New("not every file has the same result as with its own system")
 
-// tell counts and prints what is ignored without a warning.
+// tell counts and prints the kinds, fields and keys that are ignored without a warning.
 func (r *result) tell(out io.Writer, silent []string) {
 	for _, s := range silent {
 		fmt.Fprintln(out, "SILENT "+s)

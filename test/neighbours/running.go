@@ -70,8 +70,8 @@ func (r *running) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }), nil
 }
 
-// podsRun reports that fewer or more pods run than the Job's tasks have replicas. Pods that have
-// ended well count.
+// podsRun returns an error if fewer or more pods run than the Job's tasks have replicas. Pods that
+// succeeded count.
 func (r *running) podsRun(ctx context.Context) error {
 	job, err := r.theJob(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func (r *running) eachPod(ctx context.Context, check func(*corev1.Pod) error) er
 	return nil
 }
 
-// describe describes the present state for people.
+// describe describes the current state for people.
 func (r *running) describe(ctx context.Context) string {
 	var out []string
 	if job, err := r.theJob(ctx); err == nil {

@@ -40,8 +40,8 @@ func (w *warnings) take() string {
 	return text
 }
 
-// silent asks the API server, with dry runs, which unserved kinds and which words on pods of the
-// scheduler it accepts without a warning.
+// silent finds out by dry runs which unserved kinds, and which unread keys on pods of the
+// scheduler, the API server accepts without a warning.
 func (c *cluster) silent(ctx context.Context) (silent []string, err error) {
 	var warned warnings
 	config := rest.CopyConfig(c.ControlPlane.RESTConfig())
@@ -68,7 +68,7 @@ func (c *cluster) silent(ctx context.Context) (silent []string, err error) {
 
 var dry = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 
-// silentWords writes an unread word of each dialect on a pod of each schedulerName.
+// silentWords sets an unread key of each dialect on a pod of each schedulerName.
 func (c *cluster) silentWords(ctx context.Context, client kubernetes.Interface, warned *warnings) (silent []string, err error) {
 	for _, d := range wire.Dialects() {
 		for _, name := range c.names {
@@ -86,7 +86,7 @@ func (c *cluster) silentWords(ctx context.Context, client kubernetes.Interface, 
 	return silent, nil
 }
 
-// silentTemplates writes such a word on the template of a workload, and of a task of Volcano's Job.
+// silentTemplates sets such a key on the template of a workload, and of a task of Volcano's Job.
 func (c *cluster) silentTemplates(ctx context.Context, objects dynamic.Interface, warned *warnings) (silent []string, err error) {
 	for _, d := range wire.Dialects() {
 		for _, name := range c.names {
@@ -94,7 +94,7 @@ func (c *cluster) silentTemplates(ctx context.Context, objects dynamic.Interface
 			kinds := map[schema.GroupVersionResource]string{
 				{Group: "apps", Version: "v1", Resource: "replicasets"}: "kind: ReplicaSet\nspec: {selector: {matchLabels: {app: word}}, template: " + template + "}",
 			}
-			if c.by != byNobody { // who runs no Jobs has not installed the kind
+			if c.by != byNobody { // a cluster without Jobs does not have the kind
 				kinds[schema.GroupVersionResource{Group: "batch.volcano.sh", Version: "v1alpha1", Resource: "jobs"}] =
 					"kind: Job\nspec: {schedulerName: " + name + ", minAvailable: 1, tasks: [{name: t, replicas: 1, template: " + template + "}]}"
 			}
@@ -148,7 +148,7 @@ func (c *cluster) silentKinds(ctx context.Context, objects dynamic.Interface, wa
 // definition.
 func definition(k *wire.UnservedKind) []byte {
 	annotations := ""
-	if strings.HasSuffix(k.Group, ".k8s.io") { // the API server asks who has approved a name below it
+	if strings.HasSuffix(k.Group, ".k8s.io") { // the API server requires an approval for such groups
 		annotations = `annotations: {api-approved.kubernetes.io: "unapproved, for tests"}`
 	}
 	return fmt.Appendf(nil, `

@@ -1,10 +1,10 @@
 // Command obey creates pods from a seed on a real control plane with hollow nodes of authority
-// berth. These have genuine kubelets without managers, NRI's own adaptation, the agent's plugin,
-// and files instead of cgroups. Pods come and go, urgent ones evict others, agents and the
-// scheduler are killed at random.
+// berth. The nodes have genuine kubelets without managers, NRI's own adaptation, the agent's
+// plugin, and files instead of cgroups. Pods start and end, urgent pods evict others, and agents
+// and the scheduler are killed at random.
 //
-// It reads the cgroups all the time. The last line is one of JSON; the exit code is 1 unless every
-// zero in it is zero, and every pod for which there is room ran.
+// It reads the cgroups all the time. The last line is JSON. The exit code is 1 if a count that must
+// be zero is not, or if a pod with room on a node did not run.
 package main
 
 import (

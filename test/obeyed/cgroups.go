@@ -10,7 +10,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// ReadCgroups reads the cgroups of a hollow node below a folder. What vanishes meanwhile has ended.
+// ReadCgroups reads the cgroups of a hollow node below a folder. It ignores cgroups that vanish
+// meanwhile, because their containers have ended.
 func ReadCgroups(dir string) (all []Group) {
 	root := os.DirFS(dir)
 	_ = fs.WalkDir(root, ".", func(name string, _ fs.DirEntry, err error) error {
@@ -26,7 +27,7 @@ func ReadCgroups(dir string) (all []Group) {
 		if err == nil && len(parts) == 4 {
 			g := Group{UID: parts[1], Container: parts[2][:strings.LastIndex(parts[2], "-")], CPUs: set}
 			if mems, err := fs.ReadFile(root, path.Join(path.Dir(name), "cpuset.mems.effective")); err == nil {
-				g.Mems, _ = topology.ParseNUMAList(strings.TrimSpace(string(mems))) // what cannot be read is not judged
+				g.Mems, _ = topology.ParseNUMAList(strings.TrimSpace(string(mems))) // an unreadable list is not judged
 			}
 			if limit, err := fs.ReadFile(root, path.Join(path.Dir(name), "memory.max")); err == nil {
 				g.Limit, _ = strconv.ParseUint(strings.TrimSpace(string(limit)), 10, 64) // "max" is none

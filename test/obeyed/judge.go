@@ -1,5 +1,5 @@
-// Package obeyed judges containers on nodes with authority berth: it compares the kernel's or a
-// cgroup's data about them with the decisions of their Bindings.
+// Package obeyed judges containers on nodes with authority berth: it compares the data of the
+// kernel or a cgroup about a container with the decision of the Binding.
 package obeyed
 
 import (
@@ -50,7 +50,7 @@ func (d Decisions) of(g *Group) *placement.ContainerDecision {
 	return nil
 }
 
-// Faults are the failures of a node: one text for each by its name, so that it counts once.
+// Faults are the failures of a node: texts by the name of the container, so that each counts once.
 type Faults struct {
 	// HeldTwice are containers of two pods that run on the same exclusive CPUs, or have the same
 	// device.
@@ -61,7 +61,7 @@ type Faults struct {
 	Unconfined map[string]string
 }
 
-// NewFaults returns none.
+// NewFaults returns empty Faults.
 func NewFaults() Faults {
 	return Faults{map[string]string{}, map[string]string{}, map[string]string{}}
 }
@@ -104,8 +104,8 @@ func (f *Faults) judgeDevices(g *Group, others []Group) {
 	}
 }
 
-// judgeCPUs reports whether a container, with exclusive or shared CPUs, runs on another's exclusive
-// CPUs.
+// judgeCPUs records a fault if a container, with exclusive or shared CPUs, runs on another's
+// exclusive CPUs.
 func (f *Faults) judgeCPUs(g, o *Group, holds bool, alone topology.CPUSet) {
 	name, text := g.UID+"/"+g.Container, fmt.Sprintf("runs on %s, and %s/%s holds %s", g.CPUs, o.UID, o.Container, alone)
 	switch {
@@ -158,7 +158,7 @@ func otherDevices(g *Group, d *placement.ContainerDecision) string {
 	return ""
 }
 
-// sharedDevice is a device that two containers have; "" for none.
+// sharedDevice returns a device that two containers have; "" for none.
 func sharedDevice(a, b *Group) string {
 	for _, list := range a.Devices {
 		for address := range strings.SplitSeq(list, ",") {
@@ -172,7 +172,8 @@ func sharedDevice(a, b *Group) string {
 	return ""
 }
 
-// DevicesIn reads the devices of a container from its environment, as /proc/PID/environ has it.
+// DevicesIn reads the devices of a container from its environment, in the format of
+// /proc/PID/environ.
 func DevicesIn(environ string) map[string]string {
 	out := map[string]string{}
 	for entry := range strings.SplitSeq(environ, "\x00") {
@@ -183,8 +184,9 @@ func DevicesIn(environ string) map[string]string {
 	return out
 }
 
-// AloneFor returns the CPUs on which no other pod may run: those of a decision, and those that stay
-// idle for it. It does not know the reserved CPUs, so it ignores exclusiveness of whole NUMA nodes.
+// AloneFor returns the CPUs on which no other pod may run: the CPUs of a decision, and the CPUs
+// that it keeps idle. It does not know the reserved CPUs, so it ignores exclusiveness of whole NUMA
+// nodes.
 func AloneFor(m *topology.Machine, d *placement.ContainerDecision) topology.CPUSet {
 	out := d.CPUs
 	if d.Exclusive == joint.ExclusiveCore {
@@ -197,7 +199,7 @@ func AloneFor(m *topology.Machine, d *placement.ContainerDecision) topology.CPUS
 	return out
 }
 
-// within reports whether the CPUs are of the NUMA nodes of the shares.
+// within reports whether the CPUs belong to the NUMA nodes of the shares.
 func within(m *topology.Machine, cpus topology.CPUSet, shares []placement.CPUShare) bool {
 	var nodes topology.CPUSet
 	for _, s := range shares {
@@ -208,8 +210,8 @@ func within(m *topology.Machine, cpus topology.CPUSet, shares []placement.CPUSha
 	return cpus.IsSubsetOf(&nodes)
 }
 
-// Both keeps failures that are in both. Containers are read one after the other, and a change may
-// have come between.
+// Both keeps failures that are in both. Containers are read one after the other, so a change in
+// between may look like a failure.
 func (f Faults) Both(o Faults) Faults {
 	out := NewFaults()
 	for _, pair := range [...]struct{ to, a, b map[string]string }{{out.HeldTwice, f.HeldTwice, o.HeldTwice}, {out.Outside, f.Outside, o.Outside}, {out.Unconfined, f.Unconfined, o.Unconfined}} {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestJudge: each of the faults is seen, and none where there is none.
+// TestJudge: Judge finds each kind of fault, and none in a correct state.
 func TestJudge(t *testing.T) {
 	m, err := topology.Parse("package:2 numa:1 core:4 pu:1 mem:4Gi") // CPUs 0-3 and 4-7
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Twin answers whether pods fit a machine by trying every NUMA node, or set of them, for each of
-// their containers, and every set of devices there. It is independent of the engine, and does not
-// support wishes for CPUs. It returns false in two cases that it cannot split: several containers
-// or pods of which some need more than one NUMA node, if they must be on as few as possible; and
-// pods that may be anywhere and share CPUs or take turns beside others with exclusive CPUs.
+// Twin finds out whether pods fit a machine by trying, for each container, every set of NUMA nodes
+// and every set of devices there. It is independent of the engine, and does not support preferences
+// for CPUs. It returns false in two cases that it cannot decide. In the first, several containers
+// or pods must be on as few NUMA nodes as possible, and some need more than one. In the second,
+// pods without a policy share CPUs or run init containers next to pods with exclusive CPUs.
 type Twin struct {
 	Machine  *topology.Machine
 	Reserved topology.CPUSet
@@ -39,10 +39,10 @@ func (r room) most(o room) room {
 	return room{max(r.own, o.own), max(r.milli, o.milli), max(r.memory, o.memory), max(r.huge, o.huge)}
 }
 
-// short reports whether there is less than nothing.
+// short reports whether an amount is negative.
 func (r room) short() bool { return r.own < 0 || r.milli < 0 || r.memory < 0 || r.huge < 0 }
 
-// whole is the room with no more exclusive CPUs than its CPU time allows.
+// whole returns the room with at most as many exclusive CPUs as its CPU time allows.
 func (r room) whole() room {
 	r.own = min(r.own, r.milli/1000)
 	return r
@@ -51,13 +51,13 @@ func (r room) whole() room {
 // part is a request that must be together on some NUMA nodes: a container, or a pod at its peak.
 type part struct {
 	kind    placement.ContainerKind
-	need    room // milli is CPU time beside the CPUs of its own
+	need    room // milli is CPU time in addition to the exclusive CPUs
 	devices []placement.DeviceRequest
 }
 
-// peak is the maximum that parts have at one time: sidecars beside all later containers, init
-// containers one after another. Exclusive CPUs of a part stay the pod's while the part does not
-// run.
+// peak returns the maximum that the parts have at one time: sidecars together with all later
+// containers, init containers one after another. A pod keeps the exclusive CPUs of a part that does
+// not run.
 func peak[T any](parts []T, of func(*T) (placement.ContainerKind, room)) room {
 	var sidecars, init, apps room
 	for i := range parts {
@@ -116,8 +116,8 @@ func partOf(c *placement.ContainerRequest, guaranteed bool) part {
 	return p
 }
 
-// asOne reports whether the pod is placed as a whole, not each of its containers. The nodes' own
-// policy is none.
+// asOne reports whether the policy applies to the pod as a whole, not to each container. The nodes'
+// own policy is none.
 func asOne(r *placement.Rules) bool {
 	if exact(r) {
 		return r.Scope != placement.ContainerScope
@@ -125,11 +125,11 @@ func asOne(r *placement.Rules) bool {
 	return r.Scope == placement.PodScope && r.Policy != placement.PolicyNone && r.Policy != placement.NodePolicy
 }
 
-// exact reports whether a number of NUMA nodes is asked for.
+// exact reports whether the pod asks for a number of NUMA nodes.
 func exact(r *placement.Rules) bool { return r.NUMANodes > 0 || r.Devices.PerNode > 0 }
 
-// numberOf returns the exact number of NUMA nodes for a part; 0 if it does not matter, and -1 if no
-// number would be right.
+// numberOf returns the exact number of NUMA nodes for a part; 0 if any number is allowed, and -1 if
+// none is.
 func numberOf(r *placement.Rules, p *part) int {
 	n := int(r.NUMANodes)
 	for _, d := range p.devices {
@@ -160,8 +160,8 @@ func (p *part) count(resource string) (n int64) {
 	return n
 }
 
-// Fits reports whether the machine could admit the pods, all of one policy, beside the existing
-// decisions.
+// Fits reports whether the machine could admit the pods, all of one policy, in addition to the
+// existing decisions.
 func (t Twin) Fits(there []*placement.Decision, pods ...*placement.Request) bool {
 	now, taken := t.rooms(), map[string]bool{}
 	for _, d := range there {
@@ -205,7 +205,7 @@ func (t Twin) Fits(there []*placement.Decision, pods ...*placement.Request) bool
 // fitting is a search for places for pods.
 type fitting struct {
 	t Twin
-	// rooms are those of the NUMA nodes, or one for all of them.
+	// rooms has the room of each NUMA node, or one room for all of them.
 	rooms []room
 	taken map[string]bool
 	steps int
@@ -214,7 +214,7 @@ type fitting struct {
 // maxSteps bounds a search, which then finds nothing.
 const maxSteps = 1 << 18
 
-// fold makes one room of all, for pods that may be anywhere.
+// fold merges all rooms into one, for pods that may use all NUMA nodes.
 func (f *fitting) fold() {
 	var sum room
 	for _, r := range f.rooms {
@@ -223,7 +223,8 @@ func (f *fitting) fold() {
 	f.rooms = []room{sum}
 }
 
-// mixes reports whether some parts have exclusive CPUs, and others CPU time, or turns.
+// mixes reports whether some parts have exclusive CPUs, and others share CPU time or are init
+// containers.
 func mixes(pods []*placement.Request) bool {
 	n, own, others := 0, false, false
 	for _, r := range pods {
@@ -234,7 +235,7 @@ func mixes(pods []*placement.Request) bool {
 	return n > 1 && own && others
 }
 
-// lacks reports whether there is too little in all.
+// lacks reports whether the sum of all rooms is too small.
 func (f *fitting) lacks(pods []*placement.Request) bool {
 	var sum, all room
 	for _, r := range f.rooms {
@@ -315,12 +316,12 @@ func (f *fitting) assign(rules *placement.Rules, parts []part, got []chosen, oth
 	return false
 }
 
-// together reports whether a container runs beside one that is declared after it.
+// together reports whether a container runs at the same time as one that is declared after it.
 func together(before, after placement.ContainerKind) bool {
 	return before == placement.Sidecar || before == placement.App && after == placement.App
 }
 
-// overdrawn reports whether some room has too little.
+// overdrawn reports whether some room is too small for the chosen parts.
 func (f *fitting) overdrawn(got []chosen) bool {
 	for at := range f.rooms {
 		if f.rooms[at].minus(usedAt(got, at)).short() {
@@ -330,7 +331,7 @@ func (f *fitting) overdrawn(got []chosen) bool {
 	return false
 }
 
-// usedAt returns how much of a room parts use.
+// usedAt returns how much of a room the parts use.
 func usedAt(got []chosen, at int) room {
 	n := peak(got, func(c *chosen) (placement.ContainerKind, room) {
 		if c.at != at {
@@ -402,7 +403,7 @@ func (t Twin) take(now []room, taken map[string]bool, d *placement.Decision) {
 	}
 }
 
-// heldBy is the time and the memory that a container has on a NUMA node.
+// heldBy returns the CPU time and the memory that a container has on a NUMA node.
 func heldBy(c *placement.ContainerDecision, id topology.NUMAID) (r room) {
 	for _, s := range c.Shares {
 		if s.NUMA == id {
@@ -421,7 +422,7 @@ func heldBy(c *placement.ContainerDecision, id topology.NUMAID) (r room) {
 	return r
 }
 
-// narrowest is the least number of NUMA nodes with room for a part; 0: none has.
+// narrowest returns the smallest number of NUMA nodes with room for a part; 0 if there is no room.
 func (t Twin) narrowest(rules *placement.Rules, p *part, now []room, taken map[string]bool) (least int) {
 	for set := uint(1); set < 1<<len(now); set++ {
 		var sum room
@@ -441,7 +442,8 @@ func (t Twin) narrowest(rules *placement.Rules, p *part, now []room, taken map[s
 }
 
 // fitsExactly reports whether some set of as many NUMA nodes as a part asks for has room for it.
-// Each gives some of the first that it asks for: CPUs, CPU time, huge pages, memory, devices.
+// Each NUMA node must give some of the first resource that the part requests, in the order CPUs,
+// CPU time, huge pages, memory, devices.
 func (t Twin) fitsExactly(rules *placement.Rules, p *part, now []room, taken map[string]bool) bool {
 	n := numberOf(rules, p)
 	if n == 0 {
@@ -476,8 +478,8 @@ func (t Twin) fitsExactly(rules *placement.Rules, p *part, now []room, taken map
 	return false
 }
 
-// choose calls then with each suitable choice of devices on the NUMA nodes, beside those of earlier
-// kinds, until then returns true.
+// choose calls then with each suitable choice of devices on the NUMA nodes, together with the
+// chosen devices of earlier kinds, until then returns true.
 func (t Twin) choose(rules *placement.Rules, p *part, taken map[string]bool, set uint, k int, got [][]*topology.Device, then func([]*topology.Device) bool) bool {
 	if k == len(p.devices) {
 		return wrongDevices(&rules.Devices, got) == "" && then(slices.Concat(got...))
@@ -506,8 +508,8 @@ func (t Twin) choose(rules *placement.Rules, p *part, taken map[string]bool, set
 	return false
 }
 
-// wrongDevices describes how devices of several kinds are not as they were asked for; "" for
-// nothing. What is preferred may be given up.
+// wrongDevices describes how devices of several kinds differ from the requirements; "" if they do
+// not. Preferences do not count.
 func wrongDevices(rules *placement.DeviceRules, got [][]*topology.Device) string {
 	var each []map[string]bool
 	all := map[string]bool{}
@@ -552,7 +554,7 @@ func wrongDevices(rules *placement.DeviceRules, got [][]*topology.Device) string
 	return ""
 }
 
-// Crooked describes how a decision is not as its pod asked; "" for nothing.
+// Crooked describes how a decision differs from its pod's request; "" if it does not.
 func Crooked(m *topology.Machine, r *placement.Request, d *placement.Decision) string {
 	var nodes, held topology.NUMASet
 	asPod, parts := asOne(&r.Rules), partsOf(r)
@@ -592,7 +594,7 @@ func Crooked(m *topology.Machine, r *placement.Request, d *placement.Decision) s
 	return wrongDevices(&r.Rules.Devices, byResource(m, d))
 }
 
-// heldOn is every NUMA node on which a container has something.
+// heldOn returns the NUMA nodes on which a container has resources.
 func heldOn(m *topology.Machine, c *placement.ContainerDecision) (nodes topology.NUMASet) {
 	for i := range m.NUMANodes {
 		if n := &m.NUMANodes[i]; n.CPUs.Intersects(&c.CPUs) {
@@ -664,7 +666,7 @@ func besideOthers(r *placement.Request, d *placement.Decision, i int) string {
 	return ""
 }
 
-// byResource are the devices of a pod by kind, each once.
+// byResource returns the devices of a pod by kind, each once.
 func byResource(m *topology.Machine, d *placement.Decision) (got [][]*topology.Device) {
 	ids := map[string][]string{}
 	for i := range d.Containers {

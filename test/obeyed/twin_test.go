@@ -23,8 +23,8 @@ var twinMachines = []string{
 		"dev:9a:00.0,020700,15b3:1021,numa=2,root=95 dev:9a:00.1|9a:00.2,020700,15b3:101e,numa=2,root=95,pf=9a:00.0",
 }
 
-// TestAgainstTheExhaustiveTwin: from a machine to a decision, with what others hold: a pod is
-// admitted where the twin finds room, nowhere else, and as it asked.
+// TestAgainstTheExhaustiveTwin: on machines with other pods, the engine admits a pod exactly if the
+// twin finds room, and the decision matches the request.
 func TestAgainstTheExhaustiveTwin(t *testing.T) {
 	admitted, refused, together, several, exactly := 0, 0, 0, 0, 0
 	for seed := range uint64(400) {
@@ -102,7 +102,7 @@ func TestAgainstTheExhaustiveTwin(t *testing.T) {
 	}
 }
 
-// wide reports whether the twin may not know about a pod.
+// wide reports whether the twin may be unable to decide about a pod.
 func wide(r *placement.Request) bool {
 	return (r.Rules.Policy == placement.PolicyRestricted || exact(&r.Rules)) && len(partsOf(r)) > 1 || mixes([]*placement.Request{r})
 }

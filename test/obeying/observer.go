@@ -91,7 +91,7 @@ func (o *Observer) follow(ctx context.Context) {
 		defer o.Unlock()
 		delete(o.Pods, pod.Name)
 	}
-	_, _ = factory.Core().V1().Pods().Informer().AddEventHandler(trial.Handler(see, gone)) // it has not been stopped
+	_, _ = factory.Core().V1().Pods().Informer().AddEventHandler(trial.Handler(see, gone)) // cannot fail: the informer is not stopped
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 }

@@ -84,7 +84,7 @@ func Main(kinds ...Kind) {
 	(&trial.Program{
 		Name: "obeying", Seed: &o.seed, Keep: &o.keep, Dir: &o.dir,
 		Flags: func(f *flag.FlagSet) {
-			f.IntVar(&o.pods, "pods", 100, "how many times pods are made")
+			f.IntVar(&o.pods, "pods", 100, "how many times to create pods")
 			f.StringVar(&o.load, "load", "", "what is played")
 		},
 		Check: func() error {
@@ -129,9 +129,9 @@ func (t *Trial) play(ctx context.Context, c *trial.Cluster, o *options, out io.W
 	line, wrong := t.load.Result(o.seed)
 	if wrong != "" {
 		fmt.Fprintln(out, wrong)
-		err = cmp.Or(err, errors.New("nodes did not do what was decided"))
+		err = cmp.Or(err, errors.New("nodes did not follow the decisions"))
 	}
-	text, _ := json.Marshal(line) // numbers alone
+	text, _ := json.Marshal(line) // cannot fail: only numbers
 	fmt.Fprintln(out, string(text))
 	return err
 }
@@ -145,7 +145,7 @@ func (t *Trial) drive(ctx context.Context, pods int, out io.Writer) error {
 		}
 		Pause(ctx, time.Duration(t.Rand.IntN(400))*time.Millisecond) // the pace of the load
 	}
-	fmt.Fprintf(out, "%d pods made; waiting for all that fit to run\n", t.Made)
+	fmt.Fprintf(out, "%d pods created; waiting for all that fit to run\n", t.Made)
 	if err := t.Settle(ctx, out, t.load.Awaits); err != nil {
 		return err
 	}

@@ -13,12 +13,12 @@ import (
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
-// Manifests are the custom resources of all that are served.
+// Manifests returns the definitions of all served kinds.
 func Manifests() [][]byte {
 	return [][]byte{Kind(volcano.GroupVersion, "PodGroup", "Namespaced"), Kind(sigs.GroupVersion, "PodGroup", "Namespaced")}
 }
 
-// Reservations is the custom resource of Koordinator's Reservations.
+// Reservations returns the definition of Koordinator's Reservations.
 func Reservations() []byte { return Kind(koordinator.GroupVersion, "Reservation", "Cluster") }
 
 // Kind returns the definition of a custom resource that accepts any fields.

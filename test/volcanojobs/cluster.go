@@ -26,8 +26,8 @@ import (
 
 const namespace = "jobs"
 
-// policies are the policies of the nodes' Topology Managers. Otherwise all nodes are the same
-// machine, and reserve CPU 0.
+// policies are the policies of the nodes' Topology Managers. Apart from that, all nodes are equal
+// and reserve CPU 0.
 var policies = []string{"single-numa-node", "single-numa-node", "restricted", "best-effort", "none"}
 
 func specs() []hollow.Spec {
@@ -43,13 +43,13 @@ func specs() []hollow.Spec {
 // verbController makes this program berth-controller; argument: its kubeconfig.
 const verbController = "controller"
 
-// controller is that role.
+// controller runs berth-controller.
 func controller(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) {
 	if len(args) != 2 || args[0] != verbController {
 		return 0, false
 	}
 	go func() {
-		_, _ = io.Copy(io.Discard, stdin) // until the parent goes away
+		_, _ = io.Copy(io.Discard, stdin) // until the parent ends
 		os.Exit(0)
 	}()
 	config, err := clientcmd.BuildConfigFromFlags("", args[1])
@@ -72,7 +72,7 @@ const (
 	controllerPart
 )
 
-// startCluster starts everything. What has been started is in the result also when it fails.
+// startCluster starts everything. If it fails, the result has the parts that were started.
 func startCluster(ctx context.Context, o *options) (c *cluster, err error) {
 	c = &cluster{}
 	c.Cluster, err = trial.Start(ctx, demo.ClusterOptions{Dir: o.dir, Nodes: specs(), Manifests: trial.Manifests(namespace, deploy.JobManifests()...), Keep: o.keep})

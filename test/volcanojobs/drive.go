@@ -34,11 +34,12 @@ const (
 	tick = 200 * time.Millisecond
 	// atOnce is the number of concurrent Jobs.
 	atOnce = 6
-	// patience is how long a Job may take to its end. A new leader waits for a minute at most.
+	// patience is how long a Job may take to reach its end. A new leader waits for at most a
+	// minute.
 	patience = 6 * time.Minute
 	// stays is how long a Job that should not change is watched.
 	stays = 5 * time.Second
-	// endLimit is how long deleted objects may leave something behind.
+	// endLimit is how long remains of deleted objects may exist.
 	endLimit = 2 * time.Minute
 	// showEvery is the interval of progress messages.
 	showEvery = 10 * time.Second
@@ -48,9 +49,9 @@ const (
 type result struct {
 	Seed uint64 `json:"seed"`
 	Jobs int    `json:"jobs"`
-	// AsSpecified is how many ended as their specs say.
+	// AsSpecified is the number of Jobs that ended as their specs say.
 	AsSpecified int `json:"asSpecified"`
-	// Refused is how many pods kubelets have refused.
+	// Refused is the number of pods that kubelets have refused.
 	Refused int `json:"refused"`
 	// Mispredicted counts exact placements that differ from the kubelet's assignment.
 	Mispredicted int `json:"mispredicted"`
@@ -58,7 +59,7 @@ type result struct {
 	Leftover int `json:"leftover"`
 }
 
-// clean reports whether everything is as it must be.
+// clean reports whether all counts are as required.
 func (r *result) clean() bool {
 	return r.AsSpecified == r.Jobs && r.Refused+r.Mispredicted+r.Leftover == 0
 }
@@ -75,7 +76,7 @@ type driver struct {
 
 	mu     sync.Mutex
 	result result
-	// judged are the pods that had a refusal or a placement judged.
+	// judged are the pods whose refusal or placement was judged.
 	judged map[types.UID]bool
 	exact  int
 }
@@ -86,7 +87,7 @@ type active struct {
 	made time.Time
 	// since is when it was first seen in its expected state; zero if it is not.
 	since time.Time
-	last  string // what was missing
+	last  string // what is still missing
 }
 
 // play carries out the plan of the seed.
@@ -118,7 +119,7 @@ func (d *driver) play(ctx context.Context) error {
 func (d *driver) last() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	fmt.Fprintf(d.out, "%d placements were exact; the scheduler died %d times, the controller %d times\n", d.exact, d.Parts[schedulerPart].Restarts(), d.Parts[controllerPart].Restarts())
+	fmt.Fprintf(d.out, "%d placements were exact; the scheduler was killed %d times, the controller %d times\n", d.exact, d.Parts[schedulerPart].Restarts(), d.Parts[controllerPart].Restarts())
 	last, err := json.Marshal(d.result)
 	if err != nil {
 		return err
@@ -200,7 +201,7 @@ func (d *driver) drive(ctx context.Context) error {
 		if time.Since(shown) > showEvery {
 			shown = time.Now()
 			d.mu.Lock()
-			fmt.Fprintf(d.out, "%4.0fs  Jobs %d  as specified %d  on their way %d  exact %d  deaths %d\n", time.Since(begun).Seconds(),
+			fmt.Fprintf(d.out, "%4.0fs  Jobs %d  as specified %d  active %d  exact %d  kills %d\n", time.Since(begun).Seconds(),
 				d.next.job, d.result.AsSpecified, len(d.active), d.exact, d.Parts[schedulerPart].Restarts()+d.Parts[controllerPart].Restarts())
 			d.mu.Unlock()
 		}
@@ -208,7 +209,7 @@ func (d *driver) drive(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// step creates what is due, and checks the Jobs.
+// step creates the due objects, and checks the Jobs.
 func (d *driver) step(ctx context.Context) error {
 	for d.next.job < len(d.plan.Jobs) && len(d.active) < atOnce {
 		if err := d.begin(ctx); err != nil {
@@ -314,7 +315,7 @@ func (j *Job) compare(job *batch.Job, pods []corev1.Pod) (wrong, missing string)
 	return "", ""
 }
 
-// podsOf counts the pods of a Job with nodes, and those that have not ended.
+// podsOf counts the pods of a Job that have nodes, and the pods that have not ended.
 func podsOf(job *batch.Job, pods []corev1.Pod) (bound, alive int) {
 	for i := range pods {
 		if p := &pods[i]; metav1.IsControlledBy(p, job) {
@@ -346,7 +347,7 @@ func (d *driver) over(ctx context.Context, a *active, wrong string) error {
 	return client.IgnoreNotFound(err)
 }
 
-// sweep deletes single pods that are over.
+// sweep deletes single pods that have ended.
 func (d *driver) sweep(ctx context.Context, pods []corev1.Pod) error {
 	for i := range pods {
 		p := &pods[i]
@@ -360,7 +361,7 @@ func (d *driver) sweep(ctx context.Context, pods []corev1.Pod) error {
 	return nil
 }
 
-// finish demands that nothing is left.
+// finish checks that nothing is left.
 func (d *driver) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
@@ -370,7 +371,7 @@ func (d *driver) finish(ctx context.Context) error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.result.Leftover++
-		d.complain("everything is over, and %s %v", left, err)
+		d.complain("the run has ended, and %s %v", left, err)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ func main() {
 	(&trial.Program{
 		Name: "volcanojobs", Seed: &o.seed, Keep: &o.keep, Dir: &o.dir, Roles: []trial.Role{controller},
 		Flags: func(f *flag.FlagSet) {
-			f.IntVar(&o.jobs, "jobs", 60, "how many Jobs are made")
+			f.IntVar(&o.jobs, "jobs", 60, "how many Jobs to create")
 			f.BoolVar(&o.each, "v", false, "print a line for each Job")
 		},
 		Check: func() error {

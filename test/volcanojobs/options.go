@@ -11,5 +11,5 @@ type options struct {
 	dir  string
 }
 
-// errWrong is the negative answer; the output already has the reason.
-var errWrong = errors.New("not all Jobs were as they must be")
+// errWrong ends the program with exit code 1; the output already has the reason.
+var errWrong = errors.New("a check of Jobs has failed")

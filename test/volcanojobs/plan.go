@@ -17,27 +17,26 @@ import (
 // Plan is the list of Jobs, pods and kills.
 type Plan struct {
 	Jobs []Job
-	// Singles are pods that belong to no Job. One comes with each Job, until none is left.
+	// Singles are pods that belong to no Job. One is created with each Job, until none is left.
 	Singles []*corev1.Pod
 	// Kills are parts to kill, each after a number of created Jobs.
 	Kills []Kill
 }
 
-// Kill is a part's death.
+// Kill says which part is killed, and after how many created Jobs.
 type Kill struct{ Part, AfterJobs int }
 
 // Job is a Job with the end that its spec determines.
 type Job struct {
 	*batch.Job
 	Kind string
-	// End is the phase that it reaches and stays in; "" for one that is deleted when it is over.
+	// End is the phase in which it stays; "" for a Job that is deleted when it has ended.
 	End batch.JobPhase
-	// Retries is how often it was restarted by then.
+	// Retries is how often it was restarted before.
 	Retries int32
 	// Reason is the reason of the state; "" for any.
 	Reason string
-	// Bound means that it has pods with nodes while it stays in End. A Job that is Pending to the
-	// end has none.
+	// Bound is the number of its pods with nodes in End. A Job that stays Pending has none.
 	Bound int
 }
 
@@ -47,7 +46,7 @@ type shape struct {
 	make func(p *planner, j *Job)
 }
 
-// shapes are all kinds. A plan uses them in turn, so that a long one has all of them.
+// shapes are all kinds of Jobs. A plan uses them in turn.
 var shapes = []shape{
 	{"completes", func(p *planner, j *Job) { p.task(j, "work", 1+p.IntN(4), p.ends()) }},
 	{"gang of a policy", func(p *planner, j *Job) {
@@ -133,7 +132,7 @@ var shapes = []shape{
 	}},
 }
 
-// anyNumber means that any number of restarts is right.
+// anyNumber means that any number of restarts is allowed.
 const anyNumber = -1
 
 // forever is an image whose containers run until they are stopped.
@@ -181,7 +180,7 @@ func (p *planner) task(j *Job, name string, replicas int, image string) *batch.T
 	return &j.Spec.Tasks[len(j.Spec.Tasks)-1]
 }
 
-// failing adds a task with a pod that fails, one whose pods continue, and the policies.
+// failing adds a task with a pod that fails, a task whose pods continue, and the policies.
 func (p *planner) failing(j *Job, code uint8, policies ...batch.LifecyclePolicy) {
 	p.task(j, "steady", 1+p.IntN(2), forever)
 	p.task(j, "work", 1, hollow.FailImage(p.while(), code))
@@ -203,5 +202,5 @@ func setCPUs(t *batch.TaskSpec, cpus int) {
 	t.Template.Spec.Containers[0].Resources.Limits = amounts(cpus)
 }
 
-// background deletes the dependents of an object after it.
+// background deletes the dependents of an object after the object.
 var background = metav1.DeletePropagationBackground

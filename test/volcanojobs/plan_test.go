@@ -10,8 +10,8 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// TestPlan: a seed determines the plan, and a plan of the usual size has Jobs of every kind, pods
-// beside them, and deaths of both parts.
+// TestPlan: a seed determines the plan, and a plan of the usual size has Jobs of every kind, single
+// pods, and kills of both parts.
 func TestPlan(t *testing.T) {
 	text := func(seed uint64) string {
 		data, err := json.Marshal(NewPlan(seed, 60))
@@ -41,7 +41,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestCompare: a Job that has ended otherwise is found, and one on its way is waited for.
+// TestCompare: a Job with another end is an error, and a Job that is not yet at its end is not.
 func TestCompare(t *testing.T) {
 	status := func(phase batch.JobPhase, reason string, retries int32) *batch.Job {
 		return &batch.Job{Status: batch.JobStatus{State: batch.JobState{Phase: phase, Reason: reason}, RetryCount: retries}}
