@@ -49,8 +49,7 @@ func (m *Model) schedulerSteps(s *State, p PodID, emit func(Step, *State)) {
 	}
 }
 
-// filter asks for a verdict on every node. Any node that admits the pod may be chosen, as scores
-// decide.
+// filter asks for a verdict on every node. The model may choose any node that admits the pod.
 func (m *Model) filter(s *State, p PodID, emit func(Step, *State)) {
 	best := no
 	for n := NodeID(0); n < Nodes; n++ {
@@ -162,7 +161,7 @@ func (m *Model) bind(s *State, p PodID) {
 	m.renumber(s, n)
 }
 
-// readBack resolves an unknown result. Without the rule it is taken for a failure.
+// readBack resolves an unknown result. Without the rule it counts as a failure.
 func (m *Model) readBack(s *State, p PodID) {
 	switch {
 	case m.Rules.Has(ReadBack) && s.api[p] != pending && s.placed.Has(p):
@@ -181,7 +180,8 @@ func (m *Model) readBack(s *State, p PodID) {
 	}
 }
 
-// seePod delivers the scheduler's next event about a pod: its newest state, whatever was skipped.
+// seePod delivers the scheduler's next event about a pod: its newest state, without states in
+// between.
 func (m *Model) seePod(s *State, p PodID) {
 	now := s.api[p]
 	s.view[p] = now
@@ -189,14 +189,14 @@ func (m *Model) seePod(s *State, p PodID) {
 		s.known.Add(p)
 	}
 	switch s.stage[p] {
-	case binding, unknown: // the reply tells
+	case binding, unknown: // the reply to the Binding decides
 	case assumed:
 		if s.marked.Has(p) || now == gone {
 			s.settle(p)
 		}
 	default:
 		s.settle(p)
-		s.wake() // a reservation given up makes room, like a departure
+		s.wake() // a dropped reservation makes room, like a departure
 	}
 	if now != bound {
 		s.wake()
@@ -251,7 +251,7 @@ func (m *Model) takeOver(s *State) {
 	m.askBarriers(s)
 }
 
-// askBarriers asks every agent to report when its kubelet's watch has reached the present.
+// askBarriers asks every agent to report when its kubelet's watch is up to date.
 func (m *Model) askBarriers(s *State) {
 	if !m.Rules.Has(WatchBarrier) {
 		return
@@ -262,7 +262,7 @@ func (m *Model) askBarriers(s *State) {
 	}
 }
 
-// park puts a pod aside with its answer.
+// park lets a pod wait, with its answer.
 func (s *scheduler) park(p PodID, v verdict) {
 	s.plan[p] = promise{}
 	s.stage[p] = refused

@@ -1,18 +1,18 @@
 package protocol
 
-// cautious answers the question of enumerate without enumerating: whether every outcome admits the
-// pod and keeps the promises to the pods ahead, and whether its CPUs are exact. It may return false
-// where enumerate returns true, never the reverse.
+// cautious answers the same question as enumerate without enumerating: whether the kubelet admits
+// the pod in every outcome and keeps the promises to the pods ahead, and whether the pod's CPUs are
+// exact. It may return false where enumerate returns true, never the reverse.
 //
 // Each unreported pod must fit wherever the other unreported pods may have landed, with every
-// reported pod still there. An admission that fits then also fits after a pod has left, because a
-// lone admission never fails because of more room. The cost is the number of NUMA nodes to the
-// power of the pods ahead, independent of the number of reported pods. A scheduler can afford this
-// on a node with sixty pods, where trying all subsets of leaving pods is impossible.
+// reported pod still there. An admission that fits then also fits after a pod has left, because
+// more room never makes a single admission fail. The cost is the number of NUMA nodes to the power
+// of the pods ahead, independent of the number of reported pods. A scheduler can afford this on a
+// node with sixty pods, where trying all subsets of leaving pods is impossible.
 func (e *evaluator) cautious(q question) (all, exact bool) {
 	for _, v := range q.todo[:q.n] {
 		if q.ghosts.Has(v) || v != q.pod && e.Pods[v].Second < e.Pods[q.pod].Second {
-			continue // nobody misses it, or the pod can never be admitted before it
+			continue // no other pod depends on it, or the pod is never admitted before it
 		}
 		if v != q.pod && q.exact.Has(v) || !e.fitsAnyhow(&q, v, 0, e.usedPerNode(&q)) {
 			return false, false
@@ -30,7 +30,7 @@ func (e *evaluator) usedPerNode(q *question) (used [len(numaNodes)]int) {
 }
 
 // fitsAnyhow places the other pods of todo, from the i-th on, on every NUMA node that they may get,
-// and asks whether v fits each time.
+// and reports whether v fits each time.
 func (e *evaluator) fitsAnyhow(q *question, v PodID, i int, used [len(numaNodes)]int) bool {
 	if i < q.n && q.todo[i] == v {
 		i++

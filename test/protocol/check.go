@@ -12,7 +12,7 @@ type Result struct {
 	explore.Result[State, Step, Breach]
 	Steps    [actions]uint64 // steps taken, by action
 	Exact    int             // states in which a pod runs on CPUs that were promised exactly
-	Verdicts int             // states in which a pod runs whose CPUs were left open
+	Verdicts int             // states in which a pod runs whose CPUs were not promised
 	Running  int             // states in which every pod runs
 	Waiting  int             // states in which a pod waits for a report
 }

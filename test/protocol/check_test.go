@@ -10,11 +10,12 @@ import (
 var large = flag.Bool("large", false, "search the large models too (minutes, gigabytes)")
 
 // trio is the workload of every model: a fits either NUMA node, b only the one with the device, and
-// c comes a second later. Admitted in the wrong order, or with somebody leaving at the wrong
+// c comes a second later. If the pods are admitted in the wrong order, or a pod leaves at the wrong
 // moment, a takes the place of b.
 var trio = [Pods]Pod{{CPUs: 2}, {CPUs: 1, Device: true}, {CPUs: 1, Second: 1}}
 
-// twins is the same, all created within a second, so that a relist may sort them in any way.
+// twins is the same workload, created within one second, so that a relist may sort the pods in any
+// order.
 var twins = [Pods]Pod{{CPUs: 2}, {CPUs: 1, Device: true}, {CPUs: 1}}
 
 var (
@@ -27,8 +28,8 @@ type searchCase struct {
 	Config
 }
 
-// quick is what the race detector gets through, normal what a plain run adds, slow what -large
-// adds.
+// quick are the searches that run with the race detector, normal the ones that a plain run adds,
+// slow the ones that -large adds.
 var (
 	quick = []searchCase{
 		{"departure", Config{Pods: trio, Nodes: mixed, Budget: Budget{Departures: 1}}},
@@ -91,12 +92,12 @@ func (r *Result) add(o *Result) {
 	r.Quiet += o.Quiet
 }
 
-// assertCovered fails when the searches together never saw what they are about: a search that sees
-// nothing proves nothing.
+// assertCovered fails if some action never occurred in the searches, because they would then prove
+// nothing about it.
 func (r *Result) assertCovered(t *testing.T) {
 	for a, n := range r.Steps {
-		// One write cannot be taken apart, nothing evicts, and only a departure of its own can be
-		// collected.
+		// With all rules one write stores pod and placement, and no pod is evicted. Only a pod that
+		// ended by itself can be collected.
 		if by := Action(a); n == 0 && by != StorePlacement && by != Preempt && by != CollectTerminal {
 			t.Errorf("no run has the step %q", by)
 		}
@@ -110,7 +111,7 @@ func (r *Result) assertCovered(t *testing.T) {
 	t.Logf("%d states in all: %d with every pod running, %d with a pod waiting, %d at rest", r.States, r.Running, r.Waiting, r.Quiet)
 }
 
-// off is a model with something switched off, and the promise that it breaks for that.
+// off is a model with some rules switched off, and the promise that then breaks.
 type off struct {
 	id     string // the section of docs/protocol.md
 	rules  Rule
@@ -118,7 +119,7 @@ type off struct {
 	budget Budget
 }
 
-// lawsOff has every law, switched off whole.
+// lawsOff has every law, with all its rules switched off.
 var lawsOff = []off{
 	{"law-1-refusal", LawState.Rules(), Refusal, Budget{Departures: 1}},
 	{"law-1-double", LawState.Rules(), DoublePromise, Budget{Departures: 1}},
@@ -132,7 +133,7 @@ var lawsOff = []off{
 	{"law-5-double", LawEvidence.Rules(), DoublePromise, Budget{Departures: 1}},
 }
 
-// rulesOff has every rule, switched off alone.
+// rulesOff has every rule, switched off separately.
 var rulesOff = []off{
 	{"state-from-reports", StateFromReports, Refusal, Budget{Relists: 1}},
 	{"report-sequence", ReportSequence, LeftWaiting, Budget{Departures: 1, Unknowns: 1}},
@@ -151,7 +152,7 @@ var rulesOff = []off{
 	{"watch-barrier", WatchBarrier, Refusal, Budget{Departures: 1}},
 }
 
-// mustCheck is Check of a Config that is known to be valid.
+// mustCheck calls Check with a valid Config.
 func mustCheck(c Config) Result {
 	r, err := Check(c)
 	if err != nil {
@@ -175,7 +176,7 @@ func TestEachLawAndEachRuleIsNeeded(t *testing.T) {
 	}
 }
 
-// TestLawsAsFirstWorded says why the amendments exist: the laws without them break a promise.
+// TestLawsAsFirstWorded shows why the amendments exist: without them the laws break a promise.
 func TestLawsAsFirstWorded(t *testing.T) {
 	r := mustCheck(Config{Pods: trio, Nodes: mixed, Rules: AllRules.Without(amendments), Budget: Budget{Departures: 1, Relists: 1, Unknowns: 1},
 		Look: []Breach{Refusal}})
@@ -217,7 +218,7 @@ func TestTraceIsARun(t *testing.T) {
 			}
 		}
 		if last := len(r.Trace) - 1; last < 0 || o.breach != LeftWaiting && r.Trace[last].After.broken != o.breach {
-			t.Errorf("%s: the trace does not end in the breach", o.id)
+			t.Errorf("%s: the trace does not end with the breach", o.id)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (m *Model) count(s *State, q *question, o PodID, committed bool) {
 		return
 	}
 	if on != int(q.node) || departed && !m.tracksGhosts() || m.Rules.Has(WatchBarrier|StateFromReports) && seen.passed.Has(o) {
-		return // elsewhere, gone, or admitted and released between two reports
+		return // on another node, gone, or admitted and released between two reports
 	}
 	q.expect(o, m.promiseOf(s, o), departed)
 }
@@ -56,8 +56,9 @@ func (m *Model) locate(s *State, o PodID, committed bool) (int, bool) {
 	return -1, false
 }
 
-// promiseOf returns the placement that the scheduler knows for a pod: its own until the watch has
-// shown the pod's. It has no CPUs if the pod is bound and its placement was never stored.
+// promiseOf returns the placement of a pod that the scheduler knows: its own decision until the
+// watch has shown the pod's annotation. It has no CPUs if the pod is bound and its placement was
+// never stored.
 func (m *Model) promiseOf(s *State, o PodID) promise {
 	if s.stage[o] >= reserved {
 		return s.plan[o]

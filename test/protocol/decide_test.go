@@ -70,12 +70,11 @@ func TestCautiousIsNeverBolder(t *testing.T) {
 	}
 	t.Logf("%d questions, %d times the same answer", asked, agreed)
 	if asked == 0 || agreed == asked {
-		t.Errorf("%d of %d answers agree: the comparison shows nothing", agreed, asked)
+		t.Errorf("%d of %d answers agree: the comparison proves nothing", agreed, asked)
 	}
 }
 
-// questions are the ones whose pods ahead were themselves decided: the enumeration admits each in
-// its turn.
+// questions returns the questions in which the enumeration also admits each pod ahead.
 func questions() []question {
 	m := NewModel(Config{Pods: trio, Nodes: kubelets, Rules: AllRules})
 	all := alone()
@@ -101,8 +100,8 @@ func questions() []question {
 	return all
 }
 
-// alone are the questions with nobody ahead: every pod, with every other pod on every CPUs it could
-// hold.
+// alone returns the questions without pods ahead: every pod, with every other pod on all possible
+// CPUs.
 func alone() []question {
 	var all []question
 	places := []CPUs{0, 0b0001, 0b0010, 0b0100, 0b1000, 0b0011, 0b1100}

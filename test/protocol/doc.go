@@ -8,6 +8,7 @@
 // of Rules. Each Rule can be switched off, so that the tests show its purpose. testdata has the
 // runs.
 //
-// The model is pure: no clock, no randomness, no I/O. It shares no code with the scheduler, on
-// purpose: it states what the scheduler must do. Only its tests run it, so it is under test/.
+// The model is pure: no clock, no randomness, no I/O. It deliberately shares no code with the
+// scheduler, because it states what the scheduler must do. Only its tests run it, so it is under
+// test/.
 package protocol

@@ -28,8 +28,8 @@ func (e *evaluator) evaluate(q question) answer {
 	return answer{}
 }
 
-// evaluatePlanned adds up promises: the state of a node whose CPUs the scheduler assigns, in
-// whatever order.
+// evaluatePlanned sums up promises. The result is the state of a node with authority berth, which
+// does not depend on their order.
 func (e *evaluator) evaluatePlanned(q question) answer {
 	var used, uncertain CPUs
 	for o := PodID(0); o < Pods; o++ {
@@ -50,12 +50,12 @@ func (e *evaluator) evaluatePlanned(q question) answer {
 // outcomes sums up an enumeration.
 type outcomes struct {
 	all   bool // every outcome admits the pod (and, with PredecessorsToo, those ahead of it)
-	some  bool // one outcome admits the pod
-	same  bool // always on the same CPUs
-	first CPUs // in the order of the Bindings, with nobody leaving
+	some  bool // some outcome admits the pod
+	same  bool // the pod always gets the same CPUs
+	first CPUs // the pod's CPUs if pods come in the order of the Bindings and none leaves
 }
 
-// enumerate tries every order and every moment of release. With anyone set, every pod may leave,
+// enumerate tries every order and every moment of release. With anyone, every pod may leave,
 // otherwise only pods that are known to leave.
 func (e *evaluator) enumerate(q question, anyone bool) outcomes {
 	o := outcomes{all: true, same: true}
@@ -70,9 +70,9 @@ func (e *evaluator) enumerate(q question, anyone bool) outcomes {
 	return o
 }
 
-// orders returns the orders in which the kubelet may admit the pods: first that of the Bindings,
-// then those of a relist. A relist sorts a batch by creation time in whole seconds, with ties in
-// any order.
+// orders returns the orders in which the kubelet may admit the pods: first the order of the
+// Bindings, then the orders of a relist. A relist sorts a batch by creation time in whole seconds,
+// with ties in any order.
 func (e *evaluator) orders(todo []PodID) [][]PodID {
 	if len(todo) == 0 {
 		return [][]PodID{nil}

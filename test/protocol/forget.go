@@ -28,7 +28,7 @@ func (s *State) reported(p PodID) bool {
 	return false
 }
 
-// forgotten reports whether a deleted pod has left every actor and every wire.
+// forgotten reports whether no actor and no message knows a deleted pod.
 func (m *Model) forgotten(s *State, p PodID) bool {
 	if s.api[p] != gone || s.view[p] != gone || s.holds(p) || s.stage[p] != done || s.stray.Has(p) || s.reported(p) {
 		return false
@@ -52,7 +52,7 @@ func (m *Model) erase(s *State, p PodID) {
 	}
 }
 
-// caughtUp reports whether every barrier that was asked for has been reported and seen.
+// caughtUp reports whether every requested barrier has been reported and seen.
 func (s *State) caughtUp() bool {
 	for n := range s.watch {
 		if s.watch[n].holds(barrier) || s.seen[n].barrier != s.epoch || s.posted[n].barrier != s.epoch || s.barrier[n] != s.epoch {

@@ -53,7 +53,7 @@ type Step struct {
 	Variant uint8
 }
 
-// world reports whether the step need never happen: a failure, or an action of a user.
+// world reports whether the step may never happen: a failure, or an action of a user.
 func (a Action) world() bool { return a >= ApplyUnheard }
 
 // Model is a Config that can be walked. It is not safe for concurrent use.
@@ -69,7 +69,7 @@ func NewModel(c Config) *Model {
 	return m
 }
 
-// note marks the state as one that breaks a promise, if the model looks for that.
+// note records a broken promise in the state, if the model looks for it.
 func (m *Model) note(s *State, b Breach) {
 	if m.looksFor(b) {
 		s.broken = b

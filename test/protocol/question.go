@@ -5,28 +5,28 @@ type verdict uint8
 
 const (
 	no   verdict = iota // no outcome admits the pod
-	wait                // some outcome admits it, a report will tell
+	wait                // some outcome admits it, and a report will decide
 	yes                 // every outcome admits it
 )
 
-// answer is a verdict and, for yes, the CPUs: exact when every outcome gives these.
+// answer is a verdict and, for yes, the CPUs. They are exact if every outcome gives these CPUs.
 type answer struct {
 	verdict verdict
 	cpus    CPUs
 	exact   bool
 }
 
-// question is all that a decision depends on. It is the key of the memo.
+// question has everything on which a decision depends. It is the key of the cache.
 type question struct {
 	node    NodeID
 	pod     PodID
 	held    [Pods]CPUs // reported and still counted, by pod
 	todo    [Pods]PodID
 	n       int        // pods in todo: admissions ahead, in the order of the Bindings, the pod itself last
-	ghosts  PodSet     // those of todo that left before any report showed them
+	ghosts  PodSet     // pods of todo that left before any report showed them
 	leaving PodSet     // pods known to be leaving
 	planned [Pods]CPUs // CPUs promised to the pods of todo
-	exact   PodSet     // those whose promise must hold to the CPU
+	exact   PodSet     // pods of todo that must get exactly their planned CPUs
 }
 
 func (q *question) hold(o PodID, c CPUs, leaving bool) {

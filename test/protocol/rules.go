@@ -2,22 +2,22 @@ package protocol
 
 import "github.com/berth-dev/berth/test/protocol/explore"
 
-// Law numbers the laws of the cluster that the model holds (docs/protocol.md).
+// Law is the number of a law of the cluster (docs/protocol.md).
 type Law uint8
 
 // The modelled laws.
 const (
-	LawState    Law = 1 // a node's state is a function of its report, not a running total
-	LawReserve  Law = 2 // decided in Reserve, stored with the Binding
-	LawOrder    Law = 3 // order is made known; what cannot be known is enumerated
-	LawWait     Law = 4 // waiting is cheap
-	LawEvidence Law = 5 // release by evidence; a new leader waits
+	LawState    Law = 1 // the state of a node is computed, never counted up
+	LawReserve  Law = 2 // Reserve decides, and the Binding stores the decision
+	LawOrder    Law = 3 // the order of Bindings is recorded, and unknown orders are enumerated
+	LawWait     Law = 4 // a node that waits for a report is pending, not unschedulable
+	LawEvidence Law = 5 // CPUs are released on evidence, and a new leader waits
 )
 
-// Rule is one part of a law that can be switched off alone.
+// Rule is one part of a law. Each rule can be switched off separately.
 type Rule = explore.Rules[ruleNames]
 
-// The rules, each under the law it belongs to.
+// The rules, by law.
 const (
 	// StateFromReports (law 1): the state is report, releases, admissions. Off: a running total of
 	// the scheduler's own promises.
@@ -32,7 +32,8 @@ const (
 	StoredWithBinding
 	// OneBinding (law 3): Bindings to one node are sent one at a time.
 	OneBinding
-	// BindDecidesAgain (law 3): Bind decides again under the node's lock, and fails when refused.
+	// BindDecidesAgain (law 3): Bind decides again under the node's lock, and fails after a
+	// refusal.
 	BindDecidesAgain
 	// ReadBack (law 3): an unknown result of a Binding is read back before anything else happens to
 	// the pod.
@@ -51,16 +52,15 @@ const (
 	// Binding carries the pod's resource version, and the pod is written once before its next
 	// decision.
 	Fence
-	// WaitIsPending (law 4): a node that waits for a report is not a refusal: no preemption, and
-	// the report wakes the pod.
+	// WaitIsPending (law 4): a node that waits for a report does not lead to preemption, and its
+	// report wakes the pod.
 	WaitIsPending
-	// ReleaseByEvidence (law 5): a pod that the API calls gone holds its CPUs until a report drops
-	// it.
+	// ReleaseByEvidence (law 5): a deleted pod holds its CPUs until a report drops it.
 	ReleaseByEvidence
 	// LeaderWaits (law 5): a new leader waits until no Binding of the old one can still arrive.
 	LeaderWaits
 	// WatchBarrier (laws 1 and 5): a report has the position of the kubelet's watch. A pod that was
-	// bound and left before any report showed it stays uncertain until the watch has passed its
+	// bound and left before any report showed it stays uncertain until the watch has delivered its
 	// Binding. A new leader uses a node only after a report that was requested after it took over.
 	WatchBarrier
 

@@ -25,7 +25,7 @@ type NodeID uint8
 
 var numaNodes = [...]CPUs{0b0011, 0b1100}
 
-// phase is a pod as an API client sees it.
+// phase is the state of a pod for a client of the API.
 type phase uint8
 
 const (
@@ -44,34 +44,33 @@ type promise struct {
 	exact bool
 }
 
-// life is a pod as its kubelet sees it.
+// life is the state of a pod for its kubelet.
 type life uint8
 
 const (
 	unseen  life = iota
 	running      // admitted, holds its CPUs
 	ended        // no longer runs, still holds its CPUs
-	freed        // CPUs given back
+	freed        // has released its CPUs
 )
 
 // stage is the scheduler's progress with a pod.
 type stage uint8
 
 const (
-	done     stage = iota // nothing left to do, the API has the truth
+	done     stage = iota // finished: only the API's state counts
 	queued                // in the active queue
-	waiting               // no node fits, one waits for a report
+	waiting               // no node fits, and some node waits for a report
 	refused               // no node fits
 	filtered              // Filter chose a node
 	reserved              // Reserve decided
 	binding               // a Binding is under way
 	unknown               // its result is not known
-	assumed               // bound, the watch has not said so yet
+	assumed               // bound, but the watch has not shown it yet
 )
 
 // report is an agent's report about its node: the pods with CPUs (State.alloc has the CPUs), the
-// pods whose Binding the kubelet's watch has passed, and the number of barriers that the watch has
-// passed.
+// pods whose Binding the kubelet's watch has delivered, and the number of delivered barriers.
 type report struct {
 	held, passed PodSet
 	barrier      uint8
@@ -87,7 +86,7 @@ const (
 	barrier   event = 7
 )
 
-// queueLen is room for every pod to come and go, and for two barriers.
+// queueLen is enough for the addition and removal of every pod, and for two barriers.
 const queueLen = 2*Pods + 2
 
 // queue is a kubelet's watch, oldest first.
@@ -112,7 +111,7 @@ func (q *queue) pop() event {
 
 func (q *queue) holds(e event) bool { return slices.Contains(q[:], e) }
 
-// Budget counts the events that may still happen in the cluster. Zero means never again.
+// Budget counts the events that may still happen in the cluster.
 type Budget struct {
 	Departures uint8 // pods that end on their own, are deleted by force, or are collected
 	Relists    uint8 // broken kubelet watches and kubelet restarts
@@ -126,22 +125,22 @@ type Budget struct {
 type State struct {
 	// API server.
 	api    [Pods]phase
-	rec    [Pods]promise // valid once bound
-	placed PodSet        // pods that have been bound, also when gone since
-	marked PodSet        // those of them whose placement is stored
-	stray  PodSet        // Bindings under way that nobody waits for
+	rec    [Pods]promise // valid after the Binding
+	placed PodSet        // pods that were bound, including deleted ones
+	marked PodSet        // pods whose placement is stored
+	stray  PodSet        // Bindings under way for which no client waits
 	astray [Pods]promise
 
 	// Kubelets and agents.
 	life    [Pods]life
 	alloc   [Pods]CPUs
 	watch   [Nodes]queue
-	barrier [Nodes]uint8 // barriers that the kubelet's watch has passed
+	barrier [Nodes]uint8 // barriers that the kubelet's watch has delivered
 	posted  [Nodes]report
 
 	scheduler
-	misled [Nodes]bool // the last report to arrive was not the newest, and nothing follows it
-	epoch  uint8       // leaders that have begun after the first
+	misled [Nodes]bool // the report that arrived last was not the newest, and no report follows
+	epoch  uint8       // number of leaders after the first
 
 	left   Budget
 	broken Breach
@@ -149,12 +148,12 @@ type State struct {
 
 // scheduler is the memory of a leader, until the next leader replaces it.
 type scheduler struct {
-	view     [Pods]phase // the pods as its watch has told them
-	known    PodSet      // pods that it has seen bound, so that it remembers their node when they are gone
+	view     [Pods]phase // the pods as its watch has shown them
+	known    PodSet      // pods that it has seen bound, whose nodes it still knows after their deletion
 	seen     [Nodes]report
 	stage    [Pods]stage
 	plan     [Pods]promise
-	takeover bool // it is new, and still waits
+	takeover bool // it is a new leader and still waits
 }
 
 // Breach is a broken promise.
@@ -164,10 +163,10 @@ type Breach uint8
 const (
 	Kept               Breach = iota
 	Refusal                   // the kubelet refuses a pod that the scheduler has bound
-	DoublePromise             // two pods are promised, or given, one CPU
-	Misprediction             // a decision marked exact, and other CPUs
-	NeedlessPreemption        // a victim is evicted for a pod that fits without
-	LeftWaiting               // a pod that fits, and nothing that would ever wake it
+	DoublePromise             // two pods are promised, or have, the same CPU
+	Misprediction             // a pod gets other CPUs than its exact decision
+	NeedlessPreemption        // a victim is evicted for a pod that fits without the eviction
+	LeftWaiting               // a pod that fits waits for ever
 )
 
 var breachNames = [...]string{"kept", "refusal", "double promise", "misprediction", "needless preemption", "left waiting"}
@@ -211,7 +210,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	if devices > 1 {
-		return fmt.Errorf("protocol: Pods: %d ask for the device, want at most 1: a node has one, and it is not accounted for", devices)
+		return fmt.Errorf("protocol: Pods: %d ask for the device, want at most 1, because a node has only one", devices)
 	}
 	b := c.Budget
 	for name, n := range map[string]uint8{"Departures": b.Departures, "Relists": b.Relists, "Unknowns": b.Unknowns, "Failures": b.Failures} {
@@ -225,8 +224,8 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// fit returns the CPUs that a kubelet with policy single-numa-node gives the pod when used is
-// taken, 0 when it refuses.
+// fit returns the CPUs that a kubelet with policy single-numa-node gives the pod if the CPUs used
+// are taken; 0 if it refuses.
 func fit(p Pod, used CPUs) CPUs {
 	for n, all := range numaNodes {
 		free := all &^ used
@@ -284,7 +283,7 @@ func count(b bool) int {
 	return 0
 }
 
-// inCycle reports whether a scheduling cycle is in progress: there is one at a time.
+// inCycle reports whether a scheduling cycle is in progress. There is only one at a time.
 func (s *scheduler) inCycle() bool { return slices.Contains(s.stage[:], filtered) }
 
 func (s *scheduler) bindingTo(n NodeID) bool {
@@ -296,7 +295,7 @@ func (s *scheduler) bindingTo(n NodeID) bool {
 	return false
 }
 
-// wake moves the pods that were put aside back to the queue.
+// wake moves the waiting pods back to the queue.
 func (s *scheduler) wake() {
 	for p := range s.stage {
 		if s.stage[p] == waiting || s.stage[p] == refused {
@@ -317,7 +316,7 @@ func (s *scheduler) giveUp(p PodID) {
 	s.wake()
 }
 
-// settle ends the scheduler's own record of a pod: from now on it reads the pod's.
+// settle drops the scheduler's own record of a pod. From now on it uses the pod's annotation.
 func (s *scheduler) settle(p PodID) {
 	s.plan[p] = promise{}
 	s.stage[p] = done

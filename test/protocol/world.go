@@ -19,8 +19,8 @@ func (m *Model) bindingSteps(s *State, p PodID, emit func(Step, *State)) {
 	}
 }
 
-// replies are the results of a Binding that the scheduler waits for: applied, refused, applied with
-// the reply lost, or given up by the client while the server still has it.
+// replies are the results of a Binding for which the scheduler waits: it is applied, refused,
+// applied without a reply, or the client gives up while the server still has it.
 func (m *Model) replies(s *State, p PodID, emit func(Step, *State)) {
 	n := s.plan[p].node
 	if s.api[p] != pending {
@@ -55,8 +55,7 @@ func (m *Model) replies(s *State, p PodID, emit func(Step, *State)) {
 	emit(Step{Action: TimeOut, Pod: p, Node: n}, &late)
 }
 
-// apply is the API server's write of a Binding: node and placement at once, and the next event of
-// the node's watch.
+// apply writes a Binding: node and placement at once, and the next event of the node's watch.
 func (m *Model) apply(s *State, p PodID, b promise) {
 	if s.promisedTwice(p, b) {
 		m.note(s, DoublePromise)
@@ -218,10 +217,10 @@ func (m *Model) admit(s *State, n NodeID, p PodID) {
 	s.life[p], s.alloc[p] = running, got
 }
 
-// relists returns the ways in which a list replaces the pending events of a kubelet's watch:
-// removals first, then additions by creation time in whole seconds, with ties in any order. A pod
-// that came and went meanwhile is never seen. A restarted kubelet also lists, and keeps its
-// allocations from its checkpoint.
+// relists emits the states after a list that replaces the pending events of a kubelet's watch:
+// removals first, then additions by creation time in whole seconds, with ties in any order. The
+// kubelet never sees a pod that came and left meanwhile. A restarted kubelet also lists, and keeps
+// its allocations from its checkpoint.
 func (m *Model) relists(s *State, n NodeID, emit func(Step, *State)) {
 	if s.left.Relists == 0 || s.watch[n][0] == noEvent {
 		return

@@ -63,7 +63,7 @@ func (s *search) Rest(state *State) (Breach, string) {
 }
 
 // fits returns where the pod could be bound when nothing is in progress. A claim that another pod
-// uses stays where it is.
+// uses keeps its devices.
 func (m *Model) fits(s *State, p PodID) (place, bool) {
 	for n := NodeID(0); n < Nodes; n++ {
 		left := m.free(s, n, p, true)

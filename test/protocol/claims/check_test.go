@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/test/golden"
 )
 
-// Two pods with claims beside one without, on two nodes; the same with only one node; and claims
-// for which the allocator must be shown all devices.
+// The models: two pods with claims and one without, on two nodes; the same on one node; and claims
+// for which the allocator must see all devices.
 var (
 	pair   = [Pods]Kind{Claim, Claim, Plain}
 	single = [Pods]Kind{Claim, Plain}
@@ -51,7 +51,7 @@ func TestAllRulesKeepEveryPromise(t *testing.T) {
 	}
 	t.Logf("%d states, %d at rest, %d with two claims in use", states, rest, bound)
 	if bound == 0 || rest == 0 {
-		t.Errorf("%d states, %d at rest, %d with two claims in use: the search sees too little", states, rest, bound)
+		t.Errorf("%d states, %d at rest, %d with two claims in use: the search covers too little", states, rest, bound)
 	}
 	for a, n := range steps {
 		if by := Action(a); n == 0 && by != PostFilter {
@@ -60,7 +60,7 @@ func TestAllRulesKeepEveryPromise(t *testing.T) {
 	}
 }
 
-// off has every rule, switched off alone, and the promise that is broken for that.
+// off has every rule, switched off separately, and the promise that then breaks.
 var off = []struct {
 	rule   Rule
 	breach Breach
@@ -80,8 +80,8 @@ var off = []struct {
 	{CPUsFollow, LeftStanding, Config{Pods: [Pods]Kind{Claim}, CPUs: one, Decides: first, Devices: [Nodes]numas{0b10}}},
 }
 
-// TestEachRuleIsNeeded switches each rule off, and holds testdata to the shortest runs that the
-// model then finds; -rewrite writes them. docs/protocol.md names the files.
+// TestEachRuleIsNeeded switches each rule off, and compares the shortest runs that the model then
+// finds with testdata; -rewrite writes them. docs/protocol.md names the files.
 func TestEachRuleIsNeeded(t *testing.T) {
 	var all Rule
 	for _, o := range off {

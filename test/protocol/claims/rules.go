@@ -2,7 +2,7 @@ package claims
 
 import "github.com/berth-dev/berth/test/protocol/explore"
 
-// Rule is one behaviour of Berth about claims that can be switched off alone.
+// Rule is one behaviour of Berth about claims. Each rule can be switched off separately.
 type Rule = explore.Rules[ruleNames]
 
 // The rules.
@@ -14,9 +14,10 @@ const (
 	Steer
 	// ExcludeRefused: a node that Reserve refused is not tried again for the pod.
 	ExcludeRefused
-	// DevicesWake: until the node's devices change. Off: they do not end it.
+	// DevicesWake: a refused node is tried again when its devices change. Off: such a change is
+	// ignored.
 	DevicesWake
-	// CPUsWake: or until its CPUs do. Off: they do not end it.
+	// CPUsWake: a refused node is tried again when its CPUs change. Off: such a change is ignored.
 	CPUsWake
 	// JudgeAllocated: Filter compares a claim that is already allocated, and a mismatching claim is
 	// deallocated. Off: only the pod's Reserve checks it.
@@ -26,10 +27,10 @@ const (
 	Deallocate
 	// OneWrite: allocation and reservation are removed in one write. Off: the reservation first.
 	OneWrite
-	// OnlyUnused: nothing is deallocated that another pod uses.
+	// OnlyUnused: a claim that another pod uses is not deallocated.
 	OnlyUnused
-	// TurnAfterWait: the node's turn begins when the device is ready. Off: when the allocation is
-	// written.
+	// TurnAfterWait: the pod blocks other Bindings to the node from the moment when the device is
+	// ready. Off: from the write of the allocation.
 	TurnAfterWait
 	// JudgeAgain: Bind compares the devices with the CPUs once more.
 	JudgeAgain

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/test/protocol/explore"
 )
 
-// Pods is the number of pods, Nodes of nodes, in the model.
+// Pods and Nodes are the numbers of pods and nodes in the model.
 const (
 	Pods  = 3
 	Nodes = 2
@@ -34,7 +34,7 @@ const (
 	None  Kind = iota // there is no such pod
 	Plain             // a CPU
 	Claim             // a CPU, and a device on its NUMA node
-	Whole             // the same with a claim that the allocator must be shown all devices for
+	Whole             // the same, with a claim for which the allocator must see all devices
 )
 
 // Budget counts the events that may still happen.
@@ -42,15 +42,15 @@ type Budget struct {
 	Crashes   uint8 // of the scheduler
 	Deletions uint8 // of pods
 	Denials   uint8 // of Bindings
-	Slices    uint8 // a device comes or goes
-	Ready     uint8 // devices become ready
+	Slices    uint8 // devices that appear or disappear
+	Ready     uint8 // devices that become ready
 	Sharers   uint8 // pods of another scheduler that use a claim
 }
 
 // Config is one model.
 type Config struct {
 	Pods    [Pods]Kind
-	Devices [Nodes]numas // where devices are; the node is not there if it has no CPU
+	Devices [Nodes]numas // where devices are; a node without CPUs does not exist
 	CPUs    [Nodes]numas
 	Decides [Nodes]bool // Berth chooses the CPU
 	Waits   bool        // the devices of n0 must become ready
@@ -65,8 +65,8 @@ const (
 	pending  phase = iota
 	reserved       // Reserve has decided
 	written        // the allocation is written; the device may have to become ready
-	failing        // the attempt has failed, and what it wrote is still there
-	half           // only its reservation has been taken back
+	failing        // the attempt has failed, and its writes are not yet undone
+	half           // only the reservation has been removed
 	bound
 )
 
@@ -88,16 +88,16 @@ type claim struct {
 type State struct {
 	phase [Pods]phase
 	gone  explore.Pods // from the API
-	cpu   [Pods]place  // as the scheduler predicts it, or the kubelet gave it
-	dev   [Pods]place  // as the allocator chose it, from Reserve on
+	cpu   [Pods]place  // the CPU that the scheduler predicts, or that the kubelet gave
+	dev   [Pods]place  // the device that the allocator has chosen, from Reserve on
 	claim [Pods]claim
 
 	devices [Nodes]numas
 	ready   bool
-	turn    [Nodes]uint8 // the pod whose turn it is, and 1; 0 for none
+	turn    [Nodes]uint8 // 1 plus the pod whose Binding may be written now; 0 for none
 
-	// excluded are the nodes that are not tried for a pod, refused the nodes that Reserve refused
-	// since they last changed.
+	// excluded are the nodes that are not tried for a pod, refused the nodes that Reserve has
+	// refused since their last change.
 	excluded, refused [Pods]uint8
 
 	left   Budget
@@ -111,10 +111,10 @@ type Breach uint8
 const (
 	Kept          Breach = iota
 	Misaligned           // a pod runs away from its device
-	LeftAllocated        // a claim is allocated to a pod that is gone
-	ChosenAgain          // a node is chosen again that was refused, and nothing has changed there
-	LeftStanding         // nothing is left to happen, and a pod that fits is not bound
-	TakenAway            // a claim is deallocated that another pod uses
+	LeftAllocated        // a claim stays allocated to a pod that is gone
+	ChosenAgain          // a refused node is chosen again without a change of the node
+	LeftStanding         // no further step is possible, and a pod that fits is not bound
+	TakenAway            // a claim that another pod uses is deallocated
 )
 
 var breachNames = [...]string{"kept", "misaligned", "left allocated", "chosen again", "left standing", "taken away"}
@@ -131,7 +131,8 @@ func initial(c *Config) State {
 	return s
 }
 
-// there reports whether the pod has a CPU of the node: in fact, or, in flight, by a promise.
+// there reports whether the pod has a CPU of the node: actually, or with inFlight also by a
+// promise.
 func (s *State) there(p PodID, n NodeID, inFlight bool) bool {
 	if s.cpu[p].node != n || s.phase[p] == pending {
 		return false
@@ -139,7 +140,7 @@ func (s *State) there(p PodID, n NodeID, inFlight bool) bool {
 	return s.phase[p] == bound && !s.gone.Has(p) || inFlight && s.phase[p] != bound
 }
 
-// free returns the NUMA nodes with a CPU that is free or the pod's own.
+// free returns the NUMA nodes with a CPU that is free or belongs to the pod.
 func (m *Model) free(s *State, n NodeID, but PodID, inFlight bool) numas {
 	left := m.CPUs[n]
 	for p := PodID(0); p < Pods; p++ {

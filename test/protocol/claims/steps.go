@@ -32,7 +32,7 @@ var actionNames = [actions]string{
 
 func (a Action) String() string { return actionNames[a] }
 
-// world reports whether the step need never happen.
+// world reports whether the step may never happen.
 func (a Action) world() bool { return a >= Deny }
 
 // Step is one step of a run.
@@ -66,7 +66,7 @@ func (m *Model) successors(s *State, emit func(Step, *State)) {
 	m.world(s, emit)
 }
 
-// cycle is a pod's scheduling cycle up to Reserve.
+// cycle does a pod's scheduling cycle up to Reserve.
 func (m *Model) cycle(s *State, p PodID, emit func(Step, *State)) {
 	for n := NodeID(0); n < Nodes; n++ {
 		cpu, dev, ok := m.filter(s, p, n)
@@ -130,8 +130,8 @@ func (m *Model) choosable(p PodID, devices numas) numas {
 	return devices
 }
 
-// unschedulable describes the outcome for an allocated claim if no node suffices: upstream
-// deallocates it if it is the reason on some node.
+// unschedulable handles an allocated claim if no node suffices. kube-scheduler deallocates the
+// claim if it is the reason on some node.
 func (m *Model) unschedulable(t State, p PodID, emit func(Step, *State)) {
 	c := &t.claim[p]
 	if !c.allocated || c.shared && m.Rules.Has(OnlyUnused) {
@@ -168,13 +168,14 @@ func (m *Model) changed(t *State, n NodeID) {
 	}
 }
 
-// may reports whether the pod may act on its node, and takes the turn if the pod keeps it.
+// may reports whether the pod may write its Binding to the node now, and makes other pods wait if
+// it may.
 func (t *State) may(p PodID) bool {
 	turn := t.turn[t.cpu[p].node]
 	return turn == 0 || turn == uint8(p)+1
 }
 
-// write is PreBind up to the write of the allocation.
+// write does PreBind up to the write of the allocation.
 func (m *Model) write(t State, p PodID, emit func(Step, *State)) {
 	if !m.Rules.Has(TurnAfterWait) {
 		if !t.may(p) {
@@ -189,7 +190,7 @@ func (m *Model) write(t State, p PodID, emit func(Step, *State)) {
 	emit(Step{Write, p, t.dev[p]}, &t)
 }
 
-// bind is the rest of PreBind, Bind, and the kubelet's admission.
+// bind does the rest of PreBind, Bind, and the kubelet's admission.
 func (m *Model) bind(s *State, p PodID, emit func(Step, *State)) {
 	n := s.cpu[p].node
 	if !s.may(p) || m.Waits && n == 0 && m.Pods[p] != Plain && !s.ready {
@@ -220,7 +221,7 @@ func (m *Model) bind(s *State, p PodID, emit func(Step, *State)) {
 	emit(Step{Bind, p, place{n, cpu}}, &t)
 }
 
-// takeBack is Unreserve.
+// takeBack does Unreserve.
 func (m *Model) takeBack(t State, p PodID, emit func(Step, *State)) {
 	c, n := &t.claim[p], t.cpu[p].node
 	mine := c.allocated && (c.reserved || t.phase[p] == half) && m.Rules.Has(Deallocate) && !(c.shared && m.Rules.Has(OnlyUnused))
@@ -241,7 +242,7 @@ func (m *Model) takeBack(t State, p PodID, emit func(Step, *State)) {
 	emit(Step{by, p, at}, &t)
 }
 
-// controller deallocates a claim that is reserved for a pod that is gone, and for no other.
+// controller deallocates a claim that is reserved only for a pod that is gone.
 func (m *Model) controller(t State, p PodID, emit func(Step, *State)) {
 	c := &t.claim[p]
 	if !t.gone.Has(p) || !c.reserved {

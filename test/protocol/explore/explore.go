@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Space is a model that can be explored: states S, of which equal ones are one state, steps T, and
-// promises B that can be broken. The zero value of B means that all are kept.
+// Space is a model that can be explored: states S, steps T, and promises B that can be broken.
+// Equal values of S are one state. The zero value of B means that all promises are kept.
 type Space[S comparable, T any, B comparable] interface {
 	// Steps calls emit with every step that is possible in the state, always in the same order, and
 	// the state after it.
 	Steps(s *S, emit func(T, *S))
-	// World reports whether the step need never happen: a failure, or an action of a user.
+	// World reports whether the step may never happen: a failure, or an action of a user.
 	World(T) bool
 	// See returns the promise that is broken in a state. It is called once for each state.
 	See(*S) B
@@ -29,12 +29,12 @@ type Space[S comparable, T any, B comparable] interface {
 // Result is the result of Walk.
 type Result[S comparable, T any, B comparable] struct {
 	States   int            // distinct states visited
-	Depth    int            // steps in the longest shortest run
-	Quiet    int            // states in which nothing is left to happen
+	Depth    int            // largest number of steps from the first state to a state
+	Quiet    int            // states without further steps
 	Complete bool           // every reachable state was visited
 	Breach   B              // zero when no reachable state breaks a promise
 	Trace    []Moment[S, T] // the shortest run to the breach
-	lines    []string       // what Tell says of each, and what Rest says of the last state
+	lines    []string       // the results of Tell for each moment, and of Rest for the last state
 }
 
 // Moment is one step of a trace and the states around it.
@@ -57,11 +57,12 @@ func (r Result[S, T, B]) String() string {
 	return b.String()
 }
 
-// digest identifies a visited state. Two different states share one with a probability of about
-// n*n/2^129, which is 10^-24 for the largest model here. Then a search could miss a breach.
+// digest identifies a visited state. Two different states have the same digest with a probability
+// of about n*n/2^129, which is 10^-24 for the largest model here. In this case a search could miss
+// a breach.
 type digest [2]uint64
 
-// visit is how a state was reached: by which of its parent's steps.
+// visit says by which step of which parent a state was reached.
 type visit struct{ parent, nth int32 }
 
 // reached is a state that is still to be expanded.
@@ -78,7 +79,7 @@ type search[S comparable, T any, B comparable] struct {
 	visits []visit
 	next   []reached[S]
 	result Result[S, T, B]
-	breach int32 // the first visit that breaks a promise, -1
+	breach int32 // the first visit that breaks a promise; -1 for none
 }
 
 // Walk visits the states that are reachable from the first, until a state breaks a promise or all
@@ -123,7 +124,7 @@ func (s *search[S, T, B]) judge(at int32, b B) {
 	}
 }
 
-// expand enters the successors of a state, and judges it when nothing is left to happen.
+// expand adds the successors of a state, and judges a state without further steps.
 func (s *search[S, T, B]) expand(from *reached[S]) {
 	quiet := true
 	by := visit{parent: from.at}

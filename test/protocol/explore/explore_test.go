@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// spot is a place on a board of four by four, on which one step right or one up is possible, and a
-// jump from the first place to any place of the third column.
+// spot is a field of a board of four by four. Possible steps are one field right or up, and a jump
+// from the first field to any field of the third column.
 type spot struct{ x, y int }
 
 type board struct {
-	wrong   spot // where a promise is broken
-	corner  bool // one is broken where nothing is left to happen
+	wrong   spot // the field that breaks a promise
+	corner  bool // a state without further steps breaks a promise
 	jumps   bool
 	visited map[spot]int
 }
@@ -22,7 +22,7 @@ type breach string
 func (b *board) Steps(s *spot, emit func(string, *spot)) {
 	if b.jumps && *s == (spot{}) {
 		for y := range 4 {
-			emit("jump", &spot{2, y}) // four steps of one name
+			emit("jump", &spot{2, y}) // four steps with the same name
 		}
 	}
 	if s.x < 3 {
@@ -58,7 +58,7 @@ func TestWalk(t *testing.T) {
 	nowhere := spot{9, 9}
 	for name, c := range map[string]struct {
 		board
-		states, depth, quiet int // of a search that is complete
+		states, depth, quiet int // the counts of a complete search
 		want                 string
 	}{
 		"all":           {board{wrong: nowhere}, 16, 7, 4, "     => \n"},

@@ -5,7 +5,7 @@ import "strings"
 // Rules are the enabled rules of a model; any one can be switched off. N has their names.
 type Rules[N Names] uint32
 
-// Names are the names of a model's rules, the lowest bit's first.
+// Names are the names of a model's rules, in the order of their bits.
 type Names interface{ Names() []string }
 
 // Has reports whether every rule of q is in r.

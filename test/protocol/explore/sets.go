@@ -20,7 +20,7 @@ func (s Pods) Has(p Pod) bool { return s&(1<<p) != 0 }
 // Add adds the pod to the set.
 func (s *Pods) Add(p Pod) { *s |= 1 << p }
 
-// Drop takes the pod out of the set.
+// Drop removes the pod from the set.
 func (s *Pods) Drop(p Pod) { *s &^= 1 << p }
 
 // CPUs is a set of the CPUs of a model's node, bit n for CPU n.

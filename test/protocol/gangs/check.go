@@ -9,7 +9,7 @@ import (
 // Result is the result of Check.
 type Result struct {
 	explore.Result[State, step, Breach]
-	Whole int // states in which both gangs were whole once
+	Whole int // states in which both gangs have been complete
 }
 
 // search is a Config that can be explored.

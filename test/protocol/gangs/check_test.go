@@ -24,11 +24,11 @@ func TestAllRulesKeepEveryPromise(t *testing.T) {
 	}
 	t.Logf("%d states, %d at rest, %d in which both gangs were whole once", states, rest, whole)
 	if whole == 0 || rest == 0 {
-		t.Errorf("%d states, %d at rest, %d with both gangs whole: the search sees too little", states, rest, whole)
+		t.Errorf("%d states, %d at rest, %d with both gangs whole: the search covers too little", states, rest, whole)
 	}
 }
 
-// off has every rule, switched off alone, and the promise that is broken for that.
+// off has every rule, switched off separately, and the promise that then breaks.
 var off = []struct {
 	rule   Rule
 	breach Breach
@@ -50,8 +50,8 @@ var off = []struct {
 	{WaitEnds, Partial, Budget{Ordered: 1, Silences: 1}},
 }
 
-// TestEachRuleIsNeeded switches each rule off, and holds testdata to the shortest runs that the
-// model then finds; -rewrite writes them. docs/protocol.md names the files.
+// TestEachRuleIsNeeded switches each rule off, and compares the shortest runs that the model then
+// finds with testdata; -rewrite writes them. docs/protocol.md names the files.
 func TestEachRuleIsNeeded(t *testing.T) {
 	var all Rule
 	for _, o := range off {

@@ -5,10 +5,11 @@
 //
 // Check walks every reachable state of a Config breadth first and returns the shortest run that
 // breaks a promise: places held for a part of a gang, a part that stays bound, an eviction from a
-// complete gang, a member started and deleted in vain, or a gang that fits and waits forever. Each
-// Rule can be switched off, so that the tests show its purpose. testdata has the runs.
+// complete gang, a member that is started and deleted without need, or a gang that fits and waits
+// forever. Each Rule can be switched off, so that the tests show its purpose. testdata has the
+// runs.
 //
 // The model is pure and shares no code with the scheduler: it states what the scheduler must do.
-// Room is a number here. Package protocol models the nodes and the order in which their kubelets
-// learn about pods.
+// Room is only a number of pods here. Package protocol models the nodes and the order in which
+// their kubelets learn about pods.
 package gangs

@@ -23,18 +23,18 @@ const (
 	bound
 )
 
-// Budget counts the events that may still happen. Zero means never again.
+// Budget counts the events that may still happen.
 type Budget struct {
 	Failures uint8 // members that fail before they pass Permit
 	Bindings uint8 // Bindings that fail
 	Crashes  uint8 // schedulers that die, each followed by a new leader
-	Deaths   uint8 // members that die once their gang is whole
+	Deaths   uint8 // members that die after their gang is complete
 	Raises   uint8 // minimums of gang a that are raised from 1 to 2
 	// Ordered is how many gangs have a plan that works in only one order: both members have the
-	// same kubelet, and it must admit the first one first. Silences is how many times such a node's
-	// agent falls silent for good.
+	// same kubelet, which must admit the first member first. Silences is how many agents of such
+	// nodes may stop for ever.
 	Ordered, Silences uint8
-	// Lows is how many pods of lower priority hold a place from the start, at most Room.
+	// Lows is how many pods of lower priority have a place at the start, at most Room.
 	Lows uint8
 }
 
@@ -52,21 +52,22 @@ type State struct {
 
 	// The minimum in the API, and as the scheduler's watch has shown it.
 	minimum, shown [Gangs]uint8
-	// The minimum by which the last plan was made, and that of the API then.
+	// The minimum of the last plan, and the minimum in the API at that time.
 	planned, lawful [Gangs]uint8
-	// whole: the scheduler knows that the gang was complete; stored: the API has it.
+	// whole means that the scheduler knows that the gang was complete; stored, that the API has
+	// recorded it.
 	whole, stored [Gangs]bool
-	// closed: with the member's Binding its gang was whole.
+	// closed means that the member's Binding completed its gang.
 	closed [Gangs][Members]bool
-	// was: it was whole, by the minimum of the API when it was planned.
+	// was means that the gang was complete, by the API's minimum at the time of the plan.
 	was [Gangs]bool
-	// low are places of pods of lower priority, leaving those of such pods that are evicted.
+	// low counts places of pods of lower priority, leaving places of evicted pods.
 	low, leaving uint8
 	// For gangs that come in order: members that their kubelet has admitted, members in a report,
 	// and silent agents.
 	admitted, listed [Gangs][Members]bool
 	silent           [Gangs]bool
-	// hurt: a Binding has failed, a scheduler has died, or an agent is silent.
+	// hurt means that a Binding has failed, a scheduler has died, or an agent is silent.
 	hurt bool
 
 	left   Budget
@@ -90,7 +91,7 @@ func (s *State) count(g int, what stage) (n uint8) {
 	return n
 }
 
-// free is the room that is left.
+// free returns the room that is left.
 func (s *State) free() uint8 {
 	n := uint8(Room) - s.low - s.leaving
 	for g := range Gangs {
@@ -99,12 +100,12 @@ func (s *State) free() uint8 {
 	return n
 }
 
-// gone ends all that is known about a member on its node.
+// gone removes all knowledge about a member on its node.
 func (s *State) gone(g, m int, to stage) {
 	s.pod[g][m], s.admitted[g][m], s.listed[g][m], s.closed[g][m] = to, false, false, false
 }
 
-// marked reports whether a Binding in the API says that the gang was complete.
+// marked reports whether a Binding in the API records that the gang was complete.
 func (s *State) marked(c *Config, g int) bool {
 	return c.Rules.Has(ClosingMark) && slices.Contains(s.closed[g][:], true)
 }
@@ -123,7 +124,7 @@ func (s *State) coming(c *Config, g int) bool {
 	return false
 }
 
-// waits reports whether a permitted member waits for the one before it.
+// waits reports whether a permitted member waits for the member before it.
 func (s *State) waits(c *Config, g, m int) bool {
 	if !c.ordered(g) || m == 0 || s.pod[g][m] != passed {
 		return false
@@ -131,7 +132,7 @@ func (s *State) waits(c *Config, g, m int) bool {
 	return s.pod[g][0] == passed || c.Rules.Has(InOrder) && s.pod[g][0] == bound && !s.listed[g][0]
 }
 
-// needed is the minimum by which the scheduler plans.
+// needed returns the minimum with which the scheduler plans.
 func (s *State) needed(c *Config, g int) uint8 {
 	if c.Rules.Has(FreshObject) {
 		return s.minimum[g]
@@ -139,7 +140,7 @@ func (s *State) needed(c *Config, g int) uint8 {
 	return s.shown[g]
 }
 
-// name is a member's: a0, a1, b0, b1.
+// name returns a member's name: a0, a1, b0 or b1.
 func name(g, m int) string { return fmt.Sprintf("%c%d", 'a'+g, m) }
 
 func gang(g int) string { return string(rune('a' + g)) }

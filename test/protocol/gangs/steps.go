@@ -8,7 +8,7 @@ import (
 // step is one possible event.
 type step struct {
 	who, what string
-	// chance means that the event need not happen: nothing waits for it.
+	// chance means that the event may never happen.
 	chance bool
 }
 
@@ -73,7 +73,7 @@ func (w *walk) plan(g int) {
 	case rules.Has(PlanWhole) && s.count(g, held) > 0:
 		return
 	case rules.Has(PlanWhole) && have < least && have+min(want, w.free()) < least && have+want >= least:
-		return // it does not fit whole
+		return // the gang does not fit as a whole
 	}
 	take := min(want, w.free())
 	if !w.c.Rules.Has(PlanWhole) {
@@ -90,8 +90,7 @@ func (w *walk) plan(g int) {
 	})
 }
 
-// evict makes room for a gang by pods of lower priority. How many that takes is counted, as a
-// search for the cheapest would find it.
+// evict makes room for a gang by evicting the smallest sufficient number of pods of lower priority.
 func (w *walk) evict(g int) {
 	s := &w.from
 	have, want := s.count(g, bound)+s.count(g, passed)+s.count(g, held), s.count(g, pending)
@@ -147,7 +146,7 @@ func (w *walk) pass(g int) {
 	})
 }
 
-// free is the room that a plan may use.
+// free returns the room that a plan may use.
 func (w *walk) free() uint8 {
 	n := w.from.free()
 	for g := range Gangs {
@@ -164,7 +163,7 @@ func (w *walk) bind(g, m int) {
 	if w.from.pod[g][m] != passed || w.from.waits(w.c, g, m) {
 		return
 	}
-	if w.from.free() > Room { // others have more than was left: it wraps around
+	if w.from.free() > Room { // the subtraction wrapped around: the others have more than was left
 		w.emit("scheduler", "finds no room for "+name(g, m)+" any more", false, func(s *State) { s.pod[g][m] = pending })
 		return
 	}
@@ -181,7 +180,7 @@ func (w *walk) bind(g, m int) {
 		s.left.Bindings--
 		s.pod[g][m], s.hurt = pending, true
 		if w.c.ordered(g) && m == 0 && s.pod[g][1] == passed {
-			s.pod[g][1] = pending // what was found for it holds after the other one
+			s.pod[g][1] = pending // its place is valid only after the first member
 		}
 	})
 }
@@ -204,7 +203,7 @@ func (w *walk) admit(g, m int) {
 	}
 }
 
-// silence has the agent of a gang's node report no more.
+// silence stops the reports of the agent of a gang's node.
 func (w *walk) silence(g int) {
 	if !w.c.ordered(g) || w.from.left.Silences == 0 || w.from.silent[g] {
 		return
@@ -223,7 +222,7 @@ func (w *walk) giveUp(g, m int) {
 	}
 }
 
-// fail has a member lose its place before it passes Permit.
+// fail makes a member lose its place before it passes Permit.
 func (w *walk) fail(g, m int) {
 	if w.from.pod[g][m] != held || w.from.left.Failures == 0 {
 		return
@@ -245,7 +244,7 @@ func (s *State) release(g int) {
 	}
 }
 
-// timeout ends the waiting in Permit of members that are too few.
+// timeout ends the wait in Permit of too few members.
 func (w *walk) timeout(g int) {
 	s := &w.from
 	if !w.c.Rules.Has(Deadline) || s.count(g, held) == 0 || s.count(g, held)+s.count(g, passed)+s.count(g, bound) >= s.needed(w.c, g) {
@@ -254,7 +253,7 @@ func (w *walk) timeout(g int) {
 	w.emit("scheduler", "lets "+gang(g)+" wait in Permit no longer", false, func(s *State) { s.release(g) })
 }
 
-// deadline deletes the members that are bound of a gang that is not whole.
+// deadline deletes the bound members of an incomplete gang.
 func (w *walk) deadline(g int) {
 	s := &w.from
 	n := s.count(g, bound)
@@ -277,7 +276,7 @@ func (w *walk) deadline(g int) {
 	})
 }
 
-// store makes the API say that a gang was complete.
+// store records in the API that a gang was complete.
 func (w *walk) store(g int) {
 	if !w.c.Rules.Has(WholeStored) || !w.from.whole[g] || w.from.stored[g] {
 		return
@@ -285,8 +284,8 @@ func (w *walk) store(g int) {
 	w.emit("scheduler", "stores that "+gang(g)+" was whole", false, func(s *State) { s.stored[g] = true })
 }
 
-// die ends a member. The model assumes that the last member, whose Binding says that its gang is
-// complete, does not die just before that is stored.
+// die ends a member. The model assumes that the last member, whose Binding completes the gang, does
+// not die before this is stored.
 func (w *walk) die(g, m int) {
 	s := &w.from
 	if s.pod[g][m] != bound || s.left.Deaths == 0 || !s.was[g] || w.c.Rules.Has(WholeStored) && !s.stored[g] && s.closed[g][m] && !s.closed[g][1-m] {
@@ -311,7 +310,7 @@ func (w *walk) object() {
 	}
 }
 
-// crash starts a new leader, which knows the content of the API.
+// crash starts a new leader, which knows only the content of the API.
 func (w *walk) crash() {
 	if w.from.left.Crashes == 0 {
 		return
@@ -353,7 +352,7 @@ func (s *State) rest() Breach {
 	return Kept
 }
 
-// verdict names what a step does, where that depends on the state after it.
+// describe describes a step. The text may depend on the state after it.
 func (st *step) describe(before, after *State) string {
 	if st.what != "" {
 		return st.what

@@ -9,7 +9,7 @@ import (
 // Result is the result of Check.
 type Result struct {
 	explore.Result[State, step, Breach]
-	Grown, Shrunk int // states in which pod a has been grown, or shrunk, and all agree on it
+	Grown, Shrunk int // states in which pod a has grown, or shrunk, and all actors agree
 }
 
 // search is a Config that can be explored.
@@ -44,7 +44,7 @@ func (s *search) See(state *State) Breach {
 	return state.broken
 }
 
-// Rest asks if everything that fits is carried out.
+// Rest checks that every resize and pod that fits is carried out.
 func (s *search) Rest(state *State) (Breach, string) {
 	room := state.b == pending || state.b == gone
 	switch {

@@ -30,11 +30,11 @@ func TestAllRulesKeepEveryPromise(t *testing.T) {
 	}
 	t.Logf("%d states, %d at rest, grown in %d, shrunk in %d", states, rest, grown, shrunk)
 	if grown == 0 || shrunk == 0 || rest == 0 {
-		t.Errorf("%d states at rest, grown in %d, shrunk in %d: the search sees too little", rest, grown, shrunk)
+		t.Errorf("%d states at rest, grown in %d, shrunk in %d: the search covers too little", rest, grown, shrunk)
 	}
 }
 
-// off has every rule, switched off alone, and the promise that is broken for that.
+// off has every rule, switched off separately, and the promise that then breaks.
 var off = []struct {
 	rule   Rule
 	breach Breach
@@ -55,8 +55,8 @@ var off = []struct {
 	{RememberDecisions, MadeToWait, 2, Budget{Wishes: 1, Restarts: 1}},
 }
 
-// TestEachRuleIsNeeded switches each rule off, and holds testdata to the shortest runs that the
-// model then finds; -rewrite writes them. docs/protocol.md names the files.
+// TestEachRuleIsNeeded switches each rule off, and compares the shortest runs that the model then
+// finds with testdata; -rewrite writes them. docs/protocol.md names the files.
 func TestEachRuleIsNeeded(t *testing.T) {
 	var all Rule
 	for _, o := range off {

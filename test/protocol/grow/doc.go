@@ -1,6 +1,6 @@
 // Package grow is a small exhaustive model of a pod that is resized in place on a node where Berth
 // decides. The scheduler writes a decision with a larger generation, the kubelet changes amounts as
-// soon as its sums allow it, and the agent moves the container and reads its cgroup.
+// soon as the node's total allows it, and the agent moves the container and reads its cgroup.
 //
 // The node has CPUs 0 and 1 and two units of memory on one NUMA node. Pod a runs there with one or
 // two of both. Pod b comes once, asks for one of both, and may leave.

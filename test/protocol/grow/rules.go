@@ -2,7 +2,7 @@ package grow
 
 import "github.com/berth-dev/berth/test/protocol/explore"
 
-// Rule is one behaviour of scheduler or agent that can be switched off alone.
+// Rule is one behaviour of scheduler or agent. Each rule can be switched off separately.
 type Rule = explore.Rules[ruleNames]
 
 // The rules.
@@ -17,14 +17,14 @@ const (
 	// decision. Off: the newest decision counts.
 	CountShown
 	// KeepBoth: while it is unknown whether a decision was written, its resources are not free.
-	// Off: the decision before counts.
+	// Off: only the decision before it counts.
 	KeepBoth
 	// FenceResizes: a new leader makes sure that no decision of the leader before arrives later.
 	FenceResizes
-	// TryAgain: a resize without room is tried again when something has left. Off: never.
+	// TryAgain: a resize without room is tried again when a pod has left. Off: never.
 	TryAgain
-	// DecisionFirst: the agent refuses an update of the kubelet's to more than was decided until it
-	// knows the decision for that. Off: it lets every update pass.
+	// DecisionFirst: the agent refuses an update of the kubelet that exceeds the decision that the
+	// agent knows. Off: it allows every update.
 	DecisionFirst
 	// ReadBackFrees: CPUs that a shrinking container leaves are free for the agent when its cgroup
 	// shows that. Off: when the runtime was asked to move it.
@@ -34,11 +34,11 @@ const (
 	// BeginDecided: a container that starts again gets no more than the decision. Off: the amounts
 	// that the kubelet has allocated.
 	BeginDecided
-	// CarryAmounts: the agent itself sets the memory of a container to the decision. Off: only the
-	// kubelet does, and it takes its own earlier request for done.
+	// CarryAmounts: the agent itself sets the decided memory of a container. Off: only the kubelet
+	// does, and it does not repeat an earlier request.
 	CarryAmounts
 	// RememberDecisions: a restarted agent knows the newest decision that it has carried out. Off:
-	// that of the Binding, which the runtime reports.
+	// it knows the decision of the Binding, which the runtime reports.
 	RememberDecisions
 
 	endOfRules
@@ -64,8 +64,8 @@ const (
 	Kept         Breach = iota
 	TwiceGiven          // two containers on one CPU
 	Outgrown            // more memory than the NUMA node has
-	MadeToWait          // a genuine decision finds its CPUs with another pod
-	LeftStanding        // nothing is left to happen, and a resize or a pod that fits is not carried out
+	MadeToWait          // a valid decision must wait, because another pod has its CPUs
+	LeftStanding        // no further step is possible, and a resize or a pod that fits is not carried out
 )
 
 var breachNames = [...]string{"kept", "given twice", "outgrown", "made to wait", "left standing"}

@@ -43,15 +43,15 @@ const (
 
 // Budget counts the events that may still happen.
 type Budget struct {
-	Wishes   uint8 // resizes that somebody asks for
-	Losses   uint8 // answers to a write that are lost, or late writes
+	Wishes   uint8 // requests to resize
+	Losses   uint8 // lost answers to writes, and late writes
 	Crashes  uint8 // of the scheduler
 	Restarts uint8 // of the agent
 	Slips    uint8 // moves that the runtime does not carry out
 	OldNews  uint8 // copies of the first decision that reach the agent late
-	Begins   uint8 // pod a's container ends, and the kubelet begins it again
-	Crowds   uint8 // the kubelet's sums are full of other pods, for good
-	Leaves   uint8 // pod b leaves
+	Begins   uint8 // restarts of pod a's container by the kubelet
+	Crowds   uint8 // other pods use up the node's total for ever
+	Leaves   uint8 // departures of pod b
 }
 
 // Config is one model.
@@ -69,7 +69,7 @@ type State struct {
 	spec, alloc, acted, limit uint8
 	runs                      CPUs
 	crowded                   bool
-	// loose: the limit was raised while no agent could refuse that.
+	// loose means that the limit was raised while no agent could refuse it.
 	loose bool
 
 	api decision
@@ -91,11 +91,11 @@ type State struct {
 // scheduler is the scheduler's memory.
 type scheduler struct {
 	view decision
-	// wrote is the decision whose outcome it does not know; gen 0 for none.
+	// wrote is a decision with an unknown outcome; gen 0 for none.
 	wrote decision
-	// new: it has just started, and has not fenced old writes.
+	// new means that it has just started and has not fenced old writes.
 	new bool
-	// gaveUp: there was no room once.
+	// gaveUp means that there was no room once.
 	gaveUp bool
 }
 
@@ -104,7 +104,7 @@ type agent struct {
 	down  bool
 	knows decision
 	disk  decision
-	shut  CPUs // what no other container may have for the sake of pod a
+	shut  CPUs // CPUs that the agent keeps for pod a
 	sent  bool // the runtime was asked to move the container
 }
 
@@ -117,7 +117,7 @@ func initial(c *Config) State {
 	return s
 }
 
-// counted returns the resources that are pod a's by the scheduler's knowledge.
+// counted returns the resources that the scheduler counts for pod a.
 func (s *State) counted(c *Config) (cpus CPUs, memory uint8) {
 	cpus, memory = s.view.cpus, s.view.size()
 	if c.Rules.Has(CountShown) {

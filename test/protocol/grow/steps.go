@@ -5,7 +5,7 @@ import "fmt"
 // step is one possible event.
 type step struct {
 	who, what string
-	// chance means that the event need not happen: nothing waits for it.
+	// chance means that the event may never happen.
 	chance bool
 }
 
@@ -38,7 +38,8 @@ func (w *walk) emit(who, what string, chance bool, change func(*State)) {
 	}
 }
 
-// kubelet allocates if the node's sums suffice, and then changes the cgroup if the agent allows it.
+// kubelet allocates if the node's total suffices, and then changes the cgroup if the agent allows
+// it.
 func (w *walk) kubelet() {
 	s := &w.from
 	if s.alloc != s.spec && !s.crowded {
@@ -58,7 +59,7 @@ func (w *walk) kubelet() {
 }
 
 // beginAgain ends pod a's container and starts it again, as the kubelet does for a resize with the
-// policy RestartContainer. Without an agent, or if b is in the way, it does not start.
+// policy RestartContainer. Without an agent, or if pod b has its CPUs, it does not start.
 func (w *walk) beginAgain() {
 	s := &w.from
 	if s.left.Begins == 0 || s.down || s.b == running && s.bCPU&s.knows.cpus != 0 {
@@ -127,7 +128,7 @@ func (w *walk) written() {
 	}
 }
 
-// fence writes pod a, so that a write of the leader before fails.
+// fence writes pod a, so that a write of the earlier leader fails.
 func (w *walk) fence() {
 	if w.from.new {
 		w.emit("scheduler", "has taken over", false, func(s *State) {
@@ -193,8 +194,9 @@ func (w *walk) agent() {
 	}
 }
 
-// reports are the agent's reports about pod a, and their arrival at the scheduler: what the agent
-// keeps for a, the memory that the kubelet may give it, and the decision that the agent knows.
+// reports sends the agent's reports about pod a to the scheduler. A report has the CPUs that the
+// agent keeps for pod a, the memory that the kubelet may give it, and the decision that the agent
+// knows.
 func (w *walk) reports() {
 	s := &w.from
 	now := shown{s.knows.gen, s.runs | s.shut, max(s.limit, s.knows.size())}

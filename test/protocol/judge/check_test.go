@@ -31,11 +31,11 @@ func TestAllRulesKeepEveryPromise(t *testing.T) {
 	}
 	t.Logf("%d states, %d at rest, %d counted as right, %d as refused rightly", states, rest, right, refused)
 	if right == 0 || refused == 0 || rest == 0 {
-		t.Errorf("%d states at rest, %d counted as right, %d as refused rightly: the search sees too little", rest, right, refused)
+		t.Errorf("%d states at rest, %d counted as right, %d as refused rightly: the search covers too little", rest, right, refused)
 	}
 }
 
-// off has every rule, switched off alone, and the promise that is broken for that.
+// off has every rule, switched off separately, and the promise that then breaks.
 var off = []struct {
 	rule   Rule
 	breach Breach
@@ -67,8 +67,8 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	}
 }
 
-// TestRuns holds testdata to the shortest runs that the model finds without each rule; -rewrite
-// writes them. docs/protocol.md names the files.
+// TestRuns compares testdata with the shortest runs that the model finds without each rule;
+// -rewrite writes them. docs/protocol.md names the files.
 func TestRuns(t *testing.T) {
 	for _, o := range off {
 		run := Check(Config{Rules: AllRules.Without(o.rule), Budget: o.budget})

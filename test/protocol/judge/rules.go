@@ -9,8 +9,9 @@ type Rule = explore.Rules[ruleNames]
 const (
 	// ReportBefore: no prediction uses a report that was written after the Binding.
 	ReportBefore Rule = 1 << iota
-	// ListsHaveNoOrder: a pod that came with a list gets no prediction. Nor do other pods, until a
-	// report has the pod. Off: the pods of a list count as bound now, in the order of the list.
+	// ListsHaveNoOrder: a pod that came with a list gets no prediction. Other pods get none either,
+	// until a report lists the pod. Off: the pods of a list count as bound now, in the order of the
+	// list.
 	ListsHaveNoOrder
 	// KnowStart: a prediction needs a report with the start time of the kubelet.
 	KnowStart
@@ -54,11 +55,11 @@ type Breach uint8
 const (
 	Kept         Breach = iota
 	CalledWrong         // a prediction is counted as wrong
-	Hindsight           // counted, and its answer was known before it was predicted
-	Unanswered          // counted, and the kubelet has not answered
-	AcrossStart         // counted, and the kubelet started between prediction and answer
+	Hindsight           // a pod is counted although its answer was known before its prediction
+	Unanswered          // a pod is counted although the kubelet has not answered
+	AcrossStart         // a pod is counted although the kubelet started between prediction and answer
 	CountedTwice        // a pod is counted twice
-	LeftOpen            // nothing is left to happen, and a pod is not counted
+	LeftOpen            // no further step is possible, and a pod is not counted
 )
 
 var breachNames = [...]string{"kept", "called wrong", "hindsight", "counted without an answer", "counted across a start", "counted twice", "left open"}

@@ -38,10 +38,10 @@ type phase uint8
 const (
 	none phase = iota
 	bound
-	listed // bound, as a list tells it; in events alone
+	listed // bound, and shown by a list; only in events
 	admitted
 	refused
-	refusedOtherwise // for another reason than the managers'
+	refusedOtherwise // refused for a reason that is no manager's
 	ended
 	gone
 )
@@ -83,7 +83,7 @@ func (q *queue) pop() event {
 type report struct {
 	held    [pods]CPUs
 	written bool
-	start   uint8 // of the kubelet; always 0 of an older agent
+	start   uint8 // number of the kubelet's start; 0 in reports of an older agent
 	rev     uint8
 }
 
@@ -107,7 +107,7 @@ type Budget struct {
 	Ends    uint8 // pods that end by themselves
 	Deletes uint8 // by force
 	Others  uint8 // rejections for another reason than the managers'
-	Losses  uint8 // the agent goes, for good
+	Losses  uint8 // the agent stops for ever
 }
 
 // Config is one model.
@@ -122,7 +122,7 @@ type Config struct {
 type State struct {
 	rev    uint8
 	api    [pods]phase
-	posted [pods]uint8 // the revision of that
+	posted [pods]uint8 // the revision of each pod's phase in the API
 
 	// The kubelet's memory: the phase and the CPUs of each pod, the number of its starts, and the
 	// events that its watch has not delivered yet.
@@ -145,11 +145,11 @@ type State struct {
 type entry struct {
 	open, closed bool
 	unjudged     bool
-	expects      CPUs // none: it is to be refused
-	company      Set  // pods that it was predicted with
+	expects      CPUs // the predicted CPUs; none for a predicted refusal
+	company      Set  // pods that the prediction took into account
 	admitted     bool
-	answer       phase // that the API has shown; none before
-	answered     uint8 // the revision of that
+	answer       phase // the answer in the API, if there is one
+	answered     uint8 // the revision of the answer
 	// Facts that shadow mode does not know. hindsight: the report had the answer before the
 	// prediction was made. across: the kubelet started between prediction and answer.
 	hindsight, across bool
@@ -158,10 +158,10 @@ type entry struct {
 // shadow is the memory of shadow mode.
 type shadow struct {
 	seen  report
-	order [pods]Pod // in which Bindings became known
-	known uint8     // how many did
+	order [pods]Pod // the order in which Bindings became known
+	known uint8     // number of known Bindings
 	// departed are pods that no longer hold CPUs.
 	departed Set
-	strange  Set // pods whose place in the order is not known, until a report has them
+	strange  Set // pods whose place in the order is unknown until a report lists them
 	entries  [pods]entry
 }

@@ -15,7 +15,7 @@ type walk struct {
 	c       *Config
 	from    State
 	out     func(step, *State)
-	certain bool // a step that is no chance is possible
+	certain bool // a step without chance is possible
 	// right and refused count the accepted and the rejected pods that were predicted correctly.
 	right, refused int
 }
@@ -215,7 +215,7 @@ func (w *walk) list(s *State) {
 	}
 }
 
-// timeOut gives up the pods that are still open.
+// timeOut stops waiting for the answers of open pods.
 func (w *walk) timeOut() {
 	w.emit("shadow", "gives up the pods that have no answer", false, func(s *State) {
 		for p := range s.entries {

@@ -70,7 +70,7 @@ func (m *Model) fits(s *State, p PodID) bool {
 			continue
 		}
 		if m.Pods[o].Owns == m.Pods[p].Owns {
-			room &^= s.rec[o] // the others have theirs elsewhere, or should
+			room &^= s.rec[o] // the CPUs of the other pods' decisions
 		}
 	}
 	return room.Len() >= m.Pods[p].N

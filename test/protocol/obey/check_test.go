@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// The workloads: two pods that cannot run at the same time, beside somebody else's; two that leave
-// nothing to a third; and one whose CPUs somebody else claims.
+// The workloads: two pods that cannot run at the same time, and a shared pod; two pods that leave
+// no CPU to a third; and a pod whose CPUs a forged decision claims.
 var (
 	rivals = [Pods]Pod{{N: 2}, {N: 2}, {Kind: Shared}}
 	full   = [Pods]Pod{{N: 2}, {N: 1}, {Kind: Shared}}
 	forged = [Pods]Pod{{N: 2}, {Kind: Forged, Says: 0b010}, {Kind: Shared}}
-	// A Reservation of two CPUs for two owners, that one can have at a time, beside somebody else.
+	// A Reservation of two CPUs for two owners, of which one can use it at a time, and another pod.
 	owners   = [Pods]Pod{{N: 1}, {N: 2, Owns: true}, {N: 2, Owns: true}}
 	reserved = CPUs(0b011)
 )
@@ -51,7 +51,7 @@ func TestAllRulesKeepEveryPromise(t *testing.T) {
 			t.Errorf("%s: after %d states:\n%v", c.name, r.States, r)
 		}
 		if r.Quiet == 0 || r.Running == 0 {
-			t.Errorf("%s: %d states at rest, %d with two containers running: the search shows nothing", c.name, r.Quiet, r.Running)
+			t.Errorf("%s: %d states at rest, %d with two containers running: the search proves nothing", c.name, r.Quiet, r.Running)
 		}
 		for a := range steps {
 			steps[a] += r.Steps[a]
@@ -65,7 +65,7 @@ func TestAllRulesKeepEveryPromise(t *testing.T) {
 	}
 }
 
-// off is a rule switched off, and the promise that is broken for that.
+// off is a rule switched off, and the promise that then breaks.
 type off struct {
 	id     string // the section of docs/protocol.md
 	rule   Rule

@@ -4,8 +4,8 @@
 //
 // Check walks every reachable state of a Config breadth first and returns the shortest run that
 // breaks a promise: two containers pinned to one CPU, a shared container on a pinned CPU, a
-// container that does not run as decided, a genuine decision that must wait for another pod's CPUs,
-// a difference that no report shows, or a pod that fits and does not run. Each Rule can be switched
+// container that does not run as decided, a valid decision that must wait for another pod's CPUs, a
+// difference that no report shows, or a pod that fits and does not run. Each Rule can be switched
 // off, so that the tests show its purpose. testdata has the runs.
 //
 // The model is pure and shares no code with scheduler or agent: it states what they must do. It

@@ -23,27 +23,27 @@ type Kind uint8
 
 // The kinds of pods.
 const (
-	Decided Kind = iota // by Berth's Binding, with CPUs
-	Shared              // by somebody else, without CPUs: it runs in the shared pool
-	Forged              // by somebody who wrote CPUs on it by hand
+	Decided Kind = iota // Berth has bound the pod, with CPUs
+	Shared              // another scheduler has bound the pod, without CPUs: it runs in the shared pool
+	Forged              // a user has written CPUs on the pod
 )
 
 // Pod is one pod of a Config.
 type Pod struct {
 	Kind Kind
-	N    int  // Decided: how many CPUs it asks for
-	Says CPUs // Forged: the CPUs that it says were decided
-	Owns bool // Decided: it may have what Config.Held holds
+	N    int  // Decided: the number of requested CPUs
+	Says CPUs // Forged: the CPUs of the forged decision
+	Owns bool // Decided: the pod may use the CPUs of Config.Held
 }
 
 // Budget counts the events that may still happen.
 type Budget struct {
 	Restarts  uint8 // of the agent
-	Runtimes  uint8 // restarts of the container runtime, which may be silent about a pod after it
+	Runtimes  uint8 // restarts of the container runtime, which afterwards may not report a pod
 	Reboots   uint8
-	Crashes   uint8 // of containers, each begun again by the kubelet
-	Deletions uint8 // by force: the API forgets the pod at once
-	Hands     uint8 // somebody writes a cgroup by hand
+	Crashes   uint8 // of containers, each of which the kubelet starts again
+	Deletions uint8 // of pods by force: the API forgets the pod at once
+	Hands     uint8 // manual writes to a cgroup
 }
 
 // Config is one model.
@@ -51,7 +51,7 @@ type Config struct {
 	Pods   [Pods]Pod
 	Rules  Rule
 	Budget Budget
-	Held   CPUs // what a Reservation holds for its owners
+	Held   CPUs // the CPUs that a Reservation holds for its owners
 }
 
 // Validate returns an error that names the first field outside the limits of the model.
@@ -67,7 +67,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// phase is a pod as the API has it.
+// phase is the state of a pod in the API.
 type phase uint8
 
 const (
@@ -81,9 +81,9 @@ type life uint8
 
 const (
 	unseen   life = iota
-	wanted        // its container is to run, and is begun again when it ends
-	stopping      // it is to go
-	over          // the kubelet is through with it
+	wanted        // its container should run, and is started again when it ends
+	stopping      // the pod should end
+	over          // the kubelet has finished the pod
 )
 
 // report is the agent's report about the node: the CPUs on which each pinned container runs, and
@@ -96,39 +96,39 @@ type report struct {
 // State is the memory of all actors. It is comparable: equal states are one state.
 type State struct {
 	api  [Pods]phase
-	rec  [Pods]CPUs // the decision on the pod
+	rec  [Pods]CPUs // the decision in the pod's annotation
 	life [Pods]life
 
 	runtime
 	agent
 
 	posted, seen report
-	showed       podSet      // pods that some report that was seen has shown
-	view         [Pods]phase // as the scheduler has heard
+	showed       podSet      // pods that a delivered report has shown
+	view         [Pods]phase // as the scheduler's watch has shown
 
 	left   Budget
 	broken Breach
 }
 
-// runtime is the containers of the node, which a reboot ends.
+// runtime has the containers of the node. A reboot ends them.
 type runtime struct {
 	runs    [Pods]CPUs // the cgroup of the running container, 0 without one
-	begins  podSet     // shared containers that are created and have not started
-	touched podSet     // containers whose cgroup somebody wrote by hand
+	begins  podSet     // shared containers that were created and have not started
+	touched podSet     // containers with a manually written cgroup
 
-	// What a restarted runtime does not report: that old sandboxes stop, and until the next such
-	// event a sandbox, or a container whose processes continue.
+	// A restarted runtime does not report that old sandboxes stop. Until the next restart it also
+	// does not report the mute sandboxes, or containers whose processes continue.
 	old, mute podSet
 	ghosts    [Pods]CPUs
 }
 
 // agent is the agent's memory.
 type agent struct {
-	down  bool       // it is not there
+	down  bool       // the agent does not run
 	holds [Pods]CPUs // pinned CPUs
-	lost  [Pods]CPUs // what it keeps for containers that it is not told about
-	stale bool       // the shared containers do not know the newest pool yet
-	blank bool       // it answers, and has not learned what runs
+	lost  [Pods]CPUs // CPUs that it keeps for containers that the runtime does not report
+	stale bool       // the shared containers do not have the newest pool yet
+	blank bool       // it answers without having read the running containers
 }
 
 // Breach is a broken promise.
@@ -139,10 +139,10 @@ const (
 	Kept         Breach = iota
 	TwiceGiven          // two pinned containers on one CPU
 	Overrun             // a shared container on a pinned CPU
-	Beside              // a container runs on other CPUs than those of its decision
-	MadeToWait          // a genuine decision finds its CPUs with another genuine one
-	Unnoticed           // a cgroup differs from the decision, and no report says so
-	LeftStanding        // nothing is left to happen, and a pod that fits does not run
+	Beside              // a container runs on other CPUs than its decision names
+	MadeToWait          // a valid decision must wait, because another valid decision has its CPUs
+	Unnoticed           // a cgroup differs from the decision, and no report shows it
+	LeftStanding        // no further step is possible, and a pod that fits does not run
 )
 
 var breachNames = [...]string{"kept", "given twice", "overrun", "beside its decision", "made to wait", "unnoticed", "left standing"}

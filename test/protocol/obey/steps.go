@@ -43,7 +43,7 @@ var actionNames = [actions]string{
 
 func (a Action) String() string { return actionNames[a] }
 
-// world reports whether the step need never happen.
+// world reports whether the step may never happen.
 func (a Action) world() bool { return a >= PodGone }
 
 // Step is one step of a run.
@@ -83,9 +83,8 @@ func (m *Model) schedulerSteps(s *State, p PodID, emit func(Step, *State)) {
 	}
 }
 
-// open returns the CPUs that are free for the pod by the scheduler's knowledge; for an owner, the
-// rest of its Reservation. The scheduler does not remember that: it follows from the object and the
-// pods.
+// open returns the CPUs that are free for the pod as far as the scheduler knows. For an owner this
+// is the rest of its Reservation, which the scheduler computes from the object and the pods.
 func (m *Model) open(s *State, p PodID) CPUs {
 	used := m.counted(s)
 	switch {
@@ -110,8 +109,7 @@ func (m *Model) told(s *State) (used CPUs) {
 	return used
 }
 
-// counted returns the CPUs that are used by the scheduler's knowledge: promised CPUs and reported
-// CPUs.
+// counted returns the CPUs that the scheduler counts as used: promised CPUs and reported CPUs.
 func (m *Model) counted(s *State) CPUs {
 	var used CPUs
 	for p := PodID(0); p < Pods; p++ {
@@ -124,7 +122,7 @@ func (m *Model) counted(s *State) CPUs {
 		case s.view[p] == bound && !m.Rules.Has(PromiseHolds) && s.showed.Has(p):
 			used |= s.seen.on[p]
 		case m.Pods[p].Kind == Forged:
-			used |= s.seen.on[p] // nobody promised it anything
+			used |= s.seen.on[p] // the pod has no promise
 		default:
 			used |= s.rec[p] | s.seen.on[p]
 		}
@@ -144,8 +142,9 @@ func (m *Model) kubeletSteps(s *State, p PodID, emit func(Step, *State)) {
 	}
 }
 
-// runtimeSteps are the calls of the container runtime. It asks the agent before it creates a
-// container, and tells it when one has stopped and when a pod's sandbox is removed.
+// runtimeSteps are the calls of the container runtime. The runtime asks the agent before it creates
+// a container. It informs the agent when a container has stopped and when a pod's sandbox is
+// removed.
 func (m *Model) runtimeSteps(s *State, p PodID, emit func(Step, *State)) {
 	switch {
 	case s.life[p] == wanted && s.runs[p] == 0:
@@ -169,7 +168,7 @@ func (m *Model) runtimeSteps(s *State, p PodID, emit func(Step, *State)) {
 	m.siftSteps(s, p, emit)
 }
 
-// siftSteps are the outcomes for containers that have ended, or that nothing reports.
+// siftSteps are the outcomes for containers that have ended or are not reported.
 func (m *Model) siftSteps(s *State, p PodID, emit func(Step, *State)) {
 	if s.life[p] == wanted && s.runs[p] == 0 && s.old.Has(p) && s.holds[p] != 0 && !s.down && m.Rules.Has(RemovalFrees) {
 		t := *s
@@ -199,7 +198,7 @@ func (m *Model) free(s *State, p PodID) {
 // unadjusted, unless it demands the agent.
 func (m *Model) create(s *State, p PodID, emit func(Step, *State)) {
 	t := *s
-	if s.mute.Has(p) { // in a sandbox of its own: of the other one the kubelet does not know
+	if s.mute.Has(p) { // in a new sandbox, because the kubelet does not know the other one
 		t.mute.Drop(p)
 		t.old.Drop(p)
 	}
@@ -254,7 +253,7 @@ func (r *runtime) end(p PodID) {
 	r.touched.Drop(p)
 }
 
-// start lets a shared container run. What it missed while it began comes now.
+// start lets a shared container run. It receives the moves that it missed while it started.
 func (m *Model) start(t State, p PodID, emit func(Step, *State)) {
 	t.begins.Drop(p)
 	if pool := m.pool(&t); !t.down && pool != 0 && m.Rules.Has(SettledMove) {
@@ -291,8 +290,8 @@ func (m *Model) createShared(t State, p PodID, emit func(Step, *State)) {
 	emit(Step{Create, p}, &t)
 }
 
-// genuineRival reports whether another genuine decision has the CPUs that a decision needs, and
-// nothing was forged.
+// genuineRival reports whether another valid decision has the CPUs that a decision needs, and no
+// decision was forged.
 func (m *Model) genuineRival(s *State, p PodID, got CPUs) bool {
 	if m.Pods[p].Kind != Decided {
 		return false
@@ -305,7 +304,7 @@ func (m *Model) genuineRival(s *State, p PodID, got CPUs) bool {
 	return false
 }
 
-// spread tells the running shared containers their remaining CPUs: at once, or some time later.
+// spread moves the running shared containers to their remaining CPUs, at once or some time later.
 func (m *Model) spread(s *State) {
 	if !m.Rules.Has(ShrinkFirst) {
 		s.stale = true
@@ -315,15 +314,14 @@ func (m *Model) spread(s *State) {
 }
 
 // updateShared does not move a running container when no CPU is left: an empty set would remove its
-// limit. The scheduler's reserved CPUs prevent this situation; the model has none, and does not
-// move such a container.
+// limit. Reserved CPUs prevent this situation, but the model has none.
 func (m *Model) updateShared(s *State) {
 	s.stale = false
 	for p := PodID(0); p < Pods; p++ {
 		if !m.pinned(p) && s.runs[p] != 0 && !s.begins.Has(p) {
 			s.runs[p] = m.pool(s)
 			if s.runs[p] == 0 {
-				s.life[p], s.runs[p] = wanted, 0 // evicted, and held until there is room
+				s.life[p], s.runs[p] = wanted, 0 // evicted, and not started until there is room
 			}
 		}
 	}
@@ -393,7 +391,7 @@ func (m *Model) synchronize(s *State) {
 		}
 	}
 	for p := PodID(0); p < Pods; p++ {
-		if m.pinned(p) && s.runs[p] != 0 && s.holds[p] == 0 { // taken for a shared one
+		if m.pinned(p) && s.runs[p] != 0 && s.holds[p] == 0 { // counts as a shared container
 			s.runs[p] = m.pool(s)
 		}
 	}
@@ -459,7 +457,7 @@ func (m *Model) worldSteps(s *State, emit func(Step, *State)) {
 		t := *s
 		t.left.Reboots--
 		t.runtime, t.agent = runtime{}, agent{down: true}
-		for p := PodID(0); p < Pods; p++ { // the kubelet lists: what is gone it never sees
+		for p := PodID(0); p < Pods; p++ { // the kubelet lists, and never sees deleted pods
 			switch {
 			case s.api[p] == gone:
 				t.life[p] = over
@@ -471,9 +469,9 @@ func (m *Model) worldSteps(s *State, emit func(Step, *State)) {
 	}
 }
 
-// runtimeRestarts restarts the runtime, which then omits nothing, a sandbox or a container. The
-// agent has lost the connection, and remembers. An agent that was itself down could not know of an
-// unreported container, nor could one that ends after that.
+// runtimeRestarts restarts the runtime, which may then omit a sandbox or a container. The agent has
+// lost the connection, but keeps its memory. An agent that was down itself cannot know an
+// unreported container.
 func (m *Model) runtimeRestarts(s *State, emit func(Step, *State)) {
 	if s.left.Runtimes == 0 {
 		return
