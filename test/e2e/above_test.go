@@ -17,8 +17,8 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
-// TestAbove places pods of the shape that those make who decide above a scheduler which pods there
-// are (docs/dialects.md). Each gets the CPUs that it was promised.
+// TestAbove places pods like those of Kueue, JobSet, LeaderWorkerSet and KubeRay
+// (docs/dialects.md). Each gets the promised CPUs.
 func TestAbove(t *testing.T) {
 	t.Parallel()
 	c := newHollowClusterOn(t, 2, controlplane.Options{Server: otherServer, Dir: shortDir(t)})
@@ -32,15 +32,15 @@ func TestAbove(t *testing.T) {
 			step.do(c)
 		})
 	}
-	// Seven are exact where reports come in time. On a busy machine most get a verdict, which is no
-	// fault. None at all would mean that nothing was compared.
+	// Seven are exact if reports come in time. On a busy machine most are verdicts, which is no
+	// fault. Without any exact one, no CPUs were compared.
 	if sum := c.demandKept(); sum.exact < 1 {
 		t.Error("no pod was compared with what was promised")
 	}
 }
 
-// queued: a pod behind a gate takes nothing, and goes where its queue sends it once the gate lets
-// it through, by a node selector that came with the admission.
+// queued: a gated pod takes no resources. After its admission, which adds a node selector and
+// removes the gate, it gets a selected node.
 func queued(c *hollowCluster) {
 	c.createAbove("kueue")
 	c.await("the gated pod to wait", func(pods []corev1.Pod) bool {
@@ -50,7 +50,7 @@ func queued(c *hollowCluster) {
 			})
 		})
 	})
-	// All CPUs of both nodes: a gated pod holds none of them.
+	// These take all CPUs of both nodes, because a gated pod holds none.
 	full := []string{"h0-a", "h0-b", "h1-a", "h1-b"}
 	for _, name := range full {
 		cpus := map[bool]string{true: "6", false: "8"}[strings.HasSuffix(name, "a")]
@@ -68,13 +68,13 @@ func queued(c *hollowCluster) {
 	for _, name := range []string{"h0-a", "h0-b", "h1-b"} {
 		c.delete(name, nil)
 	}
-	// Kueue takes its finalizer away when the pod has ended.
+	// Kueue removes its finalizer when the pod has ended.
 	_, err = c.Client.CoreV1().Pods("default").Patch(c.Context(), "kueue", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	c.must(err)
 	c.delete("kueue", nil)
 }
 
-// exclusiveJobs: jobs that exclude one another from their nodes get one each.
+// exclusiveJobs: jobs that exclude each other from their nodes get one node each.
 func exclusiveJobs(c *hollowCluster) {
 	names := c.createAbove("jobset")
 	c.awaitRunning(names...)

@@ -46,7 +46,7 @@ evictionHard: {memory.available: 100Mi}
 reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]
 `
 
-// asAgent is the configuration of a client with the credentials of a node's agent.
+// asAgent returns the configuration of a client with the credentials of a node's agent.
 func asAgent(t *testing.T, cp *controlplane.ControlPlane, node string) *rest.Config {
 	t.Helper()
 	config, err := cp.TokenConfig(t.Context(), "berth-system", "berth-agent", node)
@@ -73,7 +73,7 @@ func startAgent(t *testing.T, c *cluster, node *hollow.Process, machine string) 
 	done := make(chan error, 1)
 	opts := agent.Options{
 		Node: node.Name, Client: asAgent(t, c.ControlPlane, node.Name), Root: node.Dir.Root(), Machine: machine, Amounts: true, KubeletVersion: hollow.KubeletVersion,
-		Rescan:      time.Hour, // it was told about what it reports
+		Rescan:      time.Hour, // so that only events can trigger reports
 		Preferences: map[string]placement.Preference{"example.com/gpu": placement.SortedPreference},
 		Log:         slog.New(slog.NewTextHandler(testLog{t}, nil)),
 	}
@@ -143,7 +143,7 @@ func reported(n *wire.Node, uid string) (placement.PodAllocation, wire.ReportedP
 	return n.Report.Snapshot.Pods[i], n.Report.Pods[i], true
 }
 
-// age is how long ago the kubelet last replaced a checkpoint.
+// age returns how long ago the kubelet last replaced a checkpoint.
 func age(t *testing.T, dir hollow.Dir, file string) time.Duration {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(dir.Root(), file))
@@ -153,8 +153,8 @@ func age(t *testing.T, dir hollow.Dir, file string) time.Duration {
 	return time.Since(info.ModTime()).Round(time.Millisecond)
 }
 
-// wantState checks that the engine takes the report, and that it says what the checkpoints say, or
-// soon does: the kubelet also clears away what has ended by a clock of its own.
+// wantState checks that the engine accepts the report, and that it agrees with the checkpoints, at
+// once or soon, because the kubelet also removes ended pods at its own intervals.
 func wantState(t *testing.T, c *cluster, n *wire.Node, dir hollow.Dir) {
 	t.Helper()
 	n = waitReport(t, c, n.Name, "what the checkpoints say", func(n *wire.Node) bool {
@@ -169,7 +169,7 @@ func wantState(t *testing.T, c *cluster, n *wire.Node, dir hollow.Dir) {
 	}
 }
 
-// sharedCPUs are those by the kubelet's checkpoints.
+// sharedCPUs returns the shared CPUs in the kubelet's checkpoint.
 func sharedCPUs(t *testing.T, dir hollow.Dir) topology.CPUSet {
 	t.Helper()
 	books, err := kubeletstate.Read(os.DirFS(dir.Root()))
@@ -191,7 +191,7 @@ func testAgent(t *testing.T, cp *controlplane.ControlPlane) {
 	}}}
 	c := startCluster(t, cp, spec)
 	node := c.Nodes[0]
-	start := func() (stop func()) { return startAgent(t, c, node, twoSockets) } // until the end of the whole test
+	start := func() (stop func()) { return startAgent(t, c, node, twoSockets) } // stops at the end of the whole test
 	stop := start()
 	first := waitReport(t, c, name, "first report", func(n *wire.Node) bool { return reportReady(n) && len(n.Report.Snapshot.Devices) == 1 })
 	wantState(t, c, first, node.Dir)
@@ -212,7 +212,7 @@ func testAgent(t *testing.T, cp *controlplane.ControlPlane) {
 	t.Run("stays consistent when the kubelet refuses a pod", func(t *testing.T) {
 		pod := create(t, c, pinnedPod("nine", name, "9"))
 		wantRefusal(t, waitPod(t, c, "nine", failed), "TopologyAffinityError")
-		// What the kubelet had given it on the way is held until the next admission.
+		// The kubelet keeps the refused pod's resources until the next admission.
 		n := waitReport(t, c, name, "refused pod", func(n *wire.Node) bool {
 			_, more, ok := reported(n, string(pod.UID))
 			return reportReady(n) && (!ok || more.State == v1alpha1.PodRejected)
@@ -236,7 +236,7 @@ func testAgent(t *testing.T, cp *controlplane.ControlPlane) {
 		if !ok || len(held.Containers[0].Memory) == 0 {
 			t.Errorf("the memory manager frees with the next admission; the report holds %+v", held)
 		}
-		// The next admission frees it, in the books and so in the report.
+		// The next admission frees them, in the checkpoints and so in the report.
 		next := create(t, c, pinnedPod("next", name, "2"))
 		n = waitReport(t, c, name, "next pod", func(n *wire.Node) bool { _, _, ok := reported(n, string(next.UID)); return ok })
 		if _, _, ok := reported(n, string(pod.UID)); ok {
@@ -263,8 +263,7 @@ func testAgent(t *testing.T, cp *controlplane.ControlPlane) {
 		}
 		wantState(t, c, n, node.Dir)
 
-		// The kubelet writes the checkpoint without a lock: what was gathered before the pod can
-		// come last.
+		// The kubelet writes this checkpoint without a lock, so an older state can be written last.
 		write(t, node.Dir.Checkpoint(kubeletstate.DeviceFile)+".late", before)
 		if err := os.Rename(node.Dir.Checkpoint(kubeletstate.DeviceFile)+".late", node.Dir.Checkpoint(kubeletstate.DeviceFile)); err != nil {
 			t.Fatal(err)
@@ -348,7 +347,7 @@ func churnPod(node string, i int) *corev1.Pod {
 		return c
 	}
 	switch i % 5 {
-	case 1: // an init container that takes more, and ends
+	case 1: // an init container that requests more, and ends
 		c := first("3", nil)
 		c.Image = hollow.ExitImage(100 * time.Millisecond)
 		c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("128Mi")
@@ -364,8 +363,8 @@ func churnPod(node string, i int) *corev1.Pod {
 	return pod
 }
 
-// testAgentUnderChurn: pods of all shapes come and go, some are refused; every report on the way is
-// one that the engine takes.
+// testAgentUnderChurn: pods of all shapes start and end, some are refused, and the engine accepts
+// every report.
 func testAgentUnderChurn(t *testing.T, cp *controlplane.ControlPlane) {
 	const node = "churned"
 	spec := hollow.Spec{Name: node, Machine: twoSockets, KubeletConfig: pinsAll, Plugins: []hollow.Plugin{{
@@ -397,8 +396,8 @@ func testAgentUnderChurn(t *testing.T, cp *controlplane.ControlPlane) {
 	}
 }
 
-// startAudit checks every report of the node from now on; the returned function ends that and tells
-// how many there were.
+// startAudit checks every report of the node from now on. The returned function stops this and
+// returns the number of reports.
 func startAudit(t *testing.T, c *cluster, node string) func() int {
 	t.Helper()
 	dyn, err := dynamic.NewForConfig(c.ControlPlane.RESTConfig())
@@ -414,7 +413,7 @@ func startAudit(t *testing.T, c *cluster, node string) func() int {
 	go func() {
 		seen := 0
 		for ev := range w.ResultChan() {
-			if stopped.Load() { // what comes now is about the watch itself
+			if stopped.Load() { // further events concern only the watch itself
 				break
 			}
 			seen++
@@ -451,8 +450,8 @@ func auditReport(object runtime.Object) error {
 	return err
 }
 
-// testAgentSeesKubeletRestart: pods keep what they hold, and a changed configuration shows only
-// once the kubelet runs with it.
+// testAgentSeesKubeletRestart: pods keep their resources, and a report has a changed configuration
+// only when the kubelet runs with it.
 func testAgentSeesKubeletRestart(t *testing.T, cp *controlplane.ControlPlane) {
 	const name = "reborn"
 	c := startCluster(t, cp, hollow.Spec{Name: name, Machine: twoSockets, KubeletConfig: singleNUMA})

@@ -82,7 +82,7 @@ func addPod(n *wire.Node, i int, gpus []placement.Device) {
 	n.Report.Pods = append(n.Report.Pods, wire.ReportedPod{Namespace: "machine-learning", Name: fmt.Sprintf("llama-server-6d4cf56db6-x7k%02d", i)})
 }
 
-// load writes reports as agents do and measures what it takes.
+// load writes reports as agents do and measures the cost.
 type load struct {
 	t      *testing.T
 	client dynamic.Interface
@@ -112,8 +112,7 @@ func (l *load) apply(ctx context.Context, n *wire.Node) {
 	l.took = append(l.took, time.Since(begun))
 }
 
-// run does n pieces of work with the flag's number of writers and logs how long and how much CPU
-// they took.
+// run does n pieces of work with the flag's number of writers, and logs the time and the CPU time.
 func (l *load) run(what string, n int, work func(i int)) {
 	l.took = nil
 	var next atomic.Int64
@@ -137,7 +136,7 @@ func (l *load) run(what string, n int, work func(i int)) {
 		l.took[len(l.took)/2].Round(10*time.Microsecond), l.took[len(l.took)*99/100].Round(10*time.Microsecond))
 }
 
-// cpuTime is what this process has used.
+// cpuTime returns the CPU time of this process.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -213,8 +212,7 @@ func (l *load) heartbeats(cp *controlplane.ControlPlane, nodes int) {
 	l.run("heartbeats", 2*nodes, beat)
 }
 
-// wantStoredSize measures what the API server keeps and sends, owner and field bookkeeping
-// included.
+// wantStoredSize checks the size of the stored and sent object, with owner and managed fields.
 func wantStoredSize(t *testing.T, client dynamic.Interface, name string) {
 	t.Helper()
 	u, err := client.Resource(v1alpha1.NodeTopologies).Get(t.Context(), name, metav1.GetOptions{})

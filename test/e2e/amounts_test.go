@@ -23,8 +23,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// exporter reports about a hollow node what other projects' exporters report: amounts by NUMA node,
-// and a fingerprint of the pods that it has counted. It writes on changes alone.
+// exporter reports a hollow node like other projects' exporters: amounts by NUMA node, and a
+// fingerprint of the counted pods. It writes only after changes.
 type exporter struct {
 	c       *hollowCluster
 	node    *hollowNode
@@ -68,7 +68,7 @@ func (e *exporter) export(ctx context.Context) error {
 		}
 		at := slices.IndexFunc(list.Items, func(p corev1.Pod) bool { return string(p.UID) == uid })
 		if at < 0 {
-			return nil // it has just gone
+			return nil // the pod has just gone
 		}
 		counted = append(counted, wire.PodName{Namespace: list.Items[at].Namespace, Name: list.Items[at].Name})
 	}
@@ -107,8 +107,8 @@ func (e *exporter) export(ctx context.Context) error {
 	return err
 }
 
-// TestAmountsAlone: Berth places pods on a node that another project's exporter reports, and no
-// agent; no kubelet refuses what was placed. Then an agent comes, and goes again.
+// TestAmountsAlone: Berth places pods on a node that only another project's exporter reports, and
+// the kubelet refuses none. Then an agent is added and removed again.
 func TestAmountsAlone(t *testing.T) {
 	slowScene(t)
 	t.Parallel()
@@ -159,8 +159,9 @@ func TestAmountsAlone(t *testing.T) {
 	c.clean()
 }
 
-// untilPlacedWith makes pods until one is placed so, deletes the others, and returns its name: the
-// scheduler hears in its own time of an agent that comes or goes, and of what a pod before it left.
+// untilPlacedWith creates pods until one is placed with this guarantee, certainty and CPUs, deletes
+// the others, and returns its name. The scheduler needs some time to see an added or removed agent,
+// and the resources of deleted pods.
 func (c *hollowCluster) untilPlacedWith(g wire.Guarantee, certainty wire.Certainty, cpus string) string {
 	c.Helper()
 	for i := range 100 {
@@ -182,19 +183,19 @@ func (c *hollowCluster) untilPlacedWith(g wire.Guarantee, certainty wire.Certain
 	return ""
 }
 
-// withoutAgent leaves a node without an agent, and without its report.
+// withoutAgent stops a node's agent and deletes its report.
 func (c *hollowCluster) withoutAgent(n *hollowNode) {
 	c.Helper()
 	n.stopAgent()
 	client, err := dynamic.NewForConfig(c.ControlPlane.RESTConfig())
 	c.must(err)
 	err = client.Resource(v1alpha1.NodeTopologies).Delete(c.Context(), n.spec.Name, metav1.DeleteOptions{})
-	if !apierrors.IsNotFound(err) { // it may have been stopped before its first report
+	if !apierrors.IsNotFound(err) { // the agent may have stopped before its first report
 		c.must(err)
 	}
 }
 
-// wantGuarantee demands that all bound pods were placed so.
+// wantGuarantee checks that all bound pods have this guarantee and certainty.
 func (c *hollowCluster) wantGuarantee(g wire.Guarantee, certainty wire.Certainty) {
 	c.Helper()
 	list, err := c.Client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})

@@ -39,7 +39,7 @@ type chartTest struct {
 	metrics *prometheus.Registry
 }
 
-// TestChartRuns runs what the chart installs with nothing but the rights that it gives.
+// TestChartRuns runs the chart's programs with only the rights that the chart grants.
 func TestChartRuns(t *testing.T) {
 	t.Parallel()
 	c := &chartTest{T: t, helm: helm(t)}
@@ -74,7 +74,7 @@ func (c *chartTest) startAgent() {
 	})
 }
 
-// scraper is who reads metrics.
+// scraper is the account that reads metrics.
 const scraper = `
 apiVersion: v1
 kind: ServiceAccount
@@ -119,13 +119,12 @@ func (c *chartTest) startScheduler(t *testing.T, values ...string) *schedulerPro
 		a = strings.Replace(a, "/etc/berth", dir, 1)
 		args = append(args, strings.Replace(a, "--secure-port=10259", "--secure-port="+strconv.Itoa(port), 1))
 	}
-	// What a cluster gives a pod by itself: an address of its own, and the API server's for the
-	// checks of tokens.
+	// A cluster gives a pod its own address, and the API server's address for the checks of tokens.
 	args = append(args, "--bind-address=127.0.0.1", "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
 	return runScheduler(t, schedulerVerb, port, args...)
 }
 
-// kubeconfig has a token of a service account of the chart.
+// kubeconfig returns a kubeconfig with a token of one of the chart's service accounts.
 func (c *chartTest) kubeconfig(account string) []byte {
 	c.Helper()
 	token, err := c.cluster.ControlPlane.TokenConfig(c.Context(), "berth-system", account, "")
@@ -139,7 +138,7 @@ func (c *chartTest) kubeconfig(account string) []byte {
 	return data
 }
 
-// get asks the scheduler; token may be empty.
+// get reads a path of the scheduler; token may be empty.
 func (p *schedulerProcess) get(path, token string) (int, string, error) {
 	req, err := http.NewRequest(http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d%s", p.port, path), nil)
 	if err != nil {
@@ -172,7 +171,7 @@ func (c *chartTest) waitReady(t *testing.T, p *schedulerProcess) {
 	}
 }
 
-// place creates a pinned pod and waits until it runs where Berth said.
+// place creates a pinned pod and waits until it runs on the promised CPUs.
 func (c *chartTest) place(t *testing.T, name, schedulerName string) {
 	t.Helper()
 	pod := pinnedPod(name, "", "2")
@@ -239,9 +238,8 @@ func grep(text, word string) string {
 // metricName finds names of Berth's and the scheduler's metrics in expressions.
 var metricName = regexp.MustCompile(`\b(?:berth|scheduler)_[a-z0-9_]+`)
 
-// wantMetrics checks that every metric that dashboards and alerts mention exists: on the
-// scheduler's page, in what the agent registers, or, where a metric has no value yet, in the source
-// that declares it.
+// wantMetrics checks that every metric of dashboards and alerts exists: on the scheduler's page,
+// among the agent's registered metrics, or, if it has no value yet, in the source that declares it.
 func (c *chartTest) wantMetrics(t *testing.T, page string) {
 	t.Helper()
 	exist := map[string]bool{}
@@ -258,7 +256,7 @@ func (c *chartTest) wantMetrics(t *testing.T, page string) {
 		exist[f.GetName()] = true
 	}
 	schedmetrics.InitMetrics()
-	exist[schedmetrics.PluginExecutionDuration.FQName()] = true // measured in one cycle of ten
+	exist[schedmetrics.PluginExecutionDuration.FQName()] = true // only one cycle in ten is measured
 	source := chartFile(t, "internal/scheduler/metrics.go") + chartFile(t, "internal/scheduler/gauges.go") + chartFile(t, "internal/agent/metrics.go") + chartFile(t, "internal/agent/occupancy.go") + chartFile(t, "internal/jobs/metrics.go")
 	used := 0
 	for _, file := range metricUsers(t) {
@@ -316,7 +314,7 @@ func chartFile(t *testing.T, name string) string {
 	return string(data)
 }
 
-// rights asks the API server what the two service accounts may do.
+// rights asks the API server for the rights of the two service accounts.
 func (c *chartTest) rights(t *testing.T) {
 	const scheduler, agent = "berth-scheduler", "berth-agent"
 	for _, tc := range []struct {
@@ -354,7 +352,7 @@ func (c *chartTest) rights(t *testing.T) {
 		{agent, "create", "", "serviceaccounts/token", "berth-system", "berth-scheduler", false},
 		{agent, "patch", "coordination.k8s.io", "leases", "berth-system", "berth-agent.n1", true},
 		{agent, "patch", "coordination.k8s.io", "leases", "kube-system", "kube-scheduler", false},
-		{agent, "create", "authentication.k8s.io", "tokenreviews", "", "", true}, // of those who read its metrics
+		{agent, "create", "authentication.k8s.io", "tokenreviews", "", "", true}, // for clients that read its metrics
 	} {
 		resource, sub, _ := strings.Cut(tc.resource, "/")
 		review, err := c.cluster.Client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{

@@ -46,7 +46,7 @@ const (
 	withMonitors = "--set=monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true,monitoring.dashboard.enabled=true"
 )
 
-// helm returns the path of Helm, built from tools/helm. Where its module cannot be fetched the test
+// helm returns the path of Helm, built from tools/helm. If its module cannot be fetched, the test
 // is skipped.
 func helm(t *testing.T) string {
 	t.Helper()
@@ -64,7 +64,7 @@ func helm(t *testing.T) string {
 	return ""
 }
 
-// render returns what helm template makes of the chart; the error holds what Helm has to say.
+// render returns the output of helm template for the chart. The error has Helm's message.
 func render(t *testing.T, helm string, args ...string) ([]byte, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), helm, append([]string{"template", "berth", chartFolder, "--namespace=berth-system", "--kube-version=v1.36.3", fromRegistry}, args...)...)
@@ -159,8 +159,8 @@ func TestChart(t *testing.T) {
 	t.Run("is taken by the API server", func(t *testing.T) { testChartApplies(t, h) })
 }
 
-// testChartSource compares roles, policies and definitions with deploy/: what differs is labels,
-// and that definitions outlive the release.
+// testChartSource compares roles, policies and definitions with deploy/. Only labels may differ,
+// and the annotation with which definitions outlive the release.
 func testChartSource(t *testing.T, helm string) {
 	objects := objectsOf(t, mustRender(t, helm, everyCRD, "--set=controller.enabled=true,scheduler.profiles[0].schedulerName=volcano"))
 	if find(t, objects, "ClusterRole", "berth-viewer").GetLabels()["rbac.authorization.k8s.io/aggregate-to-view"] != "true" {
@@ -193,7 +193,7 @@ func testChartSource(t *testing.T, helm string) {
 	}
 	for name := range chart {
 		if plain[name] == nil {
-			t.Errorf("%s is in the chart alone", name)
+			t.Errorf("%s is only in the chart", name)
 		}
 	}
 }
@@ -299,7 +299,7 @@ func testChartNamespace(t *testing.T, helm string) {
 	out := mustRender(t, helm, "--namespace=elsewhere", withMonitors)
 	for _, o := range objectsOf(t, out) {
 		if o.GetKind() == "CustomResourceDefinition" {
-			continue // speaks of it in a description
+			continue // mentions it in a description
 		}
 		text, err := yaml.Marshal(o.Object)
 		if err != nil {
@@ -361,7 +361,7 @@ func testChartValues(t *testing.T, helm string) {
 	}
 }
 
-// testChartContradictions: values that are right each by itself, and cannot be together.
+// testChartContradictions: values that are valid separately but contradict each other.
 func testChartContradictions(t *testing.T, helm string) {
 	for _, tc := range []struct{ set, want string }{
 		{"pool.enabled=true,scheduler.name=default-scheduler", "pool.enabled: true with scheduler.name"},
@@ -411,8 +411,8 @@ func testChartContradictions(t *testing.T, helm string) {
 }
 
 // testChartKubernetes: the API server's release decides which build of the scheduler is installed,
-// as a scheduler and in shadow mode. The oldest API server that the chart is installed on is the
-// oldest that it is tested on (make e2e-versions).
+// as a scheduler and in shadow mode. The oldest API server on which the chart can be installed is
+// the oldest that is tested (make e2e-versions).
 func testChartKubernetes(t *testing.T, helm string) {
 	for version, tc := range map[string]struct{ build, err string }{
 		"v1.33.13":      {"", "kubeVersion"},
@@ -444,7 +444,8 @@ func testChartKubernetes(t *testing.T, helm string) {
 	}
 }
 
-// testChartImages: a default that does not exist would end as ImagePullBackOff.
+// testChartImages: images have no default repository, because a wrong one would end as
+// ImagePullBackOff.
 func testChartImages(t *testing.T, helm string) {
 	if _, err := render(t, helm, "--set=image.repository="); err == nil || !strings.Contains(err.Error(), "image.repository: there is no public registry") {
 		t.Errorf("without a repository: %v", err)
@@ -464,7 +465,7 @@ func testChartImages(t *testing.T, helm string) {
 	for set, want := range map[string]string{
 		`scheduler.1\.36=` + digest: "@" + digest,
 		`scheduler.1\.36=` + digest + `,image.digests.scheduler.1\.37=` + other: "@" + digest,
-		"scheduler=":               ":v1-k8s1.36", // as an upgrade with the values of a release that had one scheduler
+		"scheduler=":               ":v1-k8s1.36", // an upgrade with the values of a release with only one scheduler
 		`scheduler.1\.37=` + other: "no digest of build 1.36, which Kubernetes v1.36.3 needs",
 		`scheduler.1\.99=` + other: `image.digests.scheduler: "1.99": want some of 1.36, 1.37`,
 		"scheduler=" + digest:      "want one digest for each build",
@@ -483,7 +484,7 @@ func testChartImages(t *testing.T, helm string) {
 	}
 }
 
-// extras is one value of each kind that the chart passes on.
+// extras has one value of each kind that the chart passes on.
 const extras = `
 scheduler:
   podLabels: {team: hpc, app.kubernetes.io/component: forged}
@@ -539,16 +540,16 @@ func testChartExtras(t *testing.T, helm string) {
 	}
 	closed := into[networkingv1.NetworkPolicy](t, find(t, objectsOf(t, mustRender(t, helm, "--set=agent.networkPolicy.enabled=true")), "NetworkPolicy", "berth-agent")).Spec
 	if len(closed.Ingress) != 0 || len(closed.PolicyTypes) != 1 {
-		t.Errorf("with nobody named somebody may connect: %v", closed)
+		t.Errorf("an empty from allows connections: %v", closed)
 	}
 }
 
-// testChartNetwork: each component has a policy of its own that names its one port; by default none
-// has, because nobody can tell who reads metrics, and policies of others would be widened.
+// testChartNetwork: each component can have its own policy for its one port. By default there are
+// none, because the readers of metrics are unknown.
 func testChartNetwork(t *testing.T, helm string) {
 	all := "--set=map.enabled=true,controller.enabled=true"
 	if slices.ContainsFunc(objectsOf(t, mustRender(t, helm, all)), func(o *object) bool { return o.GetKind() == "NetworkPolicy" }) {
-		t.Error("there is a NetworkPolicy that nobody asked for")
+		t.Error("there is a NetworkPolicy by default")
 	}
 	ports := map[string]string{"scheduler": "https", "agent": "metrics", "controller": "metrics", "map": "http"}
 	for component, port := range ports {
@@ -569,8 +570,7 @@ func testChartNetwork(t *testing.T, helm string) {
 	}
 }
 
-// testChartMap: the map goes by what the scheduler's arguments say about silence, about who may
-// withhold, and about what is kept.
+// testChartMap: the map gets the scheduler's arguments staleAfter, exclusiveNamespaces and keep.
 func testChartMap(t *testing.T, helm string) {
 	args := func(set string) []string {
 		return podTemplate(t, find(t, objectsOf(t, mustRender(t, helm, "--set=map.enabled=true"+set)), "Deployment", "berth-map")).Spec.Containers[0].Args
@@ -582,14 +582,14 @@ func testChartMap(t *testing.T, helm string) {
 	}
 }
 
-// testChartShadow: with one value Berth watches: it installs no policy and no way to write but the
-// agents', and with the same value it schedules again.
+// testChartShadow: one value switches to shadow mode, in which only the agents may write and no
+// policy is installed. The same value switches back.
 func testChartShadow(t *testing.T, helm string) {
 	if plain, schedule := mustRender(t, helm), mustRender(t, helm, "--set=scheduler.mode=schedule"); !bytes.Equal(plain, schedule) {
 		t.Error("scheduler.mode: schedule is not the default")
 	}
 	if reused := mustRender(t, helm, "--set=scheduler.mode=null"); !bytes.Equal(mustRender(t, helm), reused) {
-		t.Error("values of a release without scheduler.mode do something else than schedule")
+		t.Error("values of a release without scheduler.mode must schedule")
 	}
 	objects := objectsOf(t, mustRender(t, helm, "--set=scheduler.mode=shadow,scheduler.args.staleAfter=2m", "--set=monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true"))
 	for _, o := range objects {
@@ -624,11 +624,11 @@ func testChartShadow(t *testing.T, helm string) {
 	find(t, objects, "ServiceMonitor", "berth-shadow")
 	rules := fmt.Sprint(find(t, objects, "PrometheusRule", "berth").Object)
 	if strings.Contains(rules, "BerthSchedulerDown") || !strings.Contains(rules, "BerthReportsRefused") {
-		t.Errorf("alerts of a scheduler that is not there, or none of the agents: %s", rules)
+		t.Errorf("alerts of a missing scheduler, or no alerts of the agents: %s", rules)
 	}
 }
 
-// testChartHook: the pod of helm test is one that a kubelet pins, and no part of an installation.
+// testChartHook: a kubelet pins the pod of helm test, and the pod is not part of the installation.
 func testChartHook(t *testing.T, helm string) {
 	pod := into[corev1.Pod](t, find(t, objectsOf(t, mustRender(t, helm)), "Pod", "berth-test"))
 	ask, err := wire.ReadPod(pod)
@@ -645,7 +645,7 @@ func testChartHook(t *testing.T, helm string) {
 	}
 }
 
-// testPool applies the pool's policy and creates pods of each kind: Berth's alone tolerate the
+// testPool applies the pool's policy and creates pods of each kind. Only Berth's pods tolerate the
 // taint.
 func testPool(t *testing.T, helm string, g *guarded) {
 	if _, err := render(t, helm, asDefault, "--set=pool.enabled=true"); err == nil || !strings.Contains(err.Error(), "want one of the two") {
@@ -653,13 +653,13 @@ func testPool(t *testing.T, helm string, g *guarded) {
 	}
 	pool := "--set=pool.enabled=true"
 	if out := mustRender(t, helm, pool); bytes.Contains(out, []byte("kind: MutatingAdmissionPolicy\n")) {
-		t.Error("there is a policy although the API server is not said to know the kind")
+		t.Error("there is a policy although the API server does not have the kind")
 	}
 	if !g.serves(t, "admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy") {
 		if otherServer == "" {
 			t.Error("this API server has no MutatingAdmissionPolicy v1")
 		}
-		return // Helm asks the API server, and leaves the policy out
+		return // Helm omits the policy for this API server
 	}
 	out := mustRender(t, helm, "--skip-tests", pool, "--set=scheduler.profiles[0].schedulerName=profile", "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")
 	if err := g.cp.Apply(t.Context(), out); err != nil {
@@ -671,7 +671,7 @@ func testPool(t *testing.T, helm string, g *guarded) {
 	}{{"berth", true}, {"", false}, {"volcano", false}, {"profile", true}} {
 		pod := plainPod("pooled")
 		pod.Spec.SchedulerName = tc.scheduler
-		if tc.tolerates { // what tolerates to run on does not tolerate to be placed
+		if tc.tolerates { // a toleration of NoExecute does not tolerate NoSchedule
 			pod.Spec.Tolerations = []corev1.Toleration{{Key: "berth.dev/pool", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
 		}
 		eventually(t, fmt.Sprintf("a pod of scheduler %q", tc.scheduler), func() error {
@@ -695,8 +695,8 @@ func testPool(t *testing.T, helm string, g *guarded) {
 	testAnnotatedPods(t, helm, g)
 }
 
-// testPoolNamespaces: pods of the chosen namespaces are Berth's where they name no scheduler, and
-// tolerate the taint then; nobody else's are changed.
+// testPoolNamespaces: pods of the selected namespaces that name no scheduler get Berth's name and
+// the toleration. Other pods do not change.
 func testPoolNamespaces(t *testing.T, helm string, g *guarded) {
 	out := mustRender(t, helm, "--skip-tests", "--set=pool.enabled=true,pool.namespaceSelector.matchLabels.numa=here",
 		"--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")
@@ -709,7 +709,7 @@ func testPoolNamespaces(t *testing.T, helm string, g *guarded) {
 		{"pinned", "", "", "berth"},
 		{"pinned", "default-scheduler", "", "berth"},
 		{"pinned", "volcano", "", "volcano"},
-		{"pinned", "", "n1", "default-scheduler"}, // a static pod's mirror: nobody schedules it
+		{"pinned", "", "n1", "default-scheduler"}, // a static pod's mirror, which no scheduler places
 		{"default", "", "", "default-scheduler"},
 	} {
 		pod := plainPod("of-a-namespace")
@@ -728,8 +728,8 @@ func testPoolNamespaces(t *testing.T, helm string, g *guarded) {
 	}
 }
 
-// testAnnotatedPods: pods that ask for a policy in Volcano's way are Berth's where they name no
-// scheduler, and tolerate the taint of its pool.
+// testAnnotatedPods: pods with Volcano's policy annotation that name no scheduler get Berth's name
+// and the toleration of its pool.
 func testAnnotatedPods(t *testing.T, helm string, g *guarded) {
 	out := mustRender(t, helm, "--skip-tests", "--set=pool.enabled=true,controller.enabled=true", "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")
 	if err := g.cp.Apply(t.Context(), out); err != nil {
@@ -767,7 +767,8 @@ func (g *guarded) serves(t *testing.T, group, kind string) bool {
 	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind })
 }
 
-// testChartMounts looks for what the agent reads among its mounts, and for what it must not see.
+// testChartMounts checks that the agent's mounts include what it reads, and exclude what it must
+// not see.
 func testChartMounts(t *testing.T, helm string) {
 	mounts := func(values ...string) map[string]string {
 		pod := agentPod(t, objectsOf(t, mustRender(t, helm, values...)))
@@ -796,8 +797,8 @@ func testChartMounts(t *testing.T, helm string) {
 	}
 }
 
-// testChartMonitoring shows that dashboard and alerts arrive whole, and that every alert is
-// explained.
+// testChartMonitoring checks that dashboard and alerts are complete, and that every alert is
+// documented.
 func testChartMonitoring(t *testing.T, helm string) {
 	objects := objectsOf(t, mustRender(t, helm, withMonitors))
 	if got := into[corev1.ConfigMap](t, find(t, objects, "ConfigMap", "berth-dashboard")).Data["berth.json"]; strings.TrimSpace(got) != strings.TrimSpace(chartFile(t, "deploy/dashboards/berth.json")) {
@@ -833,9 +834,8 @@ func testChartMonitoring(t *testing.T, helm string) {
 }
 
 // testChartFlags looks for the agent's flags in its source, and for the plugin's arguments in the
-// schema.
-// testChartEnforcement: nobody reaches the container runtime, unless the values say so; then no
-// user says which plugins of it a pod needs.
+// schema. testChartEnforcement: no program can connect to the container runtime unless the values
+// allow it. Then no user can set which plugins of the runtime a pod needs.
 func testChartEnforcement(t *testing.T, helm string) {
 	const policy = "placement-by-binding.berth.dev"
 	mounts := func(objects []*object) bool {
@@ -843,7 +843,7 @@ func testChartEnforcement(t *testing.T, helm string) {
 	}
 	off := objectsOf(t, mustRender(t, helm, "--set=agent.enforce.nriSocket=/run/nri/nri.sock"))
 	if mounts(off) || !slices.ContainsFunc(off, func(o *object) bool { return o.GetName() == policy }) {
-		t.Error("where the kubelet decides: the runtime's socket is mounted, or anybody may demand plugins")
+		t.Error("authority kubelet: the runtime's socket is mounted, or users may require plugins")
 	}
 	on := objectsOf(t, mustRender(t, helm, "--set=agent.authority=label,agent.enforce.liftQuota=true,agent.enforce.nriSocket=/run/nri/nri.sock,agent.enforce.tolerateAnnotation=example.com/tolerate"))
 	if !mounts(on) {
@@ -851,7 +851,7 @@ func testChartEnforcement(t *testing.T, helm string) {
 	}
 	koordlet := objectsOf(t, mustRender(t, helm, "--set=agent.authority=berth,agent.enforcer=koordlet,agent.enforce.nriSocket=/run/nri/nri.sock"))
 	if args := agentPod(t, koordlet).Containers[0].Args; mounts(koordlet) || !slices.Contains(args, "--enforcer=koordlet") {
-		t.Errorf("where koordlet carries out: the runtime's socket is mounted %t, %q", mounts(koordlet), args)
+		t.Errorf("koordlet carries out: the runtime's socket is mounted %t, %q", mounts(koordlet), args)
 	}
 	var rivals []string
 	for _, r := range agent.DefaultRivals() {
@@ -870,11 +870,12 @@ func testChartEnforcement(t *testing.T, helm string) {
 		}
 	}
 	if text := fmt.Sprint(find(t, on, "ValidatingAdmissionPolicy", policy).Object); !strings.Contains(text, "'example.com/tolerate'") {
-		t.Errorf("pods may tolerate that plugins are missing: %s", text)
+		t.Errorf("pods may tolerate missing plugins: %s", text)
 	}
 }
 
-// testChartDevices: the agent reads what the values offer, and reaches kubelet and specifications.
+// testChartDevices: the agent gets the offered devices of the values, and can access the kubelet
+// and the CDI specifications.
 func testChartDevices(t *testing.T, helm string) {
 	values := filepath.Join(t.TempDir(), "values.yaml")
 	const devices = `agent:
@@ -965,8 +966,9 @@ func podTemplate(t *testing.T, workload *object) corev1.PodTemplateSpec {
 	return *into[corev1.PodTemplateSpec](t, &object{Object: template})
 }
 
-// testChartApplies applies everything that is rendered, then the other way to install over it, as
-// an upgrade does, and makes pods of the templates, since only pods meet all of admission.
+// testChartApplies applies all rendered objects, then the other kind of installation over them, as
+// an upgrade does. It creates pods from the templates, because only pods pass through all of
+// admission.
 func testChartApplies(t *testing.T, helm string) {
 	g := &guarded{t: t, cp: startControlPlane(t, controlplane.Options{})}
 	g.admin = kubernetes.NewForConfigOrDie(g.cp.RESTConfig())
@@ -1014,8 +1016,8 @@ func podOf(template corev1.PodTemplateSpec) *corev1.Pod {
 	return pod
 }
 
-// testBoundToPods shows that the token of a pod, as the kubelet mounts it into the DaemonSet's
-// pods, says where the pod is.
+// testBoundToPods checks that a pod's token, as the kubelet mounts it into the DaemonSet's pods,
+// names the pod's node.
 func testBoundToPods(t *testing.T, g *guarded) {
 	for _, node := range []string{"n1", "n2"} {
 		if _, err := g.admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, metav1.CreateOptions{}); err != nil {
@@ -1035,7 +1037,7 @@ func testBoundToPods(t *testing.T, g *guarded) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := asAgent(t, g.cp, "n1") // except for the token
+	config := asAgent(t, g.cp, "n1") // only the token differs
 	config.BearerToken = token.Status.Token
 	want(t, "the agent's pod on n1 writes n1", g.writeTopology(config, "n1", nil), true, "")
 	want(t, "the agent's pod on n1 writes n2", g.writeTopology(config, "n2", nil), false, "agent of node n1")

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 )
 
-// choose plays pods one after the other on a cluster of the demo's nodes and demands that all of
-// them run on one NUMA node.
+// choose creates pods one after the other on a cluster of the demo's nodes and checks that each
+// runs on one NUMA node.
 func choose(t *testing.T, nodes int, pods []demo.Pod) *demo.Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
@@ -53,9 +53,9 @@ func guaranteed(name string, cpus, gib, gpus int64) demo.Pod {
 	return demo.Pod{Name: name, Containers: []demo.Container{c}}
 }
 
-// TestWholeNUMANodesFirst puts a load on the servers with large NUMA nodes that leaves these wholly
-// free. Pods of 16 CPUs take them one by one: the stock plugins prefer the empty servers, where a
-// pod lies on two or three NUMA nodes.
+// TestWholeNUMANodesFirst puts a load on the servers with large NUMA nodes that leaves some NUMA
+// nodes free. Pods of 16 CPUs take these one by one. The stock plugins would prefer the empty
+// servers, where a pod needs two or three NUMA nodes.
 func TestWholeNUMANodesFirst(t *testing.T) {
 	slowScene(t)
 	t.Parallel()
@@ -63,14 +63,14 @@ func TestWholeNUMANodesFirst(t *testing.T) {
 		return demo.Pod{Name: "load-" + node, Node: node, Containers: []demo.Container{{MilliCPU: 30000, MemoryBytes: 60 << 30, Burstable: true}}}
 	}
 	pods := []demo.Pod{shared("xeon-a"), shared("xeon-b")}
-	for _, name := range []string{"a", "b", "c", "d", "e"} { // two on each of these, and one on xeon-c
+	for _, name := range []string{"a", "b", "c", "d", "e"} { // two pods on each of these, and one on xeon-c
 		pods = append(pods, guaranteed(name, 16, 1, 0))
 	}
 	choose(t, demo.MinNodes, pods)
 }
 
-// TestGPUsKeepTheirCPUs makes pods without GPUs come first, more than the NUMA nodes beside GPUs
-// could take. Those with GPUs all run all the same.
+// TestGPUsKeepTheirCPUs first creates more pods without GPUs than would fit on the NUMA nodes next
+// to GPUs. All pods with GPUs run nevertheless.
 func TestGPUsKeepTheirCPUs(t *testing.T) {
 	slowScene(t)
 	t.Parallel()
@@ -84,7 +84,7 @@ func TestGPUsKeepTheirCPUs(t *testing.T) {
 	choose(t, demo.AllNodes, pods)
 }
 
-// slowScene skips a scene that takes minutes, unless make e2e-choice or e2e-gangs asks for it.
+// slowScene skips a test that takes minutes, unless make e2e-choice or e2e-gangs runs it.
 func slowScene(t *testing.T) {
 	t.Helper()
 	if os.Getenv("BERTH_SLOW_SCENES") == "" {

@@ -32,12 +32,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// cliCluster is an API server without kubelets, on which the test plays agent and scheduler.
+// cliCluster is an API server without kubelets. The test acts as agent and scheduler.
 type cliCluster struct {
 	*testing.T
 	cp  *controlplane.ControlPlane
 	api kubernetes.Interface
-	// scheduler may bind, as the only one.
+	// scheduler is the only client that may bind.
 	scheduler kubernetes.Interface
 	reports   dynamic.ResourceInterface
 	file      string // a kubeconfig
@@ -93,7 +93,7 @@ func (c *cliCluster) want(code int, args string, want ...string) {
 	}
 }
 
-// report publishes what a node handed out, as its agent does.
+// report publishes a node's allocations, as its agent does.
 func (c *cliCluster) report(n *wire.Node) {
 	c.Helper()
 	nt, err := wire.WriteNodeTopology(n)
@@ -104,7 +104,7 @@ func (c *cliCluster) report(n *wire.Node) {
 	if err != nil {
 		c.Fatal(err)
 	}
-	// Server-side apply takes only what is the writer's own.
+	// Server-side apply accepts only the writer's own fields.
 	unstructured.RemoveNestedField(object, "metadata", "creationTimestamp")
 	opts := metav1.ApplyOptions{FieldManager: "berth-agent", Force: true}
 	if _, err := c.reports.Apply(c.Context(), n.Name, &unstructured.Unstructured{Object: object}, opts); err != nil {
@@ -182,7 +182,7 @@ func newCLINode(t *testing.T, name string) *cliNode {
 	return n
 }
 
-// next makes the next report of what is handed out.
+// next makes the next report of the node's allocations.
 func (n *cliNode) next() {
 	n.Report.Sequence++
 	n.Report.Observed = time.Now()
@@ -190,8 +190,7 @@ func (n *cliNode) next() {
 	n.Report.Pods = make([]wire.ReportedPod, len(n.Report.Snapshot.Pods))
 }
 
-// admit decides for a pod, hands out what it gets, and returns the promise that its Binding
-// carries.
+// admit decides about a pod, allocates its resources, and returns the promise for its Binding.
 func (n *cliNode) admit(t *testing.T, pod *corev1.Pod, seq uint64) *wire.Placement {
 	t.Helper()
 	ask, err := wire.ReadPod(pod)
@@ -205,8 +204,8 @@ func (n *cliNode) admit(t *testing.T, pod *corev1.Pod, seq uint64) *wire.Placeme
 	return &wire.Placement{Sequence: seq, Report: n.Report.Sequence, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull, Decision: a.Decision}
 }
 
-// TestCLI asks a real API server while Berth is not installed; then about pods that are promised,
-// reported, on their way and refused, and about nodes whose word cannot be taken.
+// TestCLI runs verbs on a real API server, first without Berth. Then it asks about pods that are
+// promised, reported, in flight and refused, and about unreliable nodes.
 func TestCLI(t *testing.T) {
 	t.Parallel()
 	c := newCLICluster(t, "reader", append(rbacManifests(t), []byte(asReader))...)
@@ -221,14 +220,13 @@ func TestCLI(t *testing.T) {
 	}
 	c.report(&n1.Node)
 	c.beat("n1")
-	// The schema leaves policies to the engine, which knows those of every release.
+	// The schema accepts any policy; the engine knows the policies of every release.
 	odd := newCLINode(t, "odd")
 	odd.Spec.Config.TopologyManagerPolicy = "restrictd"
 	c.report(&odd.Node)
 
 	first, second := c.pod("first", "4"), c.pod("second", "4")
-	// A kubelet that hears of pods of one second all at once takes them in any order, and the
-	// scheduler would wait.
+	// A kubelet may admit pods of one second in any order, for which the scheduler would wait.
 	eventually(t, "a later second", func() error {
 		if now := time.Now().Unix(); now <= second.CreationTimestamp.Unix() {
 			return fmt.Errorf("it is still %d", now)
@@ -243,7 +241,7 @@ func TestCLI(t *testing.T) {
 	c.report(&n1.Node)
 	c.want(cli.ExitOK, "explain pod/first", "reported: admitted, report 2", "NUMA nodes 0 (one NUMA node)", "promise: kept", "main        report    0      1-2,9-10")
 
-	// The second is bound and in no report yet: what it will hold counts as held.
+	// The second pod is bound and not yet reported. Its resources count as taken.
 	c.bind(second, "n1", n1.admit(t, second, 2))
 	c.want(cli.ExitFailure, "explain third", "pod default/third: pending, on no node",
 		"1 node refuses: NUMA 0 has 2 free CPUs of 5 asked, NUMA 1 has 4 (TopologyAffinityError)",
@@ -260,7 +258,7 @@ func TestCLI(t *testing.T) {
 	c.want(cli.ExitOK, "pods -A", "default     first    n1     admitted    0", "default     second   n1     in flight   1", "default     third    -      pending")
 }
 
-// asReader binds the roles that deploy/rbac has for readers to a user.
+// asReader binds deploy/rbac's roles for readers to a user.
 const asReader = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -275,7 +273,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: berth-reader}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader}]
 `
 
-// withoutBerth asks while Berth is not installed.
+// withoutBerth runs verbs while Berth is not installed.
 func (c *cliCluster) withoutBerth() {
 	c.Helper()
 	c.pod("lonely", "2")
@@ -287,8 +285,8 @@ func (c *cliCluster) withoutBerth() {
 	}
 }
 
-// readsTheRest reads with the role of readers what verbs read beside nodes, pods and reports. They
-// leave out what they may not read, some of it in silence.
+// readsTheRest reads, with the role of readers, the objects that verbs read in addition to nodes,
+// pods and reports. Verbs omit objects that they may not read, some without a note.
 func (c *cliCluster) readsTheRest() {
 	c.Helper()
 	reader, ctx := client(c.T, c.cp, "reader"), c.Context()
@@ -307,7 +305,7 @@ func (c *cliCluster) readsTheRest() {
 	}
 }
 
-// rbacManifests are the roles alone.
+// rbacManifests returns only the roles.
 func rbacManifests(t *testing.T) (out [][]byte) {
 	t.Helper()
 	for _, name := range []string{"namespace.yaml", "viewer.yaml"} {

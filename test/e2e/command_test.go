@@ -28,14 +28,13 @@ func runToEnd(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// TestIncompleteProfileDoesNotStart: berth-scheduler says what is missing, and what to write. What
-// it says to write starts.
+// TestIncompleteProfileDoesNotStart: berth-scheduler names the missing line, and starts with the
+// line that it proposes.
 func TestIncompleteProfileDoesNotStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	// Nobody listens there. A scheduler that starts goes on trying; one that does not ends by
-	// itself.
+	// No server listens there. A scheduler that starts tries again and again; otherwise it exits.
 	config := clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: "https://127.0.0.1:1"}},
 		Contexts: map[string]*clientcmdapi.Context{"c": {Cluster: "c"}}, CurrentContext: "c"}
 	if err := clientcmd.WriteToFile(config, kubeconfig); err != nil {

@@ -41,8 +41,8 @@ func startControlPlane(t *testing.T, opts controlplane.Options) *controlplane.Co
 	return cp
 }
 
-// otherServer is the program of a kube-apiserver of another release, for make e2e-versions; "" is
-// the one that is linked in.
+// otherServer is the program of a kube-apiserver of another release, for make e2e-versions. With ""
+// tests use the linked one.
 var otherServer = os.Getenv("BERTH_APISERVER")
 
 // client returns a clientset with the credentials of a kubeconfig file, as another process would
@@ -274,11 +274,11 @@ func eventually(t *testing.T, what string, f func() error) {
 	}
 }
 
-// aloneVariable is in the environment of a test that runs in a process of its own.
+// aloneVariable is set in the environment of a test that runs in its own process.
 const aloneVariable = "BERTH_TEST_ALONE"
 
-// alone runs a test that looks at the whole process in another one, beside the other tests; it
-// returns true in there. env is what its environment has beside the caller's.
+// alone runs a test that checks the whole process in a new process, parallel to other tests. It
+// returns true in that process. env is added to the environment.
 func alone(t *testing.T, env ...string) bool {
 	t.Helper()
 	if os.Getenv(aloneVariable) != "" {
@@ -290,14 +290,13 @@ func alone(t *testing.T, env ...string) bool {
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Errorf("in a process of its own: %v", err)
+		t.Errorf("in its own process: %v", err)
 	}
 	return false
 }
 
 // TestControlPlaneLeavesNothingBehind starts and stops twice: the directory is gone, the port is
-// closed, and the second round does not add goroutines to the few process-wide ones that the first
-// leaves.
+// closed, and the second round does not add goroutines to the few that the first leaves.
 func TestControlPlaneLeavesNothingBehind(t *testing.T) {
 	if !alone(t) {
 		return
@@ -329,10 +328,10 @@ func TestControlPlaneLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// leakAllowance is how many goroutines a kube-apiserver leaves behind that we cannot stop.
+// leakAllowance is the number of goroutines of a kube-apiserver that cannot be stopped.
 const leakAllowance = 0
 
-// settledGoroutines returns the number of goroutines once it has stopped falling.
+// settledGoroutines returns the number of goroutines when it no longer falls.
 func settledGoroutines() int {
 	n, since := runtime.NumGoroutine(), time.Now()
 	for time.Since(since) < 2*time.Second {
@@ -344,10 +343,10 @@ func settledGoroutines() int {
 	return n
 }
 
-// requestTimeout is how long the server by itself waits for a watch that nobody ends.
+// requestTimeout is how long the server waits for an open watch by default.
 const requestTimeout = time.Minute
 
-// testCutsClientsOff stops under an open watch.
+// testCutsClientsOff stops the control plane during an open watch.
 func testCutsClientsOff(t *testing.T, cp *controlplane.ControlPlane) {
 	c := client(t, cp, "watcher", "system:masters")
 	w, err := c.CoreV1().Pods("default").Watch(context.Background(), metav1.ListOptions{})
@@ -425,8 +424,8 @@ func deep(t *testing.T) string {
 	return dir
 }
 
-// TestControlPlaneContinues starts again on what an earlier one has kept: objects, URL, authorities
-// and service account tokens are the same, and a kubeconfig of then works.
+// TestControlPlaneContinues starts a control plane on the data of an earlier one. Objects, URL, CAs
+// and service account tokens are the same, and an earlier kubeconfig works.
 func TestControlPlaneContinues(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -467,8 +466,7 @@ func TestControlPlaneContinues(t *testing.T) {
 	}
 }
 
-// TestControlPlaneWithEtcdElsewhere stops the API server alone, and etcd alone under the API
-// server.
+// TestControlPlaneWithEtcdElsewhere stops only the API server, and then only etcd.
 func TestControlPlaneWithEtcdElsewhere(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -477,7 +475,7 @@ func TestControlPlaneWithEtcdElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { etcd.Stop() }) // the one that runs by then
+	t.Cleanup(func() { etcd.Stop() }) // the etcd that runs at the end
 	opts := controlplane.Options{Keep: dir, Etcd: etcd.URL()}
 	first := startControlPlane(t, opts)
 	c := client(t, first, "someone", "system:masters")

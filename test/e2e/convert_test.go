@@ -19,8 +19,8 @@ import (
 	"github.com/berth-dev/berth/internal/convert"
 )
 
-// TestConvertedConfigurations starts berth-scheduler with what became of Volcano's configurations,
-// as the service account that it runs as: it leads, and its profile is volcano.
+// TestConvertedConfigurations starts berth-scheduler with converted configurations of Volcano, with
+// its service account. It leads, and its profile is volcano.
 func TestConvertedConfigurations(t *testing.T) {
 	t.Parallel()
 	cp := startControlPlane(t, controlplane.Options{})
@@ -92,7 +92,7 @@ func TestConvertedConfigurations(t *testing.T) {
 	}
 }
 
-// withAccess adds where the API server is, which a pod finds by itself.
+// withAccess adds the API server's address, which a pod would get from its environment.
 func withAccess(t *testing.T, text []byte, kubeconfig string) []byte {
 	t.Helper()
 	var config map[string]any

@@ -38,7 +38,7 @@ func demoOptions(t *testing.T, seed uint64) demo.Options {
 	return demo.Options{Seed: seed, Nodes: demo.MinNodes, Self: []string{os.Args[0]}, Progress: lineWriter{t}, Server: otherServer}
 }
 
-// upDemo starts the demo's cluster with a scheduler at work; the test's end stops both.
+// upDemo starts the demo's cluster and a scheduler. The end of the test stops both.
 func upDemo(t *testing.T, s demo.Scheduler, seed uint64) *demo.Cluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
@@ -51,7 +51,7 @@ func upDemo(t *testing.T, s demo.Scheduler, seed uint64) *demo.Cluster {
 	return c
 }
 
-// playPart plays the first pods of the demo's workload.
+// playPart runs the first pods of the demo's workload.
 func playPart(t *testing.T, c *demo.Cluster, s demo.Scheduler, seed uint64, pods int) *demo.Report {
 	t.Helper()
 	w := demo.Generate(seed, demo.MinNodes)
@@ -69,7 +69,7 @@ func playPart(t *testing.T, c *demo.Cluster, s demo.Scheduler, seed uint64, pods
 	return report
 }
 
-// TestDemoCounts plays two small workloads on one cluster, under a scheduler each.
+// TestDemoCounts runs two small workloads on one cluster, each under another scheduler.
 func TestDemoCounts(t *testing.T) {
 	t.Parallel()
 	c := upDemo(t, nobody{}, 2)
@@ -84,7 +84,7 @@ func (nobody) Start(context.Context, *demo.Cluster, []string) (func() error, err
 	return func() error { return nil }, nil
 }
 
-// startOn starts the scheduler on a cluster that runs; the test's end stops it and deletes the
+// startOn starts the scheduler on a running cluster. The end of the test stops it and deletes the
 // pods.
 func startOn(t *testing.T, c *demo.Cluster, s demo.Scheduler) {
 	t.Helper()
@@ -112,7 +112,7 @@ func startOn(t *testing.T, c *demo.Cluster, s demo.Scheduler) {
 	})
 }
 
-// testStockIsRefused plays the wedge under kube-scheduler: adding up amounts is not enough.
+// testStockIsRefused runs the wedge under kube-scheduler: amounts fit, but NUMA nodes do not.
 func testStockIsRefused(t *testing.T, c *demo.Cluster) {
 	startOn(t, c, demo.Stock{})
 	report := playPart(t, c, demo.Stock{}, 2, 3)
@@ -124,8 +124,7 @@ func testStockIsRefused(t *testing.T, c *demo.Cluster) {
 	}
 }
 
-// TestBerthKeepsItsPromise plays a part of the demo's workload under Berth, with a seed that nobody
-// has chosen.
+// TestBerthKeepsItsPromise runs a part of the demo's workload under Berth, with a random seed.
 func TestBerthKeepsItsPromise(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano()) % 10000
@@ -136,14 +135,14 @@ func TestBerthKeepsItsPromise(t *testing.T) {
 	if report.Pods != 70 || report.Running < 45 || report.Predicted < 35 || report.Pending > 20 {
 		t.Errorf("%d pods, %d ran, %d predicted, %d pending: want most to run, with a decision", report.Pods, report.Running, report.Predicted, report.Pending)
 	}
-	// On an idle machine nearly all are exact. While the API server is slow, none is promised so.
+	// On an idle machine nearly all decisions are exact. While the API server is slow, none is.
 	if report.Exact == 0 {
 		t.Errorf("none of %d decisions exact: want some", report.Predicted)
 	}
 }
 
-// TestAllNodes holds the demo at full width to what it promises to have, and to what the genuine
-// kubelet can take.
+// TestAllNodes checks that the full demo has the documented nodes, and that a genuine kubelet can
+// run on each.
 func TestAllNodes(t *testing.T) {
 	nodes, err := demo.Nodes(demo.AllNodes)
 	if err != nil {
@@ -175,7 +174,7 @@ func TestAllNodes(t *testing.T) {
 	}
 }
 
-// TestWorkloadAsksForEverything looks for every kind of request in the workload at full width.
+// TestWorkloadAsksForEverything looks for every kind of request in the full workload.
 func TestWorkloadAsksForEverything(t *testing.T) {
 	for seed := range uint64(10) {
 		found := map[string]int{}
@@ -200,8 +199,7 @@ func TestWorkloadAsksForEverything(t *testing.T) {
 	}
 }
 
-// liar binds every pod at once and attaches a decision that is never right: CPU 0 is reserved on
-// every node.
+// liar binds every pod at once with a wrong decision: CPU 0, which is reserved on every node.
 type liar struct{ demo.Stock }
 
 func (liar) Predicts() bool { return true }
@@ -230,7 +228,7 @@ func (liar) Start(ctx context.Context, c *demo.Cluster, _ []string) (func() erro
 	return func() error { cancel(); return nil }, nil
 }
 
-// testWrongPredictions shows that a decision which the node does not carry out is noticed.
+// testWrongPredictions checks that the demo notices a decision that the node does not carry out.
 func testWrongPredictions(t *testing.T, c *demo.Cluster) {
 	startOn(t, c, liar{})
 	pinned := []demo.Container{{MilliCPU: 2000, MemoryBytes: 1 << 26}}
@@ -261,9 +259,8 @@ func TestWorkloadComesFromTheSeed(t *testing.T) {
 	}
 }
 
-// TestWedge proves by counting, for any seed, that a scheduler which adds up amounts is refused:
-// the first three pods fit their node's free CPUs, but no two of them fit one of its two NUMA
-// nodes.
+// TestWedge checks for many seeds that a scheduler which compares amounts causes a rejection: the
+// first three pods fit their node's free CPUs, but no two of them fit on one of its two NUMA nodes.
 func TestWedge(t *testing.T) {
 	nodes, err := demo.Nodes(demo.MinNodes)
 	if err != nil {
@@ -389,7 +386,7 @@ func buildDemo(t *testing.T) string {
 }
 
 // TestDemoCommand starts `berth-demo up`, uses the cluster through the kubeconfig that it writes,
-// and ends it by an interrupt and by a kill: no process outlives it, and after the interrupt no
+// and ends it with an interrupt and with a kill. No process is left, and after the interrupt no
 // file.
 func TestDemoCommand(t *testing.T) {
 	t.Parallel()

@@ -15,13 +15,13 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// maxEventNote is what the API takes of an event's note
+// maxEventNote is the maximum length of an event's note
 // (k8s.io/kubernetes/pkg/apis/core/validation, NoteLengthLimit).
 const maxEventNote = 1024
 
-// testEventOfAMixedCluster shows what a person reads on a pod that fits nowhere: on one line, which
-// nodes refuse and why, with amounts, and which nodes' word could not be taken, with the time since
-// they were last heard.
+// testEventOfAMixedCluster checks the event of a pod that fits nowhere. On one line, it has the
+// refusing nodes with reasons and amounts, and the unreliable nodes with the time since their last
+// heartbeat.
 func testEventOfAMixedCluster(t *testing.T, p *schedulerPlane) {
 	s := newFleetTest(t, p, pinnedNodes(3))
 	bare, err := topology.Parse(pinnedMachine)
@@ -32,7 +32,7 @@ func testEventOfAMixedCluster(t *testing.T, p *schedulerPlane) {
 	polls := 0
 	s.await("n2 to be refused for its silence", func(p []corev1.Pod) bool {
 		if polls++; polls%10 == 1 {
-			s.create(pod(fmt.Sprint("probe", polls), 9)) // no NUMA node has that many
+			s.create(pod(fmt.Sprint("probe", polls), 9)) // no NUMA node has that many CPUs
 		}
 		for _, probe := range p {
 			if strings.Contains(unschedulable(p, probe.Name), "no sign of life") {
@@ -49,7 +49,7 @@ func testEventOfAMixedCluster(t *testing.T, p *schedulerPlane) {
 	s.create(pod("asking", 4))
 	var text string
 	defer func() { t.Log(text) }()
-	// A node whose heartbeats come late on a busy machine counts as silent for a moment.
+	// On a busy machine a node with late heartbeats may count as silent for a moment.
 	s.await("an explanation", func(p []corev1.Pod) bool {
 		text = unschedulable(p, "asking")
 		for _, want := range []string{
@@ -69,7 +69,7 @@ func testEventOfAMixedCluster(t *testing.T, p *schedulerPlane) {
 	}
 }
 
-// isSaid reports whether there is such an event about the pod, by the profile that it is for.
+// isSaid reports whether the pod's profile has written an event with this reason about the pod.
 func (s *schedulerTest) isSaid(pods []corev1.Pod, name, reason string) bool {
 	i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Name == name })
 	events, err := s.api.client.EventsV1().Events("default").List(s.Context(), metav1.ListOptions{})

@@ -30,7 +30,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// podsOfExample is how many pods each example has; those of a DaemonSet are as many as nodes.
+// podsOfExample is how many pods each example has. A DaemonSet has one pod per node.
 var podsOfExample = map[string]int{
 	"batch": 4, "daemonset": 4, "gang": 3, "gpu": 1, "gpuseach": 1, "hugepages": 1, "koordinator": 1, "koordinator-gang": 4, "mpi": 3, "numanodes": 1, "pinned": 2,
 	"reservation": 0, "serve": 4, "strict": 4, "toolarge": 1, "train": 1, "vcjob": 3,
@@ -59,8 +59,8 @@ func exampleNodes() []hollow.Spec {
 	return []hollow.Spec{spec("gpus-a"), spec("gpus-b"), each, berth}
 }
 
-// TestExamplesRun applies every example as kubectl does, to an API server with Berth's policies,
-// which warn of nothing, and its pods run; except for the pod that is there to be refused.
+// TestExamplesRun applies every example as kubectl does, to an API server with Berth's policies.
+// There are no warnings, and all pods run except for the example that must be refused.
 func TestExamplesRun(t *testing.T) {
 	t.Parallel()
 	opts := demoOptions(t, 1)
@@ -92,21 +92,20 @@ func TestExamplesRun(t *testing.T) {
 	}
 }
 
-// exampleRun is a cluster on which examples are run.
+// exampleRun is a cluster that runs examples.
 type exampleRun struct {
 	*demo.Cluster
 	objects dynamic.Interface
 	mapper  *restmapper.DeferredDiscoveryRESTMapper
 }
 
-// made is an object, and where it is.
+// made is a created object with its resource.
 type made struct {
 	client dynamic.ResourceInterface
 	name   string
 }
 
-// apply creates what is in an example. A field that the API does not know is an error, as with
-// kubectl.
+// apply creates the objects of an example. An unknown field is an error, as with kubectl.
 func (r *exampleRun) apply(t *testing.T, name string) (all []made) {
 	t.Helper()
 	data, err := examples.Read(name)
@@ -146,7 +145,7 @@ func (r *exampleRun) apply(t *testing.T, name string) (all []made) {
 	}
 }
 
-// check says what is missing of an example.
+// check returns an error that names what is missing of an example.
 func (r *exampleRun) check(ctx context.Context, name string) error {
 	if name == "reservation" {
 		object, err := r.objects.Resource(koordinator.Reservations).Get(ctx, "reserved", metav1.GetOptions{})
@@ -177,7 +176,7 @@ func (r *exampleRun) check(ctx context.Context, name string) error {
 	return nil
 }
 
-// problemOf says why a pod is not as it should be: running, or told that no node takes it.
+// problemOf explains why a pod is not in the expected state: running, or unschedulable.
 func problemOf(pod *corev1.Pod, refused bool) string {
 	if c := wire.Unscheduled(pod); c.Type != "" {
 		if refused && strings.Contains(c.Message, "70 CPUs") {
@@ -194,7 +193,7 @@ func problemOf(pod *corev1.Pod, refused bool) string {
 	return ""
 }
 
-// clear takes an example away and waits until its pods are gone.
+// clear deletes an example and waits until its pods are gone.
 func (r *exampleRun) clear(t *testing.T, all []made) {
 	t.Helper()
 	background := metav1.DeletePropagationBackground

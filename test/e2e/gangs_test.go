@@ -22,14 +22,14 @@ import (
 	"github.com/berth-dev/berth/test/podgroup"
 )
 
-// gangSpec is a gang that a test makes.
+// gangSpec is a gang that a test creates.
 type gangSpec struct {
 	name    string
 	source  wire.GangSource
 	minimum int
-	// cpus are those of each member; a negative one has an init container that asks for more.
+	// cpus has the CPUs of each member. A negative value adds an init container that asks for more.
 	cpus    []int
-	timeout int // seconds; 0: not said
+	timeout int // seconds; 0 for none
 	urgent  bool
 }
 
@@ -60,7 +60,7 @@ func (g *gangSpec) pod(i int) *corev1.Pod {
 	return p
 }
 
-// resource is that of the gang's object; false where it has none.
+// resource returns the resource of the gang's object; false if it has none.
 func (g *gangSpec) resource() (schema.GroupVersionResource, bool) {
 	switch g.source {
 	case wire.GangOfVolcano:
@@ -72,7 +72,7 @@ func (g *gangSpec) resource() (schema.GroupVersionResource, bool) {
 	}
 }
 
-// object is the gang's, where it has one.
+// object returns the gang's object, if it has one.
 func (g *gangSpec) object(v schema.GroupVersion) *unstructured.Unstructured {
 	spec := map[string]any{"minMember": int64(g.minimum)}
 	if g.timeout > 0 && g.source == wire.GangOfSigs {
@@ -150,7 +150,7 @@ func (c *gangCluster) awaitGang(g *gangSpec, members int) {
 	c.await(fmt.Sprintf("%d members of %s to run", members, g.name), func(pods []corev1.Pod) bool { return runningOf(pods, g.name) >= members })
 }
 
-// TestGangs goes through what gangs do, one case after the other.
+// TestGangs runs the cases of gangs, one after the other.
 func TestGangs(t *testing.T) {
 	slowScene(t)
 	t.Parallel()
@@ -193,8 +193,8 @@ func mixedGang(c *gangCluster) {
 	c.must(c.endGang(c.Context(), g))
 }
 
-// largeGang has a gang whose members fit, except one. A single pod that comes later takes what it
-// would have held.
+// largeGang: all members of a gang fit except one. A single pod that comes later gets the
+// resources.
 func largeGang(c *gangCluster) {
 	g := &gangSpec{name: "large", source: wire.GangOfSigs, minimum: 5, cpus: []int{8, 8, 6, 6, 6}}
 	c.must(c.makeGang(c.Context(), g))
@@ -233,11 +233,11 @@ func competingGangs(c *gangCluster) {
 	c.must(c.endGang(c.Context(), second))
 }
 
-// evictingGang has nodes full of pods of no priority. A gang that fits in place of two of them has
-// two evicted, one that never fits has none.
+// evictingGang: the nodes are full of pods of priority 0. A gang that fits in place of two pods
+// evicts two, and a gang that never fits evicts none.
 func evictingGang(c *gangCluster) {
 	probe := pinnedPod("probe", "", "1")
-	c.createUrgent(probe) // the class is known from now on
+	c.createUrgent(probe) // the scheduler knows the class from now on
 	c.awaitRunning(probe.Name)
 	c.delete(probe.Name, new(int64))
 	c.await("the probe to go", func(pods []corev1.Pod) bool { return len(pods) == 0 })
@@ -262,8 +262,8 @@ func evictingGang(c *gangCluster) {
 	c.must(c.endGang(c.Context(), full))
 }
 
-// gangOutOfTheWay has nodes on which a gang has the large NUMA nodes, and single pods the others.
-// An urgent pod needs one of the large ones.
+// gangOutOfTheWay: a gang has the large NUMA nodes of the nodes, and single pods the others. An
+// urgent pod needs a large NUMA node.
 func gangOutOfTheWay(c *gangCluster) {
 	full := &gangSpec{name: "full", cpus: []int{6, 6}}
 	g := &gangSpec{name: "in-the-way", source: wire.GangOfPods, minimum: 2, cpus: []int{8, 8}}
@@ -294,13 +294,13 @@ func smallMinimum(c *gangCluster) {
 		return died != ""
 	})
 	c.delete(died, nil)
-	c.awaitGang(g, 2) // the third takes its place
+	c.awaitGang(g, 2) // the third pod replaces the ended one
 	c.await("the other one to be left alone", func(pods []corev1.Pod) bool { return boundOf(pods, g.name) == 2 })
 	c.must(c.endGang(c.Context(), g))
 }
 
-// endedMember has a gang that needs all its pods. One ends well, which kube-scheduler's watch does
-// not tell from a deletion, and another is deleted and created again.
+// endedMember: a gang needs all its pods. One succeeds, which kube-scheduler's watch does not
+// distinguish from a deletion. Another pod is deleted and created again.
 func endedMember(c *gangCluster) {
 	g := &gangSpec{name: "ended", source: wire.GangOfVolcano, minimum: 3, cpus: []int{2, 2, 2, 2}}
 	group := c.groups.Resource(volcano.PodGroups).Namespace("default")
@@ -328,7 +328,7 @@ func endedMember(c *gangCluster) {
 		return phaseOf(pods, "ended-0") == corev1.PodSucceeded && succeeded == 1 && runningOf(pods, g.name) == 2
 	})
 	c.delete("ended-1", nil)
-	c.await("the member to go", func(pods []corev1.Pod) bool { return boundOf(pods, g.name) == 2 }) // with the one that ended
+	c.await("the member to go", func(pods []corev1.Pod) bool { return boundOf(pods, g.name) == 2 }) // including the ended one
 	c.create(g.pod(3))
 	c.await("its replacement to run", func(pods []corev1.Pod) bool {
 		phase, _ := told()
@@ -337,8 +337,8 @@ func endedMember(c *gangCluster) {
 	c.must(c.endGang(c.Context(), g))
 }
 
-// unansweredGang has the first Binding never answered, as by something between scheduler and API
-// server that keeps the request and the connection. It is given up within the gang's deadline.
+// unansweredGang: the first Binding is never answered, because a proxy keeps the request and the
+// connection. The scheduler gives it up within the gang's deadline.
 func unansweredGang(c *gangCluster) {
 	kept := false
 	c.wire.set(func(r *http.Request) fault {
@@ -356,9 +356,9 @@ func unansweredGang(c *gangCluster) {
 	c.must(c.endGang(c.Context(), g))
 }
 
-// killBetweenBindings makes a gang that has one Binding written, and kills the scheduler while the
-// next is on its way. What is on its way is held back: letGo carries it out. The one that is
-// written may take several requests: its pod may have changed.
+// killBetweenBindings creates a gang, lets one Binding be written, and kills the scheduler while
+// the next one is on its way. That Binding is held back until letGo. Writing the first Binding may
+// take several requests, because its pod may have changed.
 func (c *gangCluster) killBetweenBindings(g *gangSpec) {
 	c.Helper()
 	passes := ""
@@ -379,7 +379,7 @@ func (c *gangCluster) killBetweenBindings(g *gangSpec) {
 	c.wire.set(func(*http.Request) fault { return noFault })
 }
 
-// tooLate carries out what was held back. Nothing may come of it.
+// tooLate carries out the Bindings that were held back. They must have no effect.
 func (c *gangCluster) tooLate() {
 	c.Helper()
 	for _, code := range c.wire.letGo() {
@@ -398,7 +398,8 @@ func killedGangEndsWhole(c *gangCluster) {
 	c.must(c.endGang(c.Context(), g))
 }
 
-// killedGangEndsNotAtAll takes the room that the others would need before another scheduler begins.
+// killedGangEndsNotAtAll: before another scheduler starts, other pods take the room of the
+// remaining members.
 func killedGangEndsNotAtAll(c *gangCluster) {
 	g := &gangSpec{name: "killed", source: wire.GangOfSigs, minimum: 4, cpus: []int{8, 8, 6, 6}, timeout: 15}
 	c.killBetweenBindings(g)

@@ -222,7 +222,7 @@ func testHollowNodeMemoryAndDevices(t *testing.T, cp *controlplane.ControlPlane)
 	got := podResources(t, c.Nodes[0].Dir, "gpu")
 	slices.Sort(got.CpuIds)
 	if want := []int64{10, 26}; !slices.Equal(got.CpuIds, want) {
-		t.Errorf("CPUs are %v, want %v: a core of NUMA node 5, beside the GPUs", got.CpuIds, want)
+		t.Errorf("CPUs are %v, want %v: a core of NUMA node 5, next to the GPUs", got.CpuIds, want)
 	}
 	if len(got.Memory) != 1 || got.Memory[0].Size != 1<<30 || got.Memory[0].Topology.Nodes[0].ID != 5 {
 		t.Errorf("memory is %v, want 1Gi of NUMA node 5", got.Memory)
@@ -238,7 +238,7 @@ func testHollowNodeMemoryAndDevices(t *testing.T, cp *controlplane.ControlPlane)
 	}
 }
 
-// TestKubeletVersion holds the constant to what is built in.
+// TestKubeletVersion compares the constant with the linked kubelet.
 func TestKubeletVersion(t *testing.T) {
 	mod, err := os.ReadFile("../../go.mod")
 	if err != nil {
@@ -283,7 +283,7 @@ func testHollowNodeContainersEnd(t *testing.T, cp *controlplane.ControlPlane) {
 	waitPod(t, c, "job", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
 }
 
-// testHollowNodePullsMany shows that kubelets do not limit how many images they pull a second.
+// testHollowNodePullsMany checks that kubelets do not limit how many images they pull per second.
 func testHollowNodePullsMany(t *testing.T, cp *controlplane.ControlPlane) {
 	c := startCluster(t, cp, hollow.Spec{Name: "pulls", Machine: twoSockets, KubeletConfig: singleNUMA})
 	const pods = 40
@@ -305,8 +305,8 @@ func testHollowNodePullsMany(t *testing.T, cp *controlplane.ControlPlane) {
 	}
 }
 
-// testHollowNodeRefusesToStart shows that the kubelet's own validation decides, and that its words
-// arrive.
+// testHollowNodeRefusesToStart checks that the kubelet's own validation decides, and that its
+// message is returned.
 func testHollowNodeRefusesToStart(t *testing.T, cp *controlplane.ControlPlane) {
 	for _, tc := range []struct{ name, config, want string }{
 		{"unknown policy", "cpuManagerPolicy: statik", "statik"},
@@ -327,7 +327,7 @@ func testHollowNodeRefusesToStart(t *testing.T, cp *controlplane.ControlPlane) {
 	}
 }
 
-// testNodeDiesWithItsParent closes what the parent holds open, as the end of the parent does.
+// testNodeDiesWithItsParent closes the pipe that the end of the parent would close.
 func testNodeDiesWithItsParent(t *testing.T, cp *controlplane.ControlPlane) {
 	c := startCluster(t, cp, hollow.Spec{Name: "orphan", Machine: twoSockets})
 	p := c.Nodes[0]

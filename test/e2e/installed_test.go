@@ -7,9 +7,8 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 )
 
-// TestInstalled has one control plane, with everything that an installation applies, for all tests
-// that bind their pods themselves: one beside the other, as most of their time is spent waiting for
-// kubelets.
+// TestInstalled has one control plane, with all objects of an installation, for all tests that bind
+// their pods themselves. They run in parallel, because they mostly wait for kubelets.
 func TestInstalled(t *testing.T) {
 	t.Parallel()
 	cp := startControlPlane(t, controlplane.Options{})

@@ -18,16 +18,16 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestKoordletCarriesOut has a node where Berth decides and koordlet is to carry out. What is
-// decided is in resource-status and demands no plugin; no CPU is given twice, also after a
-// failover, and those of a pod that has left are given to the next.
+// TestKoordletCarriesOut: Berth decides on the node, and koordlet carries out. The decision is in
+// resource-status and requires no plugin. No CPU is given twice, also after a failover, and the
+// CPUs of a pod that has left are given to the next.
 func TestKoordletCarriesOut(t *testing.T) {
 	t.Parallel()
 	c := newHollowClusterOn(t, 1, controlplane.Options{Dir: shortDir(t)}, func(s *hollow.Spec) {
 		s.KubeletConfig, s.StopTime = obeyingConfig, 100*time.Millisecond
 	})
 	n := c.nodes[0]
-	c.sched.Kill() // what the first agent reported would do for the first pod
+	c.sched.Kill() // so that no pod is placed by the first agent's report
 	n.stopAgent()
 	n.koordlet = true
 	n.startAgent()
@@ -41,7 +41,7 @@ func TestKoordletCarriesOut(t *testing.T) {
 	}
 	start("2", "a")
 	c.awaitMessage("a", "no pod of this node runs it")
-	image := ask("image", "100m", false) // its name says nothing
+	image := ask("image", "100m", false) // the image's name does not identify koordlet
 	image.Spec.NodeName, image.Spec.Containers[0].Image = n.spec.Name, "example.com/koordinator/koordlet:v1.6"
 	c.create(image)
 	c.awaitRunning("image")
@@ -58,14 +58,14 @@ func TestKoordletCarriesOut(t *testing.T) {
 	start("1", "e")
 	c.awaitRunning("d", "e")
 	c.entrustedKept(13)
-	start("2", "waits") // one of the 14 CPUs is left, and koordlet's own pod asks for a part of it
+	start("2", "waits") // one of the 14 CPUs is left, and koordlet's own pod asks for a part of that CPU
 	c.awaitMessage("waits", "Insufficient cpu")
 	c.delete("a", nil)
 	c.awaitRunning("waits")
 	c.entrustedKept(13)
 }
 
-// awaitTrouble waits until the node's report says why the node is not served.
+// awaitTrouble waits until the node's report has these words about why the node is not used.
 func (n *hollowNode) awaitTrouble(words string) {
 	n.c.Helper()
 	cluster, err := survey.Connect(survey.Options{
@@ -84,7 +84,7 @@ func (n *hollowNode) awaitTrouble(words string) {
 	})
 }
 
-// createKoordlet starts a pod on the node by which koordlet is known.
+// createKoordlet starts a pod on the node that is recognised as koordlet.
 func (c *hollowCluster) createKoordlet(node string) {
 	c.Helper()
 	r := agent.DefaultRivals()[0]
@@ -97,7 +97,7 @@ func (c *hollowCluster) createKoordlet(node string) {
 	c.must(err)
 }
 
-// entrustedKept fails if the pods that run have not so many CPUs in all, each of one pod.
+// entrustedKept fails unless the running pods have want CPUs in sum, and no CPU twice.
 func (c *hollowCluster) entrustedKept(want int) {
 	c.Helper()
 	list, err := c.Client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})

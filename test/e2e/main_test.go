@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
-// TestMain lets the test binary be its own nodes and schedulers.
+// TestMain lets the test binary run as nodes and schedulers too.
 func TestMain(m *testing.M) {
 	if code, ok := demo.Role(os.Args[1:], os.Stdin, os.Stderr); ok {
 		os.Exit(code)
@@ -25,12 +25,11 @@ func TestMain(m *testing.M) {
 // startLimit bounds the start of a cluster on a busy machine.
 const startLimit = 3 * time.Minute
 
-// patience is how long a test waits for what must come: so long that only what never comes is
-// missed, however busy the machine is.
+// patience is how long a test waits for an event. It is long enough for a very busy machine.
 const patience = 3 * time.Minute
 
-// cluster is the hollow nodes of one test, and a namespace for its pods, on a control plane that
-// other tests may use at the same time: names of nodes are the test's own.
+// cluster has the hollow nodes of one test, and a namespace for its pods. Other tests may use the
+// control plane at the same time, with other names of nodes.
 type cluster struct {
 	*demo.Cluster
 	namespace string

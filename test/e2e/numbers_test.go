@@ -15,12 +15,13 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// withPolicy is a kubelet with another policy than singleNUMA's.
+// withPolicy returns the configuration singleNUMA with another policy.
 func withPolicy(policy string) string {
 	return strings.Replace(singleNUMA, "topologyManagerPolicy: single-numa-node", "topologyManagerPolicy: "+policy, 1)
 }
 
-// pluginWith has so many GPUs on each NUMA node, whose ids begin with its number.
+// pluginWith returns a plugin with these numbers of GPUs on the NUMA nodes. Their ids begin with
+// the NUMA node's number.
 func pluginWith(onEach ...int) hollow.Plugin {
 	p := hollow.Plugin{Resource: offeredGPU}
 	for numa, n := range onEach {
@@ -31,8 +32,8 @@ func pluginWith(onEach ...int) hollow.Plugin {
 	return p
 }
 
-// numberNodes are those of TestNumbersOfNUMANodes: one on which Berth decides, and kubelets of each
-// kind.
+// numberNodes are the nodes of TestNumbersOfNUMANodes: one on which Berth decides, and kubelets of
+// each kind.
 var numberNodes = map[string]func(*hollow.Spec){
 	"h0": func(s *hollow.Spec) {
 		obeyingNode(s)
@@ -50,9 +51,9 @@ var numberNodes = map[string]func(*hollow.Spec){
 	},
 }
 
-// TestNumbersOfNUMANodes has pods that want a number of NUMA nodes, devices on each of them, and
-// whole ones, on each kind of node: where Berth decides, and where a genuine kubelet's
-// configuration settles it, they get just that, and every other node says by name why not.
+// TestNumbersOfNUMANodes creates pods that ask for a number of NUMA nodes, for devices on each, and
+// for whole NUMA nodes, on each kind of node. They get exactly that where Berth decides, and where
+// a genuine kubelet's configuration leaves no choice. Every other node refuses with the reason.
 func TestNumbersOfNUMANodes(t *testing.T) {
 	t.Parallel()
 	c := newHollowClusterOn(t, len(numberNodes), controlplane.Options{Dir: shortDir(t)}, func(s *hollow.Spec) {
@@ -67,7 +68,8 @@ func TestNumbersOfNUMANodes(t *testing.T) {
 		node, says string
 		cpus       string
 		gpus       int64
-		// got are the NUMA nodes of the CPUs, and of each GPU; "" is for a node that says want.
+		// got has the NUMA nodes of the CPUs and of each GPU. If it is "", the node refuses with
+		// the text want.
 		got, want string
 	}{
 		{"h0", two, "4", 0, "0-1 []", ""},
@@ -111,8 +113,8 @@ func TestNumbersOfNUMANodes(t *testing.T) {
 	c.demandKept()
 }
 
-// numbersOf returns the NUMA nodes of a running pod's CPUs, and that of each of its GPUs: what the
-// node's kubelet has given it, or what it finds where Berth decides.
+// numbersOf returns the NUMA nodes of a running pod's CPUs and of each of its GPUs, from the
+// kubelet's checkpoints, or from the container if Berth decides.
 func (c *hollowCluster) numbersOf(name string) string {
 	c.Helper()
 	pod := c.pod(name)

@@ -29,12 +29,12 @@ kind: KubeletConfiguration
 reservedSystemCPUs: "0,8"
 `
 
-// obeyingNode has a node carry decisions out.
+// obeyingNode makes a node carry out Berth's decisions.
 func obeyingNode(s *hollow.Spec) {
 	s.NRI, s.KubeletConfig, s.StopTime = true, obeyingConfig, 100*time.Millisecond
 }
 
-// ask is a pod of one container that asks for CPUs, with annotations "key=value".
+// ask returns a pod of one container that asks for CPUs, with annotations "key=value".
 func ask(name, cpu string, guaranteed bool, annotations ...string) *corev1.Pod {
 	list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("64Mi")}
 	r := corev1.ResourceRequirements{Requests: list}
@@ -67,19 +67,19 @@ func withInit(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// cgroup says where a container runs.
+// cgroup has the CPUs and memory nodes of a container.
 type cgroup struct {
 	pod, container string
 	cpus           topology.CPUSet
 }
 
-// cgroups reads where everything on the node runs.
+// cgroups reads the cgroups of all containers on the node.
 func (n *hollowNode) cgroups() (all []cgroup) {
 	n.c.Helper()
 	root := os.DirFS(n.dir.Cgroups())
 	err := fs.WalkDir(root, ".", func(path string, _ fs.DirEntry, err error) error {
 		if filepath.Base(path) != "cpuset.cpus.effective" || err != nil {
-			return nil //nolint:nilerr // what vanishes while it is read has ended
+			return nil //nolint:nilerr // a container whose files vanish has ended
 		}
 		text, err := fs.ReadFile(root, path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -96,12 +96,12 @@ func (n *hollowNode) cgroups() (all []cgroup) {
 	return all
 }
 
-// obeyedProblem says which container does not run as its Binding says; "" for none. A pod that runs
-// has a cgroup for each of its containers that runs.
+// obeyedProblem describes a container that does not run as its Binding says; "" for none. A running
+// pod must have a cgroup for each running container.
 func (c *hollowCluster) obeyedProblem(pods []corev1.Pod) string {
 	for _, n := range c.nodes {
 		if !n.spec.NRI {
-			continue // its kubelet decides
+			continue // the node's kubelet decides
 		}
 		groups := n.cgroups()
 		var pinned topology.CPUSet
@@ -161,7 +161,7 @@ func decidedFor(all map[string]*placement.Decision, g cgroup) *placement.Contain
 	return nil
 }
 
-// awaitObeyed waits until everything runs as its Binding says.
+// awaitObeyed waits until all containers run as their Bindings say.
 func (c *hollowCluster) awaitObeyed(when string) {
 	c.Helper()
 	last := ""
@@ -176,9 +176,10 @@ func (c *hollowCluster) awaitObeyed(when string) {
 	})
 }
 
-// TestObeyingNodes has nodes on which Berth decides: a genuine kubelet without managers, NRI's
-// genuine adaptation, the agent's plugin. Sets and shares of every policy run where their Bindings
-// say, whatever is restarted; nothing begins while the agent is away.
+// TestObeyingNodes runs pods on nodes where Berth decides, with a genuine kubelet without managers,
+// NRI's genuine adaptation and the agent's plugin. Pods with CPU sets and CPU shares of every
+// policy run as their Bindings say, also after restarts. No container starts while the agent is
+// down.
 func TestObeyingNodes(t *testing.T) {
 	t.Parallel()
 	c := newHollowClusterOn(t, 2, controlplane.Options{Dir: shortDir(t)}, obeyingNode)

@@ -38,14 +38,14 @@ resources:
 - {resource: example.com/gpu, class: gpu, cdi: {kind: example.com/gpu, names: index}}
 - {resource: example.com/nic, class: rdma}
 `
-	// vendorSpec is what a vendor's tool would write.
+	// vendorSpec is a CDI specification like that of a vendor's tool.
 	vendorSpec = `{"cdiVersion": "0.6.0", "kind": "example.com/gpu", "devices": [
 {"name": "0", "containerEdits": {"env": ["VENDOR_GPU_0=1"]}}, {"name": "1", "containerEdits": {"env": ["VENDOR_GPU_1=1"]}},
 {"name": "2", "containerEdits": {"env": ["VENDOR_GPU_2=1"]}}, {"name": "3", "containerEdits": {"env": ["VENDOR_GPU_3=1"]}}]}
 `
 )
 
-// topologyOf reads a node's NodeTopology; an empty one where there is none yet.
+// topologyOf reads a node's NodeTopology. It returns an empty one if there is none yet.
 func (c *hollowCluster) topologyOf(node string) *v1alpha1.NodeTopology {
 	c.Helper()
 	object, err := dynamic.NewForConfigOrDie(c.ControlPlane.RESTConfig()).Resource(v1alpha1.NodeTopologies).Get(c.Context(), node, metav1.GetOptions{})
@@ -58,7 +58,7 @@ func (c *hollowCluster) topologyOf(node string) *v1alpha1.NodeTopology {
 	return nt
 }
 
-// awaitTopology waits until a node's NodeTopology is as it should be: wrong says how it is not.
+// awaitTopology waits until wrong returns "" for a node's NodeTopology.
 func (c *hollowCluster) awaitTopology(node, what string, wrong func(*v1alpha1.NodeTopology) string) {
 	c.Helper()
 	last := ""
@@ -73,7 +73,7 @@ func (c *hollowCluster) awaitTopology(node, what string, wrong func(*v1alpha1.No
 	})
 }
 
-// asking adds devices to what a pod's container asks for.
+// asking adds devices to the request of a pod's container.
 func asking(p *corev1.Pod, resourceName string, n int64) *corev1.Pod {
 	r := &p.Spec.Containers[0].Resources
 	r.Requests, r.Limits = r.Requests.DeepCopy(), r.Limits.DeepCopy()
@@ -112,13 +112,13 @@ func ofNIC(ids ...string) placement.DeviceAllocation {
 	return placement.DeviceAllocation{Resource: offeredNIC, IDs: ids}
 }
 
-// environment is that of a pod's container, as its runtime made it; "" for none.
+// environment returns the environment of a pod's container; "" for none.
 func (n *hollowNode) environment(pod *corev1.Pod) string {
-	text, _ := os.ReadFile(filepath.Join(n.dir.Cgroups(), "kubepods", string(pod.UID), "main-0", "environ")) // it may not have begun
+	text, _ := os.ReadFile(filepath.Join(n.dir.Cgroups(), "kubepods", string(pod.UID), "main-0", "environ")) // the container may not have started
 	return strings.ReplaceAll(string(text), "\x00", "\n")
 }
 
-// awaitHeld waits until a pod's container is kept from beginning, and its pod says why.
+// awaitHeld waits until the agent refuses a pod's container, and the pod's status has the reason.
 func (c *hollowCluster) awaitHeld(name, why string) {
 	c.Helper()
 	c.await(name+" to be held: "+why, func(pods []corev1.Pod) bool {
@@ -129,8 +129,7 @@ func (c *hollowCluster) awaitHeld(name, why string) {
 	})
 }
 
-// poolsOf is what a NodeTopology says about its pools: RESOURCE ID... and "sick" before the ones
-// that must not be given away.
+// poolsOf lists the pools of a NodeTopology: RESOURCE ID..., with "sick" before unhealthy devices.
 func poolsOf(nt *v1alpha1.NodeTopology) string {
 	var out []string
 	for _, p := range nt.Status.Devices {
@@ -148,9 +147,9 @@ func poolsOf(nt *v1alpha1.NodeTopology) string {
 	return strings.Join(out, "; ")
 }
 
-// TestOfferedDevices has a node on which Berth decides and whose agent offers devices, to a genuine
-// kubelet's device manager: containers get the devices of their Bindings and no others, or do not
-// begin; all of that survives restarts of agent and kubelet, and a plugin beside it is named.
+// TestOfferedDevices runs pods on a node where Berth decides and the agent offers devices to a
+// genuine kubelet's device manager. Containers get exactly the devices of their Bindings or do not
+// start, also after restarts of agent and kubelet. A second plugin is reported.
 func TestOfferedDevices(t *testing.T) {
 	t.Parallel()
 	c := newHollowClusterOn(t, 1, controlplane.Options{Dir: shortDir(t)}, func(s *hollow.Spec) {
@@ -186,7 +185,7 @@ func TestOfferedDevices(t *testing.T) {
 		}
 	}
 	if strings.Contains(env, "VENDOR_GPU_1") || strings.Contains(env, "VENDOR_GPU_2") {
-		t.Errorf("a has devices of nobody's:\n%s", env)
+		t.Errorf("a has devices that it did not get:\n%s", env)
 	}
 	holds := func(what, want string) {
 		t.Helper()
@@ -223,7 +222,8 @@ func TestOfferedDevices(t *testing.T) {
 	})
 	c.delete("bare", nil)
 
-	// Without the agent's plugin the kubelet refuses pods, so one that ends says that before.
+	// Without the agent's plugin the kubelet refuses pods, so a stopping agent first reports its
+	// devices as unhealthy.
 	n.stopAgent()
 	const noneWell = "example.com/gpu(berth) numa0 sick 0000:3b:00.0 0000:3c:00.0 numa1 sick 0000:bb:00.0 0000:bc:00.0; example.com/nic(berth) numa0 sick 0000:3d:00.0 numa1 sick 0000:bd:00.0"
 	pools(noneWell, metav1.ConditionTrue)
@@ -242,7 +242,7 @@ func TestOfferedDevices(t *testing.T) {
 		t.Errorf("thief's environment:\n%s", env)
 	}
 
-	// A kubelet that starts refuses pods that ask for what no plugin has offered to it yet.
+	// A starting kubelet refuses pods with resources that no plugin has offered yet.
 	n.process().Kill()
 	pools(noneWell, metav1.ConditionFalse)
 	n.restart()
@@ -251,8 +251,8 @@ func TestOfferedDevices(t *testing.T) {
 	c.place(asking(ask("late", "1", true), offeredNIC, 1), "h0", "4", ofNIC("0000:3d:00.0"))
 	c.awaitRunning("late")
 
-	// The scheduler chooses: what is left is the GPUs 3c, bb and bc and the card bd; one switch has
-	// a GPU and a card of these.
+	// The scheduler chooses. The GPUs 3c, bb and bc and the card bd are left, and only one switch
+	// has both a GPU and a card.
 	joint := asking(asking(ask("joint", "2", true, wire.PolicyAnnotation+"=single-numa-node", wire.DevicesAnnotation+"=one-switch"), offeredGPU, 2), offeredNIC, 1)
 	c.create(joint)
 	c.awaitRunning("joint")
@@ -284,7 +284,7 @@ func (c *hollowCluster) pod(name string) *corev1.Pod {
 	return p
 }
 
-// awaitAllocatable waits until a node offers so many of a resource.
+// awaitAllocatable waits until n units of a resource are allocatable on a node.
 func (c *hollowCluster) awaitAllocatable(node, name string, n int64) {
 	c.Helper()
 	c.await(fmt.Sprint(n, " ", name, " on ", node), func([]corev1.Pod) bool {
@@ -302,7 +302,7 @@ func (c *hollowCluster) machineOf(n *hollowNode) *topology.Machine {
 	return m
 }
 
-// decisions are those of all pods that are there.
+// decisions returns the decisions of all existing pods.
 func (c *hollowCluster) decisions() obeyed.Decisions {
 	c.Helper()
 	out := obeyed.Decisions{}
@@ -314,8 +314,8 @@ func (c *hollowCluster) decisions() obeyed.Decisions {
 	return out
 }
 
-// TestDevicesInKoordinatorsUnits: where the agent offers Koordinator's resources, 100 of each are a
-// device, to a genuine kubelet and to the scheduler. Part of a device is refused by name.
+// TestDevicesInKoordinatorsUnits: if the agent offers Koordinator's resources, 100 units are a
+// device for a genuine kubelet and for the scheduler. A part of a device is refused by name.
 func TestDevicesInKoordinatorsUnits(t *testing.T) {
 	t.Parallel()
 	const gpu, rdma = "koordinator.sh/gpu", "koordinator.sh/rdma"

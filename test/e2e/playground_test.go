@@ -31,7 +31,7 @@ topologyManagerPolicy: single-numa-node
 reservedSystemCPUs: "0"
 `
 
-// startPlayground starts one from descriptions of its nodes, as the command line has them.
+// startPlayground starts a playground from the command line's descriptions of nodes.
 func startPlayground(t *testing.T, s demo.Scheduler, nodes ...string) *demo.Cluster {
 	t.Helper()
 	opts := demoOptions(t, 1)
@@ -52,9 +52,8 @@ func startPlayground(t *testing.T, s demo.Scheduler, nodes ...string) *demo.Clus
 	return c
 }
 
-// TestPlayground runs what the playground tells a person to try, on a node of the user's own: the
-// examples come to run, whichever of its names the scheduler is asked by, and what a Deployment
-// made goes with it.
+// TestPlayground runs the playground's examples on a node from a description. They run with each
+// name of the scheduler, and the pods of a Deployment are deleted with it.
 func TestPlayground(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "kubelet.yaml")
@@ -127,7 +126,7 @@ func runWithDecisions(t *testing.T, c *demo.Cluster, want int) error {
 	return nil
 }
 
-// TestScenes plays every scene to its end, and demands that it shows what it is about.
+// TestScenes runs every scene to its end, and checks that it shows its behaviour.
 func TestScenes(t *testing.T) {
 	shows := map[string]string{
 		"nowhere": "50 CPUs need 2 NUMA nodes", "two-gangs": "2 of 3 pods fit", "gpus-apart": "takes its place on", "silent-agent": wire.NoSignOfLife,
@@ -159,8 +158,8 @@ func TestScenes(t *testing.T) {
 	}
 }
 
-// TestWrongNodes holds the errors for nodes that cannot be: one sentence each that names key, value
-// and what would be right.
+// TestWrongNodes: the error for an impossible node is one sentence with the key, the value and a
+// correct value.
 func TestWrongNodes(t *testing.T) {
 	dir := t.TempDir()
 	cut := filepath.Join(dir, "cut.tgz")
@@ -205,8 +204,8 @@ func TestWrongNodes(t *testing.T) {
 	}
 }
 
-// TestNodesWithDevices holds that a node with devices keeps their names, wherever its own name
-// stands. `berth topology -o string` prints such machines.
+// TestNodesWithDevices: a node with devices keeps their names, wherever the key name is in the
+// description. `berth topology -o string` prints such machines.
 func TestNodesWithDevices(t *testing.T) {
 	const devices = "dev:3b:00.0,020000,8086:1593,numa=0,driver=ice,name=eth0"
 	for _, text := range []string{
@@ -227,7 +226,8 @@ func TestNodesWithDevices(t *testing.T) {
 	}
 }
 
-// FuzzParseNode looks for descriptions that break the parser, or that it takes and a node does not.
+// FuzzParseNode looks for descriptions that crash the parser, or that the parser accepts and a node
+// refuses.
 func FuzzParseNode(f *testing.F) {
 	f.Add("name=a,machine=package:2 numa:1 core:4 pu:2 mem:64Gi,64Gi,device=nvidia.com/gpu=0:4,1:4")
 	f.Add("name=a,device=x/y=-:1,machine=numa:1 core:1 pu:1")
@@ -245,7 +245,7 @@ func FuzzParseNode(f *testing.F) {
 	})
 }
 
-// TestPlaygroundOfNothing holds that a cluster that cannot be started leaves nothing behind.
+// TestPlaygroundOfNothing: a cluster that cannot be started leaves nothing behind.
 func TestPlaygroundOfNothing(t *testing.T) {
 	if !alone(t, "TMPDIR="+shortDir(t)) {
 		return
@@ -280,7 +280,7 @@ func TestPlaygroundOfNothing(t *testing.T) {
 	}
 }
 
-// unknownPlugin is a configuration with which no scheduler starts.
+// unknownPlugin returns a configuration with which no scheduler starts.
 func unknownPlugin(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "scheduler.yaml")

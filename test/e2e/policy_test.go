@@ -31,8 +31,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// guarded is a control plane with everything that an installation applies, and clients of it; nodes
-// n0 to n3 are its own.
+// guarded is a control plane with all objects of an installation, with clients and its own nodes n0
+// to n3.
 type guarded struct {
 	t     *testing.T
 	cp    *controlplane.ControlPlane
@@ -51,7 +51,7 @@ func newGuarded(t *testing.T, cp *controlplane.ControlPlane) *guarded {
 	return g
 }
 
-// waitPolicies waits until both policies are in force: a new policy takes the API server a moment.
+// waitPolicies waits until the API server enforces both policies.
 func (g *guarded) waitPolicies() {
 	g.t.Helper()
 	err := wait.PollUntilContextTimeout(g.t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
@@ -77,7 +77,7 @@ func (g *guarded) user(name string, groups ...string) *rest.Config {
 	return c
 }
 
-// agent has the credentials of the agent of a node.
+// agent returns the credentials of a node's agent.
 func (g *guarded) agent(node string) *rest.Config {
 	g.t.Helper()
 	return asAgent(g.t, g.cp, node)
@@ -120,7 +120,7 @@ func (g *guarded) writeLease(c *rest.Config, name string) error {
 	return err
 }
 
-// want fails unless err is a refusal exactly when it should be; a refusal must mention text.
+// want fails unless err is nil with ok, or otherwise a refusal that contains text.
 func want(t *testing.T, what string, err error, ok bool, text string) {
 	t.Helper()
 	switch {
@@ -150,7 +150,7 @@ func testPolicies(t *testing.T, cp *controlplane.ControlPlane) {
 	t.Run("who may view pods may view reports", g.testViewer)
 }
 
-// warnings are the ones that a client has been sent.
+// warnings are the warnings that a client has received.
 type warnings []string
 
 // HandleWarningHeader implements rest.WarningHandler.
@@ -223,7 +223,7 @@ func (g *guarded) testHeartbeats(t *testing.T) {
 	want(t, "somebody with every role takes a leader's lease", g.writeLease(g.almighty(), "berth-scheduler"), true, "")
 }
 
-// almighty has the role cluster-admin, but is not of the group that the policies let pass.
+// almighty has the role cluster-admin, but is not in the group that the policies exempt.
 func (g *guarded) almighty() *rest.Config {
 	g.t.Helper()
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "almighty"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
@@ -234,7 +234,7 @@ func (g *guarded) almighty() *rest.Config {
 	return g.user("almighty")
 }
 
-// testLeastPrivilege tries what the service account has no business with.
+// testLeastPrivilege tries actions that the service accounts do not need.
 func (g *guarded) testLeastPrivilege(t *testing.T) {
 	c := kubernetes.NewForConfigOrDie(g.agent("n1"))
 	ctx := t.Context()
@@ -286,7 +286,7 @@ func (g *guarded) testPlacement(t *testing.T) {
 	want(t, "add a placement", patch("a", `"x"`, ""), false, "cannot be added")
 	want(t, "add a placement through the status", patch("a", `"x"`, "status"), false, "cannot be added")
 	want(t, "an administrator binds with a placement", g.bind(g.cp.RESTConfig(), a, `{"v":1}`), false, "the scheduler's to write")
-	for _, subresource := range []string{"resize", "ephemeralcontainers"} { // these drop annotations without a word
+	for _, subresource := range []string{"resize", "ephemeralcontainers"} { // these drop annotations without an error
 		err := patch("a", `"x"`, subresource)
 		if got, getErr := pods.Get(ctx, "a", metav1.GetOptions{}); getErr != nil || got.Annotations[wire.PlacementAnnotation] != "" {
 			t.Errorf("add a placement through %s: %v, and the pod has %v, %v", subresource, err, got.Annotations, getErr)
@@ -317,15 +317,15 @@ func (g *guarded) testPlacement(t *testing.T) {
 	want(t, "anybody binds without a placement", g.bind(g.cp.RESTConfig(), b, ""), true, "")
 }
 
-// testResize: nobody resizes what is not decided again where Berth decides; where the kubelet does,
-// it answers, and who resizes what it has pinned is warned.
+// testResize: where Berth decides, only resizes with a new decision are allowed. Where the kubelet
+// decides, the kubelet answers, and users get a warning about pinned resources.
 func (g *guarded) testResize(t *testing.T) {
 	var got warnings
 	config := rest.CopyConfig(g.cp.RESTConfig())
 	config.WarningHandler = &got
 	ctx, pods := t.Context(), kubernetes.NewForConfigOrDie(config).CoreV1().Pods("default")
 	_, err := g.admin.CoreV1().Nodes().Patch(ctx, "n1", types.MergePatchType, []byte(`{"status":{"allocatable":{"cpu":"8","memory":"8Gi"}}}`), metav1.PatchOptions{}, "status")
-	if err != nil { // the API server asks the node's size first (plugin/pkg/admission/podresize)
+	if err != nil { // the API server first checks the node's size (plugin/pkg/admission/podresize)
 		t.Fatal(err)
 	}
 	for name, placement := range map[string]string{"obeyed": `{"v":1,"authority":"berth"}`, "koordlet": `{"v":1,"authority":"berth","enforcer":"koordlet"}`, "predicted": `{"v":1}`, "pinned": `{"v":1,"containers":[{"cpus":"2-3"}]}`} {
@@ -358,8 +358,8 @@ func (g *guarded) testResize(t *testing.T) {
 	}
 }
 
-// testGeneration: the scheduler replaces a decision by a newer one for what the kubelet has
-// allocated, and nobody else does.
+// testGeneration: only the scheduler can replace a decision by a newer one, and only with the
+// amounts that the kubelet has allocated.
 func (g *guarded) testGeneration(t *testing.T) {
 	ctx, pods := t.Context(), g.admin.CoreV1().Pods("default")
 	pod := plainPod("refitted")
@@ -445,8 +445,8 @@ func (g *guarded) testSchema(t *testing.T) {
 	want(t, "the last number there is", g.writeTopology(g.cp.RESTConfig(), "n3", sequence(math.MaxInt64)), false, "must not run out")
 }
 
-// testViewer shows that the cluster's role view takes berth-viewer in, which the controller manager
-// does by the label, and that it reads and no more.
+// testViewer checks that the cluster role view includes berth-viewer, which the controller manager
+// aggregates by its label, and that it allows only reading.
 func (g *guarded) testViewer(t *testing.T) {
 	roles := g.admin.RbacV1().ClusterRoles()
 	view, err := roles.Get(t.Context(), "view", metav1.GetOptions{})

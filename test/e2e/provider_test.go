@@ -22,9 +22,9 @@ const (
 	licencesOfSocket = 3
 )
 
-// TestLicences runs the example's scheduler on one node where Berth decides and one where the
-// kubelet does. Licences and CPUs lie on one socket, no socket gives more than it has, also after a
-// failover, and what a pod had is given to the next when it has left.
+// TestLicences runs the example's scheduler on a node where Berth decides and a node where the
+// kubelet does. Licences and CPUs are on one socket. No socket gives more licences than it has,
+// also after a failover. The licences of a pod that has left are given to the next.
 func TestLicences(t *testing.T) {
 	t.Parallel()
 	c := newHollowClusterOn(t, 2, controlplane.Options{Dir: shortDir(t)}, func(s *hollow.Spec) {
@@ -69,8 +69,8 @@ func TestLicences(t *testing.T) {
 	c.clean()
 }
 
-// licencesKept fails if a socket has given more licences than it has, or to CPUs of the other one.
-// On this machine every socket is a NUMA node.
+// licencesKept fails if a socket has given more licences than it has, or licences to pods with CPUs
+// of the other socket. On this machine every socket is a NUMA node.
 func (c *hollowCluster) licencesKept() {
 	c.Helper()
 	list, err := c.Client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})
@@ -97,7 +97,7 @@ func (c *hollowCluster) licencesKept() {
 	}
 }
 
-// awaitMessage waits until a pod that waits says why, in these words.
+// awaitMessage waits until the condition of a waiting pod has these words.
 func (c *hollowCluster) awaitMessage(name string, words ...string) {
 	c.Helper()
 	last := ""

@@ -30,10 +30,10 @@ type reservationCluster struct {
 	objects dynamic.Interface
 }
 
-// ownerLabel is on pods that own the Reservation of its value.
+// ownerLabel is the label of owners. Its value is the name of the Reservation.
 const ownerLabel = "owns"
 
-// reservationOf is a Reservation of the place of a pod, with memory for several owners.
+// reservationOf returns a Reservation for the request of a pod, with memory for several owners.
 func reservationOf(name string, template *corev1.Pod) *koordinator.Reservation {
 	r := &template.Spec.Containers[0].Resources
 	for _, list := range []corev1.ResourceList{r.Requests, r.Limits} {
@@ -76,7 +76,7 @@ func (c *reservationCluster) get(name string) *koordinator.Reservation {
 	return r
 }
 
-// awaitReservation waits until the object says so.
+// awaitReservation waits until done returns true for the Reservation.
 func (c *reservationCluster) awaitReservation(name, what string, done func(*koordinator.Reservation) bool) *koordinator.Reservation {
 	c.Helper()
 	var last *koordinator.Reservation
@@ -105,7 +105,7 @@ func says(kind, reason, text string) func(*koordinator.Reservation) bool {
 	}
 }
 
-// place is what the object says was decided.
+// place returns the CPUs in the Reservation's placement.
 func (c *reservationCluster) place(name string) (cpus topology.CPUSet) {
 	c.Helper()
 	r := c.get(name)
@@ -120,7 +120,7 @@ func (c *reservationCluster) place(name string) (cpus topology.CPUSet) {
 	return cpus
 }
 
-// given is what a pod's Binding says.
+// given returns the node and the CPUs of a pod's Binding.
 func (c *reservationCluster) given(name string) (node string, cpus topology.CPUSet) {
 	c.Helper()
 	pod, err := c.Client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
@@ -138,9 +138,9 @@ func (c *hollowCluster) awaitUnschedulable(name, text string) {
 	c.await(name+" to be refused: "+text, func(pods []corev1.Pod) bool { return strings.Contains(unschedulable(pods, name), text) })
 }
 
-// TestReservations holds places on two nodes that obey and on one with a kubelet that decides:
-// strangers respect them, owners get them in place, also from a scheduler that was killed while one
-// was half used; what cannot be held, or has ended, says so and holds nothing.
+// TestReservations holds room on two nodes that obey and on one where the kubelet decides. Other
+// pods do not get the room, and owners do, also after the scheduler was killed while a Reservation
+// was partly used. Reservations that cannot be served or have ended report this and hold nothing.
 func TestReservations(t *testing.T) {
 	t.Parallel()
 	h := newHollowClusterOn(t, 3, controlplane.Options{Dir: shortDir(t)}, func(s *hollow.Spec) {
@@ -153,7 +153,7 @@ func TestReservations(t *testing.T) {
 	var err error
 	c.objects, err = dynamic.NewForConfig(c.ControlPlane.RESTConfig())
 	c.must(err)
-	c.restartScheduler(nil) // the kind is looked for once a minute
+	c.restartScheduler(nil) // otherwise the scheduler finds the new kind only after a minute
 
 	half := reservationOf("half", onNode(ask("", "4", true, wire.PolicyAnnotation+"=restricted"), "h0"))
 	many := false
@@ -185,7 +185,7 @@ func TestReservations(t *testing.T) {
 	if both := first.Or(&second); node != "h0" || also != "h0" || both != held || first.Intersects(&second) {
 		t.Errorf("owners have %s on %s and %s on %s, held are %s on h0", first, node, second, also, held)
 	}
-	c.create(onNode(owner(ask("own3", "2", true), "half"), "h1")) // it goes its own way
+	c.create(onNode(owner(ask("own3", "2", true), "half"), "h1")) // this owner is placed like any other pod
 	c.awaitRunning("own3")
 	c.delete("own1", nil)
 	c.create(onNode(owner(ask("own4", "2", true), "half"), "h0"))
@@ -201,7 +201,7 @@ func TestReservations(t *testing.T) {
 	c.awaitRunning("six")
 	c.create(onNode(ask("more", "6", true), "h2"))
 	c.awaitUnschedulable("more", "Insufficient cpu")
-	c.create(owner(ask("own5", "7", true), "whole")) // a CPU more than is held
+	c.create(owner(ask("own5", "7", true), "whole")) // one CPU more than the Reservation holds
 	c.awaitRunning("own5")
 	c.awaitReservation("whole", "to be used up", phase(koordinator.ReservationSucceeded))
 	if node, _ := c.given("own5"); node != "h2" {
@@ -222,7 +222,7 @@ func TestReservations(t *testing.T) {
 	c.clean()
 }
 
-// prints runs kubectl berth, and demands what it prints.
+// prints runs kubectl berth, and checks its output.
 func (c *reservationCluster) prints(args string, want ...string) {
 	c.Helper()
 	kubeconfig, err := c.ControlPlane.Kubeconfig("admin", []string{"system:masters"})
@@ -238,7 +238,8 @@ func (c *reservationCluster) prints(args string, want ...string) {
 	}
 }
 
-// refusedReservations have no place, and say why.
+// refusedReservations: Reservations that cannot be served get no node, and their condition explains
+// why.
 func (c *reservationCluster) refusedReservations() {
 	c.Helper()
 	c.reserve(reservationOf("huge", ask("", "40", true)))

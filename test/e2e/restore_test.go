@@ -17,22 +17,22 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 )
 
-// TestRestore takes the API server's data back to a backup under a scheduler, an agent and a
-// kubelet that run on. What was bound since is gone for everybody, and its kubelet takes a while to
-// let go of it. Until the agent has reported that, nobody is placed there.
+// TestRestore restores the API server's data from a backup while scheduler, agent and kubelet run.
+// Later Bindings are gone, and the kubelet takes a while to release their pods. No pod is placed
+// there before the agent has reported the release.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	c := newHollowClusterOn(t, 1, controlplane.Options{Server: otherServer, Keep: shortDir(t)})
 	c.create(pinnedPod("before", "", "6")) // fills NUMA node 0; 8 CPUs of node 1 are left
 	c.awaitRunning("before")
-	c.awaitGauges() // the report that lists it has been read
+	c.awaitGauges() // the scheduler has read the report that lists the pod
 	backup := c.backUp()
 
 	c.create(pinnedPod("since", "", "8"))
 	c.awaitRunning("since")
 	c.awaitGauges()
 	agent := c.nodes[0].agent()
-	agent.set(func(*http.Request) fault { return lostRequest }) // the last to find its way back
+	agent.set(func(*http.Request) fault { return lostRequest }) // so that the agent is the last to reconnect
 	c.restore(backup)
 
 	c.create(pinnedPod("after", "", "8"))
@@ -42,8 +42,8 @@ func TestRestore(t *testing.T) {
 		if strings.Contains(why, "its report is older than the one before") {
 			return true
 		}
-		// It may have been tried before the scheduler listed the reports again. What it sees then
-		// makes no room, so nothing tries that pod again.
+		// The scheduler may have tried this pod before it listed the reports again. The list makes
+		// no room, so the pod is not tried again.
 		i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Name == "after" })
 		if why != "" && i >= 0 && pods[i].UID != tried {
 			tried = pods[i].UID
@@ -58,7 +58,7 @@ func TestRestore(t *testing.T) {
 	c.awaitRunning("before", "after")
 	c.await("what was bound since to be gone", func(pods []corev1.Pod) bool {
 		for i := range pods {
-			c.note(&pods[i]) // its own watch may not have come back yet
+			c.note(&pods[i]) // the test's own watch may not have reconnected yet
 		}
 		return phaseOf(pods, "since") == ""
 	})
@@ -68,7 +68,7 @@ func TestRestore(t *testing.T) {
 	c.clean()
 }
 
-// stopControlPlane returns the directory of etcd's data.
+// stopControlPlane stops the control plane and returns the directory of etcd's data.
 func (c *hollowCluster) stopControlPlane() string {
 	c.Helper()
 	c.must(c.ControlPlane.Stop())
@@ -82,7 +82,7 @@ func (c *hollowCluster) startControlPlane() {
 	c.must(err)
 }
 
-// backUp copies what the API server has.
+// backUp copies the API server's data.
 func (c *hollowCluster) backUp() (dir string) {
 	c.Helper()
 	data, dir := c.stopControlPlane(), filepath.Join(c.TempDir(), "backup")
@@ -91,9 +91,9 @@ func (c *hollowCluster) backUp() (dir string) {
 	return dir
 }
 
-// restore puts a copy back. As after etcdutl snapshot restore --bump-revision --mark-compacted
-// revisions go on beyond all that were given out, and those before are compacted: who watches lists
-// again.
+// restore restores a copy. As with etcdutl snapshot restore --bump-revision --mark-compacted,
+// revisions continue above all earlier ones, and earlier revisions are compacted, so that watches
+// list again.
 func (c *hollowCluster) restore(backup string) {
 	c.Helper()
 	list, err := c.Client.CoreV1().ConfigMaps("default").List(c.Context(), metav1.ListOptions{})

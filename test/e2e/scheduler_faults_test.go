@@ -15,21 +15,21 @@ import (
 	"github.com/berth-dev/berth/test/line"
 )
 
-// faultyWire stands between a scheduler and the API server and loses what it is told to lose.
+// faultyWire is a proxy between a client and the API server that makes faults.
 type faultyWire struct {
 	*line.Line
 
 	mu sync.Mutex
-	// fault is asked for every request.
+	// fault returns the fault of each request.
 	fault func(*http.Request) fault
-	// counts are the faults that happened.
+	// counts has the number of faults by kind.
 	counts map[fault]int
-	// held are requests whose client has given up, to be carried out when let go.
+	// held are requests whose client has given up. letGo carries them out.
 	held    []*http.Request
 	lastCut time.Time
 	// sent is when a Binding was last sent, by the pod's name.
 	sent map[string]time.Time
-	// hears is how often pods of a node have been asked for.
+	// hears counts the lists and watches of a node's pods.
 	hears int
 	// meddle changes the pod of a Binding just before the Binding.
 	meddle func(*http.Request)
@@ -122,14 +122,14 @@ func (w *faultyWire) hold(r *http.Request) {
 	w.held = append(w.held, c)
 }
 
-// waiting says how many requests are held back.
+// waiting returns the number of held requests.
 func (w *faultyWire) waiting() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.held)
 }
 
-// letGo carries out what is held back, and returns what the API server says.
+// letGo carries out the held requests, and returns the API server's status codes.
 func (w *faultyWire) letGo() (codes []int) {
 	w.mu.Lock()
 	held := w.held
@@ -141,7 +141,7 @@ func (w *faultyWire) letGo() (codes []int) {
 	return codes
 }
 
-// set changes what happens to requests from now on.
+// set changes the faults of later requests.
 func (w *faultyWire) set(f func(*http.Request) fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,28 +157,28 @@ func (w *faultyWire) cut() {
 	w.lastCut = time.Now()
 }
 
-// count is how often there has been the fault.
+// count returns how often the fault has happened.
 func (w *faultyWire) count(f fault) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.counts[f]
 }
 
-// heard is how often pods of a node have been asked for.
+// heard returns the number of lists and watches of a node's pods.
 func (w *faultyWire) heard() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.hears
 }
 
-// sinceCut is how long ago connections were last cut.
+// sinceCut returns how long ago connections were last cut.
 func (w *faultyWire) sinceCut() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Since(w.lastCut)
 }
 
-// sentBinding is when a Binding of the pod was last sent.
+// sentBinding returns when a Binding of the pod was last sent.
 func (w *faultyWire) sentBinding(pod string) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -189,12 +189,12 @@ func isBinding(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/binding")
 }
 
-// podOfBinding is the name of the pod that a Binding is for.
+// podOfBinding returns the name of a Binding's pod.
 func podOfBinding(r *http.Request) string {
 	return strings.TrimSuffix(r.URL.Path[strings.Index(r.URL.Path, "/pods/")+len("/pods/"):], "/binding")
 }
 
-// newFaultyTest is newSchedulerTest with a faulty wire.
+// newFaultyTest does the same as newSchedulerTest, with a faulty wire.
 func newFaultyTest(t *testing.T, p *schedulerPlane, nodes map[string]nodeSpec, f func(*http.Request) fault) *schedulerTest {
 	t.Helper()
 	s := newFleetTest(t, p, nodes)
@@ -241,7 +241,7 @@ func testSchedulerWithCutWatches(t *testing.T, p *schedulerPlane) {
 	s.fleet.demandNoSurprise()
 }
 
-// testSchedulerEvictsSlowly makes victims leave one after the other, with reports between.
+// testSchedulerEvictsSlowly: victims leave one after the other, with reports in between.
 func testSchedulerEvictsSlowly(t *testing.T, p *schedulerPlane) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	s := newFaultyTest(t, p, pinnedNodes(1), func(r *http.Request) fault {
@@ -268,7 +268,7 @@ func testSchedulerRecreatesAtOnce(t *testing.T, p *schedulerPlane) {
 		for i := range 3 {
 			name := fmt.Sprint("r", i)
 			s.delete(name)
-			s.create(pod(fmt.Sprint(name, "-", round), 4)) // takes the place, under a new UID, before the old one has left
+			s.create(pod(fmt.Sprint(name, "-", round), 4)) // has the same name and a new UID, before the old pod has left
 		}
 		s.awaitRunning(3)
 		for i := range 3 {

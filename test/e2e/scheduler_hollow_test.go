@@ -36,14 +36,14 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// hollowCluster is a cluster with kubelets, agents in this process and a scheduler, each behind a
-// wire of its own that can be made faulty. What kubelets do with pods is noted.
+// hollowCluster is a cluster with kubelets, agents in this process and a scheduler, each behind its
+// own faulty wire. It records the kubelets' decisions about pods.
 type hollowCluster struct {
 	*testing.T
 	*demo.Cluster
-	// root is the test that the cluster belongs to; T may be a subtest.
+	// root is the test that owns the cluster; T may be a subtest.
 	root  *testing.T
-	kept  controlplane.Options // of the control plane
+	kept  controlplane.Options // options of the control plane
 	nodes []*hollowNode
 	wires map[string]*faultyWire // of kubelets and agents
 	wire  *faultyWire            // the scheduler's
@@ -59,45 +59,46 @@ type hollowNode struct {
 	c    *hollowCluster
 	spec hollow.Spec
 	dir  hollow.Dir
-	// koordlet: the agent that starts next leaves it to koordlet to carry out what Berth decides.
+	// koordlet means that the next agent lets koordlet carry out Berth's decisions.
 	koordlet bool
 }
 
-// noted is what became of a pod.
+// noted records the history of a pod.
 type noted struct {
 	name, node string
 	ran        bool
-	refused    string // the reason
+	refused    string // the reason of a refusal
 	promised   bool
 	exact      bool
-	foreign    bool // bound by somebody else
+	foreign    bool // bound by another scheduler
 	wrong      string
-	// excused: what is wrong may come of the scheduler having been cut off when it decided.
+	// excused means that the scheduler was possibly cut off when it decided, which excuses a fault.
 	excused bool
-	// sent is when its Binding was last sent; on says which that was, and on which report.
+	// sent is when its Binding was last sent; on has the number of that Binding, and of the report
+	// on which it was decided.
 	sent time.Time
 	on   string
-	// deafened: its kubelet's watch had been cut when it came.
+	// deafened means that its kubelet's watch had been cut when the pod came.
 	deafened bool
-	// bound, began, left and gone are when the API first showed it on its node, running, being
-	// deleted or not at all, and not at all.
+	// bound, began, left and gone are the moments at which the API first showed the pod with a
+	// node, running, terminating or deleted, and deleted.
 	bound, began, left, gone moment
 }
 
-// moment is a resource version, and when it was seen here; zero: it was not.
+// moment is a resource version, and when the test saw it; zero if it did not.
 type moment struct {
 	version uint64
 	at      time.Time
 }
 
-// see notes the version of the pod if it is the first.
+// see records the version of the pod, unless there is an earlier one.
 func (m *moment) see(pod *corev1.Pod) {
 	if version, err := strconv.ParseUint(pod.ResourceVersion, 10, 64); err == nil && m.version == 0 {
 		*m = moment{version, time.Now()}
 	}
 }
 
-// before reports whether the API showed the one before the other.
+// before reports whether the API showed m before other.
 func (m *moment) before(other *moment) bool { return m.version != 0 && m.version < other.version }
 
 func (m *moment) String() string {
@@ -111,14 +112,14 @@ func (n *noted) String() string {
 	return fmt.Sprintf("%s: %s, sent at %s; bound %v, running %v, deleted %v, gone %v", n.name, n.on, n.sent.Format("15:04:05.000"), &n.bound, &n.began, &n.left, &n.gone)
 }
 
-// hearing is how long the scheduler may take to hear of a deletion while its watches hold.
+// hearing is how long the scheduler's unbroken watch may take to show a deletion.
 const hearing = 3 * time.Second
 
-// freed reports whether the kubelet had let go of p when it heard of n's Binding, and the scheduler
-// need not have known when it sent that. It lets go at once of a pod that the API does not show any
-// more, although its containers run (HandlePodRemoves of pkg/kubelet/kubelet.go takes it from the
-// pods that GetActivePods returns); one that never ran has nothing to stop. A kubelet whose watch
-// had been cut hears of deletions before it hears of earlier Bindings.
+// freed reports whether the kubelet had released p when it received n's Binding, without the
+// scheduler's knowledge. A kubelet releases a deleted pod at once, although its containers run
+// (HandlePodRemoves of pkg/kubelet/kubelet.go removes it from the pods of GetActivePods). A pod
+// that never ran has no container to stop. After a broken watch a kubelet handles deletions before
+// earlier Bindings.
 func (p *noted) freed(n *noted) bool {
 	over, heard := &p.gone, &n.bound
 	if !p.ran {
@@ -130,12 +131,11 @@ func (p *noted) freed(n *noted) bool {
 	return p != n && p.node == n.node && over.before(heard) && !p.left.at.Before(n.sent.Add(-hearing))
 }
 
-// deafFor is how long a scheduler or kubelet whose watches were cut may not have heard of a
-// deletion: longer than a container takes to stop, which is what exact placements rest on (package
-// ledger).
+// deafFor is how long a scheduler or kubelet may not know a deletion after its watches were cut. It
+// is longer than the stop of a container, so exact placements may break (package ledger).
 const deafFor = 15 * time.Second
 
-// hollowStop is how long containers take to stop: longer than a fault delays anything.
+// hollowStop is how long containers take to stop. It is longer than the delay of any fault.
 const hollowStop = 3 * time.Second
 
 func newHollowCluster(t *testing.T, nodes int) *hollowCluster {
@@ -143,7 +143,7 @@ func newHollowCluster(t *testing.T, nodes int) *hollowCluster {
 	return newHollowClusterOn(t, nodes, controlplane.Options{Dir: shortDir(t)})
 }
 
-// newHollowClusterOn starts a cluster; change, if there is one, is made to each node.
+// newHollowClusterOn starts a cluster, and applies the changes to each node.
 func newHollowClusterOn(t *testing.T, nodes int, opts controlplane.Options, change ...func(*hollow.Spec)) *hollowCluster {
 	t.Helper()
 	begun := time.Now()
@@ -174,7 +174,7 @@ func newHollowClusterOn(t *testing.T, nodes int, opts controlplane.Options, chan
 	return c
 }
 
-// end ends the cluster, and shows what nodes have said where the test has failed.
+// end ends the cluster. If the test has failed, it logs the nodes' output.
 func (c *hollowCluster) end() {
 	for _, n := range c.nodes {
 		if c.root.Failed() {
@@ -188,10 +188,10 @@ func (c *hollowCluster) end() {
 	}
 }
 
-// soundly has nothing go wrong.
+// soundly makes no faults.
 func soundly(*http.Request) fault { return noFault }
 
-// way puts a wire before a part, which it keeps when it is started again.
+// way puts a wire before a part. A restarted part keeps its wire.
 func (c *hollowCluster) way(part string, access *rest.Config) (*rest.Config, error) {
 	if c.wires[part] == nil {
 		c.wires[part] = newFaultyWireFor(c.root, access, soundly)
@@ -199,11 +199,12 @@ func (c *hollowCluster) way(part string, access *rest.Config) (*rest.Config, err
 	return c.wires[part].Access(), nil
 }
 
-// changeAgent tells an agent what it cannot know in a test, and what the test wants.
+// changeAgent sets the options that an agent cannot find out in a test, and those that the test
+// needs.
 func (c *hollowCluster) changeAgent(o *agent.Options) {
 	n := c.nodes[slices.IndexFunc(c.nodes, func(n *hollowNode) bool { return n.spec.Name == o.Node })]
 	if n.spec.Devices != "" {
-		o.Enforce.NRIVersion = "v0.12.3" // a test's binary does not know the versions of its modules
+		o.Enforce.NRIVersion = "v0.12.3" // a test binary has no versions of its modules
 	}
 	if n.koordlet {
 		o.Authority, o.Enforcer = v1alpha1.AuthorityBerth, v1alpha1.EnforcerKoordlet
@@ -217,14 +218,14 @@ func (c *hollowCluster) must(err error) {
 	}
 }
 
-// process is the kubelet.
+// process returns the process of the kubelet.
 func (n *hollowNode) process() *hollow.Process {
 	p, err := n.c.Node(n.spec.Name)
 	n.c.must(err)
 	return p
 }
 
-// kubelet and agent are the wires of the two.
+// kubelet and agent return the wires of the two.
 func (n *hollowNode) kubelet() *faultyWire { return n.c.wires["node "+n.spec.Name] }
 func (n *hollowNode) agent() *faultyWire   { return n.c.wires["agent "+n.spec.Name] }
 
@@ -236,8 +237,8 @@ func (n *hollowNode) restart() {
 	n.awaitHearing(before)
 }
 
-// awaitHearing waits until the kubelet has asked for its pods again. A Node may be ready before,
-// and its kubelet never sees a pod that has come and gone by then.
+// awaitHearing waits until the kubelet has listed its pods again. The Node may be Ready before, and
+// the kubelet never sees a pod that came and left before the list.
 func (n *hollowNode) awaitHearing(before int) {
 	n.c.Helper()
 	ctx, cancel := context.WithTimeout(n.c.Context(), patience)
@@ -247,7 +248,7 @@ func (n *hollowNode) awaitHearing(before int) {
 	}
 }
 
-// signal signals the kubelet.
+// signal sends a signal to the kubelet.
 func (n *hollowNode) signal(s syscall.Signal) { n.process().Signal(s) }
 
 func (n *hollowNode) startAgent() {
@@ -260,7 +261,7 @@ func (n *hollowNode) stopAgent() {
 	n.c.must(n.c.StopAgent(n.spec.Name))
 }
 
-// watch notes what kubelets do with pods.
+// watch records the kubelets' decisions about pods.
 func (c *hollowCluster) watch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.Cleanup(cancel)
@@ -298,11 +299,11 @@ func (c *hollowCluster) note(pod *corev1.Pod) {
 	}
 }
 
-// noteGone notes that the API does not show a pod any more.
+// noteGone records that a pod was deleted from the API.
 func (c *hollowCluster) noteGone(obj any) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
-		return // the watch had broken: which version that was is not known
+		return // the watch had broken, and the version of the deletion is unknown
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -312,8 +313,7 @@ func (c *hollowCluster) noteGone(obj any) {
 	}
 }
 
-// freedBefore returns the pod that the kubelet had let go of before it heard of n's Binding, as
-// freed says; nil for none. The caller holds mu.
+// freedBefore returns a pod for which freed is true with n; nil for none. The caller holds mu.
 func (c *hollowCluster) freedBefore(n *noted) *noted {
 	for _, p := range c.pods {
 		if p.freed(n) {
@@ -323,7 +323,7 @@ func (c *hollowCluster) freedBefore(n *noted) *noted {
 	return nil
 }
 
-// history tells in the order of the API what became of the pods of a node. The caller holds mu.
+// history describes, in the order of the API, the history of a node's pods. The caller holds mu.
 func (c *hollowCluster) history(node string) string {
 	pods := slices.DeleteFunc(slices.Collect(maps.Values(c.pods)), func(n *noted) bool { return n.node != node })
 	slices.SortFunc(pods, func(a, b *noted) int { return cmp.Compare(a.bound.version, b.bound.version) })
@@ -362,12 +362,12 @@ func (c *hollowCluster) judge(n *noted, pod *corev1.Pod) {
 	}
 }
 
-// held returns what the kubelet's checkpoint says that containers hold, by pod UID; it fails the
-// test when two hold the same CPU.
+// held returns the CPUs of containers in the kubelet's checkpoint, by pod UID. It fails the test if
+// two pods have the same CPU.
 func (n *hollowNode) held() map[string]map[string]topology.CPUSet {
 	state, err := kubeletstate.Read(os.DirFS(n.dir.Root()))
 	if err != nil || state.CPU == nil {
-		return nil // it is being written
+		return nil // the kubelet is writing the file
 	}
 	var all topology.CPUSet
 	out := map[string]map[string]topology.CPUSet{}
@@ -384,8 +384,8 @@ func (n *hollowNode) held() map[string]map[string]topology.CPUSet {
 	return out
 }
 
-// demandKept fails the test when a kubelet refused a pod that Berth placed, or gave it other CPUs
-// than were promised.
+// demandKept fails the test if a kubelet refused a pod that Berth placed, or gave it other CPUs
+// than promised.
 func (c *hollowCluster) demandKept() (sum tally) {
 	c.Helper()
 	c.mu.Lock()
@@ -427,7 +427,7 @@ func (c *hollowCluster) create(p *corev1.Pod) *corev1.Pod {
 	return created
 }
 
-// on asks for the node by name, by way of the scheduler.
+// onNode restricts a pod to a node by a node selector.
 func onNode(p *corev1.Pod, node string) *corev1.Pod {
 	p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
 	return p
@@ -441,7 +441,7 @@ func (c *hollowCluster) delete(name string, grace *int64) {
 	}
 }
 
-// await polls until done says so.
+// await polls until done returns true.
 func (c *hollowCluster) await(what string, done func([]corev1.Pod) bool) {
 	c.Helper()
 	ctx, cancel := context.WithTimeout(c.Context(), patience)
@@ -478,8 +478,7 @@ func (c *hollowCluster) awaitBound(name string) {
 	})
 }
 
-// scene plays something as a test of its own, and demands that all promises are kept and nothing is
-// left of it.
+// scene runs play as a subtest, and checks that all promises are kept and nothing is left.
 func (c *hollowCluster) scene(name string, play func()) bool {
 	return c.root.Run(name, func(t *testing.T) {
 		c.T = t
@@ -490,7 +489,7 @@ func (c *hollowCluster) scene(name string, play func()) bool {
 	})
 }
 
-// clean deletes everything and demands that nothing is left: of pods, in the kubelets' books, in
+// clean deletes all pods and checks that nothing is left in the API, the kubelets' checkpoints and
 // the scheduler's gauges.
 func (c *hollowCluster) clean() {
 	c.Helper()
@@ -499,7 +498,7 @@ func (c *hollowCluster) clean() {
 	c.awaitGauges()
 }
 
-// awaitGauges waits until the scheduler counts nothing any more.
+// awaitGauges waits until the scheduler's gauges are 0.
 func (c *hollowCluster) awaitGauges() {
 	c.Helper()
 	left := ""
@@ -518,7 +517,7 @@ func (c *hollowCluster) awaitGauges() {
 // metrics returns Berth's metrics, by name with labels.
 func (p *schedulerProcess) metrics() (map[string]float64, error) { return scrape.Scheduler(p.port) }
 
-// restartScheduler kills the scheduler and lets another one take over.
+// restartScheduler kills the scheduler and starts another one.
 func (c *hollowCluster) restartScheduler(args *scheduler.Args) {
 	c.Helper()
 	c.sched.Kill()

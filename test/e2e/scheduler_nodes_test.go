@@ -25,15 +25,15 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// fleet is nodes whose kubelets are the engine: they admit what the API server's watch delivers, in
-// its order, one pod after the other, and report late. Cheaper than hollow nodes, and slow or dead
-// at will.
+// fleet has nodes with the engine as their kubelets. They admit the pods of the API server's watch
+// in order, one after the other, and report late. They are cheaper than hollow nodes, and a test
+// can make them slow or silent.
 type fleet struct {
 	t      *testing.T
 	client kubernetes.Interface
 	crs    ctrl.Client
-	// reportDelay is how long after a change a report is made; stopTime is how long containers take
-	// to stop.
+	// reportDelay is the time from a change to its report; stopTime is how long containers take to
+	// stop.
 	reportDelay, stopTime time.Duration
 
 	mu       sync.Mutex
@@ -42,7 +42,7 @@ type fleet struct {
 	wg       sync.WaitGroup
 }
 
-// outcome is what a kubelet did with a pod, and what was promised.
+// outcome has a kubelet's decision about a pod, and the promise.
 type outcome struct {
 	name     string
 	verdict  placement.Verdict
@@ -61,13 +61,13 @@ type simNode struct {
 	inbox   chan podEvent
 	seq     int64
 
-	fails map[string]bool // refused, by UID
-	mute  chan bool       // agent is dead; who has sent knows that nothing is being published
+	fails map[string]bool // refused pods, by UID
+	mute  chan bool       // stops the agent; after the send no report is being published
 }
 
 type podEvent struct {
 	pod *corev1.Pod
-	// stopped says that the containers of the pod have been stopped.
+	// stopped means that the containers of the pod have been stopped.
 	stopped bool
 }
 
@@ -135,7 +135,7 @@ func (f *fleet) createNode(name string, m *topology.Machine) {
 	f.must(err)
 }
 
-// watch hands every pod to its node in the order of the API server's writes.
+// watch passes every pod to its node in the order of the API server's writes.
 func (f *fleet) watch(ctx context.Context) {
 	list, err := f.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	f.must(err)
@@ -198,7 +198,7 @@ func (n *simNode) complain(ctx context.Context, err error) {
 	}
 }
 
-// take handles one event and says whether the books changed.
+// take handles one event and reports whether the allocations changed.
 func (n *simNode) take(ctx context.Context, e podEvent) bool {
 	uid := string(e.pod.UID)
 	switch {
@@ -235,7 +235,7 @@ func (n *simNode) admit(ctx context.Context, pod *corev1.Pod) {
 	n.setPhase(ctx, pod, phase, reason)
 }
 
-// record compares what the kubelet does with what was promised.
+// record compares the kubelet's decision with the promise.
 func (n *simNode) record(pod *corev1.Pod, v placement.Verdict, d *placement.Decision) {
 	o := outcome{name: pod.Name, verdict: v}
 	p, found, err := wire.ReadPlacement(pod)
@@ -298,7 +298,7 @@ func (f *fleet) replace(ctx context.Context, nt *v1alpha1.NodeTopology) error {
 	return f.crs.Update(ctx, nt)
 }
 
-// leaseNamespace is where the agents' heartbeats are.
+// leaseNamespace is the namespace of the agents' heartbeats.
 const leaseNamespace = v1alpha1.HeartbeatNamespace
 
 func (n *simNode) beat(ctx context.Context) error {
@@ -316,7 +316,7 @@ func (n *simNode) beat(ctx context.Context) error {
 	return err
 }
 
-// tally sums up what the kubelets did.
+// tally counts the kubelets' decisions.
 type tally struct{ admitted, refused, promised, exact, mispredicted int }
 
 func (f *fleet) tally() (sum tally, wrong []string) {
@@ -344,7 +344,7 @@ func (f *fleet) tally() (sum tally, wrong []string) {
 	return sum, wrong
 }
 
-// demandNoSurprise fails the test when a pod was refused or a prediction was wrong.
+// demandNoSurprise fails the test if a pod was refused or a prediction was wrong.
 func (f *fleet) demandNoSurprise() tally {
 	f.t.Helper()
 	sum, wrong := f.tally()

@@ -27,18 +27,18 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 )
 
-// schedulerVerb makes the test binary a berth-scheduler that ends on signals only, unlike the role
-// of the demo. In a process of its own it can be killed, and its feature gates are its own.
+// schedulerVerb makes the test binary a berth-scheduler that ends only on signals, unlike the role
+// of the demo. In its own process it can be killed, and has its own feature gates.
 const schedulerVerb = "bare-berth-scheduler"
 
-// licencesVerb is the same with the example's provider of licences.
+// licencesVerb does the same with the example's provider of licences.
 const licencesVerb = "licences-berth-scheduler"
 
 // otherScheduler is the program of a berth-scheduler of another Kubernetes release, for make
-// e2e-versions; "" is the one that is linked in.
+// e2e-versions. With "" tests use the linked one.
 var otherScheduler = os.Getenv("BERTH_SCHEDULER")
 
-// The verbs are looked for before TestMain, which belongs to the hollow nodes.
+// The verbs are handled before TestMain, which belongs to the hollow nodes.
 func init() {
 	if len(os.Args) < 2 {
 		return
@@ -62,9 +62,9 @@ func init() {
 	os.Exit(cli.Run(command))
 }
 
-// runOtherScheduler is the role of the demo: it ends with its parent.
+// runOtherScheduler implements the role of the demo. It ends with its parent.
 func runOtherScheduler(args []string) int {
-	runtime.LockOSThread() // by whose end the kernel kills the child
+	runtime.LockOSThread() // the kernel kills the child when this thread ends
 	ctx, stop := child.WithParent(context.Background(), os.Stdin)
 	defer stop()
 	cmd := exec.CommandContext(ctx, otherScheduler, args...)
@@ -79,13 +79,13 @@ func runOtherScheduler(args []string) int {
 	return 1
 }
 
-// schedulerProcess is a berth-scheduler that runs.
+// schedulerProcess is a running berth-scheduler.
 type schedulerProcess struct {
 	*child.Process
 	port int
 }
 
-// startScheduler starts a berth-scheduler for the control plane; the test's end stops it.
+// startScheduler starts a berth-scheduler for the control plane. The end of the test stops it.
 func startScheduler(t *testing.T, cp *controlplane.ControlPlane, args *scheduler.Args) *schedulerProcess {
 	t.Helper()
 	access, err := cp.UserConfig("berth-scheduler", []string{"system:masters"})
@@ -95,7 +95,7 @@ func startScheduler(t *testing.T, cp *controlplane.ControlPlane, args *scheduler
 	return startSchedulerWith(t, schedulerVerb, access, args)
 }
 
-// startSchedulerWith starts the scheduler that the verb stands for.
+// startSchedulerWith starts the scheduler of the verb.
 func startSchedulerWith(t *testing.T, verb string, access *rest.Config, args *scheduler.Args) *schedulerProcess {
 	t.Helper()
 	s := trial.Scheduler{Dir: t.TempDir(), Name: "scheduler", Args: args}

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// TestRace goes through cases in which a pod could be promised what another one gets, one after the
-// other on a real API server and hollow nodes.
+// TestRace runs cases in which a pod could be promised the CPUs of another pod, one after the other
+// on a real API server and hollow nodes.
 func TestRace(t *testing.T) {
 	t.Parallel()
 	c := newHollowCluster(t, 1)
@@ -44,7 +44,7 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// holdBindings holds the next Bindings back.
+// holdBindings holds back the next Bindings.
 func (c *hollowCluster) holdBindings() {
 	c.wire.set(func(r *http.Request) fault {
 		if isBinding(r) {
@@ -56,7 +56,7 @@ func (c *hollowCluster) holdBindings() {
 
 func (c *hollowCluster) soundWire() { c.wire.set(func(*http.Request) fault { return noFault }) }
 
-// dieBinding kills the scheduler while its Binding of the pod first, to all CPUs that are left, is
+// dieBinding kills the scheduler while its Binding of the pod first, which takes all free CPUs, is
 // on its way.
 func (c *hollowCluster) dieBinding() {
 	c.Helper()
@@ -73,7 +73,7 @@ func (c *hollowCluster) dieBinding() {
 // another pod on the same CPUs; then the Binding arrives.
 func lateBindingOfADeadLeader(c *hollowCluster) {
 	c.dieBinding()
-	c.createUrgent(pinnedPod("second", "", "8")) // comes before the first in the next scheduler's queue
+	c.createUrgent(pinnedPod("second", "", "8")) // is before the first pod in the next scheduler's queue
 	c.startScheduler(nil)
 	c.awaitBound("second")
 	for _, code := range c.wire.letGo() {
@@ -103,8 +103,7 @@ func (c *hollowCluster) createUrgent(p *corev1.Pod) {
 	})
 }
 
-// earlyBindingOfADeadLeader is the same with a Binding that arrives while the next scheduler
-// starts.
+// earlyBindingOfADeadLeader: the same, but the Binding arrives while the next scheduler starts.
 func earlyBindingOfADeadLeader(c *hollowCluster) {
 	c.dieBinding()
 	c.create(pinnedPod("second", "", "8"))
@@ -117,8 +116,8 @@ func earlyBindingOfADeadLeader(c *hollowCluster) {
 	c.awaitRunning("second")
 }
 
-// deletedBeforeAnyReport: the kubelet stands still while a pod is bound to it and deleted by force.
-// Its CPUs are not free before it is known that the kubelet will not admit it.
+// deletedBeforeAnyReport: a pod is bound and deleted by force while the kubelet is stopped. Its
+// CPUs are not free before it is certain that the kubelet will not admit it.
 func deletedBeforeAnyReport(c *hollowCluster) {
 	c.create(pinnedPod("full0", "", "6"))
 	c.awaitRunning("full0")
@@ -134,7 +133,7 @@ func deletedBeforeAnyReport(c *hollowCluster) {
 	c.awaitRunning("heir")
 }
 
-// fourUndelivered has four pods bound to a kubelet that hears of none of them.
+// fourUndelivered binds four pods to a kubelet whose watch shows none of them.
 func fourUndelivered(c *hollowCluster) (names []string) {
 	for i, cpus := range []string{"2", "5", "1", "3"} {
 		name := fmt.Sprint("late", i)
@@ -147,7 +146,7 @@ func fourUndelivered(c *hollowCluster) (names []string) {
 	return names
 }
 
-// deafen keeps the kubelet from the API server, until it is called again.
+// deafen cuts the kubelet off from the API server until listen is called.
 func (n *hollowNode) deafen() (listen func()) {
 	n.kubelet().set(func(*http.Request) fault { return noRequest })
 	n.kubelet().cut()
@@ -161,9 +160,9 @@ func listedAgain(c *hollowCluster) {
 	c.awaitRunning(names...)
 }
 
-// kubeletRestarted: the books must hold nothing of pods that have ended when the kubelet dies, as
-// the next one admits its first pods before it clears that away (docs/scope.md); the
-// admission of a pod that stays clears it.
+// kubeletRestarted: when the kubelet dies, its checkpoints must not contain ended pods, because the
+// restarted kubelet admits its first pods before it removes them (docs/scope.md). The admission of
+// another pod removes them.
 func kubeletRestarted(c *hollowCluster) {
 	n := c.nodes[0]
 	c.create(pinnedPod("stays", "", "1"))
@@ -177,7 +176,7 @@ func kubeletRestarted(c *hollowCluster) {
 func agentRestarted(c *hollowCluster) {
 	c.create(pinnedPod("before", "", "3"))
 	c.awaitRunning("before")
-	c.awaitGauges() // the report that lists it is in: nothing is said any more about the pods before the kubelet's restart
+	c.awaitGauges() // the scheduler has the report that lists the pod, and knows no pods from before the kubelet's restart
 	c.nodes[0].stopAgent()
 	c.create(pinnedPod("while", "", "3"))
 	c.awaitRunning("while")
@@ -187,7 +186,7 @@ func agentRestarted(c *hollowCluster) {
 	c.awaitRunning("after")
 }
 
-// endedByThemselves: pods that end hold their CPUs until the kubelet has noticed.
+// endedByThemselves: ended pods hold their CPUs until the kubelet has noticed.
 func endedByThemselves(c *hollowCluster) {
 	for i := range 3 {
 		p := pinnedPod(fmt.Sprint("short", i), "", "4")
@@ -200,8 +199,8 @@ func endedByThemselves(c *hollowCluster) {
 	c.await("the short ones to end", func(pods []corev1.Pod) bool { return phaseOf(pods, "short0") == corev1.PodSucceeded })
 }
 
-// contendedPod: a pod that another scheduler binds, or a static one, comes where the scheduler has
-// promised something. The collision is counted as contended.
+// contendedPod: another scheduler's pod, or a static pod, takes CPUs that the scheduler has
+// promised. The collision is counted as contended.
 func contendedPod(c *hollowCluster) {
 	n := c.nodes[0]
 	c.create(pinnedPod("full0", "", "6"))
@@ -220,7 +219,7 @@ func contendedPod(c *hollowCluster) {
 	c.demandUnblamed(before)
 }
 
-// outcomes is how many promises the scheduler counts, by what became of them.
+// outcomes returns the scheduler's counts of promises by outcome.
 func (c *hollowCluster) outcomes() map[ledger.Result]float64 {
 	c.Helper()
 	m, err := c.sched.metrics()
@@ -232,7 +231,7 @@ func (c *hollowCluster) outcomes() map[ledger.Result]float64 {
 	return out
 }
 
-// demandUnblamed fails the test when the scheduler has counted a mistake of its own since.
+// demandUnblamed fails the test if the scheduler has since counted a mistake of its own.
 func (c *hollowCluster) demandUnblamed(before map[ledger.Result]float64) {
 	c.Helper()
 	after := c.outcomes()
@@ -243,12 +242,12 @@ func (c *hollowCluster) demandUnblamed(before map[ledger.Result]float64) {
 	}
 }
 
-// leaving makes a pod run with 4 CPUs, and returns what deletes it by force, once.
+// leaving runs a pod with 4 CPUs, and returns a function that deletes it by force, once.
 func (c *hollowCluster) leaving() (remove func()) {
 	c.Helper()
 	c.create(pinnedPod("leaves", "", "4"))
 	c.awaitRunning("leaves")
-	c.awaitGauges() // the report that lists it is in
+	c.awaitGauges() // the scheduler has the report that lists the pod
 	return func() {
 		err := c.Client.CoreV1().Pods("default").Delete(c.Context(), "leaves", metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -257,9 +256,9 @@ func (c *hollowCluster) leaving() (remove func()) {
 	}
 }
 
-// demandContended demands that the pod moved has got other CPUs than promised, and that the
-// scheduler counts that as contended. On a machine that does much else the API server can be too
-// slow for an exact promise; then there is none to break.
+// demandContended checks that the pod moved has other CPUs than promised, and that the scheduler
+// counts this as contended. On a busy machine the API server may be too slow for an exact promise;
+// then there is no promise to break.
 func (c *hollowCluster) demandContended(before map[ledger.Result]float64) {
 	c.Helper()
 	c.awaitGauges()
@@ -277,8 +276,8 @@ func (c *hollowCluster) demandContended(before map[ledger.Result]float64) {
 	}
 }
 
-// deletedWhileBinding: the API server shows the deletion before the Binding, and the kubelet lets
-// go of the pod at once, although it runs. The other one gets its CPUs.
+// deletedWhileBinding: the API server shows the deletion before the Binding, and the kubelet
+// releases the pod at once, although it runs. The other pod gets its CPUs.
 func deletedWhileBinding(c *hollowCluster) {
 	remove, before, meddle := c.leaving(), c.outcomes(), c.wire.meddle
 	defer func() { c.wire.meddle = meddle }()
@@ -296,7 +295,7 @@ func deletedWhileBinding(c *hollowCluster) {
 }
 
 // deletedWhileDeaf: the kubelet's watch breaks before the Binding, and the deletion comes after it.
-// The kubelet lists, and hears of the deletion first.
+// The kubelet lists, and handles the deletion first.
 func deletedWhileDeaf(c *hollowCluster) {
 	remove, before := c.leaving(), c.outcomes()
 	listen := c.nodes[0].deafen()

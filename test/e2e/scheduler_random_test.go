@@ -18,10 +18,10 @@ var (
 	raceSeed       = flag.Uint64("race-seed", 1, "seed of TestRaceAtRandom")
 )
 
-// TestRaceAtRandom creates and deletes pods on a real API server and hollow nodes while watches are
-// cut, requests and answers lost, repeated and late, pods changed under a Binding, and schedulers
-// killed. No pod is refused, no exact promise broken, no CPU held twice; in the end every pod runs,
-// as they all fit, and nothing is left behind.
+// TestRaceAtRandom creates and deletes pods on a real API server and hollow nodes. Meanwhile
+// watches are cut, requests and answers are lost, repeated and late, pods change during a Binding,
+// and schedulers are killed. No pod is refused, no exact promise is broken, and no CPU is held
+// twice. At the end every pod runs, because all fit, and nothing is left.
 func TestRaceAtRandom(t *testing.T) {
 	t.Parallel()
 	t.Logf("%d operations of seed %d: repeat with -race-operations=%d -race-seed=%d", *raceOperations, *raceSeed, *raceOperations, *raceSeed)
@@ -45,7 +45,7 @@ func TestRaceAtRandom(t *testing.T) {
 	c.demandAllRoom()
 }
 
-// gambler plays the operations and the faults.
+// gambler carries out random operations and faults.
 type gambler struct {
 	c    *hollowCluster
 	rng  *rand.Rand
@@ -54,7 +54,7 @@ type gambler struct {
 	load int
 }
 
-// bets makes every wire faulty, from now on.
+// bets makes every wire faulty from now on.
 func (g *gambler) bets() {
 	odds := func(seed uint64, hits func(*http.Request) bool, faults ...fault) func(*http.Request) fault {
 		rng := rand.New(rand.NewPCG(*raceSeed, seed))
@@ -98,11 +98,11 @@ func (g *gambler) step(i int) {
 	case n == 2:
 		g.c.nodes[g.rng.IntN(len(g.c.nodes))].agent().cut()
 	}
-	// Three fifths full: whatever order they come in, NUMA nodes with room for 4 CPUs remain.
+	// With three fifths full, NUMA nodes with room for 4 CPUs remain in any order of arrival.
 	if cpus := 1 + g.rng.IntN(4); g.load+cpus <= 8*len(g.c.nodes) && g.rng.IntN(5) > 0 {
 		g.create(fmt.Sprint("c", i), cpus)
 	} else if len(g.live) > 0 {
-		g.delete(g.rng.IntN((len(g.live) + 1) / 2)) // mostly one that runs
+		g.delete(g.rng.IntN((len(g.live) + 1) / 2)) // mostly a running pod
 	}
 }
 
@@ -117,7 +117,8 @@ func (g *gambler) create(name string, cpus int) {
 	g.load += cpus
 }
 
-// delete deletes a pod, sometimes by force: the API forgets it at once, its kubelet does not.
+// delete deletes a pod, sometimes by force. Then the API forgets it at once, but its kubelet does
+// not.
 func (g *gambler) delete(k int) {
 	name := g.live[k]
 	var grace *int64
@@ -129,14 +130,14 @@ func (g *gambler) delete(k int) {
 	g.live = append(g.live[:k], g.live[k+1:]...)
 }
 
-// meddle changes the pod of a Binding, so that the Binding is for a version that is gone.
+// meddle changes the pod of a Binding, so that the Binding has an old resource version.
 func (c *hollowCluster) meddle(r *http.Request) {
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"changed":"%d"}}}`, time.Now().UnixNano())
-	_, _ = c.Client.CoreV1().Pods("default").Patch(r.Context(), podOfBinding(r), types.MergePatchType, patch, metav1.PatchOptions{}) // it may be gone
+	_, _ = c.Client.CoreV1().Pods("default").Patch(r.Context(), podOfBinding(r), types.MergePatchType, patch, metav1.PatchOptions{}) // the pod may be gone
 }
 
-// demandNoneBroken fails the test when the scheduler that runs counts a promise that was not kept,
-// and for which nothing else is to blame.
+// demandNoneBroken fails the test if the running scheduler counts a broken promise that is not
+// contended.
 func (c *hollowCluster) demandNoneBroken() {
 	c.Helper()
 	m, err := c.sched.metrics()
@@ -148,12 +149,12 @@ func (c *hollowCluster) demandNoneBroken() {
 	}
 }
 
-// demandAllRoom fills every NUMA node to the last CPU: nobody holds anything any more.
+// demandAllRoom fills every NUMA node to the last CPU, which shows that no CPU is held.
 func (c *hollowCluster) demandAllRoom() {
 	c.Helper()
 	var names []string
 	for _, n := range c.nodes {
-		for i, cpus := range []string{"6", "8"} { // a core of the first is reserved
+		for i, cpus := range []string{"6", "8"} { // one core of the first NUMA node is reserved
 			name := fmt.Sprint("all-", n.spec.Name, i)
 			c.create(onNode(pinnedPod(name, "", cpus), n.spec.Name))
 			names = append(names, name)

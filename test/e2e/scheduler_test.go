@@ -27,7 +27,7 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 )
 
-// controlplaneClients are an administrator's.
+// controlplaneClients are clients with the rights of an administrator.
 type controlplaneClients struct {
 	client kubernetes.Interface
 	crs    ctrl.Client
@@ -54,7 +54,7 @@ func clientsOf(t *testing.T, cp *controlplane.ControlPlane) *controlplaneClients
 	return &controlplaneClients{core, crs}
 }
 
-// schedulerPlane is a control plane without kubelets, for one test after the other.
+// schedulerPlane is a control plane without kubelets, which tests use one after the other.
 type schedulerPlane struct {
 	*controlplane.ControlPlane
 	api *controlplaneClients
@@ -66,7 +66,7 @@ func newSchedulerPlane(t *testing.T) *schedulerPlane {
 	return &schedulerPlane{cp, clientsOf(t, cp)}
 }
 
-// clear deletes what a test may have left, so that the next one finds a new cluster.
+// clear deletes remains of a test, so that the next test starts with an empty cluster.
 func (p *schedulerPlane) clear(t *testing.T) {
 	t.Helper()
 	at := func() metav1.DeleteOptions { return metav1.DeleteOptions{GracePeriodSeconds: new(int64)} }
@@ -91,14 +91,14 @@ func (p *schedulerPlane) clear(t *testing.T) {
 	})
 }
 
-// schedulerTest is nodes and a scheduler on a control plane that is otherwise empty.
+// schedulerTest has nodes and a scheduler on an otherwise empty control plane.
 type schedulerTest struct {
 	*testing.T
 	plane *schedulerPlane
 	api   *controlplaneClients
 	fleet *fleet
 	sched *schedulerProcess
-	wire  *faultyWire // nil where the wire is sound
+	wire  *faultyWire // nil without faults
 }
 
 const pinnedMachine = "package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21"
@@ -113,8 +113,7 @@ func pinnedNodes(n int) map[string]nodeSpec {
 	return specs
 }
 
-// newSchedulerTest makes nodes and starts a scheduler; what it leaves behind is deleted when the
-// test ends.
+// newSchedulerTest makes nodes and starts a scheduler. The end of the test deletes the remains.
 func newSchedulerTest(t *testing.T, p *schedulerPlane, nodes map[string]nodeSpec, args *scheduler.Args) *schedulerTest {
 	t.Helper()
 	s := newFleetTest(t, p, nodes)
@@ -122,14 +121,14 @@ func newSchedulerTest(t *testing.T, p *schedulerPlane, nodes map[string]nodeSpec
 	return s
 }
 
-// newFleetTest is newSchedulerTest without a scheduler.
+// newFleetTest does the same as newSchedulerTest, without a scheduler.
 func newFleetTest(t *testing.T, p *schedulerPlane, nodes map[string]nodeSpec) *schedulerTest {
 	t.Helper()
 	t.Cleanup(func() { p.clear(t) })
 	return &schedulerTest{T: t, plane: p, api: p.api, fleet: newFleet(t, p.api, nodes)}
 }
 
-// schedulerCase is a test on a control plane that others have used before.
+// schedulerCase is a test on a control plane that earlier tests have used.
 type schedulerCase struct {
 	name string
 	run  func(*testing.T, *schedulerPlane)
@@ -143,7 +142,7 @@ func runCases(t *testing.T, cases []schedulerCase) {
 	}
 }
 
-// TestScheduler has a real scheduler place pods on nodes whose kubelets are the engine.
+// TestScheduler runs a real scheduler with nodes whose kubelets are the engine.
 func TestScheduler(t *testing.T) {
 	runCases(t, []schedulerCase{
 		{"burst", testSchedulerBurst},
@@ -159,7 +158,7 @@ func TestScheduler(t *testing.T) {
 	})
 }
 
-// pod is Guaranteed with one container of whole CPUs.
+// pod returns a Guaranteed pod with one container of whole CPUs.
 func pod(name string, cpus int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
@@ -178,7 +177,7 @@ func (s *schedulerTest) create(p *corev1.Pod) *corev1.Pod {
 	return created
 }
 
-// createKnowing creates a pod whose PriorityClass the API server may not have noticed yet.
+// createKnowing creates a pod whose PriorityClass the API server may not know yet.
 func (s *schedulerTest) createKnowing(p *corev1.Pod) {
 	s.Helper()
 	s.await("the priority class "+p.Spec.PriorityClassName, func([]corev1.Pod) bool {
@@ -197,7 +196,7 @@ func (s *schedulerTest) delete(name string) {
 	}
 }
 
-// await polls the pods until done says so.
+// await polls the pods until done returns true.
 func (s *schedulerTest) await(what string, done func([]corev1.Pod) bool) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -242,16 +241,15 @@ func (s *schedulerTest) awaitRunning(n int) {
 	s.await(fmt.Sprint(n, " running pods"), func(p []corev1.Pod) bool { return runningPods(p) >= n })
 }
 
-// testSchedulerBurst: 28 pods come at once, and every decision is exact. While the API server shows
-// Bindings late, as it does on a busy machine, Berth promises nothing exactly: then another burst
-// has to show it.
+// testSchedulerBurst: 28 pods come at once, and every decision is exact. If the API server shows
+// Bindings late, as on a busy machine, no promise is exact, and the test tries another burst.
 func testSchedulerBurst(t *testing.T, p *schedulerPlane) {
 	const attempts = 5
 	exact := make([]int, 0, attempts)
 	for range attempts {
 		t.Run("attempt", func(t *testing.T) {
 			s := newSchedulerTest(t, p, pinnedNodes(4), nil)
-			for i := range 28 { // each NUMA node takes 7 or 8: 4 and 3 fit twice on each, 28 of 2 fill 56 of 60
+			for i := range 28 { // NUMA nodes have 7 or 8 CPUs: 3 or 4 pods fit on each, and 28 pods fill 56 of 60 CPUs
 				s.create(pod(fmt.Sprint("p", i), 2))
 			}
 			s.awaitRunning(28)
@@ -283,7 +281,7 @@ func testSchedulerRestarts(t *testing.T, p *schedulerPlane) {
 	s.fleet.demandNoSurprise()
 }
 
-// churn creates and deletes pods at random and waits until everything that is left runs.
+// churn creates and deletes pods at random and waits until all remaining pods run.
 func (s *schedulerTest) churn(rng *rand.Rand, steps int, between func(int)) {
 	s.Helper()
 	var live []string
@@ -291,8 +289,8 @@ func (s *schedulerTest) churn(rng *rand.Rand, steps int, between func(int)) {
 	sizes := map[string]int{}
 	for i := range steps {
 		between(i)
-		// Two thirds full: whatever order they come in, single NUMA nodes with room for 4 CPUs
-		// remain.
+		// With two thirds full, single NUMA nodes with room for 4 CPUs remain in any order of
+		// arrival.
 		if cpus := 1 + rng.IntN(4); load+cpus <= len(s.fleet.nodes)*9 && rng.IntN(5) > 0 {
 			name := fmt.Sprint("c", i)
 			s.create(pod(name, cpus))
@@ -312,7 +310,7 @@ func testSchedulerRefusesWhatItCannotPredict(t *testing.T, p *schedulerPlane) {
 	s := newSchedulerTest(t, p, pinnedNodes(1), nil)
 	s.create(pod("first", 2))
 	s.awaitRunning(1)
-	s.fleet.nodes["n0"].mute <- true // its agent would put the object right again
+	s.fleet.nodes["n0"].mute <- true // the agent would correct the object
 	var nt v1alpha1.NodeTopology
 	s.fleet.must(s.api.crs.Get(t.Context(), ctrl.ObjectKey{Name: "n0"}, &nt))
 	nt.Spec.TopologyManager.Policy = "restrictd"
@@ -353,8 +351,8 @@ func testSchedulerPreempts(t *testing.T, p *schedulerPlane) {
 	newSchedulerTest(t, p, pinnedNodes(1), nil).demandPreemption()
 }
 
-// demandPreemption fills the node n0 and demands that an important pod costs two others their
-// place, and one that never fits none.
+// demandPreemption fills the node n0 and checks that an important pod evicts exactly two pods, and
+// that a pod that never fits evicts none.
 func (s *schedulerTest) demandPreemption() {
 	s.Helper()
 	for name, value := range map[string]int32{"high": 1000, "low": 10} {
@@ -375,8 +373,8 @@ func (s *schedulerTest) demandPreemption() {
 	high.Spec.PriorityClassName = "high"
 	s.createKnowing(high)
 	s.await("the important pod", func(p []corev1.Pod) bool { return phaseOf(p, "high") == corev1.PodRunning })
-	// Of one NUMA node, and of no other even while the kubelet still holds what the first victim
-	// had.
+	// Only pods of one NUMA node are evicted, even while the kubelet still holds the first victim's
+	// CPUs.
 	var low [4]bool
 	s.await("two victims", func(p []corev1.Pod) bool {
 		for i := range low {
@@ -394,9 +392,9 @@ func (s *schedulerTest) demandPreemption() {
 	s.fleet.demandNoSurprise()
 }
 
-// testSchedulerEvictsOne has NUMA nodes with 3, 4, 4 and 3 CPUs for pods, all of them taken. On the
-// empty machine the important pod's init container has a CPU of NUMA node 0, and its main container
-// no room beside it. It needs one of the two pods with 4 CPUs to go, and no more.
+// testSchedulerEvictsOne: the NUMA nodes have 3, 4, 4 and 3 CPUs for pods, all taken. On the empty
+// machine the important pod's init container would get a CPU of NUMA node 0, and its main container
+// would find no room there. So exactly one of the two pods with 4 CPUs must be evicted.
 func testSchedulerEvictsOne(t *testing.T, p *schedulerPlane) {
 	config := placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0,13", TopologyManagerPolicy: "restricted"}
 	s := newSchedulerTest(t, p, map[string]nodeSpec{"n0": {"package:4 numa:1 core:4 pu:1 mem:16Gi", config}}, nil)
@@ -420,7 +418,7 @@ func testSchedulerEvictsOne(t *testing.T, p *schedulerPlane) {
 	s.fleet.demandNoSurprise()
 }
 
-// alive reports whether the pod runs and is to go on.
+// alive reports whether the pod runs and is not terminating.
 func alive(pods []corev1.Pod, name string) bool {
 	return slices.ContainsFunc(pods, func(p corev1.Pod) bool {
 		return p.Name == name && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil
@@ -436,8 +434,8 @@ func phaseOf(pods []corev1.Pod, name string) corev1.PodPhase {
 	return ""
 }
 
-// testSchedulerLeavesEqualsToOthers: among nodes that would give a pod as much, its own preferred
-// affinity and spreading decide, also against Berth's wish to fill a node that is in use.
+// testSchedulerLeavesEqualsToOthers: among nodes that Berth ranks equally, the pod's preferred
+// affinity and spreading decide, also against Berth's preference for nodes in use.
 func testSchedulerLeavesEqualsToOthers(t *testing.T, p *schedulerPlane) {
 	s := newSchedulerTest(t, p, pinnedNodes(3), nil)
 	first := pod("first", 2)
@@ -490,8 +488,8 @@ func testSchedulerDistrustsSilence(t *testing.T, p *schedulerPlane) {
 	s.fleet.demandNoSurprise()
 }
 
-// testSchedulerSharesNodes has another scheduler put pods on the same nodes: what it does is
-// contended, and never hidden.
+// testSchedulerSharesNodes: another scheduler places pods on the same nodes. Collisions are counted
+// as contended.
 func testSchedulerSharesNodes(t *testing.T, p *schedulerPlane) {
 	s := newSchedulerTest(t, p, pinnedNodes(2), nil)
 	for i := range 6 {

@@ -32,15 +32,16 @@ import (
 type shadowCase struct {
 	// first changes the node before its first report; nil for no report.
 	first func(*cliNode)
-	// then is what happens to the pod when shadow mode has seen its Binding.
+	// then changes the pod or the node after shadow mode has seen the Binding.
 	then func(*shadowCluster, *cliNode, *corev1.Pod)
 	want shadow.Reason // "": the prediction comes true
 }
 
-// shadowCluster has an API server, shadow mode with its own rights, and nodes that the test plays.
+// shadowCluster has an API server, shadow mode with its own rights, and nodes that the test
+// imitates.
 type shadowCluster struct{ *cliCluster }
 
-// running has the kubelet admit the pod, and the API show it.
+// running makes the kubelet admit the pod, and the API show this.
 func (c *shadowCluster) running(n *cliNode, pod *corev1.Pod) {
 	c.Helper()
 	n.admit(c.T, pod, 1)
@@ -48,7 +49,7 @@ func (c *shadowCluster) running(n *cliNode, pod *corev1.Pod) {
 	c.status(pod, corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &now, ContainerStatuses: []corev1.ContainerStatus{{Name: "main", Image: "app:1"}}})
 }
 
-// refused has the kubelet refuse the pod, and the API show it.
+// refused makes the kubelet refuse the pod, and the API show this.
 func (c *shadowCluster) refused(pod *corev1.Pod) {
 	c.Helper()
 	c.status(pod, corev1.PodStatus{Phase: corev1.PodFailed, Reason: "TopologyAffinityError", Message: "Pod was rejected: Resources cannot be allocated"})
@@ -67,21 +68,21 @@ func (c *shadowCluster) status(pod *corev1.Pod, s corev1.PodStatus) {
 	}
 }
 
-// next has the node's agent report again.
+// next makes the node's agent report again.
 func (c *shadowCluster) next(n *cliNode) {
 	c.Helper()
 	n.next()
 	c.report(&n.Node)
 }
 
-// restarted has the node's kubelet start again, and its agent report that.
+// restarted restarts the node's kubelet, and makes its agent report this.
 func (c *shadowCluster) restarted(n *cliNode) {
 	c.Helper()
 	n.Report.KubeletStarted = n.Report.KubeletStarted.Add(time.Minute)
 	c.next(n)
 }
 
-// labelled has somebody label what the agent has written.
+// labelled adds a label to the agent's NodeTopology.
 func (c *shadowCluster) labelled(node string) {
 	c.Helper()
 	patch := []byte(`{"metadata":{"labels":{"pool":"numa"}}}`)
@@ -94,7 +95,7 @@ func (c *shadowCluster) labelled(node string) {
 	}
 }
 
-// again deletes a node and its report, and makes both anew.
+// again deletes a node and its report, and creates both again.
 func (c *shadowCluster) again(n *cliNode) {
 	c.Helper()
 	err := errors.Join(c.reports.Delete(c.Context(), n.Name, metav1.DeleteOptions{}), c.api.CoreV1().Nodes().Delete(c.Context(), n.Name, metav1.DeleteOptions{}))
@@ -107,7 +108,7 @@ func (c *shadowCluster) again(n *cliNode) {
 }
 
 // TestShadowOnDoubtfulNodes: each kind of bad input is named, and counts neither as right nor as
-// wrong. A node without any is judged.
+// wrong. A node with good input is judged.
 func TestShadowOnDoubtfulNodes(t *testing.T) {
 	t.Parallel()
 	cases := map[string]shadowCase{
@@ -208,7 +209,7 @@ func TestShadowOnDoubtfulNodes(t *testing.T) {
 	}
 	v := await("all answers", func(v *shadow.View) bool { return v.Open == 0 })
 	if v.Total.Judged != 1 || v.Total.Exact != 1 || !maps.Equal(v.Total.NotJudged, want) {
-		t.Errorf("%+v: want one exact, and not judged: %v", v.Total, want)
+		t.Errorf("%+v: want one exact placement, not judged: %v", v.Total, want)
 	}
 	server := httptest.NewServer(w.Handler())
 	defer server.Close()

@@ -23,18 +23,18 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// simulated is one load on a cluster, and the same load on the same nodes in the simulator.
+// simulated runs a load on a cluster, and the same load on the same nodes in the simulator.
 //
-// Pods that come one by one are judged pod by pod. Each waits until the one before it runs and is
-// in its node's report, or is refused; so timing decides nothing. Before each, the simulator says
-// among which nodes the scheduler may choose by chance. A pod is refused exactly where there are
-// none of them; else it goes to one of them, and gets the NUMA nodes, CPUs and GPUs that the
-// simulator's kubelet gives it there. The simulator then goes on from where the pod is. So a chance
-// that fell otherwise is no difference, and every other difference is one.
+// Pods that come one by one are judged one by one. Each waits until the one before it runs and is
+// reported, or is refused, so that timing has no effect. Before each pod, the simulator computes
+// the nodes among which the scheduler may choose at random. If there are none, the pod must be
+// refused. Otherwise the pod must get one of these nodes, and the NUMA nodes, CPUs and GPUs of the
+// simulator's kubelet. The simulator then continues with the chosen node, so that a random choice
+// is no difference.
 //
-// Pods that come at once are judged by what has come of them: no kubelet refuses one, and what is
-// served, what of it lies together, and the NUMA nodes per pod are within the bounds below of what
-// the simulator makes of some seeds, each with an order of arrivals of its own.
+// Pods that come at once are judged by their sums. No kubelet may refuse one. The served and
+// aligned parts and the NUMA nodes per pod must be within the bounds below of the simulator's
+// results for some seeds, each with its own order of arrival.
 type simulated struct {
 	*hollowCluster
 	nodes []trace.Node
@@ -43,18 +43,18 @@ type simulated struct {
 	experiment simulate.Experiment
 }
 
-// The bounds of pods that come at once: in percent of all CPUs that are asked for, and in NUMA
-// nodes per pod.
+// The bounds for pods that come at once: in percent of all requested CPUs, and in NUMA nodes per
+// pod.
 const (
 	boundServed = 4.0
 	boundNUMA   = 0.06
 	burstSeeds  = 5
 )
 
-// gpuName is what the nodes' GPUs are called, here and in the simulator.
+// gpuName is the resource name of the nodes' GPUs, here and in the simulator.
 const gpuName = "nvidia.com/gpu"
 
-// TestSimulatedLikePlayed plays 60 pods on three nodes one by one.
+// TestSimulatedLikePlayed runs 60 pods on three nodes one by one.
 func TestSimulatedLikePlayed(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, 3, 60, 1, 2, 2, "restricted")
@@ -62,7 +62,7 @@ func TestSimulatedLikePlayed(t *testing.T) {
 	s.demandKept()
 }
 
-// TestSimulatedBurst plays 500 pods on twelve nodes, one by one and then at once.
+// TestSimulatedBurst runs 500 pods on twelve nodes, one by one and then at once.
 func TestSimulatedBurst(t *testing.T) {
 	slowScene(t)
 	s := newSimulated(t, 12, 500, 2, 2, 1, "restricted")
@@ -99,7 +99,7 @@ func newSimulated(t *testing.T, nodes, pods int, seed int64, packages, perPackag
 	return s
 }
 
-// draw makes nodes, and pods that ask for more than these have.
+// draw makes nodes, and pods that ask for more than the nodes have.
 func (s *simulated) draw(nodes, pods int, rng *rand.Rand) {
 	cpus := int64(0)
 	for i := range nodes {
@@ -117,11 +117,12 @@ func (s *simulated) draw(nodes, pods int, rng *rand.Rand) {
 	}
 }
 
-// keptMiB is kept for the system on the first NUMA node of a node, with the first core.
+// keptMiB is the memory that the system reserves on the first NUMA node, in addition to the first
+// core.
 const keptMiB = 1024
 
-// startNode is an empty node of the list, with a machine of NUMA nodes and a kubelet. Its GPUs are
-// divided evenly.
+// startNode returns an empty node of the list, with a machine and a kubelet. Its GPUs are divided
+// evenly.
 func startNode(t *testing.T, n *trace.Node, packages, perPackage int, policy string) simulate.StartNode {
 	t.Helper()
 	numa := packages * perPackage
@@ -154,7 +155,7 @@ func startNode(t *testing.T, n *trace.Node, packages, perPackage int, policy str
 	return out
 }
 
-// below makes a hollow node of the machine and the kubelet of a node of the simulator.
+// below gives a hollow node the machine and the kubelet of a node of the simulator.
 func below(laid *simulate.StartNode, n *trace.Node, policy string, spec *hollow.Spec) {
 	m := laid.Machine
 	spec.Machine, spec.MaxPods = m.String(), 250
@@ -178,7 +179,7 @@ reservedMemory: [{numaNode: %d, limits: {memory: 1024Mi}}]
 	spec.Plugins = []hollow.Plugin{plugin}
 }
 
-// asked is a pod of the list as the API has it.
+// asked returns a pod of the list as an API object.
 func asked(p *trace.Pod) *corev1.Pod {
 	limits := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(p.MilliCPU, resource.DecimalSI),
@@ -241,7 +242,7 @@ func (s *simulated) named(nodes []int) (names []string) {
 	return names
 }
 
-// otherwise says what the pod has that the simulator's kubelet did not give it.
+// otherwise describes how the pod's resources differ from those of the simulator's kubelet.
 func (s *simulated) otherwise(pod *corev1.Pod, got simulate.Outcome, want *placement.Decision) string {
 	if got.Refused {
 		return "the simulator's kubelet refuses it"
@@ -254,7 +255,7 @@ func (s *simulated) otherwise(pod *corev1.Pod, got simulate.Outcome, want *place
 	if has.Hint.NUMA != wants.Hint.NUMA {
 		return fmt.Sprintf("NUMA nodes %s, in the simulator %s", has.Hint.NUMA, wants.Hint.NUMA)
 	}
-	if p.Certainty != wire.Exact { // its NUMA nodes are certain, and no more
+	if p.Certainty != wire.Exact { // only its NUMA nodes are certain
 		return ""
 	}
 	if has.CPUs != wants.CPUs {
@@ -279,7 +280,7 @@ func (s *simulated) settled(name string) (pod *corev1.Pod) {
 	return pod
 }
 
-// isRefused reports whether no node takes the pod, and none may in a moment.
+// isRefused reports whether no node admits the pod, and no node may admit it after a report.
 func (s *simulated) isRefused(pod *corev1.Pod) bool {
 	why := unschedulable([]corev1.Pod{*pod}, pod.Name)
 	return pod.Spec.NodeName == "" && why != "" && !strings.Contains(why, "waiting ")
@@ -294,7 +295,7 @@ func (s *simulated) warmUp() {
 	s.awaitGauges()
 }
 
-// inFlight is how many pods are in no report yet; -1 where the scheduler does not say it.
+// inFlight returns how many pods are not yet reported; -1 if the scheduler does not answer.
 func (s *simulated) inFlight() int {
 	metrics, err := s.sched.metrics()
 	if err != nil {
@@ -309,7 +310,7 @@ func (s *simulated) inFlight() int {
 	return int(sum)
 }
 
-// until polls until done says so.
+// until polls until done returns true.
 func (s *simulated) until(what string, done func(context.Context) bool) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -326,7 +327,7 @@ func (s *simulated) until(what string, done func(context.Context) bool) {
 	}
 }
 
-// atOnce creates all pods at once, and judges what has come of them.
+// atOnce creates all pods at once, and judges the result.
 func (s *simulated) atOnce() {
 	var all sync.WaitGroup
 	for i := range s.pods {
@@ -347,10 +348,10 @@ func (s *simulated) atOnce() {
 	s.judgeBurst(s.served(pods), s.expected())
 }
 
-// result is what has come of a load: percent of the CPUs that it asks for, and NUMA nodes per pod.
+// result has the served and aligned percentages of the requested CPUs, and the NUMA nodes per pod.
 type result struct{ served, aligned, numa float64 }
 
-// served adds up what the pods of the cluster have.
+// served sums up the resources of the cluster's pods.
 func (s *simulated) served(pods []corev1.Pod) (out result) {
 	all, running, numa, machines := int64(0), 0, 0, map[string]*topology.Machine{}
 	for _, n := range s.hollowCluster.nodes {
@@ -370,14 +371,14 @@ func (s *simulated) served(pods []corev1.Pod) (out result) {
 			}
 		}
 		running, numa, out.served = running+1, numa+on, out.served+float64(cpus)
-		if on == 1 { // no pod of the load asks for more than a NUMA node has
+		if on == 1 { // each pod of the load fits on one NUMA node
 			out.aligned += float64(cpus)
 		}
 	}
 	return result{100 * out.served / float64(all), 100 * out.aligned / float64(all), float64(numa) / float64(max(1, running))}
 }
 
-// expected is what the simulator makes of the pods, in orders of its own.
+// expected returns the simulator's results for the pods, in its own orders.
 func (s *simulated) expected() (out []result) {
 	s.experiment.Seeds = nil
 	for seed := range int64(burstSeeds) {
@@ -393,7 +394,7 @@ func (s *simulated) expected() (out []result) {
 	return out
 }
 
-// judgeBurst compares with the least and the most of the seeds.
+// judgeBurst compares the result with the smallest and the largest result of the seeds.
 func (s *simulated) judgeBurst(got result, want []result) {
 	s.Logf("at once: %+v; in the simulator: %+v", got, want)
 	for _, c := range []struct {

@@ -25,7 +25,7 @@ import (
 // volcanoDocuments are the examples of Volcano's documents.
 const volcanoDocuments = repository + "/test/volcano/documents"
 
-// policyNode is a node of 48 CPUs on two NUMA nodes whose Topology Manager has the policy.
+// policyNode describes a node with 48 CPUs on two NUMA nodes whose Topology Manager has the policy.
 func policyNode(t *testing.T, policy string) string {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), policy+".yaml")
@@ -35,8 +35,8 @@ func policyNode(t *testing.T, policy string) string {
 	return "name=" + policy + ",machine=package:2 numa:1 core:12 pu:2 mem:64Gi,64Gi,config=" + config
 }
 
-// TestVolcanoDocuments applies every example of Volcano's documents to the playground as it is
-// written. Each does what its document says, on a node of the policy that it asks for.
+// TestVolcanoDocuments applies every example of Volcano's documents, unchanged, to the playground.
+// Each behaves as its document says, on a node with the requested policy.
 func TestVolcanoDocuments(t *testing.T) {
 	t.Parallel()
 	c := startPlayground(t, demo.Berth{Names: demo.SchedulerNames, Jobs: true}, policyNode(t, "best-effort"), policyNode(t, "single-numa-node"), policyNode(t, "none"))
@@ -56,7 +56,7 @@ func TestVolcanoDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{ // prefix of a pod's name: its node, which has the name of its policy
+	want := map[string]string{ // by prefix of the pod's name: its node, which is named like its policy
 		"numa-tset-": "single-numa-node", "vj-test-test-0": "best-effort", "reference-default0-0": "best-effort",
 		"vcjob-worker-0": "single-numa-node", "vcjob-worker-1": "single-numa-node", "vcjob-worker-2": "single-numa-node",
 	}
@@ -95,8 +95,7 @@ func TestVolcanoDocuments(t *testing.T) {
 	})
 }
 
-// runAsDocumented says what is missing for the pods to run where they are wanted, placed with
-// certainty.
+// runAsDocumented returns an error unless the pods run on the wanted nodes, with a placement.
 func runAsDocumented(pods []corev1.Pod, want map[string]string) error {
 	var wrong []string
 	for prefix, node := range want {
@@ -121,7 +120,7 @@ func runAsDocumented(pods []corev1.Pod, want map[string]string) error {
 	return nil
 }
 
-// jobRuns says what is missing for a Job and its PodGroup to be Running.
+// jobRuns returns an error unless a Job and its PodGroup are Running.
 func jobRuns(t *testing.T, client dynamic.Interface, name string) error {
 	job, err := client.Resource(batch.Jobs).Namespace(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -145,7 +144,7 @@ func jobRuns(t *testing.T, client dynamic.Interface, name string) error {
 	return nil
 }
 
-// testColumns asks for the kinds as kubectl get does, by their short names.
+// testColumns reads the kinds by their short names, as kubectl get does.
 func testColumns(t *testing.T, c *demo.Cluster) {
 	names := map[string]string{"jobs.batch.volcano.sh": "vcjob vj", "podgroups.scheduling.volcano.sh": "pg podgroup-v1beta1", "numatopologies.nodeinfo.volcano.sh": "numatopo"}
 	_, lists, err := c.Client.Discovery().ServerGroupsAndResources()
@@ -189,7 +188,7 @@ func testColumns(t *testing.T, c *demo.Cluster) {
 	}
 }
 
-// testRefusals asks the API server to take what can only be a mistake; nothing of it is kept.
+// testRefusals sends objects that can only be mistakes to the API server, with dry runs.
 func testRefusals(t *testing.T, c *demo.Cluster, client dynamic.Interface) {
 	part := pinnedPod("part", "", "1500m")
 	part.Annotations = map[string]string{wire.VolcanoPolicyAnnotation: "restricted"}
@@ -206,7 +205,7 @@ func testRefusals(t *testing.T, c *demo.Cluster, client dynamic.Interface) {
 		}
 		return nil
 	})
-	if err := create(part); err != nil { // no CPUs of its own, so the policy means nothing for it
+	if err := create(part); err != nil { // the pod has no exclusive CPUs, so the policy has no effect
 		t.Errorf("a pod with part of a CPU: %v, want it to pass as Volcano lets it", err)
 	}
 	jobs := client.Resource(batch.Jobs).Namespace(metav1.NamespaceDefault)

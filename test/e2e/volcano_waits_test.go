@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 )
 
-// besideVolcano is Berth where the controller of Volcano's Jobs is somebody else's.
+// besideVolcano is Berth in a cluster with Volcano's controller.
 type besideVolcano struct{ demo.Berth }
 
 // Manifests adds the kinds, as Volcano's own installation would.
@@ -24,8 +24,8 @@ func (b besideVolcano) Manifests() ([][]byte, error) {
 	return append(deploy.Manifests(), deploy.JobManifests()...), nil
 }
 
-// waitingController plays Volcano's controller: it makes a Job's PodGroup, and the Job's pods when
-// the group has left the phase Pending.
+// waitingController imitates Volcano's controller: it creates a Job's PodGroup, and the Job's pods
+// when the group has left the phase Pending.
 type waitingController struct {
 	*testing.T
 	cluster *demo.Cluster
@@ -39,7 +39,7 @@ func (w *waitingController) must(err error) {
 	}
 }
 
-// submit makes a Job of so many pods of so many CPUs, and its PodGroup.
+// submit creates a Job with that many pods and CPUs per pod, and its PodGroup.
 func (w *waitingController) submit(name string, pods, cpus int64) {
 	w.Helper()
 	job := &unstructured.Unstructured{Object: map[string]any{
@@ -62,7 +62,7 @@ func (w *waitingController) submit(name string, pods, cpus int64) {
 	w.must(err)
 }
 
-// phase is that of a Job's PodGroup.
+// phase returns the phase of a Job's PodGroup.
 func (w *waitingController) phase(name string) string {
 	w.Helper()
 	group, err := w.objects.Resource(volcano.PodGroups).Namespace(metav1.NamespaceDefault).Get(w.Context(), name, metav1.GetOptions{})
@@ -81,7 +81,7 @@ func (w *waitingController) awaitPhase(name string, want volcano.PodGroupPhase) 
 	})
 }
 
-// makePods makes what the controller held back.
+// makePods creates the pods that the controller held back.
 func (w *waitingController) makePods(name string, pods, cpus int64) {
 	w.Helper()
 	for i := range pods {
@@ -99,9 +99,8 @@ func (w *waitingController) makePods(name string, pods, cpus int64) {
 	}
 }
 
-// TestAControllerThatWaits: Volcano's controller makes a Job's pods when its PodGroup has left the
-// phase Pending. The scheduler lets a group in whose resources are free, not one that they are not
-// free for, and that one when they have become free. The pods then run.
+// TestAControllerThatWaits: Volcano's controller creates a Job's pods when its PodGroup has left
+// the phase Pending. The scheduler lets a group in when its resources are free. The pods then run.
 func TestAControllerThatWaits(t *testing.T) {
 	t.Parallel()
 	c := startPlayground(t, besideVolcano{demo.Berth{Names: demo.SchedulerNames}}, policyNode(t, "single-numa-node"))

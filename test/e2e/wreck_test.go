@@ -24,7 +24,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// keptPlayground is a playground with its Keeper, as berth-demo up runs one.
+// keptPlayground is a playground with its Keeper, as in berth-demo up.
 type keptPlayground struct {
 	*demo.Cluster
 	kubeconfig string
@@ -64,7 +64,7 @@ func startKept(t *testing.T) *keptPlayground {
 	}
 	starting, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
-	// Sooner than on a cluster, for the sake of who waits.
+	// The limit is shorter than in a cluster, to shorten the test.
 	c, err := demo.StartPlayground(starting, opts, demo.Berth{Args: &scheduler.Args{StaleAfter: metav1.Duration{Duration: 10 * time.Second}}})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func startKept(t *testing.T) *keptPlayground {
 	return p
 }
 
-// ask does what berth-demo break and mend do.
+// ask sends a command as berth-demo break and mend do.
 func (p *keptPlayground) ask(t *testing.T, words string) string {
 	t.Helper()
 	text, err := demo.Ask(t.Context(), p.kubeconfig, strings.Fields(words)...)
@@ -103,7 +103,7 @@ func (p *keptPlayground) ask(t *testing.T, words string) string {
 	return text
 }
 
-// process returns the process id of the part in the state, by the table of parts.
+// process returns the process id of the part in that state, from the table of parts.
 func (p *keptPlayground) process(t *testing.T, part, state string) (pid int) {
 	t.Helper()
 	line := regexp.MustCompile(`(?m)^` + part + ` +` + state + ` +(\d+)`)
@@ -122,7 +122,7 @@ func (p *keptPlayground) process(t *testing.T, part, state string) (pid int) {
 	return pid
 }
 
-// kill kills the part's process behind the Keeper's back, and waits until that is reported.
+// kill kills the part's process without the Keeper, and waits until the Keeper reports this.
 func (p *keptPlayground) kill(t *testing.T, part, state string) {
 	t.Helper()
 	pid := p.process(t, part, state)
@@ -138,7 +138,8 @@ func (p *keptPlayground) kill(t *testing.T, part, state string) {
 	})
 }
 
-// runs creates a pod with 2 CPUs of its own, on a node or on any, and waits until it runs.
+// runs creates a pod with 2 exclusive CPUs, on the node or, with "", on any node, and waits until
+// it runs.
 func (p *keptPlayground) runs(t *testing.T, name, node string) {
 	t.Helper()
 	p.create(t, name, node)
@@ -184,7 +185,7 @@ func (p *keptPlayground) ready(t *testing.T, node string, want corev1.ConditionS
 	})
 }
 
-// readMetrics reads what each part counts, at the address that the table of parts says.
+// readMetrics reads each part's metrics at the address in the table of parts.
 func readMetrics(t *testing.T, table string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
@@ -209,7 +210,7 @@ func readMetrics(t *testing.T, table string) {
 	}
 }
 
-// TestNoPlayground holds what break and mend say where no playground answers.
+// TestNoPlayground checks the output of break and mend if no playground answers.
 func TestNoPlayground(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -228,12 +229,11 @@ func TestNoPlayground(t *testing.T) {
 	}
 }
 
-// TestPlaygroundIsBroken breaks a playground in every way that there is. What was killed comes back
-// by itself, what was broken when it is mended, and pods are placed after each. It takes longest,
-// and stands last in the package because the parallel tests that stand last are among the first to
-// start.
+// TestPlaygroundIsBroken breaks a playground in every way. Killed parts restart by themselves,
+// broken parts when they are mended, and pods are placed after each. This test takes longest. It is
+// the last in the package, because the last parallel tests are among the first to start.
 func TestPlaygroundIsBroken(t *testing.T) {
-	t.Parallel() // most of it is waiting
+	t.Parallel() // the test mostly waits
 	p := startKept(t)
 	p.runs(t, "first", "")
 	t.Run("metrics", func(t *testing.T) { readMetrics(t, p.ask(t, "parts")) })
@@ -241,7 +241,7 @@ func TestPlaygroundIsBroken(t *testing.T) {
 		p.process(t, `scheduler(?:-2)?`, "stands by")
 		p.kill(t, `scheduler(?:-2)?`, "leads")
 		p.runs(t, "after-scheduler", "")
-		p.process(t, `scheduler(?:-2)?`, "stands by") // the one that was killed
+		p.process(t, `scheduler(?:-2)?`, "stands by") // the killed scheduler
 	})
 	t.Run("an agent and a node that die", func(t *testing.T) {
 		p.kill(t, "agent a", "runs")
@@ -262,7 +262,7 @@ func TestPlaygroundIsBroken(t *testing.T) {
 		p.ask(t, "mend scheduler")
 		p.running(t, "by-nobody")
 	})
-	p.ask(t, "break node b") // which takes long to be noticed
+	p.ask(t, "break node b") // the cluster notices this late
 	t.Run("break agent", func(t *testing.T) {
 		p.ask(t, "break agent a")
 		eventually(t, "pods for a wait for its agent", func() error {
@@ -274,7 +274,7 @@ func TestPlaygroundIsBroken(t *testing.T) {
 			if err == nil && pod.Spec.NodeName == "" {
 				return errors.New(wire.Unscheduled(pod).Message)
 			}
-			// It came before the silence was long enough.
+			// This pod came before the node counted as silent.
 			_ = pods.Delete(t.Context(), "waits", metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 			pod = pinnedPod("waits", "", "2")
 			pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "a"}
