@@ -15,9 +15,9 @@ import (
 const kernelArgs = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr init_on_alloc=0 random.trust_cpu=on nowatchdog " +
 	"numa_balancing=disable rcupdate.rcu_expedited=1 rcupdate.rcu_cpu_stall_suppress=1 clocksource=tsc tsc=reliable"
 
-// An Intel vendor string gives CPUID leaves 4, 0xB and 0x1F, and so siblings, dies and L3, on any
-// host; the software emulator has no AMD topology extension. QEMU 7.2 aborts under a KVM that
-// offers MSR 0x10a but does not let it be set.
+// With an Intel vendor string the guest has the CPUID leaves 4, 0xB and 0x1F, which describe
+// siblings, dies and L3, on any host. The software emulator has no AMD topology extension. QEMU 7.2
+// aborts under a KVM that offers MSR 0x10a but does not allow setting it.
 const (
 	emulatedCPU = "max,vendor=GenuineIntel"
 	kvmCPU      = emulatedCPU + ",arch-capabilities=off"
@@ -26,7 +26,8 @@ const (
 // probeAnswer is the output of the initial RAM disk when it is started as a probe.
 const probeAnswer = "the kernel runs"
 
-// probeLimit is how long a kernel may take for that output; with a working KVM it takes a second.
+// probeLimit is how long a kernel may take to print probeAnswer. With a working KVM it takes a
+// second.
 const probeLimit = 20 * time.Second
 
 // processor chooses KVM if it runs the guest's kernel, otherwise the software emulator. One
@@ -64,7 +65,7 @@ func (b *builder) kvm(ctx context.Context, a *Artifacts) bool {
 		answer = "yes"
 	}
 	b.say("does KVM run the guest's kernel here? %s", answer)
-	_ = os.WriteFile(stamp, []byte(question+answer), 0o644) // else the next run asks again
+	_ = os.WriteFile(stamp, []byte(question+answer), 0o644) // without the file the next run tests again
 	return answer == "yes"
 }
 
@@ -74,7 +75,7 @@ func (a *Artifacts) probe(ctx context.Context, accelerator, cpu string) bool {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", accelerator, "-cpu", cpu, "-machine", "q35", "-smp", "2", "-m", "256M",
 		"-nographic", "-nodefaults", "-serial", "stdio", "-monitor", "none", "-no-reboot",
-		"-kernel", a.Kernel, "-initrd", a.Initrd, "-append", kernelArgs+" probe=1") // an argument that the kernel does not know is a variable of init's
-	out, _ := cmd.CombinedOutput() // QEMU that crashes or is killed has not answered
+		"-kernel", a.Kernel, "-initrd", a.Initrd, "-append", kernelArgs+" probe=1") // init gets unknown kernel arguments as variables
+	out, _ := cmd.CombinedOutput() // if QEMU crashes or is killed, the output lacks the answer
 	return bytes.Contains(out, []byte(probeAnswer))
 }

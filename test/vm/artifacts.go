@@ -12,15 +12,15 @@ type Artifacts struct {
 	Dir     string // the cache folder
 	Kernel  string // vmlinuz
 	Initrd  string
-	Disk    string // root file system, ext4; booted with snapshot=on and so never changed
+	Disk    string // root file system, ext4; never changed, because guests boot with snapshot=on
 	Busybox string // for the host's end of the API server's forwarding
 	KVM     bool   // whether the host's KVM runs this kernel
 }
 
 // Ensure makes missing files in cache and returns the artifacts. It installs missing Debian
 // packages of QEMU and tools. It downloads (without installing) kernel, busybox and libseccomp, and
-// builds kubelet, containerd, its shim, runc and the agent from their Go modules. A stamp beside
-// each has its inputs, so that a second call does nothing.
+// builds kubelet, containerd, its shim, runc and the agent from their Go modules. A stamp next to
+// each artifact has its inputs, so that a second call does nothing.
 func Ensure(ctx context.Context, repo, cache string, log io.Writer) (*Artifacts, error) {
 	b := &builder{repo: repo, cache: cache, log: log}
 	for _, s := range b.steps() {

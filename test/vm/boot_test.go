@@ -9,15 +9,14 @@ import (
 	"time"
 )
 
-// twoByTwo is the machine of the smoke run: 2 sockets of 2 NUMA nodes, 2 cores of 2 threads in
-// each.
+// twoByTwo is the machine of the smoke run: 2 sockets of 2 NUMA nodes, each with 2 cores of 2
+// threads.
 var twoByTwo = Shape{Sockets: 2, DiesPerSocket: 2, CoresPerDie: 2, ThreadsPerCore: 2, MemoryMiB: 768, Near: 12, Far: 20}
 
-// repoRoot is the root of the module, seen from this package.
+// repoRoot is the root of the module, relative to this package.
 var repoRoot = filepath.Join("..", "..")
 
-// requireVM skips unless one of the suites that this test belongs to was asked for, as the make
-// targets do with BERTH_VM.
+// requireVM skips the test unless BERTH_VM, which the make targets set, names one of its suites.
 func requireVM(t *testing.T, suites ...string) {
 	t.Helper()
 	for _, s := range suites {
@@ -41,19 +40,19 @@ func ensure(t *testing.T) *Artifacts {
 	return a
 }
 
-// TestProbe shows that a kernel that runs answers the probe, and one that does not start does not.
+// TestProbe: a running kernel answers the probe, and a kernel that does not start does not.
 func TestProbe(t *testing.T) {
 	requireVM(t, "boot")
 	a := ensure(t)
 	if !a.probe(t.Context(), "tcg", emulatedCPU) {
-		t.Error("the software emulator is said not to run the kernel")
+		t.Error("the software emulator does not seem to run the kernel")
 	}
 	if a.probe(t.Context(), "tcg", "no-such-processor") {
-		t.Error("a processor that there is not is said to run it")
+		t.Error("an impossible processor seems to run the kernel")
 	}
 }
 
-// TestBoot shows that the emulator gives the guest the topology that the shape says.
+// TestBoot checks that the guest has the topology of the shape.
 func TestBoot(t *testing.T) {
 	requireVM(t, "boot")
 	a := ensure(t)

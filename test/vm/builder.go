@@ -25,7 +25,7 @@ func (b *builder) deb(name string) string { return filepath.Join(b.cache, "deb",
 
 func (b *builder) busybox() string { return filepath.Join(b.deb("busybox"), "bin", "busybox") }
 
-// run runs a command and returns its output only when it fails.
+// run runs a command. If it fails, the error has the output.
 func (b *builder) run(ctx context.Context, dir string, env []string, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -44,7 +44,7 @@ func tail(b []byte, n int) []byte {
 	return b
 }
 
-// stamped runs make unless there is a stamp with that name and text and every file exists.
+// stamped runs make unless a stamp with that name and text exists, and every file too.
 func (b *builder) stamped(name, text string, files []string, make func() error) error {
 	stamp := filepath.Join(b.cache, "stamp", name)
 	if old, err := os.ReadFile(stamp); err == nil && string(old) == text && allExist(files) {

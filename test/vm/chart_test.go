@@ -32,12 +32,12 @@ import (
 
 const (
 	chartNamespace = "berth-system"
-	// chartRepository is what imported images are called without a registry.
+	// chartRepository is the repository name of images that are imported without a registry.
 	chartRepository = "localhost/berth"
 )
 
-// chartStart makes the guest a node on which pods have a network of their own: a link between each
-// pod and the node, and on the node the API server's cluster address, which hands connections on.
+// chartStart makes the guest a node with a pod network: a link between each pod and the node, and
+// on the node the API server's cluster address, which forwards connections.
 const chartStart = `mkdir -p /var/lib/kubelet/pki
 cp /etc/berth/kubelet.yaml /var/lib/kubelet/config.yaml
 rm -f /etc/cni/net.d/*
@@ -49,7 +49,7 @@ ip addr add 10.0.0.1/32 dev lo
 nc -ll -p 443 -e nc 10.0.2.100 6443 &
 `
 
-// chartRelease is a folder that make release has written.
+// chartRelease is a folder of make release.
 type chartRelease struct{ dir, version, chart string }
 
 // releaseOf reads the folder that an environment variable names.
@@ -64,7 +64,7 @@ func releaseOf(t *testing.T, variable string) chartRelease {
 	return chartRelease{dir, version, charts[0]}
 }
 
-// images are the files of the release's images.
+// images returns the files of the release's images.
 func (r chartRelease) images(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(r.dir, "*-"+r.version+"*.oci.tar"))
@@ -74,7 +74,8 @@ func (r chartRelease) images(t *testing.T) []string {
 	return files
 }
 
-// tag is that of a part's image on this API server: the scheduler has a build for its Kubernetes.
+// tag returns the tag of a part's image for this API server. The scheduler has one build for each
+// Kubernetes release.
 func (r chartRelease) tag(t *testing.T, image string) string {
 	t.Helper()
 	for _, f := range r.images(t) {
@@ -86,16 +87,16 @@ func (r chartRelease) tag(t *testing.T, image string) string {
 	return r.version
 }
 
-// chartTest is a cluster that Helm installs on.
+// chartTest is a cluster on which Helm installs Berth.
 type chartTest struct {
 	*cluster
 	machine *Machine
 	env     []string
 }
 
-// TestChart goes the whole way of a user: the last release is installed by Helm on a node whose
-// kubelet and containerd are real, scheduler and agent run as pods from the images of the release,
-// this tree replaces it, and in the end nothing is left.
+// TestChart does what a user does. Helm installs the last release on a node with a real kubelet and
+// containerd, and scheduler and agent run as pods from the release's images. Then it upgrades to
+// this tree and uninstalls, and nothing is left.
 func TestChart(t *testing.T) {
 	requireVM(t, "chart")
 	last, this := releaseOf(t, "BERTH_LAST_RELEASE"), releaseOf(t, "BERTH_THIS_RELEASE")
@@ -141,7 +142,7 @@ func startChartTest(t *testing.T, releases ...chartRelease) *chartTest {
 	for _, place := range []string{"CACHE", "CONFIG", "DATA"} {
 		c.env = append(c.env, "HELM_"+place+"_HOME="+filepath.Join(c.dir, "helm"))
 	}
-	// Somebody has to schedule the scheduler.
+	// kube-scheduler places Berth's own pods.
 	c.kubeScheduler(corev1.DefaultSchedulerName)
 	c.files = map[string][]byte{"start.sh": []byte(chartStart)}
 	c.archive = c.pack(releases...)
@@ -222,7 +223,7 @@ func (c *chartTest) helm(args ...string) {
 	fmt.Printf("== helm %s\n%s", args[0], out)
 }
 
-// explain logs the states of Berth's pods and what they have said.
+// explain logs the states and the logs of Berth's pods.
 func (c *chartTest) explain() {
 	pods, err := c.Client.CoreV1().Pods(chartNamespace).List(c.t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -242,7 +243,7 @@ func (c *chartTest) explain() {
 	c.t.Logf("logs\n%s", out)
 }
 
-// namespace makes it as the documents say: the agent reads the kubelet's directory.
+// namespace creates the namespace as documented, with the pod security level that the agent needs.
 func (c *chartTest) namespace() {
 	c.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: chartNamespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}}
@@ -251,7 +252,7 @@ func (c *chartTest) namespace() {
 	}
 }
 
-// report waits for a NodeTopology that can be relied on and returns which object it is.
+// report waits for a Ready NodeTopology and returns its UID.
 func (c *chartTest) report() types.UID {
 	c.t.Helper()
 	c.reported(c.machine.Name)
@@ -263,7 +264,7 @@ func (c *chartTest) report() types.UID {
 	return u.GetUID()
 }
 
-// parts are the pods of a part of the chart that are not about to go.
+// parts returns the pods of a part of the chart that are not terminating.
 func (c *chartTest) parts(component string) []corev1.Pod {
 	c.t.Helper()
 	pods, err := c.Client.CoreV1().Pods(chartNamespace).List(c.t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=" + component})
@@ -277,10 +278,10 @@ func (c *chartTest) parts(component string) []corev1.Pod {
 	return left
 }
 
-// chartParts are the parts that the chart installs by default, and the users that run them.
+// chartParts has the parts that the chart installs by default, with their users.
 var chartParts = map[string]string{"scheduler": "65532", "agent": "0"}
 
-// imagesAre demands that the parts, and more of them, run a release's images.
+// imagesAre checks that the default parts, and more, run a release's images.
 func (c *chartTest) imagesAre(r chartRelease, more ...string) {
 	c.t.Helper()
 	for _, component := range append(slices.Collect(maps.Keys(chartParts)), more...) {
@@ -292,9 +293,8 @@ func (c *chartTest) imagesAre(r chartRelease, more ...string) {
 	}
 }
 
-// confinedAsTheChartSays reads what the kernel says about the processes: no capability, no way to
-// new ones, system calls filtered, the user that the chart names, and a root that cannot be
-// written.
+// confinedAsTheChartSays reads the processes' confinement from the kernel: no capabilities and no
+// new privileges, filtered system calls, the chart's user, and a read-only root.
 func (c *chartTest) confinedAsTheChartSays(more ...string) {
 	c.t.Helper()
 	for _, component := range append(slices.Collect(maps.Keys(chartParts)), more...) {
@@ -318,7 +318,7 @@ grep ' / / ' /proc/$p/mountinfo | cut -d' ' -f6`
 	}
 }
 
-// placed creates a pinned pod for Berth and demands that its process runs where its Binding says.
+// placed creates a pinned pod for Berth and checks that its process runs as its Binding says.
 func (c *chartTest) placed(name string, cpus int) *corev1.Pod {
 	c.t.Helper()
 	pod := pinnedPod(name, cpus)
@@ -335,7 +335,8 @@ func (c *chartTest) placed(name string, cpus int) *corev1.Pod {
 	return pod
 }
 
-// cleanUp is what docs/install.md says to do after helm uninstall, and the test's own pods.
+// cleanUp carries out the steps of docs/install.md after helm uninstall, and deletes the test's own
+// pods.
 func (c *chartTest) cleanUp() {
 	c.t.Helper()
 	crds := c.Objects.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
@@ -356,7 +357,7 @@ func (c *chartTest) cleanUp() {
 	}
 }
 
-// objects lists every object of the cluster but events, which nobody deletes by hand.
+// objects lists every object of the cluster except events, which expire.
 func (c *chartTest) objects() map[string]bool {
 	c.t.Helper()
 	out, err := c.listed(c.t.Context())
@@ -389,7 +390,7 @@ func (c *chartTest) listed(ctx context.Context) (map[string]bool, error) {
 			}
 			objects, err := client.Resource(group.WithResource(r.Name)).List(ctx, metav1.ListOptions{})
 			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-				continue // its definition has just gone
+				continue // the kind's definition was just deleted
 			}
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", r.Name, err)
@@ -402,8 +403,8 @@ func (c *chartTest) listed(ctx context.Context) (map[string]bool, error) {
 	return out, nil
 }
 
-// nothingLeft waits until the cluster has no object that it did not have before. The node takes its
-// time to stop what ran, so it is given more whenever there is less.
+// nothingLeft waits until the cluster has no object that it did not have before. The node needs
+// time to stop pods, so the limit is extended whenever the number of objects falls.
 func (c *chartTest) nothingLeft(before map[string]bool) {
 	c.t.Helper()
 	var now map[string]bool

@@ -19,15 +19,17 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// The driver of the DRA part: what only computes says its NUMA node, a disk its address. The last
-// device comes first, so that the allocator by itself takes one that is away from the CPUs.
+// The driver of the DRA part publishes the NUMA node of compute devices and the address of disks.
+// The last device is listed first, so that the allocator by itself chooses a device away from the
+// CPUs.
 const (
 	claimDriver = "pci.vm.test"
 	claimFlags  = "-name " + claimDriver + " -vendors " + eduVendor + "," + diskVendor + " -backwards"
-	perNUMANode = 3 // two that compute, and a disk
+	perNUMANode = 3 // two compute devices and a disk
 )
 
-// claimObjects are the class of devices, and templates for what computes, a disk, and one of each.
+// claimObjects are the class of devices, and templates for a compute device, a disk, and one of
+// each.
 const claimObjects = `apiVersion: resource.k8s.io/v1
 kind: DeviceClass
 metadata: {name: pci}
@@ -54,20 +56,20 @@ const (
 	claimDisk  = `{name: disk, exactly: {deviceClassName: pci, selectors: [{cel: {expression: 'device.attributes["` + claimDriver + `"].vendor == "` + diskVendor + `"'}}]}}`
 )
 
-// claimsResult is the last line. Strayed pods asked for nothing, and have a device away from their
-// CPUs: without any the load shows nothing.
+// claimsResult is the last line. Strayed pods have no berth.dev/claims, and a device away from
+// their CPUs. Without any strayed pod the load would prove nothing.
 type claimsResult struct {
 	Pods       int `json:"pods"`
 	Aligned    int `json:"aligned"`
 	Strayed    int `json:"strayed"`
 	Misaligned int `json:"misaligned"`
-	Lacking    int `json:"lacking"` // devices of the claim that a process does not see, or others that it does
+	Lacking    int `json:"lacking"` // devices of the claim that a process lacks, or other devices that it has
 	Leftover   int `json:"leftover"`
 }
 
-// TestClaims runs pods with ResourceClaims on real kubelets, one that chooses CPUs and one where
-// Berth does. A sample driver prepares the claims, and a real containerd injects the devices by
-// CDI. The CPUs of each process and the devices that it sees lie on one NUMA node if the pod asked.
+// TestClaims runs pods with ResourceClaims on two real kubelets, one that chooses CPUs and one
+// where Berth does. A sample driver prepares the claims, and a real containerd injects the devices
+// by CDI. If the pod asked for it, the CPUs and devices of each process are on one NUMA node.
 func TestClaims(t *testing.T) {
 	requireVM(t, "dra")
 	c := newCluster(t)
@@ -112,7 +114,7 @@ func TestClaims(t *testing.T) {
 		node, asks, template string
 		cpus                 int
 	}{
-		// vm-a's kubelet fills NUMA node 0, then takes the first one with room.
+		// vm-a's kubelet fills NUMA node 0, then uses the first NUMA node with room.
 		{"vm-a", "", "accel", 1}, {"vm-a", "required", "accel", 2}, {"vm-a", "required", "both", 2}, {"vm-a", "required", "disk", 3}, {"vm-a", "near", "accel", 3},
 		{"vm-b", "", "disk", 1}, {"vm-b", "required", "accel", 1}, {"vm-b", "required", "disk", 1}, {"vm-b", "required", "accel", 2},
 	} {
@@ -144,7 +146,7 @@ func TestClaims(t *testing.T) {
 // seen are the addresses that a process has in its environment, and the disks in its /dev.
 type seen struct{ addresses, disks []string }
 
-// seenBy reads them of a container's first process.
+// seenBy reads the devices of a container's first process.
 func (c *cluster) seenBy(m *Machine, pod *corev1.Pod) (out seen) {
 	c.t.Helper()
 	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
@@ -166,8 +168,8 @@ tr '\0' '\n' < /proc/$p/environ | grep ^CLAIMED_; for d in /proc/$p/root/dev/nvm
 	return out
 }
 
-// judgeClaims compares the CPUs and the devices of a process by what proc and sysfs say of them,
-// and the devices with the ones of the claim.
+// judgeClaims compares the NUMA nodes of a process's CPUs and devices, from proc and sysfs, and the
+// devices with those of the claim.
 func (c *cluster) judgeClaims(m *Machine, hardware map[string]function, pod *corev1.Pod, r *claimsResult) {
 	c.t.Helper()
 	claim, err := c.Client.ResourceV1().ResourceClaims("default").Get(c.t.Context(), *pod.Status.ResourceClaimStatuses[0].ResourceClaimName, metav1.GetOptions{})
@@ -211,7 +213,7 @@ func (c *cluster) judgeClaims(m *Machine, hardware map[string]function, pod *cor
 	}
 }
 
-// claimsLeft deletes all pods, and counts what is left of their claims.
+// claimsLeft deletes all pods, and counts the remains of their claims.
 func (c *cluster) claimsLeft(machines map[string]*Machine) (left int) {
 	c.t.Helper()
 	if err := c.Client.CoreV1().Pods("default").DeleteCollection(c.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
@@ -225,7 +227,7 @@ func (c *cluster) claimsLeft(machines map[string]*Machine) (left int) {
 		}
 		return err
 	})
-	for name, m := range machines { // what the kubelet has prepared, by its own books
+	for name, m := range machines { // the prepared claims in the kubelet's checkpoint
 		out, err := m.Guest.Run(c.t.Context(), "cat "+path.Join("/var/lib/kubelet", "dra_manager_state"))
 		if err != nil {
 			c.t.Fatal(err)

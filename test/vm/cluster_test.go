@@ -23,7 +23,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// patience bounds every wait for a condition: an emulated machine on a busy host is slow.
+// patience bounds every wait for a condition. An emulated machine on a busy host is slow.
 const patience = 6 * time.Minute
 
 // cluster is the control plane and the machines that joined it.
@@ -32,25 +32,26 @@ type cluster struct {
 	t         *testing.T
 	artifacts *Artifacts
 	dir       string
-	// kernelArgs and plugins go to the machines booted from now on; plugins holds the flags of a
-	// device plugin in each line, and preferences what the agent is told about how they choose.
+	// Machines that boot from now on get kernelArgs and plugins. Each line of plugins has the flags
+	// of a device plugin. preferences tells the agent how the plugins choose.
 	kernelArgs, plugins, preferences string
-	// pci has machines booted from now on have PCI devices.
+	// pci gives PCI devices to machines that boot from now on.
 	pci bool
-	// agentFlags are added to those of their agents.
+	// agentFlags are added to the flags of their agents.
 	agentFlags string
-	// files and archive go to them as well.
+	// These machines also get files and archive.
 	files   map[string][]byte
 	archive string
 }
 
-// newCluster starts a control plane; what it and its machines leave is kept when the test fails.
+// newCluster starts a control plane. If the test fails, the files of control plane and machines are
+// kept.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	return newPlainCluster(t, controlplane.Options{}, deploy.Manifests()...)
 }
 
-// newPlainCluster starts a control plane with these manifests alone.
+// newPlainCluster starts a control plane with only these manifests.
 func newPlainCluster(t *testing.T, options controlplane.Options, manifests ...[]byte) *cluster {
 	t.Helper()
 	c := &cluster{t: t, artifacts: ensure(t), dir: filepath.Join(repoRoot, "_artifacts", "vm", t.Name())}
@@ -73,7 +74,7 @@ func newPlainCluster(t *testing.T, options controlplane.Options, manifests ...[]
 	return c
 }
 
-// node boots a machine with an agent of its own, and waits until its kubelet calls it Ready.
+// node boots a machine with an agent, and waits until its Node is Ready.
 func (c *cluster) node(name string, shape Shape, settings KubeletSettings) *Machine {
 	c.t.Helper()
 	m := c.machine(name, shape, settings)
@@ -81,7 +82,7 @@ func (c *cluster) node(name string, shape Shape, settings KubeletSettings) *Mach
 	return m
 }
 
-// machine boots a machine and waits until its kubelet calls it Ready.
+// machine boots a machine and waits until its Node is Ready.
 func (c *cluster) machine(name string, shape Shape, settings KubeletSettings) *Machine {
 	c.t.Helper()
 	files, err := joinFiles(c.ControlPlane, name, settings)
@@ -118,7 +119,7 @@ func (c *cluster) machine(name string, shape Shape, settings KubeletSettings) *M
 	return m
 }
 
-// admitAgent hands the guest's agent its token, as the kubelet hands a DaemonSet's pod one.
+// admitAgent gives the guest's agent a token, as the kubelet gives one to a DaemonSet's pod.
 func (c *cluster) admitAgent(m *Machine) {
 	c.t.Helper()
 	config, err := c.ControlPlane.TokenConfig(c.t.Context(), "berth-system", "berth-agent", m.Name)
@@ -162,7 +163,7 @@ func (c *cluster) keep(m *Machine) {
 	c.t.Logf("console, logs and checkpoints of %s are kept in %s", m.Name, c.dir)
 }
 
-// keepSchedulers saves what schedulers have said.
+// keepSchedulers saves the schedulers' logs.
 func (c *cluster) keepSchedulers() {
 	for _, p := range c.Parts {
 		log := p.Process().Log
@@ -180,7 +181,7 @@ func (c *cluster) eventually(what string, check func(context.Context) error) {
 	if !trial.Until(ctx, 200*time.Millisecond, func() bool {
 		c.schedulersRun()
 		err := check(ctx)
-		if last == nil || ctx.Err() == nil { // the end of patience says nothing
+		if last == nil || ctx.Err() == nil { // an error because patience has ended explains nothing
 			last = err
 		}
 		return err == nil
@@ -189,8 +190,7 @@ func (c *cluster) eventually(what string, check func(context.Context) error) {
 	}
 }
 
-// eventuallyProgress polls until left returns 0; patience starts again whenever the number left
-// goes down.
+// eventuallyProgress polls until left returns 0. patience starts again whenever the number falls.
 func (c *cluster) eventuallyProgress(what string, left func(context.Context) (int, error)) {
 	c.t.Helper()
 	for least := -1; ; {
@@ -228,14 +228,13 @@ func pinnedPod(name string, cpus int) *corev1.Pod {
 	}
 }
 
-// mortal makes a pod one that can end by itself, so that nobody is certain of the CPUs of the ones
-// that come after it.
+// mortal makes a pod able to end by itself, so that the CPUs of later pods are uncertain.
 func mortal(pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	return pod
 }
 
-// running waits until the pod runs, and fails at once when its kubelet refuses it.
+// running waits until the pod runs, and fails at once if its kubelet refuses it.
 func (c *cluster) running(name string) *corev1.Pod {
 	c.t.Helper()
 	var pod *corev1.Pod
@@ -255,8 +254,8 @@ func (c *cluster) running(name string) *corev1.Pod {
 	return pod
 }
 
-// confinement is what the kernel says about a container's process: the truth that everything else
-// promises.
+// confinement has the kernel's data about a container's process, with which all promises are
+// compared.
 type confinement struct {
 	CPUs topology.CPUSet
 	Mems topology.NUMASet

@@ -22,8 +22,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// What the agents of the machines offer: what only computes, as a vendor's CDI specification
-// describes it; cards and disks, as the agent does.
+// The agents offer compute devices with a vendor's CDI specification, and network cards and disks
+// with the agent's own.
 const (
 	decidedGPU  = "berth.test/accel"
 	decidedNIC  = "berth.test/card"
@@ -34,7 +34,7 @@ const (
 - {resource: ` + decidedNIC + `, class: nic, vendor: "` + cardVendor + `"}
 - {resource: ` + decidedDisk + `, class: nvme, vendor: "` + diskVendor + `"}
 `
-	// vendorsTool writes the vendor's specification, as its tool would.
+	// vendorsTool writes the vendor's specification, as a vendor's tool would.
 	vendorsTool = `mkdir -p /etc/cdi; (echo 'cdiVersion: 0.6.0'; echo 'kind: vendor.test/accel'; echo 'devices:'
 for d in /sys/bus/pci/devices/*; do
   [ "$(cat $d/device)" = 0x` + eduProduct + ` ] && echo "- {name: '${d##*/}', containerEdits: {env: ['VENDOR_$(echo ${d##*/} | tr :. __)=given']}}"
@@ -48,20 +48,20 @@ type decidedRun struct {
 	hardware map[string]map[string]function // of each machine, by address
 }
 
-// function is what sysfs in the guest says about a device.
+// function has the guest's sysfs data about a device.
 type function struct {
 	numa   topology.NUMAID
 	root   string   // its root complex
 	above  string   // the upstream port of its switch
-	disks  []string // block devices of it
+	disks  []string // its block devices
 	vendor string
 }
 
-// TestDecidedDevices plays pods from a seed, which ask for CPUs, memory and devices, on two
-// machines of different shape where Berth decides. Their real kubelets count devices, their real
-// containerd injects them. All the time the test reads where every process runs, which devices it
-// has been given and which disks it has, and holds the Bindings against where sysfs says that these
-// lie. Agent, containerd and kubelet are killed now and then, and a machine reboots.
+// TestDecidedDevices runs pods from a seed, which ask for CPUs, memory and devices, on two machines
+// of different shape where Berth decides. Real kubelets count devices, and a real containerd
+// injects them. The test repeatedly reads the CPUs, devices and disks of every process, and
+// compares the Bindings with sysfs. Agent, containerd and kubelet are killed sometimes, and a
+// machine reboots.
 func TestDecidedDevices(t *testing.T) {
 	requireVM(t, "devices")
 	r := &decidedRun{obeyRun: newObeyRun(t, newDecidedPod), hardware: map[string]map[string]function{}}
@@ -92,7 +92,7 @@ func (r *decidedRun) start(shapes ...Shape) {
 	r.follow()
 }
 
-// readHardware reads what sysfs says about every PCI device.
+// readHardware reads sysfs' data about every PCI device.
 func (c *cluster) readHardware(m *Machine) map[string]function {
 	c.t.Helper()
 	out, err := m.Guest.Run(c.t.Context(), `cd /sys/bus/pci/devices; for d in *; do
@@ -125,7 +125,7 @@ echo "$d $(cat $d/numa_node) $(readlink $d) $(cat $d/vendor) $(cd $d; echo nvme/
 	return all
 }
 
-// sameHardware compares what the agent reports about offered devices with sysfs.
+// sameHardware compares the agent's report about offered devices with sysfs.
 func (r *decidedRun) sameHardware(m *Machine) {
 	r.t.Helper()
 	count, machine := 0, r.shapes[m.Name]
@@ -143,7 +143,7 @@ func (r *decidedRun) sameHardware(m *Machine) {
 	}
 }
 
-// awaitPools waits until the report says that all devices are well.
+// awaitPools waits until the report shows all devices as healthy.
 func (r *decidedRun) awaitPools(m *Machine) {
 	r.t.Helper()
 	r.eventually("the report of "+m.Name+" says that its devices are well", func(context.Context) error {
@@ -162,8 +162,8 @@ func (r *decidedRun) awaitPools(m *Machine) {
 	})
 }
 
-// newDecidedPod makes a pod that asks for CPUs, memory and devices, in one container or in several,
-// and for these to lie together or not.
+// newDecidedPod makes a pod that asks for CPUs, memory and devices, in one or several containers,
+// with or without a common position.
 func newDecidedPod(rng *rand.Rand, i int) *corev1.Pod {
 	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
 	pod := pinnedPod(fmt.Sprint("p", i), 1)
@@ -216,8 +216,8 @@ func newDecidedPod(rng *rand.Rand, i int) *corev1.Pod {
 	return pod
 }
 
-// inside says what a process has beside the devices that it finds: the disks of these, and the
-// variables by which their vendor describes them, and no others.
+// inside describes a process that lacks the disks or the vendor's variables of its devices, or has
+// others.
 func (r *decidedRun) inside(m *Machine, p *place) string {
 	disks, given := map[string]bool{}, map[string]bool{}
 	for _, list := range p.group.Devices {
@@ -239,8 +239,8 @@ func (r *decidedRun) inside(m *Machine, p *place) string {
 
 func names(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
 
-// misaligned says for every pod that was ever bound how its Binding is not as the pod asked, as
-// sysfs has its devices.
+// misaligned describes, for every pod that was ever bound, how its Binding differs from its request
+// according to sysfs.
 func (r *decidedRun) misaligned() map[string]string {
 	out := map[string]string{}
 	for _, m := range r.machines {
@@ -257,7 +257,7 @@ func (r *decidedRun) misaligned() map[string]string {
 	return out
 }
 
-// lies is where devices, CPUs and memory lie.
+// lies has the positions of devices, CPUs and memory.
 type lies struct {
 	numa         topology.NUMASet
 	roots, above map[string]bool // of all devices
@@ -275,7 +275,7 @@ func (r *decidedRun) crooked(m *Machine, pod *corev1.Pod, d *placement.Decision)
 			return why
 		}
 	}
-	runs := map[string]string{} // who has a device of the ones that run beside each other
+	runs := map[string]string{} // the owner of each device, among containers that run at the same time
 	var parts []lies
 	for i := range req.Containers {
 		q := &req.Containers[i]
@@ -316,7 +316,7 @@ func (r *decidedRun) crooked(m *Machine, pod *corev1.Pod, d *placement.Decision)
 	return ""
 }
 
-// together is all that a pod has, as of one container.
+// together returns all resources of a pod as one container.
 func together(d *placement.Decision) *placement.ContainerDecision {
 	all := &placement.ContainerDecision{}
 	byResource := map[string][]string{}
@@ -334,7 +334,7 @@ func together(d *placement.Decision) *placement.ContainerDecision {
 	return all
 }
 
-// whereLies reads it from what sysfs says.
+// whereLies returns the positions according to sysfs.
 func (r *decidedRun) whereLies(m *Machine, c *placement.ContainerDecision) lies {
 	p := lies{numa: r.numaOf(m, c.CPUs), roots: map[string]bool{}, above: map[string]bool{}}
 	for i := range c.Shares {
@@ -355,7 +355,7 @@ func (r *decidedRun) whereLies(m *Machine, c *placement.ContainerDecision) lies 
 	return p
 }
 
-// wrong says how that is not as a pod wants it; "" for nothing.
+// wrong describes how the positions differ from a pod's rules; "" if they do not.
 func (p *lies) wrong(rules *placement.Rules) string {
 	if rules.Policy == placement.PolicySingleNUMANode && p.numa.Len() > 1 {
 		return fmt.Sprintf("lies on NUMA nodes %s, wants one", p.numa)
@@ -383,13 +383,13 @@ type decidedResult struct {
 	Refused    int    `json:"refused"`
 	HeldTwice  int    `json:"heldTwice"`
 	Leftover   int    `json:"leftover"`
-	// Replaced are pods that a kubelet refused because it, or the agent, had just started, and that
-	// were made again.
+	// Replaced counts pods that a kubelet refused because the kubelet or the agent had just
+	// started, and that were created again.
 	Replaced int `json:"replaced"`
 }
 
-// tell prints the last line, keeps it in a file and fails the test where something is not as it
-// should be. What runs beside its Binding is misaligned.
+// tell prints the last line, saves it in a file, and fails the test if a count is wrong. Containers
+// that differ from their Bindings count as misaligned.
 func (r *decidedRun) tell(wrong string) {
 	r.t.Helper()
 	r.mu.Lock()

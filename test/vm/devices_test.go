@@ -18,15 +18,14 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// The two plugins of the devices part: one that says which devices it would rather give, and one
-// that does not.
+// The two plugins of the devices part: one with GetPreferredAllocation, and one without.
 const (
 	preferring = "berth.test/gpu"
 	careless   = "berth.test/nic"
 )
 
-// TestDevices runs pods with CPUs, pinned memory and devices on a real kubelet: everything of a pod
-// lies on one NUMA node, and the kubelet's checkpoints say what the Bindings say.
+// TestDevices runs pods with CPUs, pinned memory and devices on a real kubelet. All resources of a
+// pod are on one NUMA node, and the kubelet's checkpoints agree with the Bindings.
 func TestDevices(t *testing.T) {
 	requireVM(t, "devices")
 	c := newCluster(t)
@@ -52,7 +51,8 @@ func TestDevices(t *testing.T) {
 	})
 	c.berthScheduler()
 	fmt.Println("POD     CPUS     MEMORY   DEVICES                      BINDING")
-	// One after the other: pods with one GPU that come first leave no two of them on one NUMA node.
+	// The pods come one after the other, because earlier pods with one GPU could leave no two GPUs
+	// on one NUMA node.
 	asks := []struct{ cpus, gpus, nics int }{{3, 2, 1}, {2, 2, 0}, {2, 1, 1}, {2, 1, 0}, {1, 0, 1}}
 	for i, a := range asks {
 		pod := pinnedPod(fmt.Sprintf("dev-%d", i), a.cpus)
@@ -68,7 +68,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// checkDevices holds a running pod against its Binding and against the promise of one NUMA node.
+// checkDevices compares a running pod with its Binding and with the promise of one NUMA node.
 func (c *cluster) checkDevices(m *Machine, pod *corev1.Pod) {
 	c.t.Helper()
 	promised, got := c.promise(pod), c.confined(m, pod, "c")

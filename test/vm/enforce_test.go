@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// enforceRun is a run of TestEnforce and its kin.
+// enforceRun is a run of TestEnforce or its variants.
 type enforceRun struct{ *obeyRun }
 
 func newEnforceRun(t *testing.T) *enforceRun { return &enforceRun{newObeyRun(t, newEnforcePod)} }
 
-// start boots machines whose runtime is configured so, with more flags for their agents, and starts
-// the schedulers.
+// start boots machines with this configuration of the runtime and more flags for their agents, and
+// starts the schedulers.
 func (r *enforceRun) start(runtime, flags string, shapes ...Shape) {
 	r.t.Helper()
 	r.files = map[string][]byte{"start.sh": []byte(runtimeFile(runtime) + r.boot)}
@@ -33,10 +33,10 @@ func (r *enforceRun) start(runtime, flags string, shapes ...Shape) {
 	r.follow()
 }
 
-// TestEnforce plays pods from a seed on two machines of different shape where Berth decides: sets
-// and shares, init containers and sidecars, pods of another scheduler. Agent, containerd and
-// kubelet are killed at random, and each machine reboots once. All the time the test reads where
-// every process of every container runs, and holds it against the Bindings.
+// TestEnforce runs pods from a seed on two machines of different shape where Berth decides: CPU
+// sets and CPU shares, init containers and sidecars, pods of another scheduler. Agent, containerd
+// and kubelet are killed at random, and each machine reboots once. The test repeatedly compares the
+// CPUs and memory nodes of every process with the Bindings.
 func TestEnforce(t *testing.T) {
 	requireVM(t, "enforce")
 	r := newEnforceRun(t)
@@ -45,8 +45,8 @@ func TestEnforce(t *testing.T) {
 	r.tell(r.play(), "enforce.json")
 }
 
-// TestEnforceOlderNRI is the same with a fifth of the pods, and an agent that is told that it must
-// not move containers without being asked.
+// TestEnforceOlderNRI does the same with a fifth of the pods, and an agent that treats the
+// runtime's NRI as an older version.
 func TestEnforceOlderNRI(t *testing.T) {
 	requireVM(t, "enforce-older")
 	r := newEnforceRun(t)
@@ -55,10 +55,9 @@ func TestEnforceOlderNRI(t *testing.T) {
 	r.tell(r.play(), "enforce-older.json")
 }
 
-// TestEnforceUnvalidated prints for how long containers run beside their decisions after a reboot
-// where the runtime's validator is off: they begin without the agent, which brings them to where
-// they belong when it is there. It comes when all of them have begun, as an agent may that is a pod
-// itself.
+// TestEnforceUnvalidated prints how long containers differ from their decisions after a reboot if
+// the runtime's validator is off. They start without the agent, which moves them when it runs. The
+// agent starts after all of them, as can happen to an agent in a pod.
 func TestEnforceUnvalidated(t *testing.T) {
 	requireVM(t, "enforce-unvalidated")
 	r := newEnforceRun(t)
@@ -77,10 +76,10 @@ func TestEnforceUnvalidated(t *testing.T) {
 	if _, err := m.Guest.Run(t.Context(), "touch /run/before; sync; (usleep 300000; reboot -f) >/dev/null 2>&1 &"); err != nil {
 		t.Fatal(err)
 	}
-	var first, last, all time.Time // of looks that saw a fault, and the first that saw every pod
+	var first, last, all time.Time // readings with a fault, and the first reading with every pod
 	texts := map[string]bool{}
 	r.eventually("all containers run where they were decided to, after a reboot", func(ctx context.Context) error {
-		once, cancel := context.WithTimeout(ctx, lookLimit) // what a machine that goes down is asked may stay without an answer
+		once, cancel := context.WithTimeout(ctx, lookLimit) // a machine that goes down may not answer
 		defer cancel()
 		if _, err := m.Guest.Run(once, "[ ! -e /run/before ]"); err != nil {
 			return err
@@ -114,7 +113,7 @@ func TestEnforceUnvalidated(t *testing.T) {
 		return nil
 	})
 	if first.IsZero() {
-		t.Error("no container was seen beside its decision: nothing has been measured")
+		t.Error("no container differed from its decision: nothing was measured")
 	}
 	fmt.Printf("without the validator, after a reboot: containers ran beside their decisions for %v (%d faults seen)\n", last.Sub(first).Round(100*time.Millisecond), len(texts))
 	for text := range texts {
@@ -122,7 +121,7 @@ func TestEnforceUnvalidated(t *testing.T) {
 	}
 }
 
-// lateAgent has the agent, from the second boot on, wait for so many containers.
+// lateAgent makes the agent, from the second boot on, wait for that many containers.
 const lateAgent = `
 if [ -e /var/lib/booted ]; then
 cat - /etc/berth/agent.sh > /tmp/agent.sh <<'END'
@@ -147,7 +146,7 @@ type enforceResult struct {
 	Leftover       int    `json:"leftover"`
 }
 
-// newEnforcePod makes a pod: with CPUs of its own, with shares, or another scheduler's.
+// newEnforcePod makes a pod with exclusive CPUs, a pod with shares, or a pod of another scheduler.
 func newEnforcePod(rng *rand.Rand, i int) *corev1.Pod {
 	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
 	kind := pick("own", "own", "own", "shares", "shares", "foreign")
@@ -196,8 +195,7 @@ func newEnforcePod(rng *rand.Rand, i int) *corev1.Pod {
 	return pod
 }
 
-// tell prints the last line, keeps it in a file and fails the test where something is not as it
-// should be.
+// tell prints the last line, saves it in a file, and fails the test if a count is wrong.
 func (r *enforceRun) tell(wrong, file string) {
 	r.t.Helper()
 	r.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// Image is the name of the only container image: busybox that waits for SIGTERM. It serves as
-// sandbox and as workload.
+// Image is the name of the only container image, for sandboxes and workloads: busybox that waits
+// for SIGTERM.
 const Image = "localhost/berth/wait:1"
 
 // waitScript ends at once on SIGTERM, which an init process otherwise ignores.

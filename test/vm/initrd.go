@@ -58,7 +58,8 @@ func (b *builder) initrd(context.Context) error {
 			fmt.Fprintln(&order, filepath.Base(m))
 		}
 		c.file("modules/order", 0o644, order.Bytes())
-		// Running machines have the old file mapped, and read it when they reboot.
+		// The old file is not overwritten, because running machines have it mapped and read it when
+		// they reboot.
 		if err := os.WriteFile(out+".new", c.close(), 0o644); err != nil {
 			return err
 		}

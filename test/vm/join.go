@@ -75,8 +75,7 @@ berth-agent --node-name="$(cat /etc/berth/name)" --kubeconfig=` + agentCredentia
 // only after the node.
 const agentCredentials = "/etc/berth/agent.kubeconfig"
 
-// guestAccess returns a kubeconfig for the forwarded address; the certificate is still the one for
-// loopback.
+// guestAccess returns a kubeconfig for the forwarded address. The certificate is for loopback.
 func guestAccess(config *rest.Config) ([]byte, error) {
 	config = rest.CopyConfig(config)
 	config.Host, config.ServerName = guestAPIServer, "127.0.0.1"
@@ -92,7 +91,8 @@ func apiPort(cp *controlplane.ControlPlane) (int, error) {
 	return strconv.Atoi(port)
 }
 
-// servingCertificate spares the guest the making of an RSA key, which takes an emulator seconds.
+// servingCertificate makes the kubelet's certificate on the host, because an RSA key takes an
+// emulated guest seconds.
 func servingCertificate(node string) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

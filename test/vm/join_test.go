@@ -15,8 +15,8 @@ topologyManagerPolicy: restricted
 reservedSystemCPUs: "0"
 `
 
-// TestJoin shows that the frame works without Berth: a pod bound by hand runs on the CPUs that the
-// kubelet's packed allocation gives on an empty machine.
+// TestJoin checks the suite without Berth: a manually bound pod runs on the CPUs that the kubelet's
+// packed allocation gives on an empty machine.
 func TestJoin(t *testing.T) {
 	requireVM(t, "join")
 	c := newCluster(t)

@@ -18,13 +18,13 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// load is a sequence of pods with churn, the same for the same seed, tight enough that amounts
-// alone do not seat it.
+// load is a sequence of pods with churn, determined by its seed. The machines are so full that
+// fitting amounts are not enough.
 type load struct {
 	rounds, perRound int
 	maxCPUs          int
-	memory           bool   // vary memory, so that it decides, too
-	hugepages        bool   // ask for 2 MiB pages now and then
+	memory           bool   // vary memory, so that it also decides
+	hugepages        bool   // some pods ask for 2 MiB pages
 	seed             uint64 // makes the pods
 	scheduler        string // that places them; "": Berth's
 }
@@ -52,12 +52,12 @@ func (l load) pods(round int) []*corev1.Pod {
 	return out
 }
 
-// setBoth sets request and limit; their lists may be one map.
+// setBoth sets request and limit. Their lists may be the same map.
 func setBoth(r *corev1.ResourceRequirements, name corev1.ResourceName, q resource.Quantity) {
 	r.Limits[name], r.Requests[name] = q, q
 }
 
-// withInit adds an init container that ends at once and asks for what the first container does.
+// withInit adds an init container that ends at once and has the requests of the first container.
 func withInit(pod *corev1.Pod, cpus int) {
 	init := *pod.Spec.Containers[0].DeepCopy()
 	init.Name, init.Command = "i", []string{"/bin/sh", "-c", "exit 0"}
@@ -65,7 +65,7 @@ func withInit(pod *corev1.Pod, cpus int) {
 	pod.Spec.InitContainers = []corev1.Container{init}
 }
 
-// tally is what became of a load.
+// tally has the results of a load.
 type tally struct {
 	Pods, Running, Exact, Wrong, Pending int
 	Refused                              map[string]int
@@ -96,7 +96,7 @@ func (c *cluster) play(l load, machines ...*Machine) tally {
 	return out
 }
 
-// settled waits until nothing moves: every pod runs, has ended, or was told that it does not fit.
+// settled waits until every pod runs, has ended, or is unschedulable.
 func (c *cluster) settled() []corev1.Pod {
 	c.t.Helper()
 	var pods []corev1.Pod
@@ -124,7 +124,7 @@ func (c *cluster) settled() []corev1.Pod {
 	defer tick.Stop()
 	for err := check(); err != nil; err = check() {
 		if time.Since(since) > patience {
-			c.t.Fatalf("nothing has moved for %s, and the pods are not settled: %v", patience, err)
+			c.t.Fatalf("no pod has changed for %s, and the pods are not settled: %v", patience, err)
 		}
 		select {
 		case <-tick.C:
@@ -136,8 +136,8 @@ func (c *cluster) settled() []corev1.Pod {
 	return pods
 }
 
-// quiet is how long nothing may have changed before pods that wait are taken to wait for room, not
-// for a report.
+// quiet is how long the cluster must be unchanged before waiting pods count as waiting for room,
+// not for a report.
 const quiet = 2 * time.Second
 
 func versions(pods []corev1.Pod) string {
@@ -160,7 +160,7 @@ func isSettled(p *corev1.Pod) bool {
 	})
 }
 
-// verify compares every pod that runs, once, with what its Binding promised.
+// verify compares every running pod, once, with its Binding.
 func (c *cluster) verify(pods []corev1.Pod, machines []*Machine, checked map[string]bool, out *tally) {
 	c.t.Helper()
 	var lock sync.Mutex
@@ -211,7 +211,8 @@ func (c *cluster) judge(m *Machine, p *corev1.Pod) (exact, wrong int) {
 	return 1, 0
 }
 
-// clear counts the refused pods and deletes them, and every other one that runs; at the end all.
+// clear counts and deletes the refused pods, and deletes every other running pod, or with end all
+// pods.
 func (c *cluster) clear(pods []corev1.Pod, end bool, out *tally) {
 	c.t.Helper()
 	var doomed []string

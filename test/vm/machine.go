@@ -24,11 +24,11 @@ type Config struct {
 	Files map[string][]byte
 	// Archive is a tar file that the guest sees as its third disk; "" is none.
 	Archive string
-	// PCI has the machine have devices, below a switch of each NUMA node.
+	// PCI gives the machine devices below a switch of each NUMA node.
 	PCI bool
 	// KernelArgs are appended to the kernel's command line ("hugepagesz=2M hugepages=64").
 	KernelArgs string
-	// Dir has the console's output and files of a failed run.
+	// Dir is the folder for the console's output and the files of a failed run.
 	Dir string
 }
 
@@ -40,12 +40,12 @@ type Machine struct {
 	qemu    *child.Process
 }
 
-// bootLimit is how long a machine may take until its shell answers. Seconds are usual; an emulated
-// machine may hang before its kernel prints anything.
+// bootLimit is how long a machine may take until its shell answers. Usually it takes seconds, but
+// an emulated machine may hang before its kernel prints anything.
 const bootLimit = time.Minute
 
-// Boot starts the machine and returns when its shell answers. A machine that does not come up in
-// time is started once more.
+// Boot starts the machine and returns when its shell answers. If the machine does not start in
+// time, Boot tries once more.
 func (a *Artifacts) Boot(ctx context.Context, c Config) (*Machine, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (a *Artifacts) Boot(ctx context.Context, c Config) (*Machine, error) {
 	defer cancel()
 	m, err := a.boot(once, c, seed)
 	if err != nil && once.Err() != nil && ctx.Err() == nil {
-		fmt.Printf("== machine %s does not come up; once more: %v\n", c.Name, err)
+		fmt.Printf("== machine %s does not start; trying again: %v\n", c.Name, err)
 		m, err = a.boot(ctx, c, seed)
 	}
 	return m, err
@@ -84,8 +84,8 @@ func (m *Machine) start(a *Artifacts, seed string, shell int) (err error) {
 	if err := os.RemoveAll(m.console); err != nil {
 		return err
 	}
-	// Every emulated processor is a thread: without a lower priority they leave the control plane
-	// no time on a small host.
+	// Every emulated processor is a thread. With normal priority these threads would leave the
+	// control plane no time on a small host.
 	argv := append([]string{"nice", "-n", "5", "qemu-system-x86_64"}, m.args(a, seed, shell)...)
 	m.qemu, err = child.Start(child.Spec{Name: "QEMU of machine " + m.Name, Argv: argv, Log: m.console, Foreign: true})
 	return err

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 )
 
-// TestMain lets the test binary be its own schedulers.
+// TestMain lets the test binary run as schedulers too.
 func TestMain(m *testing.M) {
 	if code, ok := demo.Role(os.Args[1:], os.Stdin, os.Stderr); ok {
 		os.Exit(code)

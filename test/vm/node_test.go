@@ -21,22 +21,20 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// nodeSettings are the kubelet's in the node part: both managers pin.
+// nodeSettings configures the kubelet of the node part: both managers pin.
 const nodeSettings = restricted + staticMemory
 
-// nodeStory is the life of one node: its machine, what the API says about it, and what a person
-// reads of the run.
+// nodeStory is the test of one node: its machine, its NodeTopology, and the printed table.
 type nodeStory struct {
 	*cluster
 	m    *Machine
 	seen *topologyWatch
 }
 
-// TestNode lives through what happens to a node: pods come and go, the kubelet restarts, its
-// configuration changes, CPUs go offline and come back, huge pages are added, the machine reboots.
-// The NodeTopology says what lscpu, numactl and the checkpoints say, soon after they do; what the
-// kubelet does not know is a condition that tells a person what to do; and what is no longer there
-// is not promised to anybody.
+// TestNode goes through the events of a node's life: pods start and end, the kubelet restarts, its
+// configuration changes, CPUs go offline and online, huge pages are added, the machine reboots. The
+// NodeTopology soon agrees with lscpu, numactl and the checkpoints. A condition reports each change
+// that the kubelet does not know, with a remedy. Vanished resources are not promised.
 func TestNode(t *testing.T) {
 	requireVM(t, "node")
 	c := newCluster(t)
@@ -63,12 +61,12 @@ func TestNode(t *testing.T) {
 	s.kubeletIsKilledBetweenTwoWrites()
 }
 
-// tell prints a line of the story.
+// tell prints a line of the table.
 func (s *nodeStory) tell(what, says string, after time.Duration) {
 	fmt.Printf("%-58s %s (%v)\n", what, says, after.Round(time.Millisecond))
 }
 
-// podsComeAndGo compares report and checkpoints, and measures how long the one is behind the other.
+// podsComeAndGo compares report and checkpoints, and measures the delay of the report.
 func (s *nodeStory) podsComeAndGo() {
 	s.t.Helper()
 	var after []time.Duration
@@ -86,7 +84,7 @@ func (s *nodeStory) podsComeAndGo() {
 	s.sameBooks()
 }
 
-// cpusGoOffline: the kubelet does not notice and would hand them out.
+// cpusGoOffline: the kubelet does not notice it and would allocate these CPUs.
 func (s *nodeStory) cpusGoOffline() {
 	s.t.Helper()
 	changed := s.do("echo 0 > /sys/devices/system/cpu/cpu5/online")
@@ -112,7 +110,7 @@ func (s *nodeStory) cpusGoOffline() {
 	s.empty()
 }
 
-// boundAllTheSame shows what Berth spares a pod: bound by hand, it is given a CPU that is offline.
+// boundAllTheSame: without Berth, a manually bound pod gets a CPU that is offline.
 func (s *nodeStory) boundAllTheSame(offline topology.CPUID) {
 	s.t.Helper()
 	pod := pinnedPod("by-hand", 4)
@@ -135,7 +133,7 @@ func (s *nodeStory) boundAllTheSame(offline topology.CPUID) {
 		given := held.Containers[0].CPUs
 		fmt.Printf("%-58s %s\n", "  a pod of 4 CPUs that is bound by hand", fmt.Sprintf("the kubelet gives it %v, it runs on %v", given, got.CPUs))
 		if !given.Has(offline) || got.CPUs.Has(offline) {
-			s.t.Errorf("given %v, runs on %v: want a kubelet that hands out CPU %d, which is offline", given, got.CPUs, offline)
+			s.t.Errorf("got %v, runs on %v: want a kubelet that allocates CPU %d, which is offline", given, got.CPUs, offline)
 		}
 	}
 }
@@ -161,7 +159,7 @@ func (s *nodeStory) kubeletStartsWithFewerCPUs() {
 	s.empty()
 }
 
-// cpusComeBack: the kubelet does not know them; nothing that it promises is wrong.
+// cpusComeBack: the kubelet does not know these CPUs, but its promises stay correct.
 func (s *nodeStory) cpusComeBack() {
 	s.t.Helper()
 	changed := s.do("for c in 4 5; do echo 1 > /sys/devices/system/cpu/cpu$c/online; done")
@@ -173,7 +171,7 @@ func (s *nodeStory) cpusComeBack() {
 	s.sameAsTools(s.m)
 }
 
-// configurationChanges: first the file alone, then the kubelet, over a running pod.
+// configurationChanges: first only the file changes, then the kubelet restarts, while a pod runs.
 func (s *nodeStory) configurationChanges() {
 	s.t.Helper()
 	pod := s.run("stays", 3, nil)
@@ -194,7 +192,7 @@ func (s *nodeStory) configurationChanges() {
 	s.sameBooks()
 }
 
-// rebootWithPods: the checkpoints survive, and the pods come back to where they were.
+// rebootWithPods: the checkpoints survive, and the pods get their earlier CPUs.
 func (s *nodeStory) rebootWithPods() {
 	s.t.Helper()
 	before := map[string]confinement{}
@@ -225,7 +223,8 @@ func (s *nodeStory) rebootWithPods() {
 	s.empty()
 }
 
-// hugePagesAreAdded at run time, on one NUMA node: more than any had.
+// hugePagesAreAdded: huge pages are added at run time on one NUMA node, more than any NUMA node
+// had.
 func (s *nodeStory) hugePagesAreAdded() {
 	s.t.Helper()
 	changed := s.do("echo 48 > /sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages; grep -x 48 /sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages")
@@ -241,8 +240,8 @@ func (s *nodeStory) hugePagesAreAdded() {
 	s.empty()
 }
 
-// rebootLosesHugePages: the kubelet refuses its own checkpoint, and stays down until somebody reads
-// why.
+// rebootLosesHugePages: the kubelet refuses its own checkpoint, and does not start until an
+// administrator follows the message.
 func (s *nodeStory) rebootLosesHugePages() {
 	s.t.Helper()
 	changed := s.reboot()
@@ -256,8 +255,8 @@ func (s *nodeStory) rebootLosesHugePages() {
 	s.empty()
 }
 
-// kubeletIsKilledBetweenTwoWrites: the checkpoint is what a kubelet of this machine left that was
-// killed when it had taken CPU 1 from the shared ones and had not given it to a container yet.
+// kubeletIsKilledBetweenTwoWrites: in the checkpoint, CPU 1 is neither shared nor assigned, as
+// after a kill between these two writes.
 func (s *nodeStory) kubeletIsKilledBetweenTwoWrites() {
 	s.t.Helper()
 	changed := s.renew(`echo -n '{"policyName":"static","defaultCpuSet":"0,2-15","checksum":88468307}' > /var/lib/kubelet/` + kubeletstate.CPUFile)
@@ -271,7 +270,7 @@ func (s *nodeStory) kubeletIsKilledBetweenTwoWrites() {
 	s.empty()
 }
 
-// refusesToStart waits until the kubelet has said why.
+// refusesToStart waits until the kubelet has logged why.
 func (s *nodeStory) refusesToStart(why string) {
 	s.t.Helper()
 	out, err := s.m.Guest.Run(s.t.Context(), `n=0; until grep -o '`+why+`' /var/log/kubelet.log; do n=$((n+1)); [ $n -gt 300 ] && exit 1; usleep 200000; done | head -1`)
@@ -281,7 +280,7 @@ func (s *nodeStory) refusesToStart(why string) {
 	fmt.Printf("%-58s %s\n", "  the kubelet, which does not start", strings.TrimSpace(out))
 }
 
-// run places a pod through Berth and compares where it runs with its Binding.
+// run places a pod with Berth and compares its process with its Binding.
 func (s *nodeStory) run(name string, cpus int, more corev1.ResourceList) *corev1.Pod {
 	s.t.Helper()
 	s.ask(name, cpus, more)
@@ -307,8 +306,8 @@ func (s *nodeStory) compare(pod *corev1.Pod) {
 	}
 }
 
-// empty deletes every pod and waits until they are gone and the kubelet has freed everything: what
-// it still holds when it is stopped, it finds in its books when it starts again.
+// empty deletes every pod and waits until the kubelet has freed all resources. Otherwise a
+// restarted kubelet would find them in its checkpoints.
 func (s *nodeStory) empty() {
 	s.t.Helper()
 	pods, err := s.Client.CoreV1().Pods("default").List(s.t.Context(), metav1.ListOptions{})
@@ -325,7 +324,7 @@ func (s *nodeStory) empty() {
 	})
 }
 
-// says waits until the condition is False for the reason and tells a person what the words say.
+// says waits until the condition is False for the reason, with these words in its message.
 func (s *nodeStory) says(what string, since time.Time, condition, reason string, words ...string) {
 	s.t.Helper()
 	message := ""
@@ -345,7 +344,7 @@ func (s *nodeStory) says(what string, since time.Time, condition, reason string,
 	s.tell(what, condition+"=False "+reason+": "+message, told)
 }
 
-// isFine waits until the report holds and the kubelet knows everything.
+// isFine waits until the report is Ready and the kubelet knows the machine.
 func (s *nodeStory) isFine(what string, since time.Time) {
 	s.t.Helper()
 	told := s.seen.await(s.t, what+": all is well", since, isFine)
@@ -353,7 +352,7 @@ func (s *nodeStory) isFine(what string, since time.Time) {
 	s.tell(what, "Ready", told)
 }
 
-// do runs a script that changes the guest, and returns when it began to, by the host's clock.
+// do runs a script that changes the guest, and returns the time of its start by the host's clock.
 func (s *nodeStory) do(script string) time.Time {
 	s.t.Helper()
 	out, err := s.m.Guest.Run(s.t.Context(), "touch /run/changed\n"+script+"\nstat -c %y /run/changed")
@@ -364,7 +363,7 @@ func (s *nodeStory) do(script string) time.Time {
 }
 
 // renew stops the kubelet, runs a script, removes checkpoints and starts the kubelet, as the
-// conditions say; it returns when it let it start.
+// conditions say. It returns the time of the start.
 func (s *nodeStory) renew(script string, files ...string) time.Time {
 	s.t.Helper()
 	for i := range files {
@@ -377,7 +376,8 @@ func (s *nodeStory) renew(script string, files ...string) time.Time {
 	return s.do("rm -f /run/kubelet-hold")
 }
 
-// reboot waits until the guest's shell answers again, and returns when the machine went down.
+// reboot reboots the machine, waits until the guest's shell answers, and returns the time at which
+// the machine went down.
 func (s *nodeStory) reboot() time.Time {
 	s.t.Helper()
 	changed := s.do("true")
@@ -388,14 +388,14 @@ func (s *nodeStory) reboot() time.Time {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
 		if _, err := s.m.Guest.Run(ctx, "[ ! -e /run/changed ]"); err == nil {
-			return nil // a new /run: it is up again
+			return nil // /run is new: the machine has rebooted
 		}
 		return errors.New("still as it was")
 	})
 	return changed
 }
 
-// changedAt is when a checkpoint was last written, by the host's clock.
+// changedAt returns when a checkpoint was last written, by the host's clock.
 func (s *nodeStory) changedAt(file string) time.Time {
 	s.t.Helper()
 	out, err := s.m.Guest.Run(s.t.Context(), "stat -c %y /var/lib/kubelet/"+file)
@@ -405,8 +405,8 @@ func (s *nodeStory) changedAt(file string) time.Time {
 	return s.hostTime(lastLine(out))
 }
 
-// hostTime translates a time of the guest's clock, as stat prints it. The guest is asked for the
-// time between two looks at the host's clock, a few times; the closest pair counts.
+// hostTime translates a time of the guest's clock, as stat prints it. It asks the guest for the
+// time between two readings of the host's clock, a few times, and uses the closest pair.
 func (s *nodeStory) hostTime(text string) time.Time {
 	s.t.Helper()
 	const form = "2006-01-02 15:04:05.999999999 -0700"
@@ -438,26 +438,25 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-// isFine says that the report holds, and that the kubelet knows everything.
+// isFine reports whether the report is Ready and the kubelet knows the machine.
 func isFine(nt *v1alpha1.NodeTopology) bool {
 	return meta.IsStatusConditionTrue(nt.Status.Conditions, v1alpha1.ConditionReady) &&
 		meta.FindStatusCondition(nt.Status.Conditions, v1alpha1.ConditionKubeletCurrent) == nil
 }
 
-// allShared says that no container holds CPUs. The kubelet frees memory later: when it next admits
-// a pod.
+// allShared reports whether no container has exclusive CPUs. The kubelet frees memory later, when
+// it next admits a pod.
 func (s *nodeStory) allShared(nt *v1alpha1.NodeTopology) bool {
 	cpus, err := topology.ParseCPUList(string(nt.Status.SharedCPUs))
 	return err == nil && cpus.Len() == s.m.Shape.CPUs()
 }
 
-// heldBy says that the report has CPUs for a pod.
+// heldBy reports whether the report has CPUs of a pod.
 func heldBy(nt *v1alpha1.NodeTopology, uid string) bool {
 	return slices.ContainsFunc(nt.Status.Pods, func(p v1alpha1.PodAllocation) bool { return string(p.UID) == uid && len(p.Containers) > 0 })
 }
 
-// sameBooks waits until the report says what the kubelet's checkpoints say, byte for byte of the
-// engine's words.
+// sameBooks waits until the report agrees with the kubelet's checkpoints, as text.
 func (s *nodeStory) sameBooks() {
 	s.t.Helper()
 	s.eventually("the report says what the checkpoints say", func(ctx context.Context) error {
@@ -493,7 +492,7 @@ func (s *nodeStory) books(ctx context.Context) (placement.Snapshot, error) {
 	return state.Snapshot()
 }
 
-// bookText writes down what a snapshot says about CPUs and memory, whatever the order of its pods.
+// bookText describes a snapshot's CPUs and memory, independently of the order of its pods.
 func bookText(s *placement.Snapshot) string {
 	lines := []string{fmt.Sprintf("shared %v", s.SharedCPUs)}
 	for i := range s.Memory {

@@ -27,68 +27,66 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// obeyRun plays pods from a seed on machines where Berth decides, and breaks things meanwhile. All
-// the time it reads where every process of every container runs, and holds it against the Bindings.
+// obeyRun runs pods from a seed on machines where Berth decides, and makes faults meanwhile. It
+// repeatedly compares the CPUs and memory nodes of every process with the Bindings.
 type obeyRun struct {
 	*cluster
 	seed     uint64
-	count    int // of pods
-	leftover int // what is left in the end, when all pods have been deleted
+	count    int // number of pods
+	leftover int // remains after all pods have been deleted
 	rng      *rand.Rand
 	machines []*Machine
 	shapes   map[string]*topology.Machine
 	live     []string
-	asked    map[string]map[string]string // the annotations with which pods were made, by name
-	boot     string                       // what each machine does before its runtime starts
-	reboots  int                          // how many of the machines reboot, each once
-	// make makes the pod of a number.
+	asked    map[string]map[string]string // the annotations of new pods, by name
+	boot     string                       // script that each machine runs before its runtime starts
+	reboots  int                          // number of machines that reboot, each once
+	// make makes the pod with a number.
 	make func(int) *corev1.Pod
-	// inspect says what else is wrong with a process, "" for nothing; nil says nothing.
+	// inspect describes other faults of a process, "" for none. It may be nil.
 	inspect func(*Machine, *place) string
 	// pools are the devices that agents offer, by machine.
 	pools map[string][]placement.DevicePool
 
 	mu      sync.Mutex
-	pods    map[string]*corev1.Pod // by name, as the API has them
-	moved   time.Time              // when the API last told anything new of some pod
-	bound   map[string]*corev1.Pod // all that ever were, by name
+	pods    map[string]*corev1.Pod // the pods in the API, by name
+	moved   time.Time              // when the API last showed a change of a pod
+	bound   map[string]*corev1.Pod // all pods that were ever bound, by name
 	all     obeyed.Decisions
 	ran     map[string]bool
 	refused map[string]string
-	// lost says when a machine last lost its kubelet or its agent. unoffered are pods that a
-	// kubelet has refused by that, by name, nil where one has been made again; replaced counts
-	// these.
+	// lost is when a machine last lost its kubelet or its agent. unoffered are pods that a kubelet
+	// has therefore refused, by name; nil if the pod was created again. replaced counts these.
 	lost map[string]time.Time
-	// booted is what a machine's kubelet said about the boot before the machine was rebooted, by
-	// name.
+	// booted is the boot ID that a machine's kubelet reported before the reboot, by name.
 	booted    map[string]string
 	unoffered map[string]*corev1.Pod
 	replaced  int
 	faults    obeyed.Faults
 	looks     int
-	// named are the containers whose names are known, by their id; those of sandboxes have none.
+	// named has the names of known containers, by id. Sandboxes have none.
 	named map[string]string
 }
 
-// enforceSettings are the kubelet's: its managers are none.
+// enforceSettings configures the kubelet without managers.
 const enforceSettings = "reservedSystemCPUs: \"0\"\n"
 
-// slow is the runtime's configuration for emulated processors: NRI's 2 s are little there.
+// slow is the runtime's configuration for emulated processors, for which NRI's limit of 2 s is too
+// short.
 const slow = containerdConfig + `  plugin_registration_timeout = '60s'
   plugin_request_timeout = '30s'
 `
 
-// validated is with the validator on, which lets nothing begin that the agent has not seen.
+// validated also turns on the validator, which starts no container without the agent.
 const validated = slow + `[plugins.'io.containerd.nri.v1.nri'.default_validator]
   enable = true
   required_plugins = ['berth']
 `
 
-// startOfPods is how many pods may be on their way at once: emulated machines start them slowly.
+// startOfPods is how many pods may start at the same time, because emulated machines are slow.
 const startOfPods = 4
 
-// newObeyRun starts a control plane for pods that make makes, as many as ENFORCE_PODS says, from
-// SEED.
+// newObeyRun starts a control plane for ENFORCE_PODS pods of make, with the seed SEED.
 func newObeyRun(t *testing.T, make func(*rand.Rand, int) *corev1.Pod) *obeyRun {
 	t.Helper()
 	number := func(name string, otherwise uint64) uint64 {
@@ -110,12 +108,12 @@ func newObeyRun(t *testing.T, make func(*rand.Rand, int) *corev1.Pod) *obeyRun {
 	return r
 }
 
-// runtimeFile has a machine configure its runtime so.
+// runtimeFile returns a script that writes the runtime's configuration.
 func runtimeFile(runtime string) string {
 	return "cat > /etc/containerd.toml <<'END'\n" + runtime + "END\n"
 }
 
-// follow notes what the API says about pods.
+// follow records the API's events about pods.
 func (r *obeyRun) follow() {
 	factory := informers.NewSharedInformerFactoryWithOptions(r.Client, 0, informers.WithNamespace("default"))
 	see := func(obj any) {
@@ -139,7 +137,7 @@ func (r *obeyRun) follow() {
 			r.refused[pod.Name] = pod.Status.Reason + ": " + pod.Status.Message
 		}
 	}
-	_, _ = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{ // it has not been stopped
+	_, _ = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{ // cannot fail: the informer is not stopped
 		AddFunc: see, UpdateFunc: func(_, obj any) { see(obj) },
 		DeleteFunc: func(obj any) {
 			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -157,19 +155,20 @@ func (r *obeyRun) follow() {
 	factory.WaitForCacheSync(r.t.Context().Done())
 }
 
-// notOffered are what a kubelet says that knows of no device plugin at the moment: it, or the
-// plugin, has just started.
+// notOffered are the messages of a kubelet without the device plugin, because the kubelet or the
+// plugin has just started.
 var notOffered = []string{"no healthy devices present", "cannot allocate unregistered device", "previously allocated devices are no longer healthy", "rpc error"}
 
 // isUnoffered reports whether a kubelet has refused a pod because it did not know the agent's
-// plugin, after one of the two was killed. Every device plugin has that. The caller holds the lock.
+// plugin, after one of the two was killed. This happens with every device plugin. The caller holds
+// the lock.
 func (r *obeyRun) isUnoffered(pod *corev1.Pod) bool {
 	lost, ever := r.lost[pod.Spec.NodeName]
 	return ever && time.Since(lost) < patience && wire.Refused(pod) && pod.Status.Reason == placement.UnexpectedAdmissionError.String() &&
 		slices.ContainsFunc(notOffered, func(text string) bool { return strings.Contains(pod.Status.Message, text) })
 }
 
-// replace makes pods again that a kubelet has refused so, as their controllers would.
+// replace creates the unoffered pods again, as their controllers would.
 func (r *obeyRun) replace() {
 	r.t.Helper()
 	r.mu.Lock()
@@ -183,7 +182,7 @@ func (r *obeyRun) replace() {
 	r.mu.Unlock()
 	for _, old := range pods {
 		if err := r.Client.CoreV1().Pods("default").Delete(r.t.Context(), old.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(old.UID))}); err != nil {
-			continue // it has been deleted
+			continue // the pod was deleted
 		}
 		r.replaced++
 		pod := old.DeepCopy()
@@ -202,8 +201,8 @@ func (r *obeyRun) add(pod *corev1.Pod) {
 	r.live = append(r.live, pod.Name)
 }
 
-// play makes the pods and breaks things, lets everything settle, and takes the pods away. The text
-// says what did not come to pass.
+// play creates the pods and makes faults, waits until all pods settle, and deletes them. The text
+// describes what did not happen.
 func (r *obeyRun) play() (wrong string) {
 	r.t.Helper()
 	ctx, stop := context.WithCancel(r.t.Context())
@@ -229,13 +228,13 @@ func (r *obeyRun) play() (wrong string) {
 	return wrong
 }
 
-// step makes a pod and now and then deletes one, and waits while too many are on their way.
+// step creates a pod, sometimes deletes one, and waits while too many pods are starting.
 func (r *obeyRun) step(i int) {
 	r.t.Helper()
 	r.add(r.make(i))
 	if len(r.live) > 10 {
 		at := r.rng.IntN(len(r.live))
-		_ = r.Client.CoreV1().Pods("default").Delete(r.t.Context(), r.live[at], metav1.DeleteOptions{}) // counted at the end
+		_ = r.Client.CoreV1().Pods("default").Delete(r.t.Context(), r.live[at], metav1.DeleteOptions{}) // a remaining pod is counted at the end
 		r.live = slices.Delete(r.live, at, at+1)
 	}
 	for tick := time.NewTicker(200 * time.Millisecond); ; <-tick.C {
@@ -247,13 +246,13 @@ func (r *obeyRun) step(i int) {
 			return
 		}
 		if time.Since(moved) > patience {
-			r.t.Fatalf("%d pods are on their way, and none has moved for %s", n, patience)
+			r.t.Fatalf("%d pods are starting, and none has changed for %s", n, patience)
 		}
 	}
 }
 
-// onTheirWay counts the pods that the node or the scheduler still has work with, and says when the
-// API last showed anything new about some pod.
+// onTheirWay counts the pods that are not yet settled, and returns when the API last showed a
+// change of a pod.
 func (r *obeyRun) onTheirWay() (n int, moved time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -265,7 +264,7 @@ func (r *obeyRun) onTheirWay() (n int, moved time.Time) {
 	return n, r.moved
 }
 
-// breakSomething kills something now and then, and has machines reboot.
+// breakSomething sometimes kills a process, and makes machines reboot.
 func (r *obeyRun) breakSomething(i int) {
 	r.t.Helper()
 	for n, m := range r.machines[:r.reboots] {
@@ -290,11 +289,11 @@ func (r *obeyRun) do(m *Machine, what, script string) {
 	}
 	ctx, cancel := context.WithTimeout(r.t.Context(), lookLimit)
 	defer cancel()
-	_, err := m.Guest.Run(ctx, script) // a machine that reboots, and what is away already
+	_, err := m.Guest.Run(ctx, script) // fails if the machine reboots or the process does not run
 	fmt.Printf("%s  %s %s (%v)\n", time.Now().Format(time.TimeOnly), m.Name, what, err)
 }
 
-// bootOf returns which boot of a machine its kubelet has last reported from, "" for none.
+// bootOf returns the boot ID that a machine's kubelet has last reported; "" for none.
 func (r *obeyRun) bootOf(ctx context.Context, machine string) string {
 	node, err := r.Client.CoreV1().Nodes().Get(ctx, machine, metav1.GetOptions{})
 	if err != nil {
@@ -304,7 +303,7 @@ func (r *obeyRun) bootOf(ctx context.Context, machine string) string {
 }
 
 // awaitBoots waits until the kubelet of each machine has reported after its reboot. Until then the
-// API server says about its pods what was so before.
+// API server shows the pods' earlier states.
 func (r *obeyRun) awaitBoots() {
 	r.t.Helper()
 	r.eventually("the kubelets to report after the last reboots", func(ctx context.Context) error {
@@ -317,17 +316,17 @@ func (r *obeyRun) awaitBoots() {
 	})
 }
 
-// lookLimit bounds one look at a machine, which may be rebooting.
+// lookLimit bounds one reading of a machine, which may be rebooting.
 const lookLimit = 20 * time.Second
 
-// watch judges a machine until ctx ends. A fault is one that two looks have seen: processes are
-// read one after the other, and a change may have come between.
+// watch judges a machine until ctx ends. A fault must appear in two readings, because processes are
+// read one after the other, and a change may come in between.
 func (r *obeyRun) watch(ctx context.Context, m *Machine) {
 	last := obeyed.NewFaults()
 	for ctx.Err() == nil {
 		began := time.Now()
 		now, _, err := r.look(ctx, m)
-		if err != nil { // it reboots
+		if err != nil { // the machine reboots
 			last = obeyed.NewFaults()
 		} else {
 			both := last.Both(now)
@@ -340,7 +339,7 @@ func (r *obeyRun) watch(ctx context.Context, m *Machine) {
 			r.mu.Unlock()
 			last = now
 		}
-		select { // a machine that is busy with being looked at gets nothing done
+		select { // the pause leaves the machine time for its work
 		case <-ctx.Done():
 		case <-time.After(max(200*time.Millisecond, time.Since(began))):
 		}
@@ -370,16 +369,16 @@ func (r *obeyRun) look(ctx context.Context, m *Machine) (obeyed.Faults, []*place
 	return faults, found, nil
 }
 
-// lookScript reads names of processes first: one that is the runtime's own, before it becomes the
-// container's, is in the cgroup before that has its CPUs. Disks come before the environment, so
-// that what began meanwhile is not taken for one without.
+// lookScript first reads the names of processes, because a process of the runtime is in the
+// container's cgroup before the cgroup has its CPUs. It reads disks before the environment, so that
+// a process that starts meanwhile does not seem to lack disks.
 const lookScript = `cd /proc; grep -s . [0-9]*/comm; grep -s kubepods [0-9]*/cgroup; grep -s _allowed_list [0-9]*/status
 for p in $(grep -ls kubepods [0-9]*/cgroup); do for d in ${p%/*}/root/dev/nvme*; do [ -b $d ] && echo "${p%/*}/disk:${d##*/}"; done; done
 grep -szE '^(PATH|PCIDEVICE_[A-Z0-9_]*|VENDOR_[a-f0-9_]*)=' [0-9]*/environ | tr '\0' '\n'
 cd /sys/fs/cgroup; grep -Hs . kubepods/pod*/*/cpuset.*.effective kubepods/*/pod*/*/cpuset.*.effective; true`
 
-// places reads where the containers of a machine run: an entry for each process, and one for each
-// cgroup.
+// places reads the CPUs and memory nodes of a machine's containers: one entry for each process, and
+// one for each cgroup.
 func (r *obeyRun) places(ctx context.Context, m *Machine) ([]*place, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
@@ -402,17 +401,17 @@ func (r *obeyRun) places(ctx context.Context, m *Machine) ([]*place, error) {
 	return all, nil
 }
 
-// place is where a process, or a cgroup, of a container is.
+// place has the data of a process or a cgroup of a container.
 type place struct {
-	id    string // the container's
+	id    string // of the container
 	group obeyed.Group
-	// disks are the block devices of NVMe in its /dev, and given the other variables of its
-	// environment that devices come with.
+	// disks are the NVMe block devices in its /dev, and given the other environment variables of
+	// devices.
 	disks, given map[string]bool
 }
 
-// readLook reads the output of lookScript: lines FILE:TEXT. Processes of the runtime are left out,
-// and cgroups in which there is no other.
+// readLook reads the output of lookScript: lines FILE:TEXT. It omits processes of the runtime, and
+// cgroups without other processes.
 func readLook(out string) map[string]*place {
 	found, runtimes, begun := map[string]*place{}, map[string]bool{}, map[string]bool{}
 	for line := range strings.Lines(out) {
@@ -489,7 +488,7 @@ func placeOf(path string) *place {
 	return &place{id: id, group: obeyed.Group{UID: uid}, disks: map[string]bool{}, given: map[string]bool{}}
 }
 
-// nameAll asks the runtime's own files for the names of containers that are not known yet.
+// nameAll reads the unknown names of containers from the runtime's files.
 func (r *obeyRun) nameAll(ctx context.Context, m *Machine, found map[string]*place) error {
 	unknown := map[string]bool{}
 	r.mu.Lock()
@@ -515,7 +514,7 @@ echo "$i:$(grep -os '"io.kubernetes.cri.container-[nt][a-z]*":"[^"]*"' $i/config
 		said = "{" + strings.TrimSuffix(said, ",") + "}"
 		var names map[string]string
 		if json.Unmarshal([]byte(said), &names) != nil || len(names) == 0 {
-			continue // it has just ended
+			continue // the container has just ended
 		}
 		if names["io.kubernetes.cri.container-type"] == "container" {
 			r.named[id] = names["io.kubernetes.cri.container-name"]
@@ -526,15 +525,15 @@ echo "$i:$(grep -os '"io.kubernetes.cri.container-[nt][a-z]*":"[^"]*"' $i/config
 	return nil
 }
 
-// settle waits until every pod runs for which there is room, for as long as the number of their
-// containers that are missing changes.
+// settle waits until every pod with room runs, or until the number of missing containers no longer
+// changes.
 func (r *obeyRun) settle() string {
 	r.t.Helper()
 	limit, least, last := time.Now().Add(patience), -1, ""
 	for {
 		r.replace()
 		waits, missing := r.waiting()
-		if missing != least { // it grows when a machine that reboots says so
+		if missing != least { // it grows when a rebooted machine reports
 			limit, least = time.Now().Add(patience), missing
 		}
 		if waits == "" || time.Now().After(limit) {
@@ -553,8 +552,8 @@ func (r *obeyRun) settle() string {
 	}
 }
 
-// waiting says which pod does not run though there is room for it, the first by name, "" for none;
-// and how many containers of such pods are missing, or left of pods that go.
+// waiting returns the first pod by name that does not run although there is room, "" for none.
+// missing counts missing containers of such pods, and remaining containers of deleted pods.
 func (r *obeyRun) waiting() (first string, missing int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -581,8 +580,8 @@ func (r *obeyRun) waiting() (first string, missing int) {
 	return first, missing
 }
 
-// waits says why a pod does not run though there is room for it; "" where it does, or there is
-// none. The caller holds the lock.
+// waits explains why a pod does not run although there is room; "" if it runs or there is no room.
+// The caller holds the lock.
 func (r *obeyRun) waits(pod *corev1.Pod) string {
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -601,8 +600,8 @@ func (r *obeyRun) waits(pod *corev1.Pod) string {
 	return ""
 }
 
-// room reports whether there is room for a pod on a machine: so says the engine, or the exhaustive
-// twin, which knows pods of one container.
+// room reports whether the engine finds room for a pod on a machine, or the exhaustive twin, which
+// supports pods with one container.
 func (r *obeyRun) room(m *Machine, pod *corev1.Pod) bool {
 	there := r.on(m)
 	if obeyed.Room(obeyed.Place{Machine: r.shapes[m.Name], Reserved: "0", Pools: r.pools[m.Name]}, there, r.all, pod) {
@@ -642,8 +641,9 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// everyContainer looks once more, when nothing moves: each container that should run has a process,
-// and none is anywhere else. The text names one that has none.
+// everyContainer reads all machines again after the pods have settled. Each container that should
+// run must have a process on its machine, and no other. The text names a container without a
+// process.
 func (r *obeyRun) everyContainer() string {
 	r.t.Helper()
 	processes := 0
@@ -673,7 +673,7 @@ func (r *obeyRun) everyContainer() string {
 	return ""
 }
 
-// clean deletes all pods, and counts what is left of them.
+// clean deletes all pods, and counts their remains.
 func (r *obeyRun) clean() {
 	r.t.Helper()
 	if err := r.Client.CoreV1().Pods("default").DeleteCollection(r.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
@@ -699,12 +699,11 @@ func (r *obeyRun) clean() {
 		if r.leftover = left; left == 0 || time.Now().After(limit) {
 			return
 		}
-		time.Sleep(time.Second) // the pace of looking
+		time.Sleep(time.Second) // interval of readings
 	}
 }
 
-// tell prints the last line, keeps it in a file and fails the test where something is not as it
-// should be.
+// tell prints the last line, saves it in a file, and fails the test if a count is wrong.
 func (r *obeyRun) tell(wrong, faults string, result any, file string) {
 	r.t.Helper()
 	if wrong != "" {
@@ -723,7 +722,7 @@ func (r *obeyRun) tell(wrong, faults string, result any, file string) {
 	fmt.Println(string(line))
 }
 
-// TestReadLook holds the reading of processes and cgroups to outputs of a machine.
+// TestReadLook reads processes and cgroups from recorded outputs of a machine.
 func TestReadLook(t *testing.T) {
 	const out = "12/comm:sh\n77/comm:x\n99/comm:y\n20/comm:sleep\n30/comm:runc:[2:INIT]\n12/cgroup:0::/kubepods/burstable/podu1/c1\n77/cgroup:0::/kubepods\n12/status:Cpus_allowed_list:\t1-2\n12/status:Mems_allowed_list:\t0\n" +
 		"12/disk:nvme0n1\n13/disk:nvme0n1\n12/environ:PATH=/bin\n12/environ:PCIDEVICE_A_GPU=0000:1b:00.0\n12/environ:VENDOR_1=given\n" +

@@ -46,8 +46,8 @@ func (b *builder) guestPackages(ctx context.Context) error {
 	})
 }
 
-// toolFiles are standard tools about machines, with the parts of glibc that they are linked with.
-// The loader searches libraries in /lib/x86_64-linux-gnu.
+// toolFiles are standard tools that describe machines, with the parts of glibc to which they are
+// linked. The loader searches libraries in /lib/x86_64-linux-gnu.
 var toolFiles = []struct{ pkg, from, to string }{
 	{"util-linux", "usr/bin/lscpu", "usr/bin/lscpu"},
 	{"numactl", "usr/bin/numactl", "usr/bin/numactl"},
@@ -57,7 +57,7 @@ var toolFiles = []struct{ pkg, from, to string }{
 	{"libc6", "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", "lib64/ld-linux-x86-64.so.2"},
 }
 
-// guestTools downloads them; it installs nothing on the host.
+// guestTools downloads the tools; it installs nothing on the host.
 func (b *builder) guestTools(ctx context.Context) error {
 	var files []string
 	pkgs := map[string]bool{}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// PCI devices of machines that have some: below a switch of each NUMA node, two that only compute
-// (QEMU's edu), a network card and an NVMe disk; the guest's kernel only drives the disk.
+// Machines with PCI devices have below a switch of each NUMA node two compute devices (QEMU's edu),
+// a network card and an NVMe disk. The guest's kernel has a driver only for the disk.
 //
 //	pxb-pcie (a root complex of the NUMA node) - root port - switch - edu, edu, e1000e, nvme
 
@@ -36,8 +36,8 @@ func (s Shape) pciArgs() (args []string) {
 	return args
 }
 
-// onFirstRoot names the bus of devices that QEMU would plug into any root complex: a root complex
-// with a NUMA node takes only bridges.
+// onFirstRoot puts devices without a bus on the first root complex, because QEMU could choose a
+// root complex of a NUMA node, which accepts only bridges.
 func onFirstRoot(args []string) (out []string) {
 	disks := 0
 	for _, a := range args {

@@ -23,7 +23,7 @@ systemReserved: {memory: 150Mi}
 reservedMemory: [{numaNode: 0, limits: {memory: 200Mi}}]
 `
 
-// policyCase is a configuration and a load that suits it.
+// policyCase is a configuration with a suitable load.
 type policyCase struct {
 	name     string
 	settings KubeletSettings
@@ -41,9 +41,10 @@ var policyCases = []policyCase{
 	{"none", "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n", load{maxCPUs: 7}},
 }
 
-// optionCases are those of the options part: options of the managers, and memory that is pinned.
+// optionCases are the configurations of the options part: options of the managers, and pinned
+// memory.
 var optionCases = []policyCase{
-	{"restricted, full-pcpus-only", restricted + "cpuManagerPolicyOptions: {full-pcpus-only: \"true\"}\n", load{maxCPUs: 5}}, // half a core fits on the machine without SMT alone
+	{"restricted, full-pcpus-only", restricted + "cpuManagerPolicyOptions: {full-pcpus-only: \"true\"}\n", load{maxCPUs: 5}}, // half a core fits only on the machine without SMT
 	{"best-effort, distribute-cpus-across-numa", "cpuManagerPolicy: static\ntopologyManagerPolicy: best-effort\nreservedSystemCPUs: \"0\"\ncpuManagerPolicyOptions: {distribute-cpus-across-numa: \"true\"}\n", load{maxCPUs: 7}},
 	{"restricted, strict-cpu-reservation, prefer-closest", restricted + "cpuManagerPolicyOptions: {strict-cpu-reservation: \"true\"}\ntopologyManagerPolicyOptions: {prefer-closest-numa-nodes: \"true\"}\n", load{maxCPUs: 7}},
 	{"best-effort, uncore", "cpuManagerPolicy: static\ntopologyManagerPolicy: best-effort\nreservedSystemCPUs: \"0\"\ncpuManagerPolicyOptions: {prefer-align-cpus-by-uncorecache: \"true\"}\n", load{maxCPUs: 5}},
@@ -51,11 +52,11 @@ var optionCases = []policyCase{
 	{"best-effort, Static memory, huge pages", "cpuManagerPolicy: static\ntopologyManagerPolicy: best-effort\nreservedSystemCPUs: \"0\"\n" + staticMemory, load{maxCPUs: 4, memory: true, hugepages: true}},
 }
 
-// casesVar names the environment's regular expression of configurations to play; without it, all
-// are.
+// casesVar is the environment variable with a regular expression of configurations to run. Without
+// it all run.
 const casesVar = "E2E_CASES"
 
-// chosen are the configurations to play, with their loads, which seed and those after it make.
+// chosen returns the configurations to run. Their loads have seed and the following seeds.
 func chosen(t *testing.T, cases []policyCase, seed int) []policyCase {
 	t.Helper()
 	only, err := regexp.Compile(os.Getenv(casesVar))
@@ -75,9 +76,9 @@ func chosen(t *testing.T, cases []policyCase, seed int) []policyCase {
 	return out
 }
 
-// TestPolicies plays a load with churn under every configuration on two machines of different
-// shape: first under Berth, which may not be refused or contradicted once, then under the stock
-// scheduler, for comparison.
+// TestPolicies runs a load with churn under every configuration on two machines of different shape:
+// first under Berth, without any refusal or wrong prediction, then under the stock scheduler, for
+// comparison.
 func TestPolicies(t *testing.T) {
 	requireVM(t, "policies")
 	playUnder(t, chosen(t, policyCases, 0))
@@ -89,8 +90,8 @@ func TestOptions(t *testing.T) {
 	playUnder(t, chosen(t, optionCases, len(policyCases)))
 }
 
-// playUnder boots the machines once; between configurations their kubelets restart, without the
-// checkpoints of the one before.
+// playUnder boots the machines once. Between configurations their kubelets restart without the
+// earlier checkpoints.
 func playUnder(t *testing.T, cases []policyCase) {
 	t.Helper()
 	c := newCluster(t)
@@ -127,7 +128,7 @@ func playUnder(t *testing.T, cases []policyCase) {
 	}
 }
 
-// nodes boots one machine of either shape.
+// nodes boots one machine of each shape.
 func (c *cluster) nodes(settings KubeletSettings) []*Machine {
 	c.t.Helper()
 	machines := []*Machine{c.node("vm-a", twoByTwo, settings), c.node("vm-b", oneByTwo, settings)}
@@ -137,8 +138,8 @@ func (c *cluster) nodes(settings KubeletSettings) []*Machine {
 	return machines
 }
 
-// reconfigure gives the kubelets another configuration, as an administrator does: drained, stopped,
-// without the checkpoints of the old policies.
+// reconfigure gives the kubelets another configuration, as an administrator does: it drains the
+// nodes, stops the kubelets, and removes the checkpoints of the old policies.
 func (c *cluster) reconfigure(settings KubeletSettings, machines ...*Machine) {
 	c.t.Helper()
 	script := `touch /run/kubelet-hold

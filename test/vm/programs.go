@@ -58,7 +58,7 @@ func (b *builder) networkPlugins(ctx context.Context) error {
 	})
 }
 
-// runc is linked statically with seccomp, which the kubelet asks for in every sandbox.
+// runc is linked statically with seccomp, which the kubelet requires in every sandbox.
 func (b *builder) runc(ctx context.Context) error {
 	return b.stamped("runc", runcVersion, []string{b.bin("runc")}, func() error {
 		lib := filepath.Join(b.deb("libseccomp-dev"), "usr")
@@ -74,8 +74,9 @@ func (b *builder) runc(ctx context.Context) error {
 	})
 }
 
-// linkStatic is for programs of this module. They are static, because the guest has few parts of
-// glibc. They use the compiler flags of the tests, so that Kubernetes is not compiled twice.
+// linkStatic are the linker flags for programs of this module. The programs are static, because the
+// guest has few parts of glibc. They use the compiler flags of the tests, so that Kubernetes is not
+// compiled twice.
 const linkStatic = "-s -w -linkmode external -extldflags -static"
 
 // kubeletVar is the environment variable with the release of the guest's kubelet, such as "1.37": a
@@ -91,7 +92,7 @@ func kubeletRelease(repo string) (version, modfile string, err error) {
 	modfile = filepath.Join(repo, "test", "conformance", "versions", "v"+minor, "go.mod")
 	text, err := os.ReadFile(modfile)
 	if err != nil {
-		return "", "", fmt.Errorf("%s=%q: want a release that test/conformance/versions has: %w", kubeletVar, minor, err)
+		return "", "", fmt.Errorf("%s=%q: want a release of test/conformance/versions: %w", kubeletVar, minor, err)
 	}
 	for line := range strings.Lines(string(text)) {
 		if words := strings.Fields(line); len(words) == 2 && words[0] == "k8s.io/kubernetes" {
@@ -124,7 +125,7 @@ func (b *builder) driver(ctx context.Context) error {
 	return b.own(ctx, "berth-sample-driver", "./test/vm/driver")
 }
 
-// own builds a command of this module each time: the Go build cache knows whether anything changed.
+// own always builds a command of this module; the Go build cache detects if nothing changed.
 func (b *builder) own(ctx context.Context, name, pkg string) error {
 	release, err := exec.CommandContext(ctx, filepath.Join(b.repo, "build", "version.sh")).Output()
 	if err != nil {

@@ -19,9 +19,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestRace throws bursts at nearly full machines while a kubelet restarts and a guest reboots, with
-// pods that end by themselves and pods that take long to go: nobody may be refused at admission, no
-// CPU be handed out twice, nothing be left behind.
+// TestRace creates bursts of pods on nearly full machines while a kubelet restarts and a guest
+// reboots. Some pods end by themselves, and some take long to stop. No pod may be refused at
+// admission, no CPU be allocated twice, and nothing be left.
 func TestRace(t *testing.T) {
 	requireVM(t, "race")
 	c := newCluster(t)
@@ -69,9 +69,10 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// holdKubelet stops the kubelet, but not between the two writes of its CPUs: killed there it would
-// not start again (docs/scope.md; TestNode has such a one). It goes on if some CPU of the
-// checkpoint is nobody's. The sum of all CPUs tells.
+// holdKubelet stops the kubelet, but not between the two writes of its CPUs, because a kubelet that
+// is killed there does not start again (docs/scope.md; TestNode has this case). If some CPU of the
+// checkpoint is neither shared nor assigned, which the sum of all CPUs shows, the kubelet
+// continues.
 const holdKubelet = `while :; do
   killall -STOP kubelet
   whole=$(cat /sys/devices/system/cpu/online)
@@ -82,7 +83,7 @@ const holdKubelet = `while :; do
   usleep 20000
 done`
 
-// raceBurst makes 30 pods: of one to three CPUs, a third ending by themselves, a third deaf to
+// raceBurst makes 30 pods with one to three CPUs. A third end by themselves, and a third ignore
 // SIGTERM.
 func raceBurst(round int) []*corev1.Pod {
 	var out []*corev1.Pod
@@ -101,15 +102,15 @@ func raceBurst(round int) []*corev1.Pod {
 	return out
 }
 
-// watchedPods is what was seen of pods, by name.
+// watchedPods has the observed states of pods, by name.
 type watchedPods struct {
 	ran                   map[string]bool
 	everRan               func(name string) bool
 	refused, refusedLater []string
 }
 
-// watchRunning notes every pod that the API ever called running: a kubelet that refuses a running
-// pod after its own restart may do so between two looks.
+// watchRunning records every pod that the API ever showed as running, because a restarted kubelet
+// may refuse a running pod between two readings.
 func (c *cluster) watchRunning() func(name string) bool {
 	c.t.Helper()
 	events, err := c.Client.CoreV1().Pods("default").Watch(c.t.Context(), metav1.ListOptions{})
@@ -131,18 +132,18 @@ func (c *cluster) watchRunning() func(name string) bool {
 	}
 }
 
-// TestRestartRefusals provokes what no scheduler can avoid: up to Kubernetes 1.36 a kubelet with
-// full-pcpus-only that restarts asks again for as many free cores as its running pods have already,
-// and kills the pods that there are too few for (docs/scope.md). They are told apart from
-// refusals at admission, and what they held is placed again without one.
+// TestRestartRefusals provokes refusals that no scheduler can avoid: up to Kubernetes 1.36 a
+// restarting kubelet with full-pcpus-only requires as many free cores as its running pods already
+// have, and kills pods if there are too few (docs/scope.md). The test distinguishes these from
+// refusals at admission, and places the pods again without a refusal.
 func TestRestartRefusals(t *testing.T) {
 	requireVM(t, "race")
 	if restartsKeepPods(t) {
 		t.Skip("this kubelet refuses none: TestRestartsKeepPods")
 	}
 	c, m, names := restarted(t)
-	// A process that ends with 0 when it is told to may make the pod Succeeded in the end: the
-	// kubelet's last word is that of its containers.
+	// If a process ends with 0 on SIGTERM, the pod may finally be Succeeded, because its containers
+	// determine the last phase.
 	var refused []string
 	c.eventually("the kubelet refuses a pod that ran", func(ctx context.Context) error {
 		refused = nil
@@ -170,7 +171,8 @@ func TestRestartRefusals(t *testing.T) {
 	}
 }
 
-// restarted kills a kubelet with full-pcpus-only that has fewer free cores than each of its pods.
+// restarted kills a kubelet with full-pcpus-only that has fewer free cores than each of its pods
+// uses.
 func restarted(t *testing.T) (c *cluster, m *Machine, names []string) {
 	t.Helper()
 	c = newCluster(t)
@@ -202,9 +204,9 @@ func restartsKeepPods(t *testing.T) bool {
 	return v.AtLeast(version.MajorMinor(1, 37))
 }
 
-// TestRestartsKeepPods: since Kubernetes 1.37 a kubelet with full-pcpus-only gives its running pods
-// what they have before it asks for free cores. The last pod comes after all of them, and fits on
-// the one core that is left.
+// TestRestartsKeepPods: since Kubernetes 1.37 a restarting kubelet with full-pcpus-only gives
+// running pods their CPUs without requiring free cores. The last pod comes after all of them, and
+// fits on the last free core.
 func TestRestartsKeepPods(t *testing.T) {
 	requireVM(t, "race", "policies")
 	if !restartsKeepPods(t) {
@@ -234,11 +236,11 @@ func (c *cluster) create(pod *corev1.Pod) {
 	}
 }
 
-// admissionReasons are the reasons by which a kubelet refuses a pod for its resources.
+// admissionReasons are the reasons with which a kubelet refuses a pod for its resources.
 var admissionReasons = []string{placement.TopologyAffinityError.String(), placement.SMTAlignmentError.String(), placement.UnexpectedAdmissionError.String(), "OutOfcpu", "OutOfmemory"}
 
-// drainAll lets every pod run in its turn: whatever runs is deleted, so that the ones that wait
-// find room, until none is left.
+// drainAll lets every pod run: it deletes running pods, so that waiting pods find room, until none
+// is left.
 func (c *cluster) drainAll(seen *watchedPods, machines ...*Machine) {
 	c.t.Helper()
 	c.eventuallyProgress("every pod has had its turn", func(ctx context.Context) (int, error) {
@@ -258,7 +260,7 @@ func (c *cluster) drainAll(seen *watchedPods, machines ...*Machine) {
 	})
 }
 
-// takeNote counts what a pod has come to and deletes it when it has had its turn.
+// takeNote counts a pod's result, and deletes the pod after it has run.
 func (c *cluster) takeNote(ctx context.Context, seen *watchedPods, p *corev1.Pod) {
 	switch p.Status.Phase {
 	case corev1.PodPending:
@@ -276,11 +278,11 @@ func (c *cluster) takeNote(ctx context.Context, seen *watchedPods, p *corev1.Pod
 		seen.ran[p.Name] = true
 	}
 	if p.DeletionTimestamp == nil {
-		_ = c.Client.CoreV1().Pods("default").Delete(ctx, p.Name, metav1.DeleteOptions{}) // the next look tries again
+		_ = c.Client.CoreV1().Pods("default").Delete(ctx, p.Name, metav1.DeleteOptions{}) // the next reading tries again
 	}
 }
 
-// checkpoint reads the kubelet's checkpoints out of the guest.
+// checkpoint reads the kubelet's checkpoints from the guest.
 func (c *cluster) checkpoint(ctx context.Context, m *Machine) (kubeletstate.State, error) {
 	out, err := m.Guest.Run(ctx, "cat /var/lib/kubelet/"+kubeletstate.CPUFile)
 	if err != nil {
@@ -293,7 +295,7 @@ func (c *cluster) checkpoint(ctx context.Context, m *Machine) (kubeletstate.Stat
 	return state, err
 }
 
-// disjoint fails the test when two pods hold the same CPU.
+// disjoint fails the test if two pods have the same CPU.
 func (c *cluster) disjoint(m *Machine, s *kubeletstate.CPUState) {
 	c.t.Helper()
 	var taken topology.CPUSet

@@ -25,16 +25,16 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// resizeRun is pods that are resized in place on a machine where Berth decides.
+// resizeRun resizes pods in place on a machine where Berth decides.
 type resizeRun struct {
 	*obeyRun
 	m *Machine
 	// first are the decisions of the Bindings, by UID.
 	first  map[string]*placement.Decision
 	result resizeResult
-	// seen are the cgroups by the last look.
+	// seen are the cgroups at the last reading.
 	seen []*limits
-	// twice and outside are faults that two looks in a row have seen.
+	// twice and outside are faults in two consecutive readings.
 	twice, outside map[string]string
 }
 
@@ -43,8 +43,9 @@ type resizeResult struct {
 	Seed    uint64 `json:"seed"`
 	Pods    int    `json:"pods"`
 	Resizes int    `json:"resizes"`
-	// Grown and Shrunk count containers whose cgroup got more and fewer CPUs, MemoryGrown and
-	// MemoryShrunk those whose memory limit rose and fell. Deferred counts resizes without room.
+	// Grown and Shrunk count containers whose cgroup got more or fewer CPUs, MemoryGrown and
+	// MemoryShrunk containers whose memory limit rose or fell. Deferred counts resizes without
+	// room.
 	Grown          int `json:"grown"`
 	Shrunk         int `json:"shrunk"`
 	MemoryGrown    int `json:"memoryGrown"`
@@ -63,8 +64,8 @@ const (
 	sidecarName = "s"
 )
 
-// TestResize has ten pods grow and shrink on real containerd, CPUs and memory, and reads their
-// cgroups all the time. The agent is killed while they grow.
+// TestResize grows and shrinks CPUs and memory of ten pods on a real containerd, and repeatedly
+// reads their cgroups. The agent is killed while they grow.
 func TestResize(t *testing.T) {
 	requireVM(t, "resize")
 	r := &resizeRun{obeyRun: newObeyRun(t, newResizedPod), first: map[string]*placement.Decision{}, twice: map[string]string{}, outside: map[string]string{}}
@@ -108,8 +109,8 @@ func TestResize(t *testing.T) {
 	r.tell()
 }
 
-// newResizedPod makes a pod of one CPU. One in five has a sidecar, one in five is restarted to be
-// resized, and all but one in five have their memory on the NUMA node of their CPUs.
+// newResizedPod makes a pod of one CPU. One in five has a sidecar, one in five is resized with a
+// restart, and all but one in five have their memory on the NUMA node of their CPUs.
 func newResizedPod(_ *rand.Rand, i int) *corev1.Pod {
 	grace := int64(1)
 	pod := pinnedPod(fmt.Sprint("p", i), 1)
@@ -131,9 +132,9 @@ func newResizedPod(_ *rand.Rand, i int) *corev1.Pod {
 
 func (r *resizeRun) cpusOf(c *corev1.Container) int64 { return c.Resources.Requests.Cpu().Value() }
 
-// round resizes the last container of every pod, and of the ones with a sidecar this one, to so
-// many CPUs and mebibytes. It waits until each pod has them or is deferred, and as many pods as fit
-// have them: a pod may be deferred for a moment, or since the round before.
+// round resizes the last container of every pod, or its sidecar, to the CPUs and mebibytes of to.
+// It waits until each pod has them or is deferred, and fit pods have them. A pod may be deferred
+// for a moment, or since the last round.
 func (r *resizeRun) round(what string, fit int, meanwhile func(), to func(*corev1.Container) (cpus, mebibytes int64)) {
 	r.t.Helper()
 	fmt.Printf("%s  %s\n", time.Now().Format(time.TimeOnly), what)
@@ -182,7 +183,7 @@ func (r *resizeRun) round(what string, fit int, meanwhile func(), to func(*corev
 	}
 }
 
-// tooLarge asks for more CPUs than the NUMA node of a pod has, and takes that back.
+// tooLarge asks for more CPUs than the NUMA node of a pod has, and reverts the request.
 func (r *resizeRun) tooLarge() {
 	r.t.Helper()
 	name := r.live[len(r.live)-1]
@@ -232,8 +233,8 @@ func deferredResize(pod *corev1.Pod) bool {
 	})
 }
 
-// open says what of a pod's resize is neither carried out nor deferred; "" for nothing. What was
-// decided must be what the cgroups say, also of a deferred one.
+// open describes a part of a pod's resize that is neither carried out nor deferred; "" for none.
+// The cgroups must agree with the decision, also for a deferred resize.
 func (r *resizeRun) open(name string) string {
 	pod, found := r.podNow(name), r.limits()
 	p, placed, err := wire.ReadPlacement(pod)
@@ -267,7 +268,7 @@ func (r *resizeRun) open(name string) string {
 	return ""
 }
 
-// limits are the cgroup of a container: what is set, and what has effect.
+// limits has the set and the effective values of a container's cgroup.
 type limits struct {
 	uid, id, container string
 	set, cpus          topology.CPUSet
@@ -277,7 +278,7 @@ type limits struct {
 
 const limitsScript = `cd /sys/fs/cgroup; grep -Hs . kubepods/pod*/*/cpuset.cpus kubepods/pod*/*/cpuset.mems kubepods/pod*/*/cpuset.*.effective kubepods/pod*/*/memory.max; true`
 
-// cgroups reads the cgroups of all containers of the machine that have begun.
+// cgroups reads the cgroups of all started containers of the machine.
 func (r *resizeRun) cgroups(ctx context.Context) ([]*limits, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
@@ -321,7 +322,7 @@ func (r *resizeRun) cgroups(ctx context.Context) ([]*limits, error) {
 	defer r.mu.Unlock()
 	var list []*limits
 	for _, l := range all {
-		if l.container = r.named[l.id]; l.container != "" && !l.set.IsEmpty() { // else it is the sandbox, or has not begun
+		if l.container = r.named[l.id]; l.container != "" && !l.set.IsEmpty() { // otherwise it is the sandbox, or has not started
 			list = append(list, l)
 		}
 	}
@@ -334,7 +335,7 @@ func (r *resizeRun) limits() []*limits {
 	return r.seen
 }
 
-// count adds up how cgroups have changed.
+// count counts the changes of cgroups.
 func (r *resizeRun) count(before, after []*limits) {
 	for _, now := range after {
 		at := slices.IndexFunc(before, func(l *limits) bool { return l.uid == now.uid && l.container == now.container })
@@ -356,7 +357,7 @@ func (r *resizeRun) count(before, after []*limits) {
 	}
 }
 
-// watchCgroups judges the cgroups until ctx ends. A fault is one that two looks have seen.
+// watchCgroups judges the cgroups until ctx ends. A fault must appear in two readings.
 func (r *resizeRun) watchCgroups(ctx context.Context) {
 	lastTwice, lastOutside := map[string]string{}, map[string]string{}
 	for ctx.Err() == nil {
@@ -378,7 +379,7 @@ func (r *resizeRun) watchCgroups(ctx context.Context) {
 		maps.Copy(r.outside, bothHave(lastOutside, outside))
 		r.mu.Unlock()
 		lastTwice, lastOutside = twice, outside
-		select { // a machine that is busy with being looked at gets nothing done
+		select { // the pause leaves the machine time for its work
 		case <-ctx.Done():
 		case <-time.After(max(200*time.Millisecond, time.Since(began))):
 		}
@@ -391,8 +392,8 @@ func bothHave(a, b map[string]string) map[string]string {
 	return out
 }
 
-// judgeCgroups says which containers have the same CPUs, and which have CPUs beyond the NUMA nodes
-// of their Binding.
+// judgeCgroups returns the containers with the same CPUs, and the containers with CPUs outside the
+// NUMA nodes of their Binding.
 func (r *resizeRun) judgeCgroups(found []*limits) (twice, outside map[string]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -418,7 +419,7 @@ func (r *resizeRun) judgeCgroups(found []*limits) (twice, outside map[string]str
 	return twice, outside
 }
 
-// tell prints the last line, and fails the test where something is not as it should be.
+// tell prints the last line, and fails the test if a count is wrong.
 func (r *resizeRun) tell() {
 	r.t.Helper()
 	r.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"slices"
 )
 
-// guestInit is process 1 of the guest. What differs between machines arrives as a tar on the second
-// disk.
+// guestInit is process 1 of the guest. The second disk is a tar with the files that differ between
+// machines.
 const guestInit = `#!/bin/busybox sh
 export PATH=/bin:/sbin:/usr/bin:/usr/sbin:/usr/local/bin
 /bin/busybox --install -s /bin 2>/dev/null
@@ -47,8 +47,8 @@ echo "guest is up"
 while :; do wait; sleep 1; done
 `
 
-// containerdRun keeps containerd running; a test restarts it by killing it. What runs in containers
-// is its shims', which live on.
+// containerdRun keeps containerd running; a test restarts it by killing it. Containers continue,
+// because they belong to containerd's shims.
 const containerdRun = `#!/bin/busybox sh
 while :; do
   containerd --config /etc/containerd.toml >>/var/log/containerd.log 2>&1
@@ -76,7 +76,7 @@ while :; do
 done
 `
 
-// pluginsRun keeps a device plugin running for each line of /etc/berth/plugins, which holds its
+// pluginsRun keeps a device plugin running for each line of /etc/berth/plugins, which has its
 // flags.
 const pluginsRun = `#!/bin/busybox sh
 [ -f /etc/berth/plugins ] || exit 0
@@ -108,8 +108,8 @@ const containerdConfig = `version = 3
   disable = false
 `
 
-// The kubelet is never Ready without a network plugin, even if every pod uses the host's network:
-// one that does nothing suffices.
+// Without a network plugin the kubelet is never Ready, even if every pod uses the host's network. A
+// plugin that does nothing suffices.
 const (
 	cniPlugin = "#!/bin/busybox sh\n[ \"$CNI_COMMAND\" = VERSION ] && echo '{\"cniVersion\":\"1.0.0\",\"supportedVersions\":[\"1.0.0\"]}' && exit 0\necho '{\"cniVersion\":\"1.0.0\"}'\n"
 	cniConfig = `{"cniVersion":"1.0.0","name":"none","plugins":[{"type":"noop"}]}`

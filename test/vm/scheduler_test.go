@@ -2,8 +2,8 @@ package vm
 
 import "github.com/berth-dev/berth/test/trial"
 
-// berthScheduler starts Berth's scheduler, for all pods that name no other. Nobody else would lead:
-// it does not stand for election, and cannot lose one while the host is busy with emulating.
+// berthScheduler starts Berth's scheduler for all pods that name no other. It uses no leader
+// election, because it is the only replica and could lose its Lease while the host is busy.
 func (c *cluster) berthScheduler() {
 	c.t.Helper()
 	if _, err := c.StartScheduler(trial.Scheduler{Name: "scheduler"}, nil); err != nil {
@@ -11,13 +11,13 @@ func (c *cluster) berthScheduler() {
 	}
 }
 
-// stockName is what pods call the scheduler that knows nothing of NUMA.
+// stockName is the schedulerName of kube-scheduler.
 const stockName = "stock"
 
-// stockScheduler starts kube-scheduler as it comes, beside Berth's, for the pods that name it.
+// stockScheduler starts an unchanged kube-scheduler next to Berth's, for the pods that name it.
 func (c *cluster) stockScheduler() { c.kubeScheduler(stockName) }
 
-// kubeScheduler starts kube-scheduler as it comes, under a name.
+// kubeScheduler starts an unchanged kube-scheduler under a name.
 func (c *cluster) kubeScheduler(name string) {
 	c.t.Helper()
 	if err := c.StartStock(name); err != nil {
@@ -25,8 +25,7 @@ func (c *cluster) kubeScheduler(name string) {
 	}
 }
 
-// schedulersRun fails the test when a scheduler has ended by itself: nothing that is waited for
-// would come.
+// schedulersRun fails the test if a scheduler has ended by itself.
 func (c *cluster) schedulersRun() {
 	c.t.Helper()
 	if err := c.Ended(); err != nil {

@@ -16,20 +16,20 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestSmoke is the cheapest proof that hollow and real agree: one real kubelet on 4 NUMA nodes, the
-// agent in the guest, the scheduler outside, and five pods that run where their Bindings say.
+// TestSmoke is the cheapest comparison of hollow and real nodes: one real kubelet on 4 NUMA nodes,
+// the agent in the guest, the scheduler outside, and five pods that run as their Bindings say.
 func TestSmoke(t *testing.T) {
 	requireVM(t, "smoke")
 	c := newCluster(t)
 	m := c.node("vm-a", twoByTwo, restricted)
 	c.reported(m.Name)
 	c.sameTopology(m)
-	// The agent's enforce mode will pin through this socket.
+	// On nodes with authority berth the agent pins through this socket.
 	if _, err := m.Guest.Run(t.Context(), "[ -S /var/run/nri/nri.sock ]"); err != nil {
 		t.Errorf("containerd offers no NRI socket: %v", err)
 	}
 	c.berthScheduler()
-	// NUMA node 0 has 3 CPUs to give, the others 4: there is one way to seat them all.
+	// NUMA node 0 has 3 free CPUs, the others have 4. There is only one way to place all pods.
 	for i, cpus := range []int{4, 4, 2, 4, 1} {
 		pod := pinnedPod(fmt.Sprintf("pod-%d", i), cpus)
 		if _, err := c.Client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
@@ -50,7 +50,7 @@ func TestSmoke(t *testing.T) {
 	}
 }
 
-// promise reads the decision that the Binding left on the pod.
+// promise reads the decision in the pod's annotation.
 func (c *cluster) promise(pod *corev1.Pod) wire.Placement {
 	c.t.Helper()
 	p, found, err := wire.ReadPlacement(pod)
@@ -60,7 +60,7 @@ func (c *cluster) promise(pod *corev1.Pod) wire.Placement {
 	return p
 }
 
-// reported waits until the node's agent has published a report that can be relied on.
+// reported waits until the node's agent has published a Ready report.
 func (c *cluster) reported(node string) wire.Node {
 	c.t.Helper()
 	var out wire.Node
@@ -82,7 +82,7 @@ func (c *cluster) reported(node string) wire.Node {
 	return out
 }
 
-// sameTopology compares what the agent reports of the machine with what the guest's kernel says.
+// sameTopology compares the agent's report of the machine with the guest's kernel.
 func (c *cluster) sameTopology(m *Machine) {
 	c.t.Helper()
 	reported := c.reported(m.Name).Spec.Machine
@@ -108,7 +108,7 @@ func (c *cluster) sameTopology(m *Machine) {
 	}
 }
 
-// numaOf says which NUMA nodes CPUs lie on, by the shape.
+// numaOf returns the NUMA nodes of CPUs, by the shape.
 func (c *cluster) numaOf(m *Machine, cpus topology.CPUSet) topology.NUMASet {
 	var set topology.NUMASet
 	for id := range cpus.All() {

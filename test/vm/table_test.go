@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// The table of the policies part: a line for each configuration as soon as it is known, Berth and
-// the stock scheduler side by side.
+// The table of the policies part has a line for each finished configuration, with Berth and the
+// stock scheduler side by side.
 const (
 	policyHead = "                                                    |        BERTH                 | STOCK SCHEDULER\n" +
 		"CONFIGURATION                                  PODS | ran wait refused exact wrong | ran wait refused | SECONDS  REFUSED BY\n"
 	policyLine = "%-46s %4d | %3d %4d %7d %5s %5d | %3d %4d %7d | %7.0f  %s\n"
 )
 
-// policyResult is a line of it.
+// policyResult is a line of the table.
 type policyResult struct {
 	name        string
 	ours, stock tally
@@ -50,7 +50,7 @@ func (t tally) plus(o tally) tally {
 	return out
 }
 
-// refusals is the number of pods that kubelets refused.
+// refusals returns the number of pods that kubelets refused.
 func (t tally) refusals() (sum int) {
 	for _, n := range t.Refused {
 		sum += n
@@ -58,7 +58,7 @@ func (t tally) refusals() (sum int) {
 	return sum
 }
 
-// reasons names them with their numbers: "OutOfcpu 1, TopologyAffinityError 2".
+// reasons lists the reasons of refusals with their numbers: "OutOfcpu 1, TopologyAffinityError 2".
 func (t tally) reasons() string {
 	var out []string
 	for _, reason := range slices.Sorted(maps.Keys(t.Refused)) {
@@ -67,7 +67,7 @@ func (t tally) reasons() string {
 	return strings.Join(out, ", ")
 }
 
-// TestPolicyTable holds the table to its columns and sums.
+// TestPolicyTable checks the table's columns and sums.
 func TestPolicyTable(t *testing.T) {
 	a := policyResult{
 		name: "restricted", took: 80 * time.Second,

@@ -12,8 +12,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// sameAsTools compares the machine that the agent reports with what lscpu and numactl print in the
-// guest.
+// sameAsTools compares the reported machine with the output of lscpu and numactl in the guest.
 func (c *cluster) sameAsTools(m *Machine) {
 	c.t.Helper()
 	reported := c.reported(m.Name).Spec.Machine
@@ -37,7 +36,7 @@ func (c *cluster) sameAsTools(m *Machine) {
 	}
 }
 
-// lscpuColumns are the columns of lscpu -p that Berth has a word for.
+// lscpuColumns maps columns of lscpu -p to Berth's words.
 var lscpuColumns = map[string]string{"Core": "core", "Socket": "package", "Node": "node", "L3": "L3"}
 
 // lscpuGroups returns which CPUs share a core, a package, a node, a cache: lines like "core 0-1".
@@ -89,7 +88,7 @@ func machineGroups(m *topology.Machine) []string {
 	return slices.Sorted(maps.Keys(out))
 }
 
-// numactlText writes a machine as numactl -H does, without what is free.
+// numactlText writes a machine as numactl -H does, without free memory.
 func numactlText(m *topology.Machine) string {
 	var b strings.Builder
 	ids := ""
@@ -113,7 +112,7 @@ func numactlText(m *topology.Machine) string {
 	return b.String()
 }
 
-// withoutFree drops the header and what is free, and runs of blanks.
+// withoutFree drops the header, the free memory, and repeated blanks.
 func withoutFree(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -124,7 +123,7 @@ func withoutFree(text string) string {
 	return b.String()
 }
 
-// TestToolsSayTheSame holds the comparison itself to outputs of the tools.
+// TestToolsSayTheSame tests the comparison with recorded outputs of the tools.
 func TestToolsSayTheSame(t *testing.T) {
 	m, err := topology.Parse("package:1 numa:2 l3:1 core:1 pu:2 mem:1Gi dist:10,12 number:packed")
 	if err != nil {

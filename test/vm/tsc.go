@@ -32,7 +32,8 @@ func counterRate() int64 {
 	return int64(math.Round(float64(later-count) / (float64(then.Sub(at)) / float64(time.Millisecond))))
 }
 
-// closest reads clock and counter as close together as possible: the closest pair of some tries.
+// closest reads clock and counter several times, and returns the pair with the shortest time in
+// between.
 func closest() (at time.Time, count uint64) {
 	best := time.Duration(math.MaxInt64)
 	for range 100 {

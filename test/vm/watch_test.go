@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 )
 
-// topologyWatch keeps every version of a NodeTopology that the API server showed, and when.
+// topologyWatch records every version of a NodeTopology that the API server showed, with the time.
 type topologyWatch struct {
 	mu    sync.Mutex
 	seen  []toldTopology
@@ -78,8 +78,8 @@ func (w *topologyWatch) poke() {
 // clockError is how much the translation of a guest's time may be wrong on a busy host.
 const clockError = 300 * time.Millisecond
 
-// await returns how long after since the API first showed a version that matches. Versions that it
-// told about before do not count.
+// await returns how long after since the API first showed a version that matches. Earlier versions
+// do not count.
 func (w *topologyWatch) await(t *testing.T, what string, since time.Time, match func(*v1alpha1.NodeTopology) bool) time.Duration {
 	t.Helper()
 	limit := time.NewTimer(patience)

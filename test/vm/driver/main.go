@@ -1,6 +1,6 @@
 // Command driver is the sample DRA driver of the emulated machines. It offers the PCI devices of
-// some vendors, and has the runtime give a container each of its devices by CDI: the block devices
-// of a disk, and of every device a variable with its address.
+// some vendors, and makes the runtime inject a container's devices by CDI: the block devices of a
+// disk, and for every device a variable with its address.
 package main
 
 import (
@@ -85,13 +85,13 @@ type device struct {
 	disks []string
 }
 
-// name is a DNS label: an address has colons.
+// name returns the device's name, a DNS label: its address without colons.
 func (d *device) name() string {
 	return "pci-" + strings.NewReplacer(":", "-", ".", "-").Replace(d.address)
 }
 
-// offered is the device as its slice has it. A disk has only its address. Berth looks it up in the
-// machine that the agent reported.
+// offered returns the device for its slice. A disk has only its address, which Berth looks up in
+// the machine that the agent reported.
 func (d *device) offered() resourceapi.Device {
 	out := resourceapi.Device{Name: d.name(), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
 		"vendor": {StringValue: &d.vendor}, "resource.kubernetes.io/pciBusID": {StringValue: &d.address},
@@ -130,7 +130,7 @@ func devices(sys string, vendors []string) (out []device, err error) {
 		out = append(out, d)
 	}
 	if err == nil && len(out) == 0 {
-		err = fmt.Errorf("-vendors %s: no PCI device of them in %s", strings.Join(vendors, ","), sys)
+		err = fmt.Errorf("-vendors %s: no PCI device of these vendors in %s", strings.Join(vendors, ","), sys)
 	}
 	return out, err
 }

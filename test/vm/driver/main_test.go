@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDevices: bridges and other vendors' devices are not offered; a disk has its block devices and
-// says no NUMA node itself.
+// TestDevices: bridges and other vendors' devices are not offered. A disk has its block devices,
+// and no attribute for its NUMA node.
 func TestDevices(t *testing.T) {
 	sys, cdi := t.TempDir(), filepath.Join(t.TempDir(), "cdi")
 	add := func(address, vendor, class, numa string, disks ...string) {

@@ -1,5 +1,6 @@
 // Command plugin is the sample device plugin of the emulated machines. It ends when its socket
-// disappears, as a kubelet that restarts removes it; the program that runs it starts it again.
+// disappears, because a restarting kubelet removes the socket. The program that runs it starts it
+// again.
 package main
 
 import (
@@ -88,8 +89,8 @@ func serve(ctx context.Context, dir string, plugin sampleplugin.Plugin) error {
 		case err := <-watch.Errors:
 			return err
 		case e := <-watch.Events:
-			// The kubelet makes its own socket again when it starts, and asks plugins to register
-			// again by that.
+			// A starting kubelet creates its own socket again, which asks plugins to register
+			// again.
 			if e.Has(fsnotify.Create) && filepath.Base(e.Name) == "kubelet.sock" {
 				return nil
 			}
