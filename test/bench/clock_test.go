@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain says how busy the machine is, in the format of benchmark files.
+// TestMain prints how busy the machine is, in the format of benchmark files.
 func TestMain(m *testing.M) {
 	fmt.Println("load-before:", load())
 	code := m.Run()
@@ -30,8 +30,8 @@ func load() string {
 	return strings.Join(fields[:3], " ")
 }
 
-// threadTime is the CPU time that this thread has had; others' work does not count, though it costs
-// caches.
+// threadTime is the CPU time of this thread. The work of other threads does not count, although it
+// costs caches.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
@@ -49,8 +49,8 @@ func timed(n int, f func()) float64 {
 	return float64(threadTime()-begin) / float64(n)
 }
 
-// turns calls f, which measures two or more things in turn and returns a figure for each, until the
-// benchmark's time is over, but at least nine times; it returns the figures by thing.
+// turns calls f until the benchmark's time is over, and at least nine times. f measures two or more
+// subjects in turn and returns a figure for each.
 func turns(b *testing.B, f func() []float64) series {
 	b.Helper()
 	runtime.LockOSThread()
@@ -64,20 +64,20 @@ func turns(b *testing.B, f func() []float64) series {
 	for len(s) < 9 {
 		s = append(s, f())
 	}
-	b.ReportMetric(0, "ns/op") // that of a turn means nothing
+	b.ReportMetric(0, "ns/op") // the time of a turn means nothing
 	b.ReportMetric(float64(len(s)), "turns")
 	return s
 }
 
-// series is figures by turn, then by thing.
+// series has figures by turn, then by subject.
 type series [][]float64
 
-// median of what a thing's figures were.
+// median returns the median of a subject's figures.
 func (s series) median(thing int) float64 {
 	return s.medianOf(func(turn []float64) float64 { return turn[thing] })
 }
 
-// ratio is the median, over the turns, of the first thing's figure in terms of the second's.
+// ratio returns the median over the turns of the first subject's figure divided by the second's.
 func (s series) ratio(first, second int) float64 {
 	return s.medianOf(func(turn []float64) float64 { return turn[first] / turn[second] })
 }
@@ -101,8 +101,8 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// atMost fails where a figure is so far beyond what docs/performance.md promises that no noise
-// explains it.
+// atMost fails if a figure exceeds the limit. Limits are so far above the figures of
+// docs/performance.md that noise cannot explain the excess.
 func atMost(b *testing.B, what string, got, limit float64) {
 	b.Helper()
 	if got > limit {
@@ -110,8 +110,8 @@ func atMost(b *testing.B, what string, got, limit float64) {
 	}
 }
 
-// noAllocations fails where f allocates. It takes the place of what a benchmark says about
-// allocations by itself, which would be those of a turn.
+// noAllocations fails if f allocates. The benchmark's own count of allocations would be that of a
+// turn.
 func noAllocations(b *testing.B, f func()) {
 	b.Helper()
 	if n := testing.AllocsPerRun(100, f); n != 0 {

@@ -49,7 +49,7 @@ func newEngine(t testing.TB, q question) *engine {
 	return e
 }
 
-// load commits what is taken from the machine.
+// load commits the load of the machine.
 func (e *engine) load(t testing.TB, m machine) {
 	t.Helper()
 	for _, h := range m.load() {
@@ -69,15 +69,15 @@ func (e *engine) admit() { placement.Admit(e.state, &e.request) }
 
 func (e *engine) decide() { placement.Decide(e.state, &e.request, &e.decision) }
 
-// turnover admits the pod, writes that down, and removes it.
+// turnover admits the pod, commits the decision, and removes the pod.
 func (e *engine) turnover() {
 	e.decide()
 	e.state.Commit(&e.request, &e.decision)
 	e.state.Release(e.request.UID)
 }
 
-// holdings spells the decision as results of cases do. Devices have the nodes that machine.caseOf
-// gives them.
+// holdings returns the decision in the form of results of cases. Devices have the nodes of
+// machine.caseOf.
 func (e *engine) holdings(c *cases.Case) []cases.ContainerResult {
 	var out []cases.ContainerResult
 	for i := range e.decision.Containers {
@@ -106,7 +106,7 @@ func nodesOf(c *cases.Case, device string) []topology.NUMAID {
 	return nil
 }
 
-// books spells the state as results of cases do.
+// books returns the state in the form of results of cases.
 func (e *engine) books() *cases.State {
 	snap := e.state.Snapshot()
 	out := &cases.State{DefaultCPUs: snap.SharedCPUs.String(), Memory: map[topology.NUMAID]cases.NodeMemory{}}

@@ -16,16 +16,16 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// pair is both sides of a question, on equal state.
+// pair has the kubelet and the engine for a question, with equal state.
 type pair struct {
 	*engine
 	kubelet *oracle.Live
-	// policy is one like that in the kubelet.
+	// policy is a policy object like the one in the kubelet.
 	policy topologymanager.Policy
 	pod    *corev1.Pod
 }
 
-// memoryDir is where checkpoints go, so that a disk does not count.
+// memoryDir is a directory in memory for checkpoints, so that the disk does not count.
 func memoryDir(t testing.TB) string {
 	if s, err := os.Stat("/dev/shm"); err == nil && s.IsDir() {
 		return "/dev/shm"
@@ -69,8 +69,8 @@ func policyOf(t testing.TB, q question) topologymanager.Policy {
 	return topologymanager.NewSingleNumaNodePolicy(numa, topologymanager.PolicyOptions{})
 }
 
-// merge asks the kubelet's managers for hints and merges them: no CPUs are chosen, nothing is
-// written down.
+// merge asks the kubelet's managers for hints and merges them. It chooses no CPUs and writes no
+// checkpoint.
 func (p *pair) merge() (topologymanager.TopologyHint, bool) {
 	var hints []map[string][]topologymanager.TopologyHint
 	for _, m := range p.kubelet.Providers() {
@@ -79,9 +79,8 @@ func (p *pair) merge() (topologymanager.TopologyHint, bool) {
 	return p.policy.Merge(klog.Background(), hints)
 }
 
-// verify fails unless both sides have the same books, give the same answer, and have the same books
-// again when the pod is admitted and when it is gone: a comparison of different answers is worth
-// nothing.
+// verify fails unless both sides give the same answer, and have equal state before, during and
+// after the pod's life. A comparison of different answers would prove nothing.
 func (p *pair) verify(t testing.TB, q question) {
 	t.Helper()
 	c := q.machine.caseOf(q.policy)
@@ -127,14 +126,13 @@ func (p *pair) sameBooks(t testing.TB, when string) {
 	}
 }
 
-// finishes reports whether the kubelet comes to an answer in bearable time: its merger tries every
-// combination of hints, and an empty machine with 8 NUMA nodes and four resources has 255 to the
-// fourth of them.
+// finishes reports whether the kubelet answers in acceptable time. It tries every combination of
+// hints, and an empty machine with 8 NUMA nodes and four resources has 255 to the fourth of them.
 func (q question) finishes() bool {
 	return !(q.machine.name == "M8" && q.pod == "P2" && q.policy == "restricted" && !q.half)
 }
 
-// promised is how many times faster than the kubelet the engine must be at least.
+// promised is the minimum factor by which the engine must be faster than the kubelet.
 func (q question) promised() float64 {
 	if q.machine.name == "M8" && q.pod == "P2" && q.policy == "restricted" {
 		return 100_000
@@ -142,7 +140,7 @@ func (q question) promised() float64 {
 	return 500
 }
 
-// TestEqual holds both sides to the same answers on every question of the benchmarks.
+// TestEqual checks that both sides give the same answers to every question of the benchmarks.
 func TestEqual(t *testing.T) {
 	for _, q := range questions() {
 		if q.finishes() {
@@ -152,9 +150,10 @@ func TestEqual(t *testing.T) {
 }
 
 // BenchmarkAgainstKubelet asks the genuine managers and the engine in turn. kubelet/berth is the
-// kubelet's admission in terms of Admit, which finds the same CPUs, memory and devices. merge/berth
-// is only the kubelet's hints and their merger in those terms, though Admit chooses CPUs besides.
-// turnover/turnover is admission and removal, written down, on either side.
+// time of the kubelet's admission divided by that of Admit, which finds the same CPUs, memory and
+// devices. merge/berth compares only the kubelet's hints and their merger with Admit, although
+// Admit also chooses CPUs. turnover/turnover compares admission and removal, including the changes
+// of state.
 func BenchmarkAgainstKubelet(b *testing.B) {
 	for _, q := range questions() {
 		if !q.finishes() {

@@ -21,8 +21,8 @@ const (
 	podID = "pod"
 )
 
-// machine is a regular one: sockets x NUMA nodes per socket x cores x threads, numbered as Linux
-// does on x86, where the second threads of all cores come after the first ones.
+// machine is a regular machine: sockets x NUMA nodes per socket x cores x threads. CPUs are
+// numbered as Linux does on x86: the first threads of all cores, then the second ones.
 type machine struct {
 	name                           string
 	sockets, nodes, cores, threads int
@@ -37,8 +37,8 @@ var (
 
 func (m machine) numaNodes() int { return m.sockets * m.nodes }
 
-// caseOf is the question that both sides are asked: the machine with a kubelet of the given policy
-// and eight GPUs, spread evenly over the NUMA nodes.
+// caseOf returns the case for both sides: the machine with a kubelet of the given policy and eight
+// GPUs, spread evenly over the NUMA nodes.
 func (m machine) caseOf(policy string) *cases.Case {
 	c := &cases.Case{ID: m.name, Config: cases.Config{
 		CPUManagerPolicy: "static", ReservedSystemCPUs: "0",
@@ -69,8 +69,8 @@ func (m machine) node(n int) cases.Node {
 	return out
 }
 
-// load is pods that hold, of every NUMA node, half of the CPUs, chosen thread by thread at random,
-// and a quarter of the memory.
+// load returns pods that have, on every NUMA node, half of the CPUs, chosen thread by thread at
+// random, and a quarter of the memory.
 func (m machine) load() []oracle.Held {
 	r := rand.New(rand.NewPCG(1, 2))
 	var all []oracle.Held
@@ -110,13 +110,13 @@ func pod1() *corev1.Pod {
 	return pod(podID, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("16Gi")})
 }
 
-// pod2 asks for four: as pod1, and 4 GiB of huge pages and a GPU.
+// pod2 asks for four resources: those of pod1, 4 GiB of huge pages and a GPU.
 func pod2() *corev1.Pod {
 	return pod(podID, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("16Gi"),
 		"hugepages-1Gi": resource.MustParse("4Gi"), gpu: resource.MustParse("1")})
 }
 
-// loadPod is the pod that stands for what a load holds.
+// loadPod returns the pod for an entry of a load.
 func loadPod(h oracle.Held) *corev1.Pod {
 	return pod(fmt.Sprint("load", h.NUMA), corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewQuantity(int64(h.CPUs.Len()), resource.DecimalSI),
@@ -124,12 +124,12 @@ func loadPod(h oracle.Held) *corev1.Pod {
 	})
 }
 
-// question is a pod asked of a machine.
+// question is a pod and a machine.
 type question struct {
 	machine machine
 	// pod is "P1" or "P2".
 	pod, policy string
-	// half says that the machine is half taken, else it is empty.
+	// half means that the machine is half full, otherwise it is empty.
 	half bool
 }
 
@@ -148,7 +148,7 @@ func (q question) asked() *corev1.Pod {
 	return pod1()
 }
 
-// questions are all those of the comparison.
+// questions returns all questions of the comparison.
 func questions() []question {
 	var all []question
 	for _, m := range []machine{m2, m8} {

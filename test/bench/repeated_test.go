@@ -7,8 +7,7 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// accounts is the ledger's nodes, all with the same report but each with remembered answers of its
-// own.
+// accounts has ledger nodes with the same report, each with its own cached answers.
 type accounts struct {
 	nodes     []*ledger.Node
 	candidate ledger.Candidate

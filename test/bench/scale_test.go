@@ -11,7 +11,7 @@ import (
 
 var policies = []string{"restricted", "single-numa-node", "best-effort"}
 
-// BenchmarkDecide is a full decision with CPUs, memory and devices in writing, alone.
+// BenchmarkDecide measures a full decision with CPUs, memory and devices, without the kubelet.
 func BenchmarkDecide(b *testing.B) {
 	for _, q := range questions() {
 		b.Run(q.String(), func(b *testing.B) {
@@ -23,7 +23,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkNUMANodes is the cost on 8 NUMA nodes in terms of that on 2, with as many CPUs.
+// BenchmarkNUMANodes divides the cost on 8 NUMA nodes by the cost on 2, with equally many CPUs.
 func BenchmarkNUMANodes(b *testing.B) {
 	for _, pod := range []string{"P1", "P2"} {
 		for _, policy := range policies {
@@ -40,8 +40,7 @@ func BenchmarkNUMANodes(b *testing.B) {
 	}
 }
 
-// BenchmarkResources is the cost of a pod that asks for four resources in terms of one that asks
-// for two.
+// BenchmarkResources divides the cost of a pod with four resources by the cost of a pod with two.
 func BenchmarkResources(b *testing.B) {
 	for _, m := range []machine{m2, m8} {
 		for _, policy := range policies {
@@ -58,12 +57,12 @@ func BenchmarkResources(b *testing.B) {
 	}
 }
 
-// podsPerMachine is how many pods a machine of a fleet has, most of them without anything of their
-// own.
+// podsPerMachine is how many pods a machine of a fleet has, most of them without exclusive
+// resources.
 const podsPerMachine = 20
 
-// fleet is machines of one kind, each with a state, pods and devices of its own, in memory as they
-// came.
+// fleet has machines of one kind, each with its own state, pods and devices, in the order of
+// allocation.
 type fleet struct {
 	*engine
 	states []*placement.State
@@ -103,7 +102,7 @@ func uuid(r *rand.Rand) string {
 	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", r.Uint32(), r.Uint32()>>16, r.Uint32()>>16, r.Uint32()>>16, r.Uint64()>>16)
 }
 
-// inOrder asks the next machine, in the order in which they were made.
+// inOrder asks the next machine, in the order in which the machines were made.
 func (f *fleet) inOrder() {
 	placement.Admit(f.states[f.turn()], &f.request)
 }
@@ -121,7 +120,7 @@ func (f *fleet) turn() int {
 	return at
 }
 
-// heap is the bytes in use.
+// heap returns the bytes in use.
 func heap() float64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -129,8 +128,8 @@ func heap() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// BenchmarkFleet is the cost per machine of asking all machines of fleets of different sizes, in
-// order, as a scheduler does, and at random, the worst that can happen to caches.
+// BenchmarkFleet measures the cost per machine of asking all machines of fleets of different sizes:
+// in order, as a scheduler does, and at random, which is the worst case for caches.
 func BenchmarkFleet(b *testing.B) {
 	sizes := []int{1_000, 10_000, 100_000}
 	var fleets []*fleet

@@ -12,7 +12,7 @@ func hwlocArchives(t *testing.T) []string {
 	return glob(t, filepath.Join(shared(), "realdata/sysfs/hwloc*/*.tar.bz2"), filepath.Join(repository, ".cache/debian/hwloc-*/tests/hwloc/linux/*.tar.bz2"))
 }
 
-// options that change what lstopo shows beyond what we can compare.
+// changedOutput matches options that change lstopo's output so that it cannot be compared.
 var changedOutput = regexp.MustCompile(`--(merge|ignore|filter|disallowed)|-l3|kept`)
 
 // expectedOf returns the files with the expected output of a capture, by suffix.

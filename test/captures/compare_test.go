@@ -40,7 +40,7 @@ func glob(t *testing.T, patterns ...string) []string {
 	return files
 }
 
-// machine reads a capture and checks that its machine string comes back.
+// machine reads a capture and checks that parsing its machine string gives the same machine.
 func machine(t *testing.T, archive string) *topology.Machine {
 	t.Helper()
 	c, err := capture.Open(archive)
@@ -58,7 +58,7 @@ func machine(t *testing.T, archive string) *topology.Machine {
 	return m
 }
 
-// ours puts a machine in the words of seen.
+// ours converts a machine to a seen.
 func ours(m *topology.Machine) *seen {
 	s := newSeen()
 	s.cpus = m.Online
@@ -102,11 +102,11 @@ func (s *seen) distances(m *topology.Machine) {
 	}
 }
 
-// difference compares one aspect and describes what is not the same, or returns "".
+// difference compares one aspect and describes the difference, or returns "".
 func difference(aspect string, ours, theirs *seen) string {
 	a, b := slices.Sorted(slices.Values(ours.lines[aspect])), slices.Sorted(slices.Values(theirs.lines[aspect]))
 	switch aspect {
-	case "pci": // upstream lists what it finds interesting
+	case "pci": // upstream lists only some devices
 		return subset(a, b)
 	case "names":
 		return oneOfTheirs(a, b)
@@ -131,7 +131,7 @@ func difference(aspect string, ours, theirs *seen) string {
 	return fmt.Sprintf("only we:  %s\n only they: %s", brief(without(a, b)), brief(without(b, a)))
 }
 
-// subset wants every line of theirs among ours.
+// subset checks that every line of theirs is among ours.
 func subset(ours, theirs []string) string {
 	if missing := without(theirs, ours); len(missing) > 0 {
 		return "only they: " + brief(missing)
@@ -139,7 +139,7 @@ func subset(ours, theirs []string) string {
 	return ""
 }
 
-// pairs takes a matrix apart: hwloc orders nodes by where they are.
+// pairs lists the entries of a matrix, because hwloc orders nodes by their position.
 func pairs(matrix []string) (out []string) {
 	for _, line := range matrix {
 		ids, values, _ := strings.Cut(line, " = ")
@@ -152,7 +152,8 @@ func pairs(matrix []string) (out []string) {
 	return out
 }
 
-// oneOfTheirs wants the name of each device to be one that upstream knows for it, if it knows any.
+// oneOfTheirs checks that the name of each device is one of upstream's names for it, if there are
+// any.
 func oneOfTheirs(ours, theirs []string) string {
 	known := map[string][]string{}
 	for _, line := range theirs {
@@ -168,8 +169,8 @@ func oneOfTheirs(ours, theirs []string) string {
 	return ""
 }
 
-// withoutHomes forgets the CPUs of nodes that have none of their own: hwloc places such memory
-// beside the CPUs that are nearest.
+// withoutHomes removes the CPUs of nodes without CPUs of their own, because hwloc puts such memory
+// next to the nearest CPUs.
 func withoutHomes(ours, theirs []string) (a, b []string) {
 	homeless := map[string]bool{}
 	for _, line := range ours {
@@ -187,7 +188,7 @@ func withoutHomes(ours, theirs []string) (a, b []string) {
 	return ours, b
 }
 
-// withoutUnknownIDs forgets our ids of cores for which upstream has none.
+// withoutUnknownIDs removes our ids of cores for which upstream has none.
 func withoutUnknownIDs(ours, theirs []string) (a, b []string) {
 	for _, line := range ours {
 		_, cpus, _ := strings.Cut(line, ": ")
@@ -253,14 +254,14 @@ func sameAmount(exact, rounded string) bool {
 	return a >= low-min(low, half) && a < high
 }
 
-// outlook is what to compare: aspects by name, and known differences with their reasons. A
-// difference that is listed but not there is an error too.
+// outlook says what to compare: aspects by name, and known differences with their reasons. A listed
+// difference that does not exist is an error too.
 type outlook struct {
 	aspects []string
 	known   map[string]string
 }
 
-// compare checks a machine against what another program saw of it.
+// compare compares a machine with another program's output.
 func compare(t *testing.T, m *topology.Machine, theirs *seen, look outlook) {
 	t.Helper()
 	known := look.known
@@ -274,7 +275,7 @@ func compare(t *testing.T, m *topology.Machine, theirs *seen, look outlook) {
 		case diff != "" && known[aspect] == "":
 			t.Errorf("%s differ:\n %s", aspect, diff)
 		case diff == "" && known[aspect] != "":
-			t.Errorf("%s do not differ, though they are said to: %s", aspect, known[aspect])
+			t.Errorf("%s are listed as different, but equal: %s", aspect, known[aspect])
 		}
 	}
 }

@@ -9,7 +9,7 @@ keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 # The mirror that this machine takes its packages from, as apt itself names it.
 mirror=$(apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(COMPONENT) $(CODENAME)' |
 	awk -v suite="$suite" '$2 == "Debian" && $3 == "main" && $4 == suite {print $1; exit}')
-[ -n "$mirror" ] || { echo "apt knows no mirror of Debian $suite: run apt-get update first, or name another suite" >&2; exit 1; }
+[ -n "$mirror" ] || { echo "apt has no mirror of Debian $suite: run apt-get update first, or name another suite" >&2; exit 1; }
 echo "deb-src [signed-by=$keyring] $mirror $suite main" >"$cache/sources.list"
 cd "$cache"
 set -- -qq -o Dir::Etc::SourceList="$cache/sources.list" -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$cache/lists" \

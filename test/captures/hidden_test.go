@@ -1,6 +1,6 @@
 package captures
 
-// Reasons why upstream shows something other than the files of a capture say.
+// Reasons why upstream's output differs from the files of a capture.
 const (
 	restricted = "lstopo ran inside a cgroup or cpuset and shows the CPUs and nodes that the process was allowed to use; " +
 		"sysfs, and so the kubelet, knows no such limits"
@@ -13,8 +13,8 @@ const (
 	sharedIDs  = "pairs of packages have the same physical_package_id; ids are unique for us, so we number them all"
 )
 
-// hidden lists, by capture and aspect, where upstream shows something else on purpose, with the
-// reason. A capture that agrees after all must leave the table: the test says so.
+// hidden lists intended differences of upstream's output, by capture and aspect, with the reason.
+// The test fails if a listed capture agrees.
 var hidden = map[string]map[string]string{
 	"16amd64-4n4c-cgroup-distance-merge": {
 		"cpus": restricted, "package": restricted, "core": restricted, "l3": restricted, "numa": restricted, "distances": restricted,

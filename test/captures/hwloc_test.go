@@ -10,8 +10,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// seen is what another program saw of a machine, and what we see, in the same words: one line per
-// object.
+// seen describes a machine in a form that is common to both programs: one line per object.
 type seen struct {
 	cpus  topology.CPUSet
 	lines map[string][]string // by aspect: "package", "core", "l3", "numa", "memory", "distances", "pci"
@@ -88,7 +87,7 @@ func (o *object) gather() {
 	}
 }
 
-// lend gives memory its CPUs: those of the nearest parent that is no memory itself.
+// lend gives memory the CPUs of the nearest parent that is no memory itself.
 func (o *object) lend() {
 	if o.kind == "NUMANode" {
 		owner := o.parent
@@ -234,8 +233,8 @@ func unknown(id string) string {
 	return id
 }
 
-// consoleDistances reads the latency matrix of a console output, which goes by logical indexes, in
-// the order of its head. nodes are the ids in logical order.
+// consoleDistances reads the latency matrix of a console output, which has logical indexes in the
+// order of its head. nodes are the ids in logical order.
 func consoleDistances(text string, nodes []string) []string {
 	_, rest, ok := strings.Cut(text, "Relative latency matrix (name NUMALatency")
 	if !ok {

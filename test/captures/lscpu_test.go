@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// lscpu is what util-linux' lscpu prints: facts by name, and the table of "lscpu -p" in logical
+// lscpu has the output of util-linux' lscpu: facts by name, and the table of "lscpu -p" in logical
 // numbers.
 type lscpu struct {
 	facts map[string]string
@@ -42,8 +42,8 @@ func readLscpu(t *testing.T, text string) *lscpu {
 	return l
 }
 
-// groups returns the sets of CPUs that share a value of a column, in order of their lowest CPU; no
-// value, no set.
+// groups returns the sets of CPUs that share a value of a column, in order of their lowest CPU.
+// CPUs without a value are omitted.
 func (l *lscpu) groups(column string) (sets []string) {
 	at := slices.Index(l.heads, column)
 	if at < 0 {
@@ -96,7 +96,7 @@ func (l *lscpu) seen(t *testing.T) *seen {
 
 const perKind = "lscpu numbers cores and sockets anew for each kind of core, so its numbers do not tell them apart"
 
-// hiddenByLscpu lists where lscpu shows something else on purpose.
+// hiddenByLscpu lists intended differences of lscpu's output.
 var hiddenByLscpu = map[string]map[string]string{
 	"arm-A510-A710-A715-X3": {"core": perKind, "package": perKind},
 	"vmware_fpe":            {"core": "lscpu takes the two halves of an AMD compute unit for threads of a core; their core ids differ, and hwloc and cAdvisor count them apart"},
@@ -128,8 +128,8 @@ func TestLscpuAgrees(t *testing.T) {
 	}
 }
 
-// TestLscpuMakesTheMachine: what package lscpu makes of an output alone is the machine that the
-// capture is of, or it says why not. The package guesses nothing about several kinds of machines.
+// TestLscpuMakesTheMachine: from the output alone, package lscpu makes the machine of the capture,
+// or returns an error. It does not guess.
 func TestLscpuMakesTheMachine(t *testing.T) {
 	refused := map[string]string{
 		"ppc64-POWER7": "Socket(s)", "sparc64": "Socket(s)", "ppc64-POWER7-64cpu": "NUMA node0 CPU(s)", "rv64-linux": "Thread(s) per core is missing",
@@ -197,7 +197,7 @@ func cpusOf(m *topology.Machine) map[string]string {
 	return out
 }
 
-// compareSets compares sets without ids, for lscpu's logical numbers are its own.
+// compareSets compares sets without ids, because lscpu has its own logical numbers.
 func compareSets(t *testing.T, us, theirs *seen, known map[string]string) {
 	t.Helper()
 	if us.cpus != theirs.cpus {

@@ -91,7 +91,7 @@ func (b *bench) resume() error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("what was measured before: %s: %w", b.file(), err)
+		return fmt.Errorf("earlier results: %s: %w", b.file(), err)
 	}
 	before.Runs = slices.DeleteFunc(before.Runs, func(r runResult) bool { return !before.has(r.runKey, r.Pods) })
 	b.result, b.seconds = before, before.Seconds

@@ -10,18 +10,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// nodesOfBurst is how many nodes a burst comes to, and podsOfBurst of how many pods it is, of eight
-// shapes and all of one second: a kubelet may admit them in any order. onTheirWay is how many are
-// tried before the first is reported.
+// A burst has podsOfBurst pods on nodesOfBurst nodes. The pods have eight shapes and are all
+// created in one second, so that a kubelet may admit them in any order. onTheirWay is how many pods
+// are tried before the first is reported.
 const (
 	nodesOfBurst = 500
 	podsOfBurst  = 4 * nodesOfBurst
 	onTheirWay   = nodesOfBurst * 3 / 2
 )
 
-// BenchmarkBurst is what the cycles of a burst cost for each pod that is placed, Berth beside the
-// stock scheduler in one process, in turn: with the ones that place none, because nodes have been
-// promised to others of its second. The clock is that of BenchmarkCycle.
+// BenchmarkBurst measures the cost of a burst's cycles per placed pod, for Berth and the stock
+// scheduler in turn, in one process. It includes cycles that place no pod, because nodes are
+// promised to other pods of the same second. It uses the clock of BenchmarkCycle.
 func BenchmarkBurst(b *testing.B) {
 	inProfiles(b, nodesOfBurst, func(b *testing.B, pair [2]*cycles) {
 		for _, c := range pair {
@@ -33,9 +33,9 @@ func BenchmarkBurst(b *testing.B) {
 	})
 }
 
-// burst places podsOfBurst pods that come at once, and returns what one cost in microseconds, and
-// how often it was tried. After onTheirWay attempts, or when none can be tried, a slice of pods is
-// bound and reported for each slice of attempts. In the end all are gone.
+// burst places podsOfBurst pods that come at once, and returns the cost per pod in microseconds,
+// and the attempts per pod. After onTheirWay attempts, or when no pod can be tried, it binds and
+// reports a slice of pods for each slice of attempts. At the end it deletes all pods.
 func (c *cycles) burst() (micros, attempts float64) {
 	c.Helper()
 	second := metav1.Unix(1_800_000_000+int64(c.made), 0)
@@ -66,8 +66,8 @@ func (c *cycles) burst() (micros, attempts float64) {
 	return float64(spent.Microseconds()) / podsOfBurst, float64(tried) / podsOfBurst
 }
 
-// attempts tries a slice of pods, if so many can be tried, and returns how long that took, how many
-// were tried, and which were placed.
+// attempts tries up to a slice of pods. It returns the time, the number of attempts, and the placed
+// pods.
 func (c *cycles) attempts() (took time.Duration, count int, placed []*corev1.Pod) {
 	runtime.GC()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
@@ -83,7 +83,7 @@ func (c *cycles) attempts() (took time.Duration, count int, placed []*corev1.Pod
 	return took, count, placed
 }
 
-// awaitPods waits until some pod can be tried, and the process has nothing left to do.
+// awaitPods waits until some pod can be tried and the process is idle.
 func (c *cycles) awaitPods() {
 	c.Helper()
 	for begun := time.Now(); ; {

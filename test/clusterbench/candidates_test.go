@@ -17,10 +17,10 @@ import (
 )
 
 // TestChoiceAmongCandidates: in clusters where a third of the nodes is cordoned, tainted or full,
-// and under several profiles, the chosen node is of the best tier of all nodes that every plugin
-// takes. Where the pod's author or the profile prefers some nodes, it is the node that all plugins
-// together like best, except for nodes that are like eight others in every preference and behind
-// them by Berth's order. Hardly a pod is looked for twice.
+// and under several profiles, the chosen node has the best tier of all nodes that every plugin
+// accepts. If the pod or the profile prefers some nodes, the chosen node has the best sum of
+// scores, except for nodes that Berth ranks behind eight others with the same preferences. For
+// nearly all pods one search is enough.
 func TestChoiceAmongCandidates(t *testing.T) {
 	for i, p := range []struct {
 		chart   bool
@@ -67,13 +67,13 @@ func TestChoiceAmongCandidates(t *testing.T) {
 				t.Errorf("%d judged, %d of them with preferences, %d with several tiers, %v searches", j.judged, j.preferring, j.tiers, searched)
 			}
 			if again > searched/100 {
-				t.Errorf("%v of %v searches were not over at once", again, searched)
+				t.Errorf("%v of %v searches needed more than one round", again, searched)
 			}
 		})
 	}
 }
 
-// obstruct makes a third of the nodes unfit for most pods, for reasons that are not Berth's.
+// obstruct makes a third of the nodes unfit for most pods, for reasons of other plugins.
 func obstruct(rng *rand.Rand, n *corev1.Node) {
 	n.Labels["pool"] = []string{"a", "b"}[rng.IntN(2)]
 	switch rng.IntN(15) {
@@ -90,7 +90,7 @@ func obstruct(rng *rand.Rand, n *corev1.Node) {
 	}
 }
 
-// demanding gives a pod something that other plugins go by, or nothing.
+// demanding gives a pod a requirement or preference for other plugins, or none.
 func demanding(rng *rand.Rand, pod *corev1.Pod) *corev1.Pod {
 	spec := &pod.Spec
 	spec.Affinity = &corev1.Affinity{}
@@ -125,19 +125,19 @@ func demanding(rng *rand.Rand, pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// judge compares the scheduler's choice with what all plugins say about all nodes.
+// judge compares the scheduler's choice with all plugins' scores of all nodes.
 type judge struct {
 	*testing.T
-	// tiers counts pods that had nodes of several tiers.
+	// tiers counts pods whose nodes had several tiers.
 	judged, preferring, tiers int
-	// points are what all plugins but BerthTiers gave to the best nodes of the best tier, lost what
-	// they gave less to the chosen ones.
+	// points is the sum of the scores, without BerthTiers, of the best nodes of the best tier. lost
+	// is how much lower the scores of the chosen nodes were.
 	points, lost float64
-	// always: the profile, or taints, prefer some nodes for every pod.
+	// always means that the profile or taints prefer some nodes for every pod.
 	always bool
 }
 
-// sit puts the judge before the scheduler's search.
+// sit calls the judge before each search of the scheduler.
 func (j *judge) sit(sched *kubescheduler.Scheduler) {
 	place := sched.SchedulePod
 	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
@@ -154,7 +154,7 @@ func (j *judge) sit(sched *kubescheduler.Scheduler) {
 	}
 }
 
-// ask asks all plugins about all nodes, and returns the scores of the ones that take the pod.
+// ask asks all plugins about all nodes, and returns the scores of nodes that accept the pod.
 func (j *judge) ask(ctx context.Context, profile framework.Framework, pod *corev1.Pod) []fwk.NodePluginScores {
 	state := framework.NewCycleState()
 	if _, s, _ := profile.RunPreFilterPlugins(ctx, state, pod); !s.IsSuccess() {
@@ -209,14 +209,14 @@ func (j *judge) hear(pod *corev1.Pod, all []fwk.NodePluginScores, chosen string)
 	default:
 		j.points += float64(best.TotalScore - tierOf(best))
 		j.lost += float64(best.TotalScore - got.TotalScore)
-		if (j.always || prefers(pod)) && len(pod.Spec.Containers[0].Ports) == 0 { // who has the port is not foreseen
+		if (j.always || prefers(pod)) && len(pod.Spec.Containers[0].Ports) == 0 { // the port's owner is not known in advance
 			j.preferring++
 			j.weigh(pod, all, got)
 		}
 	}
 }
 
-// weigh compares the chosen node with the ones that are among the eight best of their class.
+// weigh compares the chosen node with nodes that are among the eight best of their class.
 func (j *judge) weigh(pod *corev1.Pod, all []fwk.NodePluginScores, got *fwk.NodePluginScores) {
 	classes := map[string][]*fwk.NodePluginScores{}
 	for i := range all {
@@ -238,7 +238,7 @@ func (j *judge) weigh(pod *corev1.Pod, all []fwk.NodePluginScores, got *fwk.Node
 	}
 }
 
-// tierOf is 0 where all nodes are of one tier.
+// tierOf returns the node's tier; 0 if all nodes have the same tier.
 func tierOf(n *fwk.NodePluginScores) int64 { return pointsOf(n, scheduler.TiersName) }
 
 func pointsOf(n *fwk.NodePluginScores, plugin string) int64 {

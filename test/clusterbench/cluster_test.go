@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestTasks: all pairs and the single cycles of each number of nodes are measured once, and where
-// pairs have nodes of their own, the first pair of each comes before the second of any.
+// TestTasks: each pair, and the cycles of each number of nodes, are measured once. If pairs have
+// their own nodes, the first pairs of all sizes come before the second pairs.
 func TestTasks(t *testing.T) {
 	for _, tc := range []struct {
 		fresh bool

@@ -37,20 +37,21 @@ import (
 // nodesOfCycle is how many nodes BenchmarkCycle has.
 const nodesOfCycle = 5000
 
-// slice is how many pods are placed before any of them is bound, and how many run at most beside
-// the ones that were there.
+// slice is how many pods are placed before any of them is bound. At most so many run in addition to
+// the initial pods.
 const (
 	slice = 25
 	most  = 8 * slice
 )
 
-// BenchmarkCycle is what a whole scheduling cycle costs, from the queue to the end of Reserve and
-// Permit, snapshot and all plugins included: Berth as it is shipped beside the stock scheduler,
-// which looks at as many nodes as it likes (500 of 5,000), in one process, in turn. The clock is
-// the processor time of the process. Nothing else runs in it meanwhile, and garbage is collected
-// between the slices: what a cycle leaves of it is in a column of its own.
+// BenchmarkCycle measures the cost of a whole scheduling cycle, from the queue to the end of
+// Reserve and Permit, with snapshot and all plugins. Berth with its defaults and the stock
+// scheduler, which checks 500 of 5,000 nodes, run in turn in one process. The clock is the
+// processor time of the process. Nothing else runs in the process meanwhile. Garbage is collected
+// between the slices, and has its own column.
 //
-// A known shape is one that pods before had. A new one none had: every pod has its own.
+// Pods of a known shape have the shape of earlier pods. Pods of a new shape all have different
+// shapes.
 func BenchmarkCycle(b *testing.B) {
 	inProfiles(b, nodesOfCycle, func(b *testing.B, pair [2]*cycles) {
 		for _, load := range []string{"known", "new", loadOrdinary} {
@@ -59,8 +60,9 @@ func BenchmarkCycle(b *testing.B) {
 	})
 }
 
-// inProfiles runs a benchmark with the chart's arguments of other plugins and with stock's, each
-// with the stock scheduler and Berth, in this order, in worlds of so many nodes.
+// inProfiles runs a benchmark with the chart's and with kube-scheduler's arguments of other
+// plugins, each for the stock scheduler and for Berth, in this order, in worlds with that many
+// nodes.
 func inProfiles(b *testing.B, nodes int, run func(*testing.B, [2]*cycles)) {
 	klog.SetLogger(klog.Logger{})
 	for _, profile := range []string{profileChart, profileStock} {
@@ -74,16 +76,16 @@ func inProfiles(b *testing.B, nodes int, run func(*testing.B, [2]*cycles)) {
 	}
 }
 
-// floors are how much of the stock scheduler's cycle Berth's may cost, by benchmark.
+// floors has the largest allowed ratio of Berth's cost to the stock scheduler's, by benchmark.
 var floors = map[string]float64{
 	"BenchmarkCycle/chart/known": 0.75, "BenchmarkCycle/chart/new": 0.9, "BenchmarkCycle/chart/ordinary": 1.03,
 	"BenchmarkCycle/stock/known": 1.1, "BenchmarkCycle/stock/new": 1.1, "BenchmarkCycle/stock/ordinary": 1.03,
 	"BenchmarkBurst/chart": 1, "BenchmarkBurst/stock": 1,
 }
 
-// inTurns measures both of a pair in turn, at least so many times, and holds the ratio of their
-// costs against the benchmark's floor. measure returns the cost of one unit in microseconds, and
-// something else, which inTurns returns for each of the pair.
+// inTurns measures both schedulers of a pair in turn, at least least times, and compares the ratio
+// of their costs with the benchmark's floor. measure returns the cost of one unit in microseconds,
+// and another figure, which inTurns returns for both schedulers.
 func inTurns(b *testing.B, pair [2]*cycles, least int, unit string, measure func(*cycles) (micros, more float64)) (more [2][]float64) {
 	var ratios []float64
 	var cost [2][]float64
@@ -101,7 +103,7 @@ func inTurns(b *testing.B, pair [2]*cycles, least int, unit string, measure func
 	for len(ratios) < least {
 		one(len(ratios))
 	}
-	b.ReportMetric(0, "ns/op") // that of one measurement means nothing
+	b.ReportMetric(0, "ns/op") // the time of one measurement means nothing
 	b.ReportMetric(median(cost[0]), "stock-us/"+unit)
 	b.ReportMetric(median(cost[1]), "berth-us/"+unit)
 	b.ReportMetric(median(ratios), "ratio")
@@ -111,7 +113,7 @@ func inTurns(b *testing.B, pair [2]*cycles, least int, unit string, measure func
 	return more
 }
 
-// compareCycles measures slices of pods, at least five of either.
+// compareCycles measures slices of pods, at least five for each scheduler.
 func compareCycles(b *testing.B, pair [2]*cycles, load string) {
 	for _, c := range pair {
 		c.TB = b
@@ -132,29 +134,29 @@ func compareCycles(b *testing.B, pair [2]*cycles, load string) {
 	}
 }
 
-// cycles is a scheduler whose cycles are measured, in a world of its own.
+// cycles is a scheduler whose cycles are measured, with its own world.
 type cycles struct {
 	testing.TB
 	who     contestant
 	world   *world
 	sched   *kubescheduler.Scheduler
 	begun   time.Duration // when the last pod left the queue, in processor time
-	popped  *corev1.Pod   // the last that left the queue
+	popped  *corev1.Pod   // the last pod that left the queue
 	running []*corev1.Pod
 	made    int
 	failed  int
-	why     error // of the last that failed
-	// lost has every pod whose cycle or Binding failed; nil where nobody wants to know.
+	why     error // the error of the last failed pod
+	// lost receives every pod whose cycle or Binding failed; nil if no caller reads it.
 	lost chan *corev1.Pod
 }
 
-// cyclesOptions say whose cycles, and where.
+// cyclesOptions selects the scheduler and the world.
 type cyclesOptions struct {
 	who   contestant
 	world *world
-	// chart gives other plugins the chart's arguments, and not the defaults.
+	// chart gives other plugins the chart's arguments instead of the defaults.
 	chart bool
-	// args are Berth's arguments beside those of the benchmark.
+	// args are Berth's arguments in addition to those of the benchmark.
 	args map[string]any
 }
 
@@ -220,7 +222,7 @@ func (c *cycles) begin() {
 	c.finish([]*corev1.Pod{pod})
 }
 
-// config is the contestant's.
+// config returns the scheduler's configuration.
 func (c *cycles) config(o *cyclesOptions) *config.KubeSchedulerConfiguration {
 	c.Helper()
 	made := configure{who: c.who, profile: profileStock, heartbeat: time.Hour}
@@ -255,8 +257,8 @@ func (c *cycles) config(o *cyclesOptions) *config.KubeSchedulerConfiguration {
 	return obj.(*config.KubeSchedulerConfiguration)
 }
 
-// slice places pods, and returns what one cost in microseconds, and in bytes allocated. Then they
-// are bound and run, and others end.
+// slice places pods, and returns the cost per pod in microseconds and in allocated bytes. Then the
+// pods are bound and run, and earlier pods end.
 func (c *cycles) slice(load string) (micros, bytes float64) {
 	c.Helper()
 	pods := make([]*corev1.Pod, slice)
@@ -281,7 +283,7 @@ func (c *cycles) slice(load string) (micros, bytes float64) {
 	return float64(spent.Microseconds()) / slice, float64(after.TotalAlloc-before.TotalAlloc) / slice
 }
 
-// pod is the next pod of a load. Of loads of pinned pods the sizes take turns.
+// pod returns the next pod of a load. Pinned pods have their sizes in turn.
 func (c *cycles) pod(load string) *corev1.Pod {
 	c.made++
 	kind := load
@@ -298,7 +300,7 @@ func (c *cycles) pod(load string) *corev1.Pod {
 	return pod
 }
 
-// finish lets the pods of a slice be bound and run, and ends the oldest of the ones that ran.
+// finish binds and runs the pods of a slice, and ends the oldest running pods.
 func (c *cycles) finish(pods []*corev1.Pod) {
 	c.Helper()
 	if c.failed > 0 {
@@ -314,7 +316,7 @@ func (c *cycles) finish(pods []*corev1.Pod) {
 	c.calm()
 }
 
-// bind lets pods be bound, and returns the ones that were.
+// bind lets pods be bound, and returns the bound pods.
 func (c *cycles) bind(pods []*corev1.Pod) []*corev1.Pod {
 	c.Helper()
 	for _, pod := range pods {
@@ -336,7 +338,7 @@ func (c *cycles) bind(pods []*corev1.Pod) []*corev1.Pod {
 	return pods
 }
 
-// calm waits until the process has nothing left to do: what watches tell has been taken in.
+// calm waits until the process is idle and has handled all watch events.
 func (c *cycles) calm() {
 	const look = 10 * time.Millisecond
 	for quiet := 0; quiet < 5; {
@@ -348,8 +350,7 @@ func (c *cycles) calm() {
 	}
 }
 
-// rounds are how many pods were looked for nodes for, and for how many of them one round was not
-// enough.
+// rounds counts pods for which nodes were searched, and pods for which one round was not enough.
 type rounds struct{ pods, second float64 }
 
 func (c *cycles) rounds() (r rounds) {
@@ -372,7 +373,7 @@ func (c *cycles) rounds() (r rounds) {
 	return r
 }
 
-// processorTime is that of the process.
+// processorTime returns the processor time of the process.
 func processorTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {

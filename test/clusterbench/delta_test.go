@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 )
 
-// TestDelta changes reports at random and does what a JSON patch says, one operation after another:
-// the earlier report becomes the later one.
+// TestDelta changes reports at random. Carrying out the JSON patch must turn the earlier report
+// into the later one.
 func TestDelta(t *testing.T) {
 	rng := rand.New(rand.NewPCG(27, 5))
 	before := anyStatus(rng, nil)
@@ -37,7 +37,7 @@ func TestDelta(t *testing.T) {
 	}
 }
 
-// anyStatus is a report of pods that may have been in the one before, and of a table of memory.
+// anyStatus returns a random report. Some of its pods are in the report before.
 func anyStatus(rng *rand.Rand, before *v1alpha1.NodeTopologyStatus) *v1alpha1.NodeTopologyStatus {
 	s := &v1alpha1.NodeTopologyStatus{Sequence: rng.Int64N(1 << 41), SharedCPUs: v1alpha1.CPUList([]string{"", "0-1", "4"}[rng.IntN(3)])}
 	if before != nil {
@@ -69,7 +69,7 @@ func decoded(t *testing.T, v any) (out any) {
 	return out
 }
 
-// carryOut does an operation of RFC 6902 and returns what holds it afterwards.
+// carryOut carries out an operation of RFC 6902 and returns the changed value.
 func carryOut(t *testing.T, in any, operation map[string]any, path []string) any {
 	t.Helper()
 	op, value, last := operation["op"], operation["value"], len(path) == 1
@@ -107,7 +107,8 @@ func carryOut(t *testing.T, in any, operation map[string]any, path []string) any
 	return nil
 }
 
-// TestDeltaOfAChange: one pod for another on a node with 60 are two lines and what goes with them.
+// TestDeltaOfAChange: if one of 60 pods is replaced, the patch has two lines for pods, and few
+// others.
 func TestDeltaOfAChange(t *testing.T) {
 	before := &v1alpha1.NodeTopologyStatus{Sequence: 7, SharedCPUs: "0-3"}
 	for i := range 60 {

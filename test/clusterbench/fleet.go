@@ -273,7 +273,7 @@ func (f *fleet) await(ctx context.Context, limit time.Duration, done func(*tally
 	}
 }
 
-var errTimeout = errors.New("the cluster does not get where it should in time")
+var errTimeout = errors.New("the cluster does not reach the expected state in time")
 
 // pulse renews every node's Lease once in each interval, evenly, until ctx ends.
 func (f *fleet) pulse(ctx context.Context, interval time.Duration) {

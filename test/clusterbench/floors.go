@@ -192,7 +192,7 @@ func (r *result) conclude(w io.Writer) error {
 		return err
 	}
 	if missing := r.missing(&s); len(missing) > 0 && s.Gangs == nil && s.Shadow == nil {
-		fmt.Fprintf(w, "\nnot measured, and so not judged: %s\n", strings.Join(missing, ", "))
+		fmt.Fprintf(w, "\nnot measured: %s\n", strings.Join(missing, ", "))
 	}
 	fmt.Fprintf(w, "\n%s\n", line)
 	return s.check()

@@ -18,15 +18,14 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// mostOfCycle is how much processor time one cycle of a gang may cost, whatever its members say.
+// mostOfCycle is how much processor time one cycle of a gang may cost.
 const mostOfCycle = 250 * time.Millisecond
 
-// TestGangCycle: one cycle of a gang, in which no other pod is placed, costs so much at most, and
-// honest gangs are planned. It measures, and is for a machine that has nothing else to do:
-// BERTH_GANG_CYCLES=1.
+// TestGangCycle: one cycle of a gang, in which no other pod is placed, costs at most mostOfCycle,
+// and normal gangs are planned. It needs an idle machine, and runs only with BERTH_GANG_CYCLES=1.
 func TestGangCycle(t *testing.T) {
 	if os.Getenv("BERTH_GANG_CYCLES") == "" {
-		t.Skip("it takes minutes, and measures: BERTH_GANG_CYCLES=1")
+		t.Skip("takes minutes and needs an idle machine: set BERTH_GANG_CYCLES=1")
 	}
 	klog.SetLogger(klog.Logger{})
 	const nodes = 5000

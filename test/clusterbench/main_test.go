@@ -23,8 +23,8 @@ func init() {
 	}
 }
 
-// TestWrites runs the write generator on a few nodes. A report of 256 CPUs and 60 pods is to stay
-// below 16 KiB.
+// TestWrites runs the write generator on a few nodes. A report of 256 CPUs and 60 pods must be
+// smaller than 16 KiB.
 func TestWrites(t *testing.T) {
 	dir := t.TempDir()
 	args := []string{"writes", "-nodes=12", "-length=3s", "-heartbeat=500ms", "-out=" + dir}
@@ -50,7 +50,7 @@ func TestWrites(t *testing.T) {
 	if len(w.Phases) != 3 || w.Phases[0].Heartbeats.Count != 0 || w.Phases[1].Heartbeats.Count == 0 {
 		t.Errorf("phases: %+v, want three, with heartbeats from the second on", w.Phases)
 	}
-	// Twelve reports may find their place in pages that the database has already: it need not grow.
+	// Twelve reports may fit into existing pages of the database, so it need not grow.
 	if w.EmptyStorage <= 0 || w.FullStorage < w.EmptyStorage {
 		t.Errorf("the database: %v, then %v bytes", w.EmptyStorage, w.FullStorage)
 	}

@@ -56,7 +56,7 @@ func (s *split) apart() error {
 		return fmt.Errorf("processors: %w", err)
 	}
 	if all.Count() < 2 {
-		return errors.New("processors: one cannot be shared out; leave -apart away")
+		return errors.New("processors: -apart needs at least two")
 	}
 	s.scheduler.cpus, s.rest.cpus = new(unix.CPUSet), new(unix.CPUSet)
 	for i, given := 0, 0; given < all.Count(); i++ {

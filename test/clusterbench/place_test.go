@@ -13,10 +13,10 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 )
 
-// TestPlace has nice(1) and nproc(1) say where they run.
+// TestPlace checks the places of processes with nice(1) and nproc(1).
 func TestPlace(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root may take back the precedence it has given away")
+		t.Skip("only root may raise a priority again")
 	}
 	whole, err := wholeMachine()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestResume: a call goes on with what was measured with the same flags and programs, except for
-// half a pair, and leaves alone what was measured with others.
+// TestResume: a call continues with the results of the same flags and programs, except for half a
+// pair. It does not touch other results.
 func TestResume(t *testing.T) {
 	dir := t.TempDir()
 	scheduler := filepath.Join(dir, "berth-scheduler")
@@ -59,11 +59,12 @@ func TestResume(t *testing.T) {
 	}
 	err := (&bench{verb: verbCluster, testbed: testbed{options: first.options, journal: journal{out: io.Discard}}, result: result{Options: "-x"}}).resume()
 	if err == nil || !strings.Contains(fmt.Sprint(err), first.file()) {
-		t.Errorf("a file that is cut off: %v, want its name", err)
+		t.Errorf("an incomplete file: %v, want its name", err)
 	}
 }
 
-// TestRunInTheFile: a run keeps its names and their order in the files that later calls go on with.
+// TestRunInTheFile: the names of a run's fields, and their order, do not change, because later
+// calls read these files.
 func TestRunInTheFile(t *testing.T) {
 	const text = `{"nodes":1,"load":"l","profile":"p","scheduler":"berth","pair":2,"bound":3,"pods":4,"refused":5,` +
 		`"settledPerSecond":6,"toldPerSecond":24,"events":25,"boundPerSecond":7,"acknowledgedP50":8,"acknowledgedP99":9,"schedulerMicrosecondsPerPod":10,"serverMicrosecondsPerPod":11,` +

@@ -119,7 +119,7 @@ func (s *sched) settle(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: still busy with reading the cluster after 3m", s.Name)
+	return fmt.Errorf("%s: has not read the cluster after 3m", s.Name)
 }
 
 // leaseName is the name of the schedulers' Lease.

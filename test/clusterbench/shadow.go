@@ -76,7 +76,7 @@ func (b *bench) besideShadow(key runKey, pods int) error {
 	b.result.Runs = append(b.result.Runs, r)
 	b.say("%s; shadow mode %.0f us/pod, peak %d MiB, %d judged, %d not", r.String(), s.CPU, s.Memory>>20, s.Judged, s.NotJudged)
 	if 100*s.NotJudged >= s.Judged {
-		return fmt.Errorf("shadow mode judged %d pods and did not judge %d: want less than one percent, or it has not done its work", s.Judged, s.NotJudged)
+		return fmt.Errorf("shadow mode judged %d pods and did not judge %d: want less than one percent unjudged", s.Judged, s.NotJudged)
 	}
 	return b.keep()
 }

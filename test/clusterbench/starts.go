@@ -153,5 +153,5 @@ func (r *result) printStarts(w io.Writer) {
 			line(s.Nodes, s.Pods, s.Pair+1, s.Scheduler, s.Seconds, s.CPU, s.PeakMemory>>20, s.LoadAverage)
 		}
 	})
-	fmt.Fprintf(w, "\nBerth by stock, in the middle: %.2f\n", startRatio(r.Starts))
+	fmt.Fprintf(w, "\nBerth divided by stock, median: %.2f\n", startRatio(r.Starts))
 }

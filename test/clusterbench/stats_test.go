@@ -34,7 +34,7 @@ func TestEstimate(t *testing.T) {
 		t.Errorf("got %+v, want 1 in the middle", e)
 	}
 	if e := estimateOf(nil); !math.IsNaN(e.Centre) || !math.IsNaN(e.Bound) || e.Sure != 0 {
-		t.Errorf("got %+v of nothing", e)
+		t.Errorf("got %+v of no values", e)
 	}
 }
 
@@ -46,7 +46,7 @@ func TestQuantile(t *testing.T) {
 		}
 	}
 	if !math.IsNaN(median(nil)) {
-		t.Error("the median of nothing is a number")
+		t.Error("the median of no values is a number")
 	}
 }
 

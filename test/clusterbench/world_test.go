@@ -31,15 +31,14 @@ import (
 	"github.com/berth-dev/berth/test/sim"
 )
 
-// How many pods a node of a world has, and how many of them its kubelet pins.
+// The number of pods per node of a world, and how many of them the kubelet pins.
 const (
 	podsPerNode   = 20
 	pinnedPerNode = 6
 )
 
-// world is a cluster as one scheduler sees it. Nodes, pods and reports are objects in memory that
-// watches report, and a Binding is an object in memory, too: what a cycle costs is not drowned in
-// what a client costs.
+// world is a cluster for one scheduler. Nodes, pods, reports and Bindings are objects in memory, so
+// that the cost of clients does not hide the cost of a cycle.
 type world struct {
 	testing.TB
 	nodes  []*simNode
@@ -53,13 +52,13 @@ type world struct {
 	reports reports
 
 	mu      sync.Mutex
-	bound   map[string]string // node by pod
+	bound   map[string]string // nodes of bound pods, by pod
 	written chan struct{}     // one for each Binding
 	made    int
 }
 
-// newWorld makes a world of so many nodes. All of them are equal at the beginning, except for what
-// change does to the Nodes; nil for nothing.
+// newWorld makes a world with count nodes. At the beginning all nodes are equal, except for the
+// changes of change, which may be nil.
 func newWorld(tb testing.TB, count int, change func(*corev1.Node)) *world {
 	tb.Helper()
 	first := beginning(tb, count)
@@ -75,7 +74,7 @@ func newWorld(tb testing.TB, count int, change func(*corev1.Node)) *world {
 	return w
 }
 
-// beginnings are worlds as they begin, by how many nodes they have.
+// beginnings has the initial worlds, by number of nodes.
 var beginnings = map[int]*world{}
 
 func beginning(tb testing.TB, count int) *world {
@@ -105,7 +104,7 @@ func beginning(tb testing.TB, count int) *world {
 	return w
 }
 
-// podOf is a pod of a load and a shape, and belongs to a Deployment.
+// podOf returns a pod of a load and a shape. It belongs to a Deployment.
 func (w *world) podOf(load string, shape, number int) *corev1.Pod {
 	pod := newPod(load, shape)
 	own(pod, number)
@@ -160,7 +159,7 @@ func (w *world) serve() {
 	}
 	memory.PrependWatchReactor("pods", func(action clienttesting.Action) (bool, watch.Interface, error) {
 		if strings.Contains(action.(clienttesting.WatchAction).GetWatchRestrictions().Fields.String(), "status.phase=") {
-			return true, watch.NewFake(), nil // for members of gangs that have ended: none has
+			return true, watch.NewFake(), nil // for ended members of gangs: there are none
 		}
 		return true, w.pods, nil
 	})
@@ -169,7 +168,7 @@ func (w *world) serve() {
 	w.client = &clients{memory, real}
 }
 
-// clients are in memory, except for Leases: what lists these takes the client apart.
+// clients are in memory, except for Leases, because the code that lists them needs a REST client.
 type clients struct {
 	*fake.Clientset
 	real kubernetes.Interface
@@ -204,11 +203,11 @@ func replicaSetList() *appsv1.ReplicaSetList {
 	return list
 }
 
-// zones is how many zones the nodes are in, by the last digit of their names.
+// zones is the number of zones. The last digit of a node's name is its zone.
 const zones = 10
 
-// volumeList has a volume for each zone, which can be reached from there alone. The claim of a zone
-// is bound to it.
+// volumeList returns a volume for each zone, which only nodes of the zone can use. The claim of the
+// zone is bound to it.
 func volumeList() *corev1.PersistentVolumeList {
 	list := &corev1.PersistentVolumeList{}
 	for i := range zones {
@@ -240,7 +239,7 @@ func claimList() *corev1.PersistentVolumeClaimList {
 	return list
 }
 
-// bind takes a Binding.
+// bind handles a Binding.
 func (w *world) bind(action clienttesting.Action) (bool, runtime.Object, error) {
 	create, ok := action.(clienttesting.CreateAction)
 	if !ok || action.GetSubresource() != "binding" {
@@ -254,7 +253,7 @@ func (w *world) bind(action clienttesting.Action) (bool, runtime.Object, error) 
 	return true, binding, nil
 }
 
-// run has pods that are bound run on their nodes, and those nodes report.
+// run makes bound pods run on their nodes, and the nodes report.
 func (w *world) run(pods []*corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -279,7 +278,7 @@ func (w *world) run(pods []*corev1.Pod) {
 	}
 }
 
-// end takes pods away that ran.
+// end deletes pods that ran.
 func (w *world) end(pods []*corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -306,7 +305,7 @@ type reports struct {
 	version int
 	list    []byte
 	told    [][]byte
-	news    chan struct{} // closed and made again when there is more to tell
+	news    chan struct{} // closed and replaced when there are new events
 }
 
 // write writes the list of all reports.
@@ -319,7 +318,7 @@ func (r *reports) write(w *world) {
 	r.list = fmt.Appendf(nil, `{"kind":"NodeTopologyList","apiVersion":"berth.dev/v1alpha1","metadata":{"resourceVersion":"1"},"items":[%s]}`, strings.Join(all, ","))
 }
 
-// of is the node's report as it is now.
+// of returns the node's current report.
 func (r *reports) of(n *simNode) []byte {
 	snap, more := n.snapshot()
 	n.sequence++
@@ -337,7 +336,7 @@ func (r *reports) of(n *simNode) []byte {
 	return data
 }
 
-// tell tells watchers of a node's report.
+// tell sends a node's report to the watches.
 func (r *reports) tell(n *simNode) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -356,7 +355,7 @@ func (r *reports) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 		_ = json.NewEncoder(out).Encode(body(in))
 	case !leases && !strings.HasSuffix(in.URL.Path, "/"+v1alpha1.NodeTopologies.Resource):
 		refuse(out, http.StatusNotFound, metav1.StatusReasonNotFound)
-	case q.Get("sendInitialEvents") != "": // as a server without streaming lists
+	case q.Get("sendInitialEvents") != "": // refused, as by a server without streaming lists
 		refuse(out, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
 	case q.Get("watch") != "":
 		r.watch(in.Context(), out, leases)
@@ -380,7 +379,7 @@ func refuse(out http.ResponseWriter, code int, why metav1.StatusReason) {
 	_ = json.NewEncoder(out).Encode(metav1.Status{Status: metav1.StatusFailure, Reason: why, Code: int32(code)})
 }
 
-// watch tells what there is to tell, until the watcher goes.
+// watch sends events until the client disconnects.
 func (r *reports) watch(ctx context.Context, out http.ResponseWriter, leases bool) {
 	for at := 0; ; {
 		r.mu.Lock()

@@ -18,13 +18,14 @@ import (
 
 var foldersWanted = flag.Int("folders", 400, "folders of checkpoints to start a kubelet over")
 
-// TestCheckpoints compares what kubeletstate says of random checkpoints and configurations with the
-// managers of this release.
+// TestCheckpoints compares kubeletstate's findings about random checkpoints and configurations with
+// the managers of this release.
 func TestCheckpoints(t *testing.T) {
 	compareFolders(t, oracle.Version, Self(roleVariable, "oracle"))
 }
 
-// TestCheckpointsOfVersion does so with those of another: make conformance-versions.
+// TestCheckpointsOfVersion does the same with the managers of another release (make
+// conformance-versions).
 func TestCheckpointsOfVersion(t *testing.T) {
 	if *kubeletBinary == "" {
 		t.Skip("no -kubelet: run make conformance-versions")
@@ -32,7 +33,7 @@ func TestCheckpointsOfVersion(t *testing.T) {
 	compareFolders(t, otherVersion(t), kubeletCommand)
 }
 
-// folders adds up what came of them.
+// folders counts the results.
 type folders struct {
 	t       *testing.T
 	version placement.Version
@@ -59,7 +60,7 @@ func compareFolders(t *testing.T, version placement.Version, kubelet func() *exe
 		t.Errorf("compared %d, want %d", f.compared, *foldersWanted)
 	}
 	if f.starts < f.compared/10 || f.stops < f.compared/4 || f.chances > f.compared/20 {
-		t.Error("the files are not a fair mixture")
+		t.Error("the files are not a good mixture")
 	}
 }
 
@@ -74,7 +75,7 @@ func (f *folders) line() []byte {
 	return line
 }
 
-// got compares one answer, and says whether to go on.
+// got compares one answer, and reports whether to continue.
 func (f *folders) got(a Answer) bool {
 	seed := *firstSeed + uint64(a.Index)
 	var over Over
@@ -104,7 +105,7 @@ func (f *folders) got(a Answer) bool {
 	return f.compared < *foldersWanted && f.wrong < *keepGoing
 }
 
-// compare compares what the kubelet said about a file with what kubeletstate did.
+// compare compares the kubelet's error about a file with kubeletstate's.
 func (f *folders) compare(said *string, err error) bool {
 	if err == nil {
 		f.starts++
@@ -124,7 +125,7 @@ func (f *folders) compare(said *string, err error) bool {
 	return slices.Contains(foretold.Messages(), *said)
 }
 
-// kindOfWords is a message without what differs from file to file.
+// kindOfWords returns a message without the parts that differ from file to file.
 func kindOfWords(e *kubeletstate.StartError) string {
 	words := strings.FieldsFunc(e.Problem, func(r rune) bool { return r == '"' })
 	for i := 1; i < len(words); i += 2 {
@@ -170,7 +171,7 @@ func (f *folders) show(folder *Folder, over *Over, cpu, memory error) string {
 	return b.String()
 }
 
-// startupOf is what the engine makes of a folder's machine and configuration.
+// startupOf returns the engine's Startup for a folder's machine and configuration.
 func startupOf(folder *Folder, version placement.Version) (*placement.Startup, error) {
 	c, err := cases.DecodeCase(folder.Case)
 	if err != nil {

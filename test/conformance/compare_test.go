@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/test/replay/cases"
 )
 
-// answered is a result of admissions, one for each value, and its reasons are those given.
+// answered returns a result with one admission for each reason.
 func answered(reasons ...string) *cases.Result {
 	r := &cases.Result{ID: "x"}
 	for i, reason := range reasons {

@@ -53,14 +53,14 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestMemoryOnlyNodes compares them on machines with more NUMA nodes than hints are made for, most
-// of them without CPUs.
+// TestMemoryOnlyNodes compares them on machines with more NUMA nodes than hints can have, most of
+// them without CPUs.
 func TestMemoryOnlyNodes(t *testing.T) { compareSome(t, gen.Wide, 400) }
 
 // TestPodLevelManagers compares them on kubelets that place pods by spec.resources.
 func TestPodLevelManagers(t *testing.T) { compareSome(t, gen.Level, 600) }
 
-// compareSome compares some cases of one sort of seeds.
+// compareSome compares some cases of one kind of seeds.
 func compareSome(t *testing.T, sort uint64, most int) {
 	r := &run{t: t, begin: time.Now(), next: sort + 1}
 	pool := Pool{Command: Self(roleVariable, "compare"), Workers: *workers}
@@ -84,7 +84,7 @@ func compareSome(t *testing.T, sort uint64, most int) {
 	}
 }
 
-// run adds up a run of TestConformance.
+// run has the counts of a run of TestConformance.
 type run struct {
 	t               *testing.T
 	begin, said     time.Time
@@ -117,7 +117,7 @@ func compared(reply []byte, err error) (c Compared, _ error) {
 	return c, err
 }
 
-// count adds one comparison and says whether to go on.
+// count adds one comparison and reports whether to continue.
 func (r *run) count(line string, c Compared, err error) bool {
 	if err != nil {
 		r.t.Errorf("%s: %v", line, err)
@@ -174,13 +174,13 @@ type comparer interface {
 	close()
 }
 
-// selfAsker has a child of this program do it.
+// selfAsker compares in a child of this program.
 type selfAsker struct{ asker Asker }
 
 func (s *selfAsker) compare(line []byte) (Compared, error) { return compared(s.asker.Ask(line)) }
 func (s *selfAsker) close()                                { s.asker.Close() }
 
-// shrink makes a mismatch small and prints it.
+// shrink reduces a mismatch and prints it.
 func (r *run) shrink(m Compared, with comparer) {
 	defer with.close()
 	c, err := cases.DecodeCase([]byte(m.Line))
@@ -226,7 +226,7 @@ func (r *run) print(m Compared) {
 	}
 }
 
-// area guesses which part of the engine a difference is about.
+// area guesses which part of the engine causes a difference.
 func area(field string) string {
 	switch {
 	case strings.Contains(field, "readmit") || strings.Contains(field, "panic"):

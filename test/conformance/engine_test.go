@@ -7,10 +7,10 @@ import (
 	"github.com/berth-dev/berth/test/replay/play"
 )
 
-// engine is the engine under test, as the release that the main module links.
+// engine answers as the kubelet release that the main module links.
 func engine(c *cases.Case) Answered { return answer(c, oracle.Version) }
 
-// answer is the engine under test, as a kubelet of some release.
+// answer answers with the engine under test, as a kubelet of that release.
 func answer(c *cases.Case, version placement.Version) Answered {
 	r, err := play.Run(c, version)
 	if err != nil {

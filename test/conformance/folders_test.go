@@ -27,15 +27,15 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// folderMaker makes checkpoints as a kubelet writes them, then spoils some, and gives them to a
-// kubelet of the same or of another configuration.
+// folderMaker makes checkpoints as a kubelet writes them, then damages some, for a kubelet with the
+// same or another configuration.
 type folderMaker struct {
 	*rand.Rand
 	c       *cases.Case
 	version placement.Version
 }
 
-// folderFor is the folder of a seed.
+// folderFor returns the folder of a seed.
 func folderFor(seed uint64, version placement.Version) *Folder {
 	m := &folderMaker{rand.New(rand.NewPCG(seed, 0x636865636b)), caseFor(seed&^gen.Wide, version), version}
 	m.c.Events, m.c.Devices = []cases.Event{}, nil
@@ -56,7 +56,7 @@ func folderFor(seed uint64, version placement.Version) *Folder {
 	}
 	line, err := cases.Encode(m.c)
 	if err != nil {
-		panic(err) // the generator's own case
+		panic(err) // impossible: the generator made the case
 	}
 	f.Case = bytes.TrimSpace(line)
 	return f
@@ -66,7 +66,7 @@ func (m *folderMaker) oneIn(n int) bool { return m.IntN(n) == 0 }
 
 func choose[T any](m *folderMaker, values ...T) T { return values[m.IntN(len(values))] }
 
-// tame makes kubelets that do not even get to their checkpoints rare.
+// tame makes kubelets rare that fail before they read their checkpoints.
 func (m *folderMaker) tame() {
 	c := &m.c.Config
 	c.TopologyManagerPolicy, c.TopologyManagerPolicyOptions = "none", nil
@@ -82,7 +82,8 @@ func (m *folderMaker) reserved(id topology.NUMAID) cases.ReservedMemory {
 	return cases.ReservedMemory{NUMANode: id, Limits: corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(int64(1+m.IntN(1000))<<20, resource.BinarySI)}}
 }
 
-// startup is what the kubelet knows that writes the files; one without managers if there is none.
+// startup returns the state of the kubelet that writes the files. If that kubelet cannot start, the
+// result has no managers.
 func (m *folderMaker) startup() *placement.Startup {
 	line, err := cases.Encode(m.c)
 	if err != nil {
@@ -95,7 +96,7 @@ func (m *folderMaker) startup() *placement.Startup {
 	return s
 }
 
-// leveled reports whether the kubelet knows assignments of whole pods.
+// leveled reports whether the kubelet assigns resources to whole pods.
 func (m *folderMaker) leveled() bool { return m.c.Config.FeatureGates[gen.ManagersGate] }
 
 // reconfigure changes the kubelet that starts.
@@ -159,7 +160,7 @@ func (m *folderMaker) cpuFile(s *placement.Startup) []byte {
 	return text
 }
 
-// handOut gives CPUs to pods; containers of a pod may share some, as after init containers.
+// handOut gives CPUs to pods. Containers of a pod may share some, as with init containers.
 func (m *folderMaker) handOut(s *placement.Startup, b *cpuBook) {
 	free := s.CPUs.AndNot(&s.Reserved)
 	shared := s.CPUs
@@ -192,7 +193,7 @@ func (m *folderMaker) handOut(s *placement.Startup, b *cpuBook) {
 	b.shared = shared.String()
 }
 
-// anyContainer is some container's entry, to be changed.
+// anyContainer returns the entry of a random container.
 func (m *folderMaker) anyContainer(b *cpuBook) (pod map[string]string, name string) {
 	if len(b.entries) == 0 {
 		b.entries["new"] = map[string]string{}
@@ -204,7 +205,7 @@ func (m *folderMaker) anyContainer(b *cpuBook) (pod map[string]string, name stri
 	return pod, choose(m, slices.Sorted(maps.Keys(pod))...)
 }
 
-// oddLists are CPU lists that nobody would expect.
+// oddLists are unusual or invalid CPU lists.
 var oddLists = []string{"", "0", "0-3", "1,0", "3-1", "a", "0-", "-1", "0,,1", " 1", "1 ", "+1", "0x1", "01", "1--2", "1-2-3", "900-901", "0-1000000", "99999999999999999999", "\u00e9", "0-3,2-5,6"}
 
 func (m *folderMaker) spoilCPUs(b *cpuBook) {
@@ -216,17 +217,17 @@ func (m *folderMaker) spoilCPUs(b *cpuBook) {
 	case 2, 3:
 		pod, name := m.anyContainer(b)
 		pod[name] = choose(m, oddLists...)
-	case 4: // shared as well
+	case 4: // also in the shared pool
 		pod, name := m.anyContainer(b)
 		if first, _, _ := strings.Cut(b.shared, ","); first != "" {
 			first, _, _ = strings.Cut(first, "-")
 			pod[name] = strings.Trim(pod[name]+","+first, ",")
 		}
-	case 5: // lost
+	case 5: // in no set
 		if i := strings.LastIndexAny(b.shared, ",-"); i >= 0 {
 			b.shared = b.shared[:i]
 		}
-	case 6: // not handed out yet, or not taken back yet
+	case 6: // written between two steps of an assignment or a release
 		pod, name := m.anyContainer(b)
 		delete(pod, name)
 	case 7:
@@ -236,7 +237,7 @@ func (m *folderMaker) spoilCPUs(b *cpuBook) {
 	}
 }
 
-// CPUManagerCheckpointV1 is what a kubelet of 1.17 wrote. Its name is part of the checksum.
+// CPUManagerCheckpointV1 is the format of kubelet 1.17. Its name is part of the checksum.
 type CPUManagerCheckpointV1 struct {
 	PolicyName    string            `json:"policyName"`
 	DefaultCPUSet string            `json:"defaultCpuSet"`
@@ -244,7 +245,7 @@ type CPUManagerCheckpointV1 struct {
 	Checksum      checksum.Checksum `json:"checksum"`
 }
 
-// v4 is what a kubelet of 1.37 writes: V2, and what counts as a string.
+// v4CPU is the format of kubelet 1.37: V2, and the valid data as a string.
 type v4CPU struct {
 	cpustate.CPUManagerCheckpointV2
 	Data         string            `json:"data"`
@@ -265,7 +266,7 @@ func (m *folderMaker) writeCPUs(b *cpuBook) []byte {
 		format = choose(m, 3, 3, 2)
 	}
 	for _, pod := range slices.Sorted(maps.Keys(b.entries)) {
-		if m.leveled() && m.oneIn(2) { // what one of its containers has, or more
+		if m.leveled() && m.oneIn(2) { // the CPUs of one of its containers, or more
 			for _, list := range b.entries[pod] {
 				if cpus, err := cpuset.Parse(list); err == nil && cpus.Size() < 5000 {
 					pods[pod] = cpustate.PodEntry{CPUSet: pods[pod].CPUSet.Union(cpus)}
@@ -302,12 +303,12 @@ func (m *folderMaker) writeCPUs(b *cpuBook) []byte {
 		if _, err := out.MarshalCheckpoint(); err != nil {
 			panic(err)
 		}
-		if m.oneIn(8) { // only one of the two counts
+		if m.oneIn(8) { // the two parts differ, and only one counts
 			out.PolicyName = "other"
 		}
 		m.spoilData(&out.Data, &out.DataChecksum)
 		return encoded(out)
-	case 5: // by the name of the type of 1.36 or 1.37
+	case 5: // with the type name of 1.36 or 1.37
 		if m.oneIn(2) {
 			v3 := &cpustate.CPUManagerCheckpointV3{PolicyName: b.policy, DefaultCPUSet: b.shared, Entries: b.entries, PodEntries: pods}
 			v3.Checksum = checksum.New(v3)
@@ -319,7 +320,7 @@ func (m *folderMaker) writeCPUs(b *cpuBook) []byte {
 	return marshalled(&v2)
 }
 
-// spoilData makes the string of 1.37 another.
+// spoilData changes the string of 1.37.
 func (m *folderMaker) spoilData(data *string, sum *checksum.Checksum) {
 	if !m.oneIn(4) {
 		return
@@ -333,7 +334,7 @@ func (m *folderMaker) spoilData(data *string, sum *checksum.Checksum) {
 	}
 }
 
-// sum is a checksum by another name of the type.
+// sum returns a checksum with another type name.
 func (m *folderMaker) sum(v any, name, other string) checksum.Checksum {
 	h := fnv.New32a()
 	fmt.Fprint(h, strings.Replace(dump.ForHash(v), name, other, 1))
@@ -452,7 +453,7 @@ func (m *folderMaker) giveBlocks(b *memoryBook) {
 	}
 }
 
-// size is what a group can give, and seldom more.
+// size returns at most the capacity of a group, and rarely more.
 func (m *folderMaker) size(b *memoryBook, group []int, r corev1.ResourceName) uint64 {
 	var free uint64
 	for _, id := range group {
@@ -467,7 +468,7 @@ func (m *folderMaker) size(b *memoryBook, group []int, r corev1.ResourceName) ui
 	return size
 }
 
-// take writes blocks into the books, as far as it goes.
+// take subtracts blocks from the free memory, as far as possible.
 func (b *memoryBook) take(blocks []memorystate.Block) {
 	for _, block := range blocks {
 		left := block.Size
@@ -527,7 +528,7 @@ func (m *folderMaker) spoilMemory(b *memoryBook) {
 	case 9:
 		t := table()
 		*choose(m, &t.TotalMemSize, &t.SystemReserved, &t.Allocatable, &t.Reserved, &t.Free) += choose[uint64](m, 1, 1<<63)
-	case 10: // between the nodes of a group
+	case 10: // memory moved between the nodes of a group
 		if n != nil && len(n.Cells) > 1 && b.nodes[n.Cells[0]] != nil && b.nodes[n.Cells[1]] != nil {
 			a, z := b.nodes[n.Cells[0]].MemoryMap["memory"], b.nodes[n.Cells[1]].MemoryMap["memory"]
 			if a != nil && z != nil {
@@ -536,7 +537,7 @@ func (m *folderMaker) spoilMemory(b *memoryBook) {
 		}
 	case 11:
 		b.entries = choose(m, nil, memorystate.ContainerMemoryAssignments{}, memorystate.ContainerMemoryAssignments{"p": nil}, memorystate.ContainerMemoryAssignments{"p": {"c": nil}})
-	case 12, 13: // a block of something that is not there
+	case 12, 13: // a block of a resource that the machine does not have
 		block := memorystate.Block{NUMAAffinity: []int{id}, Type: corev1.ResourceMemory}
 		*choose(m, &block.NUMAAffinity) = choose(m, []int{id}, []int{77}, []int{}, nil, []int{id, id}, []int{-1})
 		block.Type, block.Size = choose[corev1.ResourceName](m, "memory", "hugepages-3Mi", ""), choose[uint64](m, 0, 1, 1<<63)
@@ -544,7 +545,7 @@ func (m *folderMaker) spoilMemory(b *memoryBook) {
 		if m.oneIn(2) {
 			b.entries["stranger"] = map[string][]memorystate.Block{"c": {block}}
 		}
-	case 14: // handed out, and not written down
+	case 14: // allocated without an entry
 		b.entries["late"] = map[string][]memorystate.Block{"c": {{NUMAAffinity: []int{id}, Type: "memory", Size: 4096}}}
 	case 15:
 		if pods := slices.Sorted(maps.Keys(b.entries)); len(pods) > 0 {
@@ -575,7 +576,7 @@ func (m *folderMaker) writeMemory(b *memoryBook) []byte {
 	for _, pod := range slices.Sorted(maps.Keys(b.entries)) {
 		if containers := slices.Sorted(maps.Keys(b.entries[pod])); m.leveled() && m.oneIn(2) && len(containers) > 0 {
 			pods[pod] = memorystate.PodEntry{MemoryBlocks: b.entries[pod][choose(m, containers...)]}
-			if m.oneIn(2) { // and the others share that
+			if m.oneIn(2) { // the other containers share it
 				for _, c := range containers {
 					b.entries[pod][c] = pods[pod].MemoryBlocks
 				}
@@ -598,7 +599,7 @@ func (m *folderMaker) writeMemory(b *memoryBook) []byte {
 		}
 		m.spoilData(&out.Data, &out.DataChecksum)
 		return encoded(out)
-	case 4: // by the name of the type of 1.36 or 1.37
+	case 4: // with the type name of 1.36 or 1.37
 		v1.Checksum = checksum.New(&v1)
 		return encoded(&v1)
 	}

@@ -31,5 +31,5 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// recorded is where the genuine kubelet's decisions are.
+// recorded is the folder with the genuine kubelet's decisions.
 var recorded = filepath.Join("..", "replay", "cases", "testdata", "recorded")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestPoolOutlivesItsChildren has children that echo, end after a reply, die of a line, and hang.
+// TestPoolOutlivesItsChildren: children echo, end after a reply, die of a line, or hang.
 func TestPoolOutlivesItsChildren(t *testing.T) {
 	script := `while read -r l; do case "$l" in die) exit 3;; hang) exec sleep 60;; last) echo "$l"; exit 0;; *) echo "$l";; esac; done`
 	lines := []string{"a", "last", "b", "die", "c", "hang", "d", "last", "last", "e"}

@@ -11,10 +11,10 @@ import (
 	"github.com/berth-dev/berth/test/replay/cases"
 )
 
-// TestOracleAgreesWithRecording proves the oracle: what the managers decide here is what was
-// recorded of them. A few cases in which a Go map decides among devices to reuse are not marked as
-// random in the recording; such a case is asked again, and must once give the recorded answer. The
-// recording is of 1.36, and 1.37 decides some cases otherwise.
+// TestOracleAgreesWithRecording compares the oracle with recorded decisions. In a few cases the
+// order of a Go map decides about reused devices, but the recording does not mark them as random.
+// The test repeats such a case until it gives the recorded answer. The recording is from 1.36; 1.37
+// decides some cases differently.
 func TestOracleAgreesWithRecording(t *testing.T) {
 	r := recording{t: t, want: map[string]*cases.Result{}}
 	for w, err := range readAll(t, "results.ndjson.gz", cases.ReadResults) {
@@ -37,8 +37,8 @@ func TestOracleAgreesWithRecording(t *testing.T) {
 	}
 }
 
-// otherwise are the cases that 1.37 decides otherwise: how it distributes CPUs over NUMA nodes, and
-// if a pod is admitted again after a restart.
+// otherwise are the cases that 1.37 decides differently: the distribution of CPUs over NUMA nodes,
+// and the admission after a restart.
 var otherwise = []string{"seed-1237", "seed-1271", "seed-2109", "seed-2218", "seed-2222", "seed-2449"}
 
 type recording struct {

@@ -24,8 +24,8 @@ import (
 
 var resizesWanted = flag.Int("resizes", 1000, "resizes to compare")
 
-// TestResizes compares what the engine foretells of resizes with what the genuine allocation
-// manager does, on random nodes.
+// TestResizes compares the engine's predictions of resizes with the genuine allocation manager, on
+// random nodes.
 func TestResizes(t *testing.T) {
 	seen := map[string]int{}
 	resizes := 0
@@ -57,7 +57,7 @@ func TestResizes(t *testing.T) {
 	}
 }
 
-// resizeNode is one node, genuine and foretold.
+// resizeNode is one node, with the genuine managers and the engine's state.
 type resizeNode struct {
 	t       *testing.T
 	seed    uint64
@@ -65,7 +65,7 @@ type resizeNode struct {
 	kubelet *oracle.Resizer
 	state   *placement.State
 	all     amounts.List
-	// pods are the admitted ones as the API has them.
+	// pods are the admitted pods in the API.
 	pods []*corev1.Pod
 	next int
 }
@@ -140,7 +140,7 @@ func (n *resizeNode) size(guaranteed bool) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: list}
 }
 
-// add lets a pod come.
+// add adds a pod.
 func (n *resizeNode) add() {
 	n.t.Helper()
 	n.next++
@@ -177,13 +177,13 @@ func (n *resizeNode) add() {
 
 func fits(s placement.ResizeSum) bool { return s.Asked <= s.Allocatable-s.Others }
 
-// resize changes the amounts of a pod, and returns what became of it.
+// resize changes the amounts of a pod, and returns the outcome.
 func (n *resizeNode) resize() string {
 	n.t.Helper()
 	at := n.rng.IntN(len(n.pods))
 	pod := n.pods[at].DeepCopy()
 	had := n.kubelet.Allocated(pod.DeepCopy())
-	if n.rng.IntN(4) > 0 { // not on top of one that is pending
+	if n.rng.IntN(4) > 0 { // no second resize while one is pending
 		pod = had.DeepCopy()
 	}
 	pod.Generation++
@@ -211,7 +211,7 @@ func (n *resizeNode) resize() string {
 		got.Outcome = map[string]placement.ResizeOutcome{corev1.PodReasonDeferred: placement.ResizeDeferred, corev1.PodReasonInfeasible: placement.ResizeInfeasible}[pending.Reason]
 		got.Message = pending.Message
 	}
-	if want.Outcome == placement.ResizeRejected { // no API server has been asked, and the kubelet looks at the sum
+	if want.Outcome == placement.ResizeRejected { // the API server would reject it; the kubelet compares the sum
 		want.Outcome, want.Message = got.Outcome, got.Message
 	}
 	if got.Outcome != want.Outcome || got.Message != want.Message && !strings.HasPrefix(want.Message, "SMTAlignmentError: ") {
@@ -232,7 +232,7 @@ func (n *resizeNode) read(pod *corev1.Pod) *placement.Request {
 	return &ask.Request
 }
 
-// sums are CPU and memory of the pod, and of the others as they are allocated.
+// sums returns CPU and memory of the pod, and the allocated amounts of the other pods.
 func (n *resizeNode) sums(pod *corev1.Pod) [2]placement.ResizeSum {
 	asked := wire.ReadAmounts(pod)
 	out := [2]placement.ResizeSum{{Asked: asked[amounts.CPU], Allocatable: n.all[amounts.CPU]}, {Asked: asked[amounts.Memory], Allocatable: n.all[amounts.Memory]}}

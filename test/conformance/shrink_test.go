@@ -7,8 +7,7 @@ import (
 	"github.com/berth-dev/berth/test/replay/cases"
 )
 
-// TestShrink shrinks with a fault that needs one pod with two CPUs, and expects little else to
-// remain.
+// TestShrink shrinks a case with a fault that needs one pod with two CPUs. Little else may remain.
 func TestShrink(t *testing.T) {
 	bad := func(c *cases.Case) bool {
 		for i := range c.Events {

@@ -20,8 +20,8 @@ var (
 	kubeletMinor  = flag.String("version", "", "its release: 1.33 to 1.37")
 )
 
-// TestVersion compares the engine, told to be another release, with that release's managers: make
-// conformance-versions.
+// TestVersion compares the engine as another kubelet release with that release's managers (make
+// conformance-versions).
 func TestVersion(t *testing.T) {
 	if *kubeletBinary == "" {
 		t.Skip("no -kubelet: run make conformance-versions")
@@ -41,7 +41,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// otherVersion is the release of the program.
+// otherVersion returns the kubelet release of the program.
 func otherVersion(t *testing.T) placement.Version {
 	minor, err := strconv.ParseUint(strings.TrimPrefix(*kubeletMinor, "1."), 10, 8)
 	version := placement.Version(minor)
@@ -53,7 +53,7 @@ func otherVersion(t *testing.T) placement.Version {
 
 func kubeletCommand() *exec.Cmd { return exec.Command(*kubeletBinary) }
 
-// other is a run against a kubelet that is another program.
+// other is a run against the managers in another program.
 type other struct {
 	run
 	version placement.Version
@@ -79,7 +79,7 @@ func (o *other) answer(a Answer) bool {
 	return o.count(string(a.Line), c, err)
 }
 
-// compareTold compares what another program told about a case with what the engine says.
+// compareTold compares another program's answer to a case with the engine's.
 func compareTold(line, reply []byte, version placement.Version) (Compared, error) {
 	var told Told
 	if err := json.Unmarshal(reply, &told); err != nil {
@@ -101,7 +101,7 @@ func compareTold(line, reply []byte, version placement.Version) (Compared, error
 	return out, nil
 }
 
-// otherAsker makes shrinking ask another program.
+// otherAsker asks another program when a case is reduced.
 type otherAsker struct {
 	asker   Asker
 	version placement.Version

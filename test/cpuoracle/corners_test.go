@@ -38,8 +38,8 @@ var corners = map[string]corner{
 		machine: plan{sockets: 2, nodesPerSocket: 4, cores: 4, threads: 1, numaGap: 1, socketsPerNode: 1},
 		options: cpu.Options{Version: release.V137, DistributeAcrossNUMA: true}, reserved: "31", n: 16, want: "12-27",
 	},
-	// The same for the nodes that take the remainder: nodes 0, 5, 6 and 9 give it, though 0, 5, 6
-	// and 7 were found.
+	// The same defect for the nodes that get the remainder: nodes 0, 5, 6 and 9 get it, although 0,
+	// 5, 6 and 7 were found.
 	"remainder overwritten": {
 		machine: plan{sockets: 2, nodesPerSocket: 5, cores: 16, threads: 1, numaGap: 1, socketsPerNode: 1},
 		options: cpu.Options{Version: release.V137, DistributeAcrossNUMA: true}, n: 65,
@@ -111,15 +111,15 @@ func TestCorners(t *testing.T) {
 	}
 }
 
-// hang is full-pcpus-only with distribute-cpus-across-numa where every NUMA node has five free
-// CPUs: two nodes have the six CPUs of the remainder, but not in pairs.
+// hang has full-pcpus-only with distribute-cpus-across-numa and five free CPUs on every NUMA node:
+// two nodes have the six CPUs of the remainder, but not as whole cores.
 var hang = corner{
 	machine: plan{sockets: 4, nodesPerSocket: 1, cores: 3, threads: 2, numaGap: 1, socketsPerNode: 1},
 	options: cpu.Options{Version: release.V137, DistributeAcrossNUMA: true, FullPhysicalCPUsOnly: true}, reserved: "0,6,12,18", n: 14,
 }
 
-// TestHang asks the kubelet in another process, which prints when it has begun and must then be
-// silent.
+// TestHang asks the kubelet in another process, which prints a line before the call and must then
+// print nothing more.
 func TestHang(t *testing.T) {
 	if os.Getenv("BERTH_CPU_HANG") != "" {
 		topo, err := genuine.Discover(logr.Discard(), hang.machine.build(rand.New(rand.NewPCG(0, 0))))
@@ -162,7 +162,7 @@ func TestHang(t *testing.T) {
 	case <-time.After(2 * time.Second):
 	}
 	_ = cmd.Process.Kill()
-	for range lines { // until it has gone
+	for range lines { // until the process has ended
 	}
 	_ = cmd.Wait()
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// plan is what a random machine is built by.
+// plan describes a random machine.
 type plan struct {
 	sockets, nodesPerSocket, cores, threads int
-	siblingsApart                           bool    // thread i of core c is CPU c + i*cores, else c*threads + i
+	siblingsApart                           bool    // thread i of core c is CPU c + i*cores, otherwise c*threads + i
 	offline                                 float64 // share of threads that are switched off
 	coresPerUncore                          int     // 0: none is reported
 	numaGap                                 int     // distance between NUMA ids
@@ -88,8 +88,8 @@ func (p plan) build(r *rand.Rand) *cadvisor.MachineInfo {
 	return info
 }
 
-// randomTopology is what the kubelet discovers on a random machine, or now and then something that
-// it never could, with CPUs filed anywhere.
+// randomTopology returns the kubelet's topology of a random machine, or sometimes an impossible
+// topology with CPUs at random places.
 func randomTopology(r *rand.Rand) (*genuine.CPUTopology, error) {
 	if r.IntN(12) == 0 {
 		return nonsense(r), nil
@@ -108,7 +108,7 @@ func nonsense(r *rand.Rand) *genuine.CPUTopology {
 	return t
 }
 
-// nodeOf says the same in our words.
+// nodeOf converts a topology to the engine's type.
 func nodeOf(t *genuine.CPUTopology) cpu.Node {
 	n := cpu.Node{NumCPUs: t.NumCPUs, NumCores: t.NumCores, NumSockets: t.NumSockets}
 	for id, info := range t.CPUDetails {

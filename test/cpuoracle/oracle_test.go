@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// affinity is a topology manager that has already merged.
+// affinity is a topology manager with a fixed hint.
 type affinity struct{ hint topologymanager.TopologyHint }
 
 func (a *affinity) GetAffinity(logr.Logger, string, string) topologymanager.TopologyHint {
@@ -48,7 +48,7 @@ func (a *affinity) GetAffinity(logr.Logger, string, string) topologymanager.Topo
 func (a *affinity) GetPolicy() topologymanager.Policy { return topologymanager.NewNonePolicy() }
 func (a *affinity) Name() string                      { return "none" }
 
-// pair is one node twice: the kubelet's policy and state, and ours.
+// pair is one node with the kubelet's policy and state, and the engine's.
 type pair struct {
 	t    *testing.T
 	r    *rand.Rand
@@ -100,7 +100,7 @@ func optionMap(o cpu.Options) map[string]string {
 	return m
 }
 
-// newPair starts both; nil where the kubelet would not start, or not come back.
+// newPair starts both; nil if the kubelet would not start, or not restart.
 func newPair(t *testing.T, seed uint64) *pair {
 	r := rand.New(rand.NewPCG(seed, 0))
 	topo, err := randomTopology(r)
@@ -200,7 +200,7 @@ func fromOurs(s topology.CPUSet) cpuset.CPUSet {
 	return cpuset.New(ids...)
 }
 
-// container is one of a pod, with its CPUs.
+// container is a container of a pod, with its CPUs.
 type container struct {
 	name          string
 	cpus          int
@@ -244,7 +244,7 @@ func (p *pair) randomAmount() int {
 	return n
 }
 
-// admit asks both for one container after the other, until one is refused; it is false when the
+// admit asks both for one container after the other, until one is refused. It returns false if the
 // kubelet would hang.
 func (p *pair) admit(pod *v1.Pod, all []container) bool {
 	specs := append(append([]v1.Container{}, pod.Spec.InitContainers...), pod.Spec.Containers...)
@@ -274,7 +274,7 @@ func (p *pair) admit(pod *v1.Pod, all []container) bool {
 	return true
 }
 
-// kindOf names the kubelet's error in our words.
+// kindOf returns the engine's error for the kubelet's error.
 func kindOf(err error) error {
 	var smt cpumanager.SMTAlignmentError
 	switch {
@@ -330,7 +330,7 @@ func (p *pair) reusableOf(uid string) *topology.CPUSet {
 	return nil
 }
 
-// randomAffinity is a hint that was offered, none, or any NUMA nodes at all.
+// randomAffinity returns an offered hint, no hint, or random NUMA nodes.
 func (p *pair) randomAffinity(offered []topologymanager.TopologyHint) topologymanager.TopologyHint {
 	switch n := p.r.IntN(8); {
 	case n < 5 && len(offered) > 0:
@@ -373,7 +373,7 @@ func (p *pair) allocateOurs(uid string, c container) error {
 	return nil
 }
 
-// remove takes a pod away, container by container.
+// remove removes a pod, container by container.
 func (p *pair) remove(uid string) {
 	for _, name := range slices.Sorted(maps.Keys(p.held[uid])) {
 		cpus := p.held[uid][name]
@@ -390,7 +390,7 @@ func (p *pair) remove(uid string) {
 	p.checkShared()
 }
 
-// run lets pods come and go.
+// run admits and removes pods.
 func (p *pair) run() {
 	for i := range 12 {
 		for _, uid := range slices.Sorted(maps.Keys(p.held)) {

@@ -151,7 +151,7 @@ func (m *measured) takeResult(r *result) error {
 	return nil
 }
 
-// profiles describes whose arguments the other plugins have.
+// profiles describes the arguments of the other plugins.
 var profiles = map[string]string{"chart": "", "stock": ", kube-scheduler's default arguments"}
 
 // takeStarts compares the time of each pair from the start of a scheduler to its first Binding.
@@ -171,7 +171,7 @@ func (m *measured) takeStarts(r *result, day string) {
 	}
 }
 
-// takeSearches compares how long a scheduler looks for a node for a pod that comes by itself.
+// takeSearches compares the search times for single pods.
 func (m *measured) takeSearches(r *result, day string) {
 	shapes := map[string]string{"new": "a shape that no pod had before", "repeated": "a shape that pods had before"}
 	for _, b := range r.Filter {

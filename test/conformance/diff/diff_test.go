@@ -44,7 +44,7 @@ func TestResultsSeesEachField(t *testing.T) {
 		e.Message, e.Containers[0].Devices["r"][0].ID, e.Containers[0].Devices["r"][1].ID = "m", "b", "a"
 	})
 	if d := Results(want, same); d != nil {
-		t.Errorf("order and message count: %v", d)
+		t.Errorf("order and message are compared: %v", d)
 	}
 	random := event(func(*cases.EventResult) {})
 	random.Nondeterministic = true

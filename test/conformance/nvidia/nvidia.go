@@ -18,7 +18,7 @@ type Plugin struct {
 }
 
 // errPadding is returned where the plugin crashes.
-var errPadding = errors.New("the plugin would look into a device that is none")
+var errPadding = errors.New("the plugin would read a missing device")
 
 // Preferred answers GetPreferredAllocation for one container. Among equally good sets it takes the
 // first one in the order of available.

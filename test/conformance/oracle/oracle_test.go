@@ -25,8 +25,8 @@ func sample(gates map[string]bool) *cases.Case {
 	}
 }
 
-// TestFormerLife: what the reconciliation of a kubelet that has been replaced still writes, its
-// successors never read.
+// TestFormerLife: a kubelet never reads files that the reconciliation of its predecessor writes
+// later.
 func TestFormerLife(t *testing.T) {
 	c := sample(nil)
 	restore, err := setGates(nil)
@@ -57,14 +57,14 @@ func TestFormerLife(t *testing.T) {
 	}
 }
 
-// TestGatesStayInTheirCase: neither what a case sets nor what the kubelet refuses to set is there
-// in the next.
+// TestGatesStayInTheirCase: gates that a case sets, or that the kubelet refuses to set, do not
+// affect the next case.
 func TestGatesStayInTheirCase(t *testing.T) {
 	before := enabledGates()
 	for _, gates := range []map[string]bool{
 		{"CPUManagerPolicyOptions": false}, // locked
 		{"AllAlpha": true, "AllBeta": false},
-		{"PodLevelResources": false}, // others need it
+		{"PodLevelResources": false}, // other gates need it
 		{"NoSuchGate": true},
 		{"CPUManagerPolicyBetaOptions": false},
 	} {

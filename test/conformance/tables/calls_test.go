@@ -30,7 +30,8 @@ func (h *kubeHint) in(s *hint.Space) hint.Hint {
 	return hint.Hint{Mask: s.Compact(topology.NewNUMASet(h.NUMA...)), Preferred: h.Preferred}
 }
 
-// spaceOf is the space over some nodes; more than the engine knows are left out.
+// spaceOf returns the space over some nodes. Calls with more nodes than the engine supports are
+// left out.
 func spaceOf(ids []topology.NUMAID) (*hint.Space, error) {
 	if len(ids) > hint.MaxNodes && topology.NewNUMASet(ids...).Len() > hint.MaxNodes {
 		return nil, errLeftOut
@@ -59,7 +60,7 @@ func sameHints(s *hint.Space, want []kubeHint, got *hint.List) error {
 	return nil
 }
 
-// same compares errors: their presence only, the words are ours.
+// same compares only whether there is an error, because the texts differ.
 func same(want string, got error) error {
 	if (want != "") != (got != nil) {
 		return fmt.Errorf("want error %q, got %v", want, got)

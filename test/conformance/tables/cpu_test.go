@@ -55,7 +55,7 @@ func take(in *takeIn, out *cpusOut) error {
 		return err
 	}
 	if in.Group > 1 && in.Group != in.Topology.NumCPUs/in.Topology.NumCores {
-		return errLeftOut // no kubelet asks for that
+		return errLeftOut // no kubelet makes this call
 	}
 	var got topology.CPUSet
 	err = t.Take(&in.Available, in.N, &got)
@@ -71,7 +71,7 @@ type cpuHintsIn struct {
 
 func cpuHints(in *cpuHintsIn, out *[]kubeHint) error {
 	if !in.AlignBySocket {
-		in.Topology.NumSockets = max(1, in.Topology.NumSockets) // not read then, and so left out by some tests
+		in.Topology.NumSockets = max(1, in.Topology.NumSockets) // some tests omit it if it is not read
 	}
 	t, err := cpu.New(in.Topology.node(), cpu.Options{AlignBySocket: in.AlignBySocket})
 	if err != nil {

@@ -89,7 +89,7 @@ type takeDevicesOut struct {
 
 func takeDevices(in *deviceIn, out *takeDevicesOut) error {
 	if in.Preferring {
-		return errLeftOut // the test's plugin chooses as it likes
+		return errLeftOut // the test's plugin has its own preference
 	}
 	s, p, err := in.open()
 	if err != nil {

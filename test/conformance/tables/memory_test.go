@@ -18,7 +18,7 @@ type kubeMachine map[topology.NUMAID]struct {
 	Cells               []topology.NUMAID
 }
 
-// kubeReusable is what a pod may reuse, by mask in binary digits and resource.
+// kubeReusable has the amounts that a pod may reuse, by mask in binary digits and by resource.
 type kubeReusable map[string]map[string]uint64
 
 // books is an engine's memory in the state of a kubelet's.
@@ -28,8 +28,8 @@ type books struct {
 	book  *memory.Book
 }
 
-// newBooks makes up nodes that have just what the machine has for containers. Some tests leave
-// ordinary memory out of a node, which no machine does: those are left out.
+// newBooks makes nodes with exactly the machine's amounts for containers. It leaves out tests with
+// a node without ordinary memory, because no such machine exists.
 func newBooks(k kubeMachine) (*books, error) {
 	var ids []topology.NUMAID
 	for id := range k {
@@ -83,7 +83,7 @@ func (b *books) fill(k kubeMachine) error {
 	return nil
 }
 
-// is compares the books with the kubelet's.
+// is compares the books with the kubelet's state.
 func (b *books) is(k kubeMachine) error {
 	for id, n := range k {
 		pos, _ := b.space.Position(id)
@@ -109,7 +109,7 @@ func (b *books) needs(requested map[string]uint64) ([]memory.Need, error) {
 		}
 	}
 	if len(out) != len(requested) {
-		return nil, errLeftOut // a kind of memory that the machine has not: the kubelet would crash
+		return nil, errLeftOut // the machine lacks this kind of memory: the kubelet would crash
 	}
 	return out, nil
 }

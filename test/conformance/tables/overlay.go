@@ -166,7 +166,7 @@ func changed(file string, changes map[string]string) ([]byte, error) {
 	}
 	for from, to := range changes {
 		if bytes.Count(text, []byte(from)) != 1 {
-			return nil, fmt.Errorf("%s: %q is not there once", file, from)
+			return nil, fmt.Errorf("%s: %q does not occur exactly once", file, from)
 		}
 		text = bytes.Replace(text, []byte(from), []byte(to), 1)
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// errLeftOut says that a call cannot be made to the engine, since no kubelet outside its tests is
-// in that state.
+// errLeftOut means that a call cannot be repeated with the engine, because no kubelet outside its
+// tests is in that state.
 var errLeftOut = errors.New("left out")
 
 // replays makes recorded calls to the engine.
@@ -39,8 +39,8 @@ func as[I, O any](f func(*I, *O) error) func(in, out json.RawMessage) error {
 	}
 }
 
-// TestKubeletTables records what the kubelet's own tests call and expect, and asks the engine the
-// same. Compiling those tests takes minutes, so it is done by make conformance-tables only.
+// TestKubeletTables records the calls and results of the kubelet's own tests, and repeats the calls
+// with the engine. Compiling those tests takes minutes, so only make conformance-tables runs it.
 func TestKubeletTables(t *testing.T) {
 	record := os.Getenv("BERTH_TABLES")
 	if record == "" {
@@ -83,7 +83,7 @@ func TestKubeletTables(t *testing.T) {
 	}
 }
 
-// TestRecord runs the kubelet's tests and leaves the calls in the file that BERTH_TABLES names.
+// TestRecord runs the kubelet's tests and writes the calls to the file that BERTH_TABLES names.
 func TestRecord(t *testing.T) {
 	to := os.Getenv("BERTH_TABLES_OUT")
 	if to == "" {
