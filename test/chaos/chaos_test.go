@@ -99,7 +99,7 @@ func TestLine(t *testing.T) {
 		}
 	}
 	if len(arrived) > 0 {
-		t.Error("a request that was to be lost has arrived")
+		t.Error("a request that should be lost has arrived")
 	}
 	if l.struck != 4 {
 		t.Errorf("%d requests were hit, want 4", l.struck)

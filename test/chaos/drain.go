@@ -32,7 +32,7 @@ func (d *driver) finish(ctx context.Context) error {
 	if err := d.judgeOutcomes(time.Now()); err != nil || d.book.count() > 0 {
 		return err // later errors would only be consequences
 	}
-	fmt.Fprintln(d.out, "all pods are deleted: nothing may be left behind")
+	fmt.Fprintln(d.out, "all pods are deleted: nothing may be left")
 	err := d.client.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (d *driver) finish(ctx context.Context) error {
 	if found := sum(d.shadow.before, d.shadow.last.Total); found.Judged == 0 {
 		d.book.violate("shadow mode has judged nothing", "")
 	}
-	fmt.Fprintln(d.out, "the scheduler must have nothing left to count")
+	fmt.Fprintln(d.out, "the scheduler's gauges must be 0")
 	return d.ledger(ctx)
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 )
 
-// TestWhatEndsIsStartedAgain: when a process ends by itself, others' programs included, chaos
-// starts it again, goes on, and names it in its last lines.
+// TestWhatEndsIsStartedAgain: when a process ends by itself, chaos starts it again, continues, and
+// names the process in its last lines.
 func TestWhatEndsIsStartedAgain(t *testing.T) {
 	var out bytes.Buffer
 	c := &cluster{dir: t.TempDir(), procs: map[string]*process{}}

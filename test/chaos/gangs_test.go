@@ -15,8 +15,8 @@ func memberPod(name, node string) *corev1.Pod {
 	return pod
 }
 
-// TestPartOfAGangIsNoticed: a part of a gang that was never whole has nodes; one that was whole may
-// lose members.
+// TestPartOfAGangIsNoticed: it is a violation if a part of a gang that was never complete has
+// nodes. A gang that was complete may lose members.
 func TestPartOfAGangIsNoticed(t *testing.T) {
 	for _, c := range []struct {
 		name        string

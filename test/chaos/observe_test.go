@@ -21,7 +21,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// begun is when the stories of these tests begin.
+// begun is the time at which the tests' events begin.
 var begun = time.Now().Add(-2 * time.Hour)
 
 func after(d time.Duration) time.Time { return begun.Add(d) }
@@ -62,8 +62,8 @@ func (o *observer) add(name string, bound time.Time) *watched {
 	return w
 }
 
-// TestContended: which pods of others are an excuse for a decision whose Binding was seen after a
-// minute, and whose admission was seen a second later.
+// TestContended: which other pods excuse a decision whose Binding was seen after a minute, and
+// whose admission was seen a second later.
 func TestContended(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -108,7 +108,7 @@ func TestContended(t *testing.T) {
 	}
 }
 
-// TestReportsShowWhatPodsHold: of a pod that holds nothing a report has the UID alone.
+// TestReportsShowWhatPodsHold: for a pod without exclusive resources a report has only the UID.
 func TestReportsShowWhatPodsHold(t *testing.T) {
 	o, _ := scene(t)
 	o.seeReport(&unstructured.Unstructured{Object: map[string]any{
@@ -124,7 +124,7 @@ func TestReportsShowWhatPodsHold(t *testing.T) {
 }
 
 // TestARefusalIsJudgedByAllPods: after a break of the watch the observer sees a refused pod before
-// it sees the pod of others that came in between.
+// it sees another scheduler's pod that came in between.
 func TestARefusalIsJudgedByAllPods(t *testing.T) {
 	for _, labels := range []map[string]string{nil, {foreignLabel: "yes"}} {
 		o, w := scene(t)
@@ -142,8 +142,8 @@ func TestARefusalIsJudgedByAllPods(t *testing.T) {
 	}
 }
 
-// TestBrokenPromisesAreViolations: what the suite is for. Each story breaks one promise, and is
-// harmless with an excuse.
+// TestBrokenPromisesAreViolations: each case breaks one promise, and is no violation with an
+// excuse.
 func TestBrokenPromisesAreViolations(t *testing.T) {
 	landed := after(time.Minute + time.Second)
 	hold := func(cpus string) func(*testing.T, *observer, *watched) {
@@ -159,8 +159,8 @@ func TestBrokenPromisesAreViolations(t *testing.T) {
 			o.outcome(&outcome{read: landed, node: "n0", uid: "ours", how: how})
 		}
 	}
-	// Storage was late, and that was over long before the kubelet decided about the pod, whose
-	// Binding was sent then.
+	// The storage was late until long before the kubelet decided about the pod, whose Binding was
+	// sent during the delay.
 	slowly := func(sent time.Duration) func(*testing.T, *observer, *watched) {
 		return func(_ *testing.T, o *observer, w *watched) {
 			o.book.faults = []span{{Late, storageName, landed.Add(-12 * time.Second), landed.Add(-8 * time.Second), false}}
@@ -171,8 +171,7 @@ func TestBrokenPromisesAreViolations(t *testing.T) {
 	fault := func(_ *testing.T, o *observer, _ *watched) {
 		o.book.faults = []span{{Kill, "node-n0", after(time.Minute), after(time.Minute + time.Second/2), false}}
 	}
-	// A kubelet that came back a moment ago, and the checkpoints of its predecessor that still
-	// named a pod.
+	// A kubelet that has just restarted, while the checkpoints still contained a pod.
 	restart := func(named string) func(*testing.T, *observer, *watched) {
 		return func(_ *testing.T, o *observer, _ *watched) {
 			now := time.Now()
@@ -182,7 +181,8 @@ func TestBrokenPromisesAreViolations(t *testing.T) {
 			o.holdings[named] = &holding{node: "n0", first: after(0), last: now}
 		}
 	}
-	// A kubelet that came back a moment ago, and has admitted a pod that it had let go of before.
+	// A kubelet that has just restarted, and has admitted a pod again whose resources it had
+	// released.
 	returned := func(_ *testing.T, o *observer, _ *watched) {
 		now := time.Now()
 		o.book.faults = []span{{Kill, "node-n0", now.Add(-2 * time.Second), now.Add(-time.Second), false}}
@@ -235,14 +235,14 @@ func TestBrokenPromisesAreViolations(t *testing.T) {
 	}
 }
 
-// TestHoldingsMayNotChange: a container's CPUs are its own until it ends, unless its kubelet lets
-// go of them, dies and admits it again.
+// TestHoldingsMayNotChange: a container keeps its CPUs until it ends, unless its kubelet releases
+// them, dies and admits the pod again.
 func TestHoldingsMayNotChange(t *testing.T) {
 	const killed = "killed"
 	for _, tc := range []struct {
 		name string
-		// looks are what the checkpoints hold from second to second, "" for nothing, or that the
-		// kubelet dies.
+		// looks has the CPUs in the checkpoints second by second, "" for none, or a kill of the
+		// kubelet.
 		looks            []string
 		violations, anew int
 	}{
@@ -269,14 +269,14 @@ func TestHoldingsMayNotChange(t *testing.T) {
 				}
 			}
 			if got := o.book.count(); got != tc.violations || o.tally.readmitted != tc.anew {
-				t.Errorf("%d violations, %d admitted anew; want %d and %d", got, o.tally.readmitted, tc.violations, tc.anew)
+				t.Errorf("%d violations, %d admitted again; want %d and %d", got, o.tally.readmitted, tc.violations, tc.anew)
 			}
 		})
 	}
 }
 
-// TestAKubeletKilledBetweenTwoWrites is told from one whose checkpoints are wrong by its own doing,
-// and its node is mended.
+// TestAKubeletKilledBetweenTwoWrites: chaos distinguishes such a kubelet from one that writes wrong
+// checkpoints, and repairs its node.
 func TestAKubeletKilledBetweenTwoWrites(t *testing.T) {
 	o, _ := scene(t)
 	o.book.faults = []span{{Kill, "node-n0", after(time.Minute), after(time.Minute + time.Second), false}}
@@ -312,7 +312,8 @@ func TestAKubeletKilledBetweenTwoWrites(t *testing.T) {
 	}
 }
 
-// TestOutcomesAreReadOnce from logs that grow, of two schedulers that tell the same.
+// TestOutcomesAreReadOnce: from growing logs of two schedulers that log the same, each outcome is
+// read once.
 func TestOutcomesAreReadOnce(t *testing.T) {
 	dir := t.TempDir()
 	line := `I1120 21:08:01.753090   22901 feed.go:163] "A promise was not kept" logger="Berth" node="n2" uid="u-%d" outcome="mispredicted" promised="{}" found="{}"` + "\n"

@@ -81,7 +81,7 @@ func (o *observer) outcome(s *outcome) {
 	text := fmt.Sprintf("scheduler: pod %s on %s: %s", w.pod.Name, s.node, s.how)
 	switch disturbed := o.book.disturbed(s.node, s.read, s.read); {
 	case o.contended(w, o.landed(w)):
-		o.book.violate(text+", and should be told as "+w.excuse, s.node, o.evidence(w)...)
+		o.book.violate(text+", and the log should say "+w.excuse, s.node, o.evidence(w)...)
 	case w.excuse == "" && disturbed == nil && o.book.disturbed(s.node, w.bound, w.bound) == nil:
 		o.book.violate(text+", and has no excuse", s.node, o.evidence(w)...)
 	}

@@ -10,9 +10,10 @@ import (
 // Kind is the kind of an operation.
 type Kind string
 
-// Operations. Op.Target names the process of a fault. A way leads from a client to the API server,
-// or from the API server to etcd. To the API server, requests and answers are lost or late. To
-// etcd, bytes are late, but none is lost.
+// Operations. Op.Target names the process of a fault.
+//
+// A way leads from a client to the API server, or from the API server to etcd. To the API server,
+// requests and answers are lost or late. To etcd, bytes are late, but none is lost.
 const (
 	Create      Kind = "create"       // a pod
 	CreateGang  Kind = "create-gang"  // pods that start together

@@ -16,7 +16,7 @@ func TestSeedDeterminesThePlan(t *testing.T) {
 		t.Error("the hashes of two plans of one seed differ")
 	}
 	if longer := NewPlan(1, 4, 6*time.Minute); !reflect.DeepEqual(a, longer[:len(a)]) {
-		t.Error("a longer plan of the seed begins otherwise")
+		t.Error("a longer plan of the same seed has another beginning")
 	}
 	if reflect.DeepEqual(a, NewPlan(2, 4, 5*time.Minute)) {
 		t.Error("plans of two seeds are equal")

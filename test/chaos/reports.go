@@ -35,7 +35,7 @@ func (o *observer) seeReport(u *unstructured.Unstructured) {
 	last := o.reports[nt.Name]
 	o.reports[nt.Name] = nt
 	if last != nil && last.UID == nt.UID && nt.Status.Sequence < last.Status.Sequence {
-		o.book.violate(fmt.Sprintf("NodeTopology %s: sequence went from %d back to %d", nt.Name, last.Status.Sequence, nt.Status.Sequence), nt.Name, u.Object)
+		o.book.violate(fmt.Sprintf("NodeTopology %s: sequence fell from %d to %d", nt.Name, last.Status.Sequence, nt.Status.Sequence), nt.Name, u.Object)
 	}
 	switch {
 	case strings.Contains(problem, "the agent itself says"):

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/test/wrongclock"
 )
 
-// TestStorageLine sends bytes through a line that is good, late, and cut.
+// TestStorageLine sends bytes through a line without faults, a late line, and a cut line.
 func TestStorageLine(t *testing.T) {
 	dir := t.TempDir()
 	echo, err := net.Listen("unix", filepath.Join(dir, "echo"))
@@ -64,7 +64,7 @@ func TestStorageLine(t *testing.T) {
 	}
 }
 
-// TestFrauds: what each makes of a Binding, or of a watch.
+// TestFrauds: how each fraud changes a Binding or a watch.
 func TestFrauds(t *testing.T) {
 	const honest = `x"cpus":"2-3"y"cpus":"9"z`
 	arrived := make(chan string, 10)

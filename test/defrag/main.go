@@ -11,7 +11,7 @@ import (
 )
 
 // errWorse makes the exit code 1. The output has the reason.
-var errWorse = errors.New("room was not made as planned")
+var errWorse = errors.New("a plan did not make room as planned")
 
 func main() {
 	o := &options{}

@@ -299,7 +299,7 @@ func (p *player) compare(ctx context.Context, before int) error {
 		return now >= before && holders == 0, nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		fmt.Fprintf(p.out, "  worse: %d replicas ran, %d run now, %d holders are left\n", before, now, holders)
+		fmt.Fprintf(p.out, "  worse: %d replicas ran, %d run now, %d placeholders are left\n", before, now, holders)
 		p.result.Worse++
 		return nil
 	}

@@ -55,7 +55,7 @@ type result struct {
 }
 
 // errWrong ends the program with exit code 1; the output already has the reason.
-var errWrong = errors.New("claims were not as they must be")
+var errWrong = errors.New("a check of claims has failed")
 
 // play starts the cluster and plays the plan under each scheduler.
 func play(ctx context.Context, o *options, out io.Writer) error {
@@ -77,11 +77,11 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 			wrong = d.tell(&r) || wrong
 		}
 		if o.only != berth && r.StockMisaligned == 0 {
-			fmt.Fprintln(out, "kube-scheduler has misaligned no pod: the load shows nothing")
+			fmt.Fprintln(out, "kube-scheduler has misaligned no pod: the load proves nothing")
 			wrong = true
 		}
 		if o.only != stock && r.SteeredElsewhere == 0 {
-			fmt.Fprintln(out, "Berth has steered no pod elsewhere: the load shows nothing")
+			fmt.Fprintln(out, "Berth has steered no pod to another device: the load proves nothing")
 			wrong = true
 		}
 		if err := json.NewEncoder(out).Encode(r); err != nil || !wrong {
@@ -125,7 +125,7 @@ func (d *driver) play(ctx context.Context, plan Plan, scenes bool) error {
 			return err
 		}
 	}
-	fmt.Fprintf(d.out, "%s: %d pods made after %.0fs; waiting for all to run\n", d.which, len(plan), time.Since(d.begun).Seconds())
+	fmt.Fprintf(d.out, "%s: %d pods created after %.0fs; waiting for all to run\n", d.which, len(plan), time.Since(d.begun).Seconds())
 	d.hook.Store(nil)
 	if err := d.drain(ctx); err != nil {
 		return err
@@ -341,7 +341,7 @@ func (d *driver) leftover(ctx context.Context) (left []string, err error) {
 
 // tell adds the run to the result, and reports whether it had failures.
 func (d *driver) tell(r *result) bool {
-	fmt.Fprintf(d.out, "%s: %d of %d pods ran, %d were refused by kubelets, %d misaligned and %d that had asked for near, %d neutral, %d steered, %d refused by name; %d ended before they ran; the scheduler was killed %d times, kubelets %d times; %.0fs\n",
+	fmt.Fprintf(d.out, "%s: %d of %d pods ran, %d were refused by kubelets, %d were misaligned, and %d with the mode near, %d neutral, %d steered, %d refused by name; %d ended before they ran; the scheduler was killed %d times, kubelets %d times; %.0fs\n",
 		d.which, len(d.ran), len(d.observer.plan), len(d.refused), len(d.misaligned), len(d.strayed), len(d.neutral), len(d.steered), len(d.named), count(d.hasty), d.restarts, d.kubelets, time.Since(d.begun).Seconds())
 	twice, wrong := slices.Sorted(maps.Keys(d.twice)), slices.Sorted(maps.Keys(d.wrong))
 	for name := range d.observer.plan {

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestAlign: devices lie to the CPUs as a person would say.
+// TestAlign: align gives the expected alignment of devices and CPUs.
 func TestAlign(t *testing.T) {
 	m, err := topology.Parse(kinds[1].machine) // NUMA nodes 0 to 3 have CPUs 0-3, 4-7, 8-11 and 12-15
 	if err != nil {
@@ -53,15 +53,15 @@ func TestOverlap(t *testing.T) {
 		t.Error("containers of a pod may share cpus: " + got)
 	}
 	if overlap([]belongings{a, b}) == "" {
-		t.Error("two pods have CPU 2, and nothing is said")
+		t.Error("two pods have CPU 2, and there is no violation")
 	}
 }
 
-// TestPlan: a seed says all, and a plan has every kind of pod, and of kills.
+// TestPlan: a plan depends only on the seed, and has every kind of pod and of kill.
 func TestPlan(t *testing.T) {
 	plan := NewPlan(7, 400)
 	if !reflect.DeepEqual(plan, NewPlan(7, 400)) || reflect.DeepEqual(plan, NewPlan(8, 400)) {
-		t.Error("a plan does not follow from its seed")
+		t.Error("a plan depends on more than its seed")
 	}
 	used, asks, kills := map[string]bool{}, map[string]bool{}, map[Kill]bool{}
 	there, hasty, ends := map[string]bool{}, 0, 0
@@ -94,7 +94,7 @@ func TestPlan(t *testing.T) {
 	}
 	want := []string{"shared"}
 	for name := range templates {
-		if name != "many" && name != "all" && name != "slow" { // of scenes
+		if name != "many" && name != "all" && name != "slow" { // templates of scenes
 			want = append(want, name)
 		}
 	}

@@ -29,8 +29,8 @@ func main() {
 	(&trial.Program{
 		Name: "dra", Seed: &o.seed, Keep: &o.keep, Dir: &o.dir,
 		Flags: func(f *flag.FlagSet) {
-			f.IntVar(&o.pods, "pods", 100, "how many pods are made under each scheduler")
-			f.StringVar(&o.only, "only", "", "play under one scheduler, stock or berth, and demand nothing of the other")
+			f.IntVar(&o.pods, "pods", 100, "how many pods to create under each scheduler")
+			f.StringVar(&o.only, "only", "", "run under one scheduler, stock or berth, and check only that one")
 		},
 		Check: func() error {
 			switch {

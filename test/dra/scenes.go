@@ -119,7 +119,7 @@ func (s *stage) demand(pod *corev1.Pod, all []sample) error {
 		for _, r := range results(claim) {
 			at := slices.IndexFunc(all, func(d sample) bool { return d.Name == r.Device })
 			if at < 0 {
-				return fmt.Errorf("%s has device %s, which nobody offered", pod.Name, r.Device)
+				return fmt.Errorf("%s has device %s, which no driver offered", pod.Name, r.Device)
 			}
 			devices = append(devices, all[at])
 		}

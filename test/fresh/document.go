@@ -86,5 +86,5 @@ func packagesOf(text string) ([]string, error) {
 		}
 		return packages, nil
 	}
-	return nil, fmt.Errorf("no line begins with apt-get install: want the one that says what a fresh machine needs")
+	return nil, fmt.Errorf("no line begins with apt-get install: want the line with the packages of a fresh machine")
 }

@@ -49,7 +49,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestDocuments reads the real ones: a block whose form changes must not leave the trial unnoticed.
+// TestDocuments reads the real documents, so that a changed block does not silently leave the
+// trial.
 func TestDocuments(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile("../../" + name)
@@ -62,7 +63,7 @@ func TestDocuments(t *testing.T) {
 		t.Errorf("README.md: packages %q, %v", packages, err)
 	}
 	if _, err := packagesOf("nothing"); err == nil {
-		t.Error("want an error where no line says what to install")
+		t.Error("want an error if no line names the packages")
 	}
 	for _, want := range []struct {
 		name, heading string

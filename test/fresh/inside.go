@@ -231,7 +231,7 @@ func (n *newcomer) play(ctx context.Context) (end func()) {
 	n.verdict.PlaySeconds = seconds(start)
 	vars := export.FindStringSubmatch(said.text())
 	if err == nil && vars == nil {
-		err = errors.New("it printed no export for the other terminal")
+		err = errors.New("it printed no export line for the other terminal")
 	}
 	if err != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
@@ -261,7 +261,7 @@ func (n *newcomer) end(cmd *exec.Cmd, ended <-chan error, kubeconfig string) {
 	select {
 	case <-ended:
 	case <-time.After(endLimit):
-		n.fails("README.md", 0, "Ctrl-C", fmt.Errorf("make play goes on after %v", endLimit))
+		n.fails("README.md", 0, "Ctrl-C", fmt.Errorf("make play still runs after %v", endLimit))
 		return
 	}
 	var left []string

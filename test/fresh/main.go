@@ -26,16 +26,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 	f := flag.NewFlagSet("fresh", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&o.Cache, "cache", ".cache/fresh", "folder in which the root is kept between runs")
-	f.StringVar(&o.Mirror, "mirror", "", "mirror of Debian; the default is the one that apt takes its packages from")
+	f.StringVar(&o.Mirror, "mirror", "", "mirror of Debian; by default apt's mirror")
 	f.StringVar(&o.Suite, "suite", "bookworm", "release of Debian")
-	f.BoolVar(&o.Cold, "cold", false, "compile everything: show the build no cache of this machine")
-	f.BoolVar(&o.NoDemo, "no-demo", false, "leave make demo out")
+	f.BoolVar(&o.Cold, "cold", false, "compile everything, without this machine's build cache")
+	f.BoolVar(&o.NoDemo, "no-demo", false, "do not run make demo")
 	f.StringVar(&o.Log, "log", "_artifacts/fresh.log", "file for everything that the commands print")
 	if err := f.Parse(args); err != nil {
 		return 2
 	}
 	if f.NArg() > 0 {
-		fmt.Fprintf(stderr, "fresh: argument %q: want flags alone\n", f.Arg(0))
+		fmt.Fprintf(stderr, "fresh: argument %q: want only flags\n", f.Arg(0))
 		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -50,7 +50,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 // try makes the root directory, and carries out the documents in it.
 func try(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("user id %d: want root, who may make mounts", os.Geteuid())
+		return fmt.Errorf("user id %d: want root, which can mount file systems", os.Geteuid())
 	}
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
@@ -79,7 +79,7 @@ func try(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) 
 		return err
 	}
 	if out, err := exec.CommandContext(ctx, "git", "status", "--porcelain").Output(); err == nil && len(out) > 0 {
-		fmt.Fprintln(stderr, "fresh: what is not committed is not tried")
+		fmt.Fprintln(stderr, "fresh: uncommitted changes are not tried")
 	}
 	return p.start(ctx, stdout, stderr)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // errNotKept ends the program with exit code 1; the output already has the reason.
-var errNotKept = errors.New("a fresh machine does not do what the documents say")
+var errNotKept = errors.New("on a fresh machine the documents are not right")
 
 // roleInside is the program's first argument in the namespaces; the second is a place, in JSON.
 const roleInside = "inside"

@@ -93,7 +93,7 @@ func mirrorOf(ctx context.Context, suite string) (string, error) {
 			return f[0], nil
 		}
 	}
-	return "", fmt.Errorf("apt knows no mirror of Debian %s: run apt-get update, or name one with -mirror", suite)
+	return "", fmt.Errorf("apt has no mirror of Debian %s: run apt-get update, or set -mirror", suite)
 }
 
 // debootstrap returns the command of this machine, or unpacks it into the cache, so that nothing is

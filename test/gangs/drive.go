@@ -140,7 +140,7 @@ func (d *driver) last() error {
 			fits++
 		}
 	}
-	fmt.Fprintf(d.out, "the replica that stands by saw %d pieces of its watches up to %v late, with a clock %v ahead\n", d.standby.view.Held(), standbyLate, standbyAhead)
+	fmt.Fprintf(d.out, "the standby replica saw %d pieces of its watches up to %v late, with a clock %v ahead\n", d.standby.view.Held(), standbyLate, standbyAhead)
 	fmt.Fprintf(d.out, "%d of %d gangs that fit were whole, %d schedulers were killed between two Bindings, %d kubelets restarted and %d of them mended, %d pods evicted; %d exact placements held, %d were excused by a restart, %d by a pod that left\n",
 		d.result.Whole, fits, d.scheduler.Restarts(), d.restarts, d.mender.mended, d.evicted, d.exact, d.excused, d.overtaken)
 	if err := json.NewEncoder(d.out).Encode(d.result); err != nil {

@@ -15,7 +15,7 @@ func main() {
 	(&trial.Program{
 		Name: "gangs", Seed: &o.seed, Keep: &o.keep, Dir: &o.dir, Roles: []trial.Role{wrongclock.Role},
 		Flags: func(f *flag.FlagSet) {
-			f.IntVar(&o.gangs, "gangs", 100, "how many gangs are made")
+			f.IntVar(&o.gangs, "gangs", 100, "how many gangs to create")
 			f.BoolVar(&o.each, "v", false, "print a line for each gang")
 		},
 		Check: func() error {

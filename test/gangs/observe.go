@@ -210,7 +210,7 @@ func (o *observer) seeRefusal(s *seen) {
 	}
 	if left := o.leftMeanwhile(s); left != "" && len(s.pod.Spec.InitContainers) > 0 {
 		o.overtaken++
-		fmt.Fprintf(o.out, "pod %s on %s: refused, its init container got CPUs of %s, which left at that time\n", s.pod.Name, s.pod.Spec.NodeName, left)
+		fmt.Fprintf(o.out, "pod %s on %s: refused, its init container got CPUs of %s, which was leaving\n", s.pod.Name, s.pod.Spec.NodeName, left)
 		return
 	}
 	o.result.Refused++
@@ -232,7 +232,7 @@ func (o *observer) judge(s *seen) {
 		o.excused++
 	case wrong != "" && o.wasOvertaken(s):
 		o.overtaken++
-		fmt.Fprintf(o.out, "pod %s on %s: %s: the CPUs of a pod that left at that time\n", s.pod.Name, s.pod.Spec.NodeName, wrong)
+		fmt.Fprintf(o.out, "pod %s on %s: %s: CPUs of a pod that was leaving\n", s.pod.Name, s.pod.Spec.NodeName, wrong)
 	case wrong != "":
 		o.result.Mispredicted++
 		o.complain("pod %s on %s: %s", s.pod.Name, s.pod.Spec.NodeName, wrong)

@@ -29,7 +29,7 @@ func newScene() *scene {
 	return s
 }
 
-// pod is a member of a gang, bound to a node, or not.
+// pod returns a member of a gang, bound to a node if it is not "".
 func pod(gang, name, node string) *corev1.Pod {
 	g := Gang{Name: gang}
 	p := g.member(&Member{CPUs: 1}, name)
@@ -44,8 +44,8 @@ func cpus(list string) (out topology.CPUSet) {
 	return out
 }
 
-// overtake deletes a pod with some CPUs, and makes another one get CPUs 1 and 2 after a while,
-// which it was not promised.
+// overtake deletes a pod with some CPUs, and after a while gives another pod CPUs 1 and 2, which
+// were not promised.
 func (s *scene) overtake(after time.Duration, had string) {
 	left, came := pod("x", "x-0", "n0"), pod("y", "y-0", "n0")
 	left.Status.Phase, came.Status.Phase = corev1.PodRunning, corev1.PodRunning
@@ -59,7 +59,7 @@ func (s *scene) overtake(after time.Duration, had string) {
 	s.see(came)
 }
 
-// refuse deletes a pod, and refuses another one after a while, with an init container or without.
+// refuse deletes a pod, and after a while refuses another pod, with or without an init container.
 func (s *scene) refuse(after time.Duration, init bool) {
 	left, came := pod("x", "x-0", "n0"), pod("a", "a-0", "n0")
 	left.Status.Phase, came.Status.Phase, came.Status.Reason = corev1.PodRunning, corev1.PodFailed, "TopologyAffinityError"
@@ -75,7 +75,7 @@ func (s *scene) refuse(after time.Duration, init bool) {
 	s.see(came)
 }
 
-// TestTheObserverNotices: a suite that cannot fail proves nothing.
+// TestTheObserverNotices: the observer records each kind of failure.
 func TestTheObserverNotices(t *testing.T) {
 	evicted := pod("a", "a-0", "n0")
 	evicted.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: preempted}}

@@ -12,4 +12,4 @@ type options struct {
 }
 
 // errWrong ends the program with exit code 1; the output already has the reason.
-var errWrong = errors.New("gangs were not as they must be")
+var errWrong = errors.New("a check of gangs has failed")

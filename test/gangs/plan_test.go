@@ -17,7 +17,7 @@ func TestSeedDeterminesThePlan(t *testing.T) {
 	}
 }
 
-// TestPlanHasEverything: a hundred gangs, whatever the seed.
+// TestPlanHasEverything: with any seed, a hundred gangs include all kinds.
 func TestPlanHasEverything(t *testing.T) {
 	for seed := range uint64(20) {
 		p := NewPlan(seed+1, 100)

@@ -55,7 +55,7 @@ func holdLease(ctx context.Context, c *demo.Cluster) error {
 // standsBy describes a failure of the standby: it has ended, or leads.
 func (s *standby) standsBy() error {
 	if s.view.Leads() {
-		return errors.New("the replica that stands by has written a lease")
+		return errors.New("the standby replica has written a Lease")
 	}
 	return s.Ended()
 }

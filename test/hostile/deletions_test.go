@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 )
 
-// TestWhoDeletesIsNamed: a unit takes away its own pods alone, even where others have their names
-// by then; and whoever did delete a pod is named.
+// TestWhoDeletesIsNamed: a unit deletes only its own pods, even if other pods have their names by
+// then. For a deleted pod the user is named.
 func TestWhoDeletesIsNamed(t *testing.T) {
 	by, err := newDeletions(t.TempDir())
 	if err != nil {

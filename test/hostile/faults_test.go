@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestFaultsApply: the patches by which make e2e-hostile-proof puts faults back fit this tree, and
-// the target names them all.
+// TestFaultsApply: the patches with which make e2e-hostile-proof puts faults back apply to this
+// tree, and the make target names all of them.
 func TestFaultsApply(t *testing.T) {
 	patches, err := filepath.Glob("faults/*.patch")
 	if err != nil || len(patches) == 0 {
@@ -22,7 +22,7 @@ func TestFaultsApply(t *testing.T) {
 	for _, p := range patches {
 		name := strings.TrimSuffix(filepath.Base(p), ".patch")
 		if !strings.Contains(string(targets), " "+name+":") {
-			t.Errorf("build/hostile.mk does not say what %s must show as", p)
+			t.Errorf("build/hostile.mk has no expected harm for %s", p)
 		}
 		cmd := exec.Command("build/overlay.sh", filepath.Join("test/hostile", p), t.TempDir())
 		cmd.Dir = "../.."

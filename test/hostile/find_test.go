@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestFind: a mark is found in maps, slices and structs, by name and by UID, behind unexported
-// fields too, and once for each value.
+// TestFind: find detects a mark in maps, slices and structs, by name and by UID, also in unexported
+// fields, and once for each value.
 func TestFind(t *testing.T) {
 	type inner struct {
 		uids map[types.UID]bool
@@ -38,6 +38,6 @@ func TestFind(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if got := find(o, []string{"nobody", "uid-3"}); len(got) > 0 {
-		t.Errorf("found %v of nobody", got)
+		t.Errorf("found %v without an owner", got)
 	}
 }

@@ -16,11 +16,11 @@ func main() {
 	(&trial.Program{
 		Name: "hostile", Seed: &o.seed, Keep: &o.keep, Dir: &o.dir, Roles: []trial.Role{role},
 		Flags: func(f *flag.FlagSet) {
-			f.IntVar(&o.attempts, "attempts", 20000, "how many requests the tenant sends at least")
-			f.IntVar(&o.friendly, "friendly", 500, "how much of the friendly load is placed beside the tenant at least")
-			f.DurationVar(&o.calm, "calm", 4*time.Minute, "how long the friendly load runs alone, and then beside harmless requests of the tenant's")
+			f.IntVar(&o.attempts, "attempts", 20000, "minimum number of the tenant's requests")
+			f.IntVar(&o.friendly, "friendly", 500, "minimum number of friendly units placed while the tenant acts")
+			f.DurationVar(&o.calm, "calm", 4*time.Minute, "how long the friendly load runs alone, and then with harmless requests of the tenant's")
 			f.DurationVar(&o.limit, "limit", 15*time.Minute, "how long the tenant may take for its attempts")
-			f.StringVar(&o.until, "until", "", fmt.Sprint("end the attack at the first harm of this name, one of ", harmNames, ", and demand no minimum"))
+			f.StringVar(&o.until, "until", "", fmt.Sprint("end the attack at the first harm of this kind, one of ", harmNames, ", and check no minimum"))
 		},
 		Check: func() error {
 			if o.attempts < 1 || o.friendly < 1 || o.calm < time.Second || o.limit < time.Second {

@@ -18,4 +18,4 @@ type options struct {
 }
 
 // errHarmed ends the program with exit code 1; the output already has the reason.
-var errHarmed = errors.New("the tenant did harm, or the run was too small to say")
+var errHarmed = errors.New("the tenant did harm, or the run was too small")

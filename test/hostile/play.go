@@ -120,7 +120,7 @@ type driver struct {
 
 // play starts the cluster and runs the trial.
 func play(ctx context.Context, o *options, out io.Writer) error {
-	fmt.Fprintf(out, "seed %d: %v of friendly load, as long beside harmless requests, then %d attempts; SEED=%d draws the same acts, not the same moments\n", o.seed, o.calm, o.attempts, o.seed)
+	fmt.Fprintf(out, "seed %d: %v of friendly load, the same time with harmless requests, then %d attempts; SEED=%d repeats the acts, not their timing\n", o.seed, o.calm, o.attempts, o.seed)
 	by, err := newDeletions(o.dir)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 	}
 	return trial.With(ctx, out, func(ctx context.Context) (*cluster, error) { return startCluster(ctx, o, by) }, func(c *cluster) error {
 		if o.keep {
-			fmt.Fprintf(out, "logs are kept in %s, who deleted pods in %s\n", c.Dir(), by)
+			fmt.Fprintf(out, "logs are in %s, deletions of pods in %s\n", c.Dir(), by)
 		}
 		return playOn(ctx, c, o, out)
 	})
@@ -186,13 +186,13 @@ func (d *driver) drive(ctx context.Context) error {
 	if err := d.toil(ctx, failed); err != nil {
 		return err
 	}
-	harmless := d.tell("beside harmless requests")
+	harmless := d.tell("with harmless requests")
 	if err := d.attack(ctx, failed); err != nil {
 		return err
 	}
 	stop()
 	load.Wait()
-	beside := d.tell("beside the tenant")
+	beside := d.tell("with the tenant")
 	p99 := percentile(beside, 99)
 	d.result.Friendly, d.result.Slower, d.result.SlowerByHarm = len(beside), ratio(p99, percentile(alone, 99)), ratio(p99, percentile(harmless, 99))
 	if d.o.until != "" && d.harms().of(d.o.until) > 0 {
@@ -427,14 +427,14 @@ func (d *driver) last() error {
 		held += v.Held()
 	}
 	why := d.tooLarge()
-	fmt.Fprintf(d.out, "excused: %d names of nodes that do not exist, which the sweep of nodes forgets within 20 minutes\n", d.unswept)
+	fmt.Fprintf(d.out, "excused: %d names of nodes that do not exist, which the sweep removes within 20 minutes\n", d.unswept)
 	d.watcher.mu.Lock()
-	fmt.Fprintf(d.out, "excused: %d friendly pods were refused because a pod of the tenant came by the node's name in between; %d parts ended by themselves and were started again\n",
+	fmt.Fprintf(d.out, "excused: %d friendly pods were refused because a pod of the tenant came first with the node's name; %d parts ended by themselves and were started again\n",
 		d.contended, len(d.stopped))
-	fmt.Fprintf(d.out, "%d pieces of watches were late, one clock was %v ahead; the tenant's pods kept at most %d CPUs of its quota of %d from others\n", held, wrongBy, d.withheld, quotaCPUs)
+	fmt.Fprintf(d.out, "%d pieces of watches were late, one clock was %v ahead; the tenant's pods kept at most %d CPUs from others, with a quota of %d\n", held, wrongBy, d.withheld, quotaCPUs)
 	d.watcher.mu.Unlock()
 	if why = append(why, d.result.wrong(d.o.until != "")...); len(why) > 0 {
-		fmt.Fprintln(d.out, "not as it must be:", strings.Join(why, "; "))
+		fmt.Fprintln(d.out, "wrong:", strings.Join(why, "; "))
 	}
 	if err := json.NewEncoder(d.out).Encode(d.result); err != nil {
 		return err

@@ -155,7 +155,7 @@ func (w *watcher) judge(s *seen) {
 		s.told = true
 		if wire.Refused(pod) && s.bound.Sub(w.named[pod.Spec.NodeName]) < contendedWithin {
 			w.contended++
-			fmt.Fprintf(w.out, "excused: friendly pod %s was refused on %s, where a pod of the tenant had just come by the node's name: %s\n",
+			fmt.Fprintf(w.out, "excused: friendly pod %s was refused on %s, where a pod of the tenant had just come with the node's name: %s\n",
 				pod.Name, pod.Spec.NodeName, pod.Status.Message)
 			return
 		}

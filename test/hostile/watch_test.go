@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 )
 
-// TestEveryPodGoes: a pod goes when it is deleted, when a list does not have it any more, and when
-// another has its name. It is killed unless its unit takes it away.
+// TestEveryPodGoes: a pod is gone when it is deleted, when a list does not contain it, and when
+// another pod has its name. It counts as killed unless its unit deletes it.
 func TestEveryPodGoes(t *testing.T) {
 	pod := func(uid, unit string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: friends, Name: "gang0-0", UID: types.UID(uid), Labels: map[string]string{tenant.UnitLabel: unit}}}

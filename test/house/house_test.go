@@ -32,7 +32,7 @@ type list[T any] struct{ items []T }
 
 func (l list[T]) first() T { return l.items[0] }
 func b1() int {
-	a := c1() // a local that bears the name of nothing elsewhere
+	a := c1() // a local variable with a name that is declared nowhere else
 	return a
 }
 `,
@@ -91,7 +91,7 @@ func TestMeasure(t *testing.T) {
 // TestFewestBack compares the local search with all orders of a few nodes.
 func TestFewestBack(t *testing.T) {
 	worse := 0
-	for graph := range 1 << 12 { // which of the 12 arrows between 4 nodes there are
+	for graph := range 1 << 12 { // the set of existing arrows among the 12 between 4 nodes
 		uses := make([]map[int]bool, 4)
 		for i := range 12 {
 			from := i / 3
@@ -114,7 +114,7 @@ func TestFewestBack(t *testing.T) {
 	}
 }
 
-// fewestOfAll tries each order that goes on from the one given.
+// fewestOfAll tries each order that continues the given one.
 func fewestOfAll(uses []map[int]bool, order []int) int {
 	if len(order) == len(uses) {
 		back := 0

@@ -12,7 +12,7 @@ import (
 
 func main() {
 	root := flag.String("C", ".", "the root of the module to measure")
-	top := flag.Int("top", 12, "how many types, structs and rooms to print")
+	top := flag.Int("top", 12, "how many types, structs and packages to print")
 	flag.Parse()
 	if err := run(*root, *top); err != nil {
 		fmt.Fprintln(os.Stderr, "house:", err)

@@ -246,7 +246,7 @@ func declared(pkg *types.Package, o types.Object) bool {
 type nothing struct{}
 
 func (nothing) Import(string) (*types.Package, error) {
-	return nil, errors.New("imports are not read")
+	return nil, errors.New("imports are ignored")
 }
 
 // fewestBack searches an order of nodes in which as few arrows as possible run from a later node to

@@ -34,15 +34,15 @@ func (h *house) print(w io.Writer, top int) {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", a.name, a.lengths, a.methods, a.fields)
 	}
 	t.Flush()
-	fmt.Fprintf(w, "\nmethods reached through a type, of them its own\n")
+	fmt.Fprintf(w, "\nmethods reachable through a type, of them its own\n")
 	for _, name := range largest(h.methods, methods.ofReachable, top) {
 		fmt.Fprintf(w, "%6d %3d  %s\n", h.methods[name].reachable, h.methods[name].own, name)
 	}
-	fmt.Fprintf(w, "\nfields of a struct, embedded ones counted too, of them bools\n")
+	fmt.Fprintf(w, "\nfields of a struct with embedded ones, of them bools\n")
 	for _, name := range largest(h.structs, fields.ofAll, top) {
 		fmt.Fprintf(w, "%6d %3d  %s\n", h.structs[name].all, h.structs[name].bools, name)
 	}
-	fmt.Fprintf(w, "\narrows between files that run back, of all\n")
+	fmt.Fprintf(w, "\nbackward uses between files, of all\n")
 	for _, name := range largest(h.rooms, arrows.ofBack, top) {
 		a := h.rooms[name]
 		fmt.Fprintf(w, "%6d of %3d  %3d %%  %s (%d files)\n", a.back, a.all, a.percent(), name, a.files)
