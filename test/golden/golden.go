@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write golden files and stories again, as they come out now")
+var rewrite = flag.Bool("rewrite", false, "write golden files and stories with the current output")
 
 // File compares text with the file, or with -rewrite writes it there.
 func File(t *testing.T, path, text string) {

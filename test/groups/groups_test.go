@@ -26,7 +26,7 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 )
 
-// gates are those of Kubernetes' own groups.
+// gates are the feature gates of Kubernetes' own groups.
 const gates = "GenericWorkload=true"
 
 func TestMain(m *testing.M) {
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 
 const (
 	namespace = metav1.NamespaceDefault
-	// patience is for a machine that does much else. It is no measure.
+	// patience is long enough for a busy machine.
 	patience = 3 * time.Minute
 	// twoSockets has 6 CPUs for pods on one NUMA node, and 8 on the other.
 	twoSockets = "package:2 numa:1 core:4 pu:2 number:interleaved mem:16Gi dist:10,21"
@@ -56,7 +56,7 @@ reservedSystemCPUs: "0,8"
 `
 )
 
-// world is two hollow nodes, and a scheduler with the gates on.
+// world has two hollow nodes, and a scheduler with the gates on.
 type world struct {
 	*testing.T
 	*trial.Cluster
@@ -110,7 +110,7 @@ func (w *world) check(err error) {
 	}
 }
 
-// forward has the scheduler's requests carried out, and some Bindings refused.
+// forward passes on the scheduler's requests, and refuses some Bindings.
 func (w *world) forward(way *line.Line, out http.ResponseWriter, r *http.Request) {
 	_, pod, _ := strings.Cut(line.BindingOf(r), "/")
 	w.mu.Lock()
@@ -126,7 +126,7 @@ func (w *world) forward(way *line.Line, out http.ResponseWriter, r *http.Request
 	way.Forward(out, r)
 }
 
-// pod makes a Guaranteed pod of the group; "" is none.
+// pod makes a Guaranteed pod of the group; "" means no group.
 func pod(group, name string, cpus int64, priority string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	p.Spec.TerminationGracePeriodSeconds, p.Spec.PriorityClassName = new(int64), priority
@@ -164,7 +164,7 @@ func (w *world) pods() []corev1.Pod {
 	return list.Items
 }
 
-// await waits until nothing is missing any more. A refusal by a kubelet ends it.
+// await waits until missing returns "". A refusal by a kubelet fails the test.
 func (w *world) await(missing func([]corev1.Pod) string) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), patience)
@@ -184,7 +184,7 @@ func (w *world) await(missing func([]corev1.Pod) string) {
 	}
 }
 
-// awaitRunning waits until pods run, and holds what is promised of them against what they got.
+// awaitRunning waits until pods run, and compares their CPUs with the promises.
 func (w *world) awaitRunning(names ...string) {
 	w.Helper()
 	w.await(func(pods []corev1.Pod) string {
@@ -205,7 +205,7 @@ func (w *world) awaitRunning(names ...string) {
 	for _, p := range w.pods() {
 		node, err := w.Node(p.Spec.NodeName)
 		if err != nil {
-			continue // it waits
+			continue // the pod waits
 		}
 		if wrong, err := demo.Mispredicted(node, &p); err != nil || wrong != "" {
 			w.Errorf("pod %s on %s: %s %v", p.Name, p.Spec.NodeName, wrong, err)
@@ -230,7 +230,7 @@ func (w *world) clean() {
 	})
 }
 
-// reserved counts what Reserve has been asked for in earnest.
+// reserved counts the calls of Reserve that are no trials.
 func (w *world) reserved() (sum float64) {
 	w.Helper()
 	m, err := scrape.Scheduler(w.scheduler.Port)
@@ -243,7 +243,7 @@ func (w *world) reserved() (sum float64) {
 	return sum
 }
 
-// TestKubernetesOwnGroups goes through what Kubernetes' own group cycle does with Berth's plugin.
+// TestKubernetesOwnGroups runs the cases of Kubernetes' own group cycle with Berth's plugin.
 func TestKubernetesOwnGroups(t *testing.T) {
 	if os.Getenv("BERTH_SLOW_SCENES") == "" {
 		t.Skip("BERTH_SLOW_SCENES is not set; make e2e-gangs sets it")
@@ -275,7 +275,7 @@ func wholeGroup(w *world) {
 	w.awaitRunning("whole-0", "whole-1", "whole-2", "whole-3")
 }
 
-// largeGroup: a trial that fails reserves nothing, counts nothing and is in nobody's way.
+// largeGroup: a failed trial reserves nothing, counts nothing and blocks no other pod.
 func largeGroup(w *world) {
 	before := w.reserved()
 	w.group("large", "", 8, 8, 6, 6, 6)

@@ -1,5 +1,5 @@
-// Package reference writes pages of docs/reference from the code. Tests call it: they hold the
-// pages against the code, and `make reference` writes them.
+// Package reference writes pages of docs/reference from the code. Its callers are tests, which
+// compare the pages with the code. `make reference` writes the pages.
 package reference
 
 import (
@@ -19,11 +19,11 @@ import (
 // Metric is a line of a table of metrics.
 type Metric struct {
 	Kind string
-	// Text is a Desc's.
+	// Text is the String of a Desc.
 	Text string
 }
 
-// Of are the metrics of collectors. What is of no known kind is a gauge.
+// Of returns the metrics of collectors. A metric of an unknown kind counts as a gauge.
 func Of(collectors ...prometheus.Collector) (out []Metric) {
 	for _, c := range collectors {
 		kind := "gauge"
@@ -46,7 +46,7 @@ func Of(collectors ...prometheus.Collector) (out []Metric) {
 
 var descText = regexp.MustCompile(`^Desc{fqName: "([^"]*)", help: "(.*)", unit: "[^"]*", constLabels: {.*}, variableLabels: [{\[](.*)[}\]]}$`)
 
-// MetricTable is a table of metrics by name.
+// MetricTable returns a table of metrics by name.
 func MetricTable(t *testing.T, all []Metric) string {
 	t.Helper()
 	var lines []string
@@ -63,7 +63,7 @@ func MetricTable(t *testing.T, all []Metric) string {
 	return "| metric | kind | labels | meaning |\n|---|---|---|---|\n" + strings.Join(lines, "")
 }
 
-// Cell is a text as it is in a table.
+// Cell returns a text as a cell of a table.
 func Cell(text string) string {
 	return strings.NewReplacer("|", "\\|", "<", "&lt;", "\n", " ").Replace(strings.TrimSpace(text))
 }

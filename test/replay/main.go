@@ -1,6 +1,6 @@
-// Command replay prints what a kubelet would do with recorded cases. It reads them, one JSON
-// document a line, from FILE (unpacked if its name ends in .gz) or from standard input, and answers
-// them in that order. The README describes both forms.
+// Command replay prints what a kubelet would do with recorded cases. It reads the cases, one JSON
+// document per line, from FILE (which it unpacks if the name ends in .gz) or from standard input,
+// and prints the results in the same order. The README describes both forms.
 //
 // Usage: go run ./test/replay [-kubelet-version v1.36] [FILE]
 package main

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// foreign are words in documents that other projects' programs and kinds have, and nothing here
-// repeats, by whose they are.
+// foreign are words in documents that come from other projects and do not occur in this code, by
+// project.
 var foreign = map[string]string{
 	"--batch-scheduler":         "KubeRay's operator",
 	"ProvisioningRequest":       "Cluster Autoscaler",
@@ -24,9 +24,9 @@ var foreign = map[string]string{
 	"--validate":                "kubectl",
 }
 
-// TestDocsNameWhatExists holds what documents name against the code: metrics, flags, fields of
-// objects, and words such as reasons and conditions. A name that is gone from the code has to go
-// from the documents, too.
+// TestDocsNameWhatExists compares the names in documents with the code: metrics, flags, fields of
+// objects, and words such as reasons and conditions. A name that is removed from the code must also
+// be removed from the documents.
 func TestDocsNameWhatExists(t *testing.T) {
 	source := sourceText(t)
 	metrics := readAll(t, "docs/reference/metrics-*.md")
@@ -41,7 +41,7 @@ func TestDocsNameWhatExists(t *testing.T) {
 			return
 		}
 		if foreign[name] == "" {
-			t.Errorf("%s: the %s %s is nowhere in the code", p.file, kind, name)
+			t.Errorf("%s: the %s %s does not exist in the code", p.file, kind, name)
 		}
 		used[name] = true
 	}
@@ -65,7 +65,7 @@ func TestDocsNameWhatExists(t *testing.T) {
 	}
 	for name := range foreign {
 		if !used[name] {
-			t.Errorf("foreign has %s, which no document names, or the code has", name)
+			t.Errorf("foreign has %s, which no document names or which the code has", name)
 		}
 	}
 	if named < 500 {
@@ -81,7 +81,7 @@ var (
 	reason      = regexp.MustCompile(`^([A-Z][a-z]+){2,}$`)
 )
 
-// bare is the metric's name without what Prometheus adds to the series of a histogram.
+// bare returns the metric's name without Prometheus' suffix for the series of a histogram.
 func bare(metric string) string {
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
 		metric = strings.TrimSuffix(metric, suffix)
@@ -106,7 +106,8 @@ func readAll(t *testing.T, pattern string) string {
 	return all.String()
 }
 
-// sourceText returns everything that documents speak of: Go, what is deployed, and what make runs.
+// sourceText returns the text of everything that documents describe: Go code, deployed files, and
+// make's files.
 func sourceText(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -134,8 +135,8 @@ func sourceText(t *testing.T) string {
 // passage is a paragraph of a document.
 type passage struct{ file, text string }
 
-// paragraphs returns those of README, of the guides next to it and of docs. CHANGELOG is left out:
-// a release may name what later went.
+// paragraphs returns the paragraphs of README, of the guides next to it and of docs. It omits
+// CHANGELOG, which may name things that were removed later.
 func paragraphs(t *testing.T) (out []passage) {
 	t.Helper()
 	reference, err := filepath.Glob("docs/reference/*.md")

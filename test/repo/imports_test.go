@@ -16,9 +16,9 @@ import (
 
 const module = "github.com/berth-dev/berth"
 
-// lattice says which packages of this module a package may import: data flows from the hardware and
-// the API up to the commands, and no import climbs. "x/..." stands for x and everything below it. A
-// package that is not listed may not exist. Test files are free.
+// lattice lists which packages of this module a package may import. Data flows from the hardware
+// and the API up to the commands, and imports only go down. "x/..." stands for x and everything
+// below it. A package that is not listed may not exist. Test files are exempt.
 const lattice = `
 topology                  :
 topology/shapes           : topology
@@ -129,11 +129,11 @@ build/...                 : ...
 // pure packages know neither Kubernetes nor logging nor metrics: they can be embedded anywhere.
 const pure = "topology placement sysfs internal/shadow internal/amounts internal/bounded internal/demand internal/stranded internal/suggest internal/ledger internal/rank internal/turns internal/plan internal/suppose internal/gangfit internal/defrag internal/simulate internal/capture internal/lscpu internal/pasted internal/child test/protocol test/sim"
 
-// strangers never import one another: each talks to the others through the API server alone.
+// strangers never import each other. They communicate only through the API server.
 const strangers = "internal/scheduler internal/agent internal/jobs internal/web"
 
-// replayed is the package under test/ that a command has a verb of: berth replay is go run
-// ./test/replay for those who have no checkout.
+// replayed names the package under test/ that a command imports: berth replay does the same as go
+// run ./test/replay.
 func replayed(pkg string) string {
 	if pkg == "cmd/berth" {
 		return "test/replay/play"
@@ -183,8 +183,8 @@ func TestStrangersStayStrangers(t *testing.T) {
 	}
 }
 
-// reportReaders are the packages that know how a NodeTopology is stored. Everybody else takes a
-// nodestate.Reading, whatever it was read from.
+// reportReaders are the packages that know how a NodeTopology is stored. All others use a
+// nodestate.Reading.
 const reportReaders = "api internal/wire internal/nodestate internal/survey internal/agent test cmd"
 
 func TestReportsAreReadInOnePlace(t *testing.T) {
@@ -212,7 +212,7 @@ func TestReportsAreReadInOnePlace(t *testing.T) {
 	}
 }
 
-// impure says why a pure package must not import imp, or "".
+// impure explains why a pure package must not import imp; "" if it may.
 func impure(pkg, imp string) string {
 	if !slices.ContainsFunc(strings.Fields(pure), func(p string) bool { return pkg == p || strings.HasPrefix(pkg, p+"/") }) {
 		return ""

@@ -12,8 +12,8 @@ import (
 // release is a line of RELEASES.
 var release = regexp.MustCompile(`^(v[0-9]+\.[0-9]+\.[0-9]+) ([0-9a-f]{40}) ([0-9]{4}-[0-9]{2}-[0-9]{2})$`)
 
-// TestReleases holds RELEASES to the form that build/version.sh and build/release.mk read, and the
-// changes to say what each release has.
+// TestReleases checks that RELEASES has the form that build/version.sh and build/release.mk read,
+// and that CHANGELOG.md has a section for each release.
 func TestReleases(t *testing.T) {
 	changes, err := os.ReadFile("CHANGELOG.md")
 	if err != nil {
@@ -33,7 +33,7 @@ func TestReleases(t *testing.T) {
 			t.Errorf("RELEASES:%d: %v", n+1, err)
 		}
 		if slices.Contains(versions, m[1]) || slices.Contains(commits, m[2]) {
-			t.Errorf("RELEASES:%d: version or commit stands there twice", n+1)
+			t.Errorf("RELEASES:%d: version or commit occurs twice", n+1)
 		}
 		if !strings.Contains(string(changes), "\n## "+strings.TrimPrefix(m[1], "v")+" (") {
 			t.Errorf("CHANGELOG.md does not say what changed in %s", m[1])

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestWhatIsRememberedIsTested: every test that test/repo/README.md names beside something that is
-// remembered is there, by that name.
+// TestWhatIsRememberedIsTested: every test that test/repo/README.md names for remembered data
+// exists.
 func TestWhatIsRememberedIsTested(t *testing.T) {
 	named := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(rememberedTable(t), -1)
 	if len(named) == 0 {
@@ -19,7 +19,7 @@ func TestWhatIsRememberedIsTested(t *testing.T) {
 	there := testsUnder(t, "internal")
 	for _, m := range named {
 		if !there[m[1]] {
-			t.Errorf("test/repo/README.md names %s, which is not there", m[1])
+			t.Errorf("test/repo/README.md names %s, which does not exist", m[1])
 		}
 	}
 }
@@ -45,7 +45,7 @@ func testsUnder(t *testing.T, root string) map[string]bool {
 	return all
 }
 
-// rememberedTable is the section of test/repo/README.md.
+// rememberedTable returns the section "What is remembered" of test/repo/README.md.
 func rememberedTable(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("test/repo/README.md")

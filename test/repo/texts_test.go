@@ -16,20 +16,20 @@ import (
 	"unicode/utf8"
 )
 
-// The widest lines that a reader is asked to follow. Tabs count four columns.
+// The maximum widths of lines. A tab counts four columns.
 const (
 	commentColumns  = 100
 	documentColumns = 120
 )
 
-// TestCommentsAreNarrow keeps whole-line comments to 100 columns. Markers for tools may be longer:
-// they cannot be broken.
+// TestCommentsAreNarrow limits whole-line comments to 100 columns. Markers for tools may be longer,
+// because they cannot be wrapped.
 func TestCommentsAreNarrow(t *testing.T) {
 	for _, file := range goFiles(t) {
 		if isGenerated(t, file) {
 			continue
 		}
-		output := false // what an Example prints
+		output := false // inside the expected output of an Example
 		for n, line := range linesOf(t, file) {
 			text := strings.TrimSpace(line)
 			output = text == "// Output:" || output && strings.HasPrefix(text, "//")
@@ -43,7 +43,7 @@ func TestCommentsAreNarrow(t *testing.T) {
 	}
 }
 
-// TestDocumentsAreNarrow keeps documents to 120 columns, except tables and code.
+// TestDocumentsAreNarrow limits documents to 120 columns, except tables and code.
 func TestDocumentsAreNarrow(t *testing.T) {
 	for _, file := range documents(t) {
 		code := false
@@ -91,8 +91,8 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// anchorsOf lists the anchors of headings as GitHub makes them: lower case, blanks become hyphens,
-// other punctuation goes.
+// anchorsOf lists the anchors of headings as GitHub makes them: lower case, hyphens instead of
+// blanks, no other punctuation.
 func anchorsOf(lines []string) (out []string) {
 	for _, line := range lines {
 		text, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " ")
@@ -112,7 +112,7 @@ func anchorsOf(lines []string) (out []string) {
 	return out
 }
 
-// TestEveryPackageSaysWhatItIs wants one package comment in each package, in one of its files.
+// TestEveryPackageSaysWhatItIs checks that exactly one file of each package has a package comment.
 func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	comments := map[string]int{}
 	for _, file := range goFiles(t) {
@@ -147,7 +147,7 @@ func TestWordsMeanOneThing(t *testing.T) {
 	seen := map[string]bool{}
 	for _, w := range words {
 		if seen[w.name] {
-			t.Errorf("docs/architecture.md: %q stands there twice", w.name)
+			t.Errorf("docs/architecture.md: %q occurs twice", w.name)
 		}
 		seen[w.name] = true
 		for _, typ := range w.types {
@@ -193,9 +193,8 @@ func readWords(t *testing.T) []word {
 	return words
 }
 
-// exportedTypes lists the types that packages declare, by their last names. The API has words of
-// its own, which are those of the objects. Of what stands under test/, the models of the protocol
-// share the words.
+// exportedTypes lists the types that packages declare, by name. It omits the API, whose types are
+// named like the objects. Under test/ it includes only the models of the protocol.
 func exportedTypes(t *testing.T) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
@@ -270,8 +269,8 @@ func isGenerated(t *testing.T, file string) bool {
 	return slices.ContainsFunc(lines[:min(5, len(lines))], func(line string) bool { return strings.Contains(line, "DO NOT EDIT") })
 }
 
-// isMarker reports whether a comment speaks to a tool (//go:, //nolint, // +kubebuilder), or is a
-// line of a table or of code, which gofmt indents by a tab.
+// isMarker reports whether a comment is for a tool (//go:, //nolint, // +kubebuilder), or is a line
+// of a table or of code, which gofmt indents by a tab.
 func isMarker(text string) bool {
 	return strings.HasPrefix(text, "//\t") || strings.HasPrefix(text, "//go:") || strings.HasPrefix(text, "//nolint") || strings.HasPrefix(text, "// +")
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // TestToolsCanBeBuilt asks Go for all packages of each tool that make builds from a module of its
-// own. A module that go.mod or go.sum does not name would stop `make play`, `make generate` or
-// `make chart-lint` on a fresh machine, and there alone.
+// own. If go.mod or go.sum lacked a module, `make play`, `make generate` or `make chart-lint` would
+// fail, but only on a fresh machine.
 func TestToolsCanBeBuilt(t *testing.T) {
 	for modfile, tool := range map[string]string{
 		"tools/go.mod":         "sigs.k8s.io/controller-tools/cmd/controller-gen",
@@ -24,8 +24,8 @@ func TestToolsCanBeBuilt(t *testing.T) {
 	}
 }
 
-// TestPlayBuildsItsKubectl holds the recipe of bin/kubectl to the module that has all it needs. The
-// product's own go.mod names no module that only kubectl imports.
+// TestPlayBuildsItsKubectl checks that the recipe of bin/kubectl uses the module with all its
+// dependencies. The product's own go.mod has no module that only kubectl imports.
 func TestPlayBuildsItsKubectl(t *testing.T) {
 	out, err := exec.Command("make", "-n", "BIN=/nowhere", "/nowhere/kubectl").CombinedOutput()
 	if err != nil {
@@ -36,8 +36,8 @@ func TestPlayBuildsItsKubectl(t *testing.T) {
 	}
 }
 
-// TestSeeds: conformance and race begin at seed 1 where nobody says another, whatever the trials
-// beside them begin at.
+// TestSeeds: conformance and race start at seed 1 by default, independently of the trials'
+// defaults.
 func TestSeeds(t *testing.T) {
 	for args, want := range map[string]string{"conformance": "-seed=1", "race": "-race-seed=1", "race SEED=7": "-race-seed=7", "chaos": "-seed=0", "chaos SEED=7": "-seed=7"} {
 		cmd := exec.Command("make", append([]string{"-n"}, strings.Fields(args)...)...)

@@ -303,7 +303,7 @@ func (d *load) resize(ctx context.Context) error {
 		return d.refused(ctx, pod, "to a fraction", milli/1000*1000+1500, bytes)
 	case 3:
 		return d.forge(ctx, pod)
-	case 4: // it flaps
+	case 4: // up and down
 		for i := range int64(4) {
 			if err := d.ask(ctx, pod, 1000*(1+(milli/1000+3*i)%6), bytes); err != nil {
 				return err
@@ -327,7 +327,7 @@ func (d *load) resize(ctx context.Context) error {
 	if d.Rand.IntN(3) == 0 {
 		bytes += 64 * mebi * (1 + d.Rand.Int64N(4))
 	}
-	if len(main.ResizePolicy) > 0 { // a kubelet that restarts it does not ask what it uses, which is not known here
+	if len(main.ResizePolicy) > 0 { // a kubelet that restarts the container ignores its current usage, which is unknown here
 		bytes = 128 * mebi * (1 + d.Rand.Int64N(3))
 	}
 	return d.ask(ctx, pod, milli, bytes)

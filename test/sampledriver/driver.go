@@ -26,7 +26,7 @@ type Options struct {
 	// Node is the Node object's name. It is also the name of the pool.
 	Node string
 	// Registry and Own are the kubelet's directory of registration sockets and the driver's own
-	// directory; both are made.
+	// directory. The driver creates both.
 	Registry, Own string
 	// Client has the rights of the node.
 	Client kubernetes.Interface
@@ -51,8 +51,8 @@ var _ kubeletplugin.DRAPlugin = &Driver{}
 // New returns a driver that does not run yet.
 func New(o Options) *Driver { return &Driver{Options: o, prepared: map[types.UID][]string{}} }
 
-// Start publishes the devices and registers with the kubelet, at once or when the kubelet comes.
-// It runs until Stop, whatever becomes of ctx.
+// Start publishes the devices and registers with the kubelet, at once or when the kubelet comes. It
+// runs until Stop, even if ctx ends.
 func (d *Driver) Start(ctx context.Context) error {
 	if err := errors.Join(os.MkdirAll(d.Registry, 0o750), os.MkdirAll(d.Own, 0o750)); err != nil {
 		return fmt.Errorf("driver %s: %w", d.Name, err)
@@ -84,7 +84,7 @@ func (d *Driver) Publish(ctx context.Context, devices []resourceapi.Device) erro
 	return nil
 }
 
-// Stop ends the driver. Its slices stay until the kubelet misses it.
+// Stop ends the driver. Its slices stay until the kubelet notices that the driver is gone.
 func (d *Driver) Stop() {
 	if d.helper != nil {
 		d.helper.Stop()

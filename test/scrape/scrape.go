@@ -43,10 +43,10 @@ func Scheduler(port int) (map[string]float64, error) {
 	return out, nil
 }
 
-// Held are the gauges of pods for which a scheduler holds something, or waits.
+// Held are the gauges of pods that wait, or for which a scheduler holds resources.
 var Held = []string{prefix + "in_flight_pods", prefix + "ending_pods", prefix + "waiting_pods"}
 
-// Left returns which of the gauges are not 0; "" when all are.
+// Left returns the gauges that are not 0; "" if all are 0.
 func Left(m map[string]float64, gauges ...string) string {
 	if len(m) == 0 {
 		return "the scheduler has no metrics"

@@ -27,7 +27,7 @@ import (
 )
 
 // errNotZero makes the exit code 1. The output has the reason.
-var errNotZero = errors.New("shadow mode did not foretell what the kubelets did")
+var errNotZero = errors.New("shadow mode did not predict what the kubelets did")
 
 type options struct {
 	seed       uint64
@@ -42,10 +42,10 @@ func main() {
 	(&trial.Program{
 		Name: "shadow", Keep: &o.keep, Roles: []trial.Role{trial.ShadowRole},
 		Flags: func(f *flag.FlagSet) {
-			f.Uint64Var(&o.seed, "seed", 1, "seed of the workload, as of the demo")
+			f.Uint64Var(&o.seed, "seed", 1, "seed of the workload, as in the demo")
 			f.IntVar(&o.nodes, "nodes", demo.AllNodes, "how many hollow nodes")
-			f.IntVar(&o.rejections, "rejections", 50, "how many pods have to be rejected, and foretold, at least")
-			f.StringVar(&o.volcano.Program, "volcano", "", "Volcano's program vc-scheduler, which places the pods; none: kube-scheduler does")
+			f.IntVar(&o.rejections, "rejections", 50, "how many rejected and correctly predicted pods there must be")
+			f.StringVar(&o.volcano.Program, "volcano", "", "Volcano's program vc-scheduler, which places the pods; without it kube-scheduler does")
 			f.StringVar(&o.volcano.Controller, "volcano-controller", "", "its program vc-controller-manager, which makes the PodGroups")
 			f.StringVar(&o.volcano.Source, "volcano-source", "", "the folder with its source, for its definitions and its configuration")
 		},

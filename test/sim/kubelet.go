@@ -10,32 +10,33 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Kubelet admits pods one after another, in the order of the calls, and releases what a pod holds
+// Kubelet admits pods one after another, in the order of the calls, and releases a pod's resources
 // when the pod has ended. It is not safe for concurrent use.
 type Kubelet struct {
-	// State is what is handed out. A change to it changes the kubelet's books.
+	// State has the allocations of the kubelet. A caller that changes it changes the kubelet.
 	State *placement.State
 
 	model  *placement.Model
 	reuses bool         // see RememberReuse
-	active []*Admission // in the order of their first admission
-	ended  []string     // UIDs of pods whose containers are gone, and that are not yet released
+	active []*Admission // active pods in the order of their first admission
+	ended  []string     // UIDs of pods whose containers have ended and whose resources are not yet released
 }
 
 // Admission is the result of admitting a pod. It does not change.
 type Admission struct {
 	Request placement.Request
 	Verdict placement.Verdict
-	// Decision is what the pod got; of a refused one, what it had got until then.
+	// Decision has the pod's resources. For a refused pod these are the resources from before the
+	// refusal.
 	Decision placement.Decision
-	// Random means that chance had a part in it: another kubelet may hand out something else.
+	// Random means that the admission depends on chance: another kubelet may decide otherwise.
 	Random bool
 }
 
 // NewKubelet returns a kubelet without pods.
 func NewKubelet(m *placement.Model) *Kubelet { return &Kubelet{State: m.NewState(), model: m} }
 
-// RememberReuse makes the kubelet's state remember reuse, after restarts too.
+// RememberReuse makes the kubelet's state remember reusable resources, also after restarts.
 func (k *Kubelet) RememberReuse() {
 	k.reuses = true
 	k.State.RememberReuse()
@@ -48,13 +49,13 @@ func (k *Kubelet) Clone() *Kubelet {
 	return &c
 }
 
-// Admit releases ended pods, decides about a pod and records what it gets. An active pod is
-// admitted again, as after a restart. A refused pod keeps nothing and is no longer active. What it
-// got before the refusal is assigned and released as the kubelet does, because devices and init
-// containers influence later admissions.
+// Admit releases ended pods, decides about a pod and records its resources. An active pod is
+// admitted again, as after a restart. A refused pod keeps nothing and is no longer active. As in
+// the kubelet, its resources from before the refusal are assigned and then released, because this
+// influences later admissions.
 func (k *Kubelet) Admit(r *placement.Request) *Admission { return k.AdmitAmid(r, nil) }
 
-// AdmitAmid is Admit with events of other pods during the admission.
+// AdmitAmid does the same as Admit, while other pods end during the admission.
 func (k *Kubelet) AdmitAmid(r *placement.Request, meanwhile []placement.Meanwhile) *Admission {
 	k.ReleaseEnded()
 	a := &Admission{Request: *r}
@@ -73,8 +74,8 @@ func (k *Kubelet) AdmitAmid(r *placement.Request, meanwhile []placement.Meanwhil
 	return a
 }
 
-// release notes that pods are no longer active. It reports whether chance has a part in what their
-// release does to the books.
+// release removes pods from the active ones. It reports whether the state after their release
+// depends on chance.
 func (k *Kubelet) release(meanwhile []placement.Meanwhile) (random bool) {
 	for _, e := range meanwhile {
 		if e.Container != "" {
@@ -103,18 +104,18 @@ func (k *Kubelet) find(uid string) int {
 // Start records that containers of a pod have started, in that order; without names, all of them.
 func (k *Kubelet) Start(uid string, containers []string) { k.State.Start(uid, containers) }
 
-// End records that the containers of a pod are gone. The kubelet releases what they hold when it
-// admits the next pod, not earlier.
+// End records that the containers of a pod have ended. The kubelet releases their resources when it
+// admits the next pod.
 func (k *Kubelet) End(uid string) {
 	if !k.Ended(uid) {
 		k.ended = append(k.ended, uid)
 	}
 }
 
-// Ended reports whether the pod has ended and still holds what it held.
+// Ended reports whether the pod has ended and its resources are not yet released.
 func (k *Kubelet) Ended(uid string) bool { return slices.Contains(k.ended, uid) }
 
-// ReleaseEnded releases what ended pods hold.
+// ReleaseEnded releases the resources of ended pods.
 func (k *Kubelet) ReleaseEnded() {
 	for _, uid := range k.ended {
 		k.Remove(uid)
@@ -132,7 +133,7 @@ func (k *Kubelet) Remove(uid string) (random bool) {
 	return random
 }
 
-// mixed reports whether chance has a part in releasing the pod.
+// mixed reports whether the result of releasing the pod depends on chance.
 func (k *Kubelet) mixed(uid string) bool {
 	held, _ := k.State.Pod(uid)
 	return Mixed(held)
@@ -147,7 +148,7 @@ func (k *Kubelet) Restart() (again []*Admission, random bool, err error) {
 		return nil, random, err
 	}
 	if k.reuses {
-		k.State.RememberReuse() // of new: it has forgotten
+		k.State.RememberReuse() // the new State does not remember reuse by default
 	}
 	for _, before := range slices.Clone(k.active) {
 		a := k.Admit(&before.Request)

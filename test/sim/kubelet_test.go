@@ -7,7 +7,8 @@ import (
 	"github.com/berth-dev/berth/test/made"
 )
 
-// newKubelet has two NUMA nodes of four CPUs, keeps a pod on one of them, and reserves CPU 0.
+// newKubelet returns a kubelet with two NUMA nodes of four CPUs, the policy single-numa-node, and
+// CPU 0 reserved.
 func newKubelet(t *testing.T) *Kubelet {
 	t.Helper()
 	model := made.Model(t, "package:2 numa:1 core:4 pu:1 mem:16Gi dist:10,21", placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"})
@@ -23,7 +24,7 @@ func (k *Kubelet) free() string {
 	return free.String()
 }
 
-// want checks what is shared, and that the books are right.
+// want checks the shared CPUs, and that the state is valid.
 func want(t *testing.T, k *Kubelet, free string) {
 	t.Helper()
 	if got := k.free(); got != free {
@@ -51,7 +52,7 @@ func TestAdmit(t *testing.T) {
 	want(t, k, "0,4-7")
 }
 
-// TestEnd: what an ended pod holds is released when the next pod is admitted.
+// TestEnd: the resources of an ended pod are released when the next pod is admitted.
 func TestEnd(t *testing.T) {
 	k := newKubelet(t)
 	k.Admit(asks("a", 4))
@@ -69,7 +70,7 @@ func TestEnd(t *testing.T) {
 	want(t, k, "0-7")
 }
 
-// TestRestart: the pods come back in their order, with what they had.
+// TestRestart: a restart admits the pods in their order, with their earlier resources.
 func TestRestart(t *testing.T) {
 	k := newKubelet(t)
 	for _, uid := range []string{"a", "b", "c"} {
@@ -88,7 +89,7 @@ func TestRestart(t *testing.T) {
 	want(t, k, "0-3")
 }
 
-// TestClone: what happens to a clone does not happen to the original.
+// TestClone: changes of a clone do not affect the original.
 func TestClone(t *testing.T) {
 	k := newKubelet(t)
 	k.Admit(asks("a", 2))

@@ -42,8 +42,8 @@ func Restart(m *placement.Model, s *placement.State) error {
 	return err
 }
 
-// restartCPUs is cpumanager's validateState. An empty default set and no assignments are a new
-// checkpoint.
+// restartCPUs imitates cpumanager's validateState. An empty default set without assignments is a
+// new checkpoint.
 func restartCPUs(start *placement.Startup, books *placement.Snapshot) error {
 	held, clash := heldCPUs(books)
 	if books.SharedCPUs.IsEmpty() {
@@ -86,7 +86,7 @@ func heldCPUs(books *placement.Snapshot) (held topology.CPUSet, clash string) {
 	return held, clash
 }
 
-// restartMemory compares the memory manager's books with expectedMemory: assignments and groups by
+// restartMemory compares the memory manager's state with expectedMemory: assignments and groups by
 // node, and free and reserved memory by group (areMachineStatesEqual).
 func restartMemory(books *placement.Snapshot) error {
 	expected := expectedMemory(books)
@@ -109,7 +109,7 @@ func differs(format string, a ...any) error {
 	return &RestartError{Manager: "memory", Problem: "the expected machine state is different from the real one: " + fmt.Sprintf(format, a...)}
 }
 
-// expectedMemory allocates the blocks of all pods from empty books. Each block is taken from its
+// expectedMemory allocates the blocks of all pods on an empty machine. Each block is taken from its
 // lowest node first.
 func expectedMemory(books *placement.Snapshot) []placement.MemoryTable {
 	out := slices.Clone(books.Memory)
@@ -171,9 +171,9 @@ func compareGroup(got, want []placement.MemoryTable, resource string, cells topo
 	return nil
 }
 
-// Mixed reports if a NUMA node's memory is in blocks of different groups. The kubelet's best-effort
-// policy can cause this. The result of releasing such pods, or of a restart, depends on Go's map
-// order.
+// Mixed reports if memory of a NUMA node belongs to blocks of different groups. The kubelet's
+// best-effort policy can cause this. The result of releasing such pods, or of a restart, depends on
+// Go's map order.
 func Mixed(pods ...placement.PodAllocation) bool {
 	group := map[topology.NUMAID]topology.NUMASet{}
 	for i := range pods {

@@ -1,4 +1,4 @@
-// Package standalone is a control plane in a process of its own, which can be killed and started
+// Package standalone runs a control plane in its own process, which can be killed and started
 // again.
 package standalone
 
@@ -12,12 +12,12 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 )
 
-// Service is the control plane of such a process, for which Serve runs it.
+// Service is a control plane that Serve runs in this process.
 type Service struct {
 	controlplane.Options
 	// Manifests are applied before users get access.
 	Manifests [][]byte
-	// Users has the users that get kubeconfigs, by the name of the file in Out.
+	// Users are the users that get kubeconfigs, by the name of the file in Out.
 	Users map[string]controlplane.User
 	// Out receives the kubeconfigs, and last the file ReadyFile.
 	Out string
@@ -26,8 +26,8 @@ type Service struct {
 // ReadyFile is created when a Service is ready and all other files exist.
 const ReadyFile = "ready"
 
-// Serve runs the control plane until ctx ends. One that continues another (Options.Keep) finds
-// manifests and users in place.
+// Serve runs the control plane until ctx ends. If it continues an earlier one (Options.Keep),
+// manifests and users already exist.
 func (s *Service) Serve(ctx context.Context) (err error) {
 	cp, err := controlplane.Start(ctx, s.Options)
 	if err != nil {

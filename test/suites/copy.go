@@ -76,8 +76,8 @@ func rewritten(text string) string {
 	return text + "\nvar _ scheduler.Option // the import may be in use no more\n"
 }
 
-// copyModule writes a go.mod for the tests. They need more modules than from has; the versions of
-// these are Kubernetes' own. dir has the source of Kubernetes.
+// copyModule writes a go.mod for the tests. The tests need more modules than the file from has;
+// their versions are those of Kubernetes. dir has the source of Kubernetes.
 func copyModule(dir, from, tmp string) (modfile string, err error) {
 	text, err := os.ReadFile(from)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 // summary is the last line of the output.
 type summary struct {
-	Kubernetes string `json:"kubernetes"` // whose tests and scheduler
+	Kubernetes string `json:"kubernetes"` // the release of tests and scheduler
 	Packages   int    `json:"packages"`
 	Tests      int    `json:"tests"`
 	PassStock  int    `json:"passStock"`
@@ -28,7 +28,7 @@ type summary struct {
 	Differ int `json:"differ"`
 	// Slower counts packages that take more than 1.3 times as long with Berth.
 	Slower int `json:"slower"`
-	// NotRun counts packages of which no test came to an end.
+	// NotRun counts packages in which no test finished.
 	NotRun int `json:"notRun"`
 }
 
@@ -42,7 +42,7 @@ type options struct {
 
 func main() {
 	var o options
-	packages := flag.String("packages", "", "packages below test/integration/scheduler, separated by commas; empty: all; . is the one at the top")
+	packages := flag.String("packages", "", "packages below test/integration/scheduler, separated by commas; empty: all; .: the top package")
 	flag.StringVar(&o.modfile, "modfile", "go.mod", "the go.mod with the release of Kubernetes whose tests and scheduler are built")
 	flag.StringVar(&o.tags, "tags", "", "the build tag of that release")
 	flag.IntVar(&o.repeat, "repeat", 3, "how often a test that differs is repeated under each scheduler")
@@ -132,7 +132,7 @@ func run(ctx context.Context, o options) (s summary, err error) {
 		case err != nil:
 			return s, err
 		}
-		_ = os.Remove(t.binary) // each is a quarter of a gigabyte
+		_ = os.Remove(t.binary) // saves a quarter of a gigabyte
 	}
 	return s, nil
 }

@@ -34,7 +34,7 @@ type result struct {
 	took           time.Duration
 }
 
-var errNoTest = errors.New("no test has come to an end")
+var errNoTest = errors.New("no test has finished")
 
 // verdict matches the result of a test. It does not match skipped tests.
 var verdict = regexp.MustCompile(`^\s*--- (PASS|FAIL): (\S+) \(`)
@@ -60,7 +60,7 @@ func (s *suite) run(ctx context.Context, mode, test string) (result, error) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	err := cmd.Run()
 	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // there is none left, as a rule
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // usually no process is left
 	}
 	r := read(out.Bytes())
 	r.took = time.Since(begun)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestRewritten: files make their scheduler by package under, and import each other's copies.
+// TestRewritten: files create their scheduler with package under, and import each other's copies.
 func TestRewritten(t *testing.T) {
 	got := rewritten(`package util
 
@@ -33,8 +33,8 @@ func f() { scheduler.New(ctx, scheduler.WithProfiles(p), scheduler.WithParalleli
 	}
 }
 
-// TestDiffering: tests that pass under kube-scheduler alone, by their smallest parts. Tests that
-// fail under both, or that Berth alone passes, do not differ.
+// TestDiffering: differing returns the smallest subtests that pass only with kube-scheduler. Tests
+// that fail with both, or pass only with Berth, do not differ.
 func TestDiffering(t *testing.T) {
 	stock := read([]byte("--- FAIL: TestA (1.00s)\n    --- PASS: TestA/one (0.50s)\n    --- FAIL: TestA/two (0.50s)\n--- PASS: TestB (0.10s)\n    --- PASS: TestB/x (0.10s)\n--- PASS: TestC (0.10s)\n--- SKIP: TestD (0.00s)\n"))
 	berth := read([]byte("--- FAIL: TestA (1.00s)\n    --- FAIL: TestA/one (0.50s)\n    --- PASS: TestA/two (0.50s)\n--- FAIL: TestB (0.10s)\n    --- FAIL: TestB/x (0.10s)\n--- PASS: TestC (0.10s)\n"))
@@ -43,7 +43,7 @@ func TestDiffering(t *testing.T) {
 	}
 }
 
-// TestChoose: packages are named as they lie below test/integration/scheduler.
+// TestChoose: packages are named by their path below test/integration/scheduler.
 func TestChoose(t *testing.T) {
 	all := func() []string {
 		return []string{"scheduler", "scheduler/batch", "scheduler/serving", "scheduler/podgroup/admission"}

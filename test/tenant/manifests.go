@@ -3,7 +3,7 @@ package tenant
 import "fmt"
 
 // Manifests are the tenant's namespace, its role and quota, and an administrator's additions for
-// users of gangs and Jobs: rights that are part of the role edit. They need the controllers of
+// users of gangs and Jobs: rights that become part of the role edit. They need the controllers of
 // quotas and of aggregated roles.
 func Manifests(cpus, pods int) []byte {
 	return fmt.Appendf(nil, `apiVersion: v1

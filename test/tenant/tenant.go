@@ -32,7 +32,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Namespace is the tenant's, and User its name.
+// Namespace is the tenant's namespace, and User its user name.
 const (
 	Namespace = "hostile-tenant"
 	User      = "tenant"
@@ -42,15 +42,15 @@ const (
 type Options struct {
 	// Config has the tenant's credentials.
 	Config *rest.Config
-	// Nodes are the names of existing nodes, Lanes the number of names of each kind that others
-	// use: gang0, job0, u0 and so on.
+	// Nodes are the names of existing nodes, Lanes the number of names of each kind that the
+	// friendly load uses: gang0, job0, u0 and so on.
 	Nodes []string
 	Lanes int
 	// Others is a namespace that is not the tenant's.
 	Others string
 	// Hands is the number of concurrent requests, PerSecond their rate.
 	Hands, PerSecond int
-	// Pods returns the pods of the tenant's.
+	// Pods returns the tenant's pods.
 	Pods func() []*corev1.Pod
 }
 
@@ -92,13 +92,14 @@ const UnitLabel = "hostile.test/unit"
 // Jobs is the resource of Volcano's Jobs.
 var Jobs = wire.JobVersion.WithResource("jobs")
 
-// act is an action of a tenant to harm others.
+// act is an action with which a tenant tries to harm others.
 type act struct {
 	kind string
 	// weight is how often the act is chosen, relative to the others.
 	weight int
 	do     func(*hand)
-	// words means that the act harms only by its words, and only if they are read.
+	// words means that the act only sets annotations and labels, and can harm only if Berth reads
+	// them.
 	words bool
 }
 
@@ -131,7 +132,8 @@ type hand struct {
 	ctx  context.Context
 	r    *rand.Rand
 	kind string
-	// harmless means that the hand writes unread words, and that its actions are not counted.
+	// harmless means that the hand sets keys that no program reads, and that its actions are not
+	// counted.
 	harmless bool
 }
 
@@ -156,7 +158,7 @@ func (t *Tenant) Harm(ctx context.Context, seed uint64) {
 }
 
 // Toil sends as many requests per second as Harm until ctx ends, but does no harm: it chooses among
-// the acts that harm only by their words, and writes unread words. Counts omits it.
+// the acts with words, and sets keys that no program reads. Counts omits it.
 func (t *Tenant) Toil(ctx context.Context, seed uint64) {
 	t.work(ctx, seed, true)
 }
@@ -231,7 +233,7 @@ func (h *hand) try(send func(context.Context) error) bool {
 	return false
 }
 
-// next is a new number.
+// next returns a new number.
 func (h *hand) next() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -286,7 +288,7 @@ func (h *hand) any() *corev1.Pod {
 	return nil
 }
 
-// patch changes annotations or labels of a pod of the tenant's.
+// patch changes annotations or labels of one of the tenant's pods.
 func (h *hand) patch(field string, values map[string]string) {
 	pod := h.any()
 	if pod == nil {
@@ -330,7 +332,7 @@ func (h *hand) label() {
 	h.patch("labels", map[string]string{key: h.value(h.r, key, h.name(), h.uid(), true)})
 }
 
-// speak creates a pod with one to three words.
+// speak creates a pod with one to three annotations or labels that Berth reads.
 func (h *hand) speak() {
 	p := h.pod()
 	for range 1 + h.r.IntN(3) {
@@ -344,7 +346,7 @@ func (h *hand) speak() {
 	h.create(p)
 }
 
-// node is the name of a node, or of none.
+// node returns the name of an existing or invented node.
 func (h *hand) node() string {
 	if n := h.r.IntN(len(h.Nodes) + 1); n < len(h.Nodes) {
 		return h.Nodes[n]
@@ -365,7 +367,7 @@ func (h *hand) goTo() {
 	h.create(p)
 }
 
-// crowd makes a pod of up to 4,000 containers, and takes it away soon.
+// crowd creates a pod of up to 4,000 containers, and deletes it soon.
 func (h *hand) crowd() {
 	p := h.pod()
 	p.Spec.Containers = nil
@@ -382,7 +384,7 @@ func (h *hand) crowd() {
 	}
 }
 
-// shape makes a pod that differs from all others by a byte of memory and fits nowhere.
+// shape creates a pod that differs from all others by a byte of memory and fits nowhere.
 func (h *hand) shape() {
 	p := h.pod()
 	p.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = *resource.NewQuantity(1, resource.DecimalSI)
@@ -393,7 +395,7 @@ func (h *hand) shape() {
 	h.create(p)
 }
 
-// gang makes a pod of a gang that has a name of the friendly load's.
+// gang creates a pod of a gang with the name of a friendly gang.
 func (h *hand) gang() {
 	p := h.pod()
 	switch name := h.name(); h.r.IntN(3) {
@@ -432,10 +434,11 @@ func (h *hand) dear() {
 	}
 }
 
-// dearMembers is the size of such a gang: a quota counts them.
+// dearMembers is the size of such a gang. The quota counts its pods.
 const dearMembers = 60
 
-// again makes the members of a gang, deletes them at once, and makes them again under their names.
+// again creates the members of a gang, deletes them at once, and creates them again with the same
+// names.
 func (h *hand) again() {
 	name := fmt.Sprint("again", h.r.IntN(4))
 	for round := range 2 {
@@ -484,7 +487,7 @@ func (h *hand) spy() {
 	})
 }
 
-// famous are programs that set the CPUs of containers, or give devices away.
+// famous are programs that set the CPUs of containers or assign devices.
 var famous = []string{"koordlet", "dracpu", "dra-driver-cpu", "nri-resource-policy-balloons", "nri-resource-policy-topology-aware", "berth-agent", "koord-device-plugin"}
 
 // disguise creates a pod whose image has the name of a well-known program.
@@ -514,7 +517,7 @@ func (h *hand) mirror() {
 	h.create(p)
 }
 
-// withhold creates a pod that requests one CPU, and that others keep off more.
+// withhold creates a pod that requests one CPU and asks to keep other CPUs idle.
 func (h *hand) withhold() {
 	p := h.pod()
 	p.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse("1")
@@ -531,7 +534,7 @@ func (h *hand) withhold() {
 	h.create(p)
 }
 
-// podGroup makes, changes or deletes a PodGroup with a name of the friendly load's.
+// podGroup creates, changes or deletes a PodGroup with the name of a friendly one.
 func (h *hand) podGroup() {
 	where := volcano.PodGroups
 	if h.r.IntN(2) == 0 {
@@ -558,7 +561,7 @@ func (h *hand) podGroup() {
 	})
 }
 
-// job makes or deletes a Job with a name of the friendly load's.
+// job creates or deletes a Job with the name of a friendly Job.
 func (h *hand) job() {
 	client, name := h.objects.Resource(Jobs).Namespace(Namespace), fmt.Sprint("job", h.r.IntN(h.Lanes))
 	if h.r.IntN(3) == 0 {
@@ -579,7 +582,7 @@ func (h *hand) job() {
 	})
 }
 
-// reserve tries to make, change or delete a Reservation, which belongs to no namespace.
+// reserve tries to create, change or delete a Reservation, which has no namespace.
 func (h *hand) reserve() {
 	client, name := h.objects.Resource(koordinator.Reservations), h.name()
 	h.mu.Lock()
@@ -639,7 +642,7 @@ func (h *hand) trespass() {
 	})
 }
 
-// control makes or deletes a Deployment of pods that do harm.
+// control creates or deletes a Deployment of harmful pods.
 func (h *hand) control() {
 	name := fmt.Sprint("army", h.r.IntN(3))
 	client := h.clients.AppsV1().Deployments(Namespace)

@@ -9,9 +9,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// right are values that Berth or a dialect understands, by the key of an annotation or label.
-// Package wire defines the keys; TestEveryKeyHasARightValue compares this map with it. %[1]s is a
-// name in the friendly namespace, %[2]s a UID there or an invented one.
+// right has values that Berth or a dialect accepts, by the key of an annotation or label. Package
+// wire defines the keys; TestEveryKeyHasARightValue compares this map with it. %[1]s is a name in
+// the friendly namespace, %[2]s a UID there or an invented one.
 var right = map[string][]string{
 	wire.ClaimsAnnotation:                             {"near", "required"},
 	"volcano.sh/preemptable":                          {"true", "false"},
@@ -56,14 +56,14 @@ var right = map[string][]string{
 	"scheduling.koordinator.sh/device-allocate-hint":  {`{"rdma":{"allocateStrategy":"ApplyForAll"}}`},
 }
 
-// odd are values that nothing understands, or that could harm a careless reader.
+// odd are invalid values, and values that could harm a careless parser.
 var odd = []string{
 	"", " ", "nonsense", "-1", "0", "9999999999999999999999", "1e309", "null", "[]", "{}", `{"uid":null}`, `{"name":{"a":1}}`, "\x00", "\x7f\x1b[31m",
 	"ünïcödé", "日本語", "👩‍👩‍👧‍👦", "a\u202eb", "\ufeff{}", strings.Repeat("é", 63), "../../etc/passwd", "%s%s%n", `"`, "single-numa-node,scope=", ",,,", "*,*,*",
 	strings.Repeat("[", 10000), strings.Repeat(`{"a":`, 5000), strings.Repeat("0,", 3000), "0-4294967295", strings.Repeat("9", 4000),
 }
 
-// words is the source of the tenant's words.
+// words makes the tenant's annotations and labels.
 type words struct {
 	annotations, labels []string
 }
@@ -85,7 +85,7 @@ func (w *words) value(r *rand.Rand, key, name, uid string, label bool) string {
 	}
 }
 
-// about fills a name and a UID in.
+// about inserts a name and a UID into a form.
 func about(form, name, uid string) string {
 	return strings.NewReplacer("%[1]s", name, "%[2]s", uid).Replace(form)
 }

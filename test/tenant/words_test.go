@@ -8,7 +8,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// TestEveryKeyHasARightValue: a new word of Berth's or of a dialect's is one for the tenant, too.
+// TestEveryKeyHasARightValue: the tenant has a correct value for every key that Berth or a dialect
+// reads.
 func TestEveryKeyHasARightValue(t *testing.T) {
 	annotations, labels := wire.KeysRead()
 	keys := slices.Concat(annotations, labels)
@@ -19,12 +20,12 @@ func TestEveryKeyHasARightValue(t *testing.T) {
 	}
 	for key := range right {
 		if !slices.Contains(keys, key) {
-			t.Errorf("%s is a word that nobody reads", key)
+			t.Errorf("%s is a key that no program reads", key)
 		}
 	}
 }
 
-// TestValue: all sorts of values come, and names are filled in.
+// TestValue: all kinds of values occur, with names inserted.
 func TestValue(t *testing.T) {
 	w, r := newWords(), rand.New(rand.NewPCG(1, 1))
 	odds, rights, huge := 0, 0, 0

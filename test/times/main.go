@@ -1,6 +1,7 @@
-// Command times prints what took how long in runs of go test, from the action graphs that go test
-// writes with -debug-actiongraph: for each package the seconds that its tests ran, and the seconds
-// in which it and its test binary were compiled, linked and vetted. Each argument is one graph.
+// Command times prints how long the parts of runs of go test took, from the action graphs that go
+// test writes with -debug-actiongraph: for each package the seconds that its tests ran, and the
+// seconds in which it and its test binary were compiled, linked and vetted. Each argument is one
+// graph.
 package main
 
 import (
@@ -53,7 +54,7 @@ type action struct {
 // span has the times of one package.
 type span struct{ run, build time.Duration }
 
-// spans are by package; all that is not Berth's stands under others.
+// spans has the times by package. Packages of other modules are counted together as others.
 type spans map[string]span
 
 const others = "other modules, and Go itself"
@@ -61,7 +62,7 @@ const others = "other modules, and Go itself"
 func (of spans) add(actions []action) {
 	for _, a := range actions {
 		took := a.TimeDone.Sub(a.TimeStart)
-		if a.TimeStart.IsZero() || took < 0 { // it has not come to this
+		if a.TimeStart.IsZero() || took < 0 { // the step did not run
 			continue
 		}
 		name := packageOf(a.Package)
@@ -76,8 +77,8 @@ func (of spans) add(actions []action) {
 	}
 }
 
-// packageOf returns the folder of Berth's that a step is about. Test binaries and outside tests are
-// packages of their own to go test: a.test, a_test, a [a.test].
+// packageOf returns the folder of Berth to which a step belongs. For go test, test binaries and
+// external tests are separate packages: a.test, a_test, a [a.test].
 func packageOf(name string) string {
 	name, _, _ = strings.Cut(name, " ")
 	name = strings.TrimSuffix(strings.TrimSuffix(name, ".test"), "_test")
@@ -99,7 +100,7 @@ func (of spans) print(out io.Writer, top int) {
 			rest = rest.and(s)
 		}
 	}
-	fmt.Fprintln(out, "   run s  build s  (as many packages beside each other as there are processors)")
+	fmt.Fprintln(out, "   run s  build s  (one package per processor at a time)")
 	for _, name := range names[:min(top, len(names))] {
 		line(out, of[name], name)
 	}

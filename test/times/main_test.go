@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestTimes adds up two graphs, one of them of a run that was broken off.
+// TestTimes adds two graphs, one of them of an interrupted run.
 func TestTimes(t *testing.T) {
 	dir := t.TempDir()
 	files := map[string]string{
@@ -44,6 +44,6 @@ func TestTimes(t *testing.T) {
 		t.Errorf("got\n%s\nwant%s", got, want)
 	}
 	if err := run(&out, []string{filepath.Join(dir, "none")}, 2); err == nil {
-		t.Error("a graph that is not there was read")
+		t.Error("a missing graph was read")
 	}
 }

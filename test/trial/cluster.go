@@ -21,18 +21,18 @@ import (
 	"github.com/berth-dev/berth/test/wrongclock"
 )
 
-// Cluster is a demo's cluster whose schedulers, and other processes beside the nodes, can be killed
-// and started again. Stop ends all of it.
+// Cluster is a demo's cluster with schedulers and other processes that can be killed and started
+// again. Stop ends everything.
 type Cluster struct {
 	*demo.Cluster
-	// Objects is an administrator's client of all kinds.
+	// Objects is a client for all kinds, with the rights of an administrator.
 	Objects dynamic.Interface
-	// Parts are the processes beside the nodes, in the order in which they were added.
+	// Parts are the processes other than nodes, in the order in which they were added.
 	Parts []*Part
 }
 
-// Start starts a control plane with these manifests, and the nodes. What has been started is in the
-// result also when it fails.
+// Start starts a control plane with these manifests, and the nodes. If it fails, the result has the
+// parts that were started.
 func Start(ctx context.Context, o demo.ClusterOptions) (c *Cluster, err error) {
 	c = &Cluster{}
 	o.NodeCommand = []string{os.Args[0], demo.VerbNode}
@@ -54,7 +54,7 @@ func (c *Cluster) Stop() error {
 // Urgent is a priority class of 1000.
 const Urgent = "urgent"
 
-// Manifests are Berth's, the class Urgent, the namespace, and more.
+// Manifests returns Berth's manifests, the class Urgent, the namespace, and more.
 func Manifests(namespace string, more ...[]byte) [][]byte {
 	own := `apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
@@ -68,7 +68,7 @@ metadata: {name: ` + namespace + `}
 	return append(append(deploy.Manifests(), more...), []byte(own))
 }
 
-// StartControllers runs the workload controllers. The API server knows them by that name.
+// StartControllers runs the workload controllers, with the user name that the API server expects.
 func (c *Cluster) StartControllers(ctx context.Context) error {
 	stop, err := controllers.Start(ctx, rest.AddUserAgent(c.ControlPlane.RESTConfig(), "controllers"))
 	if err == nil {
@@ -77,7 +77,7 @@ func (c *Cluster) StartControllers(ctx context.Context) error {
 	return err
 }
 
-// File is a file of a part in the cluster's directory.
+// File returns the path of a part's file in the cluster's directory.
 func (c *Cluster) File(part, suffix string) string { return filepath.Join(c.Dir(), part+suffix) }
 
 // Run runs this program in another role.
@@ -93,8 +93,8 @@ func (c *Cluster) Run(name string, role ...string) (*Part, error) {
 	return p, nil
 }
 
-// Access writes the kubeconfig of one of Berth's service accounts, as for a pod on the node if one
-// is named.
+// Access writes the kubeconfig of one of Berth's service accounts. If node is not "", the token is
+// bound to the node like a pod's token.
 func (c *Cluster) Access(ctx context.Context, account, node string) (path string, err error) {
 	config, err := c.ControlPlane.TokenConfig(ctx, "berth-system", account, node)
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *Cluster) Access(ctx context.Context, account, node string) (path string
 	return path, controlplane.WriteAccess(path, config)
 }
 
-// Line is a proxy from a scheduler to the API server; forward forwards its requests or drops them.
+// Line starts a proxy from a scheduler to the API server; forward forwards or drops its requests.
 func (c *Cluster) Line(forward func(*line.Line, http.ResponseWriter, *http.Request)) (way *line.Line, err error) {
 	config, err := c.ControlPlane.UserConfig(controlplane.Scheduler.Name, nil)
 	if err != nil {
@@ -117,8 +117,9 @@ func (c *Cluster) Line(forward func(*line.Line, http.ResponseWriter, *http.Reque
 	return way, err
 }
 
-// StartScheduler starts a scheduler in the cluster's directory. way is its path to the API server,
-// nil the direct path. Its role is Berth's, or another one with the same flags.
+// StartScheduler starts a scheduler in the cluster's directory. way is its path to the API server;
+// nil is the direct path. Without role it is Berth's scheduler, otherwise a role with the same
+// flags.
 func (c *Cluster) StartScheduler(s Scheduler, way *line.Line, role ...string) (*Part, error) {
 	s.Dir = c.Dir()
 	access, err := c.ControlPlane.UserConfig(controlplane.Scheduler.Name, nil)
@@ -145,7 +146,7 @@ func (c *Cluster) StartScheduler(s Scheduler, way *line.Line, role ...string) (*
 	return p, err
 }
 
-// StartStock starts kube-scheduler as it comes, for the pods that ask for it by this name.
+// StartStock starts an unchanged kube-scheduler for pods with this schedulerName.
 func (c *Cluster) StartStock(name string) error {
 	s := Scheduler{Dir: c.Dir(), Name: name}
 	flags, err := s.Stock()
@@ -167,7 +168,7 @@ func (c *Cluster) StartReplica(s Scheduler, view *line.Standby, role ...string) 
 	return c.StartScheduler(s, way, append(role, wrongclock.File(c.Dir(), s.Name))...)
 }
 
-// Ended returns an error when something of the cluster has ended by itself.
+// Ended returns an error if a process of the cluster has ended by itself.
 func (c *Cluster) Ended() error {
 	for _, p := range c.Parts {
 		if err := p.Ended(); err != nil {
@@ -177,7 +178,7 @@ func (c *Cluster) Ended() error {
 	return c.Cluster.Ended()
 }
 
-// Await asks until done, for as long as ctx and the cluster last.
+// Await calls done until it returns true, ctx ends, or the cluster ends.
 func (c *Cluster) Await(ctx context.Context, done func(context.Context) bool) error {
 	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		return done(ctx), c.Ended()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Every comes at once, and then every so often until ctx ends.
+// Every yields at once, and then at every interval d until ctx ends.
 func Every(ctx context.Context, d time.Duration) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		clock := time.NewTicker(d)
@@ -16,7 +16,7 @@ func Every(ctx context.Context, d time.Duration) iter.Seq[time.Time] {
 			case <-ctx.Done():
 				return
 			case now = <-clock.C:
-				if ctx.Err() != nil { // both were ready
+				if ctx.Err() != nil { // select chose the timer although ctx has ended
 					return
 				}
 			}
@@ -24,7 +24,8 @@ func Every(ctx context.Context, d time.Duration) iter.Seq[time.Time] {
 	}
 }
 
-// Until asks every so often until done, and reports whether that was before ctx ended.
+// Until calls done at every interval d until it returns true, and reports whether it did before ctx
+// ended.
 func Until(ctx context.Context, d time.Duration, done func() bool) bool {
 	for range Every(ctx, d) {
 		if done() {

@@ -14,14 +14,14 @@ type Part struct {
 	start func() (*child.Process, error)
 
 	mu      sync.Mutex
-	process *child.Process // nil: it does not run
+	process *child.Process // nil if it does not run
 	started time.Time
-	// dying: it has been killed, and may not have ended yet.
+	// dying means that it was killed and may not have ended yet.
 	dying  bool
 	starts int
 }
 
-// NewPart returns a part that is started so.
+// NewPart returns a part that start starts.
 func NewPart(start func() (*child.Process, error)) *Part { return &Part{start: start} }
 
 // Start starts the process.
@@ -36,7 +36,7 @@ func (p *Part) Start() error {
 	return err
 }
 
-// Process is the process; nil if it does not run.
+// Process returns the process; nil if it does not run.
 func (p *Part) Process() *child.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,7 +87,7 @@ func (p *Part) Ended() error {
 	return p.process.Ended()
 }
 
-// Since is the start time of the process; zero if it does not run.
+// Since returns the start time of the process; zero if it does not run.
 func (p *Part) Since() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +97,7 @@ func (p *Part) Since() time.Time {
 	return p.started
 }
 
-// Restarts is how often the process was restarted.
+// Restarts returns how often the process was restarted.
 func (p *Part) Restarts() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

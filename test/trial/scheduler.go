@@ -16,7 +16,7 @@ type Scheduler struct {
 	Args        *scheduler.Args // nil for the plugin's defaults
 }
 
-// Access is its kubeconfig, which is the caller's to write.
+// Access is the path of its kubeconfig, which the caller writes.
 func (s Scheduler) Access() string { return filepath.Join(s.Dir, s.Name+".kubeconfig") }
 
 // Flags writes its configuration, and returns its flags and the port of its own server.

@@ -40,7 +40,7 @@ func ShadowAt(port int) Shadow {
 	return Shadow{survey.Shadow{URL: fmt.Sprint("http://127.0.0.1:", port)}}
 }
 
-// Ready waits until it has read the cluster, for as long as the process runs.
+// Ready waits until shadow mode has read the cluster, or the process has ended.
 func (s Shadow) Ready(ctx context.Context, p *child.Process) error {
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		_, err := s.Ask(ctx, "readyz")
@@ -52,7 +52,7 @@ func (s Shadow) Ready(ctx context.Context, p *child.Process) error {
 	return nil
 }
 
-// View returns its present findings.
+// View returns its current findings.
 func (s Shadow) View(ctx context.Context) (v shadow.View, err error) {
 	data, err := s.Ask(ctx, "shadow")
 	if err == nil {

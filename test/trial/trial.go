@@ -20,10 +20,10 @@ import (
 )
 
 // Role runs a part of the cluster in a child process of the same program. It returns ok false if
-// the arguments (without the program's name) do not ask for it.
+// the arguments (without the program's name) do not name it.
 type Role func(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool)
 
-// Program is one of these programs. Flags with nil variables do not exist.
+// Program is a test program. A flag exists only if its variable is not nil.
 type Program struct {
 	Name string
 	// Roles are added to the roles of package demo.
@@ -34,18 +34,19 @@ type Program struct {
 	Keep *bool
 	// Dir is the parent of the temporary directory.
 	Dir *string
-	// Flags adds the program's own; nil for none.
+	// Flags adds the program's own flags; nil for none.
 	Flags func(*flag.FlagSet)
 	// Check describes errors in the flags; nil if none are possible.
 	Check func() error
-	// Play is the trial. The error is a failure, or the negative answer after out has the reason.
+	// Play runs the trial. An error means a failure, or a wrong result for which out already has
+	// the reason.
 	Play func(ctx context.Context, out io.Writer) error
 }
 
 // Main runs the program on the process's own arguments, and ends it.
 func (p *Program) Main() { os.Exit(p.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// Run runs the program. The result is the exit code: 0, 1 for a failure, 2 for bad usage.
+// Run runs the program. The result is the exit code: 0, 1 for a failure, 2 for wrong usage.
 func (p *Program) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	for _, role := range append([]Role{demo.Role}, p.Roles...) {
 		if code, ok := role(args, stdin, stderr); ok {
@@ -65,8 +66,8 @@ func (p *Program) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	return 0
 }
 
-// silence discards the logs of Kubernetes' packages: client-go warns about every connection that
-// ends, and controllers of every conflict. By default klog also prints errors to stderr.
+// silence discards the logs of Kubernetes' packages: client-go warns about every ended connection,
+// and controllers about every conflict. By default klog also prints errors to stderr.
 func silence() {
 	f := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(f)
@@ -77,18 +78,18 @@ func silence() {
 	klog.SetOutput(io.Discard)
 }
 
-// parse reads the flags. What is wrong has been written to stderr.
+// parse reads the flags, and writes errors to stderr.
 func (p *Program) parse(args []string, stderr io.Writer) error {
 	f := flag.NewFlagSet(p.Name, flag.ContinueOnError)
 	f.SetOutput(stderr)
 	if p.Seed != nil {
-		f.Uint64Var(p.Seed, "seed", 0, "what determines the plan; 0: of the clock")
+		f.Uint64Var(p.Seed, "seed", 0, "seed of the plan; 0: from the clock")
 	}
 	if p.Keep != nil {
-		f.BoolVar(p.Keep, "keep", false, "leave the directory with all logs behind")
+		f.BoolVar(p.Keep, "keep", false, "keep the directory with all logs")
 	}
 	if p.Dir != nil {
-		f.StringVar(p.Dir, "dir", "", "where the temporary directory is made; keep it short, for the sake of sockets")
+		f.StringVar(p.Dir, "dir", "", "parent of the temporary directory; use a short path, because of sockets")
 	}
 	if p.Flags != nil {
 		p.Flags(f)
@@ -120,7 +121,7 @@ func (p *Program) check(f *flag.FlagSet) error {
 // startLimit bounds the start of a cluster on a busy machine.
 const startLimit = 5 * time.Minute
 
-// With starts a cluster, with a limited ctx for start, prints how long that took, and passes it to
+// With starts a cluster within startLimit, prints how long that took, and passes the cluster to
 // play. It always stops the cluster at the end, also after a failure.
 func With[C interface{ Stop() error }](ctx context.Context, out io.Writer, start func(context.Context) (C, error), play func(C) error) error {
 	begun := time.Now()

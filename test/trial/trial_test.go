@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// TestRun runs a program with flags of every kind: what it prints, and how it ends.
+// TestRun runs a program with flags of every kind, and checks its output and exit code.
 func TestRun(t *testing.T) {
 	for _, c := range []struct {
 		args string
 		code int
-		out  string // what is printed begins so; stderr where code is not 0
+		out  string // the beginning of the output; of stderr if code is not 0
 	}{
 		{"-seed=3 -pods=2", 0, "3 2 false"},
 		{"-seed=3 -keep", 0, "3 7 true"},
@@ -69,7 +69,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestSeedOfTheClock: a seed that is not said is another number than 0, so that it can be said.
+// TestSeedOfTheClock: the default seed is not 0, so that a user can pass it to repeat the run.
 func TestSeedOfTheClock(t *testing.T) {
 	var seed uint64
 	p := &Program{Name: "shake", Seed: &seed, Play: func(context.Context, io.Writer) error { return nil }}

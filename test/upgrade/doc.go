@@ -1,9 +1,9 @@
-// Command upgrade replaces one release of Berth with another while pods come and go, on a real API
-// server with hollow nodes:
+// Command upgrade replaces one release of Berth with another while pods start and end, on a real
+// API server with hollow nodes:
 //
 //	upgrade -from .cache/last/v0.1.0/bin -to bin/this
 //
-// It does that in both directions, each on a new cluster. First it replaces the manifests and the
+// It upgrades on one cluster and downgrades on another. First it replaces the manifests and the
 // scheduler, then the agents one after the other. So the new scheduler works with the last
 // release's agents, and the last release's scheduler works with the new agents. No kubelet may
 // reject a pod, and no NodeTopology may be deleted and created again. Every pod must get the

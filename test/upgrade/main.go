@@ -17,7 +17,7 @@ func main() {
 	(&trial.Program{
 		Name: "upgrade", Seed: &o.seed, Keep: &o.keep,
 		Flags: func(f *flag.FlagSet) {
-			f.StringVar(&o.from, "from", "", "folder of the last release: berth-agent, berth-scheduler, and chart.yaml, its chart as helm template prints it")
+			f.StringVar(&o.from, "from", "", "folder of the last release: berth-agent, berth-scheduler, and chart.yaml, the output of helm template")
 			f.StringVar(&o.to, "to", "", "folder of this tree, with the same files")
 			f.IntVar(&o.nodes, "nodes", demo.AllNodes, "how many hollow nodes; fewer than the default pin CPUs only")
 		},

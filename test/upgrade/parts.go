@@ -167,8 +167,8 @@ func (p *parts) boundBy(pod string) (versions string) {
 }
 
 // contended counts the broken promises with outcome contended in the schedulers' logs. Usually a
-// pod was ending, and the watch showed that only after the Binding (internal/ledger). On a busy
-// machine the watch is often later than the end of the containers.
+// pod was ending, and the watch showed its deletion only after the Binding (internal/ledger). On a
+// busy machine the watch is often later than the end of the containers.
 func (p *parts) contended() (n int, err error) {
 	for _, s := range p.led {
 		log, e := os.ReadFile(s[1])

@@ -57,7 +57,7 @@ func schedulerConfig(manifests []byte) (map[string]any, error) {
 	for {
 		text, err := in.Read()
 		if errors.Is(err, io.EOF) {
-			return nil, errors.New("no ConfigMap berth-scheduler in it: want what helm template prints")
+			return nil, errors.New("it has no ConfigMap berth-scheduler: want the output of helm template")
 		}
 		if err != nil {
 			return nil, err

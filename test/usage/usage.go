@@ -35,7 +35,7 @@ func fieldsOf(p *child.Process, file, after string) []string {
 }
 
 // Memory returns a line of /proc/PID/status in bytes, 0 once the process has ended: VmHWM is the
-// peak of the resident set, VmRSS its present size.
+// peak of the resident set, VmRSS its current size.
 func Memory(p *child.Process, line string) int64 {
 	fields := fieldsOf(p, "status", line+":")
 	if len(fields) == 0 {

@@ -1,3 +1,3 @@
-// Package viewcheck compares placement.ViewOf with cAdvisor itself, run over captures of real
-// machines, and with what kubelets on captured servers have recorded of it.
+// Package viewcheck compares placement.ViewOf with cAdvisor on captures of real machines, and with
+// cAdvisor's results that were recorded on captured servers.
 package viewcheck

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// captured is cAdvisor's window on a machine, opened on a capture: the reads of its realSysFs, on
-// an fs.FS. Methods that the topology does not need are left to the nil interface.
+// captured lets cAdvisor read a capture: it has the reads of cAdvisor's realSysFs, on an fs.FS. It
+// does not implement methods that the topology does not need.
 type captured struct {
 	sysfs.SysFs
 	fsys fs.FS
@@ -51,8 +51,8 @@ func (c captured) GetCPUPhysicalPackageID(dir string) (string, error) {
 	return c.read(cpu(dir) + "/topology/physical_package_id")
 }
 
-// GetCPUsPaths lists the CPUs of a node or of the machine. Many captures leave out the links
-// nodeN/cpuM; the kernel makes one for every CPU in the node's cpumap that is online.
+// GetCPUsPaths lists the CPUs of a node or of the machine. Many captures lack the links nodeN/cpuM,
+// which the kernel makes for every online CPU of the node's cpumap.
 func (c captured) GetCPUsPaths(dir string) ([]string, error) {
 	found, err := c.glob(dir + "/cpu*[0-9]")
 	if err != nil || len(found) > 0 {
@@ -86,7 +86,7 @@ func inMask(text string, bit int) bool {
 	return err == nil && word>>(bit%32)&1 == 1
 }
 
-// cpu turns nodeN/cpuM into the folder that the link leads to.
+// cpu returns the folder to which a link nodeN/cpuM leads.
 func cpu(dir string) string { return "/sys/devices/system/cpu/" + path.Base(dir) }
 
 func (c captured) list(dir string) ([]os.FileInfo, error) {

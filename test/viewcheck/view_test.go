@@ -45,7 +45,7 @@ func glob(t *testing.T, patterns ...string) []string {
 	return files
 }
 
-// asView is a MachineInfo in the words of KubeletView, as the kubelet's topology.Discover reads it.
+// asView converts a MachineInfo to a KubeletView, as the kubelet's topology.Discover reads it.
 func asView(nodes []info.Node, cores, sockets int) *placement.KubeletView {
 	view := &placement.KubeletView{NumCores: cores, NumSockets: sockets}
 	for _, n := range nodes {
@@ -80,7 +80,7 @@ func lines(v *placement.KubeletView) []string {
 	return out
 }
 
-// difference returns the first lines that are not the same, or "".
+// difference returns the first lines that differ, or "".
 func difference(got, want *placement.KubeletView) string {
 	a, b := lines(got), lines(want)
 	var out strings.Builder
@@ -114,8 +114,8 @@ func read(t *testing.T, archive string) (fs.FS, *topology.Machine) {
 	return c.FS, m
 }
 
-// TestMachineInfoOfServers compares with the MachineInfo that was recorded on captured servers. Its
-// collector left hugepages and distances out.
+// TestMachineInfoOfServers compares with the MachineInfo that was recorded on captured servers. The
+// recordings lack huge pages and distances.
 func TestMachineInfoOfServers(t *testing.T) {
 	for _, archive := range glob(t, "SHARED/realdata/sysfs/openshift-nto/*/*.tgz") {
 		t.Run(filepath.Base(archive), func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestMachineInfoOfServers(t *testing.T) {
 	}
 }
 
-// Reasons for which a view is not what cAdvisor reports, or is refused.
+// Reasons why a view differs from cAdvisor's report, or is refused.
 const (
 	sharedCPUs = "the firmware puts the same CPUs into several NUMA nodes; cAdvisor counts them once per node, sysfs.Read drops the copies as hwloc does"
 	zeroTable  = "the firmware has no distance table and the kernel says 0; to us that is no distance, to cAdvisor a distance of 0, of a node to itself"
@@ -155,8 +155,8 @@ const (
 	sharedIDs  = "packages that share their physical_package_id, which to cAdvisor are one"
 )
 
-// differs lists the captures that do not agree, with the reason. One that agrees after all must
-// leave the table.
+// differs lists the captures that do not agree, with the reason. The test fails if a listed capture
+// agrees.
 var differs = map[string]string{
 	"8em64t-2s2ca2c-buggynuma": sharedCPUs,
 	"fakeheterocpunuma":        sharedCPUs,
@@ -192,13 +192,13 @@ func TestCAdvisorAgrees(t *testing.T) {
 				t.Error(diff)
 			}
 			if diff == "" && differs[name] != "" {
-				t.Errorf("does not differ, though it is said to: %s", differs[name])
+				t.Errorf("listed as different, but equal: %s", differs[name])
 			}
 		})
 	}
 }
 
-// compareView returns what is not the same for cAdvisor and for ViewOf, or "".
+// compareView describes differences between cAdvisor and ViewOf, or returns "".
 func compareView(fsys fs.FS, m *topology.Machine) string {
 	got, err := placement.ViewOf(m)
 	if err != nil {
@@ -208,7 +208,7 @@ func compareView(fsys fs.FS, m *topology.Machine) string {
 	if err != nil {
 		return "cAdvisor fails: " + err.Error()
 	}
-	if len(m.NUMANodes) == 0 { // cAdvisor goes through a map
+	if len(m.NUMANodes) == 0 { // cAdvisor iterates over a map
 		slices.SortFunc(nodes, func(a, b info.Node) int { return cmp.Compare(a.Id, b.Id) })
 	}
 	sockets := got.NumSockets

@@ -12,7 +12,7 @@ import (
 // kube-scheduler's arguments.
 const VerbScheduler = "scheduler"
 
-// Role is VerbScheduler, for package trial.
+// Role implements VerbScheduler, for package trial.
 func Role(args []string, stdin io.Reader, _ io.Writer) (code int, ok bool) {
 	if len(args) < 2 || args[0] != VerbScheduler {
 		return 0, false

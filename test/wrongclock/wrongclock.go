@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Clock differs from the real time by the duration in its file. It lives in children alone.
+// Clock differs from the real time by the duration in its file. Only child processes use it.
 type Clock struct {
 	clock.RealClock
 	by   atomic.Int64 // nanoseconds
@@ -22,11 +22,11 @@ type Clock struct {
 
 var _ clock.WithDelayedExecution = (*Clock)(nil)
 
-// poll is how often the file is read. A signal would be prompter and would end a child that does
-// not listen yet.
+// poll is how often the file is read. A signal would be faster, but would end a child that does not
+// handle signals yet.
 const poll = 100 * time.Millisecond
 
-// Follow returns a clock that follows the file. A file that is not there means a right clock.
+// Follow returns a clock that follows the file. Without a file the clock is right.
 func Follow(file string) *Clock {
 	c := &Clock{file: file}
 	c.read()
@@ -48,19 +48,18 @@ func (c *Clock) read() {
 	}
 }
 
-// Now implements clock.PassiveClock. All durations between its moments are as wrong as the clock:
-// a process that is given this one has no other to turn to, such as the monotonic one of Go's time
-// package.
+// Now implements clock.PassiveClock. Jumps also make durations wrong, because the times have no
+// monotonic reading of Go's time package.
 func (c *Clock) Now() time.Time { return c.RealClock.Now().Add(time.Duration(c.by.Load())) }
 
 // Since implements clock.PassiveClock.
 func (c *Clock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
-// File is the file of a process's clock in the cluster's directory.
+// File returns the path of a process's clock in the cluster's directory.
 func File(dir, process string) string { return filepath.Join(dir, process+".clock") }
 
-// Set makes the clock that follows the file wrong by so much: ahead, or with a negative duration
-// behind. The file appears whole.
+// Set makes the clock that follows the file wrong: ahead by the duration, or behind if it is
+// negative. It replaces the file atomically.
 func Set(file string, by time.Duration) error {
 	if err := os.WriteFile(file+".new", fmt.Append(nil, int64(by)), 0o600); err != nil {
 		return err

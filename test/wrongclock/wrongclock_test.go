@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestClock: the clock is as wrong as its file says, from the next reading on.
+// TestClock: after the next reading, the clock differs by the duration in its file.
 func TestClock(t *testing.T) {
 	file := File(t.TempDir(), "scheduler")
 	c := &Clock{file: file}

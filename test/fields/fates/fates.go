@@ -124,7 +124,7 @@ func of(kind *fields.Kind, plain, object map[string]any, path string) (fields.Fa
 func asked(kind *fields.Kind, object map[string]any) (answer, error) {
 	reader := ask[kind.Name]
 	if reader == nil {
-		return answer{}, errors.New("nobody reads the kind")
+		return answer{}, errors.New("no program reads the kind")
 	}
 	data, err := json.Marshal(object)
 	if err != nil {

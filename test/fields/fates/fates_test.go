@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/test/golden"
 )
 
-// TestEveryFieldOfNeighbours feeds each field of the table: what is read changes what is
-// understood, what is refused is named by the error, and what has no effect is named by an event.
+// TestEveryFieldOfNeighbours tries each field of the table. A read field changes the parsed value,
+// a refused field is named by the error, and a field without effect is named by an event.
 func TestEveryFieldOfNeighbours(t *testing.T) {
 	for i := range fields.Kinds {
 		for _, wrong := range Wrong(&fields.Kinds[i]) {
@@ -22,8 +22,8 @@ func TestEveryFieldOfNeighbours(t *testing.T) {
 	}
 }
 
-// TestNoFieldOfNeighboursIsSilent feeds each field of the definitions that the neighbours install,
-// however deep it lies.
+// TestNoFieldOfNeighboursIsSilent tries each field, at any depth, of the definitions that other
+// projects install.
 func TestNoFieldOfNeighboursIsSilent(t *testing.T) {
 	silent, err := Silent("../../../../shared/neighbours")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,7 +58,7 @@ func TestReferenceOfDialects(t *testing.T) {
 	golden.File(t, path, doc)
 }
 
-// kindsTable is the table of kinds that are not served.
+// kindsTable returns the table of unserved kinds.
 func kindsTable() string {
 	out := "| kind | group | why, or who does |\n|---|---|---|\n"
 	for _, k := range wire.UnservedKinds() {
@@ -67,7 +67,7 @@ func kindsTable() string {
 	return out
 }
 
-// wordsTable is the table of the neighbours' words that have no effect.
+// wordsTable returns the table of other projects' annotations and labels that have no effect.
 func wordsTable() string {
 	out := "| dialect | annotations and labels of pods | why they have no effect |\n|---|---|---|\n"
 	for _, d := range wire.Dialects() {

@@ -38,7 +38,7 @@ func TestRecordedCasesRoundTrip(t *testing.T) {
 		if _, err := c.Config.Placement(0); err != nil {
 			t.Fatalf("line %d: %v", i+1, err)
 		}
-		if !strings.HasPrefix(c.ID, "start-") { // those were edited by hand and have their fields in another order
+		if !strings.HasPrefix(c.ID, "start-") { // manually edited cases have their fields in another order
 			sameLine(t, i, canonical(line), c)
 		}
 	}
@@ -54,8 +54,8 @@ func TestRecordedResultsRoundTrip(t *testing.T) {
 	}
 }
 
-// canonical spells quantities as the API server stores them: "6300117000" is "6300117k", "1000m" is
-// "1".
+// canonical writes quantities as the API server stores them: "6300117000" becomes "6300117k",
+// "1000m" becomes "1".
 func canonical(line []byte) []byte {
 	return regexp.MustCompile(`"\d+(m|Ki|Mi|Gi)?"`).ReplaceAllFunc(line, func(q []byte) []byte {
 		n := resource.MustParse(string(bytes.Trim(q, `"`)))
@@ -70,7 +70,7 @@ func sameLine[T Case | Result](t *testing.T, i int, line []byte, v *T) {
 		t.Fatalf("line %d: %v", i+1, err)
 	}
 	if !bytes.Equal(bytes.TrimSpace(line), bytes.TrimSpace(out)) {
-		t.Fatalf("line %d is written otherwise:\n%s%s", i+1, line, out)
+		t.Fatalf("line %d is encoded differently:\n%s%s", i+1, line, out)
 	}
 }
 

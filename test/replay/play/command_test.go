@@ -53,7 +53,7 @@ func TestReplayRefusesNonsense(t *testing.T) {
 	}
 }
 
-// TestReplayExample: the case that the README names is answered as the README says.
+// TestReplayExample: the README's example gives the result that the README shows.
 func TestReplayExample(t *testing.T) {
 	out, err := replayText("", "../case.json")
 	if err != nil || !strings.Contains(out, `"cpus":"2,6"`) || !strings.Contains(out, `"admitted":false`) {

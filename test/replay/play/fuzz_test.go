@@ -16,8 +16,8 @@ const small = `{"id":"small","machine":{"nodes":[{"id":0,"memory":8589934592,"hu
 	`"events":[{"type":"admit","pod":{"metadata":{"uid":"a"},"spec":{"initContainers":[{"name":"i","resources":{"limits":{"cpu":"2","memory":"1Gi"}}}],"containers":[{"name":"c","resources":{"limits":{"cpu":"2","memory":"2Gi","hugepages-1Gi":"1Gi","x.y/z":"1"}}}]}}},` +
 	`{"type":"start","uid":"a"},{"type":"devices","pool":{"resource":"x.y/z","preferred":"sorted","devices":[{"id":"b","numa":[0]}]}},{"type":"restart"},{"type":"remove","uid":"a"}]}`
 
-// FuzzRun: every case that can be read is answered, with as many events as it has unless the
-// kubelet dies, and the same way twice.
+// FuzzRun: every valid case has a result, with one entry per event unless the kubelet dies, and a
+// second run gives the same result.
 func FuzzRun(f *testing.F) {
 	f.Add([]byte(small))
 	f.Fuzz(func(t *testing.T, line []byte) {
@@ -44,7 +44,7 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// TestReleases: each release answers; where they differ, the difference is the one that is known.
+// TestReleases: each release answers, and only known differences between releases occur.
 func TestReleases(t *testing.T) {
 	c, err := cases.DecodeCase([]byte(small))
 	if err != nil {

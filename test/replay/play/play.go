@@ -1,6 +1,6 @@
 // Package play runs cases through the engine: what would a kubelet with this machine and
-// configuration do with these events? Its results have the form in which the genuine kubelet's were
-// recorded (test/replay/cases).
+// configuration do with these events? Its results have the same form as the recorded results of
+// genuine kubelets (test/replay/cases).
 package play
 
 import (
@@ -49,8 +49,8 @@ type kubelet struct {
 	*sim.Kubelet
 	// pools has the NUMA nodes of devices as in the case.
 	pools map[string]map[string]cases.Device
-	// random means that chance has decided something in the event at hand, so that it and all that
-	// follow may differ.
+	// random means that a decision of the current event was random, so that the results from this
+	// event on may differ.
 	random bool
 }
 
@@ -78,8 +78,8 @@ func boot(c *cases.Case, version placement.Version) (*kubelet, error) {
 	return k, nil
 }
 
-// Declined reports whether the engine knows that the case's kubelet would start, but not what it
-// would do.
+// Declined reports whether the case's kubelet would start but the engine does not predict its
+// decisions.
 func Declined(c *cases.Case, version placement.Version) bool {
 	_, err := boot(c, version)
 	var refused *placement.ConfigError
@@ -159,7 +159,7 @@ func meanwhile(admitted string, endings []cases.Ending) (out []placement.Meanwhi
 	return out, nil
 }
 
-// result is an admission as results spell it.
+// result returns an admission in the form of results.
 func (k *kubelet) result(a *sim.Admission) cases.EventResult {
 	admitted := a.Verdict.OK()
 	out := cases.EventResult{Type: cases.Admit, UID: a.Request.UID, Admitted: &admitted}
@@ -210,7 +210,7 @@ func (k *kubelet) containers(a *sim.Admission) []cases.ContainerResult {
 	return out
 }
 
-// books is the kubelet's state as results spell it.
+// books returns the kubelet's state in the form of results.
 func (k *kubelet) books() *cases.State {
 	snap := k.State.Snapshot()
 	out := &cases.State{DefaultCPUs: snap.SharedCPUs.String()}

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/test/replay/play"
 )
 
-// recorded is where the genuine kubelet's decisions are.
+// recorded is the folder with the genuine kubelet's decisions.
 var recorded = filepath.Join("..", "cases", "testdata", "recorded")
 
 func readAll(t testing.TB) ([]*cases.Case, []*cases.Result) {
@@ -45,7 +45,7 @@ func readAll(t testing.TB) ([]*cases.Case, []*cases.Result) {
 	return cs, rs
 }
 
-// TestRecorded compares the engine with what the genuine kubelet decided.
+// TestRecorded compares the engine with the genuine kubelet's decisions.
 func TestRecorded(t *testing.T) {
 	cs, want := readAll(t)
 	differing, admissions := 0, 0
@@ -57,7 +57,7 @@ func TestRecorded(t *testing.T) {
 		}
 		if want[i].Nondeterministic {
 			if !got.Nondeterministic {
-				t.Errorf("%s: chance decides, and the engine does not say so", c.ID)
+				t.Errorf("%s: the choice is random, but the engine does not report it", c.ID)
 			}
 			continue
 		}

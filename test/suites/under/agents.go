@@ -25,8 +25,8 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// agents stand in for the agents of all nodes: an API server of NodeTopologies, one for each Node
-// that there is, of kubelets that pin nothing. It serves no other kind.
+// agents replaces the agents of all nodes. It is an API server that serves only NodeTopologies, one
+// for each existing Node, of kubelets that pin nothing.
 type agents struct {
 	spec wire.NodeSpec
 
@@ -34,11 +34,11 @@ type agents struct {
 	version int
 	reports map[string]json.RawMessage
 	told    []string
-	news    chan struct{} // closed and made again when there is more to tell
+	news    chan struct{} // closed and replaced when there are new events
 }
 
-// startAgents returns the address of the server, which ends with ctx. It makes the namespace in
-// which the scheduler keeps a Lease.
+// startAgents returns the address of the server, which ends with ctx. It also creates the namespace
+// of the scheduler's Lease.
 func startAgents(ctx context.Context, client kubernetes.Interface) string {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatNamespace}}
 	if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -106,21 +106,22 @@ func (a *agents) remove(name string) {
 	}
 }
 
-// tell tells watchers. The caller holds the lock.
+// tell sends an event to all watches. The caller holds the lock.
 func (a *agents) tell(kind string, report json.RawMessage) {
 	a.told = append(a.told, fmt.Sprintf(`{"type":%q,"object":%s}`+"\n", kind, report))
 	close(a.news)
 	a.news = make(chan struct{})
 }
 
-// ServeHTTP lists and watches. A list is of version 0, after which a watch tells all.
+// ServeHTTP serves lists and watches. A list has version 0, so that the watch after it delivers
+// everything.
 func (a *agents) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	out.Header().Set("Content-Type", "application/json")
 	q := in.URL.Query()
 	switch {
 	case in.Method != http.MethodGet || !strings.HasSuffix(in.URL.Path, "/"+v1alpha1.NodeTopologies.Resource):
 		refuse(out, http.StatusNotFound, metav1.StatusReasonNotFound)
-	case q.Get("sendInitialEvents") != "": // as a server without streaming lists
+	case q.Get("sendInitialEvents") != "": // refused, as by a server without streaming lists
 		refuse(out, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
 	case q.Get("watch") != "":
 		a.watch(in.Context(), out)

@@ -1,4 +1,4 @@
-// Package under makes the scheduler of Kubernetes' own tests: kube-scheduler's, or the same with
-// Berth as berth-scheduler makes it. `make scheduler-suites` copies the tests and has them call
-// this package in place of k8s.io/kubernetes/pkg/scheduler.
+// Package under creates the scheduler of Kubernetes' own tests: kube-scheduler, or kube-scheduler
+// with Berth's plugins as in berth-scheduler. `make scheduler-suites` copies the tests and makes
+// them call this package instead of k8s.io/kubernetes/pkg/scheduler.
 package under

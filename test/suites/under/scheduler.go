@@ -22,15 +22,15 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/command"
 )
 
-// Mode is the environment variable that says whose scheduler tests get.
+// Mode is the environment variable that selects the scheduler of the tests.
 const Mode = "SCHEDULER_SUITE"
 
-// Berth is the value of Mode for Berth's; any other is kube-scheduler's.
+// Berth is the value of Mode for Berth's scheduler; any other value selects kube-scheduler.
 const Berth = "berth"
 
 func berth() bool { return os.Getenv(Mode) == Berth }
 
-// told are the profiles that the last call of WithProfiles was about: an option of kube-scheduler's
+// told has the profiles of the last call of WithProfiles, because an option of kube-scheduler
 // cannot be read.
 var told struct {
 	sync.Mutex
@@ -108,8 +108,8 @@ func usual() ([]config.KubeSchedulerProfile, error) {
 }
 
 // withBerth adds Berth to each profile as the chart does for a default scheduler: its plugins at
-// all points, its Bind and PostFilter before the others, and its order of the queue unless the
-// profile has one of its own.
+// all extension points, its Bind and PostFilter before the others, and its QueueSort unless the
+// profile has its own.
 func withBerth(profiles []config.KubeSchedulerProfile) []config.KubeSchedulerProfile {
 	var out []config.KubeSchedulerProfile
 	for i := range profiles {
@@ -127,14 +127,14 @@ func withBerth(profiles []config.KubeSchedulerProfile) []config.KubeSchedulerPro
 		for set, plugins := range map[*config.PluginSet][]config.Plugin{
 			&p.Plugins.PreEnqueue: ours[:1], &p.Plugins.PreFilter: ours[:1], &p.Plugins.Filter: ours[:1], &p.Plugins.PreScore: ours, &p.Plugins.Score: ours, &p.Plugins.Reserve: ours[:1], &p.Plugins.Permit: ours[:1],
 		} {
-			if slices.ContainsFunc(set.Disabled, func(d config.Plugin) bool { return d.Name == "*" }) { // of multiPoint, too
+			if slices.ContainsFunc(set.Disabled, func(d config.Plugin) bool { return d.Name == "*" }) { // disables multiPoint too
 				set.Enabled = append(set.Enabled, plugins...)
 			}
 		}
 		if len(p.Plugins.QueueSort.Enabled) == 0 {
 			p.Plugins.QueueSort = config.PluginSet{Enabled: []config.Plugin{{Name: scheduler.SortName}}, Disabled: []config.Plugin{{Name: "*"}}}
 		}
-		args := `{"staleAfter":"24h"}` // stand-ins send no heartbeats
+		args := `{"staleAfter":"24h"}` // these agents send no heartbeats
 		p.PluginConfig = append(p.PluginConfig, config.PluginConfig{Name: scheduler.Name, Args: &runtime.Unknown{Raw: []byte(args)}})
 		out = append(out, p)
 	}
