@@ -63,6 +63,9 @@ func (t *Trial) Give(ctx context.Context, node string, n *OnNode, would *Would) 
 // Take releases a pod's devices.
 func (t *Trial) Take(pod types.UID) { delete(t.given, pod) }
 
+// Given returns a pod's devices.
+func (t *Trial) Given(pod types.UID) []resourceapi.AllocationResult { return t.given[pod].results }
+
 // give chooses devices that meet the pod's requirements. If Berth decides on the node, give tries
 // the same ways as the pod's own cycle.
 func (n *OnNode) give(ctx context.Context, would *Would) (results []resourceapi.AllocationResult, found bool) {

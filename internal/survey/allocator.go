@@ -14,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
 	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/klog/v2"
 
 	"github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/wire"
@@ -35,6 +37,7 @@ const maxSelectors = 64
 type allocator struct {
 	slices    []*resourcev1.ResourceSlice
 	classes   classLister
+	extended  *extendedresourcecache.ExtendedResourceCache // the classes by resource
 	sources   claims.Sources
 	taken     map[claims.DeviceID]string // by which claim
 	state     structured.AllocatedState
@@ -48,32 +51,27 @@ func newAllocator(h *handedOut, terms *wire.Terms) *allocator {
 			AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](), AggregatedCapacity: structured.NewConsumedCapacityCollection(),
 		},
 		selectors: cel.NewCache(maxSelectors, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true}),
+		extended:  extendedresourcecache.NewExtendedResourceCache(klog.Logger{}),
+	}
+	for _, class := range h.classes {
+		a.extended.OnAdd(class, true)
 	}
 	for _, c := range h.claims {
 		if c.Status.Allocation == nil {
 			continue
 		}
 		for i := range c.Status.Allocation.Devices.Results {
-			a.take(c, &c.Status.Allocation.Devices.Results[i])
+			a.take(c.Namespace+"/"+c.Name, &c.Status.Allocation.Devices.Results[i])
 		}
 	}
 	return a
 }
 
-// take records a device that a claim has, as kube-scheduler does (dynamicresources,
-// foreachAllocatedDevice).
-func (a *allocator) take(c *resourcev1.ResourceClaim, r *resourcev1.DeviceRequestAllocationResult) {
-	id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
-	switch {
-	case r.AdminAccess != nil && *r.AdminAccess:
-	case r.ShareID != nil:
-		a.state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, r.ShareID))
-		if r.ConsumedCapacity != nil {
-			a.state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
-		}
-	default:
-		a.state.AllocatedDevices.Insert(id)
-		a.taken[claims.DeviceID{Driver: r.Driver, Pool: r.Pool, Name: r.Device}] = c.Namespace + "/" + c.Name
+// take records a device that a claim, or a pod of a trial, has.
+func (a *allocator) take(by string, r *resourcev1.DeviceRequestAllocationResult) {
+	claims.Note(&a.state, r)
+	if r.ShareID == nil && (r.AdminAccess == nil || !*r.AdminAccess) {
+		a.taken[claims.DeviceID{Driver: r.Driver, Pool: r.Pool, Name: r.Device}] = by
 	}
 }
 
@@ -220,31 +218,22 @@ func (n *devicesFor) matches(ctx context.Context, wishes [][]resourcev1.DeviceSe
 // noDevices means that the devices do not suffice.
 const noDevices = "the devices do not suffice"
 
-// allocate returns devices for all claims together, on these NUMA nodes or without a NUMA node. why
-// explains why there are none. Claims that take all devices see all. The allocator relies on checks
-// of the API server, which nobody has made for a snapshot, so it may panic.
-func (a *allocator) allocate(ctx context.Context, at *claimPlace, only topology.NUMASet, list []*resourcev1.ResourceClaim) (results []resourcev1.AllocationResult, why string) {
+// allocate returns devices of the shown slices for all claims together. why explains why there are
+// none. The allocator relies on checks of the API server, which nobody has made for a snapshot, so
+// it may panic.
+func (a *allocator) allocate(ctx context.Context, on *node, shown []*resourcev1.ResourceSlice, list []*resourcev1.ResourceClaim) (results []resourcev1.AllocationResult, why string) {
 	defer func() {
 		if r := recover(); r != nil {
 			results, why = nil, fmt.Sprintf("claim, classes or slices are not as an API server takes them: %v", r)
 		}
 	}()
-	shown := at.slices
-	if only != claims.Everywhere && !slices.ContainsFunc(list, claims.TakesAll) {
-		shown = make([]*resourcev1.ResourceSlice, len(at.slices))
-		for i, s := range at.slices {
-			shown[i] = at.inventory.Show(s, only, func(id claims.DeviceID, d *resourcev1.Device) bool {
-				return len(d.ConsumesCounters) > 0 && structured.IsDeviceAllocated(structured.MakeDeviceID(id.Driver, id.Pool, id.Name), &a.state)
-			})
-		}
-	}
 	made, err := structured.NewAllocator(ctx, allocatorFeatures, a.state, a.classes, shown, a.selectors)
 	if err != nil {
 		return nil, err.Error()
 	}
-	object := at.object
+	object := on.object
 	if object == nil {
-		object = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: at.name}}
+		object = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: on.name}}
 	}
 	found, err := made.Allocate(ctx, object, list)
 	switch {

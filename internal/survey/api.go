@@ -181,15 +181,21 @@ func (a *api) listClasses(ctx context.Context) (*classList, error) {
 	if apierrors.IsNotFound(err) {
 		return out, nil
 	}
-	out.resources = map[corev1.ResourceName]bool{}
-	for i := range classes {
-		out.resources[corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix+classes[i].Name)] = true
-		if name := classes[i].Spec.ExtendedResourceName; name != nil {
-			out.resources[corev1.ResourceName(*name)] = true
-		}
-	}
+	out.resources = resourcesOf(classes)
 	out.notes, err = a.tolerate("device classes", "what only Dynamic Resource Allocation provides counts as missing", err)
 	return out, err
+}
+
+// resourcesOf returns the extended resources of device classes.
+func resourcesOf(classes []*resourcev1.DeviceClass) map[corev1.ResourceName]bool {
+	out := map[corev1.ResourceName]bool{}
+	for _, class := range classes {
+		out[corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix+class.Name)] = true
+		if name := class.Spec.ExtendedResourceName; name != nil {
+			out[corev1.ResourceName(*name)] = true
+		}
+	}
+	return out
 }
 
 // tolerate turns an error about a list that the user may not read into a note about the

@@ -13,6 +13,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/dynamic-resource-allocation/structured"
 
 	"github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/ledger"
@@ -138,6 +139,8 @@ type claimant struct {
 	found []*resourcev1.ResourceClaim
 	// bound: the pod has a node.
 	bound bool
+	// extends means that drivers may offer extended resources of the pod. Their claim is the last.
+	extends bool
 	// assumed says what the profile's default is taken to be, for a pod without a mode.
 	assumed string
 	// templates are the templates of the pod's namespace, if the pod does not exist, else nil.
@@ -146,36 +149,74 @@ type claimant struct {
 
 // newClaimant reads the drivers' devices. It returns nil if the pod has no claims.
 func newClaimant(ctx context.Context, c *Cluster, s *Survey, q *question) (*claimant, error) {
-	if len(q.pod.Spec.ResourceClaims) == 0 {
+	if !q.mayClaim() {
 		return nil, nil //nolint:nilnil // most pods have none
 	}
 	h, err := c.from.handedOut(ctx, q.pod.Namespace)
 	if err != nil {
 		return nil, err
 	}
+	return c.claimant(s, q, h, newAllocator(h, &c.Terms)), nil
+}
+
+// mayClaim reports whether a driver may have devices for the pod.
+func (q *question) mayClaim() bool { return len(q.pod.Spec.ResourceClaims) > 0 || q.extends() }
+
+// extends reports whether drivers may offer extended resources that the pod asks for.
+func (q *question) extends() bool {
+	for name, amount := range q.amounts {
+		if amount > 0 && q.classes[corev1.ResourceName(name)] {
+			return true
+		}
+	}
+	return false
+}
+
+// claimant explains the claims of a pod, with devices from the allocator.
+func (c *Cluster) claimant(s *Survey, q *question, h *handedOut, a *allocator) *claimant {
 	mode, _ := c.Terms.ReadClaims(q.pod) // an error is why no node takes it
-	x := &claimant{survey: s, question: q, mode: mode, allocator: newAllocator(h, &c.Terms), handedOut: h}
+	x := &claimant{survey: s, question: q, mode: mode, allocator: a, handedOut: h, extends: q.extends()}
 	if q.pod.Annotations[wire.ClaimsAnnotation] == "" {
 		x.assumed = fmt.Sprintf("the pod has no %s, and the argument claims of scheduler profile %s cannot be read: it is taken to be %q (--claims)",
 			wire.ClaimsAnnotation, nameOfScheduler(q.pod), c.Terms.Claims)
 	}
-	return x, nil
+	return x
 }
 
 // explainAll explains each claim. The notes name missing information.
 func (x *claimant) explainAll(ctx context.Context) (all []Claimed, notes []string) {
 	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
 	defer cancel()
-	of := x.question.pod.Spec.ResourceClaims
-	for i := range of {
-		all = append(all, Claimed{Name: of[i].Name, Asks: x.mode.String()})
-		x.found = append(x.found, x.find(&of[i], &all[i]))
-	}
+	all = x.findAll()
 	x.explain(ctx, all)
 	if notes = x.handedOut.notes; x.assumed != "" && !x.bound {
 		notes = append(slices.Clip(notes), x.assumed)
 	}
 	return all, notes
+}
+
+// findAll finds the claims of the pod. A claim that is not known has the reason.
+func (x *claimant) findAll() (all []Claimed) {
+	of := x.question.pod.Spec.ResourceClaims
+	x.found = nil
+	for i := range of {
+		all = append(all, Claimed{Name: of[i].Name, Asks: x.mode.String()})
+		x.found = append(x.found, x.find(&of[i], &all[i]))
+	}
+	if !x.extends {
+		return all
+	}
+	var c *resourcev1.ResourceClaim // of a pod without a node, every node has its own
+	if made := x.question.pod.Status.ExtendedResourceClaimStatus; x.bound {
+		if made != nil {
+			c = x.handedOut.claim(x.question.pod.Namespace, made.ResourceClaimName)
+		}
+		if c == nil {
+			return all // of a device plugin
+		}
+	}
+	x.found = append(x.found, c)
+	return append(all, Claimed{Name: claims.ForExtended, Asks: x.mode.String()})
 }
 
 // claimPlace is a node with the place of the pod there without claims. If it is not known, why has
@@ -199,6 +240,9 @@ func (x *claimant) read(at *claimPlace) *claims.Inventory {
 	return at.inventory
 }
 
+// notCertain explains why the place of a pod is not known.
+const notCertain = "it cannot be told which CPUs the pod would get there"
+
 // places finds the relevant nodes, and the pod's place there. on is the pod's node, or "".
 func (x *claimant) places(on string, answers []Answer) {
 	if n := x.survey.nodes[on]; on != "" {
@@ -214,7 +258,7 @@ func (x *claimant) places(on string, answers []Answer) {
 		switch p := (claimPlace{node: n}); a.Answer {
 		case Admits:
 			if p.first, p.known = n.wouldLie(x.question, x.mode); !p.known {
-				p.why = "it cannot be told which CPUs the pod would get there"
+				p.why = notCertain
 			}
 			x.nodes = append(x.nodes, p)
 		case Waits, Refuses:
@@ -285,7 +329,7 @@ func (x *claimant) ways(ctx context.Context, at *claimPlace) iter.Seq[claims.Lyi
 		if x.mode == claims.Free || !x.follows(at) {
 			return nil
 		}
-		return x.stock(ctx, at)
+		return x.on(at).Counted(ctx)
 	}
 	lie := func(near *placement.Claimed) (claims.Lying, bool) {
 		request, d := *q.request, placement.Decision{}
@@ -306,30 +350,49 @@ func (x *claimant) ways(ctx context.Context, at *claimPlace) iter.Seq[claims.Lyi
 	}
 }
 
-// stock counts the node's devices for all claims of the pod.
-func (x *claimant) stock(ctx context.Context, at *claimPlace) *placement.Claimed {
-	inventory := x.read(at)
-	s := claims.Stock{
-		Inventory: inventory, Slices: at.slices, Selectors: x.allocator.selectors,
-		Class: func(name string) *resourcev1.DeviceClass {
-			class, _ := x.allocator.classes.Get(name)
-			return class
+// on returns the pod with its claims on a node.
+func (x *claimant) on(at *claimPlace) *claims.OnNode {
+	a, inventory := x.allocator, x.read(at)
+	n := &claims.OnNode{
+		Pod: x.question.pod, Mode: x.mode, Extended: x.extended(at),
+		Stock: claims.Stock{
+			Inventory: inventory, Slices: at.slices, Selectors: a.selectors,
+			Class: func(name string) *resourcev1.DeviceClass {
+				class, _ := a.classes.Get(name)
+				return class
+			},
+			Taken: func(id claims.DeviceID) bool {
+				return structured.IsDeviceAllocated(structured.MakeDeviceID(id.Driver, id.Pool, id.Name), &a.state)
+			},
 		},
-		Taken: func(id claims.DeviceID) bool { return x.allocator.taken[id] != "" },
+		Allocate: func(ctx context.Context, shown []*resourcev1.ResourceSlice, open []*resourcev1.ResourceClaim) ([]resourcev1.AllocationResult, string) {
+			return a.allocate(ctx, at.node, shown, open)
+		},
 	}
-	var asks []claims.Ask
-	for i, c := range x.found {
-		if c == nil {
-			continue
+	for i := range x.question.pod.Spec.ResourceClaims {
+		if c := x.found[i]; c != nil {
+			n.Claims = append(n.Claims, claims.PodClaim{Ref: x.question.pod.Spec.ResourceClaims[i].Name, ResourceClaim: c})
+			n.Whole = n.Whole || claims.TakesAll(c)
 		}
-		ask := claims.Ask{ResourceClaim: c}
-		for _, u := range claims.Users(x.question.pod, x.question.pod.Spec.ResourceClaims[i].Name, nil) {
-			ask.Users = append(ask.Users, u.Container)
-		}
-		asks = append(asks, ask)
 	}
-	return s.Claimed(ctx, asks)
+	return n
 }
+
+// extended returns the claim that the scheduler would make there for extended resources, or nil.
+func (x *claimant) extended(at *claimPlace) *resourcev1.ResourceClaim {
+	if !x.extends || x.bound || at.object == nil {
+		return nil
+	}
+	return claims.Extended(x.question.pod, func(name corev1.ResourceName) *resourcev1.DeviceClass {
+		if has := at.object.Status.Allocatable[name]; !has.IsZero() {
+			return nil // of a device plugin
+		}
+		return x.allocator.extended.GetDeviceClass(name)
+	})
+}
+
+// needsNone explains why there is no claim.
+const needsNone = "the pod needs no ResourceClaim for it"
 
 // find returns the pod's claim, or nil. Then out has the reason.
 func (x *claimant) find(of *corev1.PodResourceClaim, out *Claimed) *resourcev1.ResourceClaim {
@@ -346,7 +409,7 @@ func (x *claimant) find(of *corev1.PodResourceClaim, out *Claimed) *resourcev1.R
 		out.Message = err.Error()
 		return nil
 	case name == nil:
-		out.Message = "the pod needs no ResourceClaim for it"
+		out.Message = needsNone
 		return nil
 	}
 	out.Claim = x.question.pod.Namespace + "/" + *name
@@ -381,7 +444,7 @@ func (x *claimant) made(of *corev1.PodResourceClaim, out *Claimed) *resourcev1.R
 func (x *claimant) explain(ctx context.Context, all []Claimed) {
 	asked := make([]bool, len(all))
 	for i, c := range x.found {
-		asked[i] = c != nil && x.asks(c, &all[i])
+		asked[i] = (c != nil || i == len(x.question.pod.Spec.ResourceClaims)) && x.asks(c, &all[i])
 	}
 	if !slices.Contains(asked, true) {
 		return
@@ -403,10 +466,11 @@ func (x *claimant) explain(ctx context.Context, all []Claimed) {
 	}
 }
 
-// asks reports whether nodes are asked about the claim. Otherwise out has the reason.
+// asks reports whether nodes are asked about the claim. Otherwise out has the reason. c is nil if
+// every node has its own.
 func (x *claimant) asks(c *resourcev1.ResourceClaim, out *Claimed) bool {
-	out.Allocated = c.Status.Allocation != nil
-	if x.mode != claims.Free {
+	out.Allocated = c != nil && c.Status.Allocation != nil
+	if c != nil && x.mode != claims.Free {
 		out.Message = claims.Unserved(x.question.pod.UID, c)
 	}
 	why := ""

@@ -169,6 +169,11 @@ func (e *ExplainedGang) askNow(ctx context.Context, c *Cluster, s *Survey) error
 	if err := t.prepare(ctx, c, claim); err != nil {
 		return err
 	}
+	wrong, notes, err := t.findDevices(ctx, c)
+	if e.Notes = append(e.Notes, notes...); wrong != "" || err != nil {
+		e.Verdict = wrong
+		return err
+	}
 	t.answer(e, t.asks.Ask(t))
 	return ctx.Err()
 }
@@ -219,6 +224,8 @@ type trialNodes struct {
 	rooms []func() *amounts.Node
 	// classes are the resources of device classes, if a member or the group asks for such.
 	classes map[corev1.ResourceName]bool
+	// devices is nil if no member has claims.
+	devices *gangDevices
 	// kept are the gangs that their PodGroup protects, if the group names resources.
 	kept map[string]bool
 }
@@ -421,11 +428,20 @@ func (t *trialNodes) Hoped(node int) suppose.Node { return suppose.On(nil, t.roo
 // Hopes implements gangfit.Reporting.
 func (t *trialNodes) Hopes(int, int) bool { return true }
 
+// Suits implements plan.Field.
+func (t *trialNodes) Suits(member, node int, would plan.Lies, again plan.Again) bool {
+	return t.devices == nil || t.devices.give(t, member, node, would, again)
+}
+
 // Put implements plan.Field.
 func (t *trialNodes) Put(int, int) {}
 
 // Take implements plan.Field.
-func (t *trialNodes) Take(int, int) {}
+func (t *trialNodes) Take(member, _ int) {
+	if t.devices != nil {
+		t.devices.trial.Take(t.pods[member].UID)
+	}
+}
 
 // lacking asks every node again about the member that got none, with its mates in their places.
 func (t *trialNodes) lacking(p *plan.Plan) *Lacking {
@@ -442,6 +458,9 @@ func (t *trialNodes) lacking(p *plan.Plan) *Lacking {
 			out.Nodes[i].Mates = mates[i]
 		}
 	})
+	if t.devices != nil {
+		t.devices.explain(t, p, out.Nodes)
+	}
 	slices.SortStableFunc(out.Nodes, better)
 	out.Groups = groupsOf(out.Nodes)
 	return out

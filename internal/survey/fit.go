@@ -73,11 +73,11 @@ type Fitting struct {
 	claimNotes []string
 }
 
-// lacksDevices explains why a node has no devices for the claims of a copy, or none near the CPUs
-// of a copy that requires them; "" if it has, or is not known to have none.
-func (f *Fitting) lacksDevices(node string) string {
-	for i := range f.Claims {
-		c := &f.Claims[i]
+// lacksDevices explains why a node has no devices for the claims of a pod, or none near the CPUs of
+// a pod that requires them; "" if it has, or is not known to have none.
+func lacksDevices(all []Claimed, node string) string {
+	for i := range all {
+		c := &all[i]
 		if at := slices.IndexFunc(c.Nodes, func(n ClaimOnNode) bool { return n.Node == node && n.lacks }); at >= 0 {
 			why := "claim " + c.Name + ": " + c.Nodes[at].Message
 			if c.Asks != "" {
@@ -241,7 +241,7 @@ func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []stri
 		return nil, err
 	}
 	for i := range seats {
-		if why := out.lacksDevices(names[i]); why != "" && seats[i].answer.Answer == Admits {
+		if why := lacksDevices(out.Claims, names[i]); why != "" && seats[i].answer.Answer == Admits {
 			seats[i].answer.Answer, seats[i].answer.Message, seats[i].answer.Choice = Refuses, why, nil
 			out.Nodes[i] = NodeFit{Answer: seats[i].answer, Next: why}
 		}

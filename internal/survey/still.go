@@ -319,7 +319,7 @@ func (s *still) priorityClasses(context.Context) ([]priorityClass, error) { retu
 
 // deviceClasses implements source.
 func (s *still) deviceClasses(context.Context) (map[corev1.ResourceName]bool, []string, error) {
-	return nil, nil, nil
+	return resourcesOf(s.Classes), nil, nil
 }
 
 // handedOut implements source.

@@ -14,9 +14,9 @@ import (
 
 // together finds the devices of all claims of a pod on one node.
 type together struct {
-	claimant  *claimant
-	at        *claimPlace
-	inventory *claims.Inventory
+	claimant *claimant
+	at       *claimPlace
+	on       *claims.OnNode
 	// has are the claims with devices, open those without. They are in the order of
 	// spec.resourceClaims, as the scheduler's allocator gets them.
 	has, open []*claimHere
@@ -28,8 +28,10 @@ type together struct {
 type claimHere struct {
 	claims.Claim // in the way that was tried last
 	name         string
-	object       *resourcev1.ResourceClaim
-	out          *ClaimOnNode
+	// users returns the containers that use it, for a pod with this placement.
+	users  func(claims.Lying) []claims.User
+	object *resourcev1.ResourceClaim
+	out    *ClaimOnNode
 	// The others are of an open claim. near are the NUMA nodes where its devices would be near, in
 	// all ways. whys explain why it has none there.
 	devices *devicesFor
@@ -41,23 +43,32 @@ type claimHere struct {
 // onNode explains which devices of a node the asked claims have, or could have together. The answer
 // about a claim is nil if its devices are not on the node, or if it has none and whole is false.
 func (x *claimant) onNode(ctx context.Context, at *claimPlace, asked []bool, whole bool) []*ClaimOnNode {
-	t := &together{claimant: x, at: at, inventory: x.read(at), steered: true}
+	t := &together{claimant: x, at: at, on: x.on(at)}
+	t.steered = !t.on.Whole
 	out := make([]*ClaimOnNode, len(asked))
-	for i, c := range x.found {
-		if !asked[i] || c.Status.Allocation == nil && !whole {
+	for i := range x.found {
+		if !asked[i] {
 			continue
 		}
-		h := &claimHere{Claim: claims.Claim{Name: c.Namespace + "/" + c.Name}, name: x.question.pod.Spec.ResourceClaims[i].Name, object: c, out: &ClaimOnNode{Node: at.name}}
+		h := x.here(t.on, i)
+		if h == nil {
+			out[i] = &ClaimOnNode{Node: at.name, Near: true, Message: byPlugin}
+			continue
+		}
+		c := h.object
+		if c.Status.Allocation == nil && !whole {
+			continue
+		}
+		h.out = &ClaimOnNode{Node: at.name}
 		out[i] = h.out
-		t.steered = t.steered && !claims.TakesAll(c)
 		if c.Status.Allocation == nil {
-			h.devices = &devicesFor{allocator: x.allocator, claim: c, node: at.node, slices: at.slices, inventory: t.inventory}
+			h.devices = &devicesFor{allocator: x.allocator, claim: c, node: at.node, slices: at.slices, inventory: t.on.Inventory}
 			t.open = append(t.open, h)
 			continue
 		}
 		h.Results = c.Status.Allocation.Devices.Results
 		t.has = append(t.has, h)
-		j := claims.Judge(t.inventory, []claims.Claim{h.Claim})
+		j := claims.Judge(t.on.Inventory, []claims.Claim{h.Claim})
 		if !x.bound && !slices.ContainsFunc(j.Findings, func(f claims.Finding) bool { return f.Place.Standing != claims.Absent }) {
 			out[i] = nil
 		}
@@ -68,6 +79,27 @@ func (x *claimant) onNode(ctx context.Context, at *claimPlace, asked []bool, who
 	}
 	return out
 }
+
+// here returns a claim on a node, or nil if the node needs none for extended resources.
+func (x *claimant) here(on *claims.OnNode, i int) *claimHere {
+	pod, c := x.question.pod, x.found[i]
+	if i < len(pod.Spec.ResourceClaims) {
+		ref := pod.Spec.ResourceClaims[i].Name
+		users := func(lying claims.Lying) []claims.User { return claims.Users(pod, ref, lying) }
+		return &claimHere{Claim: claims.Claim{Name: c.Namespace + "/" + c.Name}, name: ref, users: users, object: c}
+	}
+	if c == nil {
+		c = on.Extended
+	}
+	if c == nil {
+		return nil
+	}
+	users := func(lying claims.Lying) []claims.User { return claims.UsersOfExtended(pod, lying) }
+	return &claimHere{Claim: claims.Claim{Name: claims.ForExtended}, name: claims.ForExtended, users: users, object: c}
+}
+
+// byPlugin describes a node that needs no claim for extended resources.
+const byPlugin = "no driver has to offer them there"
 
 // explain finds a way in which all claims have near devices.
 func (t *together) explain(ctx context.Context) {
@@ -123,11 +155,11 @@ func (t *together) wrong(ctx context.Context) (wrong bool) {
 func (t *together) judge(way claims.Lying, first bool) (fits bool) {
 	fits = true
 	for _, h := range t.open {
-		h.Users = claims.Users(t.claimant.question.pod, h.name, way)
+		h.Users = h.users(way)
 	}
 	for _, h := range t.has {
-		h.Users = claims.Users(t.claimant.question.pod, h.name, way)
-		j := claims.Judge(t.inventory, []claims.Claim{h.Claim})
+		h.Users = h.users(way)
+		j := claims.Judge(t.on.Inventory, []claims.Claim{h.Claim})
 		near := t.at.why == "" && j.Keeps(claims.Required)
 		if first || near {
 			h.out.Near = near
@@ -165,7 +197,7 @@ func (t *together) lie(ctx context.Context, fits bool) bool {
 	}
 	bad := ""
 	for _, h := range t.open {
-		if j := claims.Judge(t.inventory, []claims.Claim{h.Claim}); !j.Serves(t.claimant.mode) {
+		if j := claims.Judge(t.on.Inventory, []claims.Claim{h.Claim}); !j.Serves(t.claimant.mode) {
 			h.say(j.Why())
 			bad = cmp.Or(bad, h.name)
 		}
@@ -174,7 +206,7 @@ func (t *together) lie(ctx context.Context, fits bool) bool {
 		got := "would get " + deviceNames(h.Results)
 		if h.out.Near = bad == ""; h.out.Near {
 			h.out.Message = got + t.claimant.unpinned(&h.Claim)
-		} else if j := claims.Judge(t.inventory, []claims.Claim{h.Claim}); j.Serves(t.claimant.mode) {
+		} else if j := claims.Judge(t.on.Inventory, []claims.Claim{h.Claim}); j.Serves(t.claimant.mode) {
 			h.say(got + ", but claim " + bad + " would get none near the CPUs")
 		}
 	}
@@ -185,9 +217,11 @@ func (t *together) lie(ctx context.Context, fits bool) bool {
 func (t *together) allocate(ctx context.Context, only topology.NUMASet, list []*claimHere) (why string) {
 	var objects []*resourcev1.ResourceClaim
 	for _, h := range list {
-		objects = append(objects, h.object)
+		if objects = append(objects, h.object); claims.TakesAll(h.object) {
+			only = claims.Everywhere
+		}
 	}
-	results, why := t.claimant.allocator.allocate(ctx, t.at, only, objects)
+	results, why := t.on.Allocate(ctx, t.on.Shown(only), objects)
 	if why == "" {
 		for i, h := range list {
 			h.Results = results[i].Devices.Results
@@ -254,11 +288,16 @@ func (t *together) elsewhere(ctx context.Context) {
 // away names a claim whose devices keep the pod off the node, or returns "".
 func (t *together) away() string {
 	for _, h := range t.has {
-		if on := h.object.Status.Allocation.NodeSelector; on != nil && t.at.object != nil && !matchesNode(t.at.object, "", nil, on) {
+		if t.at.awayFrom(h.object) {
 			return h.name
 		}
 	}
 	return ""
+}
+
+// awayFrom reports whether the node cannot use the devices that a claim has.
+func (n *node) awayFrom(c *resourcev1.ResourceClaim) bool {
+	return c.Status.Allocation != nil && c.Status.Allocation.NodeSelector != nil && n.object != nil && !matchesNode(n.object, "", nil, c.Status.Allocation.NodeSelector)
 }
 
 // say adds a reason once.

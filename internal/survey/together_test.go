@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/cel"
@@ -117,6 +118,14 @@ func (w *world) scheduled(mode claims.Mode, p *corev1.Pod) (devices []string, ta
 			open, judged, only = append(open, c), append(judged, of), only|wanted
 		}
 	}
+	extended := claims.Extended(p, func(name corev1.ResourceName) *resourcev1.DeviceClass {
+		return map[corev1.ResourceName]*resourcev1.DeviceClass{extendedGPU: w.Classes[0]}[name]
+	})
+	if extended != nil && w.Nodes[0].Status.Allocatable.Name(extendedGPU, "").IsZero() {
+		of := claims.Claim{Name: claims.ForExtended, Users: claims.UsersOfExtended(p, claims.Lying{"main": topology.NewNUMASet(0)})}
+		wanted, _ := of.Reach(mode)
+		open, judged, only = append(open, extended), append(judged, of), only|wanted
+	}
 	if mode == claims.Free {
 		only = claims.Everywhere
 	}
@@ -143,11 +152,34 @@ func (w *world) scheduled(mode claims.Mode, p *corev1.Pod) (devices []string, ta
 			continue
 		}
 		for i := range results {
-			devices = append(devices, gpuDriver+"/"+results[i].Devices.Results[0].Device)
+			devices = append(devices, deviceNames(results[i].Devices.Results))
 		}
 		return devices, true, j.Keeps(claims.Required) && fits
 	}
 	return nil, false, false
+}
+
+// compare compares the survey's answer about the pod with the scheduler's.
+func (w *world) compare(mode claims.Mode, p *corev1.Pod) {
+	w.Helper()
+	devices, takes, near := w.scheduled(mode, p)
+	f, _ := w.fitOf(p)
+	if got := f.Nodes[0].Answer.Answer == Admits; got != takes || (f.Copies > 0) != takes || f.Placed > 0 != takes {
+		w.Fatalf("the node takes it: %v (%s), %d copies, %d placed; the scheduler: %v", got, f.Nodes[0].Message, f.Copies, f.Placed, takes)
+	}
+	allNear, i := true, 0
+	for _, of := range f.Claims {
+		on := of.Nodes[0]
+		if allNear = allNear && on.Near; of.Allocated || on.Message == byPlugin {
+			continue
+		}
+		if i++; takes && !strings.Contains(on.Message, "would get "+devices[i-1]) || !takes && on.Near {
+			w.Errorf("claim %s: near %v, %q; the scheduler gives %q", of.Name, on.Near, on.Message, devices)
+		}
+	}
+	if allNear != near {
+		w.Errorf("near: %v, the scheduler: %v: %+v", allNear, near, f.Claims)
+	}
 }
 
 // TestClaimsAsTheScheduler: the survey and the scheduler's allocator give the claims of a pod the
@@ -183,24 +215,52 @@ func TestClaimsAsTheScheduler(t *testing.T) {
 				w := claimWorld(t, c.devices...)
 				w.Claims = append(w.Claims, c.others...)
 				p := w.asks(mode.String(), c.asks()...)
-				devices, takes, near := w.scheduled(mode, p)
-				f, _ := w.fitOf(p)
-				if got := f.Nodes[0].Answer.Answer == Admits; got != takes || (f.Copies > 0) != takes || f.Placed > 0 != takes {
-					t.Fatalf("the node takes it: %v (%s), %d copies, %d placed; the scheduler: %v", got, f.Nodes[0].Message, f.Copies, f.Placed, takes)
+				w.compare(mode, p)
+			})
+		}
+	}
+}
+
+const extendedGPU = "example.com/gpu"
+
+// extends makes a pod ask for devices as an extended resource.
+func (w *world) extends(p *corev1.Pod, count string) *corev1.Pod {
+	w.Classes[0].Spec.ExtendedResourceName = new(extendedGPU)
+	p.Spec.Containers[0].Resources.Limits[extendedGPU] = resource.MustParse(count) // and requests: it is one map
+	return p
+}
+
+// TestExtendedAsTheScheduler: extended resources get their devices together with the claims.
+func TestExtendedAsTheScheduler(t *testing.T) {
+	near0, near1, far0 := gpu("a", "big", 0), gpu("b", "small", 0), gpu("c", "big", 1)
+	for name, c := range map[string]struct {
+		devices []resourcev1.Device
+		count   string
+		claims  []string // classes
+		plugin  bool
+	}{
+		"there is one":               {[]resourcev1.Device{near0, far0}, "1", nil, false},
+		"only far":                   {[]resourcev1.Device{far0}, "1", nil, false},
+		"none":                       {nil, "1", nil, false},
+		"too many":                   {[]resourcev1.Device{near0, near1}, "3", nil, false},
+		"too many near":              {[]resourcev1.Device{near0, near1, far0}, "3", nil, false},
+		"beside a claim":             {[]resourcev1.Device{near0, near1}, "1", []string{"any"}, false},
+		"a claim leaves none":        {[]resourcev1.Device{near0}, "1", []string{"any"}, false},
+		"a claim leaves none near":   {[]resourcev1.Device{near0, far0}, "1", []string{"any"}, false},
+		"a claim needs the only big": {[]resourcev1.Device{near0, near1}, "1", []string{"big"}, false},
+		"a device plugin has them":   {[]resourcev1.Device{near0}, "1", []string{"any"}, true},
+	} {
+		for _, mode := range []claims.Mode{claims.Free, claims.Near, claims.Required} {
+			t.Run(name+"/"+mode.String(), func(t *testing.T) {
+				w := claimWorld(t, c.devices...)
+				if c.plugin {
+					w.Nodes[0].Status.Allocatable[extendedGPU] = resource.MustParse("1")
 				}
-				allNear, i := true, 0
-				for _, of := range f.Claims {
-					on := of.Nodes[0]
-					if allNear = allNear && on.Near; of.Allocated {
-						continue
-					}
-					if i++; takes && !strings.Contains(on.Message, "would get "+devices[i-1]) || !takes && on.Near {
-						t.Errorf("claim %s: near %v, %q; the scheduler gives %q", of.Name, on.Near, on.Message, devices)
-					}
+				var all []*resourcev1.ResourceClaim
+				for i, of := range c.claims {
+					all = append(all, claim(string(rune('x'+i)), of))
 				}
-				if allNear != near {
-					t.Errorf("near: %v, the scheduler: %v: %+v", allNear, near, f.Claims)
-				}
+				w.compare(mode, w.extends(w.asks(mode.String(), all...), c.count))
 			})
 		}
 	}
