@@ -52,8 +52,8 @@ no node has the devices that its claims ask for, or its gang is incomplete or as
 
 explain gang NAME asks the cluster about pods that start together; podgroup NAME does the same for a gang that a
 PodGroup declares. The verb plans the waiting members as the scheduler does. It shows where each would go now, how
-many fit, and the answer of every node to the first that does not fit. It ignores volumes, and affinity
-between pods. Exit code 1 means that too few fit, or that the gang asks for something impossible.
+many fit, and the answer of every node to the first that does not fit. It ignores volumes, and affinity between
+pods. Exit code 1 means that too few fit, or that the gang asks for something impossible.
 
 explain -f PODS asks no cluster. It admits the pods of a file one after another on one node, as its kubelet would. For
 each refusal it prints the rule. For every resource and NUMA node it prints the request, the free amount, and the
