@@ -98,7 +98,7 @@ func TestAGroupThatIsDeletedWhileHalfBound(t *testing.T) {
 					return
 				}
 				w.want("a", 0, 0)
-				if said := w.said(); !strings.Contains(said, "is not there") {
+				if said := w.said(); !strings.Contains(said, "does not exist") {
 					t.Errorf("the events say %q", said)
 				}
 			})
