@@ -158,11 +158,11 @@ func (c *firstPod) is(e fwk.QueuedEntityInfo) bool {
 	return ok && one.Pod.UID == *uid
 }
 
-// of returns the properties of an entity that Sort compares. found is false for a group, because
-// its members have different ages.
+// of returns the properties of an entity that Sort compares. A group counts since it was queued,
+// because its members have different ages.
 func (s Sort) of(e fwk.QueuedEntityInfo) waiting {
 	if one, ok := e.(*framework.QueuedPodInfo); ok {
 		return s.one(one.Pod, one.GetPriority(), one.GetTimestamp(), one.GetAttempts())
 	}
-	return waiting{priority: e.GetPriority(), queued: e.GetTimestamp()}
+	return waiting{e.GetPriority(), e.GetTimestamp(), e.GetTimestamp()}
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // Sort is the order in which waiting pods are tried. It is kube-scheduler's PrioritySort, with one
-// exception: pods that enter the queue in the first minute of the process are tried by age, in
-// whole seconds, until each has been tried once.
+// exception: a pod that enters the queue in the first minute of the process, and has not been
+// tried, counts as queued since the end of the second of its creation.
 //
 // A starting scheduler finds all waiting pods at once, in no order. A kubelet that receives several
 // pods at once admits older pods first (HandlePodAdditions of pkg/kubelet/kubelet.go). An old pod
@@ -53,26 +53,20 @@ func (Sort) Name() string { return scheduler.SortName }
 // waiting has the properties that Sort compares.
 type waiting struct {
 	priority int32
+	since    time.Time
 	queued   time.Time
-	// found means that the pod entered the queue in the first minute and has not been tried.
-	found   bool
-	created int64 // Unix seconds, if it was found
 }
 
 // one returns the compared properties of a pod.
 func (s Sort) one(pod *corev1.Pod, priority int32, queued time.Time, attempts int) waiting {
-	return waiting{priority, queued, queued.Before(s.started) && attempts == 0, pod.CreationTimestamp.Unix()}
+	w := waiting{priority, queued, queued}
+	// The API server cuts times of creation down to seconds.
+	if created := pod.CreationTimestamp.Add(time.Second); attempts == 0 && queued.Before(s.started) && created.Before(queued) {
+		w.since = created
+	}
+	return w
 }
 
 func (w waiting) before(v waiting) bool {
-	byAge, first := 0, 0
-	switch {
-	case w.found && v.found:
-		byAge = cmp.Compare(w.created, v.created)
-	case w.found:
-		first = -1
-	case v.found:
-		first = 1
-	}
-	return cmp.Or(cmp.Compare(v.priority, w.priority), first, byAge, w.queued.Compare(v.queued)) < 0
+	return cmp.Or(cmp.Compare(v.priority, w.priority), w.since.Compare(v.since), w.queued.Compare(v.queued)) < 0
 }

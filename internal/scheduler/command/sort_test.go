@@ -32,7 +32,8 @@ func triedBefore(info *framework.QueuedPodInfo, attempts int) *framework.QueuedP
 
 // TestSort: priority comes first. Then come pods of the first minute that were not tried yet, in
 // the order of the second of their creation. All others are in the queue's order: a pod that was
-// tried does not go before pods that have waited since.
+// tried does not go before pods that have waited since, and one that was created after that attempt
+// does not go before it.
 func TestSort(t *testing.T) {
 	sort := Sort{started: time.UnixMilli(100_000)}
 	want := []*framework.QueuedPodInfo{
@@ -42,6 +43,9 @@ func TestSort(t *testing.T) {
 		waitingPod("younger, queued next", 1, 81, 99_200),
 		triedBefore(waitingPod("tried, and queued again first", 1, 79, 99_050), 2),
 		triedBefore(waitingPod("tried, and queued again next", 1, 10, 99_060), 1),
+		waitingPod("created after both", 1, 99, 99_070),
+		triedBefore(waitingPod("tried, and in the queue when the next came", 1, 10, 99_080), 1),
+		waitingPod("created in the second of that attempt", 1, 99, 99_090),
 		waitingPod("queued later", 1, 20, 100_000),
 		triedBefore(waitingPod("tried, and queued again later", 1, 5, 100_000+1), 1),
 		waitingPod("queued last", 1, 10, 100_002),
