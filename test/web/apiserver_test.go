@@ -13,22 +13,22 @@ import (
 	"testing"
 )
 
-// object is something that the API holds.
+// object is an object of the API.
 type object = map[string]any
 
-// apiServer stands in for an API server: it lists what it was given, and reports changes.
+// apiServer imitates an API server: it serves lists of given objects, and watches.
 type apiServer struct {
 	mu    sync.Mutex
 	lists map[string][]object // by path
 	kinds map[string]string
 	told  []told
 	news  chan struct{}
-	// server is what start has started; while away it closes every connection.
+	// server is the server of start. While away is set, it closes every connection.
 	server *httptest.Server
 	away   atomic.Bool
 }
 
-// told is a line of a watch.
+// told is an event of a watch.
 type told struct {
 	path string
 	line []byte
@@ -41,7 +41,7 @@ const (
 	reportsPath = "/apis/berth.dev/v1alpha1/nodetopologies"
 )
 
-// snapshot reads the file that the tests are about.
+// snapshot reads the file with the tests' cluster.
 func snapshot(t testing.TB) map[string]json.RawMessage {
 	t.Helper()
 	f, err := os.Open("testdata/cluster.berth")
@@ -94,7 +94,7 @@ func (s *apiServer) start(t testing.TB) string {
 	return path
 }
 
-// goAway answers nobody from then on, and breaks what goes on.
+// goAway makes the server answer no more requests, and breaks open connections.
 func (s *apiServer) goAway() {
 	s.away.Store(true)
 	s.server.CloseClientConnections()
@@ -110,7 +110,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case kind == "":
 		refuse(w, http.StatusNotFound, "NotFound")
-	case q.Get("watch") != "" && q.Get("sendInitialEvents") != "": // as a server without streaming lists
+	case q.Get("watch") != "" && q.Get("sendInitialEvents") != "": // refused, as by a server without streaming lists
 		refuse(w, http.StatusUnprocessableEntity, "Invalid")
 	case q.Get("watch") != "":
 		s.watch(w, r)
@@ -160,7 +160,7 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tell tells watchers of a change.
+// tell sends a change to the watches.
 func (s *apiServer) tell(t testing.TB, path, what, kind string, o object) {
 	t.Helper()
 	s.mu.Lock()
@@ -176,7 +176,7 @@ func (s *apiServer) tell(t testing.TB, path, what, kind string, o object) {
 	s.news = make(chan struct{})
 }
 
-// named is a copy of an object under another name.
+// named returns a copy of an object with another name.
 func named(t testing.TB, o object, name string) object {
 	t.Helper()
 	data, err := json.Marshal(o)
@@ -193,7 +193,7 @@ func named(t testing.TB, o object, name string) object {
 
 func nameOf(o object) string { return o["metadata"].(object)["name"].(string) }
 
-// find returns the object of that name.
+// find returns the object with that name.
 func (s *apiServer) find(t testing.TB, path, name string) object {
 	t.Helper()
 	for _, o := range s.lists[path] {

@@ -31,7 +31,7 @@ func berth(t testing.TB, args ...string) string {
 	return address
 }
 
-// berthProcess is berth, with the garbage collections of its process.
+// berthProcess does the same as berth, and also returns the garbage collections of the process.
 func berthProcess(t testing.TB, args ...string) (address string, heap *gcTrace) {
 	t.Helper()
 	program := os.Getenv("BERTH")
@@ -61,13 +61,14 @@ func berthProcess(t testing.TB, args ...string) (address string, heap *gcTrace) 
 	return address, collections
 }
 
-// gcTrace reads what Go's garbage collector reports about a process, and passes the rest on.
+// gcTrace reads the garbage collector's lines from the output of a process, and passes on the other
+// lines.
 type gcTrace struct {
 	mu    sync.Mutex
 	rest  []byte
 	count int
-	left  int // MiB that the collection left that left least, since begin and the one after it
-	first int // the collection that is the first to count
+	left  int // smallest heap after a collection, in MiB, since the second collection after begin
+	first int // the first collection that counts
 }
 
 func (g *gcTrace) Write(data []byte) (int, error) {
@@ -94,8 +95,8 @@ func (g *gcTrace) Write(data []byte) (int, error) {
 // gcLine is "gc 7 @1.2s 3%: ... 100->110->60 MB, ...".
 var gcLine = regexp.MustCompile(`^gc \d+ @.* \d+->\d+->(\d+) MB`)
 
-// begin starts to look for the least again, and says how many collections there were. The one that
-// goes on now does not count.
+// begin starts a new search for the smallest heap, and returns the number of collections. A
+// collection in progress does not count.
 func (g *gcTrace) begin() (count int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -103,21 +104,21 @@ func (g *gcTrace) begin() (count int) {
 	return g.count
 }
 
-// least says how many collections there were, and what the one that left least left, in MiB.
+// least returns the number of collections, and the smallest heap after a collection, in MiB.
 func (g *gcTrace) least() (count, left int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.count, g.left
 }
 
-// tab is a page in a browser, with what went wrong in it.
+// tab is a page in a browser, with its errors.
 type tab struct {
 	testing.TB
 	ctx    context.Context
 	faults []string
 }
 
-// browse opens a browser with one tab of a size and in light or dark.
+// browse opens a browser with one tab of that size, in light or dark mode.
 func browse(t testing.TB, width, height int64, scheme string) *tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(int(width), int(height)))
@@ -139,7 +140,8 @@ func browse(t testing.TB, width, height int64, scheme string) *tab {
 			}
 		}
 	})
-	// The first Run starts the browser, which lives as long as its context: no deadline here.
+	// The first Run starts the browser, which ends with its context. So this context has no
+	// deadline.
 	if err := chromedp.Run(ctx, emulation.SetDeviceMetricsOverride(width, height, 1, false), emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	})); err != nil {
@@ -153,7 +155,7 @@ func browse(t testing.TB, width, height int64, scheme string) *tab {
 	return b
 }
 
-// do goes through steps, each within its time.
+// do carries out steps, each within limit.
 func (b *tab) do(what string, steps ...chromedp.Action) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, limit)
@@ -177,13 +179,13 @@ func (b *tab) text(selector string) (text string) {
 	return text
 }
 
-// eval evaluates JavaScript, outside of the page's policy.
+// eval evaluates JavaScript, without the page's content security policy.
 func (b *tab) eval(script string, into any) {
 	b.Helper()
 	b.do("evaluating "+script[:min(len(script), 60)], chromedp.Evaluate(script, into, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
 }
 
-// artifacts is where pictures go.
+// artifacts returns the folder for pictures.
 func artifacts(t testing.TB) string {
 	dir := os.Getenv("ARTIFACTS")
 	if dir == "" {
@@ -195,7 +197,7 @@ func artifacts(t testing.TB) string {
 	return dir
 }
 
-// shoot keeps a picture of the tab, as high as the page is where that is not too much.
+// shoot saves a picture of the tab, with the page's height up to a limit.
 func (b *tab) shoot(name string) {
 	b.Helper()
 	const highest = 16000 // pixels that Chromium draws at a time

@@ -11,11 +11,12 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// firstGlance is how long the browser may take to draw a thousand nodes at a glance, each by itself.
+// firstGlance is how long the browser may take to draw a thousand nodes at a glance, each as its
+// own figure.
 const firstGlance = 500 * time.Millisecond
 
-// many is the snapshot's cluster as often as it takes, as a file: machines of all its shapes, with
-// pods and without, some cordoned, some without a report, some in another pool.
+// many returns a file with that many nodes, copied from the snapshot's cluster: machines of all its
+// shapes, with and without pods, some cordoned, some without a report, some in another pool.
 func many(t *testing.T, nodes int) string {
 	t.Helper()
 	return changed(t, func(s object) {
@@ -58,7 +59,7 @@ func findAmong(list []any, name string) object {
 	return nil
 }
 
-// emptied takes the pods out of a report: all CPUs of the node and all memory are free then.
+// emptied removes the pods from a report, so that all CPUs and memory of the node are free.
 func emptied(report, node object) {
 	status := report["status"].(object)
 	tables, _ := status["memory"].([]any)
@@ -72,8 +73,8 @@ func emptied(report, node object) {
 	status["pods"], status["sharedCPUs"] = []any{}, fmt.Sprintf("0-%d", cpus-1)
 }
 
-// drawn is what the page shows at a glance: nodes by what the pools say, bars and figures by what is
-// drawn.
+// drawn counts what the page shows at a glance: the nodes that the pools' titles count, and the
+// drawn bars and figures.
 type drawn struct{ Nodes, Bars, Figures, Elements int }
 
 const drawnNow = `(() => {
@@ -88,7 +89,7 @@ const drawnNow = `(() => {
 })()`
 
 // TestGlance shows two hundred and a thousand nodes on one page, folded and unfolded, and measures
-// how long that takes to draw.
+// the drawing time.
 func TestGlance(t *testing.T) {
 	axe, err := os.ReadFile("../../internal/web/page/node_modules/axe-core/axe.min.js")
 	if err != nil {
@@ -97,7 +98,7 @@ func TestGlance(t *testing.T) {
 	for _, nodes := range []int{200, 1000} {
 		address := berth(t, "--snapshot", many(t, nodes))
 		b := browse(t, 1280, 900, "light")
-		b.open(address, view{"glance", "#/", []string{".figures svg path"}, ""}) // nobody asked for it: there are many
+		b.open(address, view{"glance", "#/", []string{".figures svg path"}, ""}) // the default for many nodes
 		var folded, each drawn
 		b.eval(drawnNow, &folded)
 		if folded.Nodes != nodes || folded.Figures >= nodes/4 {
@@ -119,8 +120,8 @@ func TestGlance(t *testing.T) {
 	}
 }
 
-// drawing is how long the browser takes from lines to an address of figures until they are on the
-// screen: the shortest of three times, since whatever else runs here may hold one up.
+// drawing measures how long the browser takes to switch from lines to an address with figures. It
+// returns the shortest of three times, because other load may delay one.
 func (b *tab) drawing(address, to string, nodes int) time.Duration {
 	b.Helper()
 	best := time.Hour
@@ -139,7 +140,8 @@ func (b *tab) drawing(address, to string, nodes int) time.Duration {
 	return best
 }
 
-// TestGlanceByKeysAndMouse chooses figures, unfolds one, opens a node, and goes to lines and back.
+// TestGlanceByKeysAndMouse selects figures, unfolds one, opens a node, and switches to lines and
+// back.
 func TestGlanceByKeysAndMouse(t *testing.T) {
 	address := berth(t, "--snapshot", many(t, 200))
 	b := browse(t, 1280, 900, "light")
@@ -173,7 +175,8 @@ func TestGlanceByKeysAndMouse(t *testing.T) {
 	b.until("figures are shown", `document.querySelector('.figures svg path')`)
 }
 
-// middle is a place within the first element of a kind, from its left and upper edge.
+// middle returns a position in the first element of the selector, as fractions from its left and
+// upper edge.
 func (b *tab) middle(selector string, x, y float64) (float64, float64) {
 	b.Helper()
 	var at []float64

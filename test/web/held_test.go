@@ -10,14 +10,14 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// stridedCPUs and raggedCPUs are forty CPUs each, every other one and without any order.
+// stridedCPUs and raggedCPUs are forty CPUs each: every other CPU, and an irregular set.
 const (
 	stridedCPUs = "2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,32,34,36,38,40,42,44,46,48,50,52,54,56,58,60,62,64,66,68,70,72,74,76,78,80"
 	raggedCPUs  = "3,5,8,10,13,15,18,20,23,25,28,30,33,35,38,40,43,45,48,50,53,55,58,60,63,65,68,70,73,75,78,80,83,85,88,90,93,95,98,100"
 )
 
-// held is the snapshot with pods that somebody holds back, a pod that eight NUMA nodes refuse, and
-// pods with long lists of CPUs, as a file.
+// held returns a file with the snapshot, and with pods that other controllers hold back, a pod that
+// does not fit on eight NUMA nodes, and pods with long lists of CPUs.
 func held(t *testing.T) string {
 	t.Helper()
 	return changed(t, func(s object) {
@@ -60,7 +60,7 @@ func held(t *testing.T) string {
 	})
 }
 
-// addZones adds a node that only NodeResourceTopology describes: eight NUMA nodes with a GPU each.
+// addZones adds a node with only a NodeResourceTopology: eight NUMA nodes with a GPU each.
 func addZones(s object, name string) {
 	amount := func(resource, total, free string) object {
 		return object{"name": resource, "capacity": total, "allocatable": total, "available": free}
@@ -76,15 +76,15 @@ func addZones(s object, name string) {
 		"attributes": []any{object{"name": "topologyManagerPolicy", "value": "restricted"}}, "zones": zones}}
 }
 
-// cards are the groups of pods that wait: their titles, pods, notices, and how many groups of nodes
-// are green.
+// cards returns the groups of waiting pods: their titles, pods, notices, and number of green groups
+// of nodes.
 const cards = `[...document.querySelectorAll('.card')].map(c => ({
   title: c.querySelector('h2 small').textContent, held: c.querySelector('.notice')?.textContent || '', green: c.querySelectorAll('.groups .admits').length,
   pods: [...c.querySelectorAll('tbody td:first-child')].map(e => e.textContent).sort().join(' '),
 }))`
 
-// TestWaitingSaysWhoHolds: pods that somebody holds back are grouped by who does, and no node is
-// green for them, on the page Waiting and on their own.
+// TestWaitingSaysWhoHolds: pods that a controller holds back are grouped by that controller, and no
+// node is green for them, on the page Waiting and on their own pages.
 func TestWaitingSaysWhoHolds(t *testing.T) {
 	address := berth(t, "--snapshot", held(t))
 	b := browse(t, 1280, 900, "light")
@@ -116,7 +116,7 @@ func TestWaitingSaysWhoHolds(t *testing.T) {
 	}
 	for _, c := range got {
 		if strings.Contains(c.Title, "Unschedulable") || strings.Contains(c.Title, "nodes are available") {
-			t.Errorf("a card is called as an event's text: %+v", c)
+			t.Errorf("a card has an event's text as title: %+v", c)
 		}
 	}
 	for _, pod := range []string{"gated-0", "claim-0", "spread-0", "other-0"} {
@@ -148,10 +148,10 @@ func TestClaimsAreReadLive(t *testing.T) {
 	b.until("it is held back", `document.querySelector('.notice')?.textContent.startsWith('Held back by VolumeBinding: there is no PersistentVolumeClaim not-there')`)
 }
 
-// cut are the boxes whose content does not fit, and cells of tables that are not seen.
+// cut returns the boxes whose content does not fit, and invisible cells of tables.
 const cut = `[...document.querySelectorAll('.scroll, .cell, .needs td, .needs th')].filter(e => e.scrollWidth > e.clientWidth + 1 && e.checkVisibility()).map(e => e.className + ': ' + e.textContent.slice(0, 80))`
 
-// nothingCut demands that no table and no cell is cut or scrolls.
+// nothingCut checks that no table and no cell is cut or scrolls.
 func (b *tab) nothingCut(what string) {
 	b.Helper()
 	var found []string
@@ -160,8 +160,8 @@ func (b *tab) nothingCut(what string) {
 	}
 }
 
-// TestLongLists: forty CPUs, with strides or without, leave room for all columns of the page Pods, and
-// a pod's page shows eight NUMA nodes whole.
+// TestLongLists: with forty CPUs, with or without strides, all columns of the page Pods fit, and a
+// pod's page shows eight NUMA nodes completely.
 func TestLongLists(t *testing.T) {
 	address := berth(t, "--snapshot", held(t))
 	b := browse(t, 1280, 900, "light")
@@ -189,7 +189,7 @@ func TestLongLists(t *testing.T) {
 	}
 }
 
-// TestRefusalOnAPhone: the table of a refusal by two NUMA nodes is seen whole.
+// TestRefusalOnAPhone: the table of a refusal with two NUMA nodes is completely visible.
 func TestRefusalOnAPhone(t *testing.T) {
 	address := berth(t, "--snapshot", "testdata/cluster.berth")
 	b := browse(t, 390, 844, "light")
@@ -198,7 +198,7 @@ func TestRefusalOnAPhone(t *testing.T) {
 	b.shoot("refusal-390-light")
 }
 
-// TestCellsShowDevices: a cell of CPUs says how many GPUs are free beside them, and is not cut.
+// TestCellsShowDevices: a cell of CPUs shows how many GPUs are free next to them, and is not cut.
 func TestCellsShowDevices(t *testing.T) {
 	address := berth(t, "--snapshot", "testdata/cluster.berth")
 	for _, width := range []int64{1280, 390} {
@@ -218,7 +218,7 @@ func TestCellsShowDevices(t *testing.T) {
 	}
 }
 
-// TestStrandedLeadsToPlans: from what is stranded a click leads to a plan for the pod that waits.
+// TestStrandedLeadsToPlans: a click on a stranded resource leads to a plan for the waiting pod.
 func TestStrandedLeadsToPlans(t *testing.T) {
 	address := berth(t, "--snapshot", owned(t))
 	b := browse(t, 1280, 900, "light")
@@ -237,7 +237,7 @@ func TestStrandedLeadsToPlans(t *testing.T) {
 	b.shoot("plan-1280-light")
 }
 
-// TestNothingChanges: before and after says so if nothing changes, and only then.
+// TestNothingChanges: the table of before and after reports if nothing changes, and only then.
 func TestNothingChanges(t *testing.T) {
 	address := berth(t, "--snapshot", "testdata/cluster.berth")
 	b := browse(t, 1280, 900, "light")
@@ -251,7 +251,7 @@ func TestNothingChanges(t *testing.T) {
 	}
 }
 
-// TestHeldViews keeps pictures of the pages with pods that are held back and long lists.
+// TestHeldViews saves pictures of the pages with held pods and long lists.
 func TestHeldViews(t *testing.T) {
 	address := berth(t, "--snapshot", held(t))
 	axe, err := os.ReadFile("../../internal/web/page/node_modules/axe-core/axe.min.js")

@@ -13,19 +13,19 @@ import (
 	"time"
 )
 
-// How large the cluster is, and what it may cost.
+// The size of the cluster, and the limits of time and memory.
 const (
 	loadNodes   = 5000
 	loadPods    = 100_000
 	loadStreams = 50
-	// firstView is how long the first view may take once the cluster is read.
+	// firstView is how long the first view may take after the cluster was read.
 	firstView = time.Second
-	// streamMemory is what the streams may add to the heap, in MiB.
+	// streamMemory is how much the streams may add to the heap, in MiB.
 	streamMemory = 100
 )
 
-// large is the snapshot's cluster, many times over, with ordinary pods beside the ones that are
-// pinned.
+// large returns a server with many copies of the snapshot's cluster, and with ordinary pods next to
+// the pinned ones.
 func large(t testing.TB) *apiServer {
 	s := newAPIServer(t)
 	small := s.lists
@@ -76,7 +76,7 @@ func TestLoad(t *testing.T) {
 	b := browse(t, 1280, 900, "light")
 	b.do("warming the browser", navigate(address+"healthz"))
 	took := math.Inf(1)
-	for tries := 0; tries < 3 && took > float64(firstView.Milliseconds()); tries++ { // whatever else runs here may hold one up
+	for tries := 0; tries < 3 && took > float64(firstView.Milliseconds()); tries++ { // other load may delay one try
 		var ms float64
 		b.do("opening", navigate("about:blank"), navigate(address+"#/?view=lines"))
 		b.until("nodes are there", `document.querySelectorAll('.line [role=rowheader]').length > 10 && document.querySelector('.count')`)
@@ -114,13 +114,12 @@ func (s *apiServer) cordon(t testing.TB, from, to int) {
 	}
 }
 
-// collections is how many collections of garbage are looked at. What a collection leaves has in it
-// what was made while it went on, much on a busy machine: the least of several is nearest to what
-// is held.
+// collections is the number of garbage collections to compare. The heap after a collection includes
+// objects that were allocated during it, so the smallest of several is closest to the live heap.
 const collections = 5
 
-// settled is the heap, in MiB, that is left by collections while the cluster changes and somebody
-// asks for all rows.
+// settled returns the heap after collections, in MiB, while the cluster changes and a client reads
+// all rows.
 func (s *apiServer) settled(t testing.TB, b *tab, address string, heap *gcTrace) int {
 	t.Helper()
 	begun := heap.begin()
@@ -172,7 +171,7 @@ func waitFor(t testing.TB, address string) {
 	t.Fatal("the cluster is not read after 4 minutes")
 }
 
-// openStreams opens streams, each of which has told something; the function closes them.
+// openStreams opens streams, each of which has delivered data. The returned function closes them.
 func openStreams(t testing.TB, address string) func() {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -10,8 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestSimulation opens the page that the lab writes, on every screen: nothing is wider than
-// the screen, and axe finds nothing.
+// TestSimulation opens the lab's page on every screen. Nothing is wider than the screen, and axe
+// finds no error.
 func TestSimulation(t *testing.T) {
 	program := os.Getenv("PLAY")
 	if program == "" {

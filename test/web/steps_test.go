@@ -23,18 +23,18 @@ func (b *tab) until(what, condition string) {
 	b.do(what, chromedp.Poll(condition, nil, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(limit)))
 }
 
-// press types keys into whatever has the focus.
+// press types keys into the focused element.
 func (b *tab) press(keys string) {
 	b.Helper()
 	b.do("pressing "+keys, chromedp.KeyEvent(keys))
 }
 
-// TestByKeyboardAlone goes through every view without a mouse.
+// TestByKeyboardAlone uses every view without a mouse.
 func TestByKeyboardAlone(t *testing.T) {
 	address := berth(t, "--snapshot", "testdata/cluster.berth")
 	b := browse(t, 1280, 900, "light")
 	b.open(address, views[0])
-	b.do("pressing /", input.DispatchKeyEvent(input.KeyRawDown).WithKey("/"), input.DispatchKeyEvent(input.KeyUp).WithKey("/")) // KeyEvent would type it, too
+	b.do("pressing /", input.DispatchKeyEvent(input.KeyRawDown).WithKey("/"), input.DispatchKeyEvent(input.KeyUp).WithKey("/")) // KeyEvent would also type the character
 	b.until("the filter has the focus", `document.activeElement.id === 'filter'`)
 	b.press("gpu")
 	b.until("two nodes are left", `document.querySelectorAll('.line:not(.head)').length === 2 && location.hash.includes('q=gpu')`)
@@ -88,7 +88,7 @@ func TestClicks(t *testing.T) {
 	}
 }
 
-// TestWhatIf asks about a pod that was pasted, changes a setting, and reads what is wrong with it.
+// TestWhatIf asks about a pasted pod, changes a setting, and reads the error of a wrong pod.
 func TestWhatIf(t *testing.T) {
 	address := berth(t, "--snapshot", "testdata/cluster.berth")
 	b := browse(t, 1280, 900, "light")
@@ -109,7 +109,7 @@ func TestWhatIf(t *testing.T) {
 	b.until("what is wrong is told", `document.querySelector('.notice.bad')?.textContent.includes('want')`)
 }
 
-// TestLive: what changes in the cluster changes on the page, without anybody touching it.
+// TestLive: changes of the cluster appear on the page without user input.
 func TestLive(t *testing.T) {
 	s := newAPIServer(t)
 	address := berth(t, "--kubeconfig", s.start(t), "--stale-after", "1000000h")
@@ -132,8 +132,8 @@ func TestLive(t *testing.T) {
 	b.until("the node's report is a stray", `[...document.querySelectorAll('.line.bad')].some(l => l.textContent.startsWith('xeon-1'))`)
 }
 
-// TestAPIServerAway: the page says how old it is and what it does not know while the API server is
-// away, no node counts as silent for that, and it is live again when the API server is back.
+// TestAPIServerAway: while the API server is away, the page shows the age of its data, and no node
+// counts as silent. When the API server is back, the page is live again.
 func TestAPIServerAway(t *testing.T) {
 	s := newAPIServer(t)
 	address := berth(t, "--kubeconfig", s.start(t), "--stale-after", "1000000h")
@@ -150,7 +150,7 @@ func TestAPIServerAway(t *testing.T) {
 	b.do("waiting until it is live again", chromedp.Poll(`document.querySelector('.pulse.alive') && !document.querySelector('.notice[role=alert]')`, nil, chromedp.WithPollingTimeout(0)))
 }
 
-// TestPodsPageByPage narrows the list of pods, orders it, and goes to its next page.
+// TestPodsPageByPage filters and sorts the list of pods, and goes to its next page.
 func TestPodsPageByPage(t *testing.T) {
 	address := berth(t, "--snapshot", changed(t, func(s object) {
 		all := s["pods"].([]any)

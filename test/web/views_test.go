@@ -13,18 +13,18 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// view is a page of the map, with what is there when it is complete.
+// view is a page of the map, with the elements of the complete page.
 type view struct {
 	name, address string
 	wait          []string
-	// do is run before anything is waited for.
+	// do is a script that runs before the test waits.
 	do string
 }
 
-// submit asks what the page of new pods begins with.
+// submit sends the initial form of the page of new pods.
 const submit = `document.querySelector('.fit-form').requestSubmit()`
 
-// compare asks for the table of before and after.
+// compare requests the table of before and after.
 const compare = `document.querySelector('.fit-form button[value=compare]').click()`
 
 var views = []view{
@@ -55,8 +55,7 @@ var screens = []struct {
 	scheme string
 }{{390, "light"}, {390, "dark"}, {800, "light"}, {800, "dark"}, {1280, "light"}, {1280, "dark"}, {1920, "light"}, {1920, "dark"}}
 
-// TestViews opens every view on every screen, keeps a picture, and lets axe look for what keeps
-// people out.
+// TestViews opens every view on every screen, saves a picture, and checks accessibility with axe.
 func TestViews(t *testing.T) {
 	address := berth(t, "--snapshot", ganged(t))
 	axe, err := os.ReadFile("../../internal/web/page/node_modules/axe-core/axe.min.js")
@@ -76,7 +75,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// hiddenCells are the cells of NUMA nodes that somebody with a phone does not see whole, below the
+// hiddenCells returns the cells of NUMA nodes that are not completely visible on a phone, below the
 // name of their node.
 const hiddenCells = `[...document.querySelectorAll('.line:not(.head)')].flatMap(line => {
   const name = line.querySelector('[role=rowheader]').getBoundingClientRect(), box = line.getBoundingClientRect()
@@ -105,7 +104,7 @@ func TestPhone(t *testing.T) {
 	}
 }
 
-// roomFor asks which pods would have to move for a pod that nobody takes now.
+// roomFor asks which pods would have to move for a pod that fits nowhere now.
 const roomFor = `(() => {
   const yaml = "apiVersion: v1\nkind: Pod\nmetadata: {name: big}\nspec: {containers: [{name: main, image: big, resources: {limits: {cpu: 8, memory: 8Gi, nvidia.com/gpu: 3}}}]}"
   document.querySelector('.yaml textarea').value = yaml
@@ -132,7 +131,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// owned is the snapshot with a controller for every pod, as a file.
+// owned returns a file with the snapshot and a controller for every pod.
 func owned(t *testing.T) string {
 	t.Helper()
 	return changed(t, func(s object) {
@@ -144,7 +143,7 @@ func owned(t *testing.T) string {
 	})
 }
 
-// ganged is the snapshot with two pods that wait in a gang, and a gang without pods, as a file.
+// ganged returns a file with the snapshot, a gang of two waiting pods, and a gang without pods.
 func ganged(t *testing.T) string {
 	t.Helper()
 	return changed(t, func(s object) {
@@ -157,7 +156,7 @@ func ganged(t *testing.T) string {
 	})
 }
 
-// changed is the snapshot with something changed, as a file.
+// changed returns a file with the changed snapshot.
 func changed(t *testing.T, change func(s object)) string {
 	t.Helper()
 	in, err := os.Open("testdata/cluster.berth")
@@ -201,7 +200,7 @@ func (b *tab) open(address string, v view) {
 	}
 }
 
-// accessible lets axe look.
+// accessible checks the page with axe.
 func (b *tab) accessible(axe, what string) {
 	b.Helper()
 	var ignored any
@@ -220,21 +219,21 @@ func (b *tab) accessible(axe, what string) {
 	}
 }
 
-// beyond are the elements that reach over the right edge of the screen. Drawings and the tables of
-// refusals have a column for every NUMA node: they may scroll in their boxes.
+// beyond returns the elements that extend over the right edge of the screen. Drawings and the
+// tables of refusals have a column for every NUMA node: they may scroll in their boxes.
 const beyond = `[...document.querySelectorAll('body *')].filter(e => {
   const r = e.getBoundingClientRect()
   return r.right > innerWidth + 0.5 && r.width > 1 && !e.closest('svg, .needs') && e.checkVisibility()
 }).map(e => e.outerHTML.slice(0, 120)).slice(0, 5)`
 
-// squeezed are the values of a card, which stand below each other on a phone, that do not have the
-// card's whole width.
+// squeezed returns the values of a card that do not have the card's whole width. On a phone the
+// values are below each other.
 const squeezed = `[...document.querySelectorAll('.stack td')].filter(e => {
   const row = getComputedStyle(e.parentElement), wide = e.parentElement.clientWidth - parseFloat(row.paddingLeft) - parseFloat(row.paddingRight)
   return e.checkVisibility() && getComputedStyle(e).display === 'block' && e.offsetWidth < wide - 1
 }).map(e => e.dataset.label + ': ' + e.textContent).slice(0, 5)`
 
-// fits demands that nobody has to scroll sideways, and that no value is squeezed.
+// fits checks that the page needs no sideways scrolling, and that no value is squeezed.
 func (b *tab) fits(what string, width int64) {
 	b.Helper()
 	var wide int64
