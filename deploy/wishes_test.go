@@ -91,7 +91,7 @@ func TestWishesAreKnownWords(t *testing.T) {
 		t.Errorf("%d words refused: want more", refused)
 	}
 	err := unreadable(map[string]string{wire.GangAnnotation: "z"})
-	if got := strings.Join(denied(t, file, podRequest(map[string]any{wire.GangAnnotation: "z"}, nil)), "; "); err == nil || !strings.Contains(err.Error(), got) || !strings.Contains(got, "want it beside berth.dev/gang: how many") {
+	if got := strings.Join(denied(t, file, podRequest(map[string]any{wire.GangAnnotation: "z"}, nil)), "; "); err == nil || !strings.Contains(err.Error(), got) || !strings.Contains(got, "want this annotation next to berth.dev/gang: the number") {
 		t.Errorf("a gang without a minimum: the API server says %q, the scheduler %v", got, err)
 	}
 	for name, said := range map[string]map[string]any{

@@ -30,7 +30,7 @@ const (
 	name        = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 	to64        = "([1-9]|[1-5][0-9]|6[0-4])"
 	names       = "(V.startsWith('preferred:') ? V.substring(10) : V).split(',')"
-	wantMinimum = "how many pods of the gang start together: a whole number from 1 to 4096"
+	wantMinimum = "the number of pods of the gang that start together, from 1 to 4096"
 	noMinimum   = "'berth.dev/gang' in A && !('berth.dev/gang-minimum' in A)"
 	inGang      = "(['berth.dev/gang', 'scheduling.k8s.io/group-name', 'scheduling.volcano.sh/group-name', 'gang.scheduling.koordinator.sh/name'].exists(g, g in A)" +
 		" || ['scheduling.x-k8s.io/pod-group', 'pod-group.scheduling.sigs.k8s.io'].exists(g, g in p.?metadata.labels.orValue(dyn({}))))"
@@ -45,7 +45,7 @@ var wishes = slices.Concat(
 			Want: `"scope=container" or "scope=pod" after the comma`},
 		{Key: "gang", Absent: "x", Right: "V.size() <= 253 && V.matches('" + name + "')", Want: "the name of a gang: lower case letters, digits, '-' and '.'"},
 		{Key: "gang-minimum", Absent: "1", Right: "!(" + noMinimum + ") && V.matches('^[+]?0*([1-9][0-9]{0,2}|[1-3][0-9]{3}|40[0-8][0-9]|409[0-6])$')",
-			Want: wantMinimum, WantCEL: "(" + noMinimum + " ? 'it beside berth.dev/gang: ' : '') + '" + wantMinimum + "'", Shown: "(" + noMinimum + " ? '' : V)"},
+			Want: wantMinimum, WantCEL: "(" + noMinimum + " ? 'this annotation next to berth.dev/gang: ' : '') + '" + wantMinimum + "'", Shown: "(" + noMinimum + " ? '' : V)"},
 	},
 	matesWishes("gang-same-numa-node", false), matesWishes("gang-other-numa-node", true),
 	[]wish{
@@ -55,7 +55,7 @@ var wishes = slices.Concat(
 		{Key: "memory", Absent: "pinned", Right: "V == 'pinned'", Want: "pinned"},
 		{Key: "numa-nodes", Absent: "1", Right: "V.matches('^" + to64 + "$')", Want: "a number of NUMA nodes, 1 to 64"},
 		{Key: "numa-nodes", Absent: "1", Right: "V == '1' || !V.matches('^" + to64 + "$') || !string(A[?'berth.dev/policy'].orValue('')).matches('^single-numa-node(,scope=(container|pod))?$')",
-			Want: "1 beside the policy single-numa-node, or another policy"},
+			Want: "1 with the policy single-numa-node, or another policy"},
 		{Key: "devices", Absent: "same-switch", Right: "V.matches('^((same|one)-(switch|root)(,required|,preferred)?|perNUMANode=" + to64 + ")$')",
 			Want: "same-switch, same-root, one-switch or one-root" + strengths + "; or perNUMANode=1 to perNUMANode=64"},
 		{Key: "functions", Absent: "one-per-card", Right: "V == 'one-per-card'", Want: "one-per-card"},
@@ -141,10 +141,10 @@ func matesWishes(key string, all bool) []wish {
 		star = "n.trim() == '*' || "
 	}
 	return []wish{
-		{Key: key, Absent: "x", Right: "!('berth.dev/" + key + "' in A) || " + inGang, Want: "nothing on a pod of no gang"},
-		{Key: key, Absent: "x", Right: names + ".size() <= 64", Want: "at most 64 names of pods"},
+		{Key: key, Absent: "x", Right: "!('berth.dev/" + key + "' in A) || " + inGang, Want: "this annotation only on a pod of a gang"},
+		{Key: key, Absent: "x", Right: names + ".size() <= 64", Want: "at most 64 pod names"},
 		{Key: key, Absent: "x", Right: names + ".size() > 64 || " + names + ".all(n, " + star + "n.trim().size() <= 253 && n.trim().matches('" + name + "'))",
-			Want: `names of pods of the gang with commas between them, perhaps after "preferred:"`},
+			Want: `names of pods of the gang, separated by commas, optionally after "preferred:"`},
 	}
 }
 

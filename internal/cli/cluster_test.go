@@ -80,7 +80,7 @@ func TestClusterRights(t *testing.T) {
 	}{
 		"all pods":   {"/api/v1/pods", "not yet reported are not counted", ExitOK},
 		"nodes":      {"/api/v1/nodes", "is cordoned or tainted", ExitOK},
-		"leases":     {"/apis/coordination.k8s.io/v1/namespaces/berth-system/leases", "whether agents are alive is not checked", ExitOK},
+		"leases":     {"/apis/coordination.k8s.io/v1/namespaces/berth-system/leases", "it is not checked whether agents are alive", ExitOK},
 		"topologies": {"/apis/berth.dev/v1alpha1/nodetopologies", "(the ClusterRole berth-reader has every permission that is needed)", ExitFailure},
 		"own pods":   {"/api/v1/namespaces/default/pods/small", "reading pod default/small", ExitFailure},
 	} {
@@ -333,7 +333,7 @@ func TestExcluded(t *testing.T) {
 		want  string
 	}{
 		"nothing":  {func(*corev1.Node, *corev1.Pod) {}, "1 node admits"},
-		"selector": {func(_ *corev1.Node, p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "fast"} }, "node selector or affinity does not match: nodeSelector disk=fast\n    (n1)\n    do: no node has a label disk: mend the pod's nodeSelector"},
+		"selector": {func(_ *corev1.Node, p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "fast"} }, "node selector or affinity does not match: nodeSelector disk=fast\n    (n1)\n    do: no node has a label disk: correct the pod's nodeSelector"},
 		"matching": {func(_ *corev1.Node, p *corev1.Pod) {
 			p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "n1"}
 		}, "1 node admits"},

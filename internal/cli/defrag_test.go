@@ -81,7 +81,7 @@ func TestDefragGang(t *testing.T) {
 	}
 	for _, a := range []asked{
 		{args: []string{"defrag", "gang", "large"}, code: ExitFailure, want: []string{"no plan makes room"}},
-		{args: []string{"defrag", "gang", "early"}, code: ExitFailure, want: []string{"gang default/early: it is forming, and no room helps: 0 of 2 pods are there"}},
+		{args: []string{"defrag", "gang", "early"}, code: ExitFailure, want: []string{"gang default/early: the gang is forming, and making room does not help: 0 of 2 pods are there"}},
 		{args: []string{"defrag", "gang", "nobody"}, code: ExitFailure, want: []string{"no gang nobody in namespace default"}},
 		{args: []string{"defrag", "job", "fits"}, code: ExitUsage, want: []string{`"job" is of no kind that can be asked about: want pod, gang or podgroup`}},
 	} {

@@ -227,7 +227,7 @@ func TestExplainClaimsBadInput(t *testing.T) {
 		"not made": {func(_ *world, p *corev1.Pod, _ *resourcev1.ResourceClaim) {
 			of := "t"
 			p.Spec.ResourceClaims[0].ResourceClaimName, p.Spec.ResourceClaims[0].ResourceClaimTemplateName = nil, &of
-		}, []string{"has made no ResourceClaim yet of ResourceClaimTemplate t"}},
+		}, []string{"has not yet created the ResourceClaim from ResourceClaimTemplate t"}},
 		"names neither": {func(_ *world, p *corev1.Pod, _ *resourcev1.ResourceClaim) {
 			p.Spec.ResourceClaims[0].ResourceClaimName = nil
 		}, []string{"my-one"}},
@@ -235,7 +235,7 @@ func TestExplainClaimsBadInput(t *testing.T) {
 			of := "t"
 			p.Spec.ResourceClaims[0].ResourceClaimName, p.Spec.ResourceClaims[0].ResourceClaimTemplateName = nil, &of
 			p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "my-one", ResourceClaimName: &c.Name}}
-		}, []string{"was not made for this pod"}},
+		}, []string{"was not created for this pod"}},
 		"adminAccess": {func(_ *world, _ *corev1.Pod, c *resourcev1.ResourceClaim) {
 			yes := true
 			c.Spec.Devices.Requests[0].Exactly.AdminAccess = &yes
@@ -260,7 +260,7 @@ func TestExplainClaimsBadInput(t *testing.T) {
 		"no slices":         {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) { w.slices = nil }, []string{"no device on NUMA node 0, where its CPUs would be, matches"}},
 		"slices forbidden":  {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) { w.forbidden[dra+"resourceslices"] = true }, []string{"note: resource slices may not be read", "ResourceSlices are not known"}},
 		"classes forbidden": {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) { w.forbidden[dra+"deviceclasses"] = true }, []string{"note: device classes may not be read", "DeviceClasses are not known"}},
-		"claims forbidden":  {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) { w.forbidden[dra+"resourceclaims"] = true }, []string{"resource claims of other namespaces may not be read, so devices that they have count as free", "would get gpu.example.com/gpu-0"}},
+		"claims forbidden":  {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) { w.forbidden[dra+"resourceclaims"] = true }, []string{"resource claims of other namespaces may not be read, so devices that are allocated to them count as free", "would get gpu.example.com/gpu-0"}},
 		"all claims forbidden": {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) {
 			w.forbidden[dra+"resourceclaims"], w.forbidden[dra+"namespaces/default/resourceclaims"] = true, true
 		}, []string{"note: resource claims may not be read", "ResourceClaims are not known"}},

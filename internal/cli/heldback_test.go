@@ -39,7 +39,7 @@ func TestHeldBack(t *testing.T) {
 		want  []string
 	}{
 		"gate": {func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}} },
-			[]string{"held back by SchedulingGates: no scheduler looks at the pod before its scheduling gates are taken away: example.com/wait", "do: look at the controller that sets the gate"}},
+			[]string{"held back by SchedulingGates: no scheduler looks at the pod before its scheduling gates are removed: example.com/wait", "do: look at the controller that sets and removes the gate"}},
 		"a spread constraint by a label nobody has": {spread("topology.kubernetes.io/zone"),
 			[]string{"held back by PodTopologySpread: no node has the label topology.kubernetes.io/zone", "do: give nodes the label (kubectl label node NODE topology.kubernetes.io/zone=VALUE)"}},
 		"spread": {says(fails + "2 node(s) didn't match pod topology spread constraints. preemption: 0/2 nodes are available: 2 No preemption victims found."),
@@ -49,7 +49,7 @@ func TestHeldBack(t *testing.T) {
 		"no claim": {says(fails + `persistentvolumeclaim "data" not found. preemption: not eligible`), []string{`held back by VolumeBinding: persistentvolumeclaim "data" not found`}},
 		"no claim, by the API server": {func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
-		}, []string{"held back by VolumeBinding: there is no PersistentVolumeClaim data", "do: create it, or mend the name in spec.volumes"}},
+		}, []string{"held back by VolumeBinding: there is no PersistentVolumeClaim data", "do: create it, or correct the name in spec.volumes"}},
 		"no volumes":                 {says(fails + "2 node(s) didn't find available persistent volumes to bind."), []string{"held back by VolumeBinding: didn't find available persistent volumes to bind"}},
 		"a plugin that nobody knows": {says(fails + "2 moon is in the wrong house."), []string{"held back by another plugin: moon is in the wrong house", "do: read its scheduler's events"}},
 	} {
@@ -91,9 +91,9 @@ func TestWhatNoNodeHas(t *testing.T) {
 		want  []string
 	}{
 		"a key": {func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"poool": "gpu-a"} },
-			[]string{"does not match: nodeSelector poool=gpu-a", `do: no node has a label poool (did you mean "pool"?): mend the pod's nodeSelector, or label nodes: kubectl label node NODE poool=gpu-a`}},
+			[]string{"does not match: nodeSelector poool=gpu-a", `do: no node has a label poool (did you mean "pool"?): correct the pod's nodeSelector, or label nodes: kubectl label node NODE poool=gpu-a`}},
 		"a value": {func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"pool": "gpu-b"} },
-			[]string{"does not match: nodeSelector pool=gpu-b", `do: no node matches pool=gpu-b (did you mean "gpu-a"?), nodes have pool=gpu-a: mend`}},
+			[]string{"does not match: nodeSelector pool=gpu-b", `do: no node matches pool=gpu-b (did you mean "gpu-a"?), nodes have pool=gpu-a: correct`}},
 		"affinity":         {affinity(in("zone", "a", "b")), []string{"does not match: node affinity zone In a,b", "do: no node has a label zone"}},
 		"one of two terms": {affinity(in("zone", "a"), in("zone", "b")), []string{"does not match: none of the 2 terms of its node affinity", "do: if the pod may go there"}},
 		"a resource":       {ask("example.com/gpus", "1"), []string{"the node has 0 example.com/gpus in all, 1 asked", `do: no node offers example.com/gpus (did you mean "example.com/gpu"?)`}},

@@ -80,7 +80,7 @@ func TestTotals(t *testing.T) {
 	expect(t, ExitFailure, "the node has 2 free CPUs of 14 in all, 3 asked (OutOfcpu)", "place",
 		"-f", in.pod("pinned", `{limits: {cpu: "12", memory: 1Gi}}`), "-f", in.pod("three", `{requests: {cpu: "3"}}`), oneByTwo, "--kubelet-config", static)
 	over := in.file("over.yaml", kubeletHead+"kubeReserved: {memory: 1Ti}\n")
-	expect(t, ExitFailure, `kubeReserved[memory]: "1Ti": want that no more than the machine's`, "place", "-f", most, oneByTwo, "--kubelet-config", over)
+	expect(t, ExitFailure, `kubeReserved[memory]: "1Ti": want kubeReserved, systemReserved and the eviction threshold to keep at most the machine's`, "place", "-f", most, oneByTwo, "--kubelet-config", over)
 	over = in.file("over.yaml", kubeletHead+"systemReserved: {memory: 2Ti}\n")
 	expect(t, ExitFailure, `systemReserved[memory]: "2Ti": want that`, "place", "-f", most, oneByTwo, "--kubelet-config", over)
 }

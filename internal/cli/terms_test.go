@@ -10,8 +10,8 @@ import (
 func TestTermsNameTheirFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"--keep=gpus":                          `--keep: "gpus": want cpusNearDevices, or nothing`,
-		"--keep=cpusNearDevices":               "--keep: cpusNearDevices: want cpusPerDevice beside it",
-		"--cpus-per-device=nvidia.com/gpu=8":   "--cpus-per-device: want keep: cpusNearDevices beside it",
+		"--keep=cpusNearDevices":               "--keep: cpusNearDevices: want cpusPerDevice as well",
+		"--cpus-per-device=nvidia.com/gpu=8":   "--cpus-per-device: want keep: cpusNearDevices as well",
 		"--snapshot=x --keep=cpusNearDevices":  "--snapshot: the file has the scheduler's configuration",
 		"--snapshot=x --best-effort-anywhere":  "want none of --keep, --cpus-per-device, --exclusive-namespaces, --best-effort-anywhere, --claims and --numa-attributes",
 		"--exclusive-namespaces=No_Namespace":  `--exclusive-namespaces: "No_Namespace": want the name of a namespace, or *`,

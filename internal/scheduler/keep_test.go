@@ -128,10 +128,10 @@ func (f *fixture) ask(pod *corev1.Pod) *placement.Request {
 // TestKeepIsAnArgument: it is read, and what cannot be right is refused.
 func TestKeepIsAnArgument(t *testing.T) {
 	for raw, want := range map[string]string{
-		`{"keep":"cpusNearDevices"}`:                                      "keep: cpusNearDevices: want cpusPerDevice beside it",
+		`{"keep":"cpusNearDevices"}`:                                      "keep: cpusNearDevices: want cpusPerDevice as well",
 		`{"keep":"cpusNearDevices","cpusPerDevice":{"nvidia.com/gpu":8}}`: "",
 		`{"keep":"gpus"}`:                                                   `keep: "gpus": want cpusNearDevices, or nothing`,
-		`{"cpusPerDevice":{"nvidia.com/gpu":8}}`:                            "cpusPerDevice: want keep: cpusNearDevices beside it",
+		`{"cpusPerDevice":{"nvidia.com/gpu":8}}`:                            "cpusPerDevice: want keep: cpusNearDevices as well",
 		`{"keep":"cpusNearDevices","cpusPerDevice":{"nvidia.com/gpu":0}}`:   `cpusPerDevice: "nvidia.com/gpu": 0: want 1 to`,
 		`{"keep":"cpusNearDevices","cpusPerDevice":{"no name":1}}`:          `cpusPerDevice: "no name": want the name of a resource`,
 		`{"keep":"cpusNearDevices","cpusPerDevice":{"nvidia.com/gpu":1.5}}`: "cpusPerDevice",

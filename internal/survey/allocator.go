@@ -23,8 +23,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// allocatorFeatures are the features that kube-scheduler has by default, and attributes with lists.
-// If they are off, an API server accepts no such attributes.
+// allocatorFeatures are the default features of kube-scheduler, plus attributes with lists. An API
+// server with that feature off accepts no such attributes.
 var allocatorFeatures = structured.Features{
 	AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true, DeviceBindingAndStatus: true, ConsumableCapacity: true, ListTypeAttributes: true,
 }
@@ -32,8 +32,8 @@ var allocatorFeatures = structured.Features{
 // maxSelectors bounds the selectors that are kept compiled.
 const maxSelectors = 64
 
-// allocator is kube-scheduler's allocator of devices for claims, on the data of a cluster. Rules
-// that taint devices (DeviceTaintRule) are not read.
+// allocator is kube-scheduler's allocator of devices for claims, on the data of a cluster. It
+// ignores rules that taint devices (DeviceTaintRule).
 type allocator struct {
 	slices    []*resourcev1.ResourceSlice
 	classes   classLister
@@ -87,7 +87,7 @@ func (l classLister) Get(name string) (*resourcev1.DeviceClass, error) {
 	return nil, apierrors.NewNotFound(resourcev1.Resource("deviceclasses"), name)
 }
 
-// slicesOf are the slices that have devices for a node. object is nil if nodes may not be read.
+// slicesOf returns the slices that have devices for a node. object is nil if Nodes may not be read.
 func (a *allocator) slicesOf(object *corev1.Node, name string) (out []*resourcev1.ResourceSlice) {
 	for _, s := range a.slices {
 		each := s.Spec.PerDeviceNodeSelection != nil && *s.Spec.PerDeviceNodeSelection
@@ -106,7 +106,7 @@ func matchesNode(object *corev1.Node, owner string, all *bool, selector *corev1.
 	return ok && err == nil
 }
 
-// devicesFor is the devices of a node that match the requests of a claim.
+// devicesFor has the devices of a node that match the requests of a claim.
 type devicesFor struct {
 	allocator *allocator
 	claim     *resourcev1.ResourceClaim
@@ -116,7 +116,7 @@ type devicesFor struct {
 	matching  []claims.DeviceID
 }
 
-// sort finds the devices that match. Of a pool the newest generation counts.
+// sort finds the devices that match. In each pool, only slices of the newest generation count.
 func (n *devicesFor) sort(ctx context.Context) error {
 	wishes, err := n.wishes()
 	if err != nil {
@@ -160,7 +160,7 @@ func (n *devicesFor) has(s *resourcev1.ResourceSlice, d *resourcev1.Device) bool
 	return matchesNode(n.node.object, "", d.AllNodes, d.NodeSelector)
 }
 
-// wishes returns the selectors of the claim's requests, each with those of its class.
+// wishes returns the selectors of each request of the claim, including the selectors of its class.
 func (n *devicesFor) wishes() (out [][]resourcev1.DeviceSelector, err error) {
 	add := func(request, class string, own []resourcev1.DeviceSelector) {
 		c, missing := n.allocator.classes.Get(class)
@@ -215,8 +215,8 @@ func (n *devicesFor) matches(ctx context.Context, wishes [][]resourcev1.DeviceSe
 	return false, nil
 }
 
-// noDevices means that the devices do not suffice.
-const noDevices = "the devices do not suffice"
+// noDevices means that there are not enough matching devices for the claims.
+const noDevices = "there are not enough devices"
 
 // allocate returns devices of the shown slices for all claims together. why explains why there are
 // none. The allocator relies on checks of the API server, which nobody has made for a snapshot, so
@@ -224,7 +224,7 @@ const noDevices = "the devices do not suffice"
 func (a *allocator) allocate(ctx context.Context, on *node, shown []*resourcev1.ResourceSlice, list []*resourcev1.ResourceClaim) (results []resourcev1.AllocationResult, why string) {
 	defer func() {
 		if r := recover(); r != nil {
-			results, why = nil, fmt.Sprintf("claim, classes or slices are not as an API server takes them: %v", r)
+			results, why = nil, fmt.Sprintf("an API server would not accept the ResourceClaim, DeviceClasses or ResourceSlices: %v", r)
 		}
 	}()
 	made, err := structured.NewAllocator(ctx, allocatorFeatures, a.state, a.classes, shown, a.selectors)
@@ -270,11 +270,12 @@ func (n *devicesFor) missing(only topology.NUMASet) string {
 	case free == 0:
 		return "every device" + where + " that matches the claim's requests is taken"
 	}
-	return fmt.Sprintf("the %d free of %d devices%s that match do not make up the whole claim", free, matching, where)
+	return fmt.Sprintf("%d of %d matching devices%s are free, not enough for the whole claim", free, matching, where)
 }
 
-// rows returns the devices by NUMA node, with those without one last. near are the NUMA nodes of
-// the CPUs, if they are known. apart explains why containers on NUMA nodes have none in common.
+// rows returns the devices by NUMA node; devices without a NUMA node come last. near are the NUMA
+// nodes of the CPUs, if they are known. apart explains why the containers have no NUMA node in
+// common.
 func (n *devicesFor) rows(near topology.NUMASet, known bool, apart string) (out []ClaimOnNUMANode) {
 	const none, unknown = topology.MaxNUMANodes, topology.MaxNUMANodes + 1
 	by := map[topology.NUMAID]*ClaimOnNUMANode{}
@@ -320,7 +321,7 @@ func (n *devicesFor) rows(near topology.NUMASet, known bool, apart string) (out 
 	return out
 }
 
-// deviceNames names allocated devices.
+// deviceNames returns the names of allocated devices.
 func deviceNames(results []resourcev1.DeviceRequestAllocationResult) string {
 	var names []string
 	for i := range results {

@@ -42,8 +42,8 @@ func foreign(asked amounts.List) bool {
 	return false
 }
 
-// short describes an amount that the node lacks for a pod, or a port that another pod has, or
-// returns "".
+// short describes an amount that the node lacks for a pod, or a host port that another pod uses. It
+// returns "" if nothing is missing.
 func short(asked amounts.List, ports []amounts.Port, room *amounts.Node) string {
 	s, taken := room.Short(asked), room.Taken(ports)
 	switch {

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// answer asks the node, which is in such demand.
+// answer asks the node about the pod. wanted is the demand for the node.
 func (n *node) answer(c *ledger.Candidate, wanted demand.Level, out *Answer) {
 	if n.trouble != nil {
 		out.Answer, out.Message, out.Advice = Unreliable, n.trouble.Message, n.trouble.Advice
@@ -73,7 +73,8 @@ func (n *node) nameHolders(r *placement.Refusal) {
 	}
 }
 
-// openText describes what the next report must settle, and why that matters.
+// openText describes the pods that the next report must account for, and why the answer depends on
+// it.
 func (n *node) openText(why ledger.Wait) string {
 	var parts []string
 	if n.inFlight > 0 {
@@ -89,11 +90,11 @@ func (n *node) openText(why ledger.Wait) string {
 	return ": " + text + why.Text()
 }
 
-// exclusion is a reason why the pod may not run on the node, whatever is free there, with advice.
+// exclusion is a reason why the pod may not run on the node even if it were empty, with advice.
 type exclusion struct{ why, advice string }
 
-// excluded is the zero value if node and pod go together. The scheduler's other plugins have more
-// reasons; its event names them.
+// excluded returns the zero value if the pod may run on the node. Other plugins of the scheduler
+// may refuse the node too; the scheduler's event names them.
 func excluded(pod *corev1.Pod, node *corev1.Node, affinity nodeaffinity.RequiredNodeAffinity) exclusion {
 	if node == nil {
 		return exclusion{}
@@ -119,9 +120,8 @@ func excluded(pod *corev1.Pod, node *corev1.Node, affinity nodeaffinity.Required
 	return exclusion{}
 }
 
-// taintAdvice returns advice about a taint. Kubernetes sets and removes its own taints by its view
-// of a node, except out-of-service
-// (https://kubernetes.io/docs/reference/labels-annotations-taints/).
+// taintAdvice returns advice about a taint. Kubernetes sets and removes its own taints itself,
+// except out-of-service (https://kubernetes.io/docs/reference/labels-annotations-taints/).
 func taintAdvice(node string, t *corev1.Taint) string {
 	if strings.HasPrefix(t.Key, "node.kubernetes.io/") && t.Key != corev1.TaintNodeOutOfService {
 		return "mend the node, and the taint goes: kubectl describe node " + node
@@ -133,7 +133,7 @@ func tolerates(pod *corev1.Pod, t *corev1.Taint) bool {
 	return corehelpers.TolerationsTolerateTaint(klog.Background(), pod.Spec.Tolerations, t, true)
 }
 
-// label is the node's name, with how long its agent has been silent.
+// label returns the node's name, and for a silent agent how long it has been silent.
 func (a *Answer) label() string {
 	if a.SilentSeconds == 0 {
 		return a.Node
@@ -144,11 +144,12 @@ func (a *Answer) label() string {
 // shownAdvices is the maximum number of advices of one group that are shown.
 const shownAdvices = 3
 
-// advised is an advice that nodes of a group share. The text names the node if it is the only one,
-// and otherwise has NODE in its place: general.
+// advised is an advice that nodes of a group share. text names the node. general has NODE in its
+// place, and is used if several nodes share the advice.
 type advised struct{ text, general, first string }
 
-// groupsOf groups nodes with the same answer, the most frequent first among equal answers.
+// groupsOf groups nodes with the same answer. Groups of one outcome are sorted by size, the largest
+// first.
 func groupsOf(answers []Answer) []Group {
 	var groups []Group
 	for _, a := range answers {

@@ -48,7 +48,7 @@ type classList struct {
 	notes     []string
 }
 
-// The client's own limits; the API server has its own.
+// The client's own request limits, in addition to the API server's.
 const (
 	clientQPS   = 50
 	clientBurst = 100
@@ -74,7 +74,7 @@ func connect(o Options) (*api, error) {
 		}
 		a.coarse = append(a.coarse, client)
 	}
-	// A list of pods is read in a fraction of the time.
+	// Protobuf makes reading a list of pods several times faster.
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	if a.core, err = coreclient.NewForConfig(config); err != nil {
 		return nil, err
@@ -166,7 +166,8 @@ func (a *api) priorityClasses(ctx context.Context) ([]priorityClass, error) {
 	return l.Items, err
 }
 
-// deviceClasses implements source. A page asks once for every pod that it explains.
+// deviceClasses implements source. It keeps the list for a while, because the web page asks for
+// each pod.
 func (a *api) deviceClasses(ctx context.Context) (map[corev1.ResourceName]bool, []string, error) {
 	list, err := a.classes.get(func() (*classList, error) { return a.listClasses(ctx) })
 	if err != nil {
@@ -291,10 +292,10 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// read reads a list of a kind that no client here knows.
+// read reads a list of a kind without a typed client.
 func (a *api) read(ctx context.Context, o *metav1.ListOptions, into any, path ...string) error {
 	answer := a.reports.Get().AbsPath(path...).VersionedParams(o, metav1.ParameterCodec).Do(ctx)
-	if err := answer.Error(); err != nil { // that of Raw says less
+	if err := answer.Error(); err != nil { // the error of Raw has less detail
 		return err
 	}
 	data, err := answer.Raw()
@@ -314,7 +315,7 @@ func (a *api) rawPage(ctx context.Context, path []string, o metav1.ListOptions) 
 	return page.Items, page.Metadata.Continue, err
 }
 
-// named selects by a field, unless the value is empty.
+// named returns options that select by a field, or select everything if the value is empty.
 func named(field, value string) metav1.ListOptions {
 	if value == "" {
 		return metav1.ListOptions{}

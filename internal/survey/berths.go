@@ -48,7 +48,7 @@ func (s *Survey) Berths(name string) (*machineview.Berths, error) {
 		}
 	}
 	if n.coarse() {
-		out.Facts += "; known by amounts only: which CPUs pods have is not known"
+		out.Facts += "; the report has only amounts, so the CPUs of pods are not known"
 	}
 	if n.trouble != nil {
 		out.Facts += "; " + n.trouble.Message
@@ -59,7 +59,7 @@ func (s *Survey) Berths(name string) (*machineview.Berths, error) {
 	return out, nil
 }
 
-// withoutCPUs are pods whose CPUs are not drawn.
+// withoutCPUs returns the pods without their CPUs, so that these are not drawn.
 func withoutCPUs(pods []placement.PodAllocation) []placement.PodAllocation {
 	pods = slices.Clone(pods)
 	for i := range pods {

@@ -20,19 +20,21 @@ import (
 type Choice struct {
 	// Devices is the number of free devices that the pod does not ask for on its NUMA nodes.
 	Devices int `json:"devices"`
-	// Stranded is the number of these devices that the pod would leave with too few CPUs.
+	// Stranded is the number of these devices that could no longer be used because the pod takes
+	// CPUs next to them.
 	Stranded int `json:"stranded"`
-	// Demand is the percentage of the devices that pods use and could also have on such a node.
+	// Demand is the percentage of the devices in use whose pods could run on this node if it were
+	// empty.
 	Demand int `json:"demand"`
 	// Policy is the node's (topologyManagerPolicy).
 	Policy string `json:"policy"`
-	// Score is the plugin Berth's score of the node among equals, from 0 to 100.
+	// Score is the plugin Berth's score of the node among otherwise equal nodes, from 0 to 100.
 	Score int `json:"score"`
 
 	rank rank.Rank
 }
 
-// demand returns the demand for nodes, by name, if a pod could be pinned.
+// demand returns the demand for each node, by name. It is nil for a pod that no kubelet would pin.
 func (s *Survey) demand(r *placement.Request) map[string]demand.Level {
 	if !r.Pinnable() {
 		return nil
@@ -75,7 +77,7 @@ func (n *node) policy() string {
 	return cmp.Or(n.reading.Kind.Spec.Config.TopologyManagerPolicy, "none")
 }
 
-// better orders answers: by outcome, then as the scheduler would choose.
+// better orders answers by outcome, then in the order of the scheduler's choice.
 func better(a, b Answer) int {
 	if by := cmp.Compare(slices.Index(answerOrder, a.Answer), slices.Index(answerOrder, b.Answer)); by != 0 {
 		return by
@@ -93,31 +95,34 @@ func better(a, b Answer) int {
 
 // Fit is the maximum number of CPUs that a similar pod could have now.
 type Fit struct {
-	// Container is the container with CPUs instead of Asked. The others keep their requests.
+	// Container is the container that would ask for CPUs instead of Asked. The others keep their
+	// requests.
 	Container string `json:"container"`
 	CPUs      int64  `json:"cpus"`
 	Asked     int64  `json:"asked"`
-	// Nodes would take the pod then, on as few NUMA nodes as any: NUMACount.
+	// Nodes would admit the changed pod on NUMACount NUMA nodes, the smallest number of any node.
 	Nodes     []string `json:"nodes"`
 	NUMACount int      `json:"numaCount"`
 }
 
 // Alternative is another amount of one resource with which nodes would take the pod now.
 type Alternative struct {
-	// Container would ask for Instead of Asked; the rest stays as it is.
+	// Container is the container that would ask for Instead rather than Asked. Nothing else
+	// changes.
 	Container string `json:"container"`
 	Resource  string `json:"resource"`
 	Asked     uint64 `json:"asked"`
 	Instead   uint64 `json:"instead"`
-	// Nodes would take the pod then, on as few NUMA nodes as any: NUMACount, 0 if none is pinned.
+	// Nodes would admit the changed pod on NUMACount NUMA nodes, the smallest number of any node.
+	// NUMACount is 0 if nothing is pinned.
 	Nodes     []string `json:"nodes"`
 	NUMACount int      `json:"numaCount,omitempty"`
-	// Text describes it in a clause, without the nodes.
+	// Text describes the alternative without the nodes.
 	Text string `json:"text"`
 }
 
 // alternatives returns requests that would fit instead of one that is refused everywhere: the same
-// pod with another amount of one resource, CPUs first. They use each node's likeliest state.
+// pod with another amount of one resource, CPUs first. Each node is asked in its most likely state.
 func (q *question) alternatives(s *Survey, answers []Answer) (out []Alternative) {
 	remedies := make([][]placement.Remedy, len(answers))
 	inParallel(len(answers), func(i int) {
@@ -168,8 +173,8 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// closer reports whether a is nearer to the pod's request than b: less before more, then fewer NUMA
-// nodes.
+// closer reports whether a is nearer to the pod's request than b. A smaller amount comes before a
+// larger one; after that, fewer NUMA nodes are better.
 func (a *Alternative) closer(b *Alternative) bool {
 	switch less, other := a.Instead < a.Asked, b.Instead < b.Asked; {
 	case less != other:
@@ -199,7 +204,7 @@ func (a *Alternative) text() string {
 	return "container " + a.Container + " with " + text(a.Instead) + " " + name + " instead of " + text(a.Asked) + on
 }
 
-// fitOf is the alternative with fewer CPUs.
+// fitOf returns the alternative with fewer CPUs as a Fit, or nil.
 func fitOf(all []Alternative) *Fit {
 	for i := range all {
 		if a := &all[i]; a.Resource == amounts.CPU && a.Instead < a.Asked {

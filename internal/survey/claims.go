@@ -31,15 +31,15 @@ type Claimed struct {
 	// for the claim of a pod that does not exist.
 	Claim    string `json:"claim,omitempty"`
 	Template string `json:"template,omitempty"`
-	// Asks is the pod's requirement for its claims, or "".
+	// Asks is the pod's requirement for the place of its claims' devices, or "".
 	Asks string `json:"asks,omitempty"`
-	// Allocated: it has devices.
+	// Allocated means that the claim has devices.
 	Allocated bool `json:"allocated"`
 	// Message applies to every node.
 	Message string `json:"message,omitempty"`
 	// Nodes are the possible nodes of the pod, in the order of their answers. If there are many,
-	// nodes with ResourceSlices come first, and More counts the rest. For a claim with devices only
-	// their nodes are listed, and for a pod with a node only that node.
+	// nodes with ResourceSlices come first, and More counts the rest. For an allocated claim, only
+	// the nodes of its devices are listed. For a bound pod, only its node is listed.
 	Nodes []ClaimOnNode `json:"nodes,omitempty"`
 	More  int           `json:"more,omitempty"`
 }
@@ -52,7 +52,7 @@ type ClaimOnNode struct {
 	Near bool `json:"near"`
 	// Message names the devices, or the reason why there are none.
 	Message string `json:"message"`
-	// NUMANodes are the devices that match the claim's requests.
+	// NUMANodes are the devices that match the claim's requests, by NUMA node.
 	NUMANodes []ClaimOnNUMANode `json:"numaNodes,omitempty"`
 	// lacks means that the scheduler would refuse the node because of the claim.
 	lacks bool
@@ -63,10 +63,10 @@ type ClaimOnNUMANode struct {
 	// NUMANode is "none" for devices without one, and "unknown" if their driver names one that the
 	// machine does not have.
 	NUMANode string `json:"numaNode"`
-	// Near: the containers that use the claim are or could be there.
+	// Near means that the containers that use the claim are or could be on this NUMA node.
 	Near bool `json:"near"`
-	// Free and Taken name the first devices, as driver/device. A taken device has its claim. The
-	// counts include all devices.
+	// Free and Taken list the first few devices as driver/device; a taken device is listed with its
+	// claim. The counts include all devices.
 	Free       []string `json:"free"`
 	Taken      []string `json:"taken,omitempty"`
 	FreeCount  int      `json:"freeCount"`
@@ -82,7 +82,7 @@ const (
 	claimsTimeout   = 10 * time.Second
 )
 
-// NoDevices reports whether a claim keeps the pod off every node that takes the pod.
+// NoDevices reports whether a claim excludes every node that would otherwise admit the pod.
 func (e *Explained) NoDevices() bool {
 	return slices.ContainsFunc(e.Claims, func(c Claimed) bool {
 		return len(c.Nodes) > 0 && c.More == 0 && !slices.ContainsFunc(c.Nodes, func(n ClaimOnNode) bool { return !n.lacks })
@@ -102,7 +102,7 @@ func (e *Explained) explainClaims(ctx context.Context, c *Cluster, s *Survey, q 
 }
 
 // explainClaims explains the claims of a pod that does not exist. answers are the answers of the
-// nodes. templates come with the pod, and override those in the cluster.
+// nodes. templates come with the pod, and override templates of the same name in the cluster.
 func (f *Fitting) explainClaims(ctx context.Context, c *Cluster, s *Survey, q *question, answers []Answer, templates []resourcev1.ResourceClaimTemplate) error {
 	x, err := newClaimant(ctx, c, s, q)
 	if x == nil || err != nil {
@@ -135,9 +135,10 @@ type claimant struct {
 	allocator *allocator
 	handedOut *handedOut
 	nodes     []claimPlace
-	// found has the pod's claims in the order of spec.resourceClaims. An unknown claim is nil.
+	// found has the pod's claims in the order of spec.resourceClaims. A claim that was not found is
+	// nil.
 	found []*resourcev1.ResourceClaim
-	// bound: the pod has a node.
+	// bound means that the pod has a node.
 	bound bool
 	// extends means that drivers may offer extended resources of the pod. Their claim is the last.
 	extends bool
@@ -177,7 +178,7 @@ func (c *Cluster) claimant(s *Survey, q *question, h *handedOut, a *allocator) *
 	mode, _ := c.Terms.ReadClaims(q.pod) // an error is why no node takes it
 	x := &claimant{survey: s, question: q, mode: mode, allocator: a, handedOut: h, extends: q.extends()}
 	if q.pod.Annotations[wire.ClaimsAnnotation] == "" {
-		x.assumed = fmt.Sprintf("the pod has no %s, and the argument claims of scheduler profile %s cannot be read: it is taken to be %q (--claims)",
+		x.assumed = fmt.Sprintf("the pod has no %s, and the argument claims of scheduler profile %s cannot be read, so it is assumed to be %q (change with --claims)",
 			wire.ClaimsAnnotation, nameOfScheduler(q.pod), c.Terms.Claims)
 	}
 	return x
@@ -226,7 +227,7 @@ type claimPlace struct {
 	known bool
 	first claims.Lying
 	why   string
-	// slices and inventory are the node's devices once read.
+	// slices and inventory are the node's devices; read sets them.
 	slices    []*resourcev1.ResourceSlice
 	inventory *claims.Inventory
 }
@@ -279,7 +280,8 @@ func (x *claimant) places(on string, answers []Answer) {
 	}
 }
 
-// lies returns the place of a pod on its node: by the report, otherwise as it was promised.
+// lies returns the place of a pod on its node: the reported place if there is one, otherwise the
+// promised place.
 func (n *node) lies(pod *corev1.Pod) claims.Lying {
 	var d placement.Decision
 	if p, _ := n.reported(string(pod.UID)); p != nil {
@@ -316,13 +318,14 @@ func (n *node) wouldLie(q *question, mode claims.Mode) (claims.Lying, bool) {
 	return claims.NUMAOf(&d, n.knownMachine()), a.OK() && (a.Exact || n.decides() || mode != claims.Required)
 }
 
-// follows reports whether Berth can let the pod's CPUs follow devices on the node.
+// follows reports whether Berth can choose the pod's CPUs by the place of its devices on the node.
 func (x *claimant) follows(at *claimPlace) bool {
 	return !x.bound && at.known && at.decides() && at.knownMachine() != nil && at.account != nil && x.question.hasSay(at.node)
 }
 
-// ways yields the places of the pod on a node, as the scheduler tries them: one for a pod without a
-// mode. If the place is not known, it is one without NUMA nodes.
+// ways yields the possible places of the pod on a node in the order in which the scheduler tries
+// them. A pod without a mode has one place. If the place is not known, ways yields one without NUMA
+// nodes.
 func (x *claimant) ways(ctx context.Context, at *claimPlace) iter.Seq[claims.Lying] {
 	q, m := x.question, at.knownMachine()
 	stock := func() *placement.Claimed {
@@ -403,7 +406,7 @@ func (x *claimant) find(of *corev1.PodResourceClaim, out *Claimed) *resourcev1.R
 	name, owned, err := resourceclaim.Name(x.question.pod, of)
 	switch {
 	case errors.Is(err, resourceclaim.ErrClaimNotFound):
-		out.Message = "kube-controller-manager has made no ResourceClaim yet of ResourceClaimTemplate " + *of.ResourceClaimTemplateName
+		out.Message = "kube-controller-manager has not yet created the ResourceClaim from ResourceClaimTemplate " + *of.ResourceClaimTemplateName
 		return nil
 	case err != nil:
 		out.Message = err.Error()
@@ -422,13 +425,13 @@ func (x *claimant) find(of *corev1.PodResourceClaim, out *Claimed) *resourcev1.R
 		out.Message = "there is no ResourceClaim " + out.Claim
 		return nil
 	case owned && !metav1.IsControlledBy(c, x.question.pod):
-		out.Message = "ResourceClaim " + out.Claim + " was not made for this pod: want one that the pod controls"
+		out.Message = "ResourceClaim " + out.Claim + " was not created for this pod: want a claim that the pod controls"
 		return nil
 	}
 	return c
 }
 
-// made is the claim that would be made of a template.
+// made returns the claim that kube-controller-manager would create from a template.
 func (x *claimant) made(of *corev1.PodResourceClaim, out *Claimed) *resourcev1.ResourceClaim {
 	namespace := x.question.pod.Namespace
 	out.Template = namespace + "/" + *of.ResourceClaimTemplateName
@@ -482,7 +485,7 @@ func (x *claimant) asks(c *resourcev1.ResourceClaim, out *Claimed) bool {
 	case !out.Allocated && x.bound:
 		why = "it has no devices"
 	case len(x.nodes) == 0 && !x.bound:
-		why = "no node that pins anything for the pod could take it"
+		why = "no node that pins anything for the pod could admit it"
 	}
 	out.Message = cmp.Or(out.Message, why)
 	return why == ""
@@ -505,7 +508,7 @@ func findings(j *claims.Judgement, places bool) (out []string) {
 	return out
 }
 
-// unpinned adds why any device will do.
+// unpinned returns the text that explains why the place of the device does not matter, or "".
 func (x *claimant) unpinned(of *claims.Claim) string {
 	switch _, pinned := of.Wanted(); {
 	case len(of.Users) == 0:

@@ -48,7 +48,8 @@ func Connect(o Options) (*Cluster, error) {
 // errStill means that the question needs an API server, or a watch.
 var errStill = errors.New("a snapshot never changes: want no --watch")
 
-// live is the API server that the Cluster is read from; errStill if it is read from a file.
+// live returns the API server that the Cluster reads. It returns errStill if the Cluster reads a
+// file.
 func (c *Cluster) live() (*api, error) {
 	if a, ok := c.from.(*api); ok {
 		return a, nil

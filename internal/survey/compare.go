@@ -13,30 +13,30 @@ import (
 
 // Comparison shows how many pods of a load fit on a cluster before and after a change of its nodes.
 type Comparison struct {
-	// Pods are about each workload by itself, as Fit is.
+	// Pods are the results for each workload by itself, as from Fit.
 	Pods []ComparedPods `json:"pods"`
 	// Empty means that the nodes were asked as if they had no pods, before and after.
 	Empty bool `json:"empty"`
-	// Moving is about all pods together, if running pods are moved for them. It is nil in these
-	// cases: the pods are more than MaxRoomFor, or all find a place without moves. Or the nodes are
-	// asked as if they were empty, or only some nodes are asked.
+	// Moving is the result for all pods together if running pods may be moved for them. It is nil
+	// if there are more than MaxRoomFor pods, if all of them find a place without moves, if the
+	// nodes are treated as empty, or if only some nodes are asked.
 	Moving *BeforeAfter[Moving] `json:"moving,omitempty"`
 	// Groups are the kinds of nodes, those with most nodes first.
 	Groups []ComparedGroup `json:"groups"`
-	// Rows describe the comparison in words, except nodes that no pod ever fits. Never explains
-	// those.
+	// Rows are the lines of the printed comparison. Never explains which pods never fit on which
+	// nodes.
 	Rows  []ComparedRow `json:"rows"`
 	Never []string      `json:"never,omitempty"`
 	Notes []string      `json:"notes,omitempty"`
 }
 
-// BeforeAfter is something as it is, and as it would be.
+// BeforeAfter is a value for the present nodes and for the changed nodes.
 type BeforeAfter[T any] struct {
 	Before T `json:"before"`
 	After  T `json:"after"`
 }
 
-// ComparedPods is one workload.
+// ComparedPods is the result for one workload.
 type ComparedPods struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
@@ -44,13 +44,13 @@ type ComparedPods struct {
 	BeforeAfter[Fits]
 }
 
-// Fits is the part of a workload that fits.
+// Fits has the numbers of pods of a workload that fit.
 type Fits struct {
 	// Placed is the number of tried replicas that find a place. Untried is the number of replicas
 	// beyond MaxBerths.
 	Placed  int `json:"placed"`
 	Untried int `json:"untried,omitempty"`
-	// Copies is the total number that fits, on so many Nodes.
+	// Copies is the total number of pods that fit. Nodes is the number of nodes with at least one.
 	Copies int `json:"copies"`
 	Nodes  int `json:"nodes"`
 	// NUMANodes is the maximum number of NUMA nodes of a replica, or 0 if nothing is pinned.
@@ -85,7 +85,7 @@ type ComparedRow struct {
 	Change string `json:"change"`
 }
 
-// Compare asks about the load on the nodes as they are, and as the setting has them.
+// Compare asks how the load fits on the present nodes and on the nodes with the setting.
 func Compare(ctx context.Context, c *Cluster, wanted []Wanted, o FitOptions) (*Comparison, error) {
 	s, err := c.Survey(ctx, "")
 	if err != nil {
@@ -94,12 +94,12 @@ func Compare(ctx context.Context, c *Cluster, wanted []Wanted, o FitOptions) (*C
 	return compare(ctx, c, s, wanted, o)
 }
 
-// Compare asks about the load on the nodes as they are, and as the setting has them.
+// Compare asks how the load fits on the present nodes and on the nodes with the setting.
 func (l *Live) Compare(ctx context.Context, wanted []Wanted, o FitOptions) (*Comparison, error) {
 	return compare(ctx, l.c, l.survey(), wanted, o)
 }
 
-// comparing is a comparison that is being made.
+// comparing is a comparison in progress.
 type comparing struct {
 	cluster *Cluster
 	survey  *Survey
@@ -146,11 +146,11 @@ func (m *comparing) fit(ctx context.Context) error {
 		b := &before[i]
 		m.out.Pods = append(m.out.Pods, ComparedPods{Name: b.Name, Namespace: b.Namespace, Replicas: b.Replicas, BeforeAfter: BeforeAfter[Fits]{fits(b), fits(&after[i])}})
 	}
-	m.out.Notes = slices.Concat(notes, m.after.Setting.Notes(), []string{"nodes needed are counted as if they were new and empty: pods of DaemonSets come in addition"})
+	m.out.Notes = slices.Concat(notes, m.after.Setting.Notes(), []string{"the numbers of nodes needed are for new, empty nodes, without pods of DaemonSets"})
 	return nil
 }
 
-// fits adds an answer up.
+// fits returns the totals of an answer.
 func fits(f *Fitting) Fits {
 	out := Fits{Placed: f.Placed, Untried: f.Untried, Copies: f.Copies}
 	for i := range f.Nodes {
@@ -214,7 +214,7 @@ func tooMany(wanted []Wanted) error {
 	return nil
 }
 
-// need computes for each kind of nodes how many of them the load needs.
+// need computes for each group of nodes how many empty nodes like these the load needs.
 func (m *comparing) need(ctx context.Context) error {
 	after := m.after.Setting
 	after.Empty = true
@@ -233,7 +233,7 @@ func (m *comparing) need(ctx context.Context) error {
 	return nil
 }
 
-// text names the group.
+// text returns the name of the group's first node, and the number of others.
 func (g *ComparedGroup) text() string {
 	out := g.Like
 	if g.Count > 1 {
@@ -245,7 +245,7 @@ func (g *ComparedGroup) text() string {
 	return out
 }
 
-// tell makes rows of the data.
+// tell fills in the rows and Never.
 func (c *Comparison) tell() {
 	for i := range c.Pods {
 		p := &c.Pods[i]
@@ -266,7 +266,7 @@ func (c *Comparison) tell() {
 	for i := range c.Groups {
 		g := &c.Groups[i]
 		for _, never := range g.After.Never {
-			c.Never = append(c.Never, fmt.Sprintf("%s fits no node like %s, as set: %s", never.Name, g.Like, never.Why))
+			c.Never = append(c.Never, fmt.Sprintf("%s fits on no node like %s with this setting: %s", never.Name, g.Like, never.Why))
 		}
 		if g.Before.Pods == 0 && g.After.Pods == 0 {
 			continue

@@ -33,20 +33,20 @@ type Lost struct {
 	Why string `json:"why"`
 }
 
-// contact tracks the watches that the API server does not answer. Informers try again by
-// themselves, and report no refused connections.
+// contact tracks the watches that the API server does not answer. Informers retry by themselves,
+// and do not report refused connections.
 type contact struct {
 	now func() time.Time
-	// swung has an element when something was lost or is back.
+	// swung has an element when a resource was lost or is followed again.
 	swung chan struct{}
 
 	mu   sync.Mutex
 	lost map[string]Lost // by resource
-	// denied are the API server's first words about resources that may not be watched.
+	// denied has the API server's first error for each resource that may not be watched.
 	denied map[string]string
-	// saidDenied are the denied resources that the reader knows about, ascending.
+	// saidDenied are the denied resources that were last reported to the reader, ascending.
 	saidDenied []string
-	// said are the lost resources that the reader knows about, by resource.
+	// said are the lost resources that were last reported to the reader, by resource.
 	said []Lost
 }
 
@@ -61,7 +61,7 @@ func (c *contact) listening(resource string, to *cache.ListWatch) *cache.ListWat
 		DisableChunking: to.DisableChunking,
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			out, err := to.ListWithContext(ctx, o)
-			if err != nil { // a list that works does not mean that the watch does
+			if err != nil { // a successful list does not mean that the watch works
 				c.heard(ctx, resource, err)
 			}
 			return out, err
@@ -78,8 +78,8 @@ func (c *contact) listening(resource string, to *cache.ListWatch) *cache.ListWat
 	}
 }
 
-// closed is client-go's result, without an error, for a connection that was closed or timed out
-// before it was answered (rest.Request.Watch).
+// closed is the type that client-go returns, without an error, for a connection that was closed or
+// timed out before an answer (rest.Request.Watch).
 var closed = reflect.TypeOf(watch.NewEmptyWatch())
 
 var errClosed = errors.New("the connection was closed, or there was no answer in time")
@@ -164,7 +164,7 @@ func (c *contact) say() (lost []Lost, news bool) {
 	return c.said, !slices.EqualFunc(was, c.said, func(a, b Lost) bool { return a.Resource == b.Resource && a.Since.Equal(b.Since) })
 }
 
-// told returns the last report to the reader.
+// told returns the lost resources as last reported to the reader.
 func (c *contact) told() []Lost {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,7 +198,7 @@ func (c *contact) isDenied(resource string) bool {
 	return c.denied[resource] != ""
 }
 
-// deniedNotes are about everything that may not be watched now.
+// deniedNotes returns a note for each resource that may not be watched now.
 func (c *contact) deniedNotes() (notes []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -209,10 +209,10 @@ func (c *contact) deniedNotes() (notes []string) {
 }
 
 func deniedWords(resource, why string) string {
-	return resource + " may not be watched, so their changes are seen late or not at all: " + why
+	return resource + " may not be watched, so changes are seen late or not at all: " + why
 }
 
-// lostWords describe the lost resources for a line of output.
+// lostWords describes the lost resources in one line of output.
 func lostWords(lost []Lost) string {
 	if len(lost) == 0 {
 		return "the API server answers again"

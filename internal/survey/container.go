@@ -15,11 +15,12 @@ type Container struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
 	CPUs string `json:"cpus"` // exclusive CPUs; "" is the shared pool, or see UnknownCPUs
-	// UnknownCPUs is the number of its exclusive CPUs on a node whose report has only amounts. It
-	// is not known which CPUs these are.
+	// UnknownCPUs is the number of the container's exclusive CPUs if the node's report has only
+	// amounts, not the CPUs' ids.
 	UnknownCPUs int      `json:"unknownCPUs,omitempty"`
 	Memory      []Memory `json:"memory,omitempty"`
-	// Devices are ids by resource. For a provider's resource they are amounts with their places.
+	// Devices are the ids of the container's devices by resource. For a provider's resource they
+	// are amounts with their places, like "2 of PLACE".
 	Devices map[string][]string `json:"devices,omitempty"`
 	// NUMANodes are the NUMA nodes of its CPUs and memory.
 	NUMANodes string `json:"numaNodes"`
@@ -43,7 +44,7 @@ func ContainerOf(m *topology.Machine, d *placement.ContainerDecision) Container 
 	numa := m.NodesOf(d.CPUs)
 	for _, b := range d.Memory {
 		if b.Bytes == 0 {
-			continue // what an init container had, and a later one reuses
+			continue // an init container had these CPUs; later containers reuse them
 		}
 		numa |= b.NUMA
 		c.Memory = append(c.Memory, Memory{Resource: b.Resource, NUMANodes: b.NUMA.String(), Bytes: b.Bytes})

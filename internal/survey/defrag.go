@@ -27,16 +27,17 @@ type Room struct {
 	Outcome string `json:"outcome"`
 	// Gang is the gang of the wanted pods, or "" if they were not requested as a gang.
 	Gang string `json:"gang,omitempty"`
-	// Wanted are the pods that need room, with the places found for them.
+	// Wanted lists the pods that need room, with the places found for them.
 	Wanted []RoomFor `json:"wanted"`
 	// Moves are in the order in which they are carried out.
 	Moves []RoomMove `json:"moves"`
-	// Staying counts the pods that must not be moved, by the reason.
+	// Staying counts the pods that must not be moved, by reason.
 	Staying map[string]int `json:"staying,omitempty"`
-	// Movable counts the others. Ending counts pods that make room by themselves.
+	// Movable counts the pods that may be moved. Ending counts pods that are ending and so make
+	// room by themselves.
 	Movable int `json:"movable"`
 	Ending  int `json:"ending,omitempty"`
-	// Asked is the number of questions to ledgers.
+	// Asked is the number of times that the search asked a node's ledger.
 	Asked int      `json:"asked"`
 	Notes []string `json:"notes,omitempty"`
 	// Before and After are the nodes that the plan changes.
@@ -44,7 +45,7 @@ type Room struct {
 	After  []Picture `json:"-"`
 }
 
-// RoomFor is a pod that room is made for.
+// RoomFor is a pod that needs room.
 type RoomFor struct {
 	Namespace string   `json:"namespace,omitempty"`
 	Name      string   `json:"name"`
@@ -55,18 +56,18 @@ type RoomFor struct {
 	NUMANodes string `json:"numaNodes,omitempty"`
 }
 
-// RoomMove is one step.
+// RoomMove is one step of the plan: the eviction of a pod, and its new place.
 type RoomMove struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
-	// Controller makes it again, KIND NAME.
+	// Controller is the controller that creates the replacement pod, as KIND NAME.
 	Controller string `json:"controller"`
 	From       string `json:"from"`
 	FromNUMA   string `json:"fromNUMANodes,omitempty"`
 	To         string `json:"to"`
-	// ToNUMA is "" if it depends on whether the pod that holds the place has left when the moved
-	// pod comes.
+	// ToNUMA is "" if it depends on whether the pod that holds the place has left before the moved
+	// pod arrives.
 	ToNUMA string `json:"toNUMANodes,omitempty"`
 }
 
@@ -75,11 +76,11 @@ type RoomOptions struct {
 	// MostMoves is the maximum number of pods that move for one wanted pod; 0 means
 	// defrag.DefaultMoves.
 	MostMoves int
-	// Draw asks for Before and After.
+	// Draw requests Before and After.
 	Draw bool
 }
 
-// MaxRoomFor bounds the pods that room is made for at a time.
+// MaxRoomFor is the maximum number of pods in one plan that need room.
 const MaxRoomFor = 32
 
 // MakeRoom plans room for pods that do not exist.
@@ -91,7 +92,8 @@ func (c *Cluster) MakeRoom(ctx context.Context, wanted []Wanted, o RoomOptions) 
 	return c.makeRoom(ctx, s, wanted, o)
 }
 
-// MakeRoomFor plans room for a pod of the namespace that waits; of a gang for all that it lacks.
+// MakeRoomFor plans room for a waiting pod of the namespace. If the pod belongs to a gang, it plans
+// for all members that the gang lacks.
 func (c *Cluster) MakeRoomFor(ctx context.Context, name string, o RoomOptions) (*Room, error) {
 	pod, err := c.podNamed(ctx, name)
 	if err != nil {
@@ -120,8 +122,8 @@ type maker struct {
 	survey  *Survey
 	names   []string
 	problem defrag.Problem
-	// pods are the Pod objects of problem.Pods. wanted are those of problem.Wanted, with one for
-	// each replica.
+	// pods are the Pod objects of problem.Pods. wanted are the Pod objects of problem.Wanted, one
+	// for each replica.
 	pods, wanted []*corev1.Pod
 	questions    map[*defrag.Pod]*question
 	allowed      map[*defrag.Pod][]answered
@@ -130,7 +132,7 @@ type maker struct {
 	terms *wire.Terms
 }
 
-// answered stores whether a node may have a pod, if that was asked.
+// answered stores whether a pod may run on a node. The zero value means that nobody asked.
 type answered uint8
 
 const (
@@ -179,7 +181,7 @@ func (m *maker) want(ctx context.Context, c *Cluster, wanted []Wanted) error {
 		if note != "" {
 			m.out.Notes = append(m.out.Notes, note)
 		}
-		if i == 0 || priority < m.priority { // who moves gives way to all of them
+		if i == 0 || priority < m.priority { // moved pods must have a lower priority than every wanted pod
 			m.priority = priority
 		}
 		m.scheduler = nameOfScheduler(pod)
@@ -201,7 +203,7 @@ func (m *maker) want(ctx context.Context, c *Cluster, wanted []Wanted) error {
 	return nil
 }
 
-// fill describes the request of a pod that comes after that many seconds.
+// fill describes the request of a pod that arrives after that many seconds.
 func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) error {
 	ask, err := m.terms.ReadPod(pod)
 	if err = cmp.Or(err, ask.RulesErr); err != nil {
@@ -216,7 +218,7 @@ func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) er
 	return nil
 }
 
-// index records which question may concern which pod. The lists no longer grow.
+// index records the pod of each question. The lists must not grow after this.
 func (m *maker) index(list []defrag.Pod, pods []*corev1.Pod) {
 	for i := range list {
 		q := &question{pod: pods[i], amounts: list[i].Asks, request: new(placement.Request)}
@@ -263,7 +265,7 @@ func (m *maker) gather() {
 	m.index(m.problem.Pods, m.pods)
 }
 
-// may reports whether a pod may run on a node, without regard to what is free there.
+// may reports whether a pod may run on a node if the node has enough free.
 func (m *maker) may(p *defrag.Pod, node int) bool {
 	known := m.allowed[p]
 	if known == nil {
@@ -284,7 +286,7 @@ func (m *maker) admits(q *question, n *node) bool {
 		lacking(q.amounts, nil, n.object) == ""
 }
 
-// tell returns a description of the plan.
+// tell adds a description of the plan to out.
 func (m *maker) tell(plan *defrag.Plan, draw bool) {
 	m.out.Outcome, m.out.Asked = plan.Outcome.String(), plan.Asked
 	if plan.Outcome != defrag.Found {
@@ -329,7 +331,7 @@ func (m *maker) tell(plan *defrag.Plan, draw bool) {
 	}
 }
 
-// played is a node while a plan is carried out: pods leave and come one after another.
+// played is a node while a plan is carried out: pods leave and arrive one after another.
 type played struct {
 	suppose.Node
 	node   *node
@@ -359,7 +361,7 @@ func admit(n *suppose.Node, pod *suppose.Pod) string {
 	return a.Verdict.NUMA.String()
 }
 
-// comes makes a pod come, and returns the NUMA nodes that it gets; "" if nothing is pinned.
+// comes adds an arriving pod, and returns the NUMA nodes that it gets, or "" if nothing is pinned.
 func (p *played) comes(pod *suppose.Pod, name, note string) string {
 	if !p.Pins(pod) {
 		return ""
@@ -381,7 +383,7 @@ func (p *played) besideHolder(pod *suppose.Pod) string {
 	return admit(&with, pod)
 }
 
-// picture is the node as it would be.
+// picture returns the drawing of the node with the plan's changes.
 func (p *played) picture(b machineview.Berths) Picture {
 	with := *p.node
 	with.account = p.Account()

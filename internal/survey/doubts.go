@@ -44,7 +44,8 @@ func (n *node) warnings() (out []Trouble) {
 	return out
 }
 
-// labelsInVain returns Koordinator's labels that the node's kubelet does not fulfil.
+// labelsInVain returns Koordinator's labels that do not match the configuration of the node's
+// kubelet.
 func (n *node) labelsInVain() string {
 	if n.object == nil || n.reading == nil || n.reading.Kind == nil {
 		return ""
@@ -52,7 +53,7 @@ func (n *node) labelsInVain() string {
 	return wire.KoordinatorLabelsIgnored(n.object, n.reading.Kind.Model)
 }
 
-// readiness returns the Node's own condition, or nil if it is not known.
+// readiness returns the Node's condition Ready, or nil if it is not known.
 func (n *node) readiness() *corev1.NodeCondition {
 	if n.object == nil {
 		return nil
@@ -64,7 +65,7 @@ func (n *node) readiness() *corev1.NodeCondition {
 	return &n.object.Status.Conditions[i]
 }
 
-// conditions returns all conditions that report a problem, in short.
+// conditions returns all conditions that report a problem, in short form.
 func (n *node) conditions() (out []string) {
 	short := func(kind, status, reason string) {
 		out = append(out, fmt.Sprintf("%s=%s(%s)", kind, status, reason))
@@ -90,11 +91,10 @@ func (n *node) conditions() (out []string) {
 	return out
 }
 
-// cordoned is the condition of a node that takes no new pods.
+// cordoned is the condition of a cordoned node.
 const cordoned = "Unschedulable"
 
-// Condition is a condition of a node's report, or the Node's own condition that its kubelet is
-// ready.
+// Condition is a condition of a node's report, or the Node's own condition Ready.
 type Condition struct {
 	// Source is NodeTopology or Node.
 	Source  string

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Driven is the devices that drivers offer on a node (ResourceSlices), and the claims of its pods.
+// Driven has the devices that drivers offer on a node (ResourceSlices), and the claims of its pods.
 type Driven struct {
 	Devices []DriverDevices `json:"devices"`
 	Claims  []ClaimOfPod    `json:"claims,omitempty"`
@@ -26,7 +26,7 @@ type Driven struct {
 // DriverDevices are a driver's devices on a NUMA node.
 type DriverDevices struct {
 	Driver string `json:"driver"`
-	// The others are as in ClaimOnNUMANode.
+	// NUMANode and the following fields are as in ClaimOnNUMANode.
 	NUMANode   string   `json:"numaNode"`
 	Free       []string `json:"free"`
 	Taken      []string `json:"taken,omitempty"`
@@ -35,8 +35,8 @@ type DriverDevices struct {
 	Why        string   `json:"why,omitempty"`
 }
 
-// ClaimOfPod is a claim of a pod with devices, and the position of these relative to the pod's CPUs
-// and memory.
+// ClaimOfPod is a pod's claim that has devices, with their place relative to the pod's CPUs and
+// memory.
 type ClaimOfPod struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
@@ -61,7 +61,7 @@ func (c *Cluster) Driven(ctx context.Context, s *Survey, name string) (*Driven, 
 	}
 	h := *read
 	if h.one {
-		h.notes = append(slices.Clip(h.notes), "resource claims of all namespaces may not be read, so devices that they have count as free")
+		h.notes = append(slices.Clip(h.notes), "resource claims of all namespaces may not be read, so devices that are allocated to claims count as free")
 	}
 	a := newAllocator(&h, &c.Terms)
 	inventory := claims.Read(name, n.knownMachine(), a.slicesOf(n.object, name), &a.sources)
@@ -92,9 +92,9 @@ func (c *Cluster) Driven(ctx context.Context, s *Survey, name string) (*Driven, 
 	return out, h.notes, nil
 }
 
-// claimsOf judges the claims of a pod of the node.
+// claimsOf returns the claims of a pod of the node that have devices, with their alignment.
 func (n *node) claimsOf(pod *corev1.Pod, terms *wire.Terms, h *handedOut, i *claims.Inventory) (out []ClaimOfPod) {
-	mode, _ := terms.ReadClaims(pod) // an error is said elsewhere
+	mode, _ := terms.ReadClaims(pod) // Explain reports the error
 	for k := range pod.Spec.ResourceClaims {
 		of := &pod.Spec.ResourceClaims[k]
 		name, _, err := resourceclaim.Name(pod, of)
@@ -118,18 +118,18 @@ func (n *node) claimsOf(pod *corev1.Pod, terms *wire.Terms, h *handedOut, i *cla
 	return out
 }
 
-// Alignments are the words for how devices of claims lie, for metrics.
+// Alignments returns the values of ClaimOfPod.Alignment, for metrics.
 func Alignments() []string { return claims.Alignments() }
 
-// Machine is where a pod is, and the devices there.
+// Machine is the node of a pod, with its devices.
 type Machine struct {
 	Node   string
-	Known  *topology.Machine // nil if no report tells it
+	Known  *topology.Machine // nil if no report has it
 	Slices []*resourcev1.ResourceSlice
 }
 
-// Align compares the devices of a pod's claims, by their names, with what its kubelet gave it. why
-// describes the worst device.
+// Align compares the places of the devices of a pod's claims with the CPUs and memory that the
+// kubelet gave the pod. why describes the worst device.
 func (m *Machine) Align(pod *corev1.Pod, has *placement.PodAllocation, found map[string]*resourcev1.ResourceClaim) (alignment, why string) {
 	var d placement.Decision
 	for i := range has.Containers {

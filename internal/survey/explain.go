@@ -31,11 +31,12 @@ type Explained struct {
 	// some kubelet would pin them.
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
-	// Decided means that Berth decides about the pod. This is so in three cases: the pod is
-	// Pinnable, some node decides about it (its own node, or one that is asked), or it accepts only
-	// a Reservation's place. Any other pod passes, and no node is asked.
+	// Decided means that Berth decides about the pod. This is the case if the pod is Pinnable, if
+	// Berth decides about it on its own node or on a node that is asked, or if it accepts only a
+	// Reservation's place. Berth lets any other pod pass, and no node is asked.
 	Decided bool `json:"decided"`
-	// NotGuaranteed describes what containers lack for the QoS class Guaranteed, or is "".
+	// NotGuaranteed describes the requests and limits that keep the pod from the QoS class
+	// Guaranteed, or is "".
 	NotGuaranteed string `json:"notGuaranteed,omitempty"`
 	// Ignored lists annotations and labels of the pod without effect, with the reasons.
 	Ignored []string `json:"ignored,omitempty"`
@@ -43,20 +44,20 @@ type Explained struct {
 	Fractions []string `json:"fractions,omitempty"`
 
 	Membership
-	// Reservations are the Reservations that the pod owns. If the pod uses the place of one, only
-	// this one is listed.
+	// Reservations are the Reservations whose owner the pod is. If the pod uses the place of one,
+	// only this one is listed.
 	Reservations []Owned `json:"reservations,omitempty"`
-	// Resize is how far a resize in place is that is not done.
+	// Resize is the state of an unfinished in-place resize, or "".
 	Resize string `json:"resize,omitempty"`
-	// Unserved means that no scheduler has looked at the pod. It tells whether a scheduler with its
-	// name is seen.
+	// Unserved is set if no scheduler has looked at the pod. Its message tells whether a scheduler
+	// with the pod's schedulerName was found.
 	Unserved *Trouble `json:"unserved,omitempty"`
 	// HeldBack is the reason why a pending pod gets no node although Berth would admit it, or nil.
 	HeldBack *HeldBack `json:"heldBack,omitempty"`
 
 	Bound
 	Answers
-	// Claims are the pod's ResourceClaims, in its order.
+	// Claims are the pod's ResourceClaims, in the order of spec.resourceClaims.
 	Claims []Claimed `json:"claims,omitempty"`
 
 	Notes []string `json:"notes,omitempty"`
@@ -64,15 +65,16 @@ type Explained struct {
 
 // Membership is the gang of a pod; empty if it has none.
 type Membership struct {
-	// Gang is the gang of the pod, with the kind of its declaration. GangName is its name, or "".
+	// Gang is the gang of the pod, with the kind of the gang's declaration. GangName is the gang's
+	// name, or "".
 	Gang     string `json:"gang,omitempty"`
 	GangName string `json:"gangName,omitempty"`
 	// MemberOf is the state of that gang, or nil if its pods may not be read. A pod with an invalid
-	// gang belongs to a wrong gang, perhaps without a name.
+	// declaration belongs to a gang with State wrong, which may have no name.
 	MemberOf *Gang `json:"memberOf,omitempty"`
 }
 
-// Bound has the promise to a pod with a node, and its actual resources. It is empty for a pod
+// Bound has the promise to a bound pod, and the resources that it really has. It is empty for a pod
 // without a node.
 type Bound struct {
 	Promise *Promise `json:"promise,omitempty"`
@@ -82,9 +84,10 @@ type Bound struct {
 	// Outcome is the result of comparing promise and report.
 	Outcome string   `json:"outcome,omitempty"`
 	Trouble *Trouble `json:"trouble,omitempty"`
-	// Refused: the node's kubelet refused the pod. Nodes then has that node, asked again.
+	// Refused means that the node's kubelet refused the pod. Nodes then has the new answer of that
+	// node.
 	Refused bool `json:"refused,omitempty"`
-	// Fewer are nodes that would take the pod on fewer NUMA nodes than it has.
+	// Fewer lists nodes that would admit the pod on fewer NUMA nodes than it has now.
 	Fewer []string `json:"fewer,omitempty"`
 }
 
@@ -93,9 +96,9 @@ type Bound struct {
 type Answers struct {
 	// Fits is a request that would fit instead of a pod that no node takes.
 	Fits *Fit `json:"fits,omitempty"`
-	// Alternatives are the same for each resource that the pod asks for.
+	// Alternatives are such requests for each resource that the pod asks for.
 	Alternatives []Alternative `json:"alternatives,omitempty"`
-	// Nodes are the answers, Groups the nodes with the same answer.
+	// Nodes are the answers. Groups are the nodes grouped by equal answers.
 	Groups []Group  `json:"groups,omitempty"`
 	Nodes  []Answer `json:"nodes,omitempty"`
 }
@@ -105,8 +108,8 @@ const (
 	Admits     = "admits"
 	Waits      = "waits"
 	Refuses    = "refuses"
-	Unreliable = "unreliable" // its word cannot be taken
-	Excluded   = "excluded"   // the pod or the node rules the other out, whatever is free
+	Unreliable = "unreliable" // the node's report cannot be relied on
+	Excluded   = "excluded"   // the pod could not run there even if the node were empty
 )
 
 // answerOrder is the order of answers in the output.
@@ -119,9 +122,9 @@ type Answer struct {
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
 	Report  int64  `json:"report,omitempty"`
-	// InFlight counts pods that are bound to the node and in no report yet.
+	// InFlight counts pods that are bound to the node and not yet in its report.
 	InFlight int `json:"inFlight,omitempty"`
-	// Mates counts members of the pod's gang that would be there, and are not.
+	// Mates counts other members of the pod's gang that a plan would place on this node.
 	Mates int `json:"mates,omitempty"`
 	// SilentSeconds is how long the agent has been silent, if the node is not reliable for this
 	// reason.
@@ -138,11 +141,11 @@ type Answer struct {
 	// Given is the used amount of the providers' resources that the pod asks for.
 	Given []Given `json:"given,omitempty"`
 
-	// tooLarge: nothing but the amounts that the node has in all keeps the pod from it.
+	// tooLarge means that the node is excluded only because its total amounts are too small.
 	tooLarge bool
 }
 
-// Group is nodes with the same answer.
+// Group is a group of nodes with the same answer.
 type Group struct {
 	Answer  string   `json:"answer"`
 	Message string   `json:"message"`
@@ -164,9 +167,9 @@ func (c *Cluster) Explain(ctx context.Context, name, only string) (*Explained, e
 	return c.explain(ctx, pod, lookup{survey: func(one string) (*Survey, error) { return c.Survey(ctx, one) }, gangs: c.Gangs}, only)
 }
 
-// lookup provides the data for an explanation.
+// lookup has the functions that read the data for an explanation.
 type lookup struct {
-	// survey surveys one node, or all for "".
+	// survey surveys one node, or all nodes if one is "".
 	survey func(one string) (*Survey, error)
 	// gangs returns the gangs of the pod's namespace, and possibly of others.
 	gangs func(context.Context) (*Gangs, error)
@@ -215,8 +218,8 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only 
 	return e, e.explainClaims(ctx, c, s, &q)
 }
 
-// ignores returns annotations and labels of the pod without effect on its node, or on any node if a
-// kubelet decides.
+// ignores records the pod's annotations and labels that have no effect on its node, or on any node
+// where a kubelet decides.
 func (e *Explained) ignores(pod *corev1.Pod, r *placement.Request, on *node) {
 	warnings := wire.IgnoredKeys(pod, pod.Spec.SchedulerName)
 	if w, shares := wire.CPUsShared(pod); shares && (on == nil || !on.decides() && !on.givesWhole(r)) {
@@ -230,11 +233,11 @@ func (e *Explained) ignores(pod *corev1.Pod, r *placement.Request, on *node) {
 	}
 }
 
-// joins returns how far the pod's gang is.
+// joins fills in the pod's gang and its state.
 func (e *Explained) joins(ctx context.Context, pod *corev1.Pod, by lookup) {
 	all, err := by.gangs(ctx)
 	if err != nil {
-		e.Notes = append(slices.Clone(e.Notes), "how far the pod's gang is cannot be said: "+err.Error())
+		e.Notes = append(slices.Clone(e.Notes), "the state of the pod's gang is not known: "+err.Error())
 		return
 	}
 	e.MemberOf = all.Of(pod)
@@ -259,7 +262,7 @@ func surveyFor(e *Explained, pod *corev1.Pod, ask *wire.Ask, by lookup, only str
 		return s, err
 	}
 	switch {
-	case e.Node == "" && ask.RulesErr != nil: // no node takes it if Berth decides on any
+	case e.Node == "" && ask.RulesErr != nil: // no node admits it if Berth decides on any node
 	case e.Node != "" && only == "" && !e.Refused && !e.ended() && s.nodes[e.Node].hasSay(pod, &ask.Request):
 	default:
 		return s, nil
@@ -267,7 +270,7 @@ func surveyFor(e *Explained, pod *corev1.Pod, ask *wire.Ask, by lookup, only str
 	return by.survey("")
 }
 
-// ended reports whether the pod's containers have all ended for good.
+// ended reports whether the pod has succeeded or failed.
 func (e *Explained) ended() bool {
 	return e.Phase == string(corev1.PodSucceeded) || e.Phase == string(corev1.PodFailed)
 }
@@ -278,7 +281,7 @@ func about(pod *corev1.Pod, r *placement.Request) *Explained {
 		Scheduler: nameOfScheduler(pod), Node: pod.Spec.NodeName,
 		Asks: asksText(r), Pinnable: r.Pinnable(), NotGuaranteed: wire.NotGuaranteed(pod), Fractions: fractions(r), Bound: Bound{Refused: wire.Refused(pod)},
 	}
-	if says, _ := wire.ReadMembership(pod); !says.Gang.IsZero() { // what is wrong with it is MemberOf.Why
+	if says, _ := wire.ReadMembership(pod); !says.Gang.IsZero() { // MemberOf.Why describes an error
 		e.Gang, e.GangName = says.Gang.String(), says.Gang.Name
 	}
 	switch pod.Status.Phase {
@@ -313,19 +316,19 @@ func (e *Explained) bound(pod *corev1.Pod, asked *placement.Request, s *Survey) 
 	}
 }
 
-// question is a pod, as nodes are asked about it.
+// question is a pod with everything that is needed to ask nodes about it.
 type question struct {
 	pod     *corev1.Pod
 	request *placement.Request
-	// said has the keys of the pod's rules, rulesErr the error if they cannot be read.
+	// said has the keys of the pod's rules. rulesErr is the error if the rules cannot be read.
 	said     wire.Said
 	rulesErr error
-	// created is the second of the pod's creation.
+	// created is the pod's creation time, in Unix seconds.
 	created int64
 	amounts amounts.List
 	// classes are the resources of device classes.
 	classes map[corev1.ResourceName]bool
-	// noNode has advice about requirements that no node meets.
+	// noNode has advice about the pod's requirements that no node meets.
 	noNode map[string]string
 	// only is the only node to ask, or "" for all.
 	only string
@@ -358,9 +361,9 @@ func (e *Explained) ask(s *Survey, q *question) {
 func (e *Explained) askAgain(s *Survey, q *question) {
 	e.Decided = e.Pinnable || s.nodes[e.Node].hasSay(q.pod, q.request)
 	again := *q.request
-	again.UID = "again/" + again.UID // on its own node, the old one may still hold something
+	again.UID = "again/" + again.UID // on its own node, the refused pod may still hold resources
 	if e.Refused && onlyNode(e, q.only) == e.Node {
-		again.Rules = placement.Rules{} // the kubelet that refused it knows none
+		again.Rules = placement.Rules{} // the kubelet that refused the pod applies no rules
 	}
 	q.request, q.created = &again, s.Now.Unix()
 	var names []string
@@ -380,8 +383,8 @@ func (e *Explained) askAgain(s *Survey, q *question) {
 	}
 }
 
-// answered adds the answers of nodes. If the pod has its place, nodes that would refuse it need no
-// action.
+// answered adds the answers of nodes. If the pod has a place, it drops the advice of nodes that
+// would refuse it.
 func (e *Explained) answered(answers []Answer) {
 	for i := range answers {
 		if a := &answers[i]; a.Answer == Refuses && e.Node != "" && !e.Refused {
@@ -409,8 +412,7 @@ func (q *question) ask(s *Survey, names []string) []Answer {
 	return answers
 }
 
-// room returns the node's amounts without the pods that are bound to it, and with those that a
-// Reservation holds for the pod.
+// room returns the node's free amounts, including the amounts that a Reservation holds for the pod.
 func (q *question) room(s *Survey, n *node) *amounts.Node {
 	bound := s.bound[n.name]
 	if from := q.from(n.name); from != nil {
@@ -423,11 +425,11 @@ func (q *question) room(s *Survey, n *node) *amounts.Node {
 func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNodeAffinity, room func() *amounts.Node) (a Answer) {
 	defer func() { a.say(q.said) }()
 	a = Answer{Node: n.name, Report: n.sequence(), InFlight: n.inFlight}
-	asked := q.hasSay(n) || s.facts.nodesKnown && n.object == nil // no pod goes to a node that is not there
+	asked := q.hasSay(n) || s.facts.nodesKnown && n.object == nil // a missing node admits no pod
 	if asked && n.trouble != nil && n.trouble.Reason == nodestate.Silent && !n.heard.IsZero() {
 		a.SilentSeconds = Seconds(s.Now.Sub(n.heard))
 	}
-	if n.name != q.pod.Spec.NodeName { // a pod that was bound by hand has passed by the scheduler
+	if n.name != q.pod.Spec.NodeName { // no scheduler checks a pod that was bound by hand
 		x, never := excluded(q.pod, n.object, affinity), lacking(q.amounts, q.classes, n.object)
 		why := cmp.Or(x.why, q.unmet(n), never)
 		a.tooLarge = why == never && n.trouble == nil
@@ -438,11 +440,11 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 	}
 	from := q.from(n.name)
 	if q.heldOnly && from == nil && n.name != q.pod.Spec.NodeName {
-		a.Answer, a.Message = Excluded, "the pod wants a place of a Reservation alone ("+wire.ReservationAffinityAnnotation+")"
+		a.Answer, a.Message = Excluded, "the pod accepts only a place that a Reservation holds for it ("+wire.ReservationAffinityAnnotation+")"
 		return a
 	}
 	if from != nil {
-		a.Answer, a.Message = Admits, "would take the pod, of what Reservation "+from.Name+" holds"
+		a.Answer, a.Message = Admits, "would take the pod, in the place that Reservation "+from.Name+" holds"
 	} else if asked {
 		q.answer(n, &ledger.Candidate{Request: q.request, Created: q.created}, &a)
 		q.advise(n, room, &a)
@@ -459,9 +461,9 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 	return a
 }
 
-// unmet explains why a node cannot fulfil the pod's rules, or returns "". The rules of a kubelet
-// that Berth cannot predict are not known either; its answer describes the problem. A node that
-// lets the pod pass fulfils no rules.
+// unmet explains why a node cannot fulfil the pod's rules, or returns "". If Berth cannot predict
+// the kubelet, its rules are not known either, and the node's answer describes that problem. It
+// also returns "" for a node where Berth does not decide about the pod.
 func (q *question) unmet(n *node) string {
 	switch {
 	case !q.hasSay(n):

@@ -25,12 +25,12 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// ExplainedGang explains why a gang's pods are on their nodes, or have none.
+// ExplainedGang explains why a gang's pods are on their nodes, or have no node.
 type ExplainedGang struct {
 	Gang
 	Scheduler string `json:"scheduler,omitempty"`
-	// Pods are its members by name. A member with a node has its resources. Another member has the
-	// resources that it would get now.
+	// Pods are its members by name. A member with a node is listed with its resources, any other
+	// member with the resources that it would get now.
 	Pods []GangPod `json:"pods"`
 	// Verdict is the result of planning the waiting members now. It is "" if none waits, or if the
 	// result is unknown. Whole means that enough members would have nodes.
@@ -51,17 +51,17 @@ type GangPod struct {
 	// State is the state as in Pod, or "would fit" for a waiting member that would get a node now.
 	State string `json:"state"`
 	Node  string `json:"node,omitempty"`
-	// NUMANodes are the NUMA nodes that it holds or would get.
+	// NUMANodes are the NUMA nodes that the member has or would get.
 	NUMANodes string `json:"numaNodes,omitempty"`
-	// Certainty is the certainty of the promise that it has or would get.
+	// Certainty is the certainty of the member's promise, or of the promise that it would get.
 	Certainty string `json:"certainty,omitempty"`
 }
 
 // StateWouldFit is the state of a waiting member that would get a node now.
 const StateWouldFit = "would fit"
 
-// Lacking is a member without a node, and the nodes' answers about it, with the other members at
-// their possible places.
+// Lacking is a member that would get no node, with the nodes' answers about it while the other
+// members occupy their planned places.
 type Lacking struct {
 	Pod    string   `json:"pod"`
 	Groups []Group  `json:"groups"`
@@ -128,14 +128,14 @@ func (c *Cluster) explainGang(ctx context.Context, s *Survey, g *Gang, notes []s
 			return nil, err
 		}
 	}
-	e.Notes = slices.Concat(s.Notes, notes, e.Notes) // to ask may have added to those of the survey
+	e.Notes = slices.Concat(s.Notes, notes, e.Notes) // askNow may have added notes of the survey
 	return e, nil
 }
 
 // askNow plans the waiting members without changing the cluster.
 func (e *ExplainedGang) askNow(ctx context.Context, c *Cluster, s *Survey) error {
 	left := gangs.Needed(&e.spec, &e.done)
-	if e.State == gangs.Whole { // the others go their own ways
+	if e.State == gangs.Whole { // further members are scheduled one by one
 		left = gangs.Count{}
 	}
 	t := newTrialNodes(s, gangs.Together(e.waiting, taskOf, wire.MaxGang, left.Tasks))
@@ -178,9 +178,9 @@ func (e *ExplainedGang) askNow(ctx context.Context, c *Cluster, s *Survey) error
 	return ctx.Err()
 }
 
-// claim returns the resources that the group needs to be let in, or nil. Only the scheduler knows
-// the resources that are kept for other groups; it writes that into the group's status. A group
-// that was let in is not asked again.
+// claim returns the resources that the group needs before the scheduler lets it in, or nil. It is
+// nil for a group that was let in. Only the scheduler knows the resources that are kept for other
+// groups; it writes them into the group's status.
 func (g *Gang) claim() *gangfit.Claim {
 	if len(g.spec.Resources) == 0 || !gangs.NotLetIn(g.spec.Phase) {
 		return nil
@@ -210,10 +210,10 @@ func (e *ExplainedGang) listPods(s *Survey) {
 	slices.SortFunc(e.Pods, func(a, b GangPod) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// trialNodes are the nodes of a survey, on which a gang's waiting members are placed as an
-// experiment. It implements plan.Field and gangfit.Reporting.
+// trialNodes are the nodes of a survey. A gang's waiting members are placed there on trial. It
+// implements plan.Field and gangfit.Reporting.
 type trialNodes struct {
-	plan.Uncoupled // affinity between pods is not looked at
+	plan.Uncoupled // affinity between pods is ignored
 	survey         *Survey
 	// pods are planned together, the oldest first.
 	pods  []*corev1.Pod
@@ -222,7 +222,8 @@ type trialNodes struct {
 	nodes []*node
 	// rooms are the nodes' amounts without the pods that are bound to them.
 	rooms []func() *amounts.Node
-	// classes are the resources of device classes, if a member or the group asks for such.
+	// classes are the resources of device classes. It is nil if neither a member nor the group asks
+	// for one.
 	classes map[corev1.ResourceName]bool
 	// devices is nil if no member has claims.
 	devices *gangDevices
@@ -284,13 +285,13 @@ func (t *trialNodes) prepare(ctx context.Context, c *Cluster, claim *gangfit.Cla
 		k.classes = t.classes
 	}
 	if t.asks.Claim = claim; claim != nil {
-		maps.DeleteFunc(claim.Asked, func(name string, _ int64) bool { return t.classes[corev1.ResourceName(name)] }) // a driver knows
+		maps.DeleteFunc(claim.Asked, func(name string, _ int64) bool { return t.classes[corev1.ResourceName(name)] }) // only the driver knows what is free
 	}
 	t.asks.Room = t.room
 	return nil
 }
 
-// keep records the gangs that their PodGroup protects from eviction.
+// keep records the gangs whose PodGroup protects them from eviction.
 func (t *trialNodes) keep(ctx context.Context, c *Cluster) (notes []string, err error) {
 	objects, err := c.from.groupsIn(ctx, metav1.NamespaceAll)
 	if err != nil {
@@ -324,7 +325,7 @@ func (t *trialNodes) room(bool) *gangfit.Room {
 	})
 }
 
-// answer copies the results for the members.
+// answer copies the verdict and the members' places into e.
 func (t *trialNodes) answer(e *ExplainedGang, v *gangfit.Verdict) {
 	e.Verdict, e.Fit, e.Whole = v.String(), v.Fit, e.Whole || v.Whole
 	if said := e.spec.Unschedulable; v.Whole && strings.HasPrefix(said, gangfit.Named) {
@@ -381,17 +382,18 @@ func (t *trialNodes) never() string {
 		}
 		if all > 0 && want > all {
 			has, wants := amounts.Texts(name, all, want)
-			return fmt.Sprintf("; not even empty nodes would do: they have %s %s in all, and these pods ask for %s", has, amounts.Name(name, all), wants)
+			return fmt.Sprintf("; even empty nodes would not be enough: they have %s %s in all, and these pods ask for %s", has, amounts.Name(name, all), wants)
 		}
 	}
 	return ""
 }
 
-// nodeLooks is the cost of a node's explanation for a kind, in looks.
+// nodeLooks is the cost of explaining a node's answer about a kind, in the plan's unit for search
+// effort.
 const nodeLooks = 4
 
-// Nodes implements plan.Field: the nodes that do not refuse members of the kind, as the scheduler's
-// default scoring has them.
+// Nodes implements plan.Field. It returns the nodes that do not refuse members of the kind, in the
+// order of the scheduler's default scoring.
 func (t *trialNodes) Nodes(kind int) []int {
 	k := t.kinds[kind]
 	if k.said == nil {
@@ -416,10 +418,12 @@ func (t *trialNodes) Node(node int) suppose.Node {
 	return suppose.On(t.nodes[node].account, t.rooms[node]())
 }
 
-// Admits implements plan.Field: Nodes has asked about everything that no member changes.
+// Admits implements plan.Field. Nodes has already checked everything that does not depend on other
+// members.
 func (t *trialNodes) Admits(int, int) bool { return true }
 
-// Waiting implements gangfit.Reporting: Nodes returns the nodes that wait, too.
+// Waiting implements gangfit.Reporting. It returns no nodes, because Nodes includes the nodes that
+// wait for a report.
 func (t *trialNodes) Waiting(int) []int { return nil }
 
 // Hoped implements gangfit.Reporting.
@@ -443,14 +447,15 @@ func (t *trialNodes) Take(member, _ int) {
 	}
 }
 
-// lacking asks every node again about the member that got none, with its mates in their places.
+// lacking asks every node again about the member that got no node, with the other members at their
+// planned places.
 func (t *trialNodes) lacking(p *plan.Plan) *Lacking {
 	mates := map[int]int{}
 	for _, at := range p.Places {
 		mates[at.Node]++
 	}
 	k := t.kinds[t.asks.Members[p.Lacking].Kind]
-	t.Nodes(t.asks.Members[p.Lacking].Kind) // if it has not been asked about
+	t.Nodes(t.asks.Members[p.Lacking].Kind) // ask about the kind if the plan has not
 	out := &Lacking{Pod: t.pods[p.Lacking].Name, Nodes: make([]Answer, len(t.nodes))}
 	inParallel(len(t.nodes), func(i int) {
 		if out.Nodes[i] = k.said[i]; mates[i] > 0 {
@@ -478,7 +483,7 @@ func (t *trialNodes) again(p *plan.Plan, node int) (a Answer) {
 	if a.Answer != Waits || !on.Pins(&member.Pod) {
 		return a
 	}
-	// Perhaps its mates' promises are all that is at risk.
+	// The node may wait only because the member would endanger the promises to other members.
 	var d placement.Decision
 	if said := on.Promise(&member.Pod, &d); said.Outcome == ledger.Refused {
 		if refusal, ok := on.Account().View().Advise(member.Candidate.Request, nil); ok {

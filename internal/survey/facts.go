@@ -25,24 +25,24 @@ import (
 type facts struct {
 	reports []v1alpha1.NodeTopology
 	nodes   []corev1.Node
-	// coarse are the reports with only amounts, in the order of apiclient.CoarseKinds. served tells
-	// which of these kinds exist.
+	// coarse are the reports with only amounts, in the order of apiclient.CoarseKinds. served marks
+	// the kinds that the API server serves.
 	coarse []metav1.Object
 	served [2]bool
-	// reservations are Koordinator's, if they are served and may be read.
+	// reservations are Koordinator's Reservations, if they are served and may be read.
 	reservations       []*koordinator.Reservation
 	reservationsServed bool
 	// beats are the last heartbeats of agents, by node.
 	beats map[string]beat
 	// pods are the bound pods of all namespaces; nil if they may not be read.
 	pods []corev1.Pod
-	// These may be read.
+	// Each is true if the objects may be read.
 	nodesKnown, beatsKnown, podsKnown bool
 	// notes name data that may not be read.
 	notes []string
 }
 
-// beat is a heartbeat, and when the API server took it in.
+// beat is a heartbeat, with the time at which the API server received it.
 type beat struct {
 	nodestate.Heartbeat
 	written time.Time
@@ -56,7 +56,7 @@ func (a *api) facts(ctx context.Context, only string) (*facts, error) {
 	return f, err
 }
 
-// readFacts returns the reports as they came, too.
+// readFacts is facts, and also returns the reports unparsed.
 func (a *api) readFacts(ctx context.Context, only string) (*facts, []json.RawMessage, error) {
 	var f facts
 	var readErr, nodesErr, beatsErr, podsErr, coarseErr error
@@ -94,16 +94,16 @@ func (a *api) readFacts(ctx context.Context, only string) (*facts, []json.RawMes
 	return &f, raw, f.judge(a, nodesErr, beatsErr, podsErr)
 }
 
-// judge determines what may be read from the errors of the lists, and makes notes of the rest. It
-// returns all other errors.
+// judge determines from the errors of the lists which objects may be read. It notes missing
+// permissions, and returns all other errors.
 func (f *facts) judge(a *api, nodesErr, beatsErr, podsErr error) error {
 	f.nodesKnown, f.beatsKnown, f.podsKnown = nodesErr == nil, beatsErr == nil, podsErr == nil
 	for _, l := range []struct {
 		what, then string
 		err        error
 	}{
-		{"nodes", "whether a node exists, is cordoned or tainted, has what the pod selects, or is full is not checked", nodesErr},
-		{"leases in " + a.Heartbeats, "whether agents are alive is not checked", beatsErr},
+		{"nodes", "it is not checked whether a node exists, is cordoned or tainted, matches the pod's selectors, or is full", nodesErr},
+		{"leases in " + a.Heartbeats, "it is not checked whether agents are alive", beatsErr},
 		{"pods of all namespaces", "pods that are bound and not yet reported are not counted", podsErr},
 	} {
 		note, err := a.tolerate(l.what, l.then, l.err)
@@ -115,7 +115,7 @@ func (f *facts) judge(a *api, nodesErr, beatsErr, podsErr error) error {
 	return nil
 }
 
-// topologies lists reports, as they come.
+// topologies lists reports, unparsed.
 func (a *api) topologies(ctx context.Context, only string) ([]json.RawMessage, error) {
 	raw, err := pages(func(o metav1.ListOptions) ([]json.RawMessage, string, error) {
 		return a.rawPage(ctx, []string{"/apis", v1alpha1.GroupVersion.String(), v1alpha1.NodeTopologies.Resource}, o)
@@ -170,7 +170,7 @@ func (a *api) reportsFailed(err error) error {
 	return a.failed("nodetopologies.berth.dev", err)
 }
 
-// readTopologies takes reports apart on every CPU, while pods are listed.
+// readTopologies parses reports on all CPUs, while pods are being listed.
 func readTopologies(raw []json.RawMessage) ([]v1alpha1.NodeTopology, error) {
 	out, errs := make([]v1alpha1.NodeTopology, len(raw)), make([]error, len(raw))
 	inParallel(len(raw), func(i int) { errs[i] = out[i].UnmarshalJSON(raw[i]) })
@@ -209,7 +209,7 @@ func (a *api) boundPods(ctx context.Context, node string) ([]corev1.Pod, error) 
 	return a.listPods(ctx, metav1.NamespaceAll, o)
 }
 
-// readable determines what may be read, and reads almost nothing.
+// readable determines which objects may be read, with small requests.
 func (a *api) readable(ctx context.Context) (*facts, error) {
 	one := metav1.ListOptions{Limit: 1}
 	var f facts

@@ -47,25 +47,25 @@ type Fitting struct {
 	// some kubelet would pin them.
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
-	// Decided means that Berth decides about the pod: it is Pinnable, or a node that was asked
-	// decides about it. Any other pod passes, and only amounts are checked.
+	// Decided means that Berth decides about the pod: it is Pinnable, or Berth decides about it on
+	// a node that was asked. For any other pod only amounts are checked.
 	Decided bool `json:"decided"`
-	// Berths are the places of the replicas one after the other, while there is room, at most
-	// MaxBerths.
+	// Berths are the places of the replicas, tried one after the other until one does not fit.
+	// There are at most MaxBerths.
 	Berths []Berthed `json:"berths"`
 	// Placed is the number of tried replicas that find a place. Untried is the number of replicas
 	// beyond MaxBerths.
 	Placed  int `json:"placed"`
 	Untried int `json:"untried,omitempty"`
-	// Copies is the total number that fits, including replicas. Nodes has their distribution. A
-	// node that reached Limit may have room for more.
+	// Copies is the total number of copies that fit, including replicas. Nodes has the number on
+	// each node. A node that reached Limit may have room for more.
 	Copies int       `json:"copies"`
 	Groups []Group   `json:"groups,omitempty"`
 	Nodes  []NodeFit `json:"nodes,omitempty"`
 	// Claims explains the ResourceClaims of one copy. A node that lacks devices for one copy takes
 	// none. Berths and Copies ignore the devices of further copies.
 	Claims []Claimed `json:"claims,omitempty"`
-	// NotAsked lists other rules that may exclude nodes for the pod.
+	// NotAsked lists rules that Fit does not check and that may exclude nodes for the pod.
 	NotAsked []string `json:"notAsked,omitempty"`
 	// Pictures are the first nodes of Berths, with the copies in their places.
 	Pictures []Picture `json:"-"`
@@ -89,7 +89,7 @@ func lacksDevices(all []Claimed, node string) string {
 	return ""
 }
 
-// answersOf are the answers of nodes, the best first.
+// answersOf returns the answers of nodes, the best first.
 func answersOf(all []NodeFit) []Answer {
 	answers := make([]Answer, len(all))
 	for i := range all {
@@ -106,7 +106,7 @@ type Picture struct {
 	Berths  *machineview.Berths
 }
 
-// Remarks about pods that are not there yet.
+// Remarks about pods that are not on the node yet.
 const (
 	// WouldCome is the remark for pods that do not exist.
 	WouldCome = "would come"
@@ -140,7 +140,7 @@ type NodeFit struct {
 // MaxBerths is the maximum number of replicas that are placed one by one.
 const MaxBerths = 200
 
-// Fit returns the present places of pods that do not exist. Each workload is asked about by itself.
+// Fit returns the present places of pods that do not exist. Each workload is tried by itself.
 func (c *Cluster) Fit(ctx context.Context, wanted []Wanted, o FitOptions) ([]Fitting, []string, error) {
 	s, err := c.Survey(ctx, "")
 	if err != nil {
@@ -149,7 +149,7 @@ func (c *Cluster) Fit(ctx context.Context, wanted []Wanted, o FitOptions) ([]Fit
 	return c.fit(ctx, s, wanted, o)
 }
 
-// Fit returns the present places of pods that do not exist. Each workload is asked about by itself.
+// Fit returns the present places of pods that do not exist. Each workload is tried by itself.
 func (l *Live) Fit(ctx context.Context, wanted []Wanted, o FitOptions) ([]Fitting, []string, error) {
 	return l.c.fit(ctx, l.survey(), wanted, o)
 }
@@ -203,7 +203,7 @@ func (c *Cluster) inNamespace(pod *corev1.Pod) *corev1.Pod {
 // newFitter reads a pod that does not exist.
 func newFitter(ctx context.Context, c *Cluster, s *Survey, w *Wanted) (*fitter, error) {
 	pod := c.inNamespace(w.Pod)
-	pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{} // a pod of the cluster may have been pasted
+	pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{} // the user may have pasted a running pod
 	ask, err := c.Terms.ReadPod(pod)
 	if err != nil {
 		return nil, err
@@ -231,7 +231,7 @@ func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []stri
 	seats := make([]*seat, len(names))
 	inParallel(len(names), func(i int) {
 		if ctx.Err() != nil {
-			return // the answer is thrown away
+			return // nobody uses the answer
 		}
 		seats[i] = f.seat(names[i])
 		seats[i].answer = f.ask(seats[i])
@@ -256,7 +256,7 @@ func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []stri
 			break
 		}
 		out.Placed++
-		if out.Pinnable { // else other plugins choose among the nodes
+		if out.Pinnable { // for other pods, other plugins choose among the nodes
 			out.Berths = append(out.Berths, b)
 		}
 	}
@@ -286,7 +286,7 @@ func (f *fitter) pictures(berths []Berthed, seats []*seat) (out []Picture) {
 		with.nodes = map[string]*node{name: s.with()}
 		b, err := with.Berths(name)
 		if err != nil {
-			continue // nothing is known about it; the table says where the copy is
+			continue // nothing is known about the node; the table shows the copy
 		}
 		here := 0
 		for j := range berths {
@@ -320,14 +320,14 @@ func (f *fitter) seat(name string) *seat {
 	return &seat{Node: suppose.On(n.account, f.room(f.survey, n)), node: n}
 }
 
-// with is the node with the copies.
+// with returns the node with the copies on it.
 func (s *seat) with() *node {
 	n := *s.node
 	n.account = s.Account()
 	return &n
 }
 
-// ask asks the node as it is with the copies.
+// ask asks the node about one more copy.
 func (f *fitter) ask(s *seat) Answer {
 	c := f.copyOf(s).Candidate
 	if s.copies == 0 {
@@ -355,7 +355,7 @@ func (f *fitter) short(s *seat, a *Answer) {
 	}
 }
 
-// copyOf is the next copy on the node.
+// copyOf returns the next copy on the node.
 func (f *fitter) copyOf(s *seat) *suppose.Pod {
 	p := &suppose.Pod{Asks: f.amounts, Ports: wire.PortsOf(f.pod)}
 	if f.hasSay(s.node) {
@@ -369,7 +369,7 @@ func (f *fitter) copyOf(s *seat) *suppose.Pod {
 // uid returns the UID of the i-th copy on a node.
 func (f *fitter) uid(i int) string { return fmt.Sprintf("%s/copy-%d", f.request.UID, i+1) }
 
-// take puts a copy on the node, which has admitted one.
+// take puts a copy on a node that has admitted one.
 func (f *fitter) take(s *seat) (Berthed, bool) {
 	b := Berthed{Node: s.node.name, Exact: true}
 	p, d := f.copyOf(s), placement.Decision{}
@@ -444,8 +444,8 @@ func TyingVolumes(pod *corev1.Pod) (names []string) {
 	return names
 }
 
-// notAsked describes the pod's requirements that are not checked and may exclude nodes, or prevent
-// its start.
+// notAsked describes the pod's requirements that are not checked, and that may exclude nodes or
+// prevent the pod's start.
 func notAsked(pod *corev1.Pod) (out []string) {
 	spec, volumes := &pod.Spec, TyingVolumes(pod)
 	a := spec.Affinity
@@ -457,9 +457,9 @@ func notAsked(pod *corev1.Pod) (out []string) {
 		{a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil), "affinity to other pods"},
 		{len(spec.TopologySpreadConstraints) > 0, "spreading (topologySpreadConstraints)"},
 		{len(spec.ResourceClaims) > 0, "devices of resource claims for more than one copy"},
-		{spec.NodeName != "", "spec.nodeName: such a pod passes by every scheduler"},
-		{len(spec.SchedulingGates) > 0, "scheduling gates: no scheduler looks at it before they are taken away"},
-		{pod.Annotations[wire.ReservationAffinityAnnotation] != "", wire.ReservationAffinityAnnotation + ": the pod is placed only on what a Reservation holds"},
+		{spec.NodeName != "", "spec.nodeName: no scheduler checks such a pod"},
+		{len(spec.SchedulingGates) > 0, "scheduling gates: no scheduler looks at the pod before they are removed"},
+		{pod.Annotations[wire.ReservationAffinityAnnotation] != "", wire.ReservationAffinityAnnotation + ": the pod is placed only where a Reservation holds a place for it"},
 		{true, "preemption, quotas, admission webhooks, the affinity of other pods, and images"},
 	} {
 		if one.asked {

@@ -16,12 +16,12 @@ type Follower[T any] struct {
 	// Show receives items that may have changed, by their keys; nil means that the item is gone. If
 	// it returns an error, the watch ends.
 	Show func(keys []string, items map[string]*T) error
-	// Tell receives problems of the watch, which is tried again.
+	// Tell receives problems of the watch, which is then retried.
 	Tell func(string)
 }
 
-// WatchNodes follows the nodes of a survey until ctx ends; keys are their names. With only, it
-// follows one.
+// WatchNodes follows the nodes of a survey until ctx ends; keys are their names. If only is set, it
+// follows that node.
 func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Follower[Node]) error {
 	w, err := c.watch(s.facts, only, false)
 	if err != nil {
@@ -40,8 +40,8 @@ func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Fol
 	}, to.Tell)
 }
 
-// WatchPods follows pods that could be pinned until ctx ends; keys are their Keys. With only, it
-// follows those of one name.
+// WatchPods follows pods that could be pinned until ctx ends; keys are their Keys. If only is set,
+// it follows the pods of that name.
 func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follower[Pod]) error {
 	s := p.survey
 	w, err := c.watch(s.facts, "", true)
@@ -80,7 +80,7 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 }
 
 // remember keeps the outcome that was seen before the pod ended. No later report shows it, and the
-// report without the pod may come before the news of the pod's end. last is keyed by UID.
+// report without the pod may arrive before the event that ends the pod. last is keyed by UID.
 func (p *Pod) remember(last map[string]string) {
 	over := p.Outcome == PromisePast || p.Outcome == PromiseOpen
 	if before := last[p.UID]; over && before != "" && before != PromiseOpen {
@@ -115,7 +115,7 @@ func (s *Survey) heldOn(names []string) map[string]Pod {
 
 func keyOf(namespace, name string) string { return namespace + "/" + name }
 
-// pod returns a pod, or nil if there is none or if it is not requested.
+// pod returns a pod, or nil if it does not exist or does not have the name only.
 func (w *watcher) pod(key, only string) *corev1.Pod {
 	obj, ok, err := w.pods.GetStore().GetByKey(key)
 	if err != nil || !ok {

@@ -18,14 +18,14 @@ import (
 type Gang struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Source is the kind of its declaration: gang (annotations of its pods),
+	// Source is the kind of the gang's declaration: gang (annotations of its pods),
 	// PodGroup.scheduling.volcano.sh or PodGroup.scheduling.x-k8s.io.
 	Source string      `json:"source"`
 	State  gangs.Stage `json:"state"`
-	// Phase is the phase in the status of its object, or "".
+	// Phase is the phase in the status of the PodGroup, or "".
 	Phase string `json:"phase,omitempty"`
-	// Minimum is the number of its pods that start together, and Tasks the same for its tasks. It
-	// is 0 if this is unknown.
+	// Minimum is the number of pods that must start together, or 0 if it is unknown. Tasks has the
+	// minimum of each task.
 	Minimum int            `json:"minimum,omitempty"`
 	Tasks   map[string]int `json:"tasks,omitempty"`
 	// Members counts its pods, Bound those with a node that have not ended, Succeeded those that
@@ -35,7 +35,8 @@ type Gang struct {
 	Succeeded int `json:"succeeded,omitempty"`
 	// WaitingSeconds is the age of the oldest pod that has no node; 0 if none waits.
 	WaitingSeconds int64 `json:"waitingSeconds,omitempty"`
-	// Why is the reason why it waits, or "" if it does not or the reason is unknown.
+	// Why is the reason why the gang waits. It is "" if the gang does not wait, or if the reason is
+	// unknown.
 	Why string `json:"why,omitempty"`
 
 	key  wire.GangKey
@@ -54,7 +55,8 @@ type Gangs struct {
 	Notes []string
 }
 
-// Of returns the gang that a pod names, or nil. A pod with an invalid gang belongs to a wrong gang.
+// Of returns the gang that a pod names, or nil. A pod with an invalid declaration belongs to a gang
+// with State wrong.
 func (g *Gangs) Of(pod *corev1.Pod) *Gang {
 	if !wire.InGang(pod) {
 		return nil
@@ -70,8 +72,8 @@ func (g *Gangs) Of(pod *corev1.Pod) *Gang {
 	return &g.Gangs[at]
 }
 
-// HoldsBack reports whether the scheduler tries no member, even if resources are free: pods are
-// missing, or a request cannot be served.
+// HoldsBack reports whether the scheduler tries no member even if resources are free, because pods
+// are missing or the declaration is wrong.
 func (g *Gang) HoldsBack() bool {
 	return g != nil && (g.State == gangs.Forming || g.State == gangs.Wrong)
 }
@@ -93,7 +95,7 @@ func (c *Cluster) Gangs(ctx context.Context) (*Gangs, error) {
 	return gangsOf(all, objects, c.from.now()), nil
 }
 
-// gangsOf joins pods and objects to gangs.
+// gangsOf builds gangs from pods and from the objects that declare gangs.
 func gangsOf(pods []*corev1.Pod, objects *groupObjects, now time.Time) *Gangs {
 	out := &Gangs{Gangs: []Gang{}, Notes: slices.Clone(objects.notes)}
 	by := map[wire.GangKey]*gathering{}
@@ -137,19 +139,19 @@ func gangsOf(pods []*corev1.Pod, objects *groupObjects, now time.Time) *Gangs {
 	return out
 }
 
-// gathering is a gang that is being joined.
+// gathering is a gang while it is built.
 type gathering struct {
 	key      wire.GangKey
 	spec     wire.Gang
 	declared bool  // its object was seen
 	hidden   bool  // its object may not be read
-	wrong    error // what is not served
-	misread  error // what a pod that counts says wrongly
+	wrong    error // a request that Berth does not support
+	misread  error // an invalid declaration of a pod that counts
 	pods     []*corev1.Pod
 	tasks    []string // of pods
 }
 
-// active are the pods that count.
+// active returns the pods that count for the gang.
 func (g *gathering) active() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(g.pods), func(pod *corev1.Pod) bool { return !gangs.Active(pod) })
 }
@@ -166,7 +168,7 @@ func (g *gathering) readMembers() {
 	g.spec, g.wrong = wire.GangOfMembers(g.key, counting)
 }
 
-// whatIsWrong returns the reason why no member is tried, whatever is free, or nil.
+// whatIsWrong returns the reason why no member is tried even if resources are free, or nil.
 func (g *gathering) whatIsWrong() error {
 	switch {
 	case g.wrong != nil:
@@ -194,7 +196,7 @@ func (g *gathering) leaveFormer() {
 	g.pods, g.tasks = pods, tasks
 }
 
-// sum adds a gang up.
+// sum returns the gang with its totals.
 func (g *gathering) sum(now time.Time) Gang {
 	g.leaveFormer()
 	g.readMembers()
@@ -247,7 +249,7 @@ func (g *gathering) count(out *Gang) (facts gangs.Facts, ending int) {
 	return facts, ending
 }
 
-// why explains why a gang with nothing wrong about it is not whole, or why its other pods wait.
+// why explains why a valid gang has not started, or why its further pods wait.
 func (g *Gang) why(facts *gangs.Facts, ending int) string {
 	lack := gangs.Lacks(&g.spec, facts.Waiting, facts.Done)
 	switch enough := lack == "" || gangs.Enough(&g.spec, facts.Done, facts.Was); {
@@ -257,19 +259,19 @@ func (g *Gang) why(facts *gangs.Facts, ending int) string {
 		return whySaid(g.pods, g.waiting[0])
 	case ending > 0 && len(g.waiting) == 0:
 		return lack + " are there, and " + wire.Counted(ending, "pod") + " ending"
-	case gangs.NotLetIn(g.spec.Phase) && g.spec.Unschedulable != "": // which is why nobody makes them
+	case gangs.NotLetIn(g.spec.Phase) && g.spec.Unschedulable != "": // so its controller creates no pods
 		return lack + " are there: " + g.spec.Unschedulable
 	}
 	return lack + " are there"
 }
 
 func taskOf(pod *corev1.Pod) string {
-	says, _ := wire.ReadMembership(pod) // what is wrong with it is the gang's Why
+	says, _ := wire.ReadMembership(pod) // the gang's Why describes an error
 	return says.Task
 }
 
-// whySaid returns the scheduler's message about a waiting gang: on the member that it tries for
-// all, otherwise on any. It returns "" if there is none.
+// whySaid returns the scheduler's message about a waiting gang: first on the member whose
+// scheduling attempt stands for the gang, then on any other member. It returns "" if there is none.
 func whySaid(pods []*corev1.Pod, first *corev1.Pod) string {
 	said := saidOf(first)
 	for _, pod := range pods {

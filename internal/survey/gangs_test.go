@@ -84,7 +84,7 @@ func TestGangs(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("%s %s %d/%d of %d: %s", g.Name, g.State, g.Bound, g.Minimum, g.Members, g.Why))
 	}
 	want := []string{
-		`claimed wrong 0/0 of 1: Pod default/twice: metadata.annotations[scheduling.k8s.io/group-name]: "empty": want one gang for a pod, and it names gang default/claimed too`,
+		`claimed wrong 0/0 of 1: Pod default/twice: metadata.annotations[scheduling.k8s.io/group-name]: "empty": want one gang only; the pod also names gang default/claimed`,
 		"completed completed 0/2 of 2: ",
 		`differing wrong 0/2 of 2: Pod default/differing-1: metadata.annotations[berth.dev/gang-minimum]: "3": want 2, as pod differing-0 of the gang says`,
 		"empty forming 0/2 of 0: 0 of 2 pods are there",
@@ -210,7 +210,7 @@ func TestExplainGang(t *testing.T) {
 		lacking       string
 	}{
 		{"fits", "all fit now", true, 4, ""},
-		{"large", "2 of 4 pods fit now; not even empty nodes would do: they have 14 CPUs in all, and these pods ask for 16", false, 2, "large-2"},
+		{"large", "2 of 4 pods fit now; even empty nodes would not be enough: they have 14 CPUs in all, and these pods ask for 16", false, 2, "large-2"},
 		{"beyond", "the minimum fits now: 2, of 2", true, 2, "beyond-2"},
 		{"broad", "minResources asks for 100 CPUs, and 14 are free", false, 0, ""},
 		{"in", "all fit now", true, 1, ""}, // the scheduler has let it in

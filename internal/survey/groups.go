@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// groupObjects are objects that declare gangs, as they come.
+// groupObjects are objects that declare gangs, mostly unparsed.
 type groupObjects struct {
 	list []json.RawMessage
 	// hidden are kinds that may not be read; notes name them.
@@ -39,7 +39,7 @@ func (a *api) groupsIn(ctx context.Context, namespace string) (*groupObjects, er
 		if apierrors.IsNotFound(err) {
 			continue
 		}
-		note, rest := a.tolerate("podgroups."+kind.Group, "gangs are known by their pods alone", err)
+		note, rest := a.tolerate("podgroups."+kind.Group, "gangs are known only from their pods", err)
 		if rest != nil {
 			return nil, rest
 		}
@@ -75,7 +75,7 @@ func slimGroup(raw json.RawMessage, v schema.GroupVersion) json.RawMessage {
 	return data
 }
 
-// protecting is the word that protects a group from eviction, if it is there.
+// protecting returns the annotation or label that protects a group from eviction, if it is set.
 func protecting(words map[string]string) map[string]string {
 	text, said := words[wire.PreemptableKey]
 	if !said {
@@ -84,8 +84,8 @@ func protecting(words map[string]string) map[string]string {
 	return map[string]string{wire.PreemptableKey: text}
 }
 
-// readGroup reads an object that declares a gang. wrong describes fields that are not served. err
-// means that the object cannot be read.
+// readGroup reads an object that declares a gang. wrong describes fields that Berth does not
+// support. err means that the object cannot be read.
 func readGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
 	var head struct {
 		metav1.TypeMeta   `json:",inline"`

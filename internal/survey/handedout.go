@@ -15,12 +15,12 @@ type handedOut struct {
 	claims  []*resourcev1.ResourceClaim
 	classes []*resourcev1.DeviceClass
 	notes   []string
-	// one means that claims may only be read by namespace. absent means that the kinds do not
-	// exist.
+	// one means that only the claims of one namespace may be read. absent means that the kinds are
+	// not served.
 	one, absent bool
 }
 
-// claim returns the claim of the name; nil if there is none.
+// claim returns the claim with the name, or nil if there is none.
 func (h *handedOut) claim(namespace, name string) *resourcev1.ResourceClaim {
 	for _, c := range h.claims {
 		if c.Namespace == namespace && c.Name == name {
@@ -30,7 +30,8 @@ func (h *handedOut) claim(namespace, name string) *resourcev1.ResourceClaim {
 	return nil
 }
 
-// resources reads a list of the group resource.k8s.io. It is not nil if it could be read.
+// resources reads a list of the group resource.k8s.io. The list is nil only if it could not be
+// read.
 func resources[T any](ctx context.Context, a *api, path ...string) ([]*T, error) {
 	items, err := pages(func(o metav1.ListOptions) ([]T, string, error) {
 		var l struct {
@@ -50,7 +51,8 @@ func resources[T any](ctx context.Context, a *api, path ...string) ([]*T, error)
 	return out, nil
 }
 
-// handedOut implements source. A page asks once for every pod that it explains.
+// handedOut implements source. It keeps the lists for a while, because the web page asks for each
+// pod.
 func (a *api) handedOut(ctx context.Context, namespace string) (*handedOut, error) {
 	all, err := a.handed.get(func() (*handedOut, error) { return a.readHandedOut(ctx) })
 	if err != nil || !all.one || namespace == metav1.NamespaceAll {
@@ -58,9 +60,9 @@ func (a *api) handedOut(ctx context.Context, namespace string) (*handedOut, erro
 	}
 	h := *all
 	h.claims, err = resources[resourcev1.ResourceClaim](ctx, a, "namespaces", namespace, "resourceclaims")
-	note, err := a.tolerate("resource claims", "nothing can be said about those of the pod", err)
+	note, err := a.tolerate("resource claims", "nothing is known about the pod's claims", err)
 	if note == nil {
-		note = []string{"resource claims of other namespaces may not be read, so devices that they have count as free"}
+		note = []string{"resource claims of other namespaces may not be read, so devices that are allocated to them count as free"}
 	}
 	h.notes = append(note, all.notes...)
 	return &h, err
@@ -70,15 +72,15 @@ func (a *api) readHandedOut(ctx context.Context) (*handedOut, error) {
 	h := new(handedOut)
 	var err error
 	if h.slices, err = resources[resourcev1.ResourceSlice](ctx, a, "resourceslices"); apierrors.IsNotFound(err) {
-		h.notes = []string{"the API server does not serve " + resourcev1.SchemeGroupVersion.String() + ", so nothing can be said about resource claims"}
+		h.notes = []string{"the API server does not serve " + resourcev1.SchemeGroupVersion.String() + ", so nothing is known about resource claims"}
 		h.absent = true
 		return h, nil
 	}
-	if err = h.note(a.tolerate("resource slices", "which devices a claim could have is not known", err)); err != nil {
+	if err = h.note(a.tolerate("resource slices", "the devices that a claim could have are not known", err)); err != nil {
 		return nil, err
 	}
 	h.classes, err = resources[resourcev1.DeviceClass](ctx, a, "deviceclasses")
-	if err = h.note(a.tolerate("device classes", "which devices a claim could have is not known", err)); err != nil {
+	if err = h.note(a.tolerate("device classes", "the devices that a claim could have are not known", err)); err != nil {
 		return nil, err
 	}
 	h.claims, err = resources[resourcev1.ResourceClaim](ctx, a, "resourceclaims")
@@ -101,8 +103,8 @@ func (h *handedOut) note(notes []string, err error) error {
 func (a *api) claimTemplates(ctx context.Context, namespace string) ([]*resourcev1.ResourceClaimTemplate, []string, error) {
 	all, err := resources[resourcev1.ResourceClaimTemplate](ctx, a, "namespaces", namespace, "resourceclaimtemplates")
 	if apierrors.IsNotFound(err) {
-		return nil, nil, nil // handedOut says so
+		return nil, nil, nil // handedOut has the note
 	}
-	notes, err := a.tolerate("resource claim templates", "only those in the files are known", err)
+	notes, err := a.tolerate("resource claim templates", "only the templates in the files are known", err)
 	return all, notes, err
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Hardware is the machine that a node's agent reported, with the drivers' statements about its
-// devices.
+// Hardware is the machine that a node's agent reported, with its devices according to DRA drivers.
 type Hardware struct {
 	Machine *topology.Machine
 	// Notes name ResourceSlices that contradict the machine, and data that could not be read.
@@ -33,7 +32,7 @@ func (c *Cluster) Hardware(ctx context.Context, name string) (*Hardware, error) 
 	case n.knownMachine() == nil && n.trouble != nil:
 		return nil, fmt.Errorf("node %s: %s", name, n.trouble.Message)
 	case n.knownMachine() == nil:
-		return nil, fmt.Errorf("node %s: its report tells amounts only: want one of berth-agent", name)
+		return nil, fmt.Errorf("node %s: its report has only amounts: want a report of berth-agent", name)
 	}
 	h, err := c.from.handedOut(ctx, c.Namespace)
 	if err != nil {

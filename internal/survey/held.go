@@ -33,7 +33,7 @@ func (f *facts) readReservations(ctx context.Context, a *api) error {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		note, rest := a.tolerate("reservations.scheduling.koordinator.sh", "what they hold is not counted", err)
+		note, rest := a.tolerate("reservations.scheduling.koordinator.sh", "the resources that they hold are not counted", err)
 		f.notes = append(f.notes, note...)
 		return rest
 	}
@@ -63,7 +63,7 @@ func (s *Survey) hold() {
 	}
 }
 
-// placeOf is the node on which a Reservation holds its place; "" for none.
+// placeOf returns the node on which a Reservation holds its place, or "".
 func placeOf(o *koordinator.Reservation) string {
 	if o.Status.Phase != koordinator.ReservationAvailable {
 		return ""
@@ -75,10 +75,10 @@ func placeOf(o *koordinator.Reservation) string {
 type places struct {
 	// pods stand for the unused part of each place, if there is one.
 	pods []*corev1.Pod
-	// left has the Holding of each for the account, by UID. If Berth decides, its Held is the
-	// unused part.
+	// left has the Holding of each of these pods for the account, by UID. If Berth decides on the
+	// node, Held is the unused part.
 	left map[string]ledger.Holding
-	// wrong is which Reservations cannot be read.
+	// wrong describes the Reservations that cannot be read.
 	wrong []string
 }
 
@@ -112,7 +112,7 @@ func placesOn(reservations []*koordinator.Reservation, pods []*corev1.Pod) (out 
 	return out
 }
 
-// seeHeld adds a Reservation's resources on the node.
+// seeHeld adds a Reservation's unused resources to the node's account.
 func (n *node) seeHeld(pod *corev1.Pod) error {
 	ask, err := wire.HeldRequest(pod)
 	if err == nil {
@@ -123,7 +123,7 @@ func (n *node) seeHeld(pod *corev1.Pod) error {
 	return err
 }
 
-// heldName is the name of a Reservation among pods; it has no namespace.
+// heldName returns the name of a Reservation in lists of pods.
 func heldName(pod *corev1.Pod) string { return "reservation/" + pod.Name }
 
 // nameOf returns the name of a pod, or of the Reservation that it stands for.
@@ -175,20 +175,21 @@ type Vacancy struct {
 	Reservation string          `json:"reservation"`
 	UID         string          `json:"uid"`
 	NUMA        topology.NUMAID `json:"numa"`
-	// Anywhere: the kubelet chooses the NUMA node when an owner comes; or devices are on none.
+	// Anywhere means that the kubelet chooses the NUMA node when an owner arrives, or that devices
+	// have no NUMA node.
 	Anywhere bool `json:"anywhere,omitempty"`
 	// CPUs are the whole CPUs by number, or "" if the kubelet chooses. Count is their number.
 	CPUs  string `json:"cpus,omitempty"`
 	Count int    `json:"count,omitempty"`
 	// MilliCPU is CPU time of shared CPUs.
 	MilliCPU int64 `json:"milliCPU,omitempty"`
-	// Memory is bytes by resource, huge pages too.
+	// Memory is bytes by resource, including huge pages.
 	Memory map[string]uint64 `json:"memory,omitempty"`
-	// Devices are counted by resource, of providers' resources amounts.
+	// Devices has the number of devices by resource, or the amount of a provider's resource.
 	Devices map[string]int64 `json:"devices,omitempty"`
 }
 
-// nothing reports whether nothing is held.
+// nothing reports whether the vacancy is empty.
 func (h *Vacancy) nothing() bool {
 	return h.Count == 0 && h.MilliCPU == 0 && len(h.Memory) == 0 && len(h.Devices) == 0
 }

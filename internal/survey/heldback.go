@@ -24,7 +24,7 @@ type HeldBack struct {
 	Advice  string `json:"advice,omitempty"`
 }
 
-// Who holds a pod back, by the names of kube-scheduler's plugins.
+// Causes that hold a pod back: mostly names of kube-scheduler's plugins.
 const (
 	bySchedulingGates = "SchedulingGates"
 	bySpread          = "PodTopologySpread"
@@ -34,16 +34,16 @@ const (
 	byAnother         = "another plugin"
 )
 
-// refusal is a reason of a plugin that is not asked here, by a part of its text.
+// refusal is a refusal by another plugin, recognised by a part of its text.
 type refusal struct{ text, by, advice string }
 
 // refusals are the reasons of kube-scheduler's plugins (the ErrReason constants below
 // pkg/scheduler/framework/plugins).
 var refusals = []refusal{
 	{"pod topology spread constraints (missing required label)", bySpread, "give nodes the label of the pod's topologySpreadConstraints, or change its topologyKey"},
-	{"pod topology spread constraints", bySpread, "wait until pods end that are in the way, or let the pod be uneven: raise maxSkew, or whenUnsatisfiable: ScheduleAnyway"},
-	{"anti-affinity rules", byAffinity, "wait until the pods end that keep it off, or change its podAntiAffinity or theirs"},
-	{"pod affinity rules", byAffinity, "look whether pods run that its podAffinity names, or change the podAffinity"},
+	{"pod topology spread constraints", bySpread, "wait until pods in the full domains end, or allow an uneven spread: raise maxSkew, or set whenUnsatisfiable: ScheduleAnyway"},
+	{"anti-affinity rules", byAffinity, "wait until the pods that exclude it end, or change its podAntiAffinity or theirs"},
+	{"pod affinity rules", byAffinity, "check that pods that match its podAffinity run, or change the podAffinity"},
 	{"unbound immediate PersistentVolumeClaims", byVolumes, claimAdvice},
 	{"persistentvolumeclaim", byVolumes, claimAdvice},
 	{"PersistentVolume", byVolumes, claimAdvice},
@@ -52,22 +52,23 @@ var refusals = []refusal{
 	{"free storage", byVolumes, "make room in the storage, or ask for a smaller volume"},
 	{"volume zone", "VolumeZone", "its volume is in another zone: make room on the nodes there, or use another volume"},
 	{"max volume count", "NodeVolumeLimits", "wait until pods with volumes end, or add nodes"},
-	{"ReadWriteOncePod", "VolumeRestrictions", "the claim's access mode lets one pod use it: wait until that one ends"},
-	{"conflicting volume", "VolumeRestrictions", "wait until the pod ends that uses the volume"},
+	{"ReadWriteOncePod", "VolumeRestrictions", "the claim's access mode allows only one pod at a time: wait until the pod that uses it ends"},
+	{"conflicting volume", "VolumeRestrictions", "wait until the pod that uses the volume ends"},
 	{"resourceclaim", byClaims, "look at the claim: kubectl describe resourceclaim"},
 	{"allocate all claims", byClaims, "wait until devices are free, or change the claim's selectors: kubectl describe resourceclaim"},
 }
 
-const claimAdvice = "bind the claim: kubectl describe pvc says what it waits for (a StorageClass, a provisioner, or a PersistentVolume)"
+const claimAdvice = "bind the claim: kubectl describe pvc shows if it waits for a StorageClass, a provisioner, or a PersistentVolume"
 
-// asked are parts of reasons that are asked about here, in words of kube-scheduler and Berth.
+// askedHere are parts of the reasons of kube-scheduler and Berth that the nodes' answers cover
+// already.
 var askedHere = []string{"Insufficient ", "Too many pods", "taint", "unschedulable", "node affinity/selector", "free ports", "requested node name",
 	"kubelet", "Berth", "berth", "report", "certain", "Reservation", "gang", "No preemption", "preempt", "node(s) whose", "filtered out"}
 
 // reasonCount matches the number of nodes at the start of each reason of a FitError.
 var reasonCount = regexp.MustCompile(`(?:^|[,:] )(\d+) `)
 
-// reasonsOf are the reasons of a scheduler's message, without their numbers.
+// reasonsOf returns the reasons in a scheduler's message, without the numbers of nodes.
 func reasonsOf(message string) (out []string) {
 	message = WithoutPreemption(message)
 	if head, rest, ok := strings.Cut(message, "nodes are available: "); ok && !strings.Contains(head, ";") {
@@ -88,16 +89,16 @@ func reasonsOf(message string) (out []string) {
 }
 
 // heldBack returns the reason why a pending pod gets no node, by its spec, the nodes and the
-// scheduler's message, or nil. admits means that a node would otherwise take it. A message counts
-// only then, because it may be older than the nodes' answers.
+// scheduler's message, or nil. admits means that a node would otherwise admit it. The message
+// counts only if admits is true, because it may be older than the nodes' answers.
 func (s *Survey) heldBack(pod *corev1.Pod, admits bool) *HeldBack {
 	if gates := pod.Spec.SchedulingGates; len(gates) > 0 {
 		names := make([]string, len(gates))
 		for i := range gates {
 			names[i] = gates[i].Name
 		}
-		return &HeldBack{bySchedulingGates, "no scheduler looks at the pod before its scheduling gates are taken away: " + strings.Join(names, ", "),
-			"look at the controller that sets the gate and takes it away; or take spec.schedulingGates away yourself (kubectl edit pod " + pod.Name + ")"}
+		return &HeldBack{bySchedulingGates, "no scheduler looks at the pod before its scheduling gates are removed: " + strings.Join(names, ", "),
+			"look at the controller that sets and removes the gate; or remove spec.schedulingGates yourself (kubectl edit pod " + pod.Name + ")"}
 	}
 	if key := s.unknownTopology(pod); key != "" {
 		return &HeldBack{bySpread, "no node has the label " + key + " of its topologySpreadConstraints",
@@ -109,8 +110,8 @@ func (s *Survey) heldBack(pod *corev1.Pod, admits bool) *HeldBack {
 	return heldByMessage(wire.Unscheduled(pod).Message)
 }
 
-// heldByMessage finds the first reason of a scheduler's message that is not asked about here; nil
-// for none.
+// heldByMessage returns the first reason in a scheduler's message that the nodes' answers do not
+// cover, or nil.
 func heldByMessage(message string) *HeldBack {
 	if message == "" {
 		return nil
@@ -131,8 +132,8 @@ func heldByMessage(message string) *HeldBack {
 	return &HeldBack{byAnother, strings.TrimPrefix(other, "node(s) "), "read its scheduler's events and log: Berth does not refuse the pod"}
 }
 
-// unknownTopology is the first key of a required spread constraint that no node has; "" for none,
-// or if nodes may not be read.
+// unknownTopology returns the first topologyKey of a required spread constraint that no node has.
+// It returns "" if there is none, or if Nodes may not be read.
 func (s *Survey) unknownTopology(pod *corev1.Pod) string {
 	if !s.facts.nodesKnown || s.partial {
 		return ""
@@ -161,11 +162,11 @@ func (s *Survey) unknownTopology(pod *corev1.Pod) string {
 // claimOf is a claim of a pod, by name.
 type claimOf struct {
 	name string
-	// made is the volume that a controller makes the claim of; "" if people create it.
+	// made is the ephemeral volume for which a controller creates the claim, or "".
 	made string
 }
 
-// claimsOf are the claims of a pod's volumes.
+// claimsOf returns the claims of a pod's volumes.
 func claimsOf(pod *corev1.Pod) (out []claimOf) {
 	for i := range pod.Spec.Volumes {
 		switch v := &pod.Spec.Volumes[i]; {
@@ -182,18 +183,18 @@ func claimsOf(pod *corev1.Pod) (out []claimOf) {
 // (volume.AnnSelectedNode).
 const selectedNode = "volume.kubernetes.io/selected-node"
 
-// heldByClaims returns which claim of the pod is not bound, if that holds it back; nil for none, or
-// if claims may not be read.
+// heldByClaims describes an unbound claim that holds the pod back. It returns nil if there is none,
+// or if claims may not be read.
 func (a *api) heldByClaims(ctx context.Context, pod *corev1.Pod) *HeldBack {
 	for _, c := range claimsOf(pod) {
 		name := c.name
 		claim, err := a.core.PersistentVolumeClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err) && c.made != "":
-			return &HeldBack{byVolumes, "there is no PersistentVolumeClaim " + name + " yet, which kube-controller-manager makes of volume " + c.made,
+			return &HeldBack{byVolumes, "there is no PersistentVolumeClaim " + name + " yet; kube-controller-manager creates it for volume " + c.made,
 				"look at the pod's events, and at the log of kube-controller-manager: kubectl describe pod " + pod.Name}
 		case apierrors.IsNotFound(err):
-			return &HeldBack{byVolumes, "there is no PersistentVolumeClaim " + name, "create it, or mend the name in spec.volumes"}
+			return &HeldBack{byVolumes, "there is no PersistentVolumeClaim " + name, "create it, or correct the name in spec.volumes"}
 		case err != nil:
 			return nil
 		case claim.Status.Phase == corev1.ClaimLost:
@@ -214,8 +215,8 @@ func (a *api) heldByClaims(ctx context.Context, pod *corev1.Pod) *HeldBack {
 	return nil
 }
 
-// unbound explains why a claim without a volume delays a pod. A claim that is bound when a node is
-// chosen (WaitForFirstConsumer) does so only after that, or if the scheduler reports it.
+// unbound explains why a claim without a volume delays a pod. A claim with WaitForFirstConsumer
+// delays the pod only after a node is chosen, or if the scheduler reports the claim.
 func unbound(name, class, chosen, message string) *HeldBack {
 	what := "PersistentVolumeClaim " + name + " is not bound"
 	if class != "" {
@@ -225,7 +226,7 @@ func unbound(name, class, chosen, message string) *HeldBack {
 	case chosen != "":
 		return &HeldBack{byVolumes, what + ": it waits for a volume on node " + chosen, "look at the provisioner of the StorageClass: kubectl describe pvc " + name}
 	case held != nil && held.By == byVolumes:
-		return &HeldBack{byVolumes, what + ": " + held.Message, "kubectl describe pvc " + name + " says what it waits for: a StorageClass, a provisioner, or a PersistentVolume"}
+		return &HeldBack{byVolumes, what + ": " + held.Message, "kubectl describe pvc " + name + " shows if it waits for a StorageClass, a provisioner, or a PersistentVolume"}
 	case class == "":
 		return &HeldBack{byVolumes, what + ", and names no StorageClass", "offer a PersistentVolume for it, or name a StorageClass: kubectl describe pvc " + name}
 	}

@@ -96,7 +96,7 @@ func TestEphemeralClaims(t *testing.T) {
 	p := pod("p", 2)
 	p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
 	held := a.heldByClaims(t.Context(), slimPod(p))
-	if held == nil || held.Message != "there is no PersistentVolumeClaim p-scratch yet, which kube-controller-manager makes of volume scratch" || strings.Contains(held.Advice, "create it") {
+	if held == nil || held.Message != "there is no PersistentVolumeClaim p-scratch yet; kube-controller-manager creates it for volume scratch" || strings.Contains(held.Advice, "create it") {
 		t.Errorf("%+v", held)
 	}
 }

@@ -20,14 +20,14 @@ type Holder struct {
 	Name      string `json:"name,omitempty"`
 	UID       string `json:"uid"`
 	Container string `json:"container"`
-	// CPUs is "" on a node that is known by amounts only.
+	// CPUs is "" on a node whose report has only amounts.
 	CPUs string `json:"cpus"`
-	// Count is the number of these CPUs.
+	// Count is the number of CPUs, known even if CPUs is "".
 	Count int `json:"count"`
 }
 
-// Holders returns the pods that hold CPUs of a node, pending changes included, by NUMA node and
-// CPU.
+// Holders returns the pods that hold CPUs of a node, including pending changes, sorted by NUMA node
+// and CPU.
 func (s *Survey) Holders(name string) []Holder {
 	n := s.nodes[name]
 	if n == nil || n.account == nil {
@@ -46,7 +46,7 @@ func (s *Survey) Holders(name string) []Holder {
 			out = append(out, holdersOn(m, &snap.Pods[p], names[snap.Pods[p].UID])...)
 		}
 		for i := from; n.coarse() && i < len(out); i++ {
-			out[i].CPUs = "" // the account has to give some to be able to count
+			out[i].CPUs = "" // the account chose arbitrary CPUs in order to count
 		}
 		slices.SortStableFunc(out[from:], func(a, b Holder) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -76,8 +76,8 @@ func holdersOn(m *topology.NUMANode, p *placement.PodAllocation, pod *corev1.Pod
 	return out
 }
 
-// snapshot returns the state after everything in flight, or the reported state if too much is
-// uncertain. The node has an account.
+// snapshot returns the state after everything in flight has arrived, or the reported state if too
+// much is uncertain. The node must have an account.
 func (n *node) snapshot() placement.Snapshot {
 	if snap, ok := n.account.View().Snapshot(); ok {
 		return snap

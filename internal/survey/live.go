@@ -41,7 +41,8 @@ type Live struct {
 	told    func(nodes, pods []string)
 }
 
-// NewLive makes a Live of a cluster, which belongs to it from then on. Nothing is read before Run.
+// NewLive returns a Live that reads the cluster. The caller must not use c afterwards. Nothing is
+// read before Run.
 func (c *Cluster) NewLive() *Live {
 	if s, ok := c.from.(*still); ok {
 		return s.liveOf(c)
@@ -59,7 +60,7 @@ func (l *Live) Where() string { return l.c.Where }
 func (l *Live) Moves() bool { return l.still == nil }
 
 // Run follows the cluster until ctx ends. It calls told, unless that is nil, with names of nodes
-// and keys of pods that may have changed. If Lost has changed, it calls told with none.
+// and keys of pods that may have changed. If Lost has changed, it calls told without names.
 func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
 	if !l.Moves() {
 		<-ctx.Done()
@@ -142,8 +143,7 @@ func (l *Live) Notes() []string {
 	return out
 }
 
-// Lost returns the resources that cannot be followed now. They are shown in their state at that
-// time.
+// Lost returns the resources that cannot be followed now. Their data is as old as Lost.Since.
 func (l *Live) Lost() []Lost {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -184,7 +184,7 @@ func (l *Live) Row(name string) *Row {
 // Row is a node's line in a list.
 type Row struct {
 	Node
-	// Pool is the owner's name of the group of nodes, or "" if no label has it.
+	// Pool is the name of the node's pool, or "" if no label has it.
 	Pool string `json:"pool,omitempty"`
 	// Namespaces are the namespaces of its pods that could be pinned, ascending.
 	Namespaces []string `json:"namespaces,omitempty"`
@@ -203,13 +203,13 @@ func (r *Row) JSON() ([]byte, error) {
 	return r.text, r.textErr
 }
 
-// poolLabels are labels that name a node's pool: Berth's own first, then those of providers.
+// poolLabels are labels that name a node's pool: Berth's own first, then labels of cloud providers.
 var poolLabels = []string{
 	"berth.dev/pool", "pool", "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool",
 	"karpenter.sh/nodepool", "node.kubernetes.io/instance-type",
 }
 
-// pool returns the owner's name of the node's group, or "" if no label has it.
+// pool returns the name of the node's pool, or "" if no label has it.
 func (n *node) pool() string {
 	for _, label := range poolLabels {
 		if n.object != nil && n.object.Labels[label] != "" {
@@ -219,7 +219,7 @@ func (n *node) pool() string {
 	return ""
 }
 
-// row adds a node up for a list.
+// row returns a node's line for a list.
 func (n *node) row(now time.Time) *Row {
 	out := &Row{Node: n.summary(now), Pool: n.pool()}
 	seen := map[string]bool{}
@@ -257,7 +257,7 @@ func packagesOf(m *topology.Machine, nodes []NUMANode) []int {
 // Standing has all data about one node.
 type Standing struct {
 	Machine    *topology.Machine
-	Berths     *machineview.Berths // nil if nothing is known about it; Problem then says why
+	Berths     *machineview.Berths // nil if nothing is known about the node; Problem then explains why
 	Problem    string
 	Conditions []Condition
 	// Pods are the bound pods that could be pinned, and the Reservations' resources.
@@ -342,13 +342,14 @@ func (l *Live) Pod(namespace, name string) (Pod, bool) {
 	return sum, true
 }
 
-// Summaries summarises pods of Pods, in their order; nil for pods that no kubelet would pin.
+// Summaries summarises some of the Pods, in the given order. An entry is nil for a pod that no
+// kubelet would pin.
 func (l *Live) Summaries(pods []*corev1.Pod) []*Pod {
 	s := l.survey()
 	out := make([]*Pod, len(pods))
 	inParallel(len(pods), func(i int) {
 		if sum, pinned := s.pod(pods[i]); pinned {
-			sum.Containers = nil // of one pod alone
+			sum.Containers = nil // only Pod returns containers
 			out[i] = &sum
 		}
 	})

@@ -13,18 +13,18 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// readLasts is the time for which listed objects are used that are not followed. However many pages
-// are open, they are listed once in that time.
+// readLasts is the time for which a list of unwatched objects is reused. They are listed once in
+// that time for all open web pages together.
 const readLasts = 2 * time.Second
 
-// recent has the last list of objects that are not followed.
+// recent has the last list of objects that are not watched.
 type recent[T any] struct {
 	mu   sync.Mutex
 	last *T
 	at   time.Time
 }
 
-// get returns the objects, read again if they are old.
+// get returns the objects, and lists them again if the last list is too old.
 func (r *recent[T]) get(read func() (*T, error)) (*T, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -33,7 +33,7 @@ func (r *recent[T]) get(read func() (*T, error)) (*T, error) {
 	}
 	now, err := read()
 	if err != nil && r.last != nil {
-		return r.last, nil // as old as the pods then are
+		return r.last, nil // the pods are about as old
 	}
 	if err != nil {
 		return nil, err
@@ -55,7 +55,8 @@ func (l *Live) Gangs(ctx context.Context) (*Gangs, error) {
 	return gangsOf(l.Pods(), objects, l.Now()), nil
 }
 
-// GangsOf returns the gangs of all known pods, if some of the given pods belong to one, else none.
+// GangsOf returns the gangs of all known pods if any of the given pods is in a gang, and otherwise
+// none.
 func (l *Live) GangsOf(ctx context.Context, pods []*corev1.Pod) (*Gangs, error) {
 	if !slices.ContainsFunc(pods, wire.InGang) {
 		return &Gangs{}, nil
@@ -63,8 +64,8 @@ func (l *Live) GangsOf(ctx context.Context, pods []*corev1.Pod) (*Gangs, error) 
 	return l.Gangs(ctx)
 }
 
-// ExplainGang explains why a gang's pods are on their nodes, or have none. source is the Source of
-// a Gang.
+// ExplainGang explains why a gang's pods are on their nodes, or have no node. source is the Source
+// of a Gang.
 func (l *Live) ExplainGang(ctx context.Context, namespace, source, name string) (*ExplainedGang, error) {
 	all, err := l.Gangs(ctx)
 	if err != nil {

@@ -22,7 +22,7 @@ type Moment struct {
 	StaleAfter time.Duration
 	// Node is nil if it is not known.
 	Node *corev1.Node
-	// Report is the node's NodeTopology. Pods are its own pods and others of interest.
+	// Report is the node's NodeTopology. Pods are the node's pods and other pods of interest.
 	Report metav1.Object
 	Pods   []*corev1.Pod
 }

@@ -19,11 +19,11 @@ import (
 // Needed is the number of empty nodes of a group that a load needs.
 type Needed struct {
 	suppose.Needs
-	// Never are the pods that an empty node refuses.
+	// Never are the pods that even an empty node refuses.
 	Never []NeverFits `json:"neverFits,omitempty"`
 }
 
-// NeverFits is pods that no node of a group takes, and why.
+// NeverFits is a number of equal pods that no node of a group admits, with the reason.
 type NeverFits struct {
 	Name string `json:"name"`
 	Pods int    `json:"pods"`
@@ -32,7 +32,7 @@ type NeverFits struct {
 
 // Limits of the count.
 const (
-	// MaxNeeded bounds the pods of a load.
+	// MaxNeeded is the maximum number of pods of a load.
 	MaxNeeded = 2000
 	maxGroups = 16
 )
@@ -49,7 +49,7 @@ func groupNodes(s *Survey, names []string) [][]string {
 	return out[:min(len(out), maxGroups)]
 }
 
-// alike returns a key that is equal for nodes of one group.
+// alike returns a key that all nodes of a group share.
 func (n *node) alike() string {
 	spec, devices := n.spec(), ""
 	for _, pool := range n.report().Snapshot.Devices {
@@ -62,7 +62,7 @@ func (n *node) alike() string {
 	return fmt.Sprint(n.pool(), "|", spec.Machine, "|", spec.Authority, spec.KubeletVersion, "|", spec.Config, "|", devices, "|", has)
 }
 
-// fresh returns a Node in its new state: not cordoned, and without problems.
+// fresh returns a Node as if it were new: not cordoned, and without problems.
 func fresh(object *corev1.Node) *corev1.Node {
 	if object == nil {
 		return nil
@@ -96,7 +96,7 @@ func needOn(ctx context.Context, c *Cluster, s *Survey, wanted []Wanted, o *Sett
 	}
 	counted := func() *amounts.Node { return nodestate.RoomOf(object, nil, classes) }
 	out.Needs = suppose.NeedsOf(load, func() *seat { return fitters[0].seat(name) }, func(on *seat, kind, _ int) bool {
-		if ctx.Err() != nil { // the answer is thrown away
+		if ctx.Err() != nil { // nobody uses the answer
 			return true
 		}
 		f := fitters[kind]
@@ -109,7 +109,7 @@ func needOn(ctx context.Context, c *Cluster, s *Survey, wanted []Wanted, o *Sett
 	return out, ctx.Err()
 }
 
-// neverFit returns the number of pods that no node of the group takes.
+// neverFit returns the number of pods that no node of the group admits.
 func neverFit(all []NeverFits) (pods int) {
 	for i := range all {
 		pods += all[i].Pods
@@ -117,7 +117,7 @@ func neverFit(all []NeverFits) (pods int) {
 	return pods
 }
 
-// text is the number of nodes in words.
+// text describes the number of nodes.
 func (n *Needed) text() string {
 	out := fmt.Sprint(n.Nodes)
 	if n.ByAmounts != n.Nodes {

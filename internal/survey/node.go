@@ -18,7 +18,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// node is one node at about one moment: its report and the pods that are bound to it.
+// node is the state of one node: its report and the pods that are bound to it, read at about the
+// same time.
 type node struct {
 	name   string
 	object *corev1.Node // nil if nodes may not be read
@@ -29,12 +30,12 @@ type node struct {
 	// account is the ledger's account of report and pods, or nil if there is no reliable report.
 	account *ledger.Node
 	trouble *Trouble
-	// inFlight counts pods that are bound and in no report yet. lingering counts those of them that
-	// have ended or are being deleted.
+	// inFlight counts pods that are bound and not yet in a report. lingering counts the pods in
+	// flight that have ended or are being deleted.
 	inFlight, lingering int
 	// notes name pods that could not be understood.
 	notes []string
-	// bound are its pods, and the Reservations' resources there.
+	// bound are the node's pods, and pods that stand for the Reservations there.
 	bound []*corev1.Pod
 	// held has the unused parts of Reservations' places, by UID, or is nil.
 	held map[string]ledger.Holding
@@ -46,23 +47,23 @@ type node struct {
 type nodeFacts struct {
 	object *corev1.Node           // nil if there is none, or it may not be read
 	report *v1alpha1.NodeTopology // nil if there is none
-	coarse []metav1.Object        // reports of others, the one to go by first
+	coarse []metav1.Object        // reports of other exporters, the preferred report first
 	beat   beat                   // the agent's last heartbeat, zero if there is none
-	pods   []*corev1.Pod          // the ones that are bound to it
+	pods   []*corev1.Pod          // bound to the node
 	held   map[string]ledger.Holding
 }
 
 // glance has the inputs for the state of nodes.
 type glance struct {
 	kinds      *nodestate.Kinds
-	nodesKnown bool // Nodes may be read
+	nodesKnown bool // true if Nodes may be read
 	silence    silence
 }
 
 // silence defines when an agent counts as silent.
 type silence struct {
 	after time.Duration
-	told  bool // heartbeats could be read
+	told  bool // true if heartbeats could be read
 	now   time.Time
 }
 
@@ -93,7 +94,7 @@ func (g *glance) at(name string, s *nodeFacts) *node {
 	return n
 }
 
-// goByAmounts reads the reports of other exporters, which have only amounts, if no agent reports.
+// goByAmounts reads the reports of other exporters if no agent reports. These have only amounts.
 func (n *node) goByAmounts(g *glance, s *nodeFacts) {
 	beside := nodestate.BesideOf(s.object, s.pods)
 	var readings []*nodestate.Reading
@@ -113,8 +114,7 @@ func (n *node) goByAmounts(g *glance, s *nodeFacts) {
 	}
 }
 
-// hears reports whether a heartbeat is the agent's last sign of life: it came after the report, and
-// confirms it.
+// hears reports whether a heartbeat is newer than the report and confirms it.
 func (n *node) hears(b *beat) bool {
 	if n.reading != nil && n.reading.Mark != (nodestate.Mark{}) && !b.VouchesFor(n.reading.Mark.Sequence()) {
 		return false
@@ -122,7 +122,7 @@ func (n *node) hears(b *beat) bool {
 	return b.written.After(n.heard)
 }
 
-// judge sets the trouble of the node.
+// judge sets the trouble of the node if its report is not reliable.
 func (n *node) judge(g *glance) {
 	q := g.silence
 	switch {
@@ -153,7 +153,7 @@ func (n *node) see(pod *corev1.Pod) error {
 	case err != nil:
 		return err
 	case wire.Ended(pod) && !n.account.View().Report().Has(s.UID):
-		return nil // it holds nothing any more, and a scheduler's watch shows no such pod
+		return nil // it holds nothing any more, and schedulers do not watch ended pods
 	}
 	n.account.See(s.Sighting)
 	switch listed := n.account.View().Report().Has(s.UID); {

@@ -63,11 +63,11 @@ func termsOf(pod *corev1.Pod) (out []term) {
 	return out
 }
 
-// maxKnown bounds how many values of a label are named.
+// maxKnown is the maximum number of values of a label that are listed.
 const maxKnown = 6
 
-// noNodeHas returns advice about requirements of a pod that no node meets, by the term or the
-// resource. Nodes that may not be read are no evidence.
+// noNodeHas returns advice about requirements of a pod that no node meets, by term or resource. It
+// returns none if Nodes may not be read.
 func (s *Survey) noNodeHas(pod *corev1.Pod, asked amounts.List, classes map[corev1.ResourceName]bool) map[string]string {
 	out := map[string]string{}
 	var nodes []*corev1.Node
@@ -102,13 +102,13 @@ func (s *Survey) noNodeHas(pod *corev1.Pod, asked amounts.List, classes map[core
 			out[r] = "no node has more than " + has + " " + amounts.Name(r, most[r]) + " for pods: ask for at most that, or split the pod"
 		default:
 			known := slices.DeleteFunc(slices.Sorted(maps.Keys(most)), func(k string) bool { return most[k] == 0 || !amounts.IsExtended(k) })
-			out[r] = "no node offers " + r + suggest.DidYouMean(r, known) + ": mend the name, or look whether its device plugin runs"
+			out[r] = "no node offers " + r + suggest.DidYouMean(r, known) + ": correct the name, or check that the device plugin runs"
 		}
 	}
 	return out
 }
 
-// advice describes the values that the nodes have instead.
+// advice lists the values that nodes have instead.
 func (t *term) advice(nodes []*corev1.Node) string {
 	values, keys := map[string]bool{}, map[string]bool{}
 	for _, n := range nodes {
@@ -119,7 +119,7 @@ func (t *term) advice(nodes []*corev1.Node) string {
 		}
 	}
 	if len(values) == 0 {
-		text := "no node has a label " + t.key + suggest.DidYouMean(t.key, slices.Sorted(maps.Keys(keys))) + ": mend the pod's " + t.kind() + ", or label nodes"
+		text := "no node has a label " + t.key + suggest.DidYouMean(t.key, slices.Sorted(maps.Keys(keys))) + ": correct the pod's " + t.kind() + ", or label nodes"
 		if len(t.values) > 0 {
 			text += ": kubectl label node NODE " + t.key + "=" + t.values[0]
 		}
@@ -134,7 +134,7 @@ func (t *term) advice(nodes []*corev1.Node) string {
 	if len(known) > maxKnown {
 		known, more = known[:maxKnown], ", ..."
 	}
-	return text + ", nodes have " + t.key + "=" + strings.Join(known, ", ") + more + ": mend the pod's " + t.kind() + ", or label nodes"
+	return text + ", nodes have " + t.key + "=" + strings.Join(known, ", ") + more + ": correct the pod's " + t.kind() + ", or label nodes"
 }
 
 func (t *term) kind() string {

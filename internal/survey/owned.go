@@ -11,23 +11,22 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Owned is a Reservation that a pod owns, or uses a part of.
+// Owned is a Reservation that a pod may use, or uses in part.
 type Owned struct {
 	Name  string `json:"name"`
 	Phase string `json:"phase,omitempty"` // "" of one that is gone
 	Node  string `json:"node,omitempty"`
-	// Has: the pod has its place there.
+	// Has means that the pod uses the Reservation's place.
 	Has bool `json:"has,omitempty"`
-	// Takes means that the pod would have its place there now. Message explains why not, or what is
-	// missing.
+	// Takes means that the pod would be placed there now. Message explains why not.
 	Takes   bool   `json:"takes,omitempty"`
 	Message string `json:"message,omitempty"`
 
 	uid string
 }
 
-// owned returns the Reservations that a pod owns and that are not over, the oldest first. For a pod
-// with a place it returns that one.
+// owned returns the unfinished Reservations that a pod may use, the oldest first. If the pod uses
+// one already, it returns only that Reservation.
 func (s *Survey) owned(pod *corev1.Pod) (out []Owned) {
 	has := wire.ReadAllocated(pod)
 	affinity, err := wire.ReadReservationAffinity(pod)
@@ -59,7 +58,7 @@ func (s *Survey) owned(pod *corev1.Pod) (out []Owned) {
 	return out
 }
 
-// takes reports whether an owner would have its place of a Reservation now, and why not.
+// takes reports whether the pod would be placed in the Reservation now, and why not.
 func (s *Survey) takes(r *wire.Reservation, o *koordinator.Reservation, pod *corev1.Pod, affinity *wire.ReservationAffinity) (ok bool, why string) {
 	n := s.nodes[placeOf(o)]
 	switch {
@@ -72,7 +71,7 @@ func (s *Survey) takes(r *wire.Reservation, o *koordinator.Reservation, pod *cor
 	case n == nil || n.account == nil || n.trouble != nil:
 		return false, "its node cannot be relied on"
 	case !r.Fits(pod, ownersOn(r, n.bound)):
-		return false, "less of it is left than the pod asks for"
+		return false, "the Reservation has less left than the pod asks for"
 	}
 	ask, err := wire.ReadPod(pod)
 	if err != nil {
@@ -86,7 +85,7 @@ func (s *Survey) takes(r *wire.Reservation, o *koordinator.Reservation, pod *cor
 	case ledger.Admitted:
 		return true, ""
 	case ledger.Refused:
-		return false, "what it holds does not take the pod: " + ask.Said.In(a.Verdict.Detail.Text())
+		return false, "the pod does not fit in the held resources: " + ask.Said.In(a.Verdict.Detail.Text())
 	}
 	return false, wire.WaitsForReport + n.openText(a.Wait)
 }
@@ -101,7 +100,7 @@ func unscheduled(o *koordinator.Reservation) string {
 	return ""
 }
 
-// ownersOn are the pods that have something of a Reservation.
+// ownersOn returns the pods that use a part of a Reservation.
 func ownersOn(r *wire.Reservation, bound []*corev1.Pod) (out []*corev1.Pod) {
 	for _, pod := range bound {
 		if wire.ReadAllocated(pod) == r.UID && !wire.Ended(pod) && r.Owns(pod) {
@@ -111,7 +110,7 @@ func ownersOn(r *wire.Reservation, bound []*corev1.Pod) (out []*corev1.Pod) {
 	return out
 }
 
-// from is the Reservation on the node that takes the pod; nil for none.
+// from returns the Reservation on the node that would take the pod, or nil.
 func (q *question) from(node string) *Owned {
 	at := slices.IndexFunc(q.owned, func(o Owned) bool { return o.Takes && o.Node == node })
 	if at < 0 {

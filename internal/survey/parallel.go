@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// inParallel calls do for 0 to n-1, on every CPU there is.
+// inParallel calls do for 0 to n-1, on all CPUs.
 func inParallel(n int, do func(i int)) {
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))

@@ -15,29 +15,30 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Pod is the CPUs, memory and devices that a pod has, or was promised.
+// Pod has the CPUs, memory and devices that a pod has or was promised.
 type Pod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid,omitempty"`
 	Node      string `json:"node,omitempty"`
-	// State is pending, in flight (bound and in no report yet), or the state in the report:
+	// State is pending, in flight (bound and not yet in a report), or the state in the report:
 	// admitted, ended, refused, unknown. A Reservation's resources have the state held and no
 	// namespace.
 	State string `json:"state"`
-	// NUMANodes and CPUs are the pod's resources. For a pod in flight they are the promised ones.
+	// NUMANodes and CPUs are the places that the pod has. For a pod in flight they are the promised
+	// places.
 	NUMANodes string `json:"numaNodes,omitempty"`
 	CPUs      string `json:"cpus,omitempty"`
-	// UnknownCPUs is the number of exclusive CPUs on a node that does not report which.
+	// UnknownCPUs is the number of exclusive CPUs if the node's report does not have their ids.
 	UnknownCPUs int `json:"unknownCPUs,omitempty"`
-	// Certainty and Outcome are "" of a pod that was promised nothing.
+	// Certainty and Outcome are "" for a pod without a promise.
 	Certainty string `json:"certainty,omitempty"`
 	Guarantee string `json:"guarantee,omitempty"`
 	// Outcome is the result of comparing promise and report.
 	Outcome string `json:"outcome,omitempty"`
-	// Resize is how far a resize in place is; nil if none is open.
+	// Resize is the state of an unfinished in-place resize, or nil.
 	Resize *Resizing `json:"resize,omitempty"`
-	// Alignment is "" when nothing is pinned.
+	// Alignment is "" if nothing is pinned.
 	Alignment topology.Spread `json:"alignment,omitempty"`
 	// Containers are the containers that NUMANodes and CPUs belong to.
 	Containers []Container `json:"containers,omitempty"`
@@ -52,7 +53,7 @@ const (
 	StateGone = "gone"
 )
 
-// Pods is the CPUs, memory and devices that pods of the cluster have.
+// Pods has the CPUs, memory and devices of the cluster's pods.
 type Pods struct {
 	Pods []Pod
 	// Notes name data that could not be read or understood.
@@ -99,7 +100,8 @@ func (s *Survey) podsOf(pods []corev1.Pod, only string) []Pod {
 	return all
 }
 
-// pod adds a pod up, and reports whether it could be pinned, or has a placement that pins it.
+// pod summarises a pod. It reports whether the pod could be pinned, or has a placement that pins
+// it.
 func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 	if wire.OfReservation(pod) {
 		return s.heldPod(pod), true
@@ -136,7 +138,7 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 		out.State, out.Alignment = StateRefused, ""
 		out.hold("", nil)
 	case h != nil && h.State == StateAdmitted && n.coarse() && len(h.Containers) == 0:
-		out.State = h.State // it is counted; nobody says where
+		out.State = h.State // the report counts the pod without its CPUs
 		if !found {
 			out.hold("", n.countUnknown(nil, &ask.Request))
 		}
@@ -159,7 +161,8 @@ func pins(d *placement.Decision) bool {
 	})
 }
 
-// addProvided adds the providers' resources, which only the Binding has.
+// addProvided adds the providers' resources. Only the decision that is stored with the Binding has
+// them.
 func (p *Pod) addProvided(d *placement.Decision) {
 	for i := range p.Containers {
 		c := &p.Containers[i]

@@ -16,10 +16,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Promise is the placement that was stored with a pod's Binding, as texts.
+// Promise is the placement that was stored with a pod's Binding, formatted as text.
 type Promise struct {
-	// Sequence is the number of the Binding among the node's. Report is the number of the report
-	// behind the decision.
+	// Sequence numbers the node's Bindings. Report is the number of the report behind the decision.
 	Sequence   uint64      `json:"sequence"`
 	Report     int64       `json:"report"`
 	Certainty  string      `json:"certainty"`
@@ -28,8 +27,8 @@ type Promise struct {
 	Containers []Container `json:"containers"`
 }
 
-// Pins reports whether the pod was promised anything: CPUs, devices, or a NUMA node. Of a pod
-// without there is nothing to be certain of, and nothing to keep.
+// Pins reports whether the pod was promised CPUs, devices, or a NUMA node. Without one of them,
+// Certainty and Outcome mean nothing.
 func (p *Promise) Pins() bool {
 	return p.NUMANodes != "" || slices.ContainsFunc(p.Containers, func(c Container) bool {
 		return c.CPUs != "" || c.UnknownCPUs > 0 || len(c.Memory) > 0 || len(c.Devices) > 0
@@ -45,7 +44,7 @@ func fractions(r *placement.Request) (out []string) {
 			continue
 		}
 		name := Container{Name: c.Name, Kind: kindNames[c.Kind]}
-		out = append(out, fmt.Sprintf("%s: %dm is no whole number of CPUs: it gets CPU time, and no CPUs of its own; %s would be one", name.Label(),
+		out = append(out, fmt.Sprintf("%s: %dm is not a whole number of CPUs, so it gets CPU time but no CPUs of its own: want %s", name.Label(),
 			c.MilliCPU, wholeBeside(c.MilliCPU)))
 	}
 	return out
@@ -65,7 +64,7 @@ type Holding struct {
 	AgeSeconds int64  `json:"ageSeconds"`
 	State      string `json:"state"` // admitted, ended, refused, unknown or absent
 	NUMANodes  string `json:"numaNodes"`
-	// Alignment is "" when nothing is held.
+	// Alignment is "" if the pod holds nothing.
 	Alignment  topology.Spread `json:"alignment,omitempty"`
 	Containers []Container     `json:"containers,omitempty"`
 }
@@ -75,7 +74,7 @@ const (
 	PromiseKept    = "kept"
 	PromiseOpen    = "not yet reported"
 	PromiseBroken  = "differs"
-	PromiseVerdict = "admitted as promised" // the CPUs were not promised
+	PromiseVerdict = "admitted as promised" // the promise named no CPUs
 	PromiseRefused = "refused"              // the kubelet did not admit the pod
 	// The pod has ended, and no report lists its resources any more.
 	PromisePast = "no longer reported"
@@ -91,7 +90,7 @@ const (
 	StateRefused = "refused"
 )
 
-// stateWord is a state of the report in lower case; none is admitted.
+// stateWord returns a state of the report in lower case; an empty state means admitted.
 func stateWord(s v1alpha1.PodState) string {
 	switch s {
 	case "":
@@ -102,7 +101,7 @@ func stateWord(s v1alpha1.PodState) string {
 	return strings.ToLower(string(s))
 }
 
-// promise describes the placement of a pod with that request.
+// promise describes the placement of a pod whose request is asked.
 func (n *node) promise(p *wire.Placement, asked *placement.Request) *Promise {
 	out := &Promise{Sequence: p.Sequence, Report: p.Report, Certainty: p.Certainty.String(), Guarantee: p.Guarantee.String()}
 	for i := range p.Decision.Containers {
@@ -125,7 +124,7 @@ func (n *node) promisedNodes(p *wire.Placement) topology.NUMASet {
 	return out
 }
 
-// holding returns the report's content about the pod, or nil without a report.
+// holding returns the pod's entry in the report, or nil without a report.
 func (n *node) holding(uid string, now time.Time) *Holding {
 	if n.report() == nil {
 		return nil
@@ -144,13 +143,13 @@ func (n *node) holding(uid string, now time.Time) *Holding {
 	return out
 }
 
-// nodesOf returns the NUMA nodes of all that a pod holds.
+// nodesOf returns the NUMA nodes of all resources that a pod holds.
 func (n *node) nodesOf(p *placement.PodAllocation) topology.NUMASet {
 	return p.NUMANodes(n.machine(), n.deviceAt)
 }
 
-// outcome describes the outcome of a promise to the pod, or returns "" without a report. An ended
-// pod is compared as long as a report lists all of its resources.
+// outcome returns the outcome of a promise to the pod, or "" without a report. An ended pod is
+// compared as long as the report lists all of its resources.
 func (n *node) outcome(pod *corev1.Pod, p *wire.Placement) string {
 	if n.report() == nil {
 		return ""
@@ -171,13 +170,13 @@ func (n *node) outcome(pod *corev1.Pod, p *wire.Placement) string {
 	case n.keeps(&p.Decision, held):
 		return PromiseKept
 	case ended:
-		return PromisePast // the kubelet may have let go of a part
+		return PromisePast // the kubelet may have released a part
 	}
 	return PromiseBroken
 }
 
-// keeps reports whether the node gave a pod the decided resources. If Berth decides, containers
-// that do not run now are not listed.
+// keeps reports whether the node gave a pod the decided resources. If Berth decides on the node,
+// the report lists only running containers.
 func (n *node) keeps(d *placement.Decision, held *placement.PodAllocation) bool {
 	if n.decides() {
 		return ledger.Obeyed(d, held)
@@ -190,7 +189,7 @@ func (n *node) decides() bool {
 	return n.spec() != nil && n.spec().Authority == v1alpha1.AuthorityBerth
 }
 
-// givesWhole reports whether the kubelet gives the pod CPUs of its own by spec.resources.
+// givesWhole reports whether the kubelet gives the pod exclusive CPUs because of spec.resources.
 func (n *node) givesWhole(r *placement.Request) bool {
 	return n.reading != nil && n.reading.Kind != nil && n.reading.Kind.Model != nil && n.reading.Kind.Model.GivesWhole(r)
 }

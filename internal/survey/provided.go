@@ -20,7 +20,7 @@ type Given struct {
 	Amount   uint64 `json:"amount"`
 }
 
-// givenOf adds up the Bindings of pods, by resource and place. For each pod it uses the peak
+// givenOf adds up the Bindings of pods, by resource and place. It counts each pod with its peak
 // amount.
 func givenOf(pods []*corev1.Pod) []Given {
 	type place struct{ resource, name string }
@@ -82,7 +82,7 @@ func (s *Survey) withoutProvided(r *placement.Request) (rest *placement.Request,
 	return &one, slices.Sorted(maps.Keys(names))
 }
 
-// besideProvided adds the known use of the providers' resources to a node's answer.
+// besideProvided adds the amounts of the providers' resources that are in use to a node's answer.
 func (n *node) besideProvided(provided []string, a *Answer) {
 	if len(provided) == 0 || n.trouble != nil {
 		return

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Change is an amount that a container should get in place.
+// Change is a new amount for a container, to be set by an in-place resize.
 type Change struct {
 	// Container may be "" if only one container of the pod can be resized.
 	Container string
@@ -32,7 +32,7 @@ type Resized struct {
 	Node      string `json:"node"`
 	// Kubelet is the release of the node's kubelet; "" if it is not known.
 	Kubelet string `json:"kubelet,omitempty"`
-	// Changes are the amounts: the kubelet's allocation and the new request.
+	// Changes describes each changed amount: the kubelet's allocation and the new request.
 	Changes []string `json:"changes"`
 	placement.ResizeAnswer
 	// Then describes the consequence of the outcome.
@@ -40,7 +40,7 @@ type Resized struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// thens describe the consequences of the outcomes.
+// thens has the consequence of each outcome.
 var thens = map[placement.ResizeOutcome]string{
 	placement.ResizeProceeds:   "the kubelet allocates the new amounts",
 	placement.ResizeDeferred:   "the pod keeps what it had, and the kubelet tries again",
@@ -56,9 +56,9 @@ func (c *Cluster) Resize(ctx context.Context, name string, changes []Change) (*R
 	case err != nil:
 		return nil, err
 	case pod.Spec.NodeName == "":
-		return nil, fmt.Errorf("pod %s/%s: it has no node yet: want one that runs; its owner can change what it asks for", pod.Namespace, pod.Name)
+		return nil, fmt.Errorf("pod %s/%s: it has no node yet: want a running pod; a pending pod can be created again with other requests", pod.Namespace, pod.Name)
 	case wire.Ending(pod):
-		return nil, fmt.Errorf("pod %s/%s: it has ended or is being deleted: want one that runs", pod.Namespace, pod.Name)
+		return nil, fmt.Errorf("pod %s/%s: it has ended or is being deleted: want a running pod", pod.Namespace, pod.Name)
 	}
 	wants, err := resizedTo(pod, changes)
 	if err != nil {
@@ -79,12 +79,12 @@ func (c *Cluster) Resize(ctx context.Context, name string, changes []Change) (*R
 		out.Notes = append(slices.Clone(out.Notes), "node "+n.name+": "+n.trouble.Message)
 	}
 	if mightSwap(pod, wants) && out.Outcome != placement.ResizeRejected {
-		out.Notes = append(slices.Clone(out.Notes), "if the kubelet lets containers swap (memorySwap.swapBehavior: LimitedSwap), the resize is infeasible: want resizePolicy RestartContainer for memory")
+		out.Notes = append(slices.Clone(out.Notes), "the resize is infeasible if the kubelet has memorySwap.swapBehavior LimitedSwap: set the container's resizePolicy RestartContainer for memory")
 	}
 	return out, nil
 }
 
-// resizedTo is the pod with changed requests. A limit that is equal to the request follows it.
+// resizedTo returns the pod with changed requests. A limit that equals the request changes with it.
 func resizedTo(pod *corev1.Pod, changes []Change) (*corev1.Pod, error) {
 	wants := pod.DeepCopy()
 	for _, change := range changes {
@@ -100,7 +100,7 @@ func resizedTo(pod *corev1.Pod, changes []Change) (*corev1.Pod, error) {
 		}
 		switch {
 		case !requested:
-			return nil, fmt.Errorf("%swant a resource that the container asks for: it has no request of it, and a resize cannot add one", at)
+			return nil, fmt.Errorf("%sthe container has no request for it, and a resize cannot add one: want a resource that the container requests", at)
 		case limited && limit.Cmp(asked) == 0:
 			c.Resources.Limits[change.Resource] = change.Amount
 		case limited && limit.Cmp(change.Amount) < 0:
@@ -114,7 +114,7 @@ func resizedTo(pod *corev1.Pod, changes []Change) (*corev1.Pod, error) {
 	return wants, nil
 }
 
-// containerNamed finds a container; "" means the only one.
+// containerNamed finds a container by name; "" means the pod's only container.
 func containerNamed(pod *corev1.Pod, name string) (*corev1.Container, error) {
 	var names []string
 	var only *corev1.Container
@@ -130,7 +130,7 @@ func containerNamed(pod *corev1.Pod, name string) (*corev1.Container, error) {
 	return nil, fmt.Errorf("pod %s/%s: container %q: want one of %s", pod.Namespace, pod.Name, name, strings.Join(names, ", "))
 }
 
-// unresizable returns the reason why no API server accepts the change (ValidatePodResize of
+// unresizable returns an answer if every API server rejects the change (ValidatePodResize of
 // pkg/apis/core/validation), or the zero answer.
 func unresizable(pod, wants *corev1.Pod) placement.ResizeAnswer {
 	switch _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; {
@@ -149,7 +149,7 @@ func (s *Survey) resize(n *node, pod, wants *corev1.Pod) placement.ResizeAnswer 
 	}
 	switch {
 	case n == nil || n.reading == nil:
-		return unknown("no report of node " + pod.Spec.NodeName + " is there")
+		return unknown("there is no report of node " + pod.Spec.NodeName + "")
 	case n.reading.Unusable != nil:
 		return unknown(n.trouble.Message)
 	}
@@ -175,14 +175,14 @@ func (s *Survey) resize(n *node, pod, wants *corev1.Pod) placement.ResizeAnswer 
 	for i := range min(len(r.Had.Containers), len(r.Wants.Containers)) {
 		h, w := &r.Had.Containers[i], &r.Wants.Containers[i]
 		if r.Kept == "" && !wire.Resizes(h.Kind) && (h.MilliCPU != w.MilliCPU || h.Bytes("memory") != w.Bytes("memory")) {
-			r.Kept = "init containers keep what they have"
+			r.Kept = "init containers keep their resources"
 		}
 	}
 	return state.Resize(&r)
 }
 
-// sums are CPU and memory of the pod as it would be, and of the node's other pods as their kubelet
-// has allocated them.
+// sums returns, for CPU and memory, the amount of the resized pod and the amounts that the kubelet
+// has allocated to the node's other pods.
 func (s *Survey) sums(n *node, wants *corev1.Pod) (cpu, memory placement.ResizeSum) {
 	bare := *wants
 	bare.Status.ContainerStatuses, bare.Status.InitContainerStatuses, bare.Status.Resources, bare.Status.AllocatedResources = nil, nil, nil, nil
@@ -227,7 +227,7 @@ func mightSwap(pod, wants *corev1.Pod) bool {
 	return false
 }
 
-// changesText are the amounts that differ.
+// changesText lists the amounts that differ.
 func changesText(had, wants *corev1.Pod) (out []string) {
 	for _, c := range wire.Containers(wants) {
 		before, _ := containerNamed(had, c.Name)

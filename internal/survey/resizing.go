@@ -12,17 +12,17 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Resizing is a resize in place that is not done.
+// Resizing is the state of an unfinished in-place resize.
 type Resizing struct {
 	State string `json:"state"`
-	// Message explains it.
+	// Message explains State.
 	Message string `json:"message"`
-	// CPUs are those that the containers get, as in Pod.CPUs, while the node carries a new decision
-	// out.
+	// CPUs are the CPUs that the containers will have once the node has carried out a new decision,
+	// in the form of Pod.CPUs.
 	CPUs string `json:"cpus,omitempty"`
 }
 
-// How far a resize is.
+// The values of Resizing.State.
 const (
 	ResizeAsked      = "asked"     // the kubelet has not allocated the amounts
 	ResizeAllocated  = "allocated" // the scheduler has not decided
@@ -38,7 +38,7 @@ func (r *Resizing) text() string {
 	return strings.TrimSuffix(r.State+": "+r.Message, ": ")
 }
 
-// Resizes returns the resizes of a node's pods that are not done, by pod.
+// Resizes returns the unfinished resizes of a node's pods, by pod.
 func (s *Survey) Resizes(name string) (out []PodResize) {
 	n := s.nodes[name]
 	if n == nil {
@@ -62,7 +62,7 @@ type PodResize struct {
 	Resizing
 }
 
-// resizing returns how far a resize of a pod that is bound to the node is; nil if none is open.
+// resizing returns the state of an unfinished resize of a pod that is bound to the node, or nil.
 func (n *node) resizing(pod *corev1.Pod) *Resizing {
 	if pod.Spec.NodeName == "" || wire.Ending(pod) || wire.OfReservation(pod) {
 		return nil
@@ -99,8 +99,8 @@ func conditionOf(pod *corev1.Pod, of corev1.PodConditionType) *corev1.PodConditi
 	return &pod.Status.Conditions[i]
 }
 
-// moves reports whether the node has yet to carry out a decision after a resize: the report shows
-// an older one, or what the pod is leaving.
+// moves reports whether the node has not yet carried out a decision after a resize. The report then
+// has an older decision, or CPUs that the pod is about to leave.
 func moves(p *wire.Placement, held *placement.PodAllocation) bool {
 	if p.Generation < 2 || p.Generation > max(held.Generation, 1) {
 		return p.Generation >= 2
@@ -156,8 +156,8 @@ func memoryOf(blocks []placement.MemoryBlock) (bytes uint64) {
 	return bytes
 }
 
-// undecided are the amounts that the kubelet has allocated to containers and the decision does not
-// give them.
+// undecided lists the amounts that the kubelet has allocated to containers and that the decision
+// does not have.
 func undecided(pod *corev1.Pod, d *placement.Decision) (out []string) {
 	for i := range d.Containers {
 		c := &d.Containers[i]

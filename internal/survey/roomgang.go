@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// MakeRoomForGang plans room for the pods of a gang that wait: as many as it lacks to start. source
-// is as in ExplainGang.
+// MakeRoomForGang plans room for as many waiting pods of a gang as it lacks to start. source is as
+// in ExplainGang.
 func (c *Cluster) MakeRoomForGang(ctx context.Context, source, name string, o RoomOptions) (*Room, error) {
 	g, _, err := c.gangNamed(ctx, source, name)
 	if err != nil {
@@ -34,7 +34,7 @@ func (c *Cluster) makeRoomForMember(ctx context.Context, pod *corev1.Pod, o Room
 	}
 	g := all.Of(pod)
 	if g == nil {
-		return nil, fmt.Errorf("pod %s/%s: its gang %s is gone", pod.Namespace, pod.Name, says.Gang)
+		return nil, fmt.Errorf("pod %s/%s: its gang %s no longer exists", pod.Namespace, pod.Name, says.Gang)
 	}
 	return c.makeRoomForGang(ctx, g, o)
 }
@@ -55,14 +55,14 @@ func (c *Cluster) makeRoomForGang(ctx context.Context, g *Gang, o RoomOptions) (
 	return room, err
 }
 
-// wanting are the pods that wait, the oldest first: as many as are lacking until the gang starts,
-// or all if it has started.
+// wanting returns the waiting pods, the oldest first: as many as the gang lacks to start, or all if
+// it has started.
 func (g *Gang) wanting() ([]*corev1.Pod, error) {
 	if g.State == gangs.Wrong || g.State == gangs.Forming {
-		return nil, fmt.Errorf("it is %s, and no room helps: %s", g.State, g.Why)
+		return nil, fmt.Errorf("the gang is %s, and making room does not help: %s", g.State, g.Why)
 	}
 	if len(g.waiting) == 0 {
-		return nil, fmt.Errorf("it is %s: want one with pods that wait for a place", g.State)
+		return nil, fmt.Errorf("the gang is %s: want a gang with pods that wait for a place", g.State)
 	}
 	if g.State == gangs.Whole {
 		return g.waiting, nil
@@ -71,7 +71,7 @@ func (g *Gang) wanting() ([]*corev1.Pod, error) {
 	return gangs.Together(g.waiting, taskOf, left.All, left.Tasks), nil
 }
 
-// Moving returns the plan in the form that is carried out.
+// Moving returns the plan in the form that package moving carries out.
 func (r *Room) Moving() *moving.Plan {
 	out := &moving.Plan{}
 	for i := range r.Wanted {

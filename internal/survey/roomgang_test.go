@@ -46,7 +46,7 @@ func TestMakeRoomForGang(t *testing.T) {
 	for _, one := range []struct {
 		counts []string
 		want   string
-	}{{[]string{"1"}, "it is forming, and no room helps: 1 of 2 pods are there"}, {nil, "no gang train in namespace"}} {
+	}{{[]string{"1"}, "the gang is forming, and making room does not help: 1 of 2 pods are there"}, {nil, "no gang train in namespace"}} {
 		c := owning(t)
 		waitingGang(c, 2, one.counts...)
 		if _, err := c.MakeRoomForGang(t.Context(), "", "train", RoomOptions{}); err == nil || !strings.Contains(err.Error(), one.want) {
@@ -56,7 +56,7 @@ func TestMakeRoomForGang(t *testing.T) {
 	c = owning(t)
 	waitingGang(c, 1, "1")
 	c.from.(*still).Pods[len(c.from.(*still).Pods)-1].Spec.NodeName = "gpu-1"
-	if _, err := c.MakeRoomForGang(t.Context(), "", "train", RoomOptions{}); err == nil || !strings.Contains(err.Error(), "it is whole: want one with pods that wait") {
+	if _, err := c.MakeRoomForGang(t.Context(), "", "train", RoomOptions{}); err == nil || !strings.Contains(err.Error(), "the gang is whole: want a gang with pods that wait") {
 		t.Error(err)
 	}
 }

@@ -12,9 +12,9 @@ import (
 )
 
 // hasSay reports whether Berth decides about the pod on the node, as in the scheduler. It does if a
-// kubelet might pin something for the pod. If a kubelet decides, any other pod passes, unless its
-// rules count NUMA nodes. If the node is not reliable, any other pod without wishes passes. Members
-// of gangs pass everywhere. The result is false for a nil node.
+// kubelet might pin something for the pod. Otherwise Berth lets the pod pass where a kubelet
+// decides, unless the pod's rules count NUMA nodes. On an unreliable node it lets a pod without
+// rules pass. Members of gangs pass everywhere. The result is false for a nil node.
 func (n *node) hasSay(pod *corev1.Pod, r *placement.Request) bool {
 	switch {
 	case r.Pinnable():
@@ -30,8 +30,8 @@ func (n *node) hasSay(pod *corev1.Pod, r *placement.Request) bool {
 // grouped reports whether the pod is placed together with others.
 func grouped(pod *corev1.Pod) bool { return wire.InGang(pod) || pod.Spec.SchedulingGroup != nil }
 
-// hasSay reports whether Berth decides about the pod on the node. A pod with unreadable rules, or
-// with a request for a provider's resource, passes nowhere.
+// hasSay reports whether Berth decides about the pod on the node. It always decides about a pod
+// with unreadable rules, or with a request for a provider's resource.
 func (q *question) hasSay(n *node) bool {
 	return q.rulesErr != nil || len(q.provided) > 0 || n.hasSay(q.pod, q.request)
 }
@@ -42,8 +42,7 @@ func (q *question) decided(s *Survey, names []string) bool {
 }
 
 // rulesErr returns the error if the rules of a pod cannot be read. It returns nil if the scheduler
-// ignores the rules, because no kubelet pins anything for the pod and Berth decides about it on no
-// node.
+// ignores the rules: no kubelet pins anything for the pod, and Berth decides about it on no node.
 func (s *Survey) rulesErr(pod *corev1.Pod, ask *wire.Ask) error {
 	r := &ask.Request
 	switch {
@@ -60,7 +59,7 @@ func (s *Survey) rulesErr(pod *corev1.Pod, ask *wire.Ask) error {
 	return nil
 }
 
-// advise returns advice about a node that refuses, including amounts.
+// advise adds advice about a node that refuses the pod. The advice considers amounts, too.
 func (q *question) advise(n *node, room func() *amounts.Node, a *Answer) {
 	if a.Refusal == nil {
 		return
@@ -82,7 +81,7 @@ func (q *question) roomy(n *node, room *amounts.Node) placement.Fits {
 }
 
 // answer asks a node on which Berth decides about the pod. If no kubelet pins anything for a pod,
-// other plugins choose among the nodes that take it.
+// other plugins choose among the nodes that admit it.
 func (q *question) answer(n *node, c *ledger.Candidate, a *Answer) {
 	n.answer(c, q.demand[n.name], a)
 	if !q.request.Pinnable() && len(q.provided) == 0 {

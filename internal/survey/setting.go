@@ -18,14 +18,14 @@ import (
 // Setting is a supposed change of nodes. The zero value changes nothing.
 type Setting struct {
 	// Policy, Scope and CPUManager are the KubeletConfiguration's topologyManagerPolicy,
-	// topologyManagerScope and cpuManagerPolicy; "" leaves them.
+	// topologyManagerScope and cpuManagerPolicy; "" means no change.
 	Policy, Scope, CPUManager string
-	// Reserved are the KubeletConfiguration's reservedSystemCPUs; "" leaves them.
+	// Reserved are the KubeletConfiguration's reservedSystemCPUs; "" means no change.
 	Reserved string
 	// NUMAPerPackage is the number of NUMA nodes in each package (NPS, SNC); 0 means no change.
 	NUMAPerPackage int
-	// Empty asks as if there were no pods. Another CPUManager, Reserved or NUMAPerPackage implies
-	// Empty, because a node must be drained for them.
+	// Empty treats the nodes as if they had no pods. A change of CPUManager, Reserved or
+	// NUMAPerPackage implies Empty, because a node must be drained for it.
 	Empty bool
 }
 
@@ -38,7 +38,8 @@ const (
 	settingNUMA       = "numaNodesPerPackage"
 )
 
-// settingValues are the values that a key takes; nil for a number, or a list of CPUs.
+// settingValues are the allowed values of each key. They are nil if the value is a number or a list
+// of CPUs.
 var settingValues = map[string][]string{
 	settingPolicy:     {"none", "best-effort", "restricted", "single-numa-node"},
 	settingScope:      {"container", "pod"},
@@ -70,7 +71,7 @@ func ParseSetting(texts []string) (Setting, error) {
 		case values == nil:
 			n, err := strconv.Atoi(value)
 			if err != nil || n < 1 || n > topology.MaxNUMANodes {
-				return s, fmt.Errorf("%.80q: want a number from 1 to %d, as NPS or SNC have it", text, topology.MaxNUMANodes)
+				return s, fmt.Errorf("%.80q: want the number of NUMA nodes per package, from 1 to %d (the firmware calls it NPS or SNC)", text, topology.MaxNUMANodes)
 			}
 			s.NUMAPerPackage = n
 		default:
@@ -91,15 +92,15 @@ func (o *Setting) drains() bool {
 // Notes list the assumptions behind an answer with the setting.
 func (o *Setting) Notes() (out []string) {
 	if o.drains() {
-		out = append(out, "nodes are drained for such a setting, so they are asked as if they were empty")
+		out = append(out, "nodes must be drained for such a setting, so they are treated as empty")
 	}
 	if o.NUMAPerPackage > 0 {
-		out = append(out, "it is not known beforehand on which NUMA nodes devices would be: those of a package are spread over its NUMA nodes")
+		out = append(out, "the future NUMA nodes of devices are not known: the devices of a package are assumed to be spread over its NUMA nodes")
 	}
 	return out
 }
 
-// on returns the survey with the nodes as they would be.
+// on returns the survey with the setting applied to the named nodes.
 func (o *Setting) on(s *Survey, names []string) *Survey {
 	if *o == (Setting{}) {
 		return s
@@ -120,7 +121,8 @@ func (o *Setting) on(s *Survey, names []string) *Survey {
 	return &out
 }
 
-// empties reports whether the node would have to be drained, or must be asked as if it were.
+// empties reports whether the node must be treated as empty, because Empty is set or the change
+// needs a drain.
 func (o *Setting) empties(n *node) bool {
 	if o.Empty || o.NUMAPerPackage > 0 {
 		return true
@@ -163,14 +165,15 @@ func (o *Setting) onNode(n *node, bound []*corev1.Pod) *node {
 	out.account.Accept(reading.State)
 	if !empty {
 		for _, pod := range bound {
-			_ = out.see(pod) // the survey has noted what could not be understood
+			_ = out.see(pod) // the survey already has a note about unreadable pods
 		}
 	}
 	return &out
 }
 
-// allocatableOf returns the Node with the CPUs that pods could have. If reservedSystemCPUs is set,
-// the kubelet ignores other CPU reservations (cmd/kubelet/app/server.go).
+// allocatableOf returns the Node with the number of CPUs that would be allocatable. If
+// reservedSystemCPUs is set, the kubelet ignores other CPU reservations
+// (cmd/kubelet/app/server.go).
 func (o *Setting) allocatableOf(object *corev1.Node) *corev1.Node {
 	if o.Reserved == "" || object == nil {
 		return object
@@ -185,8 +188,8 @@ func (o *Setting) allocatableOf(object *corev1.Node) *corev1.Node {
 	return out
 }
 
-// divide gives the machine another number of NUMA nodes, and returns the devices at their new
-// places.
+// divide gives each package of the machine another number of NUMA nodes, and returns the devices at
+// their new places.
 func divide(spec *wire.NodeSpec, perPackage int, pools []placement.DevicePool) ([]placement.DevicePool, error) {
 	d, err := spec.Machine.Divide(perPackage)
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 
 // Shadow is the address of shadow mode (docs/shadow.md).
 type Shadow struct {
-	// URL is its address, as http://127.0.0.1:10261; "" is the Service berth-shadow in the
-	// namespace, by the API server of the config.
+	// URL is its address, like http://127.0.0.1:10261. "" means the Service berth-shadow in the
+	// namespace, reached through the API server of the config.
 	URL       string
 	Config    *rest.Config
 	Namespace string
 }
 
-// maxShadow bounds an answer, in bytes.
+// maxShadow is the maximum size of an answer, in bytes.
 const maxShadow = 64 << 20
 
 // CheckShadowURL returns an error for an invalid address; "" is valid.
@@ -53,7 +53,7 @@ func (s *Shadow) Ask(ctx context.Context, path string) ([]byte, error) {
 	case apierrors.IsUnauthorized(err):
 		return nil, fmt.Errorf("the cluster at %s does not accept your credentials: %w", s.Config.Host, err)
 	case apierrors.IsForbidden(err):
-		return nil, fmt.Errorf("service %s/berth-shadow: you may not get services/proxy of http:berth-shadow:http (the Role berth-shadow-reader allows it)", s.Namespace)
+		return nil, fmt.Errorf("service %s/berth-shadow: you lack the permission to get services/proxy http:berth-shadow:http (the Role berth-shadow-reader grants it)", s.Namespace)
 	}
 	return nil, fmt.Errorf("service %s/berth-shadow does not answer: %w (the chart's scheduler.mode: shadow installs it)", s.Namespace, err)
 }

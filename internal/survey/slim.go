@@ -53,7 +53,7 @@ func slimReservation(o *koordinator.Reservation) *koordinator.Reservation {
 	return out
 }
 
-// slimBudget keeps a budget's selector, and the number of allowed disruptions.
+// slimBudget keeps a PodDisruptionBudget's selector, and the number of allowed disruptions.
 func slimBudget(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: b.Name, Namespace: b.Namespace}, Spec: b.Spec,
@@ -61,7 +61,8 @@ func slimBudget(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
 	}
 }
 
-// slimAll makes each object of a list slim. A nil list stays nil: it could not be read.
+// slimAll applies slim to each object of a list. A nil list stays nil, because nil means that it
+// could not be read.
 func slimAll[T any](list []*T, slim func(*T) *T) []*T {
 	if list == nil {
 		return nil

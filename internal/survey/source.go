@@ -15,7 +15,7 @@ import (
 type source interface {
 	// now is the cluster's time.
 	now() time.Time
-	// facts returns everything about one node, or about all if only is "".
+	// facts returns the facts about one node, or about all nodes if only is "".
 	facts(ctx context.Context, only string) (*facts, error)
 	nodeNames(ctx context.Context) ([]string, error)
 	namespaces(ctx context.Context) ([]string, error)
@@ -23,12 +23,12 @@ type source interface {
 	podsIn(ctx context.Context, namespace, only string) ([]corev1.Pod, error)
 	// pod returns one pod, or nil if there is none.
 	pod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
-	// groupsIn are the objects of a namespace that declare gangs. A kind that is not served has
-	// none. One that may not be read is noted.
+	// groupsIn returns the objects of a namespace that declare gangs. There are none of a kind that
+	// is not served. A kind that may not be read is noted.
 	groupsIn(ctx context.Context, namespace string) (*groupObjects, error)
-	// budgets are the PodDisruptionBudgets of all namespaces.
+	// budgets returns the PodDisruptionBudgets of all namespaces.
 	budgets(ctx context.Context) ([]policyv1.PodDisruptionBudget, error)
-	// priorityClasses fails with errNoClasses if a file has none.
+	// priorityClasses returns all PriorityClasses. It fails with errNoClasses for a snapshot.
 	priorityClasses(ctx context.Context) ([]priorityClass, error)
 	// deviceClasses returns the extended resources of device classes, each under the name that the
 	// class gives and its default name. The notes name missing permissions.
@@ -42,7 +42,7 @@ type source interface {
 }
 
 // errNoClasses means that a snapshot has no PriorityClasses.
-var errNoClasses = errors.New("a snapshot has none")
+var errNoClasses = errors.New("a snapshot has no PriorityClasses")
 
 // priorityClass has the relevant fields of a PriorityClass.
 type priorityClass struct {

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// StartNode is a node with a reliable report, in its present state. A simulation begins with it.
+// StartNode is a node with a reliable report. A simulation starts from its present state.
 type StartNode struct {
 	Name    string
 	Object  *corev1.Node
@@ -27,15 +27,15 @@ type StartNode struct {
 	// State is the kubelet's allocations after everything in flight has arrived, and deleted pods
 	// have left. It belongs to the caller.
 	State *placement.State
-	// Has are the amounts of the empty node for pods.
+	// Has are the amounts that the node has for pods when it is empty.
 	Has amounts.List
-	// Pods are all pods except those of DaemonSets, static pods, places of Reservations, and
-	// unreadable pods. Kept has the requests of the exceptions.
+	// Pods are the node's pods except pods of DaemonSets, static pods, places of Reservations, and
+	// unreadable pods. Kept has the total requests of these exceptions.
 	Pods []StartPod
 	Kept amounts.List
 }
 
-// StartPod is a pod that is on a node.
+// StartPod is a pod on a StartNode.
 type StartPod struct {
 	Pod  *corev1.Pod
 	Asks amounts.List
@@ -45,7 +45,7 @@ type StartPod struct {
 	Stays string
 }
 
-// Start returns the nodes that new pods may go to, by name, and a sentence for each of the others.
+// Start returns the nodes that new pods may go to, by name, and a note for each other node.
 func (s *Survey) Start(ctx context.Context, c *Cluster) (all []StartNode, notes []string) {
 	budgets, err := c.from.budgets(ctx)
 	if err != nil {
@@ -68,13 +68,13 @@ func (s *Survey) Start(ctx context.Context, c *Cluster) (all []StartNode, notes 
 	return all, notes
 }
 
-// closed explains why no pod should be promised a place on the node, or returns "".
+// closed explains why new pods may not go to the node, or returns "".
 func (n *node) closed() string {
 	switch {
 	case n.trouble != nil:
 		return n.trouble.Message
 	case n.object == nil || len(n.object.Status.Allocatable) == 0:
-		return "its amounts are not known"
+		return "its allocatable amounts are not known"
 	case n.object.Spec.Unschedulable:
 		return "it is cordoned"
 	}
@@ -87,7 +87,7 @@ func (n *node) closed() string {
 	return ""
 }
 
-// start is a node that is not closed.
+// start returns the StartNode of a node that is not closed.
 func (n *node) start(bound []*corev1.Pod, may mover) (out StartNode, err error) {
 	snap := n.snapshot()
 	out = StartNode{Name: n.name, Object: n.object, Machine: n.machine(), Model: n.reading.Kind.Model, Kept: amounts.List{}}
@@ -118,7 +118,7 @@ func (n *node) start(bound []*corev1.Pod, may mover) (out StartNode, err error) 
 	return out, nil
 }
 
-// Waiting returns the pods of all namespaces that want a node, the oldest first.
+// Waiting returns the pods of all namespaces that wait for a node, the oldest first.
 func (s *Survey) Waiting(ctx context.Context, c *Cluster) ([]corev1.Pod, error) {
 	pods, err := c.from.podsIn(ctx, metav1.NamespaceAll, "")
 	if err != nil {

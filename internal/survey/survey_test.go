@@ -334,7 +334,7 @@ func TestNothingIsPromisedOfFractions(t *testing.T) {
 	c.Namespace = "default"
 	e, err := c.Explain(t.Context(), "runs", "")
 	w.must(err)
-	const why = "main: 1500m is no whole number of CPUs: it gets CPU time, and no CPUs of its own; 1 or 2 would be one"
+	const why = "main: 1500m is not a whole number of CPUs, so it gets CPU time but no CPUs of its own: want 1 or 2"
 	if e.Outcome != "" || e.Promise.Pins() || !slices.Equal(e.Fractions, []string{why}) {
 		t.Errorf("outcome %q, promise %+v, %q: want nothing promised, and %q", e.Outcome, e.Promise, e.Fractions, why)
 	}

@@ -256,7 +256,7 @@ func (t *together) alone(ctx context.Context, why string) {
 		case none != "":
 			h.say(gotNone(none))
 		default:
-			h.say("by itself it would get " + deviceNames(h.Results) + ", but the devices do not suffice for all claims of the pod together")
+			h.say("by itself it would get " + deviceNames(h.Results) + ", but there are not enough devices for all claims of the pod together")
 		}
 	}
 }

@@ -282,7 +282,7 @@ func TestClaimsTogether(t *testing.T) {
 	}
 	w = claimWorld(t, gpu("a", "big", 0))
 	f, _ = w.fitOf(w.asks("near", claim("x", "any"), claim("y", "any")))
-	if got, want := f.Nodes[0].Message, "berth.dev/claims: near: claim my-x: by itself it would get gpu.example.com/a, but the devices do not suffice for all claims of the pod together"; got != want {
+	if got, want := f.Nodes[0].Message, "berth.dev/claims: near: claim my-x: by itself it would get gpu.example.com/a, but there are not enough devices for all claims of the pod together"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -302,7 +302,7 @@ func TestClaimsOfTheProfile(t *testing.T) {
 		if takes := f.Nodes[0].Answer.Answer == Admits; f.Claims[0].Asks != c.asks || takes != c.takes {
 			t.Errorf("%+v: asks %q, takes %v", c, f.Claims[0].Asks, takes)
 		}
-		told := strings.Contains(strings.Join(notes, "\n"), `argument claims of scheduler profile berth-scheduler cannot be read: it is taken to be "`+c.profile+`" (--claims)`)
+		told := strings.Contains(strings.Join(notes, "\n"), `argument claims of scheduler profile berth-scheduler cannot be read, so it is assumed to be "`+c.profile+`" (change with --claims)`)
 		if told != (c.own == "") {
 			t.Errorf("%+v: notes %q", c, notes)
 		}

@@ -53,8 +53,9 @@ func countOf(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// withRequests is the part of SetDefaults_Pod (pkg/apis/core/v1) that is about amounts. What
-// Dynamic Resource Allocation provides is not asked of the node (removeMissingExtendedResources).
+// withRequests is the part of SetDefaults_Pod (pkg/apis/core/v1) that is about amounts. It drops
+// extended resources that Dynamic Resource Allocation provides, because the node need not have them
+// (removeMissingExtendedResources).
 func withRequests(pod *corev1.Pod) *corev1.Pod {
 	out := *pod
 	r := podReader{pod: pod}
@@ -131,7 +132,7 @@ func ReadAllocatable(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts, cap
 		}
 		if out[name] = has - kept; out[name] < 0 {
 			at, said := r.keeps(name)
-			return nil, r.at(at, said, "that no more than the machine's "+text(name, has)+" is kept in all: with kubeReserved, systemReserved and the eviction threshold "+text(name, kept)+" are")
+			return nil, r.at(at, said, "kubeReserved, systemReserved and the eviction threshold to keep at most the machine's "+text(name, has)+" in total, not "+text(name, kept))
 		}
 	}
 	for name, bytes := range capacity {

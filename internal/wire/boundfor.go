@@ -12,12 +12,13 @@ import (
 // about its gang can be written at any time, also by people who may not delete the pod.
 const BoundForAnnotation = "berth.dev/bound-for"
 
-// maxBoundFor bounds the annotation's value: two names and two UIDs.
+// maxBoundFor is the maximum length of the annotation's value. It is enough for two names and two
+// UIDs.
 const maxBoundFor = 2 << 10
 
 // BoundFor is the content of the BoundForAnnotation.
 type BoundFor struct {
-	// Gang is the gang that the pod was bound as a member of; zero for none.
+	// Gang is the gang in which the pod was bound, or zero.
 	Gang GangKey
 	// Whole means that this pod completed the minimum of the gang.
 	Whole bool
@@ -27,18 +28,18 @@ type BoundFor struct {
 
 type boundForJSON struct {
 	Version int `json:"v"`
-	// UID is the pod's.
+	// UID is the pod's UID.
 	UID         types.UID `json:"uid"`
 	Gang        string    `json:"gang,omitempty"`
-	Source      string    `json:"source,omitempty"` // GangSource as messages name it
+	Source      string    `json:"source,omitempty"` // GangSource.String
 	Whole       bool      `json:"whole,omitempty"`
 	Reservation types.UID `json:"reservation,omitempty"`
 }
 
 const boundForVersion = 1
 
-// WriteBoundFor returns the value of the BoundForAnnotation of the pod; "" if it has neither gang
-// nor Reservation.
+// WriteBoundFor returns the value of the pod's BoundForAnnotation. It returns "" if b has neither
+// gang nor Reservation.
 func WriteBoundFor(pod *corev1.Pod, b BoundFor) string {
 	if b == (BoundFor{}) {
 		return ""
@@ -49,13 +50,13 @@ func WriteBoundFor(pod *corev1.Pod, b BoundFor) string {
 	}
 	text, err := json.Marshal(said)
 	if err != nil {
-		return "" // strings and a bool
+		return "" // cannot fail for strings and a bool
 	}
 	return string(text)
 }
 
-// ReadBoundFor returns the content of the annotation; false if there is none, if it belongs to
-// another pod, or if it cannot be parsed.
+// ReadBoundFor returns the content of the annotation. It returns false if there is none, if it
+// belongs to another pod, or if it cannot be parsed.
 func ReadBoundFor(pod *corev1.Pod) (BoundFor, bool) {
 	text, ok := pod.Annotations[BoundForAnnotation]
 	if !ok || len(text) > maxBoundFor || pod.Spec.NodeName == "" {

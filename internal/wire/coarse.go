@@ -26,7 +26,7 @@ type BoundPod struct {
 	// Bound is the time when the pod got its node (PodScheduled), by the API server's clock, or
 	// zero if it is unknown.
 	Bound time.Time
-	// Exclusive means that the kubelet may give the pod exclusive resources.
+	// Exclusive is true if the kubelet may give the pod exclusive resources.
 	Exclusive bool
 }
 
@@ -52,18 +52,18 @@ type coarse struct {
 	// free are CPUs that no container has exclusively.
 	free topology.CPUSet
 	pods []placement.PodAllocation
-	// named are the pods' names, index by index.
+	// named are the names of the pods, in the same order.
 	named  []PodName
 	others placement.ContainerAllocation
 	pools  []placement.DevicePool
 	memory []placement.MemoryTable
 }
 
-// node makes the Node. Sequence numbers the report.
+// node builds the Node. sequence is the number of the report.
 func (c *coarse) node(name string, sequence int64, written time.Time) (Node, error) {
 	machine := field.NewPath("machine")
 	if err := c.machine.Check(); err != nil {
-		return Node{}, c.at(machine, "", "a machine that can be: "+err.Error())
+		return Node{}, c.at(machine, "", "a possible machine: "+err.Error())
 	}
 	view, err := placement.ViewOf(&c.machine)
 	if err != nil {
@@ -111,8 +111,7 @@ func (c *coarse) charge() {
 	}
 }
 
-// list adds pods without named resources to the report: their amounts are a part of the other pods'
-// amounts.
+// list adds pods without named resources to the report. Their amounts are already a part of Others.
 func (c *coarse) list(pods []BoundPod) {
 	for _, p := range pods {
 		if !slices.ContainsFunc(c.pods, func(o placement.PodAllocation) bool { return o.UID == p.UID }) {
@@ -123,7 +122,7 @@ func (c *coarse) list(pods []BoundPod) {
 }
 
 // boundBy returns the pods that had their node when the API server stored a report. The report
-// cannot contain other pods, whatever the node's clock says about their start. Both times are the
+// cannot contain other pods, even if the node's clock suggests an earlier start. Both times are the
 // API server's.
 func boundBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 	for _, p := range pods {
@@ -162,7 +161,7 @@ func lastWroteField(o metav1.Object, or time.Time, name string) time.Time {
 	return newestEntry(o, or, func(f *metav1.FieldsV1) bool { return f == nil || strings.Contains(f.GetRawString(), key) })
 }
 
-// newestEntry is the newest time of the managed fields that count.
+// newestEntry returns the newest time of the managed fields for which counts is true.
 func newestEntry(o metav1.Object, or time.Time, counts func(*metav1.FieldsV1) bool) time.Time {
 	var newest time.Time
 	for _, f := range o.GetManagedFields() {

@@ -8,24 +8,24 @@ import (
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
-// Dialect has the annotations and labels of another project. They are those that Berth reads, and
-// all others with the reason why they have no effect.
+// Dialect has the annotations and labels of another project: the keys that Berth reads, and other
+// keys with the reason why they have no effect.
 type Dialect struct {
-	// Name is the project's.
+	// Name is the name of the project.
 	Name string
 	// Scheduler is the project's own scheduler, as in spec.schedulerName. It reads the annotations
 	// of its pods, so Berth does not warn about them unless it serves this name.
 	Scheduler string
 	// Domains are the domains of its keys. Subdomains are included.
 	Domains []string
-	// Spoken are the annotations that Berth reads, and SpokenLabels the labels.
+	// Spoken are the annotations that Berth reads. SpokenLabels are the labels that Berth reads.
 	Spoken, SpokenLabels []string
-	// Records are keys that controllers write about pods. They ask for nothing.
+	// Records are keys in which controllers write information about pods. They request nothing.
 	Records []string
 	// Above are keys that the project's own controllers read from a workload, and not from its
 	// pods.
 	Above []string
-	// Words ask for something and have no effect. Some have no domain.
+	// Words are keys that request something but have no effect in Berth. Some have no domain.
 	Words []Unserved
 }
 
@@ -35,7 +35,7 @@ type Unserved struct {
 	Keys []string
 }
 
-// Reasons why a word has no effect.
+// Reasons why a key has no effect.
 const (
 	// UnknownWord is the reason for keys in a dialect's domains that do not exist there.
 	UnknownWord     = "Berth has no such annotation or label"
@@ -193,7 +193,7 @@ func OfDialect(key string) bool {
 }
 
 // Why explains why the key has no effect as an annotation or a label of a pod. It returns "" if the
-// key has an effect, if it asks for nothing, or if it does not belong to the dialect.
+// key has an effect, if it requests nothing, or if it does not belong to the dialect.
 func (d *Dialect) Why(key string, label bool) string {
 	why := d.word(key)
 	if why == "" && !d.inDomain(key) && !slices.Contains(d.Spoken, key) && !slices.Contains(d.SpokenLabels, key) {

@@ -14,8 +14,8 @@ import (
 type FieldError struct {
 	Object string // kind and name, "NodeTopology n1" or "Pod ns/name"
 	Field  string // path inside the object, "status.pods[3].uid"
-	Value  string // what is there
-	Want   string // what would be right
+	Value  string // the wrong value
+	Want   string // the expected form
 }
 
 func (e *FieldError) Error() string {
@@ -29,8 +29,8 @@ func (o fieldErrors) at(field fmt.Stringer, value any, want string) *FieldError 
 	return &FieldError{Object: string(o), Field: field.String(), Value: fmt.Sprint(value), Want: want}
 }
 
-// malformed returns the error of an object that does not fit its Go types. lenient has named field,
-// value and the expected form.
+// malformed returns the error about an object that does not fit its Go types. text already names
+// the field, the value and the expected form.
 func (o fieldErrors) malformed(text string) error { return errors.New(string(o) + ": " + text) }
 
 // OtherFormError means that a NodeTopology was stored by a release of Berth with another format. It

@@ -27,8 +27,8 @@ import (
 const (
 	// GangAnnotation names the gang, within the pod's namespace.
 	GangAnnotation = "berth.dev/gang"
-	// GangMinimumAnnotation is the number of its pods that start together. All pods of a gang must
-	// have the same value.
+	// GangMinimumAnnotation is the number of the gang's pods that must start together. All pods of
+	// a gang must have the same value.
 	GangMinimumAnnotation = "berth.dev/gang-minimum"
 )
 
@@ -55,7 +55,7 @@ const (
 	GangOfKoordinatorGroup
 )
 
-// String names the source as messages do.
+// String returns the name of the source for messages.
 func (s GangSource) String() string {
 	switch s {
 	case GangOfPods:
@@ -91,7 +91,7 @@ func (k GangKey) IsZero() bool { return k == GangKey{} }
 // Membership is a pod's declaration about its gang. The zero value means no gang.
 type Membership struct {
 	Gang GangKey
-	// Task is the part of the gang that the pod belongs to; "" for none.
+	// Task is the task of the gang to which the pod belongs, or "".
 	Task string
 	Declaration
 }
@@ -100,15 +100,15 @@ type Membership struct {
 type Declaration struct {
 	// Minimum is the number of pods that start together.
 	Minimum int
-	// Timeout is Gang.Timeout, Once is Gang.Once.
+	// Timeout and Once are as in Gang.
 	Timeout time.Duration
 	Once    bool
-	// Part is the gang that the pod names, if several gangs start together. Parts has all of them,
-	// sorted and joined by commas.
+	// Part is the gang that the pod names if several gangs must start together. Parts has the names
+	// of all these gangs, sorted and joined by commas.
 	Part, Parts string
 }
 
-// claims are the ways in which a pod names its gang.
+// claims are the annotations and labels by which a pod can name its gang.
 var claims = [...]struct {
 	source GangSource
 	key    string
@@ -163,7 +163,7 @@ func ReadMembership(pod *corev1.Pod) (Membership, error) {
 		}
 		key := GangKey{Source: claims[i].source, Namespace: pod.Namespace, Name: name}
 		if !m.Gang.IsZero() && m.Gang != key {
-			return m, wrong.at(claimPath(i), name, "one gang for a pod, and it names "+m.Gang.String()+" too")
+			return m, wrong.at(claimPath(i), name, "one gang only; the pod also names "+m.Gang.String())
 		}
 		m.Gang = key
 	}
@@ -179,7 +179,7 @@ func ReadMembership(pod *corev1.Pod) (Membership, error) {
 	minimum, err := strconv.Atoi(text)
 	switch {
 	case !said:
-		return m, wrong.at(annotation(GangMinimumAnnotation), text, "it beside "+GangAnnotation+": "+wantMinimum)
+		return m, wrong.at(annotation(GangMinimumAnnotation), text, "this annotation next to "+GangAnnotation+": "+wantMinimum)
 	case err != nil || minimum < 1 || minimum > MaxGang:
 		return m, wrong.at(annotation(GangMinimumAnnotation), text, wantMinimum)
 	}
@@ -187,45 +187,46 @@ func ReadMembership(pod *corev1.Pod) (Membership, error) {
 	return m, nil
 }
 
-var wantMinimum = fmt.Sprintf("how many pods of the gang start together: a whole number from 1 to %d", MaxGang)
+var wantMinimum = fmt.Sprintf("the number of pods of the gang that start together, from 1 to %d", MaxGang)
 
 // Gang is the specification of a gang, independent of the dialect.
 type Gang struct {
 	Key GangKey
-	// UID and Version identify its object; "" if it has none.
+	// UID and Version are the UID and resourceVersion of the gang's object. They are "" if it has
+	// no object.
 	UID     types.UID
 	Version string
 	// Minimum is the number of pods that start together. Tasks has the minima of its tasks.
 	Minimum int
 	Tasks   map[string]int
-	// Resources must be free before the gang is tried; nil for nothing.
+	// Resources must be free before the gang is tried. nil means no such requirement.
 	Resources corev1.ResourceList
 	// Timeout is the time that members wait for each other after the plan. 0 means that the gang
 	// has no such setting.
 	Timeout time.Duration
-	// Ignored names fields of the object that Berth does not read; "" for none.
+	// Ignored lists fields of the object that Berth does not read, or is "".
 	Ignored string
 	// Kept means that the object protects its pods from eviction.
 	Kept bool
-	// Once means that the minimum counts only until it has nodes for the first time. Later pods are
-	// placed one by one, however many pods remain.
+	// Once means that the minimum applies only until that many pods have nodes for the first time.
+	// After that, pods are placed one by one, even if fewer remain.
 	Once bool
 	// Phase is the phase in the object's status.
 	Phase string
-	// Job is the Job of batch.volcano.sh that the object belongs to; "" for none.
+	// Job is the name of the Job (batch.volcano.sh) that owns the object, or "".
 	Job string
-	// Queue is the queue of Volcano's that the object names; "" for none.
+	// Queue is the Volcano Queue that the object names, or "".
 	Queue string
 	// PriorityClass is the priority class of the object, or "". Pods have their own.
 	PriorityClass string
-	// Unschedulable is the reason in the status why the gang gets no nodes; "" for none.
+	// Unschedulable is the reason in the object's status why the gang gets no nodes, or "".
 	Unschedulable string
-	// Ran means that, by its status, the gang was whole at some time.
+	// Ran means that the gang was complete at some time, according to its status.
 	Ran bool
 }
 
-// Lacks describes the pods that are missing to the minimum. all is the number of all pods, and of
-// returns the number of a task's pods. It returns "" if none are missing.
+// Lacks describes how many pods are missing to reach the minimum, or returns "". all is the number
+// of all pods. of returns the number of a task's pods.
 func (g *Gang) Lacks(all int, of func(task string) int) string {
 	if all < g.Minimum {
 		return fmt.Sprintf("%d of %d pods", all, g.Minimum)
@@ -243,7 +244,7 @@ func (g *Gang) Lacks(all int, of func(task string) int) string {
 const GangWholeCondition corev1.PodConditionType = "berth.dev/gang-whole"
 
 // GangWasWhole reports whether the pod has the GangWholeCondition, or if its Binding completed the
-// gang: a scheduler that dies right after that Binding leaves no condition. It returns false for a
+// gang. A scheduler that stops right after that Binding writes no condition. It returns false for a
 // failed pod, because a controller may have restarted the whole gang.
 func GangWasWhole(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodFailed {
@@ -261,7 +262,7 @@ func GangWasWhole(pod *corev1.Pod) bool {
 }
 
 // ReadVolcanoGroup reads a PodGroup of Volcano. The error is a *FieldError for a field that Berth
-// does not serve.
+// does not support.
 func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {
 	out := Gang{
 		Key: GangKey{GangOfVolcano, g.Namespace, g.Name}, UID: g.UID, Version: g.ResourceVersion,
@@ -291,7 +292,7 @@ func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {
 	return out, wrong.amounts(spec.Child("minResources"), out.Resources)
 }
 
-// unschedulable is the message of a PodGroup's condition Unschedulable, if that is true.
+// unschedulable returns the message of a PodGroup's condition Unschedulable if its status is True.
 func unschedulable(g *volcano.PodGroup) string {
 	for i := range g.Status.Conditions {
 		if c := &g.Status.Conditions[i]; c.Type == volcano.PodGroupUnschedulableType && c.Status == corev1.ConditionTrue {
@@ -304,7 +305,7 @@ func unschedulable(g *volcano.PodGroup) string {
 // GroupKind is a kind of object that declares gangs.
 type GroupKind struct {
 	Version schema.GroupVersion
-	// Add makes the kind known to a scheme, New returns an empty object.
+	// Add registers the kind in a scheme. New returns an empty object.
 	Add func(*runtime.Scheme) error
 	New func() runtime.Object
 	// Read reads an object. The error is a *FieldError.
@@ -347,7 +348,7 @@ func ignoredOfVolcano(g *volcano.PodGroup) string {
 // JobVersion is the group and version of Volcano's Jobs.
 var JobVersion = schema.GroupVersion{Group: "batch.volcano.sh", Version: "v1alpha1"}
 
-// jobOf names the Job that controls the object; "" for none.
+// jobOf returns the name of the Job that controls the object, or "".
 func jobOf(object metav1.Object) string {
 	owner := metav1.GetControllerOf(object)
 	if owner == nil || owner.Kind != "Job" || owner.APIVersion != JobVersion.String() {
@@ -356,7 +357,7 @@ func jobOf(object metav1.Object) string {
 	return owner.Name
 }
 
-// softTopology is the mode of a networkTopology that is a wish.
+// softTopology is the mode of a networkTopology that is only a preference.
 const softTopology = "soft"
 
 const notServed = "nothing: Berth does not serve it yet, and would not start the pods as asked"
@@ -418,8 +419,8 @@ func (o fieldErrors) tasks(at *field.Path, asked map[string]int32, minimum int) 
 
 // ofNodes removes entries that are not resources of nodes. Volcano's controller writes the names of
 // quotas next to resources (count/pods, requests.cpu, limits.memory), and its scheduler ignores
-// them (NewResource in pkg/scheduler/api/resource_info.go). The entry pods counts places for pods,
-// and stays.
+// them (NewResource in pkg/scheduler/api/resource_info.go). It keeps the entry "pods", which is the
+// number of pods on a node.
 func ofNodes(list corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, q := range list {
@@ -434,7 +435,7 @@ func isQuota(name string) bool {
 	return strings.HasPrefix(name, "count/") || strings.HasPrefix(name, "requests.") || strings.HasPrefix(name, "limits.")
 }
 
-// amounts refuses amounts that no node can have.
+// amounts returns an error if a value is negative or exceeds an int64.
 func (o fieldErrors) amounts(at *field.Path, list corev1.ResourceList) error {
 	for _, name := range namesIn(list) {
 		q := list[name]
@@ -445,8 +446,8 @@ func (o fieldErrors) amounts(at *field.Path, list corev1.ResourceList) error {
 	return nil
 }
 
-// GangOfMembers returns the gang that its pods declare. If the pods differ, the error is a
-// *FieldError about the pod that contradicts the first pod by name.
+// GangOfMembers returns the gang that its pods declare. If their declarations differ, the error is
+// a *FieldError about a pod that contradicts an earlier pod by name.
 func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 	said := map[Declaration]int{}
 	by := map[Declaration]*corev1.Pod{}
@@ -459,7 +460,7 @@ func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 		if said[m.Declaration]++; by[m.Declaration] == nil {
 			by[m.Declaration] = pod
 		}
-		out.Minimum = cmp.Or(out.Minimum, m.Minimum) // the first one counts
+		out.Minimum = cmp.Or(out.Minimum, m.Minimum) // of the first pod
 	}
 	whole, ok := GangOfDeclarations(key, said)
 	if ok {
@@ -472,8 +473,8 @@ func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 		fmt.Sprintf("gangs that need at most %d pods together", MaxGang))
 }
 
-// GangOfDeclarations returns the gang of members with these declarations and their numbers. ok is
-// false if they contradict each other.
+// GangOfDeclarations returns the gang of members with these declarations. said has the number of
+// members with each one. ok is false if the declarations contradict each other.
 func GangOfDeclarations(key GangKey, said map[Declaration]int) (out Gang, ok bool) {
 	out = Gang{Key: key}
 	parts := map[string]int{}
@@ -491,7 +492,7 @@ func GangOfDeclarations(key GangKey, said map[Declaration]int) (out Gang, ok boo
 	}
 	out.Tasks = parts
 	for part := range strings.SplitSeq(first.Parts, ",") {
-		if _, said := parts[part]; !said { // nobody of that gang is there: one is missing at least
+		if _, said := parts[part]; !said { // no pod of that gang exists, so at least one is missing
 			parts[part] = 1
 			out.Minimum++
 		}
@@ -514,8 +515,8 @@ func contradiction(by map[Declaration]*corev1.Pod) error {
 	return nil
 }
 
-// against finds a contradiction to another declaration of the same gang: the annotation, its value,
-// and the other's value. The key is "" if there is none.
+// against finds a contradiction to another declaration of the same gang. It returns the annotation,
+// its value in d, and the value in o. The key is "" if there is none.
 func (d Declaration) against(o Declaration) (key, value, want string) {
 	keys := declarationKeys[d.Timeout > 0]
 	switch {
@@ -531,7 +532,8 @@ func (d Declaration) against(o Declaration) (key, value, want string) {
 	return "", "", ""
 }
 
-// declarationKeys are the annotations by which pods declare: Koordinator's always have a timeout.
+// declarationKeys are the annotations by which pods declare a gang. The key true stands for
+// Koordinator's, which always have a timeout.
 var declarationKeys = map[bool]struct{ minimum, timeout, once, parts string }{
 	false: {minimum: GangMinimumAnnotation},
 	true:  {koordinatorGangMinimum, koordinatorGangTimeout, koordinatorGangPolicy, koordinatorGangGroups},
@@ -554,8 +556,8 @@ func CheckMates(pods []*corev1.Pod) error {
 	return nil
 }
 
-// TrimToGang returns a copy of the pod with its owner, node and phase, and the fields about its
-// gang.
+// TrimToGang returns a copy of the pod that keeps only its identity, owner, node and phase, and the
+// fields about its gang.
 func TrimToGang(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,

@@ -30,12 +30,12 @@ func DecidedAmounts(c *placement.ContainerDecision) (a Amounts) {
 	return a
 }
 
-// Resizes reports whether containers of a kind can be resized where Berth decides: those that run
-// for as long as the pod.
+// Resizes reports whether containers of a kind can be resized on nodes where Berth decides. Only
+// containers that run as long as the pod can.
 func Resizes(k placement.ContainerKind) bool { return k != placement.Init }
 
-// asksOf is the text of a decision that the admission policy placement-by-binding compares with
-// the pod: "NAME MILLICPUm BYTES" of each app container and sidecar, joined by commas.
+// asksOf returns the part of a decision that the admission policy placement-by-binding compares
+// with the pod: "NAME MILLICPUm BYTES" for each app container and sidecar, joined by commas.
 func asksOf(d *placement.Decision) string { return asksOfKinds(d, Resizes) }
 
 // appAsks is asksOf as release 0.2.0 writes it, without sidecars.
@@ -101,6 +101,6 @@ func Unresizable(pod *corev1.Pod) string {
 	return ""
 }
 
-// ResizeCondition is the condition of a pod that was resized where Berth decides. It is True with
-// the newest decision, and False while the resize is deferred.
+// ResizeCondition is the condition of a pod that was resized on a node where Berth decides. It is
+// True with the newest decision, and False while the resize is deferred.
 const ResizeCondition corev1.PodConditionType = "berth.dev/resize"

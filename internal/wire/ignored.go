@@ -18,17 +18,17 @@ import (
 // OwnPrefix is the prefix of every annotation of Berth.
 const OwnPrefix = "berth.dev/"
 
-// askKeys are the annotations by which pods ask something of Berth.
+// askKeys are the annotations by which pods request something from Berth.
 var askKeys = slices.Concat([]string{PolicyAnnotation, GangAnnotation, GangMinimumAnnotation}, MateKeys, WishKeys)
 
-// podKeys are the annotations of Berth's that a pod may carry.
+// podKeys are Berth's annotations that a pod may have.
 var podKeys = append([]string{PlacementAnnotation, BoundForAnnotation}, askKeys...)
 
 // HolderLabel is set on pods that hold the new place of a moving pod. Its value is the moving pod's
 // UID (internal/moving).
 const HolderLabel = OwnPrefix + "holds-place-of"
 
-// podLabels are the labels of Berth's that a pod may carry.
+// podLabels are Berth's labels that a pod may have.
 var podLabels = []string{HolderLabel}
 
 // PodKeys returns Berth's annotations that a pod may have, sorted.
@@ -69,8 +69,8 @@ func AskKeys() string {
 }
 
 // Warning returns the warning that annotations of the dialect have no effect. keysWhy has the keys,
-// each with its reason in brackets. The API server and the scheduler use the same text, for all
-// warnings here.
+// each with its reason in brackets. For every warning in this file, the API server and the
+// scheduler use the same text.
 func (d *Dialect) Warning(keysWhy string) string {
 	return "Berth ignores annotations of " + d.Name + ": " + keysWhy
 }
@@ -95,7 +95,7 @@ func UnknownWarning(keys string) string {
 	return fmt.Sprintf("Berth knows no annotation %s and ignores it: want %s", keys, AskKeys())
 }
 
-// UnknownLabelWarning returns the warning that labels have no effect, and lists the annotations.
+// UnknownLabelWarning returns the warning that Berth has no such labels, and lists the annotations.
 func UnknownLabelWarning(keys string) string {
 	return fmt.Sprintf("Berth knows no label %s of a pod and ignores it: want an annotation, %s", keys, AskKeys())
 }
@@ -106,7 +106,7 @@ type Companion struct {
 	// Of is the annotation with the gang's name, or the label that must have one of the Labels.
 	Of     string
 	Labels []string
-	// Scheduler reads the annotations itself; "" for none.
+	// Scheduler is the scheduler that reads the annotations itself, or "".
 	Scheduler string
 }
 
@@ -141,7 +141,7 @@ func (c *Companion) alone(pod *corev1.Pod) (keys []string) {
 	return keys
 }
 
-// isUnknown reports whether the key is taken for Berth's and is not.
+// isUnknown reports whether the key looks like a key of Berth but does not exist.
 func isUnknown(key string) bool { return isOwn(key) && !slices.Contains(podKeys, key) }
 
 func isUnknownLabel(key string) bool { return isOwn(key) && !slices.Contains(podLabels, key) }
@@ -164,7 +164,7 @@ const (
 )
 
 // IgnoredKeys returns a warning for each kind of annotation and label of the pod that has no
-// effect: misspelt keys of Berth, and keys of each dialect that Berth does not serve. The policy
+// effect: misspelt keys of Berth, and keys of each dialect that Berth does not support. The policy
 // ignored-annotations.berth.dev, generated from the same table, warns at creation. Pods of a
 // dialect's own scheduler get no warning, unless Berth also serves that scheduler name.
 func IgnoredKeys(pod *corev1.Pod, served ...string) (warnings []Ignored) {
@@ -203,8 +203,8 @@ func (d *Dialect) ignored(of map[string]string, label bool) (keys []string) {
 	return keys
 }
 
-// IgnoredOfGroup names the words of all dialects on a PodGroup that have no effect, as part of a
-// sentence; "" for none.
+// IgnoredOfGroup lists the keys of all dialects on a PodGroup that have no effect, as part of a
+// sentence. It returns "" if there are none.
 func IgnoredOfGroup(group metav1.Object) string {
 	var keys []string
 	for i := range dialects {
@@ -256,8 +256,9 @@ func SharedText(what, keys, why string) string {
 	return "where kubelets decide, the pod shares " + what + " whatever its " + keys + " says, because " + why
 }
 
-// pinKeys returns the keys, in addition to known, that only have a meaning for a Guaranteed pod. A
-// policy also aligns the devices of other pods.
+// pinKeys returns the keys, in addition to known, that only have a meaning for a Guaranteed pod. It
+// omits the policy of a pod with devices, because a policy also aligns the devices of pods that are
+// not Guaranteed.
 func pinKeys(ask *Ask, known []string) (keys []string) {
 	r := &ask.Request.Rules
 	if key := ask.Said.In(PolicyAnnotation); r.Policy != placement.NodePolicy && r.Policy != placement.PolicyNone && !ask.Request.AsksDevices() && !slices.Contains(known, key) {
@@ -272,7 +273,8 @@ func pinKeys(ask *Ask, known []string) (keys []string) {
 // mostLacks is the maximum number of containers that NotGuaranteed names.
 const mostLacks = 3
 
-// NotGuaranteed describes what a pod's containers lack for the QoS class Guaranteed, or returns "".
+// NotGuaranteed describes the requests or limits that a pod's containers lack for the QoS class
+// Guaranteed, or returns "".
 func NotGuaranteed(pod *corev1.Pod) string {
 	var lacks []string
 	note := func(who string, r *corev1.ResourceRequirements) {
@@ -395,10 +397,11 @@ func keysOf(of map[string]string, match func(string) bool) (keys []string) {
 	return keys
 }
 
-// maxListed keeps a warning below the 1024 bytes of an event's note. A key has up to 317 bytes.
+// maxListed is the maximum length of listed keys. It keeps a warning below the 1024 bytes of an
+// event's note. A key has up to 317 bytes.
 const maxListed = 800
 
-// listed joins as many of the keys as have room, and counts the others.
+// listed joins the keys up to maxListed bytes, and adds the number of the others.
 func listed(keys []string) string {
 	text := ""
 	for i, key := range keys {

@@ -33,7 +33,7 @@ const (
 const KoordinatorStatusAnnotation = "scheduling.koordinator.sh/resource-status"
 
 // koordinatorPolicies maps Koordinator's names of policies to Berth's rules. Koordinator places
-// whole pods; some names, of kubelets' policies, have a scope.
+// whole pods. Names that come from kubelets' policies have a scope.
 var koordinatorPolicies = map[string]placement.Rules{
 	"":                             {},
 	"None":                         {Policy: placement.PolicyNone},
@@ -48,7 +48,7 @@ var koordinatorPolicies = map[string]placement.Rules{
 	"SingleNUMANodeContainerLevel": {Policy: placement.PolicySingleNUMANode, Scope: placement.ContainerScope},
 }
 
-// koordinatorBinds are the ways to bind CPUs by which node labels name them.
+// koordinatorBinds maps the values of the node label about CPU binding to rules.
 var koordinatorBinds = map[string]joint.Rules{
 	"":              {},
 	"None":          {},
@@ -72,9 +72,8 @@ type koordinatorCPUSpec struct {
 
 // ReadKoordinatorRules reads a pod's rules from Koordinator's annotations. Pods of the classes LSE
 // and LSR get exclusive CPUs. So do pods without a class that name a policy and whose limits equal
-// their requests (ownsCPUs). Pods of the classes LS and BE get shares, whatever they ask for.
-// resource-spec applies only to LSE and LSR, as in Koordinator, and is checked for all. The error
-// is a *FieldError.
+// their requests (ownsCPUs). Pods of the classes LS and BE always get shares. resource-spec applies
+// only to LSE and LSR, as in Koordinator, and is checked for all. The error is a *FieldError.
 func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 	r := koordinatorReader{fieldErrors(podName(pod)), pod}
 	rules, err := r.policy()
@@ -107,8 +106,8 @@ func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 	return rules, nil
 }
 
-// ownsCPUs reports whether a pod without a class, which is not Guaranteed, has exclusive CPUs. It
-// has if it names a policy, and the CPU limit of every container with a CPU request equals the
+// ownsCPUs reports whether a pod that has no class and is not Guaranteed gets exclusive CPUs. It
+// does if it names a policy, and if the CPU limit of every container with a CPU request equals the
 // request (the first two examples of proposal 20240131).
 func ownsCPUs(pod *corev1.Pod, p placement.Policy) bool {
 	if p <= placement.PolicyNone || isGuaranteed(pod) {
@@ -154,7 +153,7 @@ func SpeaksKoordinator(pod *corev1.Pod) bool {
 	return said
 }
 
-// koordinatorSpoken are the annotations that are read.
+// koordinatorSpoken are Koordinator's annotations that Berth reads.
 var koordinatorSpoken = []string{koordinatorNUMA, koordinatorCPUs, koordinatorJoint, koordinatorHint}
 
 // withKoordinator adds the rules in the pod's Koordinator annotations. If the pod names two
@@ -173,7 +172,7 @@ func withKoordinator(pod *corev1.Pod, own placement.Rules, said *Said) (placemen
 	}
 	if r.Policy != placement.NodePolicy && r.Policy != own.Policy {
 		return placement.Rules{}, fieldErrors(podName(pod)).at(annotation(koordinatorNUMA), pod.Annotations[koordinatorNUMA],
-			"the policy "+own.Policy.String()+", which the pod asks for in another annotation, or one of the two alone")
+			"the policy "+own.Policy.String()+", which the pod asks for in another annotation, or only one of the two annotations")
 	}
 	own.CPUs, own.Shares, own.Devices = r.CPUs, r.Shares, r.Devices
 	return own, nil
@@ -238,7 +237,7 @@ func (r koordinatorReader) policy() (placement.Rules, error) {
 	case "", "Preferred":
 	case "Required":
 		return placement.Rules{}, r.at(at.Child("singleNUMANodeExclusive"), spec.Exclusive,
-			"Preferred or nothing: Berth does not keep pods of one NUMA node from those of several")
+			"Preferred or nothing: Berth cannot keep pods on one NUMA node apart from pods on several")
 	default:
 		return placement.Rules{}, r.at(at.Child("singleNUMANodeExclusive"), spec.Exclusive, "Preferred or nothing")
 	}
@@ -269,7 +268,7 @@ func (r koordinatorReader) cpus() (joint.Rules, error) {
 		}
 	}
 	switch spec.Exclusive {
-	case "", "None", "Default": // the last is the proposal's word for None
+	case "", "None", "Default": // the proposal calls None "Default"
 	case "PCPULevel":
 		rules.Exclusive, rules.ExclusiveHow = joint.ExclusiveCore, joint.Preferred
 	case "NUMANodeLevel":
@@ -282,7 +281,7 @@ func (r koordinatorReader) cpus() (joint.Rules, error) {
 
 // KoordinatorNode is the content of Koordinator's labels on a node.
 type KoordinatorNode struct {
-	Rules    placement.Rules // policy and scope; what pods leave open
+	Rules    placement.Rules // policy and scope, for pods without their own
 	CPUs     joint.Rules     // how CPUs are bound on the node
 	Strategy joint.Strategy
 }
@@ -301,7 +300,7 @@ func ReadKoordinatorNode(node *corev1.Node) (KoordinatorNode, error) {
 	case "":
 	case "MostAllocated":
 		n.Strategy = joint.FillNodes
-	case "LeastAllocated", "DistributeEvenly": // the emptiest NUMA node gets the next pod
+	case "LeastAllocated", "DistributeEvenly": // both fill the emptiest NUMA node first
 		n.Strategy = joint.LeastAllocated
 	default:
 		return KoordinatorNode{}, e.at(label(koordinatorFill), text, "MostAllocated, LeastAllocated or DistributeEvenly")
@@ -313,9 +312,9 @@ func ReadKoordinatorNode(node *corev1.Node) (KoordinatorNode, error) {
 }
 
 // KoordinatorLabelsIgnored describes Koordinator's labels that have no effect on a node whose
-// kubelet decides: a policy or a CPU binding that the kubelet does not have. It skips labels
-// without a requirement. It returns "" if there are none, or if Berth decides, because there such a
-// label makes the node unusable.
+// kubelet decides, because they ask for a policy or a CPU binding that the kubelet does not have.
+// It returns "" if there are none. It also returns "" if Berth decides, because there such a label
+// makes the node unusable.
 func KoordinatorLabelsIgnored(node *corev1.Node, m *placement.Model) string {
 	if m == nil || m.Decides() {
 		return ""
@@ -358,7 +357,8 @@ type numaNodeResources struct {
 }
 
 // WriteKoordinatorStatus returns a decision in koordlet's format: one CPU set for the pod, and its
-// amount on each NUMA node. Init containers take turns with the others and are not counted.
+// amount on each NUMA node. Init containers are not counted, because they do not run at the same
+// time as the other containers.
 func WriteKoordinatorStatus(d *placement.Decision, m *topology.Machine) (string, error) {
 	var cpus topology.CPUSet
 	milli, bytes := map[topology.NUMAID]int64{}, map[topology.NUMAID]map[string]int64{}

@@ -19,12 +19,12 @@ var koordinatorClasses = map[koordinator.DeviceType]string{
 	koordinator.GPU: "030200", koordinator.RDMA: "020700", koordinator.FPGA: "120000", koordinator.XPU: "120000",
 }
 
-// BareDevice is a device that a Device object gives no PCI address for. Some releases of koordlet
-// write GPUs like that.
+// BareDevice is a device without a PCI address in a Device object. Some releases of koordlet write
+// GPUs like that.
 type BareDevice struct {
 	Type  koordinator.DeviceType
 	Minor int32
-	// ID is the vendor's id, "" if there is none.
+	// ID is the vendor's id, or "".
 	ID string
 	// NUMA is the device's node. HasNUMA is false if it is not known.
 	NUMA    topology.NUMAID
@@ -128,7 +128,7 @@ func (r *deviceReader) place(at *field.Path, t *koordinator.DeviceTopology, out 
 		return nil
 	}
 	if t.NodeID < 0 || t.NodeID > 1<<16-1 || r.m.NUMANode(topology.NUMAID(t.NodeID)) == nil {
-		return r.at(at.Child("nodeID"), t.NodeID, "a NUMA node that the machine has, or -1 where it is not known")
+		return r.at(at.Child("nodeID"), t.NodeID, "a NUMA node that the machine has, or -1 if it is not known")
 	}
 	out.NUMA, out.HasNUMA = topology.NUMAID(t.NodeID), true
 	return nil
@@ -173,14 +173,14 @@ func (r *deviceReader) enterBare(at *field.Path, d *koordinator.DeviceInfo, plac
 	return nil
 }
 
-// looksLikeAddress distinguishes a PCI address, valid or not, from a vendor's id.
+// looksLikeAddress reports whether the text is a PCI address, valid or not, and not a vendor's id.
 func looksLikeAddress(id string) bool {
 	domain, _, ok := strings.Cut(id, ":")
 	return ok && domain != "" && len(domain) <= 8 && strings.Trim(domain, "0123456789abcdefABCDEF") == ""
 }
 
-// pciAddress spells an address as the kernel does. NVML uses eight digits for the domain, and upper
-// case.
+// pciAddress returns an address in the kernel's spelling. NVML uses eight digits for the domain,
+// and upper case.
 func pciAddress(id string) string {
 	id = strings.ToLower(id)
 	if domain, _, ok := strings.Cut(id, ":"); ok && len(domain) == 8 {
@@ -190,7 +190,7 @@ func pciAddress(id string) string {
 }
 
 // WriteDevice returns Koordinator's Device object with the GPUs and RDMA cards of a machine. The id
-// of a device is its PCI address, where Koordinator writes the vendor's id.
+// of a device is its PCI address; Koordinator writes the vendor's id there.
 func WriteDevice(node string, m *topology.Machine) *koordinator.Device {
 	out := &koordinator.Device{
 		TypeMeta:   metav1.TypeMeta{APIVersion: koordinator.GroupVersion.String(), Kind: "Device"},
@@ -244,7 +244,8 @@ func virtualFunctions(f topology.PCIFunction) (out []koordinator.VirtualFunction
 	return out
 }
 
-// socketOf returns the package that has the CPUs of a NUMA node, -1 for none or several.
+// socketOf returns the package that has the CPUs of a NUMA node, or -1 if there are none or
+// several.
 func socketOf(m *topology.Machine, node topology.NUMAID) int32 {
 	cpus := &m.NUMANode(node).CPUs
 	i := slices.IndexFunc(m.Packages, func(p topology.Package) bool { return !cpus.IsEmpty() && cpus.IsSubsetOf(&p.CPUs) })

@@ -24,7 +24,7 @@ const (
 // KoordinatorDevicesAnnotation has the devices of a decision in Koordinator's format.
 const KoordinatorDevicesAnnotation = "scheduling.koordinator.sh/device-allocated"
 
-// koordinatorTypes are the types of devices that Koordinator's words are about.
+// koordinatorTypes are the types of devices in Koordinator's annotations.
 var koordinatorTypes = map[string]placement.DeviceTypes{
 	"gpu": placement.GPUType, "rdma": placement.RDMAType, "fpga": placement.AcceleratorType, "xpu": placement.AcceleratorType,
 }
@@ -75,7 +75,7 @@ func (r koordinatorReader) devices() (rules placement.DeviceRules, err error) {
 func (r koordinatorReader) together(spec *koordinatorJointSpec, rules *placement.DeviceRules) error {
 	at := annotation(koordinatorJoint)
 	if len(spec.Types) == 0 {
-		return r.at(at.Child("deviceTypes"), "", "the types that lie together: "+koordinatorTypesWanted)
+		return r.at(at.Child("deviceTypes"), "", "the types that are placed together: "+koordinatorTypesWanted)
 	}
 	for i, name := range spec.Types {
 		t, known := koordinatorTypes[name]
@@ -118,7 +118,7 @@ func (r koordinatorReader) hint(name string, spec *koordinatorHintSpec, types in
 		return r.at(at.Child("allocateStrategy"), spec.Strategy, "ApplyForAll or RequestsAsCount")
 	}
 	if spec.Exclusive != "" {
-		return r.at(at.Child("exclusivePolicy"), spec.Exclusive, "nothing: Berth gives whole devices and functions, and keeps no card from others beside them")
+		return r.at(at.Child("exclusivePolicy"), spec.Exclusive, "nothing: Berth assigns whole devices and functions, and cannot keep the rest of a card free")
 	}
 	return r.scope(at.Child("requiredTopologyScope"), spec.Scope, t, types, rules)
 }
@@ -131,7 +131,7 @@ func (r koordinatorReader) scope(at *field.Path, text string, t placement.Device
 		return nil
 	case "PCIe":
 		if types > 1 || rules.Same != joint.Anywhere {
-			return r.at(at, text, "PCIe for one type alone, and no device-joint-allocate beside it")
+			return r.at(at, text, "PCIe for only one device type, without device-joint-allocate")
 		}
 		rules.Same, rules.SameHow, rules.Joint = joint.OneRoot, joint.Required, t
 		return nil
@@ -184,9 +184,9 @@ func WriteKoordinatorWords(d *placement.Decision, m *topology.Machine) (map[stri
 	return out, nil
 }
 
-// WriteKoordinatorDevices returns the devices of a decision in Koordinator's words: GPUs and RDMA
-// cards by the numbers that WriteDevice gives them, a virtual function below its card. It is "" if
-// the decision has none.
+// WriteKoordinatorDevices returns the devices of a decision in Koordinator's format: GPUs and RDMA
+// cards by the numbers that WriteDevice gives them, and virtual functions below their cards. It
+// returns "" if the decision has none.
 func WriteKoordinatorDevices(d *placement.Decision, m *topology.Machine) (string, error) {
 	given := map[string]bool{}
 	for i := range d.Containers {

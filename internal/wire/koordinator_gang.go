@@ -103,8 +103,8 @@ func (r gangReader) timeout() (time.Duration, error) {
 	return d, nil
 }
 
-// once reads mode and match-policy. A gang is planned whole or not at all: in neither mode a member
-// holds anything while others have no place.
+// once reads mode and match-policy. Berth treats both modes alike: it plans a gang completely or
+// not at all, so a member never holds resources while others have no place.
 func (r gangReader) once() (bool, error) {
 	if mode := r.text(koordinatorGangMode); mode != "" && mode != "Strict" && mode != "NonStrict" {
 		return false, r.at(annotation(koordinatorGangMode), mode, "Strict or NonStrict")
@@ -163,7 +163,7 @@ func ReadKoordinatorGroup(g *sigs.PodGroup) (Gang, error) {
 	}
 	if text := r.text(koordinatorGangGroups); text != "" && text != "[]" {
 		return out, r.at(field.NewPath("metadata", "annotations").Key(koordinatorGangGroups), text,
-			"nothing: gangs that start together are declared by annotations of their pods alone, "+koordinatorGang+" and the like")
+			"nothing: gangs that start together are declared only by annotations of their pods: "+koordinatorGang+" and the like")
 	}
 	return out, nil
 }

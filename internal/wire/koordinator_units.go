@@ -11,9 +11,9 @@ import (
 // device.
 const koordinatorUnit = 100
 
-// koordinatorDevices are the resources of Koordinator's that have 100 units for a device, with
-// other names of the same devices. Its pods ask for a whole GPU by 100 of koordinator.sh/gpu, or by
-// 100 of both others.
+// koordinatorDevices are Koordinator's resources that count 100 units for one device, with other
+// names of the same devices. A pod asks for a whole GPU with 100 of koordinator.sh/gpu, or with 100
+// of each of the other two.
 var koordinatorDevices = map[string][]string{
 	"koordinator.sh/gpu":  {"koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio"},
 	"koordinator.sh/rdma": nil,
@@ -53,7 +53,7 @@ func DeviceCount(name string, units int) string {
 	return strconv.Itoa(units / each)
 }
 
-// koordinatorParts are resources of parts of GPUs.
+// koordinatorParts are resources that stand for parts of GPUs.
 var koordinatorParts = []string{"koordinator.sh/gpu-memory", "koordinator.sh/gpu.shared"}
 
 // isKoordinatorDevice reports whether a resource name is one of Koordinator's devices, or a part of
@@ -62,7 +62,8 @@ func isKoordinatorDevice(name string) bool {
 	return DeviceUnits(name) > 1 || slices.Contains(koordinatorParts, name)
 }
 
-// checkUnits refuses parts of devices in Koordinator's words. The error is a *FieldError.
+// checkUnits returns an error if the pod asks for parts of devices by Koordinator's resources. The
+// error is a *FieldError.
 func checkUnits(pod *corev1.Pod) error {
 	for at, c := range Containers(pod) {
 		limits := c.Resources.Limits
@@ -91,7 +92,7 @@ func wantUnits(name string, limits corev1.ResourceList) string {
 		switch {
 		case !said || also.IsZero() || other == name:
 		case other == device:
-			return "nothing beside " + device + ", which asks for whole devices"
+			return "nothing next to " + device + ", which asks for whole devices"
 		case q.Cmp(also) != 0 && name > other:
 			return also.String() + ", as " + other + " says: Berth gives whole devices"
 		}

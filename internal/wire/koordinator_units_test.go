@@ -29,7 +29,7 @@ func TestKoordinatorUnits(t *testing.T) {
 		{"koordinator.sh/gpu-memory-ratio=100", 1, ""},
 		{"koordinator.sh/gpu-core=50 koordinator.sh/gpu-memory-ratio=50", 0, `limits[koordinator.sh/gpu-core]: "50": want a multiple of 100`},
 		{"koordinator.sh/gpu-core=100 koordinator.sh/gpu-memory-ratio=200", 0, `limits[koordinator.sh/gpu-memory-ratio]: "200": want 100, as koordinator.sh/gpu-core says`},
-		{"koordinator.sh/gpu-core=100 koordinator.sh/gpu=100", 0, `limits[koordinator.sh/gpu-core]: "100": want nothing beside koordinator.sh/gpu`},
+		{"koordinator.sh/gpu-core=100 koordinator.sh/gpu=100", 0, `limits[koordinator.sh/gpu-core]: "100": want nothing next to koordinator.sh/gpu`},
 		{"koordinator.sh/gpu-memory=8Gi", 0, `limits[koordinator.sh/gpu-memory]: "8Gi": want koordinator.sh/gpu`},
 	} {
 		pod := koordinatorPod("", "", "")

@@ -122,8 +122,8 @@ func (r configReader) quantity(at *field.Path, text string) (resource.Quantity, 
 	return q, nil
 }
 
-// eviction is the hard threshold of memory.available in bytes; unknown if it is a percentage of an
-// unknown amount.
+// eviction returns the hard threshold of memory.available in bytes. known is false if it is a
+// percentage of an unknown amount.
 func (r configReader) eviction(capacity uint64) (bytes uint64, known bool, err error) {
 	text, ok := r.c.EvictionHard["memory.available"]
 	merged := r.c.MergeDefaultEvictionSettings != nil && *r.c.MergeDefaultEvictionSettings

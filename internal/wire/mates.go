@@ -13,7 +13,7 @@ import (
 // members. The value has names of pods of the gang, "train-1, train-2", optionally after
 // "preferred:". Without "preferred:" the relation is required.
 const (
-	// SameNUMAAnnotation asks for the NUMA nodes of each of these pods.
+	// SameNUMAAnnotation asks for the same NUMA nodes as these pods.
 	SameNUMAAnnotation = "berth.dev/gang-same-numa-node"
 	// OtherNUMAAnnotation asks for NUMA nodes without these pods; "*" means all other members.
 	OtherNUMAAnnotation = "berth.dev/gang-other-numa-node"
@@ -22,7 +22,7 @@ const (
 // MateKeys are the annotations that ReadMates reads.
 var MateKeys = []string{SameNUMAAnnotation, OtherNUMAAnnotation}
 
-// EveryMate stands for all other members.
+// EveryMate stands for all other members of the gang.
 const EveryMate = "*"
 
 // maxMates is the maximum number of pods in one annotation.
@@ -32,13 +32,14 @@ const maxMates = 64
 type MateWish struct {
 	// Mate is a pod's name, or EveryMate.
 	Mate string
-	// Apart asks for other NUMA nodes than the mate's. Otherwise the wish is for the same ones.
+	// Apart asks for NUMA nodes other than the mate's. Otherwise the wish is for the same NUMA
+	// nodes.
 	Apart bool
-	// Required wishes are kept, or the pod gets no node.
+	// Required means that the pod gets no node if the wish cannot be met.
 	Required bool
 }
 
-// ReadMates reads a pod's requirements relative to its mates, or nil. The error is a *FieldError.
+// ReadMates reads a pod's wishes about other members of its gang. The error is a *FieldError.
 func ReadMates(pod *corev1.Pod) (out []MateWish, err error) {
 	wrong := fieldErrors(podName(pod))
 	for _, key := range MateKeys {
@@ -47,12 +48,12 @@ func ReadMates(pod *corev1.Pod) (out []MateWish, err error) {
 			continue
 		}
 		if !InGang(pod) {
-			return nil, wrong.at(annotation(key), text, "nothing on a pod of no gang")
+			return nil, wrong.at(annotation(key), text, "this annotation only on a pod of a gang")
 		}
 		names, preferred := strings.CutPrefix(text, "preferred:")
 		list := strings.Split(names, ",")
 		if len(list) > maxMates {
-			return nil, wrong.at(annotation(key), text, "at most 64 names of pods")
+			return nil, wrong.at(annotation(key), text, "at most 64 pod names")
 		}
 		for _, name := range list {
 			w := MateWish{Mate: strings.TrimSpace(name), Apart: key == OtherNUMAAnnotation, Required: !preferred}
@@ -76,14 +77,14 @@ func (w *MateWish) wrong(pod *corev1.Pod) string {
 	case w.Mate == EveryMate && w.Apart:
 		return ""
 	case len(validation.IsDNS1123Subdomain(w.Mate)) > 0:
-		return `names of pods of the gang with commas between them, perhaps after "preferred:"`
+		return `names of pods of the gang, separated by commas, optionally after "preferred:"`
 	case w.Mate == pod.Name:
 		return "another pod of the gang, not the pod itself"
 	}
 	return ""
 }
 
-// AsksMates reports whether a pod has wishes about its mates' places.
+// AsksMates reports whether a pod has wishes about the places of other members.
 func AsksMates(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(MateKeys, func(key string) bool {
 		_, ok := pod.Annotations[key]
@@ -91,7 +92,7 @@ func AsksMates(pod *corev1.Pod) bool {
 	})
 }
 
-// CountMates returns an upper bound of the names in a pod's wishes.
+// CountMates returns an upper bound of the number of names in a pod's wishes.
 func CountMates(pod *corev1.Pod) (n int) {
 	for _, key := range MateKeys {
 		if text, ok := pod.Annotations[key]; ok {
@@ -101,17 +102,16 @@ func CountMates(pod *corev1.Pod) (n int) {
 	return n
 }
 
-// PlacedWish is a MateWish with indices of pods. All means EveryMate, and Mate is then unused. For
-// a bound pod, EveryMate means only the pods without a node.
+// PlacedWish is a MateWish with a pod's index instead of its name. If All is set, the wish is about
+// EveryMate, and Mate is unused. For a bound pod, EveryMate means only the pods without a node.
 type PlacedWish struct {
 	Mate                 int
 	All, Apart, Required bool
 }
 
-// MatesOf returns the wishes of pods that are placed together about each other and about seated
-// pods, and the wishes of the seated pods about them. Seated pods are numbered after the others. A
-// required wish about an unknown pod, and a wish that ReadMates cannot read, is an error, except
-// for seated pods.
+// MatesOf returns the wishes between pods that are placed together and seated pods, which have
+// nodes already. Seated pods are numbered after the others. It returns an error if a required wish
+// names an unknown pod, or if ReadMates fails. Such wishes of seated pods are ignored.
 func MatesOf(pods, seated []*corev1.Pod) ([][]PlacedWish, error) {
 	all := slices.Concat(pods, seated)
 	by := make(map[string]int, len(all))
@@ -129,13 +129,13 @@ func MatesOf(pods, seated []*corev1.Pod) ([][]PlacedWish, error) {
 			mate, ok := by[w.Mate]
 			switch {
 			case w.Mate == EveryMate:
-				if len(all) > 1 && len(pods) > 0 { // there are others
+				if len(all) > 1 && len(pods) > 0 { // a mate exists
 					out[i] = append(out[i], PlacedWish{All: true, Apart: w.Apart, Required: w.Required})
 				}
 			case ok && (!placed || mate < len(pods)):
 				out[i] = append(out[i], PlacedWish{Mate: mate, Apart: w.Apart, Required: w.Required})
 			case w.Required && !placed:
-				return nil, fmt.Errorf("%s asks for NUMA nodes beside pod %s, which neither waits nor runs in its gang", podName(pod), w.Mate)
+				return nil, fmt.Errorf("%s has a wish about the NUMA nodes of pod %s, which is no waiting or running pod of its gang", podName(pod), w.Mate)
 			}
 		}
 	}

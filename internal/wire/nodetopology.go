@@ -18,21 +18,21 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Node is a NodeTopology in the engine's types.
+// Node is the content of a NodeTopology, in the types of packages topology and placement.
 type Node struct {
 	Name   string
 	Spec   NodeSpec
 	Report Report
 }
 
-// NodeSpec is the part that stays the same until a node's kubelet restarts: the input of
+// NodeSpec is the part of a Node that stays the same until the kubelet restarts. It is the input of
 // placement.NewModel.
 type NodeSpec struct {
 	Machine   *topology.Machine
 	View      *placement.KubeletView
 	Config    placement.Config
 	Authority v1alpha1.Authority
-	// Koordlet means that koordlet carries out decisions, if Berth decides.
+	// Koordlet means that koordlet carries out Berth's decisions on the node.
 	Koordlet bool
 	// KubeletVersion is the release in full, "v1.36.3"; Config.Version is its minor number.
 	KubeletVersion string
@@ -47,26 +47,26 @@ func (s *NodeSpec) PinsCPUs() bool {
 type Report struct {
 	// Sequence numbers the reports of one NodeTopology object. It is 0 if there is no report yet.
 	Sequence int64
-	// Observed is by the node's clock.
+	// Observed is the time of the report by the node's clock.
 	Observed time.Time
-	// KubeletStarted is the start of the kubelet by the node's clock, to the second, or zero if the
-	// report does not have it.
+	// KubeletStarted is the time when the kubelet started, by the node's clock, to the second. It
+	// is zero if the report does not have it.
 	KubeletStarted time.Time
 	Snapshot       placement.Snapshot
-	// Pods has additional facts about Snapshot.Pods, index by index.
+	// Pods has additional facts about the pods in Snapshot.Pods, in the same order.
 	Pods []ReportedPod
-	// Conditions as the agent wrote them.
+	// Conditions are the conditions that the agent wrote.
 	Conditions []metav1.Condition
 }
 
-// ReportedPod has a report's facts about a pod other than its resources.
+// ReportedPod has the facts in a report about a pod, except its resources.
 type ReportedPod struct {
 	// Namespace and Name are known unless State is PodUnknown. They are omitted for pods without
 	// resources.
 	Namespace, Name string
 	// State is "" for an admitted pod that has not ended.
 	State v1alpha1.PodState
-	// Started lists init containers that have been started.
+	// Started lists the init containers that have been started.
 	Started []string
 }
 
@@ -109,15 +109,15 @@ func ReadNodeSpec(nt *v1alpha1.NodeTopology) (NodeSpec, error) {
 	return r.spec(&nt.Spec)
 }
 
-// checkForm reports whether this release could have written the object. The first agents wrote the
-// pods of a report as objects.
+// checkForm returns an *OtherFormError if another release with another format wrote the object. The
+// first agents wrote the pods of a report as objects.
 func checkForm(nt *v1alpha1.NodeTopology) error {
 	if nt.Malformed != "" {
 		return &OtherFormError{nt.Malformed}
 	}
 	for i := range nt.Status.Pods {
 		if strings.HasPrefix(nt.Status.Pods[i].Malformed, "{") {
-			return &OtherFormError{"status.pods holds objects, not lines of text"}
+			return &OtherFormError{"status.pods has objects instead of lines of text"}
 		}
 	}
 	return nil
@@ -180,7 +180,7 @@ func (r specReader) spec(s *v1alpha1.NodeTopologySpec) (NodeSpec, error) {
 	case s.Enforcer != "" && s.Enforcer != v1alpha1.EnforcerAgent && !koordlet:
 		return NodeSpec{}, r.at(at.Child("enforcer"), s.Enforcer, `"agent" or "koordlet"`)
 	case koordlet && s.Authority != v1alpha1.AuthorityBerth:
-		return NodeSpec{}, r.at(at.Child("enforcer"), s.Enforcer, "none where the authority is kubelet: the kubelet carries out what it decides")
+		return NodeSpec{}, r.at(at.Child("enforcer"), s.Enforcer, "no enforcer with authority kubelet: the kubelet carries out its own decisions")
 	}
 	config, err := r.config(s)
 	if err != nil {
@@ -206,7 +206,7 @@ var binds = map[string]joint.Rules{
 	"": {}, "full-cores": {Bind: joint.FullCores, BindHow: joint.Required}, "spread": {Bind: joint.Spread, BindHow: joint.Required},
 }
 
-// defaults reads the values for pods without annotations.
+// defaults reads the rules for pods without annotations.
 func (r specReader) defaults(at *field.Path, d *v1alpha1.Defaults, c *placement.Config) error {
 	if d == nil {
 		return nil
@@ -227,7 +227,7 @@ func (r specReader) defaults(at *field.Path, d *v1alpha1.Defaults, c *placement.
 	return nil
 }
 
-// writeDefaults returns nil if there are none.
+// writeDefaults returns nil if the configuration has no defaults.
 func writeDefaults(c *placement.Config) *v1alpha1.Defaults {
 	d := v1alpha1.Defaults{Policy: c.Default.Policy.String(), Scope: c.Default.Scope.String()}
 	d.CPUs = bindWords[c.Default.CPUs.Bind]

@@ -19,7 +19,7 @@ import (
 type writer struct{ fieldErrors }
 
 func (w writer) spec(n *NodeSpec) (v1alpha1.NodeTopologySpec, error) {
-	bare := *n.Machine // readers of the first release know fewer attributes of devices
+	bare := *n.Machine // the first release cannot read all attributes of devices
 	bare.Devices, bare.Links = nil, nil
 	s := v1alpha1.NodeTopologySpec{
 		Machine:        bare.String(),
@@ -94,8 +94,9 @@ func (w writer) amounts(at *field.Path, m map[string]uint64) (map[string]v1alpha
 	return out, nil
 }
 
-// bytes refuses amounts that an int64 cannot hold. Such an amount is the kubelet's own underflow
-// (allocatable memory below zero, pkg/kubelet/cm/memorymanager/policy_static.go).
+// bytes returns an error for amounts that an int64 cannot hold. Such an amount comes from an
+// underflow in the kubelet (allocatable memory below zero,
+// pkg/kubelet/cm/memorymanager/policy_static.go).
 func (w writer) bytes(at *field.Path, v uint64) (v1alpha1.Bytes, error) {
 	if v > math.MaxInt64 {
 		return 0, w.at(at, v, "an amount below 2^63 bytes")
@@ -136,7 +137,7 @@ func (w writer) view(n *NodeSpec) (*v1alpha1.KubeletView, error) {
 		exp.MemoryBytes, exp.HugePages = got.MemoryBytes, got.HugePages
 	}
 	if !reflect.DeepEqual(n.View, want) {
-		return nil, w.at(at, "cores, distances or nodes that are not the machine's", "a view that differs from the machine in memory and counts alone")
+		return nil, w.at(at, "cores, distances or nodes that differ from the machine's", "a view that differs from the machine only in memory and counts")
 	}
 	return out, nil
 }

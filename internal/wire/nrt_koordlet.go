@@ -22,8 +22,8 @@ const (
 // maxKoordletBytes is the API server's limit for all annotations of an object together.
 const maxKoordletBytes = 256 << 10
 
-// koordlet has the content of the annotations. koordlet's zones contain totals, but not the used
-// amounts. Its annotations list only CPUs.
+// koordlet has the content of the annotations, which list only CPUs. The zones of koordlet's
+// objects have total amounts, but no used amounts.
 type koordlet struct {
 	topology struct {
 		Detail []koordletCPU `json:"detail"`
@@ -57,7 +57,7 @@ type koordletCPU struct {
 // ignored, because a later release may have more.
 func (r *zoneReader) readKoordlet(o *nrt.NodeResourceTopology) (*koordlet, error) {
 	if _, found := o.Annotations[koordletCPUs]; !found {
-		return nil, nil //nolint:nilnil // an object of somebody else
+		return nil, nil //nolint:nilnil // koordlet did not write the object
 	}
 	k := new(koordlet)
 	for _, a := range []struct {
@@ -132,7 +132,7 @@ func (r *zoneReader) koordletTopology(k *koordlet) error {
 	return nil
 }
 
-// koordletShared reads the shared pools: the CPUs that no pod has exclusively. Without them,
+// koordletShared reads the shared pools: the CPUs that no pod has exclusively. Without pools,
 // nothing is known about used CPUs.
 func (r *zoneReader) koordletShared(k *koordlet) error {
 	if k.shared == nil {
@@ -159,7 +159,7 @@ func (r *zoneReader) koordletShared(k *koordlet) error {
 	return nil
 }
 
-// koordletPolicy reads the kubelet's CPU manager. Its reserved CPUs are shared, whatever pool lists
+// koordletPolicy reads the kubelet's CPU manager. Its reserved CPUs are shared even if a pool lists
 // them. A static manager reserves at least one CPU.
 func (r *zoneReader) koordletPolicy(k *koordlet) error {
 	p := &k.kubelet
@@ -173,7 +173,7 @@ func (r *zoneReader) koordletPolicy(k *koordlet) error {
 	return r.koordletReserved(p.Reserved)
 }
 
-// koordletReserved reads the CPUs that a static kubelet keeps for the system.
+// koordletReserved reads the CPUs that a kubelet with the static policy keeps for the system.
 func (r *zoneReader) koordletReserved(text string) error {
 	at := annotation(koordletPolicy).Child("reservedCPUs")
 	reserved, err := topology.ParseCPUList(text)
@@ -187,17 +187,17 @@ func (r *zoneReader) koordletReserved(text string) error {
 		reserved = lowest(r.free, 1)
 	}
 	if reserved.IsEmpty() {
-		return r.at(annotation(koordletShared), "", "a CPU that is not handed out: a kubelet keeps one at least for the system")
+		return r.at(annotation(koordletShared), "", "at least one CPU that the kubelet reserves for the system")
 	}
 	r.config.ReservedSystemCPUs = reserved.String()
 	return nil
 }
 
-// koordletPods reads the pods that hold CPUs by name. The CPUs of a pod that the API no longer has
+// koordletPods reads the pods that hold CPUs. The CPUs of a pod that no longer exists in the API
 // count for Others. So do CPUs that are in no pool and belong to no pod.
 func (r *zoneReader) koordletPods(k *koordlet, bound []BoundPod) error {
 	if r.config.CPUManagerPolicy != "static" {
-		return nil // the kubelet holds nothing for them
+		return nil // the kubelet gives pods no exclusive CPUs
 	}
 	var taken topology.CPUSet
 	for i, p := range k.pods {
@@ -207,7 +207,7 @@ func (r *zoneReader) koordletPods(k *koordlet, bound []BoundPod) error {
 			return r.at(at.Child("cpuset"), p.CPUSet, "a CPU list with at least one CPU")
 		}
 		if !cpus.IsSubsetOf(&r.machine.Online) || cpus.Intersects(&r.free) || cpus.Intersects(&taken) {
-			return r.at(at.Child("cpuset"), p.CPUSet, "CPUs of the node that are in no shared pool, not reserved, and that no other pod holds")
+			return r.at(at.Child("cpuset"), p.CPUSet, "CPUs of the node that are not in a shared pool, not reserved, and not held by another pod")
 		}
 		taken = taken.Or(&cpus)
 		at = at.Child("uid")

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// nrtFingerprintMethod is the set of pods of a fingerprint: all, or only pods with exclusive
+// nrtFingerprintMethod names the pods that a fingerprint covers: all, or only pods with exclusive
 // resources.
 const (
 	nrtFingerprintMethod = "nodeTopologyPodsFingerprintMethod"
@@ -66,7 +66,7 @@ func ReadNodeResourceTopology(o *nrt.NodeResourceTopology, b *Beside) (Node, err
 		}
 	}
 	r.distances(zones)
-	telling := "zones" // what is in use
+	telling := "zones" // the field that shows which pods the object counts
 	if k != nil && k.pods != nil {
 		telling = koordletPods
 	}
@@ -93,12 +93,13 @@ type zone struct {
 	costs   nrt.CostList
 }
 
-// zoneAmount is in the resource's own unit: whole CPUs, bytes, devices.
+// zoneAmount has amounts in the resource's own unit: whole CPUs, bytes, or devices.
 type zoneAmount struct{ capacity, allocatable, available uint64 }
 
 func (a zoneAmount) used() uint64 { return a.allocatable - a.available }
 
-// policiesOf reads policy and scope: the attributes, or the deprecated list.
+// policiesOf reads policy and scope from the attributes, or from the deprecated list
+// topologyPolicies.
 func (r *zoneReader) policiesOf(o *nrt.NodeResourceTopology) error {
 	policy, scope := attribute(o.Attributes, nrtPolicy), attribute(o.Attributes, nrtScope)
 	if policy != "" {
@@ -113,7 +114,7 @@ func (r *zoneReader) policiesOf(o *nrt.NodeResourceTopology) error {
 			return r.policies(at, pair[0], pair[1])
 		}
 	}
-	// NFD before v0.12 and nri-plugins name no level: it was the container then.
+	// NFD before v0.12 and nri-plugins write no level. It means the container level.
 	for pair, name := range legacyPolicies {
 		if pair[1] == "container" && strings.TrimSuffix(name, "ContainerLevel") == legacy {
 			return r.policies(at, pair[0], pair[1])
@@ -131,7 +132,7 @@ func attribute(list nrt.AttributeList, name string) string {
 	return ""
 }
 
-// zones reads the zones of type Node. none tells if there may be none.
+// zones reads the zones of type Node. none is true if a list without such zones is valid.
 func (r *zoneReader) zones(list nrt.ZoneList, none bool) (out []zone, err error) {
 	at := field.NewPath("zones")
 	for i := range list {
@@ -178,20 +179,20 @@ func (r *zoneReader) resource(z *zone, i int, info *nrt.ResourceInfo) error {
 		}
 		v := f.q.Value() // rounded up
 		if v > 0 && f.q.CmpInt64(v) < 0 {
-			v-- // a part of a CPU is nobody's alone
+			v-- // a part of a CPU cannot be exclusive
 		}
 		*f.into = uint64(v)
 	}
-	a.capacity = cmp.Or(a.capacity, a.allocatable) // nobody has said
+	a.capacity = cmp.Or(a.capacity, a.allocatable) // the object does not have it
 	if a.available > a.allocatable || a.allocatable > a.capacity {
-		return r.at(at, fmt.Sprintf("%d of %d of %d", a.available, a.allocatable, a.capacity), "available of allocatable of capacity, each at most the next")
+		return r.at(at, fmt.Sprintf("%d of %d of %d", a.available, a.allocatable, a.capacity), "available of allocatable of capacity, in ascending order")
 	}
 	z.amounts[info.Name] = a
 	return nil
 }
 
-// takeCPUs invents CPU ids: the CPUs of a NUMA node are consecutive, with reserved CPUs first, then
-// CPUs in use. A machine without CPUs gets one for each node, which is never given to pods.
+// takeCPUs invents CPU ids. The CPUs of a NUMA node are consecutive: first reserved CPUs, then CPUs
+// in use, then free CPUs. A machine without CPUs gets one CPU for each node, which pods never get.
 func (r *zoneReader) takeCPUs(zones []zone) error {
 	total := uint64(0)
 	for i := range zones {
@@ -225,11 +226,11 @@ func (r *zoneReader) takeCPUs(zones []zone) error {
 		return nil
 	}
 	r.config.CPUManagerPolicy = "static"
-	if reserved.IsEmpty() { // a kubelet with that policy keeps one at least
+	if reserved.IsEmpty() { // a kubelet with that policy reserves at least one
 		reserved = lowest(r.free, 1)
 	}
 	if reserved.IsEmpty() {
-		return r.at(field.NewPath("zones"), "0 CPUs", "a CPU that is not handed out: a kubelet keeps one at least for the system")
+		return r.at(field.NewPath("zones"), "0 CPUs", "at least one CPU that the kubelet reserves for the system")
 	}
 	r.config.ReservedSystemCPUs = reserved.String()
 	return nil
@@ -256,7 +257,7 @@ func (r *zoneReader) takeMemory(zones []zone) error {
 
 func (r *zoneReader) memoryOf(z *zone) error {
 	node, table := r.numaNode(z.id), placement.MemoryTable{NUMA: z.id, Cells: topology.NewNUMASet(z.id)}
-	limits := map[string]uint64{"memory": 1} // the policy wants something reserved
+	limits := map[string]uint64{"memory": 1} // the policy requires reserved memory
 	node.MemoryBytes = z.amounts["memory"].allocatable + 1
 	names := make([]string, 0, len(z.amounts))
 	for name := range z.amounts {
@@ -288,8 +289,8 @@ func (r *zoneReader) memoryOf(z *zone) error {
 	return nil
 }
 
-// maxMadeUp bounds the devices of a resource in a zone. Some resources are counted in bytes; they
-// are not devices.
+// maxMadeUp is the maximum number of devices of a resource in a zone. A larger amount counts bytes,
+// not devices.
 const maxMadeUp = 1024
 
 func (r *zoneReader) takeDevices(zones []zone) error {
@@ -346,7 +347,7 @@ func (r *zoneReader) holdDevices(name string, id topology.NUMAID, a zoneAmount) 
 	}
 }
 
-// distances reads the costs if every zone has one for every other zone.
+// distances reads the costs of the zones if every zone has a cost for every other zone.
 func (r *zoneReader) distances(zones []zone) {
 	rows := make([][]uint32, len(zones))
 	for i := range zones {
@@ -363,11 +364,11 @@ func (r *zoneReader) distances(zones []zone) {
 	}
 }
 
-// maxUncounted bounds how many pods a fingerprint is tried without.
+// maxUncounted is the maximum number of pods that are left out to match a fingerprint.
 const maxUncounted = 32
 
-// counted returns which pods an object counts. The fingerprint covers all of them except the last
-// few to start, which the exporter does not know yet.
+// counted returns the pods that an object counts. The fingerprint may lack the pods that started
+// last, which the exporter does not know yet.
 func counted(o *nrt.NodeResourceTopology, bound []BoundPod, written time.Time) []BoundPod {
 	want, known := attribute(o.Attributes, nrtFingerprint), slices.Clone(bound)
 	if attribute(o.Attributes, nrtFingerprintMethod) == withExclusive {

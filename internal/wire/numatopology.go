@@ -115,7 +115,7 @@ func (r *numatopologyReader) allocations(at *field.Path, list []nodeinfo.PodAllo
 		p, at := &list[i], at.Index(i)
 		out := placement.PodAllocation{UID: uidOf(p, bound)}
 		if out.UID == "" {
-			continue // it is gone from the API: its CPUs are charged to the others
+			continue // the API no longer has it: its CPUs count for Others
 		}
 		for j, c := range p.ContainerAllocations {
 			at := at.Child("containerAllocations").Index(j).Child("allocations").Key("cpu")
@@ -138,8 +138,8 @@ func (r *numatopologyReader) allocations(at *field.Path, list []nodeinfo.PodAllo
 	return nil
 }
 
-// uidOf finds the pod. Its name is not enough if the pod came after the record: a successor of the
-// same name waits until the kubelet has taken it in.
+// uidOf returns the UID of the bound pod with that name. A pod that was created after the record is
+// not that pod, but a successor with the same name.
 func uidOf(p *nodeinfo.PodAllocation, bound []BoundPod) string {
 	for i := range bound {
 		b := &bound[i]
@@ -150,16 +150,16 @@ func uidOf(p *nodeinfo.PodAllocation, bound []BoundPod) string {
 	return ""
 }
 
-// reserved determines the CPUs that are never exclusive. Their number is the one that the exporter
-// read from the kubelet's configuration, at least one. They are the CPUs that the static policy
-// would reserve. The exporter does not read reservedSystemCPUs, so a pod may hold one of these.
-// Then the lowest free CPUs replace it.
+// reserved determines the CPUs that are never exclusive. The exporter reads their number from the
+// kubelet's configuration, and it is at least one. They are the CPUs that the static policy would
+// reserve. A pod may hold one of them, because the exporter does not read reservedSystemCPUs. Then
+// the lowest free CPU replaces it.
 func (r *numatopologyReader) reserved(at *field.Path, text string) error {
 	if r.config.CPUManagerPolicy != "static" {
 		return nil
 	}
 	if r.free.IsEmpty() {
-		return r.at(field.NewPath("spec", "numares").Key("cpu").Child("allocatable"), "", "at least the CPUs of the system: no CPU of the node is free")
+		return r.at(field.NewPath("spec", "numares").Key("cpu").Child("allocatable"), "", "at least the reserved CPUs: no CPU of the node is free")
 	}
 	milli := int64(1000)
 	if text != "" {
@@ -176,7 +176,7 @@ func (r *numatopologyReader) reserved(at *field.Path, text string) error {
 	}
 	m, err := placement.NewModel(view, r.config)
 	if err != nil {
-		return nil // said when the kind is made
+		return nil // building the Node returns the error
 	}
 	if want := m.ReservedCPUs(); !want.IsSubsetOf(&r.free) {
 		r.config.ReservedMilliCPU, r.config.ReservedSystemCPUs = 0, lowest(r.free, want.Len()).String()
@@ -184,7 +184,7 @@ func (r *numatopologyReader) reserved(at *field.Path, text string) error {
 	return nil
 }
 
-// lowest returns the first count CPUs of a set, or all of them.
+// lowest returns the first count CPUs of a set, or the whole set if it has fewer.
 func lowest(of topology.CPUSet, count int) (out topology.CPUSet) {
 	for id := range of.All() {
 		if out.Len() == count {

@@ -13,8 +13,8 @@ import (
 )
 
 // WriteNumatopology returns the Numatopology that Volcano's exporter writes since v1.16: the place
-// of each CPU, the CPUs that no container has exclusively, and the holders of the others. With a
-// policy other than static, no CPU is free in it, as in Volcano's.
+// of each CPU, the CPUs that no container has exclusively, and the containers that have the others.
+// With a policy other than static it lists no free CPUs, like Volcano's exporter.
 func WriteNumatopology(n *Node) *nodeinfo.Numatopology {
 	c := &n.Spec.Config
 	out := &nodeinfo.Numatopology{

@@ -19,8 +19,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// PlacementAnnotation has the scheduler's decision about a pod. It is set by the Binding, in the
-// same write that binds the pod, and in no other way (deploy/policies).
+// PlacementAnnotation has the scheduler's decision about a pod. Only the Binding can set it, in the
+// same write that binds the pod (deploy/policies).
 const PlacementAnnotation = "berth.dev/placement"
 
 // HasPlacement reports whether the pod has a decision, valid or not.
@@ -29,9 +29,9 @@ func HasPlacement(pod *corev1.Pod) bool {
 	return found
 }
 
-// MaxPlacementBytes bounds the annotation's value. The API server's own limit is 256 KiB for all
-// annotations of an object together; the decision for 100 containers with 16 devices each needs
-// half of this.
+// MaxPlacementBytes is the maximum length of the annotation's value. The API server's own limit is
+// 256 KiB for all annotations of an object together; the decision for 100 containers with 16
+// devices each needs half of this.
 const MaxPlacementBytes = 128 << 10
 
 const (
@@ -40,7 +40,7 @@ const (
 	maxBlocks           = 64
 )
 
-// Certainty tells if the kubelet will certainly do exactly what was decided.
+// Certainty tells whether the kubelet will carry out exactly the decision.
 type Certainty uint8
 
 const (
@@ -82,12 +82,13 @@ func nameOf(names []string, i int) string {
 
 // Placement is the content of the placement annotation.
 type Placement struct {
-	// Sequence counts the node's Bindings by the scheduler, from 1.
+	// Sequence numbers the scheduler's Bindings to the node, from 1.
 	Sequence uint64
 	// Generation counts the decisions for the pod, from 1: a resize in place makes a new one. 0
 	// means 1.
 	Generation uint64
-	// Report is the sequence number of the NodeTopology that was decided on; 0 if there was none.
+	// Report is the sequence number of the report on which the decision is based; 0 if there was
+	// none.
 	Report    int64
 	Certainty Certainty
 	Guarantee Guarantee
@@ -113,7 +114,7 @@ type placementJSON struct {
 	Asks       string `json:"asks,omitempty"`
 	Certainty  string `json:"certainty"`
 	Guarantee  string `json:"guarantee"`
-	// The next two are left out for authority kubelet: readers of the first release know no others.
+	// The next two are left out for authority kubelet, because the first release cannot read them.
 	Authority  string          `json:"authority,omitempty"` // "", "berth"
 	Enforcer   string          `json:"enforcer,omitempty"`  // "", "koordlet"
 	Whole      *wholeJSON      `json:"whole,omitempty"`
@@ -130,14 +131,14 @@ type containerJSON struct {
 	Name    string       `json:"name"`
 	Kind    string       `json:"kind,omitempty"` // "", "Init", "Sidecar"
 	Hint    hintJSON     `json:"hint"`
-	CPUs    string       `json:"cpus,omitempty"` // kernel list; absent: the shared pool
+	CPUs    string       `json:"cpus,omitempty"` // in the kernel's list format; absent for the shared pool
 	Memory  []blockJSON  `json:"memory,omitempty"`
 	Devices []deviceJSON `json:"devices,omitempty"`
 	// The following are written only for nodes with authority berth.
 	Shares    []v1alpha1.CPUShare `json:"shares,omitempty"`
 	Exclusive string              `json:"exclusive,omitempty"` // "", "core", "numa"
 	Bounds    []string            `json:"bounds,omitempty"`    // "cpus", "memory"
-	// Provided has the resources that providers of the scheduler's own build gave.
+	// Provided has the resources that providers in the scheduler gave.
 	Provided []providedJSON `json:"provided,omitempty"`
 }
 
@@ -147,7 +148,7 @@ type providedJSON struct {
 	Amount   uint64 `json:"amount"`
 }
 
-// hintJSON has no numa when the kubelet's affinity is nil.
+// hintJSON has no numa if the kubelet's affinity is nil.
 type hintJSON struct {
 	NUMA      *string `json:"numa,omitempty"`
 	Preferred bool    `json:"preferred"`
@@ -207,7 +208,7 @@ func WritePlacement(p *Placement) (string, error) {
 	}
 	text := strings.TrimSuffix(b.String(), "\n")
 	if _, err := parsePlacement("Pod "+p.Decision.UID, text); err != nil {
-		return "", fmt.Errorf("refusing to write a placement that no reader takes: %w", err)
+		return "", fmt.Errorf("refusing to write a placement that readers would reject: %w", err)
 	}
 	return text, nil
 }
@@ -237,8 +238,8 @@ func longestPlacement(d *placement.Decision) *Placement {
 
 // CheckAnnotations checks that the pod's other annotations leave room for this number of bytes. The
 // API server limits their sum at every write except a Binding (BindingREST.setPodNodeAndMetadata):
-// a pod that is bound with more runs, but its kubelet can never write its status. The error is a
-// *FieldError.
+// a pod that is bound with more bytes runs, but its kubelet can never write its status. The error
+// is a *FieldError.
 func CheckAnnotations(pod *corev1.Pod, bytes int) error {
 	total := len(PlacementAnnotation) + bytes
 	for name, value := range pod.Annotations {
@@ -253,8 +254,8 @@ func CheckAnnotations(pod *corev1.Pod, bytes int) error {
 		fmt.Sprint("at most ", validation.TotalAnnotationSizeLimitB, ", which the API server allows in all"))
 }
 
-// roughBytes is no less than WritePlacement's text for the decision has, and found without writing
-// it.
+// roughBytes returns an upper bound of the length of WritePlacement's text, without writing the
+// text.
 func roughBytes(d *placement.Decision) int {
 	n := roughFrame + roughEscape*len(d.UID)
 	if d.Whole != nil {
@@ -267,7 +268,7 @@ func roughBytes(d *placement.Decision) int {
 }
 
 const (
-	roughFrame  = 256 // names, brackets and numbers of one thing
+	roughFrame  = 256 // names, brackets and numbers of one object
 	roughNumber = 5   // "1023,"
 	roughEscape = 6   // `\u0000` for one byte
 )
@@ -363,8 +364,8 @@ func podName(pod *corev1.Pod) string {
 
 func annotation(name string) *field.Path { return field.NewPath("metadata", "annotations").Key(name) }
 
-// parsePlacement reads the annotation's value as WritePlacement writes it; object is for the error,
-// which is a *FieldError. Unknown and repeated fields are refused.
+// parsePlacement reads the annotation's value in the format of WritePlacement. object names the
+// object in the error, which is a *FieldError. Unknown and repeated fields are refused.
 func parsePlacement(object, text string) (Placement, error) {
 	r := placementReader{fieldErrors(object), annotation(PlacementAnnotation)}
 	if len(text) > MaxPlacementBytes {
@@ -445,7 +446,7 @@ func (r placementReader) generation(in *placementJSON, p *Placement) error {
 	case in.Generation == 1 || in.Generation > 0 && p.Authority != placement.AuthorityBerth:
 		return r.at(r.root.Child("gen"), in.Generation, "none, or 2 and more with authority berth")
 	case in.Generation == 0 && in.Asks != "" || in.Generation > 1 && in.Asks != asksOf(&p.Decision) && in.Asks != appAsks(&p.Decision):
-		return r.at(r.root.Child("asks"), in.Asks, "what the containers of a resized pod have")
+		return r.at(r.root.Child("asks"), in.Asks, "the requests of the containers of a resized pod")
 	}
 	return nil
 }
@@ -537,7 +538,7 @@ func (o fieldErrors) shares(at *field.Path, in []v1alpha1.CPUShare) ([]placement
 	return out, nil
 }
 
-// maxProvided bounds the places at which a container holds something of providers.
+// maxProvided is the maximum number of places at which a container has resources of providers.
 const maxProvided = 256
 
 func (r placementReader) provided(at *field.Path, in []providedJSON) ([]placement.Provided, error) {

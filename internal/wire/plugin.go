@@ -11,13 +11,13 @@ import (
 const PluginName = "berth"
 
 // RequiredPlugins is the prefix of the annotations with which a pod requires plugins of the
-// container runtime. If NRI's default validator is on, no container of the pod starts that these
-// plugins have not handled.
+// container runtime. If NRI's default validator is on, a container of the pod only starts if these
+// plugins have handled it.
 const RequiredPlugins = "required-plugins.noderesource.dev"
 
 // containerDemand returns the annotation that demands the plugin for one container. The validator
-// looks for the narrowest form first. The name of an annotation has at most 63 bytes, so ok is
-// false for containers with longer names.
+// looks for the annotation of the container first. ok is false if the container's name is too long
+// for an annotation's name (63 bytes).
 func containerDemand(container string) (key string, ok bool) {
 	name := "container." + container
 	return RequiredPlugins + "/" + name, len(name) <= validation.DNS1123LabelMaxLength

@@ -28,7 +28,7 @@ type Ask struct {
 	RulesErr error
 	// Claims is the pod's requirement for its ResourceClaims. It is Free if RulesErr is not nil.
 	Claims dra.Mode
-	// Said names the keys with which the pod asks for the Rules.
+	// Said has the keys with which the pod asks for the Rules.
 	Said Said
 }
 
@@ -50,7 +50,7 @@ func ReadPod(pod *corev1.Pod) (Ask, error) {
 	}
 	ask := Ask{Request: r}
 	ask.Request.Rules, ask.Said, ask.RulesErr = readRules(pod, r.AsksExclusiveCPUs())
-	ask.Claims, _ = ReadClaims(pod) // a wrong value is in RulesErr
+	ask.Claims, _ = ReadClaims(pod) // RulesErr has the error
 	return ask, nil
 }
 
@@ -66,7 +66,7 @@ func ReadPending(pod *corev1.Pod) (Ask, error) {
 	return ReadPod(pod)
 }
 
-// readRequest returns the amounts.
+// readRequest returns the pod's amounts, without rules.
 func readRequest(pod *corev1.Pod) (placement.Request, error) {
 	r := podReader{fieldErrors: fieldErrors(podName(pod)), pod: pod}
 	count := len(pod.Spec.InitContainers) + len(pod.Spec.Containers)
@@ -296,9 +296,9 @@ func isMemory(name corev1.ResourceName) bool {
 	return name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// IsExtended is amounts.IsExtended for an API name: a device plugin could offer the resource. The
-// kubelet registers no resource whose domain ends in kubernetes.io. Dynamic Resource Allocation
-// uses such names for its device classes.
+// IsExtended is amounts.IsExtended for a resource name of the API. It reports whether a device
+// plugin could offer the resource. The kubelet registers no resource whose domain ends in
+// kubernetes.io; Dynamic Resource Allocation uses such names for its device classes.
 func IsExtended(name corev1.ResourceName) bool { return amounts.IsExtended(string(name)) }
 
 func namesIn(lists ...corev1.ResourceList) []corev1.ResourceName {
@@ -320,10 +320,11 @@ func hasPodLevelResources(pod *corev1.Pod) bool {
 	})
 }
 
-// isGuaranteed is the kubelet's GetPodQOS: the class in the status, or otherwise the class that the
-// resources imply. If the pod has pod-level resources, the containers count: a kubelet 1.33 knows
-// only them, and later kubelets pin nothing for such a pod, or read placement.LevelRequest. With an
-// empty spec.resources the release decides (placement.Request.EmptyLevel).
+// isGuaranteed is the kubelet's GetPodQOS: it uses the class in the status, or otherwise computes
+// it from the resources. If the pod has spec.resources, only the containers' resources count:
+// kubelet 1.33 reads only these, and later kubelets pin nothing for such a pod or use
+// placement.LevelRequest. With an empty spec.resources the release decides
+// (placement.Request.EmptyLevel).
 func isGuaranteed(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass == corev1.PodQOSGuaranteed
@@ -361,7 +362,7 @@ func guaranteedBy(all []corev1.ResourceRequirements) bool {
 	return true
 }
 
-// Ended reports whether the pod's containers have all ended for good.
+// Ended reports whether the pod has succeeded or failed.
 func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -406,9 +407,9 @@ func Unscheduled(pod *corev1.Pod) corev1.PodCondition {
 	return corev1.PodCondition{}
 }
 
-// Mortal reports whether the pod can end by itself: not all of its containers are always restarted,
-// or it has a deadline (spec.activeDeadlineSeconds). A container's own restart policy overrides the
-// pod's.
+// Mortal reports whether the pod can end by itself, because some container is not always restarted
+// or because it has a deadline (spec.activeDeadlineSeconds). A container's own restart policy
+// overrides the pod's.
 func Mortal(pod *corev1.Pod) bool {
 	ends := func(c corev1.Container) bool {
 		return c.RestartPolicy != nil && *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
@@ -417,8 +418,8 @@ func Mortal(pod *corev1.Pod) bool {
 		slices.ContainsFunc(pod.Spec.Containers, ends) || slices.ContainsFunc(pod.Spec.InitContainers, ends)
 }
 
-// MightPin is a cheap test before placement.Request.Pinnable, without translating the pod. It is
-// never false if Pinnable is true.
+// MightPin is a cheap test that does not translate the pod. If it is false,
+// placement.Request.Pinnable is false.
 func MightPin(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass == corev1.PodQOSGuaranteed || pod.Status.QOSClass == "" || pod.Spec.Resources != nil {
 		return true
@@ -426,8 +427,8 @@ func MightPin(pod *corev1.Pod) bool {
 	return MightAskDevices(pod)
 }
 
-// MightAskDevices is a cheap test before placement.Request.AsksDevices, without translating the
-// pod. It is never false if AsksDevices is true.
+// MightAskDevices is a cheap test that does not translate the pod. If it is false,
+// placement.Request.AsksDevices is false.
 func MightAskDevices(pod *corev1.Pod) bool {
 	for _, c := range Containers(pod) {
 		for name := range c.Resources.Limits {

@@ -19,10 +19,10 @@ func Unmet(m *placement.Model, asked *placement.Request) string {
 	}
 	if w := m.Misses(r); w != placement.NoWish {
 		if m.Decides() && w == placement.WishPinnedMemory {
-			return "koordlet carries out decisions but does not move memory, and the pod's " + MemoryAnnotation + " requires memory on its NUMA nodes"
+			return "koordlet carries out the decisions on the node and does not move memory, but the pod's " + MemoryAnnotation + " requires memory on its NUMA nodes"
 		}
 		if m.Decides() {
-			return fmt.Sprintf("the node's CPUs are given as %s, and the pod's %s requires %s", bindWords[m.Rules().CPUs.Bind], CPUsAnnotation, bindWords[r.CPUs.Bind])
+			return fmt.Sprintf("the node's CPUs are assigned as %s, but the pod's %s requires %s", bindWords[m.Rules().CPUs.Bind], CPUsAnnotation, bindWords[r.CPUs.Bind])
 		}
 		return unmetWish(w, &r)
 	}
@@ -45,8 +45,8 @@ func ReadRules(pod *corev1.Pod) (placement.Rules, error) {
 	return r, wrong
 }
 
-// readRules returns the rules and the keys that the pod uses for them. ownCPUs tells if the pod's
-// amounts give it exclusive CPUs from the kubelet.
+// readRules returns the rules and the keys that the pod uses for them. ownCPUs is true if a kubelet
+// gives the pod exclusive CPUs for its amounts.
 func readRules(pod *corev1.Pod, ownCPUs bool) (placement.Rules, Said, error) {
 	var said Said
 	r, err := readPolicies(pod, ownCPUs, &said)

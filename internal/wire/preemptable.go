@@ -9,7 +9,7 @@ import (
 )
 
 // PreemptableKey is Volcano's annotation or label of a pod or a PodGroup: "false" protects it from
-// being evicted for others.
+// eviction for other pods.
 const PreemptableKey = volcano.PreemptableKey
 
 // KeptFromEviction reports whether the pod or the PodGroup must not be evicted for other pods. As

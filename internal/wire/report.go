@@ -17,9 +17,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// ReadReport translates the status only, and refuses contradictions: CPUs held twice, or held and
-// shared at once, lists out of order, rows that do not add up. CheckReport and
-// placement.Model.StateOf check that it fits the machine. The error is a *FieldError or an
+// ReadReport translates the status only. It refuses contradictions: CPUs that two pods hold or that
+// are held and shared, lists out of order, rows that do not add up. CheckReport and
+// placement.Model.StateOf check that the report fits the machine. The error is a *FieldError or an
 // *OtherFormError.
 func ReadReport(nt *v1alpha1.NodeTopology) (Report, error) {
 	if err := checkForm(nt); err != nil {
@@ -98,7 +98,7 @@ func CheckReport(spec *NodeSpec, report *Report, name string) error {
 // reportReader reads a status; its methods return *FieldErrors about the object.
 type reportReader struct {
 	fieldErrors
-	taken topology.CPUSet // exclusive CPUs of the pods read so far
+	taken topology.CPUSet // exclusive CPUs of the pods that were read so far
 }
 
 func (r *reportReader) cpus(at *field.Path, list v1alpha1.CPUList) (topology.CPUSet, error) {
@@ -190,7 +190,7 @@ func (r *reportReader) pools(at *field.Path, pools []v1alpha1.DevicePool) ([]pla
 }
 
 // DecidedPools returns the valid pools of devices among which Berth chooses, with all devices
-// healthy. This part does not change while the device plugin is the same. ReadReport returns the
+// healthy. The pools do not change as long as the device plugin is the same. ReadReport returns the
 // errors of invalid pools.
 func DecidedPools(nt *v1alpha1.NodeTopology) []placement.DevicePool {
 	if !slices.ContainsFunc(nt.Status.Devices, func(p v1alpha1.DevicePool) bool { return p.DecidedBy == v1alpha1.AuthorityBerth }) {
@@ -260,7 +260,7 @@ func (r *reportReader) pods(at *field.Path, pods []v1alpha1.PodAllocation, out *
 		p := &pods[i]
 		at := at.Index(i)
 		if p.Malformed != "" {
-			want := "a line of text that says what a pod holds"
+			want := "a line of text with the resources of a pod"
 			if _, err := v1alpha1.ParsePodAllocation(p.Malformed); err != nil {
 				want += ": " + err.Error()
 			}
@@ -330,7 +330,7 @@ func (r *reportReader) container(at *field.Path, c *v1alpha1.ContainerAllocation
 		return out, err
 	}
 	if out.CPUs.Intersects(shared) {
-		return out, r.at(at.Child("cpus"), c.CPUs, "CPUs that are not in status.sharedCPUs too")
+		return out, r.at(at.Child("cpus"), c.CPUs, "CPUs that are not in status.sharedCPUs")
 	}
 	if out.CPUs.Intersects(&r.taken) {
 		return out, r.at(at.Child("cpus"), c.CPUs, "CPUs that no other pod holds")

@@ -47,22 +47,23 @@ const defaultTTL = 24 * time.Hour
 type Reservation struct {
 	Name string
 	UID  types.UID
-	// Labels are the object's.
+	// Labels are the labels of the object.
 	Labels map[string]string
 	// Version is the object's resourceVersion.
 	Version string
-	// Scheduler is the scheduler that it is for.
+	// Scheduler is the name of the scheduler that places the Reservation.
 	Scheduler string
-	// Pod stands for the place: a pod of no namespace with name and UID of the object. It has no
-	// node.
+	// Pod stands for the place. It has no namespace and no node, and the name and UID of the
+	// object.
 	Pod *corev1.Pod
 	// Expires is the time when the Reservation ends, or zero for never.
 	Expires time.Time
-	// Once has the first owner use the place up.
+	// Once means that only the first owner gets the place (allocateOnce).
 	Once bool
-	// More lets an owner take from the node what the place lacks (allocatePolicy Aligned or none).
+	// More means that an owner may take amounts that the place lacks from the rest of the node
+	// (allocatePolicy Aligned or none).
 	More bool
-	// Closed keeps owners to come off.
+	// Closed means that no new owner gets the place (unschedulable).
 	Closed bool
 	Taints []corev1.Taint
 	owners []reservationOwner
@@ -83,7 +84,7 @@ type reservationOwner struct {
 // OfReservation reports whether a pod stands for a Reservation and is not a real pod.
 func OfReservation(pod *corev1.Pod) bool { return pod.Kind == reservationKind && pod.Namespace == "" }
 
-// Over reports whether the Reservation has ended: it holds nothing and never will.
+// Over reports whether the Reservation has ended. It then never holds anything again.
 func (r *Reservation) Over() bool {
 	return r.Phase == koordinator.ReservationFailed || r.Phase == koordinator.ReservationSucceeded
 }
@@ -97,7 +98,7 @@ func ReservationScheduler(o *koordinator.Reservation) string {
 }
 
 // ReadReservation reads a Reservation. The error is a *FieldError. A field that Berth does not
-// serve is an error too.
+// support is an error, too.
 func ReadReservation(o *koordinator.Reservation) (*Reservation, error) {
 	r := reservationReader{fieldErrors("Reservation " + o.Name), o}
 	for _, check := range []func() error{r.spec, r.template, r.lists} {
@@ -115,7 +116,7 @@ func ReadReservation(o *koordinator.Reservation) (*Reservation, error) {
 	if err == nil {
 		err = ask.RulesErr
 	}
-	if wrong, ok := err.(*FieldError); ok { //nolint:errorlint // that is what it is
+	if wrong, ok := err.(*FieldError); ok { //nolint:errorlint // the error is never wrapped here
 		inTemplate := *wrong
 		inTemplate.Field = "spec.template." + wrong.Field
 		return nil, &inTemplate
@@ -161,9 +162,9 @@ func (r reservationReader) spec() error {
 	case s.Template == nil:
 		return r.at(at.Child("template"), "nothing", "a pod template")
 	case s.PreAllocation:
-		return r.at(at.Child("preAllocation"), true, "false: Berth holds what is free, and nothing that pods still have")
+		return r.at(at.Child("preAllocation"), true, "false: Berth reserves only free resources, not resources that pods still use")
 	case s.TTL != nil && s.TTL.Duration < 0:
-		return r.at(at.Child("ttl"), s.TTL.Duration, "0, which is without end, or more")
+		return r.at(at.Child("ttl"), s.TTL.Duration, "0, which means without end, or a positive duration")
 	case !slices.Contains([]koordinator.ReservationAllocatePolicy{"", koordinator.AllocateAligned, koordinator.AllocateRestricted}, s.AllocatePolicy):
 		return r.at(at.Child("allocatePolicy"), s.AllocatePolicy, "Aligned or Restricted")
 	}
@@ -186,7 +187,8 @@ func (r reservationReader) lists() error {
 	return nil
 }
 
-// template checks that nothing is in the template which bears on its place and is not served.
+// template returns an error for fields of the template that would affect the place and that Berth
+// does not support.
 func (r reservationReader) template() error {
 	p, at := &r.o.Spec.Template.Spec, field.NewPath("spec", "template", "spec")
 	if n := len(p.Containers); n == 0 || n > maxReserved {
@@ -228,7 +230,7 @@ func isClaimed(v corev1.Volume) bool {
 func (r reservationReader) containers(at *field.Path) error {
 	pod, asks := reservationPod(r.o), false
 	if InGang(pod) {
-		return r.at(field.NewPath("spec", "template", "metadata"), "a gang", "no gang: a Reservation is planned alone")
+		return r.at(field.NewPath("spec", "template", "metadata"), "a gang", "no gang: Berth plans each Reservation by itself")
 	}
 	names := map[string]bool{}
 	for i := range pod.Spec.Containers {
@@ -237,9 +239,9 @@ func (r reservationReader) containers(at *field.Path) error {
 		case names[c.Name]:
 			return r.at(at.Index(i).Child("name"), c.Name, "a name that no other container has")
 		case slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort != 0 }):
-			return r.at(at.Index(i).Child("ports"), "hostPort", "none: Berth does not hold ports")
-		case r.o.Spec.Template.Spec.HostNetwork && len(c.Ports) > 0: // the node's as well, as PortsOf reads them
-			return r.at(at.Index(i).Child("ports"), c.Ports[0].ContainerPort, "none beside hostNetwork, which makes it a port of the node: Berth does not hold ports")
+			return r.at(at.Index(i).Child("ports"), "hostPort", "none: Berth does not reserve ports")
+		case r.o.Spec.Template.Spec.HostNetwork && len(c.Ports) > 0: // with hostNetwork, every port is a host port (PortsOf)
+			return r.at(at.Index(i).Child("ports"), c.Ports[0].ContainerPort, "none together with hostNetwork, which makes it a host port: Berth does not reserve ports")
 		case len(c.Resources.Claims) > 0:
 			return r.at(at.Index(i).Child("resources", "claims"), "set", "nothing: Berth does not serve this field in a Reservation")
 		}
@@ -249,7 +251,7 @@ func (r reservationReader) containers(at *field.Path) error {
 		}
 	}
 	if !asks {
-		return r.at(at, "containers that ask for nothing", "one that asks for CPUs, memory or devices")
+		return r.at(at, "containers without requests", "a container that requests CPUs, memory or devices")
 	}
 	return nil
 }
@@ -276,7 +278,7 @@ func (r reservationReader) checkOwner(at *field.Path, o *koordinator.Reservation
 	case o.Object == nil && o.Controller == nil && o.LabelSelector == nil:
 		return r.at(at, "nothing", "object, controller or labelSelector")
 	case o.Object != nil && (o.Object.Kind != "" && o.Object.Kind != "Pod" || o.Object.APIVersion != "" && o.Object.APIVersion != "v1"):
-		return r.at(at.Child("object"), o.Object.APIVersion+" "+o.Object.Kind, "a Pod of v1: others are named as controllers")
+		return r.at(at.Child("object"), o.Object.APIVersion+" "+o.Object.Kind, "a Pod of v1: name other objects under controller")
 	case o.Object != nil && o.Object.UID == "" && o.Object.Name == "" && o.Object.Namespace == "":
 		return r.at(at.Child("object"), "nothing", "a name, a namespace or a uid")
 	case o.Controller != nil && o.Controller.UID == "" && o.Controller.Name == "" && o.Controller.Namespace == "":
@@ -321,7 +323,7 @@ func (o *reservationOwner) matches(pod *corev1.Pod) bool {
 	})
 }
 
-// tolerated reports whether the taints of the place are tolerated.
+// tolerated reports whether the tolerations cover all taints of the Reservation.
 func (r *Reservation) tolerated(by []corev1.Toleration) bool {
 	return !slices.ContainsFunc(r.Taints, func(t corev1.Taint) bool {
 		return t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(by, func(x corev1.Toleration) bool {
@@ -346,11 +348,11 @@ func reservationPod(o *koordinator.Reservation) *corev1.Pod {
 	}
 	delete(pod.Annotations, PlacementAnnotation)
 	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == "" { // Koordinator's definition asks for no names
+		if pod.Spec.Containers[i].Name == "" { // Koordinator does not require names
 			pod.Spec.Containers[i].Name = "container-" + strconv.Itoa(i)
 		}
 		r := &pod.Spec.Containers[i].Resources
-		r.Requests = completed(*r) // as the API server does for pods
+		r.Requests = completed(*r) // the API server does this for pods
 	}
 	if t.Spec.NodeName != "" {
 		onlyOn(pod, t.Spec.NodeName)
@@ -386,7 +388,7 @@ func onlyOn(pod *corev1.Pod, node string) {
 	}
 }
 
-// Allocatable returns what an unused Reservation holds.
+// Allocatable returns the amounts that an unused Reservation holds.
 func (r *Reservation) Allocatable() corev1.ResourceList {
 	return resourcehelper.PodRequests(r.Pod, resourcehelper.PodResourcesOptions{})
 }
@@ -422,12 +424,13 @@ func (r *Reservation) Rest(owners []*corev1.Pod) *corev1.Pod {
 	guaranteed := isGuaranteed(r.Pod)
 	part := func(c corev1.Container) bool { return c.Resources.Requests.Cpu().MilliValue()%1000 != 0 }
 	if guaranteed && !slices.ContainsFunc(r.Pod.Spec.Containers, part) {
-		// Even if all its memory is taken, the next owner gets exclusive CPUs.
+		// The rest stays Guaranteed even if no memory is left, so that the next owner gets
+		// exclusive CPUs.
 		rest.Status.QOSClass = corev1.PodQOSGuaranteed
 	}
 	taken := r.Allocated(owners)
 	rest.Spec.Containers = nil
-	for _, c := range r.Pod.Spec.Containers { // a template has no others (reservationReader.template)
+	for _, c := range r.Pod.Spec.Containers { // a template has no init containers (reservationReader.template)
 		left := takeFrom(c.Resources.Requests, taken)
 		if len(left) == 0 {
 			continue
@@ -472,7 +475,7 @@ func HeldRequest(rest *corev1.Pod) (*placement.Request, error) {
 		return nil, err
 	}
 	r := &ask.Request
-	r.Rules.MayWithhold = true // it has what it holds
+	r.Rules.MayWithhold = true // the Reservation has these CPUs already
 	if rest.Status.QOSClass == corev1.PodQOSGuaranteed {
 		for i := range r.Containers {
 			r.Containers[i].MilliCPU -= r.Containers[i].MilliCPU % 1000
@@ -492,7 +495,7 @@ func pluginsIn(list corev1.ResourceList) corev1.ResourceList {
 }
 
 // Fits reports whether the other owners leave enough of the place for a pod's request. If owners
-// may also use the node, a part of it is enough.
+// may also use the rest of the node, any part of the place is enough.
 func (r *Reservation) Fits(pod *corev1.Pod, owners []*corev1.Pod) bool {
 	all, had := r.Allocatable(), r.Allocated(owners)
 	fits, some := true, false
@@ -517,7 +520,7 @@ type allocatedJSON struct {
 func (r *Reservation) WriteAllocated() string {
 	text, err := json.Marshal(allocatedJSON{r.Name, r.UID})
 	if err != nil {
-		return "" // two strings
+		return "" // cannot fail for two strings
 	}
 	return string(text)
 }
@@ -540,7 +543,7 @@ func readAllocated(pod *corev1.Pod) (a allocatedJSON) {
 	return a
 }
 
-// ReservationNews is a scheduler's knowledge about a Reservation, for its status.
+// ReservationNews is the state of a Reservation in a scheduler, to be written into its status.
 type ReservationNews struct {
 	Phase koordinator.ReservationPhase
 	Node  string
@@ -549,7 +552,7 @@ type ReservationNews struct {
 	Owners          []*corev1.Pod
 }
 
-// Status returns the object's status with the news; false if nothing changes.
+// Status returns the object's status with the news. It returns false if the status does not change.
 func (r *Reservation) Status(o *koordinator.Reservation, news *ReservationNews, now time.Time) (*koordinator.ReservationStatus, bool) {
 	s := o.Status.DeepCopy()
 	s.Phase, s.NodeName, s.CurrentOwners, s.Allocatable, s.Allocated = news.Phase, news.Node, nil, nil, nil
@@ -575,7 +578,7 @@ func WrongStatus(o *koordinator.Reservation, why error, now time.Time) (*koordin
 	return s, !sameStatus(s, &o.Status)
 }
 
-// maxConditionMessage bounds a condition's message in bytes.
+// maxConditionMessage is the maximum length of a condition's message, in bytes.
 const maxConditionMessage = 2 << 10
 
 func newsConditions(old []koordinator.ReservationCondition, news *ReservationNews, now time.Time) []koordinator.ReservationCondition {
@@ -625,14 +628,14 @@ func Held(pod *corev1.Pod, node string) *corev1.Pod {
 	priority := int32(HeldPriority)
 	out := pod.DeepCopy()
 	out.Spec.NodeName, out.Spec.Priority = node, &priority
-	out.Labels = nil // nobody's affinity is to find it
+	out.Labels = nil // so that no pod's affinity matches it
 	return out
 }
 
 // CheckDecision returns an error if a decision cannot belong to this pod, because it was forged. It
-// does not check whether the pod may withhold CPUs. A Reservation has no namespace, and no quota
-// counts it, so its author may ask for these CPUs. A scheduler with other arguments may have
-// decided, and its holdings stay. Owners are checked as pods of their own namespaces.
+// does not check whether the pod may withhold CPUs. The author of a Reservation may ask for them,
+// because a Reservation has no namespace and counts for no quota. Also, a scheduler with other
+// arguments may have decided. Owners are checked as pods of their own namespaces.
 func CheckDecision(pod *corev1.Pod, d *placement.Decision) error {
 	ask, err := ReadPod(pod)
 	if err != nil {
@@ -646,14 +649,14 @@ func CheckDecision(pod *corev1.Pod, d *placement.Decision) error {
 	for i := range d.Containers {
 		got, asked := &d.Containers[i], &ask.Request.Containers[i]
 		if got.Name != asked.Name {
-			return wrong.at(at, got.Name, "the container "+asked.Name+" in this place, as in its template")
+			return wrong.at(at, got.Name, "the container "+asked.Name+" at this position, as in the template")
 		}
 		more := moreThan(got, asked)
 		if e := got.Exclusive; more == "" && e != joint.Shareable && e != ask.Request.Rules.CPUs.Exclusive {
 			more = "CPUs that are exclusive by " + nameOf(exclusiveNames[:], int(e))
 		}
 		if more != "" {
-			return wrong.at(at, got.Name+" with "+more, "no more than its template asks for")
+			return wrong.at(at, got.Name+" with "+more, "no more than the template asks for")
 		}
 	}
 	return nil

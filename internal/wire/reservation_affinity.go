@@ -10,23 +10,23 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// ReservationAffinityAnnotation is set on a pod that may only use a Reservation.
+// ReservationAffinityAnnotation is set on a pod that must use a Reservation.
 const ReservationAffinityAnnotation = "scheduling.koordinator.sh/reservation-affinity"
 
-// maxReservationTerms is the most terms that an affinity may list.
+// maxReservationTerms is the maximum number of terms in an affinity.
 const maxReservationTerms = 64
 
-// ReservationAffinity selects the Reservations that a pod may use. The pod gets its place from one
-// of them, which it must also own, or waits. All conditions must be true.
+// ReservationAffinity selects the Reservations that a pod may use. The pod must be an owner of one
+// of them and gets its place there; otherwise it waits. A Reservation must meet all conditions.
 type ReservationAffinity struct {
 	name   string // "" for any
 	labels labels.Selector
 	terms  *nodeaffinity.NodeSelector // nil for any
-	// Tolerations are for the taints of Reservations, in addition to the pod's own.
+	// Tolerations apply to the taints of Reservations, in addition to the pod's own tolerations.
 	Tolerations []corev1.Toleration
 }
 
-// reservationAffinityJSON is the annotation's value, as Koordinator has it.
+// reservationAffinityJSON is the annotation's value in Koordinator's format.
 type reservationAffinityJSON struct {
 	Name     string `json:"name"`
 	Required *struct {
@@ -40,7 +40,7 @@ type reservationAffinityJSON struct {
 // *FieldError.
 func ReadReservationAffinity(pod *corev1.Pod) (*ReservationAffinity, error) {
 	if _, said := pod.Annotations[ReservationAffinityAnnotation]; !said {
-		return nil, nil //nolint:nilnil // most pods say nothing
+		return nil, nil //nolint:nilnil // most pods have none
 	}
 	r, at := koordinatorReader{fieldErrors(podName(pod)), pod}, annotation(ReservationAffinityAnnotation)
 	var a reservationAffinityJSON
@@ -48,7 +48,7 @@ func ReadReservationAffinity(pod *corev1.Pod) (*ReservationAffinity, error) {
 		return nil, err
 	}
 	if InGang(pod) || pod.Spec.SchedulingGroup != nil {
-		return nil, r.at(at, pod.Annotations[ReservationAffinityAnnotation], "no gang: members of gangs are not sent to Reservations")
+		return nil, r.at(at, pod.Annotations[ReservationAffinityAnnotation], "no gang: Berth does not place members of gangs in Reservations")
 	}
 	out := &ReservationAffinity{name: a.Name, Tolerations: a.Tolerations}
 	var err error

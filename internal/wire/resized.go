@@ -13,8 +13,8 @@ import (
 var resizable = [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
 // ReadBound is ReadPod for a pod with a node. CPU and memory are the kubelet's allocation, if the
-// status has it. A resize in place changes the spec at once. The kubelet allocates it later, or
-// never.
+// status has it. An in-place resize changes the spec at once; the kubelet allocates the new amounts
+// later, or never.
 func ReadBound(pod *corev1.Pod) (Ask, error) { return ReadPod(Allocated(pod)) }
 
 // Allocated returns the pod with the CPU and memory requests that its kubelet has allocated
@@ -51,7 +51,7 @@ func Allocated(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// in is the pod's container at that place.
+// in returns the pod's container at that position.
 func (a ContainerAt) in(pod *corev1.Pod) *corev1.Container {
 	if a.Kind == placement.App {
 		return &pod.Spec.Containers[a.index]
@@ -72,8 +72,8 @@ func allocatedOf(pod *corev1.Pod, container string) corev1.ResourceList {
 	return nil
 }
 
-// AsksFor reports if ReadBound of the pod has the CPU and memory of a request, without translating
-// the pod.
+// AsksFor reports whether ReadBound would return the CPU and memory of r, without translating the
+// pod.
 func AsksFor(pod *corev1.Pod, r *placement.Request) bool {
 	i := 0
 	for _, c := range Containers(pod) {
@@ -98,7 +98,8 @@ func AsksFor(pod *corev1.Pod, r *placement.Request) bool {
 	return i == len(r.Containers)
 }
 
-// QOSOf is the QoS class that the pod's resources make (ComputePodQOS of pkg/apis/core/v1/helper).
+// QOSOf returns the QoS class that follows from the pod's resources (ComputePodQOS of
+// pkg/apis/core/v1/helper).
 func QOSOf(pod *corev1.Pod) corev1.PodQOSClass {
 	bare := *pod
 	bare.Status.QOSClass = ""

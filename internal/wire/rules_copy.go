@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// rulesAnnotations and rulesLabels are all keys, of every dialect, that decide about the Rules of a
+// rulesAnnotations and rulesLabels are all keys, of every dialect, that determine the Rules of a
 // pod (ReadRules).
 var (
 	rulesAnnotations = slices.Concat([]string{PolicyAnnotation, VolcanoPolicyAnnotation}, WishKeys, koordinatorSpoken)

@@ -2,8 +2,8 @@ package wire
 
 import "strings"
 
-// Said has the keys of a pod's requirements, if they are another project's keys. The zero value is
-// for a pod that uses Berth's own keys, or none.
+// Said has the keys that a pod uses for its requirements, if they are keys of another project. The
+// zero value is for a pod that uses Berth's keys, or none.
 //
 // Statuses, events and explanations are written with Berth's own keys. In replaces them by the
 // pod's keys.

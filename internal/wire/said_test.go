@@ -30,7 +30,7 @@ func TestSaidInThePodsOwnWords(t *testing.T) {
 		{koordinatorNUMA + "=" + single, kubelet, "the pod's " + koordinatorNUMA + " asks for single-numa-node,scope=pod", koordinatorNUMA + " berth.dev/cpus"},
 		{koordinatorNUMA + "=" + single + " berth.dev/policy=single-numa-node", kubelet, "the pod's berth.dev/policy asks for single-numa-node", "berth.dev/policy berth.dev/cpus"},
 		{koordinatorCPUs + "=" + full + " " + koordinatorQoS + "=LSR", kubelet, "which the pod's " + koordinatorCPUs + " requires", "berth.dev/policy " + koordinatorCPUs},
-		{koordinatorCPUs + "=" + full + " " + koordinatorQoS + "=LSR", spreading, "the node's CPUs are given as spread, and the pod's " + koordinatorCPUs + " requires full-cores", ""},
+		{koordinatorCPUs + "=" + full + " " + koordinatorQoS + "=LSR", spreading, "the node's CPUs are assigned as spread, but the pod's " + koordinatorCPUs + " requires full-cores", ""},
 		{koordinatorCPUs + "=" + full + " " + koordinatorQoS + "=LSR berth.dev/cpus=full-cores", kubelet, "which the pod's berth.dev/cpus requires", "berth.dev/policy berth.dev/cpus"},
 		{koordinatorQoS + "=LS", kubelet, "", "berth.dev/policy " + koordinatorQoS},
 		{koordinatorJoint + `={"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}`, kubelet, "which the pod's " + koordinatorJoint + " requires", ""},
@@ -67,13 +67,13 @@ func TestSaidInThePodsOwnWords(t *testing.T) {
 func TestClassBesideWishes(t *testing.T) {
 	const label, cpus = `metadata.labels[koordinator.sh/qosClass]: `, `metadata.annotations[berth.dev/cpus]: `
 	for _, c := range []struct{ class, says, want string }{
-		{"LS", ExclusiveAnnotation + "=core", label + `"LS": want LSE or LSR beside annotations that want CPUs`},
-		{"LS", CPUsAnnotation + "=full-cores", label + `"LS": want LSE or LSR beside the annotation berth.dev/cpus: full-cores, or shares there`},
-		{"BE", CPUsAnnotation + "=spread,preferred", label + `"BE": want LSE or LSR beside the annotation berth.dev/cpus: spread,preferred, or shares there`},
-		{"LSR", CPUsAnnotation + "=shares", cpus + `"shares": want full-cores or spread beside the label koordinator.sh/qosClass: LSR, or the class LS`},
-		{"LSE", CPUsAnnotation + "=shares", cpus + `"shares": want full-cores or spread beside the label koordinator.sh/qosClass: LSE, or the class LS`},
-		{"LS", CPUsAnnotation + "=shares " + ExclusiveAnnotation + "=core", cpus + `"shares": want full-cores or spread beside annotations`},
-		{"", CPUsAnnotation + "=shares " + ExclusiveAnnotation + "=core", cpus + `"shares": want full-cores or spread beside annotations`},
+		{"LS", ExclusiveAnnotation + "=core", label + `"LS": want LSE or LSR with annotations that ask for exclusive CPUs`},
+		{"LS", CPUsAnnotation + "=full-cores", label + `"LS": want LSE or LSR with the annotation berth.dev/cpus: full-cores, or shares there`},
+		{"BE", CPUsAnnotation + "=spread,preferred", label + `"BE": want LSE or LSR with the annotation berth.dev/cpus: spread,preferred, or shares there`},
+		{"LSR", CPUsAnnotation + "=shares", cpus + `"shares": want full-cores or spread with the label koordinator.sh/qosClass: LSR, or the class LS`},
+		{"LSE", CPUsAnnotation + "=shares", cpus + `"shares": want full-cores or spread with the label koordinator.sh/qosClass: LSE, or the class LS`},
+		{"LS", CPUsAnnotation + "=shares " + ExclusiveAnnotation + "=core", cpus + `"shares": want full-cores or spread with annotations`},
+		{"", CPUsAnnotation + "=shares " + ExclusiveAnnotation + "=core", cpus + `"shares": want full-cores or spread with annotations`},
 		{"LS", CPUsAnnotation + "=shares", ""},
 		{"LSR", CPUsAnnotation + "=spread", ""},
 	} {

@@ -14,7 +14,7 @@ import (
 // Terms are the parts of the scheduler's arguments that apply to every pod that it places.
 type Terms struct {
 	ExclusiveNamespaces Namespaces `json:"exclusiveNamespaces,omitempty"`
-	// Keep is CPUsNearDevices, or "" for nothing.
+	// Keep is CPUsNearDevices, or "" to keep no CPUs for pods with devices.
 	Keep string `json:"keep,omitempty"`
 	// CPUsPerDevice is the number of CPUs that are kept for each device, by resource; see
 	// placement.NewKeep.
@@ -27,19 +27,19 @@ type Terms struct {
 	// NUMAAttributes are attributes of devices with the number of a NUMA node (dra.Sources).
 	NUMAAttributes []string `json:"numaAttributes,omitempty"`
 
-	kept *placement.Keep // what both say, once Check has been called
+	kept *placement.Keep // Keep and CPUsPerDevice, set by Check
 }
 
 // CPUsNearDevices is the value of Terms.Keep that keeps CPUs near devices for pods that ask for
 // devices.
 const CPUsNearDevices = "cpusNearDevices"
 
-// maxKept bounds the resources of CPUsPerDevice.
+// maxKept is the maximum number of resources in CPUsPerDevice.
 const maxKept = 64
 
 // TermError is an error in a field of Terms.
 type TermError struct {
-	// Field is the argument, At the place in it; "" for the whole argument.
+	// Field is the name of the argument. At is the position in it, or "" for the whole argument.
 	Field, At string
 	// Why names the value and the expected form.
 	Why string
@@ -47,7 +47,8 @@ type TermError struct {
 
 func (e *TermError) Error() string { return e.Field + e.At + ": " + e.Why }
 
-// Check returns a TermError for a wrong value. Before it is called, nothing is kept.
+// Check returns a TermError for a wrong value. It must be called before Impose; otherwise Keep has
+// no effect.
 func (t *Terms) Check() error {
 	if err := t.ExclusiveNamespaces.Check("exclusiveNamespaces"); err != nil {
 		return err
@@ -63,9 +64,9 @@ func (t *Terms) Check() error {
 	case t.Keep != "" && t.Keep != CPUsNearDevices:
 		return &TermError{keep, "", fmt.Sprintf("%.100q: want %s, or nothing", t.Keep, CPUsNearDevices)}
 	case t.Keep != "" && len(t.CPUsPerDevice) == 0:
-		return &TermError{keep, "", t.Keep + ": want cpusPerDevice beside it, such as {nvidia.com/gpu: 8}"}
+		return &TermError{keep, "", t.Keep + ": want cpusPerDevice as well, such as {nvidia.com/gpu: 8}"}
 	case t.Keep == "" && len(t.CPUsPerDevice) > 0:
-		return &TermError{cpusPerDevice, "", "want keep: " + CPUsNearDevices + " beside it"}
+		return &TermError{cpusPerDevice, "", "want keep: " + CPUsNearDevices + " as well"}
 	case len(t.CPUsPerDevice) > maxKept:
 		return &TermError{cpusPerDevice, "", fmt.Sprintf("%d resources: want at most %d", len(t.CPUsPerDevice), maxKept)}
 	}
@@ -85,7 +86,8 @@ func (t *Terms) Check() error {
 	return nil
 }
 
-// ReadPod is ReadPending for code that places the pod, or predicts its placement.
+// ReadPod is ReadPending with the terms applied, for code that places the pod or predicts its
+// placement.
 func (t *Terms) ReadPod(pod *corev1.Pod) (Ask, error) {
 	ask, err := ReadPending(pod)
 	t.Impose(pod.Namespace, &ask.Request.Rules)
@@ -122,7 +124,7 @@ const AnyNamespace = "*"
 // Namespaces are names of namespaces in an argument of the scheduler.
 type Namespaces []string
 
-// Allow reports whether the namespace is among them.
+// Allow reports whether the list contains the namespace, or AnyNamespace.
 func (n Namespaces) Allow(namespace string) bool {
 	return slices.Contains(n, namespace) || slices.Contains(n, AnyNamespace)
 }

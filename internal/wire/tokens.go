@@ -20,7 +20,7 @@ func TokensAnnotation(resource string) string {
 }
 
 // ReadTokens returns the tokens of a container by resource, from its annotations in the runtime. An
-// invalid number counts as -1, which no decision has.
+// invalid number counts as -1, which matches no decision.
 func ReadTokens(annotations map[string]string) map[string]int {
 	var out map[string]int
 	for key, text := range annotations {

@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// UnservedKind is a kind of another project that Berth does not serve. When an object is created,
-// the API server answers with the text of Warning.
+// UnservedKind is a kind of another project that Berth does not support. When an object of the kind
+// is created, the API server returns the text of Warning.
 type UnservedKind struct {
 	Group, Resource, Kind string
 	// Jobs means that berth-controller would have to serve the kind. The warning is given only if
 	// berth-controller is installed, because otherwise Volcano's own controller may serve it.
 	Jobs bool
-	// Instead names a program that serves the kind, or a replacement.
+	// Instead names a program that supports the kind, or a replacement.
 	Instead string
 }
 
 const byVolcanosController = "Volcano's own controller runs it, where it is there"
 
-// unservedKinds loses a kind when it is served. After a change: make generate.
+// unservedKinds are the unsupported kinds. After a change, run make generate.
 var unservedKinds = []UnservedKind{
 	{"batch.volcano.sh", "cronjobs", "CronJob", true, byVolcanosController},
 	{"bus.volcano.sh", "commands", "Command", true, byVolcanosController},
@@ -33,7 +33,7 @@ var unservedKinds = []UnservedKind{
 	{"scheduling.koordinator.sh", "clusternetworktopologies", "ClusterNetworkTopology", false, "it does not look at the network: use Kueue's topology-aware scheduling"},
 }
 
-// UnservedKinds returns the kinds of other projects that Berth does not serve.
+// UnservedKinds returns the kinds of other projects that Berth does not support.
 func UnservedKinds() []UnservedKind { return slices.Clone(unservedKinds) }
 
 // Warning returns the warning that an object of the kind has no effect.

@@ -13,8 +13,8 @@ import (
 const VolcanoPolicyAnnotation = "volcano.sh/numa-topology-policy"
 
 // readVolcanoRules reads the annotation. "none" and "" mean the same as no annotation: the node's
-// own policy applies. On a pod without exclusive CPUs every policy has this meaning, but an invalid
-// value is an error there, too. The error is a *FieldError.
+// own policy applies. On a pod without exclusive CPUs every valid value has this meaning. An
+// invalid value is always an error. The error is a *FieldError.
 func readVolcanoRules(pod *corev1.Pod, ownCPUs bool) (placement.Rules, error) {
 	text, ok := pod.Annotations[VolcanoPolicyAnnotation]
 	if !ok || text == "" {
@@ -43,7 +43,7 @@ func both(pod *corev1.Pod, own, volcano placement.Rules, err error) (placement.R
 	}
 	if own.Policy != volcano.Policy {
 		return placement.Rules{}, fieldErrors(podName(pod)).at(annotation(VolcanoPolicyAnnotation), volcano.Policy,
-			own.Policy.String()+", as "+PolicyAnnotation+" says, or one of the two annotations alone")
+			own.Policy.String()+", as "+PolicyAnnotation+" says, or only one of the two annotations")
 	}
 	volcano.Scope = own.Scope
 	return volcano, nil

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// MayCountNUMANodes is a cheap test before placement.Rules.CountsNUMANodes, without reading the
-// pod's rules. It is never false if that is true.
+// MayCountNUMANodes is a cheap test that does not read the pod's rules. If it is false,
+// placement.Rules.CountsNUMANodes is false.
 func MayCountNUMANodes(pod *corev1.Pod) bool {
 	return pod.Annotations[NUMANodesAnnotation] != "" || pod.Annotations[ExclusiveAnnotation] != ""
 }
@@ -38,7 +38,7 @@ const strengthsWanted = `, then nothing, ",required" or ",preferred"`
 // readWishes adds to r the pod's requirements for its CPUs, memory and devices. Berth's own
 // annotations override those of another dialect. The error is a *FieldError.
 func readWishes(pod *corev1.Pod, r *placement.Rules, said *Said) error {
-	var own string // of wishes that no other dialect has
+	var own string // the key of a wish that no other dialect has
 	for _, wish := range []struct {
 		key  string
 		read func(string, *placement.Rules) string
@@ -64,14 +64,14 @@ func readWishes(pod *corev1.Pod, r *placement.Rules, said *Said) error {
 	}
 	if r.NUMANodes > 1 && r.Policy == placement.PolicySingleNUMANode {
 		return fieldErrors(podName(pod)).at(annotation(NUMANodesAnnotation), pod.Annotations[NUMANodesAnnotation],
-			"1 beside the policy single-numa-node, or another policy")
+			"1 with the policy single-numa-node, or another policy")
 	}
 	return nil
 }
 
 // sharesBesideCPUs returns an error if some keys of the pod ask for CPU time and others for
-// exclusive CPUs. It names both. It checks the class and the annotation as written, because the
-// order of reading does not show the cause.
+// exclusive CPUs. The error names both. It checks the class and the annotation themselves, because
+// the combined rules do not show the cause.
 func sharesBesideCPUs(pod *corev1.Pod) error {
 	wrong := fieldErrors(podName(pod))
 	label, class := field.NewPath("metadata", "labels").Key(koordinatorQoS), pod.Labels[koordinatorQoS]
@@ -80,19 +80,19 @@ func sharesBesideCPUs(pod *corev1.Pod) error {
 	switch {
 	case shares && !said:
 		return wrong.at(label, class,
-			"LSE or LSR beside annotations that want CPUs of the pod's own, or none of them: pods of this class have time, not CPUs")
+			"LSE or LSR with annotations that ask for exclusive CPUs, or no such annotations: pods of this class get CPU time only")
 	case shares && cpus != "shares":
-		return wrong.at(label, class, "LSE or LSR beside the annotation "+CPUsAnnotation+": "+cpus+
-			", or shares there: pods of this class have time, not CPUs")
+		return wrong.at(label, class, "LSE or LSR with the annotation "+CPUsAnnotation+": "+cpus+
+			", or shares there: pods of this class get CPU time only")
 	case own:
-		return wrong.at(annotation(CPUsAnnotation), cpus, "full-cores or spread beside the label "+koordinatorQoS+": "+class+
-			", or the class LS: shares are time, not CPUs")
+		return wrong.at(annotation(CPUsAnnotation), cpus, "full-cores or spread with the label "+koordinatorQoS+": "+class+
+			", or the class LS: shares are CPU time only")
 	}
 	return wrong.at(annotation(CPUsAnnotation), cpus,
-		"full-cores or spread beside annotations that want CPUs of the pod's own, or none of them: shares are time, not CPUs")
+		"full-cores or spread with annotations that ask for exclusive CPUs, or no such annotations: shares are CPU time only")
 }
 
-// strengthOf cuts the strength off a wish.
+// strengthOf separates the strength from a wish.
 func strengthOf(text string) (word string, s joint.Strength) {
 	word, how, said := strings.Cut(text, ",")
 	switch {
@@ -160,8 +160,7 @@ var togethers = map[string]joint.Same{
 // for.
 const maxNodesWanted = topology.MaxNUMANodes
 
-// readCount reads a number from 1 to maxNodesWanted as people write it, without signs and zeros
-// before it.
+// readCount reads a number from 1 to maxNodesWanted without sign and leading zeros.
 func readCount(text string) (uint8, bool) {
 	n, err := strconv.ParseUint(text, 10, 8)
 	return uint8(n), err == nil && n > 0 && n <= maxNodesWanted && text == strconv.FormatUint(n, 10)
@@ -200,7 +199,7 @@ func readFunctionsWish(text string, r *placement.Rules) (want string) {
 	return ""
 }
 
-// missing has, for each wish, the setting that a kubelet's configuration lacks, or the fact that no
+// missing has, for each wish, the kubelet setting that the wish requires, or the note that no
 // kubelet can fulfil it.
 var missing = map[placement.Wish]struct {
 	key, lack string
@@ -229,8 +228,8 @@ func unmetWish(w placement.Wish, r *placement.Rules) string {
 	return text
 }
 
-// unforetold explains why a kubelet may not use the number of NUMA nodes that the pod wants. It
-// returns "" if the kubelet always does.
+// unforetold explains why a kubelet may not use the number of NUMA nodes that the pod requires. It
+// returns "" if the kubelet always uses that number.
 func unforetold(m *placement.Model, r *placement.Request) string {
 	n := r.Rules.NUMANodes
 	if n == 0 {
@@ -253,7 +252,7 @@ func unforetold(m *placement.Model, r *placement.Request) string {
 	case placement.DistanceOpen:
 		return fmt.Sprintf("the kubelet lacks the option prefer-closest-numa-nodes, %s that are the nearest", insists)
 	}
-	return "the kubelet pins no CPUs for the pod, or for a container with memory or devices, from which the number of NUMA nodes would follow, " +
+	return "the kubelet pins no CPUs for the pod, or for one of its containers with memory or devices, so the number of NUMA nodes is open, " +
 		insists + ": it needs a node with authority berth"
 }
 
@@ -275,11 +274,11 @@ func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 		}
 		return fmt.Sprintf("the kubelet puts all %s that the pod asks for on one NUMA node, %s: another number needs a node with authority berth", resource, insists)
 	case placement.ClaimsOpen:
-		return fmt.Sprintf("a ResourceClaim provides %s there, whatever the NUMA node, %s: it needs a node with authority berth", resource, insists)
+		return fmt.Sprintf("a ResourceClaim provides %s there on any NUMA node, %s: it needs a node with authority berth", resource, insists)
 	case placement.ScopeOpen:
 		return fmt.Sprintf("the kubelet chooses NUMA nodes for each container by itself, %s of all of them: it needs the scope pod, or a node with authority berth", insists)
 	case placement.SocketsOpen:
-		return "the kubelet's option align-by-socket leaves open on which NUMA nodes CPUs are beside devices, " + insists
+		return "the kubelet's option align-by-socket leaves open on which NUMA nodes of the socket CPUs and devices are, " + insists
 	}
 	return fmt.Sprintf("the kubelet's policy %s leaves open on which NUMA nodes devices are, %s: it needs all devices of the machine, or restricted or single-numa-node, or a node with authority berth",
 		m.Rules().Policy, insists)

@@ -112,7 +112,7 @@ func TestReadWishes(t *testing.T) {
 // read.
 func TestNumberBesidePolicy(t *testing.T) {
 	for policy, want := range map[string]string{
-		"single-numa-node": `Pod ns/a: metadata.annotations[berth.dev/numa-nodes]: "2": want 1 beside the policy single-numa-node, or another policy`,
+		"single-numa-node": `Pod ns/a: metadata.annotations[berth.dev/numa-nodes]: "2": want 1 with the policy single-numa-node, or another policy`,
 		"restricted":       "",
 	} {
 		_, err := ReadRules(podAsking(map[string]string{PolicyAnnotation: policy, NUMANodesAnnotation: "2"}))
@@ -147,7 +147,7 @@ func TestUnforetold(t *testing.T) {
 		{number: "2", policy: "restricted", change: func(c *placement.Config) { c.TopologyManagerPolicyOptions = nil },
 			want: "the kubelet lacks the option prefer-closest-numa-nodes" + insists + "2 that are the nearest"},
 		{number: "2", policy: "restricted", change: func(c *placement.Config) { c.CPUManagerPolicy = "none" },
-			want: "the kubelet pins no CPUs for the pod, or for a container with memory or devices, from which the number of NUMA nodes would follow" + insists +
+			want: "the kubelet pins no CPUs for the pod, or for one of its containers with memory or devices, so the number of NUMA nodes is open" + insists +
 				"2: it needs a node with authority berth"},
 		{number: "3", policy: "none", change: func(c *placement.Config) {
 			*c = placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000}
@@ -198,12 +198,12 @@ func TestDevicesUnforetold(t *testing.T) {
 		{policy: "single-numa-node", counts: []int64{4}, want: "the kubelet puts all nvidia.com/gpu that the pod asks for on one NUMA node" + insists + ": another number needs a node with authority berth"},
 		{policy: "single-numa-node", counts: []int64{1, 1}, want: "the kubelet puts all nvidia.com/gpu that the pod asks for on one NUMA node" + insists + ": another number needs a node with authority berth"},
 		{policy: "single-numa-node", counts: []int64{2, 2}, want: "the kubelet chooses NUMA nodes for each container by itself" + insists + " of all of them: it needs the scope pod, or a node with authority berth"},
-		{policy: "single-numa-node", counts: []int64{2}, claimed: true, want: "a ResourceClaim provides nvidia.com/gpu there, whatever the NUMA node" + insists + ": it needs a node with authority berth"},
+		{policy: "single-numa-node", counts: []int64{2}, claimed: true, want: "a ResourceClaim provides nvidia.com/gpu there on any NUMA node" + insists + ": it needs a node with authority berth"},
 		{policy: "restricted", counts: []int64{2}},
 		{policy: "restricted", counts: []int64{4}},
 		{policy: "restricted", number: "2", counts: []int64{4}, want: "the kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes requires 2: another number needs a node with authority berth"},
 		{policy: "restricted", counts: []int64{3}, want: "the kubelet puts nvidia.com/gpu on as few NUMA nodes as it can" + insists + ": it needs a multiple of that, the same of each resource"},
-		{policy: "restricted", sockets: true, counts: []int64{2}, want: "the kubelet's option align-by-socket leaves open on which NUMA nodes CPUs are beside devices" + insists},
+		{policy: "restricted", sockets: true, counts: []int64{2}, want: "the kubelet's option align-by-socket leaves open on which NUMA nodes of the socket CPUs and devices are" + insists},
 		{policy: "best-effort", counts: []int64{8}},
 		{policy: "best-effort", counts: []int64{4, 4}},
 		{policy: "best-effort", counts: []int64{2}, want: "the kubelet's policy best-effort leaves open on which NUMA nodes devices are" + insists +
@@ -248,7 +248,7 @@ func TestUnmetByNodesThatBind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]string{"full-cores": "", "spread,preferred": "", "shares": "", "spread": "the node's CPUs are given as full-cores, and the pod's berth.dev/cpus requires spread"} {
+	for text, want := range map[string]string{"full-cores": "", "spread,preferred": "", "shares": "", "spread": "the node's CPUs are assigned as full-cores, but the pod's berth.dev/cpus requires spread"} {
 		r, err := ReadRules(podAsking(map[string]string{CPUsAnnotation: text}))
 		if err != nil {
 			t.Fatal(err)

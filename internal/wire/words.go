@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Texts about nodes in the scheduler's events and on the command line. They are constant, so that
-// equal texts can be counted.
+// Texts about nodes in the scheduler's events and on the command line. They do not name the node,
+// so that equal texts can be counted.
 const (
-	// NoReport: the node has no NodeTopology.
+	// NoReport means that the node has no NodeTopology.
 	NoReport = "no NodeTopology: is berth-agent running there?"
-	// NoSignOfLife: the agent has been silent for longer than a report is valid.
+	// NoSignOfLife means that the agent has been silent for longer than a report is valid.
 	NoSignOfLife = "its berth-agent gave no sign of life for too long"
-	// WaitsForReport: the answer depends on the next report.
+	// WaitsForReport means that the answer depends on the next report.
 	WaitsForReport = "waiting for its next report"
 )
 
@@ -27,7 +27,7 @@ func OfNodes(text string) string {
 	return "node(s) where " + text
 }
 
-// Counted returns a number of things, "1 node" or "2 nodes".
+// Counted returns a number with a noun in the right form, like "1 node" or "2 nodes".
 func Counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -256,7 +256,7 @@ func (g *askedGang) compare(seen map[string]int) {
 		}
 		return
 	}
-	verdict, _, _ := strings.Cut(says.Verdict, "; not even empty nodes would do")
+	verdict, _, _ := strings.Cut(says.Verdict, "; even empty nodes would not be enough")
 	if r.Whole != says.Whole || r.Fit != says.Fit || r.String() != verdict {
 		g.t.Errorf("the scheduler says %q, %d fit, whole %t: %+v; the command line %q, %d fit, whole %t: %+v", r, r.Fit, r.Whole, r.Places, says.Verdict, says.Fit, says.Whole, says.Pods)
 	}

@@ -18,7 +18,7 @@ func TestAMinimumOfAMillionIsRefused(t *testing.T) {
 		w.add("b", 2, 2, 1)
 		w.run(time.Minute)
 		w.want("b", 2, 2)
-		if said := w.said(); !strings.Contains(said, "a-") || !strings.Contains(said, "a whole number from 1 to 4096") {
+		if said := w.said(); !strings.Contains(said, "a-") || !strings.Contains(said, "the number of pods of the gang that start together, from 1 to 4096") {
 			t.Errorf("the events say %q", said)
 		}
 	})

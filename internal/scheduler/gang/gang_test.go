@@ -197,7 +197,7 @@ func TestWhatIsWrongWithAGangIsSaid(t *testing.T) {
 		want string
 	}{
 		"two schedulers": {other, "spec.schedulerName"},
-		"two gangs":      {twice, "one gang for a pod"}, "two minimums": {more, wire.GangMinimumAnnotation},
+		"two gangs":      {twice, "one gang only"}, "two minimums": {more, wire.GangMinimumAnnotation},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 2, func(w *world) {
