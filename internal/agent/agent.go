@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// agent wires a mirror to a node and an API server.
+// agent connects a mirror to a node and an API server.
 type agent struct {
 	opts     Options
 	api      API
@@ -20,11 +20,12 @@ type agent struct {
 	pods     cache.SharedIndexInformer
 	nodes    cache.SharedIndexInformer
 	changed  chan struct{} // something in the API changed
-	// withdrawn is closed when the API has a report by which no pod is promised a device any more.
+	// withdrawn is closed when the API has a report that offers none of the agent's devices.
 	withdrawn chan struct{}
 }
 
-// mirror reads a node's books, judges them, and publishes the result. One goroutine drives it.
+// mirror reads a node's books (Books), judges them, and publishes the result. Only one goroutine
+// uses it.
 type mirror struct {
 	now      clock
 	books    *checkpoints
@@ -36,7 +37,7 @@ type mirror struct {
 	devices  *deviceBook
 	missing  missingAllocations
 	// running returns the running containers if Berth decides. renew passes the platform to the
-	// enforcer; it is nil if there is none.
+	// enforcer. Both are nil if there is no enforcer.
 	running  func() *obeyed
 	renew    func(*platform)
 	history  history
@@ -49,7 +50,7 @@ type mirror struct {
 // notice remembers the first sign of a change.
 func (m *mirror) notice() { m.out.notice() }
 
-// restarted clears the data that do not change while a kubelet runs.
+// restarted clears the data that stay the same while a kubelet runs.
 func (m *mirror) restarted() {
 	m.around.forget()
 	m.devices.described = nil
@@ -58,7 +59,8 @@ func (m *mirror) restarted() {
 	m.presence.started()
 }
 
-// lookAround reads data that may have changed while the kubelet runs. It reports whether some have.
+// lookAround reads data that may change while the kubelet runs. It reports whether there is a
+// change.
 func (m *mirror) lookAround(ctx context.Context) bool {
 	news := m.around.look(ctx)
 	if news {
@@ -93,7 +95,7 @@ func (m *mirror) step(ctx context.Context) next {
 	return m.report(ctx)
 }
 
-// prepare makes sure that platform and earlier report are known.
+// prepare makes sure that the platform and the earlier report are known.
 func (m *mirror) prepare(ctx context.Context) (next, error) {
 	if err := m.out.assure(ctx, m.goOnFrom); err != nil {
 		return again(m.out.backoff.Step()), err
@@ -111,15 +113,15 @@ func (m *mirror) goOnFrom(earlier *wire.Report) {
 	}
 }
 
-// unreadable publishes that the books cannot be read.
+// unreadable publishes the error that the books cannot be read.
 func (m *mirror) unreadable(ctx context.Context, err error) next {
 	return m.out.publish(ctx, &verdict{
 		platform: m.around.platform, drift: m.around.drift(), reason: v1alpha1.ReasonUnreadable, problem: err,
 	})
 }
 
-// report judges a settled reading and publishes the verdict, unless it may change by itself in a
-// moment.
+// report judges a settled reading. It publishes the verdict, unless the verdict may change by
+// itself in a moment.
 func (m *mirror) report(ctx context.Context) next {
 	s := m.sight(ctx)
 	v := judge(s)

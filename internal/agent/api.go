@@ -28,14 +28,14 @@ type API interface {
 	// Publish applies the node's own object. ErrStale means that another writer has written a later
 	// report.
 	Publish(ctx context.Context, nt *v1alpha1.NodeTopology) error
-	// PublishAmounts applies an object of the node's for other readers.
+	// PublishAmounts applies an object about the node for other readers.
 	PublishAmounts(ctx context.Context, resource schema.GroupVersionResource, o metav1.Object) error
 	// Heartbeat renews the node's Lease, with the number of the report that is still valid.
 	Heartbeat(ctx context.Context, sequence int64, now time.Time) error
 }
 
 // ErrStale means that a report was refused because a later one was published. Another agent runs
-// for the node, or this agent has lost count.
+// for the node, or this agent does not know its last report.
 var ErrStale = fmt.Errorf("a later report has been published")
 
 var _ API = (*Cluster)(nil)
@@ -47,7 +47,7 @@ const fieldManager = "berth-agent"
 type Cluster struct {
 	node    string
 	dynamic dynamic.Interface
-	// metadata writes with answers that omit the written content.
+	// metadata is a client whose writes return only the object's metadata.
 	metadata metadata.Interface
 	leases   coordination.LeaseInterface
 	every    time.Duration
@@ -56,7 +56,7 @@ type Cluster struct {
 	fits map[schema.GroupVersionResource]bool
 }
 
-// heartbeatsToLive is the number of heartbeats that may be lost before a lease expires.
+// heartbeatsToLive is the duration of a Lease in heartbeat intervals.
 const heartbeatsToLive = 4
 
 // NodeTopology implements API.

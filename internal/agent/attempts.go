@@ -7,27 +7,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// next tells when to step again.
+// next is the time until the next step.
 type next struct{ after time.Duration }
 
-// settled: with the next sign of a change, or the next rescan.
+// settled means to step at the next sign of a change, or at the next rescan.
 var settled = next{}
 
-// again: after this time, if nothing happens before.
+// again means to step after this time, or earlier at a sign of a change.
 func again(after time.Duration) next { return next{after} }
 
-// backoff spreads attempts that fail.
+// backoff increases the time between attempts that fail.
 type backoff = wait.Backoff
 
 func newBackoff() backoff {
 	return backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 30 * time.Second}
 }
 
-// newLook spreads attempts to ask programs on this node. A kubelet that starts answers late, so it
-// is asked often.
+// newLook returns the backoff for questions to programs on this node. Its intervals are short,
+// because a starting kubelet does not answer at first.
 func newLook() backoff {
 	return backoff{Duration: 100 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 10, Cap: 500 * time.Millisecond}
 }
 
 // errNoNode means that the node has not been registered yet.
-var errNoNode = errors.New("the Node object is not there yet")
+var errNoNode = errors.New("the Node object does not exist yet")

@@ -9,20 +9,20 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Books are the records of a node's allocations. A kubelet's checkpoints are such books; an agent
-// that enforces decisions has its own. All methods except Read refer to the last reading.
+// Books are the records of a node's allocations, such as the kubelet's checkpoints. All methods
+// except Read refer to the last reading.
 type Books interface {
 	// Read takes a reading. It is settled if it equals the previous one byte by byte, because then
 	// nothing changed in between.
 	Read() (settled bool, err error)
-	// Check returns a contradiction in the reading. A change in progress may look like one for a
-	// moment.
+	// Check returns an error if the reading contradicts itself. A change in progress may look like
+	// a contradiction for a moment.
 	Check() error
 	// Snapshot returns the reading as a Snapshot. The error means that a Snapshot cannot represent
 	// the books.
 	Snapshot() (placement.Snapshot, error)
 	// Admitted reports whether a pod was admitted, by the UID in the books. told is false if the
-	// books do not show this.
+	// books do not have this information.
 	Admitted(uid string) (admitted, told bool)
 }
 
@@ -47,8 +47,8 @@ func (c *checkpoints) Read() (settled bool, err error) {
 	return settled, nil
 }
 
-// parse reads the last reading. If the kubelet does not record admitted pods, such a file is from
-// an earlier time.
+// parse parses the last reading. It ignores the file of admitted pods if the kubelet does not write
+// it, because the file is then outdated.
 func (c *checkpoints) parse(tellsAdmitted bool) (err error) {
 	if c.state, err = c.raw.Parse(); err == nil && !tellsAdmitted {
 		c.state.Admitted = nil
@@ -70,7 +70,7 @@ func (c *checkpoints) Admitted(uid string) (admitted, told bool) {
 	return c.state.Admitted.Has(uid), true
 }
 
-// holders returns the pods that hold something, by the kubelet's UID.
+// holders returns the pods that hold resources, by the kubelet's UID.
 func (c *checkpoints) holders() map[string]bool {
 	out := map[string]bool{}
 	for p := range c.pinned() {
@@ -103,7 +103,7 @@ func (c *checkpoints) pinned() map[pin]bool {
 	return out
 }
 
-// offline returns the CPUs among these that the CPU manager has assigned or could still assign.
+// offline returns those of the given CPUs that the CPU manager has assigned or could still assign.
 func (c *checkpoints) offline(cpus topology.CPUSet) topology.CPUSet {
 	s := c.state.CPU
 	if s == nil || s.Policy != "static" {
@@ -116,7 +116,8 @@ func (c *checkpoints) offline(cpus topology.CPUSet) topology.CPUSet {
 	return named.And(&cpus)
 }
 
-// present reports whether the checkpoints are there that a kubelet of this configuration writes.
+// present returns an error if a checkpoint is missing that a kubelet with this configuration
+// writes.
 func (c *checkpoints) present(config *placement.Config) error {
 	if c.state.CPU == nil && config.CPUManagerPolicy == "static" {
 		return absent(kubeletstate.CPUFile, "static")
@@ -132,7 +133,7 @@ func (c *checkpoints) present(config *placement.Config) error {
 // policy if the configuration was changed without a restart of the kubelet.
 func (c *checkpoints) starts(p *platform) *kubeletstate.StartError {
 	if p.model == nil {
-		return nil // p.problem says why nothing is known
+		return nil // p.problem has the reason
 	}
 	startup := p.model.Startup()
 	err, _ := errors.AsType[*kubeletstate.StartError](c.raw.Start(&startup, c.root))

@@ -2,24 +2,24 @@ package agent
 
 import "log/slog"
 
-// topic is a kind of failure that can happen many times a second but deserves only one line.
+// topic is a kind of failure that can happen many times a second but is logged only once.
 type topic string
 
-// The topics, as their log lines name them.
+// The topics are the texts of their log lines.
 const (
 	topicPlatform    topic = "cannot report yet"
-	topicActive      topic = "the kubelet does not tell its active pods; going by time"
-	topicMachine     topic = "the machine has changed and cannot be read"
-	topicDevices     topic = "the machine has other devices and cannot be read"
+	topicActive      topic = "the kubelet does not list its active pods; the agent uses times instead"
+	topicMachine     topic = "the machine has changed, and the agent cannot read it"
+	topicDevices     topic = "the machine's devices have changed, and the agent cannot read the machine"
 	topicDescription topic = "the kubelet does not describe its devices"
 	topicGPUs        topic = "the choice of NVIDIA's device plugin cannot be predicted"
-	topicHolders     topic = "the kubelet does not tell which devices its pods hold"
+	topicHolders     topic = "the kubelet does not list the devices of its pods"
 )
 
 // complaints logs a repeated failure once, and its end once. One goroutine uses it.
 type complaints struct {
 	log  *slog.Logger
-	last map[topic]string // errors that were logged and are not over
+	last map[topic]string // the last logged error of each topic that is not over
 }
 
 func newComplaints(log *slog.Logger) *complaints {

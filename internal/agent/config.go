@@ -22,7 +22,7 @@ type ConfigSource struct {
 	read func(ctx context.Context) (*kubeletv1beta1.KubeletConfiguration, error)
 	// paths are the files to watch. There are none if the kubelet is asked.
 	paths configPaths
-	// newer names the files that were changed after a time. It is nil if the kubelet is asked.
+	// newer returns the files that were changed after a time. It is nil if the kubelet is asked.
 	newer func(time.Time) []string
 }
 
@@ -96,7 +96,7 @@ var relevantGates = []string{
 	"AllAlpha", "AllBeta",
 }
 
-// gatesOf keeps the gates that matter for placement: a report carries no others.
+// gatesOf returns only the gates that matter for placement, for the report.
 func gatesOf(all map[string]bool) map[string]bool {
 	var out map[string]bool
 	for name, on := range all {

@@ -14,10 +14,10 @@ import (
 // maxLinks is the maximum number of symbolic links on the way to a file, as in Linux.
 const maxLinks = 40
 
-// configWatch reports that the kubelet's configuration file or a drop-in may have changed: it was
-// written, replaced by a rename, or a symbolic link to it now points elsewhere.
+// configWatch reports possible changes of the kubelet's configuration file or a drop-in: the file
+// was written or replaced by a rename, or a symbolic link on its path changed.
 type configWatch struct {
-	// Changed receives then. One pending event is enough.
+	// Changed receives when a file may have changed. It holds at most one pending event.
 	Changed chan struct{}
 
 	paths    configPaths
@@ -25,11 +25,11 @@ type configWatch struct {
 	concerns concerns
 }
 
-// concerns are the directory entries that can affect a configuration.
+// concerns are the directory entries whose changes can affect a configuration.
 type concerns struct {
-	// steps are the entries on the way: the file itself and each symbolic link that leads to it.
+	// steps are the file itself and each symbolic link that leads to it.
 	steps map[string]bool
-	// trees are directories in which every entry counts.
+	// trees are directories in which every entry matters.
 	trees map[string]bool
 }
 
@@ -59,7 +59,7 @@ func (c *configWatch) run() {
 			if e.Op == fsnotify.Chmod || !c.concerns.has(e.Name) {
 				continue
 			}
-		case _, ok := <-c.w.Errors: // an overflowing queue: anything may have happened
+		case _, ok := <-c.w.Errors: // the queue overflowed, so anything may have changed
 			if !ok {
 				return
 			}
@@ -69,18 +69,18 @@ func (c *configWatch) run() {
 	}
 }
 
-// arm watches the entries that matter now. The way to a file may change during the walk, so the
-// walk is repeated until it finds only watched entries.
+// arm watches the entries that matter now. The symbolic links may change meanwhile, so it repeats
+// the walk until it finds only watched entries.
 func (c *configWatch) arm() {
 	for range maxLinks {
 		now := c.paths.concerns()
 		for _, dir := range c.w.WatchList() {
 			if !now.watches(dir) {
-				_ = c.w.Remove(dir) // gone by itself: that is what was wanted
+				_ = c.w.Remove(dir) // an error means that the watch is gone already
 			}
 		}
 		for dir := range now.dirs() {
-			_ = c.w.Add(dir) // gone again: its parent tells, or the next rescan finds out
+			_ = c.w.Add(dir) // if dir is gone, its parent's watch or the next rescan finds out
 		}
 		same := maps.Equal(now.steps, c.concerns.steps) && maps.Equal(now.trees, c.concerns.trees)
 		if c.concerns = now; same {
@@ -114,7 +114,7 @@ func (p *configPaths) concerns() concerns {
 	if p.dropIns == "" {
 		return c
 	}
-	// Errors hide only entries that the reader of the drop-ins does not see either.
+	// The reader of the drop-ins skips the same unreadable entries.
 	_ = filepath.WalkDir(c.walk(p.dropIns), func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -128,12 +128,12 @@ func (p *configPaths) concerns() concerns {
 	return c
 }
 
-// walk adds the steps on the way to path, and returns the end of the way: the target of path, or
-// the first missing entry. All steps are named without symbolic links.
+// walk follows the symbolic links of path and adds each as a step. It returns the final target, or
+// the first missing entry. The steps' own paths contain no symbolic links.
 func (c *concerns) walk(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		abs = path // no working directory: there is nothing to find
+		abs = path // without a working directory, nothing can be found
 	}
 	at, rest := "/", components(abs)
 	for links := 0; len(rest) > 0 && links < maxLinks; {

@@ -15,24 +15,25 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// deviceBook stores the device plugins' statements about their devices. The kubelet reports healthy
-// devices only, but counts the NUMA nodes of all devices when it makes hints.
+// deviceBook stores the devices that device plugins have reported. The kubelet lists only healthy
+// devices, but uses the NUMA nodes of all devices for its hints.
 type deviceBook struct {
 	known map[string]map[string]placement.Device // by resource and id
 	// unlisted are the healthy devices, ascending, of resources that the kubelet reports and its
 	// checkpoint lacks. The kubelet collects the content of the checkpoint under a lock, and writes
-	// it without. If two plugins register at the same moment, the older half can be written last
-	// (writeCheckpoint of pkg/kubelet/cm/devicemanager/manager.go). It stays until the next write.
+	// it without. If two plugins register at the same moment, the older content can be written last
+	// (writeCheckpoint of pkg/kubelet/cm/devicemanager/manager.go), and stays until the next write.
 	unlisted map[string][]string
 	// lost are the remaining healthy devices, ascending, of resources whose plugin the kubelet has
 	// lost. For minutes the kubelet does not record this loss (PluginDisconnected, ibid.).
 	lost map[string][]string
-	// preferences are the known choice rules of plugins.
+	// preferences are the known rules by which plugins choose devices.
 	preferences map[string]placement.Preference
-	// own are the resources that the agent itself offers. For these the kubelet has only tokens.
+	// own are the resources that the agent itself offers. The kubelet has only tokens for them
+	// (internal/offer).
 	own map[string]bool
-	// described is the checkpoint for which the kubelet was last asked, and beyond the extended
-	// resources that the Node offered then and the checkpoint lacked.
+	// described is the checkpoint for which the kubelet was last asked. beyond are the extended
+	// resources that the Node offered then and that the checkpoint lacked.
 	described []byte
 	beyond    []string
 	// gpus reads the addresses of NVIDIA's GPUs by their UUIDs. address is its last result.
@@ -45,7 +46,7 @@ func newDeviceBook(preferences map[string]placement.Preference, gpus func() (map
 }
 
 // locate determines the addresses of NVIDIA's GPUs, if some pool needs them for its choice and
-// lacks them. The error names a pool that cannot be predicted, and the reason.
+// lacks them. The error names a pool whose choice cannot be predicted, and the reason.
 func (b *deviceBook) locate(pools []placement.DevicePool, m *topology.Machine) error {
 	if _, id := b.nowhere(pools, m); id == "" {
 		return nil
@@ -55,13 +56,13 @@ func (b *deviceBook) locate(pools []placement.DevicePool, m *topology.Machine) e
 		return err
 	}
 	if resource, id := b.nowhere(pools, m); id != "" {
-		return fmt.Errorf("%s: %.80q is at no PCI address that /proc/driver/nvidia/gpus tells and the machine has: which devices its plugin gives out is left to chance", resource, id)
+		return fmt.Errorf("%s: device %.80q: want a PCI address that /proc/driver/nvidia/gpus lists and the machine has: without it, the choice of the device plugin cannot be predicted", resource, id)
 	}
 	return nil
 }
 
-// nowhere fills in known addresses, and returns a device without one, from a pool that needs
-// addresses for its choice.
+// nowhere fills in known addresses. It returns a device that still lacks an address although the
+// choice from its pool depends on addresses.
 func (b *deviceBook) nowhere(pools []placement.DevicePool, m *topology.Machine) (resource, id string) {
 	for i := range pools {
 		p := &pools[i]
@@ -93,9 +94,10 @@ func (b *deviceBook) learn(resource string, devices ...placement.Device) {
 	}
 }
 
-// compare records which resources of the kubelet's answer its checkpoint lacks. It also records
-// which devices of its checkpoint the kubelet has lost, by its answer and by its Node, which offers
-// fewer. A kubelet that starts answers without the devices whose plugins have not registered yet.
+// compare records the resources in the kubelet's answer that its checkpoint lacks. It also records
+// the devices in the checkpoint that the kubelet has lost: its answer lacks them, and its Node
+// offers fewer. The answer of a starting kubelet also lacks devices whose plugins have not
+// registered yet.
 func (b *deviceBook) compare(s *kubeletstate.DeviceState, answer map[string][]placement.Device, short []string) {
 	b.unlisted, b.lost = map[string][]string{}, map[string][]string{}
 	for resource, devices := range answer {
@@ -110,7 +112,7 @@ func (b *deviceBook) compare(s *kubeletstate.DeviceState, answer map[string][]pl
 	}
 }
 
-// idsOf are the ids of the devices, ascending.
+// idsOf returns the ids of the devices, ascending.
 func idsOf(devices []placement.Device) []string {
 	ids := make([]string, 0, len(devices))
 	for _, d := range devices {
@@ -120,7 +122,8 @@ func idsOf(devices []placement.Device) []string {
 	return slices.Compact(ids)
 }
 
-// unregistered are the extended resources, ascending, that a Node offers and the checkpoint lacks.
+// unregistered returns the extended resources, ascending, that a Node offers and the checkpoint
+// lacks.
 func (b *deviceBook) unregistered(s *kubeletstate.DeviceState, capacity map[string]int64) []string {
 	var out []string
 	for resource, n := range capacity {
@@ -132,8 +135,8 @@ func (b *deviceBook) unregistered(s *kubeletstate.DeviceState, capacity map[stri
 	return out
 }
 
-// fewer are the resources, ascending, for which the Node offers fewer devices than the checkpoint
-// has.
+// fewer returns the resources, ascending, for which the Node offers fewer devices than the
+// checkpoint has.
 func (b *deviceBook) fewer(s *kubeletstate.DeviceState, allocatable map[string]int64) []string {
 	var out []string
 	for resource, ids := range s.Registered {
@@ -145,7 +148,7 @@ func (b *deviceBook) fewer(s *kubeletstate.DeviceState, allocatable map[string]i
 	return out
 }
 
-// healthy are the registered resources with their healthy devices.
+// healthy returns the registered resources with their healthy devices.
 func (b *deviceBook) healthy(s *kubeletstate.DeviceState) map[string][]string {
 	all := maps.Clone(s.Registered)
 	for resource, left := range b.lost {
@@ -175,9 +178,9 @@ func (b *deviceBook) unknown(s *kubeletstate.DeviceState) bool {
 }
 
 // pools returns the pools of the registered resources. capacity is Node.status.capacity. If it
-// counts more devices than are healthy, the remembered others are unhealthy, else they are gone.
-// missing lists healthy devices without a description. A device that was unhealthy during the
-// agent's whole life is in no list, because only its kubelet knows it.
+// counts more devices than are healthy, the other remembered devices are unhealthy; otherwise they
+// are gone. missing lists healthy devices without a description. A device that has been unhealthy
+// since the agent started is in no list, because only the kubelet knows it.
 func (b *deviceBook) pools(
 	s *kubeletstate.DeviceState, capacity map[string]int64,
 ) (pools []placement.DevicePool, missing []string) {

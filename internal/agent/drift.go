@@ -19,34 +19,35 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// memorySlack is the part of a node's memory by which its size may differ without being another
-// machine: firmware and balloons take and return a little.
+// memorySlack: the memory of a node may differ by 1/memorySlack and still count as unchanged,
+// because firmware and balloon drivers take and return a little.
 const memorySlack = 64
 
 // drift has the changes since the kubelet started.
 type drift struct {
-	// lost are resources that the kubelet would still assign; gained are resources that it does not
-	// know. Each is a sentence without its end.
+	// lost describes resources that are gone and that the kubelet would still assign. gained
+	// describes new resources that the kubelet does not know. Each entry is a clause.
 	lost, gained []string
-	// cpus and memory tell which of its managers is affected.
+	// cpus and memory are set if the kubelet's CPU manager or memory manager is affected.
 	cpus, memory bool
-	// stale are the checkpoints with which a kubelet that starts now does not start.
+	// stale are the checkpoints that would keep the kubelet from starting now.
 	stale []string
-	// settings are the fields of the configuration that differ; unread is why it cannot be read, ""
-	// if it can.
+	// settings describes the fields of the configuration that differ. unread is the reason why the
+	// configuration cannot be read, or "".
 	settings []string
 	unread   string
-	// newer are files of the configuration whose contents the kubelet may or may not have read.
+	// newer are files of the configuration that changed around the kubelet's start, so that it is
+	// not known which content the kubelet has read.
 	newer []string
 }
 
-// machineAndConfig is the kubelet's input at its start.
+// machineAndConfig is the input that a kubelet reads when it starts.
 type machineAndConfig struct {
 	view   *placement.KubeletView
 	config *kubeletv1beta1.KubeletConfiguration
 }
 
-// driftOf compares the kubelet's input with the present state.
+// driftOf compares the input of the running kubelet with the present state.
 func driftOf(then, now machineAndConfig) drift {
 	var d drift
 	d.compareCPUs(then.view, now.view)
@@ -137,7 +138,7 @@ func pagesOf(n *placement.ViewNode, size uint64) uint64 {
 	return 0
 }
 
-// setting is one field of a KubeletConfiguration that affects placement, as text.
+// setting is one field of a KubeletConfiguration that affects placement, with its value as text.
 type setting struct{ field, value string }
 
 // settingsOf lists the fields that wire.Config reads, with the kubelet's defaults for absent
@@ -159,7 +160,7 @@ func settingsOf(c *kubeletv1beta1.KubeletConfiguration) []setting {
 	}
 }
 
-// changedSettings names the fields of a configuration that differ, with both values.
+// changedSettings lists the fields of a configuration that differ, with both values.
 func changedSettings(then, now *kubeletv1beta1.KubeletConfiguration) (out []string) {
 	before, after := settingsOf(then), settingsOf(now)
 	for i, s := range after {
@@ -201,7 +202,7 @@ func quantityText(text string) string {
 	return q.String()
 }
 
-// evictionOf is the threshold of memory.available, with the kubelet's default.
+// evictionOf returns the threshold of memory.available, or the kubelet's default.
 func evictionOf(c *kubeletv1beta1.KubeletConfiguration) string {
 	text, ok := c.EvictionHard["memory.available"]
 	merged := c.MergeDefaultEvictionSettings != nil && *c.MergeDefaultEvictionSettings
@@ -235,9 +236,9 @@ type outdated struct {
 
 func (e *outdated) Error() string { return strings.Join(e.what, "; ") + ": " + e.remedy }
 
-// remedy returns advice for making a kubelet see its machine again. Its managers refuse to start
-// with checkpoints of another machine (validateState of pkg/kubelet/cm/cpumanager/policy_static.go
-// and pkg/kubelet/cm/memorymanager/policy_static.go).
+// remedy returns advice on how to make the kubelet use the present machine. Its managers refuse to
+// start with checkpoints of another machine (validateState of
+// pkg/kubelet/cm/cpumanager/policy_static.go and pkg/kubelet/cm/memorymanager/policy_static.go).
 func (d *drift) remedy(c *placement.Config) string {
 	var files []string
 	if d.cpus && c.CPUManagerPolicy == "static" {
@@ -249,7 +250,7 @@ func (d *drift) remedy(c *placement.Config) string {
 	files = append(files, d.stale...)
 	slices.Sort(files) // the CPU manager starts first
 	files = slices.Compact(files)
-	remedy := "restart the kubelet, which looks at its machine when it starts"
+	remedy := "restart the kubelet, which reads its machine when it starts"
 	if files != nil {
 		remedy = kubeletstate.Remedy(files...)
 	}
@@ -259,8 +260,8 @@ func (d *drift) remedy(c *placement.Config) string {
 	return remedy
 }
 
-// condition returns the changes that the kubelet does not know, or false if there are none. It has
-// no transition time yet.
+// condition returns the condition for changes that the kubelet does not know, without a transition
+// time. It returns false if there are no changes.
 func (d *drift) condition(config *placement.Config) (metav1.Condition, bool) {
 	c := metav1.Condition{Type: v1alpha1.ConditionKubeletCurrent, Status: metav1.ConditionFalse}
 	var why outdated
@@ -278,16 +279,16 @@ func (d *drift) condition(config *placement.Config) (metav1.Condition, bool) {
 		c.Reason = v1alpha1.ReasonConfigurationChanged
 		why = outdated{d.settings, "restart the kubelet, which reads its configuration when it starts"}
 		if len(d.stale) > 0 {
-			why.remedy = "take the change back, or " + kubeletstate.Remedy(d.stale...)
+			why.remedy = "undo the change, or " + kubeletstate.Remedy(d.stale...)
 		}
 	case len(d.newer) > 0:
 		c.Reason = v1alpha1.ReasonConfigurationNewer
 	default:
 		return c, false
 	}
-	if len(d.newer) > 0 { // whatever else has changed, its rules are not known
+	if len(d.newer) > 0 { // the kubelet's rules are not known, whatever else has changed
 		c.Status = metav1.ConditionUnknown
-		why.what = append(why.what, strings.Join(d.newer, ", ")+" was changed after the kubelet had started, and what it has read is not known")
+		why.what = append(why.what, strings.Join(d.newer, ", ")+" changed after the kubelet had started, and it is not known which content the kubelet has read")
 		why.remedy = cmp.Or(why.remedy, "restart the kubelet, or have the agent ask it (configSource: configz)")
 	}
 	c.Message = why.Error()

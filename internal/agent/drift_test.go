@@ -138,7 +138,7 @@ func TestMachineChangesIntoTheUnknown(t *testing.T) {
 			t.Error("that the machine cannot be read is news, once")
 		}
 		w.settle()
-		w.wantReady(v1alpha1.ReasonMachineChanged, "CPUs 5 have gone offline; the machine has changed and cannot be read: ")
+		w.wantReady(v1alpha1.ReasonMachineChanged, "CPUs 5 have gone offline; the machine has changed, and the agent cannot read it: ")
 		w.become(testMachine + " offline:5")
 		if !w.m.lookAround(t.Context()) {
 			t.Error("that it can be read again is no news")
@@ -198,7 +198,7 @@ func TestConfigurationOverWhichNoKubeletStarts(t *testing.T) {
 		change func(*kubeletv1beta1.KubeletConfiguration)
 		want   string
 	}{
-		{"another policy", func(c *kubeletv1beta1.KubeletConfiguration) { c.CPUManagerPolicy, c.ReservedSystemCPUs = "none", "" }, "take the change back, or drain the node, stop the kubelet, delete cpu_manager_state, start the kubelet"},
+		{"another policy", func(c *kubeletv1beta1.KubeletConfiguration) { c.CPUManagerPolicy, c.ReservedSystemCPUs = "none", "" }, "undo the change, or drain the node, stop the kubelet, delete cpu_manager_state, start the kubelet"},
 		{"strictly reserved", func(c *kubeletv1beta1.KubeletConfiguration) {
 			c.CPUManagerPolicyOptions = map[string]string{"strict-cpu-reservation": "true"}
 		}, "delete cpu_manager_state"},

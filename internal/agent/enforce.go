@@ -30,7 +30,7 @@ type EnforceOptions struct {
 	// NRISocket is the NRI socket of the container runtime; "" means NRI's default.
 	NRISocket string
 	// NRIVersion is the release of the runtime's NRI to assume, such as "v0.12.0". If it is "", the
-	// runtime's own answer counts.
+	// agent uses the release that the runtime reports.
 	NRIVersion string
 	// Cgroups is the mount point of cgroup v2; "" means /sys/fs/cgroup.
 	Cgroups string
@@ -43,7 +43,7 @@ type EnforceOptions struct {
 // DefaultCgroups is the usual mount point of cgroup v2.
 const DefaultCgroups = "/sys/fs/cgroup"
 
-// enforces reports whether the agent itself is to carry decisions out on a node.
+// enforces reports whether the agent itself must carry out decisions on a node.
 func (o *Options) enforces(node *corev1.Node) (bool, error) {
 	a, err := authorityOf(o.Authority, node)
 	if err != nil || a != v1alpha1.AuthorityBerth {
@@ -53,8 +53,8 @@ func (o *Options) enforces(node *corev1.Node) (bool, error) {
 	return e == v1alpha1.EnforcerAgent, err
 }
 
-// enforcer carries out decisions, and reports the running containers. It needs neither the API
-// server nor the kubelet, so a node without a control plane starts its containers as decided.
+// enforcer carries out decisions, and reports the running containers. It works without the API
+// server and the kubelet, so a node without a control plane starts its containers as decided.
 type enforcer struct {
 	opts    *Options
 	changed func()
@@ -65,21 +65,21 @@ type enforcer struct {
 
 	mu     sync.Mutex
 	plugin *enforce.Plugin
-	// offers are the devices for the kubelet; nil for none.
+	// offers are the devices that the agent offers to the kubelet, or nil.
 	offers *offer.Offers
-	// problem is the reason why there is no plugin.
+	// problem is the reason why no plugin runs.
 	problem error
 	// machine is the machine of the plugin's books, or nil if they have not been renewed yet.
 	machine *topology.Machine
 	// decisions are the newest decisions about resized pods. inAPI reports whether the API has a
-	// pod; it is nil before this is known.
+	// pod. It is nil until the pods are known.
 	decisions *decisions
 	inAPI     func(uid string) bool
-	// missing is the time from which a running container has had no cgroup, by its id.
+	// missing is the time since when a running container has had no cgroup, by container id.
 	missing map[string]time.Time
 
-	// asking protects the following fields. noted has the remembered labels of the node; complained
-	// is the last error about them.
+	// asking protects the following fields. noted has the stored labels of the node. complained is
+	// the last error about them.
 	asking     sync.Mutex
 	noted      remembered
 	complained string
@@ -87,29 +87,30 @@ type enforcer struct {
 
 // obeyed describes the running containers on a node where Berth decides.
 type obeyed struct {
-	// problem is the reason why nothing is carried out, or nil.
+	// problem is the reason why no decision is carried out, or nil.
 	problem error
 	// pods has the allocations, by the kubelet's UID.
 	pods map[string][]placement.ContainerAllocation
-	// generations belong to the newest decisions about resized pods, by the kubelet's UID.
+	// generations are the generations of the newest decisions about resized pods, by the kubelet's
+	// UID.
 	generations map[string]uint64
-	// astray lists containers that do not run as it was decided.
+	// astray lists containers that do not run as decided.
 	astray []string
-	// offered are the devices that are offered to the kubelet, by address, with the resource of
-	// each. sick explains why some of them are given to no pod.
+	// offered has the resource of each device that the agent offers to the kubelet, by address.
+	// sick has the reason why a device must not be given to pods, by address.
 	offered, sick map[string]string
 	// koordlet means that koordlet carries out decisions. Pods then hold their decisions until the
 	// kubelet no longer runs them.
 	koordlet bool
 }
 
-var errNotStarted = errors.New("decisions are not carried out yet")
+var errNotStarted = errors.New("the agent does not carry out decisions yet")
 
 // enforcePoll is the interval at which a node's authority is checked, and at which an unreadable
 // machine is read again.
 const enforcePoll = time.Second
 
-// run carries decisions out for as long as Berth decides on the node, until ctx ends.
+// run carries out decisions while Berth decides on the node, until ctx ends.
 func (e *enforcer) run(ctx context.Context) {
 	for ctx.Err() == nil && e.opts.Authority != v1alpha1.AuthorityKubelet {
 		if ours, err := e.ours(); err == nil && ours {
@@ -137,7 +138,7 @@ func (e *enforcer) serve(ctx context.Context) {
 	p.LiftQuota, p.NRIVersion, p.Changed = e.opts.Enforce.LiftQuota, e.opts.Enforce.NRIVersion, e.changed
 	p.Lives = func(cgroup string) bool { return populated(cgroups, cgroup) }
 	p.Online = e.opts.online()
-	if err := e.decisions.follow(p.Decide); err != nil { // a container could run where it does not belong
+	if err := e.decisions.follow(p.Decide); err != nil { // containers might run on the wrong CPUs
 		e.set(nil, nil, fmt.Errorf("the decisions for resized pods: %w", err))
 		return
 	}
@@ -156,8 +157,8 @@ func (e *enforcer) serve(ctx context.Context) {
 	<-offering
 }
 
-// offer offers devices to the kubelet until ctx ends, which closes the channel. What containers may
-// be given is known before the runtime asks.
+// offer offers devices to the kubelet until ctx ends; then it closes the channel. It returns after
+// the plugin knows the offered devices, so that they are known before the runtime asks.
 func (e *enforcer) offer(ctx context.Context, p *enforce.Plugin, o *offer.Offers) (ended <-chan struct{}) {
 	done := make(chan struct{})
 	if o == nil {
@@ -176,7 +177,7 @@ func (e *enforcer) offer(ctx context.Context, p *enforce.Plugin, o *offer.Offers
 	return done
 }
 
-// offeredBy returns the devices that containers may be given.
+// offeredBy returns the devices that containers may get.
 func offeredBy(o *offer.Offers) enforce.Offered {
 	out := enforce.Offered{}
 	pools, findings := o.Found()
@@ -190,8 +191,8 @@ func offeredBy(o *offer.Offers) enforce.Offered {
 	return out
 }
 
-// stopWhenDeposed ends the plugin when the node's labels give the authority to the kubelet, or name
-// koordlet as the enforcer.
+// stopWhenDeposed stops the plugin when the agent no longer carries out decisions on the node: the
+// labels set authority kubelet or enforcer koordlet.
 func (e *enforcer) stopWhenDeposed(ctx context.Context, stop func()) {
 	for ctx.Err() == nil {
 		if ours, err := e.ours(); err == nil && !ours {
@@ -202,9 +203,8 @@ func (e *enforcer) stopWhenDeposed(ctx context.Context, stop func()) {
 	}
 }
 
-// books creates books for the machine and its reserved CPUs, and offers of its devices. The
-// kubelet's release does not affect them. If devices cannot be offered, containers still get their
-// CPUs, and the report describes the problem.
+// books creates the books for the machine and its reserved CPUs, and the offers of its devices. If
+// devices cannot be offered, containers still get their CPUs, and the report describes the problem.
 func (e *enforcer) books(ctx context.Context) (*enforce.Books, *offer.Offers, error) {
 	p, err := discover(ctx, e.opts.machine(), e.opts.Config, newestRelease, decider{authority: v1alpha1.AuthorityBerth, devices: e.opts.Devices})
 	if err == nil && p.model == nil {
@@ -222,7 +222,7 @@ func (e *enforcer) books(ctx context.Context) (*enforce.Books, *offer.Offers, er
 	return books, offers, nil
 }
 
-// newestRelease replaces the kubelet's release if it does not matter.
+// newestRelease stands for the kubelet's release where the release does not matter.
 const newestRelease = "v1.37.0"
 
 func (e *enforcer) set(p *enforce.Plugin, o *offer.Offers, problem error) {
@@ -243,15 +243,15 @@ func (e *enforcer) renew(p *platform) {
 		return
 	}
 	if err := plugin.Renew(p.spec.Machine, p.model.ReservedCPUs()); err != nil {
-		e.opts.Log.Warn("the machine has changed, and decisions are still carried out for the earlier one", "error", err)
+		e.opts.Log.Warn("the machine has changed, but decisions are still carried out for the earlier machine", "error", err)
 	}
 	if offers != nil && p.wrong == nil {
 		offers.Renew(p.offered)
 	}
 }
 
-// hasCpusets explains why a folder is not the root of cgroup v2 with cpusets: nothing could be read
-// back below it.
+// hasCpusets returns an error unless the folder is the root of cgroup v2 with cpusets. Without
+// cpusets, the agent could not read back the CPUs of containers.
 func hasCpusets(cgroups fs.FS) error {
 	text, err := fs.ReadFile(cgroups, "cgroup.controllers")
 	if err == nil && !slices.Contains(strings.Fields(string(text)), "cpuset") {
@@ -263,7 +263,7 @@ func hasCpusets(cgroups fs.FS) error {
 	return nil
 }
 
-// look returns the running containers, by their cgroups.
+// look returns the running containers with their CPUs according to their cgroups.
 func (e *enforcer) look() *obeyed {
 	e.mu.Lock()
 	plugin, offers, problem := e.plugin, e.offers, e.problem
@@ -291,8 +291,8 @@ func (e *enforcer) look() *obeyed {
 }
 
 // sickOf returns the offered devices that must not be promised to any pod, by address. These are
-// unhealthy devices, and devices that the kubelet does not know, or soon will not, because it
-// refuses pods that ask for them.
+// unhealthy devices, and devices that the kubelet does not know or is about to lose. The kubelet
+// refuses pods that ask for the latter.
 func sickOf(o *offer.Offers, ends bool) map[string]string {
 	out := map[string]string{}
 	pools, findings := o.Found()
@@ -305,25 +305,25 @@ func sickOf(o *offer.Offers, ends bool) map[string]string {
 			case ends:
 				out[d.Address] = leaving
 			case !taken:
-				out[d.Address] = "the kubelet has not taken up " + p.Resource
+				out[d.Address] = "the kubelet has not registered " + p.Resource
 			}
 		}
 	}
 	return out
 }
 
-// absence stores from one look to the next which running containers have no cgroup.
+// absence stores, between looks, the running containers that have no cgroup.
 type absence struct {
 	since map[string]time.Time // by the container's id
 	now   time.Time
 }
 
-// absenceLimit is the time for which a running container may have no cgroup. It has just ended, and
-// the runtime has not reported this yet.
+// absenceLimit is the time for which a running container may have no cgroup without being reported:
+// it may just have ended.
 const absenceLimit = time.Second
 
-// lasts records that the container has no cgroup, and reports whether this was so at the previous
-// look and for too long.
+// lasts records that the container has no cgroup. It reports whether this was also so at the
+// previous look and has lasted longer than absenceLimit.
 func (a absence) lasts(id string) bool {
 	first, again := a.since[id]
 	if !again {
@@ -366,8 +366,8 @@ func withContainer(list []placement.ContainerAllocation, c placement.ContainerAl
 	return append(list, c)
 }
 
-// readBack returns the exclusive CPUs of a container: the CPUs in its cgroup, if it is pinned and
-// runs. The text describes a difference from the decision.
+// readBack returns the exclusive CPUs of a container. If it is pinned and runs, these are the CPUs
+// in its cgroup. why describes a difference from the decision.
 func readBack(c *enforce.Booked, runtimePath string, cgroups fs.FS, a absence) (cpus topology.CPUSet, why string) {
 	if c.Set.Pinned {
 		cpus = c.Set.CPUs.Or(&c.Leaving)
@@ -383,9 +383,9 @@ func readBack(c *enforce.Booked, runtimePath string, cgroups fs.FS, a absence) (
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if a.lasts(c.ID) {
-			return cpus, "cannot be read back: the runtime calls it running, and there is no cgroup " + dir
+			return cpus, "cannot be read back: the runtime reports it as running, but there is no cgroup " + dir
 		}
-		return cpus, "" // it has just ended, or has not quite begun
+		return cpus, "" // it has just ended, or is just starting
 	case err != nil:
 		return cpus, "cannot be read back: " + err.Error()
 	}
@@ -417,27 +417,27 @@ func populated(cgroups fs.FS, runtimePath string) bool {
 // assigns devices, on a node where Berth decides.
 func (s *sighting) contested() error {
 	if s.rival != "" {
-		return fmt.Errorf("%s: remove that plugin and the pods that have devices of it from the node, or take the resource out of what the agent offers (--devices)", s.rival)
+		return fmt.Errorf("%s: remove that plugin and the pods with its devices from the node, or remove the resource from the agent's offers (--devices)", s.rival)
 	}
 	for _, f := range sortedFacts(s.pods) {
 		if s.obeyed.koordlet && f.owner == koordlet {
 			continue
 		}
 		if s.obeyed.koordlet && f.by == v1alpha1.EnforcerAgent && f.ended.IsZero() && s.admitted(f.uid) {
-			return fmt.Errorf("koordlet carries decisions out here, and pod %s was placed when the agent did: drain the node, or have the agent do it again", f.key())
+			return fmt.Errorf("koordlet carries out decisions here, but pod %s was placed when the agent did: drain the node, or set the enforcer to agent again", f.key())
 		}
 		if !s.obeyed.koordlet && s.notAsPredicted(&f) && f.ended.IsZero() && s.admitted(f.uid) {
-			return fmt.Errorf("decisions are carried out here, and pod %s was placed when the kubelet decided, with CPUs %s as a prediction: drain the node, or have the kubelet decide again", f.key(), f.predicted)
+			return fmt.Errorf("the agent carries out decisions here, but pod %s was placed when the kubelet decided, with CPUs %s as a prediction: drain the node, or set the authority to kubelet again", f.key(), f.predicted)
 		}
 		if f.owner != "" && f.ended.IsZero() {
-			return fmt.Errorf("pod %s runs %s, which sets the CPUs of containers as Berth does: remove it from the node, or have the kubelet decide there",
+			return fmt.Errorf("pod %s runs %s, which sets the CPUs of containers as Berth does: remove it from the node, or set the node's authority to kubelet",
 				f.key(), f.owner)
 		}
 	}
 	return nil
 }
 
-// notAsPredicted reports if a pod holds other CPUs than were predicted for it.
+// notAsPredicted reports whether a pod holds other CPUs than the predicted ones.
 func (s *sighting) notAsPredicted(f *podFacts) bool {
 	var has topology.CPUSet
 	for i := range s.obeyed.pods[f.uid] {
@@ -451,7 +451,7 @@ func (s *sighting) notAsPredicted(f *podFacts) bool {
 func (s *sighting) abandoned() error {
 	for _, f := range sortedFacts(s.pods) {
 		if f.by != "" && f.ended.IsZero() && s.admitted(f.uid) {
-			return fmt.Errorf("the kubelet decides here, and pod %s was placed when Berth did: drain the node, or have Berth decide again", f.key())
+			return fmt.Errorf("the kubelet decides here, but pod %s was placed when Berth decided: drain the node, or set the authority to berth again", f.key())
 		}
 	}
 	return nil

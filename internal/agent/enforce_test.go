@@ -249,7 +249,7 @@ func TestVanishedCgroupIsAstray(t *testing.T) {
 		}
 		return strings.Join(obeyedBy(enforce.Sight{Containers: containers, Cgroups: paths}, cgroups, a).astray, "; ")
 	}
-	const astray = "ns/p/main cannot be read back: the runtime calls it running, and there is no cgroup pods/c"
+	const astray = "ns/p/main cannot be read back: the runtime reports it as running, but there is no cgroup pods/c"
 	for i, step := range []struct {
 		cgroups fs.FS
 		after   time.Duration

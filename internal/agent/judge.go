@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletstate"
 )
 
-// verdict has the content to publish about one moment.
+// verdict is the content to publish about one sighting.
 type verdict struct {
 	platform *platform
 	drift    drift
@@ -19,12 +19,13 @@ type verdict struct {
 	// report.
 	reason  string
 	problem error
-	// astray lists containers that do not run as it was decided.
+	// astray lists containers that do not run as decided.
 	astray []string
-	// suspected names a pod that looks like another owner of CPUs, or is nil.
+	// suspected names a pod that looks like a program that also sets the CPUs of containers, or is
+	// nil.
 	suspected error
-	// underWay: the kubelet may be in the middle of a change, so that a contradiction need not
-	// last.
+	// underWay means that the kubelet may be in the middle of a change, so that a contradiction may
+	// end by itself.
 	underWay bool
 }
 
@@ -49,9 +50,9 @@ func judge(s *sighting) verdict {
 	return v
 }
 
-// rely reports whether a report is reliable. Problems that prevent the kubelet's start come first,
-// because they explain missing books. A kubelet that was killed during an admission does not finish
-// it.
+// rely returns the reason and the problem if the report is not reliable. Problems that prevent the
+// kubelet's start come first, because they explain missing books. A kubelet that was killed during
+// an admission never finishes it.
 func (s *sighting) rely(out *outcome) (reason string, problem error) {
 	switch {
 	case s.platform.problem != nil:
@@ -85,7 +86,7 @@ func (s *sighting) rely(out *outcome) (reason string, problem error) {
 	return v1alpha1.ReasonConsistent, nil
 }
 
-// decidedByTwo returns an error that names a second program that decides on the node.
+// decidedByTwo returns an error if a second program decides about CPUs or devices on the node.
 func (s *sighting) decidedByTwo() error {
 	if s.obeyed != nil {
 		return s.contested()
@@ -101,8 +102,9 @@ func also(first, second error) error {
 	return fmt.Errorf("%w; %w", first, second)
 }
 
-// gone is an error if a pod may still be given CPUs or memory that the machine has lost. A kubelet
-// that pins nothing promises nothing. If Berth decides, the scheduler uses the CPUs in the report.
+// gone returns an error if a pod could still get CPUs or memory that the machine has lost. This
+// cannot happen with a kubelet that pins nothing. If Berth decides, the scheduler uses the CPUs in
+// the report.
 func (s *sighting) gone() error {
 	c := &s.platform.spec.Config
 	d := s.drift
@@ -117,8 +119,7 @@ func (s *sighting) gone() error {
 	return &outdated{d.lost, d.remedy(c)}
 }
 
-// foreign explains why no kubelet with this configuration can have written the checkpoints, or
-// returns nil.
+// foreign returns an error if no kubelet with this configuration can have written the checkpoints.
 func (s *sighting) foreign() error {
 	if s.starts == nil || !s.starts.Restoring {
 		return nil
@@ -136,8 +137,8 @@ func (s *sighting) orStarts(contradiction error) error {
 	return s.starts
 }
 
-// underWay reports whether the kubelet may be admitting a pod, or releasing one's resources. Both
-// take it several writes, and seconds on a slow disk.
+// underWay reports whether the kubelet may be admitting a pod, or releasing a pod's resources. Both
+// need several writes, which take seconds on a slow disk.
 func (s *sighting) underWay() bool {
 	if s.away {
 		return false
@@ -158,7 +159,7 @@ func (e *unknownDevices) Error() string {
 		len(e.ids), e.ids[0])
 }
 
-// unfinished means that the kubelet is still admitting pods.
+// unfinished means that the kubelet has not finished admitting pods.
 type unfinished struct{ uids []string }
 
 func (e *unfinished) Error() string {
@@ -168,14 +169,15 @@ func (e *unfinished) Error() string {
 const (
 	// settleTime is the time between two readings that must be equal.
 	settleTime = 5 * time.Millisecond
-	// tornLimit is the time for which a contradiction may be a change in progress that no other
-	// source shows.
+	// tornLimit is the time for which a contradiction counts as a change in progress, if no pod
+	// explains the change.
 	tornLimit = time.Second
-	// slowLimit is the time for which it may be a change that a pod causes. One write of a
-	// checkpoint takes a slow disk hundreds of milliseconds, and an admission takes several.
+	// slowLimit is tornLimit for a change that a pod explains. On a slow disk, one write of a
+	// checkpoint takes hundreds of milliseconds, and an admission needs several writes.
 	slowLimit = 10 * time.Second
-	// arrivalPoll is the interval, and arrivalLimit the maximum time, of checks for the end of an
-	// admission. The kubelet takes seconds for machines with 8 NUMA nodes.
+	// arrivalPoll is the interval of checks whether an admission has ended. arrivalLimit is the
+	// maximum time to wait for this. A kubelet needs seconds for an admission on a machine with 8
+	// NUMA nodes.
 	arrivalPoll  = 25 * time.Millisecond
 	arrivalLimit = 60 * time.Second
 	// endPoll is the interval of checks whether an ended pod is still active.
@@ -184,8 +186,8 @@ const (
 
 // patience delays complaints about states that usually end by themselves.
 type patience struct {
-	torn    time.Time // when the books began to contradict one another; zero: they do not
-	arrival time.Time // when the oldest pod on its way in was first seen; zero: none is
+	torn    time.Time // since when the books contradict each other, or zero
+	arrival time.Time // when the oldest pod in admission was first seen, or zero
 }
 
 // hold is the reason why a verdict is not published yet.
@@ -193,10 +195,9 @@ type hold int
 
 const (
 	noHold hold = iota
-	// forArrival: a pod is being admitted. The last report and the pods bound since are still
-	// correct.
+	// forArrival means that a pod is being admitted. The last report is still correct.
 	forArrival
-	// forBooks: the books contradict one another.
+	// forBooks means that the books contradict each other.
 	forBooks
 )
 
@@ -221,7 +222,7 @@ func (p *patience) with(v *verdict, now time.Time) (hold, next) {
 	return noHold, settled
 }
 
-// lasts reports whether the problem remains after the present admissions.
+// lasts reports whether the problem will remain after the present admissions.
 func (v *verdict) lasts() bool {
 	switch v.reason {
 	case v1alpha1.ReasonUnsupported, v1alpha1.ReasonNotEnforced, v1alpha1.ReasonMachineChanged:
@@ -230,8 +231,8 @@ func (v *verdict) lasts() bool {
 	return false
 }
 
-// awaits reports if the kubelet is admitting a pod and has not exceeded the limit. It is false if
-// there is no outcome.
+// awaits reports whether the kubelet is admitting a pod and has not exceeded arrivalLimit. It is
+// false if there is no outcome.
 func (p *patience) awaits(o *outcome, now time.Time) bool {
 	if o == nil {
 		return false
@@ -246,16 +247,16 @@ func (p *patience) awaits(o *outcome, now time.Time) bool {
 	return now.Sub(p.arrival) < arrivalLimit
 }
 
-// suspected returns an error that names a pod that looks like a rival's but is not identified as
-// one, or nil.
+// suspected returns an error about a pod that looks like a rival's pod but does not have the
+// rival's identity, or nil.
 func (s *sighting) suspected() error {
 	if s.obeyed == nil {
 		return nil
 	}
 	for _, f := range sortedFacts(s.pods) {
 		if f.looksLike != "" && f.owner == "" && f.ended.IsZero() {
-			return fmt.Errorf("the image of pod %s is named like %s, which sets the CPUs of containers, and the pod is not of the namespace, "+
-				"DaemonSet and ServiceAccount by which that is known (--rivals): if it is one all the same, take it off the node", f.key(), f.looksLike)
+			return fmt.Errorf("the image of pod %s is named like %s, which sets the CPUs of containers, but the pod does not have the namespace, "+
+				"DaemonSet and ServiceAccount that identify the program (--rivals): if it sets CPUs all the same, remove it from the node", f.key(), f.looksLike)
 		}
 	}
 	return nil

@@ -6,9 +6,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// entrusted returns the resources of pods if koordlet carries out decisions. The agent does not
-// check koordlet's work: a pod holds its decision from its admission until the kubelet no longer
-// runs it.
+// entrusted returns the resources of pods on a node where koordlet carries out decisions. The agent
+// does not check koordlet's work. A pod holds the resources of its decision from its admission
+// until the kubelet no longer runs it.
 func (m *mirror) entrusted(s *sighting) *obeyed {
 	out := &obeyed{koordlet: true, problem: errNoKoordlet, pods: map[string][]placement.ContainerAllocation{}}
 	for uid, f := range s.pods {

@@ -12,20 +12,21 @@ import (
 )
 
 // When an agent ends, its device plugins end too, and the kubelet then refuses pods that ask for
-// their devices. So an agent that is asked to end first reports that its devices must not be
-// promised, and stays until the pods that were bound before have been admitted.
+// their devices. So before it ends, the agent reports that its devices must not be promised, and
+// waits until pods that are already bound have been admitted.
 
 const (
-	// leaveLimit bounds the farewell; a pod has 30 s to end (terminationGracePeriodSeconds).
+	// leaveLimit is the maximum time for this. A pod has 30 s to end
+	// (terminationGracePeriodSeconds).
 	leaveLimit = 10 * time.Second
-	// lastBindings is the time for which a Binding that uses an earlier report may be under way.
+	// lastBindings is the time in which Bindings based on an earlier report arrive.
 	lastBindings = time.Second
 	admitPoll    = 50 * time.Millisecond
 )
 
 const leaving = "the agent ends"
 
-// leave returns when the agent may end: at once if it offers no devices.
+// leave waits until the agent may end. It returns at once if the agent offers no devices.
 func (a *agent) leave(ctx context.Context) {
 	resources := a.enforcer.withdraw()
 	if len(resources) == 0 {
@@ -36,7 +37,7 @@ func (a *agent) leave(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-a.withdrawn:
-		a.opts.Log.Info("no more pods are promised devices; the agent ends", "node", a.opts.Node)
+		a.opts.Log.Info("the agent ends; its devices are no longer promised to pods", "node", a.opts.Node)
 	}
 	for pause(ctx, lastBindings); ctx.Err() == nil; pause(ctx, admitPoll) {
 		if !a.awaitsAdmission(resources) {
@@ -53,8 +54,9 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// awaitsAdmission reports whether the kubelet has neither admitted nor refused a pod of the node
-// that asks for one of the resources. After its decision the pod has a start time, or has ended.
+// awaitsAdmission reports whether the node has a pod that asks for one of the resources and that
+// the kubelet has neither admitted nor refused. An admitted pod has a start time, a refused pod has
+// ended.
 func (a *agent) awaitsAdmission(resources map[string]bool) bool {
 	for _, object := range a.pods.GetStore().List() {
 		pod, ok := object.(*corev1.Pod)
@@ -76,8 +78,7 @@ func asks(pod *corev1.Pod, resources map[string]bool) bool {
 	return false
 }
 
-// withdraw makes the report offer no devices from now on. It returns the resources that are
-// offered.
+// withdraw makes all later reports offer no devices. It returns the offered resources.
 func (e *enforcer) withdraw() map[string]bool {
 	e.leaving.Store(true)
 	e.mu.Lock()

@@ -23,23 +23,23 @@ import (
 // MachineSource returns the hardware.
 type MachineSource func() (*topology.Machine, error)
 
-// SysMachine reads the machine from the folder that contains sys/.
+// SysMachine returns a source that reads the machine from the folder that contains sys/.
 func SysMachine(root string) MachineSource {
 	return func() (*topology.Machine, error) { return sysfs.Read(os.DirFS(root)) }
 }
 
-// GivenMachine reads the machine from a machine string.
+// GivenMachine returns a source that parses a machine string.
 func GivenMachine(text string) MachineSource {
 	return func() (*topology.Machine, error) { return topology.Parse(text) }
 }
 
-// reportedClasses are the PCI classes that placement is about: storage, network, display (GPU),
-// co-processors, accelerators. Bridges and board controllers would fill the report.
+// reportedClasses are the PCI classes of devices that pods use: storage, network, display (GPU),
+// co-processors, accelerators. Bridges and board controllers would only enlarge the report.
 var reportedClasses = []string{"0108", "02", "03", "0b40", "12"}
 
-// reported returns the machine with the devices that are offered or affect placement, the switches
-// below other switches that these need, and the links between them. Virtual functions have no
-// names, because a name leaves the host with the pod that gets the function.
+// reported returns the machine with the devices that are offered or affect placement, with the
+// nested switches above them, and the links between them. Virtual functions have no names, because
+// a name leaves the host with the pod that gets the function.
 func reported(m *topology.Machine, offers *offer.Config) *topology.Machine {
 	out := *m
 	out.Devices, out.Links = nil, nil
@@ -83,10 +83,10 @@ type platform struct {
 	// model is nil if the engine cannot predict the node. problem then has the reason.
 	model   *placement.Model
 	problem error
-	// wrong is the reason why no promise is possible, whatever the model: unreadable labels, or
-	// devices that cannot be offered. It is then the problem.
+	// wrong is a reason why no promise is possible, independent of the model: unreadable labels, or
+	// devices that cannot be offered. If it is set, it is also the problem.
 	wrong error
-	// memoryBytes is the memory that percentages in the configuration are of.
+	// memoryBytes is the memory to which percentages in the configuration refer.
 	memoryBytes uint64
 	// listsAll means that the PodResources API also lists ended pods until they are deleted: before
 	// Kubernetes 1.34, or with its gate KubeletPodResourcesListUseActivePods off.
@@ -105,7 +105,8 @@ type decider struct {
 	devices *offer.Config
 }
 
-// deciderOf reads authority and enforcer. The error describes an invalid label of the node.
+// deciderOf returns authority and enforcer from the flags or the node's labels. The error describes
+// an invalid label of the node.
 func deciderOf(flag v1alpha1.Authority, enforcer v1alpha1.Enforcer, devices *offer.Config, node *corev1.Node) (by decider, err error) {
 	by.devices = devices
 	if by.authority, err = authorityOf(flag, node); err != nil || by.authority != v1alpha1.AuthorityBerth || node == nil {
@@ -117,8 +118,8 @@ func deciderOf(flag v1alpha1.Authority, enforcer v1alpha1.Enforcer, devices *off
 	return by, err
 }
 
-// offers returns the agent's offers there, or nil if Berth does not decide. Koordlet gives
-// containers no devices.
+// offers returns the agent's offers. It returns nil unless the agent itself carries out Berth's
+// decisions, because koordlet gives containers no devices.
 func (by *decider) offers() *offer.Config {
 	if by.authority != v1alpha1.AuthorityBerth || by.enforcer == v1alpha1.EnforcerKoordlet {
 		return nil
@@ -168,7 +169,7 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 	return p, nil
 }
 
-// offer finds the devices that are offered, and makes the model.
+// offer finds the devices to offer, and makes the model.
 func (p *platform) offer(m *topology.Machine, offers *offer.Config) {
 	p.offered, p.wrong = offers.Resolve(m)
 	p.spec.Config.Devices = placement.DevicesOf(p.spec.Machine, poolsOf(p.offered, nil))
@@ -206,8 +207,8 @@ func memoryOf(view *placement.KubeletView) (sum uint64) {
 	return sum
 }
 
-// withMemoryOf returns the platform with the memory that the kubelet saw when it started, which its
-// memory manager has written down.
+// withMemoryOf returns the platform with the memory that the kubelet saw when it started. The
+// checkpoint of its memory manager has it.
 func (p platform) withMemoryOf(s *kubeletstate.MemoryState) (platform, error) {
 	if s == nil {
 		return p, nil

@@ -9,21 +9,21 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// missingAllocations are allocations of running containers that the kubelet's checkpoint lacks. If
-// an admission and a plugin's report of its devices happen at the same moment, the older half can
-// be written last, as with resources (deviceBook.unlisted).
+// missingAllocations are device allocations of running containers that the kubelet's checkpoint
+// lacks. If an admission and a plugin's report of its devices happen at the same moment, the older
+// content can be written last (see deviceBook.unlisted).
 type missingAllocations struct {
-	// The kubelet was asked when its checkpoint was file and lacked these, ascending and without
-	// devices; file is nil while it has not been asked.
+	// file is the checkpoint when the kubelet was last asked, or nil. The entries that it lacked
+	// then are ascending and without devices.
 	file  []byte
 	lacks []kubeletstate.DeviceEntry
-	// found is its answer.
+	// found is the kubelet's answer.
 	found []kubeletstate.DeviceEntry
 }
 
 // recall adds missing allocations to the books. It asks the kubelet only if the checkpoint lacks
-// some. A kubelet that starts may not have read its own checkpoint. Then entries in its answer
-// count, but missing entries do not.
+// allocations. A starting kubelet may not have read its own checkpoint yet; then entries in its
+// answer count, but missing entries prove nothing.
 func (a *missingAllocations) recall(ctx context.Context, m *mirror, s *sighting) {
 	lacks := m.lacking(s)
 	if !a.asked(m.books.raw.Devices, lacks) && len(lacks) > 0 && m.kubelet != nil {
@@ -84,7 +84,7 @@ func (m *mirror) lacking(s *sighting) []kubeletstate.DeviceEntry {
 	return out
 }
 
-// answers selects the kubelet's answers about the missing entries.
+// answers returns the entries of the kubelet's answer that the checkpoint lacks.
 func answers(
 	lacks []kubeletstate.DeviceEntry, held map[string][]kubeletstate.DeviceEntry, pods map[string]podFacts,
 ) []kubeletstate.DeviceEntry {
@@ -100,7 +100,7 @@ func answers(
 	return out
 }
 
-// except returns the entries that have no counterpart among the others.
+// except returns the entries that are not among the others, ignoring devices.
 func except(entries, others []kubeletstate.DeviceEntry) []kubeletstate.DeviceEntry {
 	return slices.DeleteFunc(slices.Clone(entries), func(e kubeletstate.DeviceEntry) bool {
 		return slices.ContainsFunc(others, func(o kubeletstate.DeviceEntry) bool { return same(o, e) })

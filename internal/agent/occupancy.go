@@ -17,17 +17,17 @@ import (
 
 // occupancy has the sums of a report.
 type occupancy struct {
-	// zones as in NodeResourceTopology, by resource.
+	// zones are the zones of a NodeResourceTopology.
 	zones nrt.ZoneList
 	// stranded is the result of package stranded, by resource.
 	stranded map[string]int64
-	// pods counts pods with resources, by the spread of these.
+	// pods counts pods with exclusive resources, by the spread of the resources.
 	pods map[topology.Spread]int
-	// withDevices counts those of the pods with devices, by their nearness.
+	// withDevices counts pods with devices, by the nearness of the devices.
 	withDevices map[placement.Nearness]int
 }
 
-// occupancyOf is a pure function of a node.
+// occupancyOf computes the sums for a node.
 func occupancyOf(n *wire.Node) *occupancy {
 	o := &occupancy{
 		zones:       wire.WriteNodeResourceTopology(n, nil).Zones,
@@ -79,7 +79,7 @@ func strandedIn(n *wire.Node) map[string]int64 {
 	return out
 }
 
-// shapesOn returns the shapes of the node's pods: an agent knows no other pods.
+// shapesOn returns the shapes of the node's pods. The agent knows no other pods.
 func shapesOn(n *wire.Node) (out []stranded.Shape) {
 	for i := range n.Report.Snapshot.Pods {
 		s := stranded.Shape{Devices: map[string]uint64{}}
@@ -113,7 +113,7 @@ func deviceIDs(p *placement.PodAllocation) (ids []string) {
 	return ids
 }
 
-// unit is the unit of a resource. Each unit has its own metric, named after it.
+// unit is the unit of a resource. Each unit has its own metric with the unit in its name.
 type unit int
 
 const (
@@ -137,7 +137,7 @@ func unitOf(resource string) unit {
 // as the last one.
 type unitDescs []*prometheus.Desc
 
-// descsOf creates them. The help begins with the counted unit.
+// descsOf creates the descriptions. Each help text begins with the counted unit.
 func descsOf(name, help string, labels ...string) unitDescs {
 	withResource := append(slices.Clone(labels), "resource")
 	return unitDescs{
@@ -147,13 +147,14 @@ func descsOf(name, help string, labels ...string) unitDescs {
 	}
 }
 
-// withDevices gives devices their own help.
+// withDevices replaces the help text of the metric for devices.
 func withDevices(all unitDescs, name, help string) unitDescs {
 	all[unitDevices] = prometheus.NewDesc(name+"_devices", help, []string{"resource"}, nil)
 	return all
 }
 
-// occupancyMetrics shows the last occupancy that was set; nothing before.
+// occupancyMetrics collects the metrics of the last occupancy. It collects nothing before the
+// first.
 type occupancyMetrics struct{ last atomic.Pointer[occupancy] }
 
 var (

@@ -13,11 +13,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// If the agent offers devices, the kubelet has only tokens for them. The report ignores the
+// If the agent offers devices, the kubelet only has tokens for them, so the report ignores the
 // kubelet's books about these resources. The agent itself reports the devices and their owners.
 
-// claim removes the resources that the agent offers from the kubelet's books. The text names
-// another program that offers them, or a holder of another plugin's devices, or is "".
+// claim removes the resources that the agent offers from the kubelet's books. rival describes
+// another program that offers them, or a pod that holds another plugin's devices, or is "".
 func (m *mirror) claim(s *sighting) (rival string) {
 	b, offered := m.devices, s.platform.offered
 	b.own = map[string]bool{}
@@ -50,8 +50,8 @@ func (m *mirror) claim(s *sighting) (rival string) {
 	return rival
 }
 
-// foreign names the holder of a device of a resource that is not a token, because another plugin
-// assigned it.
+// foreign describes the holder of a device that another plugin assigned, which is not a token. It
+// returns "" for a token.
 func foreign(s *sighting, e *kubeletstate.DeviceEntry) string {
 	at := slices.IndexFunc(e.Devices, func(d kubeletstate.HeldDevice) bool { return !offer.IsToken(d.ID) })
 	f, known := s.pods[e.PodUID]
@@ -62,7 +62,7 @@ func foreign(s *sighting, e *kubeletstate.DeviceEntry) string {
 	if known {
 		pod = f.key()
 	}
-	return fmt.Sprintf("pod %s has %.100s of %s from another device plugin, and Berth offers that resource", pod, e.Devices[at].ID, e.Resource)
+	return fmt.Sprintf("pod %s has device %.100s of %s from another device plugin, but the agent offers that resource", pod, e.Devices[at].ID, e.Resource)
 }
 
 // addOffered adds the pools of the agent's offers.
@@ -74,10 +74,10 @@ func (s *sighting) addOffered() {
 	for _, p := range s.platform.offered {
 		for _, d := range p.Devices {
 			if s.obeyed != nil && s.obeyed.offered[d.Address] != p.Resource {
-				sick[d.Address] = "the kubelet has not been offered it yet"
+				sick[d.Address] = "the agent has not offered it to the kubelet yet"
 			}
 			if slices.Contains(s.stale, p.Resource) {
-				sick[d.Address] = "the kubelet still counts devices of pods that are gone"
+				sick[d.Address] = "the kubelet still counts devices of deleted pods"
 			}
 		}
 	}

@@ -48,7 +48,7 @@ type Options struct {
 	KubeletVersion string
 	// PodResources is the unix socket of that API; "" means pod-resources/kubelet.sock in Root.
 	PodResources string
-	// Preferences are the known choice rules of device plugins, by resource.
+	// Preferences are the known rules by which device plugins choose devices, by resource.
 	Preferences map[string]placement.Preference
 	// NVIDIA returns the PCI addresses of NVIDIA's GPUs by their UUIDs; nil means to read them from
 	// SysRoot.
@@ -70,13 +70,14 @@ type Options struct {
 	// Enforce has the settings for carrying out decisions where Berth decides.
 	Enforce EnforceOptions
 
-	// Devices is which devices the agent offers to the kubelet if Berth decides; nil offers none.
+	// Devices are the devices that the agent offers to the kubelet if Berth decides; nil means
+	// none.
 	Devices *offer.Config
 	// SpecDirs are the folders of CDI specifications; the agent writes its own into the last. None
 	// means DefaultSpecDirs.
 	SpecDirs []string
 
-	// Namespace of the heartbeat Lease; "" means v1alpha1.HeartbeatNamespace.
+	// Namespace is the namespace of the heartbeat Lease; "" means v1alpha1.HeartbeatNamespace.
 	Namespace string
 	// Heartbeat is the interval of renewals; 0 means 10 s.
 	Heartbeat time.Duration
@@ -84,11 +85,11 @@ type Options struct {
 	Rescan time.Duration
 	// MinInterval is the minimum time between two writes; 0 means 100 ms.
 	MinInterval time.Duration
-	// Amounts also publishes a NodeResourceTopology, for other readers.
+	// Amounts makes the agent also publish a NodeResourceTopology, for other programs.
 	Amounts bool
-	// Numatopology also publishes a Numatopology, for Volcano's scheduler.
+	// Numatopology makes it also publish a Numatopology, for Volcano's scheduler.
 	Numatopology bool
-	// KoordinatorDevice also publishes a Device of scheduling.koordinator.sh.
+	// KoordinatorDevice makes it also publish a Device of scheduling.koordinator.sh.
 	KoordinatorDevice bool
 
 	// Now is the agent's clock; nil means time.Now. Times in published objects are for users; no
@@ -157,7 +158,7 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
-// machine is the source of the hardware.
+// machine returns the source of the hardware.
 func (o *Options) machine() MachineSource {
 	if o.Machine != "" {
 		return GivenMachine(o.Machine)
@@ -165,7 +166,8 @@ func (o *Options) machine() MachineSource {
 	return SysMachine(o.SysRoot)
 }
 
-// online reads which CPUs are online now; nil if the machine is a string, which never changes.
+// online returns a function that reads the online CPUs. It returns nil for a machine string, which
+// never changes.
 func (o *Options) online() func() (topology.CPUSet, error) {
 	if o.Machine != "" {
 		return nil

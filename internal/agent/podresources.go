@@ -21,11 +21,11 @@ import (
 // Kubelet answers questions about a kubelet; *PodResources implements it.
 type Kubelet interface {
 	// ActivePods counts the pods that the kubelet holds resources for, by namespace/name. A pod
-	// that has ended is off the list for good.
+	// that has left the list never returns to it.
 	ActivePods(ctx context.Context) (map[string]int, error)
-	// Held lists the devices that containers hold, by namespace/name of their pods: ascending by
-	// id, without UIDs of pods, and without init containers that end. Of pods that share a name it
-	// has none.
+	// Held lists the devices that containers hold, by namespace/name of their pods, ascending by
+	// id. Entries have no pod UIDs. Init containers that end, and pods that share a name, are left
+	// out.
 	Held(ctx context.Context) (map[string][]kubeletstate.DeviceEntry, error)
 	// Devices lists the healthy devices by resource, with their topology.
 	Devices(ctx context.Context) (map[string][]placement.Device, error)
@@ -57,7 +57,7 @@ func DialPodResources(path string) (*PodResources, error) {
 	return &PodResources{conn, podresources.NewPodResourcesListerClient(conn)}, nil
 }
 
-// redial has the intervals for connecting to a kubelet that is not there.
+// redial has the intervals for connecting again to a kubelet that does not run.
 var redial = grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 
 // Follow keeps the connection open until ctx ends, and calls tell when the kubelet goes away or
@@ -126,11 +126,11 @@ func (p *PodResources) Devices(ctx context.Context) (map[string][]placement.Devi
 }
 
 // noSuchNode replaces NUMA nodes that do not fit a NUMASet, such as the -1 that some plugins copy
-// from sysfs. It is the highest node that fits. For the kubelet the resource must then be aligned,
-// and the device is on no node of its machine.
+// from sysfs. It is the highest number that fits. To the kubelet, such a device is on a NUMA node
+// that the machine does not have, and the resource must still be aligned.
 const noSuchNode = topology.MaxNUMANodes - 1
 
-// devicesOf merges the entries, because there is one for each device and NUMA node.
+// devicesOf merges the entries by device, because there is one entry for each device and NUMA node.
 func devicesOf(entries []*podresources.ContainerDevices) map[string][]placement.Device {
 	out := map[string][]placement.Device{}
 	index := map[[2]string]int{} // by resource and id
@@ -162,8 +162,8 @@ func devicesOf(entries []*podresources.ContainerDevices) map[string][]placement.
 	return out
 }
 
-// heldOf reads the kubelet's answer. If pods share a name, it is unknown which one the kubelet
-// means, and none is reported.
+// heldOf reads the kubelet's answer. It leaves out pods that share a name, because the answer does
+// not tell them apart.
 func heldOf(pods []*podresources.PodResources) map[string][]kubeletstate.DeviceEntry {
 	out := map[string][]kubeletstate.DeviceEntry{}
 	for _, pod := range pods {

@@ -18,31 +18,31 @@ import (
 
 // podFacts has the facts about a pod that a report needs.
 type podFacts struct {
-	uid             string // in the kubelet's books
-	apiUID          string // "" for one that has left the API
-	mirror          bool   // it says that it mirrors the static pod of that uid
+	uid             string // the UID in the kubelet's books
+	apiUID          string // "" for a pod that has left the API
+	mirror          bool   // it claims to mirror the static pod with that UID
 	namespace, name string
 	created         time.Time
-	// acknowledged: by its status, the kubelet has admitted the pod.
+	// acknowledged means that the kubelet has admitted the pod, according to the pod's status.
 	acknowledged bool
-	// refused: the kubelet has failed the pod without running it.
+	// refused means that the kubelet has refused the pod: it is Failed and never ran.
 	refused bool
 	// admitted means that the kubelet has admitted the pod at some time. The kubelet's own record
 	// is removed with the pod, before the pod's resources.
 	admitted bool
 	// ended is the time when the agent saw the pod terminal or gone, or zero.
 	ended time.Time
-	// owner is the rival that the pod belongs to, and looksLike the one whose name its image has,
-	// or "".
+	// owner is the rival to which the pod belongs, or "". looksLike is the rival whose name is in
+	// the pod's image, or "".
 	owner, looksLike string
-	// by is the enforcer of its decision, or "" if the kubelet decides. decided is its allocation
-	// for koordlet.
+	// by is the enforcer of the pod's decision, or "" if the kubelet decides. decided are the
+	// decided allocations if koordlet is the enforcer.
 	by      v1alpha1.Enforcer
 	decided []placement.ContainerAllocation
 	// predicted are the CPUs of a placement that was made when the kubelet decided, and that was
 	// not exact.
 	predicted  topology.CPUSet
-	containers []containerFacts // as the kubelet allocates: init containers as declared, then the others
+	containers []containerFacts // in the kubelet's order of allocation: init containers, then the others
 }
 
 type containerFacts struct {
@@ -76,8 +76,8 @@ func factsOf(pod *corev1.Pod, rivals []Rival) podFacts {
 	return f
 }
 
-// extended are the resources, ascending, that a device plugin may have been asked for: requests
-// equal limits.
+// extended returns the resources, ascending, that a device plugin may provide. Their requests equal
+// the limits.
 func extended(c *corev1.Container) []string {
 	var out []string
 	for name, q := range c.Resources.Limits {
@@ -93,29 +93,29 @@ func ran(s corev1.ContainerStatus) bool {
 	return s.State.Running != nil || s.State.Terminated != nil || s.RestartCount > 0
 }
 
-// podBook has the pods that the API binds to the node, and those that have left it while the
-// kubelet's books may still name them. It is safe for concurrent use.
+// podBook has the pods that are bound to the node, and the pods that have left the API and may
+// still be in the kubelet's books. It is safe for concurrent use.
 //
-// Every user who may create pods may create one that claims to mirror another pod (the annotation
-// kubernetes.io/config.mirror). The kubelet runs none of these, and deletes those without a static
-// pod. So a mirror never replaces a pod that has this UID itself, and of several mirrors the oldest
-// counts.
+// Every user who may create pods may create a pod that claims to mirror another pod (annotation
+// kubernetes.io/config.mirror). The kubelet runs none of these, and deletes the ones without a
+// static pod. So a mirror never replaces a pod that has this UID itself, and of several mirrors the
+// oldest counts.
 type podBook struct {
 	rivals []Rival
 	mu     sync.Mutex
-	pods   map[types.UID]podFacts // in the API, by its UID
-	left   map[string]podFacts    // by the kubelet's
+	pods   map[types.UID]podFacts // pods in the API, by UID
+	left   map[string]podFacts    // pods that left the API, by the kubelet's UID
 }
 
-// maxLeft bounds the pods that have left the API: if no report can be made, the agent never learns
-// that the kubelet's checkpoints no longer name them.
+// maxLeft is the maximum number of pods in left. Without it, left would grow while no report can be
+// made, because the agent then does not see that the kubelet's checkpoints no longer name the pods.
 const maxLeft = 512
 
 func newPodBook(rivals []Rival) *podBook {
 	return &podBook{rivals: rivals, pods: map[types.UID]podFacts{}, left: map[string]podFacts{}}
 }
 
-// see records a pod that the API has.
+// see records a pod in the API.
 func (b *podBook) see(pod *corev1.Pod, now time.Time) {
 	f := factsOf(pod, b.rivals)
 	b.mu.Lock()
@@ -135,8 +135,8 @@ func (b *podBook) see(pod *corev1.Pod, now time.Time) {
 	b.pods[pod.UID] = f
 }
 
-// change records that a pod has changed. It may be another pod that was created under its name
-// while the watch was broken.
+// change records a changed pod. The new version may be another pod that was created with the same
+// name while the watch was broken.
 func (b *podBook) change(old, pod *corev1.Pod, now time.Time) {
 	if old.UID != pod.UID {
 		b.lose(old, now)
@@ -152,7 +152,7 @@ func (b *podBook) lose(pod *corev1.Pod, now time.Time) {
 	old := b.pods[pod.UID]
 	delete(b.pods, pod.UID)
 	if _, known := b.left[f.uid]; f.mirror && (known || b.hasOther(f.uid)) {
-		return // it stood for none, or another mirror of the same static pod is there
+		return // the book has no such pod, or has another mirror of the same static pod
 	}
 	f.ended, f.admitted = now, f.admitted || old.admitted
 	if !old.ended.IsZero() {
@@ -165,8 +165,8 @@ func (b *podBook) lose(pod *corev1.Pod, now time.Time) {
 	b.left[f.uid] = f
 }
 
-// hasOther reports whether the API has another pod with that UID of the kubelet's. The caller holds
-// the lock.
+// hasOther reports whether the API has another pod with that kubelet UID. The caller holds the
+// lock.
 func (b *podBook) hasOther(uid string) bool {
 	for _, f := range b.pods {
 		if f.uid == uid {
@@ -187,7 +187,7 @@ func (b *podBook) leaveOldest() {
 	delete(b.left, oldest)
 }
 
-// admit records which pods the kubelet has admitted.
+// admit records the pods that the kubelet has admitted.
 func (b *podBook) admit(admitted func(uid string) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -205,7 +205,7 @@ func (b *podBook) admit(admitted func(uid string) bool) {
 	}
 }
 
-// all returns a copy by the kubelet's UID.
+// all returns a copy of all pods, by the kubelet's UID.
 func (b *podBook) all() map[string]podFacts {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -219,8 +219,8 @@ func (b *podBook) all() map[string]podFacts {
 }
 
 // standsBefore reports whether the pod takes precedence over another with the same UID at the
-// kubelet: first the pod that has this UID itself, then one that the API has, then one that has not
-// ended, then the oldest.
+// kubelet: the pod that has this UID itself comes first, then a pod in the API, then a pod that has
+// not ended, then the oldest.
 func (p podFacts) standsBefore(o podFacts) bool {
 	switch {
 	case p.mirror != o.mirror:
@@ -240,7 +240,7 @@ func (b *podBook) forget(named func(uid string) bool) {
 	maps.DeleteFunc(b.left, func(uid string, _ podFacts) bool { return !named(uid) })
 }
 
-// running names the pods that have not ended.
+// running returns the names of the pods that have not ended.
 func (b *podBook) running() []wire.PodName {
 	var out []wire.PodName
 	for _, f := range b.all() {
@@ -256,8 +256,8 @@ func byCreation(a, b podFacts) int {
 	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.key(), b.key()), cmp.Compare(a.uid, b.uid))
 }
 
-// order sorts the pods of a report: those of the last one first, in their order, then the others by
-// creation.
+// order sorts the pods of a report: first the pods of the last report in the same order, then the
+// others by creation.
 func order(uids []string, last map[string]int, facts map[string]podFacts) {
 	slices.SortFunc(uids, func(a, b string) int {
 		i, old1 := last[a]
@@ -295,14 +295,14 @@ func (f *podFacts) notePlacement(pod *corev1.Pod) {
 	for i := 0; f.by == "" && p.Certainty == wire.VerdictOnly && i < len(p.Decision.Containers); i++ {
 		f.predicted = f.predicted.Or(&p.Decision.Containers[i].CPUs)
 	}
-	// A placement that is older than the field for koordlet. It still has the pod's resources.
+	// Placements of earlier releases do not name koordlet, but have its annotation.
 	unnamed := p.Authority == placement.AuthorityKubelet && pod.Annotations[wire.KoordinatorStatusAnnotation] != ""
 	if p.Koordlet || unnamed {
 		f.decided = decidedBy(&p)
 	}
 }
 
-// hasOwnWords reports whether a decision has fields that only Berth's own decisions have.
+// hasOwnWords reports whether a decision has fields that exist only where Berth decides.
 func hasOwnWords(d *placement.Decision) bool {
 	return slices.ContainsFunc(d.Containers, func(c placement.ContainerDecision) bool {
 		return len(c.Shares) > 0 || c.Exclusive != 0 || c.Bounds != 0

@@ -10,25 +10,25 @@ import (
 // clock returns the time.
 type clock func() time.Time
 
-// presence tells if and since when the kubelet is there, and if it has read its pods. It is safe
-// for concurrent use.
+// presence tracks whether and since when the kubelet runs, and whether it has read its pods. It is
+// safe for concurrent use.
 type presence struct {
 	now clock
-	age func() time.Duration // how long ago the kubelet started; nil: nobody knows
+	age func() time.Duration // how long ago the kubelet started, or nil if this cannot be known
 
 	mu     sync.Mutex
 	absent bool      // the kubelet is gone, or has not been seen yet
-	back   time.Time // when it last started, as far as is known
-	// starts counts how often it was found to have started; reading is the count when the last
-	// reading of the books began.
+	back   time.Time // when it last started, if known
+	// starts counts the detected starts of the kubelet. reading is the value of starts at the
+	// beginning of the last reading of the books.
 	starts, reading int
 	// leftovers are the resources of ended pods in the last reading. cleared means that the kubelet
-	// has freed some of them. Both refer to the time since its start.
+	// has freed some of them since it started.
 	leftovers []pin
 	cleared   bool
 }
 
-// is records whether the kubelet is there.
+// is records whether the kubelet runs.
 func (p *presence) is(there bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,8 +53,8 @@ func (p *presence) started() {
 	p.another()
 }
 
-// another records that another kubelet process runs. Readings of the earlier process, and a reading
-// in progress, have no information about it. The caller holds the lock.
+// another records that a new kubelet process runs. Earlier readings, and a reading in progress, say
+// nothing about the new process. The caller holds the lock.
 func (p *presence) another() {
 	p.starts++
 	p.leftovers, p.cleared = nil, false
@@ -67,10 +67,10 @@ func (p *presence) beginReading() {
 	p.reading = p.starts
 }
 
-// endReading receives the pods' CPUs and memory in the books, or nil if the books are not reliable,
-// and a function for ended pods. A kubelet that has freed resources of an ended pod has read its
-// pods, because it frees nothing before all its sources are ready (removeStaleState in
-// pkg/kubelet/cm/cpumanager/cpu_manager.go and pkg/kubelet/cm/memorymanager/memory_manager.go).
+// endReading receives the pods' CPUs and memory in the books, or nil if the books are not reliable.
+// A kubelet that has freed resources of an ended pod has read its pods, because it frees nothing
+// before all its sources are ready (removeStaleState in pkg/kubelet/cm/cpumanager/cpu_manager.go
+// and pkg/kubelet/cm/memorymanager/memory_manager.go).
 func (p *presence) endReading(pinned map[pin]bool, ended func(uid string) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +88,7 @@ func (p *presence) away() bool {
 	return p.absent
 }
 
-// booting reports whether the kubelet is gone, or may not have read its pods yet since it is back.
+// booting reports whether the kubelet is gone, or may not have read its pods since its start.
 func (p *presence) booting() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -26,8 +26,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// publisher writes verdicts into the API: it numbers them, writes only changes, and repeats failed
-// writes.
+// publisher writes verdicts into the API. It numbers the reports, writes only changes, and repeats
+// failed writes.
 type publisher struct {
 	name    string              // of the node
 	node    func() *corev1.Node // nil until known
@@ -37,50 +37,50 @@ type publisher struct {
 	amounts *amountsWriter
 	log     *slog.Logger
 	metrics *Metrics
-	// started returns when the kubelet made its socket, zero if there is no socket; nil if this
-	// cannot be known.
+	// started returns the time when the kubelet created its socket, or zero if there is no socket.
+	// The function is nil if this cannot be known.
 	started func() time.Time
 
 	// lastStart is the last result of started.
 	lastStart time.Time
-	assured   time.Time // when the API was last asked for published, or given it; zero: it must be asked
+	assured   time.Time // when the API last confirmed published; zero means that it must be asked
 	published *v1alpha1.NodeTopology
 	// numbered is the highest number that was given to a report. A report whose write failed may
 	// still be in the API.
 	numbered int64
 	// refused is the last report that the API server refused. Its zero value means none.
 	refused refused
-	dirty   time.Time   // first sign of a change that is not yet published
-	good    wire.Report // the last that could be relied on
+	dirty   time.Time   // the time of the first sign of a change that is not yet published
+	good    wire.Report // the last reliable report
 	backoff backoff
 	vouch   vouch
 }
 
-// refused is a report that the API server would not take.
+// refused is a report that the API server refused.
 type refused struct {
 	nt  *v1alpha1.NodeTopology
 	why error
 	at  time.Time
 }
 
-// refusedFor is the time for which a refused report is not tried again. The definition may have
-// been corrected meanwhile.
+// refusedFor is the time for which a refused report is not tried again. After it, the definition
+// may have been corrected.
 const refusedFor = 5 * time.Minute
 
-// tells reports whether the API server would refuse the report, by its answer about an equal one.
+// tells reports whether the API server has refused an equal report recently.
 func (r *refused) tells(nt *v1alpha1.NodeTopology, now time.Time) bool {
 	return r.nt != nil && now.Sub(r.at) < refusedFor && sameReport(r.nt, nt)
 }
 
 // unfit reports whether an error is the API server's refusal of the object itself: a field over its
-// limit, a body over the server's limit, or an object over the store's (etcd's --max-request-bytes,
+// limit, a body over the server's limit, or an object over the limit of etcd (--max-request-bytes,
 // which has no status of its own).
 func unfit(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) ||
 		strings.Contains(err.Error(), "etcdserver: request is too large") || strings.Contains(err.Error(), "trying to send message larger than max")
 }
 
-// pace keeps a distance between two writes.
+// pace keeps a minimum time between two writes.
 type pace struct {
 	least time.Duration
 	last  time.Time // zero before the first
@@ -94,10 +94,11 @@ func (p *pace) wait(now time.Time) time.Duration {
 	return max(0, p.least-now.Sub(p.last))
 }
 
-// vouch has the time until which the published report was confirmed. It is safe for concurrent use.
+// vouch has the last time when the published report was confirmed to be valid. It is safe for
+// concurrent use.
 type vouch struct {
 	mu       sync.Mutex
-	verified time.Time // zero: nobody knows whether it holds
+	verified time.Time // zero if it is not known whether the report is valid
 	sequence int64
 }
 
@@ -108,7 +109,7 @@ func (v *vouch) confirm(now time.Time) {
 	v.verified = now
 }
 
-// confirmKnown records that the published report is still valid, if it ever was.
+// confirmKnown records that the published report is still valid, if it was confirmed before.
 func (v *vouch) confirmKnown(now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -130,7 +131,7 @@ func (v *vouch) number(n int64) {
 	v.sequence = n
 }
 
-// holds returns when the published report was last found to hold, and its sequence number.
+// holds returns the last time when the published report was confirmed, and its sequence number.
 func (v *vouch) holds() (time.Time, int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -161,9 +162,9 @@ func (p *publisher) assure(ctx context.Context, goOnFrom func(*wire.Report)) err
 	p.assured = p.now()
 	nt, err := p.api.NodeTopology(ctx)
 	if err != nil || nt != nil && p.published != nil && sameWrite(nt, p.published) {
-		return nil // without an answer nobody can say; the next write or look will
+		return nil // without an answer, the next write or check will find out
 	}
-	p.log.Warn("the API does not have the report that was published; it is read again")
+	p.log.Warn("the API does not have the published report; the agent reads the object again")
 	p.assured = time.Time{}
 	return p.fetch(ctx, goOnFrom)
 }
@@ -184,7 +185,7 @@ func (p *publisher) fetch(ctx context.Context, goOnFrom func(*wire.Report)) erro
 	p.assured, p.published = p.now(), nt
 	p.vouch.retract()
 	if nt == nil {
-		p.numbered = 0 // the next object begins again
+		p.numbered = 0 // the numbers of the next object start again
 		return nil
 	}
 	p.setSequence(nt.Status.Sequence)
@@ -203,8 +204,8 @@ func (p *publisher) setSequence(n int64) {
 	p.metrics.sequence.Set(float64(n))
 }
 
-// publish writes a verdict if it is new. If the books have a problem and cannot be represented as a
-// valid report, the report keeps their last reliable content next to the problem.
+// publish writes a verdict if it is new. If the books cannot be represented as a valid report, the
+// published report has the problem, and the last reliable content of the books.
 func (p *publisher) publish(ctx context.Context, v *verdict) next {
 	report := p.good
 	if v.outcome != nil {
@@ -225,7 +226,8 @@ func (p *publisher) publish(ctx context.Context, v *verdict) next {
 	return p.write(ctx, v, report)
 }
 
-// maxMessage is the limit of metav1.Condition, less an ellipsis.
+// maxMessage is the maximum length of a condition's message, below the API's limit by the length of
+// an ellipsis.
 const maxMessage = 1000
 
 // conditions returns Ready, and a condition for changes that the kubelet does not know.
@@ -251,7 +253,7 @@ func (p *publisher) conditions(v *verdict) []metav1.Condition {
 	return out
 }
 
-// dated completes a condition. Its transition time stays the same while its status does.
+// dated adds the transition time to a condition. It stays the same while the status stays the same.
 func (p *publisher) dated(c metav1.Condition) metav1.Condition {
 	c.LastTransitionTime = metav1.NewTime(p.now().Truncate(time.Second))
 	c.Message = clip.Text(c.Message, maxMessage)
@@ -263,7 +265,7 @@ func (p *publisher) dated(c metav1.Condition) metav1.Condition {
 	return c
 }
 
-// readable reports whether a reader would take the report at all.
+// readable reports whether readers could read the report.
 func (p *publisher) readable(on *platform, report wire.Report) bool {
 	nt, err := p.object(on, report)
 	if err == nil {
@@ -272,9 +274,9 @@ func (p *publisher) readable(on *platform, report wire.Report) bool {
 	return err == nil
 }
 
-// write applies the report unless the API has it already. If a report with a higher number was
-// sent, this is unknown: the API may have stored it, or lost it in a restore while readers still
-// have it.
+// write applies the report unless the API has it already. It always writes if a report with a
+// higher number was sent, because the API may have stored that report, or may have lost it in a
+// restore while readers still have it.
 func (p *publisher) write(ctx context.Context, v *verdict, report wire.Report) next {
 	now := p.now()
 	nt, err := p.object(v.platform, report)
@@ -318,7 +320,7 @@ func (p *publisher) object(on *platform, report wire.Report) (*v1alpha1.NodeTopo
 	return wire.WriteNodeTopology(&wire.Node{Name: p.name, Spec: on.spec, Report: report})
 }
 
-// kubeletStarted returns the start of the kubelet that runs, or ran last.
+// kubeletStarted returns the start time of the kubelet that runs or ran last.
 func (p *publisher) kubeletStarted() time.Time {
 	if p.started == nil {
 		return p.lastStart
@@ -359,7 +361,7 @@ func (p *publisher) apply(ctx context.Context, on *platform, nt *v1alpha1.NodeTo
 		if errors.Is(err, ErrStale) {
 			p.assured = time.Time{}
 		} else if replaceable && unfit(err) {
-			p.refused = refused{nt, fmt.Errorf("the API server refuses the report of what is handed out here: %w", err), p.now()}
+			p.refused = refused{nt, fmt.Errorf("the API server refuses the report of this node's allocations: %w", err), p.now()}
 			return again(p.pace.least)
 		}
 		return again(p.backoff.Step())
@@ -373,7 +375,7 @@ func (p *publisher) apply(ctx context.Context, on *platform, nt *v1alpha1.NodeTo
 	return p.writeAmounts(ctx, on)
 }
 
-// measure records the published report in metrics and log.
+// measure records the published report in the metrics and the log.
 func (p *publisher) measure(on *platform, nt *v1alpha1.NodeTopology) {
 	latency := time.Duration(0)
 	if !p.dirty.IsZero() {
@@ -394,7 +396,7 @@ func (p *publisher) measure(on *platform, nt *v1alpha1.NodeTopology) {
 		"ready", ready.Status, "reason", ready.Reason, "message", ready.Message, "latency", latency)
 }
 
-// amountsWriter also publishes objects for other readers.
+// amountsWriter publishes objects for other programs.
 type amountsWriter struct {
 	// zones, cpus and devices select the objects: a NodeResourceTopology, a Numatopology, a Device.
 	zones, cpus, devices bool
@@ -405,7 +407,7 @@ type amountsWriter struct {
 	lastDevices *koordinator.Device
 }
 
-// writeAmounts publishes the objects for other readers if they are wanted and changed.
+// writeAmounts publishes the objects for other programs, if they are configured and have changed.
 func (p *publisher) writeAmounts(ctx context.Context, on *platform) next {
 	if p.amounts == nil {
 		return settled
@@ -418,8 +420,8 @@ func (p *publisher) writeAmounts(ctx context.Context, on *platform) next {
 	return settled
 }
 
-// writeZones leaves the object unchanged if the report must not be relied on: its fingerprint then
-// belongs to earlier pods, and readers see that it is old.
+// writeZones writes the NodeResourceTopology. It leaves the object unchanged if the report is not
+// reliable. Its fingerprint then belongs to earlier pods, so readers see that it is old.
 func (p *publisher) writeZones(ctx context.Context, node *wire.Node) error {
 	if !p.amounts.zones || !meta.IsStatusConditionTrue(p.published.Status.Conditions, v1alpha1.ConditionReady) {
 		return nil

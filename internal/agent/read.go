@@ -76,9 +76,9 @@ func (m *mirror) askActive(ctx context.Context, s *sighting) map[string]int {
 	return active
 }
 
-// describe asks for the topology of devices when plugins have reported something new to the
-// kubelet. It also does so while the kubelet's Node offers fewer devices than its checkpoint has,
-// because only the kubelet knows the remaining ones.
+// describe asks the kubelet for the topology of devices when plugins have reported a change to the
+// kubelet. It also asks while the Node offers fewer devices than the checkpoint has, because only
+// the kubelet knows the remaining devices.
 func (m *mirror) describe(ctx context.Context, capacity, allocatable map[string]int64) {
 	b, s := m.devices, m.books.state.Devices
 	if s == nil || m.kubelet == nil {
@@ -118,7 +118,7 @@ func wholeOf(list corev1.ResourceList) map[string]int64 {
 	return out
 }
 
-// tidy forgets pods that no source names any more, and remembers the order of the others.
+// tidy forgets pods that no source names any more, and stores the order of the others.
 func (m *mirror) tidy(s *sighting, out *outcome) {
 	for _, uid := range out.over {
 		m.history.over[uid] = true

@@ -20,12 +20,12 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// The runtime has the decision with which a pod was bound. The newer decision about a resized pod
-// comes from the API server. It must outlive the agent, because another pod may already have the
-// CPUs that the pod gave up.
+// The runtime has the decision with which a pod was bound. A newer decision about a resized pod
+// comes from the API server. It must survive a restart of the agent, because another pod may
+// already have the CPUs that the resized pod gave up.
 
-// decisionsFile is the file with these decisions in Options.StateDir; maxDecisions bounds its size
-// in bytes.
+// decisionsFile is the file with these decisions in Options.StateDir. maxDecisions is its maximum
+// size in bytes.
 const (
 	decisionsFile = "decisions.json"
 	maxDecisions  = 16 << 20
@@ -49,19 +49,19 @@ type decisions struct {
 func newDecisions(o *Options) *decisions {
 	var last string
 	return &decisions{dir: o.StateDir, complain: func(err error) {
-		if text := err.Error(); text != last { // the caller holds the lock
+		if text := err.Error(); text != last { // the caller of complain holds the lock
 			last = text
-			o.Log.Warn("the decision for a resized pod is not carried out", "error", err)
+			o.Log.Warn("the decision for a resized pod cannot be carried out", "error", err)
 		}
 	}}
 }
 
-// decidedIn reads a decision that is kept.
+// decidedIn parses a stored decision.
 func decidedIn(uid, text string) (enforce.Decided, error) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid), Annotations: map[string]string{wire.PlacementAnnotation: text}}}
 	p, _, err := wire.ReadPlacement(pod)
 	if err == nil && (p.Generation < 2 || p.Authority != placement.AuthorityBerth || p.Koordlet) {
-		err = fmt.Errorf("decision for pod %s: want one of generation 2 or more that the agent carries out", uid)
+		err = fmt.Errorf("decision for pod %s: want a decision of generation 2 or more with enforcer agent", uid)
 	}
 	return enforce.Decided{Generation: p.Generation, Containers: p.Decision.Containers}, err
 }
@@ -96,7 +96,7 @@ func (s *decisions) complainOf(err error) {
 
 var errOlder = errors.New("a newer decision is known")
 
-// keep writes a decision to the file before anything follows from it.
+// keep writes a decision to the file before the decision is carried out.
 func (s *decisions) keep(uid, text string, generation uint64) error {
 	was, known := s.byPod[uid]
 	if known {
@@ -105,7 +105,7 @@ func (s *decisions) keep(uid, text string, generation uint64) error {
 		}
 	}
 	if size := s.size + len(text) - len(was); size > maxDecisions {
-		return fmt.Errorf("decisions for resized pods: %d bytes with that for pod %s: want at most %d", size, uid, maxDecisions)
+		return fmt.Errorf("decisions for resized pods: %d bytes including the decision for pod %s: want at most %d", size, uid, maxDecisions)
 	}
 	s.byPod[uid] = text
 	if err := s.write(); err != nil {
@@ -129,10 +129,10 @@ func (s *decisions) write() error {
 	return err
 }
 
-// load reads the file once. What is not a decision in it is left out.
+// load reads the file once. It ignores entries that are not decisions.
 func (s *decisions) load() error {
 	if s.dir == "" {
-		return errors.New("a pod was resized where Berth decides: want --state-dir, a folder in which its newest decision is kept")
+		return errors.New("a pod was resized where Berth decides: want --state-dir, a folder in which the agent stores its newest decision")
 	}
 	if s.byPod != nil {
 		return nil
@@ -162,7 +162,7 @@ func (s *decisions) load() error {
 		return fmt.Errorf("%s: want at most %d bytes", name, 2*maxDecisions)
 	}
 	if err := json.Unmarshal(text, &all); err != nil {
-		return fmt.Errorf("%s: want what the agent writes: %w", name, err)
+		return fmt.Errorf("%s: want a file that the agent wrote: %w", name, err)
 	}
 	s.byPod, s.size = all, 0
 	for uid, text := range all {
@@ -176,7 +176,7 @@ func (s *decisions) load() error {
 	return nil
 }
 
-// follow has take called with the decisions that are kept, and with all that come.
+// follow calls take with the stored decisions, and later with each new decision.
 func (s *decisions) follow(take func(uid string, d enforce.Decided)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +228,7 @@ func (e *enforcer) readMoving(plugin *enforce.Plugin) enforce.Sight {
 		}
 		dir, err := enforce.CgroupDir(s.Cgroups[c.ID])
 		if err != nil {
-			continue // readBack complains
+			continue // readBack reports the error
 		}
 		set, err := enforce.ReadBack(cgroups, dir)
 		if err == nil {
@@ -243,7 +243,8 @@ func (e *enforcer) readMoving(plugin *enforce.Plugin) enforce.Sight {
 	return s
 }
 
-// pruneDecisions forgets decisions that no longer matter. The pods of the API are known.
+// pruneDecisions forgets decisions that no longer matter. It must be called only after the API's
+// pods are known.
 func (e *enforcer) pruneDecisions(plugin *enforce.Plugin) {
 	if e.inAPI == nil {
 		return

@@ -20,7 +20,8 @@ import (
 // containers must start as decided. If only the Node's labels set the authority, the agent needs a
 // copy of the last labels.
 
-// rememberedFile is the file with it in Options.StateDir; maxRemembered bounds its size in bytes.
+// rememberedFile is the file with this copy in Options.StateDir. maxRemembered is its maximum size
+// in bytes.
 const (
 	rememberedFile = "decider.json"
 	maxRemembered  = 4 << 10
@@ -33,14 +34,14 @@ type remembered struct {
 	Enforcer  v1alpha1.Enforcer  `json:"enforcer,omitempty"`
 }
 
-// sane reports whether the values exist.
+// sane reports whether the values are valid.
 func (r *remembered) sane() bool {
 	return (r.Authority == v1alpha1.AuthorityKubelet || r.Authority == v1alpha1.AuthorityBerth) &&
 		(r.Enforcer == "" || r.Enforcer == v1alpha1.EnforcerAgent || r.Enforcer == v1alpha1.EnforcerKoordlet)
 }
 
 // recall reads the last values of the node's labels. The error wraps fs.ErrNotExist if nothing is
-// stored. A file that another program has written is an error as well.
+// stored. A file that another program wrote is an error, too.
 func recall(dir, node string) (remembered, error) {
 	var r remembered
 	name := filepath.Join(dir, rememberedFile)
@@ -63,7 +64,7 @@ func recall(dir, node string) (remembered, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&r); err != nil || len(text) > maxRemembered {
-		return remembered{}, fmt.Errorf("%s: %.200q: want what the agent writes, of %d bytes at most (%v)", name, text, maxRemembered, err)
+		return remembered{}, fmt.Errorf("%s: %.200q: want a file that the agent wrote, of at most %d bytes (%v)", name, text, maxRemembered, err)
 	}
 	if r.Node != node || !r.sane() {
 		return remembered{}, fmt.Errorf("%s: node %.100q, authority %.100q, enforcer %.100q: want node %s, kubelet or berth, agent or koordlet",
@@ -72,8 +73,8 @@ func recall(dir, node string) (remembered, error) {
 	return r, nil
 }
 
-// remember stores the values of the node's labels, unless they are already stored. After a power
-// failure the machine has the old file or the new one.
+// remember stores the values of the node's labels, unless they are already stored. A power failure
+// leaves the old file or the new one, never a mixture.
 func remember(dir string, r remembered) error {
 	if old, err := recall(dir, r.Node); err == nil && old == r {
 		return nil
@@ -88,8 +89,8 @@ func remember(dir string, r remembered) error {
 	return atomicfile.WriteText(filepath.Join(dir, rememberedFile), 0o600, text)
 }
 
-// ours reports whether the agent itself carries out decisions. While the Node is not known, its
-// last labels count.
+// ours reports whether the agent itself carries out decisions. While the Node is not known, the
+// stored labels count.
 func (e *enforcer) ours() (bool, error) {
 	node := e.node()
 	ours, err := e.opts.enforces(node)
@@ -105,16 +106,16 @@ func (e *enforcer) ours() (bool, error) {
 	return ours, err
 }
 
-// oursOnce uses the remembered labels. If nothing is remembered, it returns the error unknown.
+// oursOnce uses the stored labels. If none are stored, it returns the error unknown.
 func (e *enforcer) oursOnce(unknown error) (bool, error) {
-	if unknown == nil { // the flags say it all
+	if unknown == nil { // the flags decide without labels
 		return e.opts.enforces(nil)
 	}
 	r, err := recall(e.opts.StateDir, e.opts.Node)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) && e.complained != err.Error() {
 			e.complained = err.Error()
-			e.opts.Log.Warn("what the node's labels said last cannot be used", "error", err)
+			e.opts.Log.Warn("the stored labels of the node cannot be used", "error", err)
 		}
 		return false, unknown
 	}
@@ -139,6 +140,6 @@ func (e *enforcer) note(node *corev1.Node) {
 		e.noted = r
 	} else if e.complained != err.Error() {
 		e.complained = err.Error()
-		e.opts.Log.Warn("what the node's labels say cannot be remembered: without the API server the agent will not start to carry out", "error", err)
+		e.opts.Log.Warn("the node's labels cannot be stored: if the API server is down when the agent starts, it will not carry out decisions", "error", err)
 	}
 }

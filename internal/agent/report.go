@@ -12,8 +12,7 @@ import (
 )
 
 // evidenceByTime is the time for which an ended pod counts as still active if the kubelet cannot be
-// asked. It is much longer than the kubelet needs to stop a pod's workers after its phase is
-// terminal.
+// asked. It is much longer than the kubelet needs to finish a pod whose phase is terminal.
 const evidenceByTime = 15 * time.Second
 
 // outcome is the result of making a report.
@@ -22,11 +21,12 @@ type outcome struct {
 	pods     []wire.ReportedPod
 	// order holds the kubelet's UIDs of snapshot.Pods.
 	order []string
-	// arriving are pods that are being admitted. A report with them is incomplete.
+	// arriving are pods that the kubelet is admitting. The report may lack a part of their
+	// resources.
 	arriving []string
-	// over are the pods that koordlet served and the kubelet no longer runs.
+	// over are the pods whose decisions koordlet carried out and that the kubelet no longer runs.
 	over []string
-	// ending are pods that have ended but may still be active, so another look is needed soon.
+	// ending are pods that have ended but may still be active, so the agent must look again soon.
 	ending []string
 }
 
@@ -107,18 +107,18 @@ func (s *sighting) unknownWhole(pods []placement.PodAllocation) error {
 	return nil
 }
 
-// obeys reports whether a container of the pod is carried out as it was decided.
+// obeys reports whether the agent carries out the decision about the pod.
 func (s *sighting) obeys(uid string) bool {
 	return s.obeyed != nil && !s.obeyed.koordlet && len(s.obeyed.pods[uid]) > 0
 }
 
-// entrusts reports whether koordlet carries out the decision about the pod, which then holds
+// entrusts reports whether koordlet carries out the decision about the pod. The pod then holds
 // nothing in the kubelet's books.
 func (s *sighting) entrusts(uid string) bool {
 	return s.obeyed != nil && s.obeyed.koordlet && len(s.obeyed.pods[uid]) > 0
 }
 
-// addObeyed adds the carried-out decisions to the pods' resources.
+// addObeyed adds the resources of the decisions that are carried out.
 func (s *sighting) addObeyed(held map[string]placement.PodAllocation) {
 	if s.obeyed == nil {
 		return
@@ -128,7 +128,7 @@ func (s *sighting) addObeyed(held map[string]placement.PodAllocation) {
 		p.UID, p.Generation = uid, s.obeyed.generations[uid]
 		for _, c := range containers {
 			if at := slices.IndexFunc(p.Containers, func(o placement.ContainerAllocation) bool { return o.Name == c.Name }); at >= 0 {
-				c.Devices = slices.Concat(c.Devices, p.Containers[at].Devices) // of other resources
+				c.Devices = slices.Concat(c.Devices, p.Containers[at].Devices) // held has devices of other resources
 				slices.SortFunc(c.Devices, func(a, b placement.DeviceAllocation) int { return cmp.Compare(a.Resource, b.Resource) })
 			}
 			p.Containers = withContainer(slices.Clone(p.Containers), c)
@@ -149,10 +149,10 @@ func (s *sighting) shareOut(out *outcome) {
 
 type reporter struct {
 	*sighting
-	alive map[string]int // pods that are on the kubelet's list for a known reason, by namespace/name
+	alive map[string]int // pods on the kubelet's active list that the API knows, by namespace/name
 }
 
-// pending describes a change of a pod that may be about to happen.
+// pending is a change of a pod's state that may happen soon.
 type pending int
 
 const (
@@ -161,7 +161,7 @@ const (
 	ending
 )
 
-// stateOf judges a pod that holds something.
+// stateOf returns the state of a pod that holds resources.
 func (r *reporter) stateOf(uid string) (v1alpha1.PodState, pending) {
 	f, known := r.pods[uid]
 	switch {
@@ -192,8 +192,8 @@ func (r *reporter) maybeActive(f *podFacts) bool {
 	return r.active[f.key()] > r.alive[f.key()]
 }
 
-// stateOfStranger judges a pod that the API has not shown. If the API knows every active pod of the
-// kubelet, the stranger is not active. Otherwise the API may just be slower than the books.
+// stateOfStranger returns the state of a pod that is not in the API. If the API has every active
+// pod of the kubelet, this pod is not active. Otherwise the API may be slower than the books.
 func (r *reporter) stateOfStranger(uid string) (v1alpha1.PodState, pending) {
 	first, seen := r.history.firstSeen[uid]
 	fresh := !seen || r.now.Sub(first) < strangerPatience
@@ -214,7 +214,7 @@ func (r *reporter) stateOfStranger(uid string) (v1alpha1.PodState, pending) {
 	return v1alpha1.PodEnded, steady
 }
 
-// strangerPatience is the time for which the API may be behind the books.
+// strangerPatience is the time for which a pod may be in the books before the API shows it.
 const strangerPatience = time.Second
 
 // pod puts the containers into the kubelet's order and sets their kinds.

@@ -10,17 +10,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rival is a program that itself sets the CPUs of containers, with the identity of its pods. Every
-// user who can create pods with its ServiceAccount in its namespace is trusted. Image names and
+// Rival is a program that also sets the CPUs of containers, with the identity of its pods. A pod
+// with the rival's ServiceAccount in its namespace is trusted to be the rival's. Image names and
 // owner references prove nothing, because every tenant can choose them.
 type Rival struct {
-	// Program is its name in messages. The rival "koordlet" may carry out decisions.
+	// Program is the program's name in messages. The rival "koordlet" may carry out decisions.
 	Program string
 	// Namespace, DaemonSet and ServiceAccount identify its pods. All three must match.
 	Namespace, DaemonSet, ServiceAccount string
 }
 
-// koordlet is the program of the rival that may carry decisions out in the agent's place.
+// koordlet is the name of the rival that may carry out decisions instead of the agent.
 const koordlet = "koordlet"
 
 // DefaultRivals returns the known programs, as their own manifests and charts install them.
@@ -70,7 +70,8 @@ func rivalIn(rivals []Rival, pod *corev1.Pod) string {
 	return ""
 }
 
-// famousImage returns the program that a pod's image is named like; "" for none. It proves nothing.
+// famousImage returns the rival's program whose name is in the pod's image, or "". A name alone
+// proves nothing.
 func famousImage(rivals []Rival, pod *corev1.Pod) string {
 	rivals = slices.Concat(rivals, DefaultRivals())
 	for i := range pod.Spec.Containers {
@@ -85,4 +86,4 @@ func famousImage(rivals []Rival, pod *corev1.Pod) string {
 	return ""
 }
 
-var errNoKoordlet = errors.New("koordlet should carry decisions out, and no pod of this node runs it: want one with the namespace, DaemonSet and ServiceAccount that --rivals has for koordlet")
+var errNoKoordlet = errors.New("koordlet should carry out decisions, but no pod on this node runs it: want a pod with the namespace, DaemonSet and ServiceAccount that --rivals has for koordlet")

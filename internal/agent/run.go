@@ -38,7 +38,7 @@ func Run(ctx context.Context, opts Options) error {
 	defer stop()
 	config, stopConfig, err := watchConfig(a.opts.Config.paths)
 	if err != nil {
-		a.opts.Log.Warn("a changed configuration will show late", "error", err, "after", a.opts.Rescan)
+		a.opts.Log.Warn("changes of the kubelet's configuration will be noticed late", "error", err, "after", a.opts.Rescan)
 		config, stopConfig = &configWatch{}, func() error { return nil }
 	}
 	defer stopConfig()
@@ -195,7 +195,7 @@ func (a *agent) follow(book *podBook) error {
 	return err
 }
 
-// hasPod reports whether the API has a pod on the node. It is true until the pods are known.
+// hasPod reports whether the API has the pod on the node. It returns true until the pods are known.
 func (a *agent) hasPod(uid string) bool {
 	if !a.pods.HasSynced() {
 		return true
@@ -218,7 +218,7 @@ func (a *agent) node() *corev1.Node {
 	return nil
 }
 
-// loop steps whenever something happened, and now and then anyway.
+// loop steps after each event, and also when a step or the rescan interval asks for it.
 func (a *agent) loop(ctx context.Context, files *fileEvents, config *configWatch) error {
 	if !cache.WaitForCacheSync(ctx.Done(), a.pods.HasSynced, a.nodes.HasSynced) {
 		return ctx.Err()
@@ -263,13 +263,13 @@ func (a *agent) loop(ctx context.Context, files *fileEvents, config *configWatch
 	}
 }
 
-// kubeletIs records that the kubelet has gone, or is there.
+// kubeletIs records whether the kubelet runs.
 func (a *agent) kubeletIs(there bool) {
 	a.mirror.presence.is(there)
 	poke(a.changed)
 }
 
-// heartbeats renews the Lease for as long as the last report is found to hold.
+// heartbeats renews the Lease as long as the last report is confirmed.
 func (a *agent) heartbeats(ctx context.Context) {
 	failures := newBackoff()
 	timer := time.NewTimer(0)
@@ -287,8 +287,8 @@ func (a *agent) heartbeats(ctx context.Context) {
 // firstBeatPoll is the interval of checks for the first report that a heartbeat can confirm.
 const firstBeatPoll = 100 * time.Millisecond
 
-// beat returns when to beat again. A report that has not been found to hold for two rescans is not
-// vouched for.
+// beat sends a heartbeat and returns the time until the next one. It sends none if the report was
+// not confirmed for two rescan intervals.
 func (a *agent) beat(ctx context.Context, failures *backoff) time.Duration {
 	at, sequence := a.mirror.out.vouch.holds()
 	now := a.opts.Now()

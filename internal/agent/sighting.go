@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// sighting has all inputs of a report: one moment of the node.
+// sighting has all inputs of a report, collected at one moment.
 type sighting struct {
 	now      time.Time
 	books    Books
@@ -20,7 +20,7 @@ type sighting struct {
 	// nil. starts explains why a kubelet does not start with the checkpoints, or is nil.
 	absent error
 	starts *kubeletstate.StartError
-	// offline are offline CPUs that the books have assigned, or would assign.
+	// offline are offline CPUs that the kubelet has assigned or could still assign.
 	offline topology.CPUSet
 	// holders are the pods with resources, by the kubelet's UID; pods are the pods that the API
 	// knows.
@@ -30,7 +30,7 @@ type sighting struct {
 	// asked.
 	active map[string]int
 	// booting means that the kubelet is gone, or may not have read its pods since it came back. A
-	// kubelet that starts admits the first pods before it frees the resources of ended pods
+	// starting kubelet admits the first pods before it frees the resources of ended pods
 	// (docs/scope.md). away means that it is gone.
 	booting, away bool
 	history       history
@@ -39,8 +39,8 @@ type sighting struct {
 	// rival is another plugin that offers the agent's resources or devices to the kubelet; "" for
 	// none.
 	rival string
-	// stale are resources that the agent offers, while a kubelet that starts still counts tokens
-	// that gone pods had: it admits its first pods before it takes these back, and refuses them.
+	// stale are resources of the agent for which a starting kubelet still counts tokens of deleted
+	// pods. It admits its first pods before it frees these tokens, and so refuses them.
 	stale []string
 	// pools are the devices. undescribed are healthy devices without reported NUMA nodes.
 	pools       []placement.DevicePool
@@ -69,7 +69,7 @@ func (s *sighting) admitted(uid string) bool {
 	return ok && f.acknowledged && !f.refused
 }
 
-// ended reports whether a pod has ended by the API, or is not in the API.
+// ended reports whether a pod has ended according to the API, or is not in the API.
 func (s *sighting) ended(uid string) bool {
 	f, known := s.pods[uid]
 	return !known || !f.ended.IsZero()

@@ -24,9 +24,9 @@ import (
 // cachedMachineInfo). It still assigns a CPU that has been taken offline, and never sees huge pages
 // that were added. So the agent checks them.
 
-// lookPeriod is the interval at which the agent checks that the machine is still the same. The API
-// should show a change within a second, and reading the machine again and writing the report need
-// time too. A check reads a dozen small files of sysfs.
+// lookPeriod is the interval at which the agent checks whether the machine has changed. The API
+// should show a change within a second, and reading the machine and writing the report need time,
+// too. A check reads a dozen small files of sysfs.
 const lookPeriod = 300 * time.Millisecond
 
 // configSettle is the time without changes after which the files of a configuration are read,
@@ -37,8 +37,8 @@ const configSettle = 50 * time.Millisecond
 // does it report the problem, because the file may still be being written.
 const configDoubt = time.Second
 
-// MachineFingerprint returns a function for the data that may change while a kubelet runs: the
-// online CPUs and NUMA nodes, and the huge pages of each node. Equal texts mean that nothing
+// MachineFingerprint returns a function that reads the data that may change while a kubelet runs:
+// the online CPUs and NUMA nodes, and the huge pages of each node. Equal texts mean that nothing
 // changed. Unreadable data are omitted.
 func MachineFingerprint(fsys fs.FS) func() string {
 	return func() string {
@@ -58,8 +58,9 @@ func MachineFingerprint(fsys fs.FS) func() string {
 	}
 }
 
-// DeviceFingerprint returns a source of the machine's PCI functions and RDMA devices: it may have
-// others at any time. The link physfn makes a virtual function; it comes after the function.
+// DeviceFingerprint returns a function that reads the machine's PCI functions and RDMA devices,
+// which may change at any time. The link physfn marks a virtual function; the kernel creates it
+// after the function.
 func DeviceFingerprint(fsys fs.FS) func() string {
 	return func() string {
 		var b strings.Builder
@@ -77,52 +78,53 @@ func DeviceFingerprint(fsys fs.FS) func() string {
 	}
 }
 
-// slots are the places where devices come and go while a kubelet runs.
+// slots tracks the machine's devices, which may appear and disappear while a kubelet runs.
 type slots struct {
-	fingerprint func() string // nil: none comes or goes
-	last        string        // of the machine whose devices the platform has
-	seen        string        // by the last look: others are read when two looks agree
-	offered     []offer.Pool  // by the last platform: these stay when the machine loses them
+	fingerprint func() string // nil if devices never change
+	last        string        // the fingerprint of the platform's devices
+	seen        string        // the fingerprint at the last look; a change counts if two looks agree
+	offered     []offer.Pool  // of the last platform; they stay if the machine loses them
 }
 
-// surroundings are the machine and the configuration that the kubelet found when it started, and
+// surroundings has the machine and the configuration that the kubelet found when it started, and
 // those that it would find now.
 type surroundings struct {
 	now         clock
 	machine     MachineSource
 	config      ConfigSource
-	authority   v1alpha1.Authority // who decides, as Options has it
-	enforcer    v1alpha1.Enforcer  // who carries out, as Options has it
-	devices     *offer.Config      // what is offered if Berth does
-	version     string             // of the kubelet; "": as the Node object says
-	fingerprint func() string      // what may change under a kubelet; nil: nothing
-	started     func() time.Time   // when the kubelet did, zero if unknown; nil: nobody knows
+	authority   v1alpha1.Authority // as in Options
+	enforcer    v1alpha1.Enforcer  // as in Options
+	devices     *offer.Config      // as in Options
+	version     string             // of the kubelet; "" means the version in the Node
+	fingerprint func() string      // MachineFingerprint; nil if nothing changes
+	started     func() time.Time   // the kubelet's start, or zero; nil if it cannot be known
 	slots       slots
 	every       time.Duration // how often to look whether the configuration has changed
 	say         *complaints
 
-	decider decider // as of when the platform was found
-	release string  // the kubelet's, as of then
+	decider decider // when the platform was found
+	release string  // the kubelet's release at that time
 	// mislabelled means that labels are invalid, so that the authority is not known.
 	mislabelled bool
-	platform    *platform // what the kubelet found; nil until it is known
-	// newer are the files of the configuration that were changed after the kubelet had started and
-	// before the agent read them. It is not known which version the kubelet has read.
+	platform    *platform // the kubelet's platform; nil until it is known
+	// newer are the files of the configuration that changed after the kubelet had started and
+	// before the agent read them. It is not known which content the kubelet has read.
 	newer    []string
 	present  present
 	looked   configLook
-	attempts backoff // between attempts to find out machine and configuration
+	attempts backoff // between attempts to read machine and configuration
 }
 
-// configLook has the settings for reading the configuration.
+// configLook has the times of reading the configuration.
 type configLook struct {
-	last time.Time // when that was
-	due  time.Time // when it is next because a file has changed; zero: no file has
-	// doubted: the last reading failed, and this is not reported yet.
+	last time.Time // the last reading
+	due  time.Time // the next reading after a change of a file, or zero
+	// doubted means that the last reading failed and that this is not reported yet.
 	doubted bool
 }
 
-// present is what a kubelet would see if it started now. It is nil if there is no difference.
+// present is the machine and configuration that a kubelet would find if it started now. It is nil
+// if nothing has changed.
 type present struct {
 	fingerprint string // of the machine
 	view        *placement.KubeletView
@@ -132,7 +134,7 @@ type present struct {
 	unread, unseen string
 }
 
-// find makes sure that the platform is known. The error comes with the time to the next attempt.
+// find makes sure that the platform is known. An error comes with the time until the next attempt.
 func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error) {
 	by, wrong := deciderOf(a.authority, a.enforcer, a.devices, node)
 	if node == nil {
@@ -141,7 +143,7 @@ func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error
 		}
 		return again(endPoll), errNoNode
 	}
-	// A kubelet of another release reports this some time after its start.
+	// After an upgrade, a kubelet reports its new release some time after its start.
 	version := cmp.Or(a.version, node.Status.NodeInfo.KubeletVersion)
 	if a.platform != nil && a.decider == by && a.release == version && a.mislabelled == (wrong != nil) {
 		return settled, nil
@@ -181,7 +183,7 @@ func (a *surroundings) newerFiles() []string {
 	return nil
 }
 
-// keeping returns the machine with the devices that were offered on it before.
+// keeping returns the machine, including devices that were offered before and are gone.
 func (a *surroundings) keeping(by *decider) (*topology.Machine, error) {
 	m, err := a.machine()
 	if offers := by.offers(); err == nil && offers != nil {
@@ -197,11 +199,11 @@ func (a *surroundings) offering(p *platform) {
 	}
 }
 
-// forget makes the agent find out everything again: another kubelet has started.
+// forget makes the agent read everything again, because another kubelet has started.
 func (a *surroundings) forget() { a.platform, a.attempts = nil, newLook() }
 
-// recall gives the platform the memory that the kubelet saw when it started, which its memory
-// manager has written down.
+// recall gives the platform the memory that the kubelet saw when it started. The checkpoint of its
+// memory manager has it.
 func (a *surroundings) recall(s *kubeletstate.MemoryState) error {
 	p, err := a.platform.withMemoryOf(s)
 	a.platform = &p
@@ -226,8 +228,7 @@ func (a *surroundings) look(ctx context.Context) bool {
 		len(changedSettings(before.config, is.config)) > 0
 }
 
-// lookAtDevices follows the devices that are offered. It reports whether the machine has others
-// than before.
+// lookAtDevices follows the offered devices. It reports whether the machine's devices have changed.
 func (a *surroundings) lookAtDevices() bool {
 	offers := a.decider.offers()
 	if offers == nil || a.slots.fingerprint == nil || a.mislabelled {
@@ -265,7 +266,7 @@ func (a *surroundings) lookAtMachine() {
 		view, err = placement.ViewOf(machine)
 	}
 	a.say.about(topicMachine, err)
-	if err != nil { // what is known to have changed stays so
+	if err != nil { // known changes stay recorded
 		a.present.unseen = err.Error()
 		return
 	}
@@ -277,7 +278,7 @@ func (a *surroundings) lookAtConfig(ctx context.Context) {
 	switch {
 	case err == nil:
 		a.present.config, a.present.unread, a.looked.doubted = config, "", false
-	case a.config.paths == configPaths{}: // the kubelet that would tell is away
+	case a.config.paths == configPaths{}: // the kubelet cannot be asked while it is away
 	case a.looked.doubted || a.present.unread != "":
 		a.present.unread = err.Error()
 	default:
@@ -292,8 +293,7 @@ func (a *surroundings) configTouched() time.Duration {
 	return configSettle
 }
 
-// presentConfig is the configuration as a kubelet that starts now would read it. It cannot be read
-// while it is written.
+// presentConfig returns the configuration that a kubelet would read if it started now.
 func (a *surroundings) presentConfig(ctx context.Context) (*kubeletv1beta1.KubeletConfiguration, error) {
 	raw, err := a.config.read(ctx)
 	if err != nil {
@@ -318,8 +318,8 @@ func (a *surroundings) drift() drift {
 	return d
 }
 
-// stale returns the checkpoints with which a kubelet that starts now does not start, because
-// machine or configuration has changed.
+// stale returns the checkpoints that would keep a kubelet from starting now, because machine or
+// configuration has changed.
 func (a *surroundings) stale(books *checkpoints, d *drift) (files []string) {
 	if len(d.lost)+len(d.gained)+len(d.settings) == 0 || a.present.view == nil {
 		return nil
@@ -331,7 +331,7 @@ func (a *surroundings) stale(books *checkpoints, d *drift) (files []string) {
 	c.FeatureGates = gatesOf(c.FeatureGates)
 	model, err := placement.NewModel(a.present.view, c)
 	if err != nil {
-		return nil // it does not start at all, or nobody can tell
+		return nil // it does not start for other reasons, or this is not known
 	}
 	startup := model.Startup()
 	if kubeletstate.StartCPU(&startup, "", books.raw.CPU) != nil {
@@ -352,7 +352,7 @@ func (a *surroundings) readConfig(raw *kubeletv1beta1.KubeletConfiguration) (pla
 	return wire.ReadConfig(raw, wire.KubeletFacts{Version: release, MemoryBytes: a.platform.memoryBytes})
 }
 
-// offline are the CPUs that were offline when the agent started, and still are.
+// offline returns the CPUs that were offline when the agent started and still are.
 func (a *surroundings) offline() topology.CPUSet {
 	online := cpusOf(a.present.view)
 	return a.platform.spec.Machine.Offline.AndNot(&online)

@@ -13,15 +13,16 @@ import (
 // Pods may be as large as the API server allows, and every user may bind many of them to a node by
 // its name. The agent keeps only the parts of a pod that its report needs.
 
-// Limits of the kept parts of a pod. Useful pods do not reach them.
+// Limits of the kept parts of a pod. Ordinary pods do not reach them.
 const (
 	maxKeptContainers = 1024
-	maxKeptResources  = 64  // extended ones of a container
+	maxKeptResources  = 64  // extended resources of a container
 	maxKeptText       = 256 // bytes of a name, a message, a UID
 )
 
-// trimmed returns the kept parts of a pod. factsOf is the same for both, within the limits. It is
-// an informer's transform (cache.TransformFunc), and does not change other objects.
+// trimmed returns the kept parts of a pod. Within the limits, factsOf returns the same for the
+// trimmed pod. It is an informer's transform (cache.TransformFunc), and does not change other
+// objects.
 func trimmed(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -98,7 +99,7 @@ func keptStatuses(list []corev1.ContainerStatus) []corev1.ContainerStatus {
 	return out
 }
 
-// bounded returns the beginning of a text.
+// bounded returns the first maxKeptText bytes of a text.
 func bounded(text string) string {
 	if len(text) <= maxKeptText {
 		return text

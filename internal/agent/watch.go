@@ -17,21 +17,23 @@ import (
 
 // fileEvents are events below the kubelet's root directory.
 type fileEvents struct {
-	// Changed receives when a checkpoint may have been replaced. One pending event is enough.
+	// Changed receives when a checkpoint may have been replaced. It holds at most one pending
+	// event.
 	Changed chan struct{}
-	// Restarted receives when the kubelet has (re)started: it makes the socket of its device
-	// manager again.
+	// Restarted receives when the kubelet has (re)started, because it then creates the socket of
+	// its device manager again.
 	Restarted chan struct{}
 }
 
-// kubeletSocket is made by the kubelet when it starts
+// kubeletSocket is the socket that the kubelet creates when it starts
 // (pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go).
 const kubeletSocket = "kubelet.sock"
 
-// moreWatchers returns which limit is reached if no more files may be watched, and how to raise it.
+// moreWatchers adds advice to an error: it names the limit to raise if no more files may be
+// watched.
 func moreWatchers(err error) error {
 	if errors.Is(err, syscall.EMFILE) {
-		return fmt.Errorf("%w: want a higher sysctl fs.inotify.max_user_instances (1024 is plenty), or a higher limit of open files", err)
+		return fmt.Errorf("%w: want a higher sysctl fs.inotify.max_user_instances (1024 is enough), or a higher limit of open files", err)
 	}
 	return err
 }
@@ -63,7 +65,7 @@ func (f *fileEvents) follow(w *fsnotify.Watcher, devices string) {
 				return
 			}
 			f.handle(w, e, devices)
-		case _, ok := <-w.Errors: // an overflowing queue: anything may have happened
+		case _, ok := <-w.Errors: // the queue overflowed, so anything may have happened
 			if !ok {
 				return
 			}
@@ -77,9 +79,9 @@ func (f *fileEvents) handle(w *fsnotify.Watcher, e fsnotify.Event, devices strin
 	base := filepath.Base(e.Name)
 	switch {
 	case e.Name == devices && e.Has(fsnotify.Create):
-		_ = w.Add(devices) // gone again already: its next creation is another event
+		_ = w.Add(devices) // if it is gone already, its next creation is another event
 		if _, err := os.Lstat(filepath.Join(devices, kubeletSocket)); err == nil {
-			poke(f.Restarted) // it was quicker than the watch
+			poke(f.Restarted) // the kubelet created the socket before the watch began
 		}
 		poke(f.Changed)
 	case filepath.Dir(e.Name) == devices && base == kubeletSocket && e.Has(fsnotify.Create):
@@ -100,7 +102,7 @@ func kubeletStart(root string) (at time.Time) {
 	if err != nil {
 		return at
 	}
-	_ = conn.Close() // it has answered
+	_ = conn.Close() // the kubelet listens
 	if info, err := os.Stat(path); err == nil {
 		at = info.ModTime()
 	}
@@ -115,7 +117,7 @@ func socketMade(root string) (at time.Time) {
 	return at
 }
 
-// kubeletAge returns how long ago that was; 0 if this is unknown.
+// kubeletAge returns the time since then, or 0 if it is unknown.
 func kubeletAge(root string) time.Duration {
 	at := kubeletStart(root)
 	if at.IsZero() {

@@ -12,33 +12,34 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Container is a container as the runtime has it.
+// Container is a container as the runtime reports it.
 type Container struct {
 	ID  string
-	Pod string // the id of its sandbox
+	Pod string // the id of the sandbox
 	// UID is the kubelet's UID of the pod. Short is the container's own name.
 	UID, Short string
-	Name       string // for people: namespace/pod/container
-	// Decision is the decision about the container in the Binding, or nil. Fault describes an
-	// annotation that is not credible.
+	Name       string // namespace/pod/container, for messages
+	// Decision is the decision about the container in the Binding, or nil. Fault is the reason why
+	// the pod's annotation cannot be trusted, or "".
 	Decision *placement.ContainerDecision
 	Fault    string
-	Created  int64 // nanoseconds; orders what Synchronize finds
-	Now      Set   // what it runs on, as the runtime says
-	// asks are its amounts by the runtime. trimmed are smaller amounts that it gets at its start,
-	// or 0. decides means that the scheduler decides about them, because the pod's limits equal its
-	// requests.
+	Created  int64 // Unix nanoseconds; Synchronize orders containers by it
+	Now      Set   // where it runs, according to the runtime
+	// asks are the container's amounts in the runtime. trimmed are smaller amounts that it gets
+	// instead when it starts, or 0. decides means that the scheduler decides about the amounts,
+	// because the pod's limits equal its requests.
 	asks, trimmed amounts
 	decides       bool
-	// Begins means that it is created and has not started.
+	// Begins means that the container is created and has not started.
 	Begins bool
-	// Tokens is the number of devices of each resource that the kubelet has counted for it.
+	// Tokens is the number of devices of each resource that the kubelet has allocated to the
+	// container.
 	Tokens map[string]int
-	// Given are the variables, as the runtime has them, in which containers find their devices, by
-	// name.
+	// Given are the environment variables that tell the container its devices, by name, as the
+	// runtime has them.
 	Given map[string]string
-	// Orphan means that the runtime does not report its sandbox, and so does not report its
-	// decision either.
+	// Orphan means that the runtime does not report the container's sandbox, which has the
+	// decision.
 	Orphan bool
 }
 
@@ -55,7 +56,7 @@ type Set struct {
 type Update struct {
 	ID  string
 	Set Set
-	// gets are amounts that it gets with the move.
+	// gets are the amounts that the container gets with the move.
 	gets amounts
 }
 
@@ -64,10 +65,10 @@ type Mode uint8
 
 // The modes.
 const (
-	// Hold does not let it start. The kubelet tries again, and the CPUs may be free then. The zero
-	// value.
+	// Hold does not let the container start. The kubelet tries again, and the CPUs may be free
+	// then. It is the zero value.
 	Hold Mode = iota
-	// Confine lets it run in the shared pool.
+	// Confine lets the container run in the shared pool.
 	Confine
 )
 
@@ -88,14 +89,14 @@ type Books struct {
 	machine  *topology.Machine
 	reserved topology.CPUSet
 	mode     Mode
-	all      map[string]*entry // by container
+	all      map[string]*entry // by container id
 	// claims are the CPUs of pinned containers that wait until shared ones have started, by sandbox
 	// and name. No other shared container starts on these CPUs before them. A claim expires if the
-	// container is not tried again, because no message may come when its pod is gone.
+	// container is not tried again, because the runtime may not report that its pod is gone.
 	claims  map[claimant]claim
 	offered Offered
 	// found are the sandboxes of the last Synchronize. A restarted runtime may never report that
-	// these have stopped.
+	// they have stopped.
 	found map[string]bool
 	// newest are the decisions for pods that were resized, by UID.
 	newest map[string]*Decided
@@ -107,8 +108,8 @@ type Books struct {
 	online func() (topology.CPUSet, error)
 }
 
-// settleLimit is the time for which no CPUs are taken from a container that has not started.
-// Afterwards a move is sent, and once more if it starts.
+// settleLimit is the time for which no CPUs are taken from a container that has not started. After
+// that a move is sent, and sent again when the container starts.
 const settleLimit = time.Minute
 
 // settling reports whether the container may not be moved yet.
@@ -116,10 +117,10 @@ func (b *Books) settling(e *entry) bool {
 	return e.lost || e.unsettled && b.now().Sub(e.since) < settleLimit
 }
 
-// claimant is a container that waits.
+// claimant identifies a container that waits for CPUs.
 type claimant struct{ pod, name string }
 
-// claim is the CPUs that a container waits for, and when it was last tried.
+// claim has the CPUs for which a container waits, and the time when it was last tried.
 type claim struct {
 	cpus topology.CPUSet
 	at   time.Time
@@ -130,30 +131,31 @@ type claim struct {
 type entry struct {
 	Container
 	running bool
-	// unsettled means that the runtime may lose a move, because the container is starting, or
-	// because an unsolicited move is under way. It is not moved meanwhile, and containers that need
-	// its CPUs wait.
+	// unsettled means that the runtime may lose a move, because the container is starting or an
+	// unsolicited move is under way. The container is not moved in this state, and containers that
+	// need its CPUs wait.
 	unsettled bool
 	// since is the start of this state. A runtime may never report that a container could not be
 	// started.
 	since time.Time
 	// doubt means that a move was sent when the runtime may have lost it.
 	doubt bool
-	// lost means that the runtime no longer lists the container, but it has processes. It stays on
-	// its CPUs, and containers that need them wait, until it has none.
+	// lost means that the runtime no longer lists the container although it still has processes.
+	// Until they end, it keeps its CPUs, and containers that need them wait.
 	lost bool
 	set  Set
 	// shut are the CPUs that no other container may use: its own CPUs and those that stay idle for
 	// it.
 	shut      topology.CPUSet
 	complaint string
-	// devices are its pod's until the sandbox has stopped. without explains why it runs without the
-	// decided devices, or why the decision is invalid.
+	// devices belong to the pod until the sandbox has stopped. without is the reason why the
+	// container runs without the decided devices, or why the decision is invalid.
 	devices []placement.DeviceAllocation
 	without string
 	refitting
-	// moved are the containers that the answer to its creation moved. A runtime that fails after
-	// that answer carries nothing out: the moves are certain when it has started.
+	// moved are the moves in the answer to the container's creation. They are certain only when the
+	// container has started, because a runtime that fails after the answer carries none of them
+	// out.
 	moved []Update
 }
 
@@ -161,7 +163,7 @@ type entry struct {
 // shared containers use them when all other CPUs are pinned.
 func NewBooks(m *topology.Machine, reserved topology.CPUSet, mode Mode) (*Books, error) {
 	if reserved.IsEmpty() || !reserved.IsSubsetOf(&m.Online) {
-		return nil, fmt.Errorf("reserved CPUs %q: want CPUs of %s, at least one", reserved, m.Online)
+		return nil, fmt.Errorf("reserved CPUs %q: want at least one of the CPUs %s", reserved, m.Online)
 	}
 	return &Books{now: time.Now, machine: m, reserved: reserved, mode: mode, all: map[string]*entry{}, claims: map[claimant]claim{}, found: map[string]bool{}, newest: map[string]*Decided{},
 		lives: func(string) bool { return false }}, nil
@@ -181,10 +183,10 @@ func (b *Books) Create(c Container) (Set, []Update, error) {
 		b.claims[claimant{c.Pod, c.Name}] = claim{e.shut, b.now()}
 		return Set{}, nil, &HeldError{c.Name, undecided}
 	}
-	if why := b.giveDevices(e); why != "" { // nobody shares a device
+	if why := b.giveDevices(e); why != "" { // devices are never shared
 		return Set{}, nil, &HeldError{c.Name, why}
 	}
-	maps.DeleteFunc(b.all, func(_ string, o *entry) bool { // an earlier life of the same container
+	maps.DeleteFunc(b.all, func(_ string, o *entry) bool { // an earlier instance of the same container
 		return samePod(&o.Container, &c) && o.Name == c.Name && (!o.running || o.unsettled)
 	})
 	if why := b.inTheWay(e); why != "" {
@@ -200,7 +202,7 @@ func (b *Books) Create(c Container) (Set, []Update, error) {
 	if !e.set.Pinned {
 		if e.set.CPUs = b.poolFor(e); e.set.CPUs.IsEmpty() {
 			delete(b.all, c.ID)
-			return Set{}, nil, &HeldError{c.Name, "no CPU is left for it on the NUMA nodes of its shares"}
+			return Set{}, nil, &HeldError{c.Name, "no CPU is free on the NUMA nodes where it has CPU shares"}
 		}
 	}
 	e.moved = b.spread(c.ID)
@@ -220,7 +222,7 @@ func (b *Books) arrived(e *entry) {
 	e.moved = nil
 }
 
-// admit makes an entry of a container, pinned if its decision can be carried out.
+// admit returns an entry for a container. It is pinned if its decision can be carried out.
 func (b *Books) admit(c Container, mode Mode) (*entry, error) {
 	if c.Orphan {
 		return b.adopt(c), nil
@@ -244,10 +246,10 @@ func (b *Books) admit(c Container, mode Mode) (*entry, error) {
 	return e, nil
 }
 
-// adopt makes an entry of a running container with an unknown decision. A container on reserved
-// CPUs counts as shared. Any other counts as pinned, and stays on its CPUs.
+// adopt returns an entry for a running container with an unknown decision. A container that has
+// reserved CPUs counts as shared. Any other container counts as pinned, and keeps its CPUs.
 func (b *Books) adopt(c Container) *entry {
-	e := &entry{Container: c, complaint: "has a sandbox that the runtime does not report, and so no known decision"}
+	e := &entry{Container: c, complaint: "has no known decision, because the runtime does not report its sandbox"}
 	if c.Now.CPUs.IsEmpty() || c.Now.CPUs.Intersects(&b.reserved) {
 		return e
 	}
@@ -261,7 +263,7 @@ func (b *Books) adopt(c Container) *entry {
 }
 
 // asleep explains why a container cannot start because CPUs are offline, or returns "". A pinned
-// container needs all of its CPUs, a shared one any.
+// container needs all of its CPUs online, a shared container at least one.
 func (b *Books) asleep(e *entry) string {
 	if b.online == nil {
 		return ""
@@ -274,7 +276,7 @@ func (b *Books) asleep(e *entry) string {
 		return "its decision names CPUs " + down.String() + ", which are offline"
 	}
 	if pool := b.poolFor(e); !e.set.Pinned && !pool.IsEmpty() && !pool.Intersects(&up) {
-		return "the CPUs that it would share, " + pool.String() + ", are offline"
+		return "the shared CPUs that it may use, " + pool.String() + ", are offline"
 	}
 	return ""
 }
@@ -288,24 +290,23 @@ func (b *Books) inTheWay(e *entry) string {
 			if o.lost {
 				return "CPUs " + both.String() + " are shared by " + o.Name + ", and " + lostText
 			}
-			return "CPUs " + both.String() + " are shared by " + o.Name + ", which is just beginning there: this passes"
+			return "CPUs " + both.String() + " are shared by " + o.Name + ", which is just starting there: the container is tried again"
 		}
 	}
 	return ""
 }
 
-const lostText = "the runtime does not list it, though it has processes"
+const lostText = "the runtime no longer lists that container, although it has processes"
 
-// bury forgets the containers that the runtime did not list and that have no processes any more,
-// and claims that have lapsed.
+// bury removes lost containers that have no processes any more, and expired claims.
 func (b *Books) bury() {
 	maps.DeleteFunc(b.claims, func(_ claimant, c claim) bool { return b.now().Sub(c.at) > heldFor })
 	maps.DeleteFunc(b.all, func(id string, e *entry) bool { return e.lost && !b.lives(id) })
 }
 
-// Begun records that a container has started, and returns a move that has become due meanwhile. The
-// runtime may not accept a move at this time. The sender of the move calls Moved when it has
-// arrived. A move that is not sent comes with a later reply.
+// Begun records that a container has started, and returns a move that is now due. The caller may
+// send it as an unsolicited move, and calls Moved when it has arrived. Otherwise the move is part
+// of a later reply.
 func (b *Books) Begun(id string) (u Update, due bool) {
 	e := b.all[id]
 	if e == nil || !e.running {
@@ -317,11 +318,11 @@ func (b *Books) Begun(id string) (u Update, due bool) {
 	return Update{id, set, e.carries()}, e.doubt || set != e.set
 }
 
-// Moving records that an unsolicited move is on its way to the runtime. Until Moved the container
-// counts as running in both places.
+// Moving records that an unsolicited move was sent to the runtime. Until Moved, the container
+// counts on its old and new CPUs.
 func (b *Books) Moving(u Update) {
 	if e := b.all[u.ID]; e != nil {
-		e.unsettled, e.since, e.set.CPUs = true, b.now(), e.set.CPUs.Or(&u.Set.CPUs) // the same if it is pinned
+		e.unsettled, e.since, e.set.CPUs = true, b.now(), e.set.CPUs.Or(&u.Set.CPUs) // no change if it is pinned
 	}
 }
 
@@ -334,19 +335,19 @@ func (b *Books) Moved(u Update) (next Update, due bool) {
 	return b.Begun(u.ID)
 }
 
-// Failed records that a move has not arrived, or may not have arrived. The container counts as
-// running in both places, and the move is repeated with the next answer or by Overdue.
+// Failed records that a move has not arrived, or may not have arrived. The container counts on its
+// old and new CPUs, and the move is repeated with the next answer or by Overdue.
 func (b *Books) Failed(id string) {
 	if e := b.all[id]; e != nil {
 		e.unsettled, e.doubt, e.since = false, true, b.now()
 	}
 }
 
-// retryAfter is the time after which a failed move is sent as an unsolicited one.
+// retryAfter is the time after which a failed move is sent as an unsolicited move.
 const retryAfter = time.Second
 
-// Overdue returns moves that failed a while ago and that no answer to the runtime has carried
-// since.
+// Overdue returns moves that failed at least retryAfter ago and that no answer to the runtime has
+// repeated since.
 func (b *Books) Overdue() []Update {
 	var out []Update
 	b.advance()
@@ -363,8 +364,8 @@ func (b *Books) Overdue() []Update {
 }
 
 // Renew switches to a new machine and new reserved CPUs. The resulting moves are marked as
-// doubtful, and Overdue returns them. Pinned CPUs stay, even if they are now reserved. It returns
-// the errors of NewBooks; then nothing has changed.
+// doubtful, and Overdue returns them. Pinned CPUs stay, even if they are now reserved. If it
+// returns an error, nothing has changed. The errors are those of NewBooks.
 func (b *Books) Renew(m *topology.Machine, reserved topology.CPUSet) error {
 	if _, err := NewBooks(m, reserved, b.mode); err != nil {
 		return err
@@ -386,7 +387,7 @@ func (b *Books) Renew(m *topology.Machine, reserved topology.CPUSet) error {
 // Has reports whether the container is in the books.
 func (b *Books) Has(id string) bool { return b.all[id] != nil }
 
-// memsOf returns the memory nodes that the decision binds the container to, 0 for none.
+// memsOf returns the memory nodes to which the decision binds the container, or 0.
 func memsOf(d *placement.ContainerDecision) (nodes topology.NUMASet) {
 	if d.Bounds&placement.BoundMemory == 0 {
 		return 0
@@ -402,8 +403,8 @@ func memsOf(d *placement.ContainerDecision) (nodes topology.NUMASet) {
 func samePod(a, b *Container) bool { return a.Pod == b.Pod || a.UID != "" && a.UID == b.UID }
 
 // problem describes why the container cannot have its CPUs, or returns "". Containers of one pod
-// may have the same CPUs, because they take turns. A container that runs on its CPUs stays there
-// when they become reserved, if the system has another reserved CPU.
+// may have the same CPUs, because they do not run at the same time. A container that runs on its
+// CPUs stays there when they become reserved, if the system has another reserved CPU.
 func (b *Books) problem(e *entry) string {
 	if extra := e.Decision.CPUs.AndNot(&b.machine.Online); !extra.IsEmpty() {
 		return "its decision names CPUs " + extra.String() + ", which the machine does not have"
@@ -435,8 +436,8 @@ func (b *Books) leavesReserved(e *entry) bool {
 	return !left.IsEmpty()
 }
 
-// shutFor returns the CPUs of a decision and the CPUs that stay idle for it. Reserved CPUs do not
-// count as idle: the system runs there.
+// shutFor returns the CPUs of a decision and the CPUs that stay idle for it. It omits reserved CPUs
+// among the idle ones, because the system runs there.
 func (b *Books) shutFor(d *placement.ContainerDecision) topology.CPUSet {
 	var out topology.CPUSet
 	switch d.Exclusive {
@@ -457,8 +458,8 @@ func (b *Books) shutFor(d *placement.ContainerDecision) topology.CPUSet {
 	return out.Or(&d.CPUs)
 }
 
-// pool returns the CPUs for shared containers: every CPU that is not exclusive to a container that
-// runs, or that only waits for shared ones.
+// pool returns the CPUs for shared containers. It excludes the exclusive CPUs of containers that
+// run, or that only wait until shared containers have left.
 func (b *Books) pool() topology.CPUSet {
 	p := b.machine.Online
 	for _, e := range b.all {
@@ -475,7 +476,7 @@ func (b *Books) pool() topology.CPUSet {
 }
 
 // poolFor returns the part of the pool that a shared container may use. A container with an unknown
-// decision gets no CPU that it does not already have.
+// decision gets no additional CPUs.
 func (b *Books) poolFor(e *entry) topology.CPUSet {
 	p := b.pool()
 	if e.Orphan && !e.Now.CPUs.IsEmpty() {
@@ -493,8 +494,8 @@ func (b *Books) poolFor(e *entry) topology.CPUSet {
 	return p.And(&nodes)
 }
 
-// sharedFor returns the CPUs of a running shared container. A container without any CPU uses the
-// reserved ones, because it already runs, and an empty set would mean all CPUs.
+// sharedFor returns the CPUs of a running shared container. If no CPU is left for it, it uses the
+// reserved CPUs, because it already runs and an empty set would mean all CPUs.
 func (b *Books) sharedFor(e *entry) topology.CPUSet {
 	if cpus := b.poolFor(e); !cpus.IsEmpty() {
 		return cpus
@@ -512,7 +513,8 @@ func (b *Books) due(e *entry) Set {
 }
 
 // spread returns the moves of running shared containers whose pool has changed, and moves that may
-// not have arrived. It omits the container but, and unsettled containers, which lose no CPUs.
+// not have arrived. It omits the container named by but, and unsettled containers, which keep their
+// CPUs.
 func (b *Books) spread(but string) []Update {
 	var out []Update
 	for _, id := range b.ids() {
@@ -529,7 +531,7 @@ func (b *Books) spread(but string) []Update {
 	return out
 }
 
-// ids returns the containers in a fixed order, so that equal books give equal answers.
+// ids returns the ids of the containers in a fixed order, so that equal books give equal answers.
 func (b *Books) ids() []string { return slices.Sorted(maps.Keys(b.all)) }
 
 // Stop records that a container has stopped, and returns the resulting moves. Its CPUs still belong
@@ -545,8 +547,8 @@ func (b *Books) Stop(id string) []Update {
 }
 
 // Remove removes a container. Its CPUs and devices still belong to its pod until the pod has
-// stopped. If the runtime does not report this, they belong to it until its last container is
-// removed, because the kubelet has then finished with the pod.
+// stopped. If the runtime does not report the stop, they belong to the pod until its last container
+// is removed.
 func (b *Books) Remove(id string) {
 	if e := b.all[id]; e != nil && (!e.set.Pinned && len(e.devices) == 0 || b.found[e.Pod]) {
 		delete(b.all, id)
@@ -555,18 +557,17 @@ func (b *Books) Remove(id string) {
 	}
 }
 
-// RemovePod removes a pod whose sandbox has stopped, in which no container starts any more. The
-// runtime does not stop a container that it does not list: such a container keeps its CPUs while it
-// has processes.
+// RemovePod removes a pod whose sandbox has stopped, in which no container starts any more. A lost
+// container keeps its CPUs while it has processes, because the runtime does not stop it.
 func (b *Books) RemovePod(pod string) {
 	maps.DeleteFunc(b.all, func(id string, e *entry) bool { return e.Pod == pod && !(e.lost && b.lives(id)) })
 	delete(b.found, pod)
 	maps.DeleteFunc(b.claims, func(c claimant, _ claim) bool { return c.pod == pod })
 }
 
-// Synchronize starts again with the runtime's containers and sandboxes, and returns the moves that
-// bring every container to its CPUs. Running containers cannot be held. If two collide, the older
-// one keeps its CPUs and the other is confined.
+// Synchronize replaces the content of the books by the runtime's containers and sandboxes, and
+// returns the moves that bring every container to its CPUs. Running containers cannot be held. If
+// two containers need the same CPUs, the older container keeps them and the other is confined.
 func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 	before := b.all
 	b.all = map[string]*entry{}
@@ -625,7 +626,7 @@ func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 	return out
 }
 
-// wantedMems returns the memory nodes by the runtime, if they matter.
+// wantedMems returns the memory nodes on which the runtime has the container, if they matter.
 func (e *entry) wantedMems() topology.NUMASet {
 	if e.set.Mems == 0 {
 		return 0
@@ -636,25 +637,25 @@ func (e *entry) wantedMems() topology.NUMASet {
 // Booked is a container that is in the books.
 type Booked struct {
 	Container
-	// Running means that it runs, on Set. A container that does not run keeps its CPUs.
+	// Running means that the container runs, on Set. A container that does not run keeps its CPUs.
 	Running bool
-	// Settled means that it is not starting, and that no move of it is under way.
+	// Settled means that the container is not starting, and that no move of it is under way.
 	Settled bool
 	Set     Set
-	// Leaving are CPUs that it was told to leave and may still use. Turn is for Found. Refits means
-	// that its cgroup decides which CPUs it has.
+	// Leaving are CPUs that the container was told to leave and may still use. Turn must be passed
+	// to Found. Refits means that the content of its cgroup determines the CPUs that it has.
 	Leaving topology.CPUSet
 	Turn    uint64
 	Refits  bool
-	// Moves means that it was resized, and that its CPUs are not certain yet.
+	// Moves means that the container was resized, and that its CPUs are not certain yet.
 	Moves bool
-	// Memory is the memory that it may use. Generation belongs to the newest decision about its
-	// pod; 0 means the Binding's.
+	// Memory is the memory that the container may use. Generation is the generation of the newest
+	// decision about its pod; 0 means the Binding's decision.
 	Memory     []placement.MemoryBlock
 	Generation uint64
 	// Devices are the devices of the container, or of its pod while the container does not run.
 	Devices []placement.DeviceAllocation
-	// Why is the reason why it does not run as decided, or "".
+	// Why is the reason why the container does not run as decided, or "".
 	Why string
 }
 
@@ -702,11 +703,11 @@ func (b *Books) Complaints() []Complaint {
 	return out
 }
 
-// Check returns an error if the books are not sound: two pods hold the same CPUs or devices, a
-// shared container is on an exclusive CPU, or it has no CPU.
+// Check returns an error if two pods hold the same CPUs or devices, or if a shared container has an
+// exclusive CPU or no CPU.
 func (b *Books) Check() error {
 	pool := b.pool()
-	for _, c := range b.claims { // what began before that is still there
+	for _, c := range b.claims { // shared containers that started before the claim may still be there
 		pool = pool.Or(&c.cpus)
 	}
 	for _, e := range b.all {
@@ -733,7 +734,7 @@ func (b *Books) Check() error {
 		case e.set.CPUs.IsEmpty():
 			return fmt.Errorf("%s runs without a CPU set", e.Name)
 		case !e.set.Pinned && !e.set.CPUs.IsSubsetOf(&pool):
-			return fmt.Errorf("%s runs on %s, and %s are shared", e.Name, e.set.CPUs, pool)
+			return fmt.Errorf("%s runs on CPUs %s, but the shared CPUs are %s", e.Name, e.set.CPUs, pool)
 		}
 	}
 	return nil

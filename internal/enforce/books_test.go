@@ -103,7 +103,7 @@ func TestBooksStory(t *testing.T) {
 		{func() string {
 			return create(b, func() Container { c := bound; c.ID, c.Pod = "bound2", "p2"; return c }())
 		},
-			"berth holds container bound: no CPU is left for it on the NUMA nodes of its shares"},
+			"berth holds container bound: no CPU is free on the NUMA nodes where it has CPU shares"},
 		{func() string { return tellUpdates(b.Stop("a")) }, "s=0-1,4-7"},
 		{func() string { return create(b, pinnedTo(t, "late", "4-5")) }, "berth holds container late: CPUs 4-5 are held by a"},
 		{func() string { return tellUpdates(b.Stop("a")) }, ""},
@@ -332,7 +332,7 @@ func TestBooksWhileContainersBegin(t *testing.T) {
 	if got := announce(b, shared("s")); got != "0-7,10-15;" {
 		t.Fatalf("s: %q", got)
 	}
-	const held = "berth holds container b: CPUs 4-5 are shared by s, which is just beginning there: this passes"
+	const held = "berth holds container b: CPUs 4-5 are shared by s, which is just starting there: the container is tried again"
 	if got := announce(b, pinnedTo(t, "b", "4-5")); got != held {
 		t.Errorf("b, while s begins: %q", got)
 	}

@@ -17,11 +17,11 @@ type Offered map[string]map[string]Device
 type Device struct {
 	// CDI is the name by which the runtime injects it, KIND=NAME.
 	CDI string
-	// Sick explains why no pod may get it; "" if pods may.
+	// Sick is the reason why no pod may get the device, or "".
 	Sick string
 }
 
-// Injection is one resource's devices that a container is given.
+// Injection has the devices of one resource that a container gets.
 type Injection struct {
 	Resource string
 	IDs      []string // ascending
@@ -31,8 +31,9 @@ type Injection struct {
 // Offer replaces the devices for containers that start. Running containers keep their devices.
 func (b *Books) Offer(o Offered) { b.offered = o }
 
-// giveDevices gives a container the devices of its decision. The text explains why it cannot have
-// them. It can if the kubelet has counted the same number and all are free and healthy.
+// giveDevices gives a container the devices of its decision. It returns the reason if this is not
+// possible. It is possible if the kubelet has allocated the same number, and all devices are free
+// and healthy.
 func (b *Books) giveDevices(e *entry) string {
 	wanted := map[string][]string{}
 	if d := e.Decision; d != nil {
@@ -68,13 +69,13 @@ func (b *Books) refuse(e *entry, resource string, ids []string) string {
 	tokens, counted := e.Tokens[resource]
 	switch {
 	case counted && len(ids) == 0 && e.Fault != "":
-		return "it asks for " + resource + ", and its decision cannot be believed: " + e.Fault
+		return "it asks for " + resource + ", but its decision cannot be trusted: " + e.Fault
 	case counted && len(ids) == 0:
-		return "it asks for " + resource + ", and no decision names devices for it: only berth-scheduler places such pods here"
+		return "it asks for " + resource + ", but no decision names devices for it: only berth-scheduler may place such pods on this node"
 	case !counted:
-		return fmt.Sprintf("its decision names %d of %s, and the kubelet has counted none for it", len(ids), resource)
+		return fmt.Sprintf("its decision names %d devices of %s, but the kubelet has allocated none to it", len(ids), resource)
 	case tokens != len(ids):
-		return fmt.Sprintf("its decision names %d of %s, and the kubelet has counted %d for it", len(ids), resource, tokens)
+		return fmt.Sprintf("its decision names %d devices of %s, but the kubelet has allocated %d to it", len(ids), resource, tokens)
 	}
 	for i, id := range ids {
 		device, offered := b.offered[resource][id]
@@ -95,7 +96,7 @@ func (b *Books) refuse(e *entry, resource string, ids []string) string {
 }
 
 // holder names the container of another pod that has a device, or returns "". Containers of one pod
-// may have the same device, because they take turns.
+// may have the same device, because they do not run at the same time.
 func (b *Books) holder(e *entry, id string) string {
 	for _, other := range b.ids() {
 		o := b.all[other]
@@ -111,7 +112,7 @@ func (b *Books) holder(e *entry, id string) string {
 	return ""
 }
 
-// given returns the devices that the runtime has given a container with an unknown decision.
+// given returns the devices that a container with an unknown decision has in the runtime.
 func (e *entry) given() (out []placement.DeviceAllocation) {
 	for _, resource := range slices.Sorted(maps.Keys(e.Tokens)) {
 		if ids := e.Given[wire.DevicesVariable(resource)]; ids != "" {
@@ -121,19 +122,19 @@ func (e *entry) given() (out []placement.DeviceAllocation) {
 	return out
 }
 
-// lacking returns which of its devices the runtime has not injected: the container started while
-// the agent was away.
+// lacking describes devices that the container lacks because it started while the agent did not
+// run, or returns "".
 func (e *entry) lacking() string {
 	for i := range e.devices {
 		d := &e.devices[i]
 		if given := e.Given[wire.DevicesVariable(d.Resource)]; given != strings.Join(d.IDs, ",") {
-			return fmt.Sprintf("has %q of %s, decided were %s: it has to be started again", given, d.Resource, strings.Join(d.IDs, ","))
+			return fmt.Sprintf("has devices %q of %s instead of the decided %s: it must be restarted", given, d.Resource, strings.Join(d.IDs, ","))
 		}
 	}
 	return ""
 }
 
-// Injections returns the devices that a container gets with its creation.
+// Injections returns the devices that a container gets when it is created.
 func (b *Books) Injections(id string) []Injection {
 	e := b.all[id]
 	if e == nil {

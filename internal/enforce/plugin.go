@@ -22,7 +22,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// pluginIndex orders plugins in the runtime. The plugin runs late, after other plugins.
+// pluginIndex is the plugin's position in the runtime's order: late, after other plugins.
 const pluginIndex = "90"
 
 // ownName is the runtime's name for the plugin.
@@ -31,11 +31,11 @@ const ownName = pluginIndex + "-" + wire.PluginName
 // Plugin answers the container runtime. It implements the interfaces of NRI's stub, and is safe for
 // concurrent use.
 type Plugin struct {
-	// LiftQuota takes the CFS quota off pinned containers. The quota of the pod's slice stays: NRI
-	// cannot reach it.
+	// LiftQuota removes the CFS quota of pinned containers. The quota of the pod's cgroup stays,
+	// because NRI cannot change it.
 	LiftQuota bool
-	// NRIVersion is the release of the runtime's NRI to assume; if it is "", the runtime's own
-	// answer counts.
+	// NRIVersion is the release of the runtime's NRI to assume; if it is "", the plugin uses the
+	// release that the runtime reports.
 	NRIVersion string
 	// Log receives messages about containers that are held, confined, or cannot be read. It must
 	// not be nil.
@@ -44,12 +44,12 @@ type Plugin struct {
 	// not block.
 	Changed func()
 	// Lives reports whether there are processes in a container's cgroup, by the runtime's name of
-	// the cgroup. It is nil if this is not known. A restarted runtime may not report a container
-	// that runs.
+	// the cgroup. It is needed because a restarted runtime may not report a running container. It
+	// may be nil.
 	Lives func(cgroup string) bool
-	// Online reads the machine's present online CPUs. No container starts on others, and none at
-	// all while they cannot be read. It is nil if all CPUs are always online. It must be set before
-	// Run.
+	// Online reads the machine's present online CPUs. No container starts on offline CPUs, or while
+	// the online CPUs cannot be read. It is nil if all CPUs are always online. It must be set
+	// before Run.
 	Online func() (topology.CPUSet, error)
 
 	now   func() time.Time
@@ -63,8 +63,8 @@ type Plugin struct {
 	blind string
 	// gone is the reason why no runtime is connected, or nil.
 	gone error
-	// held are the containers that were not allowed to start, by name, until they start or their
-	// pod is gone.
+	// held are the containers that were not allowed to start, by name. An entry is removed when the
+	// container starts or its pod is gone.
 	held map[string]heldContainer
 	// synchronized is closed when the runtime has reported the running containers.
 	synchronized chan struct{}
@@ -98,7 +98,7 @@ type heldContainer struct {
 }
 
 // heldFor is the time for which a container that is not tried again counts as held. The kubelet
-// tries at least every 15 seconds, and may stop without a message.
+// tries at least every 15 seconds, and does not report when it stops.
 const heldFor = 2 * time.Minute
 
 // changed calls Changed.
@@ -143,7 +143,7 @@ func (p *Plugin) Run(ctx context.Context, socket string) error {
 		news := p.disconnected(err)
 		p.changed()
 		if news && ctx.Err() == nil {
-			p.Log("the runtime's NRI at %q has gone (%v): nothing is pinned until it is back", socket, err)
+			p.Log("the connection to the runtime's NRI at %q is lost (%v): no container is pinned until it is back", socket, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -160,7 +160,7 @@ type link struct {
 }
 
 // safeUnasked is the first release of NRI whose runtimes accept unsolicited moves without a
-// deadlock. validating is the first one that lets plugins validate the combined answer of all
+// deadlock. validating is the first release that lets plugins validate the combined answer of all
 // plugins.
 var (
 	safeUnasked = version.MustParseSemantic("v0.12.1")
@@ -180,15 +180,15 @@ func (l *link) Configure(_ context.Context, _, runtime, release string) (stub.Ev
 	if err == nil && v.AtLeast(safeUnasked) {
 		l.unasked = l.stub.UpdateContainers
 	} else {
-		l.Log("runtime %s %s has NRI %s, older than %s or unknown: shared containers get CPUs back only when another container begins or ends",
+		l.Log("runtime %s %s has NRI %s, older than %s or unknown: shared containers get CPUs back only when another container starts or ends",
 			runtime, release, cmp.Or(text, "unknown"), safeUnasked)
 	}
 	if err == nil && v.AtLeast(validating) {
 		events.Set(api.Event_VALIDATE_CONTAINER_ADJUSTMENT)
 		l.blind = ""
 	} else {
-		l.blind = fmt.Sprintf("the runtime's NRI is %s, and %s is the first that is known to inject devices", cmp.Or(text, "unknown"), validating)
-		l.Log("runtime %s %s has NRI %s, older than %s or unknown: a container begins unadjusted when the agent does not answer in time",
+		l.blind = fmt.Sprintf("the runtime's NRI has release %s: want %s or newer, which can inject devices", cmp.Or(text, "unknown"), validating)
+		l.Log("runtime %s %s has NRI %s, older than %s or unknown: a container starts without its CPUs if the agent does not answer in time",
 			runtime, release, cmp.Or(text, "unknown"), validating)
 	}
 	return events, nil
@@ -207,7 +207,7 @@ func (l stubLog) Errorf(_ context.Context, format string, args ...any) {
 	l.p.Log("NRI: "+format, args...)
 }
 
-// Offer replaces the devices that containers may be given.
+// Offer replaces the devices that containers may get.
 func (p *Plugin) Offer(o Offered) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -289,7 +289,7 @@ func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 		a.SetLinuxCPUQuota(-1)
 	}
 	if t := p.books.trimmed(c.GetId()); t != (amounts{}) {
-		p.Log("container %s begins with what was decided for it: the scheduler has not decided about its resize yet", asks.Name)
+		p.Log("container %s starts with its earlier amounts: the scheduler has not decided about its resize yet", asks.Name)
 		if t.shares > 0 {
 			a.SetLinuxCPUShares(t.shares)
 		}
@@ -315,27 +315,27 @@ func (p *Plugin) discreet(namespace, why string) string {
 			names = append(names, h.Name)
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // one may begin with another
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // longest first, because one name may be a prefix of another
 	for _, name := range names {
 		why = strings.ReplaceAll(why, name, "a container of another namespace")
 	}
 	return why
 }
 
-// ValidateContainerAdjustment lets no container start that this plugin has not adjusted. If a
-// plugin does not answer in time when a container is created, a runtime skips it, and the runtime's
-// own validator counts it as present. If a validating plugin does not answer, the runtime refuses
-// the container.
+// ValidateContainerAdjustment refuses a container that this plugin has not adjusted. If a plugin
+// does not answer in time when a container is created, a runtime skips that plugin, and the
+// runtime's own validator does not notice. If a validating plugin does not answer, the runtime
+// refuses the container.
 func (p *Plugin) ValidateContainerAdjustment(_ context.Context, r *api.ValidateContainerAdjustmentRequest) error {
 	c := r.GetContainer()
 	if owner, ok := r.GetOwners().CPUSetCPUsOwner(c.GetId()); !ok || owner != ownName || r.GetAdjust().GetLinux().GetResources().GetCpu().GetCpus() == "" {
-		return fmt.Errorf("container %s/%s/%s: berth has set no CPUs for it (set by %q): it is tried again", r.GetPod().GetNamespace(), r.GetPod().GetName(), c.GetName(), owner)
+		return fmt.Errorf("container %s/%s/%s: berth has not set its CPUs (set by %q): the kubelet tries again", r.GetPod().GetNamespace(), r.GetPod().GetName(), c.GetName(), owner)
 	}
 	return nil
 }
 
-// PostStartContainer records that a container has started. From then on the runtime moves it if it
-// is asked to.
+// PostStartContainer records that a container has started. From then on the runtime carries out its
+// moves.
 func (p *Plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -352,17 +352,17 @@ func (p *Plugin) move(u Update, due bool) {
 	}
 	p.books.Moving(u)
 	send := p.unasked
-	go func() { // the runtime takes it when it makes this answer
+	go func() { // the runtime accepts it only after this answer
 		failed, err := send(writeUpdates([]Update{u}))
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if err != nil || len(failed) > 0 {
 			p.books.Failed(u.ID)
-			p.Log("container %s: the runtime did not move it to CPUs %s, it is tried again: %v", u.ID, u.Set.CPUs, err)
+			p.Log("container %s: the runtime did not move it to CPUs %s, the plugin tries again: %v", u.ID, u.Set.CPUs, err)
 			return
 		}
 		p.move(p.books.Moved(u))
-		p.resend() // a container may have waited for that
+		p.resend() // a container may have waited for this move
 		p.changed()
 	}()
 }
@@ -393,9 +393,9 @@ func (p *Plugin) sweep() {
 	maps.DeleteFunc(p.paths, func(id string, _ string) bool { return !p.books.Has(id) })
 }
 
-// UpdateContainer handles a change of a container's resources, such as a resize in place by the
-// kubelet. It is refused until there is a decision for these amounts, and then tried again. The
-// container's CPUs are those of the newest decision, and it stays without a quota.
+// UpdateContainer handles a change of a container's resources, such as an in-place resize by the
+// kubelet. It refuses the change until there is a decision for these amounts; the kubelet tries
+// again. The container gets the CPUs of the newest decision, and stays without a quota.
 func (p *Plugin) UpdateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -444,8 +444,8 @@ func (p *Plugin) Found(id string, f Found) {
 	p.resend()
 }
 
-// Prune forgets the decisions for resized pods that have left the API and the node, and returns the
-// pods of which it knows some.
+// Prune forgets the decisions for resized pods that have left the API and the node. It returns the
+// pods with remaining decisions.
 func (p *Plugin) Prune(has func(uid string) bool) (left map[string]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -488,9 +488,11 @@ func (p *Plugin) RemovePodSandbox(ctx context.Context, pod *api.PodSandbox) erro
 
 // Sight is the state of a plugin at one moment.
 type Sight struct {
-	// Gone is the reason why no runtime is connected, so that nothing is carried out, or nil.
+	// Gone is the reason why no runtime is connected, or nil. Without a runtime, no decision is
+	// carried out.
 	Gone error
-	// Containers are the containers in the books, by id. Cgroups are their cgroups, by the runtime.
+	// Containers are the containers in the books, by id. Cgroups are the runtime's names of their
+	// cgroups.
 	Containers []Booked
 	Cgroups    map[string]string
 	// Waiting are the containers that were not allowed to start, by name.
@@ -524,7 +526,7 @@ func (p *Plugin) read(pod *api.PodSandbox, c *api.Container) Container {
 	out := Container{ID: c.GetId(), Pod: c.GetPodSandboxId(), UID: pod.GetUid(), Short: c.GetName(), Created: c.GetCreatedAt(),
 		Name: pod.GetNamespace() + "/" + pod.GetName() + "/" + c.GetName(), Begins: c.GetState() == api.ContainerState_CONTAINER_CREATED}
 	cpu := c.GetLinux().GetResources().GetCpu()
-	out.Now.CPUs, _ = topology.ParseCPUList(cpu.GetCpus()) // what is not a list is another one than ours
+	out.Now.CPUs, _ = topology.ParseCPUList(cpu.GetCpus()) // an invalid list differs from every CPU set
 	out.Now.Mems, _ = topology.ParseNUMAList(cpu.GetMems())
 	out.asks, out.decides = amountsOf(c.GetLinux().GetResources()), guaranteed(c.GetLinux().GetCgroupsPath())
 	out.Tokens = wire.ReadTokens(c.GetAnnotations())
@@ -537,7 +539,7 @@ func (p *Plugin) read(pod *api.PodSandbox, c *api.Container) Container {
 		out.Fault = err.Error()
 	case placed != nil:
 		d := Decided{placed.Generation, placed.Decision.Containers}
-		p.books.Decide(out.UID, d) // a sandbox that was made after a resize
+		p.books.Decide(out.UID, d) // the sandbox was created after a resize
 		out.Decision = d.of(out.Short)
 	}
 	return out

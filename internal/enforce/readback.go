@@ -76,13 +76,14 @@ func ReadMemory(cgroups fs.FS, dir string) (limit, used uint64) {
 	return read("memory.max"), read("memory.current")
 }
 
-// Differs describes the difference between the wanted set s and runs, or returns "".
+// Differs describes how the set where a container runs differs from the wanted set s, or returns
+// "".
 func (s Set) Differs(runs Set) string {
 	switch {
 	case s.CPUs != runs.CPUs:
-		return fmt.Sprintf("runs on CPUs %q, decided were %q", runs.CPUs, s.CPUs)
+		return fmt.Sprintf("runs on CPUs %q instead of the decided CPUs %q", runs.CPUs, s.CPUs)
 	case s.Mems != 0 && s.Mems != runs.Mems:
-		return fmt.Sprintf("has memory of NUMA nodes %q, decided were %q", runs.Mems, s.Mems)
+		return fmt.Sprintf("has memory of NUMA nodes %q instead of the decided NUMA nodes %q", runs.Mems, s.Mems)
 	}
 	return ""
 }

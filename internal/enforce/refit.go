@@ -35,25 +35,25 @@ func (d *Decided) of(container string) *placement.ContainerDecision {
 	return nil
 }
 
-// maxDecided bounds the pods of which a newer decision is remembered.
+// maxDecided is the maximum number of pods whose newer decisions are stored.
 const maxDecided = 1024
 
 // refitting is the progress of a container of a resized pod.
 type refitting struct {
-	// next is a newer decision that is not carried out yet, or nil. waits explains what it waits
-	// for.
+	// next is a newer decision that is not carried out yet, or nil. waits is the reason for the
+	// delay.
 	next  *placement.ContainerDecision
 	waits string
-	// leaving are CPUs that the container was told to leave, until its cgroup shows that it has.
-	// kept are these and the CPUs that stay idle for them.
+	// leaving are CPUs that the container was told to leave, until its cgroup shows that it has
+	// left them. kept are these CPUs and the CPUs that stay idle for them.
 	leaving, kept topology.CPUSet
 	// turn counts the moves, so that an old reading of the cgroup is not used for a newer move.
 	turn uint64
-	// memory is the most that the container may use, by the decisions since its limit was read; nil
-	// if it was never resized.
+	// memory is the maximum memory that the container may use according to all decisions since its
+	// limit was last read. It is nil if the container was never resized.
 	memory []placement.MemoryBlock
-	// slim means that it used less memory than was decided when its cgroup was last read, so that
-	// the limit can be lowered. A kubelet asks for that as well.
+	// slim means that the container used less memory than decided when its cgroup was last read, so
+	// that the limit can be lowered. The kubelet has the same condition.
 	slim bool
 }
 
@@ -120,8 +120,8 @@ func (b *Books) renew(e *entry, d *placement.ContainerDecision) {
 	}
 }
 
-// advance moves the containers whose newer decisions can be carried out now. The moves come with
-// Overdue, and with replies to the runtime.
+// advance moves the containers whose newer decisions can be carried out now. Overdue and the
+// replies to the runtime contain the moves.
 func (b *Books) advance() {
 	for _, id := range b.ids() {
 		if e := b.all[id]; e.next != nil && e.running && !e.unsettled && !e.lost && b.claim(e, false) {
@@ -141,8 +141,8 @@ func (b *Books) shutNow(e *entry) topology.CPUSet {
 }
 
 // claim takes the CPUs of the next decision, unless another pod has them. It reports whether the
-// container may move there, which needs that no shared container is left on them. In a reply the
-// shared ones move first, if they are settled.
+// container may move there. For this, no shared container may be left on them. In a reply the
+// shared containers move first, if they are settled.
 func (b *Books) claim(e *entry, inReply bool) bool {
 	add := b.shutFor(e.next)
 	e.shut, e.waits = b.shutNow(e), ""
@@ -172,8 +172,8 @@ func (b *Books) claim(e *entry, inReply bool) bool {
 	return free
 }
 
-// apply makes the next decision the present one. The move is in doubt until the runtime confirms
-// it.
+// apply makes the next decision the present decision. The move is in doubt until the runtime
+// confirms it.
 func (b *Books) apply(e *entry) {
 	d := e.next
 	left, before := e.set.CPUs.AndNot(&d.CPUs), b.shutFor(e.Decision)
@@ -182,7 +182,7 @@ func (b *Books) apply(e *entry) {
 		e.doubt, e.since = true, time.Time{}
 	}
 	if !e.set.Pinned {
-		return // it shares: only its memory has changed
+		return // a shared container: only its memory has changed
 	}
 	e.leaving = e.leaving.AndNot(&d.CPUs)
 	if e.leaving = e.leaving.Or(&left); e.leaving.IsEmpty() {
@@ -203,9 +203,9 @@ func (b *Books) Update(id string) (set Set, moves []Update, known bool, held err
 	if e == nil || !e.running {
 		return Set{}, nil, false, nil
 	}
-	const passes = "its CPUs are shared by a container that is just beginning there, or it is being moved: this passes"
+	const passes = "a container that is just starting shares its CPUs, or it is being moved: the kubelet tries again"
 	if !e.set.Pinned && (e.unsettled || b.due(e) != e.set) {
-		return e.set, nil, true, &HeldError{e.Name, passes} // with this reply it would stay where it leaves
+		return e.set, nil, true, &HeldError{e.Name, passes} // this reply would keep it on the CPUs that it leaves
 	}
 	if e.next != nil {
 		if e.unsettled || !b.claim(e, true) {
@@ -265,14 +265,14 @@ func (b *Books) allows(id string, wants, now amounts) error {
 		wants, now, decided uint64
 	}{{"CPU shares", wants.shares, now.shares, decided.shares}, {"bytes of memory", wants.limit, now.limit, decided.limit}} {
 		if a.wants > a.now && a.wants > a.decided {
-			return &HeldError{e.Name, fmt.Sprintf("%d %s are asked for, and decided are %d: it is tried again when the scheduler has decided", a.wants, a.name, a.decided)}
+			return &HeldError{e.Name, fmt.Sprintf("the kubelet sets %d %s, but the decision allows %d: it is tried again when the scheduler has decided", a.wants, a.name, a.decided)}
 		}
 	}
 	return nil
 }
 
-// trim lowers a container's initial amounts to the decided ones. A kubelet may start it again with
-// amounts for which there is no decision yet.
+// trim lowers a container's initial amounts to the decided amounts. After a resize, a kubelet may
+// restart the container with amounts for which there is no decision yet.
 func (c *Container) trim() {
 	if !c.decides || c.Decision == nil {
 		return
@@ -290,7 +290,7 @@ func (b *Books) trimmed(id string) amounts {
 	return amounts{}
 }
 
-// lower returns most if it is less than n, else 0.
+// lower returns most if it is less than n, and otherwise 0.
 func lower(n, most uint64) uint64 {
 	if n > most {
 		return most
@@ -298,13 +298,13 @@ func lower(n, most uint64) uint64 {
 	return 0
 }
 
-// undecided explains why a container does not begin at the first try. A process that sizes itself
-// when it starts would begin with less than was asked for.
-const undecided = "more was allocated to it than the scheduler has decided: it is tried again, and begins with what is decided then"
+// undecided is the reason why a container does not start at the first try. With trimmed amounts, a
+// process that sizes itself at its start would be too small.
+const undecided = "the kubelet has allocated more to it than the scheduler has decided: it is tried again, and then starts with the decided amounts"
 
-// carries returns the amounts that a container gets with its next move: the decided ones, if it has
-// others. The kubelet asks for them as well, but only once. It never asks for the rest of what a
-// trimmed container should have begun with.
+// carries returns the amounts that a container gets with its next move: the decided amounts if it
+// has others. The kubelet also sets them, but only once. It does not set the rest of the amounts of
+// a trimmed container.
 func (e *entry) carries() (out amounts) {
 	if !e.decides || e.Decision == nil || e.next != nil || e.memory == nil {
 		return out
@@ -327,9 +327,9 @@ func (e *entry) carried(a amounts) {
 // Found is the content of a container's cgroup.
 type Found struct {
 	Set
-	// Turn is the container's turn at the time of the reading.
+	// Turn is Booked.Turn before the reading.
 	Turn uint64
-	// Limit is its memory limit; 0 if it is not known. Used is how much it uses.
+	// Limit is the memory limit; 0 if it is not known. Used is the memory in use.
 	Limit, Used uint64
 }
 
@@ -348,13 +348,13 @@ func (b *Books) Found(id string, f Found) {
 		e.memory = decided.Memory
 	}
 	if e.slim = f.Used > 0 && f.Used < decidedAmounts(decided).limit; !e.doubt && e.carries() != (amounts{}) {
-		e.doubt, e.since = true, b.now() // the kubelet comes first
+		e.doubt, e.since = true, b.now() // the kubelet may still set the amounts itself
 	}
 	if e.leaving.IsEmpty() || e.next != nil || !f.CPUs.IsSubsetOf(&e.set.CPUs) {
 		return
 	}
 	e.leaving, e.kept, e.shut = topology.CPUSet{}, topology.CPUSet{}, b.shutFor(e.Decision)
-	for _, o := range b.all { // one that is not settled gets its CPUs when it is
+	for _, o := range b.all { // an unsettled container gets its CPUs later
 		if o.running && !o.set.Pinned && !b.settling(o) && o.set.CPUs != b.sharedFor(o) {
 			o.doubt, o.since = true, time.Time{}
 		}
@@ -392,7 +392,7 @@ func (b *Books) resume(before map[string]*entry) {
 		switch old := before[id]; {
 		case old != nil && old.memory != nil:
 			e.turn, e.memory = old.turn+1, placement.MostMemory(old.memory, e.Decision.Memory)
-		case resized || e.decides && e.asks.limit > bytesOf(e.Decision.Memory): // nobody refused the kubelet's update
+		case resized || e.decides && e.asks.limit > bytesOf(e.Decision.Memory): // the kubelet's update was not refused while the agent was away
 			e.memory = withLimit(e.Decision.Memory, e.asks.limit)
 		}
 		if !resized || !e.set.Pinned {

@@ -77,7 +77,7 @@ func TestReservationsThatAreNotServed(t *testing.T) {
 		`spec.template: "5": want another type`:     `{"template":5,` + anyOwners + `}`,
 		"spec.template: ":                           `{` + anyOwners + `}`,
 		"spec.template.spec.containers: ":           container(``),
-		"containers without requests":           container(`{"name":"a"}`),
+		"containers without requests":               container(`{"name":"a"}`),
 		"spec.preAllocation: ":                      `{"preAllocation":true,` + fourCPUs + `,` + anyOwners + `}`,
 		"spec.somethingNew: ":                       `{"somethingNew":1,` + fourCPUs + `,` + anyOwners + `}`,
 		"spec.ttl: ":                                `{"ttl":"-1s",` + fourCPUs + `,` + anyOwners + `}`,
@@ -98,9 +98,9 @@ func TestReservationsThatAreNotServed(t *testing.T) {
 		"spec.template.spec.priorityClassName: ":    inPod(`"priorityClassName":"high"`),
 		"spec.template.spec.containers[0].ports: ":  container(`{"name":"a","ports":[{"hostPort":80}],"resources":{"limits":{"cpu":"1"}}}`),
 		`spec.template.spec.containers[0].ports: "80": want none together with hostNetwork`: `{"template":{"spec":{"hostNetwork":true,"containers":[{"name":"a","ports":[{"containerPort":80}],"resources":{"limits":{"cpu":"4"}}}]}},` + anyOwners + `}`,
-		"spec.template.spec.containers[1].name: ":                                    container(`{"name":"a","resources":{"limits":{"cpu":"1"}}},{"name":"a"}`),
-		`spec.template.spec.containers[0].resources.requests[cpu]: "-1"`:             container(`{"name":"a","resources":{"requests":{"cpu":"-1"}}}`),
-		`spec.template.metadata.annotations[berth.dev/policy]`:                       `{"template":{"metadata":{"annotations":{"berth.dev/policy":"restrictd"}},"spec":{"containers":[{"name":"a","resources":{"limits":{"cpu":"4"}}}]}},` + anyOwners + `}`,
+		"spec.template.spec.containers[1].name: ":                                           container(`{"name":"a","resources":{"limits":{"cpu":"1"}}},{"name":"a"}`),
+		`spec.template.spec.containers[0].resources.requests[cpu]: "-1"`:                    container(`{"name":"a","resources":{"requests":{"cpu":"-1"}}}`),
+		`spec.template.metadata.annotations[berth.dev/policy]`:                              `{"template":{"metadata":{"annotations":{"berth.dev/policy":"restrictd"}},"spec":{"containers":[{"name":"a","resources":{"limits":{"cpu":"4"}}}]}},` + anyOwners + `}`,
 		"no gang": `{"template":{"metadata":{"annotations":{"berth.dev/gang":"g"}},"spec":{"containers":[{"name":"a","resources":{"limits":{"cpu":"4"}}}]}},` + anyOwners + `}`,
 	} {
 		_, err := ReadReservation(reservationObject(t, spec))
