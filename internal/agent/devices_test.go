@@ -29,7 +29,7 @@ func TestLocateGPUs(t *testing.T) {
 		}
 	}
 	err := b.locate(pools(), m)
-	if err == nil || !strings.Contains(err.Error(), `nvidia.com/gpu: "GPU-b"`) || asked != 1 {
+	if err == nil || !strings.Contains(err.Error(), `nvidia.com/gpu: device "GPU-b"`) || asked != 1 {
 		t.Errorf("asked %d times: %v", asked, err)
 	}
 	driver = map[string]string{"GPU-a": "0000:18:00.0", "GPU-b": "0000:77:00.0"}

@@ -146,7 +146,7 @@ func TestMachineChangesIntoTheUnknown(t *testing.T) {
 		w.settle()
 		w.wantReady(v1alpha1.ReasonMachineChanged, "CPUs 5 have gone offline: undo")
 	}
-	if said := strings.Count(out.String(), "cannot be read"); said != 2 {
+	if said := strings.Count(out.String(), "the agent cannot read it"); said != 2 {
 		t.Errorf("said %d times, want 2:\n%s", said, out.String())
 	}
 }

@@ -287,7 +287,7 @@ func TestReportTooLarge(t *testing.T) {
 			w.cpus("0-1,4-7", map[string]string{"a": "2-3"})
 			w.admitted("a")
 			w.steps(200)
-			if got := w.ready(); !strings.HasPrefix(got, "False TooLarge: the API server refuses the report of what is handed out here: ") {
+			if got := w.ready(); !strings.HasPrefix(got, "False TooLarge: the API server refuses the report of this node's allocations: ") {
 				t.Errorf("%s", got)
 			}
 			if writes := len(w.writes); refusals != 1 || writes != 2 {

@@ -116,7 +116,7 @@ func TestObeyingNodeIsRefused(t *testing.T) {
 		"placed on a guess": {func(w *world) {
 			w.placed("p", "2-3", wire.Placement{Certainty: wire.VerdictOnly})
 			w.admitted("p")
-		}, "False Contradiction: decisions are carried out here, and pod ns/pod-p was placed when the kubelet decided, with CPUs 2-3 as a prediction: drain the node"},
+		}, "False Contradiction: the agent carries out decisions here, but pod ns/pod-p was placed when the kubelet decided, with CPUs 2-3 as a prediction: drain the node"},
 		"placed on a guess that has come true": {func(w *world) {
 			w.placed("p", "2-3", wire.Placement{Certainty: wire.VerdictOnly})
 			w.admitted("p")
@@ -130,7 +130,7 @@ func TestObeyingNodeIsRefused(t *testing.T) {
 			w.m.around.authority = v1alpha1.AuthorityKubelet
 			w.placed("p", "2-3", wire.Placement{Authority: placement.AuthorityBerth})
 			w.admitted("p")
-		}, "False Contradiction: the kubelet decides here, and pod ns/pod-p was placed when Berth did: drain the node"},
+		}, "False Contradiction: the kubelet decides here, but pod ns/pod-p was placed when Berth decided: drain the node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newObeyingWorld(t)
@@ -209,7 +209,7 @@ func TestReadBack(t *testing.T) {
 		astray  string
 	}{
 		"as decided":      {enforce.Booked{Running: true, Set: pinned}, cgroups("2-3"), "2-3", ""},
-		"written by hand": {enforce.Booked{Running: true, Set: pinned}, cgroups("2-5"), "2-5", `ns/p/main runs on CPUs "2-5", decided were "2-3"`},
+		"written by hand": {enforce.Booked{Running: true, Set: pinned}, cgroups("2-5"), "2-5", `ns/p/main runs on CPUs "2-5" instead of the decided CPUs "2-3"`},
 		"unreadable":      {enforce.Booked{Running: true, Set: pinned}, cgroups("two"), "2-3", "ns/p/main cannot be read back"},
 		"vanished":        {enforce.Booked{Running: true, Set: pinned}, fstest.MapFS{}, "2-3", ""},
 		"just beginning":  {enforce.Booked{Running: true, Set: pinned}, cgroups("0-7"), "2-3", ""},
@@ -390,7 +390,7 @@ func TestBooksAreRenewed(t *testing.T) {
 // all the same.
 func TestAstrayIsACondition(t *testing.T) {
 	w := newObeyingWorld(t)
-	w.obeys(&obeyed{astray: []string{"ns/p/main runs on CPUs \"2-5\", decided were \"2-3\""}})
+	w.obeys(&obeyed{astray: []string{"ns/p/main runs on CPUs \"2-5\" instead of the decided CPUs \"2-3\""}})
 	w.settle()
 	n := w.last()
 	c := meta.FindStatusCondition(n.Report.Conditions, v1alpha1.ConditionEnforced)
@@ -489,7 +489,7 @@ func TestTenantsDoNotDecide(t *testing.T) {
 		pod.Spec.Containers[0].Image = "koordlet"
 		w.m.pods.see(pod, w.clock)
 		w.settle()
-		if got := w.ready(); !strings.HasPrefix(got, "False NotEnforced: koordlet should carry decisions out, and no pod of this node runs it") {
+		if got := w.ready(); !strings.HasPrefix(got, "False NotEnforced: koordlet should carry out decisions, but no pod on this node runs it") {
 			t.Error(got)
 		}
 	})
@@ -552,7 +552,7 @@ func TestKoordletCarriesOut(t *testing.T) {
 	w.node = w.node.DeepCopy()
 	w.node.Labels = map[string]string{EnforcerLabel: "koordlet"}
 	w.settle()
-	if got := w.ready(); !strings.HasPrefix(got, "False NotEnforced: koordlet should carry decisions out, and no pod of this node runs it") {
+	if got := w.ready(); !strings.HasPrefix(got, "False NotEnforced: koordlet should carry out decisions, but no pod on this node runs it") {
 		t.Errorf("without koordlet: %s", got)
 	}
 	koordlet := w.rival("o", 0)
@@ -588,12 +588,12 @@ func TestKoordletCarriesOut(t *testing.T) {
 		"the agent's pod": {func(w *world) {
 			w.placed("p", "2-3", wire.Placement{Authority: placement.AuthorityBerth})
 			w.admitted("p", "o")
-		}, "False Contradiction: koordlet carries decisions out here, and pod ns/pod-p was placed when the agent did: drain the node"},
+		}, "False Contradiction: koordlet carries out decisions here, but pod ns/pod-p was placed when the agent did: drain the node"},
 		"the kubelet decides again": {func(w *world) {
 			w.entrust("q", "5", corev1.PodRunning)
 			w.admitted("q", "o")
 			w.m.around.authority = v1alpha1.AuthorityKubelet
-		}, "False Contradiction: the kubelet decides here, and pod ns/pod-q was placed when Berth did"},
+		}, "False Contradiction: the kubelet decides here, but pod ns/pod-q was placed when Berth decided"},
 		"a word nobody knows": {func(w *world) { w.node.Labels = map[string]string{EnforcerLabel: "Koordlet"} },
 			`metadata.labels[berth.dev/enforcer]: "Koordlet": want agent or koordlet`},
 	} {

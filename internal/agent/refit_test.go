@@ -91,7 +91,7 @@ func TestDecisionsAreRemembered(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &decisions{dir: dir}
-		if err := s.follow(nil); err == nil || !strings.Contains(err.Error(), "want what the agent writes") {
+		if err := s.follow(nil); err == nil || !strings.Contains(err.Error(), "want a file that the agent wrote") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

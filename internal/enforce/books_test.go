@@ -305,11 +305,11 @@ func TestReadBack(t *testing.T) {
 		t.Errorf("differs: %s", got)
 	}
 	want.Mems = 1
-	if got := want.Differs(s); got != `has memory of NUMA nodes "0-1", decided were "0"` {
+	if got := want.Differs(s); got != `has memory of NUMA nodes "0-1" instead of the decided NUMA nodes "0"` {
 		t.Errorf("differs: %s", got)
 	}
 	want.CPUs = cpus(t, "4")
-	if got := want.Differs(s); got != `runs on CPUs "4-5", decided were "4"` {
+	if got := want.Differs(s); got != `runs on CPUs "4-5" instead of the decided CPUs "4"` {
 		t.Errorf("differs: %s", got)
 	}
 }
@@ -393,7 +393,7 @@ func TestContainersThatNeverStart(t *testing.T) {
 	at := time.Unix(1000, 0)
 	b.now = func() time.Time { return at }
 	announce(b, shared("s"))
-	if got := announce(b, pinnedTo(t, "a", "4-5")); !strings.Contains(got, "shared by s, which is just beginning") {
+	if got := announce(b, pinnedTo(t, "a", "4-5")); !strings.Contains(got, "shared by s, which is just starting") {
 		t.Errorf("a: %q", got)
 	}
 	at = at.Add(settleLimit)
@@ -553,7 +553,7 @@ func TestContainersOfWhichTheRuntimeDoesNotTell(t *testing.T) {
 	if got := create(b, pinnedTo(t, "b", "5")); !strings.Contains(got, "held by a") {
 		t.Errorf("on a's CPU: %q", got)
 	}
-	if got := create(b, pinnedTo(t, "c", "7")); !strings.Contains(got, "shared by s, and the runtime does not list it") {
+	if got := create(b, pinnedTo(t, "c", "7")); !strings.Contains(got, "shared by s, and the runtime no longer lists that container") {
 		t.Errorf("on a CPU of s: %q", got)
 	}
 	b.RemovePod("pod-a")
@@ -650,7 +650,7 @@ func TestClaimsLapse(t *testing.T) {
 	b.now = func() time.Time { return at }
 	b.Synchronize(nil, "pod-a")
 	announce(b, shared("s"))
-	if got := create(b, pinnedTo(t, "a", "4-5")); !strings.Contains(got, "which is just beginning") {
+	if got := create(b, pinnedTo(t, "a", "4-5")); !strings.Contains(got, "which is just starting") {
 		t.Fatal(got)
 	}
 	if got := announce(b, shared("x")); got != "0-3,6-15;" {

@@ -47,11 +47,11 @@ func TestDevicesAreHeld(t *testing.T) {
 		says string
 	}{
 		{asking("none", gpu), "no decision names devices for it"},
-		{forged, "cannot be believed: a placement cannot be copied"},
+		{forged, "cannot be trusted: a placement cannot be copied"},
 		{asking("other", gpu, of("a.b/nic", "0000:5e:00.0")), "no decision names devices for it"},
-		{asking("fewer", map[string]int{"a.b/gpu": 2}, of("a.b/gpu", "0000:3c:00.0")), "names 1 of a.b/gpu, and the kubelet has counted 2"},
-		{asking("uncounted", nil, of("a.b/gpu", "0000:3c:00.0")), "the kubelet has counted none"},
-		{asking("unreadable", map[string]int{"a.b/gpu": -1}, of("a.b/gpu", "0000:3c:00.0")), "has counted -1"},
+		{asking("fewer", map[string]int{"a.b/gpu": 2}, of("a.b/gpu", "0000:3c:00.0")), "names 1 devices of a.b/gpu, but the kubelet has allocated 2"},
+		{asking("uncounted", nil, of("a.b/gpu", "0000:3c:00.0")), "the kubelet has allocated none"},
+		{asking("unreadable", map[string]int{"a.b/gpu": -1}, of("a.b/gpu", "0000:3c:00.0")), "has allocated -1"},
 		{asking("twice", map[string]int{"a.b/gpu": 2}, of("a.b/gpu", "0000:3c:00.0", "0000:3c:00.0")), "twice"},
 		{asking("unknown", gpu, of("a.b/gpu", "0000:99:00.0")), "0000:99:00.0 of a.b/gpu, which this node does not offer"},
 		{asking("gone", map[string]int{"a.b/x": 1}, of("a.b/x", "0000:99:00.0")), "which this node does not offer"},
@@ -117,7 +117,7 @@ func TestDevicesSynchronize(t *testing.T) {
 	want := map[string]string{
 		"s-early":  "[{a.b/gpu [0000:3b:00.0]}] ",
 		"s-late":   "[] device 0000:3b:00.0 of a.b/gpu is held by ns/early/app",
-		"s-bare":   `[{a.b/gpu [0000:3c:00.0]}] has "" of a.b/gpu, decided were 0000:3c:00.0: it has to be started again`,
+		"s-bare":   `[{a.b/gpu [0000:3c:00.0]}] has devices "" of a.b/gpu instead of the decided 0000:3c:00.0: it must be restarted`,
 		"s-sick":   "[{a.b/nic [0000:5f:00.0]}] ",
 		"s-former": "[{a.b/x [0000:5e:00.0]}] ",
 	}
@@ -213,7 +213,7 @@ func TestNRIDevices(t *testing.T) {
 	if want := []string{"PCIDEVICE_A_B_GPU=0000:3b:00.0,0000:3c:00.0", "PCIDEVICE_A_B_NIC=0000:5e:00.0"}; !slices.Equal(env, want) {
 		t.Errorf("environment %v, want %v", env, want)
 	}
-	if err := r.create(r.pod("bare", nil, nil), "app"); err == nil || !strings.Contains(err.Error(), "only berth-scheduler places such pods here") {
+	if err := r.create(r.pod("bare", nil, nil), "app"); err == nil || !strings.Contains(err.Error(), "only berth-scheduler may place such pods on this node") {
 		t.Errorf("a container without a decision: %v", err)
 	}
 	if n := len(p.Sight().Waiting); n != 1 {
@@ -235,7 +235,7 @@ func TestNRITooOldForDevices(t *testing.T) {
 	d := appOn(t, "4-5")
 	d.Devices = []placement.DeviceAllocation{of("a.b/gpu", "0000:3b:00.0")}
 	r.tokens = map[string]string{wire.TokensAnnotation("a.b/gpu"): "1"}
-	if err := r.create(r.pod("a", nil, d), "app"); err == nil || !strings.Contains(err.Error(), "NRI is v0.8.0") {
+	if err := r.create(r.pod("a", nil, d), "app"); err == nil || !strings.Contains(err.Error(), "NRI has release v0.8.0") {
 		t.Errorf("%v", err)
 	}
 	r.tokens = nil

@@ -315,7 +315,7 @@ func TestNoContainerBeginsOffline(t *testing.T) {
 	online, unread = cpus(t, "0-7"), nil
 	bound := appOn(t, "")
 	bound.Bounds, bound.Shares = placement.BoundCPUs, []placement.CPUShare{{NUMA: 1, MilliCPU: 500}}
-	refused(r.pod("bound", nil, bound), "the CPUs that it would share, 8-15, are offline")
+	refused(r.pod("bound", nil, bound), "the shared CPUs that it may use, 8-15, are offline")
 	if err := r.create(r.pod("web", nil, nil), "app"); err != nil {
 		t.Error(err)
 	}

@@ -134,7 +134,7 @@ func TestResizeOfAContainerThatDoesNotRun(t *testing.T) {
 	wantText(t, "it begins again", create(b, again), "1-2;")
 	b.Stop("a2")
 	again.ID, again.asks = "a3", amounts{shares: 4096, limit: 1 << 30}
-	if text := announce(b, again); !strings.Contains(text, "more was allocated to it than the scheduler has decided") {
+	if text := announce(b, again); !strings.Contains(text, "the kubelet has allocated more to it than the scheduler has decided") {
 		t.Errorf("it begins at the first try: %s", text)
 	}
 	wantText(t, "it begins with less CPU time than the kubelet asks for", create(b, again), "1-2;")

@@ -212,7 +212,7 @@ func TestOfferedDevices(t *testing.T) {
 	bare := asking(ask("bare", "100m", false), offeredNIC, 1)
 	bare.Spec.NodeName = "h0"
 	c.create(bare)
-	c.awaitHeld("bare", "only berth-scheduler places such pods here")
+	c.awaitHeld("bare", "only berth-scheduler may place such pods on this node")
 	c.awaitTopology("h0", "the report says who is held", func(nt *v1alpha1.NodeTopology) string {
 		e := meta.FindStatusCondition(nt.Status.Conditions, v1alpha1.ConditionEnforced)
 		if e == nil || !strings.Contains(e.Message, "default/thief/main does not begin") || !strings.Contains(e.Message, "default/bare/main does not begin") {
