@@ -105,11 +105,11 @@ func TestMembersSayWhatTheirGangSays(t *testing.T) {
 			ofGang(w.addPod("mate", "", 2, 0), "z", "4")
 		}, ExitFailure, []string{"member of: gang default/z, forming: 2 of 4 pods are there (explain gang z)", "2 nodes, asked about this pod alone", "its gang is not complete"}, []string{unserved}, "gang default/z: 2 of 4 pods are there"},
 		"no number": {func(_ *world, p *corev1.Pod) { ofGang(p, "k", "three") }, ExitFailure,
-			[]string{`member of: gang default/k, wrong: Pod default/pod: metadata.annotations[berth.dev/gang-minimum]: "three": want how many`, "what the gang asks cannot be served"}, []string{unserved}, `"three"`},
+			[]string{`member of: gang default/k, wrong: Pod default/pod: metadata.annotations[berth.dev/gang-minimum]: "three": want the number`, "what the gang asks cannot be served"}, []string{unserved}, `"three"`},
 		"no minimum": {func(_ *world, p *corev1.Pod) {
 			ofGang(p, "k", "")
 			delete(p.Annotations, wire.GangMinimumAnnotation)
-		}, ExitFailure, []string{"wrong", "want it beside berth.dev/gang: how many pods of the gang start together"}, []string{unserved}, "want it beside"},
+		}, ExitFailure, []string{"wrong", "want this annotation next to berth.dev/gang: the number of pods of the gang that start together"}, []string{unserved}, "want this annotation next to"},
 		"two minima": {func(w *world, p *corev1.Pod) {
 			ofGang(p, "k", "2")
 			ofGang(w.addPod("mate", "", 2, 0), "k", "3")

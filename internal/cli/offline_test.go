@@ -82,7 +82,7 @@ func TestTotals(t *testing.T) {
 	over := in.file("over.yaml", kubeletHead+"kubeReserved: {memory: 1Ti}\n")
 	expect(t, ExitFailure, `kubeReserved[memory]: "1Ti": want kubeReserved, systemReserved and the eviction threshold to keep at most the machine's`, "place", "-f", most, oneByTwo, "--kubelet-config", over)
 	over = in.file("over.yaml", kubeletHead+"systemReserved: {memory: 2Ti}\n")
-	expect(t, ExitFailure, `systemReserved[memory]: "2Ti": want that`, "place", "-f", most, oneByTwo, "--kubelet-config", over)
+	expect(t, ExitFailure, `systemReserved[memory]: "2Ti": want kubeReserved`, "place", "-f", most, oneByTwo, "--kubelet-config", over)
 }
 
 func TestOperatingSystem(t *testing.T) {

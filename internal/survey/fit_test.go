@@ -155,7 +155,7 @@ func TestFit(t *testing.T) {
 	}
 	held := wants("held", "2", "1Gi", "0")
 	held.Annotations = map[string]string{wire.ReservationAffinityAnnotation: `{"name":"training"}`}
-	if f = one(held, 1, FitOptions{}); !strings.Contains(strings.Join(f.NotAsked, "\n"), "what a Reservation holds") {
+	if f = one(held, 1, FitOptions{}); !strings.Contains(strings.Join(f.NotAsked, "\n"), "where a Reservation holds") {
 		t.Errorf("a pod that wants a Reservation's place: not asked %q", f.NotAsked)
 	}
 	held.Annotations[wire.ReservationAffinityAnnotation] = `{"nme":"training"}`
