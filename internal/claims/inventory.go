@@ -26,13 +26,13 @@ type Standing uint8
 
 // The standings.
 const (
-	// Absent: no ResourceSlice of the node lists the device. It is the zero value.
+	// Absent means that no ResourceSlice of the node lists the device. It is the zero value.
 	Absent Standing = iota
-	// Neutral: the device has no NUMA node, or none is known.
+	// Neutral means that the device has no NUMA node, or that none is known.
 	Neutral
-	// Located: the device is on Place.NUMA.
+	// Located means that the device is on Place.NUMA.
 	Located
-	// Misstated: the driver names a NUMA node that the machine does not have.
+	// Misstated means that the driver names a NUMA node that the machine does not have.
 	Misstated
 )
 
@@ -44,8 +44,7 @@ type Place struct {
 	// From is the source of the NUMA node of a Located or Misstated device: the attribute, or "its
 	// parent". For a Neutral device it is the reason.
 	From string
-	// Odd is a contradiction for an administrator; "" for none. It describes the first one, in a
-	// few words.
+	// Odd describes the first contradiction about the device, for administrators, or is "".
 	Odd string
 }
 
@@ -183,7 +182,7 @@ func ownerOf(s *resourceapi.ResourceSlice, d *resourceapi.Device) string {
 	return NodeOf(s)
 }
 
-// family is a counter set: a device and its partitions consume it.
+// family is a counter set that a device and its partitions share.
 type family struct {
 	pool
 	counters string

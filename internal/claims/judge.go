@@ -17,7 +17,7 @@ type User struct {
 
 // Claim is a claim of a pod that has devices.
 type Claim struct {
-	// Name is the claim's, NAMESPACE/NAME.
+	// Name is the name of the claim, as NAMESPACE/NAME.
 	Name string
 	// Results are the devices, as status.allocation.devices.results of the ResourceClaim has them.
 	Results []resourceapi.DeviceRequestAllocationResult
@@ -30,16 +30,16 @@ type Alignment uint8
 
 // The alignments, the worst last.
 const (
-	// Aligned: on a NUMA node of every container that has any.
+	// Aligned means that the device is on a NUMA node of every pinned container that uses it.
 	Aligned Alignment = iota
-	// Indifferent: the device has no NUMA node, or no container uses the claim.
+	// Indifferent means that the device has no NUMA node, or that no container uses the claim.
 	Indifferent
-	// Unpinned: the device has a NUMA node, and no container that uses it has any.
+	// Unpinned means that the device has a NUMA node, but no container that uses it is pinned.
 	Unpinned
-	// Unknown: no ResourceSlice lists the device, or its driver names a NUMA node that the machine
-	// does not have.
+	// Unknown means that no ResourceSlice lists the device, or that its driver names a NUMA node
+	// that the machine does not have.
 	Unknown
-	// Misaligned: on another NUMA node than a container that uses it.
+	// Misaligned means that the device is on another NUMA node than a container that uses it.
 	Misaligned
 )
 
@@ -57,8 +57,8 @@ type Finding struct {
 	Alignment      Alignment
 	// Place is where the device is.
 	Place Place
-	// User is the container with which it is misaligned; of the other findings, the first container
-	// that has NUMA nodes, or the zero value.
+	// User is the container with which a misaligned device is misaligned. For other findings it is
+	// the first pinned container, or the zero value.
 	User User
 }
 

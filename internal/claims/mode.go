@@ -5,11 +5,12 @@ type Mode uint8
 
 // The modes.
 const (
-	// Free: devices may be anywhere. It is the default.
+	// Free means that devices may be anywhere. It is the default.
 	Free Mode = iota
-	// Near: devices on the NUMA nodes of the CPUs are chosen if some are free.
+	// Near means that devices on the NUMA nodes of the CPUs are chosen if they are free.
 	Near
-	// Required: a node is refused if a device is on another NUMA node than the CPUs.
+	// Required means that a node is refused if a device would be on another NUMA node than the
+	// CPUs.
 	Required
 )
 

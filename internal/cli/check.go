@@ -27,8 +27,9 @@ var errNotSound = errors.New("not everything is sound")
 // checked is the result for one file, directory or object.
 type checked struct {
 	Path string `json:"path"`
-	// What is the kind: cpu_manager_state, memory_manager_state, kubelet_internal_checkpoint,
-	// allocated_pods_state, "kubelet state" for a directory of those, NodeTopology NAME.
+	// What is the kind of the object: cpu_manager_state, memory_manager_state,
+	// kubelet_internal_checkpoint, allocated_pods_state, "kubelet state" for a directory of these,
+	// or NodeTopology NAME.
 	What    string `json:"what"`
 	Sound   bool   `json:"sound"`
 	Summary string `json:"summary,omitempty"`
@@ -80,14 +81,15 @@ something is wrong.`,
 
 type checker struct {
 	stdin io.Reader
-	node  *nodeFlags // nil: nothing to hold checkpoints against
-	// against is the node that they are held against, once it is loaded.
+	node  *nodeFlags // nil if checkpoints are not compared with a node
+	// against is the node with which the checkpoints are compared, once it is loaded.
 	against *whatif.Node
 	pause   func() // between two looks at the same path
 	found   []checked
 }
 
-// patiently checks a path, and again if something is not sound, until it is or stays the same.
+// patiently checks a path. If something is wrong, it checks again until the result is sound or
+// stays the same.
 func (c *checker) patiently(path string) error {
 	if path == "-" {
 		return c.path(path)
@@ -155,7 +157,7 @@ func (c *checker) path(path string) error {
 	return nil
 }
 
-// load reads machine and configuration, if there is something to hold checkpoints against.
+// load reads the machine and configuration with which checkpoints are compared, if flags name them.
 func (c *checker) load() error {
 	if c.node == nil || c.against != nil {
 		return nil
@@ -167,7 +169,7 @@ func (c *checker) load() error {
 	return err
 }
 
-// starts reports if a kubelet starts over a checkpoint in dir.
+// starts returns an error if the kubelet would not start with a checkpoint in dir.
 func (c *checker) starts(what, dir string, data []byte) error {
 	if c.against == nil {
 		return nil
@@ -306,7 +308,7 @@ func (c *checker) reports(path string, data []byte) error {
 	return nil
 }
 
-// checkReading reports whether a scheduler could rely on the report.
+// checkReading returns an error if a scheduler could not rely on the report.
 func checkReading(read *nodestate.Reading) (string, error) {
 	if why := read.Unusable; why != nil {
 		if ready, ok := errors.AsType[*wire.NotReadyError](why); ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	_ "k8s.io/client-go/plugin/pkg/client/auth" // whatever a kubeconfig may ask for
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // all authentication plugins of kubeconfigs
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -66,7 +66,7 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.terms.NUMAAttributes, "numa-attributes", nil, "attributes of devices with the number of a NUMA node, as the scheduler is configured (numaAttributes)")
 }
 
-// connect makes a cluster of the flags. It sends no requests yet.
+// connect returns the cluster that the flags select. It sends no requests yet.
 func (f *clusterFlags) connect() (*survey.Cluster, error) {
 	if t := &f.terms; f.snapshot != "" && (t.Keep != "" || len(t.CPUsPerDevice) > 0 || len(t.ExclusiveNamespaces) > 0 || t.BestEffortAnywhere || t.Claims != "" || len(t.NUMAAttributes) > 0) {
 		return nil, Usagef("--snapshot: the file has the scheduler's configuration: want none of --keep, --cpus-per-device, --exclusive-namespaces, --best-effort-anywhere, --claims and --numa-attributes")
@@ -97,7 +97,7 @@ func (f *clusterFlags) connect() (*survey.Cluster, error) {
 // termFlags are the flags that set a scheduler's arguments.
 var termFlags = map[string]string{"keep": "keep", "cpusPerDevice": "cpus-per-device", "exclusiveNamespaces": "exclusive-namespaces", "claims": "claims", "numaAttributes": "numa-attributes"}
 
-// flagged names the flag that is wrong.
+// flagged returns the error with the name of the wrong flag.
 func flagged(err error) error {
 	if wrong := new(wire.TermError); errors.As(err, &wrong) {
 		return Usagef("--%s: %s", termFlags[wrong.Field], wrong.Why)
@@ -122,7 +122,7 @@ func (f *clusterFlags) restConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// tried names the kubeconfig files that count.
+// tried returns the names of the kubeconfig files that are read.
 func (f *clusterFlags) tried() string {
 	access := f.config.ToRawKubeConfigLoader().ConfigAccess()
 	if access.IsExplicitFile() {

@@ -160,7 +160,7 @@ func TestClusterErrors(t *testing.T) {
 		"explain on no":     {[]string{"explain", "big", "--node", "n99", "--kubeconfig", good}, ExitFailure, "there is no Node n99"},
 		"nothing to ask":    {[]string{"explain"}, ExitUsage, "the name of a pod, or a file"},
 		"pod and file":      {[]string{"explain", "p", "-f", "testdata/pods.yaml"}, ExitUsage, "not both"},
-		"two pods":          {[]string{"explain", "p", "q"}, ExitUsage, "is of no kind that can be asked about"},
+		"two pods":          {[]string{"explain", "p", "q"}, ExitUsage, "is not a kind that this verb knows"},
 		"fewer than none":   {[]string{"explain", "big", "--nodes", "-1", "--kubeconfig", good}, ExitUsage, "--nodes -1"},
 		"format":            {[]string{"nodes", "-o", "xml"}, ExitUsage, `"xml"`},
 	} {

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// errNoPlan is defrag's answer no.
+// errNoPlan is the negative answer of defrag.
 var errNoPlan = errors.New("no plan makes room")
 
 // defragQuestion is a question of defrag.
@@ -123,7 +123,7 @@ func (q *defragQuestion) carryOut(cmd *cobra.Command, c *survey.Cluster, room *s
 	return nil
 }
 
-// plan makes the plan; partly reports that some files could not be read completely.
+// plan makes the plan. partly is the error that some files could not be read completely.
 func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []string) (room *survey.Room, partly, err error) {
 	o := survey.RoomOptions{MostMoves: q.moves}
 	if len(args) > 0 {

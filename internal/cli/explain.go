@@ -27,11 +27,11 @@ var errNoNode = errors.New("no node takes the pod")
 var (
 	errUnserved       = errors.New("no scheduler has looked at the pod")
 	errHeldBack       = errors.New("something other than Berth holds the pod back")
-	errGangForming    = errors.New("its gang is not complete: fewer pods are there than start together")
+	errGangForming    = errors.New("its gang is not complete: it has fewer pods than must start together")
 	errKubeletRefused = errors.New("its kubelet refused the pod")
 	errNoDevices      = errors.New("no node has the devices that the pod's claims ask for")
-	errGangWrong      = errors.New("what the gang asks cannot be served")
-	errGangDoesNotFit = errors.New("the gang does not have, and would not get now, nodes for as many pods as start together")
+	errGangWrong      = errors.New("Berth does not support what the gang asks for")
+	errGangDoesNotFit = errors.New("the gang has no nodes, and would get none now, for as many pods as must start together")
 )
 
 // NewExplainCommand returns the verb that shows, for every NUMA node and resource, why a node
@@ -123,13 +123,13 @@ func explainText(w io.Writer, answers []whatif.Placed) error {
 	return nil
 }
 
-// podQuestion is explain about a pod of a cluster.
+// podQuestion has the flags of explain for a pod of a cluster.
 type podQuestion struct {
 	cluster clusterFlags
-	// limit is how many nodes are explained in full; only names one.
+	// limit is the number of nodes that are explained in full. only is the node to ask, or "".
 	limit int
 	only  string
-	// resize are the amounts that the pod should get in place.
+	// resize are the new amounts of an in-place resize.
 	resize []string
 }
 
@@ -150,7 +150,7 @@ func (q *podQuestion) about(cmd *cobra.Command, args []string, o output) error {
 	return q.run(cmd, s.name, o)
 }
 
-// prepare checks the flags, and makes a cluster of them.
+// prepare checks the flags, and connects to the cluster.
 func (q *podQuestion) prepare(o output) (*survey.Cluster, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -184,8 +184,8 @@ func (q *podQuestion) completeNode(cmd *cobra.Command, args []string, typed stri
 	return q.cluster.completeNodes(cmd, args, typed)
 }
 
-// tables returns how many nodes are explained in full. If the pod has a node and runs there,
-// refusals of other nodes are summarized, unless a flag requests them.
+// tables returns the number of nodes that are explained in full. For a pod that runs on its node it
+// is 0, unless a flag sets it.
 func (q *podQuestion) tables(cmd *cobra.Command, e *survey.Explained) int {
 	if e.Node != "" && !e.Refused && q.only == "" && !cmd.Flags().Changed("nodes") {
 		return 0
@@ -215,10 +215,11 @@ func whyNot(e *survey.Explained) error {
 	return nil
 }
 
-// maxNamed bounds how many nodes of a group are named.
+// maxNamed is the maximum number of nodes of a group that are named.
 const maxNamed = 6
 
-// explainedText prints for people; limit is how many nodes are explained in full.
+// explainedText prints an explanation for people. limit is the number of nodes that are explained
+// in full.
 func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 	fmt.Fprintf(w, "pod %s/%s: %s\n", e.Namespace, e.Name, whereIs(e))
 	fmt.Fprintf(w, "scheduler: %s\n", e.Scheduler)
@@ -267,7 +268,7 @@ func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 	return claimsText(w, e.Claims)
 }
 
-// because is a reason in brackets; "" for none.
+// because returns a reason in brackets, or "".
 func because(why string) string {
 	if why == "" {
 		return ""
@@ -282,7 +283,7 @@ func gangHalf(g *survey.Gang) string {
 		return ""
 	}
 	text := ", " + gangStyles[g.State].Mark(string(g.State))
-	if g.HoldsBack() { // else the message below the pod's name says it
+	if g.HoldsBack() { // otherwise the pod's own message has the reason
 		text += ": " + g.Why
 	}
 	return text
@@ -407,7 +408,7 @@ func answersText(w io.Writer, e *survey.Explained, limit int) {
 	refusalsText(w, e.Nodes, limit, ", --node NAME one")
 }
 
-// maxChoices is how many nodes are listed with their ranks.
+// maxChoices is the number of nodes that are listed with their ranks.
 const maxChoices = 5
 
 // choicesText writes how the scheduler ranks the nodes that admit the pod, the best first.
@@ -425,7 +426,7 @@ func choicesText(w io.Writer, e *survey.Explained) {
 	_ = columns(w, "NODE | NUMA | DEVICES LEFT | STRANDED | DEMAND | POLICY | SCORE", rows)
 }
 
-// whoAnswers is the heading above the answers.
+// whoAnswers returns the heading above the answers.
 func whoAnswers(e *survey.Explained) string {
 	switch {
 	case e.Node == "" && e.HeldBack != nil:
@@ -440,7 +441,7 @@ func whoAnswers(e *survey.Explained) string {
 	return "now, " + wire.Counted(len(e.Nodes), "other node")
 }
 
-// someNames are the first names of a list.
+// someNames returns the first names of a list, and the number of the others.
 func someNames(names []string) string {
 	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
 	if len(names) > maxNamed {
@@ -461,7 +462,7 @@ func refusalsText(w io.Writer, answers []survey.Answer, limit int, others string
 	}
 }
 
-// refusalsOf returns the refusing nodes, one of each group first.
+// refusalsOf returns the refusing nodes, beginning with one node of each group.
 func refusalsOf(answers []survey.Answer) []*survey.Answer {
 	var first, others []*survey.Answer
 	seen := map[string]bool{}

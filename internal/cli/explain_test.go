@@ -105,7 +105,7 @@ func TestMembersSayWhatTheirGangSays(t *testing.T) {
 			ofGang(w.addPod("mate", "", 2, 0), "z", "4")
 		}, ExitFailure, []string{"member of: gang default/z, forming: 2 of 4 pods are there (explain gang z)", "2 nodes, asked about this pod alone", "its gang is not complete"}, []string{unserved}, "gang default/z: 2 of 4 pods are there"},
 		"no number": {func(_ *world, p *corev1.Pod) { ofGang(p, "k", "three") }, ExitFailure,
-			[]string{`member of: gang default/k, wrong: Pod default/pod: metadata.annotations[berth.dev/gang-minimum]: "three": want the number`, "what the gang asks cannot be served"}, []string{unserved}, `"three"`},
+			[]string{`member of: gang default/k, wrong: Pod default/pod: metadata.annotations[berth.dev/gang-minimum]: "three": want the number`, "Berth does not support what the gang asks for"}, []string{unserved}, `"three"`},
 		"no minimum": {func(_ *world, p *corev1.Pod) {
 			ofGang(p, "k", "")
 			delete(p.Annotations, wire.GangMinimumAnnotation)
@@ -255,7 +255,7 @@ func TestGivenIsShown(t *testing.T) {
 	if err := explainedText(&b, e, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, below, _ := strings.Cut(b.String(), "they know alone:\n"); strings.Join(strings.Fields(below), " ") != "NODE RESOURCE PLACE GIVEN n1 example.com/licence socket 0 3" {
+	if _, below, _ := strings.Cut(b.String(), "which alone know the totals:\n"); strings.Join(strings.Fields(below), " ") != "NODE RESOURCE PLACE GIVEN n1 example.com/licence socket 0 3" {
 		t.Errorf("%s", b.String())
 	}
 }

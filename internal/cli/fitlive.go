@@ -14,21 +14,21 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// defaultCopies bounds how many copies are counted on a node.
+// defaultCopies is the default limit of copies that are counted on a node.
 const defaultCopies = 1000
 
-// onlyLive are the flags of fit that are about a cluster.
+// onlyLive are the flags of fit that only apply to a cluster.
 var onlyLive = []string{"on", "set", "empty", "compare", "nodes", "snapshot"}
 
 // fitQuestion has the flags of `berth fit` for a cluster.
 type fitQuestion struct {
 	cluster clusterFlags
-	// limit is the largest number of copies counted on a node; nodes is how many refusing nodes are
-	// explained in full.
+	// limit is the maximum number of copies that are counted on a node. nodes is the number of
+	// refusing nodes that are explained in full.
 	limit, nodes int
 	on, set      []string
 	empty        bool
-	// compare asks for the table of before and after.
+	// compare requests the table with the results before and after the change.
 	compare bool
 }
 
@@ -101,8 +101,8 @@ func (q *fitQuestion) table(w io.Writer, all []survey.Fitting) error {
 	return nil
 }
 
-// maxBerths is how many replicas are listed, and how many nodes are listed with the number of
-// copies that they admit.
+// maxBerths is the maximum number of replicas that are listed, and of nodes that are listed with
+// their copies.
 const maxBerths = 20
 
 func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {
@@ -153,7 +153,7 @@ func fitSum(f *survey.Fitting) string {
 	return "finds a place now"
 }
 
-// berthsTable returns where the replicas would go.
+// berthsTable prints where the replicas would go.
 func berthsTable(w io.Writer, f *survey.Fitting) error {
 	var rows [][]string
 	for i := range f.Berths[:min(len(f.Berths), maxBerths)] {
@@ -168,7 +168,7 @@ func berthsTable(w io.Writer, f *survey.Fitting) error {
 	return nil
 }
 
-// berthRows are the containers of one copy.
+// berthRows returns a row for each container of a copy.
 func berthRows(copied string, b *survey.Berthed) (rows [][]string) {
 	containers := b.Containers
 	if len(containers) == 0 {
@@ -181,7 +181,7 @@ func berthRows(copied string, b *survey.Berthed) (rows [][]string) {
 	return rows
 }
 
-// copiesTable returns how many copies nodes take, the best node first.
+// copiesTable prints the number of copies that each node admits, the best node first.
 func copiesTable(w io.Writer, f *survey.Fitting) error {
 	var rows [][]string
 	taking := 0

@@ -33,7 +33,7 @@ type nodeFlags struct {
 	guard, ignoreMissing                            bool
 }
 
-// register adds the flags that describe the kubelet. check needs only these.
+// registerKubelet adds the flags that describe the kubelet. check needs only these.
 func (f *nodeFlags) registerKubelet(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.config, kubeletConfigFlag, "", "file with the node's KubeletConfiguration, kubeadm's ConfigMap of it, what the kubelet answers to /configz, or its flags; without it every manager's policy is none")
@@ -88,7 +88,7 @@ func textOrFile(text string) (string, error) {
 	return string(data), err
 }
 
-// describe reports whether a flag describes a node, so that no cluster is asked about.
+// describe reports whether a flag describes a node, so that no cluster is read.
 func (f *nodeFlags) describe(cmd *cobra.Command) bool {
 	return changedOf(cmd, []string{nodeFlag, kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag, "state", "device", "guard", "ignore-missing-devices"}) != ""
 }
@@ -102,7 +102,7 @@ func changedOf(cmd *cobra.Command, names []string) string {
 	return names[i]
 }
 
-// takeMachine lets the machine come as an argument as well.
+// takeMachine accepts the machine as an argument instead of a flag.
 func (f *nodeFlags) takeMachine(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -157,7 +157,7 @@ func wantPods(cmd *cobra.Command, _ []string) error {
 	return Usagef("%s: want pods: -f, --filename with a file, a folder, or - for standard input", cmd.Name())
 }
 
-// load reads pods and the node, whose notes list assumptions.
+// load reads the pods and the node. The node's notes list assumptions.
 func (q *question) load(cmd *cobra.Command) (n *whatif.Node, pods manifests, err error) {
 	if err := q.output.check(); err != nil {
 		return nil, pods, err

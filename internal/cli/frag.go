@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// defaultStranded is how many NUMA nodes are listed.
+// defaultStranded is the default number of NUMA nodes that are listed for each resource.
 const defaultStranded = 20
 
 // NewFragCommand returns the verb that shows stranded resources: free, but hard to use.
@@ -72,8 +72,8 @@ applied.`,
 	return cmd
 }
 
-// byImportance orders resources: devices first, which are few and dear, then CPUs, huge pages and
-// memory, and by name.
+// byImportance orders resources: first devices, which are scarce and expensive, then CPUs, huge
+// pages and memory.
 func byImportance(a, b string) int {
 	rank := func(r string) int {
 		switch {
@@ -154,7 +154,7 @@ func fragSums(nodes []survey.Node, all []survey.Stranded) map[string]*fragSum {
 	return sums
 }
 
-// why returns the reasons, the one that strands most first; "" if nothing is stranded.
+// why returns the reasons, sorted by the amount that they strand, or "" if nothing is stranded.
 func (f *fragSum) why() string {
 	texts := make([]string, 0, len(f.Reasons))
 	for _, r := range f.Reasons {

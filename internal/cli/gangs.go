@@ -68,7 +68,7 @@ explain gang NAME shows more about one gang.`,
 
 const gangColumns = "NAMESPACE | GANG | SOURCE | GANG STATE | BOUND | WAITING | WHY"
 
-// maxWhy bounds the length of a reason in a row on a terminal, in runes; -o wide shows all of it.
+// maxWhy is the maximum length of a reason in a row, in runes. -o wide shows the whole reason.
 const maxWhy = 100
 
 func gangsText(w io.Writer, o output, all []survey.Gang) error {
@@ -100,7 +100,7 @@ func sourceText(source string) string {
 	return strings.ToLower(source)
 }
 
-// boundOf returns how many of the pods that start together have nodes or ended well.
+// boundOf returns the number of pods that have nodes or succeeded, with the gang's minimum.
 func boundOf(g *survey.Gang) string {
 	minimum := "?"
 	if g.Minimum > 0 {
@@ -120,7 +120,7 @@ func waitingText(g *survey.Gang) string {
 var gangStyles = map[gangs.Stage]table.Style{gangs.Whole: table.Good, gangs.Completed: table.Aside, gangs.Wrong: table.Bad,
 	gangs.Partial: table.Bad, gangs.Forming: table.Doubtful, gangs.Waiting: table.Doubtful, gangs.Reduced: table.Doubtful}
 
-// gangWords are gangStyles by words.
+// gangWords returns gangStyles by the names of the states.
 func gangWords() map[string]table.Style {
 	out := map[string]table.Style{}
 	for state, style := range gangStyles {
@@ -138,13 +138,13 @@ var gangKinds = map[string]string{
 
 // subject is the object that a command is about.
 type subject struct {
-	// gang means that the argument is not a pod; source limits what declares the gang.
+	// gang means that the argument names a gang. source is a part of the gang's source, or "".
 	gang   bool
 	source string
 	name   string
 }
 
-// subjectOf reads kubectl's ways to name an object: NAME, KIND NAME, KIND/NAME.
+// subjectOf reads arguments in kubectl's forms: NAME, KIND NAME, KIND/NAME.
 func subjectOf(verb string, args []string) (subject, error) {
 	kind, name := "pod", args[0]
 	switch before, after, found := strings.Cut(args[0], "/"); {
@@ -159,7 +159,7 @@ func subjectOf(verb string, args []string) (subject, error) {
 	}
 	source, ok := gangKinds[kind]
 	if !ok {
-		return subject{}, Usagef("%s %s: %q is of no kind that can be asked about: want pod, gang or podgroup", verb, strings.Join(args, " "), kind)
+		return subject{}, Usagef("%s %s: %q is not a kind that this verb knows: want pod, gang or podgroup", verb, strings.Join(args, " "), kind)
 	}
 	return subject{gang: true, source: source, name: name}, nil
 }
@@ -183,7 +183,7 @@ func (q *podQuestion) explainGang(cmd *cobra.Command, s subject, o output) error
 		answerNo(!e.Whole && e.State != gangs.Completed, errGangDoesNotFit))
 }
 
-// explainedGangText prints for people; limit is how many nodes are explained in full.
+// explainedGangText prints for people. limit is the number of nodes that are explained in full.
 func explainedGangText(w io.Writer, e *survey.ExplainedGang, limit int) error {
 	fmt.Fprintf(w, "gang %s/%s: %s\n", e.Namespace, e.Name, gangStyles[e.State].Mark(string(e.State)))
 	fmt.Fprintf(w, "declared by: %s%s\n", sourceText(e.Source), afterComma("phase ", e.Phase))
@@ -216,7 +216,7 @@ func afterComma(what, value string) string {
 	return ", " + what + value
 }
 
-// tasksText returns how many pods of each task start together.
+// tasksText returns the minimum number of pods of each task.
 func tasksText(tasks map[string]int) string {
 	var parts []string
 	for task, least := range tasks {

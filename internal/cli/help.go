@@ -54,7 +54,7 @@ func headings(flags *pflag.FlagSet) string {
 	return b.String()
 }
 
-// addHeadings registers headings with cobra, once: the functions of its templates are global.
+// addHeadings registers headings with cobra once, because template functions are global there.
 var addHeadings = sync.OnceFunc(func() { cobra.AddTemplateFunc("headings", headings) })
 
 // usageTemplate is cobra's, with the headings.

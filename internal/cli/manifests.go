@@ -17,7 +17,7 @@ import (
 // errPartly ends a verb with exit code 1 after its answer.
 var errPartly = errors.New("not every document could be read: the answer is about the others")
 
-// manifests are the pods that files hold.
+// manifests are the pods in the files that the user named.
 type manifests struct{ *manifest.Pods }
 
 // partly returns errPartly if a document could not be read; a note names it.
@@ -60,7 +60,7 @@ func (m manifests) ofNode(name string) error {
 	return nil
 }
 
-// waits orders pods that are on no node after the others.
+// waits returns 1 for a pod without a node and 0 for any other, to sort by.
 func waits(t *manifest.Template) int {
 	if t.Pod.Spec.NodeName == "" {
 		return 1

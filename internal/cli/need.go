@@ -17,13 +17,13 @@ import (
 	"github.com/berth-dev/berth/internal/whatif"
 )
 
-// errNever is need's answer no.
+// errNever is the negative answer of need.
 var errNever = errors.New("some pods fit no such node")
 
 // needed is a row of need.
 type needed struct {
 	Machine string `json:"machine"`
-	// Set is the change of the configuration; "" for none.
+	// Set is the change of the configuration, or "".
 	Set string `json:"set,omitempty"`
 	whatif.Need
 }
@@ -91,7 +91,7 @@ func (q *question) need(cmd *cobra.Command, machines, sets []string) error {
 	return cmp.Or(printCleaned(cmd, q.output, listing("groups", rows, notes), asTable), answerNo(never, errNever), pods.partly())
 }
 
-// needOne answers for a machine, as set.
+// needOne answers for one machine with one setting.
 func (q *question) needOne(ctx context.Context, machine, set string, load []manifest.Template) (row needed, notes []string, err error) {
 	spec, err := q.node.spec()
 	if err != nil {

@@ -129,7 +129,7 @@ func freeCPUs(n *survey.Node) (free uint64) {
 	return free
 }
 
-// freeBlock returns the largest number of these CPUs on one NUMA node.
+// freeBlock returns the largest number of such CPUs on one NUMA node.
 func freeBlock(n *survey.Node) (most uint64) {
 	for i := range n.NUMANodes {
 		if c := n.NUMANodes[i].CPUs; c != nil {
@@ -347,8 +347,8 @@ func nodeCells(n *survey.Node) []string {
 	return []string{n.Name, nodeStatus(n), authority, policy, pods, age, guarantee}
 }
 
-// lineCells are CPUs, memory and devices of all NUMA nodes: "0:6/6 1-3:8/8". Huge pages are left to
-// -o wide, and so is the memory of each NUMA node if many differ.
+// lineCells returns CPUs, memory and devices of all NUMA nodes, like "0:6/6 1-3:8/8". Only -o wide
+// has huge pages, and the memory of each NUMA node if many amounts differ.
 func lineCells(numa []survey.NUMANode) []string {
 	var cpus, memory stretches
 	var sum, most survey.Amount // of memory
@@ -386,8 +386,8 @@ func lineCells(numa []survey.NUMANode) []string {
 	return []string{dash(cpus.String()), dash(inMemory), dash(strings.Join(all, ", "))}
 }
 
-// maxStretches is how many different amounts of memory a line shows. If there are more, it shows
-// the sum and the largest amount on one NUMA node; -o wide shows all.
+// maxStretches is the maximum number of different memory amounts in a line. If there are more, the
+// line has the sum and the largest amount on one NUMA node.
 const maxStretches = 4
 
 // memoryText returns the free and the total amount. If both have the same unit, it appears once:
@@ -410,8 +410,8 @@ type stretch struct {
 	each        string
 }
 
-// add adds a NUMA node. Neighbours that have the same share a line: machines with eight would not
-// fit a terminal.
+// add adds a NUMA node. Neighbours with equal amounts are joined, because the line of a machine
+// with eight NUMA nodes would be too long.
 func (l *stretches) add(m *survey.NUMANode, text string) {
 	if n := len(*l); n > 0 && !m.Anywhere {
 		if before := &(*l)[n-1]; !before.anywhere && before.each == text && before.last+1 == m.NUMA {
@@ -477,7 +477,7 @@ const (
 	statusReady    = "Ready"
 	statusCordoned = "Cordoned"
 	statusGone     = "Gone"
-	statusNotReady = "NotReady" // the Node, that is the kubelet, whatever its report says
+	statusNotReady = "NotReady" // the Node's condition Ready is not True
 )
 
 // nodeStatus returns the column STATUS: the reasons for trouble and doubts, or Ready.
@@ -505,7 +505,7 @@ func nodeStatus(n *survey.Node) string {
 	return strings.Join(words, ",")
 }
 
-// nodeRemarks prints below the table what is wrong or doubtful, and what to do.
+// nodeRemarks prints the node's trouble and warnings, with advice.
 func nodeRemarks(w io.Writer, n *survey.Node) {
 	tell := func(t *survey.Trouble) {
 		fmt.Fprintf(w, "\nnode %s (%s): %s\n", n.Name, t.Reason, t.Message)
@@ -519,7 +519,7 @@ func nodeRemarks(w io.Writer, n *survey.Node) {
 	}
 }
 
-// conditionsTable prints the conditions of the report, and of the Node's that its kubelet is ready.
+// conditionsTable prints the conditions of the report, and the Node's condition Ready.
 func conditionsTable(w io.Writer, s *survey.Survey, name string) error {
 	var rows [][]string
 	for _, c := range s.Conditions(name) {
@@ -553,19 +553,19 @@ func holdersTable(w io.Writer, n *survey.Node) error {
 	return section(w, "", "NODE | NUMA | HELD | CPUS | POD | CONTAINER", rows)
 }
 
-// resizesTable prints the resizes of the node's pods that are not done.
+// resizesTable prints the unfinished resizes of the node's pods.
 func resizesTable(w io.Writer, n *survey.Node) error {
 	var rows [][]string
 	for i := range n.Resizes {
 		r := &n.Resizes[i]
 		rows = append(rows, []string{n.Name, r.Namespace + "/" + r.Name, r.State, r.Message})
 	}
-	return section(w, "\nResizes in place that are not done:", "NODE | POD | RESIZE | MESSAGE", rows)
+	return section(w, "\nUnfinished in-place resizes:", "NODE | POD | RESIZE | MESSAGE", rows)
 }
 
-// givenTable prints how much of providers' resources pods have.
+// givenTable prints the amounts of providers' resources that pods have.
 func givenTable(w io.Writer, rows [][]string) error {
-	return section(w, "\nGiven by the scheduler's providers; how much there is they know alone:", "NODE | RESOURCE | PLACE | GIVEN", rows)
+	return section(w, "\nGiven by the scheduler's providers, which alone know the totals:", "NODE | RESOURCE | PLACE | GIVEN", rows)
 }
 
 // drivenTables prints the devices of drivers, and the claims of pods.
@@ -596,7 +596,7 @@ func givenRows(node string, all []survey.Given) [][]string {
 	return rows
 }
 
-// stridesOf is a list of CPUs as topology prints it, with strides if it is long.
+// stridesOf returns a list of CPUs in the form of the verb topology, with strides if it is long.
 func stridesOf(list string) string {
 	set, err := topology.ParseCPUList(list)
 	if err != nil {

@@ -23,7 +23,7 @@ type output struct {
 	format string
 	// more are the formats that only this verb has.
 	more []string
-	// noHeaders leaves a table nothing but its rows.
+	// noHeaders prints only the rows of a table.
 	noHeaders bool
 }
 
@@ -64,7 +64,7 @@ func (o *output) is(format string) bool { return o.format == format }
 
 // check refuses an unknown format before any work is done.
 func (o *output) check() error {
-	o.format = cmp.Or(o.format, "table") // as kubectl takes it
+	o.format = cmp.Or(o.format, "table") // as in kubectl, "" means the default
 	if slices.Contains(outputs, o.format) || slices.Contains(o.more, o.format) {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (o *output) print(w io.Writer, value any, table func(io.Writer) error) erro
 	return fill(w, p, value)
 }
 
-// fill prints a value by a template, which sees it as its JSON.
+// fill prints a value by a template. The template gets the value's JSON form.
 func fill(w io.Writer, p printers.ResourcePrinter, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -114,7 +114,7 @@ func fill(w io.Writer, p printers.ResourcePrinter, value any) error {
 	}
 	var object map[string]any
 	if bytes.HasPrefix(data, []byte("[")) {
-		data = slices.Concat([]byte(`{"items":`), data, []byte("}")) // a list is an object for templates, as kubectl has it
+		data = slices.Concat([]byte(`{"items":`), data, []byte("}")) // templates get a list as an object with items, as in kubectl
 	}
 	if err := json.Unmarshal(data, &object); err != nil {
 		return err

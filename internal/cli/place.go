@@ -46,9 +46,8 @@ func registerPodsOf(cmd *cobra.Command, node *string) {
 	cmd.Flags().StringVar(node, podsOfFlag, "", "with pods of several nodes, as kubectl get pods -A -o yaml prints them: the node, by its name, whose pods are placed")
 }
 
-// ask admits the pods in order; each sees the resources of the pods before it. It prints the
-// answers and turns a refusal into the exit code. podsOf is the node whose pods they are; "" for
-// the only one.
+// ask admits the pods in order, each after the pods before it. It prints the answers, and returns
+// an error if a pod is refused. podsOf selects the pods of one node, by its name; "" means all.
 func (q *question) ask(cmd *cobra.Command, podsOf string, print func(io.Writer, []whatif.Placed) error) error {
 	n, pods, err := q.load(cmd)
 	if err == nil {
@@ -79,8 +78,7 @@ func (q *question) ask(cmd *cobra.Command, podsOf string, print func(io.Writer, 
 // refusedWord takes the place of the NUMA nodes that an admitted pod would have.
 const refusedWord = "refused"
 
-// placeTable prints a row for each container. Why pods are refused follows below, if it pushes no
-// column away.
+// placeTable prints a row for each container, and the refusals below.
 func placeTable(w io.Writer, answers []whatif.Placed) error {
 	var rows [][]string
 	refused := ""

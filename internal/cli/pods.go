@@ -133,8 +133,8 @@ func podRow(p *survey.Pod, wide bool) []string {
 	return row
 }
 
-// podCPUs are the CPUs of the containers, with strides if a list is long, and those that a resize
-// gives them.
+// podCPUs returns the CPUs of the containers, with strides if a list is long. If a resize moves the
+// pod, it adds the new CPUs.
 func podCPUs(p *survey.Pod) string {
 	if p.CPUs == "" && p.UnknownCPUs > 0 {
 		return fmt.Sprintf("%d %s", p.UnknownCPUs, survey.CPUsUnknown)

@@ -14,8 +14,9 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// printCleaned prints as output.print does. It cleans the text for people: names of devices and
-// messages come from others, and must not move the cursor. Styles are shown on a terminal.
+// printCleaned prints as output.print does. It cleans the text for people, because names of devices
+// and messages come from other programs and must not move the cursor. It shows styles on a
+// terminal.
 func printCleaned(cmd *cobra.Command, o output, value any, text func(io.Writer) error) error {
 	return o.print(cmd.OutOrStdout(), value, func(w io.Writer) error {
 		var b bytes.Buffer
@@ -47,7 +48,7 @@ func listing(name string, items any, notes []string) map[string]any {
 // separator stands between the names of columns.
 const separator = " | "
 
-// gridOf is a grid for columns with these names.
+// gridOf returns a grid for columns with these names.
 func gridOf(header string) table.Grid {
 	return table.Grid{Style: styleOf(strings.Split(header, separator))}
 }
@@ -58,8 +59,8 @@ func columns(w io.Writer, header string, rows [][]string) error {
 	return grid.Print(w, slices.Insert(rows, 0, strings.Split(header, separator)))
 }
 
-// section prints rows in columns below a title, or below an empty line for ""; nothing if there are
-// no rows.
+// section prints rows in columns below a title, or below an empty line if the title is "". It
+// prints nothing if there are no rows.
 func section(w io.Writer, title, header string, rows [][]string) error {
 	if len(rows) == 0 {
 		return nil

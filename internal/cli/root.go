@@ -24,7 +24,7 @@ const (
 	ExitUsage   = 2 // wrong flags or arguments
 )
 
-// UsageError marks an error of the caller's words (flags, number of arguments) rather than of the
+// UsageError marks an error in the command line (flags, number of arguments) rather than in the
 // input.
 type UsageError struct{ Err error }
 
@@ -55,7 +55,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return ExitFailure
 }
 
-// isCobraUsage recognises the error that cobra makes itself, which carries no type.
+// isCobraUsage recognises cobra's own error for unknown commands, which has no type.
 func isCobraUsage(err error) bool { return strings.HasPrefix(err.Error(), "unknown command") }
 
 func newRoot(program string) *cobra.Command {
@@ -83,7 +83,7 @@ CPUs, memory and devices pods have or would get, and why a kubelet would reject 
 // noArguments refuses all arguments.
 var noArguments = arguments(0, 0, "no arguments")
 
-// arguments checks the number of arguments. want describes correct ones.
+// arguments returns a check of the number of arguments. want describes correct arguments.
 func arguments(least, most int, want string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if least <= len(args) && len(args) <= most {
@@ -105,7 +105,7 @@ func noSuchVerb(cmd *cobra.Command, args []string) error {
 	return Usagef("unknown command %q%s (see %s --help)", args[0], suggest.DidYouMean(args[0], names), cmd.CommandPath())
 }
 
-// flagError describes a correct value in place of a wrong flag.
+// flagError adds a correct flag or value to an error about a flag.
 func flagError(cmd *cobra.Command, err error) error {
 	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string

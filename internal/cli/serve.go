@@ -65,8 +65,8 @@ follows the cluster until Ctrl-C. With --snapshot it shows a file of berth snaps
 	return cmd
 }
 
-// check refuses addresses that others can reach unless callers must authenticate. Otherwise anyone
-// there would see everything that the user may see.
+// check returns an error for an address that other machines can reach if callers need not
+// authenticate. They would see everything that the user may see.
 func (f *serveFlags) check() error {
 	if f.auth != authNone && f.auth != authCluster {
 		return Usagef("--auth %q: want %s, %s", f.auth, authNone, authCluster)
@@ -81,7 +81,7 @@ func (f *serveFlags) check() error {
 		return Usagef("--listen %q: want ADDRESS:PORT, like %s", f.listen, defaultListen)
 	}
 	if ip := net.ParseIP(host); f.auth == authNone && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return Usagef("--listen %q: everybody who reaches it would see what you may see: want an address of this machine alone, like %s, or --auth cluster", f.listen, defaultListen)
+		return Usagef("--listen %q: everybody who can reach it would see what you may see: want an address of this machine, like %s, or --auth cluster", f.listen, defaultListen)
 	}
 	return nil
 }

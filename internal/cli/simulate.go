@@ -76,7 +76,7 @@ arrive again, before all others.`,
 	fs.Int64Var(&q.seed, "seed", q.seed, "the first seed")
 	fs.IntVar(&q.seeds, "seeds", q.seeds, "how many seeds, one after another")
 	fs.StringToIntVar(&q.change.more, "more", nil, "so many empty nodes more like this one: NODE=COUNT")
-	fs.StringSliceVar(&q.change.without, "without", nil, "nodes that are taken away; what runs there arrives again")
+	fs.StringSliceVar(&q.change.without, "without", nil, "nodes that are removed before the simulation; their pods arrive again")
 	q.cluster.register(cmd)
 	q.output.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(strategyNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -161,7 +161,7 @@ func (q *simulateQuestion) span() time.Duration {
 	return time.Duration(q.hours * float64(time.Hour))
 }
 
-// defragmented has each strategy play with and without moves of pods.
+// defragmented returns each strategy twice: with and without moves of pods.
 func (q *simulateQuestion) defragmented(all []simulate.Strategy) (out []simulate.Strategy, err error) {
 	if q.defrag == 0 {
 		return all, nil
@@ -191,7 +191,7 @@ func (q *simulateQuestion) source() string {
 	return "--trace " + strings.Join(q.files, ",")
 }
 
-// times reads when pods come and go; nil if none leaves.
+// times returns the times when pods arrive and end, or nil for an untimed simulation.
 func (q *simulateQuestion) times(cmd *cobra.Command) (*trace.Times, error) {
 	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
 	switch {
@@ -216,7 +216,7 @@ func (q *simulateQuestion) times(cmd *cobra.Command) (*trace.Times, error) {
 // progressEvery is the interval between progress messages.
 const progressEvery = time.Second / 2
 
-// progress shows on a terminal how many runs have ended.
+// progress returns a function that shows on a terminal how many runs have ended.
 func progress(cmd *cobra.Command) func(done float64, all int) {
 	w := cmd.ErrOrStderr()
 	if _, _, terminal := table.Size(w); !terminal {
@@ -248,7 +248,7 @@ func simulateTable(w io.Writer, all []simulate.Summary) error {
 	return columns(w, "STRATEGY | RUNS | IN USE % | ALIGNED % | PODS SERVED % | REFUSALS PER POD | NUMA NODES PER POD", rows)
 }
 
-// timedTable is for pods that come and go.
+// timedTable prints the results of a timed simulation.
 func timedTable(w io.Writer, all []simulate.Summary) error {
 	var rows [][]string
 	head := "STRATEGY | RUNS | ALIGNED % | GPU HOURS ALIGNED % | CPU HOURS ALIGNED % | WAITING P50 | P99 | PODS REFUSED % | GANGS WHOLE % | NUMA NODES PER POD"
@@ -275,7 +275,7 @@ func timedTable(w io.Writer, all []simulate.Summary) error {
 	return columns(w, head, rows)
 }
 
-// baseName is the last element of a path; "" of "".
+// baseName returns the last element of a path, or "" for "".
 func baseName(path string) string {
 	if path == "" {
 		return ""

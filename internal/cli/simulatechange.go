@@ -19,8 +19,8 @@ type nodeChange struct {
 	without []string
 }
 
-// apply changes the nodes. again are the pods of removed nodes: they arrive again, and run for the
-// rest of their time, or for the span.
+// apply changes the nodes. again are the pods of removed nodes. They arrive again, and run for the
+// rest of their time, or for the whole span.
 func (c *nodeChange) apply(nodes []simulate.StartNode, span time.Duration) (out []simulate.StartNode, again []trace.Pod, err error) {
 	for _, name := range slices.Sorted(maps.Keys(c.more)) {
 		count := c.more[name]
@@ -72,7 +72,7 @@ func startNodeNamed(nodes []simulate.StartNode, flag, name string) (int, error) 
 	return i, nil
 }
 
-// emptyLike returns a copy of a node that has only the pods that stay there.
+// emptyLike returns a copy of a node that keeps only the pods of DaemonSets and similar pods.
 func emptyLike(n *simulate.StartNode, name string) simulate.StartNode {
 	out := *n
 	out.Name, out.Pods, out.State = name, nil, n.Model.NewState()
@@ -82,7 +82,7 @@ func emptyLike(n *simulate.StartNode, name string) simulate.StartNode {
 	return out
 }
 
-// arrivingAgain are pods as rows of a list.
+// arrivingAgain returns pods as rows of a list of arriving pods.
 func arrivingAgain(pods []simulate.StartPod, span time.Duration) (out []trace.Pod) {
 	for i := range pods {
 		p := &pods[i]

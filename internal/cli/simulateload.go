@@ -18,7 +18,7 @@ import (
 
 // unit is a number of equal pods, or the pods of a gang.
 type unit struct {
-	row   trace.Pod // that of the first
+	row   trace.Pod // the row of the first pod
 	gang  bool
 	names []string
 	count int
@@ -26,7 +26,7 @@ type unit struct {
 	why string
 }
 
-// add adds equal pods, with the reason why they cannot be played.
+// add adds equal pods. err is the reason why they cannot be simulated, or nil.
 func (u *unit) add(row *trace.Pod, count int, err error) {
 	if len(u.names) == 0 {
 		u.row = *row
@@ -43,7 +43,7 @@ func (u *unit) add(row *trace.Pod, count int, err error) {
 	}
 }
 
-// pods are the rows of the unit.
+// pods returns the rows of the unit.
 func (u *unit) pods() (out []trace.Pod) {
 	row := u.row
 	if u.gang {
@@ -65,7 +65,7 @@ type load struct {
 	gangs map[wire.GangKey]*unit
 }
 
-// add adds count pods with this row, with the reason why they cannot be played.
+// add adds count pods with this row. err is the reason why they cannot be simulated, or nil.
 func (l *load) add(pod *corev1.Pod, row trace.Pod, count int, err error) {
 	row.Name = pod.Name
 	if pod.Namespace != "" {
@@ -90,8 +90,8 @@ func (l *load) add(pod *corev1.Pod, row trace.Pod, count int, err error) {
 // maxSkipped is the maximum number of notes about pods that cannot be simulated.
 const maxSkipped = 10
 
-// rows returns the pods that can be played. A note names each other pod and the reason; it is
-// omitted with its gang. The notes use what as the word for a pod.
+// rows returns the pods that can be simulated. The notes name the other pods with the reasons; a
+// pod is left out together with its gang. what is the word for a pod in the notes.
 func (l *load) rows(what string) (out []trace.Pod, notes []string) {
 	names, counts := map[string][]string{}, map[string]int{}
 	for _, u := range l.units {
@@ -113,8 +113,7 @@ func (l *load) rows(what string) (out []trace.Pod, notes []string) {
 	return out, notes
 }
 
-// errTimeless is the reason why a pod without times is not played when pods come at their own
-// times.
+// errTimeless is the reason why a pod without times is left out of a timed simulation.
 var errTimeless = errors.New("it has no times: want creationTimestamp and activeDeadlineSeconds")
 
 // manifestLoad returns the pods of files as rows of a trace. others are the nodes' resources other
@@ -132,14 +131,14 @@ func manifestLoad(pods []manifest.Template, times *trace.Times, others []string)
 	return l.rows("pod")
 }
 
-// GPUs are the only devices of a simulation.
+// simulatedGPU is the resource of GPUs, the only devices in a simulation.
 const simulatedGPU = "nvidia.com/gpu"
 
-// maxSimulated bounds an amount: 64 TiB, and far more CPUs than exist.
+// maxSimulated is the largest amount in a simulation: 64 TiB, and more CPUs than any node has.
 const maxSimulated = 1 << 46
 
-// podOfManifest is the pod as a row of a list. It comes at its creationTimestamp and runs until its
-// activeDeadlineSeconds are over, if it has both.
+// podOfManifest returns the pod as a row of a list. If it has both fields, it arrives at its
+// creationTimestamp and runs for its activeDeadlineSeconds.
 func podOfManifest(pod *corev1.Pod, others []string) (p trace.Pod, err error) {
 	for resource, amount := range wire.ReadAmounts(pod) {
 		switch resource {

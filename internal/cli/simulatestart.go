@@ -39,7 +39,7 @@ func (q *simulateQuestion) start(cmd *cobra.Command, e *simulate.Experiment) err
 	}
 	writeNotes(cmd, append(s.Notes, notes...))
 	if len(nodes) == 0 {
-		return fmt.Errorf("%s: no node may be given pods: want at least one that reports", q.where())
+		return fmt.Errorf("%s: no node accepts new pods: want at least one node with a report", q.where())
 	}
 	nodes, e.Pods, err = q.change.apply(nodes, q.span())
 	if err != nil {
@@ -62,7 +62,7 @@ func (q *simulateQuestion) start(cmd *cobra.Command, e *simulate.Experiment) err
 	return nil
 }
 
-// startNode is the node in the simulator's words.
+// startNode converts a node to the simulator's type.
 func startNode(n *survey.StartNode, now time.Time) (out simulate.StartNode, err error) {
 	out = simulate.StartNode{Machine: n.Machine, Model: n.Model, State: n.State, KeptCPU: n.Kept["cpu"], KeptMiB: mebibytes(n.Kept["memory"]), Others: othersIn(n.Has), KeptOthers: othersIn(n.Kept)}
 	out.Node = trace.Node{Name: n.Name, MilliCPU: n.Has["cpu"], MiB: n.Has["memory"] >> 20, GPUs: int(n.Has[simulatedGPU]), GPUModel: n.Object.Labels[labelGPUModel]}
@@ -96,7 +96,7 @@ func secondsLeft(pod *corev1.Pod, now time.Time) int64 {
 	return max(1, *pod.Spec.ActiveDeadlineSeconds-int64(now.Sub(began).Seconds()))
 }
 
-// othersIn are amounts of huge pages and of devices other than GPUs; nil for none.
+// othersIn returns the amounts of huge pages and of devices other than GPUs, or nil.
 func othersIn(all amounts.List) (out map[string]int64) {
 	for name, amount := range all {
 		if name != simulatedGPU && amount > 0 && (amounts.IsExtended(name) || strings.HasPrefix(name, "hugepages-")) {
@@ -109,8 +109,8 @@ func othersIn(all amounts.List) (out map[string]int64) {
 	return out
 }
 
-// waitingLoad is pods that wait, as rows of a list; others are the resources that nodes have. If
-// time passes, all come at its beginning, and run until their deadline, or until the end.
+// waitingLoad returns waiting pods as rows of a list. others are the other resources of the nodes.
+// In a timed simulation, all arrive at the beginning and run until their deadline or the end.
 func waitingLoad(pods []corev1.Pod, times *trace.Times, others []string) ([]trace.Pod, []string) {
 	var l load
 	for i := range pods {

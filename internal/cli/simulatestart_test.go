@@ -81,7 +81,7 @@ func TestSimulateBadSnapshot(t *testing.T) {
 		{aCluster, []string{"--hours", "4"}, ExitUsage, "--hours: want it with --timed"},
 		{filepath.Join(t.TempDir(), "none"), nil, ExitFailure, "none: no such file"},
 		{changedCluster(t, "few", all(`"nvidia.com/gpu":"8"`, `"nvidia.com/gpu":"800"`)), nil, ExitFailure, "few: node gpu-1: status.allocatable"},
-		{changedCluster(t, "closed", all(`"taken":"2026`, `"taken":"2027`)), nil, ExitFailure, "closed: no node may be given pods"},
+		{changedCluster(t, "closed", all(`"taken":"2026`, `"taken":"2027`)), nil, ExitFailure, "closed: no node accepts new pods"},
 	} {
 		code, _, stderr := run(t, append([]string{"simulate", "--snapshot", c.file, "--strategy", "Berth"}, c.args...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) {

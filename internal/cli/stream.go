@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/cli/table"
 )
 
-// watchFlags are kubectl's.
+// watchFlags are kubectl's flags of the same names.
 type watchFlags struct{ watch, only bool }
 
 func (f *watchFlags) register(cmd *cobra.Command) {
@@ -23,8 +23,8 @@ func (f *watchFlags) register(cmd *cobra.Command) {
 
 func (f *watchFlags) on() bool { return f.watch || f.only }
 
-// following selects what is watched: one named item, or all. With quietly, the items at the
-// beginning are not printed.
+// following selects the watched items: one by name, or all. With quietly, the initial items are not
+// printed.
 type following struct {
 	only    string
 	quietly bool
@@ -53,7 +53,7 @@ type stream[T any] struct {
 	rowsShown map[string][][]string
 }
 
-// news is an item that is new, or different.
+// news is a new or changed item.
 type news[T any] struct {
 	key  string
 	item T
@@ -65,7 +65,7 @@ type news[T any] struct {
 func (s *stream[T]) offer(keys []string, items map[string]*T, quietly bool) error {
 	found := s.changed(keys, items)
 	if quietly {
-		s.tableRows(found) // what is marked later is what is different from now
+		s.tableRows(found) // later rows are compared with these
 		return nil
 	}
 	if len(found) == 0 {
@@ -93,7 +93,7 @@ func (s *stream[T]) changed(keys []string, items map[string]*T) (found []news[T]
 	return found
 }
 
-// offerAll is offer for everything that there is.
+// offerAll is offer for all items.
 func (s *stream[T]) offerAll(all []T, key func(*T) string, quietly bool) error {
 	keys, items := make([]string, len(all)), map[string]*T{}
 	for i := range all {
@@ -142,7 +142,7 @@ func (s *stream[T]) print(found []news[T]) error {
 // timeColumn is the first column of a watch: the time of the change.
 const timeColumn = "TIME" + separator
 
-// changedMark ends a cell that is not as it was in the line that was printed last.
+// changedMark ends a cell that differs from the same cell in the previous line of the item.
 const changedMark = "*"
 
 // tableRows returns the rows of items, with the time. For an item that was printed before, it
@@ -172,7 +172,8 @@ func (s *stream[T]) tableRows(found []news[T]) (rows [][]string) {
 	return rows
 }
 
-// marked marks the cells that differ from the same row before. Ages differ by themselves.
+// marked marks the cells that differ from the same row before. It ignores ages, which always
+// change.
 func (s *stream[T]) marked(before, now []string) (out []string, differs bool) {
 	out = slices.Clone(now)
 	for i, name := range strings.Split(s.columns, separator) {

@@ -23,12 +23,12 @@ import (
 
 // How often top draws and reads.
 const (
-	// topEvery is the shortest interval between two drawings, topAtLeast the longest: ages grow
-	// without events.
+	// topEvery is the shortest interval between two drawings. topAtLeast is the longest, because
+	// ages change without events.
 	topEvery   = time.Second
 	topAtLeast = 5 * time.Second
-	// topWaiting is how many waiting pods are named, topLines the number of lines without a
-	// terminal.
+	// topWaiting is the number of waiting pods that are listed. topLines is the number of lines if
+	// the output is not a terminal.
 	topWaiting = 5
 	topLines   = 40
 )
@@ -74,7 +74,7 @@ updates them until Ctrl-C. If the output is not a terminal, or with --once, it p
 	return cmd
 }
 
-// topOrders are the orders of the verb nodes, and one more.
+// topOrders are the orders of the verb nodes, and the order trouble.
 var topOrders = func() map[string]func(a, b *survey.Node) int {
 	out := maps.Clone(nodeOrders)
 	out["trouble"] = func(a, b *survey.Node) int {
@@ -83,7 +83,7 @@ var topOrders = func() map[string]func(a, b *survey.Node) int {
 	return out
 }()
 
-// worse is 0 for a node with trouble, 1 for a doubtful one, 2 for any other.
+// worse returns 0 for a node in trouble, 1 for a node with warnings, and 2 for any other node.
 func worse(n *survey.Node) int {
 	switch {
 	case n.Trouble != nil:
@@ -94,7 +94,7 @@ func worse(n *survey.Node) int {
 	return 2
 }
 
-// errShown ends a top that is shown once.
+// errShown ends the run of top --once after the first drawing.
 var errShown = errors.New("shown")
 
 // top follows a cluster.
@@ -243,7 +243,7 @@ func topResources(nodes []survey.Node) (rows [][]string) {
 	return rows
 }
 
-// topPods are the pods that wait, the oldest first.
+// topPods returns the pods that wait, the oldest first.
 func topPods(l *survey.Live) (out []*corev1.Pod) {
 	for _, p := range l.Pods() {
 		if p.Spec.NodeName == "" && !wire.Ended(p) {

@@ -128,8 +128,8 @@ func machineFor(cmd *cobra.Command, live *clusterFlags, from source) (*topology.
 	return h.Machine, nil
 }
 
-// withDevice adds the devices of the Device object in a file to the machine. It reports on w the
-// devices that are not drawn.
+// withDevice replaces the machine's devices by the devices of the Device object in a file. It
+// reports on w the devices that are not drawn.
 func withDevice(w io.Writer, m *topology.Machine, file string) (*topology.Machine, error) {
 	doc, err := os.ReadFile(file)
 	if err != nil {

@@ -529,7 +529,8 @@ func linesAbout(log string, pod *corev1.Pod) string {
 	return strings.Join(about[max(0, len(about)-lines):], "")
 }
 
-// whyWaiting counts a pod that waits as stalled if it is, and gives the scheduler's words.
+// whyWaiting returns the reason why a pod waits. If the pod waits although a node has room, it
+// counts the pod as stalled.
 func (r *Runner) whyWaiting(p *livePod) string {
 	if on := p.last.Spec.NodeName; on != "" {
 		return "it is bound to " + on + ", and does not run yet" + whatKubeletSays(&p.last.Status) + r.kubeletLog(p.last)

@@ -14,9 +14,9 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// framework is the plugin of one.
+// framework is the plugin for a machine-learning framework.
 type framework interface {
-	// check returns an error about its arguments.
+	// check returns an error if the plugin's arguments are wrong.
 	check(job *batch.Job) error
 	plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member)
 }
@@ -50,7 +50,7 @@ func (p *mpiPlugin) plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member)
 	}
 }
 
-// pytorchPlugin passes the master's address and their own rank to master and workers.
+// pytorchPlugin passes to master and workers the master's address and their own rank.
 type pytorchPlugin struct {
 	master, worker string
 	port           int
@@ -124,7 +124,7 @@ func (p *tensorflowPlugin) role(task string) (role string, known bool) {
 
 func (p *tensorflowPlugin) plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member) {
 	if s.replicas == 1 {
-		return // it is alone
+		return // a single pod needs no TF_CONFIG
 	}
 	cluster := map[string][]string{}
 	for i := range s.tasks {
@@ -138,14 +138,14 @@ func (p *tensorflowPlugin) plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m 
 	role, _ := p.role(m.task.name)
 	config, err := json.Marshal(map[string]any{"cluster": cluster, "task": map[string]any{"type": role, "index": m.index}})
 	if err != nil {
-		return // strings and numbers alone
+		return // cannot fail for strings and numbers
 	}
 	addEnv(pod, corev1.EnvVar{Name: "TF_CONFIG", Value: string(config)})
 }
 
 // rayPlugin writes the commands of head and workers.
 type rayPlugin struct {
-	// Tasks, and containers in them.
+	// The names of tasks and of their containers.
 	head, headContainer, worker, workerContainer string
 	port, dashboardPort, clientPort              int
 }
@@ -199,7 +199,7 @@ func (p *rayPlugin) ports() (ports []corev1.ServicePort) {
 	return ports
 }
 
-// openPort lets every container name a port.
+// openPort adds a port to every container.
 func openPort(pod *corev1.Pod, name string, port int) {
 	for _, c := range containersOf(pod) {
 		openPortOf(c, name, port)

@@ -11,9 +11,9 @@ import (
 	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
-// podGroupOf returns the Job's PodGroup with the number of pods that start together, in all and by
-// task. Pods of the tasks in later are created when others run, and do not count before. The
-// group's resources include all stages.
+// podGroupOf returns the Job's PodGroup with the number of pods that start together, in total and
+// by task. Pods of the tasks in later do not count, because they are created only when other tasks
+// run. The group's resources include all tasks.
 func podGroupOf(job *batch.Job, s *spec, later map[string]bool) *group.PodGroup {
 	g := &group.PodGroup{ObjectMeta: metav1.ObjectMeta{
 		Name: groupName(job), Namespace: job.Namespace, OwnerReferences: ownerOf(job), Labels: job.Labels, Annotations: groupAnnotations(job),
@@ -29,7 +29,7 @@ func podGroupOf(job *batch.Job, s *spec, later map[string]bool) *group.PodGroup 
 			continue
 		}
 		first = sum(first, t.replicas)
-		if len(later) == 0 || s.minAvailable >= s.ofTasks { // otherwise the tasks' do not count
+		if len(later) == 0 || s.minAvailable >= s.ofTasks { // otherwise the tasks' minAvailable does not count
 			put(&g.Spec.MinTaskMember, map[string]int32{t.name: t.minAvailable})
 		}
 	}

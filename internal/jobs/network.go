@@ -29,7 +29,7 @@ func (r *Reconciler) network(ctx context.Context, job *batch.Job, s *spec, p *pl
 	}
 	for _, o := range objects {
 		if err := r.ensure(ctx, o); err != nil {
-			of, _ := r.Client.GroupVersionKindFor(o) // the scheme has all that this package makes
+			of, _ := r.Client.GroupVersionKindFor(o) // the scheme has all kinds that this package creates
 			return fmt.Errorf("%s %s/%s: %w", of.Kind, job.Namespace, job.Name, err)
 		}
 	}
@@ -68,12 +68,12 @@ func (r *Reconciler) ensure(ctx context.Context, o client.Object) error {
 	}
 	mine, its := metav1.GetControllerOf(o), metav1.GetControllerOf(there)
 	if err == nil && its != nil && its.Kind == mine.Kind && its.Name == mine.Name && its.UID != mine.UID {
-		return errors.New("the Job of this name that was deleted has left it, and it is about to go")
+		return errors.New("it belongs to a deleted Job of the same name and is still being deleted")
 	}
 	return err
 }
 
-// hosts keeps the ConfigMap with the hosts up to date: tasks grow and shrink.
+// hosts keeps the ConfigMap with the hosts up to date, because tasks can grow and shrink.
 func (r *Reconciler) hosts(ctx context.Context, job *batch.Job, s *spec) error {
 	want := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: hostsName(job), OwnerReferences: ownerOf(job)}, Data: hosts(job, s),
@@ -84,7 +84,7 @@ func (r *Reconciler) hosts(ctx context.Context, job *batch.Job, s *spec) error {
 	case apierrors.IsNotFound(err):
 		err = ignoreExists(r.Client.Create(ctx, want))
 	case err == nil && !metav1.IsControlledBy(have, job):
-		err = fmt.Errorf("it is there and is not this Job's")
+		err = fmt.Errorf("it exists already and does not belong to this Job")
 	case err == nil && !maps.Equal(have.Data, want.Data):
 		have.Data = want.Data
 		err = r.Client.Update(ctx, have)

@@ -68,8 +68,8 @@ type stepper struct {
 	// and beyond a task's replicas.
 	seen map[string][]*corev1.Pod
 	old  []*corev1.Pod
-	// owed are tasks with evictions whose policies have to wait for another task's. Until then they
-	// are not filled up, and the status keeps their earlier number of pods.
+	// owed are tasks with evictions whose policies have to wait for the policy of another task.
+	// Until then no pods are created for them, and the status keeps their earlier number of pods.
 	owed map[string]bool
 	// failing means that a pod has failed for which a policy has to wait.
 	failing bool
@@ -110,7 +110,7 @@ func (n *stepper) alive() (alive int) {
 
 func nobody(*corev1.Pod) bool { return false }
 
-// clear deletes all pods except those that kept selects.
+// clear deletes all pods except the pods that kept selects.
 func (n *stepper) clear(kept func(*corev1.Pod) bool) {
 	for _, t := range slices.Sorted(maps.Keys(n.seen)) {
 		for _, pod := range n.seen[t] {
@@ -130,7 +130,7 @@ func (n *stepper) drop(pod *corev1.Pod) {
 	}
 }
 
-// finish ends a phase that waits for pods to be gone.
+// finish ends a phase in which the Job waits until pods are gone.
 func (n *stepper) finish(phase batch.JobPhase, left int) {
 	if left > 0 {
 		return
@@ -152,17 +152,17 @@ func (n *stepper) enter(phase batch.JobPhase, reason, message string) {
 		}
 	}
 	s.State = batch.JobState{Phase: phase, Reason: reason, Message: message, LastTransitionTime: n.now}
-	n.note(restartingTask, "") // a phase concerns all pods
+	n.note(restartingTask, "") // a new phase applies to all pods
 	s.Conditions = append(s.Conditions, batch.JobCondition{Status: phase, LastTransitionTime: &n.now})
 	if over := len(s.Conditions) - maxConditions; over > 0 {
 		s.Conditions = slices.Delete(s.Conditions, 0, over)
 	}
 }
 
-// maxConditions bounds a status.
+// maxConditions is the maximum number of conditions in a status.
 const maxConditions = 32
 
-// run is a Job that is Pending or Running.
+// run handles a Job that is Pending or Running.
 func (n *stepper) run() {
 	n.shrink()
 	for _, pod := range n.old {
@@ -202,7 +202,7 @@ func (n *stepper) ran() bool {
 	return n.job.Status.State.Phase == batch.Running
 }
 
-// newlyTorn reports if the Job is torn, and no policy has handled that since it was whole.
+// newlyTorn reports whether the Job is torn (see torn) and no policy has handled this yet.
 func (n *stepper) newlyTorn() bool {
 	if !n.ran() || placed(n.seen) >= n.spec.minAvailable {
 		n.note(countedTear, "")
@@ -222,7 +222,7 @@ func (n *stepper) owe(causes []cause, but *task) {
 }
 
 // due returns the causes that have lasted as long as their policies require, and records when the
-// next one will have.
+// next cause is due.
 func (n *stepper) due(causes []cause) (out []cause) {
 	for _, c := range causes {
 		at := c.since().Add(c.timeout)
@@ -238,7 +238,7 @@ func (n *stepper) due(causes []cause) (out []cause) {
 	return out
 }
 
-// act carries out a policy. c is the worst of the causes.
+// act carries out the policy of c, which is the worst of the causes.
 func (n *stepper) act(c *cause, causes []cause) {
 	switch c.action {
 	case batch.AbortJob:
@@ -269,7 +269,7 @@ func (n *stepper) restart(c *cause) {
 	n.clear(nobody)
 }
 
-// takeAll marks all pods as pods of an earlier version.
+// takeAll returns all pods, and counts them as pods of an earlier version.
 func (n *stepper) takeAll() (all []*corev1.Pod) {
 	for _, name := range slices.Sorted(maps.Keys(n.seen)) {
 		all = append(all, n.seen[name]...)
@@ -278,8 +278,8 @@ func (n *stepper) takeAll() (all []*corev1.Pod) {
 	return all
 }
 
-// retry counts a restart. If the count reaches spec.maxRetry, the Job fails instead, so it is
-// restarted one time less (restartingUpdateStatus in Volcano's
+// retry counts a restart. If the count reaches spec.maxRetry, the Job fails instead, so there is
+// one restart less than maxRetry (restartingUpdateStatus in Volcano's
 // pkg/controllers/job/state/restarting.go).
 func (n *stepper) retry(c *cause) bool {
 	s := &n.out.status
@@ -324,19 +324,19 @@ func (n *stepper) isNew(c cause) bool {
 	switch {
 	case c.pod != nil:
 		return n.madeSince(c.pod)
-	case c.event == batch.PodEvicted: // the pods are gone: how many there were is in the status
+	case c.event == batch.PodEvicted: // the pods are gone; the status has their number
 		since, err := strconv.Atoi(n.job.Status.ControlledResources[podsSince])
 		return n.job.Status.RetryCount == 0 || err == nil && n.countSince() < since
 	}
 	return true
 }
 
-// madeSince reports whether a pod was made after the last retry.
+// madeSince reports whether a pod was created after the last retry.
 func (n *stepper) madeSince(pod *corev1.Pod) bool {
 	return pod.Annotations[batch.JobRetryCountKey] == strconv.Itoa(int(n.out.status.RetryCount))
 }
 
-// countSince counts the pods that were made after the last retry and stay.
+// countSince counts the pods that were created after the last retry and are not being deleted.
 func (n *stepper) countSince() (count int) {
 	for _, pods := range n.seen {
 		for _, pod := range pods {
@@ -348,8 +348,8 @@ func (n *stepper) countSince() (count int) {
 	return count
 }
 
-// What a status stores about a restart, in ControlledResources, because every definition of Jobs
-// keeps any key there. The message is for people only.
+// Keys of status.controlledResources with the state of a restart. Every release of the Jobs'
+// definition keeps unknown keys there.
 const (
 	// restartingTask names the task whose pods are being replaced.
 	restartingTask = "berth.dev/restarting-task"
@@ -385,7 +385,8 @@ func (n *stepper) restarting() *task {
 	return n.spec.task(name)
 }
 
-// goOn deletes the remaining pods of a restarting task. If none are left, the task is filled up.
+// goOn deletes the remaining pods of a restarting task. If none are left, the restart is over and
+// its pods are created again.
 func (n *stepper) goOn(t *task) {
 	left := false
 	for _, pod := range n.seen[t.name] {
@@ -420,7 +421,7 @@ func (n *stepper) judge() (over bool) {
 		return false
 	case most != nil && succeeded >= *most:
 		n.enter(batch.Completed, "", fmt.Sprintf("%d pods have succeeded, minSuccess is %d", succeeded, *most))
-	case succeeded+failed < n.spec.replicas, n.failing: // a policy is still to act
+	case succeeded+failed < n.spec.replicas, n.failing: // a policy still has to act
 		return false
 	case most != nil || succeeded < least || n.taskLacks() != "":
 		n.enter(batch.Failed, "NotEnoughSuccess", fmt.Sprintf("%d pods have succeeded and %d have failed%s", succeeded, failed, n.taskLacks()))
@@ -452,7 +453,7 @@ func (n *stepper) taskLacks() string {
 	return ""
 }
 
-// phases counts the pods by phase. One that is being deleted counts under none.
+// phases counts the pods by phase. It ignores pods that are being deleted.
 func (n *stepper) phases() map[corev1.PodPhase]int32 {
 	count := map[corev1.PodPhase]int32{}
 	for _, pods := range n.seen {
@@ -481,7 +482,7 @@ func (n *stepper) shrink() {
 	}
 }
 
-// fill makes the pods that are missing.
+// fill adds the missing pods to the pods to create.
 func (n *stepper) fill() {
 	there := map[string]bool{}
 	for _, pods := range n.seen {
@@ -502,8 +503,8 @@ func (n *stepper) fill() {
 	}
 }
 
-// waits reports whether a task has to wait for others: until enough pods of all of them, or of any,
-// run and are ready, or have succeeded.
+// waits reports whether a task has to wait for the tasks in its dependsOn. It waits until enough
+// pods of all these tasks, or of any one, are ready or have succeeded.
 func (n *stepper) waits(t *task) bool {
 	d := t.spec.DependsOn
 	if d == nil || len(d.Name) == 0 {
@@ -524,7 +525,7 @@ func (n *stepper) waits(t *task) bool {
 	return slices.ContainsFunc(d.Name, func(name string) bool { return !ready(name) })
 }
 
-// isReady reports whether a pod that others wait for is there.
+// isReady reports whether a pod is ready or has succeeded.
 func isReady(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodSucceeded {
 		return true

@@ -20,12 +20,12 @@ type plugins struct {
 	svc        *svcPlugin
 	ssh        *sshPlugin
 	frameworks []framework
-	ray        *rayPlugin // one of frameworks
+	ray        *rayPlugin // also in frameworks
 	// svcAsked means that the Job itself names svc.
 	svcAsked bool
 }
 
-// served are the job plugins that Berth has.
+// served are the names of the job plugins that Berth has.
 var served = []string{"env", "mpi", "pytorch", "ray", "ssh", "svc", "tensorflow"}
 
 // pluginsOf reads the plugins of a Job. The frameworks' plugins need svc, and mpi needs ssh;
@@ -65,7 +65,7 @@ func pluginsOf(job *batch.Job) (p plugins, wrong field.ErrorList) {
 	return p, wrong
 }
 
-// imply adds a plugin without arguments.
+// imply adds a plugin without arguments if the Job does not name it.
 func imply(asked map[string][]string, name string) {
 	if _, ok := asked[name]; !ok {
 		asked[name] = nil
@@ -137,5 +137,5 @@ func checkTask(job *batch.Job, flagName, task string) error {
 }
 
 func notServed(at *field.Path, instead string) *field.Error {
-	return field.Forbidden(at, "Berth does not serve it: "+instead)
+	return field.Forbidden(at, "Berth does not support it: "+instead)
 }

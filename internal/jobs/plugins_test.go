@@ -341,7 +341,7 @@ tasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]
 	r := w.reconciler()
 	told := events.NewFakeRecorder(16)
 	r.Events = told
-	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: w.job}); err == nil || !strings.Contains(err.Error(), "Service d/j: the Job of this name that was deleted") {
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: w.job}); err == nil || !strings.Contains(err.Error(), "Service d/j: it belongs to a deleted Job of the same name") {
 		t.Fatalf("%v: want a word about the Service", err)
 	}
 	close(told.Events)

@@ -13,10 +13,11 @@ import (
 	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
-// groupName is the name of the Job's PodGroup, as Volcano forms it: a Job made again has another.
+// groupName returns the name of the Job's PodGroup in Volcano's form. It contains the UID, so a Job
+// that is created again has another group.
 func groupName(job *batch.Job) string { return job.Name + "-" + string(job.UID) }
 
-// podOf makes a pod of a task. scheduler is the name for Jobs that name none.
+// podOf returns a pod of a task. scheduler is the schedulerName for Jobs that name none.
 func podOf(job *batch.Job, s *spec, m member, scheduler string) *corev1.Pod {
 	template := m.task.spec.Template.DeepCopy()
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
@@ -37,7 +38,7 @@ func podOf(job *batch.Job, s *spec, m member, scheduler string) *corev1.Pod {
 	if p := m.task.spec.TopologyPolicy; p != "" {
 		put(&pod.Annotations, map[string]string{batch.NumaPolicyKey: string(p)})
 	}
-	// As in Volcano's controller. Its other values have no effect.
+	// Volcano's controller copies only these values.
 	if word, said := job.Annotations[group.PreemptableKey]; said {
 		put(&pod.Annotations, map[string]string{group.PreemptableKey: word})
 	}
@@ -48,7 +49,7 @@ func podOf(job *batch.Job, s *spec, m member, scheduler string) *corev1.Pod {
 	pod.Spec.PriorityClassName = cmp.Or(pod.Spec.PriorityClassName, job.Spec.PriorityClassName)
 	pod.Spec.RestartPolicy = cmp.Or(pod.Spec.RestartPolicy, corev1.RestartPolicyOnFailure)
 	if pod.Spec.HostNetwork && (pod.Spec.DNSPolicy == "" || pod.Spec.DNSPolicy == corev1.DNSClusterFirst) {
-		pod.Spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet // ClusterFirst is the node's own DNS there
+		pod.Spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet // with hostNetwork, ClusterFirst means the node's DNS
 	}
 	mountVolumes(pod, job)
 	plugInto(pod, job, s, m)
@@ -64,7 +65,7 @@ func put[V any](into *map[string]V, more map[string]V) {
 
 // plugInto applies the job plugins to a pod.
 func plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member) {
-	p, _ := pluginsOf(job) // what is wrong was refused
+	p, _ := pluginsOf(job) // a Job with errors was refused before
 	if p.env {
 		index := strconv.Itoa(m.index)
 		addEnv(pod, corev1.EnvVar{Name: "VK_TASK_INDEX", Value: index}, corev1.EnvVar{Name: "VC_TASK_INDEX", Value: index})

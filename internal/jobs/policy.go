@@ -11,7 +11,7 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// cause is an event with the policy for it.
+// cause is an event with its policy.
 type cause struct {
 	action batch.Action
 	event  batch.Event
@@ -19,7 +19,7 @@ type cause struct {
 	// pod is the pod of the event. If a task has completed, it is the last pod to end. It is nil
 	// for a pod that is gone, and for a torn Job.
 	pod *corev1.Pod
-	// timeout is the time that it must have lasted.
+	// timeout is the time that the event must last before the policy acts.
 	timeout time.Duration
 }
 
@@ -40,9 +40,10 @@ func statusesOf(pod *corev1.Pod) []corev1.ContainerStatus {
 	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 }
 
-// endedAt returns the end of a pod's last container. If the kubelet has refused the pod, or its
-// node has gone, no container shows it. Then the newest of its conditions counts, or otherwise the
-// pod's creation. Conditions of a running pod change with each crash and do not count.
+// endedAt returns the end of a pod's last container. Containers do not show it if the kubelet has
+// refused the pod or the node is gone. Then it returns the time of the newest condition, or
+// otherwise the pod's creation. It ignores conditions of a running pod, because they change with
+// each crash.
 func endedAt(pod *corev1.Pod) (last time.Time) {
 	for _, c := range statusesOf(pod) {
 		if t := c.State.Terminated; t != nil {
@@ -58,7 +59,7 @@ func endedAt(pod *corev1.Pod) (last time.Time) {
 	return later(last, pod.CreationTimestamp.Time)
 }
 
-// String describes it for users.
+// String describes the cause for users.
 func (c *cause) String() string {
 	if c.pod != nil && c.event != batch.TaskCompleted {
 		return fmt.Sprintf("%s of pod %s (%s)", c.event, c.pod.Name, c.pod.UID)
@@ -66,7 +67,7 @@ func (c *cause) String() string {
 	return fmt.Sprintf("%s of task %s", c.event, c.task.name)
 }
 
-// eventsOf are the events of a policy, each once.
+// eventsOf returns the events of a policy, each once.
 func eventsOf(p *batch.LifecyclePolicy) []batch.Event {
 	var events []batch.Event
 	for _, e := range append(slices.Clone(p.Events), p.Event) {
@@ -108,8 +109,8 @@ var weight = map[batch.Action]int{
 	batch.TerminateJob: 6, batch.AbortJob: 5, batch.CompleteJob: 4, batch.RestartJob: 3, batch.RestartTask: 2, batch.RestartPod: 1,
 }
 
-// worst returns the cause with the strongest action, or nil. Of equal ones the first by name
-// counts.
+// worst returns the cause with the strongest action, or nil. Of equally strong causes it returns
+// the first by name.
 func worst(causes []cause) *cause {
 	if len(causes) == 0 {
 		return nil
@@ -183,7 +184,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// placed counts the pods that have nodes and are not about to leave them.
+// placed counts the pods that have nodes and are not being deleted.
 func placed(seen map[string][]*corev1.Pod) (n int32) {
 	for _, pods := range seen {
 		for _, pod := range pods {
@@ -195,8 +196,8 @@ func placed(seen map[string][]*corev1.Pod) (n int32) {
 	return n
 }
 
-// torn reports whether some pods run and one finds no node. Then the Job ran, and fewer of its pods
-// have nodes than it needs (PodGroupUnknown of Volcano's scheduler).
+// torn reports whether some pods run and another pod finds no node. Then the Job has run, but now
+// too few of its pods have nodes (PodGroupUnknown of Volcano's scheduler).
 func torn(seen map[string][]*corev1.Pod) bool {
 	running, stuck := 0, false
 	for _, pods := range seen {

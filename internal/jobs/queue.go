@@ -14,14 +14,14 @@ import (
 // waits behind at most share requests of each other namespace, and a namespace uses at most share
 // workers.
 //
-// A request is in one of three states:
+// A request is in one of these states:
 //
-//   - unknown: Add makes it wait.
-//   - waiting, in the line: Add changes nothing. It is admitted when its turn comes and there is
-//     room.
-//   - admitted, in the queue or with a worker: Add records that it must come again. Get clears
-//     this, because the worker reads the newest state. After Done it waits if it must come again,
-//     and is unknown otherwise.
+//   - unknown: the initial state. Add makes the request wait.
+//   - waiting: Add changes nothing. The request is admitted in turn, when its namespace is below
+//     its share.
+//   - admitted: the request is in the inner queue or with a worker. Add marks it to be worked on
+//     again. Get clears the mark, because the worker then reads the newest state. Done makes a
+//     marked request wait again, and any other request unknown.
 type fairQueue struct {
 	// TypedInterface has the admitted requests.
 	workqueue.TypedInterface[reconcile.Request]

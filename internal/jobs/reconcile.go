@@ -22,8 +22,8 @@ import (
 	"github.com/berth-dev/berth/internal/clip"
 )
 
-// Reconciler brings Jobs to where they should be. Client may read from a cache; Live reads from the
-// API server.
+// Reconciler creates, restarts and deletes the pods of Jobs. Client may read from a cache; Live
+// reads from the API server.
 //
 // The results of Reconcile, and the next call:
 //
@@ -42,7 +42,7 @@ type Reconciler struct {
 	// Mine reports whether this controller owns Jobs of a schedulerName. It returns the reason if
 	// not, or "".
 	Mine func(ctx context.Context, scheduler string) (why string)
-	// Now tells the time.
+	// Now returns the time.
 	Now func() time.Time
 }
 
@@ -60,7 +60,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if job.DeletionTimestamp != nil {
-		return reconcile.Result{}, nil // the garbage collector takes what the Job owns
+		return reconcile.Result{}, nil // the garbage collector deletes the Job's objects
 	}
 	if why := r.Mine(ctx, job.Spec.SchedulerName); why != "" {
 		r.tell(job, corev1.EventTypeNormal, "StandAside", why)
@@ -89,7 +89,7 @@ func (r *Reconciler) tell(job *batch.Job, kind, reason, text string) {
 	r.Events.Eventf(job, nil, kind, reason, "Reconcile", "%s", text)
 }
 
-// refuse ends a Job that cannot be served.
+// refuse ends a Job that Berth does not support.
 func (r *Reconciler) refuse(ctx context.Context, job *batch.Job, why error) error {
 	jobsRefused.Inc()
 	r.tell(job, corev1.EventTypeWarning, "Refused", why.Error())
@@ -137,8 +137,8 @@ func (r *Reconciler) step(ctx context.Context, job *batch.Job) (reconcile.Result
 	return reconcile.Result{}, nil
 }
 
-// plan decides, from the cache. What would be taken for an eviction is looked up once more: a cache
-// that was just filled may be older than the status.
+// plan returns the next step from the cache. If pods seem to be evicted, it reads them from the API
+// server, because a new cache may be older than the status.
 func (r *Reconciler) plan(ctx context.Context, job *batch.Job) (step, error) {
 	pods, err := r.podsOf(ctx, r.Client, job)
 	if err != nil {
@@ -169,9 +169,9 @@ func (r *Reconciler) podsOf(ctx context.Context, from client.Reader, job *batch.
 	return out, nil
 }
 
-// confirm writes the status, if it changes. If it does not change, and pods must be deleted, it
-// verifies that the Job was read in its present version. Otherwise a decision from an old copy
-// would be carried out.
+// confirm writes the status if it changes. If it does not change and pods must be deleted, confirm
+// checks that the Job was read in its present version, so that no decision from an old copy is
+// carried out.
 func (r *Reconciler) confirm(ctx context.Context, job *batch.Job, s *step) error {
 	if !equality.Semantic.DeepEqual(job.Status, s.status) {
 		return r.write(ctx, job, &s.status)
@@ -213,8 +213,8 @@ func (r *Reconciler) remove(ctx context.Context, pods []*corev1.Pod) error {
 	return nil
 }
 
-// close deletes the objects that an ended Job no longer needs, and the Job itself when its time has
-// come.
+// close deletes the objects that an ended Job no longer needs, and the Job itself after its
+// ttlSecondsAfterFinished.
 func (r *Reconciler) close(ctx context.Context, job *batch.Job) (reconcile.Result, error) {
 	g := &group.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: groupName(job)}}
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(g), g); err == nil && g.DeletionTimestamp == nil {
@@ -274,7 +274,7 @@ func (r *Reconciler) createPod(ctx context.Context, job *batch.Job, pod *corev1.
 	if metav1.IsControlledBy(there, job) {
 		return nil
 	}
-	r.tell(job, corev1.EventTypeWarning, "FailedCreate", "pod "+pod.Name+" is there and is not this Job's: delete it, or give the Job another name")
+	r.tell(job, corev1.EventTypeWarning, "FailedCreate", "pod "+pod.Name+" exists already and does not belong to this Job: delete the pod, or give the Job another name")
 	return fmt.Errorf("pod %s/%s is not of Job %s", pod.Namespace, pod.Name, job.Name)
 }
 
@@ -312,14 +312,14 @@ func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job, step *ste
 	return r.claims(ctx, job)
 }
 
-// keys creates the Secret of the ssh plugin. Its name has the Job's UID, so an existing one is the
-// right one. The controller may read no Secret. A try without keys shows if it exists, because
-// creating keys takes as long as a hundred requests, and a Job whose pods are refused comes here
-// repeatedly.
+// keys creates the Secret of the ssh plugin. Its name contains the Job's UID, so an existing Secret
+// is the right one. The controller may not read Secrets, so it first tries to create one without
+// keys, and only generates keys if no Secret exists. This is because generating keys takes as long
+// as a hundred requests, and a Job whose pods are refused comes here repeatedly.
 func (r *Reconciler) keys(ctx context.Context, job *batch.Job, s *spec, p *sshPlugin) error {
 	failed := func(err error) error { return fmt.Errorf("the Secret %s/%s: %w", job.Namespace, secretName(job), err) }
 	err := r.Client.Create(ctx, &corev1.Secret{ObjectMeta: secretMeta(job)}, client.DryRunAll)
-	switch { // what else goes wrong is the try's own, as an admission webhook that takes none
+	switch { // other errors may only concern the attempt without keys
 	case apierrors.IsAlreadyExists(err):
 		return nil
 	case apierrors.IsForbidden(err):

@@ -61,7 +61,7 @@ type Options struct {
 	Workers int
 }
 
-// volcano is the scheduler, and the lease, that Volcano has by default.
+// volcano is the name of Volcano's scheduler.
 const volcano = "volcano"
 
 func (o *Options) fillIn() {
@@ -86,7 +86,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	o.fillIn()
 	config = paced(config)
 	if o.Log.GetSink() != nil {
-		ctrl.SetLogger(o.Log) // what has no logger of the manager's says so at length
+		ctrl.SetLogger(o.Log) // without it, controller-runtime logs a long warning
 	}
 	known, err := newScheme()
 	if err != nil {
@@ -162,7 +162,7 @@ func setup(m ctrl.Manager, o *Options) error {
 		WithOptions(o.controller()).Named("berth-jobs").Complete(r)
 }
 
-// controller describes how Jobs are worked on.
+// controller returns the options of the controller.
 func (o *Options) controller() controller.Options {
 	queue := func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		return newQueue(name, o.Workers, limiter)
@@ -179,13 +179,13 @@ type ownership struct {
 
 	mu sync.Mutex
 	// renewed is the time of the Lease's last renewal, by another machine's clock. since is the
-	// time when this was first seen, by ours.
+	// time when this renewal was first seen, by this machine's clock.
 	renewed, since time.Time
 }
 
-// whyNot explains why a Job of a scheduler is not this controller's, or returns "". If this cannot
-// be determined, the Job counts as Volcano's, because two controllers of one Job create its pods
-// twice.
+// whyNot explains why this controller does not own a Job of a scheduler, or returns "". If this
+// cannot be determined, the Job counts as Volcano's, because two controllers of one Job create its
+// pods twice.
 func (o *ownership) whyNot(ctx context.Context, scheduler string) string {
 	if scheduler != "" && !slices.Contains(o.schedulers, scheduler) {
 		return fmt.Sprintf("spec.schedulerName %q: berth-controller serves Jobs of %s", scheduler, strings.Join(o.schedulers, " and "))
@@ -223,14 +223,14 @@ const (
 	// leaseExpires is the time without a renewal after which Volcano's controller counts as
 	// stopped: many times its interval.
 	leaseExpires = 2 * time.Minute
-	// leaseForgotten is the age at which a Lease counts as dead at first sight: clocks of machines
-	// differ by less.
+	// leaseForgotten is the age at which a Lease counts as expired at once, because clocks of
+	// machines differ by less.
 	leaseForgotten = time.Hour
 )
 
-// retries returns the waiting time of a Job whose work failed. Each Job counts its own failures.
-// The default of client-go also has one bucket for all, which a tenant with an exhausted quota
-// empties for everyone.
+// retries returns the rate limiter for Jobs whose reconciliation failed. Each Job counts its own
+// failures. The default of client-go also has one bucket for all Jobs, which a tenant with an
+// exhausted quota would use up.
 func retries() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
 }

@@ -67,13 +67,13 @@ func specOf(job *batch.Job) spec {
 	return s
 }
 
-// sum adds counts of users. It stays at the largest number if they overflow, so that no Job with
-// many tasks looks small.
+// sum adds counts from users. It stops at the largest number, so that a Job with many tasks does
+// not overflow to a small number.
 func sum(a, b int32) int32 {
 	return int32(max(math.MinInt32, min(math.MaxInt32, int64(a)+int64(b))))
 }
 
-// task finds a task by its name; nil if there is none.
+// task returns the task with that name, or nil.
 func (s *spec) task(name string) *task {
 	for i := range s.tasks {
 		if s.tasks[i].name == name {
@@ -90,14 +90,13 @@ const (
 	iterateAll = "all"
 )
 
-// circle returns the names of tasks that wait for each other in a circle; nil if none do. Each task
-// is looked at once.
+// circle returns the names of tasks that wait for each other in a cycle, or nil.
 func (s *spec) circle() []string {
 	byName := map[string]*task{}
 	for i := range s.tasks {
 		byName[s.tasks[i].name] = &s.tasks[i]
 	}
-	var path []string // each waits for the one after it
+	var path []string // each task waits for the next one
 	done := map[string]bool{}
 	var found func(name string) []string
 	found = func(name string) []string {
@@ -155,7 +154,8 @@ func ownerOf(job *batch.Job) []metav1.OwnerReference {
 // hostsPath is the folder in which the svc plugin shows the hosts of each task, one file each.
 const hostsPath = "/etc/volcano"
 
-// hostsOf returns the names of a task's pods. There is one if its template names the host.
+// hostsOf returns the host names of a task's pods. There is only one if the template has a
+// hostname.
 func hostsOf(job *batch.Job, t *task) []string {
 	count := int(t.replicas)
 	if t.spec.Template.Spec.Hostname != "" {
@@ -168,7 +168,7 @@ func hostsOf(job *batch.Job, t *task) []string {
 	return names
 }
 
-// hostOf is the name by which a pod is found.
+// hostOf returns the DNS name of a pod.
 func hostOf(job *batch.Job, t *task, index int) string {
 	return cmp.Or(t.spec.Template.Spec.Hostname, podName(job.Name, t.name, index)) + "." + cmp.Or(t.spec.Template.Spec.Subdomain, job.Name)
 }
@@ -178,7 +178,7 @@ func podName(job, task string, index int) string {
 	return job + "-" + task + "-" + strconv.Itoa(index)
 }
 
-// containersOf are all containers of a pod.
+// containersOf returns all containers of a pod, including init containers.
 func containersOf(pod *corev1.Pod) (all []*corev1.Container) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {

@@ -22,7 +22,7 @@ import (
 type sshPlugin struct {
 	// folder is the folder with the keys in containers. private and public are the user's keys.
 	folder, private, public string
-	// anyUser: the keys are not root's.
+	// anyUser means that a user other than root needs the keys.
 	anyUser bool
 }
 
@@ -56,8 +56,8 @@ func (p *sshPlugin) check(*batch.Job) error {
 	return nil
 }
 
-// secretName is the name of the Job's Secret. It follows from the Job, so that a program without
-// the right to read Secrets knows it.
+// secretName returns the name of the Job's Secret. It follows from the Job, so that the controller
+// knows it without reading Secrets.
 func secretName(job *batch.Job) string { return job.Name + "-ssh-" + uidPart(job) }
 
 func secretMeta(job *batch.Job) metav1.ObjectMeta {
@@ -114,7 +114,8 @@ func newKeys() (private, public []byte, err error) {
 	return private, ssh.MarshalAuthorizedKey(shown), nil
 }
 
-// sshConfig lets pods be reached by their names, and believes them: their keys come and go.
+// sshConfig maps pods' names to their hosts, and disables host key checks, because the keys of pods
+// change.
 func sshConfig(job *batch.Job, s *spec) string {
 	var b strings.Builder
 	b.WriteString("StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n")

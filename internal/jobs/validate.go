@@ -12,8 +12,8 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// Refused returns the fields of a Job that Berth cannot serve, and without which the Job would not
-// do what it specifies. The admission policy refuses the same fields, if it is installed.
+// Refused returns the invalid and unsupported fields without which the Job would not do what it
+// specifies. The admission policy refuses the same fields, if it is installed.
 func Refused(job *batch.Job) (wrong field.ErrorList) {
 	at, s := field.NewPath("spec"), specOf(job)
 	if wrong = refusedShape(job, &s); len(wrong) == 0 {
@@ -43,13 +43,13 @@ func refusedVolumes(at *field.Path, list []batch.VolumeSpec) (wrong field.ErrorL
 		v, at := &list[i], at.Index(i)
 		switch {
 		case v.MountPath == "":
-			wrong = append(wrong, field.Required(at.Child("mountPath"), "where the containers see it"))
+			wrong = append(wrong, field.Required(at.Child("mountPath"), "the path of the volume in the containers"))
 		case seen[v.MountPath]:
 			wrong = append(wrong, field.Duplicate(at.Child("mountPath"), v.MountPath))
 		}
 		seen[v.MountPath] = true
 		if (v.VolumeClaimName == "") == (v.VolumeClaim == nil) {
-			wrong = append(wrong, field.Invalid(at.Child("volumeClaimName"), v.VolumeClaimName, "the name of a claim that is there, or volumeClaim, from which one is made: one of both"))
+			wrong = append(wrong, field.Invalid(at.Child("volumeClaimName"), v.VolumeClaimName, "either the name of an existing claim, or volumeClaim, from which a claim is created"))
 		} else if v.VolumeClaimName != "" && len(validation.IsDNS1123Subdomain(v.VolumeClaimName)) > 0 {
 			wrong = append(wrong, field.Invalid(at.Child("volumeClaimName"), v.VolumeClaimName, "a name that a PersistentVolumeClaim can have"))
 		}
@@ -117,7 +117,7 @@ func refusedHosts(job *batch.Job, s *spec) (wrong field.ErrorList) {
 	return wrong
 }
 
-// refusedShape checks names and numbers.
+// refusedShape checks the names and numbers of a Job.
 func refusedShape(job *batch.Job, s *spec) (wrong field.ErrorList) {
 	at := field.NewPath("spec")
 	if len(s.tasks) == 0 {
@@ -162,7 +162,7 @@ var (
 	servedEvents = []batch.Event{
 		batch.AnyEvent, batch.PodFailed, batch.PodEvicted, batch.PodPending, batch.JobUnknown, batch.TaskCompleted, batch.TaskFailed,
 	}
-	// lasting are the events whose beginning the pods show. A timeout counts from it.
+	// lasting are the events whose beginning is visible in the pods. A timeout starts then.
 	lasting       = []batch.Event{batch.PodFailed, batch.PodPending, batch.TaskCompleted}
 	servedActions = []batch.Action{batch.AbortJob, batch.RestartJob, batch.RestartTask, batch.RestartPod, batch.TerminateJob, batch.CompleteJob}
 )
@@ -191,7 +191,7 @@ func refusedPolicies(at *field.Path, list []batch.LifecyclePolicy) (wrong field.
 		}
 	}
 	if seen[batch.AnyEvent] && len(seen) > 1 {
-		wrong = append(wrong, field.Invalid(at, "*", "no other event beside it: it stands for all"))
+		wrong = append(wrong, field.Invalid(at, "*", "no other event next to *, which stands for all events"))
 	}
 	return wrong
 }
@@ -211,9 +211,9 @@ func refusedCause(at *field.Path, p *batch.LifecyclePolicy, events []batch.Event
 		case !slices.Contains(servedEvents, e):
 			wrong = append(wrong, notServed(at.Child("event"), string(e)+" is none of "+join(servedEvents)))
 		case p.Timeout != nil && !slices.Contains(lasting, e):
-			wrong = append(wrong, notServed(at.Child("timeout"), "with "+join(lasting)+" only: of other events pods do not tell when they began"))
+			wrong = append(wrong, notServed(at.Child("timeout"), "with "+join(lasting)+" only: the beginning of other events is not visible in the pods"))
 		case e == batch.PodPending && p.Timeout == nil:
-			wrong = append(wrong, field.Required(at.Child("timeout"), "how long a pod may be pending: each one is at first"))
+			wrong = append(wrong, field.Required(at.Child("timeout"), "the time that a pod may be pending, because every pod is pending at first"))
 		}
 	}
 	if p.Timeout != nil && p.Timeout.Duration < 0 {
@@ -235,13 +235,13 @@ func join[T ~string](list []T) string {
 func Unserved(job *batch.Job) (warnings []string) {
 	at := field.NewPath("spec")
 	if q := job.Spec.Queue; q != "" && q != defaultQueue {
-		warnings = append(warnings, fmt.Sprintf("%s: Berth has no queues, and passes over %q: use Kueue above it", at.Child("queue"), q))
+		warnings = append(warnings, fmt.Sprintf("%s: Berth has no queues and ignores %q: use Kueue with Berth", at.Child("queue"), q))
 	}
 	if n := job.Spec.NetworkTopology; n != nil && n.Mode == "soft" {
 		warnings = append(warnings, at.Child("networkTopology").String()+": Berth does not look at the network")
 	}
 	if job.Spec.RunningEstimate != nil {
-		warnings = append(warnings, at.Child("runningEstimate").String()+": nothing is decided by it")
+		warnings = append(warnings, at.Child("runningEstimate").String()+": it has no effect")
 	}
 	return warnings
 }

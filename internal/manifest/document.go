@@ -88,12 +88,12 @@ func (r *reader) claim(h *head, doc []byte) error {
 	return nil
 }
 
-// headOf reads the type and name of the object, even if the rest is wrong.
+// headOf reads the type and name of the object, even if other fields are wrong.
 func headOf(doc []byte) (*head, error) {
 	h := new(head)
 	var loose map[string]any
 	if err := yaml.Unmarshal(doc, &loose); err != nil {
-		return nil, cmp.Or(strict.Unmarshal("object", doc, new(map[string]any)), err) // the same in better words
+		return nil, cmp.Or(strict.Unmarshal("object", doc, new(map[string]any)), err) // a clearer message for the same error
 	}
 	h.Kind, _ = loose["kind"].(string)
 	h.APIVersion, _ = loose["apiVersion"].(string)
@@ -120,8 +120,8 @@ func ownersIn(meta map[string]any) []metav1.OwnerReference {
 	return nil
 }
 
-// builtIn reports whether the API server may have the group by itself: no custom resource's group
-// is without a domain.
+// builtIn reports whether the group may be one of the API server's own. The group of a custom
+// resource always has a domain.
 func builtIn(group string) bool {
 	return !strings.Contains(group, ".") || slices.Contains(ownGroups, group)
 }
@@ -219,7 +219,7 @@ func (r *reader) add(h *head, k kind, doc []byte) error {
 	return nil
 }
 
-// ended reports whether the status of a Pod or a Job says that it has ended.
+// ended reports whether a Pod or a Job has ended, according to its status.
 func ended(kind string, doc []byte) bool {
 	var o struct {
 		Status struct {

@@ -21,7 +21,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// kindName is a kind of object: others have the same name in other groups.
+// kindName identifies a kind of object. Other groups may have kinds of the same name.
 type kindName struct{ group, kind string }
 
 // kind describes how an object with pods is read.
@@ -31,13 +31,13 @@ type kind struct {
 	read       func(*objectReader) ([]part, error)
 }
 
-// part is pods of an object that are all alike.
+// part is a set of equal pods of an object.
 type part struct {
 	// at is the path of the pod in the object ("spec.template."); counted is the field with the
 	// number of pods.
 	at, counted string
 	pod         *corev1.Pod
-	count       *int32 // nil if the object does not say it
+	count       *int32 // nil if the object does not have the field
 }
 
 var kinds = map[kindName]kind{
@@ -90,7 +90,7 @@ func (o *objectReader) into(v any) error {
 	return err
 }
 
-// podOf is a pod of the object's template.
+// podOf returns a pod of the object's template.
 func (o *objectReader) podOf(t *template, name string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
 	pod.Name, pod.Namespace = name, o.head.Namespace
@@ -142,8 +142,8 @@ func readStatefulSet(r *objectReader) ([]part, error) {
 	return []part{{at: templateAt, pod: pod, count: o.Spec.Replicas}}, nil
 }
 
-// readVolcanoJob reads the pods of each task. Their gang is not read: nothing that takes manifests
-// asks about the Job's PodGroup.
+// readVolcanoJob reads the pods of each task. It does not read their gang, because no reader of
+// manifests needs the Job's PodGroup.
 func readVolcanoJob(r *objectReader) (out []part, err error) {
 	o := new(volcano.Job)
 	if err := r.into(o); err != nil {
@@ -171,9 +171,9 @@ func readVolcanoJob(r *objectReader) (out []part, err error) {
 
 // place describes where a custom resource has its pod templates and their numbers of pods.
 type place struct {
-	// each is a list or an object of things with a template; "" for the object's spec.
+	// each is the path of a list or map of elements with a template; "" means the object's spec.
 	each string
-	// template is the path of the template in one of them; "" means template.
+	// template is the path of the template in an element; "" means template.
 	template string
 	// counts are multiplied; none means replicas. "-" means that no field has the number.
 	counts []string

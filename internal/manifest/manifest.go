@@ -138,7 +138,7 @@ func (s Source) files(path string) ([]string, error) {
 }
 
 type reader struct {
-	// first is the error of the first wrong document, bad the notes about the first few; wrong
+	// first is the error of the first wrong document. bad has the notes about the first few. wrong
 	// counts all.
 	first   error
 	bad     []string
@@ -168,7 +168,7 @@ type object struct {
 // describe in full.
 const maxNamed = 10
 
-// some are the first names of a list.
+// some returns the first names of a list, and the number of the others.
 func some(names []string) string {
 	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
 	if more := len(names) - maxNamed; more > 0 {
@@ -336,8 +336,8 @@ func Documents(data []byte) iter.Seq2[[]byte, error] {
 	}
 }
 
-// objectsOf are the objects of a document that has several; otherwise the document, however wrong
-// it is.
+// objectsOf returns the objects of a document that has several, and otherwise the document itself,
+// even if it is wrong.
 func objectsOf(doc []byte) (out [][]byte) {
 	text := bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(doc), []byte("---")))
 	if bytes.HasPrefix(text, []byte("- ")) {

@@ -30,7 +30,7 @@ type Demand struct {
 type wish struct {
 	key     string
 	request placement.Request
-	devices int64 // that each pod has
+	devices int64 // the number that each pod has
 	pods    int
 	// affinity is nil for pods without requirements for nodes.
 	affinity *nodeaffinity.RequiredNodeAffinity
@@ -50,7 +50,7 @@ func wishOf(pod *corev1.Pod) (*wish, bool) {
 	if w.devices == 0 {
 		return nil, false
 	}
-	w.request.UID = "/demand" // a kubelet that knows the pod would answer for what it has
+	w.request.UID = "/demand" // a UID that no node holds
 	var required *corev1.NodeSelector
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
 		required = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
@@ -129,7 +129,7 @@ func (d *Demand) Changed() <-chan struct{} {
 func (d *Demand) signal() {
 	select {
 	case d.changed <- struct{}{}:
-	default: // it has been said, or nobody listens
+	default: // the signal is already pending
 	}
 }
 
@@ -151,8 +151,8 @@ func (d *Demand) Levels() *Levels {
 type Levels struct {
 	most   demand.Wishes[string]
 	wishes map[string]*wish
-	// known is keyed by everything that decides: devices, machine and kubelet, and the pods that
-	// may come.
+	// known has the computed levels, by devices, machine, kubelet, and the pods that may use the
+	// node.
 	known  map[string]demand.Level
 	models map[*placement.Model]int
 	key    []byte
@@ -194,7 +194,7 @@ func (l *Levels) Of(object *corev1.Node, v ledger.View) demand.Level {
 	return level
 }
 
-// comes reports whether the pods may use the node, by their requirements for nodes.
+// comes reports whether the node matches the pods' selectors and affinity.
 func (w *wish) comes(object *corev1.Node) bool {
 	if w.affinity == nil {
 		return true

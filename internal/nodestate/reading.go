@@ -118,7 +118,7 @@ func (r *Reading) read(nt *v1alpha1.NodeTopology, kinds *Kinds, last *NodeKind) 
 // a report grows with them.
 const maxPods = 1024
 
-// fates returns the fate of each pod in a report that is not both admitted and alive.
+// fates returns the fate of each pod in a report that was not admitted or has ended.
 func fates(r *wire.Report) map[string]ledger.Fate {
 	out := map[string]ledger.Fate{}
 	for i := range r.Pods {

@@ -24,11 +24,11 @@ func (u *Unusable) Unwrap() error { return u.Cause }
 
 // Reasons that do not come from a report.
 const (
-	// NoReport: the node has no NodeTopology.
+	// NoReport means that the node has no NodeTopology.
 	NoReport = "NoReport"
-	// NoSuchNode: there is a NodeTopology but no Node.
+	// NoSuchNode means that there is a NodeTopology but no Node.
 	NoSuchNode = "NoSuchNode"
-	// Silent: the agent has been silent for too long.
+	// Silent means that the agent has been silent for too long.
 	Silent = "Silent"
 	// Malformed: the NodeTopology contradicts itself, or has values that this release does not
 	// know.
@@ -37,7 +37,7 @@ const (
 	Unsupported = "Unsupported"
 	// OtherRelease: another release of Berth wrote the NodeTopology in another format.
 	OtherRelease = "OtherRelease"
-	// WentBack: the report is older than the one before.
+	// WentBack means that the report is older than the previous report.
 	WentBack = "WentBack"
 )
 

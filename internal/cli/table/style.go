@@ -20,13 +20,13 @@ const (
 	Aside // of less interest than the rest
 )
 
-// sequences are what switches styles on (ECMA-48, select graphic rendition).
+// sequences are the terminal sequences that switch styles on (ECMA-48, select graphic rendition).
 var sequences = [...]string{Plain: "", Good: "\x1b[32m", Doubtful: "\x1b[33m", Bad: "\x1b[31m", Aside: "\x1b[2m"}
 
 const plainAgain = "\x1b[0m"
 
-// Marks stand for styles in a text until it is rendered: the text can be aligned and cleaned before
-// anybody knows what it is shown on. They are private characters that nobody prints.
+// Marks stand for styles in a text until it is rendered, so that the text can be aligned and
+// cleaned first. They are characters of Unicode's private use area.
 const firstMark = '\U000F0000'
 
 func isMark(r rune) bool { return r >= firstMark && r < firstMark+rune(len(sequences)) }

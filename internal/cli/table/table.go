@@ -13,7 +13,7 @@ const gap = 3 // blanks between columns
 // Grid prints rows in aligned columns. Later rows are aligned with earlier ones: a column never
 // gets narrower.
 type Grid struct {
-	// Style is what the cells of a column look like; nil means plain.
+	// Style returns the style of a cell; nil means plain.
 	Style func(column int, cell string) Style
 
 	widths []int
@@ -41,7 +41,7 @@ func (g *Grid) Print(w io.Writer, rows [][]string) error {
 	return nil
 }
 
-// line aligns a row; nothing blank ends it.
+// line aligns a row, without trailing blanks.
 func (g *Grid) line(row []string) string {
 	var b strings.Builder
 	pad := 0
@@ -63,8 +63,8 @@ func (g *Grid) styled(column int, cell string) string {
 	return g.Style(column, cell).Mark(cell)
 }
 
-// Cell makes one line of a text that a terminal shows as it is: blanks for breaks, question marks
-// for what Text replaces.
+// Cell turns a text into one safe line: it replaces line breaks by blanks, and the characters that
+// Text replaces by question marks.
 func Cell(text string) string {
 	return Text(strings.NewReplacer("\n", " ", "\t", " ").Replace(text))
 }
