@@ -20,11 +20,15 @@ import (
 // wait for the node's next report.
 const maxMixed = 256
 
+// maxWays bounds them for a witness over all states. Each is a decision of some microseconds.
+const maxWays = 1 << 15
+
 // mixed returns the worlds that can result if events happen while the request is admitted.
 func (w *worlds) mixed(r *placement.Request, events uint32) []world {
 	if w.uncertain() || len(w.all) < 2 || w.alike(r) {
 		return nil
 	}
+	w.ways = 0
 	var out []world
 	for _, v := range w.all {
 		out = append(out, w.amid(v, r, events)...)
@@ -62,14 +66,32 @@ type lingering struct {
 }
 
 // amidLingering returns the worlds that can result from an admission that began before the report.
-// Its first steps, or all steps, may have seen any of the lingering pods.
+// Its first steps, or all steps, may have seen any of the lingering pods. If it failed, which no
+// report shows, the next admission may have begun before the report, too.
 func (w *worlds) amidLingering(r *placement.Request, events uint32) []world {
 	l := w.lingering
-	if w.lingering = nil; l == nil || w.uncertain() {
+	if l == nil || w.uncertain() {
 		return nil
 	}
 	m := mixture{w: w, from: l.from, gone: l.uids, req: r, then: events}
-	return m.worlds()
+	late := m.worlds()
+	if !m.refused {
+		w.lingering = nil
+	}
+	return late
+}
+
+// minds reports whether the lingering pods can make a difference to the request.
+func (l *lingering) minds(w *worlds, r *placement.Request) bool {
+	own := w.clone()
+	m := mixture{w: &own, from: l.from, gone: l.uids, req: r}
+	if m.differs() || own.uncertain() {
+		return true
+	}
+	var now, then outcome
+	verdict := placement.Decide(w.all[0].state, r, &now.decision)
+	now.ok = verdict.OK()
+	return !m.decide(nil, &then).same(&now)
 }
 
 // interrupting returns the events of the set that can happen in the middle of an admission. These
@@ -94,6 +116,8 @@ type mixture struct {
 	steps int
 	then  uint32 // events that become possible if the request is admitted
 	out   []world
+	// refused: the request has no place in one of the states.
+	refused bool
 }
 
 // outcome is the allocation of the request.
@@ -106,20 +130,26 @@ func (o *outcome) same(p *outcome) bool { return o.ok == p.ok && Same(&o.decisio
 
 func (m *mixture) worlds() []world {
 	m.steps = m.w.model.Steps(m.req)
+	if !m.differs() || m.w.uncertain() {
+		return nil
+	}
 	over := m.w.interrupting(m.from.open)
-	if bits.OnesCount32(over)+len(m.gone) > m.w.most.events {
-		m.w.giveUp(ManyEvents)
-		return nil
-	}
-	if m.indifferent(over) {
-		return nil
-	}
 	for set := over; ; set = (set - 1) & over {
 		m.mix(set)
 		if set == 0 || m.w.uncertain() {
 			return m.out
 		}
 	}
+}
+
+// differs reports whether the request can get different allocations.
+func (m *mixture) differs() bool {
+	over := m.w.interrupting(m.from.open)
+	if bits.OnesCount32(over)+len(m.gone) > m.w.most.events {
+		m.w.giveUp(ManyEvents)
+		return true
+	}
+	return !m.indifferent(over)
 }
 
 // decide fills in the allocation of the request if these events happen during the admission.
@@ -129,6 +159,7 @@ func (m *mixture) decide(meanwhile []placement.Meanwhile, o *outcome) *outcome {
 		m.w.giveUp(Unpredictable)
 	}
 	o.ok = verdict.OK()
+	m.refused = m.refused || !o.ok
 	return o
 }
 
@@ -186,7 +217,7 @@ func (m *mixture) mix(set uint32) {
 		moments[i] = m.moments(meanwhile[i], i < len(m.gone))
 		ways = min(ways*len(moments[i]), m.w.most.mixed+1)
 	}
-	if ways > m.w.most.mixed {
+	if m.w.ways += ways; ways > m.w.most.mixed || m.w.ways > m.w.most.ways {
 		m.w.giveUp(ManyStates)
 		return
 	}

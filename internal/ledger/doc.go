@@ -46,7 +46,7 @@
 // # What is bounded
 //
 // A node has at most 6 events and 96 worlds (maxEvents, maxWorlds). With more, its pods wait for a
-// report, which resolves events. A witness considers more (boundsOf). If pods can end by
+// report, which resolves events. A witness considers more (boundsOf, Foresee). If pods can end by
 // themselves, the ledger considers every set of up to 3 of them (maxMortals). With more, a decision
 // is not exact.
 //

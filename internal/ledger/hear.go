@@ -17,14 +17,17 @@ func (n *Node) See(s Sighting) (changed bool, outcome *PromiseOutcome) {
 	if changed = n.see(&s); changed {
 		n.changed()
 	}
+	if p := n.pods[s.UID]; p != nil && s.Phase == Ended {
+		n.noteEnd(p)
+	}
 	return changed, outcome
 }
 
 // Glimpse has the facts about a bound pod that can be read without translating the pod to a
 // Request.
 type Glimpse struct {
-	UID            string
-	Ending, Mortal bool
+	UID                   string
+	Ending, Ended, Mortal bool
 	// Generation is as in Sighting.
 	Generation uint64
 	// Asks reports whether the pod asks for the amounts of a request.
@@ -38,7 +41,7 @@ func (n *Node) Glance(g Glimpse) bool {
 	defer n.mu.Unlock()
 	p := n.pods[g.UID]
 	if p == nil || p.stage != reported && p.stage != posted ||
-		p.ending() != g.Ending || p.mortal != g.Mortal || p.gone || p.suspect != nil || p.doubted() {
+		p.ending() != g.Ending || g.Ended && p.phase < Ended && n.witnessing || p.mortal != g.Mortal || p.gone || p.suspect != nil || p.doubted() {
 		return false
 	}
 	if n.decides() && max(g.Generation, 1) > max(p.generation, 1) || !n.decides() && !g.Asks(p.req) {
@@ -70,6 +73,7 @@ func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 		n.leave(p)
 	} else {
 		p.vanish(now)
+		n.noteEnd(p)
 	}
 	n.changed()
 	return outcome

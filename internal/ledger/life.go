@@ -206,6 +206,24 @@ func (l *lives) hasTwin(p *pod) bool {
 	return false
 }
 
+// noteEnd records that the pod has ended before every Binding that the API shows from now on.
+func (l *lives) noteEnd(p *pod) {
+	if p.before == 0 {
+		p.before = l.turn + 1
+	}
+}
+
+// endedBefore returns the pods that had ended before the Binding of a pod. Whatever the kubelet
+// knows of them, it has released them before it admits the pod.
+func (l *lives) endedBefore(p *pod) (uids []string) {
+	for uid, q := range l.pods {
+		if q.before > 0 && q.before <= p.turn {
+			uids = append(uids, uid)
+		}
+	}
+	return uids
+}
+
 // quiet reports whether no pod is in flight or ending.
 func (l *lives) quiet() bool {
 	for _, p := range l.pods {

@@ -156,6 +156,9 @@ func (o *outlook) after(flight []*pod, count int) *worlds {
 	for len(o.steps) <= count {
 		last := len(o.steps) - 1
 		w := o.steps[last].clone()
+		if o.witnessing {
+			w.end(o.endedBefore(flight[last]))
+		}
 		w.admitNext(flight[last])
 		o.steps = append(o.steps, w)
 	}

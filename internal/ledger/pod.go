@@ -51,6 +51,8 @@ type pod struct {
 	// underway means that the pod was bound when the node's report came, so its admission may have
 	// begun before the report.
 	underway bool
+	// fresh means that the pod was bound after the report that the node had then.
+	fresh bool
 	// doubt is the moment until which an earlier Binding to this node may still be written, or
 	// zero.
 	doubt time.Time
@@ -88,6 +90,12 @@ type sight struct {
 	// resized means that the pod's request changed before a report listed it. A kubelet that had
 	// admitted the pod keeps its allocation. Another kubelet admits the new request.
 	resized bool
+	// answered means that the API has shown the kubelet's answer. passed means that a report lists
+	// a pod that was bound later, and not this one: a kubelet that keeps the order has refused it.
+	// Only a witness needs them.
+	answered, passed bool
+	// before is the lowest turn whose Binding came after the pod's end; 0 if the pod has not ended.
+	before int64
 	// gone means that the API no longer has the pod, since goneAt.
 	gone   bool
 	goneAt time.Time

@@ -113,6 +113,8 @@ func (f *facts) concludeUnlisted() {
 			f.leave(p)
 		case p.stage == reported:
 			f.become(p, afloat)
+		case p.stage == posted && p.turn < newest:
+			p.passed = f.witnessing
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/berth-dev/berth/placement"
@@ -46,15 +47,13 @@ func (n *Node) Witness(s *Sighting) (e Expectation, first bool) {
 	}
 	asks := *s.Request
 	asks.Rules = placement.Rules{} // a kubelet ignores rules for Berth
-	p := &pod{uid: s.UID, asked: asked{req: asks.Settled()}, created: s.Created, turn: n.turn + 1, underway: !s.After}
+	p := &pod{uid: s.UID, asked: asked{req: asks.Settled()}, created: s.Created, turn: n.turn + 1, underway: !s.After, fresh: s.After}
 	p.sight = sight{shown: true, phase: s.Phase, mortal: s.Mortal}
 	if n.report != nil {
 		if s.After {
 			n.forgetLeft()
 		}
-		e = n.expect(p, s.After)
-		p.promise = e.promise()
-		p.contended = p.promise != nil && p.promise.Refused && n.mayMakeRoom(p.req)
+		e = n.expect(p)
 	}
 	n.witnessing = true
 	n.become(p, posted)
@@ -62,21 +61,55 @@ func (n *Node) Witness(s *Sighting) (e Expectation, first bool) {
 	return e, true
 }
 
-// expect returns the answer for a pod that the kubelet receives after all pods in flight, in the
-// order of their Bindings. The caller ensures that there is a report.
-func (n *Node) expect(p *pod, after bool) (e Expectation) {
+// Foreseen is an expectation that came after the Binding.
+type Foreseen struct {
+	UID string
+	Expectation
+}
+
+// Foresee returns the expectations for bound pods of which nothing could be expected before. The
+// last report may have shown what became of pods before them. A pod is left out if the report or
+// the API shows what its kubelet has answered.
+func (n *Node) Foresee() (out []Foreseen) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.witnessing || n.report == nil {
+		return nil
+	}
+	if len(n.posted) > 0 && !slices.ContainsFunc(n.posted, func(p *pod) bool { return !p.fresh }) {
+		n.forgetLeft() // an admission that may have seen them sees lingering pods
+	}
+	for _, p := range n.posted {
+		if p.promise != nil || p.answered || p.passed {
+			continue
+		}
+		if e := n.expect(p); p.promise != nil {
+			out = append(out, Foreseen{p.uid, e})
+		}
+	}
+	return out
+}
+
+// expect returns the answer for a pod that the kubelet receives after the pods that were bound
+// before, in the order of their Bindings, and notes it as a promise. The caller ensures that there
+// is a report.
+func (n *Node) expect(p *pod) (e Expectation) {
 	switch {
 	case n.decides(): // such a node gives nothing to a pod without a decision
 		e.Answer = waiting(Undecided)
 		return e
-	case !after && n.ahead(): // pods of the report may have come after the kubelet's answer
+	case p.underway && n.ahead(): // pods of the report may have come after the kubelet's answer
 		e.Answer = waiting(Unshown)
 		return e
 	}
 	n.compute()
-	w := n.after(n.line, len(n.line))
+	w := n.before(p)
 	if w.uncertain() {
 		e.Answer = waiting(w.why)
+		return e
+	}
+	if p.underway && w.lingering != nil && w.lingering.minds(w, p.req) {
+		e.Answer = waiting(ManyStates)
 		return e
 	}
 	var d placement.Decision
@@ -91,7 +124,17 @@ func (n *Node) expect(p *pod, after bool) (e Expectation) {
 		e.Answer.Exact = e.Answer.Exact && n.steady(p.req, &e.Decision)
 		e.Spare.Fill(n.report.Model, w.all[0].state, p.req, &e.Answer.Verdict)
 	}
+	p.promise = e.promise()
+	p.contended = p.promise != nil && p.promise.Refused && n.mayMakeRoom(p.req, w)
 	return e
+}
+
+// before returns the states before the admission of a pod. They belong to the node.
+func (n *Node) before(p *pod) *worlds {
+	at, _ := slices.BinarySearchFunc(n.line, p.turn, func(q *pod, turn int64) int { return cmp.Compare(q.turn, turn) })
+	w := n.after(n.line, at).clone()
+	w.end(n.endedBefore(p))
+	return &w
 }
 
 // decisions returns the decisions of the worlds that admit the request.
@@ -131,12 +174,12 @@ func (n *Node) ahead() bool {
 
 // mayMakeRoom reports whether the pod would be admitted if the pods that can end by themselves had
 // ended. The API may show such an end only after the kubelet's answer.
-func (n *Node) mayMakeRoom(r *placement.Request) bool {
+func (n *Node) mayMakeRoom(r *placement.Request, before *worlds) bool {
 	mortals := n.mortals()
 	if len(mortals) == 0 {
 		return false
 	}
-	w := n.after(n.line, len(n.line)).clone()
+	w := before.clone()
 	w.without(mortals)
 	a := w.ask(r)
 	return a.Outcome != Refused
@@ -149,7 +192,11 @@ func (n *Node) Answered(uid string, admitted bool) (outcome *PromiseOutcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p := n.pods[uid]
-	if p == nil || admitted && (p.promise == nil || !p.promise.Refused) {
+	if p == nil {
+		return nil
+	}
+	p.answered = true
+	if admitted && (p.promise == nil || !p.promise.Refused) {
 		return nil
 	}
 	if p.promise != nil {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/berth-dev/berth/placement"
 )
 
 // bystander is a history in which others bind all pods, and the ledger looks on.
@@ -16,6 +18,21 @@ type bystander struct {
 	// the last one that was heard.
 	written []int
 	newest  int
+	// late are statuses that the kubelet has not written yet, foreseen counts the expectations
+	// that came with a report.
+	late     []write
+	foreseen int
+}
+
+// status has the kubelet write a pod's status, sooner or later: others may overtake it.
+func (b *bystander) status(verb, uid string) { b.late = append(b.late, write{verb, uid}) }
+
+func (b *bystander) writeStatus() {
+	if len(b.late) > 0 {
+		at := b.rng.IntN(len(b.late))
+		b.log = append(b.log, b.late[at])
+		b.late = slices.Delete(b.late, at, at+1)
+	}
 }
 
 // settle takes outcomes in: nothing that was expected may turn out wrong.
@@ -50,9 +67,9 @@ func (b *bystander) kubeletHears() {
 	case "bind":
 		if v := b.k.admit(b.requests[w.uid]); v.OK() {
 			b.alive = append(b.alive, w.uid)
-			b.log = append(b.log, write{"admitted", w.uid})
+			b.status("admitted", w.uid)
 		} else {
-			b.log = append(b.log, write{"refused", w.uid})
+			b.status("refused", w.uid)
 		}
 	case "delete":
 		if slices.Contains(b.alive, w.uid) {
@@ -113,13 +130,14 @@ func (b *bystander) hearReport() {
 	for _, o := range b.n.Accept(r) {
 		b.settle(&o)
 	}
+	b.foreseen += len(b.n.Foresee())
 }
 
 func (b *bystander) random() {
 	report := func() { b.reports, b.written = append(b.reports, b.k.report()), append(b.written, len(b.log)) }
 	steps := []func(){
 		b.bind, b.bind, b.deleteOne, b.kubeletHears, b.kubeletHears, b.kubeletHears, b.stop, b.stop, b.k.ReleaseEnded, report, report,
-		b.hearReport, b.hearReport, b.hearReport, b.hears, b.hears, b.hears, b.hears,
+		b.hearReport, b.hearReport, b.hearReport, b.hears, b.hears, b.hears, b.hears, b.writeStatus, b.writeStatus,
 	}
 	steps[b.rng.IntN(len(steps))]()
 	if err := b.n.View().Check(); err != nil {
@@ -129,15 +147,18 @@ func (b *bystander) random() {
 
 // TestWitnessIsNotWrong: whatever is late, an expectation that is certain comes true.
 func TestWitnessIsNotWrong(t *testing.T) {
-	all, waits := map[Result]int{}, 0
+	all, waits, foreseen := map[Result]int{}, 0, 0
 	for seed := range *runs {
 		b := &bystander{history: newHistory(t, uint64(seed)), results: all}
 		for range 120 {
 			b.random()
 		}
-		waits += b.waits
+		waits, foreseen = waits+b.waits, foreseen+b.foreseen
 	}
-	t.Logf("%v, %d not decided", all, waits)
+	t.Logf("%v, %d not decided, %d of these later", all, waits, foreseen)
+	if foreseen < *runs/10 {
+		t.Errorf("%d expectations came with a report: want more", foreseen)
+	}
 	if all[ResultKept] < 2**runs || all[ResultForetold] < *runs/2 || all[ResultContended] > all[ResultKept]/5 {
 		t.Errorf("%v: want more kept and foretold, and fewer contended", all)
 	}
@@ -222,7 +243,7 @@ func TestWitnessLooksFurther(t *testing.T) {
 	for _, c := range []struct {
 		ending int
 		want   Outcome
-	}{{maxEvents + 1, Admitted}, {maxEvents + 3, Waiting}} {
+	}{{maxEvents + 1, Admitted}, {maxEvents + 5, Waiting}} {
 		k := newKubelet(t, model(t, twoSockets, pinning))
 		n := open(t, k)
 		n.Witness(&Sighting{UID: "first", Request: cpus("first", 1)})
@@ -237,6 +258,118 @@ func TestWitnessLooksFurther(t *testing.T) {
 		if wantOutcome(t, fmt.Sprint(c.ending, " are ending"), e.Answer, c.want); c.want == Waiting && e.Answer.Wait != ManyEvents {
 			t.Errorf("it waits for %v", e.Answer.Wait)
 		}
+		check(t, n)
+	}
+}
+
+// TestForesee: if too much is open when a pod is bound, a later report helps, unless its kubelet's
+// answer is known by then.
+func TestForesee(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(*Node, *kubelet) // what is known before the report
+		want   int
+	}{
+		"the report lists the pods before it": {func(*Node, *kubelet) {}, 1},
+		"the API shows its answer":            {func(n *Node, _ *kubelet) { n.Answered("x", true) }, 0},
+		"the report lists it":                 {func(_ *Node, k *kubelet) { k.must(cpus("x", 2)) }, 0},
+		"the report lists a pod after it": {func(n *Node, k *kubelet) {
+			n.Witness(&Sighting{UID: "later", Request: cpus("later", 1), After: true})
+			k.must(cpus("later", 1))
+		}, 0},
+		"the report lists a pod that the API has not shown": {func(_ *Node, k *kubelet) { k.must(cpus("unknown", 1)) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := pinning
+			config.MemoryManagerPolicy, config.ReservedMemory = "Static", []placement.ReservedMemory{{NUMA: 0, Limits: map[string]uint64{"memory": 1 << 30}}}
+			k := newKubelet(t, model(t, "package:2 numa:1 core:16 pu:2 mem:16Gi", config))
+			n := open(t, k)
+			var flight []*placement.Request
+			for i := range maxEvents + 5 { // the moment when the init container ends is not known
+				r := cpus(fmt.Sprint("p", i), 1)
+				init := r.Containers[0]
+				init.Name, init.Kind = "init", placement.Init
+				r.Containers = append([]placement.ContainerRequest{init}, r.Containers...)
+				flight = append(flight, r)
+				n.Witness(&Sighting{UID: r.UID, Request: r, After: true})
+			}
+			e, _ := n.Witness(&Sighting{UID: "x", Request: cpus("x", 2), After: true})
+			if wantOutcome(t, "x, behind so many", e.Answer, Waiting); e.Answer.Wait != ManyEvents {
+				t.Errorf("it waits for %v", e.Answer.Wait)
+			}
+			for _, r := range flight {
+				k.must(r)
+				k.State.Start(r.UID, []string{"c"})
+			}
+			c.before(n, k)
+			n.Accept(k.report())
+			all := n.Foresee()
+			check(t, n)
+			if len(all) != c.want {
+				t.Fatalf("%+v: want %d", all, c.want)
+			}
+			if c.want == 0 {
+				return
+			}
+			if all[0].UID != "x" || !all[0].Answer.OK() {
+				t.Errorf("%+v", all[0])
+			}
+			if again := n.Foresee(); len(again) > 0 {
+				t.Errorf("foreseen twice: %+v", again)
+			}
+			k.must(cpus("x", 2))
+			for _, o := range n.Accept(k.report()) {
+				if o.UID != "x" || o.Result() != ResultKept {
+					t.Errorf("%s: %s", o.UID, o.Result())
+				}
+			}
+		})
+	}
+}
+
+// TestWitnessAfterRefusals: no report shows that a kubelet has refused pods. So several of the pods
+// on their way may have seen a pod that has left since.
+func TestWitnessAfterRefusals(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	n := open(t, k)
+	bind := func(uid string) Expectation {
+		e, _ := n.Witness(&Sighting{UID: uid, Request: cpus(uid, 7), After: true})
+		check(t, n)
+		return e
+	}
+	for _, uid := range []string{"leaves", "stays"} {
+		bind(uid)
+		k.must(cpus(uid, 7))
+	}
+	n.Accept(k.report())
+	for _, uid := range []string{"a", "b"} {
+		wantOutcome(t, uid, bind(uid).Answer, Refused)
+		if v := k.admit(cpus(uid, 7)); v.OK() {
+			t.Fatalf("%s: %v", uid, v)
+		}
+	}
+	n.See(Sighting{UID: "leaves", Request: cpus("leaves", 7), Phase: Ended})
+	k.End("leaves")
+	k.ReleaseEnded()
+	n.Accept(k.report())
+	if e := bind("c"); e.Answer.Wait != Undecided || len(e.Either) != 1 {
+		t.Errorf("c: %+v: want it undecided, because it takes what a or b would take", e.Answer)
+	}
+}
+
+// TestWitnessOfPodsAfterAnEnd: a kubelet has released a pod that had ended before the Binding of
+// another, whatever the last report lists.
+func TestWitnessOfPodsAfterAnEnd(t *testing.T) {
+	for phase, want := range map[Phase]Outcome{Ending: Waiting, Ended: Admitted} {
+		k := newKubelet(t, model(t, twoSockets, pinning))
+		n := open(t, k)
+		for _, uid := range []string{"leaves", "stays"} {
+			n.Witness(&Sighting{UID: uid, Request: cpus(uid, 7), After: true})
+			k.must(cpus(uid, 7))
+		}
+		n.Accept(k.report())
+		n.See(Sighting{UID: "leaves", Request: cpus("leaves", 7), Phase: phase})
+		e, _ := n.Witness(&Sighting{UID: "x", Request: cpus("x", 7), After: true})
+		wantOutcome(t, fmt.Sprint("phase ", phase), e.Answer, want)
 		check(t, n)
 	}
 }

@@ -16,17 +16,17 @@ const maxEvents = 6
 // for a report.
 const maxWorlds = 96
 
-// bounds are how many events and states of a node are considered, and in how many ways events can
-// fall into one admission.
-type bounds struct{ events, worlds, mixed int }
+// bounds are how many events and states of a node are considered, in how many ways a set of events
+// can fall into one admission, and how many ways there can be for all sets and states.
+type bounds struct{ events, worlds, mixed, ways int }
 
 // boundsOf returns the bounds of a node. They are larger for a witness, which asks about a pod only
 // once and cannot make it wait.
 func boundsOf(witnessing bool) bounds {
 	if witnessing {
-		return bounds{maxEvents + 2, 4 * maxWorlds, 4 * maxMixed}
+		return bounds{maxEvents + 4, 11 * maxWorlds, 32 * maxMixed, maxWays}
 	}
-	return bounds{maxEvents, maxWorlds, maxMixed}
+	return bounds{maxEvents, maxWorlds, maxMixed, maxWorlds * maxMixed << maxEvents}
 }
 
 type eventKind uint8
@@ -67,12 +67,14 @@ type worlds struct {
 	pinsMemory bool
 
 	events []event
-	// lingering are the pods that the first admission may have seen. It is nil if there are none,
-	// and after that admission.
+	// lingering are the pods that an admission may have seen if it began before the report. It is
+	// nil if there are none, and after the first pod that the kubelet cannot have refused by then.
 	lingering *lingering
 	// after holds the events of pods in flight, by UID.
 	after map[string]uint32
 	all   []world
+	// ways counts the ways in which events can fall into the last admission.
+	ways int
 	// why is set when there are too many possibilities. It is never cleared.
 	why Wait
 	// shared means that the states have another owner and must be copied before a change.
@@ -227,6 +229,25 @@ func (w *worlds) happen(from world, e int) {
 	w.add(to)
 }
 
+// end has pods end in the worlds in which they have not.
+func (w *worlds) end(uids []string) {
+	if len(uids) == 0 || w.uncertain() {
+		return
+	}
+	w.own()
+	all := w.all
+	w.all = nil
+	for _, v := range all {
+		for _, uid := range uids {
+			if set := w.eventsOf(uid); v.open&set != 0 {
+				v.state.Release(uid)
+				v.open &^= set
+			}
+		}
+		w.add(v)
+	}
+}
+
 // eventsOf returns the events of one pod. None is possible after its end.
 func (w *worlds) eventsOf(uid string) uint32 {
 	var set uint32
@@ -321,8 +342,11 @@ func (w *worlds) admitNext(p *pod) {
 		return
 	}
 	events := w.expect(p)
-	late := w.amidLingering(p.req, events)
-	w.admit(p.req, p.ending(), events)
+	var late []world
+	if !p.passed {
+		late = w.amidLingering(p.req, events)
+	}
+	w.admit(p.req, p.ending() || p.passed, events)
 	w.addAll(late)
 	w.saturate()
 }

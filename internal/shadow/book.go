@@ -74,6 +74,35 @@ func (b *Book) Bound(r Record, why Reason) (closed *Record) {
 	return closed
 }
 
+// Undecided returns the record of a pod that has no prediction because its node could be in too
+// many states, if the kubelet's answer is not known; nil otherwise.
+func (b *Book) Undecided(uid string) *Record {
+	e := b.open[uid]
+	if e == nil || e.why != Undecided || e.admitted || e.Got != nil {
+		return nil
+	}
+	r := e.Record
+	return &r
+}
+
+// Foreseen completes the record of Undecided with a prediction, if the kubelet's answer is still
+// not known.
+func (b *Book) Foreseen(r *Record) bool {
+	if b.Undecided(r.UID) == nil {
+		return false
+	}
+	e := b.open[r.UID]
+	e.Record, e.why = *r, ""
+	e.Detail = ""
+	return true
+}
+
+// Later reports whether a pod that waits for its answer was bound after that time.
+func (b *Book) Later(uid string, than time.Time) bool {
+	e := b.open[uid]
+	return e != nil && e.Bound.After(than)
+}
+
 // NotLooked counts a pod for which no other node was checked.
 func (b *Book) NotLooked(now time.Time) {
 	b.total.NotLooked++

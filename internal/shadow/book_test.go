@@ -30,6 +30,39 @@ func outcome(o ledger.PromiseOutcome) *ledger.PromiseOutcome {
 	return &o
 }
 
+// TestForeseen: a prediction that comes late counts if the answer is not known.
+func TestForeseen(t *testing.T) {
+	for name, c := range map[string]struct {
+		why    Reason
+		before func(*Book)
+		taken  bool
+	}{
+		"undecided":              {Undecided, func(*Book) {}, true},
+		"the API shows it":       {Undecided, func(b *Book) { b.Admitted("p", 5, noon) }, false},
+		"the API shows a reason": {Undecided, func(b *Book) { b.Refused("p", "TopologyAffinityError", 5, noon) }, false},
+		"not judged anyway":      {KubeletRestarted, func(*Book) {}, false},
+		"predicted before":       {"", func(*Book) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, r := NewBook(), bound("p", false)
+			b.Bound(Record{Bound: r.Bound, Pod: r.Pod, Detail: "too much"}, c.why)
+			c.before(b)
+			if got := b.Foreseen(&r); got != c.taken {
+				t.Fatalf("taken: %v", got)
+			}
+			if !c.taken {
+				return
+			}
+			if b.Undecided("p") != nil {
+				t.Error("still undecided")
+			}
+			if closed := b.Settled(outcome(ledger.PromiseOutcome{Exact: true, Kept: true}), noon); closed == nil || closed.Result != Exact || closed.Detail != "" {
+				t.Errorf("%+v", closed)
+			}
+		})
+	}
+}
+
 // TestBook goes through what may become of a prediction. Each case says what the last step leaves.
 func TestBook(t *testing.T) {
 	const tae = "TopologyAffinityError"

@@ -183,7 +183,7 @@ func (f *Feed) podSeen(pod *corev1.Pod, initial bool) {
 		f.Logger.V(2).Info("Pod names a node without a Node object or a report", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
 		return
 	}
-	if n.account.Glance(ledger.Glimpse{UID: string(pod.UID), Ending: wire.Ending(pod), Mortal: wire.Mortal(pod), Generation: wire.GenerationOf(pod),
+	if n.account.Glance(ledger.Glimpse{UID: string(pod.UID), Ending: wire.Ending(pod), Ended: wire.Ended(pod), Mortal: wire.Mortal(pod), Generation: wire.GenerationOf(pod),
 		Asks: func(r *placement.Request) bool { return wire.AsksFor(pod, r) }}) {
 		return
 	}
@@ -289,6 +289,7 @@ func (f *Feed) tell(n *Node, what news) {
 	default:
 		return
 	}
+	f.foresee(n)
 	f.Changed()
 }
 

@@ -23,6 +23,8 @@ type Onlooker interface {
 	// Bound is called when a pod comes to a node, with the decision that is expected of the node's
 	// kubelet.
 	Bound(*corev1.Pod, *Node, *ledger.Expectation)
+	// Foreseen is called with an expectation that a report has made possible after the Binding.
+	Foreseen(*Node, *ledger.Foreseen)
 	// Settled is called with the outcome of an expectation, or of another scheduler's promise.
 	Settled(node string, o *ledger.PromiseOutcome)
 }
@@ -68,4 +70,14 @@ func (f *Feed) answered(pod *corev1.Pod) (over bool) {
 	}
 	f.settle(n, n.account.Answered(string(pod.UID), !refused))
 	return refused
+}
+
+// foresee reports the expectations that news of the node have made possible.
+func (f *Feed) foresee(n *Node) {
+	if f.Onlooker == nil {
+		return
+	}
+	for _, e := range n.account.Foresee() {
+		f.Onlooker.Foreseen(n, &e)
+	}
 }

@@ -3,6 +3,7 @@ package witness
 import (
 	"bytes"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -25,8 +26,9 @@ type capture struct {
 const maxCaptures = 20
 
 // gather returns the input of the prediction for a pod: the node, its report and its pods, and the
-// pod as it was before its Binding. The caller holds the lock.
-func (w *Witness) gather(pod *corev1.Pod) *evidence {
+// pod as it was before its Binding. Pods that were bound later are left out. The caller holds the
+// lock.
+func (w *Witness) gather(pod *corev1.Pod, bound time.Time) *evidence {
 	m := survey.Moment{Taken: w.Clock.Now(), StaleAfter: w.StaleAfter, Node: w.node(pod.Spec.NodeName), Report: w.reports[pod.Spec.NodeName].object}
 	waiting := *pod
 	waiting.Spec.NodeName, waiting.Status = "", corev1.PodStatus{Phase: corev1.PodPending, QOSClass: pod.Status.QOSClass}
@@ -36,7 +38,7 @@ func (w *Witness) gather(pod *corev1.Pod) *evidence {
 		return &evidence{m}
 	}
 	for _, obj := range there {
-		if other := obj.(*corev1.Pod); other.UID != pod.UID {
+		if other := obj.(*corev1.Pod); other.UID != pod.UID && !w.book.Later(string(other.UID), bound) {
 			m.Pods = append(m.Pods, other)
 		}
 	}

@@ -297,25 +297,14 @@ func (w *Witness) Bound(pod *corev1.Pod, n *nodes.Node, e *ledger.Expectation) {
 	}
 	r := w.recordOf(pod, true)
 	why := w.whyNot(pod)
-	switch e.Answer.Outcome {
-	case ledger.Admitted:
-		r.Expected = &shadow.Answer{Outcome: shadow.Admitted, Certainty: wire.VerdictOnly.String(), NUMANodes: e.Answer.Verdict.NUMA.String()}
-		if e.Answer.Exact {
-			r.Expected.Certainty, r.Expected.Containers = wire.Exact.String(), shadow.Decided(&e.Decision)
-		}
-	case ledger.Refused:
-		r.Expected = &shadow.Answer{Outcome: shadow.Rejected, Reason: e.Answer.Verdict.Reason.String()}
-	case ledger.Unreported:
+	r.Expected = expected(e)
+	switch {
+	case r.Expected != nil:
+	case e.Answer.Outcome == ledger.Unreported:
 		why = cmp.Or(why, shadow.NoAgent)
-	default:
-		if len(e.Either) > 0 {
-			r.Expected = &shadow.Answer{Outcome: shadow.EitherWay}
-			break
-		}
-		if why == "" {
-			why, r.Detail = shadow.Undecided, e.Answer.Wait.Text()
-			w.Logger.V(2).Info("No prediction", "pod", klog.KObj(pod), "node", n.Name(), "wait", e.Answer.Wait, "census", fmt.Sprintf("%+v", n.Account().View().Census()))
-		}
+	case why == "":
+		why, r.Detail = shadow.Undecided, e.Answer.Wait.Text()
+		w.Logger.V(2).Info("No prediction", "pod", klog.KObj(pod), "node", n.Name(), "wait", e.Answer.Wait, "census", fmt.Sprintf("%+v", n.Account().View().Census()))
 	}
 	looked := true
 	if why == "" {
@@ -328,8 +317,55 @@ func (w *Witness) Bound(pod *corev1.Pod, n *nodes.Node, e *ledger.Expectation) {
 	}
 	closed := w.book.Bound(r, why)
 	if w.finish(closed); (closed == nil || closed.Node != r.Node) && why == "" {
-		w.evidence[pod.UID] = w.gather(pod)
+		w.evidence[pod.UID] = w.gather(pod, r.Bound)
 	}
+}
+
+// expected returns the prediction, or nil if there is none.
+func expected(e *ledger.Expectation) *shadow.Answer {
+	switch {
+	case e.Answer.OK():
+		a := &shadow.Answer{Outcome: shadow.Admitted, Certainty: wire.VerdictOnly.String(), NUMANodes: e.Answer.Verdict.NUMA.String()}
+		if e.Answer.Exact {
+			a.Certainty, a.Containers = wire.Exact.String(), shadow.Decided(&e.Decision)
+		}
+		return a
+	case e.Answer.Outcome == ledger.Refused:
+		return &shadow.Answer{Outcome: shadow.Rejected, Reason: e.Answer.Verdict.Reason.String()}
+	case len(e.Either) > 0:
+		return &shadow.Answer{Outcome: shadow.EitherWay}
+	}
+	return nil
+}
+
+// Foreseen implements nodes.Onlooker.
+func (w *Witness) Foreseen(n *nodes.Node, e *ledger.Foreseen) {
+	w.mu.Lock()
+	r := w.book.Undecided(e.UID)
+	w.mu.Unlock()
+	if r == nil {
+		return
+	}
+	obj, there, err := w.pods.GetByKey(r.Namespace + "/" + r.Name)
+	if err != nil || !there {
+		return
+	}
+	pod := obj.(*corev1.Pod)
+	if string(pod.UID) != r.UID || w.whyNot(pod) != "" {
+		return
+	}
+	r.Expected = expected(&e.Expectation)
+	var looked bool
+	r.Instead, looked = w.elsewhere(pod, n, &e.Expectation)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.book.Foreseen(r) {
+		return
+	}
+	if !looked {
+		w.book.NotLooked(w.Clock.Now())
+	}
+	w.evidence[pod.UID] = w.gather(pod, r.Bound)
 }
 
 // Settled implements nodes.Onlooker.

@@ -267,6 +267,49 @@ func TestWitness(t *testing.T) {
 	}
 }
 
+// TestForeseen: with too much open at the Binding, the prediction comes with a later report, but
+// not after the answer.
+func TestForeseen(t *testing.T) {
+	for name, answered := range map[string]bool{"before the answer": false, "after the answer": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.node("n")
+			const many = 12
+			var leaving []*corev1.Pod
+			for i := range many { // deleted before the kubelet has seen them
+				leaving = append(leaving, f.bind(f.pod(fmt.Sprint("p", i), 1), "n"))
+			}
+			now := metav1.NewTime(f.clock.Now())
+			for i, pod := range leaving {
+				leaving[i] = pod.DeepCopy()
+				leaving[i].DeletionTimestamp = &now
+				f.shows(leaving[i])
+			}
+			x := f.bind(f.pod("x", 2), "n")
+			for _, pod := range leaving {
+				f.deleted(pod)
+			}
+			if answered {
+				f.answer(x)
+			}
+			f.clock.Step(10 * time.Second)
+			f.states["n"].Release(string(x.UID)) // the report was written before the answer
+			f.report("n")
+			want := shadow.Tally{Pods: many + 1, Pinned: many + 1, NotJudged: map[shadow.Reason]int{shadow.NeverSeen: many}}
+			if answered {
+				want.NotJudged[shadow.Undecided] = 1
+				f.want("after the answer", want)
+				return
+			}
+			f.want("after the report", want)
+			f.answer(x)
+			f.report("n")
+			want.Judged, want.Exact = 1, 1
+			f.want("in the end", want)
+		})
+	}
+}
+
 // TestNotJudged: each kind of bad input is named, and counts neither as right nor as wrong.
 func TestNotJudged(t *testing.T) {
 	for name, c := range map[string]struct {
