@@ -2,6 +2,7 @@ package nodestate
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,6 +57,15 @@ const nodeTopology = "NodeTopology"
 
 // NewObject returns an empty object of the kind of full reports, for a watch.
 func NewObject() runtime.Object { return new(v1alpha1.NodeTopology) }
+
+// Lists reports whether a full report lists a running pod for which is returns true. It reads
+// nothing else of the object.
+func Lists(o metav1.Object, is func(uid string) bool) bool {
+	nt, ok := o.(*v1alpha1.NodeTopology)
+	return ok && slices.ContainsFunc(nt.Status.Pods, func(p v1alpha1.PodAllocation) bool {
+		return p.State == "" && len(p.Containers) > 0 && is(p.UID)
+	})
+}
 
 // ReadObject reads the object of a report of any kind. The error means that the object is not a
 // report. Errors of the report are in the Reading.

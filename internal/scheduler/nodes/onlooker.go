@@ -81,3 +81,15 @@ func (f *Feed) foresee(n *Node) {
 		f.Onlooker.Foreseen(n, &e)
 	}
 }
+
+// early reports whether a report lists pods whose Bindings the API has not shown. The watch of pods
+// may be later than that of reports, and after such a report nothing is expected of these pods.
+func (f *Feed) early(o metav1.Object) bool {
+	n := f.Table.Known(o.GetName())
+	if n == nil {
+		return false
+	}
+	view := n.account.View()
+	last := view.Report()
+	return last != nil && nodestate.Lists(o, func(uid string) bool { return !last.Has(uid) && !view.Knows(uid) })
+}

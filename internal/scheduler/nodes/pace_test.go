@@ -47,6 +47,38 @@ func TestReportsArePaced(t *testing.T) {
 	}
 }
 
+// TestEarlyReportsWait for news of other kinds, but not for ever.
+func TestEarlyReportsWait(t *testing.T) {
+	for name, turns := range map[string]int{"the news come": 3, "no news come": maxWaits} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			s, seen := paced(f)
+			asked, news := make(chan bool, maxWaits+1), false // s.mu protects news
+			s.early = func(*v1alpha1.NodeTopology) bool { asked <- true; return !news }
+			_ = s.Update(version("n", 1))
+			_ = s.Update(version("n", 2))
+			for turn := range turns {
+				<-asked
+				s.mu.Lock() // the next turn is arranged
+				news = turn == 2 && turns == 3
+				s.mu.Unlock()
+				if len(seen) > 0 {
+					t.Fatalf("%s taken in after %d turns", <-seen, turn)
+				}
+				f.clock.Step(time.Second / reportsPerSecond)
+			}
+			if got := <-seen; got != "n@2" {
+				t.Errorf("%s taken in, want the newest", got)
+			}
+			s.mu.Lock()
+			if len(s.waits) > 0 {
+				t.Errorf("remembered: %v", s.waits)
+			}
+			s.mu.Unlock()
+		})
+	}
+}
+
 // TestAReportThatIsGone is not taken in once its pause ends, and deleting it does not help a node
 // to report more often.
 func TestAReportThatIsGone(t *testing.T) {

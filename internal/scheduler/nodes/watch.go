@@ -53,6 +53,9 @@ func NewSources(config *rest.Config, client kubernetes.Interface, namespace stri
 func (f *Feed) Watch(ctx context.Context, s Sources) cache.InformerSynced {
 	reports, heartbeats := newReflectorStore(f.ReportSeen, f.ReportGone), newReflectorStore(f.HeartbeatSeen, func(string) {})
 	reports.pace(f.Table.clock)
+	if f.Onlooker != nil {
+		reports.early = f.early
+	}
 	go reports.run(ctx, s.reports, nodestate.NewObject())
 	if s.Poll > 0 {
 		go heartbeats.poll(ctx, s.heartbeats, f.Table.clock, s.Poll)
@@ -85,6 +88,10 @@ type reflectorStore[T metav1.Object] struct {
 	// objects are dropped.
 	limits map[string]flowcontrol.PassiveRateLimiter
 	aside  map[string]T
+	// early reports whether an object should be put aside because other news explain it; nil for
+	// never. waits counts, by name, how often an object was put aside for that.
+	early func(T) bool
+	waits map[string]int
 }
 
 // The rate at which changes of one report are processed. By default an agent does not write faster.
@@ -93,13 +100,16 @@ type reflectorStore[T metav1.Object] struct {
 const (
 	reportsPerSecond = 10
 	reportsInARow    = 20
+	// maxWaits bounds how often an early object is put aside, each time for 1/reportsPerSecond
+	// seconds.
+	maxWaits = 10
 	// maxLimits is the maximum number of limits of deleted objects.
 	maxLimits = 1024
 )
 
 // pace limits the rate at which changes of one object are forwarded.
 func (s *reflectorStore[T]) pace(c clock.WithDelayedExecution) {
-	s.clock, s.limits, s.aside = c, map[string]flowcontrol.PassiveRateLimiter{}, map[string]T{}
+	s.clock, s.limits, s.aside, s.waits = c, map[string]flowcontrol.PassiveRateLimiter{}, map[string]T{}, map[string]int{}
 }
 
 var _ cache.TransformingStore = (*reflectorStore[*coordinationv1.Lease])(nil)
@@ -155,14 +165,28 @@ func (s *reflectorStore[T]) take(o T) {
 		return
 	}
 	s.versions[o.GetName()] = o.GetResourceVersion()
-	if s.mayPass(o.GetName()) {
+	if s.mayPass(o.GetName()) && !s.isEarly(o) {
 		s.seen(o)
 		return
 	}
 	if _, waits := s.aside[o.GetName()]; !waits {
-		later.Call(s.clock, time.Second/reportsPerSecond, func() { s.release(o.GetName()) })
+		s.releaseLater(o.GetName())
 	}
 	s.aside[o.GetName()] = o
+}
+
+// isEarly reports whether an object has to wait for other news. It does not wait for ever.
+func (s *reflectorStore[T]) isEarly(o T) bool {
+	if s.early != nil && s.waits[o.GetName()] < maxWaits && s.early(o) {
+		s.waits[o.GetName()]++
+		return true
+	}
+	delete(s.waits, o.GetName())
+	return false
+}
+
+func (s *reflectorStore[T]) releaseLater(name string) {
+	later.Call(s.clock, time.Second/reportsPerSecond, func() { s.release(name) })
 }
 
 // mayPass reports whether a change of an object is forwarded at once: no earlier change is in
@@ -190,6 +214,10 @@ func (s *reflectorStore[T]) release(name string) {
 	if !waits {
 		return
 	}
+	if s.isEarly(o) {
+		s.releaseLater(name)
+		return
+	}
 	delete(s.aside, name)
 	s.limits[name].TryAccept()
 	s.seen(o)
@@ -210,6 +238,7 @@ func (s *reflectorStore[T]) Delete(obj any) error {
 func (s *reflectorStore[T]) drop(name string) {
 	delete(s.versions, name)
 	delete(s.aside, name)
+	delete(s.waits, name)
 	if len(s.limits) > len(s.versions)+maxLimits {
 		maps.DeleteFunc(s.limits, func(name string, _ flowcontrol.PassiveRateLimiter) bool { return s.versions[name] == "" })
 	}
