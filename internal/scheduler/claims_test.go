@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
@@ -17,6 +18,7 @@ import (
 	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/steer"
+	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -368,6 +370,100 @@ func TestWaysOfAnOwner(t *testing.T) {
 			}
 			if lying, ok := l.Decided(pod, "n"); !ok || lying["c"] != topology.NewNUMASet(1) {
 				t.Errorf("%s: it lies on %v", name, lying)
+			}
+		}
+	}
+}
+
+// TestAnOwnerThatReserveRefuses: if its place cannot take it near its devices, it is tried at once
+// without the Reservation. If the plugin for claims refuses later, it pauses. The Reservation keeps
+// its place.
+func TestAnOwnerThatReserveRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		near   topology.NUMAID // the NUMA node of its devices; its place is on 0
+		atOnce bool
+	}{"its place is elsewhere": {1, true}, "the plugin for claims refuses": {0, false}} {
+		f, h := steered(t)
+		f.obeys()
+		woken := f.wakes()
+		account, place := f.table.Named("n").Account(), pinned("place", 4)
+		var d placement.Decision
+		if a := account.View().Decide(&f.attempt(place, requestOf(t, place)).query.Candidate, &d); !a.OK() {
+			t.Fatal(a)
+		}
+		account.Hold(ledger.Holding{UID: "r", Held: d.Held(), Once: true})
+		pod := insisting(pinned("x", 4), "required")
+		h.tell(t, pod)
+		state, _ := f.waysOf(pod, dra.Required, nil)
+		cycleOf(state).way = &owner{from: "r", heldOn: "n"}
+		l := &lyings{shared: f.core}
+		l.once.Do(func() {})
+		l.Keep(state, "n", devicesOn(1, 1, 1).Settled(steer.Lying{"c": topology.NewNUMASet(c.near)}))
+		if s := f.Reserve(t.Context(), state, pod, "n"); s.IsSuccess() == c.atOnce {
+			t.Fatal(name, s)
+		}
+		if !c.atOnce {
+			l.Refused(state)
+		}
+		f.Unreserve(t.Context(), state, pod, "n")
+		if len(woken) > 0 != c.atOnce {
+			t.Errorf("%s: woken at once: %t", name, len(woken) > 0)
+		}
+		f.clock.Step(wake.RoundPause)
+		select {
+		case names := <-woken:
+			if fmt.Sprint(names) != "[x]" {
+				t.Errorf("%s: %v woken", name, names)
+			}
+		case <-time.After(30 * time.Second):
+			t.Errorf("%s: it is not woken", name)
+		}
+		if a := account.View().AskOwner(&f.attempt(pod, requestOf(t, pod)).query.Candidate, "r"); !a.OK() {
+			t.Errorf("%s: the place does not take its owner again: %v", name, a)
+		}
+	}
+}
+
+// TestAPodThatWaitsForItsDeviceHoldsNobodyUp: what it was promised keeps others off the node that
+// its kubelet may admit first, until it waits for a device to become ready.
+func TestAPodThatWaitsForItsDeviceHoldsNobodyUp(t *testing.T) {
+	f, _ := steered(t)
+	slow, other := insisting(pinned("slow", 4), "required"), pinned("other", 4)
+	state, _ := f.waysOf(slow, dra.Required, nil)
+	if s := f.Reserve(t.Context(), state, slow, "n"); !s.IsSuccess() {
+		t.Fatal(s)
+	}
+	asks := func() ledger.Answer {
+		return f.table.Named("n").Account().View().Decide(&f.attempt(other, requestOf(t, other)).query.Candidate, new(placement.Decision))
+	}
+	if a := asks(); a.Wait != ledger.PromiseAtRisk {
+		t.Fatalf("before: %+v, want one that puts the promise at risk", a)
+	}
+	l := &lyings{shared: f.core}
+	l.once.Do(func() {})
+	l.Waits(slow, "n")
+	if a := asks(); !a.OK() {
+		t.Errorf("while the device becomes ready: %+v", a)
+	}
+}
+
+// TestBoundPodsAreCounted by mode and alignment.
+func TestBoundPodsAreCounted(t *testing.T) {
+	register()
+	count := func(mode, alignment string) float64 {
+		v, err := testutil.GetCounterMetricValue(claimPods.WithLabelValues(mode, alignment))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	l := &lyings{}
+	for _, mode := range []dra.Mode{dra.Near, dra.Required} {
+		for a, word := range dra.Alignments() {
+			before := count(mode.String(), word)
+			l.Bound(mode, dra.Alignment(a))
+			if got := count(mode.String(), word) - before; got != 1 {
+				t.Errorf("%s %s: counted %v times", mode, word, got)
 			}
 		}
 	}
