@@ -71,8 +71,12 @@ func (p *Plugin) giveBack(ctx context.Context, pod *corev1.Pod, claim *resourcea
 	client := p.handle.ClientSet().ResourceV1().ResourceClaims(claim.Namespace)
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		now, err := client.Get(ctx, claim.Name, metav1.GetOptions{})
-		if err != nil || now.UID != claim.UID || now.Status.Allocation == nil || usedByOthers(now, pod) {
+		if err != nil || now.Status.Allocation == nil {
 			return err
+		}
+		// DynamicResources may have written into a new claim of the same name.
+		if own, others := users(now, pod); others || !own && now.UID != claim.UID {
+			return nil
 		}
 		now.Status.Allocation, now.Status.ReservedFor, now.Status.Devices = nil, nil, nil
 		_, err = client.UpdateStatus(ctx, now, metav1.UpdateOptions{})
@@ -85,11 +89,14 @@ func (p *Plugin) giveBack(ctx context.Context, pod *corev1.Pod, claim *resourcea
 	return done
 }
 
-func usedByOthers(c *resourceapi.ResourceClaim, pod *corev1.Pod) bool {
+// users reports whether the claim is reserved for the pod, and whether it is for others.
+func users(c *resourceapi.ResourceClaim, pod *corev1.Pod) (own, others bool) {
 	for i := range c.Status.ReservedFor {
-		if c.Status.ReservedFor[i].UID != pod.UID {
-			return true
+		if c.Status.ReservedFor[i].UID == pod.UID {
+			own = true
+		} else {
+			others = true
 		}
 	}
-	return false
+	return own, others
 }
