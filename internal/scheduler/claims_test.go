@@ -256,6 +256,56 @@ func TestClaimsNeedThePlugin(t *testing.T) {
 	}
 }
 
+// TestClaimsOfAProfile: the plugin for claims asks for the arguments of its own profile.
+func TestClaimsOfAProfile(t *testing.T) {
+	f, h := attached(t)
+	l := &lyings{handle: h, shared: f.core}
+	l.once.Do(func() {})
+	check := func(what string, mode dra.Mode, first string) {
+		t.Helper()
+		if got, err := l.Mode(pinned("x", 2)); got != mode || err != nil {
+			t.Errorf("%s: %v, %v; want %v", what, got, err, mode)
+		}
+		if got, err := l.Mode(insisting(pinned("x", 2), "required")); got != dra.Required || err != nil {
+			t.Errorf("%s: the annotation counts as %v, %v", what, got, err)
+		}
+		if got := l.Sources().NUMA[0]; got != first {
+			t.Errorf("%s: the first attribute is %s, want %s", what, got, first)
+		}
+	}
+	plain, own := dra.DefaultSources(), wire.Terms{NUMAAttributes: []string{"a.b/numa"}}
+	f.core.profiles.claims.Store("another", &claimTerms{dra.Required, own.Sources()})
+	check("another profile", dra.Free, plain.NUMA[0])
+	f.core.profiles.claims.Store(h.ProfileName(), &claimTerms{dra.Near, own.Sources()})
+	check("its profile", dra.Near, "a.b/numa")
+}
+
+// TestWhoseBindingIsInDoubt: that of another plugin always is.
+func TestWhoseBindingIsInDoubt(t *testing.T) {
+	f, _ := steered(t)
+	l := &lyings{shared: f.core}
+	l.once.Do(func() {})
+	pod := insisting(pinned("x", 2), "required")
+	state, _ := f.waysOf(pod, dra.Required, nil)
+	if !l.Doubtful(newCycleData()) || !l.Doubtful(state) {
+		t.Error("another plugin's is not in doubt")
+	}
+	before := l.Free("n")
+	if s := f.Reserve(t.Context(), state, pod, "n"); !s.IsSuccess() {
+		t.Fatal(s)
+	}
+	if l.Doubtful(state) {
+		t.Error("a Binding that was not sent is in doubt")
+	}
+	if l.Free("n") == before {
+		t.Error("what is free has not changed")
+	}
+	cycleOf(state).doubtful = true
+	if !l.Doubtful(state) {
+		t.Error("a Binding of unknown result is not in doubt")
+	}
+}
+
 // steered is a fixture whose profile has the plugin for claims.
 func steered(t *testing.T) (*fixture, apiHandle) {
 	f, h := attached(t)

@@ -161,6 +161,9 @@ func TestClaimsOfContainersApart(t *testing.T) {
 	if got := strings.Join([]string{w.has("c"), w.has("e")}, " "); got != "d0 d1" {
 		t.Errorf("the claims have %s", got)
 	}
+	if w.berth.asked != 2 {
+		t.Errorf("%d ways were asked for, want 2", w.berth.asked)
+	}
 }
 
 // TestANeutralDeviceIsNearToContainersApart, which no other device is.

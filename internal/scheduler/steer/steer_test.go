@@ -422,6 +422,7 @@ func TestUnreserveGivesBack(t *testing.T) {
 		"Bind was refused":                       {false, false, false, "none, 0"},
 		"the Binding is in doubt":                {true, false, false, "d1, 0"},
 		"in doubt, and the pod is gone":          {true, true, false, "none, 0"},
+		"in doubt, and another has its name":     {true, true, false, "none, 0"},
 		"another pod has come to use it":         {false, false, true, "d1, 1"},
 		"another pod uses it, and this one left": {true, true, true, "d1, 1"},
 	} {
@@ -438,6 +439,13 @@ func TestUnreserveGivesBack(t *testing.T) {
 			}
 			if c.gone {
 				if err := w.client.CoreV1().Pods("ns").Delete(w.ctx, "p", metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if strings.HasSuffix(name, "another has its name") {
+				other := podWith()
+				other.UID = "other"
+				if _, err := w.client.CoreV1().Pods("ns").Create(w.ctx, other, metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -563,6 +571,25 @@ func TestExtendedResources(t *testing.T) {
 			_, status := w.place(pod)
 			w.want(name, status, c.why)
 		})
+	}
+}
+
+// TestADevicePluginOffersIt: then the node's driver does not, and there is no claim.
+func TestADevicePluginOffersIt(t *testing.T) {
+	t.Parallel()
+	pod := extending()
+	w := newWorld(t, required, at(1), two(), pod)
+	state, status := w.attempt(pod)
+	w.want("the driver offers it", status, "")
+	if w.on(attemptOf(state), pod, w.node).Extended == nil {
+		t.Error("no claim is expected of the driver")
+	}
+	there := w.node.Node().DeepCopy()
+	there.Status.Allocatable["example.com/gpu"] = resource.MustParse("1")
+	info := framework.NewNodeInfo()
+	info.SetNode(there)
+	if c := w.on(attemptOf(state), pod, info).Extended; c != nil {
+		t.Errorf("claim %+v is expected", c.Spec)
 	}
 }
 

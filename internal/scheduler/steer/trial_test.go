@@ -99,6 +99,39 @@ func TestTrialWithDevicesOfBefore(t *testing.T) {
 	}
 }
 
+// TestTrialJudges devices of which Berth cannot hide the wrong ones.
+func TestTrialJudges(t *testing.T) {
+	t.Parallel()
+	apart := podWith("c", "e") // a container for each claim
+	other := *apart.Spec.Containers[0].DeepCopy()
+	other.Name, other.Resources.Claims = "other", other.Resources.Claims[1:]
+	apart.Spec.Containers[0].Resources.Claims = apart.Spec.Containers[0].Resources.Claims[:1]
+	apart.Spec.Containers = append(apart.Spec.Containers, other)
+	all := claim("c", "r")
+	all.Spec.Devices.Requests[0].Exactly.AllocationMode, all.Spec.Devices.Requests[0].Exactly.Count = resourceapi.DeviceAllocationModeAll, 0
+	for name, c := range map[string]struct {
+		mode  claims.Mode
+		pod   *corev1.Pod
+		c     *resourceapi.ResourceClaim
+		lying Lying
+		want  bool
+	}{
+		"claims of containers apart":         {required, apart, claim("c", "r"), Lying{"main": set(0), "other": set(1)}, true},
+		"the allocator swaps their devices":  {required, apart, claim("c", "r"), Lying{"main": set(1), "other": set(0)}, false},
+		"the allocator swaps them, and near": {near, apart, claim("c", "r"), Lying{"main": set(1), "other": set(0)}, true},
+		"all devices":                        {required, podWith("c"), all, Lying{"main": set(0, 1)}, true},
+		"all devices, one is elsewhere":      {required, podWith("c"), all, Lying{"main": set(0)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, c.mode, nil, two(), c.c.DeepCopy(), claim("e", "r"))
+			if got := w.Trial(w.ctx).Give(c.pod.DeepCopy(), w.node, Would{Lying: c.lying, Sure: true}); got != c.want {
+				t.Errorf("given %t, want %t", got, c.want)
+			}
+		})
+	}
+}
+
 // TestTrialFollowsDevices: where Berth decides, a member that would lie away from devices lies
 // elsewhere, as the pod's own cycle would have it.
 func TestTrialFollowsDevices(t *testing.T) {

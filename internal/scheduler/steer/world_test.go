@@ -212,6 +212,15 @@ func newWorld(t *testing.T, mode claims.Mode, ways []Way, objects ...runtime.Obj
 	shared.Start(ctx.Done())
 	shared.WaitForCacheSync(ctx.Done())
 	w.sync(manager, objects)
+	w.until("changes are watched", func() bool { // a fake API server loses those before
+		watched := map[string]bool{}
+		for _, a := range w.client.Actions() {
+			if a.GetVerb() == "watch" {
+				watched[a.GetResource().Resource] = true
+			}
+		}
+		return watched["resourceclaims"] && watched["resourceslices"]
+	})
 	info := framework.NewNodeInfo()
 	info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")}}})
 	w.node = info
