@@ -216,7 +216,8 @@ type ReservedMemory struct {
 	Limits map[string]Bytes `json:"limits"`
 }
 
-// TopologyManager is the topology manager's part of a KubeletConfiguration, in its spelling.
+// TopologyManager has the Topology Manager's settings of a KubeletConfiguration. The values are
+// spelled as there.
 type TopologyManager struct {
 	// Policy is topologyManagerPolicy; "" is the kubelet's default.
 	// +optional
