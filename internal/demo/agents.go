@@ -32,8 +32,8 @@ import (
 // The agents' service account, deploy/rbac.
 const agentNamespace, agentAccount = "berth-system", "berth-agent"
 
-// StartAgents runs an agent for each node and returns when every agent has reported. An agent has a
-// token, as a pod of the DaemonSet has.
+// StartAgents runs an agent for each node and returns when every agent has reported. Each agent has
+// a service account token, like a pod of the DaemonSet.
 func (c *Cluster) StartAgents(ctx context.Context) error {
 	for _, p := range c.Nodes {
 		if err := c.StartAgent(ctx, p.Name); err != nil {
@@ -60,7 +60,7 @@ type runningAgent struct {
 	part *part
 }
 
-// StartAgent runs the agent of the named node until StopAgent, whatever becomes of ctx.
+// StartAgent runs the agent of the named node until StopAgent, even if ctx ends earlier.
 func (c *Cluster) StartAgent(ctx context.Context, node string) error {
 	p, err := c.Node(node)
 	if err != nil {

@@ -27,8 +27,8 @@ type extension struct {
 
 const extensionName = "playground.berth.dev"
 
-// Kubeconfig returns an administrator's credentials. It also contains how to reach the Keeper; see
-// Ask.
+// Kubeconfig returns an administrator's kubeconfig. It also contains the path of the Keeper's
+// socket, which Ask uses.
 func (k *Keeper) Kubeconfig() ([]byte, error) {
 	data, err := k.cluster.ControlPlane.Kubeconfig(controlplane.Admin.Name, controlplane.Admin.Groups)
 	if err != nil {
@@ -55,7 +55,7 @@ func (k *Keeper) serve() error {
 	return nil
 }
 
-// wordKey is the key of the words in a request.
+// wordKey is the query parameter of a request that contains the command.
 const wordKey = "word"
 
 func (k *Keeper) take(w http.ResponseWriter, r *http.Request) {

@@ -28,7 +28,7 @@ type Berth struct {
 	Config []byte
 	// Jobs has berth-controller run Jobs of batch.volcano.sh.
 	Jobs bool
-	// Volcano is the controller that runs them in berth-controller's place; nil for none.
+	// Volcano is the controller that runs these Jobs instead of berth-controller; nil for none.
 	Volcano *VolcanoController
 }
 
@@ -57,7 +57,7 @@ func (b Berth) Start(ctx context.Context, c *Cluster, self []string) (func() err
 	if err != nil {
 		return nil, err
 	}
-	if err := c.startSchedulers(argv); err != nil { // while they begin, agents do
+	if err := c.startSchedulers(argv); err != nil { // agents start at the same time
 		return nil, err
 	}
 	stopBoth := func() error { return errors.Join(c.stopSchedulers(), c.stopAgents()) }
@@ -78,8 +78,8 @@ func (b Berth) Start(ctx context.Context, c *Cluster, self []string) (func() err
 	return func() error { return errors.Join(stopJobs(), stopBoth()) }, nil
 }
 
-// startJobs runs berth-controller, with a token as its pod has, until stop, whatever becomes of
-// ctx.
+// startJobs runs berth-controller, with a service account token like its pod, until stop, even if
+// ctx ends earlier.
 func (c *Cluster) startJobs(ctx context.Context) (stop func() error, err error) {
 	client, err := c.ControlPlane.TokenConfig(ctx, agentNamespace, "berth-controller", "")
 	if err != nil {
@@ -116,7 +116,7 @@ func (b Berth) command(c *Cluster, self []string) ([]string, error) {
 	return append(slices.Clone(self), VerbBerthScheduler, "--config="+path), os.WriteFile(path, config, 0o600)
 }
 
-// contended counts the promises that another pod overtook, by the scheduler's log.
+// contended counts the promises that another pod broke, as the scheduler's log reports them.
 func (c *Cluster) contended() (int, error) {
 	log, err := os.ReadFile(filepath.Join(c.dir, schedulerLog))
 	return bytes.Count(log, []byte(` outcome="contended"`)), err

@@ -3,11 +3,12 @@ package demo
 import "context"
 
 // calls are requests to the API server that run in the background. On a busy machine a request can
-// take most of a second. A Runner that waited for each would miss events of the cluster.
+// take most of a second. If the Runner waited for each request, it would miss events of the
+// cluster.
 type calls struct {
 	ctx     context.Context
 	results chan result
-	// creates are sent one after the other, deletes several at a time.
+	// The requests in creates are sent one after the other, those in deletes several at a time.
 	creates, deletes chan call
 	// underWay counts the requests whose results were not handled yet.
 	underWay int
@@ -27,7 +28,7 @@ type result struct {
 const (
 	// deleters is the number of concurrent deletions.
 	deleters = 8
-	// maxCalls is more than a workload has pods.
+	// maxCalls is larger than the number of pods in any workload.
 	maxCalls = 1 << 16
 )
 

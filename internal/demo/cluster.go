@@ -26,23 +26,23 @@ type ClusterOptions struct {
 	Dir string
 	// Nodes are the hollow nodes.
 	Nodes []hollow.Spec
-	// NodeCommand is a command line that calls hollow.Main with the directory that is appended to
-	// it.
+	// NodeCommand is a command line to which the node's directory is appended. Its program must
+	// call hollow.Main with the directory.
 	NodeCommand []string
 	// Manifests are applied before the nodes start: custom resources, roles, policies.
 	Manifests [][]byte
 	// ControlPlane configures the control plane. Its directory is inside the cluster's.
 	ControlPlane controlplane.Options
-	// On is a running control plane, which others may share; Stop leaves it running. nil starts a
-	// new one.
+	// On is a running control plane, which other clusters may share; Stop leaves it running. nil
+	// starts a new control plane.
 	On *controlplane.ControlPlane
 	// Way returns the access to the API server that a part of the cluster uses ("node NAME" or
 	// "agent NAME"), given direct access. nil means direct access.
 	Way func(part string, access *rest.Config) (*rest.Config, error)
 	// Agent changes the options of agents in this process; nil changes nothing.
 	Agent func(*agent.Options)
-	// AgentCommand is a command line that runs the role VerbAgent, with arguments appended, in a
-	// process per agent. nil runs agents in this process.
+	// AgentCommand is a command line to which the arguments of the role VerbAgent are appended. It
+	// runs once per agent. nil runs the agents in this process.
 	AgentCommand []string
 	// Schedulers is the number of schedulers, of which one leads; 0 means 1.
 	Schedulers int
@@ -57,7 +57,7 @@ type ClusterOptions struct {
 // Cluster is a running control plane with its nodes.
 type Cluster struct {
 	ControlPlane *controlplane.ControlPlane
-	// Client is an administrator's.
+	// Client has an administrator's rights.
 	Client kubernetes.Interface
 	Nodes  []*hollow.Process
 
@@ -93,7 +93,7 @@ func (c *Cluster) Ended() error {
 }
 
 // await polls until done returns true or the cluster stops. If ctx ends first, the error begins
-// with the text what.
+// with what.
 func (c *Cluster) await(ctx context.Context, what string, done func(context.Context) bool) error {
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		return done(ctx), c.Ended()

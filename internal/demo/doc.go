@@ -2,6 +2,6 @@
 // one scheduler and then under another, and reports the results.
 //
 // A Cluster is a control plane in this process and hollow nodes in their own processes. A Workload
-// is a list of operations made from a seed, the same for both schedulers. The Runner plays it and
-// makes a Report.
+// is a list of operations made from a seed, the same for both schedulers. The Runner carries them
+// out and makes a Report.
 package demo

@@ -167,7 +167,7 @@ func (p *part) pause(now time.Time) time.Duration {
 	return wait
 }
 
-// obituary returns a short text about how a part's process ended.
+// obituary describes in a few words how a part's process ended.
 func (k *Keeper) obituary(p *part) string {
 	_ = p.process.Ended() // the caller that stops it later need not report it again
 	how := fmt.Sprintf("%s (process %d) ended: %s", p.name, p.process.PID(), p.process.How())
@@ -180,7 +180,7 @@ func (k *Keeper) obituary(p *part) string {
 	return how
 }
 
-// again schedules a restart of a part after a pause, and prints the reason.
+// again schedules a restart of a part after a pause, and prints why the part ended.
 func (k *Keeper) again(p *part, why string) {
 	wait := p.pause(time.Now())
 	fmt.Fprintf(k.out, "%s; it is started again in %.0f s.\n", why, wait.Seconds())
@@ -256,7 +256,7 @@ func (k *Keeper) named(words []string) ([]*part, error) {
 	return parts, nil
 }
 
-// part returns the part of the name, and which nodes have parts of the kind.
+// part returns the part with the name, and the nodes that have parts of this kind.
 func (k *Keeper) part(name string) (found *part, nodes []string) {
 	kind, _, _ := strings.Cut(name, " ")
 	for _, p := range k.parts {
@@ -270,7 +270,8 @@ func (k *Keeper) part(name string) (found *part, nodes []string) {
 	return found, nodes
 }
 
-// breakOne kills parts: of several schedulers the leader, of a node the kubelet and the agent.
+// breakOne kills parts. If several schedulers are named, it kills the leader. If a node is named,
+// it kills the kubelet and the agent.
 func (k *Keeper) breakOne(parts []*part) (string, error) {
 	whole := slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return p.broken })
 	if len(whole) == 0 || parts[0].broken && parts[0].name != schedulerPart {
@@ -371,7 +372,7 @@ func (k *Keeper) table() string {
 	return out.String()
 }
 
-// state describes how the part is.
+// state describes the state of the part in words.
 func (p *part) state() string {
 	switch {
 	case p.broken:

@@ -16,7 +16,7 @@ type meter struct {
 	// columns is the width of the terminal; 0 if the output is no terminal.
 	columns int
 	shown   time.Time
-	// open means that the changing line is written and not ended.
+	// open means that the changing line has been written but has no newline yet.
 	open bool
 }
 
@@ -40,7 +40,7 @@ func (m *meter) line(format string, args ...any) {
 	fmt.Fprintf(m.w, "%s: %s\n", m.title, fmt.Sprintf(format, args...))
 }
 
-// show is a Progress.
+// show prints the state of a run. It is a Progress.
 func (m *meter) show(elapsed time.Duration, r *Report, pending int) {
 	interval := logInterval
 	if m.columns > 0 {
@@ -59,7 +59,7 @@ func (m *meter) show(elapsed time.Duration, r *Report, pending int) {
 	m.open = true
 }
 
-// last shows how a run has ended, in place of the line that changed.
+// last replaces the changing line with the result of the run.
 func (m *meter) last(elapsed time.Duration, r *Report) {
 	if m.open {
 		fmt.Fprint(m.w, "\r\x1b[K")

@@ -28,7 +28,7 @@ var (
 // shape is a machine with a kubelet configuration. One or more nodes of the demo have it.
 type shape struct {
 	name string
-	// what is a short description of the machine.
+	// what describes the machine in a few words.
 	what    string
 	machine string
 	policy  string // topologyManagerPolicy
@@ -37,19 +37,19 @@ type shape struct {
 	reserved string
 	// cpuOptions and topologyOptions are the policy options that are on.
 	cpuOptions, topologyOptions []string
-	// pinMemory is memoryManagerPolicy Static. A machine with 8 NUMA nodes has that or devices, not
-	// both: with three resources the kubelet's merge of hints takes seconds there.
+	// pinMemory is memoryManagerPolicy Static. A machine with 8 NUMA nodes has either pinned memory
+	// or devices, because with hints for three resources its kubelet needs seconds to merge them.
 	pinMemory bool
 	// devices means that plugins for GPUs and network cards run on the node.
 	devices bool
-	// wedge is the size in CPUs of pods such that three fit the node by amount and two by NUMA
-	// node; 0 for none.
+	// wedge is a number of CPUs; 0 for none. The node has enough free CPUs for three pods of this
+	// size, but its NUMA nodes have room for only two.
 	wedge int64
 }
 
 // nodeShapes are the nodes of the demo in their order: real machines with the kubelet's policies,
-// scopes and options spread over them. The first core of a socket, or of each of two, is reserved.
-// The first MinNodes have nothing but CPUs to pin.
+// scopes and options spread over them. The first core of one socket, or of each of two sockets, is
+// reserved. On the first MinNodes nodes, only CPUs can be pinned.
 var nodeShapes = []shape{
 	{name: "xeon-a", what: "2-socket Xeon, interleaved", machine: shapes.Xeon6230, policy: "single-numa-node", reserved: "0-1,40-41", wedge: 25},
 	{name: "xeon-b", what: "2-socket Xeon, interleaved", machine: shapes.Xeon6230, policy: "restricted", reserved: "0-1,40-41",
@@ -92,7 +92,8 @@ var AllNodes = len(nodeShapes)
 // MaxNodes bounds the number of nodes. A node and its agent take about 20 MB each.
 const MaxNodes = 100
 
-// Nodes returns count nodes, with the shapes in turn. The names are always the same.
+// Nodes returns count nodes, which have the shapes of nodeShapes in turn. The names are always the
+// same.
 func Nodes(count int) ([]hollow.Spec, error) {
 	if count < 1 || count > MaxNodes {
 		return nil, fmt.Errorf("%d nodes: want 1 to %d", count, MaxNodes)
@@ -108,7 +109,7 @@ func Nodes(count int) ([]hollow.Spec, error) {
 	return specs, nil
 }
 
-// nodeName is the name of the round-th node of the shape.
+// nodeName returns the name of the node that has the shape in the given round through nodeShapes.
 func (s *shape) nodeName(round int) string {
 	if round == 0 {
 		return s.name
@@ -116,7 +117,7 @@ func (s *shape) nodeName(round int) string {
 	return fmt.Sprintf("%s-%d", s.name, round+1)
 }
 
-// spec returns the round-th node of the shape.
+// spec returns the node that has the shape in the given round through nodeShapes.
 func (s *shape) spec(round int) (hollow.Spec, error) {
 	m, err := topology.Parse(s.machine)
 	if err != nil {
@@ -132,8 +133,9 @@ func (s *shape) spec(round int) (hollow.Spec, error) {
 	return spec, nil
 }
 
-// plugin serves the machine's devices of a PCI base class: two hexadecimal digits, 03 is display,
-// 02 network. It prefers ascending ids, as without a preference the kubelet picks by chance.
+// plugin serves the machine's devices of a PCI base class, which is two hexadecimal digits: 03 is
+// display, 02 is network. It prefers ascending ids, because without a preference the kubelet picks
+// devices at random.
 func plugin(resource, prefix string, m *topology.Machine, class string) hollow.Plugin {
 	p := hollow.Plugin{Resource: resource, Prefer: true}
 	for i := range m.Devices {

@@ -88,7 +88,7 @@ func together(all *holdings) *places.Holdings {
 	return h
 }
 
-// spread returns the NUMA nodes and the number of sockets that the holdings touch.
+// spread returns the NUMA nodes of the holdings and the number of their sockets.
 func (n *nodeReader) spread(all *holdings) (numa topology.NUMASet, sockets int) {
 	cpus := together(all).CPUs
 	numa = all.devices
@@ -144,7 +144,7 @@ type prediction struct {
 	wrong string
 }
 
-// judge compares the decision that the pod carries with the holdings.
+// judge compares the decision in the pod's annotation with the holdings.
 func judge(pod *corev1.Pod, all *holdings) prediction {
 	p, found, err := wire.ReadPlacement(pod)
 	if err != nil {
@@ -155,7 +155,7 @@ func judge(pod *corev1.Pod, all *holdings) prediction {
 	}
 	out := prediction{made: true, exact: p.Certainty == wire.Exact}
 	if !out.exact {
-		return out // CPUs may differ, and the pod was admitted
+		return out // an inexact decision may name other CPUs; the pod was admitted
 	}
 	for i := range p.Decision.Containers {
 		c := &p.Decision.Containers[i]
@@ -175,7 +175,7 @@ func differ(c *placement.ContainerDecision, h placement.ContainerAllocation) str
 		return a.Resource == b.Resource && slices.Equal(a.IDs, b.IDs)
 	}):
 		return fmt.Sprintf("container %s: devices %v, predicted %v", c.Name, h.Devices, c.Devices)
-	case c.Kind == placement.Init: // its memory was freed when those after it started
+	case c.Kind == placement.Init: // its memory was freed when the containers after it started
 		return ""
 	case !slices.Equal(sortedBlocks(c.Memory), sortedBlocks(h.Memory)):
 		return fmt.Sprintf("container %s: memory %v, predicted %v", c.Name, h.Memory, c.Memory)
@@ -190,8 +190,7 @@ func orShared(s topology.CPUSet) string {
 	return s.String()
 }
 
-// sortedBlocks orders blocks by resource, then nodes; blocks of no size are left out, as they hold
-// nothing.
+// sortedBlocks orders blocks by resource, then nodes. It leaves out blocks of size 0.
 func sortedBlocks(blocks []placement.MemoryBlock) []placement.MemoryBlock {
 	out := slices.DeleteFunc(slices.Clone(blocks), func(b placement.MemoryBlock) bool { return b.Bytes == 0 })
 	slices.SortFunc(out, func(a, b placement.MemoryBlock) int {

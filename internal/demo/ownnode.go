@@ -72,8 +72,8 @@ func ParseNode(text string) (hollow.Spec, error) {
 	return spec, spec.Check()
 }
 
-// starts refuses a node whose kubelet would not start, with the error of `berth place`. It does not
-// check a configuration that is not a file, such as standard input.
+// starts returns the error of `berth place` if the node's kubelet would not start. It does not
+// check a configuration that is not a regular file, such as standard input.
 func starts(spec *hollow.Spec, config string) error {
 	question := whatif.Spec{Machine: spec.Machine, Version: placement.V137}
 	if info, err := os.Stat(config); err == nil && info.Mode().IsRegular() {
@@ -91,7 +91,7 @@ func starts(spec *hollow.Spec, config string) error {
 
 type nodeField struct{ key, value string }
 
-// nodeFields splits the description before its keys. Every key except device may appear once.
+// nodeFields splits the description into keys and values. Every key except device may appear once.
 func nodeFields(text string) ([]nodeField, error) {
 	at := slices.DeleteFunc(nodeKey.FindAllStringSubmatchIndex(text, -1), func(m []int) bool { return namesDevice(text, m) })
 	if len(at) == 0 || at[0][0] != 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 )
 
-// Names of the parts of a playground. For agents and nodes the node's name follows.
+// Names of the parts of a playground. The names of agents and nodes end with the node's name.
 const (
 	schedulerPart = "scheduler"
 	agentPart     = "agent"
@@ -22,12 +22,12 @@ type part struct {
 	name    string
 	start   func() (*child.Process, error)
 	process *child.Process
-	metrics string // where Prometheus reads what it counts; "" for nowhere
+	metrics string // the address of its metrics for Prometheus; "" for none
 
 	begun  time.Time
 	logged int64 // the size of the log when the process was started
-	broken bool  // it is away until it is mended
-	deaths int   // one after the other, none of them long after its start
+	broken bool  // the user has broken it and not yet mended it
+	deaths int   // consecutive deaths, each soon after a start
 }
 
 // up starts the process.
@@ -40,7 +40,7 @@ func (p *part) up() error {
 	return nil
 }
 
-// is takes a process that has just been started for the part's.
+// is makes a process that has just been started the part's process.
 func (p *part) is(process *child.Process) {
 	p.process, p.begun, p.logged = process, time.Now(), 0
 	if info, err := os.Stat(process.Log); err == nil {

@@ -22,9 +22,9 @@ type Options struct {
 	Nodes int
 	// Own are the user's own nodes; they replace Nodes.
 	Own []hollow.Spec
-	// Self is the command line of the program that understands the verbs, without them.
+	// Self is the command line of the program that understands the verbs, without a verb.
 	Self []string
-	// Progress receives the state now and then; it must not be nil.
+	// Progress receives the state of the run from time to time; it must not be nil.
 	Progress io.Writer
 	// Keep leaves the directories of the clusters, with all logs, behind.
 	Keep bool
@@ -36,7 +36,8 @@ type Options struct {
 	Schedulers int
 	// Metrics has the schedulers and agents of a playground listen for Prometheus.
 	Metrics bool
-	// Agent and Change are those of ClusterOptions and Runner, and Patience, too, for Play.
+	// Agent is passed to ClusterOptions; Change is passed to the Runner, and so is Patience by
+	// Play.
 	Agent    func(*agent.Options)
 	Change   func(*corev1.Pod)
 	Patience time.Duration
@@ -51,7 +52,7 @@ func Compare(ctx context.Context, opts Options, stock, berth Scheduler) (*Compar
 	if err != nil {
 		return nil, err
 	}
-	// The second half may need more than the first.
+	// The cluster of the second scheduler may need more inotify instances than that of the first.
 	if err := checkWatches(nodes, stock.Predicts() || berth.Predicts()); err != nil {
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func Play(ctx context.Context, opts Options, s Scheduler) (_ *Report, err error)
 // verb is the command line of a role.
 func (o *Options) verb(name string) []string { return append(slices.Clone(o.Self), name) }
 
-// specs returns the nodes that are asked for.
+// specs returns the requested nodes.
 func (o *Options) specs() ([]hollow.Spec, error) {
 	if len(o.Own) > 0 {
 		return o.Own, nil
@@ -120,7 +121,7 @@ func Up(ctx context.Context, opts Options, s Scheduler) (*Cluster, error) {
 	return up(ctx, opts, s, ClusterOptions{})
 }
 
-// up is Up with some options of the cluster filled in.
+// up does what Up does, but the caller has set some fields of cluster.
 func up(ctx context.Context, opts Options, s Scheduler, cluster ClusterOptions) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()

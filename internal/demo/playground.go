@@ -18,8 +18,9 @@ import (
 // kube-scheduler's default.
 const playgroundLease = 15 * time.Second
 
-// StartPlayground starts a cluster to try things on: as Up, with agents as processes. It has the
-// workload controllers for Deployments, Jobs and StatefulSets, and the node controllers.
+// StartPlayground starts a cluster for experiments, like Up. Each agent is a process, and the
+// cluster has the workload controllers for Deployments, Jobs and StatefulSets, and the node
+// controllers.
 func StartPlayground(ctx context.Context, opts Options, s Scheduler) (*Cluster, error) {
 	c, err := up(ctx, opts, s, ClusterOptions{
 		AgentCommand: opts.verb(VerbAgent), Schedulers: opts.Schedulers, Lease: playgroundLease, Metrics: opts.Metrics,
@@ -50,7 +51,7 @@ func DescribeNodes(w io.Writer, opts *Options) error {
 func machineInWords(spec *hollow.Spec) string {
 	m, err := topology.Parse(spec.Machine)
 	if err != nil {
-		return err.Error() // Spec.Check has been here
+		return err.Error() // Spec.Check has already accepted it
 	}
 	cpus := 0
 	for i := range m.NUMANodes {

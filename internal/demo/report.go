@@ -14,11 +14,12 @@ import (
 // Avoidable counts losses that another choice of node would have avoided.
 type Avoidable struct {
 	// AvoidablySplit counts running pods on more NUMA nodes than another node would have needed.
-	// Only resources count that were free from 3 s before the pod ran until 2 s after. Pods that
-	// name a node or ask for huge pages are not judged.
+	// Only resources count that were free from 3 s before the pod's Binding until 2 s after the pod
+	// ran. Pods that name a node or ask for huge pages are not judged.
 	AvoidablySplit int `json:"avoidablySplit"`
 	// AvoidablyStranded counts GPUs that lost their CPUs to a pod without GPUs, although a node
-	// without GPUs had room on as few NUMA nodes. It is judged as AvoidablySplit is.
+	// without GPUs had room for the pod on as few NUMA nodes. The rules about time and pods of
+	// AvoidablySplit apply here, too.
 	AvoidablyStranded int `json:"avoidablyStranded"`
 }
 
@@ -51,7 +52,7 @@ type Report struct {
 	// scheduler or no scheduler put on the node, or one that ended unnoticed before the Binding.
 	// The scheduler reports these broken promises. They also count as rejected or mispredicted.
 	Contended int `json:"contended"`
-	// Pending is the number of pods that were neither running nor refused in the end.
+	// Pending is the number of pods that were neither running nor refused at the end.
 	Pending int `json:"pending"`
 	// Stalled is the number of pending pods that a node had room for, after nothing had happened
 	// for the runner's patience. Pods that ask for huge pages are not judged.
@@ -63,24 +64,27 @@ type Report struct {
 	// showed it Running.
 	SecondsToRunning Seconds `json:"secondsToRunning"`
 
-	// Notes describe mispredictions for a person; not part of the JSON.
+	// Notes describe mispredictions in words; they are not part of the JSON.
 	Notes []string `json:"-"`
 
 	times times
 }
 
-// times are the delays of the pods that ran; toRunning is by the pod's name in the workload.
+// times are the delays of the pods that ran. The key of toRunning is the pod's name in the
+// workload.
 type times struct {
 	toRunning               map[string]time.Duration
 	refused, toNode, onNode []time.Duration
 }
 
-// Seconds are durations in three parts, each with its own quantiles: until the creation that no
-// kubelet refused, from then until the API showed the pod's node, and until it ran.
+// Seconds are the quantiles of the time until pods run, and of its three parts: until the creation
+// of the pod that no kubelet refused, from then until the API showed the pod's node, and from then
+// until the pod ran.
 type Seconds struct {
 	Quantiles
-	// InBoth covers the pods that ran under both schedulers. Some pods run late under one
-	// scheduler, and under the other wait or are refused until their time is up.
+	// InBoth covers the pods that ran under both schedulers. A pod that runs late under one
+	// scheduler may never run under the other, because it waits or is refused until its life is
+	// over.
 	InBoth  Quantiles `json:"inBoth"`
 	Refused Quantiles `json:"refused"`
 	ToNode  Quantiles `json:"toNode"`
@@ -141,7 +145,7 @@ func quantile(sorted []time.Duration, percent int) float64 {
 	return float64(sorted[max(i, 0)].Round(time.Millisecond)) / float64(time.Second)
 }
 
-// Comparison has the two halves of a demo.
+// Comparison has the reports of the two runs of a demo, one for each scheduler.
 type Comparison struct {
 	Stock *Report `json:"stock"`
 	Berth *Report `json:"berth"`
@@ -153,7 +157,7 @@ func (c *Comparison) Kept() bool {
 	return c.Berth.Refused() == 0 && c.Berth.Mispredicted <= c.Berth.Contended
 }
 
-// overtaken explains predictions that did not come true because of pods deleted at the last moment.
+// overtaken explains wrong predictions that were caused by pods deleted at the last moment.
 const overtaken = "%d of the pods on CPUs other than promised: a pod on the same node was deleted just before their Binding, and the\n" +
 	"API server told the scheduler only after it. The kubelet gave them the CPUs that became free. This happens when a\n" +
 	"machine is too busy: see \"exact\" in docs/concepts.md.\n"
@@ -161,11 +165,11 @@ const overtaken = "%d of the pods on CPUs other than promised: a pod on the same
 // WriteJSON writes the comparison in one line.
 func (c *Comparison) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(c) }
 
-// outOfTime warns of a half that was cut short.
+// outOfTime warns that one of the two runs was cut short.
 const outOfTime = "%s: the time was up while pods were still getting their turn; " +
 	"this machine was too slow or too busy, and the numbers say little\n"
 
-// WriteTable prints the comparison side by side.
+// WriteTable prints the results of the two schedulers side by side.
 func (c *Comparison) WriteTable(w io.Writer) error { return Comparisons{c}.WriteTable(w) }
 
 // Comparisons are the comparisons of several runs, at least one.
@@ -234,7 +238,7 @@ func contended(reports []*Report) (n int) {
 	return n
 }
 
-// halves returns the reports under either scheduler.
+// halves returns the reports of the runs under each scheduler.
 func (c Comparisons) halves() (stock, berth []*Report) {
 	for _, one := range c {
 		stock, berth = append(stock, one.Stock), append(berth, one.Berth)
@@ -242,7 +246,8 @@ func (c Comparisons) halves() (stock, berth []*Report) {
 	return stock, berth
 }
 
-// writeRows writes rows of as many cells each, the first to the left, the others to the right.
+// writeRows writes rows with equal numbers of cells. The first cell is aligned to the left, the
+// others to the right.
 func writeRows(w io.Writer, rows [][]string) error {
 	widths := make([]int, len(rows[0]))
 	for _, r := range rows {
@@ -342,7 +347,7 @@ func plural(n string) string {
 	return "s"
 }
 
-// exactShare is which part of the decisions is exact.
+// exactShare returns the share of the decisions that is exact.
 func (r *Report) exactShare() string {
 	if r.Predicted == 0 {
 		return ""
@@ -350,7 +355,7 @@ func (r *Report) exactShare() string {
 	return fmt.Sprintf(" (%d%%)", 100*r.Exact/r.Predicted)
 }
 
-// keys returns the keys, numbers by value before words by letter.
+// keys returns the keys in order: first numbers by value, then other texts in alphabetical order.
 func keys(set map[string]int) []string {
 	return slices.SortedFunc(maps.Keys(set), func(x, y string) int {
 		i, errX := strconv.Atoi(x)

@@ -36,9 +36,9 @@ var roles = map[string]func(args []string, stdin io.Reader, stderr io.Writer) in
 	VerbBerthScheduler: runBerthScheduler,
 }
 
-// Role runs the child's role that args (without the program's name) name and returns its exit code;
-// ok is false if they name none. The main function of a program that starts a Cluster calls it
-// first.
+// Role runs the role of a child process that args (without the program's name) select, and returns
+// its exit code. ok is false if args select no role. The main function of a program that starts a
+// Cluster calls it first.
 func Role(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) {
 	if len(args) == 0 || roles[args[0]] == nil {
 		return 0, false

@@ -23,9 +23,9 @@ import (
 const (
 	// maxAgain is how often a refused pod is created again, as a controller would.
 	maxAgain = 2
-	// againAfter is the delay before that.
+	// againAfter is the delay before a refused pod is created again.
 	againAfter = time.Second
-	// quiet is how long nothing may happen until a run counts as settled.
+	// quiet is the time without any event after which a run counts as settled.
 	quiet = 4 * time.Second
 	// patience is Runner.Patience by default. A scheduler's back-off ends after 10 s.
 	patience = 15 * time.Second
@@ -62,10 +62,10 @@ type Runner struct {
 	begun   time.Time
 	live    map[string]*livePod // by object name
 	due     []again             // refused pods that must be created again
-	touched time.Time           // when something last happened
+	touched time.Time           // the time of the last event
 }
 
-// podEvent is an object as the watch brought it.
+// podEvent is a pod from an event of the watch.
 type podEvent struct {
 	pod     *corev1.Pod
 	deleted bool
@@ -75,14 +75,16 @@ type podEvent struct {
 type livePod struct {
 	want    *Pod
 	attempt int
-	wanted  time.Time   // when the workload first asked for it
+	wanted  time.Time   // when the workload first created it
 	created time.Time   // later than wanted if objects before this one were refused
 	bound   time.Time   // when its node was seen; zero before
-	expires time.Time   // zero: it stays
+	expires time.Time   // zero if it stays
 	last    *corev1.Pod // as last seen; nil before
-	// settled: it has been Running, with its holdings looked at, or Failed.
+	// settled means that the pod has been Running and its holdings were read, or that it has
+	// Failed.
 	settled bool
-	// asked means that its deletion is in progress, deleting that the API server has accepted it.
+	// asked means that a request to delete the pod is in progress. deleting means that the API
+	// server has accepted the request.
 	asked, deleting bool
 }
 
@@ -280,7 +282,7 @@ func (r *Runner) remove(name string, p *livePod) {
 	}
 	opts := metav1.DeleteOptions{}
 	if p.last.Spec.NodeName == "" {
-		// If it has been bound since, it is not deleted now.
+		// If the pod has been bound since, the API server does not delete it now.
 		version := p.last.ResourceVersion
 		opts.Preconditions = &metav1.Preconditions{ResourceVersion: &version}
 	}
@@ -350,7 +352,7 @@ func (r *Runner) ran(p *livePod) error {
 	r.places.Ran(p.last, together(all), numa.Len(), r.touched)
 	r.strand()
 	if p.deleting {
-		return nil // what it held may have been taken back already
+		return nil // the kubelet may have freed its resources already
 	}
 	if n := numa.Len(); n > 0 {
 		r.report.NUMANodesPerPod[strconv.Itoa(n)]++
@@ -393,7 +395,8 @@ func (r *Runner) judge(p *livePod, all *holdings, holds bool) {
 	}
 }
 
-// avoidable counts pods that another node would have taken on fewer NUMA nodes, or away from GPUs.
+// avoidable counts pods that another node would have admitted on fewer NUMA nodes or without
+// stranding GPUs.
 func (r *Runner) avoidable(suspects []places.Suspect) {
 	for _, s := range suspects {
 		what := fmt.Sprintf("%d NUMA nodes", s.NUMA)
@@ -464,7 +467,7 @@ func (p *livePod) waits() bool {
 	return !p.settled && !p.deleting && p.last != nil && p.last.Spec.NodeName == ""
 }
 
-// strand counts the devices that have been stranded up to now.
+// strand updates the mean number of stranded devices.
 func (r *Runner) strand() {
 	if at := time.Since(r.begun); at < r.creation() {
 		r.idle.Set(r.places.Stranded(), at)
@@ -474,11 +477,12 @@ func (r *Runner) strand() {
 // creation is the time in which pods are created, plus a moment in which a single pod can run.
 func (r *Runner) creation() time.Duration { return r.Workload.Length() + againAfter }
 
-// maxWaitNotes bounds the words about pods that wait in the end.
+// maxWaitNotes limits the number of notes about pods that wait at the end of a run.
 const maxWaitNotes = 10
 
-// wait counts the pods that wait in the end, and explains some of them. A pod waits forever only if
-// nothing happens any more and a node has room; earlier its turn may still come.
+// wait counts the pods that wait at the end, and explains why some of them wait. It counts a pod as
+// stalled only if nothing has happened for long enough and a node has room. Otherwise the scheduler
+// may still place the pod.
 func (r *Runner) wait() {
 	r.report.Pending = r.pending()
 	r.report.OutOfTime = !r.calm()
@@ -495,8 +499,8 @@ func (r *Runner) wait() {
 	r.report.Notes = append(r.report.Notes, notes...)
 }
 
-// whatKubeletSays returns why the containers of a bound pod wait; "" before the kubelet reports
-// anything.
+// whatKubeletSays returns the reason why the containers of a bound pod wait. It returns "" if the
+// kubelet has not reported anything yet.
 func whatKubeletSays(s *corev1.PodStatus) string {
 	for _, c := range slices.Concat(s.InitContainerStatuses, s.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil {
@@ -506,8 +510,8 @@ func whatKubeletSays(s *corev1.PodStatus) string {
 	return ""
 }
 
-// kubeletLog returns the last lines that the kubelet of a bound pod logged about the pod; "" for
-// none.
+// kubeletLog returns the last lines that the kubelet of a bound pod logged about the pod. It
+// returns "" if there are none.
 func (r *Runner) kubeletLog(pod *corev1.Pod) string {
 	const most = 4 << 20
 	node, err := r.Cluster.Node(pod.Spec.NodeName)

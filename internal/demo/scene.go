@@ -25,13 +25,13 @@ type Scene struct {
 	Nodes int
 	// Own are the scene's own nodes; they replace Nodes.
 	Own []hollow.Spec
-	// Berth is the scheduler that it is played under.
+	// Berth is the scheduler of the scene's cluster.
 	Berth Berth
-	// play returns the steps. They run in turn until one fails.
+	// play returns the steps, which run one after the other until one fails.
 	play func(s *stage) []step
 }
 
-// step prints what it will do, does it, and waits for the result.
+// step prints its action, carries it out, and waits for the result.
 type step struct {
 	tells string
 	does  func(ctx context.Context) error
@@ -85,7 +85,7 @@ var silentAgent = Scene{
 					if err := s.StopAgent(node); err != nil {
 						return err
 					}
-					select { // before that the report counts, and rightly so
+					select { // before that, the report is not stale, so the pod may be bound
 					case <-time.After(sceneStale):
 					case <-ctx.Done():
 						return ctx.Err()

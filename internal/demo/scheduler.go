@@ -21,14 +21,14 @@ import (
 
 // Scheduler is one of the compared schedulers.
 type Scheduler interface {
-	// Title is its name for people.
+	// Title is the scheduler's name in reports.
 	Title() string
 	// Predicts reports whether the scheduler attaches decisions to pods.
 	Predicts() bool
 	// Manifests are the objects that must exist before the nodes start.
 	Manifests() ([][]byte, error)
 	// Start starts the scheduler on the cluster and returns when it works; stop ends it. self is
-	// the command line of the program with the verbs.
+	// the command line of the program that understands the verbs.
 	Start(ctx context.Context, c *Cluster, self []string) (stop func() error, err error)
 }
 
@@ -71,7 +71,7 @@ const lease = "kube-scheduler"
 // schedulerLog is the log of the first scheduler in the cluster's directory.
 const schedulerLog = "scheduler.log"
 
-// startSchedulers runs kube-schedulers as children, as many as the cluster is to have.
+// startSchedulers runs the cluster's schedulers as child processes.
 func (c *Cluster) startSchedulers(argv []string) error {
 	for i := range max(1, c.opts.Schedulers) {
 		p, err := c.schedulerPart(i, argv)
@@ -93,8 +93,8 @@ func (c *Cluster) schedulerPart(i int, argv []string) (*part, error) {
 		name = fmt.Sprintf("%s-%d", schedulerPart, i+1)
 		log = name + ".log"
 	}
-	// A scheduler that cannot renew its lease ends, and with it a demo: the machine may be so busy
-	// that the API server takes seconds.
+	// The duration of the lease is long. On a busy machine the API server may take seconds, and a
+	// scheduler that cannot renew its lease ends, which ends the demo.
 	lease := cmp.Or(c.opts.Lease, time.Minute)
 	argv = append(slices.Clone(argv), fmt.Sprint("--leader-elect-lease-duration=", lease), fmt.Sprint("--leader-elect-renew-deadline=", lease*5/6),
 		"--leader-elect-retry-period=1s")
@@ -108,7 +108,7 @@ func (c *Cluster) schedulerPart(i int, argv []string) (*part, error) {
 		argv = append(argv, "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", port), "--cert-dir="+filepath.Join(c.dir, name),
 			"--authorization-always-allow-paths=/metrics,/healthz,/readyz")
 	} else {
-		argv = append(argv, "--secure-port=0") // keeps it from listening
+		argv = append(argv, "--secure-port=0") // the scheduler does not listen
 	}
 	p.start = func() (*child.Process, error) {
 		return child.Start(child.Spec{Name: name, Argv: argv, Log: filepath.Join(c.dir, log)})

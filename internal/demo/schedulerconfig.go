@@ -18,7 +18,7 @@ const maxSchedulerConfig = 1 << 20
 // the default of the chart, and Volcano's.
 var SchedulerNames = []string{"default-scheduler", "berth", volcano}
 
-// volcano is the profile that scores by Volcano's formula.
+// volcano is the name of the profile that scores nodes by Volcano's formula.
 const volcano = "volcano"
 
 // ReadSchedulerConfig reads a KubeSchedulerConfiguration. The scheduler itself validates the rest.

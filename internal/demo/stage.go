@@ -27,7 +27,7 @@ import (
 type stage struct {
 	*Cluster
 	out io.Writer
-	// named are the replicas that were mentioned.
+	// named are the replicas that were already printed.
 	named []string
 	// room is the plan that plansRoom found.
 	room *survey.Room
@@ -119,8 +119,8 @@ func (s *stage) gangRunning(ctx context.Context, name string, members int) error
 	return nil
 }
 
-// gangWaits creates a gang and waits until the status of a member says that the gang does not fit.
-// No member has a node then.
+// gangWaits creates a gang and waits until the status of a member says that the gang does not fit
+// and no member has a node.
 func (s *stage) gangWaits(ctx context.Context, name string, members int) error {
 	if err := s.gang(ctx, name, members); err != nil {
 		return err
@@ -152,8 +152,8 @@ func (s *stage) gangWaits(ctx context.Context, name string, members int) error {
 	return nil
 }
 
-// fillGPUs gives every NUMA node of the GPU servers a replica of a ReplicaSet and a pod of no
-// controller. One server is filled while the other is cordoned.
+// fillGPUs puts a replica of a ReplicaSet and a pod without a controller on every NUMA node of the
+// GPU servers. One server is filled while the other is cordoned.
 func (s *stage) fillGPUs(ctx context.Context) error {
 	sets := s.Client.AppsV1().ReplicaSets(metav1.NamespaceDefault)
 	template := gpuPod("serve", 1)
@@ -291,7 +291,7 @@ func (s *stage) makesRoom(ctx context.Context) error {
 	return err
 }
 
-// poll asks again and again until done, for as long as a step may take.
+// poll calls done repeatedly until it returns true or the time limit of a step has passed.
 func (s *stage) poll(ctx context.Context, done func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, sceneLimit)
 	defer cancel()
@@ -318,7 +318,7 @@ func (s *stage) until(ctx context.Context, name string, done func(*corev1.Pod) b
 	}
 }
 
-// cpusInWords returns which CPUs the pod was promised.
+// cpusInWords describes the CPUs that the pod was promised.
 func cpusInWords(pod *corev1.Pod) string {
 	p, found, err := wire.ReadPlacement(pod)
 	if err != nil || !found || len(p.Decision.Containers) == 0 || p.Decision.Containers[0].CPUs.IsEmpty() {

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 )
 
-// VolcanoController is Volcano's own vc-controller-manager, from a file of the user. It replaces
-// berth-controller: it creates the pods of Jobs.
+// VolcanoController is Volcano's own vc-controller-manager, from a file of the user. It creates the
+// pods of Jobs instead of berth-controller.
 type VolcanoController struct {
 	// Program is the executable.
 	Program string
@@ -28,7 +28,7 @@ const (
 	volcanoLease     = "vc-controller-manager"
 )
 
-// volcanoBasics are the objects that Volcano's installation creates beside its definitions. Its
+// volcanoBasics are the other objects of Volcano's installation, without its definitions. Volcano's
 // controller needs the queue root.
 const volcanoBasics = `apiVersion: v1
 kind: Namespace
@@ -79,7 +79,8 @@ func (v *VolcanoController) Manifests() ([][]byte, error) {
 }
 
 // controllers returns the enabled loops of Volcano's controller. No loop begins before every
-// enabled loop has read its kinds. So the loops of JobFlows are omitted without their definitions.
+// enabled loop has read the objects of its kinds. So the loops for JobFlows are left out if the
+// definitions of these kinds are missing.
 func (v *VolcanoController) controllers() string {
 	const byDefault = "*,-sharding-controller"
 	if files, _ := filepath.Glob(filepath.Join(v.Definitions, "flow.volcano.sh_*.yaml")); len(files) > 0 {
@@ -88,7 +89,8 @@ func (v *VolcanoController) controllers() string {
 	return byDefault + ",-jobflow-controller,-jobtemplate-controller"
 }
 
-// StartVolcano runs Volcano's controller as an administrator, and returns when it holds its Lease.
+// StartVolcano runs Volcano's controller with an administrator's rights, and returns when the
+// controller holds its Lease.
 func (c *Cluster) StartVolcano(ctx context.Context, v *VolcanoController) (stop func() error, err error) {
 	kubeconfig := filepath.Join(c.dir, "volcano.kubeconfig")
 	if err := c.ControlPlane.WriteKubeconfig(kubeconfig, controlplane.User{Name: "volcano-controller", Groups: controlplane.Admin.Groups}); err != nil {
@@ -112,5 +114,5 @@ func (c *Cluster) StartVolcano(ctx context.Context, v *VolcanoController) (stop 
 		p.Stop()
 		return nil, fmt.Errorf("vc-controller-manager: %w: %s", err, p.LogTail(1000))
 	}
-	return func() error { p.Kill(); return nil }, nil // asked to end, it exits with 255
+	return func() error { p.Kill(); return nil }, nil // after SIGTERM it would exit with 255
 }

@@ -16,12 +16,14 @@ import (
 )
 
 // VolcanoScheduler is Volcano's own vc-scheduler with its numa-aware plugin, and its controller,
-// from files of the user. The agents, which have to run, write Numatopologies in its exporter's
-// place (Numatopologies), and pods must have its name (NameVolcano).
+// from files of the user. Berth's agents must run: they write Numatopologies instead of Volcano's
+// exporter (see the method Numatopologies). Pods must name Volcano's scheduler (NameVolcano).
 type VolcanoScheduler struct {
-	// Program is vc-scheduler, Controller vc-controller-manager, which makes the PodGroups.
+	// Program is the executable vc-scheduler. Controller is vc-controller-manager, which creates
+	// the PodGroups.
 	Program, Controller string
-	// Source is the folder with Volcano's source, for its definitions and its configuration.
+	// Source is the folder with Volcano's source code, which contains the definitions and the
+	// configuration.
 	Source string
 
 	process *child.Process // nil before the start
@@ -29,10 +31,10 @@ type VolcanoScheduler struct {
 
 var _ Scheduler = (*VolcanoScheduler)(nil)
 
-// Numatopologies has an agent write them.
+// Numatopologies makes an agent write Numatopologies.
 func Numatopologies(o *agent.Options) { o.Numatopology = true }
 
-// NameVolcano has Volcano's scheduler place the pod.
+// NameVolcano makes Volcano's scheduler place the pod.
 func NameVolcano(pod *corev1.Pod) { pod.Spec.SchedulerName = volcano }
 
 // Title implements Scheduler.
@@ -67,8 +69,8 @@ func (v *VolcanoScheduler) Manifests() ([][]byte, error) {
 	return v.manager().Manifests()
 }
 
-// config is the configuration of Volcano's chart with the numa-aware plugin, as its user guide has
-// it.
+// config is the scheduler configuration of Volcano's chart, with the numa-aware plugin as in
+// Volcano's user guide.
 func (v *VolcanoScheduler) config() ([]byte, error) {
 	data, err := os.ReadFile(filepath.Join(v.Source, "installer", "helm", "chart", "volcano", "config", "volcano-scheduler.conf"))
 	if err != nil {
@@ -91,8 +93,8 @@ func (v *VolcanoScheduler) config() ([]byte, error) {
 	return yaml.Marshal(&config)
 }
 
-// Start implements Scheduler. The garbage collector removes PodGroups of pods that are gone; with
-// them few pods would be let in.
+// Start implements Scheduler. The garbage collector must run. It removes the PodGroups of deleted
+// pods, because of which the scheduler would admit only few pods.
 func (v *VolcanoScheduler) Start(ctx context.Context, c *Cluster, _ []string) (func() error, error) {
 	stop, err := controllers.Start(ctx, c.ControlPlane.RESTConfig())
 	if err != nil {
@@ -138,10 +140,10 @@ func (v *VolcanoScheduler) Start(ctx context.Context, c *Cluster, _ []string) (f
 	if err != nil {
 		return nil, err
 	}
-	return func() error { v.process.Kill(); return nil }, nil // asked to end, it may exit with an error
+	return func() error { v.process.Kill(); return nil }, nil // after SIGTERM it may exit with an error
 }
 
-// Ended is the error with which the scheduler has ended; nil while it runs.
+// Ended returns the error with which the scheduler has ended; nil while it runs.
 func (v *VolcanoScheduler) Ended() error {
 	if v.process == nil {
 		return nil

@@ -28,21 +28,21 @@ func watchesFor(nodes []hollow.Spec, agents bool) int {
 	need := serverWatches + kubeletWatches*len(nodes)
 	for i := range nodes {
 		if nodes[i].NRI {
-			need++ // its runtime's, of CDI specifications
+			need++ // the container runtime watches the CDI specifications
 		}
 		if agents {
 			need += agentWatches
 		}
 		if agents && nodes[i].Devices != "" {
-			need++ // the offer's
+			need++ // the agent's device plugins watch a folder
 		}
 	}
 	return need
 }
 
-// checkWatches reports whether the user may open as many inotify instances as a cluster needs. It
-// opens them, because the kernel does not report how many are in use. Without the check a part of
-// the cluster would fail later.
+// checkWatches returns an error if the user may not open as many inotify instances as a cluster
+// needs. To find out, it opens them, because the kernel does not report the number in use. Without
+// the check a part of the cluster would fail later.
 func checkWatches(nodes []hollow.Spec, agents bool) error {
 	need := watchesFor(nodes, agents)
 	made := make([]int, 0, need)

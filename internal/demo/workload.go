@@ -17,7 +17,7 @@ import (
 // Namespace is the namespace of the demo's pods.
 const Namespace = "demo"
 
-// Pod is a pod of the workload: a request at a time.
+// Pod is a pod of the workload: its requests, and the times of its creation and deletion.
 type Pod struct {
 	Name string
 	// At is the time of its creation, from the beginning of the run.
@@ -27,7 +27,7 @@ type Pod struct {
 	// Init are its init containers and sidecars, in their order.
 	Init       []Container
 	Containers []Container
-	// Node, when not empty, is the only node that the pod may run on, by node selector.
+	// Node is the only node on which the pod may run, by node selector; "" allows all nodes.
 	Node string
 }
 
@@ -40,11 +40,11 @@ type Container struct {
 	Burstable bool
 	// Sidecar is an init container that keeps running; other init containers end by themselves.
 	Sidecar bool
-	// More are further requests: huge pages in bytes, devices by number.
+	// More are further requests: huge pages in bytes, and numbers of devices.
 	More map[corev1.ResourceName]int64
 }
 
-// Workload is the list of pods of a run, made from a seed alone.
+// Workload is the list of pods of a run. It depends only on a seed and on the nodes.
 type Workload struct {
 	Seed uint64
 	Pods []Pod // ascending by At
@@ -54,34 +54,35 @@ type Workload struct {
 const (
 	// burstPerNode is the number of pods per node that are created at once in the beginning.
 	burstPerNode = 6
-	// churnPerNode is the number of pods per node that follow one by one.
+	// churnPerNode is the number of pods per node that are created one by one after the burst.
 	churnPerNode = 28
-	// churnTime is the time during which they follow.
+	// churnTime is the time during which these pods are created.
 	churnTime = 75 * time.Second
 	// meanLife is the mean life of a pod that does not stay.
 	meanLife = 11 * time.Second
-	// minLife leaves a pod time to be started and looked at.
+	// minLife leaves enough time to start a pod and to read its assignments.
 	minLife = 2 * time.Second
-	// batch is the number of pods that ask only for CPUs and come soon after the burst, if there
-	// are GPUs. They stay for most of the run. A scheduler that puts them beside GPUs leaves these
-	// GPUs without CPUs.
+	// batch is the number of pods that ask only for CPUs and are created soon after the burst, if
+	// there are GPUs. They stay for most of the run. A scheduler that puts them on the NUMA nodes
+	// of GPUs leaves these GPUs without CPUs.
 	batch     = 30
 	batchCPUs = 16
 	batchFrom = 500 * time.Millisecond
-	// batchEvery is the interval between them, so short that all come before the churn.
+	// batchEvery is the interval between these pods. It is so short that all of them are created
+	// before the churn.
 	batchEvery = 15 * time.Millisecond
 	batchLife  = time.Minute
-	// maxLife keeps the end of a run from dragging on.
+	// maxLife limits the time that the end of a run takes.
 	maxLife = 25 * time.Second
 )
 
 // Generate returns the workload for the first count nodes of Nodes. Equal seeds give equal
 // workloads. Pods ask for huge pages and devices if some of the nodes have them.
 //
-// It begins with the wedge: for some nodes, three pods that together request exactly the free CPUs.
-// Two of them fill the two NUMA nodes. A scheduler that only adds up amounts binds all three, and
-// the kubelet refuses the third, because it must keep each pod on one NUMA node. This is so for
-// every seed.
+// The workload begins with the wedge: for some nodes, three pods that together request exactly the
+// free CPUs. Two of them fill the two NUMA nodes. A scheduler that only adds up amounts binds all
+// three, and the kubelet refuses the third, because it must keep each pod on one NUMA node. This is
+// so for every seed.
 func Generate(seed uint64, count int) Workload {
 	g := generator{rand.New(rand.NewPCG(seed, 0x6265727468)), ordinary}
 	if count >= len(nodeShapes) {
@@ -125,7 +126,7 @@ type generator struct {
 	kinds []podKind
 }
 
-// podKind is a kind of pod and how often it comes.
+// podKind is a kind of pod and its relative frequency.
 type podKind struct {
 	weight int
 	fill   func(generator, *Pod)
@@ -135,16 +136,16 @@ type podKind struct {
 var ordinary = []podKind{
 	{54, func(g generator, p *Pod) { p.Containers = []Container{g.pinned(g.size())} }},
 	{8, func(g generator, p *Pod) { p.Containers = []Container{g.pinned(g.upTo(4)), g.pinned(g.upTo(4))} }},
-	{7, func(g generator, p *Pod) { // the init container leaves its CPUs to the others
+	{7, func(g generator, p *Pod) { // the other containers get the CPUs of the init container
 		p.Init, p.Containers = []Container{g.pinned(g.upTo(4))}, []Container{g.pinned(4 + g.upTo(4))}
 	}},
-	{6, func(g generator, p *Pod) { // a proxy that is pinned, too
+	{6, func(g generator, p *Pod) { // the proxy is pinned, too
 		p.Init, p.Containers = []Container{g.sidecar(1000)}, []Container{g.pinned(g.upTo(8))}
 	}},
 	{4, func(g generator, p *Pod) { // a proxy on the shared CPUs, and an init container after it
 		p.Init, p.Containers = []Container{g.sidecar(250), g.pinned(2)}, []Container{g.pinned(2 * g.upTo(4))}
 	}},
-	{5, func(g generator, p *Pod) { // Guaranteed, yet not pinned
+	{5, func(g generator, p *Pod) { // Guaranteed but not pinned
 		p.Containers = []Container{{MilliCPU: 1000*g.upTo(3) - 500, MemoryBytes: 128 << 20}}
 	}},
 	{7, func(g generator, p *Pod) {
@@ -156,10 +157,10 @@ var ordinary = []podKind{
 // special are pods for the nodes with devices or huge pages.
 var special = []podKind{
 	{12, func(g generator, p *Pod) { p.Containers = []Container{g.training()} }},
-	{4, func(g generator, p *Pod) { // data is fetched first, by CPUs alone
+	{4, func(g generator, p *Pod) { // an init container without GPUs fetches data first
 		p.Init, p.Containers = []Container{g.pinned(2)}, []Container{g.training()}
 	}},
-	{8, func(g generator, p *Pod) { // packets in huge pages
+	{8, func(g generator, p *Pod) { // packet processing with huge pages
 		c := g.pinned(2 * g.upTo(4))
 		c.More = map[corev1.ResourceName]int64{"hugepages-2Mi": g.upTo(4) << 29}
 		p.Containers = []Container{c}
@@ -237,7 +238,8 @@ func (g generator) size() int64 {
 	return weighted(g.r, sizes, func(s podSize) int { return s.weight }).cpus
 }
 
-// image is the image of all containers except those that end. Nothing is pulled, and nothing runs.
+// image is the image of all containers except those that end. Hollow nodes do not pull images and
+// run no programs.
 const image = "berth.dev/demo:1"
 
 // initTime is how long an init container runs.

@@ -8,11 +8,11 @@ import (
 // Mean is the mean over time of a number that changes.
 type Mean struct {
 	value int
-	at    time.Duration // when it began
-	sum   float64       // value times seconds, until then
+	at    time.Duration // the time since which the number has its value
+	sum   float64       // value times seconds, up to at
 }
 
-// Set records the number from this time on.
+// Set records that the number has this value from the time at.
 func (m *Mean) Set(value int, at time.Duration) {
 	m.sum += float64(m.value) * (at - m.at).Seconds()
 	m.value, m.at = value, at

@@ -1,6 +1,6 @@
-// Package places judges the placement of pods: whether a split over NUMA nodes was avoidable, which
-// devices are idle because their NUMA node has no CPUs left, and whether a waiting pod would fit.
-// It records the resources of pods, and asks the engine.
+// Package places judges the placement of pods. It finds splits over NUMA nodes that were avoidable,
+// devices that are idle because their NUMA node has no CPUs left, and waiting pods that would fit.
+// It records the resources of pods and asks the placement engine.
 package places
 
 import (
@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// lookBack is how long resources must have been free before the Binding. Otherwise the
-	// scheduler could not know of them.
+	// lookBack is the time for which resources must have been free before the Binding. The
+	// scheduler may not yet know of resources that became free later.
 	lookBack = 3 * time.Second
-	// lookOn is how long after the pod ran the judgement waits: other pods may be placed before and
-	// run later.
+	// lookOn is the time that Judge waits after a pod has started to run. Pods that were placed
+	// before it may start later.
 	lookOn = 2 * time.Second
-	// keepGone is how long deleted pods are remembered. A pod may take a while from its Binding
-	// until it runs.
+	// keepGone is the time for which deleted pods are remembered, because a pod may start to run
+	// long after its Binding.
 	keepGone = time.Minute
 )
 
-// Node is a node without pods.
+// Node describes an empty node.
 type Node struct {
 	// Machine is the hardware, as topology.Parse reads it.
 	Machine string
@@ -45,7 +45,7 @@ type Places struct {
 	resource string
 	each     int // CPUs that a device of the resource needs
 	nodes    map[string]*node
-	// suspects have yet to be judged.
+	// suspects are the pods that Judge has not judged yet.
 	suspects []Suspect
 }
 
@@ -58,7 +58,7 @@ type Holdings struct {
 type node struct {
 	model *placement.Model
 	pools []placement.DevicePool
-	// milliCPU is the sum that pods may ask for.
+	// milliCPU is the total CPU request that the node allows, in thousandths.
 	milliCPU int64
 	machine  *topology.Machine
 	reserved topology.CPUSet
@@ -70,8 +70,8 @@ type placed struct {
 	milliCPU int64
 	// held are the pod's resources; nil before it runs.
 	held *Holdings
-	// bound is when the pod was seen with a node.
-	bound, gone time.Time // gone zero: it is there
+	// bound is the time when the pod was first seen with a node.
+	bound, gone time.Time // gone is zero while the pod exists
 }
 
 // Suspect is a pod that might have been placed better on another node: it is spread over several
@@ -83,8 +83,8 @@ type Suspect struct {
 	// Strands is the number of free devices that the pod left with too few CPUs, without asking for
 	// devices.
 	Strands int
-	// On would have taken it on Needs NUMA nodes. These are fewer, or as many and On has no devices
-	// that it could strand.
+	// The node On would have admitted the pod on Needs NUMA nodes. Needs is smaller than NUMA, or
+	// it equals NUMA and On has no devices that the pod could strand.
 	On    string
 	Needs int
 
@@ -164,8 +164,8 @@ func (p *Places) Ran(pod *corev1.Pod, held *Holdings, numa int, now time.Time) {
 	}
 }
 
-// strands counts the devices that the pod left with too few CPUs. Only devices count that had
-// enough without it since the scheduler could know of them.
+// strands counts the devices that the pod left with too few CPUs. A device counts only if it would
+// have had enough CPUs without the pod, and had them early enough for the scheduler to know.
 func (p *Places) strands(at *placed, n *node) int {
 	since := at.bound.Add(-lookBack)
 	with := n.stranded(p.resource, p.each, since)
@@ -189,8 +189,8 @@ func (p *Places) at(pod *corev1.Pod) *placed {
 	return nil
 }
 
-// Judge judges the split pods that are due, or all of them at the end. It returns the pods that
-// another node would have admitted on fewer NUMA nodes or without stranding devices.
+// Judge judges the suspects that have run for lookOn, or all suspects if end is set. It returns the
+// pods that another node would have admitted on fewer NUMA nodes or without stranding devices.
 func (p *Places) Judge(now time.Time, end bool) (avoidable []Suspect) {
 	p.suspects = slices.DeleteFunc(p.suspects, func(s Suspect) bool {
 		if now.Sub(s.ran) < lookOn && !end {
@@ -207,8 +207,8 @@ func (p *Places) Judge(now time.Time, end bool) (avoidable []Suspect) {
 	return avoidable
 }
 
-// better returns a node that would have taken the pod on fewer NUMA nodes, or away from devices,
-// with room that was free all the time.
+// better returns a node that would have admitted the pod on fewer NUMA nodes, or without stranding
+// devices, with resources that were free all the time.
 func (p *Places) better(s *Suspect) (on string, numa int) {
 	ask, err := wire.ReadPod(s.Pod)
 	if err != nil || s.Pod.Spec.NodeSelector != nil || asksHugePages(&ask.Request) {
@@ -233,8 +233,9 @@ func asksHugePages(r *placement.Request) bool {
 	})
 }
 
-// fewest returns on how many NUMA nodes the node would admit the request, beside all pods that it
-// had since then; 0 if it would refuse or this is unknown.
+// fewest returns the number of NUMA nodes on which the node would admit the request, next to all
+// pods that it has had since then. It returns 0 if the node would refuse the request, or if this is
+// unknown.
 func (n *node) fewest(r *placement.Request, since time.Time) int {
 	v, ok := n.admit(r, int64(1000*r.CPUs()), since)
 	if !ok {
@@ -243,8 +244,8 @@ func (n *node) fewest(r *placement.Request, since time.Time) int {
 	return n.model.Reach(r, &v).Len()
 }
 
-// admit reports whether the node would admit the request (milliCPU for the scheduler), beside all
-// pods that it had since then; false also if this is unknown.
+// admit reports whether the node would admit the request, next to all pods that it has had since
+// then. The scheduler counts the request as milliCPU. It returns false if this is unknown.
 func (n *node) admit(r *placement.Request, milliCPU int64, since time.Time) (v placement.Verdict, ok bool) {
 	state := n.model.NewState()
 	for _, pool := range n.pools {
@@ -255,7 +256,7 @@ func (n *node) admit(r *placement.Request, milliCPU int64, since time.Time) (v p
 			continue
 		}
 		if at.held == nil {
-			return v, false // it has been bound, and does not run yet
+			return v, false // a bound pod does not run yet
 		}
 		milliCPU += at.milliCPU
 		state.Commit(&placement.Request{UID: uid}, at.decision(uid))
@@ -267,8 +268,8 @@ func (n *node) admit(r *placement.Request, milliCPU int64, since time.Time) (v p
 	return v, v.OK()
 }
 
-// Room returns a node that has had room since then for a waiting pod, or "". The scheduler counts
-// the pod as milliCPU. Pods that ask for huge pages are not judged.
+// Room returns a node that has had room for a waiting pod since then, or "" if there is none. The
+// scheduler counts the pod as milliCPU. Pods that ask for huge pages are not judged.
 func (p *Places) Room(pod *corev1.Pod, milliCPU int64, since time.Time) string {
 	ask, err := wire.ReadPod(pod)
 	if err != nil || asksHugePages(&ask.Request) {
@@ -296,7 +297,7 @@ func (n *node) has(resource string) bool {
 	return slices.ContainsFunc(n.pools, func(p placement.DevicePool) bool { return p.Resource == resource })
 }
 
-// hasResources reports whether the node has plugins for all devices that are asked for.
+// hasResources reports whether the node has plugins for all devices in the request.
 func (n *node) hasResources(r *placement.Request) bool {
 	for i := range r.Containers {
 		for _, d := range r.Containers[i].Devices {
@@ -320,7 +321,7 @@ func (p *Places) Stranded() (count int) {
 // ran. If since is zero, it counts with the present pods.
 func (n *node) stranded(resource string, each int, since time.Time) (count int) {
 	free, taken := n.free(resource, since)
-	devices := map[topology.NUMASet]int{} // that are free, by where they are
+	devices := map[topology.NUMASet]int{} // numbers of free devices, by NUMA node
 	for _, pool := range n.pools {
 		for _, d := range pool.Devices {
 			if pool.Resource == resource && !taken[d.ID] {
@@ -334,8 +335,8 @@ func (n *node) stranded(resource string, each int, since time.Time) (count int) 
 	return count
 }
 
-// free returns the CPUs that no pod has exclusively, and the devices of the resource that pods
-// have.
+// free returns the CPUs that no pod has had exclusively since then, and the devices of the resource
+// that pods have had.
 func (n *node) free(resource string, since time.Time) (free topology.CPUSet, taken map[string]bool) {
 	var cpus topology.CPUSet
 	taken = map[string]bool{}
