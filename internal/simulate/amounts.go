@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// amounts is a cluster that compares only amounts of resources, as kube-scheduler does. NUMA nodes
-// do not matter.
+// amounts is a cluster on which a pod fits if the amounts of its resources do, as for
+// kube-scheduler. NUMA nodes do not matter.
 type amounts struct {
 	nodes []amountsNode
 	// gpusOf has the GPUs of each pod as a bit set, by the pod's number.
@@ -135,7 +135,8 @@ func (c *amounts) hold(node int, pod int32, s *Shape, bits uint64) {
 	}
 }
 
-// enter assigns the requests of several pods and the GPUs of bits; -1 releases those of one pod.
+// enter assigns the requests of several pods and the GPUs of bits. If pods is -1, it releases the
+// request and GPUs of one pod.
 func (n *amountsNode) enter(s *Shape, bits uint64, pods int64) {
 	n.cpu, n.mib = n.cpu-pods*s.MilliCPU, n.mib-pods*s.MiB
 	for name, amount := range s.Others {

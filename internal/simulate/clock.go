@@ -17,8 +17,8 @@ const (
 	lastBackOff  = 360
 )
 
-// clock is one run in which pods arrive and end, on a clock of whole seconds. In each second the
-// ends come before the arrivals.
+// clock is one run in which pods arrive and end, on a clock of whole seconds. In each second, pods
+// end before others arrive.
 type clock struct {
 	*player
 	load *trace.TimedDraw
@@ -27,21 +27,21 @@ type clock struct {
 	all  Capacity
 
 	now, seq int64
-	next     int // of the arrivals
+	next     int // index of the next arrival
 	events   events
 	queue    queue
 	jobs     []job
 	members  []member // by pod
-	place    []int32  // by node: its place in the order of the draw
+	place    []int32  // by node: its position in the order of the draw
 	freed    freed
 	meter    meter
 	defrag   *defragmenter // nil if no pod is moved
 }
 
-// freed are nodes on which something was freed since waiting pods were tried.
+// freed are nodes on which resources were released since waiting pods were last tried.
 type freed struct {
 	nodes []int32
-	is    []bool // by node: it is among them
+	is    []bool // by node: whether the list has it
 }
 
 // job is an arrival: a pod, or the members of a gang.
@@ -49,17 +49,17 @@ type job struct {
 	shape, members int32
 	first          int32 // its first pod
 	at             int64
-	left           int64 // seconds that it has yet to run
-	began          int64 // the second from which all members run; negative: not all do
+	left           int64 // seconds that it must still run
+	began          int64 // the second from which all members run; negative if some do not run
 	placed         int32 // members that run
-	life           int32 // counts its moves
+	life           int32 // the number of its moves
 	started        bool  // all members have run
-	stays          bool  // it is not moved
+	stays          bool  // it must not be moved
 }
 
-// member is the place of a pod.
+// member is a pod with its node.
 type member struct {
-	node    int32 // -1: nowhere
+	node    int32 // -1 if it has none
 	tries   int32 // how often a kubelet has refused it
 	outcome Outcome
 }
@@ -79,7 +79,7 @@ func newClock(p *player, d *trace.TimedDraw, e *Experiment, of []int32) *clock {
 	return c
 }
 
-// stand places the pods of the start before anything counts.
+// stand places the pods of the start. This happens before the run counts anything.
 func (c *clock) stand(s *Start, of []int32) {
 	for i, shape := range of {
 		p := &s.pods[i]
@@ -99,7 +99,7 @@ func (c *clock) run(ctx context.Context, part func(float64)) {
 		at, arrives := c.upcoming()
 		if len(c.freed.nodes) > 0 && (at > c.now || arrives || c.events[0].kind >= defragBegins) {
 			c.wake()
-			continue // who was woken may be the next that ends
+			continue // the next event may be the end of a pod that wake has just placed
 		}
 		if at >= c.load.To {
 			break
@@ -147,19 +147,19 @@ func (c *clock) happens(e event) {
 	}
 }
 
-// plan has something happen later.
+// plan adds an event.
 func (c *clock) plan(e event) {
 	c.seq++
 	e.seq = c.seq
 	heap.Push(&c.events, e)
 }
 
-// create has a controller create pods when some seconds have passed.
+// create makes a controller create pods when some seconds have passed.
 func (c *clock) create(e entry, after int64) {
 	c.plan(event{at: c.now + after, kind: podCreated, entry: e})
 }
 
-// arrive lets the next of the draw arrive.
+// arrive lets the next pod or gang of the draw arrive.
 func (c *clock) arrive() {
 	a := &c.load.Arrivals[c.next]
 	c.next++
@@ -182,7 +182,7 @@ func (c *clock) whole(id int32) entry {
 	return entry{job: id, pod: c.jobs[id].first, life: c.jobs[id].life}
 }
 
-// created tries pods that were just created, and has them wait if no node takes them.
+// created tries pods that were just created. They wait if no node admits them.
 func (c *clock) created(e entry) {
 	c.seq++
 	e.seq = c.seq
@@ -201,7 +201,7 @@ func (c *clock) class(e entry) waitClass {
 }
 
 // try places the pods of an entry; a single pod goes on one of the nodes. It returns false if no
-// node admits them. A pod that the kubelet refuses has been tried.
+// node admits them. It returns true if the kubelet refuses the pod.
 func (c *clock) try(e entry, nodes []int32) bool {
 	j := &c.jobs[e.job]
 	if e.pod >= 0 {
@@ -218,8 +218,9 @@ func (c *clock) try(e entry, nodes []int32) bool {
 	return c.tryGang(e.job)
 }
 
-// retry has waiting pods tried again on a node to which a pod has come, if CPUs are kept. A full
-// NUMA node can send the next pod to a NUMA node where nothing is kept (Model.Monotone).
+// If CPUs are kept for pods with GPUs, retry lets waiting pods try a node again to which a pod has
+// come. A full NUMA node can send the next pod to a NUMA node where nothing is kept
+// (Model.Monotone).
 func (c *clock) retry(node int) {
 	if c.strategy.Keep != nil {
 		c.frees(int32(node))
@@ -298,7 +299,7 @@ func (c *clock) stop(j *job) {
 		c.take(j, pod)
 		c.frees(node)
 	}
-	c.meter.waiting -= int64(j.members) // they want no other place
+	c.meter.waiting -= int64(j.members) // they do not wait for another node
 }
 
 // frees records that a node has released resources.

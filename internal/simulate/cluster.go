@@ -11,7 +11,8 @@ import (
 type Cluster interface {
 	// Size is the number of nodes.
 	Size() int
-	// AppendKey appends a key of the node's free resources: nodes with equal keys offer the same.
+	// AppendKey appends a key of the node's free resources. Nodes with equal keys offer the same to
+	// every pod.
 	AppendKey(b []byte, node int) []byte
 	// Look fills in what the node offers to a pod of the shape; false if the scheduler sees that
 	// the node does not admit the pod.
@@ -21,7 +22,8 @@ type Cluster interface {
 	Put(node int, pod int32, s *Shape, gpu int) Outcome
 	// Take removes the pod from its node.
 	Take(node int, pod int32, s *Shape)
-	// Free returns the node's free thousandths of GPUs, or of CPUs.
+	// Free returns the node's free GPUs if gpus is set, and otherwise its free CPUs, in
+	// thousandths.
 	Free(node int, gpus bool) int64
 	// Lacks returns why the node or its kubelet does not admit a pod of the shape.
 	Lacks(node int, s *Shape) Lack
@@ -33,7 +35,7 @@ type Cluster interface {
 	// nodes has changed.
 	Learn() bool
 	// Suppose returns the node as its ledger describes it, so that moves can be tried. Name returns
-	// the node's name of a pod.
+	// the name under which the ledger knows the pod.
 	Suppose(node int) suppose.Node
 	Name(pod int32) string
 }
@@ -42,28 +44,29 @@ type Cluster interface {
 type Lack uint8
 
 const (
-	// LacksNothing: the node takes the pod.
+	// LacksNothing: the node admits the pod.
 	LacksNothing Lack = iota
 	// LacksCPUs and LacksMemory are about amounts.
 	LacksCPUs
 	LacksMemory
 	// LacksGPUs: too few GPUs or other devices, or GPUs of models that the pod may not have.
 	LacksGPUs
-	// LacksNUMANodes: all amounts are there, and its kubelet refuses the pod.
+	// LacksNUMANodes: the node has enough of each resource, but its kubelet refuses the pod.
 	LacksNUMANodes
-	lacks // how many there are
+	lacks // the number of values of Lack
 )
 
 // Look is the state of a node before a pod is placed there.
 type Look struct {
 	Shape *Shape
-	// Free are the node's free resources, All the sums that pods can have.
+	// The Free fields are the node's free resources. The All fields are the totals that pods can
+	// have.
 	FreeCPU, AllCPU int64 // thousandths
 	FreeMiB, AllMiB int64
 	FreeGPU         []int64 // thousandths, of each GPU
 	GPUModel        string
-	Kinds           *[maxKinds]int32 // how many pods with GPUs the node has, by kind
-	// The rest is set where the scheduler knows NUMA nodes.
+	Kinds           *[maxKinds]int32 // the number of the node's pods with GPUs, by kind
+	// The fields from here on are set if the scheduler knows NUMA nodes.
 	Machine *topology.Machine
 	Model   *placement.Model
 	State   *placement.State
@@ -77,7 +80,7 @@ type Look struct {
 type Zone struct {
 	FreeCPU, AllCPU int
 	FreeGPU, AllGPU int
-	// Mine means that the pod would lie here.
+	// Mine means that the pod would be placed on this NUMA node.
 	Mine bool
 }
 
@@ -92,10 +95,11 @@ func (l *Look) FreeGPUs() (sum int64) {
 // Outcome is a kubelet's answer to a pod that was bound to its node.
 type Outcome struct {
 	Refused bool
-	// NUMANodes is the number of the pod's NUMA nodes; 0 if nothing pins it or nothing is known.
+	// NUMANodes is the number of the pod's NUMA nodes. It is 0 if the pod is not pinned or the NUMA
+	// nodes are unknown.
 	NUMANodes int
-	// Aligned means that CPUs, memory and devices lie together on as few NUMA nodes as an empty
-	// machine would need.
+	// Aligned means that the pod's CPUs, memory and devices are on the same NUMA nodes, and that an
+	// empty machine would not need fewer.
 	Aligned bool
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// Experiment lets strategies serve the same loads on the same nodes.
+// Experiment lets several strategies place the same loads on the same nodes.
 type Experiment struct {
 	Nodes      []trace.Node
 	Pods       []trace.Pod
@@ -25,15 +25,18 @@ type Experiment struct {
 	// Ground makes the empty cluster of one run; a blind scheduler sees only amounts. nil means
 	// NewAmounts.
 	Ground func(nodes []trace.Node, blind bool) Cluster
-	// Start are the pods that already run, on the Ground that it makes; nil means none.
+	// Start has the pods that already run when a run begins. It also makes the Ground. nil means no
+	// pods.
 	Start *Start
-	// Unused adds the free resources, as the load could use them, to each run in which no pod ends.
+	// Unused adds to each run in which no pod ends the share of the free resources that the load
+	// could use.
 	Unused bool
-	// Watch begins to watch a run in which no pod ends. After each pod, the function that it
-	// returns receives the percentage of arrived pods; nil receives nothing. Several goroutines
-	// call Watch.
+	// Watch is called at the beginning of each run in which no pod ends. It returns a function, or
+	// nil. The run calls this function after each pod, with the percentage of arrived pods. Several
+	// goroutines call Watch.
 	Watch func(strategy string, seed int64, c Cluster) func(percent float64)
-	// Progress gets how many runs are done, parts of a run included. Any goroutine calls it.
+	// Progress receives the number of completed runs, with fractions for runs in progress. Several
+	// goroutines call it.
 	Progress func(done float64, all int)
 }
 

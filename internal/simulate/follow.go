@@ -5,8 +5,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Follower plays a cluster pod by pod with somebody else's choices. Before each it returns the
-// choices that a strategy could have made. It is not safe for concurrent use.
+// Follower simulates a cluster pod by pod, and its caller chooses the nodes. Before each choice, it
+// returns the nodes that a strategy might have chosen. It is not safe for concurrent use.
 type Follower struct {
 	p     *player
 	of    []int32
@@ -21,8 +21,9 @@ func (e *Experiment) Follow(s *Strategy) *Follower {
 	return &Follower{newPlayer(e.Ground(e.Nodes, s.Blind), all, s, nil, d), of, d.Order}
 }
 
-// Choices are the nodes, by their place in the list, among which the strategy would choose by
-// chance for a pod of the list that arrives now; none if no node takes it.
+// Choices returns the equally good nodes, as indices into the list, from which the strategy would
+// choose at random for a pod of the list that arrives now. It returns none if no node admits the
+// pod.
 func (f *Follower) Choices(pod int) (nodes []int) {
 	f.p.learn(f.of[pod])
 	for _, node := range f.p.equals(f.order, f.of[pod]) {

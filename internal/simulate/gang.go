@@ -28,8 +28,8 @@ func (c *clock) tryGang(id int32) bool {
 	return true
 }
 
-// gangNodes are the nodes as the members of a gang find them. It implements plan.Field. It asks no
-// ledger, because no kubelet has to report admissions here.
+// gangNodes offers the nodes to the members of a gang. It implements plan.Field. It asks no ledger,
+// because simulated kubelets do not report admissions.
 type gangNodes struct {
 	plan.Uncoupled
 	clock *clock

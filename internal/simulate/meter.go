@@ -4,26 +4,27 @@ import (
 	"slices"
 )
 
-// Timed is the result of a run with lifetimes between two seconds of it.
+// Timed is the result of a run with lifetimes, for the time between two seconds of the run.
 type Timed struct {
-	// From and To are the seconds between which things count.
+	// From and To are the seconds between which pods and amounts are counted.
 	From int64 `json:"fromSecond"`
 	To   int64 `json:"toSecond"`
-	// Arrived is the number of pods that came in the whole run.
+	// Arrived is the number of pods that arrived in the whole run.
 	Arrived int64 `json:"arrived"`
 	// GPUs and CPUs are thousandths of a device or CPU times seconds, for pods that arrived between
-	// the two seconds. Asked is the amount if no pod waited. Served is the amount that ran; a gang
-	// counts while all of its members run.
+	// the two seconds. Asked is the amount that would be served if no pod waited. Served is the
+	// amount that ran; a gang counts while all of its members run.
 	GPUs Served `json:"gpuSeconds"`
 	CPUs Served `json:"cpuSeconds"`
 	// Waiting is the time from arrival to running, for pods that arrived between the two seconds. A
 	// pod that never ran waits until the end.
 	Waiting Waiting `json:"waitingSeconds"`
-	// Refused is how many of these pods a kubelet refused at least once.
+	// Refused is the number of these pods that a kubelet refused at least once.
 	Refused int64 `json:"refused"`
 	// Left is the number of pods without a node at the end.
 	Left int64 `json:"leftWaiting"`
-	// Gangs arrived between the two seconds; Whole of them ran before the end.
+	// Gangs is the number of gangs that arrived between the two seconds. Whole is the number of
+	// these gangs of which all members ran before the end.
 	Gangs int64 `json:"gangs"`
 	Whole int64 `json:"gangsWhole"`
 	// Plans is nil if no pod is moved to make room.
@@ -39,8 +40,8 @@ type Waiting struct {
 	Most int64 `json:"most"`
 }
 
-// Moment is a moment of a run. InUse and Aligned are percent of the GPUs of all nodes, or of the
-// CPUs if no pod asks for GPUs. Waiting counts pods.
+// Moment is a moment of a run. InUse and Aligned are percentages of the GPUs of all nodes, or of
+// the CPUs if no pod asks for GPUs. Waiting is the number of waiting pods.
 type Moment struct {
 	Second  int64   `json:"second"`
 	InUse   float64 `json:"inUse"`
@@ -51,7 +52,7 @@ type Moment struct {
 // moments is the number of Moments in a course.
 const moments = 100
 
-// meter counts while the clock of a run advances.
+// meter collects the figures of a run while its clock advances.
 type meter struct {
 	all     Capacity
 	figures Figures
@@ -59,7 +60,8 @@ type meter struct {
 	waits   []int64
 	// gpus and cpus are the served amounts of all pods between the two seconds.
 	gpus, cpus Served
-	// Now: thousandths of GPUs or CPUs in use, and pods without a place.
+	// The present values: thousandths of GPUs or CPUs in use, and the number of pods without a
+	// node.
 	inUse, aligned, waiting int64
 }
 
@@ -73,7 +75,7 @@ func (c Capacity) one(s *Shape) int64 {
 
 func (c Capacity) percent(n int64) float64 { return percent(n, c.GPU+c.CPU) }
 
-// pass records the course until the second. It reports whether it added a Moment.
+// pass records the course up to the second at. It reports whether it added a Moment.
 func (m *meter) pass(at int64) (passed bool) {
 	for {
 		next := m.timed.To * int64(len(m.timed.Course)) / moments
@@ -85,10 +87,10 @@ func (m *meter) pass(at int64) (passed bool) {
 	}
 }
 
-// counts reports whether a job arrived while things count.
+// counts reports whether a job arrived within the time that is measured.
 func (m *meter) counts(j *job) bool { return j.at >= m.timed.From }
 
-// during returns how many seconds of an interval count.
+// during returns the number of seconds of an interval that are within the measured time.
 func (m *meter) during(from, to int64) int64 {
 	return max(0, min(to, m.timed.To)-max(from, m.timed.From))
 }
@@ -114,7 +116,7 @@ func (m *meter) stands(s *Shape, o Outcome) {
 	m.hold(s, o, 1)
 }
 
-// hold counts a pod that gets a node, or with -1 a pod that leaves its node.
+// hold counts a pod that gets a node, or, if n is -1, a pod that leaves its node.
 func (m *meter) hold(s *Shape, o Outcome, n int64) {
 	amount := n * m.all.one(s)
 	m.inUse += amount
@@ -141,7 +143,8 @@ func (m *meter) began(c *clock, j *job) {
 	j.started = true
 }
 
-// first counts the pods of a job: they run now, or never.
+// first counts the pods of a job when they run for the first time, or when the run ends without
+// that.
 func (m *meter) first(c *clock, j *job, waited int64) {
 	for pod := j.first; pod < j.first+j.members; pod++ {
 		m.waits = append(m.waits, waited)
@@ -176,7 +179,7 @@ func serve(s *Served, n int64, aligned bool) {
 	}
 }
 
-// left counts a job that is there at the end.
+// left counts a job that has not ended at the end of the run.
 func (m *meter) left(c *clock, j *job) {
 	if j.left > 0 {
 		m.timed.Left += int64(j.members - j.placed)

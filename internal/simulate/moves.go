@@ -14,31 +14,31 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// Limits of a strategy with Defrag. It acts as `berth defrag POD --execute` would for each waiting
-// pod, one after another.
+// Limits of a strategy with Defrag. For each waiting pod, one after another, the strategy does what
+// `berth defrag POD --execute` would do.
 const (
 	// mostRooms is the largest number of pods for which room is made each time.
 	mostRooms = 32
-	// planEffort bounds the questions to ledgers for one plan: a tenth of the limit of `berth
-	// defrag`, because a run plans every hour.
+	// planEffort limits the number of questions to ledgers for one plan. It is a tenth of the limit
+	// of `berth defrag`, because a run makes many plans.
 	planEffort = defrag.DefaultEffort / 10
-	// MoveTakes is the time of one move: the grace period of the evicted pod. During a move both
-	// places are in use.
+	// MoveTakes is the time of one move: the grace period of the evicted pod. During a move, the
+	// pod's old place and its new place are in use.
 	MoveTakes = 30 * time.Second
 )
 
-// movingPlan is a plan in progress. Nodes are kept for it, and one pod moves at a time.
+// movingPlan is a plan in progress. Nodes are reserved for the plan, and one pod moves at a time.
 type movingPlan struct {
 	entry entry
 	class waitClass
-	nodes []int // of the pods that room is made for
+	nodes []int // of the pods for which room is made
 	moves []plannedMove
-	kept  []int32 // nodes that nobody else may come to
+	kept  []int32 // nodes that are closed to other pods
 	// holder is the pod that holds the new place of the first of the moves, once it has begun.
 	holder int32
 }
 
-// plannedMove is the move of one pod, in the life that the plan is for.
+// plannedMove is the move of one pod. The move is dropped if the pod's job has begun another life.
 type plannedMove struct {
 	job, life int32
 	from, to  int32
@@ -49,10 +49,11 @@ type defragmenter struct {
 	every int64 // seconds
 	nodes []trace.Node
 	plan  *movingPlan
-	// left is how many more pods may get room this time; tried are the classes without a plan.
+	// left is the number of further pods that may get room this time. tried are the classes for
+	// which there was no plan.
 	left  int
 	tried map[waitClass]bool
-	// known are nodes as they are supposed, by node, until they change.
+	// known caches, by node, the results of Cluster.Suppose until the node changes.
 	known []*suppose.Node
 }
 
@@ -83,7 +84,8 @@ func (c *clock) defragment() {
 	c.makeRoom()
 }
 
-// makeRoom begins the next plan: for the pod that waits longest among the pods with a plan.
+// makeRoom begins the next plan, for the pod that has waited longest among the pods for which there
+// is a plan.
 func (c *clock) makeRoom() {
 	for d := c.defrag; d.plan == nil; {
 		oldest := entry{job: -1}
@@ -158,7 +160,7 @@ func (c *clock) planFor(e entry, class waitClass) *movingPlan {
 	return out
 }
 
-// supposed is a node on which nothing is supposed yet.
+// supposed returns a copy of the node on which no moves are supposed yet.
 func (c *clock) supposed(node int) *suppose.Node {
 	known := &c.defrag.known[node]
 	if *known == nil {
@@ -168,8 +170,8 @@ func (c *clock) supposed(node int) *suppose.Node {
 	return *known
 }
 
-// asked returns a new pod of a shape: as a replacement for the pod with the UID, or as an
-// additional pod. i orders them.
+// asked returns a new pod of a shape, either as a replacement for the pod with the UID or as an
+// additional pod. i is its position in the order of creation.
 func (c *clock) asked(shape int32, uid string, i int) suppose.Pod {
 	s := &c.scores.shapes[shape]
 	ask := *s.ask
@@ -182,8 +184,8 @@ func (c *clock) asked(shape int32, uid string, i int) suppose.Pod {
 		Asks: count.List{count.CPU: s.MilliCPU, count.Memory: s.MiB << 20, gpuResource: int64(s.GPUs)}}
 }
 
-// move begins the next move; after the last move the pods get the room. The pod's new place is held
-// before the eviction. If the place is no longer free, the plan ends.
+// move begins the next move. After the last move, the waiting pods get the room. The pod's new
+// place is held before the eviction. If the place is no longer free, the plan ends.
 func (c *clock) move() {
 	d := c.defrag
 	if len(d.plan.moves) == 0 {
@@ -255,8 +257,8 @@ func (c *clock) arriveInRoom() {
 	c.endPlan(true)
 }
 
-// endPlan opens the nodes that were kept. If the plan did not finish, moved pods stay, and the
-// waiting pods need a node again.
+// endPlan reopens the nodes that were closed to other pods. If the plan did not finish, the moved
+// pods stay where they are, and the waiting pods need a node again.
 func (c *clock) endPlan(made bool) {
 	d := c.defrag
 	p := d.plan
@@ -279,7 +281,8 @@ type Plans struct {
 	// Moves is the number of moved pods, Pods the number of pods that got room.
 	Moves int64 `json:"moves"`
 	Pods  int64 `json:"madeRoomFor"`
-	// None is how often there was no plan, Ended how often a plan could not finish.
+	// None is the number of times that no plan was found. Ended is the number of plans that could
+	// not finish.
 	None  int64 `json:"noPlan"`
 	Ended int64 `json:"endedEarly"`
 	// Asked is the number of questions to ledgers.

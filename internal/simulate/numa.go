@@ -17,9 +17,9 @@ type numa struct {
 	*amounts
 	blind    bool
 	kinds    []*numaKind      // by node
-	ids      []map[string]int // by node: which of its GPUs an id is
+	ids      []map[string]int // by node: the index of each GPU's id
 	states   []*placement.State
-	stood    []string // UIDs of the pods that were there at the start: those with the first numbers
+	stood    []string // UIDs of the pods that ran at the start, which have the first numbers
 	decision placement.Decision
 	zones    []Zone
 	wanted   wanted
@@ -30,7 +30,7 @@ type numaKind struct {
 	machine *topology.Machine
 	model   *placement.Model
 	empty   *placement.State
-	gpuAt   []int // by GPU: the position of its NUMA node; -1: it has none
+	gpuAt   []int // by GPU: the position of its NUMA node; -1 for none
 	id      int
 }
 
@@ -72,7 +72,8 @@ func (c *numa) Look(node int, s *Shape, l *Look) bool {
 	return true
 }
 
-// Lacks asks the engine if the amounts are available, also for a scheduler that would not ask.
+// If the amounts are available, Lacks asks the engine. It does so even if the strategy is blind to
+// NUMA nodes.
 func (c *numa) Lacks(node int, s *Shape) Lack {
 	lack := c.amounts.Lacks(node, s)
 	if lack != LacksNothing {
@@ -115,10 +116,10 @@ func (c *numa) Take(node int, pod int32, s *Shape) {
 	c.wanted.add(s, -int64(s.GPUs))
 }
 
-// Learn uses the pods that run.
+// Learn computes the demand from the running pods.
 func (c *numa) Learn() bool { return !c.blind && c.wanted.learn() }
 
-// Suppose makes a ledger of the kubelet's books.
+// Suppose makes a ledger from the kubelet's books.
 func (c *numa) Suppose(node int) suppose.Node {
 	snap := c.states[node].Snapshot()
 	report, err := ledger.NewReport(1, c.kinds[node].model, &snap, nil)
@@ -133,7 +134,8 @@ func (c *numa) Suppose(node int) suppose.Node {
 // Name returns the pod's UID.
 func (c *numa) Name(pod int32) string { return c.uid(pod) }
 
-// uid is a pod's name in the books of kubelets. No UID of a cluster has a slash.
+// uid returns the name of a pod in the books of kubelets. It cannot equal a UID of a real cluster,
+// because such UIDs contain no slash.
 func (c *numa) uid(pod int32) string {
 	if int(pod) < len(c.stood) {
 		return c.stood[pod]
@@ -141,7 +143,7 @@ func (c *numa) uid(pod int32) string {
 	return "/" + strconv.Itoa(int(pod))
 }
 
-// gpusOf are the GPUs of the node that containers hold.
+// gpusOf returns the GPUs of the node that are assigned to the containers.
 func (c *numa) gpusOf(node int, containers []placement.ContainerAllocation) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i := range containers {

@@ -5,7 +5,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// own are Berth's default strategy and other settings of the scheduler.
+// own returns Berth's default strategy, and strategies with other settings of the scheduler.
 func own() []Strategy {
 	return []Strategy{
 		{Name: "Berth", About: "the scheduler's default: the order of its candidates", NUMA: true, Plans: true, Ties: ByChance, New: byDefault},
@@ -17,7 +17,7 @@ func own() []Strategy {
 func keepEight() *placement.Keep {
 	k, err := placement.NewKeep(map[string]int{gpuResource: 8})
 	if err != nil {
-		panic("simulate: " + err.Error()) // 8 is a number of CPUs
+		panic("simulate: " + err.Error()) // cannot happen, because 8 is a valid number of CPUs
 	}
 	return k
 }

@@ -7,16 +7,16 @@ import (
 )
 
 // The scheduler's numbers: the cluster size up to which it compares all nodes, the number of
-// candidates on larger clusters, and the weight of Berth's score beside kube-scheduler's (fewNodes,
-// Args.Candidates and Weight of internal/scheduler).
+// candidates on larger clusters, and the weight of Berth's score relative to kube-scheduler's
+// scores (fewNodes, Args.Candidates and Weight of internal/scheduler).
 const (
 	fewNodes      = 100
 	candidates    = 32
 	weightOfBerth = 2
 )
 
-// profile is the whole choice of the scheduler with the chart's profile. Its candidates are the
-// best nodes by the order of berth; among equal nodes it begins at a random position. Among the
+// profile chooses like the whole scheduler with the chart's profile. Its candidates are the best
+// nodes by the order of berth; among equal nodes it begins at a random position. Among the
 // candidates of the best tier it chooses the highest sum of Berth's score, NodeResourcesFit and
 // NodeResourcesBalancedAllocation.
 type profile struct {
@@ -24,8 +24,8 @@ type profile struct {
 	named []int32
 }
 
-// comparer is a scorer that compares the best nodes once more. equals returns the nodes among which
-// it chooses at random; they are valid until the next call.
+// comparer is a scorer that compares the best nodes a second time. equals returns the nodes among
+// which it chooses at random; they are valid until the next call.
 type comparer interface {
 	equals(p *player, nodes []int32, shape int32) []int32
 }
@@ -56,10 +56,10 @@ func (p *player) beside(node, shape int32) int64 {
 	return leastAllocated(&s.look) + balance(&s.look)
 }
 
-// orderOf is the rank.Scoring.Order that berth made the score of.
+// orderOf returns the rank.Scoring.Order from which berth computed the score.
 func orderOf(score int32) uint32 { return rank.LastOrder - uint32(score) }
 
-// worse is the distance of the score from the best of its tier.
+// worse returns the difference between the score and the best score of its tier.
 func worse(score int32) uint32 { return orderOf(score) & (1<<rank.ScoreBits - 1) }
 
 // name names the candidates of the best tier.
@@ -100,8 +100,8 @@ func (f *profile) name(s *scores, nodes []int32, shape int32, r *rand.Rand) {
 	}
 }
 
-// lastNamed returns the worst score among the candidates, and how many candidates have it. counts
-// are the nodes by score.
+// lastNamed returns the worst score among the candidates, and the number of candidates with this
+// score. counts are the nodes by score.
 func lastNamed(counts *[1 << rank.ScoreBits]int, nodes int) (last uint32, left int) {
 	few := candidates
 	if nodes <= fewNodes {

@@ -13,19 +13,19 @@ type entry struct {
 	job int32
 	// pod is one pod; -1 means all members of the job.
 	pod int32
-	// life is the job's life to which the entry belongs. A move begins another life.
+	// life is the job's life to which the entry belongs. Each move of a job begins another life.
 	life int32
 }
 
-// waitClass identifies entries that get the same answers.
+// waitClass identifies entries that every node answers alike.
 type waitClass struct{ shape, members int32 }
 
 // queue has the entries without a node, by class, each in the order of seq. Every node refuses
-// every class in the queue. A new entry was refused by all nodes, and is tried again when a node
+// every class in the queue. All nodes have refused a new entry, and it is tried again when a node
 // has changed. So a change is checked once per class and not per pod.
 type queue struct {
 	byClass map[waitClass][]entry
-	// classes are the values of byClass, in the same order in each run.
+	// classes are the keys of byClass, in an order that is the same in each run.
 	classes []waitClass
 }
 
@@ -67,22 +67,23 @@ func (c waitClass) compare(d waitClass) int {
 type event struct {
 	at   int64
 	kind eventKind
-	seq  int64 // of equal seconds and kinds, what was planned first
+	seq  int64 // orders events of the same second and kind by the time of planning
 	entry
 }
 
-// eventKind is in the order in which things of the same second happen.
+// eventKind is the kind of an event. The kinds are in the order in which events of the same second
+// happen.
 type eventKind uint8
 
 const (
-	// jobEnds: its time is over.
+	// jobEnds means that a job has run for its time.
 	jobEnds eventKind = iota
 	// moveEnds means that a pod has left its place for another one.
 	moveEnds
 	// defragBegins means that it is time to move pods for waiting pods. Events after this one try
 	// waiting pods first.
 	defragBegins
-	// podCreated: a controller has created pods again.
+	// podCreated means that a controller has created pods again.
 	podCreated
 )
 

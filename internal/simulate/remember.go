@@ -9,11 +9,11 @@ type scores struct {
 	cluster Cluster
 	shapes  []Shape
 	by      Scorer
-	// width is how many shapes a row caches; further shapes replace them.
+	// width is the number of shapes that a row caches. Further shapes replace earlier ones.
 	width int
 	rows  map[string]*scoreRow
 	of    []*scoreRow // by node
-	kept  []bool      // by node: nobody may come
+	kept  []bool      // by node: closed to all pods
 	key   []byte
 	look  Look
 }
@@ -25,14 +25,14 @@ type scoreRow struct {
 }
 
 type knownScore struct {
-	shape int32 // plus one
+	shape int32 // the index of the shape plus one
 	score int32
 }
 
 // refusing is the score of a node that does not admit the pod.
 const refusing = math.MinInt32
 
-// maxScores bounds how many scores all rows remember: 8 bytes each.
+// maxScores limits the number of scores in all rows together. A score takes 8 bytes.
 const maxScores = 1 << 24
 
 func newScores(c Cluster, all []Shape, by Scorer) *scores {

@@ -11,17 +11,17 @@ type Figures struct {
 	Pods Served `json:"pods"`
 	GPUs Served `json:"gpus"` // thousandths
 	CPUs Served `json:"cpus"` // thousandths
-	// Refusals is how often kubelets refused a pod.
+	// Refusals is the number of times that kubelets refused a pod.
 	Refusals int64 `json:"refusals"`
 	// Pinned is the number of served pods on NUMA nodes, NUMANodes the sum of their NUMA nodes.
 	Pinned    int64 `json:"pinned"`
 	NUMANodes int64 `json:"numaNodes"`
-	// OnNUMANodes counts them by their number of NUMA nodes: 1, 2, 3, and more than 3.
+	// OnNUMANodes counts these pods by their number of NUMA nodes: 1, 2, 3, and more than 3.
 	OnNUMANodes [4]int64 `json:"podsOnNUMANodes"`
 }
 
-// Served is the requested amount of one resource, the part that was served, and the part of that
-// with CPUs, memory and devices together.
+// Served has the requested amount of one resource, the amount that pods with a node got, and, of
+// this, the amount of pods whose CPUs, memory and devices are on the same NUMA nodes.
 type Served struct {
 	Asked   int64 `json:"asked"`
 	Served  int64 `json:"served"`
@@ -50,14 +50,14 @@ func (f *Figures) arrived(s *Shape, served bool, o Outcome) {
 	}
 }
 
-// Curve is the percentage of all GPUs that is served, by the requested percentage of the pods that
-// have arrived. A point is the mean over all arrivals nearest to its percentage.
+// Curve is the percentage of all GPUs that is served, by the percentage of all GPUs that the
+// arrived pods request. A point is the mean over all arrivals nearest to its percentage.
 type Curve []float64
 
 // maxPercent is the longest Curve.
 const maxPercent = 1000
 
-// curve makes a Curve.
+// curve collects the values of a Curve.
 type curve struct {
 	sum   []float64
 	count []int
@@ -72,7 +72,7 @@ func (c *curve) add(arrived, served float64) {
 	c.count[at]++
 }
 
-// curve fills points without an arrival with the point before them.
+// curve returns the Curve. A point without an arrival gets the value of the point before it.
 func (c *curve) curve() Curve {
 	out := make(Curve, len(c.sum))
 	for i := range out {
@@ -91,22 +91,22 @@ type Run struct {
 	Strategy string `json:"strategy"`
 	Seed     int64  `json:"seed"`
 	Figures
-	// Aligned is the percentage of all GPUs that serve pods with everything together at the end; of
-	// CPUs, if no pod asks for GPUs. If pods arrive and end, it is the mean over time.
+	// Aligned is the percentage of all GPUs (of all CPUs, if no pod asks for GPUs) that aligned
+	// pods have at the end; see Outcome.Aligned. If pods arrive and end, it is the mean over time.
 	Aligned float64 `json:"aligned"`
 	Curve   Curve   `json:"curve"`
-	// AlignedCurve is the same curve for pods with everything together.
+	// AlignedCurve is the same curve for aligned pods only.
 	AlignedCurve Curve `json:"alignedCurve"`
-	// Unused is the rest at the end, if the Experiment asks for it.
+	// Unused describes the free resources at the end, if the Experiment asks for it.
 	Unused *Unused `json:"unused,omitempty"`
 	// Timed is nil if no pod leaves.
 	Timed *Timed `json:"timed,omitempty"`
 }
 
-// maxAgain is how often a controller creates a pod again after a kubelet has refused it.
+// maxAgain limits how often a controller creates a pod again after a kubelet has refused it.
 const maxAgain = 10
 
-// player is a strategy at work on a cluster.
+// player places pods on a cluster with a strategy.
 type player struct {
 	cluster  Cluster
 	strategy *Strategy
@@ -127,7 +127,7 @@ func newPlayer(c Cluster, all []Shape, s *Strategy, load []Typical, d *trace.Dra
 	return &player{cluster: c, strategy: s, by: by, scores: newScores(c, keeping(all, s.Keep), by), draw: d}
 }
 
-// choose returns the best of the nodes; -1 if none takes a pod of the shape.
+// choose returns the best of the nodes; -1 if none admits a pod of the shape.
 func (p *player) choose(nodes []int32, shape int32) int {
 	if _, compares := p.by.(comparer); compares {
 		if equal := p.equals(nodes, shape); len(equal) > 0 {
@@ -149,8 +149,8 @@ func (p *player) choose(nodes []int32, shape int32) int {
 	return best
 }
 
-// equals are the best of the nodes, among which chance chooses, until it is called again; none if
-// no node takes a pod of the shape.
+// equals returns the best of the nodes, from which the caller chooses one at random. It returns
+// none if no node admits a pod of the shape. The result is valid until the next call.
 func (p *player) equals(nodes []int32, shape int32) (equal []int32) {
 	if c, compares := p.by.(comparer); compares {
 		return c.equals(p, nodes, shape)
@@ -194,7 +194,7 @@ func (p *player) gpu(node int, s *Shape) int {
 	return -1
 }
 
-// learn tells the cluster, and a strategy that learns, that a pod has arrived.
+// learn tells the cluster, and the strategy if it learns, that a pod has arrived.
 func (p *player) learn(shape int32) {
 	l, learns := p.by.(Learner)
 	if news := p.cluster.Learn(); learns && l.Learn(&p.scores.shapes[shape]) || news {
@@ -224,7 +224,7 @@ func (p *player) arrivals(of []int32, all Capacity) (f Figures, c curves) {
 	return f, c
 }
 
-// curves are the served percentage and the aligned part of it.
+// curves are the curve of the served percentage and the curve of its aligned part.
 type curves struct{ served, aligned curve }
 
 // Capacity is the capacity of the nodes in thousandths: GPUs, or CPUs if no pod asks for GPUs.
@@ -245,7 +245,7 @@ func (c Capacity) of(f *Figures) (got *Served, have int64) {
 	return &f.CPUs, c.CPU
 }
 
-// aligned returns the percentage of the nodes' capacity that serves pods with everything together.
+// aligned returns the percentage of the nodes' capacity that aligned pods have.
 func (c Capacity) aligned(f *Figures) float64 {
 	got, have := c.of(f)
 	return percent(got.Aligned, have)

@@ -32,12 +32,12 @@ func (s *Shape) Request() *placement.Request { return s.ask }
 // AskedGPU returns how many thousandths of GPUs the pod asks for in total.
 func (s *Shape) AskedGPU() int64 { return int64(s.GPUs) * s.MilliGPU }
 
-// Takes reports whether the pod may have GPUs of the model.
+// Takes reports whether the pod may use GPUs of the model.
 func (s *Shape) Takes(model string) bool {
 	return len(s.GPUModels) == 0 || slices.Contains(s.GPUModels, model)
 }
 
-// shapes numbers the shapes of a list, and returns the shape of each pod.
+// shapes numbers the shapes of a list, and returns the shape of each GPU pod.
 func shapes(pods []trace.Pod) (all []Shape, of []int32) {
 	known := map[string]int32{}
 	for i := range pods {
@@ -56,7 +56,7 @@ func shapes(pods []trace.Pod) (all []Shape, of []int32) {
 	return all, of
 }
 
-// keeping returns the shapes as a scheduler asks for them that has the rule.
+// keeping returns the shapes with the requests that a scheduler with the rule k makes.
 func keeping(all []Shape, k *placement.Keep) []Shape {
 	if k == nil {
 		return all

@@ -16,7 +16,7 @@ type StartNode struct {
 	trace.Node
 	Machine *topology.Machine
 	Model   *placement.Model
-	// State has the kubelet's assignments, to Pods and to others.
+	// State has the kubelet's assignments, to Pods and to other pods.
 	State *placement.State
 	// KeptCPU (thousandths) and KeptMiB are the requests of pods that never end or move.
 	KeptCPU, KeptMiB int64
@@ -31,7 +31,7 @@ type StartPod struct {
 	// UID is its name in the node's State.
 	UID     string
 	Request placement.Request
-	// What it asks for in all: thousandths of a CPU, MiB and whole GPUs.
+	// The requests of the whole pod: thousandths of a CPU, MiB and whole GPUs.
 	MilliCPU, MiB int64
 	GPUs          int
 	Others        map[string]int64 // huge pages, in bytes, and other devices
@@ -173,7 +173,7 @@ func (s *Start) Ground(nodes []trace.Node, blind bool) Cluster {
 		bits := uint64(0)
 		for gpu := range c.gpusOf(int(p.node), held.Containers) {
 			bits |= 1 << gpu
-			c.nodes[p.node].gpus[gpu] = trace.Thousandths // until it is held
+			c.nodes[p.node].gpus[gpu] = trace.Thousandths // until a pod gets it
 		}
 		shape := p.shape()
 		c.hold(int(p.node), int32(i), shape, bits)

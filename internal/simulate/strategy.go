@@ -18,36 +18,36 @@ type Strategy struct {
 	// NUMA strategies work only on clusters with NUMA nodes.
 	NUMA bool
 	// Plans marks Berth's strategies, which plan a gang as a whole. They compare nodes once for all
-	// members, and each node gets as many as fit.
+	// members, and put as many members as fit on each node.
 	Plans bool
 	// Knows means that the strategy knows the distribution of the load in advance.
 	Knows bool
 	// Defrag is the interval at which pods are moved to make room for waiting pods, if pods arrive
 	// and end; 0 means never.
 	Defrag time.Duration
-	// Keep is the scheduler's rule which CPUs are kept for pods with GPUs; mostly nil. Kubelets do
-	// not know it.
+	// Keep is the scheduler's rule about the CPUs that are kept for pods with GPUs. It is nil for
+	// most strategies. Kubelets do not know the rule.
 	Keep *placement.Keep
-	// Ties is which of equal nodes is chosen: by the order of the draw, or by chance.
+	// Ties is the choice among equal nodes: by the order of the draw, or at random.
 	Ties Ties
-	// New makes the scorer of one run.
+	// New returns the scorer for one run.
 	New func(load []Typical) Scorer
 }
 
-// Defragmented returns the strategy with moves of pods at this interval.
+// Defragmented returns the strategy with moves of pods at the given interval.
 func (s Strategy) Defragmented(every time.Duration) Strategy {
 	s.Defrag = every
 	s.Name = fmt.Sprintf("%s, defrag %gh", s.Name, every.Hours())
 	return s
 }
 
-// Ties is which of equally good nodes is chosen.
+// Ties is the rule for the choice among equally good nodes.
 type Ties uint8
 
 const (
-	// FirstOfOrder chooses the first in the order of the draw.
+	// FirstOfOrder chooses the first of these nodes in the order of the draw.
 	FirstOfOrder Ties = iota
-	// ByChance chooses any of them with equal probability.
+	// ByChance chooses each of these nodes with equal probability.
 	ByChance
 )
 
@@ -55,7 +55,7 @@ const (
 type Scorer interface {
 	// Score returns the node's score; higher is better.
 	Score(l *Look) int64
-	// GPU is which GPU a share is of.
+	// GPU returns the index of the GPU of which the pod gets a share.
 	GPU(l *Look, r *rand.Rand) int
 }
 
@@ -68,10 +68,10 @@ type Scoring func(l *Look) int64
 // Score calls the function.
 func (f Scoring) Score(l *Look) int64 { return f(l) }
 
-// GPU returns the GPU with the smallest rest that is enough.
+// GPU returns the GPU with the smallest free part that is large enough.
 func (f Scoring) GPU(l *Look, _ *rand.Rand) int { return tightest(l) }
 
-// tightest is the GPU with the least that is enough.
+// tightest returns the GPU with the smallest free part that is large enough.
 func tightest(l *Look) int {
 	best := -1
 	for i, free := range l.FreeGPU {

@@ -26,7 +26,7 @@ func (m Mean) Duration() time.Duration {
 	return time.Duration(m.Mean * float64(time.Second)).Round(time.Second)
 }
 
-// meanOf rounds to thousandths, which is finer than any run repeats.
+// meanOf returns the mean rounded to thousandths. Runs differ from each other by more than that.
 func meanOf(values []float64) (m Mean) {
 	n := float64(len(values))
 	for _, v := range values {
@@ -41,7 +41,7 @@ func meanOf(values []float64) (m Mean) {
 func round(v float64) float64 { return math.Round(v*1000) / 1000 }
 
 // Point is a point of a curve: the percentage of GPUs that are served when the arrived pods ask for
-// Asked percent. Aligned is the percentage that serves pods with everything together.
+// Asked percent. Aligned is the percentage that aligned pods have.
 type Point struct {
 	Arrived int  `json:"arrived"`
 	Served  Mean `json:"served"`
@@ -54,8 +54,8 @@ type Summary struct {
 	Runs     int    `json:"runs"`
 	// Aligned is the mean over the runs.
 	Aligned Mean `json:"aligned"`
-	// Pods, GPUs and CPUs are the served parts of the requests; Aligned is the part with everything
-	// together.
+	// Pods, GPUs and CPUs are the served parts of the requests; Aligned is the part of aligned
+	// pods.
 	Pods        Mean `json:"podsServed"`
 	PodsAligned Mean `json:"podsAligned"`
 	GPUs        Mean `json:"gpusServed"`
@@ -74,7 +74,7 @@ type Summary struct {
 }
 
 // TimedSummary is the result of one strategy over all seeds with lifetimes. Shares are percentages
-// of the requested hours: served and aligned ones.
+// of the requested hours: the served hours, and the hours of aligned pods.
 type TimedSummary struct {
 	// Arrived is the number of arrived pods.
 	Arrived         Mean `json:"arrived"`
@@ -89,7 +89,8 @@ type TimedSummary struct {
 	Refused Mean `json:"podsRefused"`
 	// Left is the number of pods without a node at the end.
 	Left Mean `json:"leftWaiting"`
-	// Gangs is the number of gangs in all runs; Whole is the percentage that ran before the end.
+	// Gangs is the number of gangs in all runs. Whole is the percentage of them that ran before the
+	// end.
 	Gangs int64 `json:"gangs"`
 	Whole Mean  `json:"gangsWhole"`
 	// Moves is the number of moved pods, MadeRoom the number of pods that got room; nil if the
@@ -109,7 +110,7 @@ type CoursePoint struct {
 	Waiting float64 `json:"waiting"`
 }
 
-// Summarize sums up runs by strategy, in their order.
+// Summarize summarizes the runs of each strategy, in the order of the runs.
 func Summarize(runs []Run) (out []Summary) {
 	for from := 0; from < len(runs); {
 		to := from

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Typical is a shape with its share of the coming load.
+// Typical is a shape with its share of the expected load.
 type Typical struct {
 	Shape *Shape
 	Part  float64
@@ -15,8 +15,8 @@ type Typical struct {
 // typicalPart is the part of all pods that the typical shapes cover.
 const typicalPart = 0.95
 
-// typical returns the most frequent shapes of a load, until they cover most pods. It ignores
-// memory. count is how often each shape occurs.
+// typical returns the most frequent shapes of a load, as many as cover typicalPart of the pods. It
+// ignores memory. count has the number of pods of each shape.
 func typical(all []Shape, count []int) []Typical {
 	type key struct {
 		cpu, gpu int64

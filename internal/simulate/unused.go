@@ -1,9 +1,10 @@
 package simulate
 
-// Unused is the free part of all nodes at the end, in percent, by its use for a pod of the load. It
-// is an average over the pods that ask for GPUs, or over all pods if none does.
+// Unused divides the free resources at the end by their use for a pod of the load, as percentages
+// of the resources of all nodes. It is an average over the pods that ask for GPUs, or over all pods
+// if none does.
 type Unused struct {
-	// Usable: the pod would be admitted.
+	// Usable is the part on nodes that would admit the pod.
 	Usable float64 `json:"usable"`
 	// The other fields are stranded parts: the node has too few CPUs, too little memory or too few
 	// suitable GPUs, or has them on the wrong NUMA nodes.
@@ -18,7 +19,8 @@ func (u *Unused) by(l Lack) *float64 {
 	return [lacks]*float64{LacksNothing: &u.Usable, LacksCPUs: &u.CPUs, LacksMemory: &u.Memory, LacksGPUs: &u.GPUs, LacksNUMANodes: &u.NUMANodes}[l]
 }
 
-// unusedOf computes what the load could use of a cluster's free resources.
+// unusedOf computes the parts of a cluster's free resources that the load could use and could not
+// use.
 func unusedOf(c Cluster, all Capacity, load []Typical) *Unused {
 	u, gpus, parts := &Unused{}, all.GPU > 0, 0.0
 	for i := range load {

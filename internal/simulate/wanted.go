@@ -5,10 +5,10 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// wanted is the demand for nodes, by the running pods. Nodes of one kind with one GPU model are in
-// equal demand.
+// wanted is the demand for nodes, computed from the running pods. The demand is the same for all
+// nodes of one kind with the same GPU model.
 type wanted struct {
-	of     []int // by node: its place in classes
+	of     []int // by node: the index of its class in classes
 	all    []class
 	tally  demand.Tally[string]
 	shapes map[string]*Shape
@@ -18,7 +18,7 @@ type class struct {
 	kind  *numaKind
 	model string
 	level demand.Level
-	takes map[string]bool // by the key of a shape: an empty node would take it
+	takes map[string]bool // by the key of a shape: whether an empty node would admit it
 }
 
 func newWanted(kinds []*numaKind, nodes []trace.Node) wanted {
@@ -50,7 +50,7 @@ func (w *wanted) add(s *Shape, gpus int64) {
 	w.tally.Add(s.key, gpus)
 }
 
-// learn reports whether some nodes are in another demand than before.
+// learn updates the demand, and reports whether it has changed for any node.
 func (w *wanted) learn() (changed bool) {
 	if !w.tally.Due() {
 		return false

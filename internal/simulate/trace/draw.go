@@ -11,9 +11,10 @@ import (
 type Draw struct {
 	// Arrivals are indices into the list of pods.
 	Arrivals []int32
-	// Order are indices into the list of nodes: among equal nodes the first is chosen.
+	// Order are indices into the list of nodes. Among equal nodes, the first in this order is
+	// chosen.
 	Order []int32
-	// Rand continues where the draw has ended.
+	// Rand is the random generator in the state after the draw.
 	Rand *rand.Rand
 }
 
@@ -21,12 +22,13 @@ type Draw struct {
 // draw.
 //
 // It draws as the simulator of the FGD paper does (USENIX ATC'23), so the same seed gives the same
-// order of arrival. That simulator gives every node a new random name, and chooses the first name
-// among equal scores: Order has these names' order. Without it GpuPacking serves 0.7 percent of the
-// GPUs less. The generator is that of math/rand, whose numbers for a seed are fixed.
+// order of arrival. That simulator gives every node a new random name, and among equal scores
+// chooses the node whose name is first. Order is the order of these names. Without it GpuPacking
+// serves 0.7 percent of the GPUs less. The generator is that of math/rand, which always returns the
+// same numbers for a seed.
 func NewDraw(nodes []Node, pods []Pod, seed int64, change func(*Draw)) *Draw {
 	d := &Draw{Rand: rand.New(rand.NewSource(seed))}
-	d.Rand.Int() // it logs one number
+	d.Rand.Int() // that simulator draws a number here and only logs it
 	d.Arrivals = ByName(pods)
 	d.Rand.Shuffle(len(pods), func(i, j int) { d.Arrivals[i], d.Arrivals[j] = d.Arrivals[j], d.Arrivals[i] })
 	if change != nil {
@@ -65,7 +67,7 @@ func CapacityOf(nodes []Node, gpus bool) (sum int64) {
 	return sum
 }
 
-// sorted returns the indices up to n by the names that belong to them.
+// sorted returns the indices below n in the order of their names.
 func sorted(n int, name func(int32) string) []int32 {
 	out := make([]int32, n)
 	for i := range out {

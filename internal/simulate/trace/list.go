@@ -21,9 +21,10 @@ type Pod struct {
 	MilliGPU int64
 	// GPUModels are the models that the pod may use; empty means any.
 	GPUModels []string
-	// Others are the amounts of huge pages, in bytes, and of other devices that it asks for.
+	// Others are the requested amounts of huge pages, in bytes, and of other devices.
 	Others map[string]int64
-	// Members is the number of such pods in a gang, which starts together; 0 and 1 mean no gang.
+	// Members is the number of such pods in a gang, whose members start together; 0 and 1 mean no
+	// gang.
 	Members int
 	// Created, Scheduled and Deleted are seconds; Timed means that the list has them. Scheduled is
 	// 0 if the pod found no node.
@@ -39,6 +40,6 @@ const (
 	MaxNodes = 100_000
 	MaxPods  = 500_000
 	MaxGPUs  = 64
-	// MaxMembers bounds a gang.
+	// MaxMembers limits the number of members of a gang.
 	MaxMembers = 1024
 )

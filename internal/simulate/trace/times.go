@@ -13,12 +13,12 @@ import (
 type Times struct {
 	// For is the time during which pods arrive; 0 means until the last pod of the list has ended.
 	For time.Duration
-	// Draw, if not nil, fills in the Arrivals up to To, with the draw's Rand. Otherwise each pod of
-	// the list comes and goes at its own times.
+	// Draw, if not nil, fills in the Arrivals up to To, with the draw's Rand. If Draw is nil, each
+	// pod of the list is created and deleted at the times that the list gives.
 	Draw func(*TimedDraw) error
 }
 
-// Arrival is a row of the list that comes at a time, and runs for a while. Both are seconds.
+// Arrival is the arrival of the pods of a row of the list. Its times are in seconds.
 type Arrival struct {
 	Pod      int32 // index into the list
 	At, Life int64
@@ -28,7 +28,7 @@ type Arrival struct {
 type TimedDraw struct {
 	// Arrivals are in the order of time.
 	Arrivals []Arrival
-	// From and To are the seconds between which things count.
+	// From and To are the seconds between which pods and amounts are counted.
 	From, To int64
 	// Order and Rand are as in a Draw.
 	Order []int32
@@ -60,7 +60,8 @@ func NewTimedDraw(nodes []Node, pods []Pod, o Times, seed int64) (*TimedDraw, er
 	return d, err
 }
 
-// own lets the pods come and go at their own times. The first comes at second 0.
+// own lets the pods arrive and end at the times that the list gives. The first pod arrives at
+// second 0.
 func (d *TimedDraw) own(pods []Pod) error {
 	first, last := int64(math.MaxInt64), int64(0)
 	for i := range pods {
