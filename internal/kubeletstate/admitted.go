@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// AdmittedState is an allocated_pods_state: the pods whose admission the kubelet has finished. The
-// kubelet writes it right after each admission (pkg/kubelet/allocation, allocation_manager.go
-// AddPod; on since Kubernetes 1.33 with the gate InPlacePodVerticalScaling). A pod in it has its
-// complete allocations in the other checkpoints. Pods that are gone may stay in it until the next
-// admission.
+// AdmittedState is the content of an allocated_pods_state: the pods whose admission the kubelet has
+// finished. The kubelet writes it right after each admission (pkg/kubelet/allocation,
+// allocation_manager.go AddPod; by default since Kubernetes 1.33, with the feature gate
+// InPlacePodVerticalScaling). The other checkpoints contain all allocations of the pods in this
+// file. Deleted pods may stay in it until the next admission.
 type AdmittedState struct {
 	// UIDs are the UIDs of the pods, ascending. A static pod has the UID of its manifest.
 	UIDs []string
@@ -27,13 +27,13 @@ type admittedFile struct {
 	Checksum uint64 `json:"checksum"`
 }
 
-// admittedData leaves out the requests of the containers: the API has them.
+// admittedData does not read the requests of the containers, because the API has them.
 type admittedData struct {
 	Entries map[string]json.RawMessage `json:"entries"`
 }
 
-// ParseAdmitted parses an allocated_pods_state of Kubernetes 1.33 to 1.37; name is for the error,
-// which is an *Error.
+// ParseAdmitted parses an allocated_pods_state of Kubernetes 1.33 to 1.37; name is the file's name
+// in the error, which is an *Error.
 func ParseAdmitted(name string, data []byte) (*AdmittedState, error) {
 	f := file(name)
 	var in admittedFile

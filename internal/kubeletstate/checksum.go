@@ -10,13 +10,13 @@ import (
 
 // A checkpoint's checksum is FNV-1a (32 bit) over the text that k8s.io/utils/dump.ForHash makes of
 // the Go value (pkg/kubelet/checkpointmanager/checksum): spew's "%#v" with sorted keys and without
-// methods. That text has the names of the kubelet's types and distinguishes a nil map from an empty
-// one. So it is written here field by field, for the types in pkg/kubelet/cm/*/state and
+// methods. That text contains the names of the kubelet's types and distinguishes a nil map from an
+// empty one. So dump writes it field by field, for the types in pkg/kubelet/cm/*/state and
 // devicemanager/checkpoint.
 type dump struct {
 	out []byte
-	// untyped: a pointer that is nil has just been written, and spew then forgets the type of the
-	// next field.
+	// untyped means that a nil pointer has just been written, after which spew leaves out the type
+	// of the next field.
 	untyped bool
 }
 
@@ -62,7 +62,7 @@ func (d *dump) uint(name string, v uint64) {
 
 func (d *dump) number(v int) { d.out = strconv.AppendInt(d.out, int64(v), 10) }
 
-// list writes a slice; element writes one of it.
+// list writes a slice; element writes one element.
 func list[V any](d *dump, all []V, element func(V)) {
 	if all == nil {
 		d.text("<nil>")
@@ -81,7 +81,7 @@ func list[V any](d *dump, all []V, element func(V)) {
 func (d *dump) ints(v []int)    { list(d, v, d.number) }
 func (d *dump) strs(v []string) { list(d, v, d.text) }
 
-// dumpMap writes a map, by ascending key; key writes one of those, value a value.
+// dumpMap writes a map, by ascending key; key writes one key, value one value.
 func dumpMap[K cmp.Ordered, V any](d *dump, m map[K]V, key func(K), value func(V)) {
 	if m == nil {
 		d.text("<nil>")

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// CPUState is a cpu_manager_state.
+// CPUState is the content of a cpu_manager_state.
 type CPUState struct {
 	Policy string
 	// Shared is defaultCpuSet: every CPU that no container has exclusively.
@@ -25,18 +25,18 @@ type CPUState struct {
 	// Legacy are the entries of a file from before Kubernetes 1.17. Its keys are container ids, so
 	// PodUID is "".
 	Legacy []CPUEntry
-	// Verified is false if the file has no checksum, which the kubelet accepts of old formats.
+	// Verified is false if the file has no checksum. The kubelet accepts this in old formats.
 	Verified bool
 }
 
-// CPUEntry is the exclusive CPUs of a container, or of a pod, when Container is "".
+// CPUEntry has the exclusive CPUs of a container, or, if Container is "", of a pod as a whole.
 type CPUEntry struct {
 	PodUID, Container string
 	CPUs              topology.CPUSet
 }
 
-// The file, as pkg/kubelet/cm/cpumanager/state/checkpoint.go has it: v2, v3 (podEntries) and v4
-// (data).
+// The file in the formats of pkg/kubelet/cm/cpumanager/state/checkpoint.go: v2, v3 (podEntries) and
+// v4 (data).
 type cpuFile struct {
 	PolicyName    string                       `json:"policyName"`
 	DefaultCPUSet string                       `json:"defaultCpuSet"`
@@ -52,14 +52,14 @@ type podCPUEntry struct {
 	CPUSet string `json:"cpuSet"`
 }
 
-// newCPUFile has empty maps, not nil ones, as the kubelet's constructors have, because the checksum
-// distinguishes them.
+// newCPUFile returns a file with empty maps instead of nil maps, like the kubelet's constructors,
+// because the checksum distinguishes them.
 func newCPUFile() cpuFile {
 	return cpuFile{Entries: map[string]map[string]string{}, PodEntries: map[string]podCPUEntry{}}
 }
 
-// sums are the checksums without (v2) and with (v3) the field for pod-level assignments. The parser
-// refuses lists that cannot be read.
+// sums returns the checksums without (v2) and with (v3) the field for pod-level assignments. The
+// parser refuses unreadable lists of CPUs later.
 func (in *cpuFile) sums() (v2, v3 uint32) {
 	pods := podCPUs{}
 	if in.PodEntries == nil {
@@ -76,8 +76,8 @@ func (in *cpuFile) sums() (v2, v3 uint32) {
 	return sum(nil), sum(&dumped)
 }
 
-// ParseCPU reads a cpu_manager_state of Kubernetes 1.8 to 1.37; name is for the error, which is an
-// *Error.
+// ParseCPU reads a cpu_manager_state of Kubernetes 1.8 to 1.37; name is the file's name in the
+// error, which is an *Error.
 func ParseCPU(name string, data []byte) (*CPUState, error) {
 	f := file(name)
 	in := newCPUFile()
@@ -101,7 +101,7 @@ func ParseCPU(name string, data []byte) (*CPUState, error) {
 		in, out.Verified = inner, true
 	case in.Checksum != 0 || len(in.PodEntries) > 0:
 		if v2, v3 := in.sums(); in.Checksum != uint64(v2) && in.Checksum != uint64(v3) {
-			if old, err := parseCPUv1(f, data); err == nil { // without entries the formats look alike
+			if old, err := parseCPUv1(f, data); err == nil { // a file without entries may have either format
 				return old, nil
 			}
 			if len(in.PodEntries) > 0 {
@@ -137,7 +137,7 @@ func parseCPUv1(f file, data []byte) (*CPUState, error) {
 	return out, nil
 }
 
-// cpuState fills out from a file with a valid checksum.
+// cpuState sets the fields of out from a file with a valid checksum.
 func (f file) cpuState(in *cpuFile, out *CPUState) (err error) {
 	out.Policy = in.PolicyName
 	if out.Shared, err = f.cpus("defaultCpuSet", in.DefaultCPUSet); err != nil {
@@ -178,11 +178,11 @@ func byContainer[V, E any](in map[string]map[string]V, read func(uid, container 
 }
 
 // Check refuses CPUs that are both shared and exclusive, or exclusive to two pods, and a shared
-// pool without CPUs. While the kubelet allocates, CPUs of a checkpoint may be neither shared nor
-// exclusive, but these errors never occur. A kubelet starts if two pods have the same CPUs, and
-// both run there. Containers of one pod may have the same CPUs, because later ones reuse those of
-// init containers. Resources of a pod as a whole count like those of its containers. The error is
-// an *Error.
+// pool without CPUs. While the kubelet allocates, a CPU may be neither shared nor exclusive in the
+// checkpoint, but these errors never occur. A kubelet whose checkpoint gives two pods the same CPUs
+// still starts, and both pods run there. Containers of one pod may have the same CPUs, because
+// later containers reuse the CPUs of init containers. Check treats the CPUs of a pod as a whole
+// like the CPUs of a container. The error is an *Error.
 func (s *CPUState) Check(name string) error {
 	f := file(name)
 	if s.Policy == "static" && s.Shared.IsEmpty() && len(s.Entries) > 0 {
@@ -219,7 +219,7 @@ func (f file) cpus(field, list string) (topology.CPUSet, error) {
 	return set, nil
 }
 
-// decode is strict, because an unknown field might have an allocation.
+// decode refuses unknown fields, because an unknown field might contain an allocation.
 func decode(data []byte, into any) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return errEmpty
@@ -230,13 +230,13 @@ func decode(data []byte, into any) error {
 		return err
 	}
 	end := d.InputOffset()
-	if _, err := d.Token(); err != io.EOF { // More would overlook a bracket too many
+	if _, err := d.Token(); err != io.EOF { // More would overlook a surplus bracket
 		return fmt.Errorf("something follows the JSON value at offset %d", end)
 	}
 	return nil
 }
 
-// cpuTypeName is the kubelet's name of the type of its own format.
+// cpuTypeName is the name of the kubelet's type for its own format.
 const cpuTypeName = "CPUManagerCheckpoint"
 
 // sumCPUv1 is the checksum of a checkpoint whose keys are container ids (before Kubernetes 1.17).
@@ -251,7 +251,7 @@ func sumCPUv1(c *cpuV1) uint32 {
 // podDump is the field for pod-level assignments in a dump.
 type podDump map[string][]int
 
-// mostDumped bounds the CPUs of a dump.
+// mostDumped limits the number of CPUs in a dump.
 const mostDumped = 1 << 18
 
 // dumped lists the CPUs, unless there are more than any kubelet assigns.

@@ -10,14 +10,15 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// cpuRanges is a k8s.io/utils/cpuset.CPUSet: any ints, in ascending ranges that do not touch. A
-// checkpoint may name CPUs that no machine has, and the kubelet's message lists them.
+// cpuRanges is a set of any ints, like a k8s.io/utils/cpuset.CPUSet, in ascending ranges that do
+// not touch. topology.CPUSet is too small: a checkpoint may name CPUs that no machine has, and the
+// kubelet's message lists them.
 type cpuRanges []cpuRange
 
 // cpuRange is the CPUs from first to last.
 type cpuRange struct{ first, last int }
 
-// parseRanges is cpuset.Parse, with its errors.
+// parseRanges returns the same result and the same errors as cpuset.Parse.
 func parseRanges(list string) (cpuRanges, error) {
 	if list == "" {
 		return nil, nil
@@ -65,7 +66,7 @@ func (r cpuRanges) merged() cpuRanges {
 	return out
 }
 
-// and is the CPUs that both have. It is quick if r is short.
+// and returns the CPUs that are in both sets. It is quick if r is short.
 func (r cpuRanges) and(o cpuRanges) (both cpuRanges) {
 	for _, c := range r {
 		i, _ := slices.BinarySearchFunc(o, c.first, func(x cpuRange, first int) int { return cmp.Compare(x.last, first) })

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// DeviceState is a device-plugins/kubelet_internal_checkpoint.
+// DeviceState is the content of a device-plugins/kubelet_internal_checkpoint.
 type DeviceState struct {
 	// Registered are the ids of healthy devices by resource, ascending.
 	Registered map[string][]string
@@ -20,17 +20,17 @@ type DeviceState struct {
 // DeviceEntry has the devices of one resource of a container.
 type DeviceEntry struct {
 	PodUID, Container, Resource string
-	// Devices is ascending by id; each appears once.
+	// Devices are ascending by id; each device appears once.
 	Devices []HeldDevice
 }
 
 // HeldDevice is a device with the NUMA nodes that the kubelet recorded when it was allocated.
 type HeldDevice struct {
 	ID   string
-	NUMA topology.NUMASet // 0: filed under -1, the kubelet's word for no topology
+	NUMA topology.NUMASet // 0 if the file has it under -1, with which the kubelet marks devices without topology
 }
 
-// The file, as pkg/kubelet/cm/devicemanager/checkpoint has it. Its checksum is over Data.
+// The file in the format of pkg/kubelet/cm/devicemanager/checkpoint. Its checksum covers Data.
 type deviceFile struct {
 	Data     deviceData
 	Checksum uint64
@@ -49,8 +49,8 @@ type deviceEntry struct {
 	AllocResp     []byte
 }
 
-// ParseDevices reads a kubelet_internal_checkpoint of Kubernetes 1.20 to 1.37; name is for the
-// error, which is an *Error.
+// ParseDevices reads a kubelet_internal_checkpoint of Kubernetes 1.20 to 1.37; name is the file's
+// name in the error, which is an *Error.
 func ParseDevices(name string, data []byte) (*DeviceState, error) {
 	f := file(name)
 	in := deviceFile{Data: deviceData{RegisteredDevices: map[string][]string{}}}
@@ -75,8 +75,8 @@ func ParseDevices(name string, data []byte) (*DeviceState, error) {
 	return out, nil
 }
 
-// ignored returns the error for a file that the device manager cannot read: the manager logs that
-// and starts without the file (ManagerImpl.Start of pkg/kubelet/cm/devicemanager).
+// ignored returns the error for a file that the device manager cannot read. The manager logs the
+// error and starts without the file (ManagerImpl.Start of pkg/kubelet/cm/devicemanager).
 func ignored(err *Error) *Error {
 	err.Want += "; a kubelet that starts ignores this file, and gives away devices that pods still have: drain the node first"
 	return err
@@ -107,8 +107,8 @@ func (f file) deviceEntry(i int, e *deviceEntry) (DeviceEntry, error) {
 	return out, nil
 }
 
-// Give adds a container's devices, and removes them from other pods. The kubelet has released them
-// there, because it never assigns a device twice.
+// Give adds a container's devices, and removes them from other pods. The kubelet must have taken
+// them from these pods, because it never assigns a device twice.
 func (s *DeviceState) Give(e DeviceEntry) {
 	given := map[string]bool{}
 	for _, d := range e.Devices {

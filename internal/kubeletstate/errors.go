@@ -14,10 +14,10 @@ var ErrChecksum = errors.New("checksum does not match the content")
 
 // Error describes a problem of a checkpoint.
 type Error struct {
-	File  string // path as given to the reader
+	File  string // path as the caller gave it
 	Field string // path inside the file, "entries[UID][container]"; "" for the file as a whole
-	Value string // what is there
-	Want  string // what would be right
+	Value string // the value in the file
+	Want  string // the expected form
 	Err   error  // cause, or nil
 }
 
@@ -47,7 +47,7 @@ func (f file) err(field string, value any, want string) *Error {
 	return &Error{File: string(f), Field: field, Value: fmt.Sprint(value), Want: want}
 }
 
-// broken is about JSON that cannot be read.
+// broken returns the error for JSON that cannot be read.
 func (f file) broken(field string, err error, want string) *Error {
 	if errors.Is(err, errEmpty) {
 		return &Error{File: string(f), Field: field, Err: errEmpty, Want: want}
@@ -60,5 +60,5 @@ func (f file) checksum(field string, got uint64, content uint32) *Error {
 		Want: strconv.FormatUint(uint64(content), 10) + " for this content"}
 }
 
-// errEmpty is the error for a checkpoint without a byte, as a full disk or a crash leaves it.
+// errEmpty is the error for a checkpoint of 0 bytes, as it remains after a crash or on a full disk.
 var errEmpty = errors.New("the file is empty")

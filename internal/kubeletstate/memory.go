@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// MemoryState is a memory_manager_state.
+// MemoryState is the content of a memory_manager_state.
 type MemoryState struct {
 	Policy string
 	// Nodes is machineState, ascending by NUMA node.
@@ -19,27 +19,29 @@ type MemoryState struct {
 	Entries []MemoryEntry
 	// PodEntries are pod-level assignments (gate PodLevelResourceManagers), ascending by pod UID.
 	PodEntries []MemoryEntry
-	// Verified is false if the file has no checksum, which the kubelet accepts.
+	// Verified is false if the file has no checksum. The kubelet accepts such a file.
 	Verified bool
 }
 
-// MemoryNode is the book of one NUMA node.
+// MemoryNode has the machineState of one NUMA node.
 type MemoryNode struct {
 	placement.MemoryTable
-	// Totals are bytes by resource as the kubelet saw them when it started: total of each row.
+	// Totals are the bytes by resource that the kubelet found when it started: the field total of
+	// each row.
 	Totals map[string]uint64
 	// SystemReserved are bytes by resource that no container gets.
 	SystemReserved map[string]uint64
 }
 
-// MemoryEntry is the pinned memory of a container, or of a pod, when Container is "".
+// MemoryEntry has the pinned memory of a container, or, if Container is "", of a pod as a whole.
 type MemoryEntry struct {
 	PodUID, Container string
-	// Blocks is ascending by resource, then NUMA nodes; the kubelet writes them in random order.
+	// Blocks are ascending by resource, then by NUMA nodes. The kubelet writes them in random
+	// order.
 	Blocks []placement.MemoryBlock
 }
 
-// The file, as pkg/kubelet/cm/memorymanager/state has it: v1, v2 (podEntries) and v3 (data).
+// The file in the formats of pkg/kubelet/cm/memorymanager/state: v1, v2 (podEntries) and v3 (data).
 type memoryFile struct {
 	PolicyName   string          `json:"policyName"`
 	MachineState memoryNodes     `json:"machineState"`
@@ -85,14 +87,14 @@ func newMemoryFile() memoryFile {
 	return memoryFile{MachineState: memoryNodes{}, Entries: containerBlocks{}, PodEntries: podBlocks{}}
 }
 
-// sums are the checksums without (v1) and with (v2) the field for pod-level assignments.
+// sums returns the checksums without (v1) and with (v2) the field for pod-level assignments.
 func (in *memoryFile) sums() (v1, v2 uint32) {
 	book := memoryV1{PolicyName: in.PolicyName, MachineState: in.MachineState, Entries: in.Entries}
 	return sumMemory(memoryTypeName, &book, nil), sumMemory(memoryTypeName, &book, &in.PodEntries)
 }
 
-// ParseMemory reads a memory_manager_state of Kubernetes 1.21 to 1.37; name is for the error, which
-// is an *Error.
+// ParseMemory reads a memory_manager_state of Kubernetes 1.21 to 1.37; name is the file's name in
+// the error, which is an *Error.
 func ParseMemory(name string, data []byte) (*MemoryState, error) {
 	f := file(name)
 	in := newMemoryFile()
@@ -187,8 +189,8 @@ func (f file) memoryNode(id int, n *memoryNode) (MemoryNode, error) {
 	return out, nil
 }
 
-// Check refuses rows that do not add up and groups that lack their own node. The error is an
-// *Error.
+// Check refuses rows whose amounts do not add up, and groups of NUMA nodes that lack their own
+// node. The error is an *Error.
 func (s *MemoryState) Check(name string) error {
 	f := file(name)
 	for i := range s.Nodes {
@@ -236,7 +238,7 @@ func (f file) nodes(at string, ids []int) (topology.NUMASet, error) {
 	return set, nil
 }
 
-// memoryTypeName is the kubelet's name of the type of its own format.
+// memoryTypeName is the name of the kubelet's type for its own format.
 const memoryTypeName = "MemoryManagerCheckpoint"
 
 // sumMemory is the checksum of a checkpoint of this type; pods is nil if the type has no pod-level

@@ -18,13 +18,13 @@ const (
 	AdmittedFile = "allocated_pods_state"
 )
 
-// MaxFileBytes bounds a checkpoint. The largest one within Kubernetes' limits (250 pods of 100
-// containers) is much smaller.
+// MaxFileBytes limits the size of a checkpoint. The largest one within Kubernetes' limits (250 pods
+// of 100 containers) is much smaller.
 const MaxFileBytes = 16 << 20
 
-// State is the content of a kubelet's checkpoints. An absent file is nil: the kubelet writes the
-// first two when their manager starts, with any policy, the third when the first device plugin
-// registers, the fourth when it first admits a pod.
+// State is the content of a kubelet's checkpoints. A field is nil if its file does not exist. The
+// kubelet writes the first two files when their managers start, with any policy. It writes the
+// third when the first device plugin registers, and the fourth when it first admits a pod.
 type State struct {
 	CPU      *CPUState
 	Memory   *MemoryState
@@ -32,8 +32,8 @@ type State struct {
 	Admitted *AdmittedState
 }
 
-// Read reads the checkpoints below a kubelet's root directory. The error is an *Error or wraps that
-// of fsys.
+// Read reads the checkpoints below a kubelet's root directory. The error is an *Error or wraps an
+// error of fsys.
 func Read(fsys fs.FS) (State, error) {
 	raw, err := ReadRaw(fsys)
 	if err != nil {
@@ -42,8 +42,7 @@ func Read(fsys fs.FS) (State, error) {
 	return raw.Parse()
 }
 
-// Raw has the bytes of the checkpoints; nil for an absent file. If two readings are equal byte by
-// byte, nothing changed in between.
+// Raw has the bytes of the checkpoints; nil for an absent file.
 type Raw struct {
 	CPU, Memory, Devices, Admitted []byte
 }
@@ -53,8 +52,8 @@ func (r Raw) Equal(o Raw) bool {
 	return bytes.Equal(r.CPU, o.CPU) && bytes.Equal(r.Memory, o.Memory) && bytes.Equal(r.Devices, o.Devices) && bytes.Equal(r.Admitted, o.Admitted)
 }
 
-// ReadRaw reads the files without parsing them. It reads AdmittedFile first: the kubelet writes it
-// last, so the others then contain everything that its pods were assigned.
+// ReadRaw reads the files without parsing them. It reads AdmittedFile first. The kubelet writes
+// this file last, so the other files then contain all assignments of its pods.
 func ReadRaw(fsys fs.FS) (Raw, error) {
 	var raw Raw
 	for _, f := range []struct {
@@ -86,7 +85,7 @@ func (r Raw) Parse() (State, error) {
 	return s, nil
 }
 
-// parsed reads a file that is there.
+// parsed parses a file if it exists.
 func parsed[T any](parse func(name string, text []byte) (*T, error), name string, text []byte) (*T, error) {
 	if text == nil {
 		return nil, nil
@@ -94,7 +93,8 @@ func parsed[T any](parse func(name string, text []byte) (*T, error), name string
 	return parse(name, text)
 }
 
-// Check refuses a State with a contradiction in a manager. The error is an *Error.
+// Check refuses a State in which the checkpoint of a manager contradicts itself. The error is an
+// *Error.
 func (s *State) Check() error {
 	if s.CPU != nil {
 		if err := s.CPU.Check(CPUFile); err != nil {

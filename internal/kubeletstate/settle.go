@@ -6,15 +6,16 @@ import "time"
 // CPUs, then the container's), and the files of its managers one after another. A reading in
 // between shows a false contradiction.
 const (
-	// A contradiction counts after SameLooks equal looks in a row, out of at most maxLooks.
+	// Settle accepts a contradiction after SameLooks equal looks in a row. It looks at most
+	// maxLooks times.
 	SameLooks = 3
 	maxLooks  = 20
 	// LookPause is the pause between two readings.
 	LookPause = 100 * time.Millisecond
 )
 
-// Settle reads something that a kubelet may be writing, and repeats until the result is sound or
-// stays the same. It returns the last result. An error of look ends it at once.
+// Settle calls look, which reads files that a kubelet may be writing, until the result is sound or
+// stays the same. It returns the last result. An error of look ends Settle at once.
 func Settle[T any](look func() (found T, sound bool, err error), same func(a, b T) bool, pause func()) (T, error) {
 	last, sound, err := look()
 	for looked, row := 1, 1; err == nil && !sound && row < SameLooks && looked < maxLooks; looked++ {

@@ -12,11 +12,11 @@ import (
 )
 
 // Snapshot returns the content of the checkpoints in the engine's types. Pods and containers are
-// ordered by UID and name. The files contain neither order nor kind of containers: containers of a
-// pod that share CPUs count as init containers, all others as ordinary ones. Device pools have the
-// registered (healthy) devices and the held ones; only held devices have NUMA nodes in the files.
-// The error, an *Error, means that a Snapshot cannot represent the files, because their format has
-// no names of pods.
+// ordered by UID and name. The files contain neither the order nor the kind of containers. So
+// Snapshot takes the containers of a pod that have CPUs in common for init containers, and all
+// others for ordinary containers. Device pools have the registered (healthy) devices and the
+// assigned devices. Only assigned devices have NUMA nodes in the files. The error, an *Error, means
+// that the files have an old format without pod UIDs, which a Snapshot cannot represent.
 func (s *State) Snapshot() (placement.Snapshot, error) {
 	b := snapshotBuilder{pods: map[string]map[string]*placement.ContainerAllocation{}, wholes: map[string]*placement.Whole{}}
 	if s.CPU != nil {
@@ -46,7 +46,7 @@ type snapshotBuilder struct {
 	wholes map[string]*placement.Whole
 }
 
-// whole returns the resources of a pod as a whole.
+// whole returns the pod-level assignment of a pod.
 func (b *snapshotBuilder) whole(uid string) *placement.Whole {
 	if b.pods[uid] == nil {
 		b.pods[uid] = map[string]*placement.ContainerAllocation{}
@@ -86,8 +86,8 @@ func (b *snapshotBuilder) cpus(s *CPUState) error {
 	return nil
 }
 
-// markReuse marks containers of a pod that have CPUs in common: later ones reuse those of init
-// containers (cpusToReuse of pkg/kubelet/cm/cpumanager).
+// markReuse marks containers of a pod that have CPUs in common, because later containers reuse the
+// CPUs of init containers (cpusToReuse of pkg/kubelet/cm/cpumanager).
 func markReuse(containers map[string]*placement.ContainerAllocation) {
 	var once, twice topology.CPUSet
 	for _, c := range containers {
@@ -142,9 +142,9 @@ func (b *snapshotBuilder) devices(s *DeviceState) {
 	}
 }
 
-// View sets the memory of each node in view to what the kubelet saw when it started. This differs
-// from the machine if huge pages were reserved, or memory was added or removed, since then. The
-// error is an *Error.
+// View sets the memory of each NUMA node in view to the amount that the kubelet found when it
+// started. This differs from the machine if huge pages were reserved, or memory was added or
+// removed, since then. The error is an *Error.
 func (s *MemoryState) View(view *placement.KubeletView) error {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]

@@ -18,14 +18,14 @@ import (
 // StartError means that a kubelet does not start with a checkpoint. Start, StartCPU and StartMemory
 // return it; nil means that the kubelet starts.
 type StartError struct {
-	// Path is the checkpoint's: File below the kubelet's root directory.
+	// Path is the path of the checkpoint: File below the kubelet's root directory.
 	Path string
 	// Problem is the kubelet's message.
 	Problem string
 	// Detail is the difference, if Problem does not contain it.
 	Detail string
-	// Or has other possible messages, because the kubelet reads pods and containers in random
-	// order.
+	// Or has the other messages that are possible, because the kubelet reads pods and containers in
+	// random order.
 	Or []string
 	// Crash means that the kubelet crashes; Problem is the panic.
 	Crash bool
@@ -33,11 +33,11 @@ type StartError struct {
 	// order.
 	Chance bool
 
-	// Restoring means that the manager cannot load the file at all, because it has another policy
-	// or format. A running kubelet has not written it.
+	// Restoring means that the manager cannot load the file at all, because the file has another
+	// policy or format. The running kubelet cannot have written such a file.
 	Restoring bool
 
-	manager string // in the kubelet's words, if Restoring
+	manager string // the manager's name in the kubelet's message, if Restoring
 }
 
 // mostWords is the maximum length of the kubelet's message in an error, because a file may contain
@@ -65,7 +65,7 @@ func Remedy(files ...string) string {
 	return "drain the node, stop the kubelet, delete " + strings.Join(files, " and ") + ", start the kubelet"
 }
 
-// Messages are the errors with which the kubelet's manager may end, in full; Error is about the
+// Messages returns the complete errors with which the kubelet's manager may end. Error returns the
 // first.
 func (e *StartError) Messages() []string {
 	var out []string
@@ -82,8 +82,9 @@ func (e *StartError) Messages() []string {
 // DefaultRoot is the kubelet's root directory, unless its flag --root-dir sets another.
 const DefaultRoot = "/var/lib/kubelet"
 
-// RootOf returns the root directory of the kubelet whose checkpoints are in dir: dir itself if it
-// has such a name, otherwise DefaultRoot, because dir is then a copy.
+// RootOf returns the root directory of the kubelet whose checkpoints are in dir. If the folder dir
+// is named kubelet, this is dir itself. Otherwise dir counts as a copy, and RootOf returns
+// DefaultRoot.
 func RootOf(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil && filepath.Base(abs) == "kubelet" {
 		return abs
@@ -100,8 +101,8 @@ func (r *Raw) Start(s *placement.Startup, root string) error {
 	return StartMemory(s, root, r.Memory)
 }
 
-// restoreError is for a checkpoint that the manager cannot load, before it compares it with the
-// machine.
+// restoreError returns the error for a checkpoint that the manager cannot load. Loading comes
+// before the comparison with the machine.
 func restoreError(root, name, manager string, problem error) *StartError {
 	e := &StartError{Path: path.Join(root, name), Problem: problem.Error(), Restoring: true, manager: manager}
 	if words := (*randomWords)(nil); errors.As(problem, &words) {
@@ -110,7 +111,7 @@ func restoreError(root, name, manager string, problem error) *StartError {
 	return e
 }
 
-// invalid is for a checkpoint that does not fit machine and configuration.
+// invalid returns the error for a checkpoint that does not match the machine and the configuration.
 func invalid(root, name string, problem error) *StartError {
 	e := &StartError{Path: path.Join(root, name), Problem: problem.Error()}
 	if words := (*randomWords)(nil); errors.As(problem, &words) {
@@ -122,21 +123,21 @@ func invalid(root, name string, problem error) *StartError {
 	return e
 }
 
-// crashed is about a checkpoint over which the kubelet panics.
+// crashed returns the error for a checkpoint with which the kubelet panics.
 func crashed(root, name string) *StartError {
 	return &StartError{Path: path.Join(root, name), Crash: true, Problem: errNilPointer.Error()}
 }
 
 var errNilPointer = errors.New("runtime error: invalid memory address or nil pointer dereference")
 
-// randomWords are errors of which the kubelet reports a random one, by the order of a Go map. The
-// first represents all.
+// randomWords are errors of which the kubelet reports one at random, because it iterates over a Go
+// map. The first error represents all of them.
 type randomWords struct {
 	all  []error
 	size int
 }
 
-// mostRandom bounds their bytes.
+// mostRandom limits their total length in bytes.
 const mostRandom = 1 << 20
 
 func (w *randomWords) full() bool { return w.size > mostRandom }
@@ -157,7 +158,7 @@ func (w *randomWords) or() (out []string) {
 	return out
 }
 
-// err is nil if nothing was added.
+// err returns an error, or nil if no message was added.
 func (w *randomWords) err() error {
 	if len(w.all) == 0 {
 		return nil
@@ -168,8 +169,8 @@ func (w *randomWords) err() error {
 // errCorrupted is checkpointmanager/errors.CorruptCheckpointError.
 var errCorrupted = errors.New("checkpoint is corrupted")
 
-// unmarshal is encoding/json's, with which the kubelet reads a checkpoint: it ignores unknown
-// fields, and accepts names in any case. A type error has the names of the kubelet's types.
+// unmarshal calls json.Unmarshal, as the kubelet does to read a checkpoint. So it ignores unknown
+// fields and accepts names in any case. A type error contains the names of the kubelet's types.
 func unmarshal(data []byte, into any, names typeNames) error {
 	err := json.Unmarshal(data, into)
 	wrong := (*json.UnmarshalTypeError)(nil)
@@ -191,14 +192,14 @@ func unmarshal(data []byte, into any, names typeNames) error {
 // mention.
 type typeNames map[string]string
 
-// but returns the names with one other name.
+// but returns a copy of the names in which one name is replaced.
 func (n typeNames) but(own, kubelet string) typeNames {
 	out := maps.Clone(n)
 	out[own] = kubelet
 	return out
 }
 
-// bare is the name of a type without its package.
+// bare returns the name of a type without its package.
 func (n typeNames) bare(name string) string {
 	if kubelet, ok := n[name]; ok {
 		_, name, _ = strings.Cut(kubelet, ".")
@@ -208,7 +209,7 @@ func (n typeNames) bare(name string) string {
 
 var ownType = regexp.MustCompile(`kubeletstate\.\w+`)
 
-// in replaces our names by the kubelet's in the text of a type.
+// in replaces Berth's names by the kubelet's names in the text of a type.
 func (n typeNames) in(text string) string {
 	return ownType.ReplaceAllStringFunc(text, func(own string) string { return cmp.Or(n[strings.TrimPrefix(own, "kubeletstate.")], own) })
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// The formats of a cpu_manager_state, as pkg/kubelet/cm/cpumanager/state/checkpoint.go has them.
+// The formats of a cpu_manager_state (pkg/kubelet/cm/cpumanager/state/checkpoint.go).
 type (
 	cpuV1 struct {
 		PolicyName    string            `json:"policyName"`
@@ -33,7 +33,7 @@ type (
 		PodEntries    podCPUs                      `json:"podEntries,omitempty"`
 		Checksum      checksumValue                `json:"checksum"`
 	}
-	// cpuV4 has V2 for older kubelets; Data counts.
+	// cpuV4 contains V2 for older kubelets. A kubelet that knows this format reads Data.
 	cpuV4 struct {
 		cpuV2
 		Data         string        `json:"data"`
@@ -57,7 +57,7 @@ type (
 	checksumValue uint64
 )
 
-// UnmarshalJSON is state.PodEntry's.
+// UnmarshalJSON does what the kubelet's state.PodEntry.UnmarshalJSON does.
 func (p *podCPUSet) UnmarshalJSON(b []byte) (err error) {
 	var entry podEntryJSON
 	if err := json.Unmarshal(b, &entry); err != nil {
@@ -84,14 +84,14 @@ var cpuTypesUntil135 = cpuTypes.but("cpuV2", "state."+cpuTypeName)
 type cpuBook struct {
 	policy, shared string
 	entries        map[string]map[string]string
-	pods           podCPUs // of whole pods; only for a manager that knows them
+	pods           podCPUs // pod-level assignments; only for a manager that knows them
 }
 
 // StartCPU returns a *StartError if the CPU manager does not start with this cpu_manager_state in
 // root; nil data means that there is no file.
 func StartCPU(s *placement.Startup, root string, data []byte) error {
 	if data == nil {
-		return nil // the kubelet writes a new one
+		return nil // the kubelet writes a new file
 	}
 	book, err := readCPU(s, data)
 	if err != nil {
@@ -113,7 +113,7 @@ func StartCPU(s *placement.Startup, root string, data []byte) error {
 	return nil
 }
 
-// readCPU implements loading and migrating, which differ between releases
+// readCPU loads and migrates a checkpoint, which differs between releases
 // (pkg/kubelet/cm/cpumanager/state/state_checkpoint.go).
 func readCPU(s *placement.Startup, data []byte) (*cpuBook, error) {
 	switch {
@@ -128,7 +128,7 @@ func readCPU(s *placement.Startup, data []byte) (*cpuBook, error) {
 		if err == nil {
 			return book, nil
 		}
-		pods := book.pods // it forgets nothing of what it could not read as a whole
+		pods := book.pods // the kubelet keeps what it has read of a format before the error
 		if book, err = readCPUv2or1(data, cpuSums{}); err == nil {
 			book.pods = pods
 		}
@@ -139,11 +139,11 @@ func readCPU(s *placement.Startup, data []byte) (*cpuBook, error) {
 	return readCPUv4(data, cpuSums{own: !s.PodLevel})
 }
 
-// cpuSums defines the checksums that a release accepts for V2: by the old name of the type in any
-// case, and by its own.
+// cpuSums defines the checksums that a release accepts for V2. It always accepts those with the old
+// name of the type. If own is set, it also accepts those with its own name.
 type cpuSums struct{ own bool }
 
-// readCPUv2or1 is loadAndMigrateCheckpointV2 of 1.36.
+// readCPUv2or1 does what loadAndMigrateCheckpointV2 of Kubernetes 1.36 does.
 func readCPUv2or1(data []byte, accepts cpuSums) (*cpuBook, error) {
 	book, err := readCPUv2(data, cpuTypes, accepts)
 	if err == nil {
@@ -167,8 +167,8 @@ func readCPUv1(data []byte) (*cpuV1, error) {
 	return &in, nil
 }
 
-// migrateCPU loads a file with container ids. None of these containers runs when a present kubelet
-// starts.
+// migrateCPU loads a file with container ids. None of these containers still runs, because the file
+// is from before Kubernetes 1.17.
 func migrateCPU(in *cpuV1, failed string) (*cpuBook, error) {
 	unknown := &randomWords{}
 	for _, id := range slices.Sorted(maps.Keys(in.Entries)) {
@@ -191,8 +191,8 @@ func readCPUv2(data []byte, names typeNames, accepts cpuSums) (*cpuBook, error) 
 	return &cpuBook{in.PolicyName, in.DefaultCPUSet, in.Entries, nil}, nil
 }
 
-// readCPUv3 accepts checksums by each of the names of the type. The book has the readable parts
-// even if there is an error.
+// readCPUv3 accepts a checksum with any of the given names of the type. The book has the readable
+// parts even if there is an error.
 func readCPUv3(data []byte, names []string) (*cpuBook, error) {
 	in := cpuV3{Entries: map[string]map[string]string{}, PodEntries: podCPUs{}}
 	err := unmarshal(data, &in, cpuTypes)
@@ -210,7 +210,7 @@ func readCPUv3(data []byte, names []string) (*cpuBook, error) {
 	return book, nil
 }
 
-// readCPUv4 falls back on V3 and V2, but not if there is something of V4.
+// readCPUv4 falls back on V3 and V2, unless the file has fields of V4.
 func readCPUv4(data []byte, accepts cpuSums) (*cpuBook, error) {
 	in := cpuV4{cpuV2: cpuV2{Entries: map[string]map[string]string{}}}
 	inner := cpuV4Data{Entries: map[string]map[string]string{}, PodEntries: podCPUs{}, Baselines: map[string]map[string]cpuBaselines{}}
@@ -241,12 +241,12 @@ func readData(data []byte, into any, names typeNames, what string, inner func() 
 	return nil
 }
 
-// cpuHolders are the containers with exclusive CPUs. pods counts their pods, and pods without
-// containers too.
+// cpuHolders are the containers with exclusive CPUs. pods counts their pods, and also pods whose
+// list of containers is empty.
 type cpuHolders struct {
 	pods  int
 	all   []heldCPUs
-	whole podCPUs // what pods have as a whole
+	whole podCPUs // pod-level assignments
 }
 
 // heldCPUs has a container's CPUs.
@@ -255,7 +255,7 @@ type heldCPUs struct {
 	cpus           cpuRanges
 }
 
-// restore is the second half of restoreState.
+// restore does what the second half of the kubelet's restoreState does.
 func (b *cpuBook) restore(s *placement.Startup) (shared cpuRanges, held cpuHolders, err error) {
 	if s.CPUPolicy != b.policy {
 		return nil, held, fmt.Errorf("configured policy %q differs from state checkpoint policy %q", s.CPUPolicy, b.policy)

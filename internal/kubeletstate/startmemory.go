@@ -12,8 +12,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// The formats of a memory_manager_state, as pkg/kubelet/cm/memorymanager/state/checkpoint.go has
-// them.
+// The formats of a memory_manager_state (pkg/kubelet/cm/memorymanager/state/checkpoint.go).
 type (
 	memoryV1 struct {
 		PolicyName   string          `json:"policyName"`
@@ -28,7 +27,7 @@ type (
 		PodEntries   podBlocks       `json:"podEntries,omitempty"`
 		Checksum     checksumValue   `json:"checksum"`
 	}
-	// memoryV3 has V1 for older kubelets; Data counts.
+	// memoryV3 contains V1 for older kubelets. A kubelet that knows this format reads Data.
 	memoryV3 struct {
 		memoryV1
 		Data         string        `json:"data"`
@@ -57,10 +56,11 @@ var memoryTypesUntil135 = memoryTypes.but("memoryV1", "state."+memoryTypeName)
 // memoryBook is the state that a memory manager reads from its checkpoint.
 type memoryBook struct {
 	memoryV1
-	pods podBlocks // of whole pods; only for a manager that knows them
+	pods podBlocks // pod-level assignments; only for a manager that knows them
 }
 
-// charged are the blocks by which a pod's memory is charged, by container; "" if it is by its own.
+// charged returns the blocks that count for a pod, by container. The key is "" if the pod has
+// blocks of its own, which then count instead.
 func (c *memoryBook) charged(pod string) map[string][]memoryBlock {
 	if own := c.pods[pod].MemoryBlocks; len(own) > 0 {
 		return map[string][]memoryBlock{"": own}
@@ -72,7 +72,7 @@ func (c *memoryBook) charged(pod string) map[string][]memoryBlock {
 // memory_manager_state in root; nil data means that there is no file.
 func StartMemory(s *placement.Startup, root string, data []byte) error {
 	if data == nil {
-		return nil // the kubelet writes a new one
+		return nil // the kubelet writes a new file
 	}
 	book, err := readMemory(s, data)
 	if errors.Is(err, errNilPointer) {
@@ -93,7 +93,7 @@ func StartMemory(s *placement.Startup, root string, data []byte) error {
 	return book.validate(s, root)
 }
 
-// readMemory is loading and migrating, which each release does in its own way
+// readMemory loads and migrates a checkpoint, which differs between releases
 // (pkg/kubelet/cm/memorymanager/state/state_checkpoint.go).
 func readMemory(s *placement.Startup, data []byte) (*memoryBook, error) {
 	book, err := readMemoryFile(s, data)
@@ -112,7 +112,7 @@ func readMemoryFile(s *placement.Startup, data []byte) (*memoryBook, error) {
 		if err == nil {
 			return book, nil
 		}
-		pods := book.pods // it forgets nothing of what it could not read as a whole
+		pods := book.pods // the kubelet keeps what it has read of a format before the error
 		book, err = readMemoryV1(data, memoryTypes, memoryV1Sums{own: memoryTypeName, none: true})
 		switch {
 		case err != nil:
@@ -128,7 +128,8 @@ func readMemoryFile(s *placement.Startup, data []byte) (*memoryBook, error) {
 	return readMemoryV3(data)
 }
 
-// memoryV1Sums is which checksums a release accepts: by the names of the type, and none at all.
+// memoryV1Sums defines the checksums that a release accepts for V1: those with the given names of
+// the type, and, if none is set, no checksum.
 type memoryV1Sums struct {
 	own, also string
 	none      bool
@@ -159,7 +160,7 @@ func readMemoryV2(data []byte) (*memoryBook, error) {
 	return book, err
 }
 
-// readMemoryV3 falls back on V2 and V1, but not if there is something of V3.
+// readMemoryV3 falls back on V2 and V1, unless the file has fields of V3.
 func readMemoryV3(data []byte) (*memoryBook, error) {
 	in := memoryV3{memoryV1: memoryV1{Entries: containerBlocks{}, MachineState: memoryNodes{}}}
 	inner := memoryV3Data{Entries: containerBlocks{}, PodEntries: podBlocks{}, MachineState: memoryNodes{}}
@@ -183,8 +184,8 @@ func readMemoryV3(data []byte) (*memoryBook, error) {
 	return book, err
 }
 
-// nullTable reports if NUMANodeMap.Clone, through which every book goes, would look into a table
-// that is null.
+// nullTable reports whether a memory table is null, with which the kubelet panics in
+// NUMANodeMap.Clone.
 func (c *memoryV1) nullTable() bool {
 	for _, n := range c.MachineState {
 		if n == nil {
@@ -199,7 +200,7 @@ func (c *memoryV1) nullTable() bool {
 	return false
 }
 
-// validate is validateState of pkg/kubelet/cm/memorymanager/policy_static.go.
+// validate does what validateState of pkg/kubelet/cm/memorymanager/policy_static.go does.
 func (c *memoryBook) validate(s *placement.Startup, root string) error {
 	if len(c.MachineState) == 0 {
 		if len(c.Entries) != 0 {
@@ -224,7 +225,7 @@ func (c *memoryBook) validate(s *placement.Startup, root string) error {
 	return found.err(root)
 }
 
-// defaultMachineState is getDefaultMachineState.
+// defaultMachineState does what the kubelet's getDefaultMachineState does.
 func defaultMachineState(s *placement.Startup) memoryNodes {
 	out := memoryNodes{}
 	for _, m := range s.Memory {
@@ -237,7 +238,7 @@ func defaultMachineState(s *placement.Startup) memoryNodes {
 	return out
 }
 
-// take is updateExpectedMachineState.
+// take does what the kubelet's updateExpectedMachineState does.
 func (ns memoryNodes) take(blocks []memoryBlock) error {
 	for _, b := range blocks {
 		left := b.Size
@@ -283,14 +284,15 @@ func (c *memoryBook) groups() map[int][][]int {
 	return out
 }
 
-// compared has the possible results of areMachineStatesEqual. It ends at the first NUMA node, or
-// kind of memory, that is not equal, in random order.
+// compared has the possible results of the kubelet's areMachineStatesEqual. That function visits
+// NUMA nodes and kinds of memory in random order, and ends at the first difference.
 type compared struct {
-	// different is a difference that does not depend on the order of blocks; reordered is one that
-	// may. detail is the first.
+	// different means that there is a difference that does not depend on the order of blocks;
+	// reordered, that there is one that may depend on it. detail describes the first difference.
 	different, reordered bool
 	detail               string
-	// crash: it looks up a NUMA node, or a kind of memory, that the file does not have.
+	// crash means that the kubelet may look up a NUMA node, or a kind of memory, that the file does
+	// not have.
 	crash bool
 	// mixed: see groups.
 	mixed bool
@@ -310,7 +312,7 @@ func (c *compared) err(root string) error {
 	return e
 }
 
-// compare is areMachineStatesEqual.
+// compare does what the kubelet's areMachineStatesEqual does.
 func (ns memoryNodes) compare(expected memoryNodes, groups map[int][][]int) (out compared) {
 	if len(ns) != len(expected) {
 		out.differ("NUMA nodes "+idsOf(ns), idsOf(expected))
