@@ -21,7 +21,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Changed notifies the pages that these nodes and pods may have changed.
+// Changed notifies open pages that these nodes may have changed.
 func (s *Server) Changed(nodes, _ []string) {
 	s.streams.tell(s.rows.note(nodes, func(name string) bool { return s.Live.Row(name) != nil }))
 }
@@ -73,7 +73,7 @@ func (s *Server) changedRows(r *http.Request, v Viewer) (any, error) {
 // lost describes the requests to the API server that fail.
 type lost struct {
 	Resources []string `json:"resources"`
-	// Since is when the first of them was lost.
+	// Since is the time when the first of these requests began to fail.
 	Since int64  `json:"since"`
 	Why   string `json:"why"`
 }
@@ -89,11 +89,11 @@ func lostOf(all []survey.Lost) *lost {
 	return out
 }
 
-// maxWhy bounds the error text of a lost watch, in bytes.
+// maxWhy limits the error text of a lost watch, in bytes.
 const maxWhy = 300
 
-// rowText returns a row in JSON, as the viewer may see it; nil if the node is gone. The text that
-// every viewer may see is written once.
+// rowText returns a row in JSON, as the viewer may see it; nil if the node is gone. If every viewer
+// may see the same text, it is encoded only once.
 func (s *Server) rowText(name string, v Viewer) ([]byte, error) {
 	row := s.Live.Row(name)
 	if row == nil {
@@ -129,7 +129,7 @@ const hidden = "a pod of another namespace"
 // namespace.
 const hiddenPlace = "a Reservation"
 
-// nodePage is all that the page of a node shows.
+// nodePage has the data of the page of a node.
 type nodePage struct {
 	Row        *survey.Row          `json:"row"`
 	Machine    string               `json:"machine"` // the machine string
@@ -137,7 +137,7 @@ type nodePage struct {
 	Legend     []machineview.Legend `json:"legend,omitempty"`
 	Problem    string               `json:"problem,omitempty"`
 	PCI        []machineview.Branch `json:"pci,omitempty"`
-	Links      string               `json:"links,omitempty"` // between devices, a table
+	Links      string               `json:"links,omitempty"` // a table of the links between devices
 	Conditions []condition          `json:"conditions,omitempty"`
 	Pods       []survey.Pod         `json:"pods"`
 	Driven     *survey.Driven       `json:"driven,omitempty"`
@@ -263,8 +263,8 @@ func hideDriven(d *survey.Driven, v Viewer) {
 	d.Claims = slices.DeleteFunc(d.Claims, func(c survey.ClaimOfPod) bool { return !v.Sees(c.Namespace) })
 }
 
-// hideTaken removes the holders of devices that are taken ("DEVICE by NAMESPACE/CLAIM") in the same
-// way.
+// hideTaken removes the holders in texts about taken devices ("DEVICE by NAMESPACE/CLAIM") in the
+// same way.
 func hideTaken(taken []string, v Viewer) {
 	for i, text := range taken {
 		device, by, _ := strings.Cut(text, " by ")
@@ -300,10 +300,12 @@ func (s *Server) pod(r *http.Request, v Viewer) (any, error) {
 	return map[string]any{"pod": sum, "explained": e}, nil
 }
 
-// maxExplains bounds the concurrent explanations of pods and gangs: each asks all nodes.
+// maxExplains limits the number of concurrent explanations of pods and gangs, because each
+// explanation asks all nodes.
 const maxExplains = 4
 
-// maxAnswers bounds how many nodes are explained in full; groups have all.
+// maxAnswers limits the number of nodes that are explained in full. The groups of nodes cover all
+// nodes.
 const maxAnswers = 24
 
 // shortened returns one node for each distinct answer, then other nodes up to the limit, as the
@@ -336,15 +338,15 @@ func foundPod(p *corev1.Pod) found {
 	return found{p.Namespace, p.Name, p.Spec.NodeName, cmp.Or(string(p.Status.Phase), "Pending"), p.CreationTimestamp.Unix()}
 }
 
-// waitingGroup is pending pods that wait for the same.
+// waitingGroup is a group of pending pods that wait for the same reason.
 type waitingGroup struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Title is the common reason of the group, in Berth's words; "" if no node was asked.
+	// Title is the common reason of the group, as Berth words it; "" if no node was asked.
 	Title string `json:"title,omitempty"`
-	// HeldBack is the reason that keeps all of them from nodes with room for them.
+	// HeldBack is the reason that keeps all pods of the group from nodes that have room for them.
 	HeldBack *survey.HeldBack `json:"heldBack,omitempty"`
-	// Fits are requests that would fit now in place of the first of Pods.
+	// Fits are smaller or other requests with which the first pod of Pods would fit now.
 	Fits []string `json:"fits,omitempty"`
 	// Gang is the gang of all the pods; nil if it has no page.
 	Gang *foundGang `json:"gang,omitempty"`
@@ -365,7 +367,7 @@ type said struct {
 	Nodes []string `json:"nodes"`
 }
 
-// maxSaid bounds the nodes that are named for one answer.
+// maxSaid limits the number of nodes that are named for one answer.
 const maxSaid = 12
 
 func saidBy(groups []survey.Group) (out []said) {
@@ -390,7 +392,7 @@ func gangFound(g *survey.Gang) *foundGang {
 	return &foundGang{g.Namespace, g.Source, g.Name}
 }
 
-// maxOfGroup bounds how many pods of a group are named.
+// maxOfGroup limits the number of pods of a group that are named.
 const maxOfGroup = 50
 
 // waiting returns the pods without a node, and pods that their kubelet refused.
@@ -408,7 +410,7 @@ func (s *Server) pending(r *http.Request, v Viewer) (any, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
 	defer cancel()
 	done, err := s.explains.take()
-	free := err == nil // else the scheduler's own words have to do
+	free := err == nil // otherwise the page shows the scheduler's message
 	if free {
 		defer done()
 		if gangs, err = s.Live.GangsOf(ctx, waiting); err != nil {
@@ -425,7 +427,7 @@ func (s *Server) pending(r *http.Request, v Viewer) (any, error) {
 		reason, message := survey.WhyWaiting(p, gang)
 		key := [3]string{reason, message}
 		if reason == corev1.PodReasonUnschedulable || reason == survey.NothingWritten {
-			key[1], key[2] = "", survey.ShapeOf(p) // texts differ and agree by what other plugins counted
+			key[1], key[2] = "", survey.ShapeOf(p) // messages of the scheduler also depend on other plugins, so they cannot group pods
 		}
 		g := by[key]
 		if g == nil {
@@ -446,8 +448,8 @@ func (s *Server) pending(r *http.Request, v Viewer) (any, error) {
 
 func moreWait(a, b *waitingGroup) int { return cmp.Compare(b.Count, a.Count) }
 
-// maxAsked bounds the groups of waiting pods about which all nodes are asked, askingLasts the time
-// for it.
+// maxAsked limits the number of groups of waiting pods about which all nodes are asked. askingLasts
+// limits the time for these questions.
 const (
 	maxAsked    = 24
 	askingLasts = 2 * time.Second
@@ -487,7 +489,8 @@ func (g *waitingGroup) answered(e *survey.Explained) {
 	}
 }
 
-// alike reports whether two groups got the same answer, or, unasked, wait for the same.
+// alike reports whether two groups got the same answer. If no node was asked, it reports whether
+// they wait for the same reason.
 func (g *waitingGroup) alike(o *waitingGroup) bool {
 	if g.Said == nil && g.HeldBack == nil {
 		return o.Said == nil && o.HeldBack == nil && g.Reason == o.Reason && g.Message == o.Message

@@ -24,7 +24,7 @@ const (
 	maxManifest  = 256 << 10 // bytes
 	maxTemplates = 10
 	maxCopies    = 500 // counted on each node
-	// maxFits bounds the concurrent questions: each asks all nodes.
+	// maxFits limits the number of concurrent questions, because each question asks all nodes.
 	maxFits = 2
 	// bodyPatience bounds the time in which the manifest must arrive.
 	bodyPatience = 10 * time.Second
@@ -42,12 +42,13 @@ type fitPage struct {
 
 type fitOne struct {
 	*survey.Fitting
-	// Taking is the number of nodes with room for a copy; Nodes has the best of them, and others.
+	// Taking is the number of nodes with room for a copy. Nodes has the best of these nodes, and
+	// some other nodes.
 	Taking   int       `json:"taking"`
 	Pictures []picture `json:"pictures,omitempty"`
 }
 
-// picture is a node with copies in their berths.
+// picture is a node as the page draws it, with the copies that were put on it.
 type picture struct {
 	Node   string               `json:"node"`
 	SVG    string               `json:"svg"`
@@ -56,7 +57,7 @@ type picture struct {
 	New []string `json:"new"`
 }
 
-// pictured draws a node as the viewer sees it.
+// pictured returns the picture of a node without the names that the viewer may not see.
 func pictured(p *survey.Picture, v Viewer) picture {
 	hideTenants(p.Berths, v)
 	one := picture{Node: p.Node, New: []string{}}
@@ -88,9 +89,9 @@ func (s *Server) question(r *http.Request) (pods *manifest.Pods, done func(), er
 // too long.
 func (s *Server) readWhole(w http.ResponseWriter, r *http.Request) error {
 	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(time.Now().Add(s.patience)) // a connection that has none is a test's
+	_ = c.SetReadDeadline(time.Now().Add(s.patience)) // only connections of tests do not support deadlines
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxManifest+1))
-	if err != nil { // the deadline stays: the server reads what is left of a body before it answers
+	if err != nil { // the deadline stays, because the server reads the rest of the body before it answers
 		w.Header().Set("Connection", "close")
 		return &failure{http.StatusRequestTimeout, fmt.Sprintf("the body did not come within %v: %v", s.patience, err)}
 	}
@@ -124,7 +125,7 @@ type asked struct {
 	options survey.FitOptions
 }
 
-// fit returns where the pods of a manifest would go.
+// fit returns the nodes on which the pods of a manifest would be placed.
 func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
 	q, done, err := s.asked(r)
 	if err != nil {
@@ -145,7 +146,8 @@ func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
 	return out, nil
 }
 
-// compare returns where the pods of a manifest would go on the present nodes and on changed ones.
+// compare returns the nodes on which the pods of a manifest would be placed, among the present
+// nodes and among changed nodes.
 func (s *Server) compare(r *http.Request, _ Viewer) (any, error) {
 	q, done, err := s.asked(r)
 	if err != nil {
@@ -205,7 +207,7 @@ func readWanted(body io.Reader) (*manifest.Pods, error) {
 	return pods, nil
 }
 
-// shownFit is an answer as a page shows it.
+// shownFit returns an answer without the names that the viewer may not see.
 func shownFit(f *survey.Fitting, v Viewer) fitOne {
 	out := fitOne{Fitting: f}
 	hideClaims(f.Claims, v)

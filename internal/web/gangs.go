@@ -24,7 +24,7 @@ func (s *Server) gangs(r *http.Request, v Viewer) (any, error) {
 	}
 	seen := slices.DeleteFunc(all.Gangs, func(g survey.Gang) bool { return !v.Sees(g.Namespace) })
 	out := map[string]any{"gangs": seen}
-	if len(seen) == len(all.Gangs) || len(all.Gangs) == 0 { // notes name pods of any namespace
+	if len(seen) == len(all.Gangs) || len(all.Gangs) == 0 { // notes may name pods of any namespace
 		out["notes"] = all.Notes
 	}
 	return out, nil

@@ -2,7 +2,8 @@ package web
 
 import "net/http"
 
-// Gate identifies the viewer of a request. An error of type failure is answered with its status.
+// Gate identifies the viewer of a request. If the error is a failure, the server answers with its
+// status.
 type Gate interface {
 	Admit(r *http.Request) (Viewer, error)
 }
@@ -15,8 +16,8 @@ type Viewer interface {
 	Name() string
 }
 
-// open lets everybody see everything: the server runs on the user's own machine, and reads with the
-// user's own rights.
+// open lets every user see everything. It is for a server that runs on the user's own machine and
+// reads the cluster with the user's own rights.
 type open struct{}
 
 func (open) Admit(*http.Request) (Viewer, error) { return everything{}, nil }

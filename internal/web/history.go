@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// How much of the past is kept: a point a minute, for twelve hours.
+// The history has one point per minute, for twelve hours.
 const (
 	historyEvery  = time.Minute
 	historyPoints = 12 * 60
@@ -20,7 +20,7 @@ const (
 // point is the state of the whole cluster at one moment.
 type point struct {
 	At int64 `json:"at"` // seconds since 1970
-	// Free and Total are by resource: the CPUs, bytes and devices that pods can get exclusively.
+	// Free and Total are the CPUs, bytes and devices that pods can get exclusively, by resource.
 	Free  map[string]uint64 `json:"free"`
 	Total map[string]uint64 `json:"total"`
 	// Whole is the number of NUMA nodes whose CPUs are all free, on schedulable nodes.
@@ -32,14 +32,14 @@ type point struct {
 	Pending  int `json:"pending"`
 }
 
-// history is the points of the last hours, oldest first.
+// history has the points of the last hours, oldest first.
 type history struct {
 	mu     sync.Mutex
 	points []point
 
 	adding sync.Mutex
 	latest point
-	added  time.Time // when latest was
+	added  time.Time // the time when latest was computed
 }
 
 func (h *history) add(p point) {
@@ -57,7 +57,8 @@ func (h *history) all() []point {
 	return append([]point{}, h.points...)
 }
 
-// pointOf adds a cluster up. Nodes that nothing can be promised for have nothing free.
+// pointOf adds up the nodes of a cluster. It counts no free resources on a node if the scheduler
+// can promise nothing there.
 func pointOf(at time.Time, all []*survey.Row, pending int) point {
 	p := point{At: at.Unix(), Free: map[string]uint64{}, Total: map[string]uint64{}, Nodes: len(all), Pending: pending}
 	for _, row := range all {
@@ -103,11 +104,11 @@ func (s *Server) Run(ctx context.Context) {
 		}
 		s.Changed(names, nil)
 	}
-	debug.FreeOSMemory() // reading a large cluster leaves much behind
+	debug.FreeOSMemory() // reading a large cluster leaves much garbage
 	tick := time.NewTicker(historyEvery)
 	defer tick.Stop()
 	for {
-		if len(s.Live.Lost()) == 0 { // else nobody knows how it is now
+		if len(s.Live.Lost()) == 0 { // otherwise the present state is unknown
 			s.history.add(s.present())
 		}
 		select {
@@ -118,7 +119,7 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// present is now, added up at most once a second however many ask.
+// present returns the point for the present time. It adds up the cluster at most once a second.
 func (s *Server) present() point {
 	h := s.history
 	h.adding.Lock()

@@ -11,7 +11,7 @@ import (
 var packers = sync.Pool{New: func() any {
 	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	if err != nil {
-		panic(err) // the level is known
+		panic(err) // the level is valid
 	}
 	return w
 }}

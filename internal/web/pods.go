@@ -22,16 +22,17 @@ const maxFound = 200
 // listed is a pod of the list.
 type listed struct {
 	found
-	// CPUs are the request in thousandths.
+	// CPUs is the CPU request in thousandths.
 	CPUs int64 `json:"milliCPUs,omitempty"`
-	// Has are the resources that the pod has or was promised; nil for a pod that no kubelet would
-	// pin.
+	// Has has the resources that the pod has or was promised. It is nil for a pod that no kubelet
+	// would pin.
 	Has *survey.Pod `json:"has,omitempty"`
 
 	pod *corev1.Pod
 }
 
-// podOrders are the orders of the list, by their names. Pods that are alike follow by name.
+// podOrders are the orders of the list, by their names. Pods that compare equal are ordered by
+// name.
 var podOrders = map[string]func(a, b *listed) int{
 	"":      func(*listed, *listed) int { return 0 },
 	"node":  func(a, b *listed) int { return cmp.Compare(a.Node, b.Node) },
@@ -66,7 +67,7 @@ func (s *Server) pods(r *http.Request, v Viewer) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		done, err := s.explains.take() // it looks at every pod
+		done, err := s.explains.take() // the search looks at every pod
 		if err != nil {
 			return nil, err
 		}

@@ -22,49 +22,51 @@ import (
 	"github.com/berth-dev/berth/internal/bounded"
 )
 
-// How long and how many answers of the API server are remembered, and how often it is asked.
+// Limits for the cache of the API server's answers, and for the rate of requests.
 const (
 	reviewLasts = time.Minute
 	reviewLimit = 5 * time.Second
-	// unseenLasts is how long a refusal for one namespace is cached. With many namespaces, most
-	// users may list pods in few of them.
+	// unseenLasts is the time for which a refusal for one namespace is cached. With many
+	// namespaces, most users may list pods in few of them.
 	unseenLasts   = 5 * time.Minute
 	maxReviews    = 4096
 	maxTokenBytes = 16 << 10
-	// reviewQPS and reviewBurst are of each kind of review; of namespaces it is ten times as many.
+	// reviewQPS and reviewBurst limit each kind of review. The limits for reviews of namespaces are
+	// ten times as high.
 	reviewQPS   = 20
 	reviewBurst = 100
-	// failureLasts is how long a failed request to the API server is not repeated.
+	// failureLasts is the time after which a failed request to the API server may be repeated.
 	failureLasts = 5 * time.Second
-	// refusalLasts is how long the refusal of a token is cached.
+	// refusalLasts is the time for which the refusal of a token is cached.
 	refusalLasts = 10 * time.Second
 	// strangerQPS and strangerBurst limit reviews of unknown tokens per address, so that a sender
-	// of invalid tokens cannot use up the reviews of everybody. maxStrangers bounds the addresses
-	// that are remembered.
+	// of invalid tokens cannot use up the reviews of all users. maxStrangers limits the number of
+	// addresses that are remembered.
 	strangerQPS   = 2
 	strangerBurst = 20
 	maxStrangers  = 1024
 )
 
 // reviews is a Gate that asks the API server which user a token belongs to and what the user may
-// see. It reads no header except Authorization: it ignores what a proxy says about a user.
+// see. It reads no header except Authorization, so it ignores headers in which a proxy names the
+// user.
 type reviews struct {
 	tokens authenticationclient.TokenReviewInterface
-	// entry checks who may see the map, access what they may see in it. Each has its own limit: a
-	// user with access to some of many namespaces costs a review for each, and must not block
-	// others.
+	// entry reviews whether a user may see the map; access reviews what the user may see in it.
+	// Each client has its own limit. A user with access to some of many namespaces needs a review
+	// for each namespace, and must not block other users.
 	entry, access authorizationclient.AuthorizationV1Interface
 	now           func() time.Time
 
 	mu      sync.Mutex
 	viewers bounded.Map[tokenSum, *reviewed]
-	// known are tokens that the API server accepted last time. They are reviewed again without the
-	// limit for strangers from the same address: behind an ingress all users have one address.
+	// known are tokens that the API server accepted last time. The limit per address does not apply
+	// when they are reviewed again, because behind an ingress all users have the same address.
 	known bounded.Map[tokenSum, bool]
 	// refused are tokens that the API server refused. A refused token that is sent repeatedly, for
 	// example by an open page, does not use up the limit for its address.
 	refused bounded.Map[tokenSum, refusal]
-	// strangers are limits by address.
+	// strangers are the rate limits for unknown tokens, by address.
 	strangers bounded.Map[string, flowcontrol.PassiveRateLimiter]
 }
 
@@ -112,10 +114,10 @@ type reviewed struct {
 	until time.Time
 
 	mu   sync.Mutex
-	sees map[string]seen // by namespace; "" stands for all
+	sees map[string]seen // by namespace; "" means all namespaces
 }
 
-// seen is the API server's answer about a namespace; a failure stays until the next answer.
+// seen is the API server's last answer about a namespace, with the error if the request failed.
 type seen struct {
 	allowed, failed bool
 	at              time.Time
@@ -238,7 +240,7 @@ func (g *reviews) review(ctx context.Context, token string) (*reviewed, error) {
 	return v, nil
 }
 
-// may asks whether the user may do something.
+// may asks the API server whether the user is allowed an action.
 func (v *reviewed) may(ctx context.Context, by authorizationclient.AuthorizationV1Interface, what *authorizationv1.ResourceAttributes) (bool, error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range v.user.Extra {
@@ -263,7 +265,8 @@ func (v *reviewed) Sees(namespace string) bool {
 	return v.asked(metav1.NamespaceAll) || namespace != metav1.NamespaceAll && v.asked(namespace)
 }
 
-// unseen returns the namespaces that the user may not see, by recent answers of the API server.
+// unseen returns the namespaces that the user may not see according to recent answers of the API
+// server.
 func (v *reviewed) unseen() map[string]seen {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -276,7 +279,7 @@ func (v *reviewed) unseen() map[string]seen {
 	return out
 }
 
-// asked returns the API server's recent answer about a namespace; no without one.
+// asked returns the API server's recent answer about a namespace; false if there is none.
 func (v *reviewed) asked(namespace string) bool {
 	said, known := v.sees[namespace]
 	if known && (!said.failed || v.gate.now().Sub(said.at) < failureLasts) {

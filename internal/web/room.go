@@ -8,14 +8,15 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// roomPage is a plan that makes room, drawn.
+// roomPage has a plan that makes room, with pictures of its nodes.
 type roomPage struct {
 	*survey.Room
 	Before []picture `json:"before,omitempty"`
 	After  []picture `json:"after,omitempty"`
 }
 
-// room plans room for the pods of a manifest. Nothing is written.
+// room plans which pods to move to make room for the pods of a manifest. It writes nothing to the
+// cluster.
 func (s *Server) room(r *http.Request, v Viewer) (any, error) {
 	pods, done, err := s.question(r)
 	if err != nil {
@@ -44,7 +45,7 @@ func (s *Server) room(r *http.Request, v Viewer) (any, error) {
 
 // hideMoves removes the pods in namespaces that the viewer may not see, whether or not they move.
 func hideMoves(room *survey.Room, v Viewer) {
-	room.Staying = nil // reasons name budgets
+	room.Staying = nil // the reasons name PodDisruptionBudgets
 	for i := range room.Moves {
 		if m := &room.Moves[i]; !v.Sees(m.Namespace) {
 			m.Namespace, m.Name, m.UID, m.Controller = "", hidden, "", ""

@@ -16,7 +16,7 @@ import (
 //go:embed static
 var static embed.FS
 
-// New returns a Server. It shows news only after calls of Changed.
+// New returns a Server. It shows changes of the cluster only after calls of Changed.
 func New(o Options) *Server {
 	s := &Server{
 		Options: o, rows: newRows(), streams: newStreams(), history: new(history), mux: http.NewServeMux(),
@@ -54,8 +54,8 @@ func New(o Options) *Server {
 	return s
 }
 
-// policy limits the page in the browser: it may run its own scripts and styles and send requests to
-// this server.
+// policy is the Content-Security-Policy. The page may only use scripts and styles of this server
+// and send requests to this server.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// maxGone bounds the removed nodes that are remembered by name. A page that has missed more must
-// begin again.
+// maxGone limits the number of removed nodes whose names are remembered. A page that has missed
+// more removals must load all nodes again.
 const maxGone = 4096
 
-// rows numbers the changes of nodes, so that a page can request only new changes.
+// rows gives numbers to the changes of nodes, so that a page can request only new changes.
 type rows struct {
 	mu      sync.Mutex
-	number  uint64 // of the last change
+	number  uint64 // the number of the last change
 	changed map[string]uint64
 	gone    []gone // ascending by number
-	// forgotten is the number up to which nodes that went are not remembered.
+	// forgotten is the number of the latest change whose removed node is no longer remembered.
 	forgotten uint64
 }
 
@@ -50,8 +50,9 @@ func (r *rows) note(names []string, there func(string) bool) uint64 {
 	return r.number
 }
 
-// since returns the nodes that changed or were removed after a number. With anew this is unknown:
-// the caller begins without nodes, and names are all existing nodes.
+// since returns the nodes that changed or were removed after a number. If these are no longer
+// known, anew is true and names has all existing nodes: the page then forgets the nodes that it
+// has.
 func (r *rows) since(number uint64) (now uint64, names, went []string, anew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

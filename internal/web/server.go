@@ -14,12 +14,14 @@ import (
 type Options struct {
 	// Live is the survey that the server shows.
 	Live *survey.Live
-	// Hosts are the host names, without ports, that requests may have. The server refuses all
-	// others, so that no other page can reach it through a name of its own. Empty allows all.
+	// Hosts are the host names, without ports, that requests may have. The server refuses all other
+	// names, so that the page of an attacker cannot reach it through a DNS name of the attacker.
+	// Empty allows all.
 	Hosts []string
-	// Gate decides what each user may see; nil shows everything to everybody.
+	// Gate decides what each user may see; nil shows everything to every user.
 	Gate Gate
-	// Shadow asks shadow mode for its shadow.View, as JSON; nil if it is not shown.
+	// Shadow returns the shadow.View of shadow mode, as JSON. It is nil if the page does not show
+	// shadow mode.
 	Shadow func(context.Context) ([]byte, error)
 }
 
@@ -29,10 +31,11 @@ type Server struct {
 	rows    *rows
 	streams *streams
 	history *history
-	// fits and explains are questions that are being answered: about new pods, and about pods and
-	// gangs that exist.
+	// fits and explains limit the questions that are answered at the same time: fits those about
+	// hypothetical pods, explains those about existing pods and gangs.
 	fits, explains slots
-	// patience bounds the time in which a body must arrive, answerPatience the time of the answer.
+	// patience limits the time in which a body must arrive; answerPatience limits the time of the
+	// answer.
 	patience, answerPatience time.Duration
 	mux                      *http.ServeMux
 }
@@ -60,7 +63,7 @@ func quoted(text string) string {
 	return string(data)
 }
 
-// failure is an error with the status that it is answered with.
+// failure is an error with the HTTP status of the answer.
 type failure struct {
 	status int
 	text   string
@@ -70,5 +73,5 @@ func (f *failure) Error() string { return f.text }
 
 func missing(text string) error { return &failure{http.StatusNotFound, text} }
 
-// text is an answer that is JSON already.
+// text is an answer that is already encoded as JSON.
 type text []byte

@@ -11,14 +11,15 @@ import (
 // Limits of the streams of events.
 const (
 	maxStreams = 1000
-	// heartbeat is the interval of heartbeats in a stream: proxies close silent connections.
+	// heartbeat is the interval of heartbeats in a stream. Without them, proxies would close the
+	// connection.
 	heartbeat = 20 * time.Second
-	// patience is how long a browser may leave sent data unread.
+	// patience is the time in which a browser must read the data that was sent.
 	patience = 10 * time.Second
 )
 
-// streams tells pages that something has changed. It sends a number and not the change. A slow page
-// misses numbers, and nothing else.
+// streams tells pages that something has changed. It sends only the number of the change. If a slow
+// page misses numbers, it still gets all changes with the next number.
 type streams struct {
 	mu   sync.Mutex
 	open map[chan struct{}]bool
@@ -35,7 +36,7 @@ func (s *streams) tell(number uint64) {
 	for ping := range s.open {
 		select {
 		case ping <- struct{}{}:
-		default: // it has one to come
+		default: // a number is already waiting in the channel
 		}
 	}
 }
@@ -46,7 +47,7 @@ func (s *streams) number() uint64 {
 	return s.last
 }
 
-// join opens a stream; false if there are too many.
+// join opens a stream. It returns false if there are too many streams.
 func (s *streams) join() (chan struct{}, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,8 +65,8 @@ func (s *streams) leave(ping chan struct{}) {
 	delete(s.open, ping)
 }
 
-// events is a stream of server-sent events: the number of the last change, now and whenever it
-// grows.
+// events answers with a stream of server-sent events. Each event is the number of the last change;
+// one is sent at once, and another whenever the number grows.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if _, err := s.Gate.Admit(r); err != nil {
 		http.Error(w, err.Error(), http.StatusUnauthorized)
@@ -82,7 +83,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(w)
 	send := func(text string) bool {
-		_ = out.SetWriteDeadline(time.Now().Add(patience)) // where that is not known, a page that reads nothing stays longer
+		_ = out.SetWriteDeadline(time.Now().Add(patience)) // a connection without deadlines only keeps a page that reads nothing for longer
 		if _, err := fmt.Fprint(w, text); err != nil {
 			return false
 		}
