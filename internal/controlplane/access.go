@@ -39,8 +39,8 @@ func (cp *ControlPlane) WriteKubeconfig(path string, u User) error {
 }
 
 // UserConfig returns a client configuration that authenticates, by certificate, as the user with
-// the groups. Authorisation is by RBAC (and the Node authorizer for "system:node:NAME" in group
-// "system:nodes"): a user without a binding has almost no rights.
+// the groups. RBAC decides about requests, and for "system:node:NAME" in group "system:nodes" also
+// the Node authorizer. So a user without a role binding has almost no rights.
 func (cp *ControlPlane) UserConfig(user string, groups []string) (*rest.Config, error) {
 	pair, err := cp.pki.client.client(user, groups)
 	if err != nil {
@@ -48,7 +48,7 @@ func (cp *ControlPlane) UserConfig(user string, groups []string) (*rest.Config, 
 	}
 	return &rest.Config{
 		Host:  "https://" + cp.api.addr,
-		QPS:   -1, // the demo and the tests load the server on purpose
+		QPS:   -1, // no rate limit, because the demo and the tests load the server on purpose
 		Burst: -1,
 		TLSClientConfig: rest.TLSClientConfig{
 			CAData:   cp.pki.serving.pem,
@@ -68,11 +68,11 @@ func (cp *ControlPlane) Kubeconfig(user string, groups []string) ([]byte, error)
 	return Access(config)
 }
 
-// tokenLife is how long a token of TokenConfig is valid.
+// tokenLife is the time for which a token of TokenConfig is valid.
 const tokenLife = 24 * time.Hour
 
 // TokenConfig returns a client configuration with a token of the service account. If node is not
-// empty the token is bound to that Node, like the token of a pod on it: admission then sees the
+// empty, the token is bound to that Node, like the token of a pod on it. Admission then sees the
 // node's name (extra authentication.kubernetes.io/node-name). Account and node must exist.
 func (cp *ControlPlane) TokenConfig(ctx context.Context, namespace, account, node string) (*rest.Config, error) {
 	return Account{namespace, account}.Config(ctx, cp.admin, node)
@@ -81,7 +81,7 @@ func (cp *ControlPlane) TokenConfig(ctx context.Context, namespace, account, nod
 // Account is a service account.
 type Account struct{ Namespace, Name string }
 
-// Config is TokenConfig with an administrator's client configuration.
+// Config does what TokenConfig does, but uses an administrator's client configuration.
 func (a Account) Config(ctx context.Context, admin *rest.Config, node string) (*rest.Config, error) {
 	client, err := kubernetes.NewForConfig(admin)
 	if err != nil {

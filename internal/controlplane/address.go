@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 )
 
-// listen returns a listener on a free port of 127.0.0.1; for a control plane that is kept, on the
-// port that it had.
+// listen returns a listener on a free port of 127.0.0.1. If the control plane is kept
+// (Options.Keep), it listens on the port that the control plane had before.
 func (cp *ControlPlane) listen(ctx context.Context) (net.Listener, error) {
 	if !cp.kept {
 		return child.Listen()

@@ -35,7 +35,7 @@ func init() {
 	logsapi.ReapplyHandling = logsapi.ReapplyHandlingIgnoreUnchanged
 }
 
-// setLog sends klog, which the API server logs to, to w.
+// setLog makes klog, with which the API server logs, write to w.
 func setLog(w io.Writer) {
 	if w == nil {
 		w = io.Discard
@@ -55,8 +55,8 @@ func setLog(w io.Writer) {
 type apiServer struct {
 	addr     string
 	listener *trackingListener // nil in a process of its own
-	cancel   func()            // asks it to end
-	cut      func()            // cuts off what it waits for
+	cancel   func()            // asks the server to end
+	cut      func()            // closes the connections for which the server waits
 	done     chan struct{}
 	err      error // set before done is closed
 }
@@ -92,8 +92,8 @@ func startAPIServer(ctx context.Context, cp *ControlPlane, storage string, opts 
 	return s, nil
 }
 
-// building is held while a server is built, which reads and writes tables that the whole process
-// shares.
+// building is held while a server is built, because that reads and writes tables that the whole
+// process shares.
 var building sync.Mutex
 
 // runnable is a server that is ready to run.
@@ -111,7 +111,7 @@ func build(ctx context.Context, listener net.Listener, flags []string, around fu
 		return nil, err
 	}
 	if around != nil {
-		front := config.Aggregator.GenericConfig // requests for the other servers go through its chain too
+		front := config.Aggregator.GenericConfig // requests for the other servers go through its handler chain too
 		inner := front.BuildHandlerChainFunc
 		front.BuildHandlerChainFunc = func(h http.Handler, c *server.Config) http.Handler { return around(inner(h, c)) }
 	}
@@ -226,7 +226,7 @@ func (s *apiServer) waitReady(ctx context.Context, admin *rest.Config) error {
 	return nil
 }
 
-// grace is how long the server waits for clients to disconnect. Without a limit, a single open
+// grace is the time that the server waits for clients to disconnect. Without a limit, a single open
 // watch keeps the server running for a minute (its request timeout).
 const grace = 2 * time.Second
 
@@ -242,12 +242,13 @@ func (s *apiServer) stop() error {
 	return s.err
 }
 
-// trackingListener remembers its connections, so that they can be cut, and can be away for a time.
+// trackingListener remembers its connections, so that it can close them. It can stop listening for
+// a time.
 type trackingListener struct {
 	mu    sync.Mutex
 	tcp   net.Listener
 	conns map[*trackedConn]struct{}
-	// away is closed when the listener is back, and nil while it is there.
+	// away is nil while the listener listens. It is closed when the listener listens again.
 	away chan struct{}
 }
 
@@ -280,7 +281,8 @@ func (l *trackingListener) now() (tcp net.Listener, away chan struct{}) {
 	return l.tcp, l.away
 }
 
-// track remembers a connection, or closes it if its listener has gone away meanwhile.
+// track remembers a connection. It closes the connection if the listener has stopped listening
+// meanwhile.
 func (l *trackingListener) track(tcp net.Listener, conn net.Conn) net.Conn {
 	if conn == nil {
 		return nil
@@ -323,7 +325,7 @@ func (c *trackedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// leave stops listening and cuts every connection.
+// leave stops listening and closes every connection.
 func (l *trackingListener) leave() {
 	l.mu.Lock()
 	if l.away == nil {
@@ -345,7 +347,7 @@ func (l *trackingListener) comeBack(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.away == nil { // it has been closed for good
+	if l.away == nil { // Close has closed it
 		return tcp.Close()
 	}
 	l.tcp = tcp

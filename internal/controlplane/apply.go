@@ -27,8 +27,8 @@ import (
 // fieldManager is the owner of fields that Apply writes.
 const fieldManager = "berth-controlplane"
 
-// Apply applies objects of any kind in their order, as the administrator, by server-side apply, and
-// waits for each CustomResourceDefinition among them to be established. A manifest may hold several
+// Apply applies objects of any kind in their order, as the administrator, by server-side apply. It
+// waits until each CustomResourceDefinition among them is established. A manifest may hold several
 // YAML documents.
 func (cp *ControlPlane) Apply(ctx context.Context, manifests ...[]byte) error {
 	objs, err := decode(manifests)
@@ -68,7 +68,7 @@ func decode(manifests [][]byte) ([]*unstructured.Unstructured, error) {
 			if err != nil {
 				return nil, fmt.Errorf("manifest: %w", err)
 			}
-			if len(o.Object) > 0 { // else comments only
+			if len(o.Object) > 0 { // otherwise the document has only comments
 				objs = append(objs, o)
 			}
 		}

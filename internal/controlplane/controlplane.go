@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// Start starts a control plane and returns when it is ready to serve: bootstrap RBAC rules and the
-// default namespace are there. ctx applies to the start only; the control plane runs until Stop. If
-// Start fails, it leaves nothing behind, except in Options.Keep.
+// Start starts a control plane and returns when it is ready to serve, which includes the bootstrap
+// RBAC rules and the default namespace. ctx applies to the start only; the control plane runs until
+// Stop. If Start fails, it leaves nothing behind, except in Options.Keep.
 func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	cp := &ControlPlane{kept: opts.Keep != ""}
 	defer func() {
@@ -54,7 +54,8 @@ func (o *Options) startServer(ctx context.Context, cp *ControlPlane, storage str
 var errNotHere = errors.New("the API server runs in a process of its own: want the one that is linked in")
 
 // Break makes the API server unreachable, as if its process had died: it refuses new connections
-// and ends existing ones. Its own controllers and etcd continue. Breaking it twice is not an error.
+// and ends existing ones. The controllers in the API server and etcd continue. Breaking it twice is
+// not an error.
 func (cp *ControlPlane) Break() error {
 	if cp.api.listener == nil {
 		return errNotHere
@@ -71,8 +72,8 @@ func (cp *ControlPlane) Mend(ctx context.Context) error {
 	return cp.api.listener.comeBack(ctx)
 }
 
-// Stop shuts the control plane down, waits for it and removes its directory, except Options.Keep.
-// Further calls return the first result.
+// Stop shuts the control plane down, waits until it has ended, and removes its directory unless
+// that is Options.Keep. Further calls return the first result.
 func (cp *ControlPlane) Stop() error {
 	cp.stop.Do(func() {
 		var errs []error

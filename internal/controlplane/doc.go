@@ -4,11 +4,12 @@
 //
 // The API server listens on one free port of 127.0.0.1; etcd listens only on unix sockets. All
 // files are in one temporary directory that Stop removes, or in a directory that the caller keeps.
-// In the second case a new control plane continues after the process was killed, at the same URL
-// and with the same data, and etcd may be its own process (StartEtcd, Options.Etcd). Authentication
-// is by client certificate, authorization is Node and RBAC, so that access rules can be tested.
+// With a kept directory, a new control plane can continue after the process was killed, at the same
+// URL and with the same data. etcd may then be a process of its own (StartEtcd, Options.Etcd).
+// Authentication is by client certificate, authorization is Node and RBAC, so that access rules can
+// be tested.
 //
 // There is no controller manager. So there is no garbage collection by owner reference, and service
-// accounts get no tokens. Nodes get no taints by condition: the admission plugin that adds them is
-// off.
+// accounts get no tokens. Nodes get no taints by condition, because the admission plugin that adds
+// such taints is off.
 package controlplane

@@ -20,8 +20,9 @@ type Etcd struct {
 }
 
 // StartEtcd starts a single etcd member on unix sockets below dir, with the data in dir, for an API
-// server in another process. It never syncs to disk: its data survive the end of the process, but
-// not of the machine. ctx applies to the start only. log receives etcd's log; nil discards it.
+// server in another process. It never syncs to disk, so its data survive a crash of the process but
+// not a crash of the machine. ctx applies to the start only. log receives etcd's log; nil discards
+// it.
 func StartEtcd(ctx context.Context, dir string, log io.Writer) (*Etcd, error) {
 	cfg, err := etcdConfig(dir, log)
 	if err != nil {
@@ -57,11 +58,12 @@ func etcdConfig(dir string, log io.Writer) (*embed.Config, error) {
 	cfg := embed.NewConfig()
 	cfg.Dir = filepath.Join(dir, "data")
 	cfg.UnsafeNoFsync = true
-	// A lone member waits up to an election's time until it elects itself, and never loses an
-	// election.
+	// A single member waits for up to one election timeout until it elects itself. A short timeout
+	// is safe, because it never loses an election.
 	cfg.TickMs, cfg.ElectionMs = 10, 50
 	cfg.EnableGRPCGateway = false
-	// The zero value, which applies without a command line, logs every request as a slow one.
+	// With the zero value, which applies because there is no command line, etcd would log every
+	// request as slow.
 	cfg.WarningUnaryRequestDuration = embed.DefaultWarningUnaryRequestDuration
 	cfg.ListenClientUrls, cfg.ListenPeerUrls = sock("client.sock"), sock("peer.sock")
 	// A single member never connects to its advertised URL, but etcd requires a host and a port.
@@ -72,7 +74,7 @@ func etcdConfig(dir string, log io.Writer) (*embed.Config, error) {
 	return cfg, nil
 }
 
-// maxSocketPath is the size of sockaddr_un.sun_path less its terminating zero, unix(7).
+// maxSocketPath is the size of sockaddr_un.sun_path without its terminating zero, unix(7).
 const maxSocketPath = 107
 
 func etcdLogger(log io.Writer) *zap.Logger {

@@ -42,9 +42,9 @@ type Options struct {
 // ControlPlane is a running kube-apiserver, with its etcd unless that is another process.
 type ControlPlane struct {
 	dir   string
-	kept  bool // dir outlives the control plane
+	kept  bool // Stop does not remove dir
 	pki   *pki
-	etcd  *Etcd // nil: runs elsewhere
+	etcd  *Etcd // nil if etcd is another process
 	api   *apiServer
 	admin *rest.Config
 

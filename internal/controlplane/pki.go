@@ -18,7 +18,8 @@ import (
 	"time"
 )
 
-// certLife is how long certificates are valid: longer than any demo, short enough to be harmless.
+// certLife is the time for which certificates are valid. It is longer than any demo, and short
+// enough that a stolen certificate is harmless.
 const certLife = 7 * 24 * time.Hour
 
 // authority is a certificate authority with its own key.
@@ -52,8 +53,8 @@ func newAuthority(name string) (*authority, error) {
 	return authorityOf(cert, key), nil
 }
 
-// authorityOf numbers certificates from the present time on, so that a continued authority does not
-// repeat numbers.
+// authorityOf returns the authority with the certificate and the key. Serial numbers start from the
+// present time, so that a continued authority does not repeat them.
 func authorityOf(cert *x509.Certificate, key *ecdsa.PrivateKey) *authority {
 	a := &authority{cert: cert, key: key, pem: certPEM(cert.Raw)}
 	a.serial.Store(time.Now().UnixNano())
@@ -78,7 +79,7 @@ func (a *authority) issue(tmpl *x509.Certificate) (keyPair, error) {
 	return keyPair{cert: certPEM(der), key: keyPEM(keyDER)}, nil
 }
 
-// keyPEM returns the authority's own key.
+// keyPEM returns the authority's own key in PEM.
 func (a *authority) keyPEM() ([]byte, error) {
 	der, err := x509.MarshalECPrivateKey(a.key)
 	if err != nil {
@@ -123,21 +124,22 @@ func keyPEM(der []byte) []byte {
 }
 
 // pki has the keys and certificates of one control plane. It has separate authorities for serving,
-// for clients and for the front proxy: with one authority a serving certificate would be valid for
-// a user.
+// for clients and for the front proxy. With a single authority, a serving certificate could
+// authenticate a user.
 type pki struct {
 	dir                    string
 	serving, client, proxy *authority
 }
 
-// openPKI returns the keys and certificates in dir. It creates them anew unless they are kept
-// there; kept ones include the authorities' keys.
+// openPKI returns the keys and certificates in dir. If kept is set and dir has them, it reads them;
+// otherwise it creates new ones. If kept is set, dir also contains the keys of the authorities.
 func openPKI(dir string, kept bool) (*pki, error) {
 	p := &pki{dir: filepath.Join(dir, "pki")}
 	if _, err := os.Stat(p.dir); err == nil && kept {
 		return p, p.read()
 	}
-	// Under another name until it is whole: a process killed in between leaves nothing half.
+	// The directory has another name until it is complete, so that a process that is killed leaves
+	// no incomplete directory behind.
 	made := &pki{dir: p.dir + ".new"}
 	if err := errors.Join(os.RemoveAll(made.dir), os.Mkdir(made.dir, 0o700)); err != nil {
 		return nil, err
@@ -149,7 +151,7 @@ func openPKI(dir string, kept bool) (*pki, error) {
 	return made, os.Rename(p.dir+".new", p.dir)
 }
 
-// authorities are the places of the authorities, by name.
+// authorities returns pointers to the fields with the authorities, by name.
 func (p *pki) authorities() map[string]**authority {
 	return map[string]**authority{"serving-ca": &p.serving, "client-ca": &p.client, "proxy-ca": &p.proxy}
 }
@@ -224,7 +226,7 @@ func (p *pki) writePairs() error {
 	return nil
 }
 
-// proxyUser is the name by which the aggregation layer introduces itself.
+// proxyUser is the user as which the aggregation layer authenticates.
 const proxyUser = "berth-front-proxy"
 
 func (p *pki) path(name string) string { return filepath.Join(p.dir, name) }

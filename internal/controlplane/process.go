@@ -41,7 +41,8 @@ func startServerProcess(ctx context.Context, cp *ControlPlane, storage string, o
 	return s, nil
 }
 
-// reserve returns a free address; for a kept control plane, its former address.
+// reserve returns a free address. For a kept control plane, it returns the address that the control
+// plane had before.
 func (cp *ControlPlane) reserve(ctx context.Context) (string, error) {
 	l, err := cp.listen(ctx)
 	if err != nil {

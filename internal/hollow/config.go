@@ -22,7 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/kubeletconfig/util/codec"
 )
 
-// logVerbosely makes the kubelet log its work on each pod, as kubelets of most clusters do.
+// logVerbosely makes the kubelet log its work on each pod, as kubelets do in most clusters.
 func logVerbosely() error {
 	var flags flag.FlagSet
 	klog.InitFlags(&flags)
@@ -30,8 +30,8 @@ func logVerbosely() error {
 }
 
 // loadConfig decodes the user's KubeletConfiguration, applies the kubelet's defaults, and removes
-// what a node without a machine cannot do. It sets feature gates and validates the result as the
-// kubelet does.
+// settings that a node without a machine cannot apply. It sets feature gates and validates the
+// result as the kubelet does.
 func loadConfig(ctx context.Context, dir Dir, spec *Spec) (*kubeletconfig.KubeletConfiguration, error) {
 	_, codecs, err := kubeletscheme.NewSchemeAndCodecs()
 	if err != nil {
@@ -92,8 +92,9 @@ func hollowOut(c *kubeletconfig.KubeletConfiguration, dir Dir) {
 	c.PodLogsDir = string(dir) + "/logs"
 	c.ResolverConfig = ""
 	c.RuntimeRequestTimeout.Duration = time.Minute
-	// No registry is behind the images, which each container pulls if the tag is latest. With the
-	// default of five a second, a pod among many would wait ten seconds, then twenty.
+	// Images need no registry, so pulls need no limit. A container pulls its image if the tag is
+	// latest. With the default of five pulls a second, one of many pods would wait ten seconds,
+	// then twenty.
 	c.RegistryPullQPS = 0
 }
 

@@ -15,8 +15,8 @@ import (
 	cmqos "k8s.io/kubernetes/pkg/kubelet/cm/qos"
 )
 
-// containerLifecycle does the work of pkg/kubelet/cm.internalContainerLifecycleImpl: it tells the
-// managers when a container starts, and the Memory Manager then frees the memory of finished init
+// containerLifecycle does the work of pkg/kubelet/cm.internalContainerLifecycleImpl: It tells the
+// managers when a container starts. The Memory Manager then frees the memory of finished init
 // containers.
 type containerLifecycle struct{ m *manager }
 
@@ -53,8 +53,8 @@ func (l containerLifecycle) PostStopContainer(logger klog.Logger, id string) err
 
 // The rest of this file answers the PodResources API as containerManagerImpl does.
 
-// GetCPUs are the CPUs that a container has for itself. What the containers of a pod share is in
-// GetPodCPUs.
+// GetCPUs returns the CPUs that a container has for itself. GetPodCPUs returns the CPUs that the
+// containers of a pod share.
 func (m *manager) GetCPUs(pod *v1.Pod, c *v1.Container) []int64 {
 	if m.cpus.GetResourceIsolationLevel(pod, c) != cmqos.ResourceIsolationContainer {
 		return []int64{}

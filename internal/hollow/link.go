@@ -10,7 +10,7 @@ import (
 )
 
 // newDeviceManager is the Device Manager's constructor with the socket's path as a parameter; the
-// exported one always takes /var/lib/kubelet/device-plugins.
+// exported constructor always uses /var/lib/kubelet/device-plugins.
 //
 //go:linkname newDeviceManager k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
 func newDeviceManager(logger klog.Logger, socketPath string, topology []cadvisorapi.Node, affinity topologymanager.Store) (*devicemanager.ManagerImpl, error)

@@ -57,11 +57,11 @@ func hugePages(h topology.HugePages) cadvisorapi.HugePagesInfo {
 	return cadvisorapi.HugePagesInfo{PageSize: h.PageBytes / 1024, NumPages: h.Count}
 }
 
-// fsBytes is the size of the file systems that the node pretends to have. The node is not Ready
-// before it knows a capacity of ephemeral storage, and nothing here is about disks.
+// fsBytes is the size of the file systems that the node pretends to have, because a node without a
+// capacity of ephemeral storage is not Ready.
 const fsBytes = 1 << 40
 
-// cadvisor is a cAdvisor that reports the described machine and nothing measured.
+// cadvisor is a cAdvisor that reports the described machine, but no measurements.
 type cadvisor struct {
 	cadvisortest.Fake
 	info *cadvisorapi.MachineInfo

@@ -73,7 +73,7 @@ func newManager(dir Dir, name string, cfg *kubeletconfig.KubeletConfiguration, i
 }
 
 // build makes the managers in the order of cm.NewContainerManager: topology, devices, CPUs, memory.
-// It is the order in which the Topology Manager asks for hints.
+// This is also the order in which the Topology Manager asks for hints.
 func (m *manager) build(dir Dir, info *cadvisorapi.MachineInfo) (err error) {
 	logger, node := klog.Background(), &m.node
 	m.topology, err = topologymanager.NewManager(logger, info.Topology, node.TopologyManagerPolicy, node.TopologyManagerScope, node.TopologyManagerPolicyOptions)
@@ -258,7 +258,7 @@ func (m *manager) evictionReservation() v1.ResourceList {
 	return list
 }
 
-// GetNodeAllocatableAbsolute returns capacity less kubeReserved and systemReserved.
+// GetNodeAllocatableAbsolute returns the capacity minus kubeReserved and systemReserved.
 func (m *manager) GetNodeAllocatableAbsolute() v1.ResourceList {
 	result := v1.ResourceList{}
 	for name, q := range m.capacity {

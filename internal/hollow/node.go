@@ -25,12 +25,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// startLimit is how long the kubelet may take until its managers run.
+// startLimit is the time in which the kubelet's managers must be running.
 const startLimit = 2 * time.Minute
 
-// Run runs the node described in dir until ctx ends or its standard input, which Launch holds open,
-// is closed. It must be called at most once in a process. The kubelet's goroutines cannot all be
-// stopped: end the process when Run returns. The kubelet logs to standard error.
+// Run runs the node described in dir until ctx ends or standard input, which Launch holds open, is
+// closed. It must be called at most once in a process. Some of the kubelet's goroutines cannot be
+// stopped, so end the process when Run returns. The kubelet logs to standard error.
 func Run(ctx context.Context, dir Dir) error {
 	spec, err := dir.ReadSpec()
 	if err != nil {
@@ -92,7 +92,7 @@ func newNode(ctx context.Context, dir Dir, spec *Spec) (*node, error) {
 }
 
 // hostUtil lets containers mount a part of a volume (subPath). The kubelet reads the volume's mode
-// before it creates the part, and kubemark's own implementation returns an error
+// before it creates the part, and FakeHostUtil, which kubemark uses, returns an error
 // (pkg/kubelet/kubelet_pods.go, makeMounts).
 type hostUtil struct{ *hostutil.FakeHostUtil }
 

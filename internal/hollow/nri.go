@@ -26,10 +26,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// nriRuntime is the fake runtime with the genuine NRI code of container runtimes. Its adaptation
-// asks plugins. Its validator refuses containers that Berth's plugin has not seen, as
-// docs/enforcement.md tells operators to configure it. Cgroups are files in a folder with the
-// layout of cgroup v2.
+// nriRuntime is the fake runtime with the NRI code of real container runtimes. The adaptation asks
+// plugins. The validator refuses containers that Berth's plugin has not seen, because it is
+// configured as docs/enforcement.md recommends. Cgroups are files in a folder with the layout of
+// cgroup v2.
 //
 // The order of calls is that of containerd: plugins are asked before a container is created, and
 // are told after it has stopped or ended. They are told about a sandbox when all its containers
@@ -76,7 +76,7 @@ func newNRIRuntime(dir Dir, machine *topology.Machine, fake *fakeRuntime) (*nriR
 	return r, r.nri.Start()
 }
 
-// synchronize tells a connecting plugin the existing pods and containers.
+// synchronize sends the existing pods and containers to a plugin that connects.
 func (r *nriRuntime) synchronize(ctx context.Context, tell adaptation.SyncCB) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,8 +87,8 @@ func (r *nriRuntime) synchronize(ctx context.Context, tell adaptation.SyncCB) er
 	return r.apply(updates)
 }
 
-// update is an update that a plugin sends on its own. If the plugin disconnects while the update
-// waits, the update is dropped: its successor does not know it.
+// update applies changes that a plugin sends without being asked. If the plugin disconnects while
+// the update waits, the update is dropped, because the next plugin does not know of it.
 func (r *nriRuntime) update(ctx context.Context, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,7 +98,8 @@ func (r *nriRuntime) update(ctx context.Context, updates []*api.ContainerUpdate)
 	return nil, r.apply(updates)
 }
 
-// apply changes cgroups. One that has gone meanwhile is no error, as with a runtime.
+// apply changes cgroups. As in a real runtime, a cgroup that has been removed meanwhile is no
+// error.
 func (r *nriRuntime) apply(updates []*api.ContainerUpdate) error {
 	var all error
 	for _, u := range updates {
@@ -131,8 +132,9 @@ func resize(c *api.Container, by *api.LinuxResources) {
 	}
 }
 
-// amountsOf returns the resources of a container of a Guaranteed pod; nil for any other. Cgroups
-// have no folders by QoS class here, so plugins could not distinguish the classes.
+// amountsOf returns the resources of a container of a Guaranteed pod; nil for other pods. The
+// folders of these cgroups are not divided by QoS class, so a plugin could not distinguish the
+// classes otherwise.
 func amountsOf(r *runtimeapi.LinuxContainerResources) *api.LinuxResources {
 	const guaranteed = -997 // pkg/kubelet/qos/policy.go
 	if r.GetOomScoreAdj() != guaranteed {
@@ -148,7 +150,7 @@ func amountsOf(r *runtimeapi.LinuxContainerResources) *api.LinuxResources {
 	return out
 }
 
-// UpdateContainerResources asks the plugins how to change the container, or if it may be changed.
+// UpdateContainerResources asks the plugins whether and how to change the container.
 func (r *nriRuntime) UpdateContainerResources(ctx context.Context, id string, to *runtimeapi.ContainerResources) error {
 	defer r.lock()()
 	c := r.ctrs[id]
@@ -185,16 +187,17 @@ func (r *nriRuntime) writeCgroup(c *api.Container) error {
 		replaceFile(filepath.Join(dir, "cpuset.cpus.effective"), cpus), replaceFile(filepath.Join(dir, "cpuset.mems.effective"), mems))
 }
 
-// writeEnvironment writes the container's environment beside its cgroup, in the format of /proc.
+// writeEnvironment writes the container's environment into the folder of its cgroup, in the format
+// of /proc.
 func (r *nriRuntime) writeEnvironment(c *api.Container) error {
 	return replaceFile(filepath.Join(r.cgroups, c.Linux.CgroupsPath, environFile), strings.Join(c.Env, "\x00"))
 }
 
-// environFile is the file of a container's environment, beside its cgroup.
+// environFile is the name of the file with a container's environment, in the folder of its cgroup.
 const environFile = "environ"
 
-// inject adds the plugins' changes to a container: variables, and devices as CDI specifications
-// describe them. An undescribed device is an error, as in real runtimes.
+// inject adds the plugins' changes to a container: environment variables, and devices as CDI
+// specifications describe them. As in real runtimes, a device without a specification is an error.
 func (r *nriRuntime) inject(c *api.Container, a *api.ContainerAdjustment) error {
 	spec := &oci.Spec{Process: &oci.Process{Env: c.Env}, Linux: &oci.Linux{}}
 	for _, e := range a.GetEnv() {
@@ -243,7 +246,7 @@ func (r *nriRuntime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSa
 	return id, r.nri.RunPodSandbox(ctx, &api.RunPodSandboxRequest{Pod: pod})
 }
 
-// CreateContainer asks the plugins how to create the container, or if it may be created.
+// CreateContainer asks the plugins whether and how to create the container.
 func (r *nriRuntime) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) (string, error) {
 	defer r.lock()()
 	p := r.pods[sandbox]
@@ -264,7 +267,7 @@ func (r *nriRuntime) CreateContainer(ctx context.Context, sandbox string, config
 	r.adjust(c, answer.GetAdjust().GetLinux().GetResources().GetCpu())
 	resize(c, answer.GetAdjust().GetLinux().GetResources())
 	if err := r.inject(c, answer.GetAdjust()); err != nil {
-		_ = r.apply(answer.GetUpdate()) // the plugin counts on it
+		_ = r.apply(answer.GetUpdate()) // the plugin assumes that its updates are applied
 		return "", err
 	}
 	if err := errors.Join(r.apply(answer.GetUpdate()), r.writeCgroup(c), r.writeEnvironment(c)); err != nil {
@@ -315,7 +318,7 @@ func (r *nriRuntime) containerEnded(id string) {
 	_ = os.RemoveAll(filepath.Join(r.cgroups, c.Linux.CgroupsPath))
 	delete(r.ctrs, id)
 	if answer, err := r.nri.StopContainer(context.Background(), &api.StopContainerRequest{Pod: r.pods[c.PodSandboxId], Container: c}); err == nil {
-		_ = r.apply(answer.GetUpdate()) // what cannot be written is found when it is read back
+		_ = r.apply(answer.GetUpdate()) // the plugin notices failed writes when it reads the cgroups back
 	}
 }
 

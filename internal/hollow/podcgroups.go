@@ -6,9 +6,9 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm"
 )
 
-// podContainers is the kubelet's stub, with empty cgroups of pods. A kubelet reads them for a
-// resize in place and fails with the stub alone (doPodResizeAction of pkg/kubelet/kuberuntime). So
-// every resize looks as if the pod grows.
+// podContainers extends the kubelet's stub with pod cgroups in which every amount is 0. The kubelet
+// reads pod cgroups for a resize in place, which fails with the stub (doPodResizeAction of
+// pkg/kubelet/kuberuntime). Because of the zeros, every resize looks like an increase.
 type podContainers struct{ cm.PodContainerManager }
 
 // NewPodContainerManager implements cm.ContainerManager.

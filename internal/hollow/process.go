@@ -37,8 +37,9 @@ type Process struct {
 	Dir Dir
 }
 
-// Launch writes spec and kubeconfig into dir and starts the node: argv, with the directory
-// appended, must be a program that calls Main with it. The node dies with the calling process.
+// Launch writes spec and kubeconfig into dir and starts the node. argv is a command line to which
+// the directory is appended; its program must call Main with the directory. The node ends when the
+// calling process ends.
 func Launch(dir Dir, spec *Spec, kubeconfig []byte, argv []string) (*Process, error) {
 	if err := dir.Write(spec, kubeconfig); err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func (p *Process) WaitReady(ctx context.Context, client clientset.Interface) err
 // there is none.
 func (p *Process) ended() error {
 	var last []byte
-	for line := range bytes.Lines(p.LogTail(4000)) { // the kubelet may write a line after that
+	for line := range bytes.Lines(p.LogTail(4000)) { // the kubelet may write further lines after it
 		if why, ok := bytes.CutPrefix(line, []byte("node "+p.Name+": ")); ok {
 			last = bytes.TrimSpace(why)
 		}
@@ -100,7 +101,7 @@ func (p *Process) ended() error {
 	return p.Ended()
 }
 
-// notReady explains why the node cannot take pods yet, or nil.
+// notReady returns the reason why the node cannot run pods yet, or nil.
 func notReady(n *v1.Node, spec *Spec) error {
 	for _, plugin := range spec.Plugins {
 		if _, ok := n.Status.Allocatable[v1.ResourceName(plugin.Resource)]; !ok {

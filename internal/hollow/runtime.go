@@ -24,8 +24,8 @@ func FailImage(d time.Duration, code uint8) string {
 	return ExitImage(d) + "_" + strconv.Itoa(int(code))
 }
 
-// exitAfter returns how long a container of the image runs, and with which code it exits; ok is
-// false for ever.
+// exitAfter returns the time after which a container of the image exits, and its exit code. ok is
+// false if the container runs until it is stopped.
 func exitAfter(image string) (d time.Duration, code int32, ok bool) {
 	tag, ok := strings.CutPrefix(image, exitImage+":")
 	if !ok {
@@ -41,8 +41,8 @@ func exitAfter(image string) (d time.Duration, code int32, ok bool) {
 	return d, code, err == nil
 }
 
-// fakeRuntime is cri-api's fake runtime, called directly rather than through a socket, in which
-// containers can end.
+// fakeRuntime extends cri-api's fake runtime with containers that end. The kubelet calls it
+// directly, without a socket.
 type fakeRuntime struct {
 	*critest.FakeRuntimeService
 	stopTime time.Duration
@@ -61,9 +61,9 @@ func newFakeRuntime(stopTime time.Duration) *fakeRuntime {
 	return r
 }
 
-// startTime is how long a container takes to start; real containers take longer. As soon as the
-// sandbox is ready, a goroutine of the kubelet reads the pod's status and writes it back with one
-// more condition (Kubelet.OnPodSandboxReady in pkg/kubelet/kubelet.go). A newer status that was
+// startTime is the time that a container takes to start; real containers take longer. As soon as
+// the sandbox is ready, a goroutine of the kubelet reads the pod's status and writes it back with
+// one more condition (Kubelet.OnPodSandboxReady in pkg/kubelet/kubelet.go). A newer status that was
 // written meanwhile is lost. So with an immediate start the pod could stay ContainerCreating for 60
 // to 90 s, until the kubelet checks it again.
 const startTime = 10 * time.Millisecond
@@ -80,7 +80,7 @@ func (r *fakeRuntime) StartContainer(ctx context.Context, id string) error {
 	}
 	r.Lock()
 	defer r.Unlock()
-	r.Called = nil // the fake's journal of calls would grow as long as the node runs
+	r.Called = nil // otherwise the fake runtime's list of calls would grow as long as the node runs
 	if c := r.Containers[id]; c != nil {
 		if d, code, ok := exitAfter(c.Image.GetUserSpecifiedImage()); ok {
 			time.AfterFunc(d, func() { r.exit(id, code) })
@@ -89,8 +89,8 @@ func (r *fakeRuntime) StartContainer(ctx context.Context, id string) error {
 	return nil
 }
 
-// StopContainer takes as long as with real containers: a signal, an exit, the runtime's cleanup. A
-// kill (no grace period) takes less time.
+// StopContainer takes as long as in a real runtime, where a signal, the exit and the runtime's
+// cleanup take time. A kill (no grace period) takes less time.
 func (r *fakeRuntime) StopContainer(ctx context.Context, id string, grace int64) error {
 	d := min(r.stopTime, time.Duration(grace)*time.Second)
 	select {
@@ -108,7 +108,7 @@ func (r *fakeRuntime) exit(id string, code int32) {
 	}
 }
 
-// end reports whether the container still ran.
+// end marks a container as ended. It reports whether the container still ran.
 func (r *fakeRuntime) end(id string, code int32) bool {
 	r.Lock()
 	defer r.Unlock()

@@ -35,13 +35,14 @@ type Spec struct {
 	Devices string
 	// MaxPods is the node's capacity for pods; 0 means the kubelet's default, 110.
 	MaxPods int32
-	// StopTime is how long a container takes to stop; 0 means DefaultStopTime. If it took no time,
-	// as in a fake runtime, a deleted pod could be gone before a Binding that was already in
-	// progress.
+	// StopTime is the time that a container takes to stop; 0 means DefaultStopTime. If it took no
+	// time, as in cri-api's fake runtime, a deleted pod could be gone before a Binding that was
+	// already in progress.
 	StopTime time.Duration
 }
 
-// DefaultStopTime is the typical time of a container whose process ends at the first signal.
+// DefaultStopTime is the typical time that a container takes to stop if its process ends at the
+// first signal.
 const DefaultStopTime = 500 * time.Millisecond
 
 // Plugin is a device plugin of one resource, and Device one of its devices.
@@ -50,8 +51,8 @@ type (
 	Device = sampleplugin.Device
 )
 
-// Dir is the directory of a node. Its methods return the paths in it; the layout below Root is the
-// kubelet's own (by default /var/lib/kubelet).
+// Dir is the directory of a node. Its methods return the paths in it. The layout below Root is that
+// of the kubelet's root directory (by default /var/lib/kubelet).
 type Dir string
 
 // Root is the kubelet's root directory (--root-dir).
@@ -96,7 +97,7 @@ func (d Dir) Cgroups() string { return filepath.Join(string(d), "cgroup") }
 // Log is the file with the node's log.
 func (d Dir) Log() string { return filepath.Join(string(d), "node.log") }
 
-// maxSocketPath is the size of sockaddr_un.sun_path less its terminating zero, unix(7).
+// maxSocketPath is the size of sockaddr_un.sun_path without its terminating zero, unix(7).
 const maxSocketPath = 107
 
 // Write makes the directory and writes spec and credentials into it.

@@ -11,14 +11,14 @@ import (
 // KubeletVersion is the release of a hollow node's kubelet.
 const KubeletVersion = version.Base
 
-// dynamicGitVersion is what component-base/version.Get answers. A kubelet that is built as a
-// dependency calls itself v0.0.0-master, which readers of Node.status.nodeInfo rightly refuse, and
-// SetDynamicVersion admits no other release.
+// dynamicGitVersion is the version that component-base/version.Get returns. For a kubelet that is
+// built as a dependency, this is v0.0.0-master. Readers of Node.status.nodeInfo refuse that
+// version, and SetDynamicVersion accepts no other release.
 //
 //go:linkname dynamicGitVersion k8s.io/component-base/version.dynamicGitVersion
 var dynamicGitVersion atomic.Value
 
-// setKubeletVersion lets the kubelet call itself by its release, unless the linker has said one.
+// setKubeletVersion makes the kubelet report its real release, unless the linker has set a version.
 func setKubeletVersion() {
 	if v, _ := dynamicGitVersion.Load().(string); strings.HasPrefix(v, "v0.0.0") {
 		dynamicGitVersion.Store(KubeletVersion)

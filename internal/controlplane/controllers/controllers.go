@@ -1,7 +1,8 @@
 // Package controllers runs the workload controllers of kube-controller-manager in this process, so
 // that Deployments, Jobs and similar kinds work on a control plane without a controller manager.
-// Service accounts work too: each namespace gets its account and the certificates with which pods
-// verify the API server. The controllers are the genuine ones; this package only starts them.
+// Service accounts work too: each namespace gets the service account default, and the certificates
+// with which pods verify the API server. This package only starts the controllers; their code is
+// that of kube-controller-manager.
 package controllers
 
 import (
@@ -46,7 +47,8 @@ import (
 )
 
 const (
-	// workers is how many objects each controller handles at a time: the cluster is small.
+	// workers is the number of objects that each controller handles at a time. Two are enough,
+	// because the cluster is small.
 	workers = 2
 	// resync and discoverySync are kube-controller-manager's own defaults.
 	resync        = 12 * time.Hour
@@ -60,7 +62,7 @@ type loop func(ctx context.Context)
 // set has the common parts of the controllers.
 type set struct {
 	client    kubernetes.Interface
-	authority []byte // certificates by which the API server is trusted, PEM
+	authority []byte // certificates with which clients verify the API server, PEM
 	metadata  metadata.Interface
 	scales    scale.ScalesGetter
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
@@ -70,14 +72,14 @@ type set struct {
 	objects metadatainformer.SharedInformerFactory
 }
 
-// Start starts the controllers with the client's credentials. stop ends them and waits; they run
-// until then, also if ctx ends. It starts no node controllers.
+// Start starts the controllers with the client's credentials. stop ends them and waits. Until then
+// they run, even if ctx ends. It starts no node controllers.
 func Start(ctx context.Context, config *rest.Config) (stop func(), err error) {
 	return start(ctx, config, (*set).workloads)
 }
 
-// StartWithNodes is Start with the node controllers: a node that is silent for 50 seconds becomes
-// NotReady, and pods that do not tolerate this are evicted.
+// StartWithNodes does what Start does, and also starts the node controllers. If a node sends no
+// heartbeat for 50 seconds, it becomes NotReady, and pods that do not tolerate this are evicted.
 func StartWithNodes(ctx context.Context, config *rest.Config) (stop func(), err error) {
 	return start(ctx, config, func(s *set) []maker { return append(s.workloads(), s.nodes, s.evictions) })
 }
@@ -141,8 +143,8 @@ func (s *set) workloads() []maker {
 	}
 }
 
-// loops makes the controllers. Each asks for its informers, so that they are known before they
-// run.
+// loops makes the controllers. Each controller asks for its informers here, so that all informers
+// are known before they are started.
 func loops(ctx context.Context, makers []maker) ([]loop, error) {
 	var out []loop
 	for _, make := range makers {
@@ -159,7 +161,7 @@ func withWorkers(run func(context.Context, int)) loop {
 	return func(ctx context.Context) { run(ctx, workers) }
 }
 
-// made is withWorkers of a controller, if it could be made.
+// made returns the loop of a controller, or the error with which its constructor failed.
 func made(c interface{ Run(context.Context, int) }, err error) (loop, error) {
 	if err != nil {
 		return nil, err
@@ -240,7 +242,8 @@ func (s *set) authorities(context.Context) (loop, error) {
 	return made(rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), s.client, s.authority))
 }
 
-// quotaSync is how often all quotas are counted from zero, as in kube-controller-manager.
+// quotaSync is the interval at which the usage of all quotas is counted anew, as in
+// kube-controller-manager.
 const quotaSync = 5 * time.Minute
 
 // quotas counts the usage of namespaces. Until its first count, a new quota limits nothing.
@@ -265,7 +268,7 @@ func (s *set) quotas(ctx context.Context) (loop, error) {
 	}, nil
 }
 
-// aggregatedRoles fills the roles admin, edit and view, which consist of others.
+// aggregatedRoles fills the roles admin, edit and view, which aggregate other roles.
 func (s *set) aggregatedRoles(context.Context) (loop, error) {
 	return withWorkers(clusterroleaggregation.NewClusterRoleAggregation(s.informers.Rbac().V1().ClusterRoles(), s.client.RbacV1()).Run), nil
 }
@@ -300,7 +303,7 @@ func (s *set) nodes(ctx context.Context) (loop, error) {
 	return c.Run, nil
 }
 
-// evictions deletes pods from nodes with a taint NoExecute when they tolerate it no longer.
+// evictions deletes pods that do not, or no longer, tolerate a NoExecute taint of their node.
 func (s *set) evictions(ctx context.Context) (loop, error) {
 	core := s.informers.Core().V1()
 	c, err := tainteviction.New(ctx, s.client, core.Pods(), core.Nodes(), "taint-eviction-controller")
