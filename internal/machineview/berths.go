@@ -10,10 +10,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Berths lists which pod has which part of a machine: the state of its kubelet's managers, with
-// names.
+// Berths has the resources that each pod has on a machine: the state of the kubelet's managers, and
+// the names of the pods.
 type Berths struct {
-	// Title is the title of the drawing, and Facts are additional lines below it; "" for none.
+	// Title is the title of the drawing. Facts are additional lines below the title; "" for none.
 	Title, Facts string
 	// Snapshot has the assigned resources.
 	Snapshot placement.Snapshot
@@ -23,7 +23,8 @@ type Berths struct {
 	Free map[topology.NUMAID]int
 	// Pinning means that the node's CPU manager assigns exclusive CPUs.
 	Pinning bool
-	// Tenants name the pods of the snapshot; a pod that has none here is called by its UID.
+	// Tenants are the names of the pods in the snapshot. For a pod without a Tenant, the drawing
+	// shows the UID.
 	Tenants []Tenant
 }
 
@@ -32,9 +33,9 @@ type Tenant struct {
 	UID string
 	// Name is "namespace/name".
 	Name string
-	// Note is a word about it, like "in flight"; "" for none.
+	// Note is a short text about the pod, like "in flight"; "" for none.
 	Note string
-	// Held means that a Reservation holds this for future pods.
+	// Held means that a Reservation holds the resources for future pods.
 	Held bool
 }
 
@@ -44,7 +45,7 @@ type berth struct {
 	class      string // its colour and texture
 	uid        string
 	name, note string
-	held       bool // for pods to come
+	held       bool // a Reservation holds it for future pods
 	cpus       topology.CPUSet
 	memory     []placement.MemoryBlock
 	devices    []placement.DeviceAllocation
@@ -61,13 +62,14 @@ const (
 type occupancy struct {
 	*Berths
 	berths []*berth
-	// held counts the berths that are no pod's, but held by Reservations.
+	// held is the number of berths that Reservations hold.
 	held int
-	// sharing counts the pods without exclusive resources.
+	// sharing is the number of pods without exclusive resources.
 	sharing int
 	cpu     map[topology.CPUID]*berth
 	device  map[[2]string]*berth // by resource and id
-	// pci finds devices whose plugin names them by PCI address.
+	// pci has the berths of devices by PCI address, for plugins that use the address as the
+	// device's id.
 	pci map[string]*berth
 }
 
@@ -150,7 +152,7 @@ func (b *berth) addMemory(m placement.MemoryBlock) {
 	b.memory = append(b.memory, m)
 }
 
-// tagOf is the n-th of A, B, ..., Z, AA, AB, ...
+// tagOf returns the n-th of the tags A, B, ..., Z, AA, AB, ...
 func tagOf(n int) string {
 	tag := string(rune('A' + n%26))
 	for n = n/26 - 1; n >= 0; n = n/26 - 1 {
@@ -162,7 +164,7 @@ func tagOf(n int) string {
 // letters is the length of the longest tag.
 func (o *occupancy) letters() int { return len(tagOf(max(0, len(o.berths)-1))) }
 
-// words describe a pod's resources: "8 CPUs, 16 GiB on 0, 2 nvidia.com/gpu".
+// words describes a pod's resources: "8 CPUs, 16 GiB on 0, 2 nvidia.com/gpu".
 func (b *berth) words() string {
 	var parts []string
 	if n := b.cpus.Len(); n > 0 {
@@ -195,8 +197,8 @@ func (b *berth) words() string {
 	return strings.Join(parts, ", ")
 }
 
-// free returns how much of a NUMA node pods could still have: "12 of 30 CPUs free, 100 of 128 GiB
-// free".
+// free describes the resources of a NUMA node that pods could still get: "12 of 30 CPUs free, 100
+// of 128 GiB free".
 func (o *occupancy) free(node *topology.NUMANode) string {
 	var parts []string
 	if o.Pinning && !node.CPUs.IsEmpty() {

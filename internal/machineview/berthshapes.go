@@ -11,9 +11,9 @@ import (
 // Sizes of the pods' resources, in pixels.
 const (
 	tagWide    = 14 // a pod's letter on a CPU
-	letterWide = 7  // each letter more
+	letterWide = 7  // each further letter
 	barHigh    = 15
-	barWide    = 240 // at least
+	barWide    = 240 // the minimum
 	slotWide   = 27  // a device
 	slotHigh   = 19
 	legendGap  = 10
@@ -64,7 +64,8 @@ func (p *painter) cpu(b *strings.Builder, id topology.CPUID, x, y float64) {
 	fmt.Fprintf(b, `<text class="id" x="%.1f" y="%.1f">%d</text></g>`, x+w-4, y+12.5, id)
 }
 
-// open begins a group of shapes of one pod; of none if it is nil.
+// open begins a group of shapes that belong to the pod of the berth. If the berth is nil, they
+// belong to no pod.
 func (b *berth) open(w *strings.Builder) {
 	if b == nil {
 		w.WriteString("<g>")
@@ -98,8 +99,8 @@ func (p *painter) holdings(node *topology.NUMANode, wide float64) shape {
 	return column(out, 5)
 }
 
-// bar draws one kind of memory of a NUMA node. A block on several nodes is drawn on each with an
-// equal part, because the kubelet does not report the real parts.
+// bar draws one kind of memory of a NUMA node. If a block is on several NUMA nodes, an equal part
+// is drawn on each, because the kubelet does not report the real parts.
 func (p *painter) bar(id topology.NUMAID, m placement.MemoryAmounts, w float64) shape {
 	head := column([]shape{text("d", fmt.Sprintf("%s: %s of %s free", m.Resource, size(m.Free), size(m.Allocatable)))}, 0)
 	return shape{w: max(w, head.w), h: headLine + barHigh, draw: func(b *strings.Builder, x, y float64) {
@@ -163,7 +164,7 @@ func slot(d *placement.Device, one *berth) shape {
 	}}
 }
 
-// nowhere draws devices of plugins that are on no NUMA node.
+// nowhere draws the plugins' devices that have no NUMA node.
 func (p *painter) nowhere() shape {
 	if p.occupied == nil {
 		return shape{}
@@ -225,7 +226,7 @@ func inColumns(shapes []shape, wide float64) shape {
 	return column(shapes, legendGap)
 }
 
-// maxName bounds a name in the legend, in characters.
+// maxName is the maximum length of a name in the legend, in characters.
 const maxName = 72
 
 func entry(one *berth) shape {

@@ -25,15 +25,16 @@ type Package struct {
 	CPUs string `json:"cpus"`
 }
 
-// Core is a physical core. Package is -1 if the platform reports none; ID is at best unique inside
-// a package.
+// Core is a physical core. Package is -1 if the platform reports no package. The ID is not unique
+// across packages, and on some platforms not even inside a package.
 type Core struct {
 	Package int    `json:"package"`
 	ID      int    `json:"id"`
 	CPUs    string `json:"cpus"`
 }
 
-// L3 is a level-3 cache. ID is the kernel's, or the lowest CPU if the kernel gives none.
+// L3 is a level-3 cache. ID is the kernel's id, or the lowest CPU of the cache if the kernel gives
+// no id.
 type L3 struct {
 	ID   int    `json:"id"`
 	CPUs string `json:"cpus"`
@@ -47,8 +48,8 @@ type NUMANode struct {
 	MemoryBytes uint64 `json:"memoryBytes"`
 	// HugePages is the number of pages, free or not, by page size ("2Mi", "1Gi").
 	HugePages map[string]uint64 `json:"hugepages"`
-	// Distances is the distance to every node by its id, 10 meaning local; empty if the platform
-	// reports none.
+	// Distances has the distance to every NUMA node by its id; 10 is the distance to itself. It is
+	// empty if the platform reports no distances.
 	Distances map[string]uint32 `json:"distances"`
 }
 
@@ -61,8 +62,8 @@ type Device struct {
 	Device string `json:"device"`
 	// NUMANode is null if the platform does not report it.
 	NUMANode *int `json:"numaNode"`
-	// PCIRoot is the root complex ("pci0000:3a"), PCISwitch the upstream port of the nearest
-	// switch, "" for none.
+	// PCIRoot is the root complex ("pci0000:3a"). PCISwitch is the upstream port of the nearest
+	// switch; "" for none.
 	PCIRoot   string `json:"pciRoot"`
 	PCISwitch string `json:"pciSwitch"`
 	// Name is the operating system's name of the device ("eth0"), "" for none.
@@ -72,17 +73,17 @@ type Device struct {
 	Kind string `json:"kind"`
 	// RDMA is the RDMA subsystem's name of the device ("mlx5_0"), "" for none.
 	RDMA string `json:"rdma"`
-	// PhysicalFunction is the address of the device that this is a virtual function of, "" for
-	// others.
+	// PhysicalFunction is the address of the device of which this device is a virtual function; ""
+	// if it is not one.
 	PhysicalFunction string `json:"physicalFunction"`
 }
 
 // Link is a direct connection between two devices, apart from PCIe.
 type Link struct {
-	// A and B are PCI addresses, A the lower one.
+	// A and B are the PCI addresses of the devices; A is the lower address.
 	A string `json:"a"`
 	B string `json:"b"`
-	// Kind is "nvlink" or "xgmi", Count the number of bonded links.
+	// Kind is "nvlink" or "xgmi". Count is the number of bonded links.
 	Kind  string `json:"kind"`
 	Count int    `json:"count"`
 }

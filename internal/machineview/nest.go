@@ -33,9 +33,9 @@ type box struct {
 	detail   string // memory, huge pages
 	cpus     topology.CPUSet
 	children []*box
-	cores    []topology.Core // that no child holds
+	cores    []topology.Core // that no child contains
 	devices  []*topology.Device
-	more     []line             // below all the others, ready to print
+	more     []line             // complete lines that are printed below all others
 	node     *topology.NUMANode // of a NUMA node
 }
 
@@ -64,8 +64,8 @@ func nest(m *topology.Machine) *box {
 	return root
 }
 
-// containers lists packages, dies, NUMA nodes and L3s, outermost kind first among equals. A die
-// that fills its whole package is left out.
+// containers lists packages, dies, NUMA nodes and L3s. Among objects with equal CPUs, the outermost
+// kind comes first. A die that fills its whole package is left out.
 func containers(m *topology.Machine) []*box {
 	var out []*box
 	for _, p := range m.Packages {
@@ -91,7 +91,8 @@ func containers(m *topology.Machine) []*box {
 	return out
 }
 
-// place puts a box into the innermost box that contains it; memory without CPUs stays outside.
+// place puts the box inner into the innermost box that contains it. A NUMA node without CPUs stays
+// at the top level.
 func (b *box) place(inner *box) {
 	for _, child := range b.children {
 		if !inner.cpus.IsEmpty() && inner.cpus.IsSubsetOf(&child.cpus) {
@@ -103,7 +104,7 @@ func (b *box) place(inner *box) {
 	slices.SortStableFunc(b.children, compareBoxes)
 }
 
-// compareBoxes orders by lowest CPU, memory without CPUs last.
+// compareBoxes orders boxes by their lowest CPU. NUMA nodes without CPUs come last.
 func compareBoxes(a, b *box) int {
 	la, oka := a.cpus.Lowest()
 	lb, okb := b.cpus.Lowest()
@@ -116,7 +117,7 @@ func compareBoxes(a, b *box) int {
 	return cmp.Compare(la, lb)
 }
 
-// holder returns the innermost box that holds a set.
+// holder returns the innermost box that contains a set of CPUs.
 func (b *box) holder(set *topology.CPUSet) *box {
 	for _, child := range b.children {
 		if set.IsSubsetOf(&child.cpus) {
@@ -139,7 +140,7 @@ func (b *box) addLoose(m *topology.Machine) {
 	}
 }
 
-// deviceLabel returns a device's name, or its kind without one.
+// deviceLabel returns a device's name, or its kind if it has no name.
 func deviceLabel(d *topology.Device) string {
 	return printable(strings.Join(strings.Fields(className(d.Class)+" "+names(d)), " "))
 }

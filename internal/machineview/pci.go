@@ -36,7 +36,7 @@ func PCI(m *topology.Machine) []Branch {
 	return out
 }
 
-// branches returns the same lines and the lines below them as Branches.
+// branches converts the lines, with the lines below them, to Branches.
 func branches(lines []line) []Branch {
 	var out []Branch
 	for _, l := range lines {

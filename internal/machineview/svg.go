@@ -31,19 +31,20 @@ const (
 const (
 	boxes    = 1.7
 	shelves  = 3.5 // devices form rows
-	stripes  = 8.0 // memory without CPUs
-	raggedBy = 5.0 // what an unfilled last row costs
+	stripes  = 8.0 // NUMA nodes without CPUs
+	raggedBy = 5.0 // penalty for an unfilled last row
 )
 
 // shape is an object with a size that draws itself at a position.
 type shape struct {
 	w, h float64
 	draw func(b *strings.Builder, x, y float64)
-	// widened returns the same shape with that width; nil for a shape with a fixed width.
+	// widened returns the same shape with another width. It is nil if the width of the shape is
+	// fixed.
 	widened func(w float64) shape
 }
 
-// alike makes shapes as wide as the widest of them, as far as possible.
+// alike makes shapes as wide as the widest of them, unless their width is fixed.
 func alike(shapes []shape) []shape {
 	wide := 0.0
 	for _, s := range shapes {
@@ -70,7 +71,8 @@ func BerthsSVG(w io.Writer, m *topology.Machine, b *Berths) error {
 	return err
 }
 
-// BerthsInline draws as BerthsSVG does, for a page with its own Style, title and legend.
+// BerthsInline returns the drawing of BerthsSVG without style sheet, title and legend, for a page
+// that has its own.
 func BerthsInline(m *topology.Machine, b *Berths) (svg string, legend []Legend) {
 	p := &painter{occupied: newOccupancy(b)}
 	picture := column([]shape{p.root(m), below(m)}, 16)
@@ -86,17 +88,17 @@ func BerthsInline(m *topology.Machine, b *Berths) (svg string, legend []Legend) 
 	return out.String(), legend
 }
 
-// Legend is the pod of a letter in a drawing.
+// Legend is an entry of the legend: the pod that a letter of the drawing stands for.
 type Legend struct {
 	Tag string `json:"tag"`
-	// Class is the colour's, in Style.
+	// Class is the class of the pod's colour in Style.
 	Class string `json:"class"`
 	UID   string `json:"uid"`
 	Name  string `json:"name"`
-	// Words describe its resources, CPUs its CPUs; "" if they are shared.
+	// Words describes the pod's resources. CPUs are its exclusive CPUs; "" if it has none.
 	Words string `json:"words"`
 	CPUs  string `json:"cpus,omitempty"`
-	// Held means that a Reservation holds this, not a pod.
+	// Held means that a Reservation holds the resources, not a pod.
 	Held bool `json:"held,omitempty"`
 }
 
@@ -165,7 +167,7 @@ func headline(m *topology.Machine) string {
 	return text
 }
 
-// column stacks shapes, shapes without a size left out.
+// column stacks shapes. It leaves out shapes without a size.
 func column(shapes []shape, space float64) shape {
 	var kept []shape
 	total := shape{}
@@ -188,8 +190,8 @@ func column(shapes []shape, space float64) shape {
 	return total
 }
 
-// table is a grid of shapes: as wide as the widest shape of each column, as high as the highest of
-// each row.
+// table is a grid of shapes. Each column is as wide as its widest shape, and each row as high as
+// its highest shape.
 type table struct {
 	shapes  []shape
 	columns int
@@ -225,8 +227,8 @@ func (t *table) draw(b *strings.Builder, x, y float64) {
 	}
 }
 
-// grid lays shapes out in rows of equal length, with as many columns as come nearest to the wanted
-// proportions.
+// grid lays shapes out in rows of equal length. It chooses the number of columns with which the
+// ratio of width to height is closest to aspect.
 func grid(shapes []shape, space, aspect float64) shape {
 	if len(shapes) == 0 {
 		return shape{}
@@ -250,7 +252,7 @@ func framed(class, head, detail string, inner shape) shape {
 	return frame(class, detail, name, inner, max(inner.w, name.w+more.w+gap)+2*pad)
 }
 
-// frame is a frame of a width.
+// frame returns a frame with the given width.
 func frame(class, detail string, name, inner shape, w float64) shape {
 	h := float64(headLine) + 2*pad - 4
 	if inner.h > 0 {
@@ -358,8 +360,8 @@ func coreTitle(c *topology.Core) string {
 	return fmt.Sprintf("core %d, CPUs %s", c.ID, c.CPUs)
 }
 
-// devices draws devices as boxes, those behind one switch in a dashed frame, without virtual
-// functions.
+// devices draws devices as boxes, without virtual functions. Devices behind the same switch get a
+// dashed frame.
 func (p *painter) devices(list []*topology.Device) shape {
 	list = slices.DeleteFunc(slices.Clone(list), func(d *topology.Device) bool { return d.Physical != "" })
 	var groups []shape
@@ -427,8 +429,8 @@ func (p *painter) chip(d *topology.Device, w float64) shape {
 	}}
 }
 
-// tenant returns the pod that has a PCI device. The device's plugin names the device by its
-// address, or one pod has all equal devices of the NUMA node.
+// tenant returns the pod that has a PCI device. This is known only if the device's plugin uses the
+// PCI address as the id, or if one pod has all devices of this kind on the NUMA node.
 func (p *painter) tenant(d *topology.Device) *berth {
 	if p.occupied == nil {
 		return nil
@@ -462,14 +464,15 @@ func (p *painter) holderOfAll(resource string, devices []*placement.Device) *ber
 	return one
 }
 
-// servedBy reports whether a resource, by its name, is of devices that are drawn with a class.
+// servedBy reports whether the devices of a resource are drawn with the class, judged by the
+// resource's name.
 func servedBy(resource, class string) bool {
 	words := map[string][]string{"gpu": {"gpu"}, "net": {"hca", "nic", "rdma", "sriov"}}
 	_, name, _ := strings.Cut(resource, "/")
 	return slices.ContainsFunc(words[class], func(word string) bool { return strings.Contains(name, word) || strings.HasPrefix(resource, word) })
 }
 
-// chipClass is the class with which a device is drawn.
+// chipClass returns the class with which a device is drawn.
 func chipClass(d *topology.Device) string {
 	switch {
 	case strings.HasPrefix(d.Class, "03"), strings.HasPrefix(d.Class, "12"), strings.HasPrefix(d.Class, "0b40"):
@@ -494,7 +497,7 @@ func below(m *topology.Machine) shape {
 	return column([]shape{text("h", "Distances between NUMA nodes"), matrix(nodes)}, 6)
 }
 
-// matrix draws distances as a table, darker the farther.
+// matrix draws distances as a table. The colour of larger distances is darker.
 func matrix(nodes []topology.NUMANode) shape {
 	const cellWide, cellHigh = 36, 22
 	low, high := uint32(math.MaxUint32), uint32(0)

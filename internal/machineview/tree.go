@@ -42,7 +42,7 @@ func (b *box) lines(m *topology.Machine) []line {
 	return append(append(out, deviceLines(m, b.devices)...), b.more...)
 }
 
-// deviceLines returns some devices of a machine as PCI has them.
+// deviceLines returns the lines for some devices of a machine, in the order of PCI.
 func deviceLines(m *topology.Machine, devices []*topology.Device) []line {
 	var part topology.Machine
 	for i := range m.Devices {
@@ -87,7 +87,7 @@ func functionLine(f topology.PCIFunction) line {
 	return l
 }
 
-// Links returns the links between devices as a matrix, "" for none.
+// Links returns the links between devices as a matrix; "" if there are no links.
 func Links(m *topology.Machine) string {
 	var addresses []string
 	cells := map[[2]string]string{}
@@ -118,7 +118,8 @@ func Links(m *topology.Machine) string {
 	return b.String()
 }
 
-// sameKind counts the cores at the start that have equally many threads.
+// sameKind returns the number of cores at the start of the list that have as many threads as the
+// first.
 func sameKind(cores []topology.Core) int {
 	n := 1
 	for n < len(cores) && cores[n].CPUs.Len() == cores[0].CPUs.Len() && (cores[n].ID < 0) == (cores[0].ID < 0) {

@@ -17,7 +17,7 @@ func count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-// size rounds bytes for people: "125.4 GiB".
+// size prints bytes, rounded: "125.4 GiB".
 func size(bytes uint64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
 	value, unit := float64(bytes), 0
@@ -62,7 +62,7 @@ func CPUList(set *topology.CPUSet) string {
 	return plain
 }
 
-// hugePages prints pools, without empty ones: "128 x 2Mi".
+// hugePages prints pools of huge pages, without empty pools: "128 x 2Mi".
 func hugePages(pools []topology.HugePages) string {
 	var parts []string
 	for _, h := range pools {
@@ -132,8 +132,8 @@ func notables(m *topology.Machine) (devices []*topology.Device, others int) {
 	return devices, others
 }
 
-// pciIDs returns the vendor and the product of a device: "10de:2330"; "" if neither is reported, as
-// in Koordinator's Device.
+// pciIDs returns the vendor and the product of a device: "10de:2330". It returns "" if neither is
+// reported, as for devices of Koordinator's Device.
 func pciIDs(d *topology.Device) string {
 	if d.Vendor == "" && d.Product == "" {
 		return ""
