@@ -9,8 +9,8 @@ import (
 // gate has the plugins by which Volcano's action enqueue checks the resources of the cluster
 // (JobEnqueueable in pkg/scheduler/framework/session_plugins.go).
 type gate struct {
-	// known: the configuration names actions. enqueue: among them is enqueue, without which
-	// Volcano's scheduler lets every group in.
+	// known means that the configuration names actions. enqueue means that the action enqueue is
+	// one of them; without it, Volcano's scheduler admits every group at once.
 	known, enqueue bool
 	// factor is the argument of the plugin overcommit; 0 if the plugin is off. queues means that
 	// proportion or capacity is on. They check the limit of a queue, which is the whole cluster for
@@ -25,7 +25,7 @@ const (
 	maxFactor     = 1000
 )
 
-// atGate records a plugin's part in the admission of groups.
+// atGate records the settings with which a plugin takes part in the admission of groups.
 func (c *converter) atGate(p *plugin) {
 	asked := !strings.EqualFold(p.Arguments["enableJobEnqueued"], "false")
 	switch p.Name {
@@ -58,8 +58,8 @@ func (c *converter) factor(p *plugin) float64 {
 	return factor
 }
 
-// admission is the argument of plugin Berth by which groups are let in as Volcano did; nil for the
-// default.
+// admission returns the argument of the plugin Berth with which it admits groups as Volcano did. It
+// returns nil if the default does so.
 func (c *converter) admission() map[string]any {
 	switch g := &c.gate; {
 	case !g.known:
@@ -79,5 +79,5 @@ func (c *converter) admission() map[string]any {
 	return nil
 }
 
-// letIn describes Berth's own gate.
+// letIn describes the rule by which Berth admits groups.
 const letIn = "a group is let in when what its minResources name is free, or could be freed by evicting lower priorities"

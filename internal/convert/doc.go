@@ -1,6 +1,5 @@
-// Package convert converts other schedulers' configurations to one of berth-scheduler. For
-// everything without a counterpart it notes what to do instead. It has no side effects: text in,
-// text and notes out.
+// Package convert converts other schedulers' configurations to one of berth-scheduler. For each
+// setting without a counterpart, it writes a note about what to do instead. It has no side effects.
 //
 //   - read.go finds a Volcano configuration in its usual forms: the bare file, its ConfigMap, and
 //     the parameters of a product's add-on.

@@ -15,7 +15,7 @@ const (
 
 // actions maps each action of Volcano to a text about its counterpart in Berth.
 var actions = map[string]string{
-	"enqueue":     "", // gate says what becomes of it
+	"enqueue":     "", // the converter's gate handles it
 	"allocate":    "",
 	"backfill":    "pods without requests are placed like others; there is no action to switch on",
 	"preempt":     "by priority, as kube-scheduler does, for whole gangs; a pod that must not evict has preemptionPolicy: Never",
@@ -58,7 +58,8 @@ var plugins = map[string]string{
 	"resource-strategy-fit":  "use scoringStrategy of NodeResourcesFit",
 	"crossquota":             useKueue,
 
-	// Of the products that are built on Volcano: Huawei's CCE and Open Telekom Cloud's.
+	// The plugins of two products that are built on Volcano: Huawei's CCE and Open Telekom Cloud's
+	// CCE.
 	"cce-gpu-topology-predicate": "it kept a node whose GPUs or NPUs are not connected as asked from a pod; here a node's devices are placed by NUMA node under the node's own policy",
 	"cce-gpu-topology-priority":  "it preferred nodes with well connected GPUs or NPUs; here nodes on which devices keep their CPUs come first, and there is no plugin to switch on",
 	"cce-gpu":                    "it divided GPUs; " + wholeDevices,
@@ -79,7 +80,7 @@ const (
 		"placed whole with their CPUs, and links between NPUs or nodes are not looked at"
 )
 
-// families are texts for plugins by the vendor's prefix of their names.
+// families has texts for all plugins whose names begin with a vendor's prefix.
 var families = []struct{ prefix, why string }{
 	{"volcano-npu", ascend}, // volcano-npu_v6.0.RC1_linux-aarch64
 	{"ascend", ascend},
@@ -98,14 +99,14 @@ func inFamily(name string) (string, bool) {
 	return "", false
 }
 
-// configurations are the texts for the entries of Volcano's configurations, by name.
+// configurations has the texts for the entries of the key configurations, by name.
 var configurations = map[string]string{
 	"init-params": "settings of Ascend's plugin",
 	"selector":    "labels of nodes that Ascend's plugin offers: use the pod's node affinity",
 }
 
-// ownParameters are the texts for parameters that only an add-on has. Input with one of them comes
-// from an add-on.
+// ownParameters has the texts for parameters that only a product's add-on has. So input with such a
+// parameter comes from an add-on.
 var ownParameters = map[string]string{
 	"resource_exporter_enable": "berth-agent reports what the exporter did, and more; nodes with only the exporter get the guarantee amounts",
 	"plugins.eas_service":      notScheduler + ": it asks a service to make nodes",
@@ -144,9 +145,10 @@ var switches = []string{
 // predicate is a switch of the plugin predicates.
 type predicate struct {
 	argument string
-	// plugin is the plugin of kube-scheduler that always does this; "" for none.
+	// plugin is the plugin of kube-scheduler that always makes this check; "" for none.
 	plugin string
-	// on is the text if the switch is on; "" if Berth serves it, or if nothing is lost without it.
+	// on is the text that is noted if the switch is on. It is "" if Berth does the same, or if
+	// users lose nothing.
 	on string
 }
 
@@ -161,7 +163,7 @@ var predicates = []predicate{
 	{"predicate.PodTopologySpreadEnable", "PodTopologySpread", ""},
 	{"predicate.VolumeBindingEnable", "VolumeBinding", ""},
 	{"predicate.DynamicResourceAllocationEnable", "DynamicResources", ""},
-	{"predicate.MemoryPressureEnable", "TaintToleration", ""}, // the node's controller taints such nodes
+	{"predicate.MemoryPressureEnable", "TaintToleration", ""}, // the node lifecycle controller taints such nodes
 	{"predicate.DiskPressureEnable", "TaintToleration", ""},
 	{"predicate.PIDPressureEnable", "TaintToleration", ""},
 	{"predicate.CacheEnable", "", "it has no counterpart, and needs none: Berth remembers what nodes answered by itself"},
@@ -175,8 +177,7 @@ const (
 	proportionalResources = "predicate.resources"
 )
 
-// argumentsOf returns the known arguments of a plugin. An unknown name that resembles one is
-// misspelt.
+// argumentsOf returns the known arguments of a plugin. They are used to find misspelt names.
 func argumentsOf(plugin string) (out []string) {
 	switch plugin {
 	case "numa-aware":
@@ -210,7 +211,8 @@ var nodeorder = []struct{ argument, plugin, standard string }{
 	{"balancedresource.weight", "NodeResourcesBalancedAllocation", "1"},
 }
 
-// strategies are the weights of nodeorder that are ways of NodeResourcesFit.
+// strategies are the weights of nodeorder that correspond to a scoring strategy of
+// NodeResourcesFit.
 var strategies = []struct{ argument, strategy string }{
 	{"leastrequested.weight", "LeastAllocated"},
 	{"mostrequested.weight", "MostAllocated"},

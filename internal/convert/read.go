@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/suggest"
 )
 
-// MaxInput is the largest input in bytes: a ConfigMap holds no more than 1 MiB.
+// MaxInput is the size of the largest input in bytes, because a ConfigMap has at most 1 MiB.
 const MaxInput = 1 << 20
 
 // settings is a Volcano configuration.
@@ -26,7 +26,7 @@ type settings struct {
 	Plugins []plugin
 	// Configurations are the arguments of actions and, in Ascend's Volcano, of its plugin.
 	Configurations []plugin
-	// Parameters are keys around the configuration, as a product's add-on has them.
+	// Parameters are the keys around the configuration that a product's add-on has.
 	Parameters []string
 	// Notes and Unknown are about the other keys, as in Result.
 	Notes, Unknown []string
@@ -40,7 +40,7 @@ type plugin struct {
 // wanted describes valid input, for errors.
 const wanted = "want volcano-scheduler.conf, the ConfigMap that holds it, or the parameters of an add-on"
 
-// read takes the settings out of a text, which may hold other objects too.
+// read finds the settings in a text, which may also contain other objects.
 func read(text []byte) (settings, error) {
 	if len(text) > MaxInput {
 		return settings{}, fmt.Errorf("%d bytes: want at most %d, as a ConfigMap holds", len(text), MaxInput)
@@ -99,7 +99,7 @@ func documentsOf(text []byte) (out []map[string]any, err error) {
 	}
 }
 
-// itemsOf are the objects of a list; of any other object itself.
+// itemsOf returns the objects of a list. For any other object, it returns that object.
 func itemsOf(object map[string]any) (out []map[string]any) {
 	items, ok := object["items"].([]any)
 	if kind, _ := object["kind"].(string); !ok || !strings.HasSuffix(kind, "List") {
@@ -141,15 +141,15 @@ func misspelt(object map[string]any) string {
 var (
 	// confKeys are the keys of a configuration.
 	confKeys = []string{"actions", "tiers", "configurations", "metrics"}
-	// inner are the keys whose value is a configuration, as a text or an object: those of a
+	// inner are the keys whose value is a configuration, as a text or as an object: the keys of the
 	// ConfigMap, of the chart and of the add-on.
 	inner = []string{"volcano-scheduler.conf", "default-scheduler.conf", "volcano-scheduler-ci.conf", "default_scheduler_conf", "scheduler_config_override"}
-	// wrappers are the keys whose value has one of inner: those of a ConfigMap, of the chart, and
-	// of the product's API.
+	// wrappers are the keys whose value is an object with one of the inner keys: the keys of the
+	// ConfigMap, of the chart, and of the product's API.
 	wrappers = []string{"data", "custom", "values", "spec"}
 )
 
-// maxDepth bounds texts in texts.
+// maxDepth limits the nesting of texts in texts.
 const maxDepth = 6
 
 // isConf reports whether the object is a configuration.
@@ -161,7 +161,7 @@ func isConf(object map[string]any) bool {
 	return !named && (actions || tiers || plugins)
 }
 
-// holds reports whether a configuration is in the object, or parameters of an add-on.
+// holds reports whether the object contains a configuration or the parameters of an add-on.
 func holds(object map[string]any, depth int) bool {
 	if depth > maxDepth {
 		return false
@@ -228,7 +228,7 @@ func (s *settings) take(at string, object map[string]any, depth int) error {
 		switch {
 		case slices.Contains(inner, key), key == below:
 		case isObject && slices.Contains([]string{"apiVersion", "kind", "metadata", "immutable", "status"}, key):
-		case key == "plugins" && product: // the add-on's, not the scheduler's
+		case key == "plugins" && product: // the key plugins of the add-on, not that of the scheduler's configuration
 			for _, name := range sortedKeys(products) {
 				s.Parameters = append(s.Parameters, "plugins."+name)
 			}
@@ -325,7 +325,7 @@ func (s *settings) takeTiers(at string, value any) (err error) {
 	return nil
 }
 
-// takePlugins adds a list of things with a name and arguments.
+// takePlugins adds a list of entries that have a name and arguments.
 func (s *settings) takePlugins(into []plugin, at string, value any) ([]plugin, error) {
 	plugins, ok := value.([]any)
 	if !ok {
@@ -377,7 +377,7 @@ func withoutComment(line string) string {
 	return line
 }
 
-// withoutSlashComments removes // comments, which JSON with comments has and YAML does not.
+// withoutSlashComments removes // comments, which occur in JSON with comments but not in YAML.
 func withoutSlashComments(text []byte) []byte {
 	lines := strings.Split(string(text), "\n")
 	for i, line := range lines {

@@ -15,7 +15,7 @@ import (
 type Result struct {
 	// Config is a KubeSchedulerConfiguration, as YAML.
 	Config []byte
-	// Notes has one note for each thing without a counterpart, in the order of the input.
+	// Notes has one note for each setting without a counterpart, in the order of the input.
 	Notes []string
 	// Unknown are settings that Berth does not know. The result omits them.
 	Unknown []string
@@ -80,7 +80,7 @@ func (c *converter) configured(p *plugin) {
 	c.note("configurations: %.80s: %s; not used: %.200s", p.Name, why, strings.Join(sortedKeys(p.Arguments), ", "))
 }
 
-// order notes actions that Volcano runs before it allocates.
+// order writes notes about the actions that Volcano runs before the action allocate.
 func (c *converter) order(actions []string) {
 	for _, action := range actions {
 		switch action {
@@ -97,8 +97,8 @@ type converter struct {
 	Result
 	// weights are weights of plugins by name.
 	weights map[string]int64
-	// strategy is the scoring strategy of NodeResourcesFit; "" for its default, with the weight of
-	// each resource.
+	// strategy is the scoring strategy of NodeResourcesFit; "" means the default. resources has the
+	// weight of each resource.
 	strategy  string
 	resources map[string]int64
 	// evicts means that an action evicts by priority.
@@ -156,7 +156,7 @@ func (c *converter) plugin(p *plugin) {
 	}
 }
 
-// weigh takes a weight out of the arguments.
+// weigh moves a weight from the arguments to the weight of kube-scheduler's plugin.
 func (c *converter) weigh(p *plugin, argument, plugin, standard string) {
 	weight, ok := c.take(p, argument, standard)
 	if ok {
@@ -206,11 +206,11 @@ func (c *converter) nodeorder(p *plugin) {
 		}
 	}
 	if c.strategy == "" && readable {
-		c.weights[fit] = 0 // else it would score with a weight of 1
+		c.weights[fit] = 0 // otherwise it would score with a weight of 1
 	}
 }
 
-// binpack is NodeResourcesFit with MostAllocated.
+// binpack translates the plugin binpack to NodeResourcesFit with the strategy MostAllocated.
 func (c *converter) binpack(p *plugin) {
 	switch c.strategy {
 	case "LeastAllocated":
@@ -234,10 +234,10 @@ func (c *converter) binpack(p *plugin) {
 	delete(p.Arguments, "binpack.resources")
 }
 
-// maxResource is the largest weight of a resource that NodeResourcesFit takes.
+// maxResource is the largest weight of a resource that NodeResourcesFit accepts.
 const maxResource = 100
 
-// resource takes the weight of a resource out of the arguments.
+// resource moves the weight of a resource from the arguments to the scoring strategy.
 func (c *converter) resource(p *plugin, argument, name string) {
 	weight, ok := c.take(p, argument, "1")
 	if !ok {
@@ -249,7 +249,7 @@ func (c *converter) resource(p *plugin, argument, name string) {
 	c.resources[name] = min(weight, maxResource)
 }
 
-// predicates uses up the switches of the plugin predicates.
+// predicates translates the switches of the plugin predicates, and removes them from the arguments.
 func (c *converter) predicates(p *plugin) {
 	for i := range predicates {
 		known := &predicates[i]
@@ -274,7 +274,7 @@ func (c *converter) predicates(p *plugin) {
 	}
 }
 
-// takeSwitch takes a switch out of the arguments.
+// takeSwitch removes a switch from the arguments and returns its value.
 func (c *converter) takeSwitch(p *plugin, argument string) (on, told bool) {
 	value, told := p.Arguments[argument]
 	if !told {
@@ -288,8 +288,8 @@ func (c *converter) takeSwitch(p *plugin, argument string) (on, told bool) {
 	return on, err == nil
 }
 
-// proportional keeps CPUs for devices by the resources of the plugin predicates. Volcano also keeps
-// memory, and treats a node as a whole.
+// proportional translates the resources of the plugin predicates to CPUs that Berth keeps for
+// devices. Volcano also keeps memory, and ignores NUMA nodes.
 func (c *converter) proportional(p *plugin) {
 	c.keep = map[string]int64{}
 	for _, resource := range namesIn(p.Arguments[proportionalResources]) {
@@ -310,8 +310,8 @@ func (c *converter) proportional(p *plugin) {
 	c.note("plugin predicates: argument %s true: it becomes keep: cpusNearDevices with cpusPerDevice, which keeps CPUs on each NUMA node, for every healthy device", proportional)
 }
 
-// configuration returns the configuration for berth-scheduler. admission has the settings of the
-// gate for groups.
+// configuration returns the configuration for berth-scheduler. admission has the settings for the
+// admission of groups.
 func (c *converter) configuration(admission map[string]any) map[string]any {
 	enabled := []any{map[string]any{"name": "Berth", "weight": max(1, c.weights["Berth"])}}
 	enabled = append(enabled, map[string]any{"name": "BerthTiers", "weight": tiersWeight})
@@ -357,8 +357,8 @@ func (c *converter) configuration(admission map[string]any) map[string]any {
 	}
 }
 
-// tiersWeight is the weight of BerthTiers in every profile. Under Volcano's formula BerthTiers
-// scores nothing.
+// tiersWeight is the weight of BerthTiers in every profile. In a profile with Volcano's formula,
+// BerthTiers gives every node the same score.
 const tiersWeight = 1_000_000
 
 // fitArgs returns the arguments of NodeResourcesFit, whose weights are from 1 to maxResource.

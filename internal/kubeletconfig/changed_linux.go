@@ -7,7 +7,7 @@ import (
 )
 
 // changedAt returns when the file was last changed. It also uses the inode's change time, because
-// cp -p, mv and rsync set the modification time to that of another file.
+// cp -p, mv and rsync keep the modification time of the original file.
 func changedAt(info fs.FileInfo) time.Time {
 	at := info.ModTime()
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {

@@ -30,7 +30,7 @@ type flags struct {
 // setter writes the value of a flag to an object.
 type setter func(object map[string]any, name, value string) error
 
-// told has the flags that affect placement, with the field that each of them sets.
+// told has the flags that affect placement, each with the field that it sets.
 var told = map[string]struct {
 	field string
 	set   func(field string) setter
@@ -52,8 +52,9 @@ var told = map[string]struct {
 	"pods-per-core":                   {"podsPerCore", asNumber},
 }
 
-// switchFlags may have no value; otherFlags need one. Neither affects placement. They include flags
-// of older releases, whose command lines may still have them.
+// switchFlags and otherFlags are flags that do not affect placement. The value of a switchFlag may
+// be missing; an otherFlag needs a value. They include flags of older releases, because old command
+// lines may still have them.
 var (
 	switchFlags = strings.Fields(`anonymous-auth authentication-token-webhook cgroups-per-qos contention-profiling cpu-cfs-quota
 		enable-controller-attach-detach enable-debugging-handlers enable-server exit-on-lock-contention experimental-allocatable-ignore-eviction
@@ -87,13 +88,13 @@ func readFlags(text string) (*flags, error) {
 	f := &flags{object: map[string]any{}}
 	defined := map[string]bool{}
 	var open []string // variables whose values are used
-	command := false  // there is a flag, a variable that may hold some, or the kubelet's name
+	command := false  // the text has a flag, a variable that may have flags, or the kubelet's name
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(strings.TrimSpace(line), "#") {
 			continue
 		}
 		words := wordsOf(line)
-		for i := 0; i < len(words); i++ { // what is in quotes may be several words
+		for i := 0; i < len(words); i++ { // a quoted text may be several words
 			if m := assigned.FindStringSubmatch(words[i]); m != nil && (m[2] == "" || strings.HasPrefix(strings.TrimSpace(m[2]), "-")) {
 				defined[m[1]] = true
 				words = slices.Replace(words, i, i+1, wordsOf(m[2])...)
@@ -122,8 +123,8 @@ func readFlags(text string) (*flags, error) {
 	return f, nil
 }
 
-// listOf returns the items of a list in brackets, such as ["--a=1", '--b=2'], perhaps after a key,
-// or of one without its brackets; nil if the text is no list.
+// listOf returns the items of a list such as ["--a=1", '--b=2']. A key may precede the list, and
+// the brackets may be missing. It returns nil if the text is not a list.
 func listOf(text string) (list []string) {
 	text = strings.TrimSuffix(strings.TrimSpace(text), ",")
 	if key, rest, ok := strings.Cut(text, "["); ok && listKey.MatchString(key) {
@@ -142,7 +143,7 @@ var (
 	quotedItem = regexp.MustCompile(`^(["'])--?[a-z][^"']*["']\s*,`)
 )
 
-// assigned is a variable with flags, as a shell or a unit of systemd has it.
+// assigned matches a variable with flags, as in a shell script or a systemd unit.
 var assigned = regexp.MustCompile(`(?s)^(?:[A-Za-z]+=)?([A-Z][A-Z0-9_]*)=(.*)$`)
 
 // wordsOf splits a line as a shell does.
@@ -211,11 +212,11 @@ func (f *flags) take(words []string) error {
 
 func isFlag(word string) bool { return strings.HasPrefix(word, "-") && len(word) > 1 }
 
-// isDash also knows the dashes that text processors make of hyphens.
+// isDash also accepts the dashes with which text processors replace hyphens.
 func isDash(c rune) bool { return c == '-' || unicode.Is(unicode.Pd, c) || c == '\u2212' }
 
-// normal returns a flag's name as the kubelet compares it: WordSepNormalizeFunc of
-// k8s.io/component-base/cli/flag.
+// normal returns the form of a flag's name that the kubelet compares (WordSepNormalizeFunc of
+// k8s.io/component-base/cli/flag).
 func normal(name string) string { return strings.ReplaceAll(name, "_", "-") }
 
 func known(name string) bool { return slices.Contains(knownFlags(), name) }
@@ -224,7 +225,7 @@ func knownFlags() []string {
 	return slices.Concat(slices.Sorted(maps.Keys(told)), []string{"config", "config-dir"}, switchFlags, otherFlags)
 }
 
-// one reads one flag.
+// one reads a single flag.
 func (f *flags) one(name, value string) error {
 	set, tells := told[name]
 	switch {
@@ -247,7 +248,8 @@ func asText(field string) setter {
 	}
 }
 
-// asPairs reads names and values with a separator between them. A repeated flag adds to the first.
+// asPairs reads names and values with a separator between them. If the flag is repeated, its pairs
+// are added to the earlier pairs.
 func asPairs(separator string) func(string) setter {
 	return func(field string) setter {
 		return func(object map[string]any, name, value string) error {
@@ -271,7 +273,8 @@ func asPairs(separator string) func(string) setter {
 	}
 }
 
-// asOption is one pair: the kubelet does not cut this flag at commas (MapStringStringNoSplit).
+// asOption reads a single pair, because the kubelet does not split this flag at commas
+// (MapStringStringNoSplit).
 func asOption(field string) setter {
 	return func(object map[string]any, name, value string) error {
 		if strings.Contains(value, ",") {
@@ -350,8 +353,8 @@ func asReservedMemory(field string) setter {
 	}
 }
 
-// over puts the flags over an object, as kubeletConfigFlagPrecedence (cmd/kubelet/app) does: only
-// feature gates are merged.
+// over overwrites fields of an object with the flags, as kubeletConfigFlagPrecedence
+// (cmd/kubelet/app) does. Only feature gates are merged.
 func (f *flags) over(object map[string]any) {
 	for field, value := range f.object {
 		old, _ := object[field].(map[string]any)
@@ -363,7 +366,7 @@ func (f *flags) over(object map[string]any) {
 	}
 }
 
-// alone returns an error if a flag names a configuration file that is not given.
+// alone returns an error if a flag names a configuration file that the caller did not give.
 func (f *flags) alone(file, dir string) error {
 	switch {
 	case f.config != "" && file == "":

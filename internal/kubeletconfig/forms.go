@@ -27,7 +27,7 @@ type given struct {
 // forms names the supported forms of a text.
 const forms = "want a KubeletConfiguration, kubeadm's ConfigMap kubelet-config, what a kubelet answers to /configz, or its flags"
 
-// read reads a text that a person gives: where names it.
+// read reads a text that a user gave; where names the text in errors.
 func (f Files) read(where string, data []byte) (g given, err error) {
 	data = pasted.Text(data)
 	form := pasted.What(data)
@@ -66,15 +66,15 @@ func answered(where string, data []byte) (map[string]any, error) {
 	if err := yaml.Unmarshal(data, &answer); err != nil || answer.Config == nil {
 		return nil, fmt.Errorf("%s: kubeletconfig: want an object, as a kubelet answers to /configz (%v)", where, err)
 	}
-	SettleEviction(answer.Config) // an empty evictionHard is left out of the answer
+	SettleEviction(answer.Config) // /configz omits an empty evictionHard
 	return answer.Config, nil
 }
 
-// kubeadm are the kinds that a kubeadm file may have in addition to a KubeletConfiguration.
+// kubeadm are the kinds that a file for kubeadm may contain in addition to a KubeletConfiguration.
 var kubeadm = []string{"ClusterConfiguration", "InitConfiguration", "JoinConfiguration", "KubeProxyConfiguration", "UpgradeConfiguration", "ResetConfiguration"}
 
-// documents finds the configuration among the objects of a text: by itself, in a ConfigMap, or in a
-// file of kubeadm's.
+// documents finds the configuration among the objects of a text. It may be an object by itself, in
+// a ConfigMap, or in a file for kubeadm.
 func (f Files) documents(where string, data []byte) (g given, err error) {
 	var extra []string
 	docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
@@ -127,7 +127,8 @@ func (f Files) documents(where string, data []byte) (g given, err error) {
 	return g, nil
 }
 
-// inConfigMap is the text of a ConfigMap that is a configuration: kubeadm's key is kubelet.
+// inConfigMap returns the text in a ConfigMap that is a configuration, and its key. kubeadm uses
+// the key kubelet.
 func inConfigMap(object map[string]any) (key, text string, err error) {
 	data, _ := object["data"].(map[string]any)
 	for _, key := range slices.Sorted(maps.Keys(data)) {
@@ -139,8 +140,8 @@ func inConfigMap(object map[string]any) (key, text string, err error) {
 	return "", "", fmt.Errorf("ConfigMap: no data.kubelet, but %.200q: want kubeadm's ConfigMap kubelet-config", slices.Sorted(maps.Keys(data)))
 }
 
-// extraArgs are nodeRegistration.kubeletExtraArgs as lines with a flag each: a list of names and
-// values since kubeadm.k8s.io/v1beta4, an object before.
+// extraArgs returns nodeRegistration.kubeletExtraArgs as lines with one flag each. The field is a
+// list of names and values since kubeadm.k8s.io/v1beta4, and was an object before.
 func extraArgs(object map[string]any) (lines []string) {
 	registration, _ := object["nodeRegistration"].(map[string]any)
 	switch args := registration["kubeletExtraArgs"].(type) {

@@ -21,24 +21,25 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// MaxBytes bounds a configuration file, and a kubelet's answer at /configz.
+// MaxBytes limits the size of a configuration file, and of a kubelet's answer at /configz.
 const MaxBytes = 1 << 20
 
 // Files are the files of a configuration.
 type Files struct {
-	// File is YAML or JSON; "": the kubelet has its defaults, and Flags. If Strict is set, it may
-	// be in another form that people have.
+	// File is the path of a YAML or JSON file. "" means that the kubelet uses its defaults and
+	// Flags. If Strict is set and Plain is not, the file may have another form, such as a ConfigMap
+	// or an answer of /configz.
 	File string
 	// Dir has drop-ins: files that end in .conf, in lexical order, each a JSON merge patch (RFC
-	// 7396). "" or a directory that is not there: none.
+	// 7396). If Dir is "" or does not exist, there are none.
 	Dir string
 	// Strict refuses fields that a KubeletConfiguration does not have. A running kubelet ignores
 	// them.
 	Strict bool
-	// Flags are the kubelet's own, as text: its command line, or a line of its environment file.
+	// Flags are the kubelet's flags as text: its command line, or a line of its environment file.
 	// Only flags that affect placement are read.
 	Flags string
-	// Plain refuses a File in another form, with Strict.
+	// Plain refuses a File in another form even if Strict is set.
 	Plain bool
 	// Version is the kubelet's release, which determines what Strict refuses; 0 means
 	// placement.V136.
@@ -127,10 +128,10 @@ func (f Files) NewerThan(t time.Time) (newer []string) {
 	}
 	_ = filepath.WalkDir(f.Dir, func(name string, e fs.DirEntry, err error) error {
 		if err == nil && (e.IsDir() || filepath.Ext(name) == ".conf") {
-			info, err := os.Stat(name) // of a link, what it leads to
+			info, err := os.Stat(name) // the target, if it is a link
 			look(name, info, err)
 		}
-		return nil // what cannot be read, Read tells
+		return nil // Read returns the error
 	})
 	return newer
 }
@@ -168,10 +169,10 @@ func completeEviction(object map[string]any) {
 	}
 }
 
-// SettleEviction marks missing fields of the object as absent: the kubelet sets no defaults after
-// drop-ins, or in its own report.
+// SettleEviction marks missing fields of the object as absent, because the kubelet sets no defaults
+// after it has merged drop-ins, nor in its answer of /configz.
 func SettleEviction(object map[string]any) {
-	delete(object, mergeEviction) // of a drop-in it comes too late
+	delete(object, mergeEviction) // in a drop-in, the setting comes too late
 	if object[hardEviction] == nil {
 		object[hardEviction] = map[string]any{}
 	}

@@ -1,8 +1,9 @@
 // Package lscpu builds a machine from the output of lscpu. With -p, -e or -Je the output has the
 // core, socket, NUMA node and L3 cache of each CPU. In its plain form, or as JSON (-J), it only has
-// the numbers of threads, cores and sockets, and the CPUs of each NUMA node. The CPUs of each core,
-// socket and cache then follow from how platforms number them. If more than one answer is possible,
-// the machine is refused. No form has memory, distances, huge pages or devices.
+// the numbers of threads, cores and sockets, and the CPUs of each NUMA node. The package then
+// derives the CPUs of each core, socket and cache from the order in which platforms number CPUs. If
+// several results are possible, it refuses the output. No form has memory, distances, huge pages or
+// devices.
 package lscpu
 
 import (
@@ -19,13 +20,13 @@ import (
 // MaxText is the length in bytes of the longest output that Read reads.
 const MaxText = 1 << 20
 
-// Error is which field of an output cannot be right.
+// Error names a field of an output that cannot be right.
 type Error struct {
 	// Where is "line 7" or "lscpu[7].children[1]"; "" if a field is missing.
 	Where string
 	Field string
 	Value string
-	Want  string // what would be right
+	Want  string // the expected value
 }
 
 func (e *Error) Error() string {
@@ -35,7 +36,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("lscpu: %s: %.80s: %.80q: want %s", e.Where, e.Field, e.Value, e.Want)
 }
 
-// Read reads an output whole.
+// Read reads a complete output.
 func Read(text []byte) (*topology.Machine, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("lscpu: %d bytes: want at most %d", len(text), MaxText)
@@ -75,7 +76,7 @@ func Read(text []byte) (*topology.Machine, error) {
 // field is a value and its position.
 type field struct{ where, value string }
 
-// fields are the fields of an output, by names without the differences between releases of lscpu.
+// fields are the fields of an output. The names are the same for all releases of lscpu.
 type fields map[string]field
 
 // The names of fields.
@@ -117,11 +118,11 @@ func read(text string) (fields, error) {
 	return f, nil
 }
 
-// add adds a field. Berth needs no field that is printed twice; lscpu repeats some fields for each
-// kind of CPU.
+// add adds a field. If a machine has several kinds of CPUs, lscpu repeats some fields for each
+// kind, but Berth needs none of these.
 func (f fields) add(where, name, value string) error {
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-	if name == "L3" { // as a terminal is shown it, below "Caches (sum of all)"
+	if name == "L3" { // the form for terminals, below "Caches (sum of all)"
 		name = cache
 	}
 	if old, twice := f[name]; twice && old.value != value && (name == threads || name == cores || name == sockets || name == clusterCores) {
@@ -178,7 +179,7 @@ func (f fields) addAll(where string, all []entry) error {
 	return nil
 }
 
-// wrong is an error of a field that there is.
+// wrong returns the error for an existing field.
 func (f fields) wrong(name, format string, args ...any) error {
 	return &Error{f[name].where, name, f[name].value, fmt.Sprintf(format, args...)}
 }
@@ -198,7 +199,7 @@ func (f fields) number(name string) (int, error) {
 
 // list reads a list of CPUs, which may be empty.
 func (f fields) list(name string) (topology.CPUSet, error) {
-	// A stride is written 0-62:2, if the kernel writes 0-62:1/2.
+	// lscpu writes a stride as 0-62:2, while the kernel writes 0-62:1/2.
 	items := strings.Split(f[name].value, ",")
 	for i, item := range items {
 		if span, stride, ok := strings.Cut(item, ":"); ok && !strings.Contains(stride, "/") {

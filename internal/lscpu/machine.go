@@ -11,15 +11,15 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// reader makes a machine of fields, step by step.
+// reader builds a machine from the fields, step by step.
 type reader struct {
 	fields fields
-	// threads is the number per core; cores is the number per socket.
+	// threads is the number of threads per core; cores is the number of cores per socket.
 	threads, cores, sockets int
 	online, offline         topology.CPUSet
 	// nodes are the NUMA nodes, ascending by id.
 	nodes []inOne
-	// perSocket are the CPUs of each socket, perCore those of each core, by socket.
+	// perSocket has the CPUs of each socket. perCore has the CPUs of each core, by socket.
 	perSocket []topology.CPUSet
 	perCore   [][]topology.CPUSet
 	caches    []topology.CPUSet
@@ -30,14 +30,14 @@ const capture = "lscpu -p or a capture (berth topology --help), as lscpu without
 
 // readCounts reads the numbers of threads, cores and sockets.
 func (r *reader) readCounts() (err error) {
-	if _, ok := r.fields[books]; ok { // of s390
+	if _, ok := r.fields[books]; ok { // on s390
 		return r.fields.wrong(books, "%swhich CPUs a book has", capture)
 	}
 	if r.threads, err = r.fields.number(threads); err != nil {
 		return err
 	}
 	perSocket, count := cores, sockets
-	if at, ok := r.fields[sockets]; !ok || at.value == "-" { // Arm, without ACPI's table of the topology
+	if at, ok := r.fields[sockets]; !ok || at.value == "-" { // on Arm without ACPI's table of the topology
 		if _, ok := r.fields[clusters]; ok {
 			perSocket, count = clusterCores, clusters
 		}
@@ -77,10 +77,10 @@ func (r *reader) readCPUs() (err error) {
 // maxNUMAID is the highest id of a NUMA node in a machine string.
 const maxNUMAID = 65535
 
-// nodeField names the field of a NUMA node's CPUs.
+// nodeField matches the name of the field with a NUMA node's CPUs.
 var nodeField = regexp.MustCompile(`^NUMA node([0-9]+) CPU\(s\)$`)
 
-// readNodes reads the NUMA nodes. A kernel without NUMA has one.
+// readNodes reads the NUMA nodes. For a kernel without NUMA, there is one node with all CPUs.
 func (r *reader) readNodes() error {
 	var seen topology.CPUSet
 	for name, at := range r.fields {
@@ -124,9 +124,10 @@ func (r *reader) readNodes() error {
 }
 
 // findSockets assigns the CPUs to sockets. NUMA nodes of a socket have consecutive ids. If a socket
-// has several NUMA nodes, this is certain only if their CPUs are also consecutive: on some machines
-// Linux numbers such nodes in turns, and nodes 0 and 2 may be in the first socket. A hypervisor
-// often gives each CPU its own socket. NUMA nodes then span sockets, and there is only one answer.
+// has several NUMA nodes, the assignment is certain only if their CPUs are also consecutive. On
+// some machines, Linux numbers the nodes of the sockets alternately, so that nodes 0 and 2 are in
+// the first socket. A hypervisor often gives each CPU its own socket. NUMA nodes then span sockets,
+// and only one result is possible.
 func (r *reader) findSockets() error {
 	size := r.cores * r.threads
 	if size == 1 {
@@ -153,7 +154,7 @@ func (r *reader) findSockets() error {
 			return r.fields.wrong(fmt.Sprintf("NUMA node%d CPU(s)", n.id), "NUMA nodes that make up sockets of %d CPUs; where they span sockets: %swhich CPUs a socket has", size, capture)
 		}
 	}
-	return nil // the counts add up to the CPUs that there are, and so do the nodes
+	return nil // the numbers of threads and the NUMA nodes both add up to the number of CPUs
 }
 
 // interleaved returns the first NUMA node whose first threads do not directly follow those of the
@@ -201,7 +202,7 @@ func (r *reader) findCores() error {
 }
 
 // numbersPacked reports whether CPUs of a core have consecutive numbers if both numberings are
-// possible: on POWER and Arm they have, on x86 not.
+// possible: on POWER and Arm this is so, on x86 it is not.
 func numbersPacked(architecture string) bool {
 	return strings.HasPrefix(architecture, "ppc") || strings.HasPrefix(architecture, "aarch64") || strings.HasPrefix(architecture, "arm")
 }
@@ -220,8 +221,8 @@ func (r *reader) packedCore(sorted []topology.CPUID, i int) []topology.CPUID {
 	return sorted[i*r.threads : (i+1)*r.threads]
 }
 
-// pair pairs the threads of the whole machine, and returns the cores of each socket; nil if a core
-// would be of several NUMA nodes.
+// pair divides the threads of the whole machine into cores, and returns the cores of each socket.
+// It returns nil if a core would span NUMA nodes.
 func (r *reader) pair(core func(sorted []topology.CPUID, i int) []topology.CPUID) [][]topology.CPUSet {
 	all := slices.Collect(r.online.All())
 	out := make([][]topology.CPUSet, len(r.perSocket))
@@ -240,7 +241,7 @@ func (r *reader) pair(core func(sorted []topology.CPUID, i int) []topology.CPUID
 var instances = regexp.MustCompile(`\(([0-9]+) instances?\)$`)
 
 // findCaches assigns the cores of each NUMA node, or of several, to L3 caches of equal size.
-// Releases before 2.37 do not have the number of caches; then the machine has none.
+// Releases of lscpu before 2.37 do not print the number of caches. The machine then has no caches.
 func (r *reader) findCaches() error {
 	m := instances.FindStringSubmatch(r.fields[cache].value)
 	if m == nil {
@@ -254,7 +255,7 @@ func (r *reader) findCaches() error {
 	return r.fillCaches(all / count)
 }
 
-// fillCaches gives each cache that many cores, in the order of the NUMA nodes.
+// fillCaches gives each cache the given number of cores, in the order of the NUMA nodes.
 func (r *reader) fillCaches(each int) error {
 	var one topology.CPUSet
 	filled := 0
@@ -273,7 +274,7 @@ func (r *reader) fillCaches(each int) error {
 	return nil
 }
 
-// coresOf are the cores of a NUMA node, by their lowest CPU.
+// coresOf returns the cores of a NUMA node, ordered by their lowest CPU.
 func (r *reader) coresOf(n *inOne) (out []topology.CPUSet) {
 	for _, cores := range r.perCore {
 		for _, core := range cores {
@@ -285,7 +286,7 @@ func (r *reader) coresOf(n *inOne) (out []topology.CPUSet) {
 	return out
 }
 
-// machine is the machine of all that was found.
+// machine returns the machine with the sockets, cores and caches that were found.
 func (r *reader) machine() (*topology.Machine, error) {
 	all := sets{online: r.online, offline: r.offline, nodes: r.nodes}
 	for p, cpus := range r.perSocket {

@@ -9,7 +9,8 @@ import (
 	"github.com/berth-dev/berth/internal/pasted"
 )
 
-// errNumactl refuses the output of numactl -H, and shows the parts that a machine string can have.
+// errNumactl returns the error for the output of numactl -H. The error contains the memory and
+// distances in the form of a machine string.
 func errNumactl(text string) error {
 	hint := ""
 	if said := numactlItems(text); said != "" {
@@ -23,7 +24,8 @@ var (
 	numactlDist = regexp.MustCompile(`(?m)^ *[0-9]+: +([0-9][0-9 ]*[0-9])\s*$`)
 )
 
-// numactlItems are memory and distances as items of a machine string; "" if they are not whole.
+// numactlItems returns memory and distances as items of a machine string; "" if they are
+// incomplete.
 func numactlItems(text string) string {
 	sizes, rows := numactlSize.FindAllStringSubmatch(text, maxNUMAID), numactlDist.FindAllStringSubmatch(text, maxNUMAID)
 	if len(sizes) == 0 || len(sizes) != len(rows) {
@@ -37,7 +39,8 @@ func numactlItems(text string) string {
 	return "mem:" + strings.Join(memory, ",") + " dist:" + strings.Join(distances, "/")
 }
 
-// errNvidia refuses the output of nvidia-smi topo -m, and shows the equivalent --device.
+// errNvidia returns the error for the output of nvidia-smi topo -m. The error contains the
+// equivalent value of --device.
 func errNvidia(text string) error {
 	hint := "the GPUs go into --device, like nvidia.com/gpu=0:4,1:4"
 	if said := nvidiaPool(text); said != "" {

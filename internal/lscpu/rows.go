@@ -15,7 +15,7 @@ import (
 type row struct {
 	where string // "line 7", "cpus[6]"
 	cpu   int
-	// ids are the ids by column; an empty cell has none.
+	// ids are the ids by column. Empty cells are left out.
 	ids    map[string]int
 	online bool
 }
@@ -160,7 +160,7 @@ func readExtendedJSON(text string) (*topology.Machine, error) {
 	return r.machine()
 }
 
-// byColumn are the cells by their columns. A column like L1d:L1i:L2:L3 is several.
+// byColumn returns the cells by their columns. A heading like L1d:L1i:L2:L3 names several columns.
 func byColumn(heading, cells []string) map[string]string {
 	out := map[string]string{}
 	for i, name := range heading {
@@ -203,7 +203,7 @@ func (r *rowReader) group(column string) (out []inOne) {
 	return out
 }
 
-// machine makes the machine of the rows.
+// machine builds the machine from the rows.
 func (r *rowReader) machine() (*topology.Machine, error) {
 	var online, offline topology.CPUSet
 	slices.SortFunc(r.rows, func(a, b row) int { return a.cpu - b.cpu })
@@ -229,7 +229,7 @@ func (r *rowReader) machine() (*topology.Machine, error) {
 		inNodes = inNodes.Or(&nodes[i].cpus)
 	}
 	switch {
-	case len(nodes) == 0: // a kernel that knows no NUMA nodes has one
+	case len(nodes) == 0: // a kernel without NUMA: one node
 		nodes = []inOne{{cpus: online}}
 	case inNodes != online:
 		return nil, rowError(r.form, "", columnNode, inNodes.String(), "a NUMA node for each CPU that is online: "+online.String())

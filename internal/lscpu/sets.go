@@ -8,21 +8,20 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// inOne are the CPUs that a socket, a core, a cache or a NUMA node has. Cores are numbered in their
-// socket.
+// inOne has the CPUs of one socket, core, cache or NUMA node. Cores are numbered per socket.
 type inOne struct {
 	socket, id int
 	cpus       topology.CPUSet
 }
 
-// sets are the CPUs of a machine.
+// sets has the CPUs of a machine by socket, core, cache and NUMA node.
 type sets struct {
 	online, offline                topology.CPUSet
 	packages, nodes, caches, cores []inOne
 }
 
-// machine builds a machine string, one object after the other, and parses it. from is the beginning
-// of an error's text.
+// machine builds a machine string from the sets and parses it. from is the beginning of an error's
+// text.
 func (s *sets) machine(from string) (*topology.Machine, error) {
 	text := "cpu:" + s.online.String()
 	add := func(key, separator string, entries []string) {
