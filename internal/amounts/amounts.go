@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// The resources that are not extended ones, spelled as in a Pod.
+// The names of resources that are not extended resources, spelled as in a Pod.
 const (
 	CPU              = "cpu" // in thousandths
 	Memory           = "memory"
@@ -25,7 +25,7 @@ const (
 )
 
 // List has amounts by resource name: CPU in thousandths; memory, huge pages and storage in bytes;
-// everything else as a number. Missing resources are 0.
+// other resources as a number of units. Missing resources are 0.
 type List map[string]int64
 
 // IsExtended reports whether a device plugin or an administrator could add the resource. Names of
@@ -35,8 +35,8 @@ func IsExtended(resource string) bool {
 	return strings.Contains(resource, "/") && !strings.Contains(resource, "kubernetes.io/") && !strings.HasPrefix(resource, "requests.")
 }
 
-// Size returns roughly how much of a node the amounts take, in thousandths of a CPU: 4 GiB count as
-// a CPU, and so does a device. Larger members of a gang are placed first.
+// Size returns roughly the part of a node that the amounts take, in thousandths of a CPU. 4 GiB
+// count as a CPU, and so does a device. Larger members of a gang are placed first.
 func (l List) Size() (size int64) {
 	for resource, amount := range l {
 		switch {
@@ -70,7 +70,8 @@ func Capacity(view *placement.KubeletView) List {
 type Node struct {
 	// allocatable is the capacity without the system's reservation (Node.status.allocatable).
 	allocatable List
-	// untold resources are not checked, because the node's amount of them is unknown.
+	// untold are the resources that are not checked, because the node's amounts of them are
+	// unknown.
 	untold []string
 	// blind means that all amounts are unknown.
 	blind bool
@@ -80,8 +81,8 @@ type Node struct {
 	ports []Port
 }
 
-// NewNode returns a node without pods. Resources in untold are not checked; of every other resource
-// that allocatable lacks the node has nothing.
+// NewNode returns a node without pods. Resources in untold are not checked. If neither untold nor
+// allocatable has a resource, the node has none of it.
 func NewNode(allocatable List, untold ...string) *Node {
 	return &Node{allocatable: maps.Clone(allocatable), untold: untold, used: List{}}
 }
@@ -96,14 +97,14 @@ func (n *Node) Clone() *Node {
 	return &out
 }
 
-// Allocatable returns how much of a resource pods can have on an empty node; told is false if it is
-// unknown.
+// Allocatable returns the amount of a resource that pods can have on an empty node; told is false
+// if it is unknown.
 func (n *Node) Allocatable(resource string) (amount int64, told bool) {
 	return n.allocatable[resource], !n.blind && !slices.Contains(n.untold, resource)
 }
 
-// Free returns the free amount of a resource, including the resource pods: negative if pods request
-// more than exists, and 0 if it is unknown.
+// Free returns the free amount of a resource, which may be the resource "pods". It is negative if
+// pods request more than the node has, and 0 if the amount is unknown.
 func (n *Node) Free(resource string) int64 {
 	all, told := n.Allocatable(resource)
 	switch {
@@ -143,7 +144,7 @@ func (n *Node) Remove(ask List, ports ...Port) {
 	}
 }
 
-// AddTimes counts copies pods that each ask for this.
+// AddTimes counts the given number of pods that each have the requests ask.
 func (n *Node) AddTimes(ask List, copies int) {
 	n.pods += int64(copies)
 	for resource, amount := range ask {
@@ -151,7 +152,7 @@ func (n *Node) AddTimes(ask List, copies int) {
 	}
 }
 
-// Hold counts amounts of pods about which nothing else is known.
+// Hold counts amounts that pods use, without counting pods or ports.
 func (n *Node) Hold(amounts List) {
 	for resource, amount := range amounts {
 		n.used[resource] = Sum(n.used[resource], amount)
@@ -203,7 +204,7 @@ func (s *Shortage) Message() string {
 		s.Resource, s.Requested, s.Used, s.Capacity)
 }
 
-// Text returns the same for people: CPUs as numbers and bytes with a unit.
+// Text returns the shortage in plain words, with CPUs as numbers and bytes with a unit.
 func (s *Shortage) Text() string {
 	free, meant := max(0, s.Capacity-s.Used), ""
 	if s.Capacity == 0 {
@@ -235,7 +236,7 @@ func Name(resource string, amount int64) string {
 	return resource
 }
 
-// Text formats an amount for people: CPUs and devices as numbers, bytes with a unit.
+// Text formats an amount to be read by people: CPUs and devices as numbers, bytes with a unit.
 func Text(resource string, amount int64) string {
 	switch {
 	case resource == CPU:
@@ -271,9 +272,9 @@ func (s *Shortage) Advice() string {
 func (s *Shortage) Unresolvable() bool { return s.Requested > s.Capacity }
 
 // Short returns the first resource of which the node has too little for one more pod, or nil. The
-// order is the kubelet's: pods, CPU, memory, storage, then the others, which the kubelet checks in
-// random order and Short by name. Like the kubelet, it ignores an extended resource that the node
-// does not offer.
+// order is the kubelet's: pods, CPU, memory, storage, then the others. The kubelet checks the
+// others in random order, and Short in the order of their names. Like the kubelet, it ignores an
+// extended resource that the node does not offer.
 func (n *Node) Short(ask List) *Shortage {
 	if most, told := n.Allocatable(Pods); told && n.pods+1 > most {
 		return &Shortage{Resource: Pods, Requested: 1, Used: n.pods, Capacity: most}

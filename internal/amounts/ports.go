@@ -7,14 +7,14 @@ import (
 
 // Port is a host port that a pod uses.
 type Port struct {
-	// IP is the requested address; AnyIP means all.
+	// IP is the requested address; AnyIP means all addresses.
 	IP string
 	// Protocol is as in a Pod: TCP, UDP, SCTP.
 	Protocol string
 	Number   int32
 }
 
-// AnyIP is every address of the node.
+// AnyIP stands for every address of the node.
 const AnyIP = "0.0.0.0"
 
 func (p Port) String() string { return fmt.Sprintf("%s:%d/%s", p.IP, p.Number, p.Protocol) }

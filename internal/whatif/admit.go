@@ -19,7 +19,7 @@ type Placed struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
 	Admitted  bool   `json:"admitted"`
-	// NUMANodes holds everything that is pinned, "0-1"; "" when nothing is.
+	// NUMANodes are the NUMA nodes of the pod's exclusive resources, "0-1"; "" if the pod has none.
 	NUMANodes  string             `json:"numaNodes"`
 	Containers []survey.Container `json:"containers,omitempty"`
 	// Random means that the kubelet picks devices at random.
@@ -34,7 +34,7 @@ func (p *Placed) pins() bool {
 	})
 }
 
-// ask is a pod, understood.
+// ask is a pod with the requests that were read from it.
 type ask struct {
 	pod     *corev1.Pod
 	request placement.Request
@@ -63,15 +63,15 @@ func (n *Node) Admit(pod *corev1.Pod) (Placed, error) {
 	return n.admit(&a), nil
 }
 
-// admit applies Berth's own rules first, as a scheduler does before a kubelet is asked. Then it
-// runs the kubelet's handlers in their order (NewMainKubelet): resource managers, operating system,
-// amounts.
+// admit applies Berth's own rules first, as a scheduler does before a kubelet receives the pod.
+// Then it runs the kubelet's handlers in their order (NewMainKubelet): resource managers, operating
+// system, amounts.
 func (n *Node) admit(a *ask) Placed {
 	out := Placed{Name: a.pod.Name, Namespace: a.pod.Namespace}
 	if out.Refusal = n.refusedBefore(a); out.Refusal != nil {
 		return out
 	}
-	if held, ok := n.state.Pod(a.request.UID); ok { // a pod of the checkpoints is admitted again
+	if held, ok := n.state.Pod(a.request.UID); ok { // a pod that is in the checkpoints is admitted again
 		n.totals.Remove(heldBy(&held))
 	}
 	var got placement.Decision
@@ -102,8 +102,9 @@ func (n *Node) admit(a *ask) Placed {
 	return out
 }
 
-// take decides for a pod and records its assignment, as a kubelet does. If the pod is refused, take
-// reverts its partial assignment: devices and init containers would affect later pods.
+// take decides about a pod and records its assignment, as a kubelet does. If the pod is refused,
+// take reverts the partial assignment, because devices and CPUs of init containers would affect
+// later pods.
 func (n *Node) take(r *placement.Request, d *placement.Decision) placement.Verdict {
 	v := placement.Decide(n.state, r, d)
 	n.state.Commit(r, d)
@@ -113,7 +114,7 @@ func (n *Node) take(r *placement.Request, d *placement.Decision) placement.Verdi
 	return v
 }
 
-// refusedBefore returns why a scheduler does not send the pod to the node at all.
+// refusedBefore returns the reason why a scheduler does not bind the pod to the node at all.
 func (n *Node) refusedBefore(a *ask) *Refused {
 	if why := wire.Unmet(n.model, &a.request); why != "" && !n.spec.NoGuard {
 		return n.refuse(a, PolicyNotKept, a.said.In(why))
@@ -125,7 +126,7 @@ func (n *Node) refusedBefore(a *ask) *Refused {
 	return nil
 }
 
-// offered are the resources of the node's plugins.
+// offered returns the resources of the node's device plugins.
 func (n *Node) offered() (names []string) {
 	for _, pool := range n.state.Snapshot().Devices {
 		names = append(names, pool.Resource)
@@ -133,7 +134,8 @@ func (n *Node) offered() (names []string) {
 	return names
 }
 
-// missing names the first resource that no plugin of the node offers; its kubelet would ignore it.
+// missing returns the first requested resource that no device plugin of the node offers. The
+// kubelet would ignore such a resource.
 func (n *Node) missing(r *placement.Request) string {
 	pools := n.state.Snapshot().Devices
 	for i := range r.Containers {
@@ -147,7 +149,8 @@ func (n *Node) missing(r *placement.Request) string {
 	return ""
 }
 
-// refusedAfter is predicateAdmitHandler.Admit (pkg/kubelet/lifecycle): the node runs Linux.
+// refusedAfter does what predicateAdmitHandler.Admit (pkg/kubelet/lifecycle) does on a node with
+// Linux.
 func (n *Node) refusedAfter(a *ask) *Refused {
 	const linux, label = "linux", corev1.LabelOSStable
 	pod := a.pod
@@ -179,7 +182,7 @@ func (n *Node) refuseShort(a *ask, s *amounts.Shortage) *Refused {
 	return r
 }
 
-// doubts notes which parts of the pod are not checked.
+// doubts adds notes about the parts of the pod that are not checked.
 func (n *Node) doubts(a *ask) {
 	spec := &a.pod.Spec
 	who := "pod " + a.pod.Name + ": "
@@ -226,27 +229,28 @@ func (a *ask) unlooked(totals *amounts.Node) (names []string) {
 	return names
 }
 
-// Reasons of schedulers, not of the kubelet: Berth's scheduler, or every scheduler, does not send
-// such a pod to the node.
+// Reasons for which Berth's scheduler, or every scheduler, does not bind such a pod to the node.
+// The kubelet does not use them.
 const (
 	PolicyNotKept = "PolicyNotKept"
 	NotOffered    = "NotOffered"
 )
 
-// Refused is why a pod is refused: the engine's refusal, or a rule without NUMA nodes.
+// Refused is the reason why a pod is refused: the placement engine's refusal, or a rule that has
+// nothing to do with NUMA nodes.
 type Refused struct {
-	// Reason, Detail and Rule take the place of the engine's.
+	// Reason, Detail and Rule replace the texts of the engine.
 	Reason string `json:"reason"`
 	Detail string `json:"detail,omitempty"`
 	Rule   string `json:"rule"`
 	placement.Refusal
 	// Advice is the remedy; "" if none is known.
 	Advice string `json:"advice,omitempty"`
-	// Shortage is the resource that the node has too little of in all.
+	// Shortage is the resource of which the whole node has too little.
 	Shortage *amounts.Shortage `json:"shortage,omitempty"`
 }
 
-// fill copies the engine's words.
+// fill copies the texts of the engine.
 func (r *Refused) fill() {
 	r.Reason, r.Detail, r.Rule = r.Refusal.Reason.String(), r.Refusal.Detail.String(), r.Refusal.Rule
 }

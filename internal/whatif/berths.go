@@ -11,7 +11,7 @@ import (
 // Machine returns the node's hardware.
 func (n *Node) Machine() *topology.Machine { return n.machine }
 
-// Berths returns which pod has which part of the node.
+// Berths returns the resources that each pod has on the node.
 func (n *Node) Berths() *machineview.Berths {
 	c := &n.config
 	return &machineview.Berths{

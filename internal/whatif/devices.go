@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// maxPool bounds the devices of one pool.
+// maxPool limits the number of devices in a pool.
 const maxPool = 4096
 
 // ParsePool parses RESOURCE=NUMA:COUNT[,NUMA:COUNT...]. Ids are NUMA-NUMBER ("0-3"), chosen in
@@ -62,7 +62,7 @@ func parseDevices(item string, room int) ([]placement.Device, error) {
 	return out, nil
 }
 
-// setPools registers the pools. A device on a NUMA node that is not there is refused.
+// setPools registers the pools. It refuses a device on a NUMA node that does not exist.
 func (n *Node) setPools(pools []placement.DevicePool) error {
 	for _, pool := range pools {
 		if err := onMachine(&pool, n.machine); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Fitted is how many copies of a pod fit next to the existing pods.
+// Fitted has the number of copies of a pod that fit next to the existing pods.
 type Fitted struct {
 	Name   string `json:"name"`
 	Copies int    `json:"copies"`
@@ -16,12 +16,12 @@ type Fitted struct {
 	PerNUMA map[string]int `json:"perNUMANodes"`
 	// Unlimited means that only the number of pods limits the copies.
 	Unlimited bool `json:"unlimited,omitempty"`
-	// Stopped is why the next copy is refused; absent when the limit was reached.
+	// Stopped is the reason why the next copy is refused. It is absent if the limit was reached.
 	Stopped *Refused `json:"stopped,omitempty"`
 }
 
-// Fit admits copy after copy, at most limit, into a copy of the node. Copies that pin nothing and
-// use no host ports are all alike, and counted by division.
+// Fit works on a copy of the node, and lets it admit copies of the pod one after another, at most
+// limit. If the pod is not pinned and uses no host ports, Fit computes the number by division.
 func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 	out := Fitted{Name: pod.Name, PerNUMA: map[string]int{}}
 	a, err := read(pod)
@@ -51,7 +51,8 @@ func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 	return out, nil
 }
 
-// exhausted returns what the node lacks after that many more copies; nil if all had room.
+// exhausted returns the resource that the node lacks after the given number of copies. It returns
+// nil if the node has room for more.
 func (n *Node) exhausted(a *ask, copies, left int) *Refused {
 	if left <= 0 {
 		return nil

@@ -35,7 +35,7 @@ func ReadMachine(text string) (*topology.Machine, error) {
 	return ReadCapture(text)
 }
 
-// meant adds to an error the key that resembles an unknown one.
+// meant adds to an error about an unknown key the known key that resembles it.
 func meant(text string, err error) error {
 	if wrong := new(topology.ParseError); errors.As(err, &wrong) {
 		key, _, _ := strings.Cut(wrong.Value, ":")
@@ -86,13 +86,13 @@ func readPrinted(path string, err error) (*topology.Machine, error) {
 // isText reports whether the beginning of a file is text and not an archive.
 func isText(data []byte) bool {
 	first := data[:min(len(data), 1<<10)]
-	if end := bytes.LastIndexByte(first, '\n'); len(first) < len(data) && end >= 0 { // a rune may be cut off
+	if end := bytes.LastIndexByte(first, '\n'); len(first) < len(data) && end >= 0 { // the last character may be cut off
 		first = first[:end]
 	}
 	return len(data) > 0 && bytes.IndexByte(first, 0) < 0 && utf8.Valid(first)
 }
 
-// leastMemory is less than the memory of any NUMA node: an amount below it lacks its unit.
+// leastMemory is less than the memory of any NUMA node. A smaller amount probably lacks its unit.
 const leastMemory = 1 << 20
 
 // possible refuses descriptions of machines that cannot exist.

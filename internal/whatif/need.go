@@ -11,10 +11,10 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Need is how many equal nodes a load needs.
+// Need has the number of equal nodes that a load needs.
 type Need struct {
 	suppose.Needs
-	// Never are the pods that an empty node refuses.
+	// Never are the pods that even an empty node refuses.
 	Never []NeverFits `json:"neverFits,omitempty"`
 }
 
@@ -25,11 +25,11 @@ type NeverFits struct {
 	Refusal *Refused `json:"refusal"`
 }
 
-// maxNeeded bounds the pods of a load.
+// maxNeeded limits the number of pods in a load.
 const maxNeeded = 100_000
 
-// Need returns how many nodes like this one the load needs. The error means that a pod is invalid,
-// that there are too many, or that ctx has ended.
+// Need returns the number of nodes like n that the load needs. The error means that a pod is
+// invalid, that there are too many, or that ctx has ended.
 func (n *Node) Need(ctx context.Context, load []survey.Wanted) (out Need, err error) {
 	asks, err := n.asksOf(load)
 	if err != nil {
@@ -44,7 +44,7 @@ func (n *Node) Need(ctx context.Context, load []survey.Wanted) (out Need, err er
 		}
 	}
 	out.Needs = suppose.NeedsOf(all, n.bare, func(on *Node, kind, i int) bool {
-		if ctx.Err() != nil { // the answer is thrown away
+		if ctx.Err() != nil { // the caller does not use the answer
 			return true
 		}
 		one := asks[kind]
@@ -54,7 +54,7 @@ func (n *Node) Need(ctx context.Context, load []survey.Wanted) (out Need, err er
 	return out, ctx.Err()
 }
 
-// asksOf reads the pods of a load that is not too large.
+// asksOf reads the pods of a load. It returns an error if there are too many.
 func (n *Node) asksOf(load []survey.Wanted) (asks []ask, err error) {
 	asks, pods := make([]ask, len(load)), 0
 	for i := range load {
@@ -69,14 +69,14 @@ func (n *Node) asksOf(load []survey.Wanted) (asks []ask, err error) {
 	return asks, nil
 }
 
-// bare returns another node like this one.
+// bare returns an empty node like n.
 func (n *Node) bare() *Node {
 	other := *n
 	other.state, other.totals, other.tenants = n.state.Clone(), n.totals.Clone(), nil
 	return &other
 }
 
-// counted returns such a node with amounts alone: devices are a number.
+// counted returns an empty node like n that only counts amounts; devices are a number.
 func (n *Node) counted() *amounts.Node {
 	all := maps.Clone(n.allocatable)
 	for _, pool := range n.spec.Pools {

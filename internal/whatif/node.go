@@ -1,6 +1,6 @@
-// Package whatif asks one node, without a cluster, what it would do with pods. The node is a
-// machine, a kubelet's configuration, and the assignments. Resources are counted as in the
-// kubelet's admission.
+// Package whatif computes, without a cluster, which pods one node would admit and which resources
+// they would get. The node consists of a machine, a kubelet's configuration, and the present
+// assignments. Resources are counted as in the kubelet's admission.
 package whatif
 
 import (
@@ -25,7 +25,7 @@ import (
 
 // Spec describes the node of a question.
 type Spec struct {
-	// Machine is a machine string or a capture, as ReadMachine takes it.
+	// Machine is a machine string or the path of a capture; see ReadMachine.
 	Machine string
 	// Config are the files of the KubeletConfiguration and the kubelet's flags. Without them every
 	// manager's policy is none.
@@ -38,7 +38,7 @@ type Spec struct {
 	Pools []placement.DevicePool
 	// Setting changes Machine, Config and Pools. Its field Empty has no effect here.
 	Setting survey.Setting
-	// NoGuard returns the kubelet's answer even if Berth's scheduler would not place the pod,
+	// NoGuard returns the kubelet's answer even if Berth's scheduler would not place the pod
 	// because of a known defect or the pod's own policy.
 	NoGuard bool
 	// IgnoreMissingDevices admits pods that request devices which the node does not offer, as the
@@ -46,7 +46,7 @@ type Spec struct {
 	IgnoreMissingDevices bool
 }
 
-// Node is a node that can be asked.
+// Node is a node that can be asked to admit pods.
 type Node struct {
 	machine *topology.Machine
 	config  placement.Config
@@ -59,7 +59,7 @@ type Node struct {
 	spec        Spec
 	// tenants are the pods that were admitted.
 	tenants []machineview.Tenant
-	// Notes are the assumptions, once each.
+	// Notes are the assumptions of the answers, each once.
 	Notes []string
 }
 
@@ -90,7 +90,7 @@ func (s Spec) Load() (*Node, error) {
 	return n, n.setPools(n.spec.Pools)
 }
 
-// divide gives the machine the NUMA nodes of the setting.
+// divide divides the machine into the NUMA nodes that the setting asks for.
 func (n *Node) divide() error {
 	per := n.spec.Setting.NUMAPerPackage
 	if per == 0 {
@@ -177,7 +177,7 @@ func (n *Node) note(text string) {
 	}
 }
 
-// Pods returns how many pods hold something.
+// Pods returns the number of pods with assigned resources.
 func (n *Node) Pods() int { return n.state.Pods() }
 
 // ReadState replaces the state with that of a kubelet's checkpoints.
@@ -223,11 +223,11 @@ func (n *Node) readState(dir string) error {
 	return nil
 }
 
-// Startup returns what the node's kubelet validates its checkpoints against.
+// Startup returns the data against which the node's kubelet validates its checkpoints.
 func (n *Node) Startup() placement.Startup { return n.model.Startup() }
 
-// starts refuses checkpoints with which the kubelet does not start. If the start depends on chance,
-// it assumes a kubelet that keeps running.
+// starts returns an error if the kubelet does not start with the checkpoints. If the start depends
+// on chance, it assumes that the kubelet keeps running.
 func (n *Node) starts(raw *kubeletstate.Raw, dir string) error {
 	startup := n.Startup()
 	err := raw.Start(&startup, kubeletstate.RootOf(dir))
@@ -249,7 +249,7 @@ func (n *Node) count(snap *placement.Snapshot) {
 
 func heldBy(p *placement.PodAllocation) amounts.List {
 	out := amounts.List{}
-	cpus := p.CPUs() // containers of one pod may have the same
+	cpus := p.CPUs() // containers of one pod may have the same CPUs
 	for b := range p.Blocks() {
 		out[b.Resource] += int64(b.Bytes)
 	}
