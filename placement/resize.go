@@ -210,7 +210,8 @@ func (m *Model) holdsAny(r *Request) bool {
 	return false
 }
 
-// tooLarge returns the API server's message since 1.36 (plugin/pkg/admission/podresize).
+// tooLarge returns the message with which an API server since 1.36 rejects a resize that exceeds
+// the node's allocatable resources (plugin/pkg/admission/podresize).
 func (r *Resize) tooLarge() string {
 	var parts []string
 	if s := r.MilliCPU; s.Asked > s.Allocatable {

@@ -283,8 +283,10 @@ func (q *deviceQuery) enough(mask hint.Mask, together bool) bool {
 	return true
 }
 
-// deviceRoom returns how many devices of the requested kinds can be taken on the nodes of the mask.
-// A smaller number is better, because MostAllocated leaves other NUMA nodes empty.
+// deviceRoom returns the rank of a mask by free devices; the smallest rank is best. With
+// MostAllocated, the rank is the number of free devices of the requested kinds on the nodes of the
+// mask, because this strategy uses up NUMA nodes one by one. With LeastAllocated, it is the
+// negative number.
 func (q *deviceQuery) deviceRoom(mask hint.Mask) (n int) {
 	for i := range q.w.Devices {
 		for w := mask; w != 0; w &= w - 1 {
@@ -298,11 +300,11 @@ func (q *deviceQuery) deviceRoom(mask hint.Mask) (n int) {
 }
 
 // holds reports whether the nodes of the mask have the devices, together if requested. For devices
-// that may be anywhere, enough is sufficient. If devices must be together at several places, each
-// place needs one of each kind. So the number of places is at most the smaller requested number,
-// and that many places always have enough devices of this kind. With two kinds, holds therefore
-// only checks the places with the most devices of the other kind. With three kinds, it needs a
-// search.
+// that may be anywhere, enough is sufficient. If the devices must share places, and may use
+// several, each of these places must provide at least one device of each kind. So the number of
+// places is at most the smaller requested number, and that many places always have enough devices
+// of this kind. With two kinds, holds therefore only checks the places with the most devices of the
+// other kind. With three kinds, it needs a search.
 func (q *deviceQuery) holds(mask hint.Mask, together bool) bool {
 	switch {
 	case !q.enough(mask, together):
