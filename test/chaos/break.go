@@ -13,8 +13,9 @@ import (
 	"github.com/berth-dev/berth/test/line"
 )
 
-// A fraud changes a scheduler's requests on purpose, so that it breaks its promises. It proves that
-// the suite can fail.
+// A fraud makes the scheduler under test break promises on purpose, which proves that the suite can
+// fail. It manipulates the scheduler's traffic with the API server, or uses kube-scheduler instead
+// of Berth.
 type fraud string
 
 const (
@@ -25,8 +26,8 @@ const (
 	fraudOrder fraud = "order"
 	// fraudDeaf: after its start the scheduler receives no report, but still receives heartbeats.
 	fraudDeaf fraud = "deaf"
-	// fraudStock: kube-scheduler itself, which promises nothing and places pods where kubelets
-	// refuse them.
+	// fraudStock: the scheduler under test is kube-scheduler, which promises nothing and places
+	// pods where kubelets refuse them.
 	fraudStock fraud = "stock"
 )
 
