@@ -13,8 +13,9 @@ type (
 	News struct{}
 	// Stirred: Stirs is the number of changes in the cluster so far that could help a gang.
 	Stirred struct{ Stirs uint64 }
-	// Placed: a member has its node. Since is the time when the leading process first saw a bound
-	// member. It is zero if it saw none, or if the minimum is not known. Timeout is the time that
+	// Placed: a member has its node. Since is the time when this process, as the leader, first saw
+	// a bound member. It is zero if the process does not lead, if it has not seen a bound member,
+	// if the gang needs no new deadline, or if the minimum is not known. Timeout is the time that
 	// members wait for each other.
 	Placed struct {
 		Since   time.Time

@@ -48,10 +48,11 @@ type pod struct {
 	wave int
 	// turn orders posted pods.
 	turn int64
-	// underway means that the pod was bound when the node's report came, so its admission may have
-	// begun before the report.
+	// underway means that the pod was already bound when the node's latest report arrived, so the
+	// pod's admission may have begun before that report.
 	underway bool
-	// fresh means that the pod was bound after the report that the node had then.
+	// fresh means that the pod was bound after the arrival of the report that was then the node's
+	// latest.
 	fresh bool
 	// doubt is the moment until which an earlier Binding to this node may still be written, or
 	// zero.

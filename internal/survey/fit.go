@@ -355,7 +355,7 @@ func (f *fitter) short(s *seat, a *Answer) {
 	}
 }
 
-// copyOf returns the next copy on the node.
+// copyOf returns the copy of the pod that would be put on the node next.
 func (f *fitter) copyOf(s *seat) *suppose.Pod {
 	p := &suppose.Pod{Asks: f.amounts, Ports: wire.PortsOf(f.pod)}
 	if f.hasSay(s.node) {
@@ -387,7 +387,8 @@ func (f *fitter) take(s *seat) (Berthed, bool) {
 	return b, true
 }
 
-// count puts copies on a node without any, until the node refuses one or has limit.
+// count starts with no copies on the node. It adds copies until the node has limit copies or does
+// not admit the next one.
 func (f *fitter) count(s seat, limit int) NodeFit {
 	out := NodeFit{Answer: s.answer}
 	for a := s.answer; ; a = f.ask(&s) {
@@ -411,8 +412,8 @@ func (f *fitter) count(s seat, limit int) NodeFit {
 	}
 }
 
-// next puts a copy on the best node, in the scheduler's order. It returns false if no node takes
-// one.
+// next puts a copy on the best node, in the scheduler's order. It returns false if no node admits a
+// copy.
 func (f *fitter) next(seats []*seat) (Berthed, bool) {
 	for {
 		var best *seat

@@ -539,9 +539,9 @@ var declarationKeys = map[bool]struct{ minimum, timeout, once, parts string }{
 	true:  {koordinatorGangMinimum, koordinatorGangTimeout, koordinatorGangPolicy, koordinatorGangGroups},
 }
 
-// CheckMates checks that all pods of a gang name the same scheduler. The error is a *FieldError
-// about a pod that differs from the first pod by name. Priorities may differ, because Volcano's
-// Jobs have a class per task.
+// CheckMates checks that all pods of a gang name the same scheduler. If not, the error is a
+// *FieldError about a pod whose scheduler differs from that of the alphabetically first pod.
+// Priorities may differ, because each task of a Volcano Job can have its own priority class.
 func CheckMates(pods []*corev1.Pod) error {
 	if len(pods) == 0 {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Koordinator's annotations, as of July 2026. Values that Koordinator does not define are errors
-// here; the original panics at an unknown policy.
+// Koordinator's annotations and labels, as of July 2026. For Berth, a value that Koordinator does
+// not define is an error. Koordinator itself panics if it reads an unknown policy.
 const (
 	koordinatorQoS     = "koordinator.sh/qosClass"
 	koordinatorNUMA    = "scheduling.koordinator.sh/numa-topology-spec"
