@@ -33,7 +33,7 @@ func Last(obj any) any {
 // Coarse is a kind of report with only amounts. Other programs write it, and a cluster may not
 // serve it.
 type Coarse struct {
-	// Resource is under which it is served.
+	// Resource is the group, version and resource under which the API server serves the kind.
 	Resource schema.GroupVersionResource
 	// New returns an empty object.
 	New func() runtime.Object
@@ -41,7 +41,8 @@ type Coarse struct {
 	add func(*runtime.Scheme) error
 }
 
-// CoarseKinds has all of them. If several report one node, the first counts.
+// CoarseKinds has all these kinds. If several of them report the same node, the first in this list
+// counts.
 var CoarseKinds = []Coarse{
 	{nodeinfo.Numatopologies, func() runtime.Object { return new(nodeinfo.Numatopology) }, nodeinfo.AddToScheme},
 	{nrt.NodeResourceTopologies, func() runtime.Object { return new(nrt.NodeResourceTopology) }, nrt.AddToScheme},

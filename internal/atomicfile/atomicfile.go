@@ -1,5 +1,5 @@
-// Package atomicfile replaces files so that neither a reader nor a power failure ever leaves half
-// of one visible.
+// Package atomicfile replaces files atomically: readers never see an incomplete file, not even
+// after a power failure.
 package atomicfile
 
 import (
@@ -10,8 +10,9 @@ import (
 	"path/filepath"
 )
 
-// Write replaces the file with the output of write, or does not change it and returns an error.
-// Until then the text is in a file beside it whose name begins with a dot and ends in .new.
+// Write replaces the file with the output of write. If it returns an error, it has not changed the
+// file. It first writes the text into a file in the same folder, whose name begins with a dot and
+// ends in .new.
 func Write(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*.new")
 	if wrong, ok := errors.AsType[*fs.PathError](err); ok {

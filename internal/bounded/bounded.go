@@ -9,11 +9,11 @@ type Map[K comparable, V any] struct {
 	owner func(K) string
 }
 
-// New returns an empty Map. If it is full, a new key takes the place of any other.
+// New returns an empty Map. If it is full, a new key replaces any other key.
 func New[K comparable, V any](most int) Map[K, V] { return Map[K, V]{most: most, of: map[K]V{}} }
 
-// Shared is New for keys that have owners. If it is full, a new key replaces one of the owner with
-// the most keys, so one tenant's keys do not displace another's.
+// Shared does what New does, for keys that have owners. If the Map is full, a new key replaces a
+// key of the owner with the most keys. So the keys of one tenant do not displace those of another.
 func Shared[K comparable, V any](most int, owner func(K) string) Map[K, V] {
 	return Map[K, V]{most, map[K]V{}, owner}
 }

@@ -1,4 +1,4 @@
-// Package brief makes recorders of events with short notes. An event that is repeated is one of a
+// Package brief makes recorders that shorten the notes of events and combine repeated events into a
 // series.
 package brief
 
@@ -16,10 +16,11 @@ import (
 	"github.com/berth-dev/berth/internal/clip"
 )
 
-// maxSaid bounds the remembered events. An event that is not remembered is written once more.
+// maxSaid limits the number of remembered events. If an event is no longer remembered, its
+// repetition is written as a new event.
 const maxSaid = 8192
 
-// Recorder returns a recorder that hands brief events on.
+// Recorder returns a recorder that passes shortened events on to another recorder.
 func Recorder(to events.EventRecorder) events.EventRecorder { return recorder{to, NewSaid()} }
 
 type recorder struct {
@@ -41,15 +42,16 @@ func Format(note string, args ...any) string {
 	return fmt.Sprintf(note, args...)
 }
 
-// Said remembers the last events. Kubernetes' recorders (client-go/tools/events) make a series of
-// events with one reason and action about one version of an object, and keep the first note. The
-// same event about a newer version of the object would be a new event.
+// Said remembers the last events. Kubernetes' recorders (client-go/tools/events) combine events
+// into a series if they have the same reason and action and are about the same version of an
+// object. The series keeps the first note. Without Said, the same event about a newer version of
+// the object would be a new event.
 type Said struct {
 	mu   sync.Mutex
 	last bounded.Map[topic, said]
 }
 
-// NewSaid has nothing to remember.
+// NewSaid returns a Said that remembers no events.
 func NewSaid() *Said { return &Said{last: bounded.New[topic, said](maxSaid)} }
 
 // topic is the object, reason and action of an event.
@@ -60,8 +62,8 @@ type topic struct {
 
 type said struct{ note, version string }
 
-// About returns the object in the version of the earlier equal event; without one, unchanged. A pod
-// is replaced by a reference.
+// About returns the object with the resource version of the earlier equal event. If there was no
+// such event, it returns the object unchanged. It replaces a pod by a reference.
 func (s *Said) About(object runtime.Object, reason, action, note string) runtime.Object {
 	var ref corev1.ObjectReference
 	switch o := object.(type) {
@@ -88,7 +90,8 @@ func (s *Said) About(object runtime.Object, reason, action, note string) runtime
 	return &ref
 }
 
-// version returns the version of the earlier equal event; otherwise the present one.
+// version returns the resource version of the earlier equal event, or the present version if there
+// was none.
 func (s *Said) version(of topic, now said) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,10 +20,10 @@ import (
 const (
 	maxUnpacked = 512 << 20 // bytes of the tar stream
 	maxKept     = 128 << 20 // bytes of files kept in memory
-	maxFile     = 1 << 20   // bytes of one file that are kept; sysfs attributes are one page
+	maxFile     = 1 << 20   // bytes of one file that are kept; a sysfs attribute has at most one page
 	maxEntries  = 1 << 20
 	maxPath     = 4096
-	maxXZDict   = 64 << 20 // what "xz -9" needs
+	maxXZDict   = 64 << 20 // the dictionary of "xz -9"
 )
 
 // errTooLarge ends the reading of an archive that unpacks to more than maxUnpacked.
@@ -41,7 +41,7 @@ func readArchive(r io.Reader) (memFS, error) {
 	for {
 		header, err := archive.Next()
 		if err == io.EOF && bounded.zeros < 512 {
-			err = io.ErrUnexpectedEOF // archive/tar does without the block of zeros that ends an archive
+			err = io.ErrUnexpectedEOF // archive/tar accepts an archive without the block of zeros at its end
 		}
 		if err == io.EOF {
 			return b.finish()
@@ -55,7 +55,7 @@ func readArchive(r io.Reader) (memFS, error) {
 	}
 }
 
-// unpack detects the compression from the first bytes, because names may be wrong.
+// unpack detects the compression from the first bytes, because the file's name may be wrong.
 func unpack(r *bufio.Reader) (io.Reader, error) {
 	magic, err := r.Peek(64)
 	if err != nil && len(magic) == 0 {
@@ -77,7 +77,8 @@ func unpack(r *bufio.Reader) (io.Reader, error) {
 }
 
 // xzDict returns the size of the dictionary that the first block of an xz stream asks for
-// (xz-file-format.txt, 3.1 and 5.3.1), or 0: the decoder would allocate it without asking.
+// (xz-file-format.txt, 3.1 and 5.3.1), or 0 if it is invalid. The decoder allocates a dictionary of
+// any size, so the caller checks the size first.
 func xzDict(stream []byte) int64 {
 	const header, sizes, filter = 12, 0xc0, 0x21
 	if len(stream) < header+5 || stream[header+1]&sizes != 0 || stream[header+2] != filter {
@@ -85,12 +86,13 @@ func xzDict(stream []byte) int64 {
 	}
 	bits := stream[header+4]
 	if bits > 40 {
-		return 0 // invalid, the decoder says so
+		return 0 // invalid: the decoder returns the error
 	}
 	return int64(2|bits&1) << (bits/2 + 11)
 }
 
-// limited fails, rather than ends, after a number of bytes. It counts the zeros that it read last.
+// limited returns an error after a number of bytes, instead of ending like io.LimitReader. It also
+// counts the zero bytes at the end of the text that was read.
 type limited struct {
 	r     io.Reader
 	left  int64
@@ -114,7 +116,7 @@ func (l *limited) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// builder makes the tree of an archive.
+// builder builds the tree of an archive.
 type builder struct {
 	fs    memFS
 	hard  []hardLink // resolved at the end
@@ -122,7 +124,7 @@ type builder struct {
 	kept  int64
 }
 
-// hardLink is a hard link. It comes after its target in the archive, which may itself be a link.
+// hardLink is a hard link. In the archive, it comes after its target, which may itself be a link.
 type hardLink struct{ name, target string }
 
 func (b *builder) add(h *tar.Header, content io.Reader) error {
@@ -146,7 +148,7 @@ func (b *builder) add(h *tar.Header, content io.Reader) error {
 		b.hard = append(b.hard, hardLink{name, target})
 		return err
 	default:
-		return nil // devices, pipes and the like have no place in sysfs
+		return nil // sysfs has no devices, pipes or other special files
 	}
 }
 
@@ -159,7 +161,7 @@ func cleanName(name string) (string, error) {
 	return clean, nil
 }
 
-// folder returns the folder at name, made with its parents if it is not there.
+// folder returns the folder at name. It creates the folder and its parents if they do not exist.
 func (b *builder) folder(name string) (*node, error) {
 	here := b.fs.root
 	if name == "." {
@@ -191,8 +193,8 @@ func (b *builder) put(name string, n *node) error {
 	return nil
 }
 
-// file keeps as many bytes as an attribute can have. It drops the rest of a larger file, and the
-// reader then reports that the file is too large.
+// file keeps at most maxFile bytes. It drops the rest of a larger file, and the reader then reports
+// that the file is too large.
 func (b *builder) file(name string, content io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(content, maxFile))
 	if err != nil {
@@ -204,7 +206,7 @@ func (b *builder) file(name string, content io.Reader) error {
 	return b.put(name, &node{name: path.Base(name), mode: 0o444, data: data})
 }
 
-// finish gives hard links the content of their targets.
+// finish replaces hard links by their targets, and returns the tree.
 func (b *builder) finish() (memFS, error) {
 	for _, l := range b.hard {
 		n, err := b.fs.walk(l.target, true)

@@ -23,8 +23,7 @@ func newFolder(name string) *node {
 	return &node{name: name, mode: fs.ModeDir | 0o555, children: map[string]*node{}}
 }
 
-// memFS is a read-only file system in memory with symbolic links. Absolute links count from its
-// root.
+// memFS is a read-only file system in memory with symbolic links. Absolute links start at its root.
 type memFS struct{ root *node }
 
 var (
@@ -36,7 +35,8 @@ var (
 // maxLinks is the largest number of links in one path, as in Linux.
 const maxLinks = 40
 
-// walk finds the node at name and follows links; the last one only if follow is set.
+// walk finds the node at name and follows links. If the last part of the name is a link, walk
+// follows it only if follow is set.
 func (m memFS) walk(name string, follow bool) (*node, error) {
 	if !fs.ValidPath(name) {
 		return nil, fs.ErrInvalid
@@ -52,7 +52,7 @@ func (m memFS) walk(name string, follow bool) (*node, error) {
 			continue
 		case step == "..":
 			if len(trail) == 1 {
-				return nil, fs.ErrNotExist // would leave the capture
+				return nil, fs.ErrNotExist // the link leads out of the capture
 			}
 			trail = trail[:len(trail)-1]
 			continue

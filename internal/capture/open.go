@@ -13,7 +13,7 @@ import (
 
 // Capture is an open capture.
 type Capture struct {
-	// FS has the folder sys at its root, and maybe proc.
+	// FS has the folder sys at its root, and possibly the folder proc.
 	FS fs.FS
 
 	root *os.Root
@@ -44,7 +44,7 @@ func Open(name string) (*Capture, error) {
 	if info.IsDir() {
 		return openFolder(name, file, inner)
 	}
-	if !info.Mode().IsRegular() { // a pipe or a device may never end
+	if !info.Mode().IsRegular() { // reading a pipe or a device may never end
 		return nil, fmt.Errorf("%s: is %s, want a folder or an archive", file, info.Mode().Type())
 	}
 	return openArchive(name, file, inner)
@@ -109,7 +109,7 @@ func openTree(file string) (memFS, error) {
 // mark identifies a folder as a capture.
 const mark = "sys/devices/system/cpu"
 
-// at takes the folder inner of an archive for the root of a capture.
+// at returns the capture whose root is the folder inner of an archive.
 func at(tree memFS, name, inner string) (*Capture, error) {
 	n, err := tree.find("open", inner, true)
 	if err != nil {
@@ -122,7 +122,7 @@ func at(tree memFS, name, inner string) (*Capture, error) {
 	return &Capture{FS: sub}, nil
 }
 
-// check reports whether fsys is a capture.
+// check returns an error if fsys is not a capture.
 func check(fsys fs.FS, name string) error {
 	info, err := fs.Stat(fsys, mark)
 	if err == nil && !info.IsDir() {
@@ -157,7 +157,7 @@ func machines(tree memFS) []string {
 	return found
 }
 
-// maxDepth is how deep in an archive the search for a capture goes.
+// maxDepth is the depth of folders in an archive to which machines searches for captures.
 const maxDepth = 12
 
 func isMachine(n *node) bool {

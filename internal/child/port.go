@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 )
 
-// Ports outside the range from which Linux chooses ports for clients (ip_local_port_range begins at
-// 32768, ip(7)). While a server is down, no connection of another program gets its port, and no
-// client that tries to reach it is connected to itself.
+// The ports are below the range from which Linux chooses ports for clients (ip_local_port_range
+// begins at 32768, ip(7)). So while a server is down, no connection of another program takes its
+// port, and no client that tries to reach the server is connected to itself.
 const firstPort, ports = 20000, 32768 - 20000
 
-// begin is the first port that this process tries, because other processes also search; tried
-// counts its attempts.
+// begin is the first port that this process tries. It is random, because other processes also
+// search for ports. tried is the number of attempts.
 var (
 	begin = rand.Uint32N(ports)
 	tried atomic.Uint32

@@ -27,13 +27,14 @@ type Spec struct {
 	// Foreign means that the program ignores the end of its standard input. SIGTERM ends it, and
 	// the kernel kills it when the thread that started it ends (prctl(2), PR_SET_PDEATHSIG).
 	Foreign bool
-	// At calls start in the environment in which the process should run; nil means the present one.
+	// At calls start in the environment in which the process should run, such as another namespace.
+	// nil means the present environment.
 	At func(start func() error) error
 }
 
 // Process is a running child. Its standard input is a pipe that the parent keeps open and never
-// writes to, so the child sees the end of the pipe when the parent ends in any way. WithParent is
-// the child's side.
+// writes to, so the child sees the end of the pipe when the parent ends in any way. The child calls
+// WithParent for this.
 type Process struct {
 	Name string
 	Log  string // the file to which it writes
@@ -69,8 +70,8 @@ func (p *Process) start(s *Spec) error {
 	if s.Stdout == nil {
 		p.cmd.Stdout = log
 	}
-	// The child has its own process group: an interrupt at the terminal is for the parent, which
-	// stops its children in order.
+	// The child has its own process group: an interrupt at the terminal reaches only the parent,
+	// which stops its children in order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if s.Foreign {
 		p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
@@ -145,7 +146,7 @@ func (p *Process) Await(ctx context.Context, file string) ([]byte, error) {
 		}
 		select {
 		case <-p.done:
-			if data, err := os.ReadFile(file); err == nil { // it came as the process ended
+			if data, err := os.ReadFile(file); err == nil { // the file was written just before the process ended
 				return data, nil
 			}
 			return nil, p.Ended()
@@ -174,11 +175,11 @@ func (p *Process) LogTail(limit int) []byte {
 	return log[cut:]
 }
 
-// stopLimit is how long a child may take to end before it is killed.
+// stopLimit is the time in which a child must end before it is killed.
 const stopLimit = 20 * time.Second
 
-// Stop ends the process and waits for it. Its files stay. If the process does not end, Stop makes
-// it print its goroutines and kills it.
+// Stop ends the process and waits for it. It does not remove the process's files. If the process
+// does not end in time, Stop makes it print its goroutines and kills it.
 func (p *Process) Stop() error {
 	p.stdin.Close()
 	if p.foreign {

@@ -13,9 +13,9 @@ import (
 // request and a new UID, and counts as created after all existing pods.
 type Pod struct {
 	suppose.Pod
-	// Node is the pod's node; without meaning for a wanted pod.
+	// Node is the pod's node. It has no meaning for a wanted pod.
 	Node int
-	// Budgets are the disruption budgets that count the pod, as indices into Problem.Budgets.
+	// Budgets are the PodDisruptionBudgets that select the pod, as indices into Problem.Budgets.
 	Budgets []int
 }
 
@@ -26,15 +26,15 @@ type Problem struct {
 	Pods []Pod
 	// Wanted are the pods that should get a place, in order.
 	Wanted []Pod
-	// Budgets are the numbers of pods that each budget lets move.
+	// Budgets has, for each PodDisruptionBudget, the number of pods that may be moved.
 	Budgets []int
 	// May reports whether taints and selectors allow the pod on the node. It ignores free
 	// resources.
 	May func(p *Pod, node int) bool
-	// MostMoves bounds the moves for one wanted pod; 0 means DefaultMoves.
+	// MostMoves limits the number of moves for one wanted pod; 0 means DefaultMoves.
 	MostMoves int
-	// Effort bounds the questions to ledgers; 0 means DefaultEffort. Checks of amounts alone are
-	// also bounded: looksPerQuestion for each question.
+	// Effort limits the number of questions to ledgers; 0 means DefaultEffort. It also limits
+	// checks of amounts only, to Effort times looksPerQuestion.
 	Effort int
 }
 
@@ -55,7 +55,7 @@ const (
 
 // Move is one step of a plan.
 type Move struct {
-	// Pod is its index in Problem.Pods, To its new node.
+	// Pod is the index of the pod in Problem.Pods. To is the pod's new node.
 	Pod, To int
 }
 
@@ -78,7 +78,7 @@ func (o Ending) String() string {
 	return [...]string{"found", "no room", "gave up", "outcome(?)"}[min(o, GaveUp+1)]
 }
 
-// Plan lists which pods move, and where.
+// Plan lists the pods that move, and their new nodes.
 type Plan struct {
 	Outcome Ending
 	// Nodes are the nodes found for the wanted pods.
@@ -114,8 +114,8 @@ type search struct {
 	*Problem
 	ctx          context.Context
 	effort, most int
-	// asked counts the questions to ledgers, looked all checks of nodes. ended means that the
-	// context has ended.
+	// asked is the number of questions to ledgers; looked is the number of all checks of nodes.
+	// ended means that the context has ended.
 	asked, looked int
 	ended         bool
 	// log has the moves in order. arrive has the nodes of the wanted pods, which start after all
@@ -123,14 +123,14 @@ type search struct {
 	log     []Move
 	arrive  []int
 	moved   []bool
-	budgets []int // the remaining moves of each
+	budgets []int // the number of pods that each budget still lets move
 	on      [][]int
 	// nodes are the nodes of the problem with the assumed changes.
 	nodes []suppose.Node
-	// known are answers about nodes without assumed changes.
+	// known caches answers about nodes without assumed changes.
 	known map[*Pod][]answer
-	// sources are the nodes that pods leave, with counts. clearing are the nodes whose leaving pods
-	// have no new place yet, so that these pods leave after the next placement.
+	// sources has, by node, the number of pods that leave it. clearing are the nodes whose leaving
+	// pods have no new place yet, so that these pods leave after the next placement.
 	sources, clearing []int
 }
 
@@ -166,7 +166,7 @@ func (s *search) look() {
 	}
 }
 
-// deepen finds the i-th wanted pod a node with the fewest moves.
+// deepen finds a node for the i-th wanted pod with the fewest moves.
 func (s *search) deepen(i int) bool {
 	w := &s.Wanted[i]
 	least := s.estimates(w)
@@ -250,8 +250,9 @@ func (s *search) place(p *Pod, moves int, least []int, then func(node, left int)
 	return slices.ContainsFunc(s.clearable(p, moves, least), func(n int) bool { return s.clear(p, n, moves, then) })
 }
 
-// clearable are the nodes on which that many moves may make room for the pod, the fewest first.
-// least are the estimates; nil: not made yet.
+// clearable returns the nodes on which at most the given number of moves may make room for the pod.
+// Nodes that need the fewest moves come first. least are the estimates; nil if they were not made
+// yet.
 func (s *search) clearable(p *Pod, moves int, least []int) []int {
 	if least == nil {
 		least = s.estimates(p)
@@ -266,7 +267,7 @@ func (s *search) clearable(p *Pod, moves int, least []int) []int {
 	return order
 }
 
-// open reports whether the pod may go to the node at all.
+// open reports whether the pod may be placed on the node at all.
 func (s *search) open(p *Pod, n int) bool {
 	return (p.UID == "" || p.Node != n) && s.May(p, n)
 }
@@ -405,12 +406,12 @@ func (s *search) ask(p *Pod, n *suppose.Node) bool {
 	return a.OK()
 }
 
-// never is the estimate of a node that refuses the pod however many pods leave.
+// never is the estimate for a node that refuses the pod even if all other pods leave.
 const never = 1 << 30
 
-// estimates returns, for each node, an upper bound of the number of pods that must leave for the
-// pod to fit. It removes all pods and puts back as many as it can, the largest first. The bound is
-// 0 for nodes that admit the pod now.
+// estimates returns, for each node, a number of pods whose departure makes room for the pod. Fewer
+// may be enough. It removes all pods and puts back as many as it can, the largest first. The bound
+// is 0 for nodes that admit the pod now.
 func (s *search) estimates(p *Pod) []int {
 	out := make([]int, len(s.Nodes))
 	for n := range s.Nodes {

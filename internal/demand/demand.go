@@ -1,6 +1,6 @@
-// Package demand computes how much nodes are in demand: how many of the devices that pods have
-// could also be provided by a node of this kind. It counts pods that have a node, so a restarted
-// scheduler computes the same, and pending requests of tenants have no influence.
+// Package demand computes the demand for nodes: the share of the devices in use that a node of this
+// kind could also provide. It counts only pods that have a node. So a restarted scheduler computes
+// the same demand, and pending requests of tenants have no influence.
 package demand
 
 import (
@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Level is the demand for a node: from 0 if no pod with devices could run there, to MostDemand if
+// Level is the demand for a node. It is 0 if no pod with devices could run there, and MostDemand if
 // all could.
 type Level uint8
 
@@ -24,11 +24,11 @@ const (
 // devices come first.
 const maxWishes = 32
 
-// Tally counts the devices of pods by wish. K identifies a wish; pods that every node treats alike
-// have the same. The zero Tally is empty.
+// Tally counts the devices of pods by wish, which is the kind of the request. K identifies a wish.
+// Two pods have the same wish if every node treats them alike. The zero Tally is empty.
 type Tally[K cmp.Ordered] struct {
 	have map[K]int64
-	// all is the number of devices that pods have, and then this number at the last call of Wishes.
+	// all is the number of devices that pods have; then is this number at the last call of Wishes.
 	// since is the number of devices added and removed after that call.
 	all, then, since int64
 }
@@ -44,9 +44,9 @@ func (t *Tally[K]) Add(wish K, devices int64) {
 	}
 }
 
-// Due reports whether as many devices have come and gone as there were when Wishes was last called.
-// If levels followed each pod, the order of nodes would change all the time, and many nodes would
-// stay half full.
+// Due reports whether, since the last call of Wishes, pods got or released as many devices as were
+// in use at that call. If levels followed each pod, the order of nodes would change all the time,
+// and many nodes would stay half full.
 func (t *Tally[K]) Due() bool { return t.since > 0 && t.since >= t.then }
 
 // Wishes returns the most frequent wishes.
@@ -69,7 +69,7 @@ type Wishes[K cmp.Ordered] struct {
 	all     int64
 }
 
-// All yields the wishes, the most devices first.
+// All yields the wishes. The wish with the most devices comes first.
 func (w *Wishes[K]) All(yield func(K) bool) { slices.Values(w.of)(yield) }
 
 // Level returns the demand for a node. takes reports whether the empty node would admit pods with a

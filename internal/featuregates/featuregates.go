@@ -1,5 +1,5 @@
-// Package featuregates knows the feature gates of each kubelet. A kubelet does not start with a
-// gate that is unknown, locked to another value, or lacks another gate that it depends on.
+// Package featuregates knows the feature gates of each kubelet. A kubelet does not start if a gate
+// is unknown, locked to another value, or depends on a gate that is off.
 //
 // The folder releases has the gates of each kubelet release; make gates writes it.
 package featuregates
@@ -30,11 +30,11 @@ type Gate struct {
 	Needs []string
 }
 
-// ga is the table's word for the stage that Kubernetes writes as an empty string.
+// ga is the name in the tables of the stage that Kubernetes writes as an empty string.
 const ga = "GA"
 
-// String returns the gate's line in a table: its name, its stage, on or off, "locked" if it is, and
-// the gates that it needs.
+// String returns the gate's line in a table: its name, its stage, on or off, "locked" if it is
+// locked, and the gates that it needs.
 func (g Gate) String() string {
 	words := []string{g.Name, g.Stage, "off"}
 	if g.Stage == "" {
@@ -52,7 +52,7 @@ func (g Gate) String() string {
 	return strings.Join(words, " ")
 }
 
-// parse reads the form of String.
+// parse parses the result of String.
 func parse(line string) (Gate, error) {
 	words := strings.Fields(line)
 	if len(words) < 3 || words[2] != "on" && words[2] != "off" {
@@ -105,7 +105,8 @@ func readTables() (map[uint8]map[string]Gate, error) {
 }
 
 // Wrong returns the first gate, by name, with which the kubelet of release 1.minor does not start,
-// and the kubelet's message; "" if there is none. For an unknown name it adds a similar one.
+// and the kubelet's message; "" if there is none. If a name is unknown, the message also suggests a
+// similar name.
 func Wrong(gates map[string]bool, minor uint8) (name, why string) {
 	known := releases()[minor]
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
@@ -141,8 +142,9 @@ func lacking(gates map[string]bool, known map[string]Gate) (name, why string) {
 	return "", ""
 }
 
-// enabled reports whether a gate is on: by its own setting, otherwise by that of all gates of its
-// stage, otherwise by default (featureGate.unsafeSetFromMap of k8s.io/component-base/featuregate).
+// enabled reports whether a gate is on. Its own setting decides. Without one, the setting for all
+// gates of its stage decides, and otherwise the default (featureGate.unsafeSetFromMap of
+// k8s.io/component-base/featuregate).
 func enabled(g Gate, gates map[string]bool) bool {
 	for _, name := range []string{g.Name, allOf(g)} {
 		if on, set := gates[name]; set {

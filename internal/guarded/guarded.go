@@ -1,5 +1,5 @@
-// Package guarded serves metrics only to authorized readers, as kube-scheduler does: over TLS, to
-// users that the API server authenticates (TokenReview) and allows to get the path
+// Package guarded serves metrics over TLS only to authorized readers, as kube-scheduler does. The
+// API server must authenticate the user (TokenReview) and allow the user to get the path
 // (SubjectAccessReview).
 package guarded
 
@@ -19,7 +19,7 @@ import (
 const (
 	// None serves plain HTTP to everyone.
 	None = "none"
-	// Cluster asks the API server if a reader is authorised.
+	// Cluster asks the API server whether a reader is authorized.
 	Cluster = "cluster"
 )
 
@@ -31,8 +31,9 @@ func Check(auth string) error {
 	return nil
 }
 
-// Handler forwards requests of users that the API server allows to get the path. The config needs
-// create on tokenreviews and subjectaccessreviews (the ClusterRole system:auth-delegator).
+// Handler forwards requests of users that the API server allows to get the path. The client of
+// config needs the right to create tokenreviews and subjectaccessreviews (the ClusterRole
+// system:auth-delegator).
 func Handler(config *rest.Config, log logr.Logger, next http.Handler) (http.Handler, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -46,7 +47,7 @@ func Handler(config *rest.Config, log logr.Logger, next http.Handler) (http.Hand
 }
 
 // TLS returns a server configuration with tls.crt and tls.key of a folder. It reads them at each
-// handshake, so that they can be renewed. Without a folder the certificate is self-signed, and
+// handshake, so that they can be renewed. If folder is "", the certificate is self-signed, and
 // clients cannot verify it.
 func TLS(folder, host string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}

@@ -25,10 +25,10 @@ import (
 type Host struct {
 	// Root contains sys/. It is nil if only a machine string describes the machine.
 	Root fs.FS
-	// Proc is /proc; nil for none.
+	// Proc is /proc; nil if NVIDIA's driver and the mounted file systems cannot be read.
 	Proc fs.FS
 	// SpecDirs are the folders of CDI specifications; a later one overrides an earlier one. The
-	// agent writes its own into the last.
+	// agent writes its own specification into the last folder.
 	SpecDirs []string
 }
 
@@ -36,9 +36,9 @@ type Host struct {
 type Finding struct {
 	// Sick explains why no pod may get the device; "" if pods may.
 	Sick string
-	// CDI is the name by which the runtime injects it, KIND=NAME.
+	// CDI is the name by which the container runtime injects the device, KIND=NAME.
 	CDI string
-	// Nodes are its device nodes below /dev, if the agent's own specification has it.
+	// Nodes are the device's nodes below /dev, if the agent's own specification has the device.
 	Nodes []string
 }
 
@@ -217,8 +217,8 @@ func (h *Host) node(dir string) string {
 	return ""
 }
 
-// disks returns the nodes of the disks of an NVMe controller. The controller's own node is for
-// administration, and stays with the host.
+// disks returns the nodes of the disks of an NVMe controller. The controller's own device node is
+// for administration and stays with the host.
 func (h *Host) disks(dir string, busy map[string]bool) (nodes []string, sick string) {
 	for _, controller := range h.children(dir + "/nvme") {
 		for _, disk := range h.children(dir + "/nvme/" + controller) {
