@@ -26,7 +26,7 @@ type head struct {
 	metav1.ObjectMeta
 }
 
-// group is the API group, "" for the core's.
+// group returns the API group; "" for the core group.
 func (h *head) group() string {
 	group, _, named := strings.Cut(h.APIVersion, "/")
 	if !named {
@@ -35,7 +35,7 @@ func (h *head) group() string {
 	return group
 }
 
-// object is kind, namespace and name, as errors have it.
+// object returns kind, namespace and name in the form that errors contain.
 func (h *head) object() string {
 	name := cmp.Or(h.Name, h.GenerateName)
 	if h.Namespace != "" {
@@ -44,7 +44,8 @@ func (h *head) object() string {
 	return strings.TrimSpace(h.Kind + " " + name)
 }
 
-// document reads one object; listed is the type of a typed list's items, which may omit it.
+// document reads one object. listed is the type of the items if the object is in a typed list,
+// because such items may omit their type.
 func (r *reader) document(doc []byte, listed metav1.TypeMeta) error {
 	if len(doc) == 0 {
 		return nil
@@ -120,18 +121,18 @@ func ownersIn(meta map[string]any) []metav1.OwnerReference {
 	return nil
 }
 
-// builtIn reports whether the group may be one of the API server's own. The group of a custom
-// resource always has a domain.
+// builtIn reports whether the group may be one of the groups that are built into the API server.
+// The group of a custom resource always has a domain.
 func builtIn(group string) bool {
 	return !strings.Contains(group, ".") || slices.Contains(ownGroups, group)
 }
 
-// ownGroups are the API server's groups that have a domain.
+// ownGroups are the built-in groups whose names contain a domain.
 var ownGroups = strings.Fields(`admissionregistration.k8s.io apiextensions.k8s.io apiregistration.k8s.io authentication.k8s.io authorization.k8s.io
 	certificates.k8s.io coordination.k8s.io discovery.k8s.io events.k8s.io flowcontrol.apiserver.k8s.io internal.apiserver.k8s.io
 	networking.k8s.io node.k8s.io rbac.authorization.k8s.io resource.k8s.io scheduling.k8s.io storage.k8s.io storagemigration.k8s.io`)
 
-// skip ignores a kind that is not read, unless it looks like a typing error.
+// skip ignores an object of another kind, unless the kind looks like a typing error.
 func (r *reader) skip(h *head) error {
 	var names, versions []string
 	for name, k := range kinds {
@@ -158,7 +159,7 @@ func (r *reader) skip(h *head) error {
 	return nil
 }
 
-// maxItemErrors bounds the items of a list that one error names.
+// maxItemErrors limits the number of items of a list that one error names.
 const maxItemErrors = 10
 
 func (r *reader) list(doc []byte, h *head) error {
@@ -186,7 +187,7 @@ func (r *reader) list(doc []byte, h *head) error {
 	return errors.Join(errs...)
 }
 
-// add reads an object and takes its pods.
+// add reads an object and adds its pods.
 func (r *reader) add(h *head, k kind, doc []byte) error {
 	parts, err := k.read(&objectReader{h, doc, r})
 	if err != nil {

@@ -21,12 +21,13 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// kindName identifies a kind of object. Other groups may have kinds of the same name.
+// kindName identifies a kind of object by group and kind, because several groups may have a kind of
+// the same name.
 type kindName struct{ group, kind string }
 
-// kind describes how an object with pods is read.
+// kind describes how objects of a kind with pods are read.
 type kind struct {
-	// apiVersion is the only supported version; "" for any of the group.
+	// apiVersion is the only supported version; "" means any version of the group.
 	apiVersion string
 	read       func(*objectReader) ([]part, error)
 }
@@ -54,7 +55,7 @@ var kinds = map[kindName]kind{
 
 	{volcano.GroupVersion.Group, "Job"}: {volcano.GroupVersion.String(), readVolcanoJob},
 
-	// Custom resources whose pod templates are at known places.
+	// Custom resources whose pod templates are at known paths.
 	{"apps.kruise.io", "CloneSet"}:    custom(place{}),
 	{"apps.kruise.io", "StatefulSet"}: custom(place{}),
 	{"apps.kruise.io", "DaemonSet"}:   custom(place{counts: []string{"-"}}),
@@ -104,8 +105,8 @@ func readPod(o *objectReader) ([]part, error) {
 
 const templateAt = "spec.template."
 
-// workload reads objects with one pod template; parts returns it with its replicas, nil if the
-// object does not say.
+// workload reads objects with one pod template. parts returns the template and the number of
+// replicas, which is nil if the object does not have it.
 func workload[T any, O interface {
 	*T
 	metav1.Object
@@ -175,7 +176,8 @@ type place struct {
 	each string
 	// template is the path of the template in an element; "" means template.
 	template string
-	// counts are multiplied; none means replicas. "-" means that no field has the number.
+	// counts are the paths of the numbers whose product is the number of pods. None means replicas.
+	// "-" means that no field has the number.
 	counts []string
 }
 
@@ -255,7 +257,7 @@ func (p place) fill(one *part, r *objectReader, suffix string, value any) error 
 	return nil
 }
 
-// below is the value at a path of fields; nil if there is none.
+// below returns the value at a path of fields; nil if there is none.
 func below(value any, path string) any {
 	for field := range strings.SplitSeq(path, ".") {
 		object, _ := value.(map[string]any)
@@ -267,7 +269,7 @@ func below(value any, path string) any {
 // atOnce returns how many pods of a Job run at the same time.
 func atOnce(s *batchv1.JobSpec) *int32 {
 	if s.Parallelism == nil {
-		return nil // one, or as many as there are completions, which needs parallelism too
+		return nil // the API server then sets parallelism to 1
 	}
 	count := *s.Parallelism
 	if s.Completions != nil {

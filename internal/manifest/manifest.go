@@ -1,5 +1,5 @@
-// Package manifest reads pods, and the pods of workloads, from YAML and JSON files, and refuses
-// what the API server would refuse.
+// Package manifest reads pods, and the pods of workloads, from YAML and JSON files. It refuses pods
+// that the API server would refuse.
 package manifest
 
 import (
@@ -28,9 +28,9 @@ import (
 )
 
 const (
-	// MaxBytes bounds a file.
+	// MaxBytes limits the size of a file.
 	MaxBytes = 64 << 20
-	// MaxPods bounds the pods of all files, each replica counted.
+	// MaxPods limits the number of pods in all files. Each replica counts.
 	MaxPods = 10000
 )
 
@@ -38,7 +38,8 @@ const (
 type Template struct {
 	// Pod is named like its workload, and has a UID that no other template has.
 	Pod *corev1.Pod
-	// Replicas is the number of pods: 1 for a Pod, for a DaemonSet (per node) and by default.
+	// Replicas is the number of pods. It is 1 for a Pod, for a DaemonSet (one per node), and if the
+	// object has no number.
 	Replicas int
 }
 
@@ -59,13 +60,13 @@ func (t *Template) Pods() []*corev1.Pod {
 
 // Source is the location of manifests, like kubectl's -f and -R.
 type Source struct {
-	// Paths are files, folders (of .yaml, .yml and .json) and "-".
+	// Paths are files, folders with .yaml, .yml and .json files, and "-" for standard input.
 	Paths     []string
 	Recursive bool
 	Stdin     io.Reader
 }
 
-// Pods are the pods that files hold.
+// Pods has the pods of the files.
 type Pods struct {
 	Templates []Template
 	// Claims are the ResourceClaimTemplates in the same input.
@@ -73,7 +74,7 @@ type Pods struct {
 	// Notes describe omitted input: wrong documents, objects without pods or already ended, and
 	// owners whose pods are also in the input.
 	Notes []string
-	// Wrong counts the documents that are wrong.
+	// Wrong is the number of documents that are wrong.
 	Wrong int
 }
 
@@ -138,17 +139,18 @@ func (s Source) files(path string) ([]string, error) {
 }
 
 type reader struct {
-	// first is the error of the first wrong document. bad has the notes about the first few. wrong
-	// counts all.
+	// first is the error of the first wrong document. bad has the notes about the first few wrong
+	// documents. wrong is the number of all wrong documents.
 	first   error
 	bad     []string
 	wrong   int
 	objects []object
 	claims  []resourcev1.ResourceClaimTemplate
 	uids    map[types.UID]bool
-	// skipped counts objects without pods by kind, unread custom resources that are not read.
+	// skipped counts objects without pods by kind. unread counts custom resources of unknown kinds.
 	skipped, unread map[string]int
-	// twice are objects that came before, unknown fields that only a newer API server knows.
+	// twice is the number of objects that were read before. unknown has the fields that only a
+	// newer API server knows.
 	twice   int
 	unknown []error
 }
@@ -159,13 +161,13 @@ type object struct {
 	pod, ended bool
 	templates  []Template
 	pods       int
-	counted    string // the note about pods
+	counted    string // the note about its number of pods
 	// covered means that the pods of the object are in the input themselves.
 	covered bool
 }
 
-// maxNamed bounds the objects of a kind that a note names, and the wrong documents that notes
-// describe in full.
+// maxNamed limits the number of objects of a kind that a note names, and the number of wrong
+// documents that notes describe in full.
 const maxNamed = 10
 
 // some returns the first names of a list, and the number of the others.
@@ -219,7 +221,7 @@ func (r *reader) notes() (notes []string) {
 	return notes
 }
 
-// seen reports whether the very object was read before.
+// seen reports whether the same object was read before.
 func (r *reader) seen(h *head) bool {
 	if h.UID == "" {
 		return false
@@ -260,7 +262,7 @@ func (r *reader) coverOwners() {
 	}
 }
 
-// templates returns the templates that count.
+// templates returns the templates of the objects that are not covered.
 func (r *reader) templates() (out []Template, err error) {
 	pods := 0
 	for i := range r.objects {
@@ -336,8 +338,8 @@ func Documents(data []byte) iter.Seq2[[]byte, error] {
 	}
 }
 
-// objectsOf returns the objects of a document that has several, and otherwise the document itself,
-// even if it is wrong.
+// objectsOf returns the objects of a document that contains several. Otherwise it returns the
+// document itself, even if it is wrong.
 func objectsOf(doc []byte) (out [][]byte) {
 	text := bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(doc), []byte("---")))
 	if bytes.HasPrefix(text, []byte("- ")) {
@@ -355,7 +357,7 @@ func objectsOf(doc []byte) (out [][]byte) {
 		}
 		var items []json.RawMessage
 		switch {
-		case err != nil: // YAML may begin so too
+		case err != nil: // the document may be YAML that begins like JSON
 			return [][]byte{doc}
 		case json.Unmarshal(value, &items) != nil:
 			out = append(out, value)
@@ -384,7 +386,7 @@ func ReadInput(path string, stdin io.Reader, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// onlyComments reports whether a document has nothing in it.
+// onlyComments reports whether a document is empty or has only comments.
 func onlyComments(doc []byte) bool {
 	for line := range bytes.Lines(doc) {
 		if l := bytes.TrimSpace(line); len(l) > 0 && l[0] != '#' && !bytes.Equal(l, []byte("---")) {
@@ -394,7 +396,8 @@ func onlyComments(doc []byte) bool {
 	return true
 }
 
-// nameAll gives every pod a unique name and UID: the engine keys assignments by UID.
+// nameAll gives every pod a unique name and UID, because the placement engine identifies pods by
+// UID.
 func nameAll(templates []Template) {
 	seen := map[string]int{}
 	for i := range templates {

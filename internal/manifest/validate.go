@@ -21,7 +21,7 @@ import (
 
 // validate applies the rules of ValidatePodCreate (pkg/apis/core/validation) that readers of this
 // package rely on: names, labels, annotations, containers, resources and the names of volumes. It
-// also refuses what Berth cannot read. It does not check images or the sources of volumes.
+// also refuses values that Berth cannot read. It does not check images or the sources of volumes.
 func validate(object, at string, pod *corev1.Pod) error {
 	v := validator{object: object, at: at}
 	v.metadata(pod)
@@ -30,7 +30,7 @@ func validate(object, at string, pod *corev1.Pod) error {
 	if r := pod.Spec.Resources; r != nil {
 		v.amounts("spec.resources", r.Requests, r.Limits)
 	}
-	if len(v.errs) == 0 { // amounts that the API server takes may be more than Berth reads
+	if len(v.errs) == 0 { // an amount that the API server accepts may be too large for Berth
 		_, err := wire.ReadPod(pod)
 		v.unread(err)
 	}
@@ -48,7 +48,7 @@ func (v *validator) fail(path, value, want string) {
 	v.errs = append(v.errs, &wire.FieldError{Object: v.object, Field: v.at + path, Value: value, Want: want})
 }
 
-// take adds errors of the API's own validation.
+// take adds errors of Kubernetes' validation functions.
 func (v *validator) take(list field.ErrorList) {
 	for _, e := range list {
 		v.fail(e.Field, fmt.Sprint(e.BadValue), e.Detail)
@@ -77,7 +77,7 @@ func (v *validator) metadata(pod *corev1.Pod) {
 	v.unread(reservation)
 }
 
-// unread adds an error about what Berth cannot read of the pod.
+// unread adds an error about a part of the pod that Berth cannot read.
 func (v *validator) unread(err error) {
 	if wrong := new(wire.FieldError); errors.As(err, &wrong) {
 		v.fail(wrong.Field, wrong.Value, wrong.Want)
@@ -147,7 +147,7 @@ func (v *validator) claims(at string, c *corev1.Container, pod *corev1.Pod) {
 	}
 }
 
-// amounts is ValidateResourceRequirements.
+// amounts checks the same rules as Kubernetes' ValidateResourceRequirements.
 func (v *validator) amounts(at string, requests, limits corev1.ResourceList) {
 	huge, ordinary := false, false
 	for _, list := range []struct {
@@ -168,7 +168,7 @@ func (v *validator) amounts(at string, requests, limits corev1.ResourceList) {
 	}
 }
 
-// pair holds a request against its limit: huge pages and devices cannot be overcommitted.
+// pair compares a request with its limit. For huge pages and devices, both must be equal.
 func (v *validator) pair(at string, name corev1.ResourceName, asked resource.Quantity, limits corev1.ResourceList) {
 	limit, limited := limits[name]
 	whole := isHuge(name) || amounts.IsExtended(string(name))
@@ -182,10 +182,10 @@ func (v *validator) pair(at string, name corev1.ResourceName, asked resource.Qua
 	}
 }
 
-// standard are the resources of containers that are named without a domain.
+// standard are the resources of containers whose names have no domain.
 var standard = []string{"cpu", "memory", "ephemeral-storage"}
 
-// amount checks a name and its amount by themselves.
+// amount checks the name and the amount of one resource.
 func (v *validator) amount(at string, name corev1.ResourceName, q resource.Quantity) {
 	switch {
 	case q.Sign() < 0:
@@ -202,7 +202,8 @@ func (v *validator) amount(at string, name corev1.ResourceName, q resource.Quant
 	}
 }
 
-// hugePages is IsHugePageResourceValueDivisible, and the size that a processor can have.
+// hugePages checks what Kubernetes' IsHugePageResourceValueDivisible checks, and that the page size
+// is one that processors have.
 func (v *validator) hugePages(at string, name corev1.ResourceName, q resource.Quantity) {
 	size, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
 	bytes := size.Value()

@@ -3,14 +3,14 @@
 //
 // An evicted pod is created again by its controller, and its new node is not known in advance. So a
 // holder takes its place first: an idle pod with the same requests and priority, bound to the new
-// node. Scheduler and kubelet count it like any other pod. When the new pod waits, it is nominated
-// for that node (status.nominatedNodeName), which keeps pods of its priority and below from the
-// place, and the holder is deleted.
+// node. Scheduler and kubelet count the holder like any other pod. When the controller has created
+// the new pod, Run nominates the new pod for that node (status.nominatedNodeName) and deletes the
+// holder. The nomination keeps other pods of the same or a lower priority away from the place.
 //
-// A nomination protects only a place into which the pod already fits, and until the last pod has
-// moved the wanted pods fit nowhere. So guards go to the nodes that the plan needs: pods without
-// requests, next to which no scheduler places another pod (anti-affinity to every pod, by node).
-// Holders of the same plan and pods of DaemonSets are exempt.
+// A nomination protects a place only if the pod already fits there, and the wanted pods fit nowhere
+// before the last pod has moved. So Run puts a guard on each node that the plan needs. A guard is a
+// pod without requests whose anti-affinity to every pod keeps schedulers from placing other pods on
+// its node. Holders of the same plan and pods of DaemonSets are exempt.
 //
 //	hold      the holder is on the new node and admitted there, or nothing has happened; places
 //	          that are free from the beginning are all held before the first pod is evicted,
@@ -21,8 +21,9 @@
 //	hand over the new pod is nominated, the holder deleted, the new pod bound, the old one gone
 //	arrive    when all have moved the wanted pods are nominated and the guards deleted
 //
-// If the cluster is not as planned, Run stops with ErrChanged. It then deletes holders and guards,
-// and none lives longer than HolderLife. A pod of a higher priority may take any place; then Run
-// also stops. Guards have no effect if a node lacks the label kubernetes.io/hostname, or if a
-// scheduler runs without InterPodAffinity: Run is then still safe, but stops more often.
+// If the cluster is not as planned, Run stops with ErrChanged. It then deletes holders and guards.
+// If Run itself is killed, they end after HolderLife. A pod of a higher priority may take any
+// place; then Run also stops. Guards have no effect if a node lacks the label
+// kubernetes.io/hostname, or if a scheduler runs without InterPodAffinity: Run is then still safe,
+// but stops more often.
 package moving

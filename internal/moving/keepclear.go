@@ -15,7 +15,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// daemonLabel is on pods of DaemonSets, which go to their nodes independently of plans.
+// daemonLabel is a label of the pods of DaemonSets. Such pods run on their nodes whatever a plan
+// needs.
 const daemonLabel = "pod-template-generation"
 
 // kept returns the nodes that must get no other pods during a step: the node that the pod leaves,
@@ -33,8 +34,8 @@ func (r *runner) kept(step int) map[string]bool {
 	return out
 }
 
-// keep maintains a guard on each of the nodes for at least that time, and removes guards from
-// others.
+// keep makes sure that each of the nodes has a guard for at least the time lasts, and removes
+// guards from other nodes.
 func (r *runner) keep(ctx context.Context, nodes map[string]bool, lasts time.Duration) error {
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
 		if err := r.keepClear(ctx, node, lasts); err != nil {
@@ -53,7 +54,7 @@ func (r *runner) keep(ctx context.Context, nodes map[string]bool, lasts time.Dur
 	return nil
 }
 
-// keepClear makes sure that the node has a guard for at least that time.
+// keepClear makes sure that the node has a guard for at least the time lasts.
 func (r *runner) keepClear(ctx context.Context, node string, lasts time.Duration) error {
 	if old := r.guards[node]; old != nil {
 		stands, err := r.stands(ctx, old, lasts)
@@ -72,7 +73,7 @@ func (r *runner) keepClear(ctx context.Context, node string, lasts time.Duration
 	return err
 }
 
-// stands reports whether a placed pod still exists and will exist for that time.
+// stands reports whether a holder or guard still exists and will exist for at least the time lasts.
 func (r *runner) stands(ctx context.Context, pod *corev1.Pod, lasts time.Duration) (bool, error) {
 	if time.Since(r.since[pod.UID]) > HolderLife-lasts {
 		return false, nil
@@ -84,9 +85,9 @@ func (r *runner) stands(ctx context.Context, pod *corev1.Pod, lasts time.Duratio
 	return err == nil && now.DeletionTimestamp == nil && !wire.Ended(now), err
 }
 
-// guardOf returns a pod that keeps others off a node. It requests nothing and is created with the
-// node's name. Only holders of this plan and pods of DaemonSets may be on the same node. It has the
-// priority of the wanted pods, so only pods of a higher priority can preempt it.
+// guardOf returns a pod that keeps other pods off a node. It requests nothing and is created with
+// the node's name. Only holders of this plan and pods of DaemonSets may be on the same node. It has
+// the priority of the wanted pods, so only pods of a higher priority can preempt it.
 func (r *runner) guardOf(node string) *corev1.Pod {
 	no, life, grace := false, int64(HolderLife/time.Second), int64(0)
 	w := &r.wanted[0].Spec
@@ -103,7 +104,7 @@ func (r *runner) guardOf(node string) *corev1.Pod {
 	}
 }
 
-// apart selects the pods that a guard keeps off.
+// apart returns the anti-affinity term that selects the pods that a guard keeps off.
 func (r *runner) apart() corev1.PodAffinityTerm {
 	var own []string
 	for i := range r.plan.Moves {

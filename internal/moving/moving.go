@@ -25,7 +25,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// ErrChanged means that the cluster differs from the plan. Completed steps stay.
+// ErrChanged means that the cluster differs from the plan. Completed steps are not reverted.
 var ErrChanged = errors.New("the cluster differs from the plan")
 
 // Pod identifies a pod.
@@ -58,9 +58,9 @@ type Plan struct {
 // Options configure how a plan is carried out.
 type Options struct {
 	Pods coreclient.PodsGetter
-	// Tell receives messages about the progress, one sentence each.
+	// Tell is called with messages about the progress. Each message is one sentence.
 	Tell func(format string, args ...any)
-	// Limit bounds each wait; 0 means DefaultLimit.
+	// Limit limits each wait; 0 means DefaultLimit.
 	Limit time.Duration
 	// Image is the image of holders. It need not exist: a kubelet admits a pod before it pulls the
 	// image. "" means DefaultImage.
@@ -68,14 +68,14 @@ type Options struct {
 }
 
 const (
-	// DefaultLimit is how long a step may make no progress.
+	// DefaultLimit is the time that a step may wait without progress.
 	DefaultLimit = 2 * time.Minute
 	// DefaultImage is Kubernetes' pause image, which does nothing.
 	DefaultImage = "registry.k8s.io/pause:3.10"
-	// HolderLife is how long a holder lives if it is not deleted; then its kubelet ends it.
+	// HolderLife is the time after which the kubelet ends a holder that was not deleted.
 	HolderLife = 15 * time.Minute
-	// MostGrace bounds the grace period of a pod that moves. Its holder and the guards must live
-	// until it has ended, and the waits before and after take two more limits.
+	// MostGrace is the longest grace period of a pod that may be moved. Its holder and the guards
+	// must live until it has ended, and the waits before and after take two more limits.
 	MostGrace = 10 * time.Minute
 	// HolderLabel is the label of holders, with the UID of the pod whose new place they hold.
 	HolderLabel = wire.HolderLabel
@@ -83,13 +83,13 @@ const (
 	// retryEvery is the interval of checks for changes that no event of a pod reports, such as
 	// whether a budget now allows an eviction.
 	retryEvery = 2 * time.Second
-	// looks bounds the checks per second while pods change all the time.
+	// looks limits the checks per second while pods change all the time.
 	looks = 5
 )
 
 // Done is the result of a plan.
 type Done struct {
-	// Moved counts pods that were evicted and have a new place.
+	// Moved is the number of pods that were evicted and have a new place.
 	Moved int
 	// Nodes are the nodes of the wanted pods, in their order; "" for a pod that still waits.
 	Nodes []string
@@ -110,15 +110,15 @@ func Run(ctx context.Context, plan *Plan, o Options) (Done, error) {
 type runner struct {
 	Options
 	plan *Plan
-	// wanted are the wanted pods, as they were seen last.
+	// wanted are the wanted pods in the versions that were read last.
 	wanted []*corev1.Pod
 	// holders are the pods that hold the new places, one for each move, or nil.
 	holders []*corev1.Pod
 	// guards are the pods that keep other pods off the nodes that are still needed, by node.
 	guards map[string]*corev1.Pod
-	// since is when holders and guards were created, by UID.
+	// since has the times when holders and guards were created, by UID.
 	since map[types.UID]time.Time
-	// changes has a value after a pod of the plan's namespaces has changed.
+	// changes receives a value after a pod of the plan's namespaces has changed.
 	changes <-chan struct{}
 }
 
@@ -135,11 +135,11 @@ func (r *runner) watch(ctx context.Context) <-chan struct{} {
 	tell := func() {
 		select {
 		case changes <- struct{}{}:
-		default: // the last change has not been read yet
+		default: // a change is already waiting in the channel
 		}
 	}
 	for namespace := range namespaces {
-		go wait.UntilWithContext(ctx, func(ctx context.Context) { // a watch ends now and then
+		go wait.UntilWithContext(ctx, func(ctx context.Context) { // the API server ends a watch from time to time
 			pods, err := r.Pods.Pods(namespace).Watch(ctx, metav1.ListOptions{})
 			if err != nil {
 				return
@@ -176,8 +176,8 @@ func (r *runner) inStep(i int, err error) error {
 	return fmt.Errorf("step %d, %s: %w", i+1, r.plan.Moves[i].Pod.String(), err)
 }
 
-// freeAfter returns after how many steps the place of a move is free: 0 unless a pod must leave its
-// node first.
+// freeAfter returns the number of steps after which the place of a move is free. It is 0 unless a
+// pod must leave the node first.
 func (r *runner) freeAfter(i int) int {
 	for j := i - 1; j >= 0; j-- {
 		if r.plan.Moves[j].From == r.plan.Moves[i].To {
@@ -187,8 +187,8 @@ func (r *runner) freeAfter(i int) int {
 	return 0
 }
 
-// holdFree takes the places that become free after that many steps, so that no new pod of another
-// step can get them.
+// holdFree holds the places that become free after the given number of steps, so that no new pod of
+// another step can get them.
 func (r *runner) holdFree(ctx context.Context, steps int) error {
 	for i := steps; i < len(r.plan.Moves); i++ {
 		m := &r.plan.Moves[i]
@@ -203,7 +203,7 @@ func (r *runner) holdFree(ctx context.Context, steps int) error {
 	return nil
 }
 
-// dropAll deletes the holders and guards that are left.
+// dropAll deletes the remaining holders and guards.
 func (r *runner) dropAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Limit)
 	defer cancel()
@@ -223,7 +223,8 @@ func changed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrChanged, fmt.Sprintf(format, args...))
 }
 
-// get reads a pod that must be the same as planned.
+// get reads a pod of the plan. It returns an error if the pod was replaced by another of the same
+// name.
 func (r *runner) get(ctx context.Context, p *Pod) (*corev1.Pod, error) {
 	pod, err := r.Pods.Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
 	switch {
@@ -240,7 +241,7 @@ func (r *runner) until(ctx context.Context, what string, done func(context.Conte
 	return r.untilIn(ctx, r.Limit, what, done)
 }
 
-// untilIn is until with its own limit.
+// untilIn does what until does, with its own limit.
 func (r *runner) untilIn(ctx context.Context, limit time.Duration, what string, done func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -260,7 +261,7 @@ func (r *runner) untilIn(ctx context.Context, limit time.Duration, what string, 
 			}
 			return ctx.Err()
 		}
-		_ = pace.Wait(ctx) // an error means that the time is up, and that the next check is the last
+		_ = pace.Wait(ctx) // after an error the time is up, and the next check is the last one
 	}
 }
 
@@ -283,7 +284,7 @@ func (r *runner) movable(ctx context.Context, m *Move) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// move carries out one step, whose place is held.
+// move carries out one step after its place is held.
 func (r *runner) move(ctx context.Context, i int) error {
 	m := &r.plan.Moves[i]
 	pod, err := r.movable(ctx, m)
@@ -313,7 +314,7 @@ func (r *runner) move(ctx context.Context, i int) error {
 	return r.end(ctx, m, pod)
 }
 
-// graceOf returns how long a pod may take to end.
+// graceOf returns the time that a pod may take to end.
 func graceOf(pod *corev1.Pod) time.Duration {
 	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
 		return time.Duration(*grace) * time.Second
@@ -321,12 +322,12 @@ func graceOf(pod *corev1.Pod) time.Duration {
 	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
 }
 
-// lasts returns how long a step may need its holder and its guards: a budget may delay the
-// eviction, the pod ends, and the new pod gets its place.
+// lasts returns the longest time for which a step needs its holder and its guards: a
+// PodDisruptionBudget may delay the eviction, the pod ends, and the new pod gets its place.
 func (r *runner) lasts(pod *corev1.Pod) time.Duration { return 2*r.Limit + graceOf(pod) }
 
-// end waits until the evicted pod is gone. Until then it keeps its resources, and a pod that comes
-// to its node gets another place than planned.
+// end waits until the evicted pod is gone. Until then the pod keeps its resources, and another pod
+// that is placed on its node would get other resources than planned.
 func (r *runner) end(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	return r.untilIn(ctx, r.Limit+graceOf(pod), "its end", func(ctx context.Context) (bool, error) {
 		_, err := r.get(ctx, &m.Pod)
@@ -337,7 +338,7 @@ func (r *runner) end(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	})
 }
 
-// stillHeld takes the place again if its holder ended or was deleted since, or would end during the
+// stillHeld holds the place again if its holder has ended or was deleted, or would end during the
 // step.
 func (r *runner) stillHeld(ctx context.Context, i int, pod *corev1.Pod) error {
 	h := r.holders[i]
@@ -352,7 +353,7 @@ func (r *runner) stillHeld(ctx context.Context, i int, pod *corev1.Pod) error {
 	return err
 }
 
-// hold takes the new place of a pod with a holder.
+// hold holds the new place of a pod by creating a holder.
 func (r *runner) hold(ctx context.Context, pod *corev1.Pod, node string) (*corev1.Pod, error) {
 	holder, err := r.place(ctx, holderOf(pod, node, r.Image), node)
 	if err != nil {
@@ -402,15 +403,16 @@ func (r *runner) drop(ctx context.Context, holder *corev1.Pod) error {
 	return err
 }
 
-// kin are pods of one controller.
+// kin are the pods of one controller.
 type kin struct {
 	byUID map[types.UID]*corev1.Pod
 	// version is the resource version of the list.
 	version string
 }
 
-// siblings returns the pods of the same controller that may take the pod's place. With a version
-// the list is at least that new; the API server answers it without asking etcd.
+// siblings returns the pods of the same controller that may take the pod's place. If version is
+// set, the list is at least as new as this version, and the API server answers from its cache
+// without asking etcd.
 func (r *runner) siblings(ctx context.Context, pod *corev1.Pod, version string) (kin, error) {
 	o := selects(pod)
 	if version != "" {
@@ -429,7 +431,7 @@ func (r *runner) siblings(ctx context.Context, pod *corev1.Pod, version string) 
 	return out, nil
 }
 
-// selects returns list options that surely include the pod's replacement. The replacement has the
+// selects returns list options that always include the pod's replacement. The replacement has the
 // same name in a StatefulSet, and the same hash in a ReplicaSet of a Deployment. Other labels may
 // differ from pod to pod.
 func selects(pod *corev1.Pod) (o metav1.ListOptions) {
@@ -443,7 +445,7 @@ func selects(pod *corev1.Pod) (o metav1.ListOptions) {
 	return o
 }
 
-// evict asks for the eviction until a PodDisruptionBudget allows it.
+// evict asks for the eviction repeatedly until all PodDisruptionBudgets allow it.
 func (r *runner) evict(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	e := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}}
@@ -491,8 +493,9 @@ func (r *runner) handOver(ctx context.Context, m *Move, old *corev1.Pod, before 
 	})
 }
 
-// nominate makes the scheduler try a waiting pod on the node first, and keeps off other pods of its
-// priority and below. The scheduler may clear the nomination at each attempt, so it is repeated.
+// nominate makes the scheduler try a waiting pod on the node first, and keeps away other pods of
+// the same or a lower priority. The scheduler may clear the nomination at each attempt, so nominate
+// is called repeatedly.
 func (r *runner) nominate(ctx context.Context, pod *corev1.Pod, node string) error {
 	if pod.Status.NominatedNodeName == node {
 		return nil
@@ -508,8 +511,8 @@ func (r *runner) nominate(ctx context.Context, pod *corev1.Pod, node string) err
 	return err
 }
 
-// Unplaceable returns why no scheduler can place the pod, so that more room does not help; "" if
-// one can.
+// Unplaceable returns the reason why no scheduler can place the pod, so that more room does not
+// help. It returns "" if there is none.
 func Unplaceable(pod *corev1.Pod) string {
 	switch {
 	case wire.Ended(pod):
@@ -522,7 +525,8 @@ func Unplaceable(pod *corev1.Pod) string {
 	return ""
 }
 
-// look reads the wanted pods, and reports whether all have a node. Then no further pod must move.
+// look reads the wanted pods, and reports whether all of them have a node. If so, no further pod
+// needs to move.
 func (r *runner) look(ctx context.Context, done *Done) (here bool, err error) {
 	here = true
 	for i := range r.plan.Wanted {
@@ -542,7 +546,7 @@ func (r *runner) look(ctx context.Context, done *Done) (here bool, err error) {
 	return here, nil
 }
 
-// arrive lets the wanted pods come to their nodes, and waits for them.
+// arrive nominates the wanted pods for their nodes, and waits until they have a node.
 func (r *runner) arrive(ctx context.Context, done *Done) error {
 	err := r.until(ctx, "a node for "+r.names(), func(ctx context.Context) (bool, error) {
 		here, err := r.look(ctx, done)
@@ -592,7 +596,7 @@ func (r *runner) names() string {
 	return strings.Join(names, ", ")
 }
 
-// holderOf returns a pod for one node with the requests of another pod; it does nothing.
+// holderOf returns an idle pod for one node with the requests of another pod.
 func holderOf(pod *corev1.Pod, node, image string) *corev1.Pod {
 	no, life, grace := false, int64(HolderLife/time.Second), int64(0)
 	s := &pod.Spec
@@ -613,7 +617,7 @@ func holderOf(pod *corev1.Pod, node, image string) *corev1.Pod {
 	return out
 }
 
-// holderContainers keeps only names and requests.
+// holderContainers returns the containers with only their names and requests.
 func holderContainers(all []corev1.Container, image string) []corev1.Container {
 	var out []corev1.Container
 	for i := range all {
