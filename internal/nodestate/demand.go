@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Demand learns from bound pods which nodes are in demand (package demand). It is safe for
-// concurrent use. The zero Demand has seen no pod.
+// Demand computes from bound pods the demand for nodes (package demand). It is safe for concurrent
+// use. The zero Demand has seen no pod.
 type Demand struct {
 	mu      sync.Mutex
 	of      map[types.UID]*wish
@@ -26,18 +26,18 @@ type Demand struct {
 	changed chan struct{}
 }
 
-// wish has the requirements of some pods for devices and for nodes.
+// wish has the common requirements of some pods for devices and for nodes.
 type wish struct {
 	key     string
 	request placement.Request
-	devices int64 // the number that each pod has
+	devices int64 // the number of devices of each pod
 	pods    int
 	// affinity is nil for pods without requirements for nodes.
 	affinity *nodeaffinity.RequiredNodeAffinity
 }
 
-// maxSelector is the maximum size of a pod's requirements for nodes, in bytes of JSON. Each node is
-// compared with them, so a pod with larger ones is not counted.
+// maxSelector is the maximum size of a pod's requirements for nodes, in bytes of JSON. Every node
+// is compared with these requirements, so a pod with larger requirements is not counted.
 const maxSelector = 4096
 
 // wishOf reads a pod; false if it asks for no devices, or cannot be counted.
@@ -50,7 +50,7 @@ func wishOf(pod *corev1.Pod) (*wish, bool) {
 	if w.devices == 0 {
 		return nil, false
 	}
-	w.request.UID = "/demand" // a UID that no node holds
+	w.request.UID = "/demand" // a UID that no pod has
 	var required *corev1.NodeSelector
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
 		required = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
@@ -125,7 +125,7 @@ func (d *Demand) Changed() <-chan struct{} {
 	return d.changed
 }
 
-// signal records that there is something new. The caller holds the lock.
+// signal makes the channel of Changed readable. The caller holds the lock.
 func (d *Demand) signal() {
 	select {
 	case d.changed <- struct{}{}:
@@ -151,15 +151,15 @@ func (d *Demand) Levels() *Levels {
 type Levels struct {
 	most   demand.Wishes[string]
 	wishes map[string]*wish
-	// known has the computed levels, by devices, machine, kubelet, and the pods that may use the
+	// known caches the computed levels, by devices, machine, kubelet, and the pods that may use the
 	// node.
 	known  map[string]demand.Level
 	models map[*placement.Model]int
 	key    []byte
 }
 
-// Of returns the demand for the node: how many of the devices that pods have could also be provided
-// by it if it were empty.
+// Of returns the demand for the node: the share of the devices in use that the node could also
+// provide if it were empty.
 func (l *Levels) Of(object *corev1.Node, v ledger.View) demand.Level {
 	if object == nil {
 		return 0
@@ -194,7 +194,7 @@ func (l *Levels) Of(object *corev1.Node, v ledger.View) demand.Level {
 	return level
 }
 
-// comes reports whether the node matches the pods' selectors and affinity.
+// comes reports whether the node matches the selectors and the affinity of the pods.
 func (w *wish) comes(object *corev1.Node) bool {
 	if w.affinity == nil {
 		return true

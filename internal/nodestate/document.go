@@ -41,8 +41,8 @@ func (k *Kinds) ReadDocument(doc []byte) (all []*Reading, err error) {
 	return all, nil
 }
 
-// amountsAlone explains why a report of another exporter cannot replace a NodeTopology; "" for
-// other kinds.
+// amountsAlone explains why the report of another exporter cannot replace a NodeTopology. It
+// returns "" for kinds that are no such reports.
 func amountsAlone(kind string) string {
 	if kind != "NodeResourceTopology" && kind != "Numatopology" {
 		return ""

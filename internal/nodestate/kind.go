@@ -14,7 +14,7 @@ import (
 // NodeKind is a machine with a kubelet's configuration, which many nodes of a cluster share. It is
 // immutable.
 type NodeKind struct {
-	// Spec holds machine, view, configuration and authority.
+	// Spec has the machine, the kubelet's view, the configuration and the authority.
 	Spec wire.NodeSpec
 	// Model is the compiled Spec; nil if Berth cannot predict such a kubelet.
 	Model *placement.Model
@@ -27,21 +27,23 @@ type NodeKind struct {
 	coarse bool
 }
 
-// maxKinds bounds how many kinds are remembered. Nodes keep theirs.
+// maxKinds limits the number of kinds that are remembered. A node keeps its kind even if the kind
+// is forgotten here.
 const maxKinds = 1024
 
 // Kinds compiles every kind once. The zero value is ready to use. It is safe for concurrent use.
 type Kinds struct {
-	// Providers assign their own resources, on every node. Set them before the first read.
+	// Providers are the placement providers that assign their own resources on every node. Set them
+	// before the first read.
 	Providers []placement.Provider
 
 	mu     sync.Mutex
 	bySpec map[string]func() *NodeKind
 }
 
-// of returns the kind of a node. It returns last, the node's previous kind, if that still describes
-// the node; last may be nil. A kind without a model has the reason. There is no kind if the spec
-// cannot be read. An error names the node, so errors are never shared.
+// of returns the kind of a node. last is the node's previous kind, or nil; of returns it if it
+// still describes the node. A kind without a model has the reason. The kind is nil if the spec
+// cannot be read. The error names the node, so errors are not cached.
 func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *NodeKind) (*NodeKind, error) {
 	switch {
 	case nt.Malformed != "":
@@ -63,8 +65,8 @@ func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *NodeKind) (*NodeKind, error)
 	return k.newKind(nt)
 }
 
-// compile returns a function that creates the kind once and then returns it. The result is nil if
-// there is none.
+// compile returns a function that creates the kind at its first call, and returns the same kind at
+// later calls. The function returns nil if there is no kind.
 func (k *Kinds) compile(key string, compiled func() (*NodeKind, error)) func() *NodeKind {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -95,8 +97,8 @@ func (k *Kinds) newKind(nt *v1alpha1.NodeTopology) (*NodeKind, error) {
 	return kind, err
 }
 
-// kindOf compiles a spec, and the devices that Berth assigns there. A kind without a model has the
-// reason.
+// kindOf compiles a spec, with the devices that Berth assigns on such nodes. A kind without a model
+// has the reason.
 func kindOf(spec wire.NodeSpec, offered []placement.DevicePool, providers []placement.Provider) (*NodeKind, error) {
 	// A scheduler must not trigger a known defect of the kubelet.
 	spec.Config.GuardDefects = true

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Mark identifies a report of a node, and shows which of two reports is newer. It is comparable;
-// the zero Mark means no report.
+// Mark identifies a report of a node. Two Marks show which report is newer. It is comparable; the
+// zero Mark means no report.
 type Mark struct {
 	uid types.UID
 	// created is the second of the object's creation, by the API server's clock.
@@ -29,8 +29,8 @@ func markOf(nt *v1alpha1.NodeTopology) Mark {
 func (m Mark) Sequence() int64 { return m.sequence }
 
 // Follows reports whether this report can come after last: its object was created later, it has a
-// higher number, or it is the same report. An agent that continues from an older report uses a
-// number twice.
+// higher number, or it is the same report. The number alone does not identify a report, because an
+// agent that continues from an older report uses a number twice.
 func (m Mark) Follows(last Mark) bool {
 	switch {
 	case last == Mark{}:
@@ -44,9 +44,9 @@ func (m Mark) Follows(last Mark) bool {
 	}
 }
 
-// WentBack returns an error for a report that does not follow the newest one, for example after a
-// restore of the API server's data, else nil. The agent's later reports are then lost, and this one
-// may be outdated.
+// WentBack returns an error if the report does not follow the newest report, for example after a
+// restore of the API server's data. The agent's later reports are then lost, and this report may be
+// outdated. Otherwise it returns nil.
 func (r *Reading) WentBack(newest Mark) *Unusable {
 	now := r.Mark
 	if now == (Mark{}) || now.Follows(newest) {

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Reading is one report of a node with all its valid parts. It is immutable.
+// Reading has all valid parts of one report of a node. It is immutable.
 type Reading struct {
 	// Node is the node's name.
 	Node string
@@ -58,8 +58,8 @@ const nodeTopology = "NodeTopology"
 // NewObject returns an empty object of the kind of full reports, for a watch.
 func NewObject() runtime.Object { return new(v1alpha1.NodeTopology) }
 
-// Lists reports whether a full report lists a running pod for which is returns true. It reads
-// nothing else of the object.
+// Lists reports whether a full report lists a running pod for whose UID the function is returns
+// true. It reads nothing else of the object.
 func Lists(o metav1.Object, is func(uid string) bool) bool {
 	nt, ok := o.(*v1alpha1.NodeTopology)
 	return ok && slices.ContainsFunc(nt.Status.Pods, func(p v1alpha1.PodAllocation) bool {
@@ -83,7 +83,7 @@ func (k *Kinds) Read(nt *v1alpha1.NodeTopology, last *NodeKind) *Reading {
 	r := &Reading{Node: nt.Name, Version: nt.ResourceVersion, Source: Source{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: nodeTopology, Name: nt.Name, UID: string(nt.UID), Version: nt.ResourceVersion,
 	}}
-	if nt.Malformed == "" { // else its number could not be read
+	if nt.Malformed == "" { // otherwise its number could not be read
 		r.Mark = markOf(nt)
 	}
 	if err := r.read(nt, k, last); err != nil {
@@ -124,11 +124,11 @@ func (r *Reading) read(nt *v1alpha1.NodeTopology, kinds *Kinds, last *NodeKind) 
 	return err
 }
 
-// maxPods bounds the pods of a report, as the schema of NodeTopology does, because the time to read
-// a report grows with them.
+// maxPods limits the number of pods in a report, as the schema of NodeTopology does, because the
+// time to read a report grows with it.
 const maxPods = 1024
 
-// fates returns the fate of each pod in a report that was not admitted or has ended.
+// fates returns the fate of each pod in the report that was not admitted or has ended.
 func fates(r *wire.Report) map[string]ledger.Fate {
 	out := map[string]ledger.Fate{}
 	for i := range r.Pods {

@@ -50,7 +50,7 @@ func SightingOf(pod *corev1.Pod) (Sighting, error) {
 		s.Turn, s.Report, s.Generation = int64(p.Sequence), p.Report, p.Generation
 		s.Promise = &ledger.Promise{Decision: p.Decision, Exact: p.Certainty == wire.Exact}
 	}
-	if s.Promise == nil { // nobody asked whether the node keeps that, and no kubelet refuses for it
+	if s.Promise == nil { // only a promise makes Berth check this rule, and no kubelet checks it
 		s.Request.Rules.Devices.PerNode = 0
 	}
 	return s, nil

@@ -7,13 +7,13 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Unusable explains why a node cannot be used for pods that could be pinned.
+// Unusable explains why the scheduler cannot use a node for pods that might be pinned.
 type Unusable struct {
 	// Reason is a constant below, or the reason of the report's condition Ready.
 	Reason string
 	// Text explains the reason to users. All programs use the same text.
 	Text string
-	// Cause names object, field and value. It is nil if the Text is complete.
+	// Cause names the object, the field and the value. It is nil if the Text is complete.
 	Cause error
 }
 
@@ -54,7 +54,7 @@ func Stray(node string) *Unusable {
 	return &Unusable{Reason: NoSuchNode, Text: "there is a NodeTopology but no Node " + node}
 }
 
-// unusable returns the consequence of a read error for the node.
+// unusable returns the Unusable for a node whose report could not be read because of err.
 func unusable(err error) *Unusable {
 	u := &Unusable{Reason: Malformed, Text: err.Error(), Cause: err}
 	var config *placement.ConfigError
