@@ -9,18 +9,18 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// What a Book remembers at most.
+// Limits of a Book.
 const (
-	// maxOpen bounds the pods that wait for their answers.
+	// maxOpen limits the number of pods that wait for their kubelet's answer.
 	maxOpen = 8192
-	// maxNotable bounds the list of notable pods.
+	// maxNotable limits the length of the list of notable pods.
 	maxNotable = 512
-	// patience is how long a kubelet may take for its answer.
+	// patience is the time in which a kubelet must answer.
 	patience = 10 * time.Minute
 )
 
-// Book holds the predictions that wait for an answer, and counts the others. It is not safe for
-// concurrent use.
+// Book has the predictions that wait for an answer, and counts the outcomes of the others. It is
+// not safe for concurrent use.
 type Book struct {
 	open    map[string]*entry            // by UID
 	onNode  map[string]map[string]*entry // the same by node, then UID
@@ -35,11 +35,11 @@ type entry struct {
 	Record
 	// why is set if the answer will not be judged.
 	why Reason
-	// admitted: the API has shown that the kubelet admitted the pod.
+	// admitted means that the API has shown that the kubelet admitted the pod.
 	admitted bool
-	// answer is the result after the API has shown the kubelet's answer; "" before. answered is the
-	// revision at which that version of the pod was written. The answer counts when the agent has
-	// been heard after that.
+	// answer is the result according to the kubelet's answer in the API; "" before the API has
+	// shown an answer. answered is the revision at which that version of the pod was written. The
+	// answer counts as soon as the agent has written after this revision.
 	answer   Result
 	answered uint64
 }
@@ -50,8 +50,8 @@ func NewBook() *Book {
 }
 
 // Bound opens an entry for a pod that was bound. If why is not "", the answer will not be judged.
-// The result is a record that is closed at once, this one or that of the pod on another node; nil
-// for none.
+// Bound returns the record that it has to close at once: this one, or the record of the same pod on
+// another node. It returns nil if there is none.
 func (b *Book) Bound(r Record, why Reason) (closed *Record) {
 	switch old := b.open[r.UID]; {
 	case old == nil:
@@ -97,7 +97,7 @@ func (b *Book) Foreseen(r *Record) bool {
 	return true
 }
 
-// Later reports whether a pod that waits for its answer was bound after that time.
+// Later reports whether a pod that waits for its answer was bound after the time than.
 func (b *Book) Later(uid string, than time.Time) bool {
 	e := b.open[uid]
 	return e != nil && e.Bound.After(than)
@@ -110,7 +110,7 @@ func (b *Book) NotLooked(now time.Time) {
 }
 
 // Admitted records that the API shows the kubelet's admission of the pod, in a version that was
-// written at that revision. That settles a pod with nothing pinned.
+// written at the revision written. For a pod with nothing pinned, this is the final answer.
 func (b *Book) Admitted(uid string, written uint64, now time.Time) *Record {
 	e := b.open[uid]
 	if e == nil || e.answer != "" {
@@ -120,14 +120,15 @@ func (b *Book) Admitted(uid string, written uint64, now time.Time) *Record {
 		e.admitted, e.answered = true, written
 	}
 	if e.Pinned && e.why == "" {
-		return nil // a report tells what it has
+		return nil // a report will list its resources
 	}
 	e.Got = &Answer{Outcome: Admitted}
 	return b.close(e, Exact, "", now)
 }
 
 // Refused records the reason with which the kubelet refused the pod, in a version of the pod that
-// was written at that revision. Settled interprets it for a pod that might be pinned.
+// was written at the revision written. For a pod that might be pinned, Settled interprets the
+// reason.
 func (b *Book) Refused(uid, reason string, written uint64, now time.Time) *Record {
 	e := b.open[uid]
 	if e == nil {
@@ -177,8 +178,8 @@ func (b *Book) Settled(o *ledger.PromiseOutcome, now time.Time) *Record {
 	return nil
 }
 
-// Alive records that the agent of a node wrote at that revision, without new doubts: earlier
-// answers now count.
+// Alive records that the agent of a node wrote at the revision written, and that there is no new
+// doubt about the node. Earlier answers of the API now count.
 func (b *Book) Alive(node string, written uint64, now time.Time) []Record {
 	return b.closeAll(b.onNode[node], now, func(e *entry) (Result, Reason) {
 		switch {
@@ -202,8 +203,8 @@ func ofManagers(reason string) bool {
 	return false
 }
 
-// Doubt leaves pods of a node unjudged if the kubelet has not answered or the answer does not count
-// yet.
+// Doubt closes the entries of a node's pods as not judged if the kubelet has not answered or its
+// answer does not count yet.
 func (b *Book) Doubt(node string, why Reason, now time.Time) []Record {
 	return b.closeAll(b.onNode[node], now, func(*entry) (Result, Reason) { return NotJudged, why })
 }
@@ -226,14 +227,14 @@ func (b *Book) Gone(uid string, now time.Time) *Record {
 	}
 }
 
-// Expire leaves pods unjudged whose kubelets have not answered for too long.
+// Expire closes the entries of pods as not judged if their kubelets have not answered for too long.
 func (b *Book) Expire(now time.Time) []Record {
 	return b.closeAll(b.open, now, func(e *entry) (Result, Reason) {
 		switch {
 		case now.Sub(e.Bound) < patience:
 			return "", ""
 		case e.admitted || e.Got != nil:
-			return NotJudged, LateAgent // the kubelet has answered, and the agent has not said so
+			return NotJudged, LateAgent // the kubelet has answered, but the agent has not reported the answer
 		default:
 			return NotJudged, NoAnswer
 		}
@@ -286,19 +287,19 @@ func (b *Book) Captured(uid, name string) {
 type View struct {
 	// Summary is the sentence about the last 24 hours.
 	Summary string `json:"summary"`
-	// Day counts the last 24 hours, Total all since the beginning. Open is how many pods wait for
-	// the answer of their kubelet.
+	// Day has the numbers of the last 24 hours; Total has the numbers since the beginning. Open is
+	// the number of pods that wait for the answer of their kubelet.
 	Day   Tally `json:"day"`
 	Total Tally `json:"total"`
 	Open  int   `json:"open"`
 	// Pods are the last pods that were rejected or mispredicted, or that Berth would have placed
 	// elsewhere; newest first.
 	Pods []Record `json:"pods"`
-	// Claims are what is known of ResourceClaims; nil if no pod had some.
+	// Claims has the results about ResourceClaims; nil if no pod had claims.
 	Claims *Claims `json:"claims,omitempty"`
 }
 
-// View returns the present content; it does not change any more.
+// View returns the present content. Later changes of the Book do not change the result.
 func (b *Book) View(now time.Time) View {
 	v := View{Day: b.day.sum(now), Total: newTally(), Open: len(b.open), Pods: append([]Record{}, b.notable...), Claims: b.claimed()}
 	v.Total.add(&b.total)

@@ -5,31 +5,32 @@ import (
 	"slices"
 )
 
-// Claimed is a pod with ResourceClaims, and how its devices lie to its CPUs and memory.
+// Claimed is a pod with ResourceClaims, and the alignment of its devices with its CPUs and memory.
 type Claimed struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Node      string `json:"node"`
 	Scheduler string `json:"scheduler"`
-	// Alignment is that of the worst device, and Why describes it.
+	// Alignment is the alignment of the device that is aligned worst; Why describes it.
 	Alignment string `json:"alignment"`
 	Why       string `json:"why"`
 }
 
-// Claims counts pods with ResourceClaims since the beginning.
+// Claims has the numbers of pods with ResourceClaims since the beginning.
 type Claims struct {
-	// Pods counts them by alignment.
+	// Pods is the number of these pods by alignment.
 	Pods map[string]int `json:"pods"`
-	// NotLooked counts pods whose claims could not be read.
+	// NotLooked is the number of pods whose claims could not be read.
 	NotLooked int `json:"notLooked"`
-	// Misaligned are the last pods with a device away from their CPUs or memory; the newest first.
+	// Misaligned are the last pods with a device on another NUMA node than their CPUs or memory;
+	// the newest first.
 	Misaligned []Claimed `json:"misaligned"`
 }
 
-// AlignmentMisaligned is the alignment of which pods are listed.
+// AlignmentMisaligned is the alignment of the pods that are listed.
 const AlignmentMisaligned = "misaligned"
 
-// maxMisaligned is how many pods are listed.
+// maxMisaligned is the maximum number of listed pods.
 const maxMisaligned = 128
 
 // Claimed counts a pod.
@@ -50,7 +51,7 @@ func (b *Book) Claimed(c Claimed) {
 // ClaimsNotLooked counts a pod whose claims could not be read.
 func (b *Book) ClaimsNotLooked() { b.claims.NotLooked++ }
 
-// claimed is what a View tells of claims; nil before any pod had some.
+// claimed returns the part of a View about claims; nil if no pod had claims yet.
 func (b *Book) claimed() *Claims {
 	if b.claims.Pods == nil && b.claims.NotLooked == 0 {
 		return nil

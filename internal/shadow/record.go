@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Reason is why a pod is not judged.
+// Reason is the reason why a pod is not judged.
 type Reason string
 
 const (
@@ -28,10 +28,10 @@ const (
 	NeverSeen Reason = "neverSeen"
 	// Clocks means that the clocks of the node and of this process differ.
 	Clocks Reason = "clocks"
-	// AnsweredFirst: the answer came before the news of the Binding.
+	// AnsweredFirst: shadow mode received the kubelet's answer before it saw the Binding.
 	AnsweredFirst Reason = "answeredFirst"
-	// Listed: a list told of the Binding, and a list tells no order. Shadow mode had just started,
-	// or its watch had broken.
+	// Listed: shadow mode learned of the Binding from a list, which does not show the order of
+	// events. It had just started, or its watch had broken.
 	Listed Reason = "listed"
 	// Undecided: the kubelet's answer depends on something unknown, such as the time at which
 	// another pod ends.
@@ -44,7 +44,7 @@ const (
 	Unreadable Reason = "unreadable"
 	// NoAnswer: the kubelet has not answered for too long.
 	NoAnswer Reason = "noAnswer"
-	// TooMany: more pods are waiting for their answers than are remembered.
+	// TooMany: more pods wait for their answers than the Book can remember.
 	TooMany Reason = "tooMany"
 )
 
@@ -83,11 +83,11 @@ const (
 	// Either means that the answer depended on pods that were leaving, and was one of the predicted
 	// answers.
 	Either Result = "either"
-	// Foretold: rejected as predicted.
+	// Foretold: rejected, as predicted.
 	Foretold Result = "foretold"
-	// Missed: rejected, and predicted to be admitted.
+	// Missed: rejected, but predicted to be admitted.
 	Missed Result = "missed"
-	// FalseAlarm: admitted, and predicted to be rejected.
+	// FalseAlarm: admitted, but predicted to be rejected.
 	FalseAlarm Result = "falseAlarm"
 	// NotJudged: see the Reason.
 	NotJudged Result = "notJudged"
@@ -106,19 +106,19 @@ type Pod struct {
 	Name      string `json:"name"`
 	Node      string `json:"node"`
 	Scheduler string `json:"scheduler"`
-	// Pinned means that the kubelet gives the pod exclusive resources under suitable policies.
+	// Pinned means that a kubelet with suitable policies gives the pod exclusive resources.
 	Pinned bool `json:"pinned"`
 }
 
 // Answer is a kubelet's real or predicted answer about a pod.
 type Answer struct {
-	// Outcome is admitted, rejected, or, of an expectation, either.
+	// Outcome is admitted or rejected; in a prediction, it may also be either.
 	Outcome string `json:"outcome"`
 	// Reason is the kubelet's reason for a rejection, as in pod.status.reason.
 	Reason string `json:"reason,omitempty"`
-	// Certainty is exact or verdict, of an expected admission.
+	// Certainty is exact or verdict if an admission is predicted.
 	Certainty string `json:"certainty,omitempty"`
-	// NUMANodes are the NUMA nodes that the pod is spread over.
+	// NUMANodes are the NUMA nodes over which the pod is spread.
 	NUMANodes  string `json:"numaNodes,omitempty"`
 	Containers []Held `json:"containers,omitempty"`
 }
@@ -127,7 +127,7 @@ type Answer struct {
 const (
 	Admitted = "admitted"
 	Rejected = "rejected"
-	// EitherWay: it depends on pods that are leaving.
+	// EitherWay: the answer depends on pods that are leaving.
 	EitherWay = "either"
 )
 
@@ -184,11 +184,11 @@ func devicesText(all []placement.DeviceAllocation) string {
 type Why string
 
 const (
-	// WhyRejected: the kubelet would have admitted the pod there.
+	// WhyRejected: the other node's kubelet would have admitted the pod.
 	WhyRejected Why = "rejected"
-	// WhySplit: it would have been on fewer NUMA nodes there.
+	// WhySplit: the pod would have been on fewer NUMA nodes there.
 	WhySplit Why = "split"
-	// WhyStranded: fewer devices would have lost their CPUs.
+	// WhyStranded: fewer devices would have been left without CPUs.
 	WhyStranded Why = "stranded"
 )
 
@@ -200,7 +200,7 @@ type Elsewhere struct {
 	Node      string `json:"node"`
 	NUMANodes string `json:"numaNodes,omitempty"`
 	Why       Why    `json:"why"`
-	// Devices is how many more devices would have kept their CPUs.
+	// Devices is the number of additional devices that would have kept enough CPUs.
 	Devices int `json:"devices,omitempty"`
 }
 
@@ -219,7 +219,7 @@ type Record struct {
 	Capture string `json:"capture,omitempty"`
 }
 
-// Outcome is the Result, and the Reason if it was not judged.
+// Outcome returns the Result, with the Reason if the pod was not judged.
 func (r *Record) Outcome() string {
 	if r.Reason == "" {
 		return string(r.Result)

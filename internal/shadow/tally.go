@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// Tally counts pods.
+// Tally has numbers of pods by outcome.
 type Tally struct {
-	// Pods is the number of bound pods, Pinned the number that might get exclusive resources.
+	// Pods is the number of bound pods. Pinned is the number of pods that might get exclusive
+	// resources.
 	Pods   int `json:"pods"`
 	Pinned int `json:"pinned"`
-	// Judged is the sum of the next results except Rejected, which counts all refusals of kubelets,
-	// judged or not.
+	// Judged is the sum of the following results without Rejected. Rejected is the number of all
+	// refusals of kubelets, judged or not.
 	Judged   int `json:"judged"`
 	Rejected int `json:"rejected"`
 	// RejectedPinned is the part of Rejected that is in Pinned.
@@ -27,30 +28,32 @@ type Tally struct {
 	ByVerdict      int `json:"byVerdict"`
 	Either         int `json:"either"`
 	Wrong          int `json:"wrong"`
-	// OtherReason is how many of Foretold were rejected for another reason than predicted.
+	// OtherReason is the number of pods of Foretold that were rejected for another reason than
+	// predicted.
 	OtherReason int            `json:"otherReason"`
 	NotJudged   map[Reason]int `json:"notJudged"`
-	// Elsewhere is the number of rejected pods that another node would have admitted, Split the
+	// Elsewhere is the number of rejected pods that another node would have admitted. Split is the
 	// number of pods that another node would have admitted on fewer NUMA nodes. Stranded is the
-	// number of devices that would have kept their CPUs elsewhere. NotLooked counts pods for which
-	// no other node was checked: Berth did not know all their requirements, or had no time left.
+	// number of devices that would have kept their CPUs elsewhere. NotLooked is the number of pods
+	// for which no other node was checked, because Berth did not know all their requirements or had
+	// no time left.
 	Elsewhere int `json:"elsewhere"`
 	Split     int `json:"split"`
 	Stranded  int `json:"stranded"`
 	NotLooked int `json:"notLooked"`
-	// Placed are the pinned pods by scheduler.
+	// Placed is the number of pinned pods by scheduler.
 	Placed map[string]int `json:"placed"`
 }
 
-// maxPlacers bounds the names of schedulers that are counted separately: whoever creates a pod
-// chooses one.
+// maxPlacers limits the number of schedulers that are counted separately, because users may write
+// any name into a pod.
 const (
 	maxPlacers   = 16
 	otherPlacers = "others"
 )
 
-// placedBy counts pods of a scheduler. If there are too many names, the one with the fewest pods
-// makes room: a name that hardly any pod has takes no place from a real one.
+// placedBy counts pods of a scheduler. If there are too many names, the name with the fewest pods
+// is dropped. So a name that hardly any pod has does not displace a real scheduler.
 func (t *Tally) placedBy(name string, n int) {
 	if _, known := t.Placed[name]; !known && name != otherPlacers && len(t.Placed) >= maxPlacers {
 		least := ""
@@ -106,7 +109,7 @@ func (t *Tally) closed(r *Record) {
 	}
 }
 
-// of is the count of a result that was judged.
+// of returns the counter of a result that was judged.
 func (t *Tally) of(r Result) *int {
 	switch r {
 	case Exact:
@@ -143,10 +146,11 @@ func (t *Tally) add(o *Tally) {
 	}
 }
 
-// maxNamed is the number of schedulers that the sentence names, those with the most pods.
+// maxNamed is the number of schedulers that the sentence names. These are the schedulers with the
+// most pods.
 const maxNamed = 3
 
-// Sentence sums it all up. It is about pinned pods.
+// Sentence summarizes the numbers of pinned pods in a sentence.
 func (t *Tally) Sentence() string {
 	if t.Pinned == 0 {
 		return "No scheduler placed a pinned pod."
@@ -180,7 +184,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// hours is how many hours are counted separately: a day.
+// hours is the number of hours that are counted separately: one day.
 const hours = 24
 
 // day is a Tally for each of the last hours.
@@ -189,7 +193,7 @@ type day [hours]struct {
 	tally Tally
 }
 
-// at returns the tally of the hour.
+// at returns the tally of the hour that contains now.
 func (d *day) at(now time.Time) *Tally {
 	hour := now.Unix() / 3600
 	slot := &d[(hour%hours+hours)%hours]
