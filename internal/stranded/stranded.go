@@ -1,5 +1,6 @@
-// Package stranded adds up the resources of a machine's NUMA nodes, and finds stranded resources:
-// free, but of little use to pods that need all of their resources on one NUMA node. It is pure.
+// Package stranded adds up the resources of a machine's NUMA nodes, and finds stranded resources.
+// These are free, but of little use to pods that need all of their resources on one NUMA node. It
+// is pure.
 package stranded
 
 import (
@@ -30,8 +31,8 @@ func IsBytes(resource string) bool {
 	return resource == Memory || strings.HasPrefix(resource, "hugepages-")
 }
 
-// NUMANode has the resources of one NUMA node. With Anywhere it has the devices without a NUMA
-// node.
+// NUMANode has the resources of one NUMA node. If Anywhere is set, it has the devices without a
+// NUMA node.
 type NUMANode struct {
 	NUMA     topology.NUMAID `json:"numa"`
 	Anywhere bool            `json:"anywhere,omitempty"`
@@ -47,7 +48,7 @@ type Node struct {
 	// that the kubelet decides.
 	Model    *placement.Model
 	Snapshot *placement.Snapshot
-	// PinsCPUs means that pods can have exclusive CPUs there.
+	// PinsCPUs means that pods can have exclusive CPUs on the node.
 	PinsCPUs bool
 }
 
@@ -164,10 +165,10 @@ type Part struct {
 	Amount
 	// Stranded is the stranded part of Free; 0 for none.
 	Stranded uint64
-	// Beside is the amount of CPUs or of memory, whichever is too scarce for all of Free to be
-	// used. It is empty if there are too few devices for every pod.
+	// Beside is the amount of CPUs or of memory, whichever is too small for pods to use all of
+	// Free. It is empty if the devices are too few for every pod.
 	Beside Amount
-	// Rule is the rule by which it is stranded.
+	// Rule is the rule by which the part is stranded.
 	Rule string
 }
 
@@ -181,22 +182,23 @@ type Shape struct {
 type Wants struct {
 	// PerDevice is the number of free CPUs that a device needs, by resource (cpusPerDevice).
 	PerDevice map[string]int
-	// Shapes are the shapes of pods that wait or ran lately.
+	// Shapes are the shapes of pods that wait or ran recently.
 	Shapes []Shape
 }
 
-// The rules, in words.
+// The texts of the rules.
 const (
 	ruleProportion = "memory per CPU of the NUMA node"
 	ruleShapes     = "no waiting or recent pod could use it"
 	ruleOne        = "no pod asks for it, so one CPU for each would be enough"
 )
 
-// Parts returns the stranded parts of the free resources of a NUMA node. With cpusPerDevice, a free
-// device is stranded if it has fewer free CPUs. Otherwise it is stranded if no shape could use it.
-// If no shape requests its resource, it is stranded without a free CPU or free memory on the NUMA
-// node. CPUs are stranded for lack of memory, and bytes for lack of CPUs, in the ratio of both on
-// the NUMA node, if the stranded part is at least a tenth of the total.
+// Parts returns the stranded parts of the free resources of a NUMA node. If cpusPerDevice has a
+// number for the resource, a free device is stranded if there are fewer free CPUs for it. Otherwise
+// it is stranded if no shape could use it. If no shape requests the resource, it is stranded if the
+// NUMA node has no free CPU or no free memory. CPUs are stranded if the free memory is too small
+// for them, and memory if the free CPUs are too few. The ratio of the two totals on the NUMA node
+// is the measure. This part counts only if it is at least a tenth of the total.
 func (n *NUMANode) Parts(w *Wants) []Part {
 	var out []Part
 	all := n.Amounts()
@@ -232,8 +234,9 @@ func (n *NUMANode) device(a Amount, w *Wants) Part {
 	return n.leaves(a, Shape{CPUs: 1, Memory: 1, Devices: map[string]uint64{a.Resource: 1}}, ruleOne)
 }
 
-// leaves returns how many devices remain after as many pods of one shape as fit. If a shape
-// requests more devices than the NUMA node has, only its part for this NUMA node counts.
+// leaves returns the number of devices that remain after as many pods of one shape as fit were
+// placed. If a shape requests more devices than the NUMA node has, only its part for this NUMA node
+// counts.
 func (n *NUMANode) leaves(a Amount, s Shape, rule string) Part {
 	each, cpus, memory := s.Devices[a.Resource], s.CPUs, s.Memory
 	if each > a.Total {

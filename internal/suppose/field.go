@@ -2,10 +2,10 @@ package suppose
 
 import "maps"
 
-// Field is a set of nodes with keys of type K. A node joins when something is first supposed about
-// it.
+// Field is a set of nodes with keys of type K. A node joins the set when a change of it is first
+// supposed.
 type Field[K comparable] struct {
-	// Bare returns a node on which nothing is supposed.
+	// Bare returns the node without supposed changes.
 	Bare func(K) Node
 
 	nodes map[K]*Node

@@ -18,13 +18,13 @@ type Alike struct {
 type Needs struct {
 	// Nodes is the number of nodes that Pack fills.
 	Nodes int `json:"nodes"`
-	// ByAmounts is this number if only amounts count, as autoscalers assume.
+	// ByAmounts is this number if only amounts mattered, as autoscalers assume.
 	ByAmounts int `json:"byAmounts"`
 	// Pods is the number of pods with a place on these nodes.
 	Pods int `json:"pods"`
 }
 
-// NeedsOf counts the nodes that a load needs. another and take are as for Pack; counted makes a
+// NeedsOf counts the nodes that a load needs. another and take are passed to Pack. counted makes a
 // node that knows only amounts.
 func NeedsOf[N any](load []Alike, another func() N, take func(on N, kind, i int) bool, counted func() *amounts.Node) (out Needs) {
 	for i := range load {
@@ -42,11 +42,12 @@ func NeedsOf[N any](load []Alike, another func() N, take func(on N, kind, i int)
 }
 
 // Pack fills equal, empty nodes, and returns how many the load needs. The largest pods come first,
-// and each goes to the first node that takes it. Another order may need fewer nodes.
+// and each pod is put on the first node that admits it. With another order, fewer nodes might be
+// enough.
 //
 // another creates a node. take puts the i-th pod of the kind load[kind] on it, or reports that the
 // node refuses the pod. The caller omits pods that an empty node refuses. No pod leaves, so a node
-// that has refused a pod is not asked again about equal ones.
+// that has refused a pod is not asked again about equal pods.
 func Pack[N any](load []Alike, another func() N, take func(on N, kind, i int) bool) int {
 	var nodes []N
 	order := make([]int, len(load))

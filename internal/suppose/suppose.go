@@ -1,5 +1,5 @@
-// Package suppose asks nodes "what if": pods are added to a copy of a node and removed from it, and
-// the copy is asked about one more pod. The real node does not change.
+// Package suppose answers "what if" questions about nodes: it adds pods to a copy of a node or
+// removes them, and asks the copy about one more pod. The real node does not change.
 package suppose
 
 import (
@@ -15,9 +15,9 @@ type Pod struct {
 	// UID is the UID of an existing pod; "" for a pod that does not exist yet.
 	UID string
 	// Candidate is the question to a ledger when the pod is added, or nil if no kubelet pins
-	// anything for it. When a pod is removed, only whether it is nil matters.
+	// anything for it. For a pod that is removed, only nil or not nil matters.
 	Candidate *ledger.Candidate
-	// Asks is the pod's total request. Ports are the node's ports that it wants.
+	// Asks is the pod's total request. Ports are the host ports that it uses.
 	Asks  amounts.List
 	Ports []amounts.Port
 }
@@ -27,8 +27,8 @@ type Pod struct {
 // once, as the scheduler does. Take reverts Put, and Withdraw reverts Promise. A Node without
 // changes may be copied; otherwise use Clone.
 type Node struct {
-	// account is the node's ledger. It is nil if the node cannot promise anything. Such a node
-	// takes only pods for which nothing is pinned.
+	// account is the node's ledger. It is nil if nothing can be promised on the node. Such a node
+	// admits only pods for which nothing is pinned.
 	account *ledger.Node
 	// room has the node's amounts apart from pinned resources, or is nil if the caller checks them.
 	// The Node has its own copy after the first change.
@@ -39,7 +39,7 @@ type Node struct {
 	// cleared caches the account without the removed pods, after the first call that needs it.
 	cleared *ledger.Node
 
-	// fork is the account with the pods that are promised a place there.
+	// fork is a copy of the account to which the promised pods were added.
 	fork     *ledger.Node
 	promised []*Pod
 	loose    bool
@@ -65,7 +65,7 @@ func (n *Node) Clone() Node {
 	return out
 }
 
-// Put adds a pod after those that were put before. If the pod was taken, it reverts that.
+// Put adds a pod after the pods that were put before. If the pod was taken, Put reverts Take.
 func (n *Node) Put(p *Pod) {
 	if !drop(&n.away, p) {
 		n.come = append(n.come, p)
@@ -74,7 +74,7 @@ func (n *Node) Put(p *Pod) {
 	n.count(p)
 }
 
-// Take removes a pod. If the pod was put, it reverts that.
+// Take removes a pod. If the pod was put, Take reverts Put.
 func (n *Node) Take(p *Pod) {
 	if !drop(&n.come, p) {
 		n.away = append(n.away, p)
@@ -83,7 +83,7 @@ func (n *Node) Take(p *Pod) {
 	n.discount(p)
 }
 
-// drop takes a pod out of a list, and reports whether it was there.
+// drop removes a pod from a list, and reports whether the list had it.
 func drop(list *[]*Pod, p *Pod) bool {
 	i := slices.IndexFunc(*list, func(q *Pod) bool { return q == p || q.UID != "" && q.UID == p.UID })
 	if i >= 0 {
@@ -104,7 +104,7 @@ func (n *Node) discount(p *Pod) {
 	}
 }
 
-// change gives the Node its own copy of the room, and reports whether there is one.
+// change gives the Node its own copy of the room. It returns false if the Node has no room.
 func (n *Node) change() bool {
 	if !n.own && n.room != nil {
 		n.room, n.own = n.room.Clone(), true
@@ -112,10 +112,10 @@ func (n *Node) change() bool {
 	return n.room != nil
 }
 
-// Promise adds a pod, and makes the ledger promise it a place after everything in flight. d
-// receives the decision. If the answer is not OK, nothing changes. If nothing is pinned for the
-// pod, or nothing can be pinned on the node, the pod is admitted and d does not change. The ledger
-// ignores Put and Take.
+// Promise adds a pod, and makes the ledger promise it a place after all pods in flight. d receives
+// the decision. If the answer is not OK, nothing changes. If nothing is pinned for the pod, or
+// nothing can be pinned on the node, the pod is admitted and d does not change. The ledger ignores
+// Put and Take.
 func (n *Node) Promise(p *Pod, d *placement.Decision) ledger.Answer {
 	a := ledger.Answer{Outcome: ledger.Admitted}
 	if n.Pins(p) {
@@ -137,7 +137,7 @@ func (n *Node) Promise(p *Pod, d *placement.Decision) ledger.Answer {
 func (n *Node) Withdraw(p *Pod) {
 	if n.Pins(p) {
 		if !drop(&n.promised, p) {
-			return // it was refused
+			return // Promise was refused
 		}
 		n.fork.Forget(p.Candidate.Request.UID)
 		n.cleared = nil
@@ -151,7 +151,8 @@ func (n *Node) Pins(p *Pod) bool { return n.account != nil && p.Candidate != nil
 // Promised returns how many pods were promised a place.
 func (n *Node) Promised() int { return len(n.promised) }
 
-// Loosen makes present and future promises cover admission only, not CPUs (ledger.Candidate).
+// Loosen makes present and future promises cover only the admission, not the CPUs
+// (ledger.Candidate).
 func (n *Node) Loosen() {
 	n.loose, n.cleared = true, nil
 	for _, p := range n.promised {
@@ -159,11 +160,12 @@ func (n *Node) Loosen() {
 	}
 }
 
-// Loose reports whether pods are promised admission only, not CPUs.
+// Loose reports whether promises cover only the admission, not the CPUs.
 func (n *Node) Loose() bool { return n.loose }
 
-// Cleared returns the node after everything in flight was admitted and the taken pods have left,
-// without other changes (ledger.ForkWithout). It returns false if too much is uncertain.
+// Cleared returns the node in the state after all pods in flight were admitted and the taken pods
+// have left, without other changes (ledger.ForkWithout). It returns false if too much about the
+// node is uncertain.
 func (n *Node) Cleared() (Node, bool) {
 	if n.account == nil {
 		return On(nil, n.lend()), true
@@ -215,12 +217,12 @@ func (n *Node) Enough(p *Pod) bool {
 	return n.room == nil || n.room.Short(p.Asks) == nil && n.room.Taken(p.Ports) == ""
 }
 
-// Ask asks the node's ledger about one more pod: first the taken pods leave, then the put pods are
-// admitted in their order, and this pod comes last.
+// Ask asks the node's ledger about one more pod. In the question, the taken pods leave first, then
+// the put pods are admitted in their order, and this pod comes last.
 func (n *Node) Ask(p *Pod) ledger.Answer { return n.AskUnder(p.Candidate, &ledger.Trial{}) }
 
-// AskUnder is Ask with additional changes: pods that the trial removes leave with the taken ones,
-// and pods that it adds come after the put ones.
+// AskUnder does what Ask does with additional changes. The pods that the trial removes leave
+// together with the taken pods, and the pods that it adds come after the put pods.
 func (n *Node) AskUnder(c *ledger.Candidate, more *ledger.Trial) ledger.Answer {
 	if n.account == nil {
 		return ledger.Answer{}
