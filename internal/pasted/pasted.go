@@ -1,5 +1,5 @@
 // Package pasted detects the form of a pasted text: the output of a tool that shows a machine, or a
-// kubelet's configuration. It also finds what should not be in a text.
+// kubelet's configuration. It also finds characters that do not belong in such a text.
 package pasted
 
 import (
@@ -30,7 +30,7 @@ const (
 	KubeletFlags      Form = "flags of a kubelet"
 	KubernetesObject  Form = "an object of Kubernetes"
 	UTF16             Form = "text in UTF-16"
-	longestFirst           = 64 << 10 // how much of a text is looked at
+	longestFirst           = 64 << 10 // the number of bytes that What looks at
 )
 
 var lines = []struct {
@@ -68,7 +68,7 @@ func What(text []byte) Form {
 	}
 	if object := map[string]json.RawMessage{}; strings.HasPrefix(strings.TrimSpace(string(text[:min(len(text), 256)])), "{") {
 		_ = json.Unmarshal(text, &object)
-		first := firstKey.FindSubmatch(text) // of one that is broken too
+		first := firstKey.FindSubmatch(text) // this also works for broken JSON
 		for _, k := range keys {
 			if _, ok := object[k.key]; ok || first != nil && string(first[1]) == k.key {
 				return k.form
@@ -101,8 +101,8 @@ func (f Form) IsMachine() bool {
 	return false
 }
 
-// strays are signs of something that does not belong in a file. Values may have some, so they only
-// explain errors.
+// strays are characters and marks that do not belong in a file. Values may contain them, so they
+// are only used to explain errors.
 var strays = []struct {
 	sign *regexp.Regexp
 	text string
@@ -117,12 +117,12 @@ var strays = []struct {
 	{regexp.MustCompile(`(?m)^[ \t]*([$#]|[a-z0-9_.-]+@[^ ]+[$#]) (kubectl|cat|ssh|sudo|lscpu) `), "is a command after a prompt: want only what it printed"},
 }
 
-// isUTF16 reports whether a text begins as PowerShell writes one.
+// isUTF16 reports whether a text begins like the UTF-16 files that PowerShell writes.
 func isUTF16(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff"))
 }
 
-// Explain adds to the error of a text the first sign of something that does not belong there.
+// Explain adds to the error of a text the first stray character or mark in the text.
 func Explain(err error, text []byte) error {
 	if err == nil {
 		return nil

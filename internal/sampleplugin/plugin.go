@@ -1,5 +1,6 @@
 // Package sampleplugin is a device plugin (k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1) whose
-// devices are only names on NUMA nodes, for hollow nodes and for real kubelets in tests.
+// devices are only names with NUMA nodes. It is used on hollow nodes and by tests with real
+// kubelets.
 package sampleplugin
 
 import (

@@ -13,7 +13,8 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Server serves one Plugin on a socket beside the kubelet's and has registered it there.
+// Server serves one Plugin on a socket in the folder of the kubelet's socket, and has registered it
+// with the kubelet.
 type Server struct {
 	pluginapi.UnimplementedDevicePluginServer
 	plugin Plugin

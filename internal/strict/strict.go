@@ -21,12 +21,12 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// maxErrors bounds how many fields one error names.
+// maxErrors limits the number of fields that one error names.
 const maxErrors = 10
 
 // Unmarshal reads a document, YAML or JSON, into a struct. Unknown fields, fields that occur twice
-// and values of another type are errors; each about a field is a *wire.FieldError with the given
-// object.
+// and values of another type are errors. An error about a field is a *wire.FieldError with the
+// given object.
 func Unmarshal(object string, doc []byte, into any) error {
 	unknown, err := Known(object, doc, into)
 	if err == nil {
@@ -35,7 +35,8 @@ func Unmarshal(object string, doc []byte, into any) error {
 	return err
 }
 
-// Known is Unmarshal that accepts unknown fields and returns them.
+// Known does what Unmarshal does, but accepts unknown fields, and returns the errors about them
+// separately.
 func Known(object string, doc []byte, into any) (unknown []error, err error) {
 	data, err := yaml.YAMLToJSONStrict(doc)
 	if err != nil {
@@ -145,7 +146,7 @@ func wantOf(t reflect.Type, err error) string {
 	return "what can be read: " + plain(err).Error()
 }
 
-// fields checks an object's fields; case matters, as for the API server.
+// fields checks an object's fields. Upper and lower case matter, as for the API server.
 func (c *checker) fields(path string, v any, t reflect.Type) {
 	m, ok := v.(map[string]any)
 	if !ok {

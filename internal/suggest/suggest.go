@@ -10,10 +10,11 @@ import (
 // maxWord is the longest word that is compared, in bytes. A longer word was not mistyped.
 const maxWord = 64
 
-// Nearest returns the known word with the fewest edits from the given one: at most one edit per
-// three letters, and at most three. If there is none, it returns the shortest known word that
-// contains all of several parts of the given one: reservedSystemCPUs for reservedCpus. Otherwise it
-// returns "". Case does not matter. Among equally close words it returns the first.
+// Nearest returns the known word that differs from the given word by the fewest edits: at most one
+// edit per three letters, and at most three. If there is none and the given word has several parts,
+// it returns the shortest known word that contains all these parts, such as reservedSystemCPUs for
+// reservedCpus. Otherwise it returns "". Case does not matter. Among equally close words it returns
+// the first.
 func Nearest(word string, known []string) string {
 	best, least := "", min(3, 1+len(word)/4)+1
 	if len(word) > maxWord {
@@ -33,7 +34,7 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// withAllWords is the shortest known name in which all words of a name are.
+// withAllWords returns the shortest known name that contains all words of the given name.
 func withAllWords(name string, known []string) (best string) {
 	words, least := wordsOf(name), 0
 	if len(words) < 2 {
@@ -52,7 +53,7 @@ func withAllWords(name string, known []string) (best string) {
 	return best
 }
 
-// wordsOf are the words of a name like reservedSystemCPUs or reserved-cpus, without the s of a
+// wordsOf returns the words of a name like reservedSystemCPUs or reserved-cpus, without the s of a
 // plural.
 func wordsOf(name string) (words []string) {
 	var spaced strings.Builder
@@ -80,8 +81,8 @@ func DidYouMean(word string, known []string) string {
 	return ""
 }
 
-// distance is the number of letters to add, leave out, replace or swap with their neighbour (the
-// optimal string alignment).
+// distance returns the number of edits between two words. An edit adds, removes or replaces a
+// letter, or swaps two neighbours (optimal string alignment).
 func distance(a, b string) int {
 	older, old, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range old {

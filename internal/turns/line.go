@@ -2,10 +2,11 @@ package turns
 
 import "slices"
 
-// Line is a queue per namespace: items of one namespace come in their order, and namespaces take
-// turns. The zero Line is empty. It is not safe for concurrent use.
+// Line has a queue for each namespace. The items of one namespace come in their order, and
+// namespaces take turns. The zero Line is empty. It is not safe for concurrent use.
 type Line[T comparable] struct {
-	// Each bounds the items of a namespace in progress, from Pop until Done. 0 means no bound.
+	// Each limits the number of items of a namespace in progress, from Pop until Done. 0 means no
+	// limit.
 	Each int
 
 	lanes map[string]*lane[T]

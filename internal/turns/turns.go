@@ -1,5 +1,6 @@
-// Package turns shares work fairly among namespaces: namespaces that wait take turns, so that one
-// with many items does not delay the others. A Line orders items; Turns makes callers wait.
+// Package turns shares work fairly among namespaces. Waiting namespaces take turns, so that a
+// namespace with many items does not delay the others. A Line orders items; Turns makes callers
+// wait.
 package turns
 
 import (
@@ -12,7 +13,8 @@ import (
 type Turns struct {
 	mu   sync.Mutex
 	free int
-	// waiting are the callers whose turn has not come; each channel is closed when it has.
+	// waiting are the callers whose turn has not come yet. The channel of a caller is closed when
+	// its turn comes.
 	waiting Line[chan struct{}]
 }
 
@@ -45,8 +47,8 @@ func (t *Turns) await(ctx context.Context, namespace string, come chan struct{})
 	return ctx.Err()
 }
 
-// queue returns a channel that is closed when the namespace's turn comes; nil if it has come
-// already.
+// queue returns a channel that is closed when the caller's turn comes. It returns nil if the caller
+// may begin at once.
 func (t *Turns) queue(namespace string) chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
