@@ -1,5 +1,5 @@
 // Package scheduler builds a custom berth-scheduler: the command of cmd/berth-scheduler with
-// providers of more resources (docs/extending.md).
+// providers for additional resources (docs/extending.md).
 package scheduler
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Command returns berth-scheduler with the providers. Its flags and its configuration file are
-// those of kube-scheduler; k8s.io/component-base/cli.Run runs it.
+// Command returns the command of berth-scheduler with the providers. Its flags and its
+// configuration file are those of kube-scheduler. Run it with k8s.io/component-base/cli.Run.
 func Command(providers ...placement.Provider) *cobra.Command {
 	return command.New(scheduler.With(scheduler.Options{Providers: providers}))
 }

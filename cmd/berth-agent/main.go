@@ -1,4 +1,4 @@
-// Command berth-agent mirrors one node into the API: its machine, the kubelet's configuration, and
+// Command berth-agent reports one node to the API: its machine, the kubelet's configuration, and
 // the present assignments. It runs on every node, as a DaemonSet.
 package main
 
@@ -49,7 +49,7 @@ func main() {
 	os.Exit(run(ctx, os.Args, os.Stdout, os.Stderr))
 }
 
-// settings are the flags.
+// settings are the values of the flags.
 type settings struct {
 	options       agent.Options
 	kubeconfig    string
@@ -185,7 +185,7 @@ func (s *settings) check(rest []string) error {
 	return err
 }
 
-// joined writes rivals as the flag has them.
+// joined writes rivals in the format of the flag.
 func joined(rivals []agent.Rival) string {
 	texts := make([]string, len(rivals))
 	for i := range rivals {
@@ -194,7 +194,7 @@ func joined(rivals []agent.Rival) string {
 	return strings.Join(texts, ",")
 }
 
-// readDevices reads which devices the agent is to offer.
+// readDevices reads the list of the devices that the agent offers.
 func readDevices(name string) (*offer.Config, error) {
 	doc, err := os.ReadFile(name)
 	if err != nil {
@@ -249,8 +249,8 @@ func (s *settings) run(ctx context.Context, stdout io.Writer) error {
 	return agent.Run(ctx, s.options)
 }
 
-// checkRoot refuses a directory that the agent cannot watch, and names the flag for another
-// directory.
+// checkRoot returns an error if the agent cannot watch the directory. The error names the flag with
+// which to choose another directory.
 func checkRoot(root string) error {
 	info, err := os.Stat(root)
 	if err == nil && !info.IsDir() {
@@ -273,7 +273,7 @@ func (s *settings) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }
 
-// configSource returns the source of the kubelet's configuration by the flags.
+// configSource returns the source of the kubelet's configuration that the flags select.
 func (s *settings) configSource(client *rest.Config) (agent.ConfigSource, error) {
 	if s.configz != "" {
 		http, err := rest.HTTPClientFor(client)
@@ -286,7 +286,8 @@ func (s *settings) configSource(client *rest.Config) (agent.ConfigSource, error)
 }
 
 // serve serves metrics and health until the returned function is called. The process is healthy
-// while it answers, and ready while its report is valid. Both need no authentication.
+// while it answers, and ready while its report is valid. Health and readiness need no
+// authentication.
 func (s *settings) serve(registry *prometheus.Registry) (func(), error) {
 	listener, err := net.Listen("tcp", s.listen)
 	if err != nil {
@@ -313,7 +314,7 @@ func (s *settings) serve(registry *prometheus.Registry) (func(), error) {
 	return func() { _ = server.Close() }, nil
 }
 
-// guard serves metrics over TLS to users that the API server authorises.
+// guard serves metrics over TLS to users that the API server authorizes.
 func (s *settings) guard(listener net.Listener, metrics http.Handler) (net.Listener, http.Handler, error) {
 	secure, err := guarded.TLS(s.metricsCerts, s.options.Node)
 	if err != nil {
@@ -323,7 +324,7 @@ func (s *settings) guard(listener net.Listener, metrics http.Handler) (net.Liste
 	return tls.NewListener(listener, secure), metrics, err
 }
 
-// readyAge is the age in seconds beyond which a report does not count.
+// readyAge is the age in seconds from which on a report does not count.
 const readyAge = 60
 
 // ready handles /readyz. It uses the value of the metric berth_agent_report_age_seconds.

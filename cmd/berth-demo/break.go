@@ -12,10 +12,10 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 )
 
-// defaultKubeconfig is the file that up writes.
+// defaultKubeconfig is the file that the verb up writes.
 const defaultKubeconfig = "berth-demo.kubeconfig"
 
-// parts are the parts that can be broken and repaired, for the help.
+// parts is the part of the help about the parts that can be broken and mended.
 const parts = `
   scheduler    the one that leads
   agent NODE   the agent of a node

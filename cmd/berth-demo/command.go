@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/version"
 )
 
-// errNotKept is the negative result: the exit code reports it.
+// errNotKept means that Berth did not keep its promise; the exit code is then 1.
 var errNotKept = errors.New("promise not kept: under Berth a pod was refused or mispredicted")
 
 // options are the flags that all verbs share.
@@ -29,7 +29,8 @@ type options struct {
 	berth demo.Berth
 }
 
-// command is the command line; parsed becomes true when it has been understood.
+// command returns the root command. It sets parsed as soon as the command line was parsed without
+// an error.
 func command(stdout, stderr io.Writer, parsed *bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "berth-demo",
@@ -57,13 +58,13 @@ func (o *options) addFlags(cmd *cobra.Command, nodes int) {
 	cmd.Flags().StringVar(&o.log, "log", "", "file for the log of the control plane")
 }
 
-// maxRuns bounds how often a comparison is made: each takes about four minutes.
+// maxRuns limits the number of comparisons, because each takes about four minutes.
 const maxRuns = 99
 
-// usageError is a command line that cannot be carried out.
+// usageError is an error of the command line.
 type usageError struct{ error }
 
-// check describes errors in the flags.
+// check returns an error if the flags are invalid.
 func (o *options) check() error {
 	if err := demo.CheckWorkload(o.Nodes); err != nil {
 		return usageError{fmt.Errorf("--nodes: %w", err)}
@@ -137,7 +138,8 @@ func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) error {
 		}
 		one, err := demo.Compare(ctx, o.Options, demo.Stock{}, o.berth)
 		if err != nil && len(c) > 0 {
-			// The runs that went to their end are worth their minutes.
+			// The results of the completed runs are printed nevertheless, because each run takes
+			// minutes.
 			err = errors.Join(fmt.Errorf("run %d of %d: %w", i+1, o.runs, err), o.write(c, stdout))
 		}
 		if err != nil {
@@ -154,7 +156,7 @@ func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// write writes the comparisons in the form that is asked for.
+// write writes the comparisons in the requested form.
 func (o *options) write(c demo.Comparisons, w io.Writer) error {
 	if o.output == "json" {
 		return c.WriteJSON(w)

@@ -18,8 +18,8 @@ func main() {
 	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is the program; the result is the exit code: 0, 1 for a promise that was not kept or a
-// failure, 2 for bad usage.
+// run runs the program and returns the exit code: 0, 1 if a promise was not kept or the program
+// failed, 2 if the command line is wrong.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if code, ok := demo.Role(args[1:], stdin, stderr); ok {
 		return code

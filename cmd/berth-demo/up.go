@@ -58,10 +58,10 @@ func upCommand(stdout, stderr io.Writer) *cobra.Command {
 	return cmd
 }
 
-// maxSchedulers bounds the number of schedulers: each takes about as much memory as a node.
+// maxSchedulers limits the number of schedulers, because each takes about as much memory as a node.
 const maxSchedulers = 5
 
-// complete reads the files of the flags.
+// complete reads the files that the flags name.
 func (p *playground) complete() error {
 	if p.Schedulers < 1 || p.Schedulers > maxSchedulers {
 		return usageError{fmt.Errorf("--schedulers: %d schedulers: want 1 to %d", p.Schedulers, maxSchedulers)}
@@ -171,7 +171,7 @@ func (p *playground) up(ctx context.Context, stdout, stderr io.Writer) error {
 }
 
 // keep writes the kubeconfig, serves the map, prints the welcome text, and supervises the
-// playground until ctx ends. Without Berth there are no reports, and no map.
+// playground until ctx ends. A playground without Berth has no reports and therefore no map.
 func (p *playground) keep(ctx context.Context, c *demo.Cluster, s demo.Scheduler, stdout, stderr io.Writer, kubeconfig string) error {
 	k, err := demo.NewKeeper(c, stderr)
 	if err != nil {
@@ -197,8 +197,8 @@ func (p *playground) keep(ctx context.Context, c *demo.Cluster, s demo.Scheduler
 	return errors.Join(err, stop())
 }
 
-// welcome describes the playground: its parts, three things to try, what can be broken, and how to
-// end it.
+// welcome prints a description of the playground: its parts, three experiments, the parts that can
+// be broken, and the way to end it.
 func (p *playground) welcome(w io.Writer, s demo.Scheduler, k *demo.Keeper, kubeconfig, page string) error {
 	fmt.Fprintf(w, "\nA cluster is up, with %s. Its nodes:\n\n", s.Title())
 	if err := demo.DescribeNodes(w, &p.Options); err != nil {
@@ -216,7 +216,7 @@ func (p *playground) welcome(w io.Writer, s demo.Scheduler, k *demo.Keeper, kube
 		fmt.Fprintf(w, "  %s\n", note)
 	}
 	where, why, free := "kubectl berth pods", "fits nowhere, and why\n  %s\n  kubectl berth explain toolarge", "NUMA node by NUMA node\n  kubectl berth nodes"
-	if p.stock { // there are no reports
+	if p.stock { // a playground without Berth has no reports
 		where, why, free = "kubectl get pods -o wide", "fits into no NUMA node, and what becomes of it\n  %s\n  kubectl get pods -o wide", "node by node\n  kubectl describe nodes"
 	}
 	example := func(name string) string { return self + " example " + name + " | kubectl create -f -" }
@@ -249,7 +249,7 @@ func tellMetrics(w io.Writer, addresses [][2]string) error {
 	return tw.Flush()
 }
 
-// missingKubectl describes what to do if kubectl is neither on the path nor in bin.
+// missingKubectl returns advice if kubectl is neither on the path nor in bin.
 func missingKubectl(bin string) string {
 	if _, err := exec.LookPath("kubectl"); err == nil {
 		return ""

@@ -1,6 +1,6 @@
-// Command berth-scheduler is a complete kube-scheduler with the Berth plugin in it. Flags and
+// Command berth-scheduler is a complete kube-scheduler that includes the Berth plugin. Flags and
 // configuration file are those of kube-scheduler; a profile enables the plugin. With the argument
-// shadow it places nothing: it watches what other schedulers do (package witness).
+// shadow, it places no pods, but watches the placements of other schedulers (package witness).
 package main
 
 import (

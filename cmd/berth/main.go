@@ -11,8 +11,9 @@ import (
 	"github.com/berth-dev/berth/internal/cli"
 )
 
-// gcPercent lets the heap grow to four times its used size before a collection. A verb ends before
-// that matters, and collections took a quarter of the time of a question to 5,000 nodes.
+// gcPercent lets the heap grow to four times its used size before a collection. Most verbs end
+// before they use much memory, and with Go's default collections took a quarter of the time of a
+// question to 5,000 nodes.
 const gcPercent = 300
 
 func main() {
@@ -20,6 +21,6 @@ func main() {
 		debug.SetGCPercent(gcPercent)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second interrupt ends the program if the first is not heard
+	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once if it does not react to the first
 	os.Exit(cli.Run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr, newReplay()))
 }
