@@ -1,6 +1,7 @@
-// Package lenient reads objects whose JSON does not fit their Go types. The schema of a definition
-// admits more than the types do, such as the duration "10x" and the amount "1e1.5". Without this
-// package one such object would make every list and watch of its kind unreadable.
+// Package lenient reads objects whose JSON does not fit their Go types. The schema of a custom
+// resource definition accepts values that the types do not, such as the duration "10x" and the
+// amount "1e1.5". Without this package one such object would make every list and watch of its kind
+// unreadable.
 package lenient
 
 import (
@@ -33,7 +34,7 @@ func Read(data []byte, whole, part any) (malformed string, err error) {
 	return fmt.Sprintf("%.300s", s.wrong), nil
 }
 
-// wanted describes the expected form. The errors of the types do not.
+// wanted describes the expected form, because the errors of the types do not.
 func wanted(wrong string) string {
 	switch {
 	case strings.Contains(wrong, "duration"):
@@ -44,15 +45,15 @@ func wanted(wrong string) string {
 	return "another type: " + wrong
 }
 
-// A search costs one reading of the object for each try. An object that is larger, or needs more
-// tries, gets an error without a field.
+// Limits of a search, which decodes the object once for each try. If an object is larger or needs
+// more tries, the error names no field.
 const (
 	mostBytes = 16 << 10
 	mostTries = 64
 )
 
-// search finds the field that does not fit: if that field is null, the error is another one, or
-// there is none.
+// search finds the field that does not fit. It is the field without which (set to null) the error
+// changes or disappears.
 type search struct {
 	of    reflect.Type
 	wrong string
@@ -91,7 +92,7 @@ func (s *search) below(at string, node any) (path, value string) {
 	default:
 		return at, fmt.Sprint(node)
 	}
-	text, _ := json.Marshal(node) //nolint:errchkjson // it was read from JSON
+	text, _ := json.Marshal(node) //nolint:errchkjson // the value was read from JSON
 	return at, string(text)
 }
 

@@ -43,10 +43,11 @@ type JobList struct {
 
 // JobSpec is the desired state of a Job.
 type JobSpec struct {
-	// SchedulerName is the scheduler of pods whose template names none.
+	// SchedulerName is the scheduler of pods whose template names no scheduler.
 	// +optional
 	SchedulerName string `json:"schedulerName,omitempty"`
-	// MinAvailable is how many pods must be placed together for the Job to run; 0 means all.
+	// MinAvailable is the number of pods that must be placed together for the Job to run; 0 means
+	// all.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinAvailable int32 `json:"minAvailable,omitempty"`
@@ -66,26 +67,27 @@ type JobSpec struct {
 	// mpi, pytorch, tensorflow and ray.
 	// +optional
 	Plugins map[string][]string `json:"plugins,omitempty"`
-	// RunningEstimate is how long the user expects the Job to run. Berth does not use it.
+	// RunningEstimate is the time that the user expects the Job to run. Berth does not use it.
 	// +optional
 	RunningEstimate *metav1.Duration `json:"runningEstimate,omitempty"`
 	// Queue is the queue of the Job. Berth has one, "default".
 	// +optional
 	Queue string `json:"queue,omitempty"`
-	// MaxRetry is the number of the retry at which the Job fails. The Job is restarted at most
-	// MaxRetry-1 times.
+	// MaxRetry limits the restarts of the Job: it is restarted at most MaxRetry-1 times, and fails
+	// instead of being restarted once more.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:default:=3
 	MaxRetry int32 `json:"maxRetry,omitempty"`
-	// TTLSecondsAfterFinished is how many seconds after its end a Job is deleted. Absent: never.
+	// TTLSecondsAfterFinished is the number of seconds after its end at which the Job is deleted.
+	// If absent, it is never deleted.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
-	// PriorityClassName is the priority class of pods whose template names none.
+	// PriorityClassName is the priority class of pods whose template names no priority class.
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
-	// MinSuccess is how many pods must succeed to complete the Job.
+	// MinSuccess is the number of pods that must succeed to complete the Job.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MinSuccess *int32 `json:"minSuccess,omitempty"`
@@ -100,12 +102,12 @@ type TaskSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name,omitempty"`
-	// Replicas is how many pods the task has.
+	// Replicas is the number of pods of the task.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	Replicas int32 `json:"replicas,omitempty"`
-	// MinAvailable is how many of the task's pods the Job needs to run. Absent: all.
+	// MinAvailable is the number of the task's pods that the Job needs to run. Absent: all.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinAvailable *int32 `json:"minAvailable,omitempty"`
@@ -119,8 +121,8 @@ type TaskSpec struct {
 	// TopologyPolicy is the Topology Manager policy that the pods ask for.
 	// +optional
 	TopologyPolicy NumaPolicy `json:"topologyPolicy,omitempty"`
-	// MaxRetry is how many restarts the task's containers may have in total before the event
-	// TaskFailed. Absent: 3. -1: no limit.
+	// MaxRetry is the number of restarts that the task's containers may have in total before the
+	// event TaskFailed. Absent: 3. -1: no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=-1
 	MaxRetry int32 `json:"maxRetry,omitempty"`
@@ -146,19 +148,19 @@ type LifecyclePolicy struct {
 	// Event triggers the action. Exactly one of Event, Events and ExitCode is set.
 	// +optional
 	Event Event `json:"event,omitempty"`
-	// Events each trigger the action.
+	// Events are events of which each triggers the action.
 	// +optional
 	// +kubebuilder:validation:MaxItems=16
 	Events []Event `json:"events,omitempty"`
-	// ExitCode of a container triggers the action. It is not 0.
+	// ExitCode is the exit code of a container that triggers the action. It is not 0.
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`
-	// Timeout is how long the cause must last before the action is taken.
+	// Timeout is the time that the cause must last before the action is taken.
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 }
 
-// Action is what a lifecycle policy does.
+// Action is the action of a lifecycle policy.
 type Action string
 
 // The actions.
@@ -227,7 +229,7 @@ type NetworkTopologySpec struct {
 	// HighestTierAllowed is the highest network tier that the nodes may span.
 	// +optional
 	HighestTierAllowed *int `json:"highestTierAllowed,omitempty"`
-	// HighestTierName names that tier.
+	// HighestTierName is the name of this tier.
 	// +optional
 	HighestTierName string `json:"highestTierName,omitempty"`
 }

@@ -8,24 +8,24 @@ import (
 // JobPhase is the phase of a Job.
 type JobPhase string
 
-// The phases. In Aborting, Restarting, Completing and Terminating the Job waits for its pods to be
+// The phases. In Aborting, Restarting, Completing and Terminating, the Job waits until its pods are
 // gone.
 const (
 	// Pending: the Job waits for its pods to be placed.
 	Pending JobPhase = "Pending"
-	// Aborting becomes Aborted.
+	// Aborting is followed by Aborted.
 	Aborting JobPhase = "Aborting"
 	// Aborted: a policy or a user stopped the Job. Volcano can resume it.
 	Aborted JobPhase = "Aborted"
 	// Running: at least minAvailable pods run or have succeeded.
 	Running JobPhase = "Running"
-	// Restarting becomes Pending.
+	// Restarting is followed by Pending.
 	Restarting JobPhase = "Restarting"
-	// Completing becomes Completed.
+	// Completing is followed by Completed.
 	Completing JobPhase = "Completing"
 	// Completed: enough pods have succeeded.
 	Completed JobPhase = "Completed"
-	// Terminating becomes Terminated.
+	// Terminating is followed by Terminated.
 	Terminating JobPhase = "Terminating"
 	// Terminated: the Job was stopped and cannot be resumed.
 	Terminated JobPhase = "Terminated"
@@ -40,10 +40,10 @@ type JobState struct {
 	// Reason is one word.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message is for people.
+	// Message explains the reason to users.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// LastTransitionTime is when the phase changed.
+	// LastTransitionTime is the time of the last change of the phase.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 }
@@ -86,7 +86,7 @@ type JobStatus struct {
 	// Version grows whenever all pods are replaced. Pods of an earlier version are not counted.
 	// +optional
 	Version int32 `json:"version,omitempty"`
-	// RetryCount is how often the Job was restarted.
+	// RetryCount is the number of restarts of the Job.
 	// +optional
 	RetryCount int32 `json:"retryCount,omitempty"`
 	// RunningDuration is the time from Running to the end.
@@ -105,7 +105,7 @@ type JobStatus struct {
 type JobCondition struct {
 	// Status is the phase.
 	Status JobPhase `json:"status"`
-	// LastTransitionTime is when the Job entered the phase.
+	// LastTransitionTime is the time when the Job entered the phase.
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 }

@@ -67,8 +67,8 @@ const (
 	EnforcerKoordlet Enforcer = "koordlet"
 )
 
-// NodeTopologySpec describes the machine and how it is allocated. It stays the same until the
-// kubelet restarts.
+// NodeTopologySpec describes the machine, and the settings by which its resources are allocated. It
+// stays the same until the kubelet restarts.
 type NodeTopologySpec struct {
 	// Machine is the hardware as a compact machine string (package topology: Parse,
 	// Machine.String).
@@ -83,7 +83,7 @@ type NodeTopologySpec struct {
 	Devices string `json:"devices,omitempty"`
 
 	// KubeletView lists the values that the kubelet read when it started and that differ from
-	// Machine. Absent: none differs.
+	// Machine. If absent, no value differs.
 	// +optional
 	KubeletView *KubeletView `json:"kubeletView,omitempty"`
 
@@ -101,17 +101,17 @@ type NodeTopologySpec struct {
 	// +kubebuilder:validation:MaxLength=80
 	KubeletVersion string `json:"kubeletVersion"`
 
-	// CPUManager is the kubelet's CPU manager.
+	// CPUManager has the settings of the kubelet's CPU Manager.
 	// +optional
 	CPUManager CPUManager `json:"cpuManager,omitzero"`
-	// MemoryManager is the kubelet's memory manager.
+	// MemoryManager has the settings of the kubelet's Memory Manager.
 	// +optional
 	MemoryManager MemoryManager `json:"memoryManager,omitzero"`
-	// TopologyManager is the kubelet's topology manager.
+	// TopologyManager has the settings of the kubelet's Topology Manager.
 	// +optional
 	TopologyManager TopologyManager `json:"topologyManager,omitzero"`
 
-	// Defaults apply on a node with authority berth to pods that do not choose for themselves.
+	// Defaults apply on a node with authority berth to pods without settings of their own.
 	// +optional
 	Defaults *Defaults `json:"defaults,omitempty"`
 
@@ -122,8 +122,8 @@ type NodeTopologySpec struct {
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }
 
-// KubeletView lists the values of the machine that the kubelet read differently. An absent field
-// does not differ.
+// KubeletView lists the values that the kubelet read when it started and that differ from the
+// machine. An absent field does not differ.
 type KubeletView struct {
 	// NumCores is MachineInfo.NumCores of cAdvisor: the number of hardware threads.
 	// +optional
@@ -146,7 +146,7 @@ type KubeletView struct {
 type ViewMemory struct {
 	// NUMA is the operating system's number of the node.
 	NUMA NUMAID `json:"numa"`
-	// Bytes is MemTotal.
+	// Bytes is MemTotal of the NUMA node.
 	Bytes Bytes `json:"bytes"`
 	// HugePages are the node's pools of huge pages.
 	// +optional
@@ -165,7 +165,8 @@ type HugePages struct {
 	Count int64 `json:"count"`
 }
 
-// CPUManager is the CPU manager's part of a KubeletConfiguration, in its spelling.
+// CPUManager has the CPU Manager's settings of a KubeletConfiguration. The values are spelled as
+// there.
 type CPUManager struct {
 	// Policy is cpuManagerPolicy; "" is the kubelet's default.
 	// +optional
@@ -187,7 +188,8 @@ type CPUManager struct {
 	ReservedMilliCPU int64 `json:"reservedMilliCPU,omitempty"`
 }
 
-// MemoryManager is the memory manager's part of a KubeletConfiguration, in its spelling.
+// MemoryManager has the Memory Manager's settings of a KubeletConfiguration. The values are spelled
+// as there.
 type MemoryManager struct {
 	// Policy is memoryManagerPolicy; "" is the kubelet's default.
 	// +optional
@@ -234,14 +236,14 @@ type TopologyManager struct {
 	Options map[string]OptionValue `json:"options,omitempty"`
 }
 
-// Defaults apply on a node with authority berth to pods that do not choose for themselves. A
-// topology policy of the kubelet has precedence.
+// Defaults apply on a node with authority berth to pods without settings of their own. A topology
+// policy of the kubelet has precedence.
 type Defaults struct {
-	// Policy is a policy as the kubelet spells it; absent: none.
+	// Policy is a Topology Manager policy in the kubelet's spelling; absent: none.
 	// +optional
 	// +kubebuilder:validation:Enum=none;best-effort;restricted;single-numa-node
 	Policy string `json:"policy,omitempty"`
-	// Scope is the unit that the policy is applied to; absent: container.
+	// Scope is the unit to which the policy applies; absent: container.
 	// +optional
 	// +kubebuilder:validation:Enum=container;pod
 	Scope string `json:"scope,omitempty"`
@@ -259,14 +261,15 @@ type Defaults struct {
 }
 
 // NodeTopologyStatus lists the current allocations: one consistent reading of the kubelet's
-// checkpoints. Quantities are the kubelet's own, including allocations of pods that are gone.
+// checkpoints. The amounts are those of the checkpoints, so they include allocations of deleted
+// pods that the kubelet still counts.
 type NodeTopologyStatus struct {
 	// Sequence grows by at least one with every write.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Sequence int64 `json:"sequence,omitempty"`
-	// ObservedTime is when the agent read the checkpoints, by the node's clock. It is for people;
-	// the scheduler uses the heartbeat Lease to see if a report is stale.
+	// ObservedTime is the time when the agent read the checkpoints, by the node's clock. It is for
+	// users. The scheduler uses the heartbeat Lease to detect stale reports.
 	// +optional
 	ObservedTime metav1.MicroTime `json:"observedTime,omitzero"`
 
@@ -274,8 +277,8 @@ type NodeTopologyStatus struct {
 	// container has exclusively.
 	// +optional
 	SharedCPUs CPUList `json:"sharedCPUs,omitempty"`
-	// Memory is machineState of memory_manager_state, ascending by NUMA node; absent with policy
-	// None.
+	// Memory is machineState of memory_manager_state, ascending by NUMA node. It is absent if the
+	// Memory Manager's policy is None.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -292,18 +295,18 @@ type NodeTopologyStatus struct {
 	// +kubebuilder:validation:MaxItems=1024
 	Pods []PodAllocation `json:"pods,omitempty"`
 
-	// Conditions are the report's conditions: Ready is True if the report can be relied on.
+	// Conditions are the report's conditions. Ready is True if the report is reliable.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// MemoryTable is the memory manager's book of one NUMA node.
+// MemoryTable has the Memory Manager's amounts for one NUMA node.
 type MemoryTable struct {
 	// NUMA is the operating system's number of the node.
 	NUMA NUMAID `json:"numa"`
-	// Assignments is numberOfAssignments.
+	// Assignments is numberOfAssignments of the checkpoint.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Assignments int32 `json:"assignments,omitempty"`
@@ -323,12 +326,12 @@ type MemoryAmounts struct {
 	Resource ResourceName `json:"resource"`
 	// Allocatable is the total that containers can get.
 	Allocatable Bytes `json:"allocatable"`
-	// Reserved is the amount that containers hold.
+	// Reserved is the amount that containers have.
 	// +optional
 	Reserved Bytes `json:"reserved,omitempty"`
 }
 
-// Preference is how a device plugin chooses among devices (GetPreferredAllocation).
+// Preference is the rule by which a device plugin chooses among devices (GetPreferredAllocation).
 //
 // +kubebuilder:validation:Enum=None;Sorted;NVIDIA;Unknown
 type Preference string
@@ -337,27 +340,28 @@ const (
 	// PreferenceNone: the plugin has no GetPreferredAllocation. The kubelet picks in Go's map
 	// order, which is random.
 	PreferenceNone Preference = "None"
-	// PreferenceSorted: the required devices, then the first free ones in order of their ids.
+	// PreferenceSorted: the plugin prefers the required devices, then the first free devices in the
+	// order of their ids.
 	PreferenceSorted Preference = "Sorted"
-	// PreferenceNVIDIA: the order that NVIDIA publishes for its plugin. The order uses the
-	// addresses of the devices and the links of spec.devices.
+	// PreferenceNVIDIA: the plugin uses the order that NVIDIA publishes for its plugin. The order
+	// uses the addresses of the devices and the links of spec.devices.
 	PreferenceNVIDIA Preference = "NVIDIA"
 	// PreferenceUnknown: the plugin has its own rules.
 	PreferenceUnknown Preference = "Unknown"
 )
 
-// DevicePool is the devices that a plugin offers under one resource name.
+// DevicePool has the devices that a plugin offers under one resource name.
 type DevicePool struct {
 	// Resource is the extended resource, "nvidia.com/gpu".
 	Resource ResourceName `json:"resource"`
-	// Preference is how the plugin chooses among its devices.
+	// Preference is the rule by which the plugin chooses among its devices.
 	// +optional
 	Preference Preference `json:"preference,omitempty"`
 	// DecidedBy names the program that chooses devices for each pod. "berth" is for resources of
 	// Berth's own device plugin on a node with authority berth. Ids are then PCI addresses
 	// ("0000:3b:00.0"), and each container gets exactly the devices that the Binding names. If
-	// spec.devices has the device, the id is the address there. Absent: the kubelet chooses, or the
-	// plugin if it has a preference.
+	// spec.devices has the device, the id is the address there. If absent, the plugin chooses if it
+	// has a preference, and otherwise the kubelet.
 	// +optional
 	DecidedBy Authority `json:"decidedBy,omitempty"`
 	// Groups lists each device once, grouped by NUMA node and health.
@@ -366,13 +370,14 @@ type DevicePool struct {
 	Groups []DeviceGroup `json:"groups"`
 }
 
-// DeviceGroup is the devices of one pool with the same NUMA nodes and the same health.
+// DeviceGroup has the devices of one pool with the same NUMA nodes and the same health.
 type DeviceGroup struct {
-	// NUMA is the list of NUMA nodes that the devices are attached to. It is "" for a device with a
-	// topology but no node. Absent: the plugin reports no topology.
+	// NUMA is the list of NUMA nodes to which the devices are attached. It is "" if the plugin
+	// reports a topology without nodes. It is absent if the plugin reports no topology.
 	// +optional
 	NUMA *NUMAList `json:"numa,omitempty"`
-	// Unhealthy devices count as devices of their node but are not allocated.
+	// Unhealthy means that the devices are unhealthy. Such devices count as devices of their node
+	// but are not allocated.
 	// +optional
 	Unhealthy bool `json:"unhealthy,omitempty"`
 	// IDs are the plugin's ids, ascending.
@@ -388,8 +393,8 @@ type DeviceGroup struct {
 	Addresses []PCIAddress `json:"addresses,omitempty"`
 }
 
-// PodAllocation is what one pod holds. In JSON it is one line of text:
-// "UID pod=NAMESPACE/NAME CONTAINER;cpus=2-3,66-67;mem=memory@0=4Gi;dev=nvidia.com/gpu=GPU-1".
+// PodAllocation has the resources of one pod. In JSON it is one line of text: "UID
+// pod=NAMESPACE/NAME CONTAINER;cpus=2-3,66-67;mem=memory@0=4Gi;dev=nvidia.com/gpu=GPU-1".
 //
 // +kubebuilder:validation:Type=string
 // +kubebuilder:validation:MinLength=1
@@ -398,7 +403,7 @@ type PodAllocation struct {
 	// UID is metadata.uid of the pod in the API. For a static pod it is the UID of its mirror pod.
 	// If the API has no such pod, it is the kubelet's own UID of it.
 	UID string `json:"uid"`
-	// Pod is NAMESPACE/NAME. It is set if the name is known and the pod holds resources.
+	// Pod is NAMESPACE/NAME. It is set if the name is known and the pod has resources.
 	Pod string `json:"pod,omitempty"`
 	// State is absent for an admitted pod that runs or will run.
 	State PodState `json:"state,omitempty"`
@@ -406,11 +411,11 @@ type PodAllocation struct {
 	// resized in place. It is set only on nodes with authority berth.
 	Generation uint64 `json:"generation,omitempty"`
 	// Whole is the pod-level allocation (spec.resources): CPUs and memory that the containers
-	// share. It has no name. It is absent if the containers hold everything.
+	// share. It has no name. It is absent if all resources of the pod belong to containers.
 	Whole *ContainerAllocation `json:"whole,omitempty"`
-	// Containers are the containers that hold resources, in the kubelet's order of allocation.
+	// Containers are the containers that have resources, in the kubelet's order of allocation.
 	Containers []ContainerAllocation `json:"containers,omitempty"`
-	// Malformed is the line if it could not be parsed. No other field is set then.
+	// Malformed is the complete line if it could not be parsed. No other field is set then.
 	Malformed string `json:"-"`
 }
 
@@ -438,13 +443,13 @@ type ContainerKind string
 const (
 	// KindApp is an ordinary container. It is the default.
 	KindApp ContainerKind = "App"
-	// KindInit runs to its end before the next container starts.
+	// KindInit is an init container that ends before the next container starts.
 	KindInit ContainerKind = "Init"
 	// KindSidecar is an init container with restartPolicy Always.
 	KindSidecar ContainerKind = "Sidecar"
 )
 
-// ContainerAllocation is what one container holds.
+// ContainerAllocation has the resources of one container.
 type ContainerAllocation struct {
 	// Name of the container.
 	// +kubebuilder:validation:MinLength=1
@@ -459,8 +464,8 @@ type ContainerAllocation struct {
 	// CPUs are the exclusive CPUs, a kernel CPU list.
 	// +optional
 	CPUs CPUList `json:"cpus,omitempty"`
-	// Exclusive is the level at which other containers get no CPUs next to these. It is set only on
-	// nodes with authority berth.
+	// Exclusive is the level at which the container keeps other containers away: they get no CPUs
+	// of the same cores or NUMA nodes. It is set only on nodes with authority berth.
 	// +optional
 	Exclusive Exclusive `json:"exclusive,omitempty"`
 	// Shares is CPU time on NUMA nodes, ascending by NUMA node. It is set only on nodes with
@@ -481,7 +486,7 @@ type ContainerAllocation struct {
 	Devices []DeviceAllocation `json:"devices,omitempty"`
 }
 
-// Exclusive is a level at which CPUs are kept from other containers.
+// Exclusive is a level at which a container keeps other containers away.
 //
 // +kubebuilder:validation:Enum=core;numa
 type Exclusive string
@@ -511,7 +516,7 @@ type CPUShare struct {
 // +kubebuilder:validation:Pattern=`^[^@=]{1,253}@[0-9]{1,2}(-[0-9]{1,2})?(,[0-9]{1,2}(-[0-9]{1,2})?)*=[0-9]{1,19}([KMGTPE]i)?$`
 type MemoryBlock string
 
-// DeviceAllocation is devices of one resource.
+// DeviceAllocation has the devices of one resource.
 type DeviceAllocation struct {
 	// Resource is the extended resource.
 	Resource ResourceName `json:"resource"`
@@ -574,7 +579,7 @@ type DeviceID string
 // +kubebuilder:validation:Pattern=`^([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])?$`
 type PCIAddress string
 
-// ConditionReady is the type of the condition that is True if the report can be relied on. If it is
+// ConditionReady is the type of the condition that is True if the report is reliable. If it is
 // False, its reason is one of the constants below, and its message names the fault and the expected
 // value.
 const ConditionReady = "Ready"
@@ -593,15 +598,15 @@ const (
 	ReasonContradiction = "Contradiction"
 	// ReasonAdmissionUnfinished: the kubelet has been admitting a pod for too long.
 	ReasonAdmissionUnfinished = "AdmissionUnfinished"
-	// ReasonDevicesUnknown: no source reports which NUMA nodes a plugin's devices are attached to.
+	// ReasonDevicesUnknown: no source reports the NUMA nodes of a plugin's devices.
 	ReasonDevicesUnknown = "DevicesUnknown"
 	// ReasonMachineChanged: the machine has lost hardware since the kubelet started, and the
 	// kubelet still allocates it.
 	ReasonMachineChanged = "MachineChanged"
 )
 
-// ReasonTooLarge is a reason of Ready: the API server has refused the list of allocations, and the
-// report lacks it.
+// ReasonTooLarge is a reason of Ready: the API server has refused the list of allocations, so the
+// report does not contain it.
 const ReasonTooLarge = "TooLarge"
 
 // ReasonNotEnforced is a reason of Ready: Berth decides on the node, but no program there carries
@@ -646,13 +651,13 @@ const (
 // SequenceAnnotation on a node's heartbeat Lease is the sequence number of the current report.
 const SequenceAnnotation = "berth.dev/report-sequence"
 
-// KubeletStartedAnnotation on a NodeTopology is when the kubelet created its sockets, by the node's
-// clock, in RFC 3339 format. If the time changes, the kubelet has restarted and admits its pods
-// again. It is an annotation because a custom resource definition of an earlier release would drop
-// a new field.
+// KubeletStartedAnnotation on a NodeTopology is the time when the kubelet created its sockets, by
+// the node's clock, in RFC 3339 format. If the time changes, the kubelet has restarted and admits
+// its pods again. It is an annotation because a custom resource definition of an earlier release
+// would drop a new field.
 const KubeletStartedAnnotation = "berth.dev/kubelet-started"
 
-// HeartbeatNamespace is where heartbeat Leases are by default.
+// HeartbeatNamespace is the default namespace of heartbeat Leases.
 const HeartbeatNamespace = "berth-system"
 
 // HeartbeatName is the name of the Lease that a node's agent renews while its last report is

@@ -89,8 +89,8 @@ func (c *ContainerAllocation) text(name string) string {
 	return b.String()
 }
 
-// encode percent-encodes everything except letters, digits, the characters that separate nothing in
-// a line, and the characters in keep.
+// encode percent-encodes all characters except letters, digits, characters that are no separators
+// in a line, and the characters in keep.
 func encode(text string, keep ...byte) string {
 	plain := func(c byte) bool {
 		switch {

@@ -2,8 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Numatopology is the CPUs of one node, by NUMA node, and which of them are free. It is
-// cluster-scoped and has its Node's name.
+// Numatopology lists the CPUs of one node by NUMA node, and the free CPUs. It is cluster-scoped and
+// has its Node's name.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=numatopologies,singular=numatopology,shortName=numatopo
@@ -43,8 +43,8 @@ const (
 
 // NumatopologySpec is the exporter's report.
 type NumatopologySpec struct {
-	// Policies are the kubelet's, by the keys above; "" or absent where its configuration names
-	// none.
+	// Policies are the kubelet's policies by the keys above. A policy is "" or absent if the
+	// kubelet's configuration does not set it.
 	// +optional
 	Policies map[string]string `json:"policies,omitempty"`
 	// ResReserved has the quantities that the kubelet reserves, by resource.
@@ -53,7 +53,7 @@ type NumatopologySpec struct {
 	// Resources are amounts by resource; the exporter writes "cpu".
 	// +optional
 	Resources map[string]ResourceInfo `json:"numares,omitempty"`
-	// CPUDetail is where each CPU is, by its id.
+	// CPUDetail is the position of each CPU, by its id.
 	// +optional
 	CPUDetail map[string]CPUInfo `json:"cpuDetail,omitempty"`
 	// PodAllocations has the exclusive CPUs of pods. Exporters before v1.16 write none.
@@ -67,7 +67,7 @@ type ResourceInfo struct {
 	// the kubelet reserves.
 	// +optional
 	Allocatable string `json:"allocatable,omitempty"`
-	// Capacity is how many there are.
+	// Capacity is the number of CPUs.
 	// +optional
 	Capacity int `json:"capacity,omitempty"`
 }
@@ -80,7 +80,7 @@ type CPUInfo struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	SocketID int `json:"socket,omitempty"`
-	// CoreID is the operating system's: two sockets may use the same.
+	// CoreID is the operating system's id of the core. Two sockets may have cores with the same id.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	CoreID int `json:"core,omitempty"`

@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NodeResourceTopology is the amounts of resources per NUMA node of one node. It is cluster-scoped
-// and has its Node's name.
+// NodeResourceTopology has the amounts of resources on each NUMA node of one node. It is
+// cluster-scoped and has its Node's name.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=noderesourcetopologies,singular=noderesourcetopology,shortName=node-res-topo

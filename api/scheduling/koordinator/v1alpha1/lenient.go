@@ -33,8 +33,8 @@ func (r *Reservation) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// schedulerIn returns the schedulerName of a spec that may have anything in its other fields. ok is
-// false if it cannot be found.
+// schedulerIn returns the schedulerName of a spec whose other fields may have any form. ok is false
+// if it cannot be found.
 func schedulerIn(spec json.RawMessage) (name string, ok bool) {
 	node := spec
 	for _, key := range []string{"template", "spec", "schedulerName"} {

@@ -35,20 +35,21 @@ type ReservationList struct {
 	Items           []Reservation `json:"items"`
 }
 
-// ReservationSpec says which resources are held, and for which pods.
+// ReservationSpec describes the resources that are held, and the pods for which they are held.
 type ReservationSpec struct {
 	// Template is the pod whose resources are held. If it has a nodeName, they are held only on
 	// that node.
 	Template *corev1.PodTemplateSpec `json:"template"`
-	// Owners select the pods that may use the reservation: any pod that matches one of them.
+	// Owners select the pods that may use the reservation. A pod must match one of the owners.
 	Owners []ReservationOwner `json:"owners"`
-	// TTL counts from the creation of the object. 0 is unlimited, nil is 24 hours.
+	// TTL is the life of the reservation from the creation of the object. 0 means unlimited, nil
+	// means 24 hours.
 	TTL *metav1.Duration `json:"ttl,omitempty"`
-	// Expires has precedence over TTL.
+	// Expires is the time when the reservation ends. It has precedence over TTL.
 	Expires *metav1.Time `json:"expires,omitempty"`
 	// PreAllocation lets the Reservation hold resources that other pods still use.
 	PreAllocation bool `json:"preAllocation,omitempty"`
-	// AllocateOnce ends the reservation when the first owner uses it. nil is true.
+	// AllocateOnce ends the reservation when the first owner uses it. nil means true.
 	AllocateOnce *bool `json:"allocateOnce,omitempty"`
 	// AllocatePolicy determines if an owner may get more than the reservation holds.
 	AllocatePolicy ReservationAllocatePolicy `json:"allocatePolicy,omitempty"`
@@ -121,7 +122,7 @@ const (
 	ReservationPending ReservationPhase = "Pending"
 	// ReservationAvailable: the resources are held, and owners may use them.
 	ReservationAvailable ReservationPhase = "Available"
-	// ReservationSucceeded: an owner has used it up.
+	// ReservationSucceeded: an owner has used the reservation, which ended it.
 	ReservationSucceeded ReservationPhase = "Succeeded"
 	// ReservationWaiting: the Reservation has PreAllocation, and its resources are not free yet.
 	ReservationWaiting ReservationPhase = "Waiting"

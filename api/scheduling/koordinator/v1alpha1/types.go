@@ -94,7 +94,7 @@ func (p *PCIEID) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// VirtualFunctionGroup is virtual functions of one device.
+// VirtualFunctionGroup has virtual functions of one device.
 type VirtualFunctionGroup struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	VFs    []VirtualFunction `json:"vfs,omitempty"`
@@ -117,7 +117,7 @@ type DeviceAllocation struct {
 	Entries []DeviceAllocationItem `json:"entries,omitempty"`
 }
 
-// DeviceAllocationItem is the devices of one pod.
+// DeviceAllocationItem has the devices of one pod.
 type DeviceAllocationItem struct {
 	Name      string  `json:"name,omitempty"`
 	Namespace string  `json:"namespace,omitempty"`

@@ -60,13 +60,14 @@ type PodGroupList struct {
 
 // PodGroupSpec is the desired state of a group.
 type PodGroupSpec struct {
-	// MinMember is how many pods start together.
+	// MinMember is the number of pods that start together.
 	// +optional
 	MinMember int32 `json:"minMember,omitempty"`
-	// MinResources must be free before the scheduler tries to place the group.
+	// MinResources are the resources that must be free before the scheduler tries to place the
+	// group.
 	// +optional
 	MinResources corev1.ResourceList `json:"minResources,omitempty"`
-	// ScheduleTimeoutSeconds is how long members wait for each other after the scheduler has
+	// ScheduleTimeoutSeconds is the time that members wait for each other after the scheduler has
 	// planned the group.
 	// +optional
 	ScheduleTimeoutSeconds *int32 `json:"scheduleTimeoutSeconds,omitempty"`
@@ -76,17 +77,17 @@ type PodGroupSpec struct {
 type PodGroupStatus struct {
 	// +optional
 	Phase PodGroupPhase `json:"phase,omitempty"`
-	// OccupiedBy names the workload that the group's pods belong to.
+	// OccupiedBy names the workload to which the group's pods belong.
 	// +optional
 	OccupiedBy string `json:"occupiedBy,omitempty"`
-	// Running is how many pods run.
+	// Running is the number of pods that run.
 	// +optional
 	Running int32 `json:"running,omitempty"`
 	// +optional
 	Succeeded int32 `json:"succeeded,omitempty"`
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
-	// ScheduleStartTime is when the scheduler first tried to place the group.
+	// ScheduleStartTime is the time when the scheduler first tried to place the group.
 	// +optional
 	ScheduleStartTime metav1.Time `json:"scheduleStartTime,omitempty"`
 }

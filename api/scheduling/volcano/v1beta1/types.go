@@ -9,9 +9,9 @@ import (
 const (
 	// GroupNameAnnotation names the pod's PodGroup.
 	GroupNameAnnotation = "scheduling.k8s.io/group-name"
-	// VolcanoGroupNameAnnotation does the same; Volcano reads both.
+	// VolcanoGroupNameAnnotation also names the pod's PodGroup; Volcano reads both annotations.
 	VolcanoGroupNameAnnotation = "scheduling.volcano.sh/group-name"
-	// TaskSpecAnnotation names the task that the pod belongs to, for minTaskMember.
+	// TaskSpecAnnotation names the task to which the pod belongs, for minTaskMember.
 	TaskSpecAnnotation = "volcano.sh/task-spec"
 	// PreemptableKey is an annotation. If it is absent, the label of the same name counts. "false"
 	// protects a pod or PodGroup from eviction for other pods.
@@ -81,26 +81,26 @@ type PodGroupList struct {
 
 // PodGroupSpec is the desired state of a group.
 type PodGroupSpec struct {
-	// MinMember is how many pods start together.
+	// MinMember is the number of pods that start together.
 	// +optional
 	MinMember int32 `json:"minMember,omitempty"`
-	// MinTaskMember is how many pods of each task start together, by task name.
+	// MinTaskMember is the number of pods of each task that start together, by task name.
 	// +optional
 	MinTaskMember map[string]int32 `json:"minTaskMember,omitempty"`
 	// Queue is the queue of the group. Berth has no queues.
 	// +optional
 	// +kubebuilder:default:=default
 	Queue string `json:"queue,omitempty"`
-	// PriorityClassName is the priority class of the group's pods that name none.
+	// PriorityClassName is the priority class of the group's pods that name no priority class.
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
-	// MinResources must be free before the group leaves Pending.
+	// MinResources are the resources that must be free before the group leaves Pending.
 	// +optional
 	MinResources *corev1.ResourceList `json:"minResources,omitempty"`
 	// NetworkTopology asks for nodes that are close in the network.
 	// +optional
 	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
-	// SubGroupPolicy divides the group.
+	// SubGroupPolicy divides the group into subsets.
 	// +optional
 	SubGroupPolicy []SubGroupPolicySpec `json:"subGroupPolicy,omitempty"`
 }
@@ -138,7 +138,7 @@ type PodGroupStatus struct {
 	Phase PodGroupPhase `json:"phase,omitempty"`
 	// +optional
 	Conditions []PodGroupCondition `json:"conditions,omitempty"`
-	// Running is how many pods run.
+	// Running is the number of pods that run.
 	// +optional
 	Running int32 `json:"running,omitempty"`
 	// +optional
