@@ -32,9 +32,9 @@ func (r *Refusal) advice() string {
 		width = r.milder()
 	}
 	if never {
-		return "ask for less, so that it fits on fewer NUMA nodes, or use nodes whose NUMA nodes have more" + width
+		return "ask for less, so that the pod fits on fewer NUMA nodes, or use nodes with more resources on each NUMA node" + width
 	}
-	return "wait until pods end that are in the way (berth defrag shows which pods would have to move), or ask for less" + width
+	return "wait until other pods end (berth defrag shows which pods would have to move), or ask for less" + width
 }
 
 // adviceForNeed returns advice about the first need that the node as a whole does not cover, or "".
@@ -58,8 +58,8 @@ var shortages = []Detail{NotPreferred, TooFewCPUs, NoDefaultMemory, DefaultMemor
 // adviceForNever has the advice for refusals by the empty node, if its amounts are large enough.
 var adviceForNever = map[Detail]string{
 	TooFewWholeCores: "ask for fewer CPUs, or use other nodes: this one never has so many whole cores without reserved CPUs",
-	NoSuchCores:      "leave a wish out (berth.dev/cpus, exclusive, l3), or use nodes whose NUMA nodes have more",
-	NotExactly:       "ask for another number of NUMA nodes, or for at least one CPU on each; or use nodes whose NUMA nodes have more",
+	NoSuchCores:      "leave a wish out (berth.dev/cpus, exclusive, l3), or use nodes with more resources on each NUMA node",
+	NotExactly:       "ask for another number of NUMA nodes, or for at least one CPU on each; or use nodes with more resources on each NUMA node",
 	NotTogether:      "leave berth.dev/devices out or only prefer it, ask for as many of each resource as there are such places, or use nodes where more devices lie together",
 }
 
@@ -78,9 +78,9 @@ func (n *Need) lacksEver() bool { return len(n.Nodes) > 0 && n.total() < n.Asked
 // await returns advice for a node that has too little now, but enough when it is empty.
 func (n *Need) await() string {
 	if n.Free == 0 {
-		return fmt.Sprintf("wait until pods end that have %s, or add nodes: none is free here", n.unit())
+		return fmt.Sprintf("wait until other pods release %s, or add nodes: none is free here", n.unit())
 	}
-	return fmt.Sprintf("wait until pods end that have %s, add nodes, or ask for at most %s", n.unit(), n.amount(n.Free))
+	return fmt.Sprintf("wait until other pods release %s, add nodes, or ask for at most %s", n.unit(), n.amount(n.Free))
 }
 
 // milder names the place where a less strict policy must be set: the pod's own annotation if Berth

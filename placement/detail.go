@@ -186,7 +186,7 @@ type rule struct {
 var rules = [details]rule{
 	NoDetail: {Admitted, "None", "admitted", ""},
 	NotPreferred: {TopologyAffinityError, "NotPreferred", "no set of NUMA nodes is preferred by all resources",
-		"make room in one place, or ask for less, so that it fits on fewer NUMA nodes" + milderNodes},
+		"free resources that are on the same NUMA nodes, or ask for less, so that the pod fits on fewer NUMA nodes" + milderNodes},
 
 	NotWholeCores: {SMTAlignmentError, "NotWholeCores", "full-pcpus-only: the CPUs are not a whole number of cores",
 		"ask for a whole number of cores: on most machines an even number of CPUs"},
@@ -259,7 +259,7 @@ var rules = [details]rule{
 		"ask for ordinary memory, too"},
 	DefectVanishedDevice: {KubeletDefect, "DefectVanishedDevice", "the kubelet would crash: a device that the pod holds is no longer listed",
 		"delete the pod that holds the device, once it may end; then look at the device plugin"},
-	DefectWideDevices: {KubeletDefect, "DefectWideDevices", "the kubelet would try all sets of too many NUMA nodes to place devices, or they are on nodes that Berth does not expect them on",
+	DefectWideDevices: {KubeletDefect, "DefectWideDevices", "the kubelet would try all sets of too many NUMA nodes to place devices, or the devices are on other NUMA nodes than Berth expects",
 		"use nodes without such devices, or a kubelet of 1.36 or later, whose hints name only the NUMA nodes of devices"},
 	DefectMemoryUnderflow: {KubeletDefect, "DefectMemoryUnderflow", "reservedMemory or huge pages exceed the memory of a NUMA node, and the kubelet treats this memory as endless",
 		"lower reservedMemory or the huge pages of the NUMA node, and restart the kubelet"},
@@ -268,7 +268,7 @@ var rules = [details]rule{
 		"correct the amount that the message names"},
 
 	TooWide: {NoBerth, "TooWide", "there is room only on more NUMA nodes than the policy allows",
-		"make room in one place, or ask for less, so that it fits on fewer NUMA nodes; or write berth.dev/policy: best-effort"},
+		"free resources that are on the same NUMA nodes, or ask for less, so that the pod fits on fewer NUMA nodes; or write berth.dev/policy: best-effort"},
 	OddCPUs: {NoBerth, "OddCPUs", "full cores are asked for, and the CPUs are not a whole number of cores",
 		"ask for a whole number of cores: on most machines an even number of CPUs"},
 	UnequalCores: {NoBerth, "UnequalCores", "the pod's wishes need cores with equally many threads, and the node's cores differ",

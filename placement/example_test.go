@@ -33,5 +33,5 @@ func Example() {
 	}
 	// Output:
 	// first: CPUs 2-3
-	// second: NUMA 0 has 1 free CPU of 2 asked, NUMA 1 has 0 (TopologyAffinityError)
+	// second: NUMA 0 has 1 free CPU (2 needed), NUMA 1 has 0 (TopologyAffinityError)
 }

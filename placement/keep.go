@@ -292,6 +292,6 @@ func (s *State) explainKept(r *Request, out Refusal, v *Verdict) Refusal {
 		}
 	}
 	left := max(0, s.leftBeside(r.Rules.Keep, n)) / 1000
-	out.Rule = fmt.Sprintf("of %d CPUs asked, NUMA %d has %d left for pods that ask for none of its devices: %s", ownCPUs(s.m, r), n.id, left, strings.Join(said, ", "))
+	out.Rule = fmt.Sprintf("NUMA %d has %d CPUs left for pods that ask for none of its devices (%d needed): %s", n.id, left, ownCPUs(s.m, r), strings.Join(said, ", "))
 	return out
 }

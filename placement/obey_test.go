@@ -129,13 +129,13 @@ func TestExplainExactly(t *testing.T) {
 		want, do string
 	}{
 		"too few CPUs": {guaranteed("x", placement.Rules{NUMANodes: 2}, app("a", 1000, 1)), placement.NotExactly,
-			"no room on exactly 2 NUMA nodes with a part on each: NUMA 0 has 7 free CPUs of 1 asked, NUMA 1 has 8; NUMA 0 has", "at least one CPU on each"},
+			"no room on exactly 2 NUMA nodes with a part on each: NUMA 0 has 7 free CPUs (1 needed), NUMA 1 has 8; NUMA 0 has", "at least one CPU on each"},
 		"too few NUMA nodes": {guaranteed("x", placement.Rules{NUMANodes: 1}, app("a", 9000, 1)), placement.NotExactly,
 			"no room on exactly 1 NUMA node with a part on each: ", "another number of NUMA nodes"},
 		"nothing to give": {placement.Request{UID: "x", Rules: placement.Rules{NUMANodes: 2}, Containers: []placement.ContainerRequest{app("a", 0, 0)}}, placement.NotExactly,
 			"the pod asks for no CPUs and no memory to place on 2 NUMA nodes", "another number"},
 		"devices elsewhere": {guaranteed("x", placement.Rules{Devices: placement.DeviceRules{PerNode: 2}}, withFour), placement.NotExactly,
-			"NUMA 0 has 3 free x/gpu of 4 asked, NUMA 1 has 1 (NoBerth)", "another number"},
+			"NUMA 0 has 3 free x/gpu (4 needed), NUMA 1 has 1 (NoBerth)", "another number"},
 		"an odd number of devices": {guaranteed("x", placement.Rules{Devices: placement.DeviceRules{PerNode: 3}}, withFour), placement.DevicesUneven, "are not a multiple of it", "equally many devices"},
 		"another number of NUMA nodes": {guaranteed("x", placement.Rules{NUMANodes: 1, Devices: placement.DeviceRules{PerNode: 2}}, withFour), placement.DevicesUneven,
 			"another number of NUMA nodes than berth.dev/numa-nodes", "equally many devices"},
@@ -949,10 +949,10 @@ func TestObeyRefusalsSayWhatIsMissing(t *testing.T) {
 	s := state(t, two8.view(), obeying())
 	single := placement.Rules{Policy: placement.PolicySingleNUMANode}
 	for want, r := range map[string]placement.Request{
-		"NUMA 0 has 7 free CPUs of 9 asked, NUMA 1 has 8":                    guaranteed("x", single, app("a", 9000, 4)),
-		"the node has 15 free CPUs of 16 asked":                              guaranteed("x", single, app("a", 16000, 4)),
-		"NUMA 0 has 16Gi free memory of 17Gi asked, NUMA 1 has 16Gi":         guaranteed("x", single, app("a", 1000, 17)),
-		"NUMA 0 has 7000 free cpu shares (m) of 9500 asked, NUMA 1 has 8000": guaranteed("x", single, app("a", 9500, 0)),
+		"NUMA 0 has 7 free CPUs (9 needed), NUMA 1 has 8":                    guaranteed("x", single, app("a", 9000, 4)),
+		"the node has 15 free CPUs (16 needed)":                              guaranteed("x", single, app("a", 16000, 4)),
+		"NUMA 0 has 16Gi free memory (17Gi needed), NUMA 1 has 16Gi":         guaranteed("x", single, app("a", 1000, 17)),
+		"NUMA 0 has 7000 free cpu shares (m) (9500 needed), NUMA 1 has 8000": guaranteed("x", single, app("a", 9500, 0)),
 	} {
 		if got := placement.Explain(s, &r).String(); !strings.Contains(got, want) {
 			t.Errorf("%q, want %q in it", got, want)
@@ -1003,7 +1003,7 @@ func TestDevicesAreExplained(t *testing.T) {
 		t.Errorf("%+v", narrow.Devices)
 	}
 	many := placement.Request{UID: "x", Containers: []placement.ContainerRequest{{Name: "a", Devices: []placement.DeviceRequest{{Resource: "x/nic", Count: 2}}}}}
-	if got, want := placement.Explain(s, &many).String(), "the node has 1 free x/nic of 2 asked"; !strings.Contains(got, want) {
+	if got, want := placement.Explain(s, &many).String(), "the node has 1 free x/nic (2 needed)"; !strings.Contains(got, want) {
 		t.Errorf("%q, want %q in it", got, want)
 	}
 }

@@ -152,7 +152,7 @@ func (r *Refusal) shortage() string {
 	}
 	for i := range r.Needs {
 		if n := &r.Needs[i]; r.about(n) && n.Free < n.Asked {
-			return fmt.Sprintf("the node has %s free %s of %s asked", n.amount(n.Free), n.unitOf(n.Free), n.amount(n.Asked))
+			return fmt.Sprintf("the node has %s free %s (%s needed)", n.amount(n.Free), n.unitOf(n.Free), n.amount(n.Asked))
 		}
 	}
 	for i := range r.Needs {
@@ -162,7 +162,7 @@ func (r *Refusal) shortage() string {
 	}
 	for i := range r.Needs {
 		if n := &r.Needs[i]; r.about(n) && n.isProvided() {
-			return fmt.Sprintf("%s: %d %s asked, %d left on the node", r.Rule, n.Asked, n.Resource, n.Free)
+			return fmt.Sprintf("%s: the node has %d %s left (%d needed)", r.Rule, n.Free, n.Resource, n.Asked)
 		}
 	}
 	return ""
@@ -288,8 +288,8 @@ func (n *Need) size() string {
 
 // counted explains why a kubelet requires fewer NUMA nodes than the CPUs need.
 func (n *Need) counted() string {
-	return fmt.Sprintf("%s %s count as %s, because the kubelet includes reserved CPUs (without them, %d are needed)",
-		n.amount(n.Asked), n.unit(), numaNodes(n.Fewest), n.FewestUsable)
+	return fmt.Sprintf("the kubelet expects %s %s on %s, because it also counts reserved CPUs (%s without them)",
+		n.amount(n.Asked), n.unit(), numaNodes(n.Fewest), numaNodes(n.FewestUsable))
 }
 
 func numaNodes(n int) string {
@@ -332,13 +332,13 @@ func isMemory(resource string) bool {
 // perNode lists the free amount of each NUMA node, with its group if it has one.
 func (n *Need) perNode() string {
 	if len(n.Nodes) == 0 {
-		return fmt.Sprintf("no NUMA node has any of %s %s asked", n.amount(n.Asked), n.unit())
+		return fmt.Sprintf("no NUMA node has any %s (%s needed)", n.amount(n.Asked), n.unit())
 	}
 	parts := make([]string, len(n.Nodes))
 	for i := range n.Nodes {
 		a := &n.Nodes[i]
 		if i == 0 {
-			parts[i] = fmt.Sprintf("NUMA %d has %s free %s of %s asked", a.NUMA, n.amount(a.Free), n.unitOf(a.Free), n.amount(n.Asked))
+			parts[i] = fmt.Sprintf("NUMA %d has %s free %s (%s needed)", a.NUMA, n.amount(a.Free), n.unitOf(a.Free), n.amount(n.Asked))
 		} else {
 			parts[i] = fmt.Sprintf("NUMA %d has %s", a.NUMA, n.amount(a.Free))
 		}

@@ -415,7 +415,7 @@ func (m *Remedy) Text() string {
 		}
 		return "leave " + m.Wish + " out"
 	}
-	return "wait until pods end that are in the way"
+	return "wait until other pods end"
 }
 
 func amountOf(resource string, n uint64) string {
@@ -481,12 +481,12 @@ func (r *Refusal) wait() []string {
 		switch n := &r.Needs[i]; {
 		case n.Free >= n.Asked:
 		case n.Free == 0:
-			return []string{"wait until pods end that have " + n.unit() + " (none is free here)", "add nodes"}
+			return []string{"wait until other pods release " + n.unit() + " (none is free here)", "add nodes"}
 		default:
-			return []string{"wait until pods end that have " + n.unit(), "add nodes"}
+			return []string{"wait until other pods release " + n.unit(), "add nodes"}
 		}
 	}
-	return []string{"wait until pods end that are in the way (berth defrag shows which pods would have to move)"}
+	return []string{"wait until other pods end (berth defrag shows which pods would have to move)"}
 }
 
 // elsewhere is the advice if neither waiting nor another amount of one resource helps.

@@ -200,9 +200,9 @@ func TestReservedCPUsAreCounted(t *testing.T) {
 		cpus, gpus    int64
 		says, advises string
 	}{
-		{"the least differs", "restricted", 112, 8, "count as 7 NUMA nodes, because the kubelet includes reserved CPUs (without them, 8 are needed)", "ask for 113 instead of 112 CPUs"},
-		{"nowhere preferred", "restricted", 16, 0, "count as 1 NUMA node, because the kubelet includes reserved CPUs (without them, 2 are needed)", "ask for 15 instead of 16 CPUs"},
-		{"one NUMA node", "single-numa-node", 16, 1, "includes reserved CPUs", "ask for 15 instead of 16 CPUs"},
+		{"the least differs", "restricted", 112, 8, "on 7 NUMA nodes, because it also counts reserved CPUs (8 NUMA nodes without them)", "ask for 113 instead of 112 CPUs"},
+		{"nowhere preferred", "restricted", 16, 0, "on 1 NUMA node, because it also counts reserved CPUs (2 NUMA nodes without them)", "ask for 15 instead of 16 CPUs"},
+		{"one NUMA node", "single-numa-node", 16, 1, "also counts reserved CPUs", "ask for 15 instead of 16 CPUs"},
 	} {
 		reserved := "0"
 		for i := 1; i < 8; i++ {
@@ -222,7 +222,7 @@ func TestReservedCPUsAreCounted(t *testing.T) {
 		if got := f.String(); !strings.Contains(got, c.says) {
 			t.Errorf("%s: %q: want %q", c.name, got, c.says)
 		}
-		if got := f.Table(); !strings.Contains(got, "includes reserved CPUs") {
+		if got := f.Table(); !strings.Contains(got, "also counts reserved CPUs") {
 			t.Errorf("%s: the table does not say so:\n%s", c.name, got)
 		}
 		if got := f.Advice(); !strings.Contains(got, c.advises) {
@@ -255,7 +255,7 @@ func TestWaitingHelpsWhateverIsThereNow(t *testing.T) {
 	r.Containers[0].MilliCPU = 63_000
 	r.Containers[0].Memory[1].Bytes = 330 << 30
 	full := func(_ *placement.Request, empty bool) bool { return empty }
-	if f := placement.Advise(s, &r, full); f.Reason == placement.Admitted || !strings.Contains(f.Advice(), "wait until pods end") {
+	if f := placement.Advise(s, &r, full); f.Reason == placement.Admitted || !strings.Contains(f.Advice(), "wait until other pods end") {
 		t.Errorf("%s: %q", f.String(), f.Advice())
 	}
 	never := func(*placement.Request, bool) bool { return false }

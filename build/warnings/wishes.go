@@ -109,7 +109,7 @@ var foreign = slices.Concat(
 		{Key: koordGang + "min-available", Right: unnamed + "V.matches('" + count + "')", Want: "a whole number of pods from 1 to 4096"},
 		{Key: koordGang + "total-number", Right: unnamed + "V == '' || V.matches('" + count + "')", Want: "a whole number of pods, from the minimum to 4096"},
 		{Key: koordGang + "waiting-time", Right: unnamed + "V == '' || V.matches('^[+]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+$') && V.matches('[1-9]')",
-			Want: "a duration above 0 as Go writes it, such as 10m"},
+			Want: "a positive duration in Go syntax, such as 10m or 1h30m"},
 		{Key: koordGang + "mode", Right: unnamed + "V in ['', 'Strict', 'NonStrict']", Want: "Strict or NonStrict"},
 		{Key: koordGang + "match-policy", Right: unnamed + "V in ['', 'once-satisfied', 'waiting-and-running']",
 			Want: "once-satisfied or waiting-and-running: Berth does not serve only-waiting"},

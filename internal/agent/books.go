@@ -144,6 +144,6 @@ func (c *checkpoints) starts(p *platform) *kubeletstate.StartError {
 }
 
 func absent(file, policy string) error {
-	return fmt.Errorf("%s is not there: want the file that a kubelet with policy %s writes when it starts: is it running?",
+	return fmt.Errorf("%s does not exist: a kubelet with policy %s writes this file when it starts. Is the kubelet running?",
 		file, policy)
 }

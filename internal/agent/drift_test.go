@@ -518,7 +518,7 @@ func TestCheckpointIsNotThere(t *testing.T) {
 	for len(w.writes) == 0 {
 		w.steps(1)
 	}
-	w.wantReady(v1alpha1.ReasonContradiction, "cpu_manager_state is not there")
+	w.wantReady(v1alpha1.ReasonContradiction, "cpu_manager_state does not exist")
 	w.cpus("0-7", nil)
 	w.settle()
 	w.wantReady(v1alpha1.ReasonConsistent, "")
@@ -534,5 +534,5 @@ func TestMisspeltPolicyBesideAMissingCheckpoint(t *testing.T) {
 		w.steps(1)
 	}
 	w.wantReady(v1alpha1.ReasonUnsupported, `topologyManagerPolicy: "restrictd": want none, best-effort, restricted or single-numa-node`)
-	w.wantReady(v1alpha1.ReasonUnsupported, "; cpu_manager_state is not there")
+	w.wantReady(v1alpha1.ReasonUnsupported, "; cpu_manager_state does not exist")
 }

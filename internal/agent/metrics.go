@@ -38,7 +38,7 @@ func newMetrics(age func() float64) *Metrics {
 		arriving: gauge("arriving_pods", "Pods whose admission is under way in the kubelet's checkpoints."),
 		pods:     gauge("reported_pods", "Pods in the published report."),
 		bytes:    gauge("report_bytes", "Size of the published report as JSON."),
-		astray:   gauge("containers_astray", "Containers that run on other CPUs or memory nodes than decided, or may not start, on a node with authority berth."),
+		astray:   gauge("containers_astray", "On a node with authority berth: containers that do not run on the CPUs or memory nodes that were decided, or whose start is held back."),
 	}
 }
 

@@ -94,7 +94,7 @@ func (s *decisions) complainOf(err error) {
 	}
 }
 
-var errOlder = errors.New("a newer decision is known")
+var errOlder = errors.New("a decision of this or a later generation is already stored")
 
 // keep writes a decision to the file before the decision is carried out.
 func (s *decisions) keep(uid, text string, generation uint64) error {

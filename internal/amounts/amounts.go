@@ -206,13 +206,16 @@ func (s *Shortage) Message() string {
 
 // Text returns the shortage in plain words, with CPUs as numbers and bytes with a unit.
 func (s *Shortage) Text() string {
+	if s.Resource == Pods {
+		return fmt.Sprintf("the node has %d pods, and admits at most %d", s.Used, s.Capacity)
+	}
 	free, meant := max(0, s.Capacity-s.Used), ""
 	if s.Capacity == 0 {
 		meant = Meant(s.Resource)
 	}
 	has, wants := Texts(s.Resource, free, s.Requested)
 	all, _ := Texts(s.Resource, s.Capacity, s.Requested)
-	return fmt.Sprintf("the node has %s free %s of %s in all, %s asked%s", has, Name(s.Resource, free), all, wants, meant)
+	return fmt.Sprintf("the node has %s free %s of %s in total, but the pod asks for %s%s", has, Name(s.Resource, free), all, wants, meant)
 }
 
 // Texts formats two amounts of a resource like Text, but in bytes if they differ and would look
@@ -250,12 +253,12 @@ func Text(resource string, amount int64) string {
 // Advice returns a remedy. Text rounds down, so that the advised amount fits.
 func (s *Shortage) Advice() string {
 	most := func(amount int64) string {
-		return "ask for at most " + Text(s.Resource, amount) + " " + Name(s.Resource, amount) + " in all"
+		return "ask for at most " + Text(s.Resource, amount) + " " + Name(s.Resource, amount) + " in total"
 	}
 	left, name := max(0, s.Capacity-s.Used), Name(s.Resource, s.Capacity)
 	switch {
 	case s.Resource == Pods:
-		return fmt.Sprintf("wait until pods end, or use other nodes: this one takes %d pods", s.Capacity)
+		return fmt.Sprintf("wait until other pods end, or use other nodes: this one admits at most %d pods", s.Capacity)
 	case s.Capacity == 0:
 		return "use nodes that have " + name
 	case s.Unresolvable() && left > 0:
@@ -263,9 +266,9 @@ func (s *Shortage) Advice() string {
 	case s.Unresolvable():
 		return most(s.Capacity) + " and wait until other pods end, or use nodes that have more"
 	case left == 0:
-		return "wait until pods end that have " + name + ", or use other nodes: none is free here"
+		return "wait until other pods release " + name + ", or use other nodes: none is free here"
 	}
-	return "wait until pods end that have " + name + ", use other nodes, or " + most(left)
+	return "wait until other pods release " + name + ", use other nodes, or " + most(left)
 }
 
 // Unresolvable reports whether the pod also does not fit an empty node.

@@ -93,12 +93,12 @@ func TestCopiesAgreesWithOneAfterTheOther(t *testing.T) {
 
 func TestText(t *testing.T) {
 	for want, s := range map[string]Shortage{
-		"the node has 15 free CPUs of 16 in all, 1000 asked":         {Resource: CPU, Requested: 1000000, Used: 1000, Capacity: 16000},
-		"the node has 0 free CPUs of 0.5 in all, 1.5 asked":          {Resource: CPU, Requested: 1500, Used: 700, Capacity: 500},
-		"the node has 1.5Gi free memory of 2Gi in all, 4Ti asked":    {Resource: Memory, Requested: 4 << 40, Used: 512 << 20, Capacity: 2 << 30},
-		"the node has 0 free hugepages-2Mi of 0 in all, 2Mi asked":   {Resource: "hugepages-2Mi", Requested: 2 << 20},
-		"the node has 110 free pods of 110 in all, 1 asked":          {Resource: Pods, Requested: 1, Capacity: 110},
-		"the node has 7.9Ei free memory of 7.9Ei in all, 1000 asked": {Resource: Memory, Requested: 1000, Capacity: 1<<63 - 1},
+		"the node has 15 free CPUs of 16 in total, but the pod asks for 1000":         {Resource: CPU, Requested: 1000000, Used: 1000, Capacity: 16000},
+		"the node has 0 free CPUs of 0.5 in total, but the pod asks for 1.5":          {Resource: CPU, Requested: 1500, Used: 700, Capacity: 500},
+		"the node has 1.5Gi free memory of 2Gi in total, but the pod asks for 4Ti":    {Resource: Memory, Requested: 4 << 40, Used: 512 << 20, Capacity: 2 << 30},
+		"the node has 0 free hugepages-2Mi of 0 in total, but the pod asks for 2Mi":   {Resource: "hugepages-2Mi", Requested: 2 << 20},
+		"the node has 0 pods, and admits at most 110":                                 {Resource: Pods, Requested: 1, Capacity: 110},
+		"the node has 7.9Ei free memory of 7.9Ei in total, but the pod asks for 1000": {Resource: Memory, Requested: 1000, Capacity: 1<<63 - 1},
 	} {
 		if got := s.Text(); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -109,14 +109,14 @@ func TestText(t *testing.T) {
 // TestAdvice: what is advised fits, and nobody waits for pods on an empty node.
 func TestAdvice(t *testing.T) {
 	for want, s := range map[string]Shortage{
-		"ask for at most 15.5Gi memory in all, or use nodes that have more":                                          {Resource: Memory, Requested: 16252929 << 10, Capacity: 16252928 << 10},
-		"ask for at most 2 CPUs in all, or use nodes that have more":                                                 {Resource: CPU, Requested: 9000, Used: 6000, Capacity: 8000},
-		"ask for at most 8 CPUs in all and wait until other pods end, or use nodes that have more":                   {Resource: CPU, Requested: 9000, Used: 8000, Capacity: 8000},
-		"wait until pods end that have CPUs, or use other nodes: none is free here":                                  {Resource: CPU, Requested: 1000, Used: 8000, Capacity: 8000},
-		"wait until pods end that have CPUs, use other nodes, or ask for at most 1 CPU in all":                       {Resource: CPU, Requested: 2000, Used: 7000, Capacity: 8000},
-		"use nodes that have nvidia.com/gpu":                                                                         {Resource: "nvidia.com/gpu", Requested: 1},
-		"wait until pods end, or use other nodes: this one takes 110 pods":                                           {Resource: Pods, Requested: 1, Used: 110, Capacity: 110},
-		"wait until pods end that have example.com/x, use other nodes, or ask for at most 2048 example.com/x in all": {Resource: "example.com/x", Requested: 3000, Used: 1001, Capacity: 3049},
+		"ask for at most 15.5Gi memory in total, or use nodes that have more":                                          {Resource: Memory, Requested: 16252929 << 10, Capacity: 16252928 << 10},
+		"ask for at most 2 CPUs in total, or use nodes that have more":                                                 {Resource: CPU, Requested: 9000, Used: 6000, Capacity: 8000},
+		"ask for at most 8 CPUs in total and wait until other pods end, or use nodes that have more":                   {Resource: CPU, Requested: 9000, Used: 8000, Capacity: 8000},
+		"wait until other pods release CPUs, or use other nodes: none is free here":                                    {Resource: CPU, Requested: 1000, Used: 8000, Capacity: 8000},
+		"wait until other pods release CPUs, use other nodes, or ask for at most 1 CPU in total":                       {Resource: CPU, Requested: 2000, Used: 7000, Capacity: 8000},
+		"use nodes that have nvidia.com/gpu":                                                                           {Resource: "nvidia.com/gpu", Requested: 1},
+		"wait until other pods end, or use other nodes: this one admits at most 110 pods":                              {Resource: Pods, Requested: 1, Used: 110, Capacity: 110},
+		"wait until other pods release example.com/x, use other nodes, or ask for at most 2048 example.com/x in total": {Resource: "example.com/x", Requested: 3000, Used: 1001, Capacity: 3049},
 	} {
 		if got := s.Advice(); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -15,7 +15,7 @@ func TestMeant(t *testing.T) {
 		}
 	}
 	short := Shortage{Resource: "nvidia.com/gpus", Requested: 1}
-	if !strings.HasSuffix(short.Text(), `, 1 asked (did you mean "nvidia.com/gpu"?)`) {
+	if !strings.HasSuffix(short.Text(), `, but the pod asks for 1 (did you mean "nvidia.com/gpu"?)`) {
 		t.Error(short.Text())
 	}
 }

@@ -67,7 +67,7 @@ const (
 	notStated  = "its driver states none"
 	isNegative = "its driver states a negative number"
 	isAttached = "it belongs to no single node"
-	isNowhere  = "what its driver states leads to none"
+	isNowhere  = "no NUMA node follows from its driver's attributes"
 	ofParent   = "its parent"
 )
 

@@ -711,7 +711,7 @@ func (a *agreeing) checkAnswer(p *corev1.Pod, n *answered, copies int, next stri
 	switch {
 	case n.Answer == survey.Unreliable || n.Answer == survey.Excluded:
 		return
-	case strings.Contains(next, "takes no more than") || strings.Contains(next, "left beside what its pods ask for"):
+	case strings.Contains(next, "pods, and admits at most") || strings.Contains(next, "left for more pods, but"):
 		a.seen["short"]++ // of what the ledger does not count
 		return
 	}

@@ -72,7 +72,7 @@ something is wrong.`,
 			return cmp.Or(printCleaned(cmd, out, c.found, asTable), answerNo(!allSound(c.found), errNotSound))
 		},
 	}
-	cmd.Flags().StringVar(&node.machine, nodeFlag, "", "machine string or capture to hold checkpoints against")
+	cmd.Flags().StringVar(&node.machine, nodeFlag, "", "machine string or capture to compare the checkpoints with")
 	node.registerKubelet(cmd)
 	node.guard = true
 	out.register(cmd)
@@ -212,14 +212,14 @@ func (c *checker) dir(dir string) error {
 		sound = sound && err == nil
 	}
 	if !any {
-		return fmt.Errorf("%s: none of %s, %s, %s, %s is there", dir, kubeletstate.CPUFile, kubeletstate.MemoryFile, kubeletstate.DeviceFile, kubeletstate.AdmittedFile)
+		return fmt.Errorf("%s: has none of %s, %s, %s, %s", dir, kubeletstate.CPUFile, kubeletstate.MemoryFile, kubeletstate.DeviceFile, kubeletstate.AdmittedFile)
 	}
 	if c.against == nil || !sound {
 		return nil
 	}
 	summary := ""
 	if err = c.against.ReadState(dir); err == nil {
-		summary = fmt.Sprintf("%d pods hold something; agrees with machine and configuration", c.against.Pods())
+		summary = fmt.Sprintf("pods that hold resources: %d; the state agrees with the machine and the configuration", c.against.Pods())
 	}
 	c.add(dir, "kubelet state", summary, err)
 	return nil
@@ -257,7 +257,7 @@ func checkFile(what, path string, data []byte) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("policy %s, %d containers with CPUs of their own, shared %s%s", s.Policy, len(s.Entries)+len(s.Legacy), dash(s.Shared.String()), unverified(s.Verified)), s.Check(path)
+		return fmt.Sprintf("policy %s, %d containers with exclusive CPUs, shared %s%s", s.Policy, len(s.Entries)+len(s.Legacy), dash(s.Shared.String()), unverified(s.Verified)), s.Check(path)
 	case kubeletstate.MemoryFile:
 		s, err := kubeletstate.ParseMemory(path, data)
 		if err != nil {
@@ -295,7 +295,7 @@ func (c *checker) reports(path string, data []byte) error {
 			found, err = kinds.ReadDocument(doc)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: no checkpoint of a kubelet, and as a report: %w", path, err)
+			return fmt.Errorf("%s: not a kubelet's checkpoint, and not a valid report: %w", path, err)
 		}
 		for _, r := range found {
 			summary, err := checkReading(r)

@@ -58,10 +58,10 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.heartbeats, "heartbeat-namespace", v1alpha1.HeartbeatNamespace, "namespace of the agents' Leases")
 	fs.StringVar(&f.snapshot, "snapshot", "", "read a file that berth snapshot wrote, in place of a cluster")
 	fs.DurationVar(&f.staleAfter, "stale-after", time.Minute, "how long an agent may be silent, as the scheduler is configured (staleAfter)")
-	fs.StringSliceVar((*[]string)(&f.terms.ExclusiveNamespaces), "exclusive-namespaces", nil, "namespaces whose pods may keep CPUs from others that they do not ask for, as the scheduler is configured (exclusiveNamespaces); * is all")
+	fs.StringSliceVar((*[]string)(&f.terms.ExclusiveNamespaces), "exclusive-namespaces", nil, "namespaces whose pods may keep CPUs idle that they do not ask for, as the scheduler is configured (exclusiveNamespaces); * is all")
 	fs.StringVar(&f.terms.Keep, "keep", "", "CPUs that are kept for pods with devices, as the scheduler is configured (keep): "+wire.CPUsNearDevices)
 	fs.StringToIntVar(&f.terms.CPUsPerDevice, "cpus-per-device", nil, "how many CPUs are kept for a device, by resource, as the scheduler is configured (cpusPerDevice)")
-	fs.BoolVar(&f.terms.BestEffortAnywhere, "best-effort-anywhere", false, "let pods that ask for best-effort in Volcano's way go to nodes of any policy, as the scheduler is configured (bestEffortAnywhere)")
+	fs.BoolVar(&f.terms.BestEffortAnywhere, "best-effort-anywhere", false, "let pods with Volcano's policy best-effort go to nodes of any policy, as the scheduler is configured (bestEffortAnywhere)")
 	fs.StringVar(&f.terms.Claims, "claims", "", "near or required: the default for pods with claims and without berth.dev/claims, as the scheduler is configured (claims)")
 	fs.StringSliceVar(&f.terms.NUMAAttributes, "numa-attributes", nil, "attributes of devices with the number of a NUMA node, as the scheduler is configured (numaAttributes)")
 }

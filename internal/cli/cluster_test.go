@@ -250,7 +250,7 @@ func amountsText(pairs ...string) corev1.ResourceList {
 // and what has ended does not.
 func TestAmountsTaken(t *testing.T) {
 	for phase, want := range map[corev1.PodPhase]string{
-		corev1.PodRunning:   "1 node refuses: 1 CPU left beside what its pods ask for, 2 asked",
+		corev1.PodRunning:   "1 node refuses: the node has 1 CPU left for more pods, but the pod asks for 2",
 		corev1.PodSucceeded: "1 node admits",
 	} {
 		w := &world{t: t}
@@ -271,7 +271,7 @@ func TestAmountsTaken(t *testing.T) {
 // TestNodeFullOfPods: a node takes no more pods than it says, however little they ask for.
 func TestNodeFullOfPods(t *testing.T) {
 	for phase, want := range map[corev1.PodPhase]string{
-		corev1.PodRunning: "1 node refuses: it has 1 pods, and takes no more than 1", corev1.PodFailed: "1 node admits",
+		corev1.PodRunning: "1 node refuses: the node has 1 pods, and admits at most 1", corev1.PodFailed: "1 node admits",
 	} {
 		w := &world{t: t}
 		w.pods = make([]corev1.Pod, 0, 8)
@@ -290,7 +290,9 @@ func TestNodeFullOfPods(t *testing.T) {
 // has.
 func TestDeviceClasses(t *testing.T) {
 	const gpu, class = "example.com/dra", "deviceclass.resource.kubernetes.io/fast"
-	lacks := func(name string) string { return "1 node is excluded: the node has 0 " + name + " in all, 1 asked" }
+	lacks := func(name string) string {
+		return "1 node is excluded: the node has 0 " + name + " in total, but the pod asks for 1"
+	}
 	for name, c := range map[string]struct {
 		asked     corev1.ResourceName
 		classes   []resourcev1.DeviceClass
@@ -342,7 +344,7 @@ func TestExcluded(t *testing.T) {
 		}, "does not tolerate taint gpu:NoSchedule\n    (n1)\n    do: if the pod may go there, give it a toleration"},
 		"not ready": {func(n *corev1.Node, _ *corev1.Pod) {
 			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
-		}, "not-ready:NoSchedule\n    (n1)\n    do: mend the node, and the taint goes: kubectl describe node n1"},
+		}, "not-ready:NoSchedule\n    (n1)\n    do: repair the node, which removes the taint: kubectl describe node n1"},
 		"preferred": {func(n *corev1.Node, _ *corev1.Pod) {
 			n.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectPreferNoSchedule}}
 		}, "1 node admits"},
@@ -354,7 +356,7 @@ func TestExcluded(t *testing.T) {
 		"enough":   {func(n *corev1.Node, _ *corev1.Pod) { n.Status.Allocatable = amountsText("cpu", "2", "memory", "1Gi") }, "1 node admits"},
 		"too small": {func(n *corev1.Node, _ *corev1.Pod) {
 			n.Status.Allocatable = amountsText("cpu", "1500m", "memory", "1Gi")
-		}, "1 node is excluded: the node has 1.5 CPUs in all, 2 asked"},
+		}, "1 node is excluded: the node has 1.5 CPUs in total, but the pod asks for 2"},
 		"its policy": {func(_ *corev1.Node, p *corev1.Pod) {
 			p.Annotations = map[string]string{wire.PolicyAnnotation: "single-numa-node,scope=pod"}
 		}, "excluded: the kubelet's policy is restricted with scope container, and the pod's berth.dev/policy asks for single-numa-node,scope=pod"},
@@ -370,7 +372,7 @@ func TestExcluded(t *testing.T) {
 		"none of it": {func(n *corev1.Node, p *corev1.Pod) {
 			n.Status.Allocatable = amountsText("cpu", "8", "memory", "1Gi")
 			p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
-		}, "1 node is excluded: the node has 0 example.com/gpu in all, 1 asked"},
+		}, "1 node is excluded: the node has 0 example.com/gpu in total, but the pod asks for 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{t: t}

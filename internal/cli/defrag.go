@@ -157,7 +157,7 @@ func roomText(w io.Writer, r *survey.Room) error {
 			fmt.Fprintf(w, "%s ending: ask again when they have gone, there may be room then.\n", wire.Counted(r.Ending, "pod")+map[bool]string{true: " is", false: " are"}[r.Ending == 1])
 		}
 	case r.Outcome == defrag.GaveUp.String():
-		fmt.Fprintf(w, "No plan was found before the search gave up, after %s to ledgers; there may be one.\n", wire.Counted(r.Asked, "question"))
+		fmt.Fprintf(w, "The search gave up after %s to nodes and found no plan, but a plan may exist.\n", wire.Counted(r.Asked, "question"))
 	case len(r.Moves) == 0:
 		fmt.Fprintln(w, "There is room already: nothing has to move.")
 	case len(r.Moves) == 1:

@@ -88,7 +88,7 @@ amount on an empty node. Exit code 1 means that a pod was refused.`,
 	l.cluster.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("node", l.completeNode)
 	cmd.Flags().IntVar(&l.limit, "nodes", defaultExplained, "with POD: how many nodes that refuse are explained in full")
-	cmd.Flags().StringSliceVar(&l.resize, "resize", nil, "with POD: what would become of a resize in place: [CONTAINER:]cpu=AMOUNT or memory=AMOUNT, several times if need be")
+	cmd.Flags().StringSliceVar(&l.resize, "resize", nil, "with POD: show the result of a resize in place: [CONTAINER:]cpu=AMOUNT or memory=AMOUNT; may be repeated")
 	node := cmd.Flags().Lookup(nodeFlag)
 	node.Usage = "with POD: the one node to ask; with -f: " + node.Usage
 	delete(node.Annotations, headingKey)
@@ -317,12 +317,12 @@ func boundText(w io.Writer, e *survey.Explained) error {
 	var rows [][]string
 	switch p := e.Promise; {
 	case p != nil && !p.Pins():
-		fmt.Fprintf(w, "promised: that it is admitted, and nothing to itself: it asks for no whole CPUs, pinned memory or devices here (Binding %d)\n", p.Sequence)
+		fmt.Fprintf(w, "promised: admission, but no exclusive resources: the pod asks for no whole CPUs, pinned memory or devices here (Binding %d)\n", p.Sequence)
 	case p != nil:
 		fmt.Fprintf(w, "promised: NUMA nodes %s, %s, guarantee %s, Binding %d, decided on report %d\n", dash(p.NUMANodes), p.Certainty, p.Guarantee, p.Sequence, p.Report)
 		rows = append(rows, containerRows("promise", p.Containers)...)
 	case e.PromiseError != "":
-		fmt.Fprintf(w, "promised: ignored, because it cannot be right: %s\n", e.PromiseError)
+		fmt.Fprintf(w, "promised: ignored, because the placement is invalid: %s\n", e.PromiseError)
 	case e.Decided:
 		fmt.Fprintln(w, "promised: nothing; no placement came with its Binding (another scheduler, a static pod, or one bound by hand)")
 	}
@@ -354,7 +354,7 @@ var alignmentWords = map[topology.Spread]string{
 func heldText(h *survey.Holding) string {
 	switch h.State {
 	case survey.StateAbsent:
-		return "not in the report (it has not arrived, or holds nothing any more)"
+		return "not in the report (the pod has not arrived, or no longer holds resources)"
 	case survey.StateEnded:
 		return "ended, and still held by the kubelet"
 	case survey.StateRefused:

@@ -118,7 +118,7 @@ func TestMembersSayWhatTheirGangSays(t *testing.T) {
 			[]string{`member of: a gang, wrong: Pod default/pod: metadata.annotations[berth.dev/gang]: "Train 1": want the name of a gang`}, []string{unserved}, "the name of a gang"},
 		"absent group": {func(_ *world, p *corev1.Pod) {
 			p.Annotations, p.Status.Conditions = map[string]string{"scheduling.k8s.io/group-name": "lost"}, nil
-		}, ExitFailure, []string{"PodGroup.scheduling.volcano.sh default/lost, wrong: PodGroup.scheduling.volcano.sh default/lost is not there"}, []string{unserved}, "default/lost is not there"},
+		}, ExitFailure, []string{"PodGroup.scheduling.volcano.sh default/lost, wrong: PodGroup.scheduling.volcano.sh default/lost does not exist"}, []string{unserved}, "default/lost does not exist"},
 		"whole at last": {func(w *world, p *corev1.Pod) {
 			ofGang(p, "z", "2")
 			ofGang(w.addPod("mate", "", 2, 0), "z", "2").CreationTimestamp = metav1.NewTime(noon.Add(-time.Second))

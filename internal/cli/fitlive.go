@@ -37,7 +37,7 @@ func (q *fitQuestion) register(cmd *cobra.Command) {
 	fs.IntVar(&q.limit, "limit", q.limit, "stop after so many copies on a node")
 	fs.IntVar(&q.nodes, "nodes", q.nodes, "of a cluster: how many nodes that refuse are explained in full")
 	fs.StringSliceVar(&q.on, "on", nil, "of a cluster: ask these nodes alone; may be repeated")
-	fs.StringArrayVar(&q.set, "set", nil, "of a cluster: ask as if nodes were set so, KEY=VALUE with "+strings.Join(survey.SettingKeys(), ", ")+"; may be repeated")
+	fs.StringArrayVar(&q.set, "set", nil, "of a cluster: ask as if the nodes had these settings, KEY=VALUE with "+strings.Join(survey.SettingKeys(), ", ")+"; may be repeated")
 	fs.BoolVar(&q.empty, "empty", false, "of a cluster: ask as if no pods were on the nodes")
 	fs.BoolVar(&q.compare, "compare", false, "of a cluster: compare the nodes as they are with --set and --empty, also if pods were moved, and say how many nodes of each kind would be needed")
 	q.cluster.register(cmd)
@@ -194,7 +194,7 @@ func copiesTable(w io.Writer, f *survey.Fitting) error {
 			rows = append(rows, []string{n.Node, strconv.Itoa(n.Copies), dash(countsText(n.ByNUMA)), cmp.Or(n.Next, "the limit was reached")})
 		}
 	}
-	title := fmt.Sprintf("\nIn all %s of it would fit, on %s:", copiesText(f.Copies), wire.Counted(taking, "node"))
+	title := fmt.Sprintf("\nIn total, %s of it would fit, on %s:", copiesText(f.Copies), wire.Counted(taking, "node"))
 	if err := section(w, title, "NODE | COPIES | BY NUMA NODES | THE NEXT IS NOT TAKEN BECAUSE", rows); err != nil {
 		return err
 	}

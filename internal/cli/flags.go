@@ -36,7 +36,7 @@ type nodeFlags struct {
 // registerKubelet adds the flags that describe the kubelet. check needs only these.
 func (f *nodeFlags) registerKubelet(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.config, kubeletConfigFlag, "", "file with the node's KubeletConfiguration, kubeadm's ConfigMap of it, what the kubelet answers to /configz, or its flags; without it every manager's policy is none")
+	fs.StringVar(&f.config, kubeletConfigFlag, "", "file with the node's KubeletConfiguration, kubeadm's ConfigMap of it, the kubelet's answer to /configz, or its flags; without it every manager's policy is none")
 	fs.StringVar(&f.dropIns, kubeletDropInsFlag, "", "directory with drop-ins (*.conf) of the KubeletConfiguration")
 	fs.StringVar(&f.flags, kubeletFlagsFlag, "", "the kubelet's own flags ('--reserved-cpus=0-1 --kube-reserved=cpu=1'), or a file with them: its command line as ps prints it, or KUBELET_EXTRA_ARGS=...")
 	fs.StringVar(&f.version, kubeletVersionFlag, defaultKubeletVersion, "release of the node's kubelet, 1.33 to 1.37")
@@ -45,11 +45,11 @@ func (f *nodeFlags) registerKubelet(cmd *cobra.Command) {
 
 func (f *nodeFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.machine, nodeFlag, "/", "machine string ('package:2 numa:2 core:8 pu:2 mem:64Gi'), a capture (a folder with sys/ in it, or an archive of one), or a file with what lscpu -p printed")
+	fs.StringVar(&f.machine, nodeFlag, "/", "machine string ('package:2 numa:2 core:8 pu:2 mem:64Gi'), a capture (a folder with sys/ in it, or an archive of one), or a file with the output of lscpu -p")
 	f.registerKubelet(cmd)
 	fs.StringVar(&f.state, "state", "", "folder with the kubelet's checkpoints (/var/lib/kubelet); without it the node is empty")
 	fs.StringArrayVar(&f.devices, "device", nil, "devices of a plugin, RESOURCE=NUMA:COUNT[,NUMA:COUNT...] (nvidia.com/gpu=0:4,1:4; NUMA - means none); repeat for each resource")
-	fs.BoolVar(&f.guard, "guard", true, "refuse, as Berth's scheduler does, what would run into a known defect of the kubelet or against the pod's policy; false shows what the kubelet does")
+	fs.BoolVar(&f.guard, "guard", true, "refuse, as Berth's scheduler does, pods that would trigger a known defect of the kubelet or break their own policy; false shows what the kubelet does")
 	fs.BoolVar(&f.ignoreMissing, "ignore-missing-devices", false, "admit pods that ask for devices which the node does not offer, as a kubelet does and no scheduler")
 }
 

@@ -26,7 +26,7 @@ func NewFragCommand() *cobra.Command {
 	limit := defaultStranded
 	cmd := &cobra.Command{
 		Use:   "frag [NODE ...]",
-		Short: "Show what is free in a cluster and of little use, and why",
+		Short: "Show which free resources of a cluster are of little use, and why",
 		Long: `Shows for each resource how much is free and how much of that is stranded. Everything on nodes in trouble or cordoned
 is stranded. A device is stranded if its NUMA node has fewer free CPUs than --cpus-per-device (with --keep); without
 these flags, if no pod that waits or recently ran could use it. Free memory is stranded if its NUMA node has too few
@@ -56,7 +56,7 @@ applied.`,
 			writeNotes(cmd, s.Notes)
 			wants, err := c.Wants(cmd.Context())
 			if err != nil {
-				writeNotes(cmd, []string{"what pods ask of devices is not known: " + err.Error()})
+				writeNotes(cmd, []string{"the devices that pods ask for are not known: " + err.Error()})
 				wants = &survey.Wants{PerDevice: live.terms.CPUsPerDevice}
 			}
 			all := s.Stranded(wants)
@@ -65,7 +65,7 @@ applied.`,
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&q.selector, "selector", "l", "", "only nodes with these labels, as kubectl has it")
+	cmd.Flags().StringVarP(&q.selector, "selector", "l", "", "only nodes with these labels, in kubectl's syntax")
 	cmd.Flags().IntVar(&limit, "limit", limit, "how many NUMA nodes are listed of each resource; 0 lists none")
 	live.register(cmd)
 	o.register(cmd)

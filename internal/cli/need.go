@@ -50,13 +50,13 @@ Exit code 1 means that some pod fits no such node.`,
 			if len(args) == 0 {
 				args = []string{q.node.machine}
 			} else if cmd.Flags().Changed(nodeFlag) {
-				return Usagef("need %q --%s %q: want machines in one way", args[0], nodeFlag, q.node.machine)
+				return Usagef("need %q --%s %q: want machines as arguments or with this flag, not both", args[0], nodeFlag, q.node.machine)
 			}
 			return q.need(cmd, args, sets)
 		},
 	}
 	q.register(cmd)
-	cmd.Flags().StringArrayVar(&sets, "set", nil, "ask also as if the nodes were set so, KEY=VALUE[,KEY=VALUE...] with "+strings.Join(survey.SettingKeys(), ", ")+"; repeat for another row")
+	cmd.Flags().StringArrayVar(&sets, "set", nil, "also compute with these settings of the nodes, KEY=VALUE[,KEY=VALUE...] with "+strings.Join(survey.SettingKeys(), ", ")+"; repeat for another row")
 	_ = cmd.RegisterFlagCompletionFunc("set", completeSettings)
 	return cmd
 }

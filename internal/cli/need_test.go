@@ -55,7 +55,7 @@ func TestNeedBadInput(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{needMachine, "--node", needMachine}, "want machines in one way"},
+		{[]string{needMachine, "--node", needMachine}, "want machines as arguments or with this flag, not both"},
 		{[]string{needMachine, "--state", "/var/lib/kubelet"}, "--state /var/lib/kubelet: the nodes are new and empty"},
 		{[]string{needMachine, "--set", "policy=none"}, "--set \"policy=none\": want KEY=VALUE"},
 		{[]string{needMachine, "--set", "reservedSystemCPUs=x"}, "want a list of CPUs"},

@@ -80,7 +80,7 @@ the verb also lists their conditions and the pods on their CPUs. -o svg draws on
 			return q.print(cmd, o, s)
 		},
 	}
-	cmd.Flags().StringVarP(&q.selector, "selector", "l", "", "only nodes with these labels, as kubectl has it")
+	cmd.Flags().StringVarP(&q.selector, "selector", "l", "", "only nodes with these labels, in kubectl's syntax")
 	cmd.Flags().StringVar(&q.sortBy, "sort-by", "name", "name; free: most free CPUs first; block: largest free CPUs of one NUMA node first; pods: most first")
 	_ = cmd.RegisterFlagCompletionFunc("sort-by", cobra.FixedCompletions(slices.Sorted(maps.Keys(nodeOrders)), cobra.ShellCompDirectiveNoFileComp))
 	cluster.register(cmd)

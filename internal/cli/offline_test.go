@@ -58,31 +58,31 @@ func expect(t *testing.T, code int, want string, args ...string) {
 func TestTotals(t *testing.T) {
 	in := newInputs(t)
 	burst := in.pod("burst", `{requests: {cpu: "1000", memory: 4Ti}}`)
-	expect(t, ExitFailure, "the node has 16 free CPUs of 16 in all, 1000 asked (OutOfcpu)", "place", "-f", burst, oneByTwo)
-	expect(t, ExitFailure, "do: ask for at most 16 CPUs in all, or use nodes that have more", "place", "-f", burst, oneByTwo)
+	expect(t, ExitFailure, "the node has 16 free CPUs of 16 in total, but the pod asks for 1000 (OutOfcpu)", "place", "-f", burst, oneByTwo)
+	expect(t, ExitFailure, "do: ask for at most 16 CPUs in total, or use nodes that have more", "place", "-f", burst, oneByTwo)
 	half := func(memory string) string { return in.pod("half", `{limits: {cpu: 500m, memory: `+memory+`}}`) }
-	expect(t, ExitFailure, "do: ask for at most 127.9Gi memory in all, or use nodes that have more", "place", "-f", half("134217729Ki"), oneByTwo)
+	expect(t, ExitFailure, "do: ask for at most 127.9Gi memory in total, or use nodes that have more", "place", "-f", half("134217729Ki"), oneByTwo)
 	expect(t, ExitOK, "half", "place", "-f", half("127.9Gi"), oneByTwo) // followed
 	expect(t, ExitFailure, "OutOfcpu: Node didn't have enough resource: cpu, requested: 1000000, used: 0, capacity: 16000",
 		"explain", "-f", burst, "--node", oneByTwo)
 	config := in.file("kubeadm.yaml", kubeletHead+"kubeReserved: {cpu: 500m, memory: 1Gi}\nsystemReserved: {memory: 1Gi}\n")
-	expect(t, ExitFailure, "the node has 125.9Gi free memory of 125.9Gi in all, 1000Gi asked (OutOfmemory)", "place", "-f",
+	expect(t, ExitFailure, "the node has 125.9Gi free memory of 125.9Gi in total, but the pod asks for 1000Gi (OutOfmemory)", "place", "-f",
 		in.pod("big", `{limits: {cpu: "4", memory: 1000Gi}}`), oneByTwo, "--kubelet-config", config)
 	// 15500m of 16 CPUs are left: 2 CPUs fit 7 times; pods that share CPUs count for the ones that
 	// follow.
 	expect(t, ExitOK, "two   7        -: 7", "fit", "-f", in.pod("two", `{requests: {cpu: "2", memory: 4Gi}}`), oneByTwo, "--kubelet-config", config)
 	expect(t, ExitOK, "half   1        -: 1", "fit", "-f", in.pod("half", `{limits: {cpu: 15500m, memory: 1Gi}}`), oneByTwo, "--kubelet-config", config)
 	most := in.pod("most", `{requests: {cpu: "15"}}`)
-	expect(t, ExitFailure, "the node has 0.5 free CPUs of 15.5 in all, 2 asked (OutOfcpu)",
+	expect(t, ExitFailure, "the node has 0.5 free CPUs of 15.5 in total, but the pod asks for 2 (OutOfcpu)",
 		"place", "-f", most, "-f", in.pod("two", `{requests: {cpu: "2"}}`), oneByTwo, "--kubelet-config", config)
 	// CPUs that are reserved by number take the place of amounts, and pinned pods count as well.
 	static := in.file("static.yaml", staticCPUs)
-	expect(t, ExitFailure, "the node has 2 free CPUs of 14 in all, 3 asked (OutOfcpu)", "place",
+	expect(t, ExitFailure, "the node has 2 free CPUs of 14 in total, but the pod asks for 3 (OutOfcpu)", "place",
 		"-f", in.pod("pinned", `{limits: {cpu: "12", memory: 1Gi}}`), "-f", in.pod("three", `{requests: {cpu: "3"}}`), oneByTwo, "--kubelet-config", static)
 	over := in.file("over.yaml", kubeletHead+"kubeReserved: {memory: 1Ti}\n")
-	expect(t, ExitFailure, `kubeReserved[memory]: "1Ti": want kubeReserved, systemReserved and the eviction threshold to keep at most the machine's`, "place", "-f", most, oneByTwo, "--kubelet-config", over)
+	expect(t, ExitFailure, `kubeReserved[memory]: "1Ti": want less: kubeReserved, systemReserved and the eviction threshold together reserve`, "place", "-f", most, oneByTwo, "--kubelet-config", over)
 	over = in.file("over.yaml", kubeletHead+"systemReserved: {memory: 2Ti}\n")
-	expect(t, ExitFailure, `systemReserved[memory]: "2Ti": want kubeReserved`, "place", "-f", most, oneByTwo, "--kubelet-config", over)
+	expect(t, ExitFailure, `systemReserved[memory]: "2Ti": want less: kubeReserved`, "place", "-f", most, oneByTwo, "--kubelet-config", over)
 }
 
 func TestOperatingSystem(t *testing.T) {
@@ -143,7 +143,7 @@ func TestImpossibleMachines(t *testing.T) {
 	} {
 		expect(t, ExitFailure, want, "place", "-f", p, machine)
 	}
-	expect(t, ExitOK, "note: the machine tells no memory", "place", "-f", p, "package:2 numa:1 core:4 pu:2")
+	expect(t, ExitOK, "note: the machine has no memory size", "place", "-f", p, "package:2 numa:1 core:4 pu:2")
 }
 
 // TestUnderflow: the kubelet takes a NUMA node that reserves more than it has for an endless one.
@@ -191,7 +191,7 @@ func TestFiles(t *testing.T) {
 	expect(t, ExitOK, "\nb ", "place", "-f", in.dir, "--node", oneByTwo)
 	in.file("deep/c.yaml", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: c}, spec: {replicas: 2, template: {spec: {containers: [{name: x}]}}}}\n---\n{apiVersion: v1, kind: Service}")
 	expect(t, ExitOK, "\nc-1 ", "place", "-R", "-f", in.dir, "--node", oneByTwo)
-	expect(t, ExitOK, "note: Deployment c: counted as 2 pods\nnote: skipped what holds no pods: 1 Service", "place", "-R", "-f", in.dir, "--node", oneByTwo)
+	expect(t, ExitOK, "note: Deployment c: counted as 2 pods\nnote: skipped, as they contain no pods: 1 Service", "place", "-R", "-f", in.dir, "--node", oneByTwo)
 }
 
 // TestKubelet: configuration, drop-ins, releases and devices.
@@ -236,7 +236,7 @@ func TestFit(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("a million copies that pin nothing took %s", took)
 	}
-	expect(t, ExitOK, "free   110      -: 110          the node has 0 free pods of 110 in all, 1 asked (OutOfpods)",
+	expect(t, ExitOK, "free   110      -: 110          the node has 110 pods, and admits at most 110 (OutOfpods)",
 		"fit", "-f", in.pod("free", "{}"), oneByTwo)
 }
 

@@ -69,8 +69,8 @@ the state at a wrong prediction to a file, which other verbs read with --snapsho
 			return printCleaned(cmd, o, v, func(w io.Writer) error { return shadowText(w, &v) })
 		},
 	}
-	cmd.Flags().StringVar(&f.url, "url", "", "where shadow mode answers, as http://127.0.0.1:10261, in place of the Service berth-shadow")
-	cmd.Flags().StringVar(&capture, "capture", "", "write the capture of this name, as a row has it, to a file of this name")
+	cmd.Flags().StringVar(&f.url, "url", "", "address of shadow mode, such as http://127.0.0.1:10261, in place of the Service berth-shadow")
+	cmd.Flags().StringVar(&capture, "capture", "", "write the capture with this name (column CAPTURE) to a file with the same name")
 	f.cluster.register(cmd)
 	o.register(cmd)
 	return cmd
@@ -103,20 +103,20 @@ func shadowText(w io.Writer, v *shadow.View) error {
 	row("bound", d.Pods, fmt.Sprintf("%d pinned; %d wait for the kubelet's answer", d.Pinned, v.Open))
 	row("judged", d.Judged, "the sum of the next seven rows")
 	row("exact", d.Exact, "admitted, with the CPUs, memory and devices that were predicted")
-	row("byVerdict", d.ByVerdict, "admitted as predicted; which CPUs could not be known")
-	row("either", d.Either, "it depended on pods that were leaving; the kubelet did one of the things predicted")
+	row("byVerdict", d.ByVerdict, "admitted as predicted; the CPUs could not be predicted")
+	row("either", d.Either, "the answer depended on pods that were leaving, and was one of the predicted answers")
 	row("foretold", d.Foretold, "rejected as predicted")
-	row("wrong", d.Wrong, "admitted, with something else than predicted")
-	row("missed", d.Missed, "rejected, and predicted to be admitted")
-	row("falseAlarms", d.FalseAlarms, "admitted, and predicted to be rejected")
+	row("wrong", d.Wrong, "admitted, but with other CPUs, memory or devices than predicted")
+	row("missed", d.Missed, "rejected, but predicted to be admitted")
+	row("falseAlarms", d.FalseAlarms, "admitted, but predicted to be rejected")
 	for _, r := range shadow.Reasons {
 		if n := d.NotJudged[r.Reason]; n > 0 {
 			row("notJudged", n, r.Text)
 		}
 	}
-	row("elsewhere", d.Elsewhere, "rejected, and another node would have taken them")
+	row("elsewhere", d.Elsewhere, "rejected, but another node would have admitted them")
 	row("split", d.Split, "on more NUMA nodes than another node would have needed")
-	row("stranded", d.Stranded, "devices left without CPUs that another node would have spared")
+	row("stranded", d.Stranded, "on a node where they left more devices without CPUs than on another node")
 	row("notLooked", d.NotLooked, "no other node was searched for them")
 	if err := columns(w, "24 HOURS | PODS | MEANING", rows); err != nil {
 		return err
@@ -146,7 +146,7 @@ func shadowClaims(w io.Writer, c *shadow.Claims) error {
 	if c.NotLooked > 0 {
 		text = strings.TrimPrefix(fmt.Sprintf("%s, not looked at: %d", text, c.NotLooked), ", ")
 	}
-	fmt.Fprintf(w, "\nPods with ResourceClaims, by how their devices lie to their CPUs: %s.\n", text)
+	fmt.Fprintf(w, "\nPods with ResourceClaims, by the alignment of their devices with their CPUs: %s.\n", text)
 	var rows [][]string
 	for i := range c.Misaligned {
 		p := &c.Misaligned[i]

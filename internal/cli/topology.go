@@ -85,9 +85,9 @@ dev: to the string.`,
 			return Usagef("--output %q: want %s%s", form, strings.Join(names, ", "), suggest.DidYouMean(form, names))
 		},
 	}
-	cmd.Flags().String(nodeFlag, "/", "machine string ('package:2 numa:2 core:8 pu:2 mem:64Gi'), a capture (a folder with sys/ in it, or an archive of one), or a file with what lscpu -p printed")
+	cmd.Flags().String(nodeFlag, "/", "machine string ('package:2 numa:2 core:8 pu:2 mem:64Gi'), a capture (a folder with sys/ in it, or an archive of one), or a file with the output of lscpu -p")
 	cmd.Flags().StringVar(&root, "root", "/", "folder that contains sys/, or an archive of one")
-	cmd.Flags().StringVar(&printed, "lscpu", "", "file with what lscpu printed, best with -p; - is standard input")
+	cmd.Flags().StringVar(&printed, "lscpu", "", "file with the output of lscpu, best with -p; - is standard input")
 	cmd.Flags().StringVar(&device, "device", "", "file with a Device of scheduling.koordinator.sh: show its devices instead of the machine's own")
 	cmd.Flags().StringVarP(&form, "output", "o", names[0], strings.Join(names, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
@@ -113,7 +113,7 @@ func machineFor(cmd *cobra.Command, live *clusterFlags, from source) (*topology.
 	}
 	for _, other := range []string{"root", "lscpu", nodeFlag} {
 		if cmd.Flags().Changed(other) {
-			return nil, Usagef("topology %s: want one machine: no --%s", from.args[0], other)
+			return nil, Usagef("topology %s: --%s names another machine: use only one of them", from.args[0], other)
 		}
 	}
 	c, err := live.connect()
@@ -152,7 +152,7 @@ func machineOf(cmd *cobra.Command, root, printed string, args []string) (*topolo
 		return machineAt(cmd, root, args)
 	}
 	if len(args) > 0 || cmd.Flags().Changed("root") || cmd.Flags().Changed(nodeFlag) {
-		return nil, Usagef("topology: want one machine: --lscpu, --root, --%s or an argument", nodeFlag)
+		return nil, Usagef("topology: want only one of --lscpu, --root, --%s and an argument", nodeFlag)
 	}
 	text, err := readBounded(cmd, printed, lscpu.MaxText)
 	if err != nil {
@@ -170,7 +170,7 @@ func machineAt(cmd *cobra.Command, root string, args []string) (*topology.Machin
 	byRoot, byNode := cmd.Flags().Changed("root"), cmd.Flags().Changed(nodeFlag)
 	switch {
 	case byRoot && (byNode || len(args) > 0), byNode && len(args) > 0:
-		return nil, Usagef("topology: want one machine: --%s, --root or an argument", nodeFlag)
+		return nil, Usagef("topology: want only one of --%s, --root and an argument", nodeFlag)
 	case byRoot && root == "":
 		return nil, Usagef("--root is empty: want the folder that contains sys/, or an archive")
 	case byNode:

@@ -147,7 +147,7 @@ func TestTopologyOfLscpu(t *testing.T) {
 	if out, err := topologyOf(t, file, "-o", "string"); err != nil || out != "package:2 numa:1 core:2 pu:2\n" {
 		t.Errorf("%v: %q", err, out)
 	}
-	if code, _, stderr := run(t, "topology", "--lscpu", file, "--root", "/"); code != ExitUsage || !strings.Contains(stderr, "want one machine") {
+	if code, _, stderr := run(t, "topology", "--lscpu", file, "--root", "/"); code != ExitUsage || !strings.Contains(stderr, "want only one of") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 	if err := os.WriteFile(file, []byte(strings.Replace(text, "core: 2", "core: two", 1)), 0o600); err != nil {

@@ -64,14 +64,14 @@ func (c *converter) admission() map[string]any {
 	switch g := &c.gate; {
 	case !g.known:
 	case !g.enqueue:
-		c.note("no action enqueue: groups are let in whatever is free (admission.gate none of plugin Berth)")
+		c.note("no action enqueue: groups are admitted regardless of free resources (admission.gate none of plugin Berth)")
 		return map[string]any{"gate": "none"}
 	case g.factor > 0:
 		c.note("action enqueue: %s", letIn)
-		c.note("plugin overcommit: groups are let in for %v times what the nodes have (admission.overcommitFactor of plugin Berth)", g.factor)
+		c.note("plugin overcommit: groups are admitted up to %v times the nodes' resources (admission.overcommitFactor of plugin Berth)", g.factor)
 		return map[string]any{"overcommitFactor": g.factor}
 	case !g.queues:
-		c.note("action enqueue: no plugin overcommit, proportion or capacity has a say in it, so that groups are let in whatever is free (admission.gate none of plugin Berth)")
+		c.note("action enqueue: no plugin overcommit, proportion or capacity limits groups, so groups are admitted regardless of free resources (admission.gate none of plugin Berth)")
 		return map[string]any{"gate": "none"}
 	default:
 		c.note("action enqueue: %s", letIn)
@@ -80,4 +80,4 @@ func (c *converter) admission() map[string]any {
 }
 
 // letIn describes the rule by which Berth admits groups.
-const letIn = "a group is let in when what its minResources name is free, or could be freed by evicting lower priorities"
+const letIn = "a group is admitted if the resources of its minResources are free, or could be freed by evicting pods of lower priority"

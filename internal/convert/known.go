@@ -10,7 +10,7 @@ import (
 const (
 	servedByKube = "kube-scheduler's own plugins do it"
 	useKueue     = "Berth has no queues: use Kueue above it"
-	notScheduler = "no matter of a scheduler"
+	notScheduler = "not a task of a scheduler"
 )
 
 // actions maps each action of Volcano to a text about its counterpart in Berth.
@@ -20,7 +20,7 @@ var actions = map[string]string{
 	"backfill":    "pods without requests are placed like others; there is no action to switch on",
 	"preempt":     "by priority, as kube-scheduler does, for whole gangs; a pod that must not evict has preemptionPolicy: Never",
 	"reclaim":     "no pods are evicted for the share of a queue: " + useKueue,
-	"shuffle":     "use a descheduler; Berth moves pods only for a plan that was asked for (berth defrag)",
+	"shuffle":     "use a descheduler; Berth moves pods only when you run berth defrag --execute",
 	"gangpreempt": "preemption for a gang evicts only when the whole gang then fits; there is no action to switch on",
 	"gangreclaim": useKueue,
 }
@@ -46,7 +46,7 @@ var plugins = map[string]string{
 	"resourcequota":          "the API server's ResourceQuota counts pods when they are created",
 	"sla":                    "there is no longest time to wait: use priorities",
 	"tdm":                    "no time divisions of nodes: use taints and tolerations",
-	"rescheduling":           "use a descheduler; Berth moves pods only for a plan that was asked for (berth defrag)",
+	"rescheduling":           "use a descheduler; Berth moves pods only when you run berth defrag --execute",
 	"usage":                  "load of nodes is not looked at: use requests",
 	"task-topology":          "use podAffinity and podAntiAffinity in the task's template",
 	"deviceshare":            "parts of a GPU are out of scope: whole devices are placed with their CPUs",
@@ -132,7 +132,7 @@ var ownParameters = map[string]string{
 	"recommendation_enable":    notScheduler,
 }
 
-const useDescheduler = "use a descheduler; Berth moves pods only for a plan that was asked for (berth defrag)"
+const useDescheduler = "use a descheduler; Berth moves pods only when you run berth defrag --execute"
 
 // switches are the keys of a plugin that turn a part of it on or off.
 var switches = []string{

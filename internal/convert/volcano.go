@@ -66,7 +66,7 @@ func (c *converter) parameters(keys []string) {
 		case near != "":
 			c.Unknown = append(c.Unknown, fmt.Sprintf("key %.80q: unknown%s", key, near))
 		default:
-			c.note("%.80s: it stands beside the scheduler's configuration, and is none of its keys: a matter of what installs Volcano", key)
+			c.note("%.80s: it is next to the scheduler's configuration, not one of its keys: it belongs to the installer of Volcano", key)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (c *converter) parameters(keys []string) {
 func (c *converter) configured(p *plugin) {
 	why, ok := configurations[p.Name]
 	if !ok {
-		why = "arguments of an action: kube-scheduler's own settings hold"
+		why = "arguments of an action: kube-scheduler's own settings apply"
 	}
 	c.note("configurations: %.80s: %s; not used: %.200s", p.Name, why, strings.Join(sortedKeys(p.Arguments), ", "))
 }
@@ -88,7 +88,7 @@ func (c *converter) order(actions []string) {
 			return
 		case "enqueue":
 		default:
-			c.note("action %s stands before allocate: the order has no counterpart, a pod is placed first, and what else can be done for it comes after", action)
+			c.note("action %s stands before allocate: the order has no counterpart, because Berth first tries to place a pod without evictions", action)
 		}
 	}
 }
@@ -214,7 +214,7 @@ func (c *converter) nodeorder(p *plugin) {
 func (c *converter) binpack(p *plugin) {
 	switch c.strategy {
 	case "LeastAllocated":
-		c.note("plugin binpack: it fills nodes, leastrequested.weight of nodeorder empties them; only one of them can be: binpack")
+		c.note("plugin binpack: it fills nodes, leastrequested.weight of nodeorder empties them; only one of them is possible, and binpack is used")
 	case "MostAllocated":
 		c.note("plugin binpack: mostrequested.weight %d of nodeorder fills nodes as well: the weight of binpack is used", c.weights[fit])
 	}

@@ -166,7 +166,7 @@ const overtaken = "%d of the pods on CPUs other than promised: a pod on the same
 func (c *Comparison) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(c) }
 
 // outOfTime warns that one of the two runs was cut short.
-const outOfTime = "%s: the time was up while pods were still getting their turn; " +
+const outOfTime = "%s: the time was up before all pods had been tried; " +
 	"this machine was too slow or too busy, and the numbers say little\n"
 
 // WriteTable prints the results of the two schedulers side by side.

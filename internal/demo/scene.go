@@ -72,7 +72,7 @@ const sceneStale = 10 * time.Second
 
 var silentAgent = Scene{
 	Name:  "silent-agent",
-	About: "An agent dies. Pods that would be pinned stay away from its node until it is back; others do not care.",
+	About: "An agent dies. Pods that would be pinned stay away from its node until it is back; other pods still go there.",
 	Nodes: 2,
 	Berth: Berth{Args: &scheduler.Args{StaleAfter: metav1.Duration{Duration: sceneStale}}},
 	play: func(s *stage) []step {
@@ -92,7 +92,7 @@ var silentAgent = Scene{
 					}
 					return s.waits(ctx, scenePod("during", node, 4, true), wire.NoSignOfLife)
 				}},
-			{"A pod that shares CPUs may go there all the same:",
+			{"A pod that shares CPUs may still go there:",
 				func(ctx context.Context) error { return s.runs(ctx, scenePod("ordinary", node, 4, false)) }},
 			{"A pinned pod that is free to choose goes elsewhere:",
 				func(ctx context.Context) error { return s.runs(ctx, scenePod("elsewhere", "", 4, true)) }},
@@ -109,7 +109,7 @@ var silentAgent = Scene{
 
 var nowhere = Scene{
 	Name:  "nowhere",
-	About: "A node has the CPUs that a pod asks for, and no NUMA node has. It waits, is told why, and others do not care.",
+	About: "A node has the CPUs that a pod asks for, but no single NUMA node has them. The pod waits, its condition says why, and other pods are not affected.",
 	Nodes: 1,
 	play: func(s *stage) []step {
 		return []step{
@@ -117,11 +117,11 @@ var nowhere = Scene{
 				func(ctx context.Context) error {
 					return s.waits(ctx, scenePod("toolarge", "", 50, true), "need 2 NUMA nodes")
 				}},
-			{"kube-scheduler would have bound it, and the kubelet refused it. One that fits a NUMA node runs:",
+			{"kube-scheduler would have bound it, and the kubelet would have refused it. A pod that fits on one NUMA node runs:",
 				func(ctx context.Context) error { return s.runs(ctx, scenePod("left", "", 30, true)) }},
 			{"So does a second, on the other NUMA node:",
 				func(ctx context.Context) error { return s.runs(ctx, scenePod("right", "", 30, true)) }},
-			{"16 CPUs are free, 8 and 8. A pod that wants 12 waits for what others have:",
+			{"16 CPUs are free, 8 on each NUMA node. A pod that wants 12 waits for the CPUs of other pods:",
 				func(ctx context.Context) error { return s.waits(ctx, scenePod("third", "", 12, true), "free CPUs of") }},
 			{"The first one ends. When the node reports that its CPUs are free, the pod that waited runs:",
 				func(ctx context.Context) error {
@@ -144,7 +144,7 @@ var twoGangs = Scene{
 				func(ctx context.Context) error { return s.gangRuns(ctx, "first", 2) }},
 			{"A gang of 3 such pods. Two of them would fit, and neither gets a node:",
 				func(ctx context.Context) error { return s.gangWaits(ctx, "second", 3) }},
-			{"What the gang does not have, it does not hold. A pod with 30 CPUs comes later and goes first:",
+			{"The waiting gang holds no CPUs. A pod with 30 CPUs that comes later runs first:",
 				func(ctx context.Context) error { return s.runs(ctx, scenePod("single", "", 30, true)) }},
 			{"The first gang ends. Now 3 pods fit, and all 3 start:",
 				func(ctx context.Context) error {

@@ -69,6 +69,6 @@ func fewWatches(nodes, need, left int) error {
 	if data, err := os.ReadFile(maxWatches); err == nil {
 		limit = strings.TrimSpace(string(data))
 	}
-	return fmt.Errorf("%d nodes need %d inotify instances, and this user may have %d more of %s in all: "+
+	return fmt.Errorf("%d nodes need %d inotify instances, and this user may have %d more of %s in total: "+
 		"want `sysctl fs.inotify.max_user_instances=1024` as root, or fewer nodes", nodes, need, left, limit)
 }

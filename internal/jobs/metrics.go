@@ -12,7 +12,7 @@ var (
 		Name: "berth_controller_job_phases_total", Help: "Jobs of batch.volcano.sh that entered a phase, by phase.",
 	}, []string{"phase"})
 	jobsRefused = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "berth_controller_jobs_refused_total", Help: "Jobs that use fields that Berth does not serve.",
+		Name: "berth_controller_jobs_refused_total", Help: "Jobs refused because they are malformed or use fields that Berth does not support.",
 	})
 	podsCreated = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_controller_pods_created_total", Help: "Pods created for Jobs.",

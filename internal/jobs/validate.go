@@ -105,13 +105,13 @@ func refusedHosts(job *batch.Job, s *spec) (wrong field.ErrorList) {
 	}
 	if total > maxHosts {
 		wrong = append(wrong, field.Invalid(field.NewPath("spec", "plugins").Key("svc"), fmt.Sprint(total, " bytes of hosts"),
-			fmt.Sprintf("at most %d, which a ConfigMap holds: fewer pods, shorter names, or no svc", maxHosts)))
+			fmt.Sprintf("at most %d, the limit of a ConfigMap: use fewer pods or shorter names, or leave svc out", maxHosts)))
 	}
 	for i := 0; p.svc.injectHosts && i < len(s.tasks); i++ {
 		key := hostsKey(s.tasks[i].name)
 		if bytes := len(key) + len("=") + len(data[key]) + 1; bytes > maxVariable {
 			wrong = append(wrong, field.Invalid(field.NewPath("spec", "tasks").Index(i).Child("replicas"), s.tasks[i].replicas,
-				fmt.Sprintf("fewer pods, or svc without variables: its variable %s has %d bytes, and Linux takes %d", key, bytes, maxVariable)))
+				fmt.Sprintf("use fewer pods, or svc with --inject-hosts-env=false: the environment variable %s would have %d bytes, and Linux allows at most %d", key, bytes, maxVariable)))
 		}
 	}
 	return wrong
@@ -124,13 +124,13 @@ func refusedShape(job *batch.Job, s *spec) (wrong field.ErrorList) {
 		wrong = append(wrong, field.Required(at.Child("tasks"), "at least one task"))
 	}
 	if s.replicas > MaxPods {
-		wrong = append(wrong, field.Invalid(at.Child("tasks"), s.replicas, fmt.Sprintf("at most %d pods in all", MaxPods)))
+		wrong = append(wrong, field.Invalid(at.Child("tasks"), s.replicas, fmt.Sprintf("at most %d pods in total", MaxPods)))
 	}
 	if told := job.Spec.MinAvailable; told > s.replicas || told < 0 {
 		wrong = append(wrong, field.Invalid(at.Child("minAvailable"), told, fmt.Sprintf("0 to %d, the pods of all tasks", s.replicas)))
 	} else if s.minAvailable > maxTogether && s.replicas <= MaxPods {
 		wrong = append(wrong, field.Invalid(at.Child("minAvailable"), s.minAvailable,
-			fmt.Sprintf("at most %d pods that start together: by default those of all tasks do", maxTogether)))
+			fmt.Sprintf("at most %d pods that start together: by default, the pods of all tasks start together", maxTogether)))
 	}
 	if most := job.Spec.MaxRetry; most < 0 {
 		wrong = append(wrong, field.Invalid(at.Child("maxRetry"), most, "0 or more"))
@@ -139,7 +139,7 @@ func refusedShape(job *batch.Job, s *spec) (wrong field.ErrorList) {
 	for i := range s.tasks {
 		t, at := &s.tasks[i], at.Child("tasks").Index(i)
 		if name := podName(job.Name, t.name, int(t.replicas)); len(validation.IsDNS1123Label(name)) > 0 {
-			wrong = append(wrong, field.Invalid(at.Child("name"), t.name, fmt.Sprintf("a name that pods can have: %s is none", name)))
+			wrong = append(wrong, field.Invalid(at.Child("name"), t.name, fmt.Sprintf("a name from which pod names can be made: %s is not a pod name", name)))
 		}
 		if seen[t.name] {
 			wrong = append(wrong, field.Duplicate(at.Child("name"), t.name))

@@ -278,7 +278,7 @@ func asPairs(separator string) func(string) setter {
 func asOption(field string) setter {
 	return func(object map[string]any, name, value string) error {
 		if strings.Contains(value, ",") {
-			return flagError(name, value, "one option: the kubelet does not cut this flag at commas, so it stands once for each")
+			return flagError(name, value, "one option: the kubelet does not split this flag at commas, so repeat the flag for each option")
 		}
 		return asPairs("=")(field)(object, name, value)
 	}

@@ -25,7 +25,7 @@ type given struct {
 }
 
 // forms names the supported forms of a text.
-const forms = "want a KubeletConfiguration, kubeadm's ConfigMap kubelet-config, what a kubelet answers to /configz, or its flags"
+const forms = "want a KubeletConfiguration, kubeadm's ConfigMap kubelet-config, a kubelet's answer to /configz, or its flags"
 
 // read reads a text that a user gave; where names the text in errors.
 func (f Files) read(where string, data []byte) (g given, err error) {

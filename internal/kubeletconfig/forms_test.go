@@ -111,10 +111,10 @@ func TestForms(t *testing.T) {
 		"Markdown":            {"```yaml\n" + conf + "```\n", "", "", "; line 1 is a fence of Markdown: want only the text inside"},
 		"a table":             {"| a | b |\n|---|---|\n", "", "", "; line 1 is a row of a table"},
 		"a template":          {strings.Replace(conf, "static", "{{ .policy }}", 1), "", "", "; line 3 has {{ of a template"},
-		"lstopo":              {"Machine (63GB total)\n  Package L#0\n", "", "", "this is what lstopo prints: want a KubeletConfiguration"},
+		"lstopo":              {"Machine (63GB total)\n  Package L#0\n", "", "", "this is the output of lstopo: want a KubeletConfiguration"},
 		"cpuinfo":             {"processor\t: 0\nmodel\t: 7\n\nprocessor\t: 1\n", "", "", "this is /proc/cpuinfo: want a KubeletConfiguration"},
 		"half a list":         {`["--cpu-manager-policy=static", `, "", "", "want"},
-		"lscpu":               {"Architecture: x86_64\nCPU(s): 8\n", "", "", "this is what lscpu prints: want a KubeletConfiguration, kubeadm's ConfigMap"},
+		"lscpu":               {"Architecture: x86_64\nCPU(s): 8\n", "", "", "this is the output of lscpu: want a KubeletConfiguration, kubeadm's ConfigMap"},
 		"another kind":        {"apiVersion: v1\nkind: Pod\n", "", "", `kind: "Pod": want a KubeletConfiguration`},
 		"OpenShift's":         {"apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nspec: {}\n", "", "", "KubeletConfig of OpenShift is merged over"},
 		"empty ConfigMap":     {"kind: ConfigMap\ndata: {a: b}\n", "", "", `ConfigMap: no data.kubelet, but ["a"]: want kubeadm's ConfigMap kubelet-config`},
@@ -124,8 +124,8 @@ func TestForms(t *testing.T) {
 		"none":                {"kind: ClusterConfiguration\n", "", "", "no KubeletConfiguration in it"},
 		"flags over files":    {"--config=/var/lib/kubelet/config.yaml --v=2", "", "", `--config: "/var/lib/kubelet/config.yaml": want that file too: give it with --kubelet-config, and the flags with --kubelet-flags`},
 		"flags over drop-ins": {conf, "--config=x --config-dir=/d", "", `--config-dir: "/d": want that directory too`},
-		"answer and flags":    {answer, "--reserved-cpus=1", "", "flags included: want it without flags"},
-		"answer and drop-ins": {answer, "", "d", "drop-ins included: want it without the drop-ins"},
+		"answer and flags":    {answer, "--reserved-cpus=1", "", "which includes flags: leave out the flags"},
+		"answer and drop-ins": {answer, "", "d", "which includes drop-ins: leave out the drop-ins"},
 		"no object":           {`{"kubeletconfig": 5}`, "", "", "kubeletconfig: want an object"},
 	} {
 		t.Run(name, func(t *testing.T) {

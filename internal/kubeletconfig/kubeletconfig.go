@@ -62,7 +62,7 @@ func (f Files) Read() (*kubeletv1beta1.KubeletConfiguration, error) {
 		return Decode(f.File, g.object)
 	}
 	if g.settled {
-		return nil, fmt.Errorf("%s: this is what a kubelet answers to /configz, drop-ins included: want it without the drop-ins of %s", f.File, f.Dir)
+		return nil, fmt.Errorf("%s: this is a kubelet's answer to /configz, which includes drop-ins: leave out the drop-ins of %s", f.File, f.Dir)
 	}
 	var patches []map[string]any
 	err = filepath.WalkDir(f.Dir, func(name string, e fs.DirEntry, err error) error {
@@ -100,7 +100,7 @@ func (f Files) given() (g given, err error) {
 		return g, nil
 	}
 	if g.settled {
-		return g, fmt.Errorf("%s: this is what a kubelet answers to /configz, flags included: want it without flags", f.File)
+		return g, fmt.Errorf("%s: this is a kubelet's answer to /configz, which includes flags: leave out the flags", f.File)
 	}
 	more, err := readFlags(f.Flags)
 	if err == nil {

@@ -54,11 +54,11 @@ func Read(text []byte) (*topology.Machine, error) {
 	case pasted.NvidiaTopology:
 		return nil, errNvidia(string(text))
 	case pasted.CPUInfo, pasted.Lstopo:
-		return nil, fmt.Errorf("this is %s, which Berth does not read: want what lscpu -p prints, or a capture (berth topology --help)", form)
+		return nil, fmt.Errorf("this is %s, which Berth does not read: want the output of lscpu -p, or a capture (berth topology --help)", form)
 	case pasted.UTF16:
-		return nil, fmt.Errorf("this is %s, as PowerShell writes: want UTF-8", form)
+		return nil, fmt.Errorf("this is %s, as PowerShell writes text: want UTF-8", form)
 	case pasted.KubeletConfig, pasted.KubeletAnswer, pasted.KubernetesObject, pasted.KubeletFlags:
-		return nil, fmt.Errorf("this is %s, and no machine: want what lscpu -p prints", form)
+		return nil, fmt.Errorf("this is %s, not a machine: want the output of lscpu -p", form)
 	}
 	f, err := read(string(text))
 	if err != nil {
@@ -146,7 +146,7 @@ func readJSON(text string) (fields, error) {
 		Lscpu []entry `json:"lscpu"`
 	}
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
-		return nil, fmt.Errorf("lscpu: %s: want what lscpu -J prints: %w", whereInJSON(text, err), err)
+		return nil, fmt.Errorf("lscpu: %s: want the output of lscpu -J: %w", whereInJSON(text, err), err)
 	}
 	f := fields{}
 	return f, f.addAll("lscpu", all.Lscpu)

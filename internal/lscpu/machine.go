@@ -52,7 +52,7 @@ func (r *reader) readCounts() (err error) {
 // readCPUs reads the ids of the CPUs, and compares their number with the counts.
 func (r *reader) readCPUs() (err error) {
 	if _, ok := r.fields[online]; !ok {
-		return &Error{Field: online, Want: "what LC_ALL=C lscpu prints, without -x"}
+		return &Error{Field: online, Want: "the output of LC_ALL=C lscpu, without -x"}
 	}
 	all, err := r.fields.number(cpus)
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *reader) readCPUs() (err error) {
 	}
 	on, off := r.online.Len(), r.offline.Len()
 	if r.online.Intersects(&r.offline) || on+off != all {
-		return r.fields.wrong(cpus, "as many CPUs as %s and %s have, which is %d", online, offline, on+off)
+		return r.fields.wrong(cpus, "the number of CPUs in %s and %s: %d", online, offline, on+off)
 	}
 	if counted := r.threads * r.cores * r.sockets; counted != on {
 		return r.fields.wrong(online, "%d CPUs, for %d sockets of %d cores of %d threads; where cores differ or CPUs are off: %swhich", counted, r.sockets, r.cores, r.threads, capture)
@@ -111,14 +111,14 @@ func (r *reader) readNodes() error {
 	}
 	if _, ok := r.fields[nodes]; ok {
 		if count, err := r.fields.number(nodes); err != nil || count != len(r.nodes) {
-			return r.fields.wrong(nodes, "as many as there are fields NUMA nodeN CPU(s), which is %d", len(r.nodes))
+			return r.fields.wrong(nodes, "the number of the fields NUMA nodeN CPU(s): %d", len(r.nodes))
 		}
 	}
 	if len(r.nodes) == 0 {
 		r.nodes, seen = []inOne{{cpus: r.online}}, r.online
 	}
 	if seen != r.online {
-		return r.fields.wrong(online, "CPUs that the NUMA nodes have, which are %s", seen)
+		return r.fields.wrong(online, "exactly the CPUs of the NUMA nodes: %s", seen)
 	}
 	return nil
 }

@@ -14,9 +14,9 @@ import (
 func errNumactl(text string) error {
 	hint := ""
 	if said := numactlItems(text); said != "" {
-		hint = "; what it says goes behind the machine string: " + said
+		hint = "; add its memory and distances to the machine string: " + said
 	}
-	return fmt.Errorf("this is %s: it does not say which CPUs share a core, a package or a cache: want what lscpu -p prints%s", pasted.Numactl, hint)
+	return fmt.Errorf("this is %s: it does not say which CPUs share a core, a package or a cache: want the output of lscpu -p%s", pasted.Numactl, hint)
 }
 
 var (
@@ -46,7 +46,7 @@ func errNvidia(text string) error {
 	if said := nvidiaPool(text); said != "" {
 		hint = "the GPUs are --device " + said
 	}
-	return fmt.Errorf("this is %s: it does not say which cores there are: want what lscpu -p prints; %s", pasted.NvidiaTopology, hint)
+	return fmt.Errorf("this is %s: it does not say which cores there are: want the output of lscpu -p; %s", pasted.NvidiaTopology, hint)
 }
 
 var (

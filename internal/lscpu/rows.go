@@ -32,7 +32,7 @@ const (
 
 // rowError names the form, the place, the column, the value and a correct value.
 func rowError(form pasted.Form, where, column, value, want string) error {
-	text := fmt.Sprintf("as %s", form)
+	text := fmt.Sprintf("in %s", form)
 	for _, part := range []string{where, column} {
 		if part != "" {
 			text += ": " + part
@@ -141,7 +141,7 @@ func readExtendedJSON(text string) (*topology.Machine, error) {
 		CPUs []map[string]any `json:"cpus"`
 	}
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
-		return nil, fmt.Errorf("as %s: %s: %w", r.form, whereInJSON(text, err), err)
+		return nil, fmt.Errorf("in %s: %s: %w", r.form, whereInJSON(text, err), err)
 	}
 	for i, object := range all.CPUs {
 		cells := map[string]string{}

@@ -49,20 +49,20 @@ func TestRows(t *testing.T) {
 // TestRowsRefused: an error names the form, the line, the column, the value and what is wanted.
 func TestRowsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"a short row":     {"CPU NODE SOCKET CORE\n0 0 0\n", `as what lscpu -e prints: line 2: "0 0 0": want 4 values`},
-		"a word":          {"# CPU,Core,Socket,Node\n0,x,0,0\n", `as what lscpu -p prints: line 2: CORE: "x": want a number`},
+		"a short row":     {"CPU NODE SOCKET CORE\n0 0 0\n", `in the output of lscpu -e: line 2: "0 0 0": want 4 values`},
+		"a word":          {"# CPU,Core,Socket,Node\n0,x,0,0\n", `in the output of lscpu -p: line 2: CORE: "x": want a number`},
 		"twice":           {"# CPU,Core,Socket\n0,0,0\n0,0,0\n", `line 3: CPU: "0": want each CPU once`},
 		"too high":        {"# CPU,Core,Socket\n99999999,0,0\n", `line 2: CPU: "99999999"`},
 		"no cores":        {"# CPU,Node\n0,0\n", "line 2: CORE: want a number: lscpu -p=CPU,Core,Socket,Node,L3"},
-		"no rows":         {"CPU NODE\n", "as what lscpu -e prints: want a row for each CPU"},
+		"no rows":         {"CPU NODE\n", "in the output of lscpu -e: want a row for each CPU"},
 		"half the nodes":  {"# CPU,Core,Socket,Node\n0,0,0,0\n1,1,0,\n", `NODE: "0": want a NUMA node for each CPU that is online: 0-1`},
 		"online in words": {"CPU CORE SOCKET ONLINE\n0 0 0 ja\n", `line 2: ONLINE: "ja": want yes or no`},
-		"broken JSON":     {`{"cpus": [{"cpu": 0},]}`, "as what lscpu -Je prints: line 1"},
-		"numactl":         {"available: 2 nodes (0-1)\nnode 0 cpus: 0 1\nnode 0 size: 4095 MB\nnode 0 free: 6 MB\nnode 1 cpus: 2 3\nnode 1 size: 4096 MB\nnode distances:\nnode   0   1 \n  0:  10  20 \n  1:  20  10 \n", "this is what numactl -H prints: it does not say which CPUs share a core, a package or a cache: want what lscpu -p prints; what it says goes behind the machine string: mem:4095Mi,4096Mi dist:10,20/20,10"},
-		"half of numactl": {"node 0 cpus: 0 1\nnode 0 size: 5 MB\n", "want what lscpu -p prints"},
-		"nvidia-smi":      {"\t\x1b[4mGPU0\tGPU1\tGPU2\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\nGPU0\t X \tNV4\tNV4\tSYS\t0-7\t0\t\tN/A\nGPU1\tNV4\t X \tNV4\tSYS\t0-7\t0\tN/A\nGPU2\tNV4\tNV4\t X \tSYS\t8-15\t1\tN/A\nNIC0\tSYS\tSYS\tSYS\t X \n", "this is what nvidia-smi topo -m prints: it does not say which cores there are: want what lscpu -p prints; the GPUs are --device nvidia.com/gpu=0:2,1:1"},
+		"broken JSON":     {`{"cpus": [{"cpu": 0},]}`, "in the output of lscpu -Je: line 1"},
+		"numactl":         {"available: 2 nodes (0-1)\nnode 0 cpus: 0 1\nnode 0 size: 4095 MB\nnode 0 free: 6 MB\nnode 1 cpus: 2 3\nnode 1 size: 4096 MB\nnode distances:\nnode   0   1 \n  0:  10  20 \n  1:  20  10 \n", "this is the output of numactl -H: it does not say which CPUs share a core, a package or a cache: want the output of lscpu -p; add its memory and distances to the machine string: mem:4095Mi,4096Mi dist:10,20/20,10"},
+		"half of numactl": {"node 0 cpus: 0 1\nnode 0 size: 5 MB\n", "want the output of lscpu -p"},
+		"nvidia-smi":      {"\t\x1b[4mGPU0\tGPU1\tGPU2\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\nGPU0\t X \tNV4\tNV4\tSYS\t0-7\t0\t\tN/A\nGPU1\tNV4\t X \tNV4\tSYS\t0-7\t0\tN/A\nGPU2\tNV4\tNV4\t X \tSYS\t8-15\t1\tN/A\nNIC0\tSYS\tSYS\tSYS\t X \n", "this is the output of nvidia-smi topo -m: it does not say which cores there are: want the output of lscpu -p; the GPUs are --device nvidia.com/gpu=0:2,1:1"},
 		"nvidia's spaces": {"   GPU0  GPU1  CPU Affinity\nGPU0   X   NV4   0-7\n", "like nvidia.com/gpu=0:4,1:4"},
-		"a configuration": {"apiVersion: x\nkind: KubeletConfiguration\n", "this is a KubeletConfiguration, and no machine"},
+		"a configuration": {"apiVersion: x\nkind: KubeletConfiguration\n", "this is a KubeletConfiguration, not a machine"},
 	} {
 		if _, err := Read([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v\nwant %s", name, err, c.want)

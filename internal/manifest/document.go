@@ -202,7 +202,7 @@ func (r *reader) add(h *head, k kind, doc []byte) error {
 		}
 		if replicas < 0 || o.pods+replicas > MaxPods {
 			return &wire.FieldError{Object: h.object(), Field: cmp.Or(p.counted, "spec.replicas"), Value: fmt.Sprint(replicas),
-				Want: fmt.Sprintf("0 to %d pods in all", MaxPods)}
+				Want: fmt.Sprintf("0 to %d pods in total", MaxPods)}
 		}
 		if err := validate(h.object(), p.at, p.pod); err != nil {
 			return err

@@ -197,7 +197,7 @@ func (r *reader) notes() (notes []string) {
 		}
 	}
 	if len(covered) > 0 {
-		notes = append(notes, "counted by the pods in the input, not again by their owner: "+some(covered))
+		notes = append(notes, "counted as pods of the input, not again as replicas of their owner: "+some(covered))
 	}
 	if len(ended) > 0 {
 		notes = append(notes, "left out, as they have ended and hold nothing: "+counts(ended))
@@ -216,7 +216,7 @@ func (r *reader) notes() (notes []string) {
 		notes = append(notes, "skipped, as these kinds are not read: "+counts(r.unread))
 	}
 	if len(r.skipped) > 0 {
-		notes = append(notes, "skipped what holds no pods: "+counts(r.skipped))
+		notes = append(notes, "skipped, as they contain no pods: "+counts(r.skipped))
 	}
 	return notes
 }
@@ -271,7 +271,7 @@ func (r *reader) templates() (out []Template, err error) {
 			continue
 		}
 		if pods += o.pods; pods > MaxPods {
-			return nil, &wire.FieldError{Object: o.object(), Field: "spec.replicas", Value: fmt.Sprint(o.pods), Want: fmt.Sprintf("0 to %d pods in all", MaxPods)}
+			return nil, &wire.FieldError{Object: o.object(), Field: "spec.replicas", Value: fmt.Sprint(o.pods), Want: fmt.Sprintf("0 to %d pods in total", MaxPods)}
 		}
 		for _, t := range o.templates {
 			if t.Replicas > 0 {

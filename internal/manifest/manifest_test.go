@@ -63,7 +63,7 @@ items: [{metadata: {name: z, namespace: ns}, spec: {containers: [{name: c}]}}]
 	if want := "a=/a d-0=/d-0 d-1=/d-1 d-2=/d-2 d-0=/d#2-0 d-1=/d#2-1 a=/a#2 z=ns/z"; strings.Join(got, " ") != want {
 		t.Errorf("pods %q, want %q", strings.Join(got, " "), want)
 	}
-	if want := "Deployment d: counted as 3 pods|CronJob d: counted as 2 pods|skipped what holds no pods: 1 Ingress, 2 Service"; strings.Join(notes, "|") != want {
+	if want := "Deployment d: counted as 3 pods|CronJob d: counted as 2 pods|skipped, as they contain no pods: 1 Ingress, 2 Service"; strings.Join(notes, "|") != want {
 		t.Errorf("notes %q, want %q", strings.Join(notes, "|"), want)
 	}
 	if cpu := templates[0].Pod.Spec.Containers[0].Resources.Limits.Cpu().Value(); cpu != 4 {
@@ -99,14 +99,14 @@ func TestExports(t *testing.T) {
 		"a Job at work":             {[]string{"{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {" + template + "}, status: {conditions: [{type: Complete, status: 'False'}]}}"}, "j", ""},
 		"an ended Job of Volcano's": {[]string{strings.TrimSuffix(vcjob, "}") + ", status: {state: {phase: Completed}}}", running("{name: c}")}, "c", "left out, as they have ended and hold nothing: 1 Job"},
 		"an owner of pods": {[]string{deployment, replicas, running(owned("web-1-a", "p", "apps/v1", "ReplicaSet", "web-1", "r"))},
-			"web-1-a", "counted by the pods in the input, not again by their owner: Deployment web, ReplicaSet web-1"},
-		"an owner of an owner":             {[]string{replicas, deployment}, "web-1-0 web-1-1", "ReplicaSet web-1: counted as 2 pods|counted by the pods in the input, not again by their owner: Deployment web"},
+			"web-1-a", "counted as pods of the input, not again as replicas of their owner: Deployment web, ReplicaSet web-1"},
+		"an owner of an owner":             {[]string{replicas, deployment}, "web-1-0 web-1-1", "ReplicaSet web-1: counted as 2 pods|counted as pods of the input, not again as replicas of their owner: Deployment web"},
 		"an owner of old ones":             {[]string{strings.Replace(replicas, "replicas: 2", "replicas: 0", 1), deployment}, "web-0 web-1 web-2", "ReplicaSet web-1: counted as 0 pods|Deployment web: counted as 3 pods"},
 		"the owner's name, another object": {[]string{strings.Replace(replicas, `uid: "d"`, `uid: "x"`, 1), deployment}, "web-1-0 web-1-1 web-0 web-1 web-2", "ReplicaSet web-1: counted as 2 pods|Deployment web: counted as 3 pods"},
 		"an owner in another group":        {[]string{running(owned("j-a", "p", "batch.volcano.sh/v1alpha1", "Job", "j", "x")), "{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {" + template + "}}"}, "j-a j", ""},
-		"Volcano's Job and a pod of it":    {[]string{vcjob, running(owned("mpi-master-0", "p", "batch.volcano.sh/v1alpha1", "Job", "mpi", "x"))}, "mpi-master-0", "counted by the pods in the input, not again by their owner: Job mpi"},
+		"Volcano's Job and a pod of it":    {[]string{vcjob, running(owned("mpi-master-0", "p", "batch.volcano.sh/v1alpha1", "Job", "mpi", "x"))}, "mpi-master-0", "counted as pods of the input, not again as replicas of their owner: Job mpi"},
 		"owners in a circle": {[]string{"{apiVersion: apps/v1, kind: ReplicaSet, metadata: " + owned("a", "a", "apps/v1", "ReplicaSet", "a", "a") + ", spec: {" + template + "}}", running("{name: c}")},
-			"c", "counted by the pods in the input, not again by their owner: ReplicaSet a"},
+			"c", "counted as pods of the input, not again as replicas of their owner: ReplicaSet a"},
 		"the same object twice":   {[]string{running("{name: a, uid: u}"), running("{name: a, uid: u}")}, "a", "left out, as they are in the input twice: 1 objects"},
 		"a newer API server's":    {[]string{running("{name: a, uid: u, shard: 4}")}, "a", `not looked at, as this release does not know it: Pod a: metadata.shard: "4": want a known field`},
 		"Volcano's Job":           {[]string{vcjob}, "mpi-master mpi-default1-0:restricted mpi-default1-1:restricted", "Job mpi: counted as 3 pods"},
@@ -118,7 +118,7 @@ func TestExports(t *testing.T) {
 			"{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: s}, spec: {replicatedJobs: [{name: w, replicas: 2, template: {spec: {parallelism: 2, " + template + "}}}]}}",
 		}, "k-0 k-1 ds p-master p-worker s-w-0 s-w-1 s-w-2 s-w-3", "CloneSet k: counted as 2 pods|PyTorchJob p: counted as 2 pods|JobSet s: counted as 4 pods"},
 		"kinds that are not read": {[]string{"{apiVersion: serving.knative.dev/v1, kind: Service, metadata: {name: s}, spec: {" + template + "}}", "{apiVersion: ray.io/v1, kind: RayCluster, spec: {a: [{" + spec + "}]}}", "{apiVersion: v1, kind: Service}", running("{name: c}")},
-			"c", "skipped, as these kinds are not read: 1 RayCluster of ray.io, 1 Service of serving.knative.dev|skipped what holds no pods: 1 Service"},
+			"c", "skipped, as these kinds are not read: 1 RayCluster of ray.io, 1 Service of serving.knative.dev|skipped, as they contain no pods: 1 Service"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for form, text := range map[string]string{
@@ -179,7 +179,7 @@ func TestBad(t *testing.T) {
 		"a pod":      {"{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {}}\n---\n" + good, "not read: stdin: document 1: Pod a: spec.containers", 1},
 		"the last":   {good + "\n---\nkind: {", "not read: stdin: document 2: object: ", 1},
 		"Markdown":   {"```yaml\nkind: Pod\n```\n---\n" + good, "; line 1 is a fence of Markdown: want only the text inside of the fences", 1},
-		"lstopo":     {"Machine (63GB total)\n  Package L#0\n---\n" + good, "want an object; this is what lstopo prints", 1},
+		"lstopo":     {"Machine (63GB total)\n  Package L#0\n---\n" + good, "want an object; this is the output of lstopo", 1},
 		"a template": {"kind: Pod\nx: {{ .Values.x }}\n---\n" + good, "; line 2 has {{ of a template: want the result", 1},
 		"no YAML":    {"kind: {\n---\n" + good, "not read: stdin: document 1: object: ", 1},
 		"an item":    {"{apiVersion: v1, kind: List, items: [{kind: Pod}, " + good + "]}", "not read: stdin: document 1: items[0]: Pod", 1},
@@ -254,7 +254,7 @@ func TestReadRefuses(t *testing.T) {
 	resources := func(r string) string { return pod("{containers: [{name: x, resources: " + r + "}]}") }
 	for name, c := range map[string]struct{ doc, want string }{
 		"nothing":          {"", "no pods in it"},
-		"only others":      {"{kind: Service, apiVersion: v1}", "no pods in it; skipped what holds no pods: 1 Service"},
+		"only others":      {"{kind: Service, apiVersion: v1}", "no pods in it; skipped, as they contain no pods: 1 Service"},
 		"no kind":          {"metadata: {name: x}", `object x: kind: "": want Pod`},
 		"no apiVersion":    {"{kind: Pod, metadata: {name: p}}", `Pod p: apiVersion: "": want v1`},
 		"wrong apiVersion": {"{kind: Deployment, apiVersion: app/v1, metadata: {name: p}}", `Deployment p: apiVersion: "app/v1": want apps/v1`},

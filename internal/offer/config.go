@@ -96,7 +96,7 @@ func (c *Config) check() error {
 		// Its form in environment variables and annotations must be unique, too.
 		variable := wire.DevicesVariable(r.Resource)
 		if seen[variable] {
-			return c.fail(at+".resource", r.Resource, "each resource once; "+variable+" would be the variable of two")
+			return c.fail(at+".resource", r.Resource, "each resource once: two of them would have the environment variable "+variable)
 		}
 		seen[variable] = true
 		if err := c.checkSelection(at, r); err != nil {
@@ -144,9 +144,9 @@ func (c *Config) checkSelection(at string, r *Resource) error {
 	case r.Class != "" && classes[r.Class] == nil:
 		return c.fail(at+".class", r.Class, strings.Join(classWords, ", ")+suggest.DidYouMean(r.Class, classWords))
 	case r.Vendor != "" && !pciID.MatchString(r.Vendor):
-		return c.fail(at+".vendor", r.Vendor, `a PCI id: four hexadecimal digits in lower case and quotes, like "10de"`)
+		return c.fail(at+".vendor", r.Vendor, `a PCI id: four lowercase hexadecimal digits in quotes, such as "10de"`)
 	case r.Product != "" && !pciID.MatchString(r.Product):
-		return c.fail(at+".product", r.Product, `a PCI id: four hexadecimal digits in lower case and quotes, like "2330"`)
+		return c.fail(at+".product", r.Product, `a PCI id: four lowercase hexadecimal digits in quotes, such as "2330"`)
 	case r.Product != "" && r.Vendor == "":
 		return c.fail(at+".product", r.Product, "a vendor with it: products of different vendors have the same ids")
 	case len(r.Addresses) > topology.MaxDevices:
@@ -154,7 +154,7 @@ func (c *Config) checkSelection(at string, r *Resource) error {
 	}
 	for i, a := range r.Addresses {
 		if !pciAddress.MatchString(a) || slices.Contains(r.Addresses[:i], a) {
-			return c.fail(fmt.Sprintf("%s.addresses[%d]", at, i), a, "PCI addresses in lower case, like 0000:3b:00.0, each once")
+			return c.fail(fmt.Sprintf("%s.addresses[%d]", at, i), a, "different PCI addresses in lower case, such as 0000:3b:00.0")
 		}
 	}
 	return nil

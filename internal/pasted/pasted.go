@@ -10,25 +10,25 @@ import (
 	"strings"
 )
 
-// Form names a form of text in messages: "what lscpu -p prints".
+// Form names a form of text in messages: "the output of lscpu -p".
 type Form string
 
 // The forms. Unknown is any other text.
 const (
 	Unknown           Form = ""
-	Lscpu             Form = "what lscpu prints"
-	LscpuJSON         Form = "what lscpu -J prints"
-	LscpuExtended     Form = "what lscpu -e prints"
-	LscpuExtendedJSON Form = "what lscpu -Je prints"
-	LscpuParsable     Form = "what lscpu -p prints"
-	Numactl           Form = "what numactl -H prints"
-	NvidiaTopology    Form = "what nvidia-smi topo -m prints"
-	Lstopo            Form = "what lstopo prints"
+	Lscpu             Form = "the output of lscpu"
+	LscpuJSON         Form = "the output of lscpu -J"
+	LscpuExtended     Form = "the output of lscpu -e"
+	LscpuExtendedJSON Form = "the output of lscpu -Je"
+	LscpuParsable     Form = "the output of lscpu -p"
+	Numactl           Form = "the output of numactl -H"
+	NvidiaTopology    Form = "the output of nvidia-smi topo -m"
+	Lstopo            Form = "the output of lstopo"
 	CPUInfo           Form = "/proc/cpuinfo"
 	KubeletConfig     Form = "a KubeletConfiguration"
-	KubeletAnswer     Form = "what a kubelet answers to /configz"
+	KubeletAnswer     Form = "a kubelet's answer to /configz"
 	KubeletFlags      Form = "flags of a kubelet"
-	KubernetesObject  Form = "an object of Kubernetes"
+	KubernetesObject  Form = "a Kubernetes object"
 	UTF16             Form = "text in UTF-16"
 	longestFirst           = 64 << 10 // the number of bytes that What looks at
 )

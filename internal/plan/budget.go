@@ -40,14 +40,14 @@ func (d Dear) String() string {
 	if d.Late {
 		return fmt.Sprintf("its %d pods could not be planned within %v on this machine, which is busy", d.Members, Patience)
 	}
-	text := fmt.Sprintf("it cannot be planned within %d looks at nodes: %d pods of %d kinds", Looks, d.Members, d.Kinds)
+	text := fmt.Sprintf("its plan would need more than %d checks of nodes: %d pods of %d kinds", Looks, d.Members, d.Kinds)
 	if d.Terms > 0 {
 		text += fmt.Sprintf(", with %d spread constraints and affinity terms", d.Terms)
 	}
 	if d.Names > 0 {
 		text += fmt.Sprintf(", which name each other %d times", d.Names)
 	}
-	return text + "; fewer pods in the gang, of fewer kinds, with fewer such wishes cost less"
+	return text + "; use fewer pods, fewer kinds of pods, or fewer such terms"
 }
 
 // Budget bounds the cost of a plan, in looks and by a context. nil means no bound. It is not safe

@@ -168,7 +168,7 @@ func (a *Args) validate() error {
 		return fmt.Errorf("maxNodes: %d: want 1 to %d", a.MaxNodes, maxMaxNodes)
 	}
 	if a.Candidates >= 0 && a.Candidates < minCandidates || a.Candidates > maxCandidates {
-		return fmt.Errorf("candidates: %d: want %d to %d, or a negative number for no search of Berth's own", a.Candidates, minCandidates, maxCandidates)
+		return fmt.Errorf("candidates: %d: want %d to %d, or a negative number to leave the search for nodes to kube-scheduler", a.Candidates, minCandidates, maxCandidates)
 	}
 	if err := a.ProtectedNamespaces.Check("protectedNamespaces"); err != nil {
 		return err

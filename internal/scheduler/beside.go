@@ -93,10 +93,10 @@ func (o *onNodes) tooLate(pod *corev1.Pod, node string, written []*corev1.Pod) s
 	bound = slices.DeleteFunc(bound, func(b *corev1.Pod) bool { return b.UID == pod.UID })
 	room := nodestate.RoomOf(o.node(node), bound, nil)
 	if s := room.Short(wire.ReadAmounts(pod)); s != nil {
-		return "others have come to the node: " + s.Text()
+		return "other pods have come to the node: " + s.Text()
 	}
 	if port := room.Taken(wire.PortsOf(pod)); port != "" {
-		return "others have come to the node: port " + port + " of the node is taken"
+		return "other pods have come to the node: port " + port + " of the node is taken"
 	}
 	return ""
 }

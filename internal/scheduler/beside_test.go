@@ -41,7 +41,7 @@ func TestOthersComeBeforeTheBinding(t *testing.T) {
 		}, ""},
 		"one comes with too much": {pinned("x", 4), func(f *fixture, h apiHandle) {
 			f.OnAdd(h.comes(f, on(sharing("other", "5"), "n")), false)
-		}, "the node has 3 free CPUs of 8 in all, 4 asked"},
+		}, "the node has 3 free CPUs of 8 in total, but the pod asks for 4"},
 		"one is bound that was there without a node": {pinned("x", 4), func(f *fixture, h apiHandle) {
 			f.OnUpdate(sharing("other", "5"), h.comes(f, on(sharing("other", "5"), "n")))
 		}, "3 free CPUs"},

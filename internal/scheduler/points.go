@@ -32,8 +32,8 @@ const inPlaceOf = "DynamicResources"
 
 // first has, by extension point, the plugin that must not come before Berth, and the reason.
 var first = map[string]struct{ before, because string }{
-	"bind":       {"DefaultBinder", "it binds without the decision"},
-	"postFilter": {"DefaultPreemption", "it evicts pods while a node only waits for a report"},
+	"bind":       {"DefaultBinder", "DefaultBinder would bind pods without Berth's decision"},
+	"postFilter": {"DefaultPreemption", "DefaultPreemption would evict pods even if a node only waits for a report"},
 }
 
 // Has reports whether the profile has the plugin at any extension point.

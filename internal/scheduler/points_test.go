@@ -23,7 +23,7 @@ func TestPoints(t *testing.T) {
 		spoil func(Points)
 		want  string
 	}{
-		"only multiPoint": {func(p Points) { p["bind"] = []string{"DefaultBinder", Name} }, "bind has DefaultBinder before Berth: it binds without the decision"},
+		"only multiPoint": {func(p Points) { p["bind"] = []string{"DefaultBinder", Name} }, "bind has DefaultBinder before Berth: DefaultBinder would bind pods without Berth's decision"},
 		"no bind":         {func(p Points) { p["bind"] = []string{"DefaultBinder"} }, "bind lacks Berth"},
 		"no tiers": {func(p Points) {
 			p["preScore"], p["score"] = []string{Name}, []string{Name}

@@ -24,7 +24,7 @@ func lacking(asked amounts.List, classes map[corev1.ResourceName]bool, node *cor
 	for _, r := range slices.Sorted(maps.Keys(asked)) {
 		if all[r] < asked[r] && (all[r] > 0 || !classes[corev1.ResourceName(r)]) {
 			has, wants := amounts.Texts(r, all[r], asked[r])
-			return fmt.Sprintf("the node has %s %s in all, %s asked", has, amounts.Name(r, all[r]), wants)
+			return fmt.Sprintf("the node has %s %s in total, but the pod asks for %s", has, amounts.Name(r, all[r]), wants)
 		}
 	}
 	return ""
@@ -52,11 +52,11 @@ func short(asked amounts.List, ports []amounts.Port, room *amounts.Node) string 
 	case s == nil:
 		return "port " + taken + " of the node is taken"
 	case s.Resource == amounts.Pods:
-		return fmt.Sprintf("it has %d pods, and takes no more than %d", s.Used, s.Capacity)
+		return fmt.Sprintf("the node has %d pods, and admits at most %d", s.Used, s.Capacity)
 	}
 	left := max(0, s.Capacity-s.Used)
 	has, wants := amounts.Texts(s.Resource, left, s.Requested)
-	return fmt.Sprintf("%s %s left beside what its pods ask for, %s asked", has, amounts.Name(s.Resource, left), wants)
+	return fmt.Sprintf("the node has %s %s left for more pods, but the pod asks for %s", has, amounts.Name(s.Resource, left), wants)
 }
 
 // Instead returns the pod's total requests after the request from is replaced by the request to.

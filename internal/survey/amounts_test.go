@@ -35,15 +35,15 @@ func TestRoom(t *testing.T) {
 		"room": {node: nodeWith(map[corev1.ResourceName]string{"cpu": "8", "memory": "4Gi", "pods": "9", "example.com/gpu": "2"}),
 			bound: []*corev1.Pod{pod("q", 4), ended}},
 		"too small": {node: nodeWith(map[corev1.ResourceName]string{"cpu": "3500m", "memory": "4Gi", "example.com/gpu": "2"}),
-			lacking: "the node has 3.5 CPUs in all, 4 asked", short: "3.5 CPUs left beside what its pods ask for, 4 asked"},
+			lacking: "the node has 3.5 CPUs in total, but the pod asks for 4", short: "the node has 3.5 CPUs left for more pods, but the pod asks for 4"},
 		"no such device": {node: nodeWith(map[corev1.ResourceName]string{"cpu": "8", "memory": "4Gi"}),
-			lacking: "the node has 0 example.com/gpu in all, 1 asked"},
+			lacking: "the node has 0 example.com/gpu in total, but the pod asks for 1"},
 		"taken": {node: nodeWith(map[corev1.ResourceName]string{"cpu": "16", "memory": "1536Mi", "example.com/gpu": "1"}),
-			bound: []*corev1.Pod{pod("q", 4)}, short: "512Mi memory left beside what its pods ask for, 1Gi asked"},
+			bound: []*corev1.Pod{pod("q", 4)}, short: "the node has 512Mi memory left for more pods, but the pod asks for 1Gi"},
 		"overcommitted": {node: nodeWith(map[corev1.ResourceName]string{"cpu": "6", "memory": "4Gi", "example.com/gpu": "1"}),
-			bound: []*corev1.Pod{pod("q", 8)}, short: "0 CPUs left beside what its pods ask for, 4 asked"},
+			bound: []*corev1.Pod{pod("q", 8)}, short: "the node has 0 CPUs left for more pods, but the pod asks for 4"},
 		"crowded": {node: nodeWith(map[corev1.ResourceName]string{"cpu": "16", "memory": "4Gi", "pods": "1", "example.com/gpu": "1"}),
-			bound: []*corev1.Pod{pod("q", 1)}, short: "it has 1 pods, and takes no more than 1"},
+			bound: []*corev1.Pod{pod("q", 1)}, short: "the node has 1 pods, and admits at most 1"},
 	} {
 		asked := wire.ReadAmounts(asking)
 		if got := lacking(asked, nil, c.node); got != c.lacking {

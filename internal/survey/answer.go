@@ -124,7 +124,7 @@ func excluded(pod *corev1.Pod, node *corev1.Node, affinity nodeaffinity.Required
 // except out-of-service (https://kubernetes.io/docs/reference/labels-annotations-taints/).
 func taintAdvice(node string, t *corev1.Taint) string {
 	if strings.HasPrefix(t.Key, "node.kubernetes.io/") && t.Key != corev1.TaintNodeOutOfService {
-		return "mend the node, and the taint goes: kubectl describe node " + node
+		return "repair the node, which removes the taint: kubectl describe node " + node
 	}
 	return "if the pod may go there, give it a toleration, or take the taint away: kubectl taint nodes " + node + " " + t.ToString() + "-"
 }

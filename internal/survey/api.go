@@ -183,7 +183,7 @@ func (a *api) listClasses(ctx context.Context) (*classList, error) {
 		return out, nil
 	}
 	out.resources = resourcesOf(classes)
-	out.notes, err = a.tolerate("device classes", "what only Dynamic Resource Allocation provides counts as missing", err)
+	out.notes, err = a.tolerate("device classes", "resources that only Dynamic Resource Allocation provides count as missing", err)
 	return out, err
 }
 

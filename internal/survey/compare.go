@@ -208,7 +208,7 @@ func tooMany(wanted []Wanted) error {
 	pods := 0
 	for i := range wanted {
 		if pods += wanted[i].Replicas; pods > MaxNeeded || wanted[i].Replicas > MaxNeeded {
-			return fmt.Errorf("%s: %d pods: want at most %d in all", wanted[i].Pod.Name, pods, MaxNeeded)
+			return fmt.Errorf("%s: %d pods: want at most %d in total", wanted[i].Pod.Name, pods, MaxNeeded)
 		}
 	}
 	return nil
@@ -256,7 +256,7 @@ func (c *Comparison) tell() {
 			row(what, of, func(f *Fits) string { return strconv.Itoa(of(f)) })
 		}
 		row("replicas that find a place", func(f *Fits) int { return f.Placed }, func(f *Fits) string { return fmt.Sprintf("%d of %d", f.Placed, p.Replicas-f.Untried) })
-		plain("copies that fit in all", func(f *Fits) int { return f.Copies })
+		plain("copies that fit in total", func(f *Fits) int { return f.Copies })
 		plain("nodes that take one", func(f *Fits) int { return f.Nodes })
 		row("NUMA nodes of a replica, at the most", func(f *Fits) int { return f.NUMANodes }, func(f *Fits) string { return dashed(f.NUMANodes) })
 	}

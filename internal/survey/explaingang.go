@@ -382,7 +382,7 @@ func (t *trialNodes) never() string {
 		}
 		if all > 0 && want > all {
 			has, wants := amounts.Texts(name, all, want)
-			return fmt.Sprintf("; even empty nodes would not be enough: they have %s %s in all, and these pods ask for %s", has, amounts.Name(name, all), wants)
+			return fmt.Sprintf("; even empty nodes would not be enough: they have %s %s in total, and these pods ask for %s", has, amounts.Name(name, all), wants)
 		}
 	}
 	return ""

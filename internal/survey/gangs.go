@@ -178,7 +178,7 @@ func (g *gathering) whatIsWrong() error {
 	case g.hidden:
 		return fmt.Errorf("%s may not be read", g.key)
 	case g.key.Source.HasObject() && !g.declared:
-		return fmt.Errorf("%s is not there", g.key)
+		return fmt.Errorf("%s does not exist", g.key)
 	}
 	return wire.CheckMates(g.active())
 }

@@ -91,7 +91,7 @@ func TestGangs(t *testing.T) {
 		"forming forming 0/3 of 2: 2 of 3 pods are there",
 		"leaving forming 0/3 of 3: 0 of 3 pods are there, and 3 pods ending",
 		`mad wrong 0/0 of 0: PodGroup default/mad: spec.minMember: "many": want another type: json: cannot unmarshal string into Go struct field PodGroupSpec.spec.minMember of type int32`,
-		"missing wrong 0/0 of 1: PodGroup.scheduling.volcano.sh default/missing is not there",
+		"missing wrong 0/0 of 1: PodGroup.scheduling.volcano.sh default/missing does not exist",
 		`net wrong 0/0 of 0: PodGroup default/net: spec.networkTopology.mode: "hard": want soft, or nothing: Berth does not look at the network, and would not start the pods as asked`,
 		"partial partial 1/2 of 2: ",
 		"reduced reduced 1/2 of 2: ",
@@ -210,7 +210,7 @@ func TestExplainGang(t *testing.T) {
 		lacking       string
 	}{
 		{"fits", "all fit now", true, 4, ""},
-		{"large", "2 of 4 pods fit now; even empty nodes would not be enough: they have 14 CPUs in all, and these pods ask for 16", false, 2, "large-2"},
+		{"large", "2 of 4 pods fit now; even empty nodes would not be enough: they have 14 CPUs in total, and these pods ask for 16", false, 2, "large-2"},
 		{"beyond", "the minimum fits now: 2, of 2", true, 2, "beyond-2"},
 		{"broad", "minResources asks for 100 CPUs, and 14 are free", false, 0, ""},
 		{"in", "all fit now", true, 1, ""}, // the scheduler has let it in

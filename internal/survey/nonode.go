@@ -145,7 +145,7 @@ func (t *term) kind() string {
 // adviceFor returns the advice about an exclusion that applies to every node, or "".
 func (q *question) adviceFor(why string) string {
 	for what, advice := range q.noNode {
-		if strings.HasSuffix(why, ": "+what) || strings.Contains(why, " "+what+" in all, ") || what == amounts.CPU && strings.Contains(why, " CPUs in all, ") {
+		if strings.HasSuffix(why, ": "+what) || strings.Contains(why, " "+what+" in total, ") || what == amounts.CPU && strings.Contains(why, " CPUs in total, ") {
 			return advice
 		}
 	}

@@ -301,7 +301,7 @@ func (s *still) nodeNames(ctx context.Context) ([]string, error) {
 }
 
 // errNoBudgets means that a snapshot has no PodDisruptionBudgets.
-var errNoBudgets = errors.New("the snapshot has no PodDisruptionBudgets: a release before this one took it, or they could not be read")
+var errNoBudgets = errors.New("the snapshot has no PodDisruptionBudgets: an older release of Berth took the snapshot, or the PodDisruptionBudgets could not be read")
 
 // budgets implements source.
 func (s *still) budgets(context.Context) (out []policyv1.PodDisruptionBudget, err error) {
@@ -327,7 +327,7 @@ func (s *still) handedOut(context.Context, string) (*handedOut, error) {
 	h := &handedOut{slices: s.Slices, claims: s.Claims, classes: s.Classes, absent: s.Slices == nil}
 	for what, lacks := range map[string]bool{"ResourceSlices": h.slices == nil, "ResourceClaims": h.claims == nil, "DeviceClasses": h.classes == nil} {
 		if lacks {
-			h.notes = append(h.notes, "the snapshot has no "+what+": a release before this one took it, or they could not be read")
+			h.notes = append(h.notes, "the snapshot has no "+what+": an older release of Berth took the snapshot, or the "+what+" could not be read")
 		}
 	}
 	slices.Sort(h.notes)

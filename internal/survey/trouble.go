@@ -58,7 +58,7 @@ func adviceFor(reason, node string) string {
 	case v1alpha1.ReasonTooLarge:
 		return "look for a pod with hundreds of containers on the node, and delete it (docs/operations.md)"
 	case v1alpha1.ReasonAdmissionUnfinished:
-		return "look at the kubelet's log: it has been admitting a pod for too long"
+		return "look at the kubelet's log: the kubelet has been admitting a pod for too long"
 	case v1alpha1.ReasonDevicesUnknown:
 		return "let the agent reach the kubelet's PodResources socket (docs/operations.md)"
 	}
@@ -73,13 +73,13 @@ func adviceForDoubt(reason, node string) string {
 	case v1alpha1.ReasonMachineChanged:
 		return "drain the node and restart its kubelet as docs/operations.md says, when there is time, or undo the change"
 	case v1alpha1.ReasonConfigurationChanged:
-		return "restart the kubelet as the message says, or take the change back"
+		return "restart the kubelet as the message says, or undo the change"
 	case v1alpha1.ReasonConfigurationUnreadable:
-		return "mend the kubelet's configuration before the kubelet is restarted"
+		return "correct the kubelet's configuration before the kubelet is restarted"
 	case v1alpha1.ReasonConfigurationNewer:
 		return "restart the kubelet, or have the agent ask it (configSource: configz); until then no decision there is exact"
 	case v1alpha1.ReasonAstray:
-		return "look who else writes cgroups there; a restart of the agent brings everything to where it belongs (docs/operations.md)"
+		return "find out which other program writes cgroups there; a restart of the agent restores the cgroups (docs/operations.md)"
 	case v1alpha1.ReasonRivalSuspected:
 		return "look at that pod: if it sets the CPUs of containers, take it off the node (docs/enforcement.md)"
 	case NotReady:

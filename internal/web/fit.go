@@ -198,7 +198,7 @@ func readWanted(body io.Reader) (*manifest.Pods, error) {
 	pods, err := manifest.Source{Paths: []string{"-"}, Stdin: limited}.Read()
 	switch {
 	case limited.N == 0:
-		return nil, &failure{http.StatusRequestEntityTooLarge, fmt.Sprintf("the YAML is larger than %d KiB: want the pods that are asked about alone", maxManifest>>10)}
+		return nil, &failure{http.StatusRequestEntityTooLarge, fmt.Sprintf("the YAML is larger than %d KiB: want only the pods that you ask about", maxManifest>>10)}
 	case err != nil:
 		return nil, &failure{http.StatusBadRequest, err.Error()}
 	case len(pods.Templates) > maxTemplates:

@@ -50,7 +50,7 @@ func (s slots) take() (done func(), err error) {
 	case s <- struct{}{}:
 		return func() { <-s }, nil
 	default:
-		return nil, &failure{http.StatusServiceUnavailable, "others are asking just now: try again in a moment"}
+		return nil, &failure{http.StatusServiceUnavailable, "other requests are running: try again in a moment"}
 	}
 }
 

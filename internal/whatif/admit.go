@@ -195,7 +195,7 @@ func (n *Node) doubts(a *ask) {
 	}
 	noImage := func(c corev1.Container) bool { return c.Image == "" }
 	if slices.ContainsFunc(spec.InitContainers, noImage) || slices.ContainsFunc(spec.Containers, noImage) {
-		n.note("there are containers without an image: they are asked about, but the API server refuses them")
+		n.note("containers without an image are included, but the API server would refuse them")
 	}
 	for _, what := range unseen(a.pod) {
 		n.note(who + what)

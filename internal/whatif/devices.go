@@ -44,7 +44,7 @@ func parseDevices(item string, room int) ([]placement.Device, error) {
 	numa, count, _ := strings.Cut(item, ":")
 	n, err := strconv.ParseUint(count, 10, 16)
 	if err != nil || int(n) > room {
-		return nil, fmt.Errorf("%q: want NUMA:COUNT with at most %d devices in all", item, maxPool)
+		return nil, fmt.Errorf("%q: want NUMA:COUNT with at most %d devices in total", item, maxPool)
 	}
 	device := placement.Device{}
 	if numa != "-" {

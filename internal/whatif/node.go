@@ -142,7 +142,7 @@ func (n *Node) compile(view *placement.KubeletView, c *kubeletv1beta1.KubeletCon
 	}
 	if gate, why := featuregates.Wrong(c.FeatureGates, uint8(n.spec.Version)); gate != "" {
 		return &wire.FieldError{Object: "KubeletConfiguration", Field: "featureGates[" + gate + "]",
-			Value: fmt.Sprint(c.FeatureGates[gate]), Want: "what this release lets be set: the kubelet does not start: " + why}
+			Value: fmt.Sprint(c.FeatureGates[gate]), Want: "a value that this kubelet release allows: the kubelet would not start: " + why}
 	}
 	n.config.GuardDefects = !n.spec.NoGuard
 	if n.model, err = placement.NewModel(view, n.config); err != nil {
@@ -167,7 +167,7 @@ func (n *Node) assumptions() {
 		n.note("neither the CPU nor the memory manager of this kubelet is static: it pins nothing (see --kubelet-config)")
 	}
 	if memoryOf(n.machine) == 0 {
-		n.note("the machine tells no memory: no amount of memory is looked at (add mem:SIZE to a machine string)")
+		n.note("the machine has no memory size: amounts of memory are not checked (add mem:SIZE to a machine string)")
 	}
 }
 

@@ -86,11 +86,11 @@ func FuzzParsePool(f *testing.F) {
 // TestReadMachineOfTexts: a file that is no capture is named by what it is.
 func TestReadMachineOfTexts(t *testing.T) {
 	for text, want := range map[string]string{
-		"To be or not to be\n":                  "this is a text, and no capture: want a folder with sys/ in it",
+		"To be or not to be\n":                  "this is a text file, not a capture: want a folder with sys/ in it",
 		"```\n0,0,0,0\n```\n":                   "; line 1 is a fence of Markdown",
-		"apiVersion: v1\nkind: Pod\n":           "this is an object of Kubernetes, and no machine: want what lscpu -p prints",
-		"processor\t: 0\n":                      "this is /proc/cpuinfo, which Berth does not read: want what lscpu -p prints",
-		"Machine (63GB total)\n  Package L#0\n": "this is what lstopo prints, which Berth does not read: want what lscpu -p prints",
+		"apiVersion: v1\nkind: Pod\n":           "this is a Kubernetes object, not a machine: want the output of lscpu -p",
+		"processor\t: 0\n":                      "this is /proc/cpuinfo, which Berth does not read: want the output of lscpu -p",
+		"Machine (63GB total)\n  Package L#0\n": "this is the output of lstopo, which Berth does not read: want the output of lscpu -p",
 		"":                                      "is empty",
 		"\x1f\x8b\x08\x00":                      "is cut short",
 		"# CPU,Core,Socket,Node\n0,0,0,0\n1,1,0,0\n": "",

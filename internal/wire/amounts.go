@@ -132,7 +132,7 @@ func ReadAllocatable(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts, cap
 		}
 		if out[name] = has - kept; out[name] < 0 {
 			at, said := r.keeps(name)
-			return nil, r.at(at, said, "kubeReserved, systemReserved and the eviction threshold to keep at most the machine's "+text(name, has)+" in total, not "+text(name, kept))
+			return nil, r.at(at, said, "less: kubeReserved, systemReserved and the eviction threshold together reserve "+text(name, kept)+", but the machine has "+text(name, has))
 		}
 	}
 	for name, bytes := range capacity {

@@ -98,7 +98,7 @@ func (r gangReader) timeout() (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, r.at(annotation(koordinatorGangTimeout), text, "a duration above 0 as Go writes it, such as 10m")
+		return 0, r.at(annotation(koordinatorGangTimeout), text, "a positive duration in Go syntax, such as 10m or 1h30m")
 	}
 	return d, nil
 }

@@ -199,7 +199,7 @@ func (r *zoneReader) takeCPUs(zones []zone) error {
 		total += min(zones[i].amounts["cpu"].capacity, topology.MaxCPUs+1)
 	}
 	if total > topology.MaxCPUs {
-		return r.at(field.NewPath("zones"), total, "at most "+strconv.Itoa(topology.MaxCPUs)+" CPUs in all")
+		return r.at(field.NewPath("zones"), total, "at most "+strconv.Itoa(topology.MaxCPUs)+" CPUs in total")
 	}
 	var reserved topology.CPUSet
 	for i := range zones {

@@ -251,7 +251,7 @@ func CheckAnnotations(pod *corev1.Pod, bytes int) error {
 		return nil
 	}
 	return fieldErrors(podName(pod)).at(field.NewPath("metadata", "annotations"), fmt.Sprint(total, " bytes with ", PlacementAnnotation),
-		fmt.Sprint("at most ", validation.TotalAnnotationSizeLimitB, ", which the API server allows in all"))
+		fmt.Sprint("at most ", validation.TotalAnnotationSizeLimitB, ", the limit of the API server for all annotations"))
 }
 
 // roughBytes returns an upper bound of the length of WritePlacement's text, without writing the

@@ -16,7 +16,7 @@ type UnservedKind struct {
 	Instead string
 }
 
-const byVolcanosController = "Volcano's own controller runs it, where it is there"
+const byVolcanosController = "Volcano's own controller runs it, if installed"
 
 // unservedKinds are the unsupported kinds. After a change, run make generate.
 var unservedKinds = []UnservedKind{
@@ -27,7 +27,7 @@ var unservedKinds = []UnservedKind{
 	{"scheduling.volcano.sh", "queues", "Queue", false, "it reads whether the queue is closed, and no share and no quota: use Kueue above it"},
 	{"topology.volcano.sh", "hypernodes", "HyperNode", false, "it does not look at the network: use Kueue's topology-aware scheduling"},
 	{"shard.volcano.sh", "nodeshards", "NodeShard", false, "one scheduler places on all nodes"},
-	{"config.volcano.sh", "colocationconfigurations", "ColocationConfiguration", false, "Volcano's own agent reads it, where it is there"},
+	{"config.volcano.sh", "colocationconfigurations", "ColocationConfiguration", false, "Volcano's own agent reads it, if installed"},
 	{"scheduling.sigs.k8s.io", "elasticquotas", "ElasticQuota", false, "it has no quotas: use Kueue above it"},
 	{"scheduling.x-k8s.io", "elasticquotas", "ElasticQuota", false, "it has no quotas: use Kueue above it"},
 	{"scheduling.koordinator.sh", "clusternetworktopologies", "ClusterNetworkTopology", false, "it does not look at the network: use Kueue's topology-aware scheduling"},

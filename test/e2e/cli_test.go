@@ -244,7 +244,7 @@ func TestCLI(t *testing.T) {
 	// The second pod is bound and not yet reported. Its resources count as taken.
 	c.bind(second, "n1", n1.admit(t, second, 2))
 	c.want(cli.ExitFailure, "explain third", "pod default/third: pending, on no node",
-		"1 node refuses: NUMA 0 has 2 free CPUs of 5 asked, NUMA 1 has 4 (TopologyAffinityError)",
+		"1 node refuses: NUMA 0 has 2 free CPUs (5 needed), NUMA 1 has 4 (TopologyAffinityError)",
 		"no NodeTopology: is berth-agent running there?", "(bare)", `topologyManagerPolicy: "restrictd": want none`, "(odd)", "node n1 (report 2, and 1 pod bound since):", "no node takes the pod")
 	c.want(cli.ExitFailure, "explain third --node bare -o json", `"answer": "unreliable"`)
 	eventually(t, "an agent that stays silent is noticed", func() error {

@@ -53,7 +53,7 @@ func testEventOfAMixedCluster(t *testing.T, p *schedulerPlane) {
 	s.await("an explanation", func(p []corev1.Pod) bool {
 		text = unschedulable(p, "asking")
 		for _, want := range []string{
-			"2 nodes: NUMA 0 has 2 free CPUs of 4 asked, NUMA 1 has 3", "1 no NodeTopology: is berth-agent running there?", "1 node: last sign of life ",
+			"2 nodes: NUMA 0 has 2 free CPUs (4 needed), NUMA 1 has 3", "1 no NodeTopology: is berth-agent running there?", "1 node: last sign of life ",
 		} {
 			if !strings.Contains(text, want) {
 				return false

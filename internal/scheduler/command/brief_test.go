@@ -11,7 +11,7 @@ import (
 // kube-scheduler's and Berth's first reason.
 func TestBriefNotes(t *testing.T) {
 	const fails = "0/13 nodes are available: 3 Insufficient cpu, 5 node(s) whose kubelet would refuse the pod: TopologyAffinityError: no set of NUMA nodes is preferred by all resources, 5 node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/13 nodes are available: 3 No preemption victims found for incoming pod, 10 Preemption is not helpful for scheduling."
-	const own = " Berth: 2 nodes: 70 CPUs need 2 NUMA nodes, and single-numa-node allows 1 (TopologyAffinityError); 3 nodes: NUMA 0 has 31 free CPUs of 70 asked, NUMA 1 has 30 (TopologyAffinityError); no preemption helps"
+	const own = " Berth: 2 nodes: 70 CPUs need 2 NUMA nodes, and single-numa-node allows 1 (TopologyAffinityError); 3 nodes: NUMA 0 has 31 free CPUs (70 needed), NUMA 1 has 30 (TopologyAffinityError); no preemption helps"
 	for name, c := range map[string]struct {
 		note string
 		want []string

@@ -83,13 +83,13 @@ var wraps = []wrap{
 		put:   func(e *equipment) { *loop(e.sched) = e.nextEntity() },
 	},
 	{
-		place: "Scheduler.SchedulePod, with a profile for the call (search)",
+		place: "Scheduler.SchedulePod; the profile is replaced during the call (type search)",
 		why:   "PreFilter names Berth's best nodes before other plugins are asked about any node (candidates first).",
 		worth: "A cycle on 5,000 nodes takes 0.5 ms instead of 10.4 ms, and Berth ranks all nodes; kube-scheduler takes 1.2 ms.",
 		put:   func(e *equipment) { e.sched.SchedulePod = e.schedulePod() },
 	},
 	{
-		place: "Scheduler.FailureHandler, with a profile for the call (aside)",
+		place: "Scheduler.FailureHandler; the profile is replaced during the call (type aside)",
 		why:   "Gangs and Reservations learn of failed attempts, and results are written outside of the scheduling loop.",
 		worth: "Without it, each attempt to place a pod of 4,000 containers delays all other pods by a second.",
 		put:   func(e *equipment) { e.sched.FailureHandler = e.failureHandler() },

@@ -317,7 +317,7 @@ func TestTheReasonIsSaidNodeByNode(t *testing.T) {
 		w.add("a", 3, 3, 4)
 		w.run(time.Second)
 		said := w.said()
-		for _, want := range []string{"1 of 3 pods fit now", "pod a-1 lacks a node", "2 nodes: Insufficient cpu", "NUMA 0 has 3 free CPUs of 4 asked, NUMA 1 has 0"} {
+		for _, want := range []string{"1 of 3 pods fit now", "pod a-1 lacks a node", "2 nodes: Insufficient cpu", "NUMA 0 has 3 free CPUs (4 needed), NUMA 1 has 0"} {
 			if !strings.Contains(said, want) {
 				t.Errorf("said %q, want %q in it", said, want)
 			}

@@ -66,12 +66,12 @@ type item struct {
 func (it *item) adopt() {
 	r := it.read
 	if r.DecisionErr != nil {
-		it.says.Message = "its status is not believed: " + r.DecisionErr.Error()
+		it.says.Message = "its status is ignored: " + r.DecisionErr.Error()
 		return
 	}
 	if r.Decision != nil {
 		if err := wire.CheckDecision(r.Pod, r.Decision); err != nil {
-			it.says.Message = "its status is not believed: " + err.Error()
+			it.says.Message = "its status is ignored: " + err.Error()
 			return
 		}
 	}
