@@ -111,8 +111,8 @@ func (s Scarcity) String() string {
 	return [...]string{"", "resolvable", "unresolvable"}[min(s, Unresolvable)]
 }
 
-// String returns the refusal in one line, for an event: "container main: NUMA 0 has 5 free CPUs of
-// 8 asked, NUMA 1 has 3 (TopologyAffinityError)". It does not name the only container of a pod. So
+// String returns the refusal in one line, for an event: "container main: NUMA 0 has 5 free CPUs (8
+// needed), NUMA 1 has 3 (TopologyAffinityError)". It does not name the only container of a pod. So
 // nodes with the scopes container and pod print the same line.
 func (r Refusal) String() string {
 	if r.Reason == Admitted {

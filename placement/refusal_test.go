@@ -97,7 +97,7 @@ func TestAdviceFollowsFromWhatLacks(t *testing.T) {
 		"some are free":       {placement.NoDevices, "none", "", []placement.Need{need("nvidia.com/gpu", 3, 4, 1, 1)}, "wait until other pods release nvidia.com/gpu, add nodes, or ask for at most 2", "best-effort"},
 		"in one place":        {placement.NotPreferred, "single-numa-node", "", []placement.Need{need("cpu", 5, 32, 4, 4)}, "berth defrag shows which pods would have to move", "berth.dev/policy"},
 		"in one place, ours":  {placement.TooWide, "single-numa-node", "", []placement.Need{need("cpu", 5, 32, 4, 4)}, berths, kubelets + " "},
-		"never in one place":  {placement.NotPreferred, "single-numa-node", "unresolvable", []placement.Need{need("cpu", 40, 32, 32, 32)}, "use nodes whose NUMA nodes have more; or use nodes whose kubelet has " + kubelets, "wait"},
+		"never in one place":  {placement.NotPreferred, "single-numa-node", "unresolvable", []placement.Need{need("cpu", 40, 32, 32, 32)}, "use nodes with more resources on each NUMA node; or use nodes whose kubelet has " + kubelets, "wait"},
 		"never, ours":         {placement.TooWide, "single-numa-node", "unresolvable", []placement.Need{need("cpu", 40, 32, 32, 32)}, berths, "wait"},
 		"never in all":        {placement.NoDefaultMemory, "none", "unresolvable", []placement.Need{need("hugepages-1Gi", 40<<30, 8<<30, 8<<30, 8<<30)}, "this one has 16Gi hugepages-1Gi for pods in total", "CPUs"},
 		"never so many cores": {placement.TooFewWholeCores, "none", "unresolvable", nil, "use other nodes", "wait"},
