@@ -10,9 +10,9 @@ import (
 func TestGroupsAreLetInAsVolcanoDid(t *testing.T) {
 	for name, c := range map[string]struct{ actions, plugins, args, note, unknown string }{
 		"no enqueue":         {"allocate, preempt", "[{name: overcommit}]", "gate: none", "no action enqueue", ""},
-		"the default":        {"enqueue, allocate", "[{name: overcommit}, {name: proportion}]", "overcommitFactor: 1.2", "1.2 times what the nodes have", ""},
-		"a factor":           {"enqueue, allocate", "[{name: overcommit, arguments: {overcommit-factor: 1.5}}]", "overcommitFactor: 1.5", "1.5 times what the nodes have", ""},
-		"a factor as a text": {"enqueue, allocate", `[{name: overcommit, arguments: {overcommit-factor: "2"}}]`, "overcommitFactor: 2", "2 times what the nodes have", ""},
+		"the default":        {"enqueue, allocate", "[{name: overcommit}, {name: proportion}]", "overcommitFactor: 1.2", "1.2 times the nodes' resources", ""},
+		"a factor":           {"enqueue, allocate", "[{name: overcommit, arguments: {overcommit-factor: 1.5}}]", "overcommitFactor: 1.5", "1.5 times the nodes' resources", ""},
+		"a factor as a text": {"enqueue, allocate", `[{name: overcommit, arguments: {overcommit-factor: "2"}}]`, "overcommitFactor: 2", "2 times the nodes' resources", ""},
 		"too small a factor": {"enqueue, allocate", "[{name: overcommit, arguments: {overcommit-factor: 0.5}}]", "overcommitFactor: 1.2", "overcommit-factor 0.5: it is less than 1", ""},
 		"no factor":          {"enqueue, allocate", "[{name: overcommit, arguments: {overcommit-factor: many}}]", "overcommitFactor: 1.2", "", `overcommit-factor "many": want a number from 1 to 1000`},
 		"not a number":       {"enqueue, allocate", `[{name: overcommit, arguments: {overcommit-factor: "NaN"}}]`, "overcommitFactor: 1.2", "", `overcommit-factor "NaN": want a number from 1 to 1000`},
