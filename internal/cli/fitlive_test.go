@@ -76,6 +76,6 @@ func TestFitOfPodsThatShare(t *testing.T) {
 			": single-numa-node}}, spec: {containers: [{name: x, resources: {requests: {cpu: "+cpus+"}}}]}}")
 	}
 	const pass = "Berth lets it pass"
-	(&asked{args: []string{"fit", "-f", file("narrow", "3500m")}, want: []string{"finds a place now", "In all 3 copies of it would fit, on 1 node", "0: 1, 1: 2"}, never: []string{pass}}).check(t, w)
+	(&asked{args: []string{"fit", "-f", file("narrow", "3500m")}, want: []string{"finds a place now", "In total, 3 copies of it would fit, on 1 node", "0: 1, 1: 2"}, never: []string{pass}}).check(t, w)
 	(&asked{args: []string{"fit", "-f", file("wide", "9")}, code: ExitFailure, want: []string{"no node takes it now", "cpu shares"}, never: []string{pass}}).check(t, w)
 }

@@ -103,7 +103,7 @@ func TestWhatIsNotLookedAt(t *testing.T) {
 		"{nodeSelector: {a: b}, containers: [{name: x}]}":                                        "note: pod p: node selectors and affinity are not looked at",
 		"{affinity: {podAntiAffinity: {}}, containers: [{name: x}]}":                             "note: pod p: affinity to other pods and spreading are not looked at",
 		"{topologySpreadConstraints: [{maxSkew: 1}], containers: [{name: x}]}":                   "note: pod p: affinity to other pods and spreading are not looked at",
-		"{containers: [{name: x}, {name: z, image: i}]}":                                         "note: there are containers without an image",
+		"{containers: [{name: x}, {name: z, image: i}]}":                                         "note: containers without an image",
 	} {
 		file := in.file("p.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: "+spec)
 		expect(t, ExitOK, want, "place", "-f", file, oneByTwo)
