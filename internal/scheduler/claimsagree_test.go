@@ -161,6 +161,7 @@ func TestGangClaimsAgree(t *testing.T) {
 		"one for each":            {map[string][]int64{"n": {0, 1}, "m": {0, 1}}, 4, 1, false, [3]bool{true, true, true}},
 		"more members than CPUs":  {map[string][]int64{"n": {0, 1}, "m": {0, 1}}, 5, 1, false, [3]bool{}},
 		"all on the same side":    {map[string][]int64{"n": {0, 0}, "m": {0, 0}}, 4, 1, false, [3]bool{true, true, false}},
+		"the CPUs must move":      {map[string][]int64{"n": {1}, "m": {1}}, 2, 1, false, [3]bool{true, true, false}},
 		"one node has none":       {map[string][]int64{"m": {0, 1}}, 4, 1, false, [3]bool{}},
 		"one node is enough":      {map[string][]int64{"m": {0, 1}}, 2, 1, false, [3]bool{true, true, true}},
 		"two for each":            {map[string][]int64{"n": {0, 0, 1, 1}}, 2, 2, false, [3]bool{true, true, true}},
