@@ -211,7 +211,7 @@ func TestClaimsAgainstTheTwin(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	placed, refused := 0, 0
-	for round := range 3000 {
+	for round := range 4500 {
 		numa := 1 + rng.IntN(3)
 		cores := 1 + rng.IntN(4)
 		s := state(t, (&machine{1, numa, cores, 1, 16 << 30, 0}).view(), obeying())
