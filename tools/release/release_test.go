@@ -134,14 +134,14 @@ func TestVerifyNamesWhatIsWrong(t *testing.T) {
 		spoil func(t *testing.T, dir string)
 		want  string
 	}{
-		{"cut short", func(t *testing.T, dir string) { cut(t, filepath.Join(dir, image), 2) }, image + ": the archive is cut short"},
-		{"empty", func(t *testing.T, dir string) { spoil(t, filepath.Join(dir, image), nil) }, image + ": the archive is cut short"},
+		{"cut short", func(t *testing.T, dir string) { cut(t, filepath.Join(dir, image), 2) }, image + ": the archive is incomplete"},
+		{"empty", func(t *testing.T, dir string) { spoil(t, filepath.Join(dir, image), nil) }, image + ": the archive is incomplete"},
 		{"no archive", func(t *testing.T, dir string) { spoil(t, filepath.Join(dir, image), make([]byte, 4096)) }, image},
 		{"no tar", func(t *testing.T, dir string) {
 			spoil(t, filepath.Join(dir, image), []byte(strings.Repeat("x", 2000)))
 		}, "want an OCI archive"},
 		{"climbs out", func(t *testing.T, dir string) { spoil(t, filepath.Join(dir, image), climber(t)) }, "escapes"},
-		{"another inventory", func(t *testing.T, dir string) { cut(t, filepath.Join(dir, "berth-v0.1.0.cdx.json"), 2) }, "SHA256SUMS says"},
+		{"another inventory", func(t *testing.T, dir string) { cut(t, filepath.Join(dir, "berth-v0.1.0.cdx.json"), 2) }, "SHA256SUMS has"},
 		{"a file too many", func(t *testing.T, dir string) { spoil(t, filepath.Join(dir, "extra"), nil) }, "extra is not listed"},
 		{"a file too few", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "berth-v0.1.0.cdx.json")) }, "no such file"},
 		{"no sums", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, sumsFile)) }, "want the folder of a release"},
@@ -295,7 +295,7 @@ func TestPushOfWhatIsNotWhole(t *testing.T) {
 	r := made(t)
 	cut(t, filepath.Join(r.out, "berth-agent-v0.1.0.oci.tar"), 3)
 	err := push(context.Background(), r.out, target{"127.0.0.1:1/berth", true}, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "cut short") {
+	if err == nil || !strings.Contains(err.Error(), "is incomplete") {
 		t.Errorf("%v: want an error about an incomplete archive before anything is sent", err)
 	}
 }
@@ -344,8 +344,8 @@ func TestBadFlags(t *testing.T) {
 		{"build -version 0.1.0", "want a version like v0.1.0"},
 		{"build -version v0.1.0", "-out"},
 		{"build -version v0.1.0 -out x -source /nonexistent", "want the root of Berth's sources"},
-		{"build -version v0.1.0 -out x -url releases.example", "want the address of the folder"},
-		{"build -version v0.1.0 -out x -url https://a.example/?x=1", "want the address of the folder"},
+		{"build -version v0.1.0 -out x -url releases.example", "want the URL of the releases"},
+		{"build -version v0.1.0 -out x -url https://a.example/?x=1", "want the URL of the releases"},
 		{"build -platforms linux/mips", "want some of"},
 		{"build -platforms linux/amd64,linux/amd64", "each once"},
 		{"build x", "want 0"},

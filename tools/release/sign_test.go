@@ -158,7 +158,7 @@ func TestProvenanceOfOtherFiles(t *testing.T) {
 	if err := writeSums(r.out); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := verify(r.out, ""); err == nil || !strings.Contains(err.Error(), "how the release was made") {
+	if _, err := verify(r.out, ""); err == nil || !strings.Contains(err.Error(), "want the provenance of the release") {
 		t.Errorf("a release without provenance: %v", err)
 	}
 }
