@@ -122,7 +122,7 @@ var nowhere = Scene{
 			{"So does a second, on the other NUMA node:",
 				func(ctx context.Context) error { return s.runs(ctx, scenePod("right", "", 30, true)) }},
 			{"16 CPUs are free, 8 on each NUMA node. A pod that wants 12 waits for the CPUs of other pods:",
-				func(ctx context.Context) error { return s.waits(ctx, scenePod("third", "", 12, true), "free CPUs of") }},
+				func(ctx context.Context) error { return s.waits(ctx, scenePod("third", "", 12, true), "free CPUs (") }},
 			{"The first one ends. When the node reports that its CPUs are free, the pod that waited runs:",
 				func(ctx context.Context) error {
 					if err := s.ends(ctx, "left"); err != nil {

@@ -31,7 +31,7 @@ func TestKoordletCarriesOut(t *testing.T) {
 	n.stopAgent()
 	n.koordlet = true
 	n.startAgent()
-	n.awaitTrouble("no pod of this node runs it")
+	n.awaitTrouble("no pod on this node runs it")
 	c.startScheduler(nil)
 	start := func(cpus string, names ...string) {
 		t.Helper()
@@ -40,12 +40,12 @@ func TestKoordletCarriesOut(t *testing.T) {
 		}
 	}
 	start("2", "a")
-	c.awaitMessage("a", "no pod of this node runs it")
+	c.awaitMessage("a", "no pod on this node runs it")
 	image := ask("image", "100m", false) // the image's name does not identify koordlet
 	image.Spec.NodeName, image.Spec.Containers[0].Image = n.spec.Name, "example.com/koordinator/koordlet:v1.6"
 	c.create(image)
 	c.awaitRunning("image")
-	c.awaitMessage("a", "no pod of this node runs it")
+	c.awaitMessage("a", "no pod on this node runs it")
 	c.delete("image", nil)
 	c.createKoordlet(n.spec.Name)
 	start("2", "b")

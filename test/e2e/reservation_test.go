@@ -73,6 +73,11 @@ func (c *reservationCluster) get(name string) *koordinator.Reservation {
 	c.must(err)
 	r := new(koordinator.Reservation)
 	c.must(json.Unmarshal(text, r))
+	var written struct { // a malformed object is read without its status
+		Status koordinator.ReservationStatus `json:"status"`
+	}
+	c.must(json.Unmarshal(text, &written))
+	r.Status = written.Status
 	return r
 }
 
@@ -251,7 +256,7 @@ func (c *reservationCluster) refusedReservations() {
 	c.reserve(reservationOf("mad", ask("", "1", true)), func(spec map[string]any) {
 		spec["template"] = map[string]any{"spec": map[string]any{"containers": "none"}}
 	})
-	c.awaitReservation("mad", "to say why", says("Scheduled", "Unschedulable", "as Koordinator documents it"))
+	c.awaitReservation("mad", "to say why", says("Scheduled", "Unschedulable", "spec.template.spec.containers"))
 	past := reservationOf("past", ask("", "1", true))
 	past.Spec.Expires = &metav1.Time{Time: metav1.Now().Add(-1)}
 	c.reserve(past)

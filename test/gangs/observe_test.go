@@ -135,13 +135,13 @@ func TestTheObserverNotices(t *testing.T) {
 		{"a refusal", func(s *scene) { s.see(failed); s.see(failed) }, "refused pod a-0", result{Refused: 1}},
 		{"a refusal after a restart", func(s *scene) { s.restarted["n0"] = s.clock; s.see(failed) }, "", result{}},
 		{"a refusal beside a pod that left, without init containers", func(s *scene) { s.refuse(2*time.Second, false) }, "refused pod a-0", result{Refused: 1}},
-		{"one with init containers", func(s *scene) { s.refuse(2*time.Second, true) }, "left at that time", result{}},
+		{"one with init containers", func(s *scene) { s.refuse(2*time.Second, true) }, "which was leaving", result{}},
 		{"one with init containers, long after", func(s *scene) { s.refuse(4*time.Second, true) }, "refused pod a-0", result{Refused: 1}},
 		{"a wrong prediction", func(s *scene) {
 			s.differs = func(*corev1.Pod) (topology.CPUSet, string, error) { return cpus("1"), "other CPUs", nil }
 			s.see(running)
 		}, "other CPUs", result{Mispredicted: 1}},
-		{"CPUs of a pod that was deleted as the Binding was written", func(s *scene) { s.overtake(2*time.Second, "1-2") }, "left at that time", result{Mispredicted: 0}},
+		{"CPUs of a pod that was deleted as the Binding was written", func(s *scene) { s.overtake(2*time.Second, "1-2") }, "a pod that was leaving", result{Mispredicted: 0}},
 		{"CPUs of a pod that was deleted long before", func(s *scene) { s.overtake(4*time.Second, "1-2") }, "other CPUs", result{Mispredicted: 1}},
 		{"other CPUs than those of a pod that was deleted", func(s *scene) { s.overtake(2*time.Second, "1") }, "other CPUs", result{Mispredicted: 1}},
 	} {
