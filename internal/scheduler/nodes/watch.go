@@ -37,6 +37,8 @@ type Sources struct {
 // NewSources returns sources of reports, and of heartbeats in the namespace. Watches are retried
 // while a kind is not served. Reports with only amounts are watched while their kinds are served.
 func NewSources(config *rest.Config, client kubernetes.Interface, namespace string) (Sources, error) {
+	config = rest.CopyConfig(config)
+	config.DisableCompression = true // otherwise the API server compresses every event of a watch by itself
 	reports, err := apiclient.New(config)
 	if err != nil {
 		return Sources{}, fmt.Errorf("client for NodeTopology: %w", err)
