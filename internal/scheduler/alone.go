@@ -24,8 +24,8 @@ type alone struct {
 	// waiting has the nodes that made the pod wait in Filter. It is nil if the pod does not wait
 	// for better nodes.
 	waiting *waitingNodes
-	// again means that Reserve refused the pod after an estimate in Filter, so that another node
-	// may admit it immediately.
+	// again means that Reserve refused the pod after an estimate in Filter. Another node may then
+	// admit the pod immediately.
 	again bool
 	// betterFor is the remaining time that the pod waits for a better node, or 0.
 	betterFor time.Duration
@@ -33,8 +33,8 @@ type alone struct {
 
 var _ way = (*alone)(nil)
 
-// waitingNodes collects the nodes that make a pod wait. Filter runs for several nodes in parallel,
-// so it has a lock.
+// waitingNodes collects the nodes that make a pod wait. It has a lock because Filter runs for
+// several nodes in parallel.
 type waitingNodes struct {
 	mu   sync.Mutex
 	list []*nodes.Node
@@ -57,9 +57,9 @@ func (w *waitingNodes) add(n *nodes.Node) {
 
 // wait adds the pod to the Waiters at the beginning of its attempt. Members of a group are not
 // added, because kube-scheduler tries them again when their back-off ends. If the namespace is
-// crowded (Delays.crowded), its pods do not wait for certain CPUs and get no promises, because a
-// promise excludes other pods of the same second from the node until a report. The same applies
-// while the watch of pods is slow (nodes.Feed.Prompt).
+// crowded (Delays.crowded), its pods do not wait for certain CPUs and get no exact promises. An
+// exact promise would exclude other pods of the same second from the node until a report. The same
+// applies while the watch of pods is late (nodes.Feed.Prompt).
 func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
 	insists := c.ask != nil && c.ask.Claims == dra.Required && dra.MayClaim(pod) // its possible devices depend on its CPUs
@@ -73,8 +73,8 @@ func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 }
 
 // filter asks the node for its verdict and changes nothing. If ctx has ended, for example because
-// enough other nodes admit the pod, it does not ask. Then its answer does not matter, but it must
-// not be an error, which would end the attempt.
+// enough other nodes admit the pod, filter does not ask. The framework then ignores the status, but
+// an error would end the attempt.
 func (a *alone) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status {
 	n := c.plugin.core.table.Of(info.Node())
 	if c.unpinned && c.passes(n) || c.plugin.unexpected(info.Node()) {
@@ -109,7 +109,8 @@ func (a *alone) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.St
 // attemptEnded is the answer for nodes that were not asked because the attempt has ended.
 const attemptEnded = "the attempt to place the pod has ended"
 
-// say returns a node's answer as a status of the framework, and records that the node waits.
+// say converts a node's answer to a status of the framework. It records the node if the pod waits
+// for it.
 func (a *alone) say(c *cycle, n *nodes.Node, answer nodes.PackedAnswer) *fwk.Status {
 	status := c.status(answer, a.patient)
 	if status.Code() == fwk.Pending {
@@ -151,8 +152,9 @@ func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statu
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// runOutOfPatience wakes the pod when it should no longer wait for reports. If a node would admit
-// the pod now, it wakes the pod when it should no longer wait for certain CPUs.
+// runOutOfPatience wakes the pod when it should no longer wait for reports. fits means that a node
+// would admit the pod now. The pod is then also woken when it should no longer wait for certain
+// CPUs.
 func (a *alone) runOutOfPatience(c *cycle, pod *corev1.Pod, waitsFrom time.Time, fits bool) {
 	now := c.plugin.core.clock.Now()
 	left := waitsFrom.Add(wake.ReportLimit).Sub(now)
@@ -193,9 +195,9 @@ func (a *alone) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.No
 // last pod of a burst waits for several reports.
 const betterPatience = 5
 
-// better returns the time for which the pod still waits for a better node. That is a node that must
-// report first and would probably give the pod fewer NUMA nodes or strand fewer devices. It returns
-// 0 if the pod gets the node n.
+// better returns the time for which the pod still waits for a better node, or 0 if the pod takes
+// the node n. A better node must report first, and would probably give the pod fewer NUMA nodes or
+// strand fewer devices.
 func (a *alone) better(c *cycle, pod *corev1.Pod, n *nodes.Node) time.Duration {
 	if a.waiting == nil || c.query.Better(n, a.waiting.list) == nil {
 		return 0
@@ -209,9 +211,9 @@ func (a *alone) bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName st
 	return c.bind(ctx, pod, nodeName, "")
 }
 
-// unreserve releases the pod's place. If the node refused the pod, a change of a node wakes it,
-// because the cause may end before its back-off. If another plugin refused, the pod waits for the
-// end of its back-off.
+// unreserve releases the pod's place. If the node refused the pod, the pod also wakes when a node
+// changes, because the cause may end before the pod's back-off. If another plugin refused the pod,
+// it waits for the end of its back-off.
 func (a *alone) unreserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) {
 	if a.betterFor == 0 { // otherwise nothing was reserved
 		c.giveBack(pod, n)

@@ -36,8 +36,8 @@ type annotating struct {
 	// waits reports whether a pod exists and has no node.
 	waits func(*corev1.Pod) bool
 	mu    sync.Mutex
-	// asked means that the Lease of Volcano's controller has been read, or may not be read. lives
-	// means that it was renewed recently.
+	// asked means that the scheduler has read the Lease of Volcano's controller, or is not allowed
+	// to read it. lives means that the controller renewed the Lease recently.
 	asked, lives bool
 	// renewed is the last renewal time in the Lease, by the controller's clock. seen is the time
 	// when this process saw it, by its own clock.
@@ -106,8 +106,8 @@ func (a *annotating) over(uid types.UID) {
 	}
 }
 
-// shown records a pod as the watch shows it. If it has its group or a node, it is no longer held;
-// the gang then decides when it is tried.
+// shown updates the state after an event of the watch. A pod that has a group or a node is no
+// longer held. The gang then decides when the scheduler tries the pod.
 func (a *annotating) shown(pod *corev1.Pod) {
 	if pod.Spec.SchedulerName == volcanosName && (wire.InGang(pod) || pod.Spec.NodeName != "") {
 		a.gone(pod)
@@ -121,8 +121,8 @@ func (a *annotating) gone(pod *corev1.Pod) {
 	delete(a.since, pod.UID)
 }
 
-// follow watches the Lease until ctx ends. Pods are held until it was read once or turns out to be
-// unreadable.
+// follow watches the Lease until ctx ends. Pods are held until the scheduler has read the Lease
+// once, or is not allowed to read it.
 func (a *annotating) follow(ctx context.Context, client kubernetes.Interface, lease types.NamespacedName) {
 	leases, name := client.CoordinationV1().Leases(lease.Namespace), lease.Name
 	only := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()

@@ -75,14 +75,14 @@ func (o *onNodes) beside(name string) *wire.Beside {
 	return nodestate.BesideOf(o.node(name), o.bound(name))
 }
 
-// othersLate is the maximum time between the moments when the plugin and the snapshot of a cycle
-// get to know a pod. Both receive the same watch, each through its own queue.
+// othersLate is the maximum delay between two events: the plugin sees a pod, and the snapshot of a
+// cycle contains it. Both come from the same watch, each through its own queue.
 const othersLate = 2 * time.Second
 
-// tooLate describes the amounts that the node now lacks for the pod, as its kubelet will count
-// them, or returns "". It counts pods that other schedulers have bound, and pods that were resized,
-// after the framework checked the amounts. It also counts the pods in written, whose Bindings the
-// watch may not show yet.
+// tooLate describes the resources that the node lacks for the pod by its kubelet's count, or
+// returns "". After the framework checked these resources, other schedulers may have bound pods to
+// the node, and its pods may have been resized. The pods in written also count, because the watch
+// may not show their Bindings yet.
 func (o *onNodes) tooLate(pod *corev1.Pod, node string, written []*corev1.Pod) string {
 	bound := o.bound(node)
 	for _, posted := range written {

@@ -213,7 +213,7 @@ func (b *binding) write(ctx context.Context) *fwk.Status {
 	return status
 }
 
-// decideAndWrite returns the status, and the result of the write.
+// decideAndWrite returns the status of Bind. The error is the result of the write.
 func (b *binding) decideAndWrite(ctx context.Context) (*fwk.Status, error) {
 	core, n := b.plugin.core, b.node
 	if n.TookSince(b.began.Add(-othersLate)) {
@@ -248,8 +248,8 @@ func (b *binding) decideAndWrite(ctx context.Context) (*fwk.Status, error) {
 	return b.conclude(err), err
 }
 
-// newest returns the version of the pod on which its Binding is conditional. The pod may have been
-// written since its cycle began, usually by this scheduler itself.
+// newest returns the version of the pod on which its Binding is conditional. Since the cycle began,
+// another writer may have changed the pod. Usually this is the scheduler itself.
 func (b *binding) newest() *corev1.Pod {
 	newest, err := b.plugin.core.pods.Pods(b.pod.Namespace).Get(b.pod.Name)
 	if err != nil || newest.UID != b.pod.UID || b.Forbidden(newest) != "" {
@@ -259,7 +259,7 @@ func (b *binding) newest() *corev1.Pod {
 }
 
 // Forbidden implements handover.Binding. The pod may be bound if its request has not changed since
-// the decision and no other scheduler has taken over.
+// the decision and no other scheduler has fenced it.
 func (b *binding) Forbidden(now *corev1.Pod) string {
 	switch {
 	case b.plugin.core.handover.FencedSince(b.pod, now):

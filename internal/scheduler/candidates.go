@@ -28,10 +28,10 @@ const fewNodes = 100
 // data are still in the CPU's cache when they are used.
 const stretch = 64
 
-// Candidates has the nodes that admit a pod according to Berth, the best first: by tier, then by
-// score, then in a random rotation. Of other plugins, only those in Foresight are considered. If
-// other plugins score nodes by preferences of the pod, the nodes are divided into classes
-// (preferences), and each class has its own order.
+// Candidates has the nodes that admit a pod according to Berth. The best nodes come first: by tier,
+// then by score, then in a random rotation. Refusals of other plugins count only if the plugins are
+// in Foresight. If other plugins score nodes by preferences of the pod, the nodes are divided into
+// classes (preferences), and each class has its own order.
 type Candidates struct {
 	cycle *cycle
 	way   *alone
@@ -166,8 +166,8 @@ func (s *Candidates) Classes() int { return len(s.classes) }
 // if no plugin compares nodes with each other. It is valid until Done.
 func (s *Candidates) Taking() []fwk.NodeInfo { return s.taking }
 
-// foresee puts the nodes into their classes. It asks a node only if there is no stored or best
-// possible answer. It reports whether some of the nodes have a taint PreferNoSchedule.
+// foresee puts the nodes into their classes. It asks a node only if the node has no stored answer
+// and no bound for its answer. It reports whether some of the nodes have a taint PreferNoSchedule.
 func (s *Candidates) foresee() (shunned bool) {
 	if s.space == nil {
 		s.space = spaces.Get().(*space)
@@ -194,8 +194,8 @@ func (s *Candidates) foresee() (shunned bool) {
 	return shunned
 }
 
-// classify puts the i-th node of the rotation into its class if the node may admit the pod. It
-// returns false if it does not.
+// classify puts the i-th node of the rotation into its class, or returns false if the node does not
+// admit the pod.
 func (s *Candidates) classify(n *nodes.Node, i int) bool {
 	order, takes := s.orderOf(n, s.answer(n), i)
 	if !takes {
@@ -216,7 +216,7 @@ func (s *Candidates) classify(n *nodes.Node, i int) bool {
 	return true
 }
 
-// answer returns the node's answer. If the nodes are not divided into classes, the best possible
+// answer returns the node's answer. If the nodes are not divided into classes, a bound for the
 // answer is enough.
 func (s *Candidates) answer(n *nodes.Node) nodes.PackedAnswer {
 	if s.prefers == nil {
@@ -310,9 +310,9 @@ const (
 	maxUnconfirmed = 128
 )
 
-// Next returns a few nodes of a class that have not been named yet, the best first. Before it names
-// a node that gave an estimate, it asks the node for the exact answer. A refusal by Reserve would
-// cost the pod another attempt after all other pods.
+// Next returns a few nodes of a class that have not been named yet, the best first. If a node gave
+// an estimate, Next asks the node for the exact answer before it names the node. If Reserve refused
+// the pod, the pod would need another attempt, after all other pods.
 func (s *Candidates) Next(class int) []fwk.NodeInfo {
 	few, heap, confirmed := make([]fwk.NodeInfo, 0, s.few), &s.classes[class], 0
 	for len(few) < s.few && confirmed < fewConfirmed && len(*heap) > 0 {

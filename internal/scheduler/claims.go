@@ -134,7 +134,7 @@ func (l *lyings) Doubtful(state fwk.CycleState) bool {
 }
 
 // Waits implements steer.Berth. It withdraws the promise of certain CPUs, so that no other pod has
-// to wait because of it. Bind decides again.
+// to wait because of this promise. Bind decides again.
 func (l *lyings) Waits(pod *corev1.Pod, node string) {
 	l.core().table.Named(node).Account().Loosen(uidOf(pod))
 }
@@ -174,7 +174,8 @@ type kept struct {
 	near map[string]*placement.Claimed
 }
 
-// candidateOn returns the candidate for a node, which is placed near its devices there.
+// candidateOn returns the candidate for a node. It requests a place near the pod's devices on this
+// node, if there are some.
 func (c *cycle) candidateOn(node string) *ledger.Candidate {
 	if c.kept == nil {
 		return &c.query.Candidate
@@ -238,8 +239,8 @@ const (
 	isUncertain   = "it is not certain yet which CPUs the pod would get there"
 )
 
-// ways returns the ways to place the pod on a node, by the answers of decide. If the kubelet
-// decides on the node, there is only one way.
+// ways returns the possible placements of the pod on a node, from the answers of decide. If the
+// kubelet decides on the node, there is only one.
 func (c *cycle) ways(n *nodes.Node, decide func(*ledger.Candidate, *placement.Decision) ledger.Answer, mode dra.Mode, stock func() *placement.Claimed) steer.Ways {
 	var d placement.Decision
 	a := decide(&c.query.Candidate, &d)

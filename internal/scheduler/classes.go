@@ -41,9 +41,9 @@ const maxClasses = 64
 // fewOfClass is the minimum number of nodes of a class that are named at a time.
 const fewOfClass = 8
 
-// preferencesOf reads a pod's preferences; nil means none. It returns false if nodes cannot be
-// divided into classes because a preferred inter-pod term has single nodes as domains: the selected
-// pods are not counted per node.
+// preferencesOf reads a pod's preferences; nil means none. It returns false if the nodes cannot be
+// divided into classes. This is the case if a preferred inter-pod term has single nodes as domains,
+// because preferences do not count the pods that such a term selects.
 func preferencesOf(pod *corev1.Pod, by []Spread) (*preferences, bool) {
 	found := &preferences{namespace: pod.Namespace, classes: map[string]int{}}
 	if !found.affine(pod.Spec.Affinity) {

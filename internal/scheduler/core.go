@@ -68,8 +68,8 @@ type core struct {
 	ready atomic.Bool
 	// handover ends the unfinished work of the previous leader before the first pod is placed.
 	handover *handover.Handover
-	// freed tells the scheduling queue that resources of a node became free without an API event.
-	// HoldReservations sets it before the scheduler runs.
+	// freed tells the scheduling queue that resources of a node have become free without an API
+	// event. HoldReservations sets it before the scheduler runs.
 	freed    Freed
 	profiles profiles
 }
@@ -370,12 +370,12 @@ func waitsBy(pods corev1listers.PodLister) func(*corev1.Pod) bool {
 	}
 }
 
-// maxTakeover is the maximum time that the first pod, and all others behind it, wait in the queue
-// for the takeover. The API server usually answers three requests in that time. Afterwards the
-// scheduler tries pods again, and places pods for which nothing is pinned.
+// maxTakeover is the maximum time that the takeover blocks the first pod in the queue, and all pods
+// behind it. The API server usually answers three requests in that time. Afterwards the scheduler
+// tries pods again, but places only pods for which nothing is pinned until the takeover ends.
 const maxTakeover = 2 * time.Second
 
-// begin lets pods be placed after all existing objects have been read.
+// begin permits placements after all existing objects have been read.
 func (c *core) begin(synced func() bool) {
 	if synced() {
 		c.table.DoubtSilent()

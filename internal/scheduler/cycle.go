@@ -22,11 +22,10 @@ import (
 
 const cycleKey fwk.StateKey = Name
 
-// way is the implementation of the extension points after PreFilter for one kind of pod. PreFilter
-// chooses it:
+// way implements the extension points after PreFilter for one kind of pod. PreFilter chooses it:
 //
 //	alone      is a pod that looks for a node by itself
-//	owner      is a pod that uses the place of a Reservation; if refused, it is next tried without it
+//	owner      is a pod that uses the place of a Reservation; if this fails, it is tried without it
 //	gangMember is a member of a gang; the gang's plan names its node
 //	inGroup    is a member in a Kubernetes group cycle, which tries all members before it commits
 //	untouched  is a pod about which Berth decides nothing
@@ -60,8 +59,8 @@ type cycle struct {
 	// refused means that the node has refused the pod in Reserve or Bind, and may admit it after a
 	// change.
 	refused bool
-	// unpinned means that no kubelet would pin anything for the pod. Berth decides about it only on
-	// nodes that obey.
+	// unpinned means that no kubelet would pin anything for the pod. Berth does not decide about
+	// such a pod on the nodes that the method passes accepts.
 	unpinned bool
 	// number is the pod's place in the order of Reserve, or 0 without a decision.
 	number uint64
@@ -148,9 +147,9 @@ func (c *cycle) askNow(n *nodes.Node) ledger.Answer {
 
 // suppose asks the node with the assumed changes. A dry run does not wait for better nodes.
 //
-// Preemption keeps every pod next to which this pod certainly fits, and evicts the others. If pods
-// in flight make it unknown which pod must go, preemption would evict all of them. In this case the
-// pod waits for the report.
+// Preemption first removes all pods of lower priority. It puts a pod back only if the node then
+// still certainly admits the preemptor, and evicts all others. If pods in flight make the answer
+// uncertain, preemption would evict all of them. In this case the preemptor waits for the report.
 func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 	a, assumed := c.askWithoutSome(n, info), c.assumed(n)
 	switch {
@@ -178,9 +177,9 @@ func (c *cycle) unlessOverlooked(a nodes.PackedAnswer, n *nodes.Node, info fwk.N
 	return a
 }
 
-// overlooked reports whether the node has enough CPUs if only pods that the API has shown count,
-// but too few if pods that only its report lists count too. The kubelet counts both (OutOfcpu), but
-// NodeResourcesFit counts only the former. Plans of gangs and owners of Reservations do not use it.
+// overlooked reports whether the node has too few CPUs for the pod only because of pods that its
+// report lists and the API has not shown yet. The kubelet counts these pods (OutOfcpu), but
+// NodeResourcesFit does not. Plans of gangs and owners of Reservations do not use this function.
 func (c *cycle) overlooked(n *nodes.Node, info fwk.NodeInfo) bool {
 	if !n.Unshown() {
 		return false
@@ -192,10 +191,10 @@ func (c *cycle) overlooked(n *nodes.Node, info fwk.NodeInfo) bool {
 	return left >= 0 && left < 1000*int64(unshown)
 }
 
-// passes reports whether Berth ignores the pod, for which nothing is pinned, on the node. It does
-// so if a kubelet decides there, unless the pod requests a number of NUMA nodes, which the kubelet
-// would not fulfil. It also does so if the node is not reliable and the pod has no rules of its
-// own. Such a pod runs on shared CPUs; it may be the node's missing agent.
+// passes reports whether Berth ignores an unpinned pod on the node. On nodes where a kubelet
+// decides, Berth ignores the pod unless the pod requests a number of NUMA nodes, which the kubelet
+// would not provide. If the node's report is not usable, Berth ignores the pod unless the pod has
+// rules of its own. Such a pod runs on shared CPUs, and may be the node's missing agent.
 func (c *cycle) passes(n *nodes.Node) bool {
 	rules := &c.query.Candidate.Request.Rules
 	return !n.Obeys() && !rules.CountsNUMANodes() || rules.Own() == (placement.Rules{}) && c.plugin.core.table.Unusable(n) != nil
@@ -220,8 +219,8 @@ func (p *Plugin) unexpectedNamed(name string) bool {
 	return err == nil && p.unexpected(info.Node())
 }
 
-// unasked returns the answer of a node that need not be asked: its report is not reliable, or it
-// lacks a required setting. It returns nil for all other nodes.
+// unasked returns the answer of a node that need not be asked, because its report is not reliable
+// or it lacks a required setting. It returns nil for all other nodes.
 func (c *cycle) unasked(n *nodes.Node) *fwk.Status {
 	if why := c.plugin.core.table.Unusable(n); why != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)

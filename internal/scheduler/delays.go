@@ -44,8 +44,8 @@ const maxDelays = 16384
 // Delays measures how pods without a node spend their time. Only pods that could be pinned count.
 type Delays struct {
 	clock clock.PassiveClock
-	// waits reports whether the API has the pod and the pod has no node. It shows a deletion or a
-	// Binding before forget or bound is called.
+	// waits reports whether the API has the pod and the pod has no node. After a deletion or a
+	// Binding, it returns false even before forget or bound is called.
 	waits func(*corev1.Pod) bool
 
 	mu sync.Mutex
@@ -214,7 +214,8 @@ func (d *Delays) end(uid types.UID) {
 }
 
 // bound removes a pod whose Binding is written, and records its time per cause in the metric; most
-// are 0. It records nothing if this replica never tried the pod, because another replica then does.
+// are 0. It records nothing if this replica never tried the pod, because the replica that did so
+// records it.
 func (d *Delays) bound(uid types.UID) {
 	d.mu.Lock()
 	pod := d.of[uid]

@@ -31,8 +31,8 @@ type diagnosis struct {
 	statuses fwk.NodeToStatusReader
 }
 
-// text explains in one line why nodes refuse the pod: nodes on which evictions do not help, and
-// nodes on which they may.
+// text explains in one line why nodes refuse the pod. On the nodes in never, evictions do not help;
+// on the nodes in refusing, they may.
 func (d *diagnosis) text(refusing, never []*nodes.Node) (string, error) {
 	hopeless, err := d.hopeless()
 	if err != nil {

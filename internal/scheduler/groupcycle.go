@@ -112,9 +112,9 @@ func (p *Plugin) newGroupTrial(pod *corev1.Pod) (*groupTrial, error) {
 	return g, nil
 }
 
-// inGroup is the way of a member in a Kubernetes group cycle. During the trial, the member is
-// reserved on the trial's nodes, without an effect on other pods. In the commit it is reserved on
-// the account.
+// inGroup implements the extension points for a member in a Kubernetes group cycle. During the
+// trial, the member is reserved on the trial's copies of nodes, without an effect on other pods. In
+// the commit, it is reserved on the account.
 type inGroup struct {
 	*groupTrial
 	// evicting means that the cycle removes pods from the snapshot to find out whether their
@@ -170,8 +170,8 @@ func (g *inGroup) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.
 
 // ask asks the trial's copy of a node. It returns false if the trial has not changed the node.
 //
-// The cycle evicts every pod next to which the group does not certainly fit. If the kubelet may
-// place the pods in flight in several ways, this could be a pod whose resources the group does not
+// The cycle keeps a pod only if the group certainly fits next to this pod, and evicts all others.
+// If the kubelet may place the pods in flight in several ways, the cycle might evict pods without
 // need. In this case the group waits for the report.
 func (g *inGroup) ask(c *cycle, n *nodes.Node, info fwk.NodeInfo) (ledger.Answer, bool) {
 	assumed, on := c.assumed(n), g.nodes.Known(n)

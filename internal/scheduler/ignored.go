@@ -29,8 +29,8 @@ func (c *core) tellIgnored(pod *corev1.Pod) {
 	}
 }
 
-// tellShared writes an event if a pod with a wish for exclusive CPUs or memory has to share them on
-// the chosen node, because its kubelet decides there. It does so only if other nodes have authority
+// tellShared writes an event if a pod asks for exclusive CPUs or memory, and must share them on the
+// chosen node because the node's kubelet decides. It does so only if other nodes have authority
 // berth.
 func (c *core) tellShared(pod *corev1.Pod, nodeName string) {
 	n := c.table.Named(nodeName)
@@ -45,8 +45,8 @@ func (c *core) tellShared(pod *corev1.Pod, nodeName string) {
 	}
 }
 
-// tellRepeats writes an event that warns of a kubelet defect: a restart of the kubelet affects a
-// pod that is placed as a whole.
+// tellRepeats writes an event that warns of a kubelet defect: if the kubelet restarts, a pod that
+// was placed as a whole is affected.
 func (c *core) tellRepeats(pod *corev1.Pod, nodeName string, d *placement.Decision) {
 	if d.Whole != nil {
 		why := placement.DefectRestartRepeats

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Look returns the percentage of all nodes that the scheduler compares for a pod, given the
-// profile's percentageOfNodesToScore (0 is kube-scheduler's own choice). The result is never less
+// Look returns the percentage of all nodes that the scheduler compares for a pod. set is the
+// profile's percentageOfNodesToScore; 0 means kube-scheduler's own choice. The result is never less
 // than kube-scheduler's.
 type Look func(pod *corev1.Pod, all int, set int32) int32
 

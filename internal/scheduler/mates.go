@@ -118,9 +118,8 @@ func mayHelp(old, now *corev1.Node) bool {
 		!equality.Semantic.DeepEqual(old.Labels, now.Labels) || !equality.Semantic.DeepEqual(old.Status.Allocatable, now.Status.Allocatable)
 }
 
-// FollowMates returns a function to replace next, with which the members of a gang leave the
-// scheduling queue one after another. next takes the first entry of the queue; take takes a given
-// pod.
+// FollowMates returns a replacement for next that takes the members of a gang from the scheduling
+// queue one after another. next takes the first entry of the queue; take takes a given pod.
 func FollowMates[L any, E comparable](in Parts, next func(L) (E, error), take func(L, *corev1.Pod) E) func(L) (E, error) {
 	return gang.Follow(in.core.gangs, next, take)
 }
@@ -144,9 +143,9 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 
 const evictsNobody = "Berth: no pods are evicted for a Reservation"
 
-// makeRoom evicts pods for a pod that is not in a gang, if a gang or a protected pod could be among
-// the victims. Otherwise the status is nil, and kube-scheduler's own preemption runs. text explains
-// why the nodes refuse the pod.
+// makeRoom evicts pods for a pod that is not in a gang. It does so only if a gang or a protected
+// pod could be among the victims. Otherwise the status is nil, and kube-scheduler's own preemption
+// runs. text explains why the nodes refuse the pod.
 func (p *Plugin) makeRoom(ctx context.Context, pod *corev1.Pod, text string) (*fwk.PostFilterResult, *fwk.Status) {
 	if p.args.EvictsNobody {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
@@ -189,8 +188,8 @@ func (p *Plugin) gangProfile() gang.Profile {
 	}
 }
 
-// weighing has the plugins that score nodes by preferences of the pod or the profile. They skip
-// pods without preferences.
+// weighing has the plugins that score nodes by preferences of the pod or the profile. If there are
+// no preferences, these plugins skip the pod.
 var weighing = []string{names.NodeAffinity, names.InterPodAffinity, names.PodTopologySpread}
 
 // bestFirst returns the indexes of the nodes that admit a pod, in Berth's order. It returns nil if

@@ -52,10 +52,11 @@ func MayHelp(event fwk.ClusterEvent) bool {
 		framework.MatchAnyClusterEvent(event, []fwk.ClusterEvent{podDelete, ownUpdate, nodeAdd, taintUpdate})
 }
 
-// afterPodDelete wakes a pod if the node of the deleted pod now admits it. If the pod may evict
-// pods, it is also woken if evictions would help there, because it now needs fewer victims. The
-// same event reports that a pod is no longer nominated to a node. Then other pods may use the
-// resources that were kept for it, although the node has not changed.
+// afterPodDelete wakes a pod if the node of the deleted pod now admits it. If the woken pod may
+// evict other pods, it is also woken if the node would admit it after evictions, because it now
+// needs fewer victims. The same event also reports that a pod has lost its nomination to a node.
+// Other pods may then use the resources that were kept for that pod, although the node has not
+// changed.
 func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	left, ok := oldObj.(*corev1.Pod)
 	switch {
@@ -95,7 +96,7 @@ func (p *Plugin) afterPodUpdate(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	return fwk.QueueSkip, nil
 }
 
-// afterNodeAdd wakes a pod if the new node may admit it.
+// afterNodeAdd wakes a pod if the new node may admit the pod.
 func (p *Plugin) afterNodeAdd(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
 	node, ok := newObj.(*corev1.Node)
 	if !ok {
@@ -107,8 +108,8 @@ func (p *Plugin) afterNodeAdd(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fw
 	return p.hint(pod, node.Name, func(a *ledger.Answer) bool { return admitsOrEvicts(a) || a.Outcome == ledger.Waiting })
 }
 
-// hint queues the pod if worth accepts the node's answer. It skips a pod that cannot be read,
-// because only its own update helps.
+// hint queues the pod if the function worth accepts the node's answer. It skips a pod that cannot
+// be read, because only an update of that pod helps.
 func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answer) bool) (fwk.QueueingHint, error) {
 	ask, err := p.read(pod)
 	_, wrong := wire.ReadReservationAffinity(pod)

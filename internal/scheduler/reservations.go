@@ -89,7 +89,8 @@ const (
 	notInPlace = "Berth: the pod does not fit into the place of its Reservation; it is tried again without that place"
 )
 
-// onlyHeld ends the attempt of a pod that requires a Reservation and has none.
+// onlyHeld ends the attempt of a pod that must use a Reservation if no Reservation has a place for
+// it.
 func (c *core) onlyHeld(ctx context.Context, pod *corev1.Pod, from string) *fwk.Status {
 	affinity, err := wire.ReadReservationAffinity(pod)
 	switch {
@@ -102,8 +103,8 @@ func (c *core) onlyHeld(ctx context.Context, pod *corev1.Pod, from string) *fwk.
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cmp.Or(c.notYet(ctx), c.noPlaceHeld(pod)))
 }
 
-// noPlaceHeld explains that no Reservation has a place for the pod, and why it did not fit into the
-// last one.
+// noPlaceHeld explains that no Reservation has a place for the pod. It adds why the pod did not fit
+// into the last place.
 func (c *core) noPlaceHeld(pod *corev1.Pod) string {
 	if why := c.reservations.WhyInVain(pod); why != "" {
 		return noPlace + "; " + why
@@ -111,8 +112,8 @@ func (c *core) noPlaceHeld(pod *corev1.Pod) string {
 	return noPlace
 }
 
-// owner is the way of a pod that uses the place of a Reservation. If the pod does not fit into the
-// place, its next attempt does not use that Reservation.
+// owner implements the extension points for a pod that uses the place of a Reservation. If the pod
+// does not fit into the place, its next attempt does not use that Reservation.
 type owner struct {
 	alone
 	// from is the UID of the Reservation, and heldOn its node.

@@ -36,8 +36,8 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, i
 	return int64(c.rankOf(info).Score), nil
 }
 
-// ScoreExtensions implements fwk.ScorePlugin. Scores are final unless they are for Volcano's
-// formula, which compares the nodes of a cycle.
+// ScoreExtensions implements fwk.ScorePlugin. Only the scores of Volcano's formula are normalized,
+// because the formula compares the nodes of a cycle.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions {
 	if p.args.Scoring.Formula == rank.Volcano {
 		return volcanoScores{}

@@ -79,7 +79,7 @@ func unreadable(err error) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+err.Error())
 }
 
-// refusal describes whether the kubelet would refuse the pod or Berth does, and why.
+// refusal describes who would refuse the pod, the kubelet or Berth, and why.
 func refusal(a nodes.PackedAnswer) string {
 	switch reason, detail := a.Why(); reason {
 	case placement.NoBerth:

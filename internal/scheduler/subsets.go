@@ -19,7 +19,7 @@ const (
 )
 
 // askWithoutSome asks the node with the changes that the cycle assumes. If the node refuses the
-// pod, but would admit it if only some of the removed pods were gone, that answer is returned.
+// pod, but would admit it after the removal of only some of the pods, the result is this admission.
 //
 // The framework's dry run removes all pods of lower priority. If the pod then does not fit, it
 // stops; otherwise it adds as many pods again as it can. But a kubelet may refuse a pod on an empty
@@ -28,9 +28,9 @@ const (
 // set, after it has added all other pods again. The search tries all sets up to maxChosen pods,
 // because an overlooked set could mean an unnecessary eviction.
 //
-// For the same reason a set counts only if the node also has the amounts with the other pods on it.
-// Otherwise NodeResourcesFit would evict more pods than the set, and without them the node may
-// refuse the pod. The requirements of other plugins (ports, affinity to pods) are not predicted.
+// For the same reason, a set counts only if the node has enough resources while the other pods
+// stay. Otherwise NodeResourcesFit would evict more pods than the set, and without these pods the
+// node may refuse the pod. The search does not predict other plugins (ports, affinity to pods).
 func (c *cycle) askWithoutSome(n *nodes.Node, info fwk.NodeInfo) ledger.Answer {
 	on := c.assumed(n)
 	a, t := on.AskUnder(&c.query.Candidate, &ledger.Trial{}), on.Trial()
@@ -54,7 +54,7 @@ type victims struct {
 	// on is the node with all pods. all has the pods that may be removed.
 	on  suppose.Node
 	all []*suppose.Pod
-	// asking is the pod that needs room. with has the pods that come before it.
+	// asking is the pod that needs room. with has the pods that the trial assumes on the node.
 	asking suppose.Pod
 	with   ledger.Trial
 }
@@ -76,8 +76,8 @@ func (c *cycle) victims(n *nodes.Node, info fwk.NodeInfo, t *ledger.Trial) *vict
 	return v
 }
 
-// without asks the node without each set of size pods from all[from:], until the node admits the
-// pod.
+// without tries each set of size pods from all[from:]. It asks the node without these pods, until
+// the node admits the asking pod.
 func (v *victims) without(from, size int) (a ledger.Answer, ok bool) {
 	if size == 0 {
 		if !v.on.Enough(&v.asking) {

@@ -15,8 +15,9 @@ import (
 // TiersName is the name of the plugin Tiers in profiles.
 const TiersName = "BerthTiers"
 
-// Weight is the weight of the plugin Berth. With it, its score counts as much as NodeResourcesFit
-// and NodeResourcesBalancedAllocation together, and as much as a pod's own preferred affinity.
+// Weight is the weight of the plugin Berth. With this weight, its score counts as much as
+// NodeResourcesFit and NodeResourcesBalancedAllocation together, and as much as a pod's own
+// preferred affinity.
 const Weight = 2
 
 // TiersWeight is the weight of Tiers. With it, one tier outweighs all plugins whose weights add up
@@ -85,8 +86,8 @@ func (Tiers) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info 
 // ScoreExtensions implements fwk.ScorePlugin.
 func (t Tiers) ScoreExtensions() fwk.ScoreExtensions { return t }
 
-// NormalizeScore gives the nodes of the best tier among the nodes the best score, the nodes of the
-// next tier one less, and so on. After a hundred tiers the score is 0.
+// NormalizeScore gives nodes of the best tier the best score, nodes of the next tier one less, and
+// so on. After a hundred tiers the score is 0.
 func (Tiers) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	var tiers []int64 // ascending; there are few
 	for i := range scores {

@@ -21,10 +21,10 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 	return nil
 }
 
-// PostFilter runs before kube-scheduler's preemption, and prevents it with
-// UnschedulableAndUnresolvable. This also prevents the plugin for claims, which comes in between,
-// from deallocating devices, so PostFilter calls that plugin itself. If some node only waits for a
-// report, the pod keeps its devices, because they may be on that node.
+// PostFilter runs before kube-scheduler's preemption. To prevent preemption, it returns
+// UnschedulableAndUnresolvable. The framework then does not run PostFilter of the plugin for
+// claims, which would deallocate devices, so Berth's PostFilter calls that plugin itself. If some
+// node only waits for a report, the pod keeps its devices, because they may be on that node.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	result, status := p.postFilter(ctx, state, pod, statuses)
 	if status.Code() == fwk.UnschedulableAndUnresolvable && dra.MayClaim(pod) && p.claimsPlugin() != nil && !p.awaitsReport(statuses) {
@@ -33,10 +33,10 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	return result, status
 }
 
-// giveClaimsBack makes the plugin for claims deallocate devices of an earlier attempt with which no
-// node admits the pod. If the attempt ended before PreFilter of that plugin, giveClaimsBack calls
-// its PreFilter first. It then finds the claim that kube-scheduler has created for the pod's
-// extended resources.
+// giveClaimsBack makes the plugin for claims deallocate devices if no node admits the pod with
+// them. If the attempt ended before the plugin's PreFilter, giveClaimsBack calls this PreFilter
+// first, so that the plugin finds the claim that kube-scheduler has created for the pod's extended
+// resources.
 func (p *Plugin) giveClaimsBack(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) {
 	claims := p.claimsPlugin()
 	if !steer.Saw(state) {
@@ -87,7 +87,7 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.
 	}
 }
 
-// untouched is the way of a pod about which Berth decides nothing.
+// untouched implements the extension points for a pod about which Berth decides nothing.
 type untouched struct{}
 
 var _ way = untouched{}

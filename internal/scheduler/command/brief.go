@@ -58,8 +58,7 @@ func briefNote(note string) string {
 	return head + cutAt(own, "; ", room-len(head)) + noteMore
 }
 
-// cutAt returns the text, shortened to at most that many bytes. It cuts before a separator if it
-// can.
+// cutAt shortens the text to at most that many bytes. It cuts before a separator if possible.
 func cutAt(text, separator string, most int) string {
 	if len(text) <= most {
 		return text

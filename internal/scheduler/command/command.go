@@ -108,8 +108,9 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 	return app.Run(ctx, completed, sched)
 }
 
-// sayWhoLeads lets the plugin read the holder of the election's Lease. The plugin cannot read
-// through the lock itself, because the election would use the cached read for its next write.
+// sayWhoLeads gives the plugin a function that reads the holder of the election's Lease. This
+// function must not read through the lock, because the election would use the lock's cached result
+// for its next write.
 func sayWhoLeads(sched *kubescheduler.Scheduler, lock resourcelock.Interface) {
 	elected, ok := lock.(*resourcelock.LeaseLock)
 	if !ok {

@@ -23,9 +23,10 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/reservation"
 )
 
-// kube-scheduler keeps its plugin interface stable, but not its own structs. This file has every
-// part of those structs that Berth reads, calls or replaces, so that a release that changes one
-// breaks here. TestSeams names each part, and shows that kube-scheduler still uses it.
+// kube-scheduler keeps its plugin interface stable, but not its own structs. This file contains
+// every part of those structs that Berth reads, calls or replaces. If a release changes one of
+// them, only this file fails to compile. TestSeams names each part, and shows that kube-scheduler
+// still uses it.
 
 // The functions of a kubescheduler.Scheduler that Berth wraps.
 type (
@@ -57,9 +58,9 @@ var (
 // wrap is one function or field of kube-scheduler that Berth replaces by a wrapper.
 type wrap struct {
 	place string
-	// why is the effect of the wrap, which a plugin cannot achieve by itself.
+	// why is the effect of the wrap. A plugin cannot achieve this effect.
 	why string
-	// worth is the measured saving, or the problem without the wrap.
+	// worth is the measured saving, or the problem that would exist without the wrap.
 	worth string
 	put   func(*equipment)
 }
@@ -158,7 +159,8 @@ func (a attentive) MoveAllToActiveOrBackoffQueue(logger klog.Logger, event fwk.C
 	a.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, event, before, after, check)
 }
 
-// nextEntity returns NextEntity with additional calls to the packages that must know of each cycle.
+// nextEntity returns NextEntity with additional calls to the packages that need to know when a
+// cycle starts.
 func (e *equipment) nextEntity() nextEntity {
 	next, take := taking(e.sched)
 	next = scheduler.FollowMates(e.parts, next, take)
@@ -178,8 +180,8 @@ func (e *equipment) nextEntity() nextEntity {
 	}
 }
 
-// sayNomination sets the nominated node of a pod that is tried before the watch shows it. Otherwise
-// kube-scheduler would evict pods for this pod once more.
+// sayNomination sets the nominated node of a pod if the watch has not shown the nomination yet.
+// Otherwise kube-scheduler would evict pods for this pod once more.
 func sayNomination(outcomes *outcome.Writer, info *framework.QueuedPodInfo) {
 	if node, unshown := outcomes.Nominated(info.Pod.UID); unshown {
 		says, pod := *info.PodInfo, *info.Pod
@@ -200,9 +202,9 @@ func (e *equipment) schedulePod() schedulePod {
 	}
 }
 
-// failureHandler returns FailureHandler with additional calls to the packages that must know of
-// each failure. If Berth decides about the pod, the outcome of the attempt is written outside of
-// the scheduling loop.
+// failureHandler returns FailureHandler with additional calls to the packages that need to know of
+// failures. If Berth decides about the pod, the outcome of the attempt is written outside of the
+// scheduling loop.
 func (e *equipment) failureHandler() failureHandler {
 	delays, ordinary := e.parts.Delays(), e.sched.FailureHandler
 	ours := writingAside(ordinary, e.parts.Outcomes())
@@ -219,8 +221,8 @@ func (e *equipment) failureHandler() failureHandler {
 	}
 }
 
-// writingAside returns a handler that calls failed, but lets the Writer write the outcome and
-// shortens events. It keeps a nominated node for its pod until the watch shows the nomination.
+// writingAside returns a handler that calls failed, but leaves the write of the outcome to the
+// Writer, and shortens events. It keeps the nomination of a pod until the watch shows it.
 func writingAside(failed failureHandler, outcomes *outcome.Writer) failureHandler {
 	said := brief.NewSaid()
 	return func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
@@ -238,7 +240,7 @@ type aside struct {
 	framework.Framework
 	outcomes *outcome.Writer
 	said     *brief.Said
-	// waits means that the pod only waits. Then event writes the pod's event later.
+	// waits means that the pod only waits. The event is then written later, by event.
 	waits bool
 	event func()
 }
@@ -260,7 +262,8 @@ func (a *aside) EventRecorder() events.EventRecorderLogger {
 	return own
 }
 
-// keeping is a recorder that keeps a pod's event, to be written together with the pod's condition.
+// keeping is a recorder that holds back a pod's event. The event is written together with the pod's
+// condition.
 type keeping struct {
 	events.EventRecorderLogger
 	of *aside

@@ -25,8 +25,8 @@ type known struct {
 	spreads bool
 	// defaults has the spread constraints for pods without their own.
 	defaults []corev1.TopologySpreadConstraint
-	// ours means that all PreScore plugins are kube-scheduler's or Berth's. None of these keeps the
-	// list of nodes.
+	// ours means that all PreScore plugins are kube-scheduler's or Berth's. None of these plugins
+	// keeps the list of nodes after its call.
 	ours bool
 }
 
@@ -92,8 +92,8 @@ func defaultsOf(configs []config.PluginConfig) []corev1.TopologySpreadConstraint
 
 // spreadBy returns the topology keys and selectors by which PodTopologySpread scores nodes for the
 // pod. It reads constraints as that plugin does (filterTopologySpreadConstraints,
-// buildDefaultConstraints). It omits the default spreading over nodes: the plugin then spreads only
-// over the nodes that Berth names.
+// buildDefaultConstraints). It omits the default spreading over nodes, so that the plugin spreads
+// only over the nodes that Berth names.
 func (k *known) spreadBy(profile framework.Framework, pod *corev1.Pod) ([]scheduler.Spread, error) {
 	if k == nil || !k.spreads {
 		return nil, nil

@@ -30,7 +30,8 @@ func eachPod(e entity, do func(*framework.QueuedPodInfo)) {
 // loop returns the scheduler's function with which every cycle begins.
 func loop(sched *kubescheduler.Scheduler) *func(klog.Logger) (entity, error) { return &sched.NextPod }
 
-// taking returns two functions: next takes the next entity from the queue, and take a given pod.
+// taking returns two functions. next takes the next entity from the queue, and take takes a given
+// pod.
 func taking(sched *kubescheduler.Scheduler) (next func(klog.Logger) (entity, error), take func(klog.Logger, *corev1.Pod) entity) {
 	return sched.NextPod, sched.SchedulingQueue.PopSpecificPod
 }

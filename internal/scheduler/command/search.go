@@ -48,9 +48,9 @@ func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profil
 	}
 }
 
-// search replaces a profile in the cycle of one pod. Its PreFilter names Berth's best nodes that no
-// plugin refuses, and the framework runs Filter and Score only on these. If there are none, the
-// cycle continues with all nodes as usual.
+// search replaces a profile in the cycle of one pod. Its PreFilter names the best nodes by Berth's
+// order that no plugin refuses, and the framework runs Filter and Score only on these nodes. If
+// there are no such nodes, the cycle continues with all nodes as usual.
 //
 // kube-scheduler uses a search for one call of SchedulePod. Plugins, preemption and the cycles of
 // groups use the profile itself.
@@ -66,8 +66,8 @@ type search struct {
 	named sets.Set[string]
 	// waits is Candidates.Waits if there were no candidates, otherwise nil.
 	waits func(context.Context, fwk.NodeInfo) *fwk.Status
-	// weighed has all nodes that accept the pod, if score plugins compare a node with the others;
-	// otherwise nil.
+	// weighed has all nodes that accept the pod. It is nil if no score plugin compares a node with
+	// the others.
 	weighed []fwk.NodeInfo
 	// candidates has the candidates of the search. weighed uses its memory.
 	candidates *scheduler.Candidates
@@ -122,7 +122,7 @@ func (s *search) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, 
 const maxRounds = 8
 
 // findInAll returns the best candidates of each class that no plugin refuses. It returns nil if
-// there are none, or if the search in some class would take too long.
+// there are none, or if the search in a class needs more than maxRounds batches.
 func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, c *scheduler.Candidates) sets.Set[string] {
 	named, most := sets.Set[string]{}, 0
 	for class := range c.Classes() {
@@ -150,7 +150,7 @@ func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev
 }
 
 // find calls next, which returns a few candidates at a time, until no plugin refuses some of them.
-// It adds these to named. It reports whether there are any, and how often it called next.
+// It adds these to named. It reports whether it has added any, and how often it called next.
 func (s *search) find(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, named sets.Set[string], next func() []fwk.NodeInfo) (found bool, rounds int) {
 	for !found && rounds < maxRounds {
 		few := next()

@@ -13,9 +13,10 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
-// Sort is the order in which waiting pods are tried. It is kube-scheduler's PrioritySort, with one
-// exception: a pod that enters the queue in the first minute of the process, and has not been
-// tried, counts as queued since the end of the second of its creation.
+// Sort is the order in which waiting pods are tried. It is kube-scheduler's PrioritySort with one
+// exception. If a pod enters the queue in the first minute of the process and has not been tried,
+// its position depends on the end of the second of its creation instead of the time when it was
+// queued.
 //
 // A starting scheduler finds all waiting pods at once, in no order. A kubelet that receives several
 // pods at once admits older pods first (HandlePodAdditions of pkg/kubelet/kubelet.go). An old pod
@@ -29,7 +30,8 @@ type Sort struct {
 	first *firstPod
 }
 
-// starting is the time in which a scheduler must find the pods that were waiting when it started.
+// starting is the time within which a new scheduler process finds the pods that were already
+// waiting.
 const starting = time.Minute
 
 var _ fwk.QueueSortPlugin = Sort{}

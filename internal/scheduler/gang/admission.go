@@ -20,15 +20,15 @@ type Terms struct {
 	EvictsNobody bool
 }
 
-// admitter admits groups with minResources, and keeps the resources that their pods do not use yet
-// for them. The book's lock protects it.
+// admitter admits groups with minResources. It keeps for them the resources that their pods do not
+// use yet. The book's lock protects the admitter.
 type admitter struct {
 	book *book
-	// admitted has the admitted groups whose objects name resources.
+	// admitted has the admitted groups with minResources.
 	admitted map[wire.GangKey]*admission
-	// spoiled has the namespaces in which room was kept for a group that did not use any of it.
-	// Until the given time, no room is kept from other namespaces for a group of such a namespace
-	// unless one of its pods has a node.
+	// spoiled has the namespaces of groups for which resources were kept without success: no pod
+	// got a node. Until the given time, groups of such a namespace keep resources from other
+	// namespaces only if one of their pods has a node.
 	spoiled map[string]time.Time
 	// vacant has the objects of groups that wait to be admitted and do not have enough pods.
 	vacant          map[wire.GangKey]vacancy
@@ -38,23 +38,25 @@ type admitter struct {
 	tellStatus func(*group)
 }
 
-// admission is the record of an admitted group that names resources. Other groups cannot use the
-// resources that the group does not use yet. This is necessary because the pods of a group may be
-// created in stages: groups that each have only their first stage would block each other forever.
+// admission is the record of an admitted group with minResources. Other groups cannot use the part
+// of minResources that the group does not use yet. This is necessary because a controller may
+// create the pods of a group in stages. Without it, several groups could each start their first
+// stage only, and block each other forever.
 type admission struct {
 	asked amounts.List
-	// priority is the group's priority while it has no pods. foreign is the priority that counts
-	// against groups of other namespaces. It is at most the priority of pods without a
-	// PriorityClass, because the author of a PodGroup may name any class.
+	// priority is the group's priority while it has no pods. foreign replaces it for groups of
+	// other namespaces. foreign is at most the priority of pods without a PriorityClass, because
+	// the author of a PodGroup may name any class.
 	priority, foreign int32
-	// until is the time when the kept room is released. It is extended only once, when the first
-	// members get nodes, so that a tenant cannot extend it again and again.
+	// until is the time when the kept resources are released. It is extended only once, when the
+	// first members get nodes, so that a tenant cannot extend it again and again.
 	until  time.Time
 	placed bool
 }
 
-// admit records that a group is admitted or, if placed is set, that its first members get nodes.
-// Its unused resources are kept for the duration keep. The caller holds the lock.
+// admit records that a group is admitted or, if a.placed is set, that its first members get nodes.
+// The resources that the group does not use are kept for the duration keep. The caller holds the
+// lock.
 func (b *admitter) admit(key wire.GangKey, a admission, keep time.Duration) {
 	if was := b.admitted[key]; was != nil && (was.placed || !a.placed) {
 		return
@@ -80,8 +82,9 @@ func (b *admitter) expire(key wire.GangKey, a *admission) {
 	b.book.stirred()
 }
 
-// spoil records that room was kept for a group of a namespace, and that no member got a node. For
-// some time the namespace then cannot keep room from others in this way. The caller holds the lock.
+// spoil records that resources were kept for a group of the namespace, and that no member got a
+// node. For some time, groups of this namespace cannot keep resources from other namespaces in this
+// way. The caller holds the lock.
 func (b *admitter) spoil(namespace string) {
 	now := b.book.Clock.Now()
 	maps.DeleteFunc(b.spoiled, func(_ string, until time.Time) bool { return !now.Before(until) })
@@ -110,17 +113,17 @@ func (b *admitter) keepsNothing(key wire.GangKey) {
 	}
 }
 
-// holds reports whether resources are kept for a group, also from other namespaces. Such a group
-// need not be admitted again. The caller holds the lock.
+// holds reports whether resources are kept for a group even from groups of other namespaces. Such a
+// group need not be admitted again. The caller holds the lock.
 func (b *admitter) holds(key wire.GangKey) bool {
 	a, now := b.admitted[key], b.book.Clock.Now()
 	return a != nil && now.Before(a.until) && (a.placed || !now.Before(b.spoiled[key.Namespace]))
 }
 
-// keptFrom returns the resources that a group of that priority may not use: those that other
-// admitted groups do not use yet. Groups of lower priority do not count, because they would be
-// evicted for it. With attempt, members that have reached Permit or were bound count as placed, as
-// in the scheduler's cache. Without it, only members count that the watch shows with a node. The
+// keptFrom returns the resources that a group of that priority may not use, because they are kept
+// for other admitted groups. Groups of lower priority do not count, because the group could evict
+// their pods. If attempt is set, members that have reached Permit or were bound count as placed, as
+// in the scheduler's cache. Otherwise only members count that the watch shows with a node. The
 // caller holds the lock.
 func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amounts.List {
 	kept, now := amounts.List{}, b.book.Clock.Now()
@@ -155,8 +158,8 @@ func (g *group) lowest(otherwise int32) int32 {
 	return otherwise
 }
 
-// unused returns the part of a group's named resources that its members do not use yet; attempt is
-// as for keptFrom. The group is nil if it has no members.
+// unused returns the part of a group's minResources that its members do not use yet; attempt is as
+// for keptFrom. The group is nil if it has no members.
 func (g *group) unused(asked amounts.List, attempt bool) amounts.List {
 	if g == nil {
 		return asked
@@ -200,8 +203,7 @@ func (b *admitter) claim(g *group) *gangfit.Claim {
 	return &gangfit.Claim{Asked: g.unused(wire.ReadResources(g.spec.Resources), true), Kept: b.keptFrom(g.key, priority, true), Priority: priority}
 }
 
-// claim completes the claim of book.claim with what the trial knows about the profile and the
-// nodes.
+// claim completes the claim of admitter.claim with facts about the profile and the nodes.
 func (t *trial) claim() {
 	q, terms := &t.job.gang, &t.job.terms
 	if q.Claim == nil || terms.Admission.Gate == gangs.GateNone {
@@ -213,7 +215,7 @@ func (t *trial) claim() {
 	q.Room = t.room
 }
 
-// room counts the resources for a group that names resources.
+// room counts the resources of the nodes for a group with minResources.
 func (t *trial) room(oneByOne bool) *gangfit.Room {
 	out := new(gangfit.Room)
 	for _, info := range t.infos {

@@ -26,7 +26,7 @@ type Turn struct {
 }
 
 // PreFilter returns a member's planned node. The call for the first member of a ready group plans
-// all members. It works on copies, and holds no lock meanwhile.
+// all members. It plans on copies, without a lock.
 func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Pod) Turn {
 	if !wire.InGang(pod) {
 		return Turn{}
@@ -45,8 +45,9 @@ func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Po
 	return gs.conclude(a, o)
 }
 
-// turn returns the node planned for a member, or an attempt to plan its gang. The backoff queue
-// does not call PreEnqueue, so turn checks the group's state again. The caller holds the lock.
+// turn returns the node planned for a member, or an attempt to plan its gang. It checks the group's
+// state again, because a pod from the back-off queue does not pass PreEnqueue again. The caller
+// holds the lock.
 func (gs *Groups) turn(pod *corev1.Pod) (Turn, *attempt) {
 	g := gs.of[pod.UID]
 	if g == nil {
@@ -86,7 +87,7 @@ func (gs *Groups) holdUntil(g *group, pod *corev1.Pod, until time.Time) *fwk.Sta
 }
 
 // patient reports whether evictions for an unsuccessful attempt must wait, because reports of nodes
-// may still show room. This wait is limited.
+// may still show free resources. This wait is limited.
 func (gs *Groups) patient(a *attempt, reports bool) bool {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -100,8 +101,8 @@ func (gs *Groups) patient(a *attempt, reports bool) bool {
 	return wait.Patient(reports, gs.Clock.Now())
 }
 
-// attempt is one attempt to place a group or a late member, in the cycle of pod. A late member is
-// placed after its gang has its minimum. Only Groups changes the group.
+// attempt is one attempt to place a group or a late member, in the cycle of pod. A late member is a
+// member that is placed after its gang has its minimum. Only Groups changes the group.
 type attempt struct {
 	group *group
 	pod   *corev1.Pod
@@ -118,7 +119,7 @@ type job struct {
 	// single means that the pod is a late member.
 	single bool
 	// others has information about pods outside of the gang. patient reports whether evictions must
-	// wait, because reports of nodes may still show room.
+	// wait, because reports of nodes may still show free resources.
 	others  others
 	patient func(reports bool) bool
 }
@@ -148,7 +149,8 @@ type outcome struct {
 	failed, why string
 	// evicts has the victims for the members, or is nil if no pod is evicted.
 	evicts *eviction
-	// asked means that nodes were asked, which implies that the group's named resources are free.
+	// asked means that the attempt asked nodes. It does so only if the group's minResources are
+	// free.
 	asked bool
 }
 
@@ -185,7 +187,7 @@ func (a *attempt) doesNotFit(r *result) *outcome {
 		if !a.job.single {
 			a.job.nominate(r.trial, o.evicts, a.pod.UID)
 		}
-	case waits: // a report may show room
+	case waits: // a report may show free resources
 		o.failed = ""
 	}
 	return o
@@ -309,8 +311,8 @@ func (gs *Groups) misfit(a *attempt, o *outcome) Turn {
 	return Turn{Held: notNow(m.Why)}
 }
 
-// noPlaceBeside records that a late member does not fit. Other late members of the gang do not wait
-// for it. The caller holds the lock.
+// noPlaceBeside records that a late member does not fit. Other late members of the gang are tried
+// nevertheless. The caller holds the lock.
 func (gs *Groups) noPlaceBeside(a *attempt, o *outcome) Turn {
 	g, pod := a.group, a.pod
 	why := "pod " + pod.Name + " is placed after its gang, and its place depends on the NUMA nodes of other members: " + o.why
@@ -339,7 +341,7 @@ func (gs *Groups) pause(a *attempt) time.Duration {
 	return max(gangs.ShortestPause, until.Sub(now))
 }
 
-// passed records that a group is admitted. Its named resources are kept for the duration keep. The
+// passed records that a group is admitted. Its minResources are kept for the duration keep. The
 // caller holds the lock.
 func (gs *Groups) passed(a *attempt, keep time.Duration) {
 	g := a.group

@@ -11,9 +11,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// barrier makes members wait: in Permit until all are there, and before binding until the node has
-// admitted the members that it must admit first. It does not know groups. Its lock may be taken
-// while the book's lock is held, but not the other way round.
+// barrier makes members wait in Permit until all members are there. It also makes them wait before
+// their Bindings until the node has admitted the members that must be admitted first. It does not
+// know groups. A caller that holds the book's lock may take the barrier's lock, but not the
+// reverse.
 type barrier struct {
 	clock clock.WithDelayedExecution
 	// waiting returns a pod that waits in Permit, or nil.

@@ -59,7 +59,7 @@ type Options struct {
 	// Protects reports whether pods and gangs of the namespace may protect themselves from
 	// eviction; nil means that all may.
 	Protects func(namespace string) bool
-	// Lead allows writes and deletions. nil is a gate that Follow opens.
+	// Lead allows writes and deletions. If it is nil, the groups make a gate. Follow opens it.
 	Lead *lead.Gate
 }
 
@@ -84,7 +84,7 @@ func (o *Options) mayProtect(namespace string) bool {
 type Objects interface {
 	// Want starts to watch the objects of a source.
 	Want(source wire.GangSource)
-	// Read reads an object from the API server. The error is for people.
+	// Read reads an object from the API server. The error text is for users.
 	Read(ctx context.Context, key wire.GangKey) (wire.Gang, error)
 	// JobOf returns the settings that a Job of batch.volcano.sh makes for its pods.
 	JobOf(ctx context.Context, namespace, name string) (Job, error)
@@ -207,8 +207,8 @@ func (b *book) callAt(at time.Time, do func()) {
 	later.Call(b.Clock, max(0, at.Sub(b.Clock.Now())), do)
 }
 
-// wantsObject reports whether the group has an object and enough members, so that its object must
-// be known to be current.
+// wantsObject reports whether the group has an object and enough members. The group then needs a
+// current version of its object.
 func (b *book) wantsObject(g *group) bool {
 	if !g.key.Source.HasObject() || b.Objects == nil {
 		return false
@@ -282,8 +282,8 @@ func (b *book) stillThere(g *group, p *planned) bool {
 	return g.wrong == nil && b.groups[g.key] == g && g.Doing != gangs.Ending
 }
 
-// Reserve returns the reason why a planned member may not have its node, or nil. The ledger already
-// has the reservation since the plan was made.
+// Reserve returns the reason why a planned member may not have its node, or nil. The ledger has had
+// the reservation since the plan was made.
 func (b *book) Reserve(pod *corev1.Pod, node string, account *ledger.Node) *fwk.Status {
 	_, at := b.find(pod.UID)
 	switch {
@@ -295,8 +295,8 @@ func (b *book) Reserve(pod *corev1.Pod, node string, account *ledger.Node) *fwk.
 	return nil
 }
 
-// Alone reports whether the pod is placed like a single pod: it belongs to no gang, or its gang has
-// its minimum.
+// Alone reports whether the pod is placed like a single pod. This is so if it belongs to no gang,
+// or if its gang has its minimum.
 func (b *book) Alone(pod *corev1.Pod) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -343,10 +343,10 @@ func (b *book) timeout(g *group) time.Duration {
 	return b.Timeout
 }
 
-// boundSince returns the time from which the deadline of a gang counts: when this process, as the
-// leader, first saw a bound member. Other clocks may be wrong, and the previous leader's Bindings
-// may still arrive. The time is zero if no member is bound, or if no new deadline is needed. The
-// caller holds the lock.
+// boundSince returns the time from which the deadline of a gang counts. This is the time when this
+// process, as the leader, first saw a bound member, because other clocks may be wrong, and the
+// previous leader's Bindings may still arrive. The time is zero if no member is bound, or if no new
+// deadline is needed. The caller holds the lock.
 func (b *book) boundSince(g *group) (first time.Time) {
 	if !b.Lead.Leads() || g.Whole || !g.Deadline.IsZero() || g.spec.Minimum == 0 {
 		return first

@@ -20,15 +20,16 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// endedPatience is the time after which a member that has left the scheduler's watch, and does not
-// appear in the watch for ended pods, counts as deleted.
+// endedPatience is the time after which a missing member counts as deleted. The member has left the
+// scheduler's watch, and the watch for ended pods does not show it.
 const endedPatience = 5 * time.Second
 
-// endings handles members that have ended, and keeps them for as long as they count.
+// endings handles members that have ended. It keeps them in their gangs as long as they count.
 type endings struct{ gs *Groups }
 
-// wanted reports whether an ended pod counts as a member: it already is one, or its gang has other
-// members and the pod does not belong to a former run. The caller holds the lock.
+// wanted reports whether an ended pod counts as a member. It counts if it already is a member. It
+// also counts if its gang has other members and the pod does not belong to a former run. The caller
+// holds the lock.
 func (e endings) wanted(pod *corev1.Pod) bool {
 	if e.gs.of[pod.UID] != nil {
 		return true
@@ -53,7 +54,7 @@ func (e endings) gone(uid types.UID) {
 }
 
 // part records that the scheduler's watch no longer shows a member. It returns the pod if it has
-// ended. open means that this is not known yet. The caller holds the lock.
+// ended. open means that it is not known yet if the pod has ended. The caller holds the lock.
 func (e endings) part(m *member, pod *corev1.Pod) (ended *corev1.Pod, open bool) {
 	gs := e.gs
 	if gs.Ended == nil || m.pod.Spec.NodeName == "" {

@@ -203,8 +203,8 @@ func (t *trial) mayOpen(node int) bool {
 	})
 }
 
-// choose selects the nodes to clear in a trial: the nodes with the fewest evictable pods, up to a
-// number of nodes (most) and of pods.
+// choose selects the nodes that a trial clears: the nodes with the fewest evictable pods. most is
+// the maximum number of nodes, and pods the maximum number of pods on them.
 func choose(units []unit, most, pods int) map[int]bool {
 	count := map[int]int{}
 	for _, u := range units {
@@ -282,9 +282,9 @@ func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 
 // MakeRoom evicts pods for a pod without a gang, which it plans as a gang of one. A gang is evicted
 // as a whole or not at all. node is the pod's node afterwards, or "" if evictions do not help.
-// asked is false if neither a gang nor a protected pod could be among the victims. Then
-// kube-scheduler's own preemption is equally good, which would otherwise evict single members and
-// protected pods.
+// asked is false if neither a gang nor a protected pod could be among the victims. In this case
+// kube-scheduler's own preemption can do the job. In other cases it might evict single members of
+// gangs, or protected pods.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
 	priority := corev1helpers.PodPriority(pod)
 	spares := priority < gangfit.SystemCritical && gs.evictor.sparesBelow(priority)

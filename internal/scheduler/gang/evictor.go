@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// evictor knows which pods are protected and which are being deleted, and evicts pods. Its lock may
-// be taken while the book's lock is held, but not the other way round.
+// evictor knows which pods are protected and which are being deleted, and evicts pods. A caller
+// that holds the book's lock may take the evictor's lock, but not the reverse.
 type evictor struct {
 	o *Options
 	// of knows the gangs of the pods.
@@ -62,7 +62,7 @@ func (e *evictor) protects(pod *corev1.Pod) bool {
 	return wire.KeptFromEviction(pod) && e.o.mayProtect(pod.Namespace)
 }
 
-// note records a pod as the watch shows it.
+// note updates the protected pods for a version of a pod that the watch has shown.
 func (e *evictor) note(pod *corev1.Pod, onNode bool) {
 	protected := onNode && e.protects(pod)
 	if !protected && !e.any.Load() {
@@ -120,7 +120,7 @@ func (e *evictor) forgetOld() {
 	maps.DeleteFunc(e.evicted, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= leaveTimeout })
 }
 
-// sendAway starts to evict victims. by names the group that needs their room.
+// sendAway starts to evict victims. by names the group that needs their resources.
 func (e *evictor) sendAway(victims []*corev1.Pod, by string) {
 	if len(victims) == 0 || !e.o.Lead.Leads() {
 		return

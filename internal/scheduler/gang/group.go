@@ -44,8 +44,8 @@ type group struct {
 	again time.Time
 	// Failed requests to the API server are repeated, with growing pauses.
 	deletions, reads retry
-	// letIn means that the group is admitted: it need not wait for its named resources. Its phase
-	// shows this.
+	// letIn means that the group is admitted, so that it need not wait until its minResources are
+	// free. The phase of its object shows this.
 	letIn bool
 	// shut is the reason why the group is not admitted while pods are missing, or "".
 	shut string
@@ -58,8 +58,9 @@ type group struct {
 // member is a pod of a group.
 type member struct {
 	pod *corev1.Pod
-	// claims is the declaration of the gang in the pod's own annotations, and wrong the error if it
-	// cannot be parsed. says is the declaration that counts.
+	// claims is the declaration of the gang in the pod's own annotations. says is the declaration
+	// that applies: if the Binding names another gang, that gang. wrong is the error if the
+	// declaration cannot be parsed.
 	claims, says wire.Membership
 	wrong        error
 	// bound is the time when this process first saw the pod with a node, or zero.
@@ -73,8 +74,8 @@ type member struct {
 	// was not computed yet.
 	summed part
 	asks   amounts.List
-	// Wait is the wait of a late member that did not fit. nominated is the node that is kept for it
-	// while evicted pods leave it, or "".
+	// Wait says how long a late member that did not fit must wait. nominated is the node that is
+	// kept for the member while evicted pods leave the node, or "".
 	gangs.Wait
 	nominated string
 	// marked means that wire.GangWholeCondition was written, even if the watch has not shown it.
@@ -173,8 +174,8 @@ func (g *group) atOnce() []*member {
 	return gangs.Together(g.pending(), func(m *member) string { return m.says.Task }, wire.MaxGang, left.Tasks)
 }
 
-// asksOf reports whether the pod's place depends on other members: the pod or a placed member has
-// wishes about the NUMA nodes of others.
+// asksOf reports whether the pod's place depends on other members. This is so if the pod or a
+// placed member has wishes about the NUMA nodes of others.
 func (g *group) asksOf(pod *corev1.Pod) bool {
 	return g.asking > 0 && (wire.AsksMates(pod) || slices.ContainsFunc(g.seated(), wire.AsksMates))
 }

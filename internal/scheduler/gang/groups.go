@@ -124,7 +124,7 @@ func (gs *Groups) take(g *group, pod *corev1.Pod) {
 	}
 }
 
-// Synced records that all pods have been seen that existed at the start and had not ended.
+// Synced records that the watch has shown all pods that existed at the start and had not ended.
 func (gs *Groups) Synced() {
 	if gs.Ended == nil || !gs.any.Load() {
 		gs.allSeen()
@@ -143,8 +143,8 @@ func (gs *Groups) allSeen() {
 	gs.begin()
 }
 
-// begin checks all groups, because all initial pods are now known or this process has become the
-// leader.
+// begin checks all groups. It is called when all initial pods are known, and when this process
+// becomes the leader.
 func (gs *Groups) begin() {
 	gs.mu.Lock()
 	all := make([]*group, 0, len(gs.groups))
@@ -257,8 +257,8 @@ func (gs *Groups) placed(g *group) {
 	}
 }
 
-// on applies an event to a group's progress, and carries out the resulting actions except Release
-// and Try. The caller holds the lock, and carries out those two after releasing it.
+// on applies an event to a group's progress. It carries out the resulting actions except Release
+// and Try, which the caller carries out after releasing the lock. The caller holds the lock.
 func (gs *Groups) on(g *group, e gangs.Event) (do gangs.Actions) {
 	g.Progress, do = gangs.Next(g.Progress, g.conditions(), e, gs.Clock.Now())
 	if do.Drop != "" {
@@ -346,7 +346,7 @@ func (g *group) hasPlaced() bool {
 	return false
 }
 
-// placedAll updates the group for members that got their nodes before the minimum was known.
+// placedAll updates the group if members got their nodes before the minimum was known.
 func (gs *Groups) placedAll(g *group) {
 	if g.hasPlaced() {
 		gs.placed(g)
@@ -598,8 +598,8 @@ func (gs *Groups) lose(g *group, at *place, why string) {
 }
 
 // Follow returns a function that takes the members of a plan from the scheduling queue one after
-// another, without other pods in between. next takes the next entry from the queue. take takes a
-// given pod, or returns the zero value. E is the type of the queue's entries.
+// another, without other pods in between. next takes the next entry from the queue. take takes the
+// entry of the given pod, or returns the zero value. E is the type of the queue's entries.
 func Follow[L any, E comparable](gs *Groups, next func(L) (E, error), take func(L, *corev1.Pod) E) func(L) (E, error) {
 	gs.mu.Lock()
 	gs.follows = true
@@ -637,8 +637,8 @@ func (gs *Groups) lookAlone(uid types.UID) {
 	gs.send(pod)
 }
 
-// end deletes the bound members if the API server confirms that the gang is not whole. It retries
-// until it succeeds.
+// end deletes the bound members if the API server confirms that the gang is not whole. If this
+// fails, end tries again later.
 func (gs *Groups) end(g *group) {
 	gs.mu.Lock()
 	fresh, overdue := g.copy(), !g.Whole && !g.Deadline.IsZero() && gs.groups[g.key] == g

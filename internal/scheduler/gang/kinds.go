@@ -29,7 +29,7 @@ func affinityKeys(pod *corev1.Pod) (keys []string) {
 	return keys
 }
 
-// looked adds the label keys in the required anti-affinity terms of existing pods.
+// looked adds to keys the label keys that the required anti-affinity terms of existing pods use.
 func (t *trial) looked(keys sets.Set[string]) {
 	for _, info := range t.infos {
 		loners := info.GetPodsWithRequiredAntiAffinity()

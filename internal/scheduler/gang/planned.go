@@ -45,17 +45,17 @@ type place struct {
 	arrived bool
 	// wave is the member's wave on its node (ledger.Candidate).
 	wave int
-	// over is closed when the place is finished.
+	// over is closed when the member is bound or has failed.
 	over chan struct{}
-	// turn is closed when the previous place on the same node is finished. written is closed when
-	// this place is finished; dealt means that it is closed.
+	// turn is closed when the member of the previous place on the same node is bound or has failed.
+	// written is closed when this is true of this place; dealt means that it is closed.
 	turn    <-chan struct{}
 	written chan struct{}
 	dealt   bool
 }
 
-// inTurn chains the places of each node, so that members are bound in the order of the plan. The
-// node was asked about them in this order.
+// inTurn links the places of each node, so that their members are bound in the order of the plan.
+// The plan asked the node about them in this order.
 func inTurn(places []*place) {
 	last := map[string]*place{}
 	for _, p := range places {
@@ -69,8 +69,8 @@ func inTurn(places []*place) {
 	}
 }
 
-// closing returns a place that no other place waits for, or nil. It is the last place of its node,
-// in the node's last wave.
+// closing returns a place that no other place waits for, or nil: the last place of its node, in the
+// node's last wave.
 func closing(places []*place) *place {
 	for i, p := range slices.Backward(places) {
 		waitedFor := slices.ContainsFunc(places[i+1:], func(o *place) bool { return o.node == p.node }) ||
@@ -159,10 +159,10 @@ func (p *planned) forget() {
 	}
 }
 
-// AwaitTurn waits until the earlier members on the same node are finished, because the node was
-// asked about them in the order of the plan. It then waits until the node has reported the members
-// of earlier waves. The last member of a gang waits for all others. A member without pinned
-// resources does not wait for others on its node.
+// AwaitTurn waits until the earlier members on the same node are bound or have failed, because the
+// plan asked the node about the members in this order. It then waits until the node has reported
+// the members of earlier waves. The last member of a gang waits for all others. A member without
+// pinned resources does not wait for others on its node.
 func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
 	p, at := gs.find(uid)
 	if at == nil {

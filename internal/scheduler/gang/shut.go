@@ -27,9 +27,8 @@ type domains struct {
 	closed []bool  // by domain
 }
 
-// passes reports whether a refusal applies to all nodes of a domain, and may end when members are
-// placed on other nodes. It returns false for the anti-affinity of existing pods, which may use any
-// label.
+// passes reports whether a refusal is valid for a whole domain, and may end when members are placed
+// on other nodes. It returns false for the anti-affinity of existing pods, which may use any label.
 func passes(said *fwk.Status) bool {
 	switch said.Plugin() {
 	case names.PodTopologySpread:

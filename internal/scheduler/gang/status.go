@@ -21,14 +21,14 @@ import (
 )
 
 // teller writes events and the status of groups and pods, and deletes members. Its lock protects
-// group.told. It may be taken while the book's lock is held, but not the other way round.
+// group.told. A caller that holds the book's lock may take the teller's lock, but not the reverse.
 type teller struct {
 	book *book
 	mu   sync.Mutex
 }
 
-// statusPause is the time between a change of a group and the write of its status, which includes
-// later changes.
+// statusPause is the time between a change of a group and the write of its status. The write
+// includes the changes in this time.
 const statusPause = 200 * time.Millisecond
 
 // tellStatus schedules a write of the group's status. If the gang has no object, conditions of its
@@ -98,8 +98,8 @@ func (t *teller) writeStatus(g *group) {
 	g.told.writes = retry{}
 }
 
-// says reports whether the group's object is known to have this standing: it was written, and the
-// watch shows no later change of the object. The caller holds both locks.
+// says reports whether the group's object is known to have this standing: Berth has written it, and
+// the watch shows no later change of the object. The caller holds both locks.
 func (g *group) says(s standing) bool {
 	return g.told.version != "" && g.told.status == s && (g.object == g.told.version || !newer(g.object, g.told.version))
 }

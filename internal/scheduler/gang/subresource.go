@@ -14,9 +14,9 @@ import (
 )
 
 // Berth's definition of PodGroups has the status subresource. Volcano's own definition (v1.9 to
-// v1.15) does not: there the status is an ordinary field of the object. A write to the wrong place
-// fails in one of two ways. A write to a missing subresource returns 404, as it does for an object
-// that is gone. A write of the object ignores the status if there is a subresource.
+// v1.15) does not have it: the status is an ordinary field of the object. A write to the wrong
+// place fails in one of two ways. If the subresource is missing, a write to it returns 404, as for
+// an object that is gone. If there is a subresource, a write of the object ignores the status.
 
 const (
 	groupsResource = "podgroups"
@@ -70,8 +70,8 @@ type groupStatus struct {
 	Conditions any `json:"conditions,omitempty"`
 }
 
-// taken reports whether the object in the answer to a write has the status, and returns its
-// version.
+// taken reports whether the answer to a write shows the object with this status. It returns the
+// object's version.
 func (s groupStatus) taken(object []byte) (version string, taken bool) {
 	var got struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`

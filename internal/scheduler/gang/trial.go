@@ -69,8 +69,8 @@ func InTrial(state fwk.CycleState) bool {
 	return err == nil
 }
 
-// MateInTrial reports whether the cycle belongs to a trial that plans this pod. The forks of the
-// ledgers then have its place.
+// MateInTrial reports whether the cycle belongs to a trial that plans this pod. If so, the trial's
+// forks of the ledgers contain the pod's place.
 func MateInTrial(state fwk.CycleState, uid types.UID) bool {
 	data, _ := state.Read(trialKey)
 	t, ok := data.(*trial)
@@ -140,8 +140,8 @@ func (j *job) try(ctx context.Context, profile Profile) *result {
 }
 
 // Countable returns the requested amounts without the extended resources that DRA drivers may
-// provide (KEP-5004), because only the plugin DynamicResources knows how many of these are free. A
-// resource that the node on offers itself is kept. If on is nil, the amounts are for all nodes
+// provide (KEP-5004). Only the plugin DynamicResources knows how many of these are free. A resource
+// that the node offers itself stays in the list. If on is nil, the amounts are for all nodes
 // together.
 func Countable(handle fwk.Handle, asked amounts.List, on *amounts.Node) amounts.List {
 	out := asked
@@ -252,8 +252,8 @@ func (t *trial) begin() *fwk.Status {
 	return nil
 }
 
-// kindLooks is the cost of PreFilter for a kind, in looks (plan.Looks). The cost of terms about
-// other pods is added: each term is compared with the pods of all nodes.
+// kindLooks is the cost of PreFilter for a kind, in looks (plan.Looks). Each term about other pods
+// costs more, because it is compared with the pods of all nodes.
 const kindLooks = 32
 
 // Nodes implements plan.Field. It returns the nodes that every plugin accepts for members of the
@@ -284,9 +284,10 @@ func (t *trial) Widen() bool {
 	return t.left
 }
 
-// best returns the first nodes of Berth's order that every plugin accepts for members of the kind.
-// They are the nodes that ranked would score; the others are not asked. It returns nil if there are
-// too few, or if Berth has no order. If there are many kinds, it examines only a part of the nodes.
+// best returns the first nodes in Berth's order that every plugin accepts for members of the kind.
+// ranked would score only these nodes, so best does not ask the others. It returns nil if there are
+// too few nodes, or if Berth has no order. If there are many kinds, it examines only a part of the
+// nodes.
 func (t *trial) best(k *kind) []int {
 	few := t.few(k)
 	infos := t.infos[:min(len(t.infos), max(2*few, plan.Looks/(2*orderLooks*len(t.kinds))))]
@@ -375,8 +376,8 @@ const scoredNodes = 64
 func (t *trial) few(k *kind) int { return max(scoredNodes, 2*k.size) }
 
 // ranked orders nodes by the framework's scores, the best first. It scores only Berth's best nodes,
-// because scoring all nodes of a large cluster costs more than the rest of the attempt. If the
-// trial removes pods, it scores all, because Berth's order does not know about the removals.
+// because scoring all nodes of a large cluster costs more than the rest of the attempt. In a trial
+// that removes pods, it scores all nodes, because Berth's order ignores the removals.
 func (t *trial) ranked(k *kind, fit []int) []int {
 	infos := t.infosOf(fit)
 	if len(fit) < 2 || !t.profile.Handle.RunPreScorePlugins(t.ctx, k.state, k.pod, infos).IsSuccess() {
@@ -495,7 +496,7 @@ func (t *trial) Closed(kind, node int) bool { return t.kinds[kind].shut.has(node
 // Reopen implements plan.Field.
 func (t *trial) Reopen(kind int) bool { return t.kinds[kind].shut.reopen() }
 
-// changed forgets the refusals of coupled kinds, because a pod was removed from a node.
+// changed forgets the refusals of coupled kinds when a pod was removed from a node.
 func (t *trial) changed() {
 	if t.dirty {
 		for _, k := range t.kinds {
@@ -522,7 +523,7 @@ const (
 	coupledLooks = 45
 )
 
-// Suits implements plan.Field. It does not count devices that victims would release.
+// Suits implements plan.Field. It does not count devices that evictions would release.
 func (t *trial) Suits(member, node int, would Lies, again Again) bool {
 	return t.devices == nil || t.devices.Give(t.job.Pods[member], t.infos[node], would, again)
 }

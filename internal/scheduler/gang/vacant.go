@@ -27,8 +27,8 @@ import (
 // its scheduler. Without a Job it belongs to the scheduler that serves the name volcano, because a
 // PodGroup does not name a scheduler.
 
-// vacantEvery is the interval at which groups without enough pods are checked: their named
-// resources may have become free.
+// vacantEvery is the interval at which groups without enough pods are checked, because their
+// minResources may have become free.
 const vacantEvery = 2 * time.Second
 
 // volcanoScheduler is the scheduler name that users of Volcano write into pods.
@@ -44,7 +44,7 @@ type vacancy struct {
 	known *known
 }
 
-// known has the facts that looks have found about a group without enough pods.
+// known has the facts that look has found about a group without enough pods.
 type known struct {
 	// scheduler is the scheduler that the group's Job names, or "" if the Job was not read. classes
 	// are the PriorityClasses that its pods will name. priced means that priority is known.
@@ -94,8 +94,8 @@ func (t *admitter) wait(spec wire.Gang, wrong error) {
 	t.lookAtVacantIn(statusPause)
 }
 
-// wasLetIn records that the object of a group shows that some program has admitted it. g is nil if
-// the group has no pods. The caller holds the lock.
+// wasLetIn records that a group is admitted: the phase of its object shows that some program has
+// admitted it. g is nil if the group has no pods. The caller holds the lock.
 func (b *admitter) wasLetIn(g *group, spec *wire.Gang) {
 	scheduler := volcanoScheduler
 	if g != nil {
@@ -124,9 +124,9 @@ func (b *book) terms(scheduler string) (t Terms) {
 	return t
 }
 
-// vacantShare is the maximum number of groups of one namespace that one look checks. A group may
-// need requests to the API server, so that a tenant with thousands of groups would delay all
-// others.
+// vacantShare is the maximum number of groups of one namespace that one look checks. The check of a
+// group may need requests to the API server. Without the limit, a tenant with thousands of groups
+// would delay all others.
 const vacantShare = 64
 
 // lookAtVacantIn schedules a look after the pause. The caller holds the lock.
@@ -138,9 +138,8 @@ func (t *admitter) lookAtVacantIn(pause time.Duration) {
 	t.book.callAt(t.book.Clock.Now().Add(pause), t.lookAtVacant)
 }
 
-// lookAtVacant admits groups whose named resources are free, one after another: by priority and
-// then by the time of the last check. If it admits some but has not checked all, it soon looks
-// again.
+// lookAtVacant admits groups whose minResources are free, one after another: by priority and then
+// by the time of the last check. If it admits some groups without checking all, it soon runs again.
 func (t *admitter) lookAtVacant() {
 	t.book.mu.Lock()
 	waiting := maps.Clone(t.vacant)
@@ -170,8 +169,8 @@ func (t *admitter) lookAtVacant() {
 	t.lookAtVacantIn(pause)
 }
 
-// inShares returns the groups to check: the vacantShare of each namespace that were not checked for
-// longest.
+// inShares returns the groups to check: up to vacantShare groups of each namespace, the longest
+// unchecked first.
 func inShares(waiting map[wire.GangKey]vacancy) (now []wire.GangKey) {
 	order := slices.SortedFunc(maps.Keys(waiting), func(a, b wire.GangKey) int {
 		return cmp.Or(cmp.Compare(waiting[a].looked, waiting[b].looked), compareKeys(a, b))
@@ -263,7 +262,7 @@ func (l *look) priorityOf(ctx context.Context, classes []string) (lowest int32, 
 	return lowest, known
 }
 
-// letIn admits a group if its named resources are free, or reports why not.
+// letIn admits a group if its minResources are free, or reports why not.
 func (l *look) letIn(v vacancy) {
 	key := v.spec.Key
 	if v.wrong != nil {
@@ -309,8 +308,7 @@ func (l *look) letIn(v vacancy) {
 	}
 }
 
-// admitIfThere records that the group is admitted if its named resources are free. Otherwise it
-// returns the shortage.
+// admitIfThere admits the group if its minResources are free. Otherwise it returns the shortage.
 func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangfit.Shortage, error) {
 	if l.room == nil {
 		begun := l.admitter.book.Clock.Now()

@@ -18,9 +18,10 @@ import (
 	"k8s.io/client-go/tools/pager"
 )
 
-// fenceType is the type of the condition that a new leader writes into a pod, with its own name.
-// The write changes the pod's resource version, on which every Binding is conditional
-// (BindingREST.setPodNodeAndMetadata). So a Binding that was sent earlier can no longer be written.
+// fenceType is the type of the condition that a new leader writes into a pod. The condition
+// contains the leader's name. The write changes the pod's resource version, on which every Binding
+// is conditional (BindingREST.setPodNodeAndMetadata). So the API server refuses a Binding that was
+// sent earlier.
 const fenceType corev1.PodConditionType = "berth.dev/fenced"
 
 // FencedSince reports whether another scheduler has fenced the pod between these two versions.
@@ -43,8 +44,8 @@ func fenceOf(pod *corev1.Pod) string {
 const fenceWorkers = 16
 
 // fence fences all pods that could be bound or are resized, and returns their number. It waits
-// until the watch shows that each of them is fenced, bound or gone, or until ctx ends. The error
-// explains why a pod was not fenced.
+// until the watch shows that each of these pods is fenced, bound or gone, or until ctx ends. The
+// error explains why a pod was not fenced.
 func (h *Handover) fence(ctx context.Context) (int, error) {
 	pods, err := h.bindable(ctx)
 	if err != nil {
@@ -105,7 +106,7 @@ func (h *Handover) fenceOne(ctx context.Context, pod *corev1.Pod) error {
 	})
 }
 
-// patch writes the condition once, and reports whether nothing is left to do for the pod.
+// patch writes the condition once. It reports whether the pod needs no further request.
 func (h *Handover) patch(ctx context.Context, pod *corev1.Pod, patch []byte) (bool, error) {
 	pods := h.Pods.Pods(pod.Namespace)
 	_, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
@@ -144,12 +145,14 @@ type fences struct {
 	active atomic.Bool
 	mu     sync.Mutex
 	name   string
-	// awaited has these pods. The value is true if the pod may be shown bound instead of fenced.
+	// awaited has the pods that the watch must still show. The value is true if the pod may be
+	// shown bound instead of fenced.
 	awaited map[types.UID]bool
 	done    chan struct{}
 }
 
-// await returns a channel that is closed when every pod has been seen.
+// await returns a channel that is closed when the watch has shown every pod as fenced, bound or
+// gone.
 func (f *fences) await(name string, pods []*corev1.Pod) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -26,8 +26,8 @@ const (
 	bindingsUnderWay = "under-way"
 	bindingsNone     = "none"
 	// leaseIdle is the time that a leader waits after its last Binding before it records that none
-	// is under way. So it writes the Lease at most twice in that time, and under load once per
-	// leaseFresh.
+	// is under way. So it writes the Lease at most twice in that time. Under load it writes the
+	// Lease once per leaseFresh.
 	leaseIdle = time.Second
 	// leaseFresh is the time for which a leader assumes that the Lease is still its own. A process
 	// that was suspended for longer notices before its next Binding that another process leads. The
@@ -38,12 +38,12 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-// ErrDeposed means that the Lease is no longer ours: another scheduler has taken over or may take
-// over.
+// ErrDeposed means that the Lease no longer belongs to this process. Another scheduler has taken
+// over or may take over.
 var ErrDeposed = errors.New("another scheduler has taken over, or the Lease was deleted")
 
-// bindingsLease is the record that a leader leaves for the next leader. It is written before the
-// first Binding of a series and after the last one.
+// bindingsLease is the record that a leader leaves for the next leader. The leader writes it before
+// the first Binding of a series and after the last one.
 type bindingsLease struct {
 	leases coordinationclient.LeaseInterface
 	clock  clock.WithDelayedExecution
@@ -55,8 +55,9 @@ type bindingsLease struct {
 	// fresh is leaseFresh, except for tests.
 	fresh time.Duration
 
-	// writing is held while the Lease is written and while lease or marked change. mu guards all
-	// following fields. It is never held during a request, so that leave never waits for one.
+	// writing is held during a write of the Lease and during changes of lease or marked. mu guards
+	// all following fields. It is never held during a request, so that leave never waits for a
+	// request.
 	writing sync.Mutex
 	mu      sync.Mutex
 	// lease is the last written or read version. It is nil while the Lease is not ours or cannot be
@@ -70,7 +71,8 @@ type bindingsLease struct {
 	confirmed time.Time
 	// bindings is the number of Bindings under way.
 	bindings int
-	// quietFrom is the time after which no ended Binding can still be written.
+	// quietFrom is the time from which the API server can no longer write any of the ended
+	// Bindings.
 	quietFrom time.Time
 	// armed means that a call of clear is scheduled.
 	armed bool
@@ -92,8 +94,8 @@ const (
 	foundUnderWay
 )
 
-// claim makes the Lease ours and returns its earlier content. After that, no other scheduler begins
-// a series of Bindings.
+// claim makes this process the holder of the Lease, and returns the earlier content. After that, no
+// other scheduler begins a series of Bindings.
 func (l *bindingsLease) claim(ctx context.Context) (found, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -139,7 +141,7 @@ func (l *bindingsLease) keep(lease *coordinationv1.Lease) {
 	l.lease = lease
 }
 
-// endFound records the end of the Bindings that claim found under way.
+// endFound records that the Bindings that claim found under way have ended.
 func (l *bindingsLease) endFound() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -173,9 +175,9 @@ func (l *bindingsLease) enter(ctx context.Context) error {
 	return nil
 }
 
-// goesOn counts a Binding that needs no write of the Lease: the Lease already says under-way and
-// was checked recently, or it is not ours. It cancels a running write of "none", because enter will
-// write the Lease again.
+// goesOn counts a Binding that needs no write of the Lease. No write is needed if the Lease already
+// says under-way and was checked recently, or if this process does not hold it. goesOn cancels a
+// running write of "none", because enter will write the Lease again.
 func (l *bindingsLease) goesOn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,23 +192,23 @@ func (l *bindingsLease) goesOn() bool {
 	return true
 }
 
-// unclaimed reports whether the Lease could not be claimed, and the last check of the leader is
-// older than fresh.
+// unclaimed reports whether this process does not hold the Lease and last checked longer ago than
+// fresh that it leads.
 func (l *bindingsLease) unclaimed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.lease == nil && time.Since(l.confirmed) >= l.fresh
 }
 
-// leads records that we were the leader at the time of the check.
+// leads records that this process was the leader at the time of the check.
 func (l *bindingsLease) leads(asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.confirmed = asked
 }
 
-// leave is called when the outcome of a Binding is known or will not be found out. After quietFrom
-// the Binding can no longer be written.
+// leave is called when the result of a Binding is known, or when the scheduler stops asking for it.
+// After quietFrom the Binding can no longer be written.
 func (l *bindingsLease) leave(quietFrom time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -27,8 +27,8 @@ type Options struct {
 	Pods   corev1client.PodsGetter
 	Clock  clock.WithDelayedExecution
 	Logger klog.Logger
-	// SettleAfter is the longest time in which a kubelet learns of a pod that was bound and then
-	// left the API.
+	// SettleAfter is the maximum time until a kubelet knows of a pod that was bound and then left
+	// the API.
 	SettleAfter time.Duration
 	// BindTimeout is the time after which the API server gives up a request (--request-timeout).
 	BindTimeout time.Duration
@@ -77,9 +77,9 @@ const (
 
 // maxUnderWay is the maximum number of concurrent Bindings. The API server allows a connection 100
 // requests at a time (--http2-max-streams-per-connection), including watches. With more Bindings,
-// client-go opens one connection after another. An API server under high load answers Bindings with
-// "too many requests", and the pod waits for seconds. A pod that waits for its turn here instead
-// loses nothing, and its decision uses the newest report of its node.
+// client-go opens one connection after another. An API server under high load answers a Binding
+// with "too many requests", and the pod then waits for seconds. If the pod waits for its turn here
+// instead, it loses nothing, and its decision uses the newest report of its node.
 const maxUnderWay = 64
 
 // New returns a Handover that has not taken over yet.
@@ -90,8 +90,8 @@ func New(o Options) *Handover {
 
 // Pace waits until a Binding of the namespace may be written next to the running ones. The caller
 // calls done at least once when the Binding is written. A namespace with many pods delays another
-// namespace only on nodes where its pods come first. A repeated Binding does not count. The error
-// is the error of ctx.
+// namespace only on nodes where its pods come first. A repeated Binding does not count. If ctx ends
+// first, Pace returns its error.
 func (h *Handover) Pace(ctx context.Context, namespace string) (done func(), err error) {
 	return h.pace.Take(ctx, namespace)
 }
@@ -143,8 +143,8 @@ func (h *Handover) takeOver(ctx context.Context) {
 // claimPause is the time after which a leader tries again to claim the Lease.
 const claimPause = 10 * time.Second
 
-// claimLater tries again to claim the Lease. Without it, the next leader would take the record of
-// the previous leader for ours.
+// claimLater tries again to claim the Lease. Without a claim, the next leader would read the record
+// of the previous leader as the record of this process.
 func (h *Handover) claimLater(ctx context.Context) {
 	for later.Wait(ctx, h.Clock, claimPause) {
 		h.awaitLead(ctx)
@@ -204,8 +204,8 @@ func (h *Handover) claim(ctx context.Context) (left found) {
 }
 
 // Enter is called before a Binding is written. If it returns an error, the Binding must not be
-// written. A scheduler that no longer leads is about to end, and does not take over again. If two
-// schedulers run without leader election, each takes over from the other.
+// written. A scheduler that has lost the election will end soon, and does not take over again. If
+// two schedulers run without leader election, each takes over from the other.
 func (h *Handover) Enter(ctx context.Context) error {
 	err := h.stillLeads(ctx)
 	if err == nil {
@@ -217,8 +217,9 @@ func (h *Handover) Enter(ctx context.Context) error {
 	return err
 }
 
-// stillLeads asks the election which process leads if the Lease could not be claimed. A leader that
-// was suspended for a while cannot use the Lease to find out.
+// stillLeads asks the API server which process leads, if this process could not claim the Lease.
+// Without the Lease, a leader that was suspended for a while cannot learn from it that another
+// process leads.
 func (h *Handover) stillLeads(ctx context.Context) error {
 	if h.Leads == nil || !h.lease.unclaimed() {
 		return nil

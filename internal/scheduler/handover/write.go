@@ -35,8 +35,8 @@ type Binding interface {
 	// Read returns the current version of the pod in the API server. It may be another pod of the
 	// same name.
 	Read(ctx context.Context) (*corev1.Pod, error)
-	// Reconsider returns the reason why the decision is no longer valid, or nil. After it, Make
-	// describes the decision by the newest knowledge about the node.
+	// Reconsider returns the reason why the decision is no longer valid, or nil. Afterwards Make
+	// describes the decision by the newest information about the node.
 	Reconsider() error
 	// Forbidden returns the reason why this version of the pod may not be bound, or "".
 	Forbidden(now *corev1.Pod) string
@@ -146,8 +146,8 @@ func (w *write) isWritten(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// gone returns the result for a pod that no longer exists. The pod may have been bound before it
-// was force-deleted.
+// gone returns the result for a pod that no longer exists. The pod may have been bound and then
+// force-deleted.
 func (w *write) gone(err error) error {
 	if w.lost {
 		return fmt.Errorf("%w: %w", ErrInDoubt, err)

@@ -1,5 +1,5 @@
-// Package lead reports whether this process leads its replicas. Replicas watch the same pods, each
-// with its own view, and only the leader may write on the basis of its view.
+// Package lead reports whether this process leads its replicas. Replicas watch the same pods, and
+// each has its own view of them. Only the leader may write according to its view.
 package lead
 
 import (

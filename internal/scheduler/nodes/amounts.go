@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// watchAmounts feeds reports of a kind that has only amounts until ctx ends, while the API server
-// serves the kind. If it does not, watchAmounts asks again from time to time, because the kind may
+// watchAmounts passes on the reports of a kind that has only amounts, until ctx ends. If the API
+// server does not serve the kind, watchAmounts asks again from time to time, because the kind may
 // be installed later.
 func (f *Feed) watchAmounts(ctx context.Context, config *rest.Config, kind *apiclient.Coarse) {
 	client, err := kind.Client(config)
@@ -122,7 +122,7 @@ func (f *Feed) loseAmounts(n *Node, kind int) news {
 }
 
 // goByAmounts makes the node use the reported amounts. It does nothing if there is a report of an
-// agent, or if nothing has changed. The caller holds the lock, and passes the news to tell.
+// agent, or if nothing has changed. The caller holds the lock, and passes the result to tell.
 func (f *Feed) goByAmounts(n *Node) news {
 	a := &n.amounts
 	if a.full || a.none() {
@@ -153,8 +153,8 @@ func (f *Feed) goByAmounts(n *Node) news {
 }
 
 // amountsWith records a pod of a node that uses amounts, and updates which pods the node's reports
-// count. It returns false for a pod of any other node. An ended pod is forgotten at once, because
-// the kubelet releases a pod before it reports the end.
+// count. It returns false for pods of other nodes. It forgets an ended pod at once, because the
+// kubelet releases a pod's resources before it reports the end.
 func (f *Feed) amountsWith(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" {
 		return false

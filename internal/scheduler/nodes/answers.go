@@ -7,8 +7,7 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// Answers stores the nodes' last answers. K is the key of a group of pods that get the same
-// answers.
+// Answers stores the nodes' last answers. K is the key of a set of pods that get the same answers.
 type Answers[K comparable] struct {
 	mu    sync.Mutex
 	byKey map[K]*answerTable
@@ -32,9 +31,8 @@ func (a *Answers[K]) of(key K, count int) *answerTable {
 	return made
 }
 
-// batch is the key of pods of one shape that were created in the same second and have the same
-// value of ledger.Candidate.Loose. The kubelet may admit them in any order among the pods in
-// flight.
+// batch identifies pods of one shape that were created in the same second and have the same value
+// of ledger.Candidate.Loose. The kubelet may admit them before or after any of the pods in flight.
 type batch struct {
 	shape   ledger.Shape
 	created int64
@@ -45,8 +43,8 @@ type batch struct {
 // cluster read a few consecutive pages of memory, without a lock. An answer is valid until the
 // node's counter changes.
 //
-// The table also has answers by StateID, so that only one of several nodes in the same state is
-// asked about a new shape. If there is no answer for a node's StateID, the node's own answer is
+// The table also has answers by StateID. If several nodes are in the same state, only one of them
+// is asked about a new shape. If there is no answer for a node's StateID, the node's own answer is
 // used.
 type answerTable struct {
 	// byNumber is indexed by the nodes' numbers. Nodes that were added later have no entry.
@@ -92,7 +90,7 @@ func newAnswerTable(count int) *answerTable {
 	return &answerTable{byNumber: column{count: count + count/8}, byState: column{count: states}}
 }
 
-// ofNode returns the last answer of the node with that number, valid or not.
+// ofNode returns the stored answer of the node with that number. The answer may be outdated.
 func (t *answerTable) ofNode(number int) PackedAnswer {
 	if number >= t.byNumber.count {
 		return 0
@@ -107,7 +105,7 @@ func (t *answerTable) noteNode(number int, p PackedAnswer) {
 	}
 }
 
-// ofState returns the answer of nodes in that state, or 0.
+// ofState returns the stored answer of nodes in that state, or 0.
 func (t *answerTable) ofState(id ledger.StateID) PackedAnswer {
 	p := t.byState.at(int(id) & (t.byState.count - 1))
 	if id == 0 || ledger.StateID(p.count()) != id {
@@ -116,7 +114,7 @@ func (t *answerTable) ofState(id ledger.StateID) PackedAnswer {
 	return p
 }
 
-// noteState stores the answer of nodes in that state.
+// noteState stores the answer for all nodes in that state.
 func (t *answerTable) noteState(id ledger.StateID, p PackedAnswer) {
 	t.byState.note(int(id)&(t.byState.count-1), p.at(uint32(id)))
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// The demand for nodes is updated when new levels are due. This takes at most 1/demandShare of the
-// time. The demand is also updated every demandLate, because nodes and their labels may have
-// changed.
+// FollowDemand updates the demand for nodes when new levels are due. This takes at most
+// 1/demandShare of the time. The demand is also updated every demandLate, because nodes and their
+// labels may have changed.
 const (
 	demandShare = 100
 	demandLate  = 30 * time.Second

@@ -8,8 +8,8 @@ import (
 
 const (
 	// soonShown is the time within which the watch of pods should show a Binding after its
-	// decision. A kubelet needs longer to stop a deleted pod. So if the watch is this quick, the
-	// scheduler knows of every deletion before the freed CPUs can be given to a new pod.
+	// decision. A kubelet needs longer to stop a deleted pod. So if the watch is this fast, the
+	// scheduler learns of every deletion before a kubelet can give the freed CPUs to a new pod.
 	soonShown = 200 * time.Millisecond
 	// slowFor is the time for which one late Binding counts.
 	slowFor = 5 * time.Second
@@ -18,10 +18,10 @@ const (
 	lostAfter = time.Minute
 )
 
-// Prompt reports whether the watch of pods shows Bindings without delay: each Binding of the last
-// seconds was shown soon after its decision, and none is overdue. Otherwise a decision cannot
-// promise CPUs, because a pod on the node may have been deleted without the scheduler's knowledge.
-// The kubelet may then give its CPUs to the next pod.
+// Prompt reports whether the watch of pods is fast: it showed each Binding of the last seconds soon
+// after its decision, and none is overdue. If the watch is slow, a decision cannot promise CPUs. A
+// pod on the node may have been deleted without the scheduler's knowledge, and the kubelet may give
+// its CPUs to the next pod.
 func (f *Feed) Prompt() bool {
 	now := f.Table.clock.Now()
 	if last := f.slow.Load(); last != nil && now.Sub(*last) < slowFor {
@@ -47,8 +47,8 @@ func (f *Feed) shown(uid types.UID) (post, bool) {
 	return p, true
 }
 
-// Again records that the Binding of a pod is sent once more. It then no longer counts for Prompt,
-// because anyone who can write the pod can make its Binding fail again and again.
+// Again records that the Binding of a pod is sent once more. This Binding then no longer counts for
+// Prompt, because anyone who can write the pod can make its Binding fail again and again.
 func (f *Feed) Again(uid types.UID) {
 	v, ok := f.posted.Load(uid)
 	if !ok {
@@ -60,7 +60,7 @@ func (f *Feed) Again(uid types.UID) {
 	f.posted.CompareAndSwap(uid, v, p)
 }
 
-// note records that a Binding was shown late, if it was.
+// note records that a Binding was shown, if it was shown late.
 func (f *Feed) note(p *post) {
 	if now := f.Table.clock.Now(); !p.at.IsZero() && now.Sub(p.at) >= soonShown {
 		f.slow.Store(&now)

@@ -33,7 +33,7 @@ type FeedOptions struct {
 	// Exists reports whether there is a Node object of that name.
 	Exists func(node string) bool
 	// Beside returns the facts about a node that a report with only amounts lacks, such as the pods
-	// that it counts. It is nil if no such report is ever read.
+	// that it counts. It is nil if the feed never reads such reports.
 	Beside func(node string) *wire.Beside
 	// Changed is called when a pod has left a node, when a report has arrived, or when a node is
 	// reliable again.
@@ -55,16 +55,16 @@ type Metrics interface {
 	PlacementIgnored()
 }
 
-// Feed applies news from the API to the nodes, and wakes pods that the news may help. It is safe
-// for concurrent use.
+// Feed applies events from the API to the nodes, and wakes pods that the events may help. It is
+// safe for concurrent use.
 type Feed struct {
 	FeedOptions
 	// reports is held while a report is accepted or removed.
 	reports sync.Mutex
 	// coarse means that there has been a report with only amounts.
 	coarse atomic.Bool
-	// posted has the pods whose Binding may have been written and that the watch has not yet shown
-	// on a node, by UID (type post).
+	// posted has pods by UID (type post). Their Bindings may have been written, but the watch has
+	// not yet shown these pods on a node.
 	posted sync.Map
 	// slow is the time of the last late Binding, or nil.
 	slow atomic.Pointer[time.Time]
@@ -88,8 +88,8 @@ func (f *Feed) Posted(pod *corev1.Pod, n *Node) {
 	f.posted.Store(pod.UID, post{pod, n, f.Table.clock.Now()})
 }
 
-// PostedOn returns the pods whose Binding to the node may have been written and that the watch has
-// not shown there yet.
+// PostedOn returns the pods whose Binding to the node may have been written, but which the watch
+// has not shown there yet.
 func (f *Feed) PostedOn(node string) (pods []*corev1.Pod) {
 	f.posted.Range(func(_, v any) bool {
 		if p := v.(post); p.node.name == node {
@@ -100,8 +100,8 @@ func (f *Feed) PostedOn(node string) (pods []*corev1.Pod) {
 	return pods
 }
 
-// Took records that a pod has come to its node, or that its request there has changed. It ignores
-// pods of Posted, which the account already has.
+// Took records that a pod has come to its node, or that its requests there have changed. It ignores
+// pods that Posted has recorded, because the account has them already.
 func (f *Feed) Took(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return
@@ -121,8 +121,8 @@ func (f *Feed) TakenBack(uid types.UID) { f.posted.Delete(uid) }
 // priority cannot evict any pod.
 func (f *Feed) LowestPriority() int32 { return f.lowest.Load() }
 
-// PodGone records a deletion. If the watch was interrupted, pod is the last known version, and the
-// pod may have been bound after it.
+// PodGone records a deletion. If the watch was interrupted, pod is the last known version. The pod
+// may have been bound after this version.
 func (f *Feed) PodGone(pod *corev1.Pod) {
 	f.podGone(pod)
 	if f.coarse.Load() {
@@ -221,8 +221,8 @@ func (f *Feed) lower(priority int32) {
 	}
 }
 
-// resolve records that the watch shows the pod on the named node. If that is not the node of
-// Posted, the pod's reservation there is removed.
+// resolve records that the watch shows the pod on the named node. If Posted recorded another node
+// for the pod, resolve removes the reservation on that node.
 func (f *Feed) resolve(pod *corev1.Pod, nodeName string) {
 	p, ok := f.shown(pod.UID)
 	if !ok {
@@ -252,7 +252,7 @@ func (f *Feed) ReportSeen(o metav1.Object) {
 	}
 }
 
-// takeFull accepts the report of an agent, and returns the news about it.
+// takeFull accepts the report of an agent, and returns its effect on waiting pods.
 func (f *Feed) takeFull(r *nodestate.Reading) news {
 	f.reports.Lock()
 	defer f.reports.Unlock()
@@ -278,8 +278,8 @@ const (
 	nodeReturned
 )
 
-// tell wakes pods. The caller does not hold the Feed's lock, so that pods and amounts can be
-// accepted while nodes are asked. Other reports wait in the watch's store until the pods are woken.
+// tell wakes pods. The caller does not hold the Feed's lock, so that the Feed can accept pods and
+// amounts while nodes are asked. Further reports of agents wait in the watch's store until then.
 func (f *Feed) tell(n *Node, what news) {
 	switch what {
 	case nodeChanged:
@@ -294,7 +294,7 @@ func (f *Feed) tell(n *Node, what news) {
 }
 
 // take accepts a report as the newest one, whatever its sequence number is. The caller holds the
-// lock, and passes the news to tell.
+// lock, and passes the result to tell.
 func (f *Feed) take(n *Node, r *nodestate.Reading) news {
 	wasRefused, before := f.Table.Unusable(n) != nil, n.lastKind()
 	if r.Coarse() {
@@ -319,7 +319,7 @@ func (f *Feed) take(n *Node, r *nodestate.Reading) news {
 	return nodeChanged
 }
 
-// refuse records why a report is not reliable, and writes an event if this is new.
+// refuse records the reason why a report is not reliable. It writes an event if the reason is new.
 func (f *Feed) refuse(n *Node, r *nodestate.Reading, why *nodestate.Unusable) {
 	if !n.distrust(why) {
 		return
@@ -370,17 +370,17 @@ func (f *Feed) NodeGone(name string) {
 }
 
 // forgetOfLost forgets the deleted pods of a node after SettleAfter, if the node then has neither a
-// report nor a Node object. No report will show that these pods left. This is safe: before pods are
-// placed there again, a new report makes the ledger forget them anyway. It is called when a pod, a
-// report or a Node is gone.
+// report nor a Node object. No report will show that these pods left. This is safe: the scheduler
+// places no pods there before a new report, and this report makes the ledger forget the pods
+// anyway. forgetOfLost is called when a pod, a report or a Node is gone.
 func (f *Feed) forgetOfLost(n *Node) {
 	if n.account.View().Report() == nil {
 		f.letGoLater(n, func() bool { return n.account.View().Report() == nil && !f.Exists(n.name) })
 	}
 }
 
-// letGoLater waits for SettleAfter. If right then returns true, it forgets the pods that are
-// already gone from the node now.
+// letGoLater waits for SettleAfter. If right then returns true, it forgets the pods that had left
+// the node before the wait.
 func (f *Feed) letGoLater(n *Node, right func() bool) {
 	now := f.Table.clock.Now()
 	later.Call(f.Table.clock, f.SettleAfter, func() {
@@ -445,7 +445,7 @@ func (f *Feed) HeartbeatSeen(lease *coordinationv1.Lease) {
 	}
 }
 
-// takeConfirmed accepts the report that older has put aside, if the heartbeat confirms it.
+// takeConfirmed accepts the report that Node.older has put aside, if the heartbeat confirms it.
 func (f *Feed) takeConfirmed(n *Node, heartbeat *nodestate.Heartbeat) (what news, confirmed bool) {
 	f.reports.Lock()
 	defer f.reports.Unlock()

@@ -32,8 +32,8 @@ type hotFields struct {
 	changes ledger.ChangeCounter
 	// heard is the time of the agent's last report or heartbeat, on our clock (see began).
 	heard atomic.Int64
-	// troubled means that the node cannot be predicted, even if it has valid answers. Node.trouble
-	// has the reason.
+	// troubled means that Berth does not use the node, even if there are valid answers.
+	// Node.trouble has the reason.
 	troubled atomic.Bool
 	// obeys means that Berth decides on the node, by the last readable report.
 	obeys atomic.Bool
@@ -84,8 +84,7 @@ type Node struct {
 	// amounts has the node's reports that have only amounts.
 	amounts amountReports
 
-	// took is the last time, on our clock, when a pod that this scheduler has not placed came to
-	// the node, or 0.
+	// took is the last time, on our clock, when a pod of another scheduler came to the node, or 0.
 	took atomic.Int64
 	// koordlet means that koordlet carries out decisions on the node.
 	koordlet atomic.Bool
@@ -124,14 +123,13 @@ func (n *Node) Number() int { return int(n.hot.number) }
 func (n *Node) Account() *ledger.Node { return n.account }
 
 // Enter waits until a Binding to the node may be written: one at a time, the lowest number first.
-// It returns the error of ctx. The caller then calls Leave.
+// It returns an error if ctx ends first. Otherwise the caller calls Leave after the write.
 func (n *Node) Enter(ctx context.Context, number uint64) error { return n.turnstile.enter(ctx, number) }
 
 // Leave lets the next Binding be written.
 func (n *Node) Leave() { n.turnstile.leave() }
 
-// TookSince reports whether a pod that this scheduler has not placed came to the node after that
-// time.
+// TookSince reports whether a pod of another scheduler came to the node after that time.
 func (n *Node) TookSince(then time.Time) bool {
 	took := n.took.Load()
 	return took != 0 && took > int64(since(then))
@@ -140,8 +138,8 @@ func (n *Node) TookSince(then time.Time) bool {
 // Obeys reports whether Berth decides on the node, by the last readable report.
 func (n *Node) Obeys() bool { return n.hot.obeys.Load() }
 
-// Shunned reports whether the Node object has a taint PreferNoSchedule, by the scheduler's last
-// snapshot.
+// Shunned reports whether the Node object in the scheduler's last snapshot has a taint
+// PreferNoSchedule.
 func (n *Node) Shunned() bool { return n.hot.traits.word.Load()&shunned != 0 }
 
 // demand returns the demand for the node.
@@ -149,8 +147,8 @@ func (n *Node) demand() demand.Level {
 	return demand.Level(n.hot.traits.word.Load()) & demand.MostDemand
 }
 
-// Unshown reports whether pods have exclusive CPUs that the node's report lists and the watch does
-// not show (ledger.View.UnshownCPUs).
+// Unshown reports whether the node's report lists pods with exclusive CPUs that the watch does not
+// show (ledger.View.UnshownCPUs).
 func (n *Node) Unshown() bool { return n.hot.changes.Unshown() > 0 }
 
 // Koordlet reports whether koordlet carries out Berth's decisions on the node.
@@ -176,8 +174,8 @@ func (n *Node) Machine() *topology.Machine {
 	return n.kind.Spec.Machine
 }
 
-// GivesWhole reports whether the node's kubelet gives the pod as a whole exclusive CPUs, by
-// spec.resources.
+// GivesWhole reports whether the node's kubelet gives exclusive CPUs to the pod as a whole, because
+// of its spec.resources.
 func (n *Node) GivesWhole(r *placement.Request) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -281,9 +279,9 @@ func (n *Node) noteNewest(r *nodestate.Reading) bool {
 	return same
 }
 
-// older returns an error if a report is older than the newest, or differs from it under the same
-// sequence number, and puts the report aside. Otherwise it returns nil. The API server refuses an
-// older report, but one can appear after a restore of the API server's data.
+// older puts a report aside and returns an error if the report is older than the newest, or differs
+// from it under the same sequence number. Otherwise it returns nil. The API server refuses to write
+// an older report, but such a report can appear after a restore of the API server's data.
 func (n *Node) older(r *nodestate.Reading) *nodestate.Unusable {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -295,8 +293,8 @@ func (n *Node) older(r *nodestate.Reading) *nodestate.Unusable {
 	return wrong
 }
 
-// confirmed returns the report that older has put aside if this heartbeat confirms it, otherwise
-// nil. A heartbeat that was restored too does not count, because it is older than the newest
+// confirmed returns the report that older has put aside, if this heartbeat confirms it. Otherwise
+// it returns nil. A restored heartbeat does not count, because it is older than the newest
 // heartbeat.
 func (n *Node) confirmed(b *nodestate.Heartbeat) *nodestate.Reading {
 	n.mu.Lock()

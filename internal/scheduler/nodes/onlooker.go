@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Onlooker receives news of pods that another scheduler places. A process whose Feed has an
+// Onlooker receives events about pods that another scheduler places. A process whose Feed has an
 // Onlooker places no pods itself.
 type Onlooker interface {
 	// Reported is called with the object of a report before the report is accepted.
@@ -20,16 +20,16 @@ type Onlooker interface {
 	// Alive is called when a report or a heartbeat shows that a node's newest report is still
 	// valid. by is that object; clients other than the agent may have written it too.
 	Alive(node string, by metav1.Object)
-	// Bound is called when a pod comes to a node, with the decision that is expected of the node's
-	// kubelet.
+	// Bound is called when a pod comes to a node, with the expected decision of the node's kubelet.
 	Bound(*corev1.Pod, *Node, *ledger.Expectation)
-	// Foreseen is called with an expectation that a report has made possible after the Binding.
+	// Foreseen is called with an expectation that was not possible at the Binding, but is possible
+	// after a report.
 	Foreseen(*Node, *ledger.Foreseen)
 	// Settled is called with the outcome of an expectation, or of another scheduler's promise.
 	Settled(node string, o *ledger.PromiseOutcome)
 }
 
-// witness records the Binding of a pod, and returns true if another scheduler has placed the pod
+// witness records the Binding of a pod. It returns true if another scheduler has placed the pod
 // without a decision. If Berth has placed the pod, its promise is the expectation.
 func (f *Feed) witness(pod *corev1.Pod, n *Node, s *nodestate.Sighting) bool {
 	if s.Inherited || s.Ending() || wire.Admitted(pod) || n.account.View().Knows(s.UID) {
@@ -50,8 +50,8 @@ func (f *Feed) witness(pod *corev1.Pod, n *Node, s *nodestate.Sighting) bool {
 
 // reportedBefore reports whether the node's accepted report was written before this version of the
 // pod. It compares resource versions, which are revisions of etcd that grow with every write.
-// Kubernetes guarantees this only within one resource, so that pods and reports must be in the same
-// etcd.
+// Kubernetes guarantees this order only within one resource. So pods and reports must be in the
+// same etcd.
 func (n *Node) reportedBefore(pod *corev1.Pod) bool {
 	n.mu.RLock()
 	version := n.version
@@ -72,7 +72,7 @@ func (f *Feed) answered(pod *corev1.Pod) (over bool) {
 	return refused
 }
 
-// foresee reports the expectations that news of the node have made possible.
+// foresee reports the expectations that the last event of the node has made possible.
 func (f *Feed) foresee(n *Node) {
 	if f.Onlooker == nil {
 		return
@@ -83,7 +83,8 @@ func (f *Feed) foresee(n *Node) {
 }
 
 // early reports whether a report lists pods whose Bindings the API has not shown. The watch of pods
-// may be later than that of reports, and after such a report nothing is expected of these pods.
+// may be slower than the watch of reports. If the report were used at once, there would be no
+// expectation for these pods.
 func (f *Feed) early(o metav1.Object) bool {
 	n := f.Table.Known(o.GetName())
 	if n == nil {

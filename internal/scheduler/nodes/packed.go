@@ -12,8 +12,8 @@ type AnswerKind uint8
 const (
 	// NoAnswer is the kind of the zero PackedAnswer: nothing is known.
 	NoAnswer AnswerKind = iota
-	// AtBest means that the node has not been asked. If it admits the pod, its rank is not better
-	// than this rank.
+	// AtBest means that the node has not been asked, and that the answer has an upper bound of its
+	// rank.
 	AtBest
 	// Takes means that the node admits the pod, and that waiting would not improve the answer.
 	Takes
@@ -32,9 +32,9 @@ const (
 )
 
 // PackedAnswer is a node's answer in 64 bits: 32 for the count of the node's changes, 4 for the
-// kind, 8 for the score, and 8 each for reason and detail. Waits has its ledger.Wait as the score.
-// An admission and AtBest have the rank of the node, with a tier of 20 bits instead of reason and
-// detail.
+// kind, 8 for the score, and 8 each for reason and detail. If the kind is Waits, the score is the
+// ledger.Wait. Admissions and AtBest have the rank of the node, with a tier of 20 bits instead of
+// reason and detail.
 type PackedAnswer uint64
 
 // Positions of kind and score.
@@ -43,8 +43,8 @@ const (
 	kindAt  = scoreAt + 8
 )
 
-// Pack returns the packed form of an answer that a node gave at this count of its changes. An
-// admission has no rank.
+// Pack returns the packed form of an answer that a node gave at this count of its changes. It does
+// not set the rank of an admission.
 func Pack(count uint32, a *ledger.Answer) PackedAnswer {
 	return packed(count, kindOf(a), uint8(a.Wait), uint32(a.Verdict.Reason)<<8|uint32(a.Verdict.Detail))
 }

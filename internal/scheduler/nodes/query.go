@@ -19,9 +19,8 @@ type Query struct {
 	// answers has the nodes' answers to the pod's shape. It is nil if the nodes must be asked about
 	// the pod itself.
 	answers *answerTable
-	// amid has the nodes' answers or estimates for the pod's batch. It may have answers for nodes
-	// with pods in flight that the kubelet could admit after the pod. It is nil if Share was not
-	// called.
+	// amid has the nodes' answers or estimates for the pod's batch. It also covers nodes with pods
+	// in flight that the kubelet could admit after the pod. It is nil if Share was not called.
 	amid *answerTable
 	// begun is the start of the attempt, on our clock.
 	begun time.Duration
@@ -29,8 +28,8 @@ type Query struct {
 	nominated string
 }
 
-// Profile is shared by the queries of one scheduler profile, which it needs because stored answers
-// contain ranks.
+// Profile has the data that the queries of one scheduler profile share. Profiles do not share
+// stored answers, because the answers contain ranks.
 type Profile struct {
 	Table   *Table
 	Scoring rank.Scoring
@@ -64,8 +63,8 @@ func (q *Query) Refused(n *Node) {
 	}
 }
 
-// Recall returns a stored answer for the pod that is still valid: of the node, or of another node
-// in the same state. It changes nothing.
+// Recall returns a stored answer for the pod if it is still valid. The answer is the node's, or
+// another node's in the same state. Recall changes nothing.
 func (q *Query) Recall(n *Node) (PackedAnswer, bool) {
 	p, ok := q.recall(n)
 	return p, ok && p.Kind() != AtBest
@@ -105,7 +104,7 @@ func (q *Query) recall(n *Node) (PackedAnswer, bool) {
 	return q.recallAmid(n)
 }
 
-// recallAmid is recall for the node's answer to another pod of the batch.
+// recallAmid is like recall, for the node's answer to any pod of the batch.
 func (q *Query) recallAmid(n *Node) (PackedAnswer, bool) {
 	if q.amid == nil {
 		return 0, false
@@ -121,8 +120,8 @@ func (q *Query) holds(n *Node, p PackedAnswer, count uint32) bool {
 	return p.Kind() != NoAnswer && n.hot.changes.Follows(q.Candidate.Created) && n.hot.changes.Count() == count
 }
 
-// Ask asks the node, unless another node in the same state has answered. It stores an answer that
-// other queries can use.
+// Ask asks the node, unless another node in the same state has answered. It stores the answer if
+// other queries can use it.
 func (q *Query) Ask(n *Node) PackedAnswer {
 	var stamp ledger.Stamp
 	if q.answers != nil {
@@ -149,8 +148,8 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 }
 
 // Confirm checks the answer of a node that admits the pod. It returns whether the node still admits
-// the pod, and whether its answer was an estimate. With ask, it asks a node with an estimate for
-// the exact answer; otherwise it trusts the estimate. It stores a refusal.
+// the pod, and whether its answer was an estimate. If ask is set, it asks a node with an estimate
+// for the exact answer; otherwise it trusts the estimate. It stores a refusal.
 func (q *Query) Confirm(n *Node, ask bool) (takes, estimated bool) {
 	switch {
 	case n.hot.changes.Follows(q.Candidate.Created) || n.name == q.nominated || !q.Estimates(n):
@@ -165,8 +164,9 @@ func (q *Query) Confirm(n *Node, ask bool) (takes, estimated bool) {
 	return s.Answer.OK(), true
 }
 
-// Estimates reports whether the node only estimates its answer: it assumes that the kubelet admits
-// pods in the order of Reserve. If Reserve then refuses, the pod should try another node at once.
+// Estimates reports whether the node only estimates its answer: the estimate assumes that the
+// kubelet admits pods in the order of Reserve. If Reserve then refuses the pod, the pod should try
+// another node at once.
 func (q *Query) Estimates(n *Node) bool {
 	return q.table.Large() || q.Candidate.Loose && !rank.IsBusy(n.hot.changes.InFlight())
 }
@@ -213,9 +213,9 @@ func (q *Query) RankOf(n *Node, p PackedAnswer) rank.Rank {
 	return r
 }
 
-// Better returns one of the waiting nodes if that node probably has a better tier than the chosen
-// node because the pod would get fewer NUMA nodes there, or strand fewer devices. Otherwise it
-// returns nil.
+// Better returns a waiting node that probably has a better tier than the chosen node, because the
+// pod would get fewer NUMA nodes there or strand fewer devices. It returns nil if there is no such
+// node.
 func (q *Query) Better(chosen *Node, waiting []*Node) *Node {
 	if len(waiting) == 0 {
 		return nil
@@ -240,7 +240,7 @@ func (q *Query) Better(chosen *Node, waiting []*Node) *Node {
 	return nil
 }
 
-// RankOn is like Rank, with a fork of the node's account.
+// RankOn is like Rank, but asks a fork of the node's account.
 func (q *Query) RankOn(n *Node, account *ledger.Node) rank.Rank {
 	a := account.View().Ask(ledger.Question{Candidate: &q.Candidate})
 	if !a.OK() {

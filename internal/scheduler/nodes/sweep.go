@@ -36,8 +36,8 @@ func (t *Table) expire(now time.Time) {
 
 // sweep removes the nodes that are idle and gone in two sweeps in a row. It returns the nodes that
 // are idle for the first time. A node is not idle while it has a pod in flight, or a pod that a
-// report or the API shows there. If an idle node still has a Node object, sweep only clears the
-// mark that Berth decides there.
+// report or the API shows there. If an idle node still has a Node object, sweep does not remove it,
+// but no longer counts it as a node on which Berth decides.
 func (t *Table) sweep(before map[*Node]bool, exists func(name string) bool) map[*Node]bool {
 	now, drop := map[*Node]bool{}, map[string]bool{}
 	for each := range t.All {

@@ -22,7 +22,7 @@ type Table struct {
 
 	ledger ledger.Ledger
 	kinds  nodestate.Kinds
-	// Demand derives from pods with devices which nodes are in demand.
+	// Demand computes which nodes are in demand, from the pods with devices.
 	Demand nodestate.Demand
 
 	// byObject lets Filter and Score, which look up thousands of nodes per pod, avoid the lock and
@@ -40,9 +40,9 @@ type Table struct {
 	unproven int
 }
 
-// maxUnproven is the maximum number of nodes that only a pod's spec.nodeName has mentioned, where a
-// tenant may write any name. It is more than a cluster has nodes, because at the start pods may be
-// seen before reports.
+// maxUnproven is the maximum number of nodes that only a pod's spec.nodeName has mentioned. A
+// tenant may write any name into this field. The number is more than the nodes of a cluster,
+// because after the start the watch may show pods before reports.
 const maxUnproven = 1 << 14
 
 // place is a free node number, with the last count of changes of the node that had it. Answer
@@ -86,8 +86,8 @@ func (t *Table) Known(name string) *Node {
 }
 
 // ofPod returns the node that a pod names, and creates it if necessary. It returns nil if there are
-// already maxUnproven nodes that only pods have mentioned. The pod then counts when a report lists
-// it.
+// already maxUnproven nodes that only pods have mentioned. The ledger then learns of the pod when a
+// report lists it.
 func (t *Table) ofPod(name string) *Node {
 	if found := t.Known(name); found != nil {
 		return found
@@ -104,7 +104,7 @@ func (t *Table) ofPod(name string) *Node {
 	return made
 }
 
-// prove records that something other than a pod has mentioned the node.
+// prove records that something other than a pod's spec.nodeName has mentioned the node.
 func (t *Table) prove(n *Node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,7 +197,7 @@ func (t *Table) Large() bool { return t.Size() >= largeTable }
 // Size returns the maximum number of nodes that the table has had at a time.
 func (t *Table) Size() int { return int(t.numbers.Load()) }
 
-// Candidate returns the candidate with which the ledger is asked about a pod.
+// Candidate returns the question to the ledger about a pod.
 func (t *Table) Candidate(pod *corev1.Pod, r *placement.Request) ledger.Candidate {
 	return ledger.Candidate{Request: r, Shape: t.ledger.Shape(r), Created: pod.CreationTimestamp.Unix(), Mortal: wire.Mortal(pod)}
 }
@@ -220,10 +220,10 @@ func (t *Table) Silence(n *Node) time.Duration {
 	return max(0, since(t.clock.Now())-time.Duration(n.hot.heard.Load()))
 }
 
-// DoubtSilent corrects the times of heartbeats after a start, because all of them were received at
-// the same moment. If the time in a node's newest heartbeat, by the agent's clock, is older than
-// staleAfter, that time counts. If the agent is alive and only its clock is slow, it sends another
-// heartbeat soon.
+// DoubtSilent corrects the times of heartbeats after a start, because this process received all of
+// them at the same moment. If the time in a node's newest heartbeat, by the agent's clock, is older
+// than staleAfter, the node's agent counts as silent since then. If the agent is alive and only its
+// clock is slow, it sends another heartbeat soon.
 func (t *Table) DoubtSilent() {
 	now := t.clock.Now()
 	for n := range t.All {

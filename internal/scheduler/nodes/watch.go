@@ -72,8 +72,8 @@ func (f *Feed) Watch(ctx context.Context, s Sources) cache.InformerSynced {
 	return reports.synced.Load
 }
 
-// reflectorStore is the end of a watch. It forwards every object and keeps only enough to
-// distinguish a change from a repetition.
+// reflectorStore receives the objects of a watch. It forwards every object, and stores only enough
+// to distinguish a change from a repetition.
 type reflectorStore[T metav1.Object] struct {
 	seen func(T)
 	gone func(name string)
@@ -84,21 +84,22 @@ type reflectorStore[T metav1.Object] struct {
 
 	// clock is the clock for pacing objects, or nil if they are not paced.
 	clock clock.WithDelayedExecution
-	// limits has the rate limit of each object, by name. aside has the newest version of an object
-	// that changed more often. A deleted object is removed from aside but keeps its limit, so that
-	// deleting and creating it again gains nothing. If there are too many limits, those of deleted
-	// objects are dropped.
+	// limits has the rate limit of each object, by name. aside has the newest version of each
+	// object that changed faster than its limit. A deleted object is removed from aside but keeps
+	// its limit, so that a client cannot evade the limit by deleting and creating the object again.
+	// If there are too many limits, those of deleted objects are dropped.
 	limits map[string]flowcontrol.PassiveRateLimiter
 	aside  map[string]T
-	// early reports whether an object should be put aside because other news explain it; nil for
-	// never. waits counts, by name, how often an object was put aside for that.
+	// early reports whether an object should be put aside, because another watch will soon show
+	// pods that the object lists. It is nil if no object is put aside for this reason. waits
+	// counts, by name, how often this has happened to an object.
 	early func(T) bool
 	waits map[string]int
 }
 
-// The rate at which changes of one report are processed. By default an agent does not write faster.
-// If it does, only the newest change is kept, so that the agent of one node cannot delay the
-// reports of others.
+// The rate at which changes of one report are processed. With its default settings, an agent writes
+// no faster. If it does, only the newest change is kept, so that the agent of one node cannot delay
+// the reports of others.
 const (
 	reportsPerSecond = 10
 	reportsInARow    = 20
@@ -177,7 +178,8 @@ func (s *reflectorStore[T]) take(o T) {
 	s.aside[o.GetName()] = o
 }
 
-// isEarly reports whether an object has to wait for other news. It does not wait for ever.
+// isEarly reports whether an object must still wait because it is early. The number of waits is
+// limited.
 func (s *reflectorStore[T]) isEarly(o T) bool {
 	if s.early != nil && s.waits[o.GetName()] < maxWaits && s.early(o) {
 		s.waits[o.GetName()]++
@@ -191,8 +193,8 @@ func (s *reflectorStore[T]) releaseLater(name string) {
 	later.Call(s.clock, time.Second/reportsPerSecond, func() { s.release(name) })
 }
 
-// mayPass reports whether a change of an object is forwarded at once: no earlier change is in
-// aside, and the rate limit allows it.
+// mayPass reports whether a change of an object is forwarded at once. This is so if no earlier
+// change is in aside and the rate limit allows it.
 func (s *reflectorStore[T]) mayPass(name string) bool {
 	if s.clock == nil {
 		return true

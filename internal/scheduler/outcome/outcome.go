@@ -25,7 +25,7 @@ type outcome struct {
 	tries int
 }
 
-// follow copies the fields that this outcome does not set from the earlier outcome.
+// follow copies fields from the earlier outcome if this outcome does not set them.
 func (o *outcome) follow(was *outcome) {
 	if o.condition == nil {
 		o.condition = was.condition
@@ -35,8 +35,8 @@ func (o *outcome) follow(was *outcome) {
 	}
 }
 
-// write writes the outcome into the pod, unless the watch shows that it is already there, that the
-// pod is bound, or that it is gone. It returns an error if another try may help.
+// write writes the outcome into the pod. It does nothing if the watch shows that the outcome is
+// already there, or that the pod is bound or gone. It returns an error if another try may help.
 func (w *Writer) write(ctx context.Context, o *outcome) error {
 	pod, err := w.Pods.Pods(o.ref.Namespace).Get(o.ref.Name)
 	if err != nil || pod.UID != o.uid || pod.Spec.NodeName != "" {
@@ -57,8 +57,8 @@ func (w *Writer) write(ctx context.Context, o *outcome) error {
 	return err
 }
 
-// patch returns a strategic merge patch with the outcome for this version of the pod, or nil if it
-// is already there.
+// patch returns a strategic merge patch with the outcome for this version of the pod, or nil if the
+// pod already has the outcome.
 func (o *outcome) patch(pod *corev1.Pod, now metav1.Time) ([]byte, error) {
 	status := map[string]any{}
 	if c := o.changed(pod, now); c != nil {

@@ -78,7 +78,7 @@ func (w *Writer) Write(pod *corev1.Pod, condition *corev1.PodCondition, nominati
 	w.start()
 }
 
-// nominate remembers a nomination until the watch shows it or the pod is gone. The caller holds the
+// nominate stores a nomination until the watch shows it or the pod is gone. The caller holds the
 // lock.
 func (w *Writer) nominate(pod *corev1.Pod, node string) {
 	shown, err := w.Pods.Pods(pod.Namespace).Get(pod.Name)

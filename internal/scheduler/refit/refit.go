@@ -73,9 +73,9 @@ func New(o Options) *Refitter {
 	return &Refitter{Options: o, wake: make(chan struct{}, 1), due: map[types.UID]types.NamespacedName{}, writing: map[types.UID]string{}}
 }
 
-// Shown records a version of a pod that the watch shows, after the account of its node has it.
-// While a decision for the pod is being written, the account already has that decision. The pod
-// stays due, because the write may fail.
+// Shown records a version of a pod that the watch shows. The account of the pod's node must have
+// this version already. While a decision for the pod is being written, the account already has that
+// decision. The pod stays due, because the write may fail.
 func (r *Refitter) Shown(pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,8 +97,8 @@ func (r *Refitter) misfits(pod *corev1.Pod) bool {
 	return n != nil && n.Account().Misfits(string(pod.UID), func(container string) (int64, uint64, bool) { return wire.AllocatedTo(pod, container) })
 }
 
-// undone reports whether the pod's condition still says that a resize is deferred, but the resize
-// was reverted.
+// undone reports whether a resize was reverted, but the pod's condition still says that it is
+// deferred.
 func undone(pod *corev1.Pod) bool {
 	if isDeferred(pod) == nil || pod.Spec.NodeName == "" || wire.Ending(pod) {
 		return false
@@ -235,7 +235,7 @@ func (r *Refitter) begin(pod *corev1.Pod) bool {
 	return true
 }
 
-// end releases the pod's write. If others may have waited for it, they are tried.
+// end ends the pod's write. If other pods may have waited for a free write, it makes Run try them.
 func (r *Refitter) end(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -38,12 +38,13 @@ type write struct {
 	*Refitter
 	pod  *corev1.Pod
 	body []byte
-	// node is the pod's node if there is a decision, otherwise nil. generation is the decision's.
+	// node is the pod's node, or nil if the write has no decision. generation belongs to the
+	// decision.
 	node       *nodes.Node
 	generation uint64
 	reason     string
 	message    string
-	// quiet means that no event reports it.
+	// quiet means that no event is written about it.
 	quiet bool
 }
 
@@ -97,7 +98,7 @@ func (r *Refitter) deferred(pod *corev1.Pod, why string) *write {
 	return w
 }
 
-// settled returns the write that withdraws the report of a deferred resize.
+// settled returns the write of a condition that no resize of the pod is deferred any more.
 func (r *Refitter) settled(pod *corev1.Pod) *write {
 	w := &write{Refitter: r, pod: pod, quiet: true, reason: "Resized", message: "the decision matches the amounts that the kubelet has allocated"}
 	if err := w.make(corev1.ConditionTrue, nil); err != nil {
@@ -129,8 +130,8 @@ func (w *write) make(status corev1.ConditionStatus, annotations map[string]strin
 	return err
 }
 
-// do sends the write. It returns true if the write succeeded, or if only the watch can show the
-// result.
+// do sends the write. It returns true if the write succeeded, or if only the watch can show whether
+// it did.
 func (w *write) do(ctx context.Context) bool {
 	if w.node == nil {
 		err := w.send(ctx)

@@ -57,8 +57,8 @@ func (rs *Reservations) Count() Census {
 	return out
 }
 
-// add counts a place. rest is the pod in the scheduler's cache that stands for the unused part, or
-// nil.
+// add adds a place. rest is the pod in the scheduler's cache that stands for the unused part of the
+// place, or nil.
 func (h *Unused) add(rest *corev1.Pod) {
 	h.Places++
 	if rest == nil {

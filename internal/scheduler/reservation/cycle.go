@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Open returns UID and node of the Reservation that the pod of this cycle may use, or "".
+// Open returns the UID and the node of the Reservation that the pod of this cycle may use, or "".
 func (rs *Reservations) Open(pod *corev1.Pod) (uid, node string) {
 	if !rs.any.Load() {
 		return "", ""
@@ -25,12 +25,12 @@ func (rs *Reservations) Open(pod *corev1.Pod) (uid, node string) {
 	return string(rs.open.object.UID), rs.open.node
 }
 
-// readLimit is the time after which discover accepts that it may not read Reservations, and
-// awaitRead logs that it still waits.
+// readLimit has two uses. After this time, discover accepts that it is not allowed to read
+// Reservations. At this interval, awaitRead logs that it still waits.
 const readLimit = 30 * time.Second
 
-// Between is called before the scheduler takes the next pod. The last cycle has ended, except for
-// its Binding.
+// Between is called before the scheduler takes the next pod. The last cycle has then ended, but its
+// Binding may still be running.
 func (rs *Reservations) Between() {
 	if !rs.Lead.Leads() {
 		rs.awaitRead()
@@ -62,8 +62,8 @@ func (rs *Reservations) Between() {
 	rs.unbelieved()
 }
 
-// awaitRead waits until the Reservations that existed at the start have been read. Before that,
-// other pods could get their resources.
+// awaitRead waits until the Reservations that existed at the start have been read. If the scheduler
+// placed pods earlier, they could get resources that Reservations hold.
 func (rs *Reservations) awaitRead() {
 	for {
 		select {
@@ -154,7 +154,7 @@ func (rs *Reservations) InVain(pod *corev1.Pod, uid, why string) {
 }
 
 // WhyInVain names the last Reservation whose node refused the pod, and the reason. It returns "" if
-// there is none, or after an attempt without a Reservation.
+// there is none, or if the pod was tried without a Reservation since.
 func (rs *Reservations) WhyInVain(pod *corev1.Pod) string {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -184,7 +184,7 @@ func (rs *Reservations) Wants(uid types.UID) bool {
 }
 
 // Raise is called when a node was found for a pod that stands for a Reservation. It replaces the
-// pod by the pod for the scheduler's cache, which cannot be evicted (wire.Held).
+// pod with the version for the scheduler's cache, which cannot be evicted (wire.Held).
 func Raise(info *framework.QueuedPodInfo) {
 	if !wire.OfReservation(info.Pod) {
 		return

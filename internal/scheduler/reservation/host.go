@@ -54,7 +54,7 @@ type Options struct {
 	Ours func(scheduler string) bool
 	// OwnersNeedNamespace refuses Reservations with an owner that names no namespace.
 	OwnersNeedNamespace bool
-	// Lead allows writes. nil is a gate that Between opens.
+	// Lead allows writes. If it is nil, New makes a gate. Between opens it.
 	Lead *lead.Gate
 }
 

@@ -39,13 +39,13 @@ type item struct {
 	// unchecked means that the place comes from the object's status and was not yet checked with a
 	// report.
 	unchecked bool
-	// taking has the pods that have taken a part of the place and that the watch has not shown
+	// taking has the pods that have taken a part of the place, but that the watch has not shown as
 	// bound.
 	taking map[types.UID]*corev1.Pod
 	// had has the UIDs of the pods that use a part of the place, and of former users that the
 	// node's account still has.
 	had []string
-	// disbelieved is the version of the object whose status was found to be wrong.
+	// disbelieved is the last version of the object with a wrong status.
 	disbelieved string
 	// queued is the pod in the scheduling queue, and cached the pod in the scheduler's cache. Each
 	// may be nil.
@@ -62,7 +62,8 @@ type item struct {
 	vainAt uint32
 }
 
-// adopt takes the place from the object's status. unbelieved checks it when there is a report.
+// adopt takes the place from the object's status. unbelieved checks this place when there is a
+// report.
 func (it *item) adopt() {
 	r := it.read
 	if r.DecisionErr != nil {
@@ -79,8 +80,8 @@ func (it *item) adopt() {
 	it.say(koordinator.ReservationAvailable, koordinator.ReasonReservationAvailable, "")
 }
 
-// contradicted reports whether the object's status contradicts the item: the item is over and the
-// object is not, or the object names another place.
+// contradicted reports whether the object's status contradicts the item. This is so if only the
+// item is over, or if the object names another place.
 func (it *item) contradicted() bool {
 	r := it.read
 	if r == nil || r.Over() {
@@ -128,7 +129,7 @@ func before(a, b *item) bool {
 	return a.object.Name < b.object.Name
 }
 
-// news returns the status to write, and reports whether the object's status differs.
+// news returns the status to write. It reports whether the object has another status.
 func (it *item) news(u *users, now time.Time) (*koordinator.ReservationStatus, bool) {
 	switch {
 	case it.read == nil && it.stage == over:

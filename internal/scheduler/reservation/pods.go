@@ -18,8 +18,8 @@ func (rs *Reservations) Synced() {
 	rs.users.synced = true
 }
 
-// saysOwner reports whether a pod may be bound as an owner, by its own annotation or by the
-// annotation of its Binding.
+// saysOwner reports whether a pod's own annotation, or the annotation of its Binding, says that it
+// uses a Reservation.
 func saysOwner(pod *corev1.Pod) bool {
 	return pod.Annotations[wire.BoundForAnnotation] != "" || wire.ReadAllocated(pod) != ""
 }

@@ -35,10 +35,11 @@ type Reservations struct {
 	users  users
 	// wanting has the owners without a node for which no place was opened in their last cycle.
 	wanting map[types.UID]*corev1.Pod
-	// vain has, by pod, the Reservations in which a pod did not fit since it was last tried without
-	// one.
+	// vain has, by pod, the Reservations into which the pod did not fit since its last attempt
+	// without a Reservation.
 	vain map[types.UID]*inVain
-	// now is the pod in its cycle, and open the Reservation that is open for it. Each may be nil.
+	// now is the pod of the current cycle, and open the Reservation that is open for this pod. Each
+	// may be nil.
 	now  *corev1.Pod
 	open *item
 	// missed means that a place for the pod now became available during its cycle.
@@ -74,7 +75,7 @@ func (rs *Reservations) begin() {
 	}
 }
 
-// Attach sets the scheduler's cache and queue, without which nothing is planned or held.
+// Attach sets the scheduler's cache and queue. Before Attach, nothing is planned or held.
 func (rs *Reservations) Attach(c Cache, q Queue) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -85,7 +86,7 @@ func (rs *Reservations) Attach(c Cache, q Queue) {
 }
 
 // ObjectSeen adds or updates an object. If an object is so malformed that it has no readable
-// schedulerName, every Berth scheduler writes the error into it, because Koordinator's own
+// schedulerName, every Berth scheduler writes the error into the object, because Koordinator's own
 // scheduler cannot read it either.
 func (rs *Reservations) ObjectSeen(o *koordinator.Reservation) {
 	rs.mu.Lock()
@@ -121,7 +122,7 @@ func (o *Options) understand(r *koordinator.Reservation) (*wire.Reservation, err
 }
 
 // follow updates the item from its object. If this process does not lead and the object contradicts
-// the item, the object counts, because the leader may have known more.
+// the item, the object is right, because the leader may have newer information.
 func (rs *Reservations) follow(it *item, before *wire.Reservation) {
 	r := it.read
 	if !rs.Lead.Leads() && it.contradicted() {
@@ -147,7 +148,7 @@ func (rs *Reservations) follow(it *item, before *wire.Reservation) {
 	rs.callAtExpiry(it)
 }
 
-// callAtExpiry sets the timer that lets a Reservation expire.
+// callAtExpiry sets the timer that makes a Reservation expire.
 func (rs *Reservations) callAtExpiry(it *item) {
 	it.unwind()
 	if at, uid := it.read.Expires, it.read.UID; !at.IsZero() {
@@ -270,8 +271,8 @@ func (rs *Reservations) sync(it *item) {
 	}
 }
 
-// unbelieved checks the places that come from the objects' status. If other pods have the CPUs of a
-// place, its Reservation is planned again. If the node is gone, lose handles it.
+// unbelieved checks the places that were read from the objects' status. If other pods have the CPUs
+// of a place, its Reservation needs a new place. If the node is gone, lose handles the Reservation.
 func (rs *Reservations) unbelieved() {
 	if !rs.Lead.Leads() {
 		return // only the leader checks
@@ -316,8 +317,8 @@ func (rs *Reservations) Stir() {
 	rs.wakeWhereChanged(hungry)
 }
 
-// tryPending reports whether a pod that did not fit into the Reservation still has to be tried
-// without it. Until then the pod is not in wanting, so that wake would not find it.
+// tryPending reports whether a pod that did not fit into the Reservation has not been tried without
+// it yet. Such a pod is not in wanting, so that wake would not find it.
 func (rs *Reservations) tryPending(uid types.UID) bool {
 	for _, v := range rs.vain {
 		if v.has(uid) {
@@ -327,8 +328,8 @@ func (rs *Reservations) tryPending(uid types.UID) bool {
 	return false
 }
 
-// wakeWhereChanged wakes the owners of Reservations whose node has changed since an owner did not
-// fit there.
+// wakeWhereChanged wakes the owners of some Reservations. It does so if the Reservation's node has
+// changed since an owner did not fit.
 func (rs *Reservations) wakeWhereChanged(uids []types.UID) {
 	for _, uid := range uids {
 		if it := rs.all[uid]; it != nil && it.hungry && it.stage == placed && rs.changes(it) != it.vainAt {

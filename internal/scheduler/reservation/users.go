@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// users has the pods that were bound as owners of Reservations. Each pod has at most one entry,
-// which is removed with the pod or the Reservation.
+// users has the pods that were bound as owners of Reservations. Each pod has at most one entry. The
+// entry is removed with the pod or the Reservation.
 type users struct {
 	// of has the pods by the Reservation's UID and their own UID. bookOf has the Reservation's UID
 	// of each pod.
@@ -36,7 +36,7 @@ func (u *users) boundFor(pod *corev1.Pod) types.UID {
 	return wire.ReadAllocated(pod)
 }
 
-// put records a bound pod, and returns the Reservation to which it is new, or "".
+// put records a bound pod. If the pod is new, put returns its Reservation; otherwise "".
 func (u *users) put(pod *corev1.Pod) types.UID {
 	if of, known := u.bookOf[pod.UID]; known {
 		u.of[of][pod.UID] = pod // keep only the newest version

@@ -72,8 +72,8 @@ func (r *reader) discover(ctx context.Context) {
 	}
 }
 
-// absent reports whether the kind is not served. It asks discovery, which is allowed for every user
-// even if the objects may not be read.
+// absent reports whether the kind is not served. It asks the discovery API, which every user may
+// read, even a user who may not read the objects.
 func (r *reader) absent(ctx context.Context) bool {
 	served, err := r.client.Get().AbsPath("/apis", koordinator.GroupVersion.String()).Do(ctx).Raw()
 	if err != nil {

@@ -35,7 +35,8 @@ const (
 type attempt struct {
 	mode   claims.Mode
 	claims []claims.PodClaim
-	// byNode has the ResourceSlices of each node, and shared has those that serve several nodes.
+	// byNode has the ResourceSlices of each node, and shared has the ResourceSlices of several
+	// nodes.
 	byNode map[string][]*resourceapi.ResourceSlice
 	shared []*resourceapi.ResourceSlice
 	taken  *taken
@@ -54,11 +55,11 @@ type attempt struct {
 
 	// pending has the claims that Reserve has allocated in this attempt.
 	pending []claims.PodClaim
-	// written means that PreBind has begun to write the claims. refused means that the plugin
-	// itself has ended the attempt, so that there is no Binding.
+	// written means that PreBind has begun to write the claims. refused means that the plugin has
+	// ended the attempt itself, so that no Binding was sent.
 	written, refused bool
-	// alignment is the result of the last judgement of the devices; judged means that there was
-	// one.
+	// alignment is the result of the last check of the devices; judged means that there was a
+	// check.
 	alignment claims.Alignment
 	judged    bool
 }
@@ -186,8 +187,9 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	return keepOff(n.why(ctx))
 }
 
-// keepOff returns the status of a node whose devices are not where the pod requires them. It rules
-// out preemption, which ignores where devices are and would evict pods without success.
+// keepOff returns the status of a node whose devices are not where the pod requires them. The
+// status excludes preemption, which ignores the position of devices and would evict pods without
+// success.
 func keepOff(why string) *fwk.Status { return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why) }
 
 // note records the version of a node before the pod is reserved there.
@@ -215,7 +217,8 @@ type onNode struct {
 	claims.OnNode
 	plugin *Plugin
 	info   fwk.NodeInfo
-	// lately is the reason why the last way failed. lying is the first way without free devices.
+	// lately is the reason why the last way failed. lying is the first way for which the node had
+	// no free devices.
 	lately string
 	lying  Lying
 	// cut is a note for the message if MaxWays ended the search; otherwise "".
@@ -328,8 +331,8 @@ func (n *onNode) lie(ctx context.Context, state fwk.CycleState, way Way) (status
 // all has every NUMA node.
 const all = claims.Everywhere
 
-// reach returns the NUMA nodes of claims.OnNode.Reach, and stores its other results. It returns
-// false if an allocated claim has devices elsewhere.
+// reach returns the NUMA nodes of claims.OnNode.Reach, and stores its other results in n. It
+// returns false if an allocated claim has devices elsewhere.
 func (n *onNode) reach(lying Lying) (only topology.NUMASet, fits bool) {
 	r := n.Reach(lying)
 	n.lately, n.apart, n.loose = r.Why, r.Apart, n.loose || r.Loose
@@ -392,7 +395,7 @@ func (n *onNode) why(ctx context.Context) string {
 }
 
 // whichDevices explains which devices the allocator would choose if it saw all of them. It returns
-// "" if their location is not the reason.
+// "" if the position of the devices is not the reason.
 func (n *onNode) whichDevices(ctx context.Context) string {
 	if n.taken.state == nil || n.lying == nil {
 		return ""
@@ -599,8 +602,8 @@ func awaitsConditions(a *resourceapi.AllocationResult) bool {
 	return a != nil && slices.ContainsFunc(a.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool { return len(r.BindingConditions) > 0 })
 }
 
-// Check judges a pod's claims, after PreBind, against the decision that Berth is about to write.
-// Its error is for people. It returns nil for a pod that does not require aligned devices.
+// Check compares a pod's claims, after PreBind, with the decision that Berth is about to write. The
+// error text is for users. It returns nil for a pod that does not require aligned devices.
 func (p *Plugin) Check(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) error {
 	if a := attemptOf(state); a == nil || a.mode != claims.Required {
 		return nil
@@ -611,8 +614,8 @@ func (p *Plugin) Check(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	return nil
 }
 
-// checkWritten judges the claims as they are now, and the devices for extended resources. The claim
-// for the latter may not be in a cache yet, so it takes the allocation from Reserve.
+// checkWritten judges the current claims, and the devices for extended resources. The claim for
+// extended resources may not be in a cache yet, so checkWritten uses the allocation of Reserve.
 func (p *Plugin) checkWritten(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	a := attemptOf(state)
 	lying, decided := p.berth.Decided(pod, node)
@@ -668,7 +671,8 @@ func (p *Plugin) driversOffer(pod *corev1.Pod) bool {
 	return false
 }
 
-// misplacedClaims returns the claims with which the pod cannot be aligned on their nodes.
+// misplacedClaims returns allocated claims. If the pod runs on the node of such a claim, it cannot
+// be aligned with the claim's devices.
 func (a *attempt) misplacedClaims() []claims.PodClaim {
 	a.mu.Lock()
 	uids := maps.Clone(a.misplaced)

@@ -22,7 +22,8 @@ type Known uint8
 
 // The degrees of knowledge.
 const (
-	// Unasked means that Berth does not look, as in a dry run. DynamicResources filters the node.
+	// Unasked means that Berth does not predict NUMA nodes, as in a dry run. DynamicResources
+	// filters the node.
 	Unasked Known = iota
 	// Unforeseen means that Berth cannot know before the node's next report.
 	Unforeseen
@@ -35,8 +36,8 @@ type Ways struct {
 	Known Known
 	// Why explains Unforeseen.
 	Why string
-	// All yields the ways, the best first. It does not repeat a way that was refuted with
-	// placement.Claimed.
+	// All yields the ways, the best first. Through placement.Claimed, the caller reports that a way
+	// failed. All does not yield such a way again.
 	All iter.Seq[Way]
 }
 
@@ -56,14 +57,14 @@ type Berth interface {
 	// Free returns a number that identifies the free resources of a node; 0 if unknown.
 	Free(node string) uint64
 	// Refused tells Berth that the plugin refused the pod's node after Berth had decided. The pod
-	// may fit on another node immediately.
+	// may fit on another node now.
 	Refused(state fwk.CycleState)
 	// Bound tells Berth how the devices of a bound pod are aligned.
 	Bound(mode claims.Mode, a claims.Alignment)
 	// Doubtful reports whether the pod's Binding may have been written though Bind failed.
 	Doubtful(state fwk.CycleState) bool
-	// Waits is called before a pod with a reserved node waits for its devices to become ready. That
-	// may take minutes, and other pods may start on the node earlier.
+	// Waits is called before a pod with a reserved node waits for its devices to become ready. This
+	// may take minutes. Meanwhile other pods may start on the node.
 	Waits(pod *corev1.Pod, node string)
 	// Decided returns the pod's placement on its reserved node, or false if Berth has not decided.
 	Decided(pod *corev1.Pod, node string) (Lying, bool)

@@ -16,9 +16,9 @@ const excludedFor = time.Minute
 // is tried once more.
 const maxExcluded = 4096
 
-// exclusions has the nodes that the plugin refused for a pod in Reserve, where it first sees the
-// devices. Without an exclusion, Filter would accept the same node again. An exclusion ends when
-// the node's slices or free resources change.
+// exclusions has the nodes that the plugin refused for a pod in Reserve, because only Reserve knows
+// which devices were allocated. Without an exclusion, Filter would accept the same node again. An
+// exclusion ends when the node's slices or free resources change.
 type exclusions struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex

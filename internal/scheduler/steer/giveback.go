@@ -15,11 +15,11 @@ import (
 	"github.com/berth-dev/berth/internal/claims"
 )
 
-// PostFilter implements fwk.PostFilterPlugin. DynamicResources deallocates one claim that keeps the
-// pod from every node with room. It does not notice a claim on a node where only the possible CPUs
-// are too far from the devices. PostFilter also avoids the error "not found", which
-// DynamicResources returns if the attempt ended before its PreFilter. People would read that error
-// in the pod's event.
+// PostFilter implements fwk.PostFilterPlugin. DynamicResources deallocates one claim if its
+// allocation keeps the pod from every node with room. It does not recognize a claim whose devices
+// are on a suitable node, but too far from the CPUs that the pod could get there. PostFilter
+// deallocates such a claim itself. If the attempt ended before PreFilter of DynamicResources,
+// PostFilter does not call it, because users would see its error "not found" in the pod's event.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	a := attemptOf(state)
 	if a != nil && a.mode == claims.Required {
@@ -42,10 +42,10 @@ func Saw(state fwk.CycleState) bool {
 }
 
 // Unreserve implements fwk.ReservePlugin. DynamicResources keeps an allocation that PreBind has
-// written, and the allocation ties the pod to the node. If the pod is gone, nothing would
+// written, and this allocation ties the pod to the node. If the pod is gone, nothing would
 // deallocate the claim later. So Unreserve removes allocation and reservation in one write, before
-// DynamicResources removes the reservation. A scheduler that stops in between leaves no allocation
-// behind.
+// DynamicResources removes the reservation. If the scheduler stops in between, no allocation
+// remains.
 func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
 	if a := attemptOf(state); a != nil && a.written && (a.refused || !p.berth.Doubtful(state) || p.gone(ctx, pod)) {
 		for _, c := range a.pending {
@@ -64,7 +64,7 @@ func (p *Plugin) gone(ctx context.Context, pod *corev1.Pod) bool {
 }
 
 // giveBack reads the claim from the API server and deallocates it if no other pod uses it. It
-// returns true if it has.
+// reports whether it has deallocated the claim.
 func (p *Plugin) giveBack(ctx context.Context, pod *corev1.Pod, claim *resourceapi.ResourceClaim) (done bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shortly)
 	defer cancel()

@@ -19,7 +19,7 @@ type Would = claims.Would
 type Trial struct {
 	plugin *Plugin
 	ctx    context.Context //nolint:containedctx // a trial lives as long as the call that makes it
-	// lists has the slices. It is nil before they are first needed, as is trial.
+	// lists has the slices. lists and trial are nil until they are first needed.
 	lists *attempt
 	trial *claims.Trial
 	pods  map[types.UID]*attempt
@@ -51,8 +51,8 @@ func (t *Trial) Take(pod types.UID) {
 	}
 }
 
-// of returns the attempt for a pod with claims. It returns nil for a pod without claims, or with an
-// error that the pod's own cycle will report.
+// of returns the attempt for a pod with claims. It returns nil if the pod has no claims, or if
+// there is an error, which the pod's own cycle will report.
 func (t *Trial) of(pod *corev1.Pod) *attempt {
 	if a, known := t.pods[pod.UID]; known {
 		return a

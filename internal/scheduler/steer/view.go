@@ -11,15 +11,14 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// view is the framework handle that DynamicResources uses. While one node is prepared, it shows
-// copies of that node's ResourceSlices. At all other times it shows the ResourceSlices of the
-// cluster.
+// view is the framework handle that DynamicResources uses. During a call of during, it shows copies
+// of one node's ResourceSlices. At all other times it shows the ResourceSlices of the cluster.
 type view struct {
 	fwk.Handle
-	// mu is held while DynamicResources prepares a pod, because it lists slices without naming the
-	// pod.
+	// mu is held while DynamicResources prepares a pod, because DynamicResources lists slices
+	// without naming the pod.
 	mu sync.Mutex
-	// shown has the listed slices; nil means those of the cluster.
+	// shown has the slices that are listed; nil means the slices of the cluster.
 	shown atomic.Pointer[prepared]
 	// special receives the claim that DynamicResources allocates for extended resources. It is nil
 	// outside reserving.
@@ -41,7 +40,7 @@ type prepared struct {
 	taken *taken
 }
 
-// taken has the allocated devices, in the form in which DynamicResources asked for them.
+// taken has the allocated devices, in the two forms in which DynamicResources may ask for them.
 type taken struct {
 	state *structured.AllocatedState
 	list  sets.Set[structured.DeviceID]
@@ -64,8 +63,8 @@ func (v *view) during(p *prepared, prepare func()) {
 	prepare()
 }
 
-// reserving runs reserve and returns the claim that it allocates for extended resources, or one
-// that is nil. This claim is in no list before PreBind.
+// reserving runs reserve. The result contains the claim that reserve allocates for extended
+// resources, or nil. This claim is in no list before PreBind.
 func (v *view) reserving(reserve func() *fwk.Status) (*extended, *fwk.Status) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -108,8 +107,8 @@ func (l lister) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error)
 	return l.ResourceSliceLister.ListWithDeviceTaintRules()
 }
 
-// tracker collects the allocated devices once for an attempt. DynamicResources would do so for
-// every way on every node.
+// tracker collects the allocated devices once for an attempt. DynamicResources would collect them
+// for every way on every node.
 type tracker struct {
 	fwk.ResourceClaimTracker
 	view *view

@@ -9,15 +9,16 @@ import "github.com/berth-dev/berth/internal/ledger"
 const maxAgain = 128
 
 // again has the shapes that some node admits and may have admitted before. Their classes take
-// turns. Every second turn starts again with the first class of each namespace. The other turns go
-// around the ring. So a namespace with few classes is woken soon, and every class gets a turn.
+// turns. Every second turn starts with the first class of each namespace again. The other turns go
+// around the ring. So the classes of a namespace with few classes are woken soon, and every class
+// gets a turn.
 type again struct {
 	// order has a class of each shape. later has the classes whose shape has already had its turn
 	// since the pause.
 	order, later order
 	byShape      map[ledger.Shape]*renewal
 	// at is the place of the class that had the last turn around the ring. fromStart means that the
-	// last turn began at the start.
+	// last turn started with the first class.
 	at        place
 	fromStart bool
 	// spent is the number of woken pods since the last pause.
@@ -25,7 +26,7 @@ type again struct {
 	timed bool
 }
 
-// renewal is like a wakeRound, for a shape in again. All renewals share one budget.
+// renewal is like a wakeRound, for a shape in again. All renewals share the budget maxAgain.
 type renewal struct {
 	shape ledger.Shape
 	// node is the last node that admits the shape. several means that other nodes do too.

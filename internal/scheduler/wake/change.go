@@ -14,7 +14,8 @@ type change struct {
 	// changed means that NodeChanged was called, and returned that NodeReturned was called. Both
 	// may be set.
 	changed, returned bool
-	// at is the place of the last asked class. The circle ends at stop.
+	// at is the place of the last asked class. The node is asked about the classes around the ring,
+	// up to stop.
 	at, stop place
 	// wrapped means that the end of the ring has been passed.
 	wrapped bool
@@ -22,8 +23,8 @@ type change struct {
 	again bool
 }
 
-// blamed returns the node that a pod must blame to be woken. It returns nil if it does not matter
-// which nodes the pod blames.
+// blamed returns the node that a pod must blame to be woken. nil means that the pods are woken
+// whatever nodes they blame.
 func (c *change) blamed() Node {
 	if c.returned {
 		return nil
@@ -38,8 +39,8 @@ type question struct {
 	candidate *ledger.Candidate
 }
 
-// next returns the next classes to ask about, at most limit. end means that the ring or the circle
-// ends with them. The caller holds the lock.
+// next returns the next classes to ask about, at most limit. end means that the list ends at the
+// end of the ring or at stop. The caller holds the lock.
 func (c *change) next(r *ring, limit int) (list []question, end bool) {
 	found, end := r.after(c.at, limit)
 	if c.wrapped {

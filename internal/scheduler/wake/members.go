@@ -35,8 +35,8 @@ type class struct {
 type members struct {
 	class class
 	place place // in the ring
-	// candidate belongs to the pod that was tried last, if it still waits. If the node has that pod
-	// in flight, it answers for the pod itself.
+	// candidate is the candidate of the pod that was tried last, if that pod still waits. If the
+	// node has this pod in flight, its answer is about this pod.
 	candidate *ledger.Candidate
 	pods      map[string]*waiter // by UID
 }
@@ -49,8 +49,8 @@ type waiter struct {
 	// blamed has the nodes that did not admit the pod. The value is true for nodes that only waited
 	// for a report. A nil map stands for all nodes.
 	blamed map[Node]bool
-	// waitsFrom is the time from which every attempt has found a node that waits. It is zero if the
-	// last attempt found none.
+	// waitsFrom is the start of the uninterrupted series of attempts that found a waiting node. It
+	// is zero if the last attempt found none.
 	waitsFrom time.Time
 	// temptedFrom is the time when the pod first skipped a node for a better one that waits, or
 	// zero.
@@ -70,7 +70,7 @@ func (w *waiter) blames(n Node) bool {
 	return ok
 }
 
-// reach says which pods of a class a change of a node wakes.
+// reach is the set of pods in a class that a change of a node wakes.
 type reach uint8
 
 const (
@@ -90,8 +90,8 @@ const (
 	wakeAll
 )
 
-// wakeBlaming wakes the members that blame the node. With wakeWaited it wakes only members that
-// wait for its report.
+// wakeBlaming wakes the members that blame the node. If r is wakeWaited, it wakes only members that
+// wait for the node's report.
 func (m *members) wakeBlaming(n Node, r reach, pods batch) {
 	for _, p := range m.pods {
 		if p.blames(n) && (r == wakeAll || p.blamed[n]) {
@@ -112,8 +112,8 @@ func (m *members) waitFor(n Node, pods batch) {
 	}
 }
 
-// blame makes the members also blame a node that was not usable in their attempts. So the node's
-// next change wakes the pods that are not woken now.
+// blame makes the members also blame a node that was not usable in their attempts. The node's next
+// change then wakes the pods that this change does not wake.
 func (m *members) blame(n Node) {
 	for _, p := range m.pods {
 		if _, known := p.blamed[n]; known || p.blamed == nil {

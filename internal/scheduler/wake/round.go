@@ -18,8 +18,8 @@ const (
 	RoundPause = 200 * time.Millisecond
 )
 
-// These limits bound the cost of a change for any number of waiting classes, and even if a
-// malicious report makes questions expensive.
+// These limits bound the cost of a change, however many classes wait, and even if a malicious
+// report makes questions expensive.
 const (
 	// maxAsked is the maximum number of classes that a node is asked about at a change. For each
 	// shape that the node now admits, counting the room needs up to maxRoom more questions.
@@ -44,12 +44,13 @@ func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 	return r
 }
 
-// room limits which pods of a shape are woken at once for a node's room.
+// room limits how many pods of a shape are woken at once for a node, and which.
 type room struct {
 	// pods is the maximum number of pods.
 	pods int
-	// apart has the moments of the woken pods, because only one pod of each moment is woken. It is
-	// nil if pods of one second do not exclude each other from the node.
+	// apart has the moments of the woken pods. Only one pod of each moment is woken, because a
+	// promise to one pod of a second can exclude the others from the node. It is nil if pods of one
+	// second do not exclude each other.
 	apart moments
 }
 
@@ -158,8 +159,8 @@ func byUrgency(a, b *waiter) int {
 	return cmp.Compare(b.pod.Priority, a.pod.Priority)
 }
 
-// goOn continues a round if the node still has room. If it has none, the round ends, and the next
-// change that makes room begins another.
+// goOn continues a round if the node still has room. Otherwise the round ends. The next change that
+// makes room begins another round.
 func (w *Waiters) goOn(r *wakeRound) {
 	free := w.roomOf(r)
 	pods := batch{}

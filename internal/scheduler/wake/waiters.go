@@ -17,8 +17,9 @@ type Edge interface {
 	Activate(pods []Pod)
 }
 
-// ReportLimit is the time for which a pod may find nodes that only wait for a report. After that it
-// may preempt, because in a large cluster some node may always be waiting.
+// ReportLimit is the time for which a pod may wait because its attempts find nodes that wait for a
+// report. After this time the pod may preempt, because in a large cluster some node may always be
+// waiting.
 const ReportLimit = 30 * time.Second
 
 // maxBlamed is the maximum number of nodes that are stored for one pod. A pod that blames more
@@ -108,8 +109,8 @@ func (w *Waiters) forget(m *members) {
 }
 
 // Blame records that an attempt has failed because these nodes wait for a report, or refuse the
-// pod. Changes of other nodes do not wake the pod. It returns the time since when every attempt has
-// found a waiting node.
+// pod. Changes of other nodes do not wake the pod. Blame returns the time from which every attempt
+// has found a waiting node.
 func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()
@@ -143,8 +144,8 @@ func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	return since
 }
 
-// Tempted records that a pod could skip a node that admits it, in favour of a better node that
-// waits. It returns the time since when this is so, or the current time if the pod no longer needs
+// Tempted records that a pod could skip a node that admits it, because a better node waits for a
+// report. It returns the time from which this is so, or the current time if the pod no longer needs
 // a node.
 func (w *Waiters) Tempted(uid string) time.Time {
 	now := w.edge.Now()
@@ -160,8 +161,8 @@ func (w *Waiters) Tempted(uid string) time.Time {
 	return p.temptedFrom
 }
 
-// BlameToo records that the pod waits for the report of another node: the node refuses the pod, and
-// cannot tell before the report whether evictions would help. The node's change then wakes the pod.
+// BlameToo records that the pod waits for the report of another node. That node refuses the pod,
+// and only the report will show if evictions would help. The node's change then wakes the pod.
 func (w *Waiters) BlameToo(uid string, n Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,15 +8,15 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// NodeChanged wakes the pods that a change of the node may help: the node now admits them, is now
-// certain of their CPUs, or now refuses them after it waited for a report, so that preemption may
+// NodeChanged wakes the pods that a change of the node may help. The node may now admit them, or be
+// certain of their CPUs. Or it may refuse them after it waited for a report, so that preemption may
 // help.
 func (w *Waiters) NodeChanged(n Node) { w.wake(&change{node: n, changed: true}) }
 
 // NodeReturned is for a node that is usable again, has become another machine, or is no longer
-// reserved for a pod. Previous answers and blamed nodes do not matter: it wakes pods that the node
-// admits, and all pods that it refuses although evictions would help. If the node waits for a
-// report, the pods now wait for that report.
+// reserved for a pod. It wakes pods that the node admits, and all pods that the node refuses if
+// evictions would help, whatever the node answered before and whichever nodes the pods blame. If
+// the node waits for a report, the pods now wait for that report.
 func (w *Waiters) NodeReturned(n Node) { w.wake(&change{node: n, returned: true}) }
 
 // WakeAll wakes every pod.
@@ -45,7 +45,8 @@ func (w *Waiters) WakeOneAfter(d time.Duration, uid string) {
 	w.edge.After(d, func() { w.WakeOne(uid) })
 }
 
-// follow wakes the pods that a change may help, by the node's answers. The caller holds the lock.
+// follow uses the node's answers to wake the pods that a change may help. The caller holds the
+// lock.
 func (w *Waiters) follow(c *change, said *replies, pods batch) {
 	for key, r := range said.reached {
 		m := w.byClass[key]
@@ -126,8 +127,8 @@ func (w *Waiters) wake(c *change) {
 	w.renew()
 }
 
-// ask asks the node about the classes for at most maxAskTime, and returns the number of asked
-// classes. The caller does not hold the lock, because a question may take long.
+// ask asks the node about the classes for at most maxAskTime, and returns the number of classes
+// that it asked about. The caller does not hold the lock, because a question may take long.
 func (w *Waiters) ask(c *change, list []question) (said replies, asked int) {
 	begun := w.edge.Now()
 	for i := range list {
@@ -215,8 +216,8 @@ func (w *Waiters) nextBehind(limit int) (turn, bool) {
 	return t, true
 }
 
-// caughtUp wakes pods by a node's answers, and puts the change back into the queue unless the node
-// was asked about all classes.
+// caughtUp uses a node's answers to wake pods. It puts the change back into the queue unless the
+// node was asked about all classes.
 func (w *Waiters) caughtUp(t *turn, said *replies, asked int) {
 	pods := batch{}
 	w.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// evidence is the input of a prediction.
+// evidence has the inputs of a prediction.
 type evidence struct {
 	moment survey.Moment
 }
@@ -25,9 +25,8 @@ type capture struct {
 // maxCaptures is the number of captures that are kept. The oldest are dropped.
 const maxCaptures = 20
 
-// gather returns the input of the prediction for a pod: the node, its report and its pods, and the
-// pod as it was before its Binding. Pods that were bound later are left out. The caller holds the
-// lock.
+// gather returns the inputs of the prediction for a pod: the node, its report, its pods, and the
+// pod as it was before its Binding. It omits pods that were bound later. The caller holds the lock.
 func (w *Witness) gather(pod *corev1.Pod, bound time.Time) *evidence {
 	m := survey.Moment{Taken: w.Clock.Now(), StaleAfter: w.StaleAfter, Node: w.node(pod.Spec.NodeName), Report: w.reports[pod.Spec.NodeName].object}
 	waiting := *pod
@@ -45,7 +44,7 @@ func (w *Witness) gather(pod *corev1.Pod, bound time.Time) *evidence {
 	return &evidence{m}
 }
 
-// keep makes a capture of the input of a wrong prediction. The caller holds the lock.
+// keep makes a capture of the inputs of a wrong prediction. The caller holds the lock.
 func (w *Witness) keep(r *shadow.Record, on *evidence) {
 	var b bytes.Buffer
 	on.moment.Where = fmt.Sprintf("node %s as pod %s/%s was bound to it", r.Node, r.Namespace, r.Name)

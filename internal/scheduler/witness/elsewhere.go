@@ -19,9 +19,9 @@ import (
 )
 
 // elsewhere finds the node that Berth would have chosen for a pod that is rejected, split or
-// strands devices on its own node. That is the first node in Berth's order that admits the pod and
-// that kube-scheduler could have chosen. It returns nil if the pod is well placed, or no node is
-// better. looked is false if it did not search.
+// strands devices on its own node. This is the first node in Berth's order that admits the pod and
+// that kube-scheduler could have chosen. elsewhere returns nil if the pod is well placed, or if no
+// node is better. looked is false if it could not search.
 func (w *Witness) elsewhere(pod *corev1.Pod, own *nodes.Node, e *ledger.Expectation) (better *shadow.Elsewhere, looked bool) {
 	if len(e.Either) > 0 {
 		return nil, false

@@ -22,8 +22,8 @@ const (
 	known arrival = iota
 	// watched means that the watch shows the Binding.
 	watched
-	// listed means that the pod is in a list that was read after a broken watch. A list does not
-	// show the order in which its pods were bound.
+	// listed means that the pod is in a list that the watch read after an interruption. A list does
+	// not show the order in which its pods were bound.
 	listed
 	// inherited means that the pod is in the list with which the watch began.
 	inherited
@@ -47,8 +47,8 @@ func newPodStore(seen func(*corev1.Pod, arrival), gone func(*corev1.Pod)) *podSt
 	}})}
 }
 
-// run watches until ctx ends. It omits pods without a node, because most changes of a pod come
-// before its Binding and are not needed.
+// run watches until ctx ends. It omits pods without a node. Most changes of a pod come before its
+// Binding, and shadow mode does not need them.
 func (s *podStore) run(ctx context.Context, client kubernetes.Interface) {
 	bound := fields.OneTermNotEqualSelector(byNode, "")
 	source := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll, bound)
@@ -66,8 +66,8 @@ func (s *podStore) Add(obj any) error { return s.Update(obj) }
 // Update implements cache.ReflectorStore.
 func (s *podStore) Update(obj any) error { return s.take(obj, watched) }
 
-// take stores a version of a pod and passes it on. how is the arrival of a pod that was not known
-// before.
+// take stores a version of a pod and passes it on. If the pod was not known before, how says how it
+// became known.
 func (s *podStore) take(obj any, how arrival) error {
 	slim, err := survey.Slim(obj)
 	if err != nil {

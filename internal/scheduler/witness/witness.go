@@ -57,7 +57,7 @@ type Witness struct {
 	objects corev1listers.NodeLister
 	metrics *metricSet
 	ready   atomic.Bool
-	// told is the UID of the pod of the last call of Bound. Only the watch of pods uses it.
+	// told is the pod of the last call of Bound. Only the watch of pods uses it.
 	told types.UID
 
 	mu      sync.Mutex
@@ -78,9 +78,9 @@ type report struct {
 	mark    nodestate.Mark
 	started time.Time // when the kubelet started; zero if the report does not contain the time
 	since   uint64    // the revision of the first report after that start
-	// off means that the node's clock differs from ours.
+	// off means that the node's clock differs from our clock.
 	off bool
-	// again means that the object was written again with the same report.
+	// again means that the newest version of the object repeats the previous report.
 	again bool
 	// renewed is the time of the newest heartbeat, by the agent's clock.
 	renewed time.Time
@@ -156,7 +156,7 @@ func (w *Witness) node(name string) *corev1.Node {
 
 func (w *Witness) exists(name string) bool { return w.node(name) != nil }
 
-// View returns what is known now.
+// View returns the current state of the book.
 func (w *Witness) View() shadow.View {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -375,7 +375,7 @@ func (w *Witness) Settled(node string, o *ledger.PromiseOutcome) {
 }
 
 // Alive implements nodes.Onlooker. Other clients may also write the agent's objects, for example
-// labels. Such a write does not show that the agent is alive.
+// their labels. Such a write does not show that the agent is alive.
 func (w *Witness) Alive(node string, by metav1.Object) {
 	w.mu.Lock()
 	r := w.reports[node]
@@ -436,8 +436,8 @@ func (w *Witness) ReportGone(node string) {
 	w.close(func(b *shadow.Book, now time.Time) []shadow.Record { return b.Doubt(node, shadow.NoAgent, now) })
 }
 
-// differs reports whether the clock of a report's node differs from ours by more than StaleAfter. A
-// report from before the start may have any age.
+// differs reports whether the clock of a report's node differs from our clock by more than
+// StaleAfter. A report from before the start of this process may have any age.
 func (w *Witness) differs(observed time.Time) bool {
 	age := w.Clock.Now().Sub(observed)
 	return age < -w.StaleAfter || age > w.StaleAfter && w.ready.Load()
@@ -458,7 +458,7 @@ func (w *Witness) closeOne(do func(*shadow.Book, time.Time) *shadow.Record) {
 	w.finish(do(w.book, w.Clock.Now()))
 }
 
-// finish counts a closed record unless it is nil. If the prediction was wrong, it keeps the input.
+// finish counts a closed record unless it is nil. If the prediction was wrong, it keeps the inputs.
 // The caller holds the lock.
 func (w *Witness) finish(r *shadow.Record) {
 	if r == nil {
