@@ -23,16 +23,16 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// allocatorFeatures are the default features of kube-scheduler, plus attributes with lists. An API
-// server with that feature off accepts no such attributes.
+// allocatorFeatures are the default features of kube-scheduler, and also attributes with lists. If
+// the API server's feature gate for these attributes is off, no slice has such attributes.
 var allocatorFeatures = structured.Features{
 	AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true, DeviceBindingAndStatus: true, ConsumableCapacity: true, ListTypeAttributes: true,
 }
 
-// maxSelectors bounds the selectors that are kept compiled.
+// maxSelectors is the maximum number of compiled selectors in the cache.
 const maxSelectors = 64
 
-// allocator is kube-scheduler's allocator of devices for claims, on the data of a cluster. It
+// allocator runs kube-scheduler's allocator of devices for claims on the data of a cluster. It
 // ignores rules that taint devices (DeviceTaintRule).
 type allocator struct {
 	slices    []*resourcev1.ResourceSlice
@@ -67,7 +67,7 @@ func newAllocator(h *handedOut, terms *wire.Terms) *allocator {
 	return a
 }
 
-// take records a device that a claim, or a pod of a trial, has.
+// take records that a claim, or a pod of a trial, has a device.
 func (a *allocator) take(by string, r *resourcev1.DeviceRequestAllocationResult) {
 	claims.Note(&a.state, r)
 	if r.ShareID == nil && (r.AdminAccess == nil || !*r.AdminAccess) {
@@ -106,7 +106,7 @@ func matchesNode(object *corev1.Node, owner string, all *bool, selector *corev1.
 	return ok && err == nil
 }
 
-// devicesFor has the devices of a node that match the requests of a claim.
+// devicesFor has the devices of a node that match the requests of one claim.
 type devicesFor struct {
 	allocator *allocator
 	claim     *resourcev1.ResourceClaim
@@ -116,7 +116,7 @@ type devicesFor struct {
 	matching  []claims.DeviceID
 }
 
-// sort finds the devices that match. In each pool, only slices of the newest generation count.
+// sort fills in matching. In each pool, only slices of the newest generation count.
 func (n *devicesFor) sort(ctx context.Context) error {
 	wishes, err := n.wishes()
 	if err != nil {
@@ -190,7 +190,7 @@ func (n *devicesFor) wishes() (out [][]resourcev1.DeviceSelector, err error) {
 	return out, err
 }
 
-// matches reports whether a device matches some request.
+// matches reports whether a device matches one of the requests.
 func (n *devicesFor) matches(ctx context.Context, wishes [][]resourcev1.DeviceSelector, driver string, d *resourcev1.Device) (bool, error) {
 	device := cel.Device{Driver: driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity}
 	for _, selectors := range wishes {
@@ -218,9 +218,9 @@ func (n *devicesFor) matches(ctx context.Context, wishes [][]resourcev1.DeviceSe
 // noDevices means that there are not enough matching devices for the claims.
 const noDevices = "there are not enough devices"
 
-// allocate returns devices of the shown slices for all claims together. why explains why there are
-// none. The allocator relies on checks of the API server, which nobody has made for a snapshot, so
-// it may panic.
+// allocate returns devices of the shown slices for all claims together. If there are none, why has
+// the reason. The allocator may panic on a snapshot, because it relies on checks by the API server,
+// and no API server has checked the snapshot.
 func (a *allocator) allocate(ctx context.Context, on *node, shown []*resourcev1.ResourceSlice, list []*resourcev1.ResourceClaim) (results []resourcev1.AllocationResult, why string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -273,9 +273,9 @@ func (n *devicesFor) missing(only topology.NUMASet) string {
 	return fmt.Sprintf("%d of %d matching devices%s are free, not enough for the whole claim", free, matching, where)
 }
 
-// rows returns the devices by NUMA node; devices without a NUMA node come last. near are the NUMA
-// nodes of the CPUs, if they are known. apart explains why the containers have no NUMA node in
-// common.
+// rows returns the devices by NUMA node; devices without a NUMA node come last. near has the NUMA
+// nodes of the CPUs, if they are known. If the containers have no NUMA node in common, apart
+// explains this.
 func (n *devicesFor) rows(near topology.NUMASet, known bool, apart string) (out []ClaimOnNUMANode) {
 	const none, unknown = topology.MaxNUMANodes, topology.MaxNUMANodes + 1
 	by := map[topology.NUMAID]*ClaimOnNUMANode{}

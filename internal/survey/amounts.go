@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// lacking describes an amount that even the empty node does not have, or returns "". It omits
-// resources of device classes, as nodestate.RoomOf does.
+// lacking describes the first resource of which even the empty node has too little, or returns "".
+// It ignores resources of device classes, as nodestate.RoomOf does.
 func lacking(asked amounts.List, classes map[corev1.ResourceName]bool, node *corev1.Node) string {
 	all, told := nodestate.Allocatable(node)
 	if !told {
@@ -30,9 +30,9 @@ func lacking(asked amounts.List, classes map[corev1.ResourceName]bool, node *cor
 	return ""
 }
 
-// foreign reports whether the amounts include a resource of a device plugin or a device class,
-// under the name that the class gives or its own name (pkg/scheduler/util,
-// IsDRAExtendedResourceName).
+// foreign reports whether the amounts include a resource of a device plugin or of a device class. A
+// device class has two resource names: the default name, and the name that the class sets
+// (pkg/scheduler/util, IsDRAExtendedResourceName).
 func foreign(asked amounts.List) bool {
 	for r, amount := range asked {
 		if amount > 0 && (amounts.IsExtended(r) || strings.HasPrefix(r, resourcev1.ResourceDeviceClassPrefix)) {
@@ -42,8 +42,8 @@ func foreign(asked amounts.List) bool {
 	return false
 }
 
-// short describes an amount that the node lacks for a pod, or a host port that another pod uses. It
-// returns "" if nothing is missing.
+// short describes the first resource of which the node has too little for a pod, or a host port
+// that another pod uses. It returns "" if nothing is missing.
 func short(asked amounts.List, ports []amounts.Port, room *amounts.Node) string {
 	s, taken := room.Short(asked), room.Taken(ports)
 	switch {
@@ -59,7 +59,7 @@ func short(asked amounts.List, ports []amounts.Port, room *amounts.Node) string 
 	return fmt.Sprintf("the node has %s %s left for more pods, but the pod asks for %s", has, amounts.Name(s.Resource, left), wants)
 }
 
-// Instead returns the pod's total requests after the request from is replaced by the request to.
+// Instead returns the pod's total requests if the request to replaces the request from.
 func Instead(asked amounts.List, from, to *placement.Request) amounts.List {
 	out := maps.Clone(asked)
 	add := func(r *placement.Request, sign int64) {

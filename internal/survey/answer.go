@@ -41,7 +41,7 @@ func (n *node) answer(c *ledger.Candidate, wanted demand.Level, out *Answer) {
 	}
 }
 
-// refuse explains why the node refuses, as fully as it can.
+// refuse explains why the node refuses the pod. It uses the full refusal if there is one.
 func (n *node) refuse(c *ledger.Candidate, a *ledger.Answer, out *Answer) {
 	out.Answer, out.Message, out.Advice = Refuses, a.Verdict.Reason.String()+": "+a.Verdict.Detail.Text(), a.Verdict.Detail.AdviceFor(c.Request.Rules)
 	if refusal, ok := n.account.View().Explain(c.Request); ok {
@@ -73,8 +73,8 @@ func (n *node) nameHolders(r *placement.Refusal) {
 	}
 }
 
-// openText describes the pods that the next report must account for, and why the answer depends on
-// it.
+// openText describes the pods that are not in a report yet, and explains why the answer depends on
+// the next report.
 func (n *node) openText(why ledger.Wait) string {
 	var parts []string
 	if n.inFlight > 0 {
@@ -120,8 +120,9 @@ func excluded(pod *corev1.Pod, node *corev1.Node, affinity nodeaffinity.Required
 	return exclusion{}
 }
 
-// taintAdvice returns advice about a taint. Kubernetes sets and removes its own taints itself,
-// except out-of-service (https://kubernetes.io/docs/reference/labels-annotations-taints/).
+// taintAdvice returns advice about a taint. Kubernetes sets and removes the taints of the domain
+// node.kubernetes.io itself, except out-of-service
+// (https://kubernetes.io/docs/reference/labels-annotations-taints/).
 func taintAdvice(node string, t *corev1.Taint) string {
 	if strings.HasPrefix(t.Key, "node.kubernetes.io/") && t.Key != corev1.TaintNodeOutOfService {
 		return "repair the node, which removes the taint: kubectl describe node " + node
@@ -133,7 +134,7 @@ func tolerates(pod *corev1.Pod, t *corev1.Taint) bool {
 	return corehelpers.TolerationsTolerateTaint(klog.Background(), pod.Spec.Tolerations, t, true)
 }
 
-// label returns the node's name, and for a silent agent how long it has been silent.
+// label returns the node's name. For a silent agent, it adds how long the agent has been silent.
 func (a *Answer) label() string {
 	if a.SilentSeconds == 0 {
 		return a.Node
@@ -144,8 +145,8 @@ func (a *Answer) label() string {
 // shownAdvices is the maximum number of advices of one group that are shown.
 const shownAdvices = 3
 
-// advised is an advice that nodes of a group share. text names the node. general has NODE in its
-// place, and is used if several nodes share the advice.
+// advised is advice that nodes of a group share. text names the node. In general, the word NODE
+// replaces the name. general is used if several nodes share the advice.
 type advised struct{ text, general, first string }
 
 // groupsOf groups nodes with the same answer. Groups of one outcome are sorted by size, the largest
@@ -183,7 +184,8 @@ func (g *Group) advise(advice, node string) {
 	}
 }
 
-// adviceText joins the group's advices. If there are several, it names a node for each.
+// adviceText joins the group's advice. If there are several pieces of advice, it names a node for
+// each.
 func (g *Group) adviceText() string {
 	if len(g.advices) == 1 {
 		return g.advices[0].text

@@ -32,7 +32,7 @@ type api struct {
 	leases coordinationclient.CoordinationV1Interface
 	// reports knows the group berth.dev.
 	reports rest.Interface
-	// coarse are the clients for kinds of reports with only amounts, in the order of
+	// coarse are the clients for the kinds whose reports have only amounts, in the order of
 	// apiclient.CoarseKinds.
 	coarse []rest.Interface
 	// reservations knows Koordinator's group.
@@ -166,8 +166,8 @@ func (a *api) priorityClasses(ctx context.Context) ([]priorityClass, error) {
 	return l.Items, err
 }
 
-// deviceClasses implements source. It keeps the list for a while, because the web page asks for
-// each pod.
+// deviceClasses implements source. It caches the list for a short time, because the web page
+// requests the list for each pod.
 func (a *api) deviceClasses(ctx context.Context) (map[corev1.ResourceName]bool, []string, error) {
 	list, err := a.classes.get(func() (*classList, error) { return a.listClasses(ctx) })
 	if err != nil {
@@ -199,8 +199,8 @@ func resourcesOf(classes []*resourcev1.DeviceClass) map[corev1.ResourceName]bool
 	return out
 }
 
-// tolerate turns an error about a list that the user may not read into a note about the
-// consequence. It returns all other errors.
+// tolerate handles the error of a list. If the user may not read the list, it returns a note about
+// the consequence. It returns all other errors.
 func (a *api) tolerate(what, then string, err error) (note []string, rest error) {
 	switch {
 	case err == nil:
@@ -214,7 +214,7 @@ func (a *api) tolerate(what, then string, err error) (note []string, rest error)
 // now implements source.
 func (a *api) now() time.Time { return a.clock.now() }
 
-// failed describes what could not be read, with advice if there is some.
+// failed describes which request failed. It adds advice if there is some.
 func (a *api) failed(what string, err error) error {
 	var unreachable *url.Error
 	switch {
@@ -253,10 +253,10 @@ func pages[T any](list func(metav1.ListOptions) ([]T, string, error), opts metav
 	}
 }
 
-// serverClock is the API server's clock, which also sets the times in managedFields.
+// serverClock is the API server's clock, which is also the clock of the times in managedFields.
 type serverClock struct{ last atomic.Pointer[lastAnswer] }
 
-// lastAnswer is the time of an answer, by the API server's clock and by this machine's.
+// lastAnswer has the time of an answer, by the API server's clock and by this machine's clock.
 type lastAnswer struct{ date, at time.Time }
 
 // now returns the time of the last answer, or this machine's time before the first.
@@ -267,8 +267,8 @@ func (c *serverClock) now() time.Time {
 	return time.Now()
 }
 
-// running returns now plus the time since the last answer, without the time that this machine has
-// slept. It is zero before the first answer.
+// running returns now plus the time since the last answer, but does not count time in which this
+// machine was suspended. It is zero before the first answer.
 func (c *serverClock) running() time.Time {
 	if last := c.last.Load(); last != nil {
 		return last.date.Add(time.Since(last.at))

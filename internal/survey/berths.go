@@ -21,8 +21,8 @@ func (s *Survey) Machine(name string) *topology.Machine {
 	return new(topology.Machine)
 }
 
-// Berths returns the CPUs, memory and devices of a node with the pods that hold them, pending
-// changes included. The error explains why nothing is known about it.
+// Berths returns the CPUs, memory and devices of a node, and the pods that hold them. It includes
+// pending changes. The error explains why nothing is known about the node.
 func (s *Survey) Berths(name string) (*machineview.Berths, error) {
 	n := s.nodes[name]
 	if n == nil {
@@ -59,7 +59,7 @@ func (s *Survey) Berths(name string) (*machineview.Berths, error) {
 	return out, nil
 }
 
-// withoutCPUs returns the pods without their CPUs, so that these are not drawn.
+// withoutCPUs returns the pods without their CPUs, so that the drawing does not show these CPUs.
 func withoutCPUs(pods []placement.PodAllocation) []placement.PodAllocation {
 	pods = slices.Clone(pods)
 	for i := range pods {
@@ -74,8 +74,8 @@ func withoutCPUs(pods []placement.PodAllocation) []placement.PodAllocation {
 	return pods
 }
 
-// note returns a remark about a pod that is bound to the node. It returns "" if the pod's report
-// shows that it runs.
+// note returns a remark about a pod that is bound to the node. It returns "" if the node's report
+// shows that the pod runs.
 func (n *node) note(pod *corev1.Pod) string {
 	_, state := n.reported(string(pod.UID))
 	switch {

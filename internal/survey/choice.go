@@ -16,19 +16,20 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Choice has the values by which the scheduler compares nodes that admit a pod.
+// Choice has the values by which the scheduler compares the nodes that admit a pod.
 type Choice struct {
 	// Devices is the number of free devices that the pod does not ask for on its NUMA nodes.
 	Devices int `json:"devices"`
-	// Stranded is the number of these devices that could no longer be used because the pod takes
-	// CPUs next to them.
+	// Stranded is the number of these devices that no pod could use afterwards, because this pod
+	// takes CPUs next to them.
 	Stranded int `json:"stranded"`
-	// Demand is the percentage of the devices in use whose pods could run on this node if it were
-	// empty.
+	// Demand is a percentage of all devices in use: those whose pods could run on this node if it
+	// were empty.
 	Demand int `json:"demand"`
 	// Policy is the node's (topologyManagerPolicy).
 	Policy string `json:"policy"`
-	// Score is the plugin Berth's score of the node among otherwise equal nodes, from 0 to 100.
+	// Score is the score of the plugin Berth for the node, from 0 to 100. It decides among
+	// otherwise equal nodes.
 	Score int `json:"score"`
 
 	rank rank.Rank
@@ -56,7 +57,7 @@ func (s *Survey) demand(r *placement.Request) map[string]demand.Level {
 	return out
 }
 
-// choice returns the rating of a node that admits the pod, by the scheduler's default scoring.
+// choice returns the values for a node that admits the pod, by the scheduler's default scoring.
 func (n *node) choice(c *ledger.Candidate, wanted demand.Level, a *ledger.Answer) *Choice {
 	var scoring rank.Scoring
 	scoring.FillIn()
@@ -77,7 +78,7 @@ func (n *node) policy() string {
 	return cmp.Or(n.reading.Kind.Spec.Config.TopologyManagerPolicy, "none")
 }
 
-// better orders answers by outcome, then in the order of the scheduler's choice.
+// better orders answers by outcome, and answers with the same outcome in the scheduler's order.
 func better(a, b Answer) int {
 	if by := cmp.Compare(slices.Index(answerOrder, a.Answer), slices.Index(answerOrder, b.Answer)); by != 0 {
 		return by
@@ -93,10 +94,10 @@ func better(a, b Answer) int {
 	return 0
 }
 
-// Fit is the maximum number of CPUs that a similar pod could have now.
+// Fit is the maximum number of CPUs with which an otherwise equal pod would fit now.
 type Fit struct {
-	// Container is the container that would ask for CPUs instead of Asked. The others keep their
-	// requests.
+	// Container is the container that would request CPUs instead of Asked. The other containers
+	// keep their requests.
 	Container string `json:"container"`
 	CPUs      int64  `json:"cpus"`
 	Asked     int64  `json:"asked"`
@@ -105,9 +106,9 @@ type Fit struct {
 	NUMACount int      `json:"numaCount"`
 }
 
-// Alternative is another amount of one resource with which nodes would take the pod now.
+// Alternative is another amount of one resource with which some nodes would admit the pod now.
 type Alternative struct {
-	// Container is the container that would ask for Instead rather than Asked. Nothing else
+	// Container is the container that would request Instead rather than Asked. Nothing else
 	// changes.
 	Container string `json:"container"`
 	Resource  string `json:"resource"`
@@ -121,7 +122,7 @@ type Alternative struct {
 	Text string `json:"text"`
 }
 
-// alternatives returns requests that would fit instead of one that is refused everywhere: the same
+// alternatives finds requests that would fit, for a pod that every node refuses. Each is the same
 // pod with another amount of one resource, CPUs first. Each node is asked in its most likely state.
 func (q *question) alternatives(s *Survey, answers []Answer) (out []Alternative) {
 	remedies := make([][]placement.Remedy, len(answers))
@@ -173,8 +174,8 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// closer reports whether a is nearer to the pod's request than b. A smaller amount comes before a
-// larger one; after that, fewer NUMA nodes are better.
+// closer reports whether a is nearer to the pod's request than b. Smaller amounts come before
+// larger amounts. Among equal amounts, fewer NUMA nodes are better.
 func (a *Alternative) closer(b *Alternative) bool {
 	switch less, other := a.Instead < a.Asked, b.Instead < b.Asked; {
 	case less != other:

@@ -38,8 +38,9 @@ type Claimed struct {
 	// Message applies to every node.
 	Message string `json:"message,omitempty"`
 	// Nodes are the possible nodes of the pod, in the order of their answers. If there are many,
-	// nodes with ResourceSlices come first, and More counts the rest. For an allocated claim, only
-	// the nodes of its devices are listed. For a bound pod, only its node is listed.
+	// nodes with ResourceSlices come first, and More counts the nodes that are not listed. If the
+	// claim is allocated, only the nodes with its devices are listed. If the pod is bound, only its
+	// node is listed.
 	Nodes []ClaimOnNode `json:"nodes,omitempty"`
 	More  int           `json:"more,omitempty"`
 }
@@ -47,8 +48,9 @@ type Claimed struct {
 // ClaimOnNode explains a claim on one node.
 type ClaimOnNode struct {
 	Node string `json:"node"`
-	// Near means that the whole claim has, or could have, near devices: on the NUMA nodes of the
-	// CPUs and memory of the containers that use it, or without a NUMA node.
+	// Near means that the whole claim has, or could have, near devices. A device is near if it is
+	// on the NUMA nodes of the CPUs and memory of the containers that use the claim, or if it has
+	// no NUMA node.
 	Near bool `json:"near"`
 	// Message names the devices, or the reason why there are none.
 	Message string `json:"message"`
@@ -58,15 +60,15 @@ type ClaimOnNode struct {
 	lacks bool
 }
 
-// ClaimOnNUMANode is the devices of a NUMA node that match the requests of a claim.
+// ClaimOnNUMANode has the devices of a NUMA node that match the requests of a claim.
 type ClaimOnNUMANode struct {
-	// NUMANode is "none" for devices without one, and "unknown" if their driver names one that the
-	// machine does not have.
+	// NUMANode is "none" for devices without a NUMA node. It is "unknown" if the driver names a
+	// NUMA node that the machine does not have.
 	NUMANode string `json:"numaNode"`
 	// Near means that the containers that use the claim are or could be on this NUMA node.
 	Near bool `json:"near"`
-	// Free and Taken list the first few devices as driver/device; a taken device is listed with its
-	// claim. The counts include all devices.
+	// Free and Taken list the first few devices as driver/device; Taken adds the claim that has the
+	// device. The counts include all devices.
 	Free       []string `json:"free"`
 	Taken      []string `json:"taken,omitempty"`
 	FreeCount  int      `json:"freeCount"`
@@ -82,7 +84,7 @@ const (
 	claimsTimeout   = 10 * time.Second
 )
 
-// NoDevices reports whether a claim excludes every node that would otherwise admit the pod.
+// NoDevices reports whether the claims exclude every node that would otherwise admit the pod.
 func (e *Explained) NoDevices() bool {
 	return slices.ContainsFunc(e.Claims, func(c Claimed) bool {
 		return len(c.Nodes) > 0 && c.More == 0 && !slices.ContainsFunc(c.Nodes, func(n ClaimOnNode) bool { return !n.lacks })
@@ -101,8 +103,8 @@ func (e *Explained) explainClaims(ctx context.Context, c *Cluster, s *Survey, q 
 	return nil
 }
 
-// explainClaims explains the claims of a pod that does not exist. answers are the answers of the
-// nodes. templates come with the pod, and override templates of the same name in the cluster.
+// explainClaims explains the claims of a pod that does not exist. answers are the nodes' answers.
+// templates come with the pod, and replace templates of the same name in the cluster.
 func (f *Fitting) explainClaims(ctx context.Context, c *Cluster, s *Survey, q *question, answers []Answer, templates []resourcev1.ResourceClaimTemplate) error {
 	x, err := newClaimant(ctx, c, s, q)
 	if x == nil || err != nil {
@@ -135,16 +137,17 @@ type claimant struct {
 	allocator *allocator
 	handedOut *handedOut
 	nodes     []claimPlace
-	// found has the pod's claims in the order of spec.resourceClaims. A claim that was not found is
-	// nil.
+	// found has the pod's claims in the order of spec.resourceClaims. An element is nil if the
+	// claim was not found.
 	found []*resourcev1.ResourceClaim
 	// bound means that the pod has a node.
 	bound bool
-	// extends means that drivers may offer extended resources of the pod. Their claim is the last.
+	// extends means that drivers may offer extended resources of the pod. The claim for extended
+	// resources is then the last claim.
 	extends bool
-	// assumed says what the profile's default is taken to be, for a pod without a mode.
+	// assumed describes the assumed default of the profile, if the pod has no mode.
 	assumed string
-	// templates are the templates of the pod's namespace, if the pod does not exist, else nil.
+	// templates are the templates of the pod's namespace. It is nil if the pod exists.
 	templates map[string]*resourcev1.ResourceClaimTemplate
 }
 
@@ -160,10 +163,10 @@ func newClaimant(ctx context.Context, c *Cluster, s *Survey, q *question) (*clai
 	return c.claimant(s, q, h, newAllocator(h, &c.Terms)), nil
 }
 
-// mayClaim reports whether a driver may have devices for the pod.
+// mayClaim reports whether drivers may provide devices for the pod.
 func (q *question) mayClaim() bool { return len(q.pod.Spec.ResourceClaims) > 0 || q.extends() }
 
-// extends reports whether drivers may offer extended resources that the pod asks for.
+// extends reports whether drivers may offer extended resources that the pod requests.
 func (q *question) extends() bool {
 	for name, amount := range q.amounts {
 		if amount > 0 && q.classes[corev1.ResourceName(name)] {
@@ -173,7 +176,7 @@ func (q *question) extends() bool {
 	return false
 }
 
-// claimant explains the claims of a pod, with devices from the allocator.
+// claimant returns a claimant for a pod, with devices from the allocator.
 func (c *Cluster) claimant(s *Survey, q *question, h *handedOut, a *allocator) *claimant {
 	mode, _ := c.Terms.ReadClaims(q.pod) // an error is why no node takes it
 	x := &claimant{survey: s, question: q, mode: mode, allocator: a, handedOut: h, extends: q.extends()}
@@ -184,7 +187,7 @@ func (c *Cluster) claimant(s *Survey, q *question, h *handedOut, a *allocator) *
 	return x
 }
 
-// explainAll explains each claim. The notes name missing information.
+// explainAll explains each claim. The notes describe missing information.
 func (x *claimant) explainAll(ctx context.Context) (all []Claimed, notes []string) {
 	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
 	defer cancel()
@@ -196,7 +199,7 @@ func (x *claimant) explainAll(ctx context.Context) (all []Claimed, notes []strin
 	return all, notes
 }
 
-// findAll finds the claims of the pod. A claim that is not known has the reason.
+// findAll finds the claims of the pod. For a claim that it does not find, it sets the reason.
 func (x *claimant) findAll() (all []Claimed) {
 	of := x.question.pod.Spec.ResourceClaims
 	x.found = nil
@@ -220,14 +223,14 @@ func (x *claimant) findAll() (all []Claimed) {
 	return append(all, Claimed{Name: claims.ForExtended, Asks: x.mode.String()})
 }
 
-// claimPlace is a node with the place of the pod there without claims. If it is not known, why has
-// the reason.
+// claimPlace is a node with the pod's place there, computed without the claims. If the place is not
+// known, why has the reason.
 type claimPlace struct {
 	*node
 	known bool
 	first claims.Lying
 	why   string
-	// slices and inventory are the node's devices; read sets them.
+	// slices and inventory are the node's devices. The method claimant.read sets them.
 	slices    []*resourcev1.ResourceSlice
 	inventory *claims.Inventory
 }
@@ -244,7 +247,7 @@ func (x *claimant) read(at *claimPlace) *claims.Inventory {
 // notCertain explains why the place of a pod is not known.
 const notCertain = "it cannot be told which CPUs the pod would get there"
 
-// places finds the relevant nodes, and the pod's place there. on is the pod's node, or "".
+// places finds the relevant nodes, and the pod's place on each. on is the pod's node, or "".
 func (x *claimant) places(on string, answers []Answer) {
 	if n := x.survey.nodes[on]; on != "" {
 		x.bound = true
@@ -299,7 +302,7 @@ func (n *node) lies(pod *corev1.Pod) claims.Lying {
 	return claims.NUMAOf(&d, n.knownMachine())
 }
 
-// knownMachine is the node's hardware; nil if it is not known.
+// knownMachine returns the node's hardware, or nil if it is not known.
 func (n *node) knownMachine() *topology.Machine {
 	if s := n.spec(); s != nil && len(s.Machine.NUMANodes) > 0 {
 		return s.Machine
@@ -307,8 +310,8 @@ func (n *node) knownMachine() *topology.Machine {
 	return nil
 }
 
-// wouldLie returns the place of a pod without claims on a node that admits it. It reports false if
-// the place is not certain enough.
+// wouldLie returns the place that a pod would get on a node that admits it, without regard to
+// claims. It returns false if the place is not certain enough.
 func (n *node) wouldLie(q *question, mode claims.Mode) (claims.Lying, bool) {
 	if n.account == nil || !q.hasSay(n) {
 		return nil, true
@@ -318,14 +321,14 @@ func (n *node) wouldLie(q *question, mode claims.Mode) (claims.Lying, bool) {
 	return claims.NUMAOf(&d, n.knownMachine()), a.OK() && (a.Exact || n.decides() || mode != claims.Required)
 }
 
-// follows reports whether Berth can choose the pod's CPUs by the place of its devices on the node.
+// follows reports whether Berth can choose the pod's CPUs on the node near the pod's devices.
 func (x *claimant) follows(at *claimPlace) bool {
 	return !x.bound && at.known && at.decides() && at.knownMachine() != nil && at.account != nil && x.question.hasSay(at.node)
 }
 
 // ways yields the possible places of the pod on a node in the order in which the scheduler tries
-// them. A pod without a mode has one place. If the place is not known, ways yields one without NUMA
-// nodes.
+// them. A pod without a mode has one place. If the pod's place is not known, ways yields one place
+// without NUMA nodes.
 func (x *claimant) ways(ctx context.Context, at *claimPlace) iter.Seq[claims.Lying] {
 	q, m := x.question, at.knownMachine()
 	stock := func() *placement.Claimed {
@@ -381,7 +384,8 @@ func (x *claimant) on(at *claimPlace) *claims.OnNode {
 	return n
 }
 
-// extended returns the claim that the scheduler would make there for extended resources, or nil.
+// extended returns the claim that the scheduler would make for extended resources on the node, or
+// nil.
 func (x *claimant) extended(at *claimPlace) *resourcev1.ResourceClaim {
 	if !x.extends || x.bound || at.object == nil {
 		return nil
@@ -397,7 +401,7 @@ func (x *claimant) extended(at *claimPlace) *resourcev1.ResourceClaim {
 // needsNone explains why there is no claim.
 const needsNone = "the pod needs no ResourceClaim for it"
 
-// find returns the pod's claim, or nil. Then out has the reason.
+// find returns the pod's claim. If there is none, it returns nil and sets the reason in out.
 func (x *claimant) find(of *corev1.PodResourceClaim, out *Claimed) *resourcev1.ResourceClaim {
 	if x.templates != nil && of.ResourceClaimTemplateName != nil {
 		return x.made(of, out)
@@ -469,8 +473,8 @@ func (x *claimant) explain(ctx context.Context, all []Claimed) {
 	}
 }
 
-// asks reports whether nodes are asked about the claim. Otherwise out has the reason. c is nil if
-// every node has its own.
+// asks reports whether nodes are asked about the claim. If not, it sets the reason in out. c is nil
+// if the claim would differ from node to node.
 func (x *claimant) asks(c *resourcev1.ResourceClaim, out *Claimed) bool {
 	out.Allocated = c != nil && c.Status.Allocation != nil
 	if c != nil && x.mode != claims.Free {
@@ -491,8 +495,8 @@ func (x *claimant) asks(c *resourcev1.ResourceClaim, out *Claimed) bool {
 	return why == ""
 }
 
-// findings describes the devices. If the pod's place is not known, places names where the devices
-// are.
+// findings describes the devices. If the pod's place is not known, places is set, and the text
+// describes only the positions of the devices.
 func findings(j *claims.Judgement, places bool) (out []string) {
 	for i := range j.Findings {
 		f := &j.Findings[i]
@@ -508,7 +512,7 @@ func findings(j *claims.Judgement, places bool) (out []string) {
 	return out
 }
 
-// unpinned returns the text that explains why the place of the device does not matter, or "".
+// unpinned explains why the position of the claim's devices does not matter, or returns "".
 func (x *claimant) unpinned(of *claims.Claim) string {
 	switch _, pinned := of.Wanted(); {
 	case len(of.Users) == 0:

@@ -45,7 +45,7 @@ func Connect(o Options) (*Cluster, error) {
 	return &Cluster{Options: o, from: a}, nil
 }
 
-// errStill means that the question needs an API server, or a watch.
+// errStill means that the request needs an API server, but the Cluster reads a snapshot.
 var errStill = errors.New("a snapshot never changes: want no --watch")
 
 // live returns the API server that the Cluster reads. It returns errStill if the Cluster reads a
@@ -57,7 +57,7 @@ func (c *Cluster) live() (*api, error) {
 	return nil, errStill
 }
 
-// PodNames returns the names of the pods of the namespace.
+// PodNames returns the names of the namespace's pods.
 func (c *Cluster) PodNames(ctx context.Context) ([]string, error) {
 	pods, err := c.from.podsIn(ctx, c.Namespace, "")
 	names := make([]string, len(pods))

@@ -18,13 +18,13 @@ type Comparison struct {
 	// Empty means that the nodes were asked as if they had no pods, before and after.
 	Empty bool `json:"empty"`
 	// Moving is the result for all pods together if running pods may be moved for them. It is nil
-	// if there are more than MaxRoomFor pods, if all of them find a place without moves, if the
-	// nodes are treated as empty, or if only some nodes are asked.
+	// in these cases: there are more than MaxRoomFor pods, all pods find a place without moves, the
+	// nodes are treated as empty, or only some nodes are asked.
 	Moving *BeforeAfter[Moving] `json:"moving,omitempty"`
 	// Groups are the kinds of nodes, those with most nodes first.
 	Groups []ComparedGroup `json:"groups"`
-	// Rows are the lines of the printed comparison. Never explains which pods never fit on which
-	// nodes.
+	// Rows are the lines of the printed comparison. Never names the pods that fit on no node of a
+	// group, and explains why.
 	Rows  []ComparedRow `json:"rows"`
 	Never []string      `json:"never,omitempty"`
 	Notes []string      `json:"notes,omitempty"`
@@ -50,17 +50,18 @@ type Fits struct {
 	// beyond MaxBerths.
 	Placed  int `json:"placed"`
 	Untried int `json:"untried,omitempty"`
-	// Copies is the total number of pods that fit. Nodes is the number of nodes with at least one.
+	// Copies is the total number of pods that fit. Nodes is the number of nodes with at least one
+	// of them.
 	Copies int `json:"copies"`
 	Nodes  int `json:"nodes"`
 	// NUMANodes is the maximum number of NUMA nodes of a replica, or 0 if nothing is pinned.
 	NUMANodes int `json:"numaNodes"`
 }
 
-// ComparedGroup is a group of equal nodes: in one pool, with the same machine, devices,
-// configuration and allocatable amounts.
+// ComparedGroup is a group of equal nodes. They are in one pool, and have the same machine,
+// devices, configuration and allocatable amounts.
 type ComparedGroup struct {
-	// Like is the first of them. Pool is the pool's name, or "" if no label has it.
+	// Like is the first node of the group. Pool is the pool's name, or "" if no label has it.
 	Like    string `json:"like"`
 	Pool    string `json:"pool,omitempty"`
 	Count   int    `json:"count"`
@@ -69,7 +70,7 @@ type ComparedGroup struct {
 	BeforeAfter[Needed]
 }
 
-// Moving is the room that a plan with moves makes.
+// Moving is the result of a plan that makes room by moving pods.
 type Moving struct {
 	// Outcome is the outcome of Room, or "" if all replicas fit together and no pod has to move.
 	Outcome string `json:"outcome,omitempty"`
@@ -85,7 +86,7 @@ type ComparedRow struct {
 	Change string `json:"change"`
 }
 
-// Compare asks how the load fits on the present nodes and on the nodes with the setting.
+// Compare checks how the load fits on the present nodes, and on the nodes with the setting.
 func Compare(ctx context.Context, c *Cluster, wanted []Wanted, o FitOptions) (*Comparison, error) {
 	s, err := c.Survey(ctx, "")
 	if err != nil {
@@ -94,7 +95,7 @@ func Compare(ctx context.Context, c *Cluster, wanted []Wanted, o FitOptions) (*C
 	return compare(ctx, c, s, wanted, o)
 }
 
-// Compare asks how the load fits on the present nodes and on the nodes with the setting.
+// Compare checks how the load fits on the present nodes, and on the nodes with the setting.
 func (l *Live) Compare(ctx context.Context, wanted []Wanted, o FitOptions) (*Comparison, error) {
 	return compare(ctx, l.c, l.survey(), wanted, o)
 }
@@ -105,8 +106,8 @@ type comparing struct {
 	survey  *Survey
 	wanted  []Wanted
 	names   []string
-	// before and after are the two questions. If the setting needs drained nodes, the nodes are
-	// empty before, too.
+	// before and after are the options of the two questions. If the setting requires drained nodes,
+	// both questions treat the nodes as empty.
 	before, after FitOptions
 	out           *Comparison
 }
@@ -132,7 +133,7 @@ func compare(ctx context.Context, c *Cluster, s *Survey, wanted []Wanted, o FitO
 	return m.out, nil
 }
 
-// fit asks about each workload by itself.
+// fit checks each workload separately.
 func (m *comparing) fit(ctx context.Context) error {
 	before, notes, err := m.cluster.fit(ctx, m.survey, m.wanted, m.before)
 	if err != nil {
@@ -166,7 +167,7 @@ func fits(f *Fitting) Fits {
 	return out
 }
 
-// move finds out which pods would have to move for all of the load together.
+// move determines which pods would have to move to make room for the whole load.
 func (m *comparing) move(ctx context.Context) error {
 	replicas := 0
 	for i := range m.wanted {
@@ -190,7 +191,7 @@ func (m *comparing) move(ctx context.Context) error {
 	return nil
 }
 
-// room makes a plan for all of the load.
+// room makes a plan for the whole load.
 func (m *comparing) room(ctx context.Context, s *Survey, into *Moving) error {
 	with := *s
 	room, err := m.cluster.makeRoom(ctx, &with, m.wanted, RoomOptions{})

@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// lostPatience is the time for which a watch may be interrupted before the reader is told. API
-// servers end watches every few minutes, and informers restart them at once.
+// lostPatience is the time for which a watch may be interrupted before the reader of the output is
+// told. API servers end watches every few minutes, and informers restart them at once.
 const lostPatience = 2 * time.Second
 
 // Lost is a resource whose watch fails now. Its data is as old as Since.
@@ -33,8 +33,8 @@ type Lost struct {
 	Why string `json:"why"`
 }
 
-// contact tracks the watches that the API server does not answer. Informers retry by themselves,
-// and do not report refused connections.
+// contact tracks the watches for which the API server does not answer. Informers retry by
+// themselves, and do not report refused connections.
 type contact struct {
 	now func() time.Time
 	// swung has an element when a resource was lost or is followed again.
@@ -42,7 +42,7 @@ type contact struct {
 
 	mu   sync.Mutex
 	lost map[string]Lost // by resource
-	// denied has the API server's first error for each resource that may not be watched.
+	// denied has, for each resource that may not be watched, the API server's first error.
 	denied map[string]string
 	// saidDenied are the denied resources that were last reported to the reader, ascending.
 	saidDenied []string
@@ -54,7 +54,7 @@ func newContact(now func() time.Time) *contact {
 	return &contact{now: now, swung: make(chan struct{}, 1), lost: map[string]Lost{}, denied: map[string]string{}}
 }
 
-// listening returns a ListWatch that reports the API server's answers for a resource to the
+// listening returns a ListWatch for a resource that reports the API server's answers to the
 // contact.
 func (c *contact) listening(resource string, to *cache.ListWatch) *cache.ListWatch {
 	return &cache.ListWatch{
@@ -78,8 +78,8 @@ func (c *contact) listening(resource string, to *cache.ListWatch) *cache.ListWat
 	}
 }
 
-// closed is the type that client-go returns, without an error, for a connection that was closed or
-// timed out before an answer (rest.Request.Watch).
+// closed is the type of the watch that client-go returns, without an error, if the connection was
+// closed or timed out before an answer (rest.Request.Watch).
 var closed = reflect.TypeOf(watch.NewEmptyWatch())
 
 var errClosed = errors.New("the connection was closed, or there was no answer in time")
@@ -141,7 +141,8 @@ func why(err error) string {
 	return err.Error()
 }
 
-// replied reports whether the API server works: it answered the request, or described an error.
+// replied reports whether the API server works: it accepted the request, or returned an error about
+// the request.
 func replied(err error) bool {
 	if err == nil {
 		return true
@@ -154,8 +155,8 @@ func replied(err error) bool {
 	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusUnauthorized && code != http.StatusTooManyRequests
 }
 
-// say records the lost resources as reported, and reports whether other resources are lost than
-// before.
+// say marks the lost resources as reported. It returns them, and reports whether they differ from
+// those reported last.
 func (c *contact) say() (lost []Lost, news bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,8 +172,8 @@ func (c *contact) told() []Lost {
 	return c.said
 }
 
-// sayDenied returns notes about permissions for watches that are missing, or no longer missing,
-// since the last report.
+// sayDenied returns notes about permissions to watch. Each note is about a permission that has
+// become missing, or is no longer missing, since the last report.
 func (c *contact) sayDenied() (notes []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

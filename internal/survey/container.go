@@ -19,10 +19,10 @@ type Container struct {
 	// amounts, not the CPUs' ids.
 	UnknownCPUs int      `json:"unknownCPUs,omitempty"`
 	Memory      []Memory `json:"memory,omitempty"`
-	// Devices are the ids of the container's devices by resource. For a provider's resource they
-	// are amounts with their places, like "2 of PLACE".
+	// Devices are the ids of the container's devices by resource. For a provider's resource, an
+	// entry is an amount with its place, like "2 of PLACE".
 	Devices map[string][]string `json:"devices,omitempty"`
-	// NUMANodes are the NUMA nodes of its CPUs and memory.
+	// NUMANodes are the NUMA nodes of the container's CPUs and memory.
 	NUMANodes string `json:"numaNodes"`
 	// Affinity is the topology manager's hint, "" for no preference.
 	Affinity string `json:"affinity"`
@@ -72,8 +72,8 @@ func (c *Container) addProvided(all []placement.Provided) {
 // CPUsUnknown is printed for pinned CPUs on a node whose report has amounts only.
 const CPUsUnknown = "pinned, CPUs unknown"
 
-// countUnknown counts the exclusive CPUs of containers on a node whose report does not list them.
-// It creates containers if there are none.
+// countUnknown counts the exclusive CPUs of containers on a node whose report does not list CPU
+// ids. If there are no containers, it creates them.
 func (n *node) countUnknown(containers []Container, r *placement.Request) []Container {
 	if !n.coarse() || !n.spec().PinsCPUs() || !r.Guaranteed {
 		return containers
@@ -107,7 +107,7 @@ func (c *Container) Label() string {
 	return c.Name + " (" + c.Kind + ")"
 }
 
-// MemoryText returns the amount of reserved memory with its place, or "".
+// MemoryText returns the amount of reserved memory with its NUMA nodes, or "".
 func (c *Container) MemoryText() string {
 	var parts []string
 	for _, m := range c.Memory {

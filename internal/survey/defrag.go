@@ -31,10 +31,10 @@ type Room struct {
 	Wanted []RoomFor `json:"wanted"`
 	// Moves are in the order in which they are carried out.
 	Moves []RoomMove `json:"moves"`
-	// Staying counts the pods that must not be moved, by reason.
+	// Staying counts the pods that must not be moved, by the reason.
 	Staying map[string]int `json:"staying,omitempty"`
-	// Movable counts the pods that may be moved. Ending counts pods that are ending and so make
-	// room by themselves.
+	// Movable counts the pods that may be moved. Ending counts pods that are ending, and therefore
+	// make room without being moved.
 	Movable int `json:"movable"`
 	Ending  int `json:"ending,omitempty"`
 	// Asked is the number of times that the search asked a node's ledger.
@@ -66,8 +66,8 @@ type RoomMove struct {
 	From       string `json:"from"`
 	FromNUMA   string `json:"fromNUMANodes,omitempty"`
 	To         string `json:"to"`
-	// ToNUMA is "" if it depends on whether the pod that holds the place has left before the moved
-	// pod arrives.
+	// ToNUMA is "" if it is not certain. It may depend on the order in which the placeholder pod
+	// leaves and the moved pod arrives.
 	ToNUMA string `json:"toNUMANodes,omitempty"`
 }
 
@@ -116,7 +116,7 @@ func (l *Live) MakeRoom(ctx context.Context, wanted []Wanted, o RoomOptions) (*R
 	return l.c.makeRoom(ctx, l.survey(), wanted, o)
 }
 
-// maker makes a problem of a survey.
+// maker builds the defrag.Problem from a survey.
 type maker struct {
 	*mover
 	survey  *Survey
@@ -203,7 +203,7 @@ func (m *maker) want(ctx context.Context, c *Cluster, wanted []Wanted) error {
 	return nil
 }
 
-// fill describes the request of a pod that arrives after that many seconds.
+// fill sets the requests of p to the requests of the pod. The pod arrives after that many seconds.
 func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) error {
 	ask, err := m.terms.ReadPod(pod)
 	if err = cmp.Or(err, ask.RulesErr); err != nil {
@@ -218,7 +218,7 @@ func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) er
 	return nil
 }
 
-// index records the pod of each question. The lists must not grow after this.
+// index records the pod of each question. The lists must not grow afterwards.
 func (m *maker) index(list []defrag.Pod, pods []*corev1.Pod) {
 	for i := range list {
 		q := &question{pod: pods[i], amounts: list[i].Asks, request: new(placement.Request)}
@@ -265,7 +265,7 @@ func (m *maker) gather() {
 	m.index(m.problem.Pods, m.pods)
 }
 
-// may reports whether a pod may run on a node if the node has enough free.
+// may reports whether a pod may run on a node, apart from the free resources.
 func (m *maker) may(p *defrag.Pod, node int) bool {
 	known := m.allowed[p]
 	if known == nil {
@@ -331,7 +331,7 @@ func (m *maker) tell(plan *defrag.Plan, draw bool) {
 	}
 }
 
-// played is a node while a plan is carried out: pods leave and arrive one after another.
+// played is a node during a plan: pods leave and arrive one after another.
 type played struct {
 	suppose.Node
 	node   *node
@@ -343,14 +343,14 @@ func (p *played) leaves(pod *suppose.Pod) {
 	settle(&p.Node)
 }
 
-// settle carries out all assumed changes of the node, if the result is certain.
+// settle carries out all assumed changes of the node if the result is certain.
 func settle(n *suppose.Node) {
 	if then, certain := n.Cleared(); certain {
 		*n = then
 	}
 }
 
-// admit adds a pod, and returns its NUMA nodes, or "" if it has to wait.
+// admit adds a pod. It returns the pod's NUMA nodes, or "" if the pod has to wait.
 func admit(n *suppose.Node, pod *suppose.Pod) string {
 	var d placement.Decision
 	a := n.Promise(pod, &d)
@@ -361,7 +361,8 @@ func admit(n *suppose.Node, pod *suppose.Pod) string {
 	return a.Verdict.NUMA.String()
 }
 
-// comes adds an arriving pod, and returns the NUMA nodes that it gets, or "" if nothing is pinned.
+// comes adds an arriving pod. It returns the NUMA nodes that the pod gets, or "" if nothing is
+// pinned.
 func (p *played) comes(pod *suppose.Pod, name, note string) string {
 	if !p.Pins(pod) {
 		return ""
@@ -370,8 +371,8 @@ func (p *played) comes(pod *suppose.Pod, name, note string) string {
 	return admit(&p.Node, pod)
 }
 
-// besideHolder is comes for a pod whose place another equal pod still holds (internal/moving). It
-// returns "" if the pod then waits until that pod has left.
+// besideHolder is like comes, for a pod whose place is still held by an equal pod
+// (internal/moving). It returns "" if the pod has to wait until the holder has left.
 func (p *played) besideHolder(pod *suppose.Pod) string {
 	if !p.Pins(pod) {
 		return ""

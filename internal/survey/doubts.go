@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// warnings returns the reasons why a node is doubtful although its report may be correct: the
-// kubelet does not know the present machine or is not ready, or there are too many possibilities.
+// warnings returns reasons to doubt a node although its report may be correct. For example, the
+// kubelet does not know the present machine or is not ready, or the node may be in too many states.
 func (n *node) warnings() (out []Trouble) {
 	if r := n.report(); r != nil {
 		for _, c := range r.Conditions {
@@ -44,8 +44,8 @@ func (n *node) warnings() (out []Trouble) {
 	return out
 }
 
-// labelsInVain returns Koordinator's labels that do not match the configuration of the node's
-// kubelet.
+// labelsInVain describes Koordinator's labels on the node that do not match the configuration of
+// its kubelet.
 func (n *node) labelsInVain() string {
 	if n.object == nil || n.reading == nil || n.reading.Kind == nil {
 		return ""
@@ -102,12 +102,12 @@ type Condition struct {
 	Status  string
 	Reason  string
 	Message string
-	// Since is the time of its last change, or zero if this is unknown.
+	// Since is the time of the condition's last change, or zero if it is unknown.
 	Since time.Time
 }
 
-// Conditions returns the conditions of a node's report and of its Node; none if there is no such
-// node.
+// Conditions returns the conditions of a node's report and of its Node. It returns none if there is
+// no such node.
 func (s *Survey) Conditions(name string) []Condition {
 	n := s.nodes[name]
 	if n == nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Driven has the devices that drivers offer on a node (ResourceSlices), and the claims of its pods.
+// Driven has the devices that drivers offer on a node (ResourceSlices), and the claims of the
+// node's pods.
 type Driven struct {
 	Devices []DriverDevices `json:"devices"`
 	Claims  []ClaimOfPod    `json:"claims,omitempty"`
@@ -35,7 +36,7 @@ type DriverDevices struct {
 	Why        string   `json:"why,omitempty"`
 }
 
-// ClaimOfPod is a pod's claim that has devices, with their place relative to the pod's CPUs and
+// ClaimOfPod is a pod's claim that has devices. It compares their positions with the pod's CPUs and
 // memory.
 type ClaimOfPod struct {
 	Namespace string `json:"namespace"`
@@ -49,7 +50,7 @@ type ClaimOfPod struct {
 	Why       string `json:"why"`
 }
 
-// Driven returns the drivers' devices on a node, or nil. The notes name missing information.
+// Driven returns the drivers' devices on a node, or nil. The notes describe missing information.
 func (c *Cluster) Driven(ctx context.Context, s *Survey, name string) (*Driven, []string, error) {
 	n := s.nodes[name]
 	if n == nil {
@@ -92,7 +93,7 @@ func (c *Cluster) Driven(ctx context.Context, s *Survey, name string) (*Driven, 
 	return out, h.notes, nil
 }
 
-// claimsOf returns the claims of a pod of the node that have devices, with their alignment.
+// claimsOf returns the claims of a pod on the node that have devices, with their alignment.
 func (n *node) claimsOf(pod *corev1.Pod, terms *wire.Terms, h *handedOut, i *claims.Inventory) (out []ClaimOfPod) {
 	mode, _ := terms.ReadClaims(pod) // Explain reports the error
 	for k := range pod.Spec.ResourceClaims {
@@ -128,8 +129,8 @@ type Machine struct {
 	Slices []*resourcev1.ResourceSlice
 }
 
-// Align compares the places of the devices of a pod's claims with the CPUs and memory that the
-// kubelet gave the pod. why describes the worst device.
+// Align compares the positions of the devices of a pod's claims with the CPUs and memory that the
+// kubelet gave the pod. why describes the device with the worst alignment.
 func (m *Machine) Align(pod *corev1.Pod, has *placement.PodAllocation, found map[string]*resourcev1.ResourceClaim) (alignment, why string) {
 	var d placement.Decision
 	for i := range has.Containers {

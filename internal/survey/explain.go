@@ -25,15 +25,16 @@ type Explained struct {
 	Phase     string `json:"phase"`
 	Scheduler string `json:"scheduler"`
 	Node      string `json:"node,omitempty"`
-	// Message is the scheduler's message on a pending pod, or the kubelet's on a failed one.
+	// Message is the scheduler's message on a pending pod, or the kubelet's message on a failed
+	// pod.
 	Message string `json:"message,omitempty"`
 	// Asks has each container's request for resources that could be pinned. Pinnable means that
 	// some kubelet would pin them.
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
 	// Decided means that Berth decides about the pod. This is the case if the pod is Pinnable, if
-	// Berth decides about it on its own node or on a node that is asked, or if it accepts only a
-	// Reservation's place. Berth lets any other pod pass, and no node is asked.
+	// Berth decides about it on its own node or on a node that is asked, or if it accepts only the
+	// place of a Reservation. For any other pod, no node is asked.
 	Decided bool `json:"decided"`
 	// NotGuaranteed describes the requests and limits that keep the pod from the QoS class
 	// Guaranteed, or is "".
@@ -44,8 +45,8 @@ type Explained struct {
 	Fractions []string `json:"fractions,omitempty"`
 
 	Membership
-	// Reservations are the Reservations whose owner the pod is. If the pod uses the place of one,
-	// only this one is listed.
+	// Reservations are the Reservations that the pod owns. If the pod uses the place of one of
+	// them, only this one is listed.
 	Reservations []Owned `json:"reservations,omitempty"`
 	// Resize is the state of an unfinished in-place resize, or "".
 	Resize string `json:"resize,omitempty"`
@@ -69,13 +70,13 @@ type Membership struct {
 	// name, or "".
 	Gang     string `json:"gang,omitempty"`
 	GangName string `json:"gangName,omitempty"`
-	// MemberOf is the state of that gang, or nil if its pods may not be read. A pod with an invalid
+	// MemberOf is the state of the gang, or nil if its pods may not be read. A pod with an invalid
 	// declaration belongs to a gang with State wrong, which may have no name.
 	MemberOf *Gang `json:"memberOf,omitempty"`
 }
 
-// Bound has the promise to a bound pod, and the resources that it really has. It is empty for a pod
-// without a node.
+// Bound has the promise to a bound pod, and the resources that the pod really has. It is empty if
+// the pod has no node.
 type Bound struct {
 	Promise *Promise `json:"promise,omitempty"`
 	// PromiseError describes an invalid annotation of the promise.
@@ -84,21 +85,21 @@ type Bound struct {
 	// Outcome is the result of comparing promise and report.
 	Outcome string   `json:"outcome,omitempty"`
 	Trouble *Trouble `json:"trouble,omitempty"`
-	// Refused means that the node's kubelet refused the pod. Nodes then has the new answer of that
-	// node.
+	// Refused means that the node's kubelet refused the pod. Nodes then has the node's answer to a
+	// new pod of the same kind.
 	Refused bool `json:"refused,omitempty"`
 	// Fewer lists nodes that would admit the pod on fewer NUMA nodes than it has now.
 	Fewer []string `json:"fewer,omitempty"`
 }
 
-// Answers are the present answers of nodes: of all nodes for a pending pod, of the other nodes for
-// a bound one.
+// Answers has the present answers of nodes. For a pending pod these are all nodes, for a bound pod
+// the other nodes.
 type Answers struct {
-	// Fits is a request that would fit instead of a pod that no node takes.
+	// Fits is a request for fewer CPUs that would fit now, if no node admits the pod.
 	Fits *Fit `json:"fits,omitempty"`
-	// Alternatives are such requests for each resource that the pod asks for.
+	// Alternatives are such requests for each resource that the pod requests.
 	Alternatives []Alternative `json:"alternatives,omitempty"`
-	// Nodes are the answers. Groups are the nodes grouped by equal answers.
+	// Nodes has the answers. Groups has the nodes, grouped by equal answers.
 	Groups []Group  `json:"groups,omitempty"`
 	Nodes  []Answer `json:"nodes,omitempty"`
 }
@@ -122,12 +123,12 @@ type Answer struct {
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
 	Report  int64  `json:"report,omitempty"`
-	// InFlight counts pods that are bound to the node and not yet in its report.
+	// InFlight counts pods that are bound to the node and are not in its report yet.
 	InFlight int `json:"inFlight,omitempty"`
 	// Mates counts other members of the pod's gang that a plan would place on this node.
 	Mates int `json:"mates,omitempty"`
-	// SilentSeconds is how long the agent has been silent, if the node is not reliable for this
-	// reason.
+	// SilentSeconds is the time for which the agent has been silent, if the node is not reliable
+	// for this reason.
 	SilentSeconds int64 `json:"silentSeconds,omitempty"`
 
 	NUMANodes string `json:"numaNodes,omitempty"`
@@ -151,7 +152,7 @@ type Group struct {
 	Message string   `json:"message"`
 	Advice  string   `json:"advice,omitempty"`
 	Nodes   []string `json:"nodes"`
-	// Labels are Nodes with a description of each, for people.
+	// Labels has the names of Nodes with descriptions for users.
 	Labels []string `json:"-"`
 
 	advices []advised
@@ -218,8 +219,8 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only 
 	return e, e.explainClaims(ctx, c, s, &q)
 }
 
-// ignores records the pod's annotations and labels that have no effect on its node, or on any node
-// where a kubelet decides.
+// ignores records the pod's annotations and labels that have no effect on its node. If the pod has
+// no node, it records those that have no effect on nodes where a kubelet decides.
 func (e *Explained) ignores(pod *corev1.Pod, r *placement.Request, on *node) {
 	warnings := wire.IgnoredKeys(pod, pod.Spec.SchedulerName)
 	if w, shares := wire.CPUsShared(pod); shares && (on == nil || !on.decides() && !on.givesWhole(r)) {
@@ -243,7 +244,7 @@ func (e *Explained) joins(ctx context.Context, pod *corev1.Pod, by lookup) {
 	e.MemberOf = all.Of(pod)
 }
 
-// onlyNode returns the only node that must be surveyed, or "" for all.
+// onlyNode returns the only node that must be surveyed, or "" if all nodes are needed.
 func onlyNode(e *Explained, only string) string {
 	switch {
 	case e.Node == "" || e.Node == only:
@@ -293,7 +294,7 @@ func about(pod *corev1.Pod, r *placement.Request) *Explained {
 	return e
 }
 
-// bound fills in the promise to a pod, and its resources by the node's report.
+// bound fills in the promise to a pod, and the resources that the node's report lists for it.
 func (e *Explained) bound(pod *corev1.Pod, asked *placement.Request, s *Survey) {
 	n := s.nodes[pod.Spec.NodeName]
 	p, found, err := wire.ReadPlacement(pod)
@@ -316,7 +317,7 @@ func (e *Explained) bound(pod *corev1.Pod, asked *placement.Request, s *Survey) 
 	}
 }
 
-// question is a pod with everything that is needed to ask nodes about it.
+// question is a pod with all data that is needed to ask nodes about it.
 type question struct {
 	pod     *corev1.Pod
 	request *placement.Request
@@ -328,7 +329,7 @@ type question struct {
 	amounts amounts.List
 	// classes are the resources of device classes.
 	classes map[corev1.ResourceName]bool
-	// noNode has advice about the pod's requirements that no node meets.
+	// noNode has advice about requirements of the pod that no node meets.
 	noNode map[string]string
 	// only is the only node to ask, or "" for all.
 	only string
@@ -336,8 +337,8 @@ type question struct {
 	owned []Owned
 	// heldOnly means that the pod accepts only a Reservation's place.
 	heldOnly bool
-	// provided are the resources of providers that the pod asks for and the request does not
-	// contain.
+	// provided has the resources of providers that the pod requests. The field request does not
+	// contain them.
 	provided []string
 	// demand is the demand for nodes, by name. It is nil if nodes are not compared.
 	demand map[string]demand.Level
@@ -356,8 +357,8 @@ func (e *Explained) ask(s *Survey, q *question) {
 	}
 }
 
-// askAgain asks, for a pod with a node, where an equal pod could be placed now. A refused pod asks
-// its own node, any other pod the other nodes.
+// askAgain asks where an equal pod could be placed now, for a pod that has a node. For a refused
+// pod it asks the pod's own node, for any other pod the other nodes.
 func (e *Explained) askAgain(s *Survey, q *question) {
 	e.Decided = e.Pinnable || s.nodes[e.Node].hasSay(q.pod, q.request)
 	again := *q.request
@@ -383,8 +384,8 @@ func (e *Explained) askAgain(s *Survey, q *question) {
 	}
 }
 
-// answered adds the answers of nodes. If the pod has a place, it drops the advice of nodes that
-// would refuse it.
+// answered stores the answers of nodes. If the pod has a place, it removes the advice of nodes that
+// would refuse the pod.
 func (e *Explained) answered(answers []Answer) {
 	for i := range answers {
 		if a := &answers[i]; a.Answer == Refuses && e.Node != "" && !e.Refused {
@@ -394,12 +395,12 @@ func (e *Explained) answered(answers []Answer) {
 	e.Nodes, e.Groups = answers, groupsOf(answers)
 }
 
-// asked returns the names of the nodes to which the question goes.
+// asked returns the names of the nodes that are asked.
 func (q *question) asked(s *Survey, names []string) []string {
 	return slices.DeleteFunc(names, func(n string) bool { return s.nodes[n] == nil || q.only != "" && n != q.only })
 }
 
-// ask asks the nodes to which the question goes.
+// ask asks the nodes about the pod, and sorts the answers.
 func (q *question) ask(s *Survey, names []string) []Answer {
 	affinity := nodeaffinity.GetRequiredNodeAffinity(q.pod)
 	names = q.asked(s, names)
@@ -461,9 +462,9 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 	return a
 }
 
-// unmet explains why a node cannot fulfil the pod's rules, or returns "". If Berth cannot predict
-// the kubelet, its rules are not known either, and the node's answer describes that problem. It
-// also returns "" for a node where Berth does not decide about the pod.
+// unmet explains why a node cannot fulfil the pod's rules, or returns "". It returns "" if Berth
+// does not decide about the pod on the node. It also returns "" if Berth cannot predict the
+// kubelet, because the node's answer then describes that problem.
 func (q *question) unmet(n *node) string {
 	switch {
 	case !q.hasSay(n):

@@ -29,8 +29,8 @@ import (
 type ExplainedGang struct {
 	Gang
 	Scheduler string `json:"scheduler,omitempty"`
-	// Pods are its members by name. A member with a node is listed with its resources, any other
-	// member with the resources that it would get now.
+	// Pods has the members by name. A member with a node has its actual resources, any other member
+	// the resources that it would get now.
 	Pods []GangPod `json:"pods"`
 	// Verdict is the result of planning the waiting members now. It is "" if none waits, or if the
 	// result is unknown. Whole means that enough members would have nodes.
@@ -38,7 +38,7 @@ type ExplainedGang struct {
 	Whole   bool   `json:"whole"`
 	// Fit is the number of members that would have nodes, including those with a node.
 	Fit int `json:"fit"`
-	// Lacking is the first member that would get none.
+	// Lacking is the first member that would get no node, or nil.
 	Lacking *Lacking `json:"lacking,omitempty"`
 
 	Notes []string `json:"notes,omitempty"`
@@ -60,8 +60,8 @@ type GangPod struct {
 // StateWouldFit is the state of a waiting member that would get a node now.
 const StateWouldFit = "would fit"
 
-// Lacking is a member that would get no node, with the nodes' answers about it while the other
-// members occupy their planned places.
+// Lacking is a member that would get no node. It has the nodes' answers about the member while the
+// other members have their planned places.
 type Lacking struct {
 	Pod    string   `json:"pod"`
 	Groups []Group  `json:"groups"`
@@ -119,7 +119,7 @@ func (c *Cluster) GangNames(ctx context.Context, source string) ([]string, error
 	return names, nil
 }
 
-// explainGang explains a gang by a survey of all nodes.
+// explainGang explains a gang from a survey of all nodes.
 func (c *Cluster) explainGang(ctx context.Context, s *Survey, g *Gang, notes []string) (*ExplainedGang, error) {
 	e := &ExplainedGang{Gang: *g, Fit: g.Bound + g.Succeeded, Whole: g.State == gangs.Whole}
 	e.listPods(s)
@@ -132,7 +132,7 @@ func (c *Cluster) explainGang(ctx context.Context, s *Survey, g *Gang, notes []s
 	return e, nil
 }
 
-// askNow plans the waiting members without changing the cluster.
+// askNow plans the waiting members. It does not change the cluster.
 func (e *ExplainedGang) askNow(ctx context.Context, c *Cluster, s *Survey) error {
 	left := gangs.Needed(&e.spec, &e.done)
 	if e.State == gangs.Whole { // further members are scheduled one by one
@@ -178,9 +178,9 @@ func (e *ExplainedGang) askNow(ctx context.Context, c *Cluster, s *Survey) error
 	return ctx.Err()
 }
 
-// claim returns the resources that the group needs before the scheduler lets it in, or nil. It is
-// nil for a group that was let in. Only the scheduler knows the resources that are kept for other
-// groups; it writes them into the group's status.
+// claim returns the minResources that must be free before the scheduler admits the group. It
+// returns nil if the group was admitted or has none. The scheduler also keeps resources for other
+// groups. Only the scheduler knows them, and writes them into the group's status.
 func (g *Gang) claim() *gangfit.Claim {
 	if len(g.spec.Resources) == 0 || !gangs.NotLetIn(g.spec.Phase) {
 		return nil
@@ -210,28 +210,29 @@ func (e *ExplainedGang) listPods(s *Survey) {
 	slices.SortFunc(e.Pods, func(a, b GangPod) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// trialNodes are the nodes of a survey. A gang's waiting members are placed there on trial. It
+// trialNodes are the nodes of a survey on which a gang's waiting members are placed in a trial. It
 // implements plan.Field and gangfit.Reporting.
 type trialNodes struct {
 	plan.Uncoupled // affinity between pods is ignored
 	survey         *Survey
-	// pods are planned together, the oldest first.
+	// pods are the members that are planned together, the oldest first.
 	pods  []*corev1.Pod
 	asks  gangfit.Question
 	kinds []*gangKind
 	nodes []*node
-	// rooms are the nodes' amounts without the pods that are bound to them.
+	// rooms has, by node, a function that returns the free amounts.
 	rooms []func() *amounts.Node
-	// classes are the resources of device classes. It is nil if neither a member nor the group asks
-	// for one.
+	// classes are the resources of device classes. It is nil if neither a member nor the group
+	// requests one.
 	classes map[corev1.ResourceName]bool
 	// devices is nil if no member has claims.
 	devices *gangDevices
-	// kept are the gangs that their PodGroup protects, if the group names resources.
+	// kept has the gangs whose PodGroups protect them. It is read only if the group has
+	// minResources.
 	kept map[string]bool
 }
 
-// gangKind is a set of members with the same resources, to which a node gives the same answer.
+// gangKind is a set of members with the same resources. A node gives all of them the same answer.
 type gangKind struct {
 	question
 	// said has the first answer of each node, by the node's number.
@@ -262,7 +263,7 @@ func (t *trialNodes) number(name string) (int, *ledger.Node) {
 	return at, t.nodes[at].account
 }
 
-// prepare reads each kind's pod and creates the question that the nodes answer about it.
+// prepare reads the pod of each kind, and creates the question to the nodes about this kind.
 func (t *trialNodes) prepare(ctx context.Context, c *Cluster, claim *gangfit.Claim) (err error) {
 	all := amounts.List{}
 	for _, k := range t.asks.Kinds {
@@ -306,7 +307,7 @@ func (t *trialNodes) keep(ctx context.Context, c *Cluster) (notes []string, err 
 	return objects.notes, nil
 }
 
-// room counts the resources for a group that names resources.
+// room counts the resources of the nodes for a group with minResources.
 func (t *trialNodes) room(bool) *gangfit.Room {
 	var nodes []*corev1.Node
 	var pods []*corev1.Pod
@@ -357,8 +358,8 @@ func (t *trialNodes) answer(e *ExplainedGang, v *gangfit.Verdict) {
 	e.Lacking = t.lacking(&v.Plan)
 }
 
-// never names the resource that even empty nodes lack for the members that must start together, or
-// returns "". For each resource it considers the members with the smallest requests.
+// never names the first resource of which even empty nodes have too little for the members that
+// must start together, or returns "". It compares with the smallest requests of the members.
 func (t *trialNodes) never() string {
 	asked := map[string][]int64{}
 	for _, pod := range t.pods {
@@ -388,8 +389,7 @@ func (t *trialNodes) never() string {
 	return ""
 }
 
-// nodeLooks is the cost of explaining a node's answer about a kind, in the plan's unit for search
-// effort.
+// nodeLooks is the cost of a node's answer about a kind, in the unit of the plan's budget.
 const nodeLooks = 4
 
 // Nodes implements plan.Field. It returns the nodes that do not refuse members of the kind, in the
@@ -418,8 +418,8 @@ func (t *trialNodes) Node(node int) suppose.Node {
 	return suppose.On(t.nodes[node].account, t.rooms[node]())
 }
 
-// Admits implements plan.Field. Nodes has already checked everything that does not depend on other
-// members.
+// Admits implements plan.Field. It always returns true, because Nodes has already checked all that
+// does not depend on other members.
 func (t *trialNodes) Admits(int, int) bool { return true }
 
 // Waiting implements gangfit.Reporting. It returns no nodes, because Nodes includes the nodes that
@@ -471,7 +471,7 @@ func (t *trialNodes) lacking(p *plan.Plan) *Lacking {
 	return out
 }
 
-// again asks a node about the member without a node, with the other members at their possible
+// again asks a node about the member that got no node, with the other members at their planned
 // places.
 func (t *trialNodes) again(p *plan.Plan, node int) (a Answer) {
 	member := &t.asks.Members[p.Lacking]

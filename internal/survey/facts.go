@@ -21,12 +21,12 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// facts are the answers of the API server.
+// facts has the data that was read from the API server.
 type facts struct {
 	reports []v1alpha1.NodeTopology
 	nodes   []corev1.Node
-	// coarse are the reports with only amounts, in the order of apiclient.CoarseKinds. served marks
-	// the kinds that the API server serves.
+	// coarse are the reports that contain only amounts, in the order of apiclient.CoarseKinds.
+	// served marks the kinds that the API server serves.
 	coarse []metav1.Object
 	served [2]bool
 	// reservations are Koordinator's Reservations, if they are served and may be read.
@@ -36,9 +36,9 @@ type facts struct {
 	beats map[string]beat
 	// pods are the bound pods of all namespaces; nil if they may not be read.
 	pods []corev1.Pod
-	// Each is true if the objects may be read.
+	// Each of these is true if the objects may be read.
 	nodesKnown, beatsKnown, podsKnown bool
-	// notes name data that may not be read.
+	// notes describe data that may not be read.
 	notes []string
 }
 
@@ -48,15 +48,15 @@ type beat struct {
 	written time.Time
 }
 
-// facts reads everything about one node, or about all if only is "". It reads heartbeats before
-// reports, so that no heartbeat confirms a report that came too late to be read. It reads pods
-// last. Pods that come in between then count as in flight, and never as gone.
+// facts reads all data about one node, or about all nodes if only is "". It reads heartbeats before
+// reports. So no heartbeat confirms a report that is newer than the reports that were read. It
+// reads pods last. Pods that come in between then count as in flight, and never as gone.
 func (a *api) facts(ctx context.Context, only string) (*facts, error) {
 	f, _, err := a.readFacts(ctx, only)
 	return f, err
 }
 
-// readFacts is facts, and also returns the reports unparsed.
+// readFacts is like facts, but also returns the reports unparsed.
 func (a *api) readFacts(ctx context.Context, only string) (*facts, []json.RawMessage, error) {
 	var f facts
 	var readErr, nodesErr, beatsErr, podsErr, coarseErr error
@@ -115,7 +115,7 @@ func (f *facts) judge(a *api, nodesErr, beatsErr, podsErr error) error {
 	return nil
 }
 
-// topologies lists reports, unparsed.
+// topologies lists the NodeTopologies, unparsed.
 func (a *api) topologies(ctx context.Context, only string) ([]json.RawMessage, error) {
 	raw, err := pages(func(o metav1.ListOptions) ([]json.RawMessage, string, error) {
 		return a.rawPage(ctx, []string{"/apis", v1alpha1.GroupVersion.String(), v1alpha1.NodeTopologies.Resource}, o)
@@ -123,8 +123,8 @@ func (a *api) topologies(ctx context.Context, only string) ([]json.RawMessage, e
 	return raw, a.reportsFailed(err)
 }
 
-// readCoarse reads the reports with only amounts. If their kinds are not served or may not be read,
-// there are none, because these kinds are optional.
+// readCoarse reads the reports that contain only amounts. If a kind is not served or may not be
+// read, its list is empty, because these kinds are optional.
 func (f *facts) readCoarse(ctx context.Context, a *api, only string) error {
 	for i := range apiclient.CoarseKinds {
 		kind := &apiclient.CoarseKinds[i]
@@ -159,7 +159,7 @@ func (f *facts) readCoarse(ctx context.Context, a *api, only string) error {
 	return nil
 }
 
-// reportsFailed explains why reports could not be read; nil if they could.
+// reportsFailed converts the error of reading NodeTopologies to an error for users.
 func (a *api) reportsFailed(err error) error {
 	switch {
 	case err == nil:
@@ -200,7 +200,8 @@ func beatOf(l *coordinationv1.Lease) beat {
 	return beat{b, wire.LastWritten(&l.ObjectMeta, b.Renewed)}
 }
 
-// boundPods reads the bound pods of all namespaces, or only those of one node.
+// boundPods reads the bound pods of all namespaces. If node is set, it reads only the pods of that
+// node.
 func (a *api) boundPods(ctx context.Context, node string) ([]corev1.Pod, error) {
 	o := named("spec.nodeName", node)
 	if node == "" {
@@ -209,7 +210,7 @@ func (a *api) boundPods(ctx context.Context, node string) ([]corev1.Pod, error) 
 	return a.listPods(ctx, metav1.NamespaceAll, o)
 }
 
-// readable determines which objects may be read, with small requests.
+// readable determines with small requests which objects may be read.
 func (a *api) readable(ctx context.Context) (*facts, error) {
 	one := metav1.ListOptions{Limit: 1}
 	var f facts

@@ -37,8 +37,8 @@ type FitOptions struct {
 	Templates []resourcev1.ResourceClaimTemplate
 }
 
-// Fitting lists the nodes that a pod that does not exist would go to now, and why other nodes
-// refuse it.
+// Fitting is the answer for a pod that does not exist: the nodes that the pod would go to now, and
+// the reasons why other nodes refuse it.
 type Fitting struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
@@ -48,7 +48,7 @@ type Fitting struct {
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
 	// Decided means that Berth decides about the pod: it is Pinnable, or Berth decides about it on
-	// a node that was asked. For any other pod only amounts are checked.
+	// a node that was asked. For any other pod, only amounts are checked.
 	Decided bool `json:"decided"`
 	// Berths are the places of the replicas, tried one after the other until one does not fit.
 	// There are at most MaxBerths.
@@ -57,24 +57,25 @@ type Fitting struct {
 	// beyond MaxBerths.
 	Placed  int `json:"placed"`
 	Untried int `json:"untried,omitempty"`
-	// Copies is the total number of copies that fit, including replicas. Nodes has the number on
-	// each node. A node that reached Limit may have room for more.
+	// Copies is the total number of copies that fit, including replicas. Nodes has the number of
+	// copies on each node. A node that has reached Limit may have room for more.
 	Copies int       `json:"copies"`
 	Groups []Group   `json:"groups,omitempty"`
 	Nodes  []NodeFit `json:"nodes,omitempty"`
-	// Claims explains the ResourceClaims of one copy. A node that lacks devices for one copy takes
+	// Claims explains the ResourceClaims of one copy. A node without devices for one copy admits
 	// none. Berths and Copies ignore the devices of further copies.
 	Claims []Claimed `json:"claims,omitempty"`
 	// NotAsked lists rules that Fit does not check and that may exclude nodes for the pod.
 	NotAsked []string `json:"notAsked,omitempty"`
-	// Pictures are the first nodes of Berths, with the copies in their places.
+	// Pictures show the first nodes of Berths, with the copies at their places.
 	Pictures []Picture `json:"-"`
 
 	claimNotes []string
 }
 
-// lacksDevices explains why a node has no devices for the claims of a pod, or none near the CPUs of
-// a pod that requires them; "" if it has, or is not known to have none.
+// lacksDevices explains why a node has no devices for the claims of a pod. If the pod requires near
+// devices, it also explains why none are near the CPUs. It returns "" if the node has devices, or
+// if this is not known.
 func lacksDevices(all []Claimed, node string) string {
 	for i := range all {
 		c := &all[i]
@@ -99,7 +100,7 @@ func answersOf(all []NodeFit) []Answer {
 	return answers
 }
 
-// Picture is a node that is drawn.
+// Picture has the data to draw a node with its pods.
 type Picture struct {
 	Node    string
 	Machine *topology.Machine
@@ -116,7 +117,7 @@ const (
 // IsNew reports whether a note belongs to a pod that does not exist yet.
 func IsNew(note string) bool { return note == WouldCome || strings.HasPrefix(note, movesHere) }
 
-// maxPictures bounds how many nodes are drawn.
+// maxPictures is the maximum number of nodes that are drawn.
 const maxPictures = 4
 
 // Berthed is one copy with its place.
@@ -127,11 +128,12 @@ type Berthed struct {
 	Containers []Container `json:"containers,omitempty"`
 }
 
-// NodeFit is a node's answer, and how many copies the node takes.
+// NodeFit is a node's answer, and the number of copies that the node admits.
 type NodeFit struct {
 	Answer
 	Copies int `json:"copies"`
-	// ByNUMA counts copies by the NUMA nodes that they get, "0" or "0-1"; "" if nothing is pinned.
+	// ByNUMA counts copies by the NUMA nodes that they get, such as "0" or "0-1". The key is "" if
+	// nothing is pinned.
 	ByNUMA map[string]int `json:"byNUMANodes,omitempty"`
 	// Next is the reason why the next copy is refused, or "" if Limit was reached.
 	Next string `json:"next,omitempty"`
@@ -140,7 +142,7 @@ type NodeFit struct {
 // MaxBerths is the maximum number of replicas that are placed one by one.
 const MaxBerths = 200
 
-// Fit returns the present places of pods that do not exist. Each workload is tried by itself.
+// Fit finds the present places for pods that do not exist. It tries each workload separately.
 func (c *Cluster) Fit(ctx context.Context, wanted []Wanted, o FitOptions) ([]Fitting, []string, error) {
 	s, err := c.Survey(ctx, "")
 	if err != nil {
@@ -149,7 +151,7 @@ func (c *Cluster) Fit(ctx context.Context, wanted []Wanted, o FitOptions) ([]Fit
 	return c.fit(ctx, s, wanted, o)
 }
 
-// Fit returns the present places of pods that do not exist. Each workload is tried by itself.
+// Fit finds the present places for pods that do not exist. It tries each workload separately.
 func (l *Live) Fit(ctx context.Context, wanted []Wanted, o FitOptions) ([]Fitting, []string, error) {
 	return l.c.fit(ctx, l.survey(), wanted, o)
 }
@@ -192,15 +194,15 @@ func (o *FitOptions) names(c *Cluster, s *Survey) ([]string, error) {
 	return s.Names(), nil
 }
 
-// inNamespace returns a copy of a pod that does not exist. If it names no namespace, it gets the
-// Cluster's, as kubectl would create it there.
+// inNamespace returns a copy of a pod that does not exist. If the pod names no namespace, it gets
+// the Cluster's namespace, as with kubectl.
 func (c *Cluster) inNamespace(pod *corev1.Pod) *corev1.Pod {
 	out := pod.DeepCopy()
 	out.Namespace = cmp.Or(out.Namespace, c.Namespace)
 	return out
 }
 
-// newFitter reads a pod that does not exist.
+// newFitter prepares the question about a pod that does not exist.
 func newFitter(ctx context.Context, c *Cluster, s *Survey, w *Wanted) (*fitter, error) {
 	pod := c.inNamespace(w.Pod)
 	pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{} // the user may have pasted a running pod
@@ -307,7 +309,7 @@ type fitter struct {
 	affinity nodeaffinity.RequiredNodeAffinity
 }
 
-// seat is a node with the copies that were put there.
+// seat is a node with the copies that were placed there.
 type seat struct {
 	suppose.Node
 	node   *node
@@ -348,14 +350,14 @@ func (f *fitter) ask(s *seat) Answer {
 	return a
 }
 
-// short checks amounts and ports.
+// short changes the answer to a refusal if amounts or ports are missing.
 func (f *fitter) short(s *seat, a *Answer) {
 	if why := short(f.amounts, wire.PortsOf(f.pod), s.Room()); why != "" {
 		a.Answer, a.Message, a.Choice = Refuses, why, nil
 	}
 }
 
-// copyOf returns the copy of the pod that would be put on the node next.
+// copyOf returns the next copy of the pod for the node.
 func (f *fitter) copyOf(s *seat) *suppose.Pod {
 	p := &suppose.Pod{Asks: f.amounts, Ports: wire.PortsOf(f.pod)}
 	if f.hasSay(s.node) {
@@ -445,7 +447,7 @@ func TyingVolumes(pod *corev1.Pod) (names []string) {
 	return names
 }
 
-// notAsked describes the pod's requirements that are not checked, and that may exclude nodes or
+// notAsked describes requirements of the pod that Fit does not check. They may exclude nodes, or
 // prevent the pod's start.
 func notAsked(pod *corev1.Pod) (out []string) {
 	spec, volumes := &pod.Spec, TyingVolumes(pod)

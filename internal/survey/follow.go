@@ -13,15 +13,15 @@ import (
 
 // Follower receives the results of a watch.
 type Follower[T any] struct {
-	// Show receives items that may have changed, by their keys; nil means that the item is gone. If
-	// it returns an error, the watch ends.
+	// Show receives items that may have changed, by their keys. A nil item means that it is gone.
+	// If Show returns an error, the watch ends.
 	Show func(keys []string, items map[string]*T) error
 	// Tell receives problems of the watch, which is then retried.
 	Tell func(string)
 }
 
-// WatchNodes follows the nodes of a survey until ctx ends; keys are their names. If only is set, it
-// follows that node.
+// WatchNodes follows the nodes of a survey until ctx ends. The keys are the names of nodes. If only
+// is set, it follows only that node.
 func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Follower[Node]) error {
 	w, err := c.watch(s.facts, only, false)
 	if err != nil {
@@ -40,8 +40,8 @@ func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Fol
 	}, to.Tell)
 }
 
-// WatchPods follows pods that could be pinned until ctx ends; keys are their Keys. If only is set,
-// it follows the pods of that name.
+// WatchPods follows pods that could be pinned until ctx ends. The keys are the results of Pod.Key.
+// If only is set, it follows the pods of that name.
 func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follower[Pod]) error {
 	s := p.survey
 	w, err := c.watch(s.facts, "", true)
@@ -79,8 +79,9 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 	}, to.Tell)
 }
 
-// remember keeps the outcome that was seen before the pod ended. No later report shows it, and the
-// report without the pod may arrive before the event that ends the pod. last is keyed by UID.
+// remember keeps the outcome that was seen before the pod ended. No later report shows this
+// outcome, and a report without the pod may arrive before the event that ends the pod. last is
+// keyed by UID.
 func (p *Pod) remember(last map[string]string) {
 	over := p.Outcome == PromisePast || p.Outcome == PromiseOpen
 	if before := last[p.UID]; over && before != "" && before != PromiseOpen {
@@ -115,7 +116,8 @@ func (s *Survey) heldOn(names []string) map[string]Pod {
 
 func keyOf(namespace, name string) string { return namespace + "/" + name }
 
-// pod returns a pod, or nil if it does not exist or does not have the name only.
+// pod returns the pod with that key. It returns nil if there is none, or if only is set to another
+// name.
 func (w *watcher) pod(key, only string) *corev1.Pod {
 	obj, ok, err := w.pods.GetStore().GetByKey(key)
 	if err != nil || !ok {

@@ -20,17 +20,17 @@ type gangDevices struct {
 	trial     *claims.Trial
 	// before is the state of the devices without the members.
 	before structured.AllocatedState
-	// members are the members that may have claims, by number. places are the nodes.
+	// members are the members that may have claims, by number. places has an element for each node.
 	members map[int]*claimant
 	places  []claimPlace
-	// had has the last devices of each member in the plan, and refused the members and nodes that
-	// devices keep apart.
+	// had has the last devices of each member in the plan. refused has pairs of member and node for
+	// which devices were missing.
 	had     map[int][]resourcev1.AllocationResult
 	refused map[[2]int]bool
 }
 
-// findDevices prepares to find devices, if some member has claims. wrong explains why the scheduler
-// refuses a member on every node.
+// findDevices prepares the search for devices if some member has claims. wrong explains why the
+// scheduler refuses a member on every node.
 func (t *trialNodes) findDevices(ctx context.Context, c *Cluster) (wrong string, notes []string, err error) {
 	d := &gangDevices{ctx: ctx, members: map[int]*claimant{}, had: map[int][]resourcev1.AllocationResult{}, refused: map[[2]int]bool{}}
 	var h *handedOut
@@ -118,8 +118,8 @@ func (d *gangDevices) give(t *trialNodes, member, node int, would plan.Lies, aga
 	return true
 }
 
-// explain makes nodes refuse the member that got none, if devices keep it off them. Its mates have
-// their places and devices.
+// explain changes the answers about the member that got no node. If its devices exclude a node,
+// that node refuses the member. The other members have their places and devices.
 func (d *gangDevices) explain(t *trialNodes, p *plan.Plan, answers []Answer) {
 	x := d.members[p.Lacking]
 	var all []Claimed
@@ -140,7 +140,7 @@ func (d *gangDevices) explain(t *trialNodes, p *plan.Plan, answers []Answer) {
 	}
 }
 
-// place returns the node with the other members at their places.
+// place returns the claimPlace for a node with the other members at their places.
 func (d *gangDevices) place(t *trialNodes, p *plan.Plan, x *claimant, node int) claimPlace {
 	with, member := *t.nodes[node], &t.asks.Members[p.Lacking]
 	if on := p.Node(node); on != nil {
@@ -155,7 +155,7 @@ func (d *gangDevices) place(t *trialNodes, p *plan.Plan, x *claimant, node int) 
 	return at
 }
 
-// with returns the allocator with the devices of the planned members.
+// with returns an allocator in which the planned members have their devices.
 func (d *gangDevices) with(t *trialNodes, p *plan.Plan) *allocator {
 	a := *d.allocator
 	a.state = structured.AllocatedState{

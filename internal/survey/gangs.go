@@ -18,7 +18,7 @@ import (
 type Gang struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Source is the kind of the gang's declaration: gang (annotations of its pods),
+	// Source is the kind of the gang's declaration: gang (annotations of pods),
 	// PodGroup.scheduling.volcano.sh or PodGroup.scheduling.x-k8s.io.
 	Source string      `json:"source"`
 	State  gangs.Stage `json:"state"`
@@ -28,8 +28,8 @@ type Gang struct {
 	// minimum of each task.
 	Minimum int            `json:"minimum,omitempty"`
 	Tasks   map[string]int `json:"tasks,omitempty"`
-	// Members counts its pods, Bound those with a node that have not ended, Succeeded those that
-	// succeeded.
+	// Members counts the gang's pods. Bound counts the pods with a node that have not ended.
+	// Succeeded counts the pods that succeeded.
 	Members   int `json:"members"`
 	Bound     int `json:"bound"`
 	Succeeded int `json:"succeeded,omitempty"`
@@ -42,7 +42,7 @@ type Gang struct {
 	key  wire.GangKey
 	spec wire.Gang
 	pods []*corev1.Pod
-	// waiting are the members without a node, the oldest first; done counts members that have a
+	// waiting are the members without a node, the oldest first. done counts members that have a
 	// node or have succeeded.
 	waiting []*corev1.Pod
 	done    gangs.Count
@@ -51,7 +51,7 @@ type Gang struct {
 // Gangs are the gangs of a cluster, by namespace and name.
 type Gangs struct {
 	Gangs []Gang
-	// Notes name data that could not be read or understood.
+	// Notes describe data that could not be read or understood.
 	Notes []string
 }
 
@@ -72,8 +72,8 @@ func (g *Gangs) Of(pod *corev1.Pod) *Gang {
 	return &g.Gangs[at]
 }
 
-// HoldsBack reports whether the scheduler tries no member even if resources are free, because pods
-// are missing or the declaration is wrong.
+// HoldsBack reports whether the scheduler tries no member of the gang even if resources are free,
+// because pods are missing or the declaration is wrong.
 func (g *Gang) HoldsBack() bool {
 	return g != nil && (g.State == gangs.Forming || g.State == gangs.Wrong)
 }
@@ -95,7 +95,7 @@ func (c *Cluster) Gangs(ctx context.Context) (*Gangs, error) {
 	return gangsOf(all, objects, c.from.now()), nil
 }
 
-// gangsOf builds gangs from pods and from the objects that declare gangs.
+// gangsOf builds the gangs from pods and from the objects that declare gangs.
 func gangsOf(pods []*corev1.Pod, objects *groupObjects, now time.Time) *Gangs {
 	out := &Gangs{Gangs: []Gang{}, Notes: slices.Clone(objects.notes)}
 	by := map[wire.GangKey]*gathering{}
@@ -139,7 +139,7 @@ func gangsOf(pods []*corev1.Pod, objects *groupObjects, now time.Time) *Gangs {
 	return out
 }
 
-// gathering is a gang while it is built.
+// gathering collects the data of one gang.
 type gathering struct {
 	key      wire.GangKey
 	spec     wire.Gang
@@ -183,7 +183,7 @@ func (g *gathering) whatIsWrong() error {
 	return wire.CheckMates(g.active())
 }
 
-// leaveFormer leaves out the pods of former runs.
+// leaveFormer removes the pods of former runs.
 func (g *gathering) leaveFormer() {
 	runs := gangs.RunsOf(g.pods)
 	var pods []*corev1.Pod
@@ -219,7 +219,7 @@ func (g *gathering) sum(now time.Time) Gang {
 	return out
 }
 
-// count counts the pods. ending are about to be gone.
+// count counts the pods. ending is the number of pods that will soon be gone.
 func (g *gathering) count(out *Gang) (facts gangs.Facts, ending int) {
 	facts = gangs.Facts{Spec: &g.spec, Pods: len(g.pods), Was: g.spec.Ran, Waiting: new(gangs.Count), Done: &out.done}
 	for i, pod := range g.pods {
@@ -249,7 +249,7 @@ func (g *gathering) count(out *Gang) (facts gangs.Facts, ending int) {
 	return facts, ending
 }
 
-// why explains why a valid gang has not started, or why its further pods wait.
+// why explains why a valid gang has not started, or why its additional pods wait.
 func (g *Gang) why(facts *gangs.Facts, ending int) string {
 	lack := gangs.Lacks(&g.spec, facts.Waiting, facts.Done)
 	switch enough := lack == "" || gangs.Enough(&g.spec, facts.Done, facts.Was); {
@@ -270,8 +270,9 @@ func taskOf(pod *corev1.Pod) string {
 	return says.Task
 }
 
-// whySaid returns the scheduler's message about a waiting gang: first on the member whose
-// scheduling attempt stands for the gang, then on any other member. It returns "" if there is none.
+// whySaid returns the scheduler's message about a waiting gang. It reads the message on the member
+// whose scheduling attempt stands for the gang, otherwise on any other member. It returns "" if
+// there is none.
 func whySaid(pods []*corev1.Pod, first *corev1.Pod) string {
 	said := saidOf(first)
 	for _, pod := range pods {

@@ -16,10 +16,10 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// groupObjects are objects that declare gangs, mostly unparsed.
+// groupObjects has objects that declare gangs, mostly unparsed.
 type groupObjects struct {
 	list []json.RawMessage
-	// hidden are kinds that may not be read; notes name them.
+	// hidden has the kinds that may not be read; notes name them.
 	hidden map[wire.GangSource]bool
 	notes  []string
 }
@@ -52,8 +52,8 @@ func (a *api) groupsIn(ctx context.Context, namespace string) (*groupObjects, er
 	return out, nil
 }
 
-// slimGroup keeps the identity, the request, the protection and the status of an object. Items of a
-// list may lack their apiVersion; slimGroup adds it.
+// slimGroup keeps the identity, the request, the protection and the status of an object. It also
+// sets apiVersion, which items of a list may lack.
 func slimGroup(raw json.RawMessage, v schema.GroupVersion) json.RawMessage {
 	var whole struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`

@@ -9,7 +9,7 @@ import (
 )
 
 // handedOut has the devices of Dynamic Resource Allocation, and their claims. A list is nil if it
-// is not known; notes have the reason.
+// could not be read; notes have the reason.
 type handedOut struct {
 	slices  []*resourcev1.ResourceSlice
 	claims  []*resourcev1.ResourceClaim
@@ -51,8 +51,8 @@ func resources[T any](ctx context.Context, a *api, path ...string) ([]*T, error)
 	return out, nil
 }
 
-// handedOut implements source. It keeps the lists for a while, because the web page asks for each
-// pod.
+// handedOut implements source. It caches the lists for a short time, because the web page requests
+// them for each pod.
 func (a *api) handedOut(ctx context.Context, namespace string) (*handedOut, error) {
 	all, err := a.handed.get(func() (*handedOut, error) { return a.readHandedOut(ctx) })
 	if err != nil || !all.one || namespace == metav1.NamespaceAll {
@@ -93,7 +93,7 @@ func (a *api) readHandedOut(ctx context.Context) (*handedOut, error) {
 	return h, nil
 }
 
-// note turns an error about missing permissions into a note, and returns other errors.
+// note converts an error about missing permissions to a note. It returns other errors.
 func (h *handedOut) note(notes []string, err error) error {
 	h.notes = append(h.notes, notes...)
 	return err

@@ -9,10 +9,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Hardware is the machine that a node's agent reported, with its devices according to DRA drivers.
+// Hardware is the machine in the report of a node's agent, with its devices according to DRA
+// drivers.
 type Hardware struct {
 	Machine *topology.Machine
-	// Notes name ResourceSlices that contradict the machine, and data that could not be read.
+	// Notes describe ResourceSlices that contradict the machine, and data that could not be read.
 	Notes []string
 }
 

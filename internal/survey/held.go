@@ -23,8 +23,8 @@ import (
 // StateHeld is the state of a Reservation's resources that no pod uses yet.
 const StateHeld = "held"
 
-// readReservations reads Koordinator's Reservations. If they are not served or may not be read,
-// there are none.
+// readReservations reads Koordinator's Reservations. If they are not served or may not be read, the
+// list is empty.
 func (f *facts) readReservations(ctx context.Context, a *api) error {
 	raw, err := pages(func(o metav1.ListOptions) ([]json.RawMessage, string, error) {
 		return a.rawPage(ctx, []string{"/apis", koordinator.GroupVersion.String(), koordinator.Reservations.Resource}, o)
@@ -47,7 +47,8 @@ func (f *facts) readReservations(ctx context.Context, a *api) error {
 	return nil
 }
 
-// hold counts the Reservations' resources: for each place the unused part, as a pod of its node.
+// hold adds the resources of Reservations to the survey. The unused part of each place counts as a
+// pod on the node.
 func (s *Survey) hold() {
 	on := map[string][]*koordinator.Reservation{}
 	for _, o := range s.facts.reservations {
@@ -71,18 +72,18 @@ func placeOf(o *koordinator.Reservation) string {
 	return o.Status.NodeName
 }
 
-// places are the unused parts of Reservations on one node.
+// places has the unused parts of Reservations' places on one node.
 type places struct {
 	// pods stand for the unused part of each place, if there is one.
 	pods []*corev1.Pod
-	// left has the Holding of each of these pods for the account, by UID. If Berth decides on the
-	// node, Held is the unused part.
+	// left has, by UID, the Holding of each of these pods for the account. If Berth decides on the
+	// node, Holding.Held is the unused part.
 	left map[string]ledger.Holding
 	// wrong describes the Reservations that cannot be read.
 	wrong []string
 }
 
-// placesOn reads the Reservations that have their places on a node with these pods.
+// placesOn reads the Reservations with places on one node. pods are the pods of that node.
 func placesOn(reservations []*koordinator.Reservation, pods []*corev1.Pod) (out places) {
 	out.left = map[string]ledger.Holding{}
 	for _, o := range reservations {
@@ -134,7 +135,8 @@ func nameOf(pod *corev1.Pod) string {
 	return keyOf(pod.Namespace, pod.Name)
 }
 
-// heldPods returns the unused part of each Reservation's place, by name.
+// heldPods describes the unused part of each Reservation's place as a pod. The result is sorted by
+// name.
 func (s *Survey) heldPods() (out []Pod) {
 	for _, pods := range s.bound {
 		for _, pod := range pods {
@@ -169,21 +171,22 @@ func (s *Survey) heldPod(pod *corev1.Pod) Pod {
 	return out
 }
 
-// Vacancy is a Reservation's resources on a NUMA node that no owner uses.
+// Vacancy has the resources of a Reservation on one NUMA node that no owner uses.
 type Vacancy struct {
-	// Reservation is its name.
+	// Reservation is the name of the Reservation.
 	Reservation string          `json:"reservation"`
 	UID         string          `json:"uid"`
 	NUMA        topology.NUMAID `json:"numa"`
 	// Anywhere means that the kubelet chooses the NUMA node when an owner arrives, or that devices
 	// have no NUMA node.
 	Anywhere bool `json:"anywhere,omitempty"`
-	// CPUs are the whole CPUs by number, or "" if the kubelet chooses. Count is their number.
+	// CPUs are the ids of whole CPUs, or "" if the kubelet chooses them. Count is the number of
+	// CPUs.
 	CPUs  string `json:"cpus,omitempty"`
 	Count int    `json:"count,omitempty"`
-	// MilliCPU is CPU time of shared CPUs.
+	// MilliCPU is the amount of shared CPU time, in thousandths of a CPU.
 	MilliCPU int64 `json:"milliCPU,omitempty"`
-	// Memory is bytes by resource, including huge pages.
+	// Memory has the bytes by resource, including huge pages.
 	Memory map[string]uint64 `json:"memory,omitempty"`
 	// Devices has the number of devices by resource, or the amount of a provider's resource.
 	Devices map[string]int64 `json:"devices,omitempty"`
@@ -194,7 +197,7 @@ func (h *Vacancy) nothing() bool {
 	return h.Count == 0 && h.MilliCPU == 0 && len(h.Memory) == 0 && len(h.Devices) == 0
 }
 
-// plus adds to the held amount of a resource. The map is nil until there is an amount.
+// plus adds n to the amount of a resource. It creates the map if necessary.
 func plus[N int64 | uint64](held *map[string]N, resource string, n N) {
 	if n == 0 {
 		return
@@ -205,7 +208,7 @@ func plus[N int64 | uint64](held *map[string]N, resource string, n N) {
 	(*held)[resource] += n
 }
 
-// holds returns the Reservations' resources on the node, by name and NUMA node.
+// holds returns the resources that Reservations hold on the node, by name and NUMA node.
 func (n *node) holds() (out []Vacancy) {
 	for _, pod := range n.bound {
 		if wire.OfReservation(pod) {
@@ -216,7 +219,7 @@ func (n *node) holds() (out []Vacancy) {
 	return out
 }
 
-// heldBy returns the resources of the Reservation that a pod stands for, by NUMA node. Resources
+// heldBy returns the resources of the Reservation that the pod stands for, by NUMA node. Resources
 // without a NUMA node come last.
 func (n *node) heldBy(pod *corev1.Pod) []Vacancy {
 	p := n.held[string(pod.UID)].Held
@@ -283,7 +286,8 @@ func heldAnywhere(pod *corev1.Pod) []Vacancy {
 	return []Vacancy{h}
 }
 
-// deviceAt returns the NUMA nodes of a device, or none if it has none or is not reported.
+// deviceAt returns the NUMA nodes of a device. It returns none if the device has none or is not
+// reported.
 func (n *node) deviceAt(resource, id string) topology.NUMASet {
 	if r := n.report(); r != nil {
 		return placement.DeviceAt(r.Snapshot.Devices, resource, id)

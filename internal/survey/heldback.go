@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// HeldBack explains why a pending pod gets no node although Berth finds room for it.
+// HeldBack explains why a pending pod gets no node although Berth would find one for it.
 type HeldBack struct {
 	// By is the cause: SchedulingGates, or a plugin of the pod's scheduler.
 	By string `json:"by"`
@@ -60,8 +60,8 @@ var refusals = []refusal{
 
 const claimAdvice = "bind the claim: kubectl describe pvc shows if it waits for a StorageClass, a provisioner, or a PersistentVolume"
 
-// askedHere are parts of the reasons of kube-scheduler and Berth that the nodes' answers cover
-// already.
+// askedHere has parts of kube-scheduler's and Berth's reasons. The nodes' answers already cover
+// these reasons.
 var askedHere = []string{"Insufficient ", "Too many pods", "taint", "unschedulable", "node affinity/selector", "free ports", "requested node name",
 	"kubelet", "Berth", "berth", "report", "certain", "Reservation", "gang", "No preemption", "preempt", "node(s) whose", "filtered out"}
 
@@ -88,9 +88,9 @@ func reasonsOf(message string) (out []string) {
 	return out
 }
 
-// heldBack returns the reason why a pending pod gets no node, by its spec, the nodes and the
-// scheduler's message, or nil. admits means that a node would otherwise admit it. The message
-// counts only if admits is true, because it may be older than the nodes' answers.
+// heldBack returns the reason why a pending pod gets no node, or nil. It uses the pod's spec, the
+// nodes and the scheduler's message. admits means that a node would otherwise admit the pod. Only
+// then does the message count, because it may be older than the nodes' answers.
 func (s *Survey) heldBack(pod *corev1.Pod, admits bool) *HeldBack {
 	if gates := pod.Spec.SchedulingGates; len(gates) > 0 {
 		names := make([]string, len(gates))
@@ -159,7 +159,7 @@ func (s *Survey) unknownTopology(pod *corev1.Pod) string {
 	return ""
 }
 
-// claimOf is a claim of a pod, by name.
+// claimOf is a PersistentVolumeClaim of a pod.
 type claimOf struct {
 	name string
 	// made is the ephemeral volume for which a controller creates the claim, or "".
@@ -179,12 +179,12 @@ func claimsOf(pod *corev1.Pod) (out []claimOf) {
 	return out
 }
 
-// selectedNode is the annotation by which a scheduler asks a provisioner for a volume
+// selectedNode is the annotation by which a scheduler requests a volume from a provisioner
 // (volume.AnnSelectedNode).
 const selectedNode = "volume.kubernetes.io/selected-node"
 
-// heldByClaims describes an unbound claim that holds the pod back. It returns nil if there is none,
-// or if claims may not be read.
+// heldByClaims describes an unbound PersistentVolumeClaim that holds the pod back. It returns nil
+// if there is none, or if PersistentVolumeClaims may not be read.
 func (a *api) heldByClaims(ctx context.Context, pod *corev1.Pod) *HeldBack {
 	for _, c := range claimsOf(pod) {
 		name := c.name
@@ -233,7 +233,8 @@ func unbound(name, class, chosen, message string) *HeldBack {
 	return nil
 }
 
-// holdBack fills in the reason why a pending pod gets no node, and adjusts its nodes' answers.
+// holdBack fills in the reason why a pending pod gets no node, and adds this reason to the answers
+// of nodes that admit the pod.
 func (e *Explained) holdBack(ctx context.Context, c *Cluster, s *Survey, pod *corev1.Pod) {
 	admits := !e.Decided || slices.ContainsFunc(e.Nodes, func(a Answer) bool { return a.Answer == Admits })
 	e.HeldBack = s.heldBack(pod, admits)

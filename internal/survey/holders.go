@@ -11,11 +11,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Holder is a container with exclusive CPUs of a NUMA node, or a Reservation that holds them.
+// Holder is a container with exclusive CPUs on a NUMA node, or a Reservation that holds CPUs there.
 type Holder struct {
 	NUMA topology.NUMAID `json:"numa"`
-	// Namespace and Name are "" for a pod that the API does not have. A Reservation has no
-	// namespace and the name "reservation/NAME".
+	// Namespace and Name are "" if the API does not have the pod. A Reservation has no namespace
+	// and the name "reservation/NAME".
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	UID       string `json:"uid"`
@@ -26,8 +26,8 @@ type Holder struct {
 	Count int `json:"count"`
 }
 
-// Holders returns the pods that hold CPUs of a node, including pending changes, sorted by NUMA node
-// and CPU.
+// Holders returns the holders of a node's CPUs, including pending changes. They are sorted by NUMA
+// node and CPU.
 func (s *Survey) Holders(name string) []Holder {
 	n := s.nodes[name]
 	if n == nil || n.account == nil {
@@ -55,7 +55,7 @@ func (s *Survey) Holders(name string) []Holder {
 	return out
 }
 
-// holdersOn returns the containers of a pod that have CPUs of the NUMA node; pod may be nil.
+// holdersOn returns the containers of a pod that have CPUs on the NUMA node; pod may be nil.
 func holdersOn(m *topology.NUMANode, p *placement.PodAllocation, pod *corev1.Pod) (out []Holder) {
 	for i := range p.Containers {
 		c := &p.Containers[i]
@@ -76,7 +76,7 @@ func holdersOn(m *topology.NUMANode, p *placement.PodAllocation, pod *corev1.Pod
 	return out
 }
 
-// snapshot returns the state after everything in flight has arrived, or the reported state if too
+// snapshot returns the state after all pods in flight have arrived, or the reported state if too
 // much is uncertain. The node must have an account.
 func (n *node) snapshot() placement.Snapshot {
 	if snap, ok := n.account.View().Snapshot(); ok {

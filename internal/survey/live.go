@@ -23,9 +23,9 @@ import (
 // use.
 type Live struct {
 	c *Cluster
-	// w is nil if nothing ever changes.
+	// w is nil if the data never changes.
 	w *watcher
-	// still are the pods of a Live that never changes, by key.
+	// still has the pods of a Live that never changes, by key.
 	still map[string]*corev1.Pod
 	// groups are the objects that declare gangs.
 	groups recent[groupObjects]
@@ -41,8 +41,8 @@ type Live struct {
 	told    func(nodes, pods []string)
 }
 
-// NewLive returns a Live that reads the cluster. The caller must not use c afterwards. Nothing is
-// read before Run.
+// NewLive returns a Live that reads the cluster. The caller must not use c afterwards. Live reads
+// nothing before Run.
 func (c *Cluster) NewLive() *Live {
 	if s, ok := c.from.(*still); ok {
 		return s.liveOf(c)
@@ -56,11 +56,12 @@ func (l *Live) Ready() <-chan struct{} { return l.ready }
 // Where returns the name of the data source: the server, or the file.
 func (l *Live) Where() string { return l.c.Where }
 
-// Moves reports whether the cluster may change; a snapshot does not.
+// Moves reports whether the cluster may change. A snapshot does not change.
 func (l *Live) Moves() bool { return l.still == nil }
 
-// Run follows the cluster until ctx ends. It calls told, unless that is nil, with names of nodes
-// and keys of pods that may have changed. If Lost has changed, it calls told without names.
+// Run follows the cluster until ctx ends. It calls told with names of nodes and keys of pods that
+// may have changed. If the result of Lost has changed, it calls told without names. told may be
+// nil.
 func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
 	if !l.Moves() {
 		<-ctx.Done()
@@ -153,7 +154,7 @@ func (l *Live) Lost() []Lost {
 	return l.w.contact.told()
 }
 
-// Now is the cluster's time.
+// Now returns the cluster's time.
 func (l *Live) Now() time.Time {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -163,7 +164,7 @@ func (l *Live) Now() time.Time {
 	return l.s.Now
 }
 
-// Rows are the summaries of all nodes, by name. They are shared: do not change them.
+// Rows returns the summaries of all nodes, by name. They are shared: do not change them.
 func (l *Live) Rows() []*Row {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -186,10 +187,10 @@ type Row struct {
 	Node
 	// Pool is the name of the node's pool, or "" if no label has it.
 	Pool string `json:"pool,omitempty"`
-	// Namespaces are the namespaces of its pods that could be pinned, ascending.
+	// Namespaces are the namespaces of the node's pods that could be pinned, ascending.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Packages are the packages of NUMANodes, by their position in the machine, or -1 for none. It
-	// is nil if all are in the same package, or in none.
+	// Packages has the package of each of NUMANodes, by its position in the machine, or -1 for
+	// none. It is nil if all are in the same package, or in none.
 	Packages []int `json:"packages,omitempty"`
 
 	once    sync.Once
@@ -197,7 +198,7 @@ type Row struct {
 	textErr error
 }
 
-// JSON is the row as JSON, encoded once. Do not change it.
+// JSON returns the row as JSON, encoded once. Do not change the result.
 func (r *Row) JSON() ([]byte, error) {
 	r.once.Do(func() { r.text, r.textErr = json.Marshal(r) })
 	return r.text, r.textErr
@@ -295,8 +296,8 @@ func (l *Live) Driven(ctx context.Context, name string) (*Driven, error) {
 	return d, err
 }
 
-// survey returns a copy of the present state, without notes, that may be read without the lock. Its
-// nodes and pods are never changed, only replaced.
+// survey returns a copy of the present state, without notes. Callers may read it without the lock,
+// because its nodes and pods are never changed, only replaced.
 func (l *Live) survey() *Survey {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -318,7 +319,7 @@ func (l *Live) survey() *Survey {
 	return &s
 }
 
-// surveyOf is survey for one node. Its cost does not depend on the number of nodes.
+// surveyOf is like survey, but for one node. Its cost does not depend on the number of nodes.
 func (l *Live) surveyOf(name string) *Survey {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -342,8 +343,8 @@ func (l *Live) Pod(namespace, name string) (Pod, bool) {
 	return sum, true
 }
 
-// Summaries summarises some of the Pods, in the given order. An entry is nil for a pod that no
-// kubelet would pin.
+// Summaries summarises pods, in the given order. An entry is nil if no kubelet would pin anything
+// for the pod.
 func (l *Live) Summaries(pods []*corev1.Pod) []*Pod {
 	s := l.survey()
 	out := make([]*Pod, len(pods))
@@ -375,9 +376,9 @@ func (l *Live) pod(key string) *corev1.Pod {
 // Stranded returns the stranded resources on all nodes, as Survey.Stranded does.
 func (l *Live) Stranded() []Stranded { return l.survey().Stranded(l.c.wantsOf(l.Pods())) }
 
-// Another returns a pod with the same request, as a user would write it to create another one:
-// without node, status, volumes, and fields that only a scheduler writes. It returns nil if there
-// is none.
+// Another returns a pod with the same request, as a user would write it to create another one. It
+// has no node, status or volumes, and no fields that only a scheduler writes. Another returns nil
+// if the pod does not exist.
 func (l *Live) Another(namespace, name string) *corev1.Pod {
 	pod := l.pod(keyOf(namespace, name))
 	if pod == nil {
@@ -396,7 +397,7 @@ func (l *Live) Another(namespace, name string) *corev1.Pod {
 	return out
 }
 
-// Pods are all known pods, in no order. They are shared: do not change them.
+// Pods returns all known pods, in no order. They are shared: do not change them.
 func (l *Live) Pods() []*corev1.Pod {
 	if l.w == nil {
 		return slices.Collect(maps.Values(l.still))

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// readLasts is the time for which a list of unwatched objects is reused. They are listed once in
-// that time for all open web pages together.
+// readLasts is the time for which a list of unwatched objects is reused. In this time, all open web
+// pages together cause one list request.
 const readLasts = 2 * time.Second
 
 // recent has the last list of objects that are not watched.

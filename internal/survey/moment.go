@@ -14,10 +14,10 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 )
 
-// Moment is one node at one moment.
+// Moment has the data about one node at one moment.
 type Moment struct {
 	Taken time.Time
-	// Where describes its content for users.
+	// Where describes the data for users.
 	Where      string
 	StaleAfter time.Duration
 	// Node is nil if it is not known.
@@ -27,7 +27,7 @@ type Moment struct {
 	Pods   []*corev1.Pod
 }
 
-// Write writes the moment in the format of Snapshot, which Open reads. The file shows the agent as
+// Write writes the moment in the format of Snapshot, which Open reads. In the file, the agent is
 // alive.
 func (m *Moment) Write(w io.Writer) error {
 	out := still{Kind: stillKind, Version: stillVersion, Taken: m.Taken.UTC(), Where: m.Where, StaleAfter: m.StaleAfter.String()}

@@ -16,10 +16,10 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Needed is the number of empty nodes of a group that a load needs.
+// Needed is the number of empty nodes of one group that a load needs.
 type Needed struct {
 	suppose.Needs
-	// Never are the pods that even an empty node refuses.
+	// Never has the pods that even an empty node refuses.
 	Never []NeverFits `json:"neverFits,omitempty"`
 }
 
@@ -37,7 +37,7 @@ const (
 	maxGroups = 16
 )
 
-// groupNodes groups the nodes that can be relied on, the largest groups first, at most maxGroups.
+// groupNodes groups the reliable nodes. It returns at most maxGroups groups, the largest first.
 func groupNodes(s *Survey, names []string) [][]string {
 	groups := map[string][]string{}
 	for _, name := range names {
@@ -49,7 +49,7 @@ func groupNodes(s *Survey, names []string) [][]string {
 	return out[:min(len(out), maxGroups)]
 }
 
-// alike returns a key that all nodes of a group share.
+// alike returns a key that is equal for all nodes of a group, and only for these.
 func (n *node) alike() string {
 	spec, devices := n.spec(), ""
 	for _, pool := range n.report().Snapshot.Devices {
@@ -62,7 +62,7 @@ func (n *node) alike() string {
 	return fmt.Sprint(n.pool(), "|", spec.Machine, "|", spec.Authority, spec.KubeletVersion, "|", spec.Config, "|", devices, "|", has)
 }
 
-// fresh returns a Node as if it were new: not cordoned, and without problems.
+// fresh returns the Node as if it were new: not cordoned, and without taints of Kubernetes.
 func fresh(object *corev1.Node) *corev1.Node {
 	if object == nil {
 		return nil
@@ -73,7 +73,7 @@ func fresh(object *corev1.Node) *corev1.Node {
 	return out
 }
 
-// needOn packs the load on equal, empty nodes with the setting.
+// needOn packs the load onto empty copies of one node with the setting.
 func needOn(ctx context.Context, c *Cluster, s *Survey, wanted []Wanted, o *Setting, name string) (out Needed, err error) {
 	s = o.on(s, []string{name})
 	s.nodes[name].object = fresh(s.nodes[name].object)

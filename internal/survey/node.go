@@ -30,12 +30,12 @@ type node struct {
 	// account is the ledger's account of report and pods, or nil if there is no reliable report.
 	account *ledger.Node
 	trouble *Trouble
-	// inFlight counts pods that are bound and not yet in a report. lingering counts the pods in
+	// inFlight counts pods that are bound and are not in a report yet. lingering counts pods in
 	// flight that have ended or are being deleted.
 	inFlight, lingering int
-	// notes name pods that could not be understood.
+	// notes name pods that could not be read.
 	notes []string
-	// bound are the node's pods, and pods that stand for the Reservations there.
+	// bound are the node's pods, and pods that stand for places of Reservations on the node.
 	bound []*corev1.Pod
 	// held has the unused parts of Reservations' places, by UID, or is nil.
 	held map[string]ledger.Holding
@@ -43,7 +43,7 @@ type node struct {
 	given []Given
 }
 
-// nodeFacts are the API's data about one node.
+// nodeFacts has the API's data about one node.
 type nodeFacts struct {
 	object *corev1.Node           // nil if there is none, or it may not be read
 	report *v1alpha1.NodeTopology // nil if there is none
@@ -53,7 +53,7 @@ type nodeFacts struct {
 	held   map[string]ledger.Holding
 }
 
-// glance has the inputs for the state of nodes.
+// glance has the inputs for computing the state of nodes.
 type glance struct {
 	kinds      *nodestate.Kinds
 	nodesKnown bool // true if Nodes may be read
@@ -94,7 +94,7 @@ func (g *glance) at(name string, s *nodeFacts) *node {
 	return n
 }
 
-// goByAmounts reads the reports of other exporters if no agent reports. These have only amounts.
+// goByAmounts uses the reports of other exporters, if no agent reports. These contain only amounts.
 func (n *node) goByAmounts(g *glance, s *nodeFacts) {
 	beside := nodestate.BesideOf(s.object, s.pods)
 	var readings []*nodestate.Reading
@@ -114,7 +114,8 @@ func (n *node) goByAmounts(g *glance, s *nodeFacts) {
 	}
 }
 
-// hears reports whether a heartbeat is newer than the report and confirms it.
+// hears reports whether a heartbeat is newer than the report, and shows that the report is still
+// valid.
 func (n *node) hears(b *beat) bool {
 	if n.reading != nil && n.reading.Mark != (nodestate.Mark{}) && !b.VouchesFor(n.reading.Mark.Sequence()) {
 		return false
@@ -166,7 +167,7 @@ func (n *node) see(pod *corev1.Pod) error {
 	return s.Ignored
 }
 
-// report returns the agent's report, or nil if it could not be read.
+// report returns the node's report, or nil if it could not be read.
 func (n *node) report() *wire.Report {
 	if n == nil || n.reading == nil {
 		return nil

@@ -14,15 +14,15 @@ import (
 	"github.com/berth-dev/berth/internal/suggest"
 )
 
-// term is one requirement of a pod for a node's labels.
+// term is one requirement of a pod about the labels of its node.
 type term struct {
 	text, key string
 	values    []string
 	matches   func(*corev1.Node) bool
 }
 
-// termsOf returns a pod's requirements for labels, one by one; all must match. The alternatives of
-// an affinity count as one requirement.
+// termsOf returns a pod's requirements about labels, one by one. All of them must match. The
+// alternatives of an affinity count as one requirement.
 func termsOf(pod *corev1.Pod) (out []term) {
 	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
 		value := pod.Spec.NodeSelector[key]
@@ -66,8 +66,8 @@ func termsOf(pod *corev1.Pod) (out []term) {
 // maxKnown is the maximum number of values of a label that are listed.
 const maxKnown = 6
 
-// noNodeHas returns advice about requirements of a pod that no node meets, by term or resource. It
-// returns none if Nodes may not be read.
+// noNodeHas returns advice about requirements of a pod that no node meets. The key is the term or
+// the resource. It returns an empty map if Nodes may not be read.
 func (s *Survey) noNodeHas(pod *corev1.Pod, asked amounts.List, classes map[corev1.ResourceName]bool) map[string]string {
 	out := map[string]string{}
 	var nodes []*corev1.Node
@@ -108,7 +108,7 @@ func (s *Survey) noNodeHas(pod *corev1.Pod, asked amounts.List, classes map[core
 	return out
 }
 
-// advice lists the values that nodes have instead.
+// advice lists the label values that nodes have instead.
 func (t *term) advice(nodes []*corev1.Node) string {
 	values, keys := map[string]bool{}, map[string]bool{}
 	for _, n := range nodes {

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Owned is a Reservation that a pod may use, or uses in part.
+// Owned is a Reservation that a pod may use, or already uses.
 type Owned struct {
 	Name  string `json:"name"`
 	Phase string `json:"phase,omitempty"` // "" of one that is gone
@@ -58,7 +58,8 @@ func (s *Survey) owned(pod *corev1.Pod) (out []Owned) {
 	return out
 }
 
-// takes reports whether the pod would be placed in the Reservation now, and why not.
+// takes reports whether the pod would get its place in the Reservation now. If not, why has the
+// reason.
 func (s *Survey) takes(r *wire.Reservation, o *koordinator.Reservation, pod *corev1.Pod, affinity *wire.ReservationAffinity) (ok bool, why string) {
 	n := s.nodes[placeOf(o)]
 	switch {
@@ -90,7 +91,7 @@ func (s *Survey) takes(r *wire.Reservation, o *koordinator.Reservation, pod *cor
 	return false, wire.WaitsForReport + n.openText(a.Wait)
 }
 
-// unscheduled returns why a Reservation has no place, from its condition Scheduled.
+// unscheduled returns the reason why a Reservation has no place, from its condition Scheduled.
 func unscheduled(o *koordinator.Reservation) string {
 	for _, c := range o.Status.Conditions {
 		if c.Type == koordinator.ReservationScheduled && c.Status != "True" && c.Message != "" {
@@ -100,7 +101,7 @@ func unscheduled(o *koordinator.Reservation) string {
 	return ""
 }
 
-// ownersOn returns the pods that use a part of a Reservation.
+// ownersOn returns the pods in bound that use a part of the Reservation.
 func ownersOn(r *wire.Reservation, bound []*corev1.Pod) (out []*corev1.Pod) {
 	for _, pod := range bound {
 		if wire.ReadAllocated(pod) == r.UID && !wire.Ended(pod) && r.Owns(pod) {
@@ -110,7 +111,7 @@ func ownersOn(r *wire.Reservation, bound []*corev1.Pod) (out []*corev1.Pod) {
 	return out
 }
 
-// from returns the Reservation on the node that would take the pod, or nil.
+// from returns the Reservation on the node in which the pod would get its place, or nil.
 func (q *question) from(node string) *Owned {
 	at := slices.IndexFunc(q.owned, func(o Owned) bool { return o.Takes && o.Node == node })
 	if at < 0 {

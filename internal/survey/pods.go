@@ -25,13 +25,13 @@ type Pod struct {
 	// admitted, ended, refused, unknown. A Reservation's resources have the state held and no
 	// namespace.
 	State string `json:"state"`
-	// NUMANodes and CPUs are the places that the pod has. For a pod in flight they are the promised
-	// places.
+	// NUMANodes and CPUs are the places that the pod has. If the pod is in flight, they are the
+	// promised places.
 	NUMANodes string `json:"numaNodes,omitempty"`
 	CPUs      string `json:"cpus,omitempty"`
-	// UnknownCPUs is the number of exclusive CPUs if the node's report does not have their ids.
+	// UnknownCPUs is the number of exclusive CPUs if the node's report does not list CPU ids.
 	UnknownCPUs int `json:"unknownCPUs,omitempty"`
-	// Certainty and Outcome are "" for a pod without a promise.
+	// Certainty, Guarantee and Outcome are "" for a pod without a promise.
 	Certainty string `json:"certainty,omitempty"`
 	Guarantee string `json:"guarantee,omitempty"`
 	// Outcome is the result of comparing promise and report.
@@ -40,7 +40,7 @@ type Pod struct {
 	Resize *Resizing `json:"resize,omitempty"`
 	// Alignment is "" if nothing is pinned.
 	Alignment topology.Spread `json:"alignment,omitempty"`
-	// Containers are the containers that NUMANodes and CPUs belong to.
+	// Containers has the containers that have these NUMANodes and CPUs.
 	Containers []Container `json:"containers,omitempty"`
 	Error      string      `json:"error,omitempty"`
 }
@@ -56,13 +56,14 @@ const (
 // Pods has the CPUs, memory and devices of the cluster's pods.
 type Pods struct {
 	Pods []Pod
-	// Notes name data that could not be read or understood.
+	// Notes describe data that could not be read or understood.
 	Notes []string
 
 	survey *Survey
 }
 
-// Pods returns the pods of the namespace that could be pinned. If only is set, it returns that pod.
+// Pods returns the pods of the namespace that could be pinned. If only is set, it returns just that
+// pod.
 func (c *Cluster) Pods(ctx context.Context, only string) (*Pods, error) {
 	s, err := c.Survey(ctx, "")
 	if err != nil {
@@ -86,7 +87,8 @@ func (c *Cluster) noPod(name string) error {
 	return fmt.Errorf("no pod %s in namespace %s at %s", name, c.Namespace, c.Where)
 }
 
-// podsOf returns the pods that could be pinned, and a requested pod, by namespace and name.
+// podsOf summarises the pods that could be pinned, by namespace and name. If only is set, it
+// summarises all given pods.
 func (s *Survey) podsOf(pods []corev1.Pod, only string) []Pod {
 	all := []Pod{}
 	for i := range pods {

@@ -18,7 +18,8 @@ import (
 
 // Promise is the placement that was stored with a pod's Binding, formatted as text.
 type Promise struct {
-	// Sequence numbers the node's Bindings. Report is the number of the report behind the decision.
+	// Sequence is the number of the Binding on its node. Report is the number of the report that
+	// the decision is based on.
 	Sequence   uint64      `json:"sequence"`
 	Report     int64       `json:"report"`
 	Certainty  string      `json:"certainty"`
@@ -27,16 +28,16 @@ type Promise struct {
 	Containers []Container `json:"containers"`
 }
 
-// Pins reports whether the pod was promised CPUs, devices, or a NUMA node. Without one of them,
-// Certainty and Outcome mean nothing.
+// Pins reports whether the pod was promised CPUs, devices, or a NUMA node. Otherwise Certainty and
+// Outcome have no meaning.
 func (p *Promise) Pins() bool {
 	return p.NUMANodes != "" || slices.ContainsFunc(p.Containers, func(c Container) bool {
 		return c.CPUs != "" || c.UnknownCPUs > 0 || len(c.Memory) > 0 || len(c.Devices) > 0
 	})
 }
 
-// fractions explains why containers of a Guaranteed pod get no exclusive CPUs because they ask for
-// a fraction of a CPU (guaranteedCPUs of pkg/kubelet/cm/cpumanager/policy_static.go).
+// fractions describes containers of a Guaranteed pod that get no exclusive CPUs, because they
+// request a fraction of a CPU (guaranteedCPUs of pkg/kubelet/cm/cpumanager/policy_static.go).
 func fractions(r *placement.Request) (out []string) {
 	for i := range r.Containers {
 		c := &r.Containers[i]
@@ -64,7 +65,7 @@ type Holding struct {
 	AgeSeconds int64  `json:"ageSeconds"`
 	State      string `json:"state"` // admitted, ended, refused, unknown or absent
 	NUMANodes  string `json:"numaNodes"`
-	// Alignment is "" if the pod holds nothing.
+	// Alignment is "" if the pod holds no resources.
 	Alignment  topology.Spread `json:"alignment,omitempty"`
 	Containers []Container     `json:"containers,omitempty"`
 }
@@ -101,7 +102,7 @@ func stateWord(s v1alpha1.PodState) string {
 	return strings.ToLower(string(s))
 }
 
-// promise describes the placement of a pod whose request is asked.
+// promise describes the placement of a pod; asked is the pod's request.
 func (n *node) promise(p *wire.Placement, asked *placement.Request) *Promise {
 	out := &Promise{Sequence: p.Sequence, Report: p.Report, Certainty: p.Certainty.String(), Guarantee: p.Guarantee.String()}
 	for i := range p.Decision.Containers {
@@ -112,7 +113,7 @@ func (n *node) promise(p *wire.Placement, asked *placement.Request) *Promise {
 	return out
 }
 
-// promisedNodes returns the NUMA nodes of a placement. If only amounts are known, these are the
+// promisedNodes returns the NUMA nodes of a placement. If only amounts are known, it adds the NUMA
 // nodes that the kubelet will prefer.
 func (n *node) promisedNodes(p *wire.Placement) topology.NUMASet {
 	out := n.nodesOf(p.Decision.Held())
@@ -124,7 +125,7 @@ func (n *node) promisedNodes(p *wire.Placement) topology.NUMASet {
 	return out
 }
 
-// holding returns the pod's entry in the report, or nil without a report.
+// holding returns the pod's entry in the report, or nil if there is no report.
 func (n *node) holding(uid string, now time.Time) *Holding {
 	if n.report() == nil {
 		return nil
@@ -148,7 +149,7 @@ func (n *node) nodesOf(p *placement.PodAllocation) topology.NUMASet {
 	return p.NUMANodes(n.machine(), n.deviceAt)
 }
 
-// outcome returns the outcome of a promise to the pod, or "" without a report. An ended pod is
+// outcome compares a promise with the report, or returns "" if there is no report. An ended pod is
 // compared as long as the report lists all of its resources.
 func (n *node) outcome(pod *corev1.Pod, p *wire.Placement) string {
 	if n.report() == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Given is the amount of a provider's resource (placement.Provider) that pods of a node have at one
+// Given is the amount of a provider's resource (placement.Provider) that pods of a node use at one
 // place. Only the provider knows the total.
 type Given struct {
 	Resource string `json:"resource"`
@@ -20,8 +20,8 @@ type Given struct {
 	Amount   uint64 `json:"amount"`
 }
 
-// givenOf adds up the Bindings of pods, by resource and place. It counts each pod with its peak
-// amount.
+// givenOf adds up the providers' resources in the Bindings of pods, by resource and place. Each pod
+// counts with its peak amount.
 func givenOf(pods []*corev1.Pod) []Given {
 	type place struct{ resource, name string }
 	all := map[place]uint64{}
@@ -54,9 +54,9 @@ func givenOf(pods []*corev1.Pod) []Given {
 	return out
 }
 
-// withoutProvided removes the providers' resources from a request, and names them. A resource
-// counts as a provider's if some Binding has it, because nothing else shows which providers a
-// scheduler has.
+// withoutProvided removes the providers' resources from a request, and returns their names. A
+// resource counts as a provider's if some Binding has it, because no other data shows which
+// providers a scheduler has.
 func (s *Survey) withoutProvided(r *placement.Request) (rest *placement.Request, provided []string) {
 	known := map[string]bool{}
 	for _, n := range s.nodes {
@@ -82,7 +82,7 @@ func (s *Survey) withoutProvided(r *placement.Request) (rest *placement.Request,
 	return &one, slices.Sorted(maps.Keys(names))
 }
 
-// besideProvided adds the amounts of the providers' resources that are in use to a node's answer.
+// besideProvided adds the used amounts of the providers' resources to a node's answer.
 func (n *node) besideProvided(provided []string, a *Answer) {
 	if len(provided) == 0 || n.trouble != nil {
 		return

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Change is a new amount for a container, to be set by an in-place resize.
+// Change is a new amount for one container, to be set by a resize in place.
 type Change struct {
 	// Container may be "" if only one container of the pod can be resized.
 	Container string
@@ -32,7 +32,8 @@ type Resized struct {
 	Node      string `json:"node"`
 	// Kubelet is the release of the node's kubelet; "" if it is not known.
 	Kubelet string `json:"kubelet,omitempty"`
-	// Changes describes each changed amount: the kubelet's allocation and the new request.
+	// Changes describes each changed amount: the amount that the kubelet has allocated, and the new
+	// request.
 	Changes []string `json:"changes"`
 	placement.ResizeAnswer
 	// Then describes the consequence of the outcome.
@@ -84,7 +85,7 @@ func (c *Cluster) Resize(ctx context.Context, name string, changes []Change) (*R
 	return out, nil
 }
 
-// resizedTo returns the pod with changed requests. A limit that equals the request changes with it.
+// resizedTo returns the pod with changed requests. If a limit equals the request, it changes too.
 func resizedTo(pod *corev1.Pod, changes []Change) (*corev1.Pod, error) {
 	wants := pod.DeepCopy()
 	for _, change := range changes {
@@ -114,7 +115,7 @@ func resizedTo(pod *corev1.Pod, changes []Change) (*corev1.Pod, error) {
 	return wants, nil
 }
 
-// containerNamed finds a container by name; "" means the pod's only container.
+// containerNamed finds a container by name. "" selects the container of a pod that has only one.
 func containerNamed(pod *corev1.Pod, name string) (*corev1.Container, error) {
 	var names []string
 	var only *corev1.Container
@@ -131,7 +132,7 @@ func containerNamed(pod *corev1.Pod, name string) (*corev1.Container, error) {
 }
 
 // unresizable returns an answer if every API server rejects the change (ValidatePodResize of
-// pkg/apis/core/validation), or the zero answer.
+// pkg/apis/core/validation). Otherwise it returns the zero answer.
 func unresizable(pod, wants *corev1.Pod) placement.ResizeAnswer {
 	switch _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; {
 	case static:
@@ -181,8 +182,8 @@ func (s *Survey) resize(n *node, pod, wants *corev1.Pod) placement.ResizeAnswer 
 	return state.Resize(&r)
 }
 
-// sums returns, for CPU and memory, the amount of the resized pod and the amounts that the kubelet
-// has allocated to the node's other pods.
+// sums returns CPU and memory of the resized pod, and the amounts that the kubelet has allocated to
+// the node's other pods.
 func (s *Survey) sums(n *node, wants *corev1.Pod) (cpu, memory placement.ResizeSum) {
 	bare := *wants
 	bare.Status.ContainerStatuses, bare.Status.InitContainerStatuses, bare.Status.Resources, bare.Status.AllocatedResources = nil, nil, nil, nil

@@ -17,17 +17,17 @@ type Resizing struct {
 	State string `json:"state"`
 	// Message explains State.
 	Message string `json:"message"`
-	// CPUs are the CPUs that the containers will have once the node has carried out a new decision,
-	// in the form of Pod.CPUs.
+	// CPUs are the CPUs that the containers will have after the node has carried out a new
+	// decision. The form is that of Pod.CPUs.
 	CPUs string `json:"cpus,omitempty"`
 }
 
 // The values of Resizing.State.
 const (
-	ResizeAsked      = "asked"     // the kubelet has not allocated the amounts
-	ResizeAllocated  = "allocated" // the scheduler has not decided
-	ResizeMoving     = "moving"    // the node has not carried the decision out
-	ResizeDeferred   = "deferred"  // the kubelet or the scheduler tries again
+	ResizeAsked      = "asked"     // the kubelet has not allocated the amounts yet
+	ResizeAllocated  = "allocated" // the kubelet has allocated the amounts, and the scheduler has not decided yet
+	ResizeMoving     = "moving"    // the node has not carried out the decision yet
+	ResizeDeferred   = "deferred"  // the kubelet or the scheduler will try again
 	ResizeInfeasible = "infeasible"
 )
 
@@ -99,8 +99,8 @@ func conditionOf(pod *corev1.Pod, of corev1.PodConditionType) *corev1.PodConditi
 	return &pod.Status.Conditions[i]
 }
 
-// moves reports whether the node has not yet carried out a decision after a resize. The report then
-// has an older decision, or CPUs that the pod is about to leave.
+// moves reports whether the node has not yet carried out a decision after a resize. If so, the
+// report has an older decision, or resources that the pod is giving up.
 func moves(p *wire.Placement, held *placement.PodAllocation) bool {
 	if p.Generation < 2 || p.Generation > max(held.Generation, 1) {
 		return p.Generation >= 2
@@ -156,8 +156,8 @@ func memoryOf(blocks []placement.MemoryBlock) (bytes uint64) {
 	return bytes
 }
 
-// undecided lists the amounts that the kubelet has allocated to containers and that the decision
-// does not have.
+// undecided lists amounts of containers that the kubelet has allocated and that differ from the
+// decision.
 func undecided(pod *corev1.Pod, d *placement.Decision) (out []string) {
 	for i := range d.Containers {
 		c := &d.Containers[i]

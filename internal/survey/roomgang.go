@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// MakeRoomForGang plans room for as many waiting pods of a gang as it lacks to start. source is as
+// MakeRoomForGang plans room for the waiting pods that a gang needs in order to start. source is as
 // in ExplainGang.
 func (c *Cluster) MakeRoomForGang(ctx context.Context, source, name string, o RoomOptions) (*Room, error) {
 	g, _, err := c.gangNamed(ctx, source, name)
@@ -55,8 +55,8 @@ func (c *Cluster) makeRoomForGang(ctx context.Context, g *Gang, o RoomOptions) (
 	return room, err
 }
 
-// wanting returns the waiting pods, the oldest first: as many as the gang lacks to start, or all if
-// it has started.
+// wanting returns the waiting pods that the gang needs in order to start, the oldest first. If the
+// gang has started, it returns all waiting pods.
 func (g *Gang) wanting() ([]*corev1.Pod, error) {
 	if g.State == gangs.Wrong || g.State == gangs.Forming {
 		return nil, fmt.Errorf("the gang is %s, and making room does not help: %s", g.State, g.Why)

@@ -11,10 +11,11 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// hasSay reports whether Berth decides about the pod on the node, as in the scheduler. It does if a
-// kubelet might pin something for the pod. Otherwise Berth lets the pod pass where a kubelet
-// decides, unless the pod's rules count NUMA nodes. On an unreliable node it lets a pod without
-// rules pass. Members of gangs pass everywhere. The result is false for a nil node.
+// hasSay reports whether Berth decides about the pod on the node, as in the scheduler. Berth
+// decides if a kubelet might pin something for the pod. For other pods, Berth decides only on nodes
+// with authority berth, or if the pod's rules count NUMA nodes. On an unreliable node, the pod must
+// also have rules. Berth does not decide about such pods if they are members of gangs, or if the
+// node is nil.
 func (n *node) hasSay(pod *corev1.Pod, r *placement.Request) bool {
 	switch {
 	case r.Pinnable():
@@ -27,7 +28,7 @@ func (n *node) hasSay(pod *corev1.Pod, r *placement.Request) bool {
 	return n.trouble == nil || r.Rules.Own() != placement.Rules{}
 }
 
-// grouped reports whether the pod is placed together with others.
+// grouped reports whether the pod belongs to a gang or to a Kubernetes PodGroup.
 func grouped(pod *corev1.Pod) bool { return wire.InGang(pod) || pod.Spec.SchedulingGroup != nil }
 
 // hasSay reports whether Berth decides about the pod on the node. It always decides about a pod
@@ -42,7 +43,8 @@ func (q *question) decided(s *Survey, names []string) bool {
 }
 
 // rulesErr returns the error if the rules of a pod cannot be read. It returns nil if the scheduler
-// ignores the rules: no kubelet pins anything for the pod, and Berth decides about it on no node.
+// ignores the rules, because no kubelet pins anything for the pod and Berth decides about the pod
+// on no node.
 func (s *Survey) rulesErr(pod *corev1.Pod, ask *wire.Ask) error {
 	r := &ask.Request
 	switch {
@@ -59,7 +61,7 @@ func (s *Survey) rulesErr(pod *corev1.Pod, ask *wire.Ask) error {
 	return nil
 }
 
-// advise adds advice about a node that refuses the pod. The advice considers amounts, too.
+// advise adds advice about a node that refuses the pod. The advice also considers amounts.
 func (q *question) advise(n *node, room func() *amounts.Node, a *Answer) {
 	if a.Refusal == nil {
 		return
@@ -72,7 +74,8 @@ func (q *question) advise(n *node, room func() *amounts.Node, a *Answer) {
 	a.Refusal, a.Advice = &refusal, refusal.Advice()
 }
 
-// roomy returns a function that reports whether the node has the amounts for other requests.
+// roomy returns a function that reports whether the node has enough amounts for another request of
+// the pod.
 func (q *question) roomy(n *node, room *amounts.Node) placement.Fits {
 	return func(r *placement.Request, empty bool) bool {
 		asks := Instead(q.amounts, q.request, r)
@@ -80,8 +83,8 @@ func (q *question) roomy(n *node, room *amounts.Node) placement.Fits {
 	}
 }
 
-// answer asks a node on which Berth decides about the pod. If no kubelet pins anything for a pod,
-// other plugins choose among the nodes that admit it.
+// answer asks a node on which Berth decides about the pod. If no kubelet pins anything for the pod,
+// it removes the Choice, because other plugins choose among the nodes.
 func (q *question) answer(n *node, c *ledger.Candidate, a *Answer) {
 	n.answer(c, q.demand[n.name], a)
 	if !q.request.Pinnable() && len(q.provided) == 0 {

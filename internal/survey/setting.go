@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Setting is a supposed change of nodes. The zero value changes nothing.
+// Setting is an assumed change of nodes. The zero value changes nothing.
 type Setting struct {
 	// Policy, Scope and CPUManager are the KubeletConfiguration's topologyManagerPolicy,
 	// topologyManagerScope and cpuManagerPolicy; "" means no change.
@@ -84,12 +84,12 @@ func ParseSetting(texts []string) (Setting, error) {
 	return s, nil
 }
 
-// drains reports whether the administrator must drain a node before changing it so.
+// drains reports whether a node must be drained before the change.
 func (o *Setting) drains() bool {
 	return o.NUMAPerPackage > 0 || o.CPUManager != "" || o.Reserved != ""
 }
 
-// Notes list the assumptions behind an answer with the setting.
+// Notes lists the assumptions of an answer with the setting.
 func (o *Setting) Notes() (out []string) {
 	if o.drains() {
 		out = append(out, "nodes must be drained for such a setting, so they are treated as empty")
@@ -121,8 +121,8 @@ func (o *Setting) on(s *Survey, names []string) *Survey {
 	return &out
 }
 
-// empties reports whether the node must be treated as empty, because Empty is set or the change
-// needs a drain.
+// empties reports whether the node is treated as empty, because Empty is set or the change needs a
+// drain.
 func (o *Setting) empties(n *node) bool {
 	if o.Empty || o.NUMAPerPackage > 0 {
 		return true
@@ -171,8 +171,8 @@ func (o *Setting) onNode(n *node, bound []*corev1.Pod) *node {
 	return &out
 }
 
-// allocatableOf returns the Node with the number of CPUs that would be allocatable. If
-// reservedSystemCPUs is set, the kubelet ignores other CPU reservations
+// allocatableOf returns the Node with the number of CPUs that would be allocatable after the
+// change. If reservedSystemCPUs is set, the kubelet ignores other CPU reservations
 // (cmd/kubelet/app/server.go).
 func (o *Setting) allocatableOf(object *corev1.Node) *corev1.Node {
 	if o.Reserved == "" || object == nil {
@@ -188,8 +188,8 @@ func (o *Setting) allocatableOf(object *corev1.Node) *corev1.Node {
 	return out
 }
 
-// divide gives each package of the machine another number of NUMA nodes, and returns the devices at
-// their new places.
+// divide changes the number of NUMA nodes in each package of the machine, and returns the devices
+// at their new places.
 func divide(spec *wire.NodeSpec, perPackage int, pools []placement.DevicePool) ([]placement.DevicePool, error) {
 	d, err := spec.Machine.Divide(perPackage)
 	if err != nil {
@@ -202,7 +202,7 @@ func divide(spec *wire.NodeSpec, perPackage int, pools []placement.DevicePool) (
 	return Rehang(d, pools), nil
 }
 
-// Rehang returns devices at their places on a divided machine.
+// Rehang returns the devices at their places on the divided machine.
 func Rehang(d *topology.Division, pools []placement.DevicePool) []placement.DevicePool {
 	out := make([]placement.DevicePool, len(pools))
 	for i := range pools {

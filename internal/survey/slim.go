@@ -13,8 +13,8 @@ import (
 )
 
 // slimPod keeps the parts of a pod that a survey reads: its identity, its requests, its constraints
-// on nodes and its status. It drops commands, environments, contents of volumes and foreign
-// annotations: they are most of a pod, and may hold secrets.
+// on nodes and its status. It removes commands, environments, contents of volumes and annotations
+// that Berth does not read. These are most of the data of a pod, and may contain secrets.
 func slimPod(pod *corev1.Pod) *corev1.Pod {
 	s := &pod.Spec
 	out := &corev1.Pod{
@@ -39,7 +39,7 @@ func slimPod(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// slimReservation keeps the fields of a Reservation that a survey reads. Its template is handled
+// slimReservation keeps the fields of a Reservation that a survey reads. It treats the template
 // like a pod.
 func slimReservation(o *koordinator.Reservation) *koordinator.Reservation {
 	out := o.DeepCopy()
@@ -53,7 +53,7 @@ func slimReservation(o *koordinator.Reservation) *koordinator.Reservation {
 	return out
 }
 
-// slimBudget keeps a PodDisruptionBudget's selector, and the number of allowed disruptions.
+// slimBudget keeps the spec of a PodDisruptionBudget, and the number of allowed disruptions.
 func slimBudget(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: b.Name, Namespace: b.Namespace}, Spec: b.Spec,
@@ -84,7 +84,7 @@ func slimSlice(s *resourcev1.ResourceSlice) *resourcev1.ResourceSlice {
 	return &resourcev1.ResourceSlice{ObjectMeta: slimMeta(&s.ObjectMeta), Spec: s.Spec}
 }
 
-// slimClaim keeps a claim's requests and allocations, without configuration for drivers.
+// slimClaim keeps a claim's requests and allocations. It removes the configuration for drivers.
 func slimClaim(c *resourcev1.ResourceClaim) *resourcev1.ResourceClaim {
 	out := &resourcev1.ResourceClaim{ObjectMeta: slimMeta(&c.ObjectMeta), Spec: *c.Spec.DeepCopy()}
 	out.Spec.Devices.Config = nil
@@ -96,15 +96,15 @@ func slimClaim(c *resourcev1.ResourceClaim) *resourcev1.ResourceClaim {
 	return out
 }
 
-// slimClass keeps a class's selectors, without configuration for drivers.
+// slimClass keeps a class's selectors. It removes the configuration for drivers.
 func slimClass(c *resourcev1.DeviceClass) *resourcev1.DeviceClass {
 	out := &resourcev1.DeviceClass{ObjectMeta: slimMeta(&c.ObjectMeta), Spec: *c.Spec.DeepCopy()}
 	out.Spec.Config = nil
 	return out
 }
 
-// slimVolumes keeps the kinds of volumes that tie a pod to its node, or data to the pod, without
-// their contents.
+// slimVolumes keeps the kinds of volumes that tie a pod to its node or contain data of the pod. It
+// removes their contents.
 func slimVolumes(all []corev1.Volume) (out []corev1.Volume) {
 	for i := range all {
 		v, kept := &all[i], corev1.Volume{Name: all[i].Name}
@@ -152,7 +152,7 @@ func berthAnnotations(all map[string]string) map[string]string {
 	return out
 }
 
-// dialectDomains are the domains of dialects' annotations, and of annotations about eviction.
+// dialectDomains has the domains of the dialects' annotations, and of annotations about eviction.
 var dialectDomains = func() map[string]bool {
 	out := map[string]bool{
 		"descheduler.alpha.kubernetes.io": true, "cluster-autoscaler.kubernetes.io": true,
@@ -176,8 +176,8 @@ func slimNode(node *corev1.Node) *corev1.Node {
 	}
 }
 
-// Slim is a transform for informers. It keeps the fields of an object that a survey reads, and
-// nothing secret.
+// Slim is a transform for informers. It keeps the fields of an object that a survey reads. It
+// removes fields that may contain secrets.
 func Slim(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.Pod:

@@ -13,7 +13,7 @@ import (
 
 // source is the data source of a Cluster: an API server, or a file with its data at one moment.
 type source interface {
-	// now is the cluster's time.
+	// now returns the cluster's time.
 	now() time.Time
 	// facts returns the facts about one node, or about all nodes if only is "".
 	facts(ctx context.Context, only string) (*facts, error)
@@ -23,17 +23,17 @@ type source interface {
 	podsIn(ctx context.Context, namespace, only string) ([]corev1.Pod, error)
 	// pod returns one pod, or nil if there is none.
 	pod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
-	// groupsIn returns the objects of a namespace that declare gangs. There are none of a kind that
-	// is not served. A kind that may not be read is noted.
+	// groupsIn returns the objects of a namespace that declare gangs. A kind that is not served has
+	// no objects. The notes name kinds that may not be read.
 	groupsIn(ctx context.Context, namespace string) (*groupObjects, error)
 	// budgets returns the PodDisruptionBudgets of all namespaces.
 	budgets(ctx context.Context) ([]policyv1.PodDisruptionBudget, error)
 	// priorityClasses returns all PriorityClasses. It fails with errNoClasses for a snapshot.
 	priorityClasses(ctx context.Context) ([]priorityClass, error)
-	// deviceClasses returns the extended resources of device classes, each under the name that the
-	// class gives and its default name. The notes name missing permissions.
+	// deviceClasses returns the extended resources of device classes. A class has a default name,
+	// and may set another one; the result has both. The notes name missing permissions.
 	deviceClasses(ctx context.Context) (classes map[corev1.ResourceName]bool, notes []string, err error)
-	// handedOut returns the devices of Dynamic Resource Allocation and their claims, for pods of a
+	// handedOut returns the devices of Dynamic Resource Allocation and the claims, for pods of a
 	// namespace.
 	handedOut(ctx context.Context, namespace string) (*handedOut, error)
 	// claimTemplates returns the ResourceClaimTemplates of a namespace. The notes name missing

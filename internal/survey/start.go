@@ -18,16 +18,16 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// StartNode is a node with a reliable report. A simulation starts from its present state.
+// StartNode is the present state of a node with a reliable report. A simulation starts from it.
 type StartNode struct {
 	Name    string
 	Object  *corev1.Node
 	Machine *topology.Machine
 	Model   *placement.Model
-	// State is the kubelet's allocations after everything in flight has arrived, and deleted pods
-	// have left. It belongs to the caller.
+	// State has the kubelet's allocations after all pods in flight have arrived, and all deleted
+	// pods have left. The caller may change it.
 	State *placement.State
-	// Has are the amounts that the node has for pods when it is empty.
+	// Has is the amount of each resource that the empty node has for pods.
 	Has amounts.List
 	// Pods are the node's pods except pods of DaemonSets, static pods, places of Reservations, and
 	// unreadable pods. Kept has the total requests of these exceptions.
@@ -45,7 +45,7 @@ type StartPod struct {
 	Stays string
 }
 
-// Start returns the nodes that new pods may go to, by name, and a note for each other node.
+// Start returns the nodes to which new pods may go, by name, and a note for each other node.
 func (s *Survey) Start(ctx context.Context, c *Cluster) (all []StartNode, notes []string) {
 	budgets, err := c.from.budgets(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Survey) Start(ctx context.Context, c *Cluster) (all []StartNode, notes 
 	return all, notes
 }
 
-// closed explains why new pods may not go to the node, or returns "".
+// closed explains why new pods may not go to the node. It returns "" if they may.
 func (n *node) closed() string {
 	switch {
 	case n.trouble != nil:

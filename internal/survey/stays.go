@@ -32,10 +32,11 @@ const (
 )
 
 // remakers are the kinds of controllers that always create a replacement pod, and whose pods lose
-// no work. Other controllers may count the pod as failed (a TaskRun), or lose its work (a Job).
+// no work. Other controllers may treat an evicted pod as failed (a TaskRun), or lose its work (a
+// Job).
 var remakers = []string{"ReplicaSet", "StatefulSet", "ReplicationController"}
 
-// budget is a PodDisruptionBudget, understood.
+// budget is a parsed PodDisruptionBudget.
 type budget struct {
 	namespace, name string
 	selector        labels.Selector
@@ -54,7 +55,7 @@ func readBudgets(all []policyv1.PodDisruptionBudget) (out []budget) {
 	return out
 }
 
-// ofPod returns the budgets that a pod counts against.
+// ofPod returns the indexes of the budgets that cover a pod.
 func ofPod(all []budget, pod *corev1.Pod) (out []int) {
 	for i := range all {
 		if b := &all[i]; b.namespace == pod.Namespace && b.selector.Matches(labels.Set(pod.Labels)) {
@@ -64,14 +65,15 @@ func ofPod(all []budget, pod *corev1.Pod) (out []int) {
 	return out
 }
 
-// mover is an object for which pods may have to move.
+// mover decides which pods may be moved to make room for other pods. It has the priority and the
+// scheduler of these other pods.
 type mover struct {
 	priority  int32
 	scheduler string
 	budgets   []budget
 }
 
-// stays explains why a pod must not be moved; "" if it may be. n is its node.
+// stays explains why a pod must not be moved, or returns "". n is the pod's node.
 func (m *mover) stays(pod *corev1.Pod, n *node) string {
 	owner := metav1.GetControllerOf(pod)
 	prefers := pod.Annotations[annotationPrefer]
@@ -117,7 +119,7 @@ func (m *mover) stays(pod *corev1.Pod, n *node) string {
 	return ""
 }
 
-// clings describes the part of the pod that would be lost, or that may tie it to its node.
+// clings describes what would be lost with the pod, or what may tie it to its node.
 func (m *mover) clings(pod *corev1.Pod, owner string) string {
 	if owner == "Job" {
 		return "a Job owns it, and its work would be lost"
@@ -136,7 +138,7 @@ func (m *mover) clings(pod *corev1.Pod, owner string) string {
 	return ""
 }
 
-// budgeted returns which PodDisruptionBudget keeps the pod now.
+// budgeted explains why a PodDisruptionBudget prevents the eviction of the pod now, or returns "".
 func (m *mover) budgeted(pod *corev1.Pod) string {
 	of := ofPod(m.budgets, pod)
 	if len(of) > 1 {
@@ -148,14 +150,15 @@ func (m *mover) budgeted(pod *corev1.Pod) string {
 	return ""
 }
 
-// unpinned reports whether no kubelet pins anything for the pod, so that reports need not list it.
+// unpinned reports whether no kubelet pins anything for the pod. Reports then need not list the
+// pod.
 func unpinned(pod *corev1.Pod) bool {
 	ask, err := wire.ReadPod(pod)
 	return err == nil && !ask.Request.Pinnable()
 }
 
-// priority returns the priority that the API server would give a pod that does not exist. If it
-// could not be read, the note describes the assumption.
+// priority returns the priority that the API server would give a pod that does not exist. If
+// PriorityClasses could not be read, the note describes the assumption.
 func (c *Cluster) priority(ctx context.Context, pod *corev1.Pod) (priority int32, note string) {
 	if pod.Spec.Priority != nil {
 		return *pod.Spec.Priority, ""

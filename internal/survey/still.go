@@ -25,12 +25,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// stillKind and stillVersion mark a file with a cluster in it. The version changes if a reader must
-// know of a change.
+// stillKind and stillVersion identify the file of a snapshot. The version changes if older readers
+// would misread a new file.
 const (
 	stillKind    = "BerthSnapshot"
 	stillVersion = 1
-	// maxStill is the maximum number of bytes that are unpacked from a file.
+	// maxStill is the maximum number of bytes that Open unpacks from a file.
 	maxStill = 4 << 30
 )
 
@@ -41,25 +41,26 @@ type still struct {
 	Taken      time.Time `json:"taken"`
 	Where      string    `json:"where"`
 	StaleAfter string    `json:"staleAfter"`
-	// Terms are Options.Terms. Earlier files have none.
+	// Terms are Options.Terms. Earlier files do not have this field.
 	wire.Terms
 	Notes   []string       `json:"notes,omitempty"`
 	Unknown []string       `json:"unknown,omitempty"` // "nodes", "leases", "pods" that could not be read
 	Nodes   []*corev1.Node `json:"nodes"`
-	// Reports are raw, so that unreadable reports can be shown too.
+	// Reports are unparsed, so that the output can also show unreadable reports.
 	Reports []json.RawMessage       `json:"nodeTopologies"`
 	Leases  []*coordinationv1.Lease `json:"leases"`
 	Pods    []*corev1.Pod           `json:"pods"`
-	// Reports with only amounts.
+	// These are the reports that contain only amounts.
 	Numatopologies []*nodeinfo.Numatopology    `json:"numatopologies,omitempty"`
 	Zones          []*nrt.NodeResourceTopology `json:"nodeResourceTopologies,omitempty"`
-	// Groups are the objects that declare gangs, as they came. Earlier files have none.
+	// Groups are the objects that declare gangs, mostly unparsed. Earlier files do not have this
+	// field.
 	Groups []json.RawMessage `json:"podGroups,omitempty"`
-	// Reservations are Koordinator's. Earlier files have none.
+	// Reservations are Koordinator's Reservations. Earlier files do not have this field.
 	Reservations []*koordinator.Reservation `json:"reservations,omitempty"`
-	// Budgets are nil if they could not be read, or an older release took the snapshot.
+	// Budgets is nil if they could not be read, or if an older release took the snapshot.
 	Budgets []*policyv1.PodDisruptionBudget `json:"podDisruptionBudgets"`
-	// These are nil if they could not be read, or an older release took the snapshot.
+	// Each of these is nil if it could not be read, or if an older release took the snapshot.
 	Slices  []*resourcev1.ResourceSlice `json:"resourceSlices"`
 	Claims  []*resourcev1.ResourceClaim `json:"resourceClaims"`
 	Classes []*resourcev1.DeviceClass   `json:"deviceClasses"`
@@ -67,8 +68,9 @@ type still struct {
 	reports []v1alpha1.NodeTopology // Reports, read
 }
 
-// Snapshot writes a survey's data of a live cluster to a file: nodes, reports, heartbeats, and pods
-// without commands, environments, volumes and unrelated annotations. It is JSON, packed with gzip.
+// Snapshot writes the data that a survey of a live cluster reads to a file: nodes, reports,
+// heartbeats, and pods without commands, environments, volumes and unrelated annotations. The file
+// is JSON, packed with gzip.
 func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 	a, err := c.live()
 	if err != nil {
@@ -94,7 +96,7 @@ func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 	return errors.Join(json.NewEncoder(packed).Encode(&out), packed.Close())
 }
 
-// keep copies the facts that are written unchanged: all except reports and heartbeats.
+// keep copies the facts that are written without change: all except reports and heartbeats.
 func (s *still) keep(f *facts) {
 	s.Notes, s.Unknown = f.notes, f.unknown()
 	for i := range f.nodes {
@@ -114,7 +116,7 @@ func (s *still) keep(f *facts) {
 	s.addPods(f.pods)
 }
 
-// unknown are the lists that could not be read.
+// unknown names the lists that could not be read.
 func (f *facts) unknown() (lists []string) {
 	for _, u := range []struct {
 		known bool
@@ -133,8 +135,8 @@ func (s *still) addPods(pods []corev1.Pod) {
 	}
 }
 
-// readRest reads data that are not facts about nodes: gangs' objects and waiting pods of a
-// namespace, and budgets.
+// readRest reads the remaining data: the gangs' objects and waiting pods of a namespace, and
+// PodDisruptionBudgets.
 func (s *still) readRest(ctx context.Context, a *api, namespace string) error {
 	objects, err := a.groupsIn(ctx, namespace)
 	if err != nil {
@@ -158,7 +160,7 @@ func (s *still) readRest(ctx context.Context, a *api, namespace string) error {
 	return nil
 }
 
-// heartbeatLeases writes heartbeats down again, as readable facts.
+// heartbeatLeases lists the Leases that are heartbeats.
 func (a *api) heartbeatLeases(ctx context.Context, f *facts) (out []*coordinationv1.Lease, err error) {
 	if !f.beatsKnown {
 		return nil, nil
@@ -175,7 +177,8 @@ func (a *api) heartbeatLeases(ctx context.Context, f *facts) (out []*coordinatio
 	return out, nil
 }
 
-// Open reads a snapshot, and returns a Cluster that never changes. name is its name in errors.
+// Open reads a snapshot, and returns a Cluster that never changes. name is the name of the snapshot
+// in errors.
 func Open(r io.Reader, name string) (*Cluster, error) {
 	unpacked, err := gzip.NewReader(r)
 	if err != nil {
@@ -216,7 +219,7 @@ func Open(r io.Reader, name string) (*Cluster, error) {
 	return c, nil
 }
 
-// check refuses entries that are nothing.
+// check returns an error if an entry of a list is null.
 func (s *still) check(name string) error {
 	for what, missing := range map[string]bool{
 		"nodes": slices.Contains(s.Nodes, nil), "leases": slices.Contains(s.Leases, nil), "pods": slices.Contains(s.Pods, nil),
@@ -234,7 +237,7 @@ func (s *still) check(name string) error {
 // now implements source.
 func (s *still) now() time.Time { return time.Unix(s.Taken.Unix(), 0) }
 
-// facts implements source with the answers of the API server at that time.
+// facts implements source. It returns what the API server answered at the time of the snapshot.
 func (s *still) facts(_ context.Context, only string) (*facts, error) {
 	f := &facts{
 		beats: map[string]beat{}, notes: slices.Clone(s.Notes), nodesKnown: !slices.Contains(s.Unknown, "nodes"),
@@ -367,7 +370,7 @@ func (s *still) liveOf(c *Cluster) *Live {
 	return l
 }
 
-// namespaces implements source with the pods' namespaces.
+// namespaces implements source. It returns the namespaces of the pods.
 func (s *still) namespaces(context.Context) ([]string, error) {
 	seen := map[string]bool{}
 	for _, p := range s.Pods {

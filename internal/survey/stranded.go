@@ -17,19 +17,20 @@ import (
 )
 
 // Stranded is the stranded amount of a resource on a NUMA node (package stranded), with the reason.
-// On a node that takes no pods it is everything that is free.
+// If the node accepts no pods, all free resources count as stranded.
 type Stranded struct {
 	Node string          `json:"node"`
 	NUMA topology.NUMAID `json:"numa"`
-	// Resource is "cpu", "memory", huge pages or a device plugin's.
+	// Resource is "cpu", "memory", a size of huge pages, or a device plugin's resource.
 	Resource string `json:"resource"`
 	Free     uint64 `json:"free"`
 	Stranded uint64 `json:"stranded"`
-	// Reason is the node's trouble, Cordoned, NoCPUs or NoMemory if these are short, or
-	// TooFewDevices if every pod asks for more.
+	// Reason is the reason of the node's trouble, or Cordoned. Otherwise it is NoCPUs or NoMemory
+	// if these are short, or TooFewDevices if every pod requests more devices.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Rule is the rule by which it counts as stranded, or "" on a node that takes no pods.
+	// Rule is the rule by which the resource counts as stranded. It is "" if the node accepts no
+	// pods.
 	Rule string `json:"rule,omitempty"`
 }
 
@@ -64,13 +65,13 @@ func (s *Survey) Stranded(wants *stranded.Wants) []Stranded {
 type StrandedSum struct {
 	Resource string `json:"resource"`
 	Stranded uint64 `json:"stranded"`
-	// Reasons has each reason once, the one that strands most first.
+	// Reasons has each reason once. The reason with the largest stranded amount comes first.
 	Reasons []StrandedReason `json:"reasons"`
-	// Count is the number of NUMA nodes with a stranded part.
+	// Count is the number of NUMA nodes on which a part of the resource is stranded.
 	Count int `json:"count"`
 }
 
-// StrandedReason is the amount that is stranded for one reason, with the number of NUMA nodes.
+// StrandedReason is the amount that is stranded for one reason, and the number of NUMA nodes.
 type StrandedReason struct {
 	Reason   string `json:"reason"`
 	Stranded uint64 `json:"stranded"`
@@ -133,11 +134,11 @@ func strandedOn(n *Node, m *NUMANode, object *corev1.Node, wants *stranded.Wants
 // Wants are the requests for devices.
 type Wants = stranded.Wants
 
-// maxShapes bounds the shapes that devices are compared with.
+// maxShapes is the maximum number of shapes that free devices are compared with.
 const maxShapes = 64
 
-// wantsOf returns the requests for devices of pods that wait, run or ran recently, the most
-// frequent shapes.
+// wantsOf returns the requests for devices of pods that wait, run or ran recently. It keeps the
+// most frequent shapes.
 func (c *Cluster) wantsOf(pods []*corev1.Pod) *stranded.Wants {
 	out := &stranded.Wants{PerDevice: c.Terms.CPUsPerDevice}
 	count, shapes := map[string]int{}, map[string]stranded.Shape{}
@@ -177,7 +178,8 @@ func (c *Cluster) Wants(ctx context.Context) (*stranded.Wants, error) {
 	return c.wantsOf(all), nil
 }
 
-// besideText describes the free amount, and the amount of the resource that strands it.
+// besideText describes the free amount of the stranded resource, and the free amount of the
+// resource that is short.
 func besideText(p *stranded.Part) string {
 	free, other := func(n uint64) string { return AmountText(p.Resource, n) }, func(n uint64) string { return AmountText(p.Beside.Resource, n) }
 	return fmt.Sprintf("%s of %s free, next to %s of %s", free(p.Free), free(p.Total), other(p.Beside.Free), other(p.Beside.Total))

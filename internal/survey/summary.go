@@ -8,22 +8,22 @@ import (
 	"github.com/berth-dev/berth/internal/stranded"
 )
 
-// Node is a node's resources, conditions and state.
+// Node has a node's resources, conditions and state.
 type Node struct {
 	Name      string `json:"name"`
 	Authority string `json:"authority,omitempty"`
 	Managers
 	// Guarantee is the scheduler's guarantee on the node: full, amounts or none.
 	Guarantee string `json:"guarantee"`
-	// Source is the kind of the report, if it is not an agent's: Numatopology or
+	// Source is the kind of the report if another exporter has written it: Numatopology or
 	// NodeResourceTopology.
 	Source string `json:"source,omitempty"`
-	// Pods counts the pods of the report that have not ended; InFlight counts bound pods that no
-	// report has yet.
+	// Pods counts the pods in the report that have not ended. InFlight counts bound pods that no
+	// report contains yet.
 	Pods     int   `json:"pods"`
 	InFlight int   `json:"inFlight"`
 	Report   int64 `json:"report,omitempty"`
-	// AgeSeconds is since the agent's last sign of life.
+	// AgeSeconds is the time since the agent's last sign of life.
 	AgeSeconds int64    `json:"ageSeconds,omitempty"`
 	Trouble    *Trouble `json:"trouble,omitempty"`
 	// Warnings are the doubts about a node, whether or not it is in trouble.
@@ -31,22 +31,24 @@ type Node struct {
 	// Conditions are the conditions of the report and of the Node that show a problem:
 	// TYPE=STATUS(REASON).
 	Conditions []string `json:"conditions,omitempty"`
-	// Gone: a watch saw it go.
+	// Gone means that a watch has seen the deletion of the node.
 	Gone      bool       `json:"gone,omitempty"`
 	NUMANodes []NUMANode `json:"numaNodes,omitempty"`
 	// Held are the Reservations' resources for future pods, by name and NUMA node.
 	Held []Vacancy `json:"held,omitempty"`
 	// Given is the used amount of the providers' resources.
 	Given []Given `json:"given,omitempty"`
-	// Holders are the holders of its CPUs, only for nodes that were requested by name.
+	// Holders has the holders of the node's CPUs. It is set only for nodes that were requested by
+	// name.
 	Holders []Holder `json:"holders,omitempty"`
-	// Driven are devices of drivers; only of nodes that were asked for by name.
+	// Driven has the devices of drivers. It is set only for nodes that were requested by name.
 	Driven *Driven `json:"driven,omitempty"`
-	// Resizes are those of its pods that are not done; only of nodes that were asked for by name.
+	// Resizes has the unfinished resizes of the node's pods. It is set only for nodes that were
+	// requested by name.
 	Resizes []PodResize `json:"resizes,omitempty"`
 }
 
-// Managers are the kubelet's release, and the policies of its managers. They are empty if they are
+// Managers has the kubelet's release, and the policies of its managers. A field is empty if it is
 // not known.
 type Managers struct {
 	KubeletVersion string `json:"kubeletVersion,omitempty"`
@@ -56,18 +58,18 @@ type Managers struct {
 	Scope          string `json:"scope,omitempty"`
 }
 
-// Open reports whether new pods that are pinned may go to the node: its report can be relied on,
+// Open reports whether new pods that could be pinned may go to the node: its report is reliable,
 // and it is not cordoned.
 func (n *Node) Open() bool { return n.Trouble == nil && !slices.Contains(n.Conditions, cordoned) }
 
-// NUMANode has the resources of one NUMA node after everything in flight. Amount has the amounts of
-// one resource.
+// NUMANode has the resources of one NUMA node after all pods in flight have arrived. Amount has the
+// amounts of one resource.
 type (
 	NUMANode = stranded.NUMANode
 	Amount   = stranded.Amount
 )
 
-// Nodes adds all nodes up, by name.
+// Nodes summarises all nodes, by name.
 func (s *Survey) Nodes() []Node {
 	names := s.Names()
 	all := make([]Node, len(names))
@@ -75,7 +77,7 @@ func (s *Survey) Nodes() []Node {
 	return all
 }
 
-// summary adds a node up.
+// summary summarises a node.
 func (n *node) summary(now time.Time) Node {
 	out := Node{Name: n.name, Guarantee: n.guarantee().String(), Report: n.sequence(), Trouble: n.trouble, Warnings: n.warnings(), Conditions: n.conditions(), Given: n.given}
 	if n.coarse() {

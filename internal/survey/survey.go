@@ -1,6 +1,7 @@
-// Package survey reads a live cluster: the free resources of its nodes, the resources of its pods,
-// and the reasons. Its results have JSON tags; the CLI prints them and the web page shows them. It
-// writes nothing to the cluster.
+// Package survey reads a cluster or a snapshot of one. It computes the free resources of the nodes
+// and the resources of the pods, and explains why a pod is on its node or has none. The results
+// have JSON tags; the CLI prints them, and the web page shows them. The package writes nothing to
+// the cluster.
 package survey
 
 import (
@@ -20,18 +21,18 @@ import (
 
 // Survey is the state of nodes and of the pods bound to them, at about one moment.
 type Survey struct {
-	// Now is that moment, by the API server's clock.
+	// Now is the time of the survey, by the API server's clock.
 	Now time.Time
-	// Notes name data that could not be read or understood.
+	// Notes describe data that could not be read or understood.
 	Notes []string
 
 	facts *facts
 	nodes map[string]*node
-	// bound has the pods by node, and the Reservations' resources there.
+	// bound has the pods by node, and pods that stand for places of Reservations.
 	bound map[string][]*corev1.Pod
 	// held has the unused parts of Reservations' places, by UID.
 	held map[string]ledger.Holding
-	// narrowed is which nodes are wanted; nil for all.
+	// narrowed selects the wanted nodes; nil selects all.
 	narrowed func(*node) bool
 	// partial means that only one node was surveyed.
 	partial bool
@@ -53,8 +54,8 @@ func (c *Cluster) noNode(s *Survey, name string) error {
 // Names returns the names of the nodes, ascending.
 func (s *Survey) Names() []string { return slices.Sorted(maps.Keys(s.nodes)) }
 
-// Narrow removes nodes that are not named, if there are names, and nodes that the selector does not
-// match, if there is one. A name without a node is an error.
+// Narrow keeps the named nodes that the selector matches. If there are no names, it keeps all nodes
+// that the selector matches; selector may be nil. A name without a node is an error.
 func (c *Cluster) Narrow(s *Survey, names []string, selector labels.Selector) error {
 	for _, name := range names {
 		if s.nodes[name] == nil {
@@ -71,7 +72,7 @@ func (c *Cluster) Narrow(s *Survey, names []string, selector labels.Selector) er
 	return nil
 }
 
-// Survey surveys one node, or all of them if only is "".
+// Survey surveys one node, or all nodes if only is "".
 func (c *Cluster) Survey(ctx context.Context, only string) (*Survey, error) {
 	f, err := c.from.facts(ctx, only)
 	if err != nil {
@@ -129,7 +130,8 @@ func (c *Cluster) glance(f *facts, now time.Time) glance {
 	}
 }
 
-// classes returns the resources of device classes, if the pod asks for any that could be one.
+// classes returns the resources of device classes, if the pod requests a resource that could be one
+// of them.
 func (s *Survey) classes(ctx context.Context, c *Cluster, asked amounts.List) (map[corev1.ResourceName]bool, error) {
 	if !foreign(asked) {
 		return nil, nil

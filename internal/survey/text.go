@@ -6,10 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// Seconds returns whole seconds, never negative, because clocks of API servers may differ.
+// Seconds returns whole seconds. The result is never negative, even if the clocks of API servers
+// differ.
 func Seconds(d time.Duration) int64 { return max(0, int64(d/time.Second)) }
 
-// AgeText is an age as kubectl prints it.
+// AgeText formats an age as kubectl does.
 func AgeText(seconds int64) string {
 	return duration.HumanDuration(time.Duration(seconds) * time.Second)
 }

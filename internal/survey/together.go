@@ -17,31 +17,33 @@ type together struct {
 	claimant *claimant
 	at       *claimPlace
 	on       *claims.OnNode
-	// has are the claims with devices, open those without. They are in the order of
-	// spec.resourceClaims, as the scheduler's allocator gets them.
+	// has are the claims with devices, and open the claims without devices. Both are in the order
+	// of spec.resourceClaims, in which the scheduler's allocator gets them.
 	has, open []*claimHere
-	// steered means that devices on other NUMA nodes may be left out. No claim takes all devices.
+	// steered means that devices on other NUMA nodes may be hidden from the allocator. No claim
+	// requests all devices.
 	steered bool
 }
 
-// claimHere is a claim on the node.
+// claimHere is a claim of the pod on one node.
 type claimHere struct {
-	claims.Claim // in the way that was tried last
+	claims.Claim // Users and Results are for the way that was tried last
 	name         string
-	// users returns the containers that use it, for a pod with this placement.
+	// users returns the containers that use the claim, if the pod has this placement.
 	users  func(claims.Lying) []claims.User
 	object *resourcev1.ResourceClaim
 	out    *ClaimOnNode
-	// The others are of an open claim. near are the NUMA nodes where its devices would be near, in
-	// all ways. whys explain why it has none there.
+	// The following fields belong to an open claim. near has the NUMA nodes where its devices would
+	// be near, over all ways. whys has the reasons why it has no devices there.
 	devices *devicesFor
 	near    topology.NUMASet
 	apart   string
 	whys    []string
 }
 
-// onNode explains which devices of a node the asked claims have, or could have together. The answer
-// about a claim is nil if its devices are not on the node, or if it has none and whole is false.
+// onNode explains which devices the asked claims have on a node, or could have together. The answer
+// about a claim is nil if its devices are not on the node. It is also nil if the claim has no
+// devices and whole is false.
 func (x *claimant) onNode(ctx context.Context, at *claimPlace, asked []bool, whole bool) []*ClaimOnNode {
 	t := &together{claimant: x, at: at, on: x.on(at)}
 	t.steered = !t.on.Whole
@@ -80,7 +82,8 @@ func (x *claimant) onNode(ctx context.Context, at *claimPlace, asked []bool, who
 	return out
 }
 
-// here returns a claim on a node, or nil if the node needs none for extended resources.
+// here describes the pod's claim number i on a node. The number after spec.resourceClaims is the
+// claim for extended resources; here returns nil if the pod needs no such claim on the node.
 func (x *claimant) here(on *claims.OnNode, i int) *claimHere {
 	pod, c := x.question.pod, x.found[i]
 	if i < len(pod.Spec.ResourceClaims) {
@@ -98,10 +101,10 @@ func (x *claimant) here(on *claims.OnNode, i int) *claimHere {
 	return &claimHere{Claim: claims.Claim{Name: claims.ForExtended}, name: claims.ForExtended, users: users, object: c}
 }
 
-// byPlugin describes a node that needs no claim for extended resources.
+// byPlugin is the message for a node where extended resources need no claim.
 const byPlugin = "no driver has to offer them there"
 
-// explain finds a way in which all claims have near devices.
+// explain tries the ways until all claims have near devices.
 func (t *together) explain(ctx context.Context) {
 	wrong := t.wrong(ctx)
 	found, tried := false, 0
@@ -135,7 +138,8 @@ func (t *together) explain(ctx context.Context) {
 	}
 }
 
-// wrong reports whether the devices for an open claim cannot be told. Then no open claim gets any.
+// wrong reports whether the matching devices of an open claim cannot be determined. No open claim
+// then gets devices.
 func (t *together) wrong(ctx context.Context) (wrong bool) {
 	first := ""
 	for _, h := range t.open {
@@ -151,7 +155,8 @@ func (t *together) wrong(ctx context.Context) (wrong bool) {
 	return wrong
 }
 
-// judge puts the pod there in a way, and reports whether the devices that it has are as it asks.
+// judge places the pod in a way. It reports whether the devices of the allocated claims are where
+// the pod requires them.
 func (t *together) judge(way claims.Lying, first bool) (fits bool) {
 	fits = true
 	for _, h := range t.open {
@@ -175,8 +180,8 @@ func (t *together) judge(way claims.Lying, first bool) (fits bool) {
 	return fits
 }
 
-// lie gives all open claims devices in the present way, as the scheduler does: the devices on the
-// NUMA nodes of any of them are left to choose, and the choice is judged.
+// lie allocates devices to all open claims in the present way, as the scheduler does. The allocator
+// may choose devices on the NUMA nodes of any of these claims, and the result is judged afterwards.
 func (t *together) lie(ctx context.Context, fits bool) bool {
 	only, restricted := topology.NUMASet(0), false
 	for _, h := range t.open {
@@ -213,7 +218,8 @@ func (t *together) lie(ctx context.Context, fits bool) bool {
 	return bad == ""
 }
 
-// allocate gives claims devices on these NUMA nodes together. why explains why they get none.
+// allocate allocates devices on these NUMA nodes to the claims together. If this fails, why has the
+// reason.
 func (t *together) allocate(ctx context.Context, only topology.NUMASet, list []*claimHere) (why string) {
 	var objects []*resourcev1.ResourceClaim
 	for _, h := range list {
@@ -230,8 +236,8 @@ func (t *together) allocate(ctx context.Context, only topology.NUMASet, list []*
 	return why
 }
 
-// alone explains for each claim why the claims have no devices together: it has none by itself, or
-// others have none beside it.
+// alone explains for each claim why the claims cannot have devices together. Either the claim gets
+// none even by itself, or another claim gets none, or there are not enough devices for all.
 func (t *together) alone(ctx context.Context, why string) {
 	whys, none := make([]string, len(t.open)), ""
 	for i, h := range t.open {
@@ -261,10 +267,11 @@ func (t *together) alone(ctx context.Context, why string) {
 	}
 }
 
-// gotNone explains why a claim gets no devices although it could: a pod gets all or none.
+// gotNone explains why a claim gets no devices although there are some for it: the named claim gets
+// none, and a pod gets devices for all of its claims or for none.
 func gotNone(claim string) string { return "claim " + claim + " of the pod gets no devices" }
 
-// elsewhere says what the claims get if the pod has no near devices.
+// elsewhere describes the devices that the claims get if the pod has no near devices.
 func (t *together) elsewhere(ctx context.Context) {
 	if t.claimant.mode == claims.Required {
 		if t.claimant.follows(t.at) {
@@ -285,7 +292,7 @@ func (t *together) elsewhere(ctx context.Context) {
 	}
 }
 
-// away names a claim whose devices keep the pod off the node, or returns "".
+// away names an allocated claim whose devices exclude the node, or returns "".
 func (t *together) away() string {
 	for _, h := range t.has {
 		if t.at.awayFrom(h.object) {
@@ -295,12 +302,12 @@ func (t *together) away() string {
 	return ""
 }
 
-// awayFrom reports whether the node cannot use the devices that a claim has.
+// awayFrom reports whether the devices of an allocated claim cannot be used on the node.
 func (n *node) awayFrom(c *resourcev1.ResourceClaim) bool {
 	return c.Status.Allocation != nil && c.Status.Allocation.NodeSelector != nil && n.object != nil && !matchesNode(n.object, "", nil, c.Status.Allocation.NodeSelector)
 }
 
-// say adds a reason once.
+// say adds a reason, if it is new.
 func (h *claimHere) say(why string) {
 	if !slices.Contains(h.whys, why) {
 		h.whys = append(h.whys, why)

@@ -5,8 +5,8 @@ import (
 	"github.com/berth-dev/berth/internal/nodestate"
 )
 
-// Trouble explains why a node's report is not reliable for pods that could be pinned, or a doubt
-// about it.
+// Trouble explains why a node's report is not reliable for pods that could be pinned. It can also
+// be a warning about the node.
 type Trouble struct {
 	// Reason is one word. A report that is not Ready has the reason of its condition.
 	Reason  string `json:"reason"`
@@ -15,16 +15,16 @@ type Trouble struct {
 	Advice string `json:"advice,omitempty"`
 }
 
-// NotReady is the reason of a warning without a condition of a report: the Node, and so its
-// kubelet, is not ready, whatever its report says.
+// NotReady is the reason of a warning that does not come from a condition of a report. The Node's
+// condition shows that the kubelet is not ready.
 const NotReady = "NodeNotReady"
 
-// LabelIgnored is the reason of a warning about a label that asks for a setting that the node's
-// kubelet does not have.
+// LabelIgnored is the reason of a warning about a label. The label asks for a setting that the
+// node's kubelet does not have.
 const LabelIgnored = "LabelIgnored"
 
-// RestartRepeats is the reason of a warning about a node whose kubelet places pods by
-// spec.resources again when it restarts.
+// RestartRepeats is the reason of a warning about a node. When the node's kubelet restarts, it
+// places pods with spec.resources again.
 const RestartRepeats = "RestartRepeats"
 
 func troubleOf(u *nodestate.Unusable, node string) *Trouble {

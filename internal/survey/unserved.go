@@ -14,19 +14,21 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// NoScheduler is the reason of a pod's trouble: no scheduler has looked at it.
+// NoScheduler is the reason of a pod's trouble if no scheduler has looked at the pod.
 const NoScheduler = "NoScheduler"
 
-// unservedAfter is the age at which a pod counts as unserved, because a scheduler needs some time.
+// unservedAfter is the age from which a pod counts as unserved. A scheduler needs some time.
 const unservedAfter = 10 * time.Second
 
-// usualLease is the duration of a Lease without one: kube-scheduler's default.
+// usualLease is the assumed duration of a Lease that does not set it. It is kube-scheduler's
+// default.
 const usualLease = 15 * time.Second
 
-// askWhoServes records that no scheduler has looked at a pending pod, and whether a scheduler with
-// its name is seen. Every scheduler writes the condition PodScheduled when it finds no node. Berth
-// writes none to the members of a gang that is forming or wrong. It writes it to others only after
-// their gang has waited for a while.
+// askWhoServes records that no scheduler has looked at a pending pod. It also records whether there
+// seems to be a scheduler with the pod's schedulerName. Every scheduler writes the condition
+// PodScheduled when it finds no node. Berth does not write it to the members of a gang that is
+// forming or wrong. Berth writes it to members of other gangs only after the gang has waited for a
+// while.
 func (c *Cluster) askWhoServes(ctx context.Context, s *Survey, pod *corev1.Pod, e *Explained) {
 	a, err := c.live()
 	if err != nil || e.MemberOf.HoldsBack() || len(pod.Spec.SchedulingGates) > 0 || pod.Status.NominatedNodeName != "" {
@@ -47,8 +49,8 @@ func (c *Cluster) askWhoServes(ctx context.Context, s *Survey, pod *corev1.Pod, 
 	e.Unserved = a.unserved(ctx, s, pod, age)
 }
 
-// waitOf returns the age of the youngest pod, because a gang is tried when its last pod exists.
-// unserved means that no scheduler seems to serve them.
+// waitOf returns the age of the youngest pod, because the scheduler tries a gang when its last pod
+// exists. unserved means that no scheduler seems to serve the pods.
 func waitOf(together []*corev1.Pod, now time.Time) (age time.Duration, unserved bool) {
 	if slices.ContainsFunc(together, isLookedAt) {
 		return 0, false
@@ -58,13 +60,13 @@ func waitOf(together []*corev1.Pod, now time.Time) (age time.Duration, unserved 
 	return age, age >= unservedAfter
 }
 
-// isLookedAt reports whether a scheduler has looked at the pod, and has written so.
+// isLookedAt reports whether the pod shows that a scheduler has looked at it.
 func isLookedAt(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" || slices.ContainsFunc(pod.Status.Conditions, func(cond corev1.PodCondition) bool { return cond.Type == corev1.PodScheduled })
 }
 
-// unserved returns the trouble that no scheduler has looked at a pod for that long, with the
-// schedulers of its name.
+// unserved returns the trouble that no scheduler has looked at a pod for that time. It lists the
+// schedulers of that name that it finds.
 func (a *api) unserved(ctx context.Context, s *Survey, pod *corev1.Pod, age time.Duration) *Trouble {
 	name := nameOfScheduler(pod)
 	served := servedBy(s)
@@ -105,9 +107,9 @@ func servedBy(s *Survey) map[string]int {
 	return out
 }
 
-// eventOfScheduler returns the last message of the pod's scheduler in an event about it. It returns
-// "" if there is none, or if events may not be read. A scheduler uses the name of the pod's
-// profile.
+// eventOfScheduler returns the message of the last event of the pod's scheduler about the pod. It
+// returns "" if there is none, or if events may not be read. A scheduler writes events under the
+// name of the pod's profile.
 func (a *api) eventOfScheduler(ctx context.Context, pod *corev1.Pod) string {
 	list, err := a.core.Events(pod.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(pod.UID)})
 	if err != nil {
@@ -122,9 +124,9 @@ func (a *api) eventOfScheduler(ctx context.Context, pod *corev1.Pod) string {
 	return said
 }
 
-// schedulerLease describes a Lease by which a scheduler with that name leads, or returns "" if none
-// is seen or may be read. leads means that the Lease has not expired. It tries the names of
-// kube-scheduler and of Berth's chart, and the profile's own.
+// schedulerLease describes the election Lease of a scheduler with that name. It returns "" if it
+// finds none or may not read it. leads means that the Lease has not expired. It tries the Lease
+// names of kube-scheduler and of Berth's chart, and the name of the profile.
 func (a *api) schedulerLease(ctx context.Context, s *Survey, name string) (said string, leads bool) {
 	names := []string{name, name + "-scheduler"}
 	if name == corev1.DefaultSchedulerName {

@@ -25,13 +25,13 @@ import (
 	"github.com/berth-dev/berth/internal/nodestate"
 )
 
-// Times of a watch.
+// The times of a watch.
 const (
-	// watchSettle is the time for which changes are collected, because a pod and the report that
-	// lists it come close together.
+	// watchSettle is the time for which changes are collected, because the events of a pod and of
+	// the report that lists it arrive shortly after each other.
 	watchSettle = 100 * time.Millisecond
-	// watchTick is the interval for checking that no agent has fallen silent, which no event
-	// reports.
+	// watchTick is the interval at which the watch checks if an agent has fallen silent, because no
+	// event shows this.
 	watchTick = 5 * time.Second
 )
 
@@ -42,8 +42,8 @@ const (
 	podsResource   = "pods"
 )
 
-// watcher follows the data of a survey through client-go's informers, which list and watch again by
-// themselves when a watch breaks.
+// watcher follows the data of a survey through client-go's informers. If a watch breaks, they list
+// and watch again by themselves.
 type watcher struct {
 	c *Cluster
 	informers
@@ -51,10 +51,11 @@ type watcher struct {
 	begun time.Time
 	// clock is the API server's clock, by its last answer.
 	clock *serverClock
-	// synced report for each resource that it was listed, or that it may not be.
+	// synced has a function for each resource. It reports whether the resource was listed, or may
+	// not be listed.
 	synced []cache.InformerSynced
-	// contact tracks the resources that cannot be followed. swung is called when this changes. If
-	// it is nil, Follower.Tell gets a description.
+	// contact tracks the resources that cannot be followed. swung is called when these change. If
+	// it is nil, Follower.Tell receives a description.
 	contact *contact
 	swung   func()
 
@@ -63,33 +64,34 @@ type watcher struct {
 	ping    chan struct{}
 	notes   chan string
 	fatal   chan error
-	// silent are the nodes that were found silent. deaf means that heartbeats cannot be received
-	// now. listens is the time since when they can be again. Only follow uses them.
+	// silent has the nodes whose agents were found silent. deaf means that heartbeats cannot be
+	// received now. listens is the time from which they can be received again. Only follow uses
+	// these fields.
 	silent  map[string]bool
 	deaf    bool
 	listens time.Time
-	// looked is when watch last checked if the machine was suspended. lookedWall is the same moment
-	// by the wall clock.
+	// looked is the time of the last check if the machine was suspended, by the monotonic clock.
+	// lookedWall is the same time by the wall clock.
 	looked, lookedWall time.Time
 }
 
-// informers follow one resource each. If it may not be read, the informer is nil. The informer of
-// reports always exists.
+// informers has one informer for each resource. The informer is nil if the resource may not be
+// read. The informer of reports always exists.
 type informers struct {
 	reports, nodes, leases, pods cache.SharedIndexInformer
-	// coarse follow reports with only amounts, in the order of apiclient.CoarseKinds.
+	// coarse follow the reports that contain only amounts, in the order of apiclient.CoarseKinds.
 	coarse [2]cache.SharedIndexInformer
 	// places follows Reservations.
 	places cache.SharedIndexInformer
 }
 
-// changes are names of nodes, and keys of pods, about which something may be different.
+// changes has the names of nodes, and the keys of pods, whose data may have changed.
 type changes struct{ nodes, pods map[string]bool }
 
 func (c *changes) clear() { c.nodes, c.pods = map[string]bool{}, map[string]bool{} }
 
-// watch prepares to follow the facts. It sends no request yet. With allPods it also follows pods
-// without a node.
+// watch prepares to follow the facts. It sends no request yet. If allPods is set, it also follows
+// pods without a node.
 func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 	a, err := c.live()
 	if err != nil {
@@ -204,7 +206,7 @@ func (w *watcher) placeTold(obj any) {
 	}
 }
 
-// leaseTold: a heartbeat changes nothing that is shown, but that an agent is silent no longer.
+// leaseTold records a heartbeat. A heartbeat changes only whether the agent counts as silent.
 func (w *watcher) leaseTold(obj any) {
 	if l, ok := apiclient.Last(obj).(*coordinationv1.Lease); ok {
 		if b, err := nodestate.HeartbeatOf(l); err == nil {
@@ -213,11 +215,12 @@ func (w *watcher) leaseTold(obj any) {
 	}
 }
 
-// vital are the resources without which a watch shows nothing that is right.
+// vital has the resources without which a watch cannot show correct data.
 var vital = []string{v1alpha1.NodeTopologies.Resource, podsResource}
 
-// failed ends the watch of a vital resource if it is not allowed, and reports other problems.
-// Informers try again by themselves. The contact reports other missing permissions.
+// failed returns the error handler of a resource. If a vital resource may not be watched, the
+// handler ends the watch. It reports other problems, after which informers try again by themselves.
+// The contact reports other missing permissions.
 func (w *watcher) failed(resource string) cache.WatchErrorHandlerWithContext {
 	said := ""
 	return func(_ context.Context, _ *cache.Reflector, err error) {
@@ -239,7 +242,8 @@ func (w *watcher) failed(resource string) cache.WatchErrorHandlerWithContext {
 	}
 }
 
-// now returns the API server's time. If this machine has slept, its next answer corrects it.
+// now returns the API server's time. If this machine was suspended, the next answer of the API
+// server corrects the result.
 func (w *watcher) now() time.Time {
 	now := w.look.silence.now.Add(time.Since(w.begun))
 	if w.clock != nil {
@@ -250,8 +254,8 @@ func (w *watcher) now() time.Time {
 	return now
 }
 
-// run follows until ctx ends. It calls each with possible changes, the first time with everything,
-// and tell with problems.
+// run follows until ctx ends. It calls each with possible changes, the first time with all nodes
+// and pods, and calls tell with problems.
 func (w *watcher) run(ctx context.Context, each func(*changes) error, tell func(string)) error {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -319,7 +323,8 @@ func (w *watcher) take() changes {
 	return c
 }
 
-// sayLost reports resources that cannot, or may not, be followed, if this is new.
+// sayLost reports the resources that cannot be followed or may not be followed, if they have
+// changed.
 func (w *watcher) sayLost(tell func(string)) {
 	lost, news := w.contact.say()
 	deaf := slices.ContainsFunc(lost, func(l Lost) bool { return l.Resource == leasesResource }) || w.contact.isDenied(leasesResource)
@@ -342,18 +347,18 @@ func (w *watcher) sayLost(tell func(string)) {
 	}
 }
 
-// hears reports whether heartbeats would have been received for as long as an agent may be silent.
-// Otherwise no agent can be called silent.
+// hears reports whether heartbeats could be received for the last StaleAfter. Otherwise no agent
+// can be called silent.
 func (w *watcher) hears() bool {
 	denied := w.contact != nil && w.contact.isDenied(leasesResource)
 	return !w.deaf && !denied && time.Since(w.listens) > w.c.StaleAfter
 }
 
-// filled reports whether an informer has its initial objects. A nil informer has none.
+// filled reports whether an informer has its initial objects. A nil informer needs none.
 func filled(informer cache.SharedIndexInformer) bool { return informer == nil || informer.HasSynced() }
 
-// lookForSleep begins to listen again if the machine has slept, because the heartbeats of that time
-// have not arrived yet.
+// lookForSleep restarts the time of hears if the machine was suspended, because the heartbeats of
+// that time have not arrived yet.
 func (w *watcher) lookForSleep() {
 	now := time.Now()
 	if slept := now.Round(0).Sub(w.lookedWall) - now.Sub(w.looked); !w.looked.IsZero() && slept > watchTick {
@@ -362,7 +367,7 @@ func (w *watcher) lookForSleep() {
 	w.looked, w.lookedWall = now, now.Round(0)
 }
 
-// lookForSilence checks every node once whose agent has been silent for too long.
+// lookForSilence requests a check of each node whose agent has become silent.
 func (w *watcher) lookForSilence() {
 	if w.leases == nil || !w.hears() {
 		return
@@ -380,7 +385,7 @@ func (w *watcher) lookForSilence() {
 	w.silent = silent
 }
 
-// beat is the last heartbeat of the node's agent; zero if there is none.
+// beat returns the last heartbeat of the node's agent, or the zero value if there is none.
 func (w *watcher) beat(node string) beat {
 	obj, ok, err := w.leases.GetStore().GetByKey(w.c.Heartbeats + "/" + v1alpha1.HeartbeatName(node))
 	if err != nil || !ok {
@@ -425,7 +430,7 @@ func (w *watcher) at(name string) *node {
 
 func (w *watcher) podsOn(node string) []*corev1.Pod { return on[corev1.Pod](w.pods, node) }
 
-// on returns an informer's objects of a node, or nothing if the informer is nil.
+// on returns the objects of an informer on a node. It returns none if the informer is nil.
 func on[T any](informer cache.SharedIndexInformer, node string) (out []*T) {
 	if informer == nil {
 		return nil
@@ -442,7 +447,7 @@ func on[T any](informer cache.SharedIndexInformer, node string) (out []*T) {
 	return out
 }
 
-// refresh brings the nodes of a survey up to date that may have changed, and returns their names.
+// refresh updates the nodes of a survey that may have changed, and returns their names.
 func (w *watcher) refresh(s *Survey, c *changes) []string {
 	s.Now = w.now()
 	names := slices.Sorted(maps.Keys(c.nodes))

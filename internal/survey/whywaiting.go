@@ -12,12 +12,12 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// NothingWritten is the reason of a pod on which no scheduler has written anything.
+// NothingWritten is the reason of a pod to which no scheduler has written a condition.
 const NothingWritten = "NothingWritten"
 
-// WhyWaiting returns a word and a sentence for why a pod does not run: the reason of its gang if
-// the whole gang waits, otherwise that of the scheduler, its gates or its kubelet. gang is the
-// pod's gang, or nil.
+// WhyWaiting returns a word and a sentence that explain why a pod does not run. If the whole gang
+// waits, it is the reason of the gang. Otherwise it is the reason of the scheduler, the scheduling
+// gates or the kubelet. gang is the pod's gang, or nil.
 func WhyWaiting(p *corev1.Pod, gang *Gang) (reason, message string) {
 	if wire.Refused(p) {
 		return "Refused by its kubelet: " + p.Status.Reason, p.Status.Message
@@ -34,8 +34,8 @@ func WhyWaiting(p *corev1.Pod, gang *Gang) (reason, message string) {
 	return NothingWritten, "its scheduler " + nameOfScheduler(p) + " has written nothing on it yet"
 }
 
-// ShapeOf returns the same text for pods that get the same answers from nodes and schedulers, apart
-// from names.
+// ShapeOf returns a key. Pods with the same key get the same answers from nodes and schedulers,
+// apart from names.
 func ShapeOf(p *corev1.Pod) string {
 	ask, err := wire.ReadPod(p)
 	wrong := ""
@@ -72,14 +72,15 @@ func WaitsFor(e *Explained) string {
 	return cmp.Or(said, other)
 }
 
-// WaitsForRoom reports whether a scheduler found no node for a pod without other obstacles.
+// WaitsForRoom reports whether a scheduler found no node for a pod, and no other plugin holds the
+// pod back.
 func WaitsForRoom(p *corev1.Pod) bool {
 	c := wire.Unscheduled(p)
 	return c.Reason == corev1.PodReasonUnschedulable && heldByMessage(c.Message) == nil
 }
 
-// whyWaiting is WhyWaiting of every member that waits; "" if it is not the gang that keeps them
-// waiting, or there is none.
+// whyWaiting returns the result of WhyWaiting for every waiting member. It returns "" if there is
+// no gang, or if the gang is not the reason.
 func (g *Gang) whyWaiting() (reason, message string) {
 	if g == nil {
 		return "", ""
@@ -96,7 +97,7 @@ func (g *Gang) whyWaiting() (reason, message string) {
 	return gangReason(g.State), strings.TrimPrefix(g.called()+": ", ": ") + cmp.Or(g.Why, "its pods are there, and no scheduler has said why they wait")
 }
 
-// gangReason is the state of a gang as the reason of its pods.
+// gangReason converts the state of a gang to the reason of its pods.
 func gangReason(state gangs.Stage) string {
 	return "Gang" + strings.ToUpper(string(state[:1])) + string(state[1:])
 }
