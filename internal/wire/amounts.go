@@ -18,7 +18,7 @@ import (
 )
 
 // countedAsScheduler are kube-scheduler's options (CalculateResource of
-// pkg/scheduler/framework/types.go), with the features that are on by default in its release: while
+// pkg/scheduler/framework/types.go), with the features that are on by default in its release. While
 // a container or a whole pod is resized, the larger of its old and new amounts counts.
 var countedAsScheduler = corehelpers.PodResourcesOptions{
 	UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
@@ -53,9 +53,9 @@ func countOf(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// withRequests is the part of SetDefaults_Pod (pkg/apis/core/v1) that is about amounts. It drops
-// extended resources that Dynamic Resource Allocation provides, because the node need not have them
-// (removeMissingExtendedResources).
+// withRequests does the part of SetDefaults_Pod (pkg/apis/core/v1) that concerns amounts. It
+// removes extended resources that Dynamic Resource Allocation provides, because the node need not
+// have them (removeMissingExtendedResources).
 func withRequests(pod *corev1.Pod) *corev1.Pod {
 	out := *pod
 	r := podReader{pod: pod}
@@ -79,7 +79,7 @@ func withRequests(pod *corev1.Pod) *corev1.Pod {
 	return &out
 }
 
-// completed returns the requests, with missing ones taken from the limits.
+// completed returns the requests. Missing requests are taken from the limits.
 func completed(r corev1.ResourceRequirements) corev1.ResourceList {
 	out := maps.Clone(r.Limits)
 	if out == nil {
@@ -89,8 +89,8 @@ func completed(r corev1.ResourceRequirements) corev1.ResourceList {
 	return out
 }
 
-// podRequests implements defaultPodRequests: the pod's own requests, or otherwise the sum of its
-// containers' requests, or otherwise its limits.
+// podRequests implements defaultPodRequests. It returns the pod's own requests. A missing request
+// is the sum of the containers' requests, or otherwise the pod's limit.
 func podRequests(pod *corev1.Pod) corev1.ResourceList {
 	out := maps.Clone(pod.Spec.Resources.Requests)
 	if out == nil {
@@ -144,8 +144,8 @@ func ReadAllocatable(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts, cap
 	return out, err
 }
 
-// keeps returns the most obvious field of the configuration that reserves a resource, with its
-// value.
+// keeps returns the configuration field that most likely causes the reservation of a resource, with
+// its value.
 func (r configReader) keeps(name string) (at *field.Path, said string) {
 	switch {
 	case name == amounts.CPU && r.c.ReservedSystemCPUs != "":
@@ -166,8 +166,8 @@ func text(name string, count int64) string {
 	return resource.NewQuantity(count, resource.BinarySI).String()
 }
 
-// kept returns the CPU and memory that the kubelet reserves. CPUs that are reserved by number
-// replace amounts (cmd/kubelet/app, run).
+// kept returns the CPU and memory that the kubelet reserves. A list of reserved CPUs replaces the
+// amounts (cmd/kubelet/app, run).
 func (r configReader) kept(memoryBytes uint64) (amounts.List, error) {
 	sums, err := r.reserved()
 	if err != nil {

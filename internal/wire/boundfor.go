@@ -8,8 +8,8 @@ import (
 )
 
 // BoundForAnnotation names the gang and the Reservation for which a pod was bound. Like the
-// PlacementAnnotation it can only be set by the Binding (deploy/policies). A pod's own annotations
-// about its gang can be written at any time, also by people who may not delete the pod.
+// PlacementAnnotation, only the Binding can set it (deploy/policies). In contrast, a pod's own
+// annotations about its gang can be written at any time, also by users who may not delete the pod.
 const BoundForAnnotation = "berth.dev/bound-for"
 
 // maxBoundFor is the maximum length of the annotation's value. It is enough for two names and two

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// BoundPod is the part of a bound pod with which a coarse report can be compared.
+// BoundPod has the properties of a bound pod that are compared with a coarse report.
 type BoundPod struct {
 	UID string
 	PodName
@@ -34,13 +34,13 @@ type BoundPod struct {
 type Beside struct {
 	// Pods are the pods that are bound to the node and have not ended.
 	Pods []BoundPod
-	// KubeletVersion is the version in the Node. "" means unknown; the newest supported version
-	// then applies.
+	// KubeletVersion is the version in the Node. If it is "", the newest supported version is
+	// assumed.
 	KubeletVersion string
 }
 
 // Others is the UID of an artificial pod. It holds all CPUs, memory and devices that a coarse
-// report counts as used without naming a pod.
+// report counts as used without naming their pod.
 const Others = "others.berth.dev"
 
 // coarse collects the content of a coarse report and builds a Node from it.
@@ -49,10 +49,10 @@ type coarse struct {
 	version string
 	config  placement.Config
 	machine topology.Machine
-	// free are CPUs that no container has exclusively.
+	// free has the CPUs that no container has exclusively.
 	free topology.CPUSet
 	pods []placement.PodAllocation
-	// named are the names of the pods, in the same order.
+	// named has the names of the pods, in the order of pods.
 	named  []PodName
 	others placement.ContainerAllocation
 	pools  []placement.DevicePool
@@ -91,8 +91,8 @@ func (c *coarse) node(name string, sequence int64, written time.Time) (Node, err
 	return n, nil
 }
 
-// charge assigns the unnamed resources to Others: CPUs that are neither free nor held by a pod, and
-// the collected memory and devices.
+// charge assigns resources to Others: CPUs that are neither free nor held by a pod, and the
+// collected memory and devices.
 func (c *coarse) charge() {
 	if c.config.CPUManagerPolicy == "static" {
 		rest := c.machine.Online.AndNot(&c.free)
@@ -111,7 +111,7 @@ func (c *coarse) charge() {
 	}
 }
 
-// list adds pods without named resources to the report. Their amounts are already a part of Others.
+// list adds pods without known resources to the report. Their amounts are already a part of Others.
 func (c *coarse) list(pods []BoundPod) {
 	for _, p := range pods {
 		if !slices.ContainsFunc(c.pods, func(o placement.PodAllocation) bool { return o.UID == p.UID }) {
@@ -121,9 +121,9 @@ func (c *coarse) list(pods []BoundPod) {
 	}
 }
 
-// boundBy returns the pods that had their node when the API server stored a report. The report
-// cannot contain other pods, even if the node's clock suggests an earlier start. Both times are the
-// API server's.
+// boundBy returns the pods that were bound when the API server stored a report. The report cannot
+// contain other pods, even if their start time by the node's clock is earlier. Both compared times
+// are from the API server.
 func boundBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 	for _, p := range pods {
 		if !p.Bound.After(written) {
@@ -134,10 +134,10 @@ func boundBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 }
 
 // startedBy returns the pods that the kubelet had accepted when a report was written. The report
-// contains their resources. The kubelet's time is by the node's clock, to the second. The report's
-// time is by the same clock if its exporter writes one. Otherwise it is by the API server's clock,
-// and boundBy must be called first. If the node's clock is ahead, pods that have just started then
-// count as in flight.
+// contains their resources. The kubelet's time is from the node's clock, in whole seconds. If the
+// exporter writes the report's time, it is from the same clock. Otherwise it is from the API
+// server's clock, and the caller must call boundBy first. If the node's clock is ahead, pods that
+// have just started then count as in flight.
 func startedBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 	for _, p := range pods {
 		if !p.Started.IsZero() && !p.Started.After(written) {
@@ -147,15 +147,15 @@ func startedBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 	return out
 }
 
-// LastWritten returns when the API server last accepted a change of the object: the newest time of
-// its managed fields, or the argument or if there is none.
+// LastWritten returns the time when the API server last accepted a change of the object. This is
+// the newest time in its managed fields. If there is none, it is the argument or.
 func LastWritten(o metav1.Object, or time.Time) time.Time {
 	return newestEntry(o, or, func(*metav1.FieldsV1) bool { return true })
 }
 
-// lastWroteField is like LastWritten, but only for managers that own a field of that name, because
-// writes of other managers do not show its age. An entry without fields counts, because it may own
-// this field.
+// lastWroteField is like LastWritten, but considers only managers that own a field of that name,
+// because writes of other managers do not change the field. An entry without fields counts, because
+// its manager may own this field.
 func lastWroteField(o metav1.Object, or time.Time, name string) time.Time {
 	key := `"f:` + name + `"`
 	return newestEntry(o, or, func(f *metav1.FieldsV1) bool { return f == nil || strings.Contains(f.GetRawString(), key) })

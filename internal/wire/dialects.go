@@ -8,13 +8,14 @@ import (
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
-// Dialect has the annotations and labels of another project: the keys that Berth reads, and other
-// keys with the reason why they have no effect.
+// Dialect has the annotations and labels of another project. It lists the keys that Berth reads,
+// and other keys with the reason why they have no effect.
 type Dialect struct {
 	// Name is the name of the project.
 	Name string
-	// Scheduler is the project's own scheduler, as in spec.schedulerName. It reads the annotations
-	// of its pods, so Berth does not warn about them unless it serves this name.
+	// Scheduler is the name of the project's own scheduler in spec.schedulerName. This scheduler
+	// reads the annotations of its pods. So Berth does not warn about them unless Berth serves this
+	// name.
 	Scheduler string
 	// Domains are the domains of its keys. Subdomains are included.
 	Domains []string
@@ -22,14 +23,13 @@ type Dialect struct {
 	Spoken, SpokenLabels []string
 	// Records are keys in which controllers write information about pods. They request nothing.
 	Records []string
-	// Above are keys that the project's own controllers read from a workload, and not from its
-	// pods.
+	// Above are keys that the project's own controllers read on a workload, and not on its pods.
 	Above []string
 	// Words are keys that request something but have no effect in Berth. Some have no domain.
 	Words []Unserved
 }
 
-// Unserved are annotations and labels without effect, with the reason.
+// Unserved has annotations and labels without effect, with the reason.
 type Unserved struct {
 	Why  string
 	Keys []string
@@ -214,7 +214,8 @@ func (d *Dialect) Why(key string, label bool) string {
 	return why
 }
 
-// word returns the reason of one of the Words, or "".
+// word returns the reason why the key has no effect, if it is one of the Words. Otherwise it
+// returns "".
 func (d *Dialect) word(key string) string {
 	if !d.inDomain(key) && strings.Contains(key, "/") {
 		return ""

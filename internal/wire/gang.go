@@ -32,8 +32,8 @@ const (
 	GangMinimumAnnotation = "berth.dev/gang-minimum"
 )
 
-// MaxGang is the largest supported minimum. A gang is planned in one step, and no other pod is
-// scheduled meanwhile.
+// MaxGang is the largest supported minimum. A gang is planned in one step, and the scheduler places
+// no other pod meanwhile.
 const MaxGang = 4096
 
 // GangSource is the place where a gang is declared.
@@ -96,15 +96,16 @@ type Membership struct {
 	Declaration
 }
 
-// Declaration is the declaration of a gang by its pod. It is zero if the gang has an object.
+// Declaration is what a pod declares about its gang in its own annotations. It is zero if the gang
+// has an object.
 type Declaration struct {
 	// Minimum is the number of pods that start together.
 	Minimum int
 	// Timeout and Once are as in Gang.
 	Timeout time.Duration
 	Once    bool
-	// Part is the gang that the pod names if several gangs must start together. Parts has the names
-	// of all these gangs, sorted and joined by commas.
+	// Part is the gang that the pod names, if several gangs must start together. Parts has the
+	// names of all these gangs, sorted and joined by commas.
 	Part, Parts string
 }
 
@@ -148,8 +149,8 @@ func claimPath(i int) *field.Path {
 	return annotation(claims[i].key)
 }
 
-// ReadMembership returns the gang of a pod. The error is a *FieldError: an invalid name, two gangs
-// for the pod, or an invalid minimum. The valid parts are returned in any case.
+// ReadMembership returns the gang of a pod. The error is a *FieldError about an invalid name, a pod
+// that names two gangs, or an invalid minimum. ReadMembership returns the valid parts in any case.
 func ReadMembership(pod *corev1.Pod) (Membership, error) {
 	var m Membership
 	wrong := fieldErrors(podName(pod))
@@ -196,10 +197,11 @@ type Gang struct {
 	// no object.
 	UID     types.UID
 	Version string
-	// Minimum is the number of pods that start together. Tasks has the minima of its tasks.
+	// Minimum is the number of pods that start together. Tasks has the minimum of each task.
 	Minimum int
 	Tasks   map[string]int
-	// Resources must be free before the gang is tried. nil means no such requirement.
+	// Resources must be free before the scheduler tries the gang. nil means that there is no such
+	// requirement.
 	Resources corev1.ResourceList
 	// Timeout is the time that members wait for each other after the plan. 0 means that the gang
 	// has no such setting.
@@ -209,7 +211,7 @@ type Gang struct {
 	// Kept means that the object protects its pods from eviction.
 	Kept bool
 	// Once means that the minimum applies only until that many pods have nodes for the first time.
-	// After that, pods are placed one by one, even if fewer remain.
+	// Afterwards, pods are placed one by one, even if fewer remain.
 	Once bool
 	// Phase is the phase in the object's status.
 	Phase string
@@ -239,13 +241,13 @@ func (g *Gang) Lacks(all int, of func(task string) int) string {
 	return ""
 }
 
-// GangWholeCondition of a bound member records that its gang was once complete. A scheduler that
-// starts later then knows this, even if other members have gone since.
+// GangWholeCondition is a condition of a bound member. It records that the gang was once complete.
+// A scheduler that starts later then knows this, even if other members have gone since.
 const GangWholeCondition corev1.PodConditionType = "berth.dev/gang-whole"
 
-// GangWasWhole reports whether the pod has the GangWholeCondition, or if its Binding completed the
-// gang. A scheduler that stops right after that Binding writes no condition. It returns false for a
-// failed pod, because a controller may have restarted the whole gang.
+// GangWasWhole reports whether the pod has the GangWholeCondition, or whether its Binding completed
+// the gang. A scheduler that stops right after such a Binding writes no condition. GangWasWhole
+// returns false for a failed pod, because a controller may have restarted the whole gang.
 func GangWasWhole(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodFailed {
 		return false
@@ -390,7 +392,7 @@ func readSigsGroup(g *sigs.PodGroup, source GangSource) (Gang, error) {
 
 func groupName(k GangKey) string { return "PodGroup " + k.Namespace + "/" + k.Name }
 
-// minimum reads minMember. 0 means that the object sets no minimum, and one pod is enough.
+// minimum reads minMember. If it is 0, the object sets no minimum, and one pod is enough.
 func (o fieldErrors) minimum(at *field.Path, n int32) (int, error) {
 	if n < 0 || n > MaxGang {
 		return 0, o.at(at, n, fmt.Sprintf("0 to %d", MaxGang))
@@ -399,8 +401,8 @@ func (o fieldErrors) minimum(at *field.Path, n int32) (int, error) {
 }
 
 // tasks reads the minima of tasks. Volcano ignores them if the group's own minimum is below their
-// sum (CheckTaskReady, CheckTaskValid in pkg/scheduler/api/job_info.go): a Job with minAvailable 1
-// starts with one pod.
+// sum (CheckTaskReady, CheckTaskValid in pkg/scheduler/api/job_info.go). So a Job with minAvailable
+// 1 starts with one pod.
 func (o fieldErrors) tasks(at *field.Path, asked map[string]int32, minimum int) (map[string]int, error) {
 	out, sum := make(map[string]int, len(asked)), 0
 	for _, task := range slices.Sorted(maps.Keys(asked)) {
@@ -418,9 +420,9 @@ func (o fieldErrors) tasks(at *field.Path, asked map[string]int32, minimum int) 
 }
 
 // ofNodes removes entries that are not resources of nodes. Volcano's controller writes the names of
-// quotas next to resources (count/pods, requests.cpu, limits.memory), and its scheduler ignores
-// them (NewResource in pkg/scheduler/api/resource_info.go). It keeps the entry "pods", which is the
-// number of pods on a node.
+// quotas next to resources (count/pods, requests.cpu, limits.memory), and its scheduler ignores the
+// quotas (NewResource in pkg/scheduler/api/resource_info.go). ofNodes keeps the entry "pods", which
+// is the number of pods on a node.
 func ofNodes(list corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, q := range list {
@@ -446,8 +448,8 @@ func (o fieldErrors) amounts(at *field.Path, list corev1.ResourceList) error {
 	return nil
 }
 
-// GangOfMembers returns the gang that its pods declare. If their declarations differ, the error is
-// a *FieldError about a pod that contradicts an earlier pod by name.
+// GangOfMembers returns the gang that its pods declare. If the declarations differ, the error is a
+// *FieldError. It is about the first pod, by name, that contradicts an earlier pod.
 func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 	said := map[Declaration]int{}
 	by := map[Declaration]*corev1.Pod{}
@@ -474,7 +476,7 @@ func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 }
 
 // GangOfDeclarations returns the gang of members with these declarations. said has the number of
-// members with each one. ok is false if the declarations contradict each other.
+// members with each declaration. ok is false if the declarations contradict each other.
 func GangOfDeclarations(key GangKey, said map[Declaration]int) (out Gang, ok bool) {
 	out = Gang{Key: key}
 	parts := map[string]int{}
@@ -500,7 +502,7 @@ func GangOfDeclarations(key GangKey, said map[Declaration]int) (out Gang, ok boo
 	return out, out.Minimum <= MaxGang
 }
 
-// contradiction returns the error of the first pod by name that contradicts an earlier pod.
+// contradiction returns the error about the first pod, by name, that contradicts an earlier pod.
 func contradiction(by map[Declaration]*corev1.Pod) error {
 	said := slices.SortedFunc(maps.Keys(by), func(a, b Declaration) int { return strings.Compare(by[a].Name, by[b].Name) })
 	for i, d := range said {
@@ -533,14 +535,14 @@ func (d Declaration) against(o Declaration) (key, value, want string) {
 }
 
 // declarationKeys are the annotations by which pods declare a gang. The key true stands for
-// Koordinator's, which always have a timeout.
+// Koordinator's annotations, which always have a timeout.
 var declarationKeys = map[bool]struct{ minimum, timeout, once, parts string }{
 	false: {minimum: GangMinimumAnnotation},
 	true:  {koordinatorGangMinimum, koordinatorGangTimeout, koordinatorGangPolicy, koordinatorGangGroups},
 }
 
 // CheckMates checks that all pods of a gang name the same scheduler. If not, the error is a
-// *FieldError about a pod whose scheduler differs from that of the alphabetically first pod.
+// *FieldError about a pod whose scheduler differs from the scheduler of the first pod by name.
 // Priorities may differ, because each task of a Volcano Job can have its own priority class.
 func CheckMates(pods []*corev1.Pod) error {
 	if len(pods) == 0 {
@@ -556,8 +558,8 @@ func CheckMates(pods []*corev1.Pod) error {
 	return nil
 }
 
-// TrimToGang returns a copy of the pod that keeps only its identity, owner, node and phase, and the
-// fields about its gang.
+// TrimToGang returns a reduced copy of the pod. It keeps only identity, owner, node and phase, and
+// the fields about the gang.
 func TrimToGang(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Amounts are CPU time and memory of one container.
+// Amounts are the CPU time and memory of one container.
 type Amounts struct {
 	MilliCPU int64
 	Bytes    uint64
@@ -30,15 +30,15 @@ func DecidedAmounts(c *placement.ContainerDecision) (a Amounts) {
 	return a
 }
 
-// Resizes reports whether containers of a kind can be resized on nodes where Berth decides. Only
-// containers that run as long as the pod can.
+// Resizes reports whether containers of a kind can be resized on nodes where Berth decides. This is
+// so only for containers that run as long as the pod.
 func Resizes(k placement.ContainerKind) bool { return k != placement.Init }
 
 // asksOf returns the part of a decision that the admission policy placement-by-binding compares
 // with the pod: "NAME MILLICPUm BYTES" for each app container and sidecar, joined by commas.
 func asksOf(d *placement.Decision) string { return asksOfKinds(d, Resizes) }
 
-// appAsks is asksOf as release 0.2.0 writes it, without sidecars.
+// appAsks is like asksOf, but without sidecars, as release 0.2.0 writes the text.
 func appAsks(d *placement.Decision) string {
 	return asksOfKinds(d, func(k placement.ContainerKind) bool { return k == placement.App })
 }
@@ -56,8 +56,9 @@ func asksOfKinds(d *placement.Decision, of func(placement.ContainerKind) bool) s
 	return strings.Join(parts, ",")
 }
 
-// GenerationOf returns the generation of the pod's decision without reading the rest of it, or 0.
-// The result is only valid for a decision that ReadPlacement accepts.
+// GenerationOf returns the generation of the pod's decision without parsing the rest of the
+// annotation. It returns 0 if there is none. The result is only valid for a decision that
+// ReadPlacement accepts.
 func GenerationOf(pod *corev1.Pod) uint64 {
 	text, found := pod.Annotations[PlacementAnnotation]
 	if !found {
@@ -84,7 +85,8 @@ func AllocatedTo(pod *corev1.Pod, container string) (milliCPU int64, bytes uint6
 }
 
 // Unresizable explains why Berth makes no new decision for a placed pod. It returns "" if Berth
-// does. The admission policy placed-pods-keep-requests refuses to resize these pods.
+// makes one. The admission policy placed-pods-keep-requests refuses to resize pods for which it
+// does not.
 func Unresizable(pod *corev1.Pod) string {
 	bound, said := ReadBoundFor(pod)
 	_, koordinator := pod.Annotations[KoordinatorStatusAnnotation]
@@ -102,5 +104,5 @@ func Unresizable(pod *corev1.Pod) string {
 }
 
 // ResizeCondition is the condition of a pod that was resized on a node where Berth decides. It is
-// True with the newest decision, and False while the resize is deferred.
+// True if the pod has the newest decision, and False while the resize is deferred.
 const ResizeCondition corev1.PodConditionType = "berth.dev/resize"

@@ -37,8 +37,8 @@ func PodKeys() []string { return slices.Sorted(slices.Values(podKeys)) }
 // PodLabels returns Berth's labels that a pod may have.
 func PodLabels() []string { return slices.Clone(podLabels) }
 
-// KeysRead returns every annotation and label of pods that Berth reads, its own and those of all
-// dialects, sorted. Their values may be hostile.
+// KeysRead returns all annotations and labels of pods that Berth reads: its own keys and the keys
+// of all dialects, sorted. The values may be hostile.
 func KeysRead() (annotations, labels []string) {
 	annotations = append(slices.Clone(podKeys), VolcanoPolicyAnnotation, volcano.TaskSpecAnnotation, RequiredPlugins, RequiredPlugins+"/pod")
 	labels = slices.Clone(podLabels)
@@ -57,8 +57,8 @@ func KeysRead() (annotations, labels []string) {
 	return slices.Compact(annotations), slices.Compact(labels)
 }
 
-// AskKeys lists the annotations with which pods ask for placement, as text: "berth.dev/policy, cpus
-// or memory".
+// AskKeys lists the annotations with which pods request a placement, as text: "berth.dev/policy,
+// cpus or memory".
 func AskKeys() string {
 	names := make([]string, len(askKeys))
 	for i, key := range askKeys {
@@ -69,8 +69,8 @@ func AskKeys() string {
 }
 
 // Warning returns the warning that annotations of the dialect have no effect. keysWhy has the keys,
-// each with its reason in brackets. For every warning in this file, the API server and the
-// scheduler use the same text.
+// each with its reason in brackets. The API server and the scheduler use the same text for every
+// warning in this file.
 func (d *Dialect) Warning(keysWhy string) string {
 	return "Berth ignores annotations of " + d.Name + ": " + keysWhy
 }
@@ -80,7 +80,7 @@ func (d *Dialect) LabelWarning(keysWhy string) string {
 	return "Berth ignores labels of " + d.Name + ": " + keysWhy
 }
 
-// Asks returns the annotations with which pods ask for placement.
+// Asks returns the annotations with which pods request a placement.
 func Asks() []string { return slices.Clone(askKeys) }
 
 // MisplacedWarning returns the warning that annotations belong on the pod template, not on the
@@ -89,24 +89,26 @@ func MisplacedWarning(keys string) string {
 	return "Berth reads " + keys + " of pods and ignores the object itself: write it into the annotations of the pods' template"
 }
 
-// UnknownWarning returns the warning that Berth has no such annotations, and lists the existing
-// ones.
+// UnknownWarning returns the warning that Berth has no such annotations. The warning lists the
+// existing annotations.
 func UnknownWarning(keys string) string {
 	return fmt.Sprintf("Berth knows no annotation %s and ignores it: want %s", keys, AskKeys())
 }
 
-// UnknownLabelWarning returns the warning that Berth has no such labels, and lists the annotations.
+// UnknownLabelWarning returns the warning that Berth has no such labels. The warning lists the
+// annotations.
 func UnknownLabelWarning(keys string) string {
 	return fmt.Sprintf("Berth knows no label %s of a pod and ignores it: want an annotation, %s", keys, AskKeys())
 }
 
-// Companion is an annotation that has no effect without another one, or without a label.
+// Companion has annotations that have no effect without another annotation or a label.
 type Companion struct {
 	Keys []string
-	// Of is the annotation with the gang's name, or the label that must have one of the Labels.
+	// Of is the annotation with the gang's name, or the label that must have one of the values in
+	// Labels.
 	Of     string
 	Labels []string
-	// Scheduler is the scheduler that reads the annotations itself, or "".
+	// Scheduler is the name of the scheduler that reads the annotations itself, or "".
 	Scheduler string
 }
 
@@ -116,10 +118,11 @@ var companions = []Companion{
 	{Keys: []string{koordinatorCPUs}, Of: koordinatorQoS, Labels: []string{"LSE", "LSR"}, Scheduler: koordScheduler},
 }
 
-// Companions returns all annotations that need another one, or a label.
+// Companions returns all annotations that need another annotation, or a label.
 func Companions() []Companion { return slices.Clone(companions) }
 
-// Warning returns the warning that annotations have no effect without another one.
+// Warning returns the warning that annotations have no effect without the other annotation or
+// label.
 func (c *Companion) Warning(keys string) string {
 	if c.Labels != nil {
 		return "Berth ignores " + keys + " of a pod without CPUs of its own: want the label " + c.Of + ": " + strings.Join(c.Labels, " or ") + " on the pod, too"
@@ -127,7 +130,8 @@ func (c *Companion) Warning(keys string) string {
 	return "Berth ignores " + keys + " without the gang's name: want the annotation " + c.Of + " on the pod, too"
 }
 
-// alone returns the annotations of the pod that lack the other one.
+// alone returns the annotations of the pod that have no effect, because the other annotation or
+// label is missing.
 func (c *Companion) alone(pod *corev1.Pod) (keys []string) {
 	if _, named := pod.Annotations[c.Of]; named && c.Labels == nil || slices.Contains(c.Labels, pod.Labels[c.Of]) {
 		return nil
@@ -152,7 +156,7 @@ func isOwn(key string) bool { return strings.HasPrefix(key, OwnPrefix) }
 type Ignored struct {
 	// Reason is the reason of the event: AnnotationIgnored, LabelIgnored or CPUsShared.
 	Reason string
-	// Of distinguishes warnings with the same reason: a dialect, the annotation that is missing,
+	// Of distinguishes warnings with the same reason. It is a dialect, the missing annotation,
 	// "Devices", "Values", or "" for Berth's own keys.
 	Of, Text string
 }
@@ -165,8 +169,9 @@ const (
 
 // IgnoredKeys returns a warning for each kind of annotation and label of the pod that has no
 // effect: misspelt keys of Berth, and keys of each dialect that Berth does not support. The policy
-// ignored-annotations.berth.dev, generated from the same table, warns at creation. Pods of a
-// dialect's own scheduler get no warning, unless Berth also serves that scheduler name.
+// ignored-annotations.berth.dev is generated from the same table and warns at creation. If the pod
+// names a dialect's own scheduler, there is no warning about that dialect, unless Berth also serves
+// that scheduler name.
 func IgnoredKeys(pod *corev1.Pod, served ...string) (warnings []Ignored) {
 	warn := func(reason, of string, keys []string, words func(string) string) {
 		if len(keys) > 0 {
@@ -203,7 +208,7 @@ func (d *Dialect) ignored(of map[string]string, label bool) (keys []string) {
 	return keys
 }
 
-// IgnoredOfGroup lists the keys of all dialects on a PodGroup that have no effect, as part of a
+// IgnoredOfGroup lists the keys on a PodGroup that have no effect, of all dialects, as part of a
 // sentence. It returns "" if there are none.
 func IgnoredOfGroup(group metav1.Object) string {
 	var keys []string
@@ -218,9 +223,10 @@ func IgnoredOfGroup(group metav1.Object) string {
 	return listed(keys)
 }
 
-// CPUsShared returns a warning for a pod that asks for exclusive CPUs, memory or NUMA nodes but
-// would share them if a kubelet decides. It names the pod's annotations, and what the pod lacks.
-// The scheduler lets such a pod pass even if a value cannot be read, which is a warning too.
+// CPUsShared returns a warning for a pod that requests exclusive CPUs, memory or NUMA nodes, but
+// would share them on nodes where a kubelet decides. The warning names the pod's annotations, and
+// what the pod lacks. If no kubelet pins anything for the pod, the scheduler accepts even an
+// annotation that it cannot read; the warning then names the error.
 func CPUsShared(pod *corev1.Pod) (Ignored, bool) {
 	if !mayWantCPUs(pod) {
 		return Ignored{}, false
@@ -273,8 +279,8 @@ func pinKeys(ask *Ask, known []string) (keys []string) {
 // mostLacks is the maximum number of containers that NotGuaranteed names.
 const mostLacks = 3
 
-// NotGuaranteed describes the requests or limits that a pod's containers lack for the QoS class
-// Guaranteed, or returns "".
+// NotGuaranteed describes the requests or limits that are missing for the QoS class Guaranteed, or
+// returns "".
 func NotGuaranteed(pod *corev1.Pod) string {
 	var lacks []string
 	note := func(who string, r *corev1.ResourceRequirements) {
@@ -299,7 +305,7 @@ func NotGuaranteed(pod *corev1.Pod) string {
 	return strings.Join(lacks, ", ")
 }
 
-// Reasons why a pod shares CPUs, and missing settings of its containers.
+// Reasons why a pod shares CPUs, and descriptions of missing requests and limits.
 const (
 	NoWholeCPUs        = "it asks for no whole CPUs: a limit of 2, and not of 1500m, asks for these"
 	OnlyWholes         = "it has spec.resources: only a kubelet with the feature gate PodLevelResourceManagers and topologyManagerScope pod gives it CPUs"
@@ -329,7 +335,7 @@ func lackOf(r *corev1.ResourceRequirements) string {
 	return ""
 }
 
-// NoDevices returns a warning for a pod that has annotations about devices and requests none.
+// NoDevices returns a warning for a pod that has annotations about devices but requests none.
 func NoDevices(pod *corev1.Pod) (Ignored, bool) {
 	var keys []string
 	for _, key := range [...]string{DevicesAnnotation, FunctionsAnnotation, ClaimsAnnotation} {
@@ -352,7 +358,8 @@ func NoDevicesText(keys string) string {
 	return "Berth ignores " + keys + ": no container of the pod asks for a device"
 }
 
-// mayWantCPUs reports whether the pod may have keys for CPUsShared, without reading their values.
+// mayWantCPUs reports whether the pod may have keys that CPUsShared checks. It does not read their
+// values.
 func mayWantCPUs(pod *corev1.Pod) bool {
 	for _, key := range [...]string{PolicyAnnotation, CPUsAnnotation, ExclusiveAnnotation, L3Annotation, MemoryAnnotation, VolcanoPolicyAnnotation} {
 		if pod.Annotations[key] != "" {
@@ -362,7 +369,7 @@ func mayWantCPUs(pod *corev1.Pod) bool {
 	return SpeaksKoordinator(pod)
 }
 
-// cpuKeys returns the keys by which the pod requires exclusive CPUs, or a position for them.
+// cpuKeys returns the keys with which the pod requires exclusive CPUs, or a position for them.
 func cpuKeys(pod *corev1.Pod, ask *Ask) (keys []string) {
 	r, class := &ask.Request.Rules, pod.Labels[koordinatorQoS]
 	if class == "LSE" || class == "LSR" {
@@ -397,11 +404,11 @@ func keysOf(of map[string]string, match func(string) bool) (keys []string) {
 	return keys
 }
 
-// maxListed is the maximum length of listed keys. It keeps a warning below the 1024 bytes of an
-// event's note. A key has up to 317 bytes.
+// maxListed is the maximum length of listed keys. With it, a warning stays below the limit of an
+// event's note, which is 1024 bytes. A key has up to 317 bytes.
 const maxListed = 800
 
-// listed joins the keys up to maxListed bytes, and adds the number of the others.
+// listed joins the keys up to maxListed bytes, and adds the number of the other keys.
 func listed(keys []string) string {
 	text := ""
 	for i, key := range keys {

@@ -1,29 +1,29 @@
 package wire
 
-// PolicyAnnotation asks for a policy for this pod: POLICY or POLICY,scope=SCOPE, spelled as in the
+// PolicyAnnotation requests a policy for this pod: POLICY or POLICY,scope=SCOPE, spelled as in the
 // kubelet's Topology Manager ("single-numa-node,scope=pod"). A node with authority berth applies
-// it. On a node with authority kubelet the kubelet's policy applies, and must be the same or
-// stricter.
+// this policy. On a node with authority kubelet, the kubelet's policy applies, and must be the same
+// or stricter.
 const PolicyAnnotation = "berth.dev/policy"
 
 // Berth's annotations for the placement of a pod's CPUs, memory and devices. Unless documented
 // otherwise, each value may end with ",required", which is the default, or ",preferred".
 const (
-	// CPUsAnnotation: "full-cores" assigns all threads of each core, "spread" one thread of each;
-	// "shares" assigns CPU time on NUMA nodes, without exclusive CPUs.
+	// CPUsAnnotation: "full-cores" assigns all threads of each core, "spread" assigns one thread of
+	// each core, and "shares" assigns CPU time on NUMA nodes, without exclusive CPUs.
 	CPUsAnnotation = "berth.dev/cpus"
-	// ExclusiveAnnotation: "core" leaves the other threads of its cores idle, "numa" the other CPUs
-	// of its NUMA nodes.
+	// ExclusiveAnnotation: "core" leaves the other threads of the pod's cores idle, "numa" leaves
+	// the other CPUs of its NUMA nodes idle.
 	ExclusiveAnnotation = "berth.dev/exclusive"
 	// L3Annotation: "required" or "preferred": as few level-3 caches as possible.
 	L3Annotation = "berth.dev/l3"
-	// MemoryAnnotation: "pinned" keeps memory to its NUMA nodes (cpuset.mems).
+	// MemoryAnnotation: "pinned" keeps the pod's memory on its NUMA nodes (cpuset.mems).
 	MemoryAnnotation = "berth.dev/memory"
-	// NUMANodesAnnotation: "2" assigns exactly two NUMA nodes, the nearest two with room. It cannot
-	// be preferred.
+	// NUMANodesAnnotation: "2" assigns exactly two NUMA nodes: the two nearest to each other that
+	// have room. It cannot be preferred.
 	NUMANodesAnnotation = "berth.dev/numa-nodes"
 	// DevicesAnnotation: "same-switch" or "same-root" assigns one device of each kind at each used
-	// PCI switch or root complex. "one-switch" or "one-root" assigns all devices from one.
+	// PCI switch or root complex. "one-switch" or "one-root" assigns all devices at the same one.
 	// "perNUMANode=2" assigns exactly two of each resource on each NUMA node, and cannot be
 	// preferred.
 	DevicesAnnotation = "berth.dev/devices"

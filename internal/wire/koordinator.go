@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Koordinator's annotations and labels, as of July 2026. For Berth, a value that Koordinator does
-// not define is an error. Koordinator itself panics if it reads an unknown policy.
+// Koordinator's annotations and labels, as of July 2026. If Koordinator does not define a value,
+// the value is an error in Berth. Koordinator itself panics if it reads an unknown policy.
 const (
 	koordinatorQoS     = "koordinator.sh/qosClass"
 	koordinatorNUMA    = "scheduling.koordinator.sh/numa-topology-spec"
@@ -33,7 +33,7 @@ const (
 const KoordinatorStatusAnnotation = "scheduling.koordinator.sh/resource-status"
 
 // koordinatorPolicies maps Koordinator's names of policies to Berth's rules. Koordinator places
-// whole pods. Names that come from kubelets' policies have a scope.
+// whole pods. Names that end in PodLevel or ContainerLevel are kubelets' policies with their scope.
 var koordinatorPolicies = map[string]placement.Rules{
 	"":                             {},
 	"None":                         {Policy: placement.PolicyNone},
@@ -58,7 +58,8 @@ var koordinatorBinds = map[string]joint.Rules{
 
 const koordinatorPoliciesWanted = "None, BestEffort, Restricted or SingleNUMANode"
 
-// koordinatorNUMASpec is the value of numa-topology-spec, koordinatorCPUSpec that of resource-spec.
+// koordinatorNUMASpec is the value of numa-topology-spec. koordinatorCPUSpec is the value of
+// resource-spec.
 type koordinatorNUMASpec struct {
 	Policy    string `json:"numaTopologyPolicy"`
 	Exclusive string `json:"singleNUMANodeExclusive"`
@@ -71,9 +72,10 @@ type koordinatorCPUSpec struct {
 }
 
 // ReadKoordinatorRules reads a pod's rules from Koordinator's annotations. Pods of the classes LSE
-// and LSR get exclusive CPUs. So do pods without a class that name a policy and whose limits equal
-// their requests (ownsCPUs). Pods of the classes LS and BE always get shares. resource-spec applies
-// only to LSE and LSR, as in Koordinator, and is checked for all. The error is a *FieldError.
+// and LSR get exclusive CPUs. Pods without a class get them if they name a policy and their limits
+// equal their requests (ownsCPUs). Pods of the classes LS and BE always get shares. As in
+// Koordinator, resource-spec applies only to LSE and LSR, but it is checked for all pods. The error
+// is a *FieldError.
 func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 	r := koordinatorReader{fieldErrors(podName(pod)), pod}
 	rules, err := r.policy()
@@ -106,9 +108,9 @@ func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 	return rules, nil
 }
 
-// ownsCPUs reports whether a pod that has no class and is not Guaranteed gets exclusive CPUs. It
-// does if it names a policy, and if the CPU limit of every container with a CPU request equals the
-// request (the first two examples of proposal 20240131).
+// ownsCPUs reports whether a pod that has no class and is not Guaranteed gets exclusive CPUs. This
+// is so if the pod names a policy, and if the CPU limit of every container with a CPU request
+// equals the request (the first two examples of proposal 20240131).
 func ownsCPUs(pod *corev1.Pod, p placement.Policy) bool {
 	if p <= placement.PolicyNone || isGuaranteed(pod) {
 		return false
@@ -125,8 +127,8 @@ func ownsCPUs(pod *corev1.Pod, p placement.Policy) bool {
 	return asks
 }
 
-// wholeCPUs refuses a container that asks for a fraction of a CPU, in a class with exclusive CPUs.
-// In Koordinator the pod MUST ask for whole CPUs (proposal 20220530), but Berth gives CPUs to
+// wholeCPUs returns an error if a container in a class with exclusive CPUs requests a fraction of a
+// CPU. Koordinator requires whole CPUs of the pod (proposal 20220530), but Berth assigns CPUs to
 // containers.
 func (r koordinatorReader) wholeCPUs(class string) error {
 	for at, c := range Containers(r.pod) {
@@ -156,8 +158,8 @@ func SpeaksKoordinator(pod *corev1.Pod) bool {
 // koordinatorSpoken are Koordinator's annotations that Berth reads.
 var koordinatorSpoken = []string{koordinatorNUMA, koordinatorCPUs, koordinatorJoint, koordinatorHint}
 
-// withKoordinator adds the rules in the pod's Koordinator annotations. If the pod names two
-// policies, they must be equal.
+// withKoordinator adds the rules in the pod's Koordinator annotations. If the pod also names a
+// policy in another dialect, both policies must be equal.
 func withKoordinator(pod *corev1.Pod, own placement.Rules, said *Said) (placement.Rules, error) {
 	if !SpeaksKoordinator(pod) {
 		return own, nil
@@ -178,7 +180,8 @@ func withKoordinator(pod *corev1.Pod, own placement.Rules, said *Said) (placemen
 	return own, nil
 }
 
-// inKoordinators records the pod's Koordinator keys, in addition to a policy in another dialect.
+// inKoordinators records the pod's Koordinator keys. own has the rules that the pod has in another
+// dialect.
 func (s *Said) inKoordinators(pod *corev1.Pod, own placement.Rules) {
 	is := func(key string) bool { _, is := pod.Annotations[key]; return is }
 	if own == (placement.Rules{}) && is(koordinatorNUMA) {
@@ -244,8 +247,8 @@ func (r koordinatorReader) policy() (placement.Rules, error) {
 	return rules, nil
 }
 
-// cpus reads resource-spec. Without it, and with the policy Default, whole cores are preferred,
-// which is the default of Koordinator's scheduler.
+// cpus reads resource-spec. If it is missing or has the policy Default, whole cores are preferred,
+// as is the default of Koordinator's scheduler.
 func (r koordinatorReader) cpus() (joint.Rules, error) {
 	var spec koordinatorCPUSpec
 	rules := joint.Rules{Bind: joint.FullCores, BindHow: joint.Preferred}
@@ -279,7 +282,7 @@ func (r koordinatorReader) cpus() (joint.Rules, error) {
 	return rules, nil
 }
 
-// KoordinatorNode is the content of Koordinator's labels on a node.
+// KoordinatorNode has the rules in Koordinator's labels on a node.
 type KoordinatorNode struct {
 	Rules    placement.Rules // policy and scope, for pods without their own
 	CPUs     joint.Rules     // how CPUs are bound on the node
@@ -311,10 +314,10 @@ func ReadKoordinatorNode(node *corev1.Node) (KoordinatorNode, error) {
 	return n, nil
 }
 
-// KoordinatorLabelsIgnored describes Koordinator's labels that have no effect on a node whose
-// kubelet decides, because they ask for a policy or a CPU binding that the kubelet does not have.
-// It returns "" if there are none. It also returns "" if Berth decides, because there such a label
-// makes the node unusable.
+// KoordinatorLabelsIgnored describes Koordinator's labels that have no effect on a node where a
+// kubelet decides, because the kubelet does not have the policy or CPU binding that they request.
+// It returns "" if there are none. It also returns "" if Berth decides on the node, because such a
+// label then makes the node unusable.
 func KoordinatorLabelsIgnored(node *corev1.Node, m *placement.Model) string {
 	if m == nil || m.Decides() {
 		return ""
@@ -356,8 +359,8 @@ type numaNodeResources struct {
 	Resources map[string]resource.Quantity `json:"resources"`
 }
 
-// WriteKoordinatorStatus returns a decision in koordlet's format: one CPU set for the pod, and its
-// amount on each NUMA node. Init containers are not counted, because they do not run at the same
+// WriteKoordinatorStatus returns a decision in koordlet's format: one CPU set for the pod, and the
+// pod's amount on each NUMA node. Init containers do not count, because they do not run at the same
 // time as the other containers.
 func WriteKoordinatorStatus(d *placement.Decision, m *topology.Machine) (string, error) {
 	var cpus topology.CPUSet

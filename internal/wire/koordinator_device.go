@@ -19,19 +19,19 @@ var koordinatorClasses = map[koordinator.DeviceType]string{
 	koordinator.GPU: "030200", koordinator.RDMA: "020700", koordinator.FPGA: "120000", koordinator.XPU: "120000",
 }
 
-// BareDevice is a device without a PCI address in a Device object. Some releases of koordlet write
-// GPUs like that.
+// BareDevice is a device in a Device object without a PCI address. Some releases of koordlet write
+// GPUs in this way.
 type BareDevice struct {
 	Type  koordinator.DeviceType
 	Minor int32
-	// ID is the vendor's id, or "".
+	// ID is the vendor's id of the device, or "".
 	ID string
-	// NUMA is the device's node. HasNUMA is false if it is not known.
+	// NUMA is the NUMA node of the device. HasNUMA is false if it is not known.
 	NUMA    topology.NUMAID
 	HasNUMA bool
 }
 
-// String describes the device for people: "gpu 0 (GPU-1) on NUMA node 1".
+// String describes the device for users: "gpu 0 (GPU-1) on NUMA node 1".
 func (b BareDevice) String() string {
 	text := fmt.Sprintf("%s %d", b.Type, b.Minor)
 	if b.ID != "" {
@@ -43,10 +43,10 @@ func (b BareDevice) String() string {
 	return fmt.Sprintf("%s on NUMA node %d", text, b.NUMA)
 }
 
-// ReadDevice returns the machine with the devices of Koordinator's Device object instead of its
-// own: their places and virtual functions. Devices without an address cannot be part of a machine
-// and are returned separately. Health, labels and amounts are not hardware and are omitted. The
-// object does not contain links. The error is a *FieldError.
+// ReadDevice returns the machine with other devices: those of Koordinator's Device object, with
+// their places and virtual functions. Devices without an address cannot be part of a machine and
+// are returned separately. Health, labels and amounts are omitted, because they are not hardware.
+// The object does not contain links. The error is a *FieldError.
 func ReadDevice(d *koordinator.Device, m *topology.Machine) (*topology.Machine, []BareDevice, error) {
 	r := deviceReader{fieldErrors: fieldErrors("Device " + d.Name), m: m, seen: map[string]*field.Path{}, minors: map[string]bool{}}
 	list := field.NewPath("spec", "devices")
@@ -118,7 +118,7 @@ func (r *deviceReader) add(at *field.Path, d *koordinator.DeviceInfo) error {
 	return nil
 }
 
-// place fills in the place of a device. Socket and node are -1 if they are not known.
+// place sets the place of a device. Socket and node are -1 if they are not known.
 func (r *deviceReader) place(at *field.Path, t *koordinator.DeviceTopology, out *topology.Device) error {
 	if len(t.PCIEID) > 256 {
 		return r.at(at.Child("pcieID"), string(t.PCIEID), "at most 256 bytes")
@@ -134,7 +134,7 @@ func (r *deviceReader) place(at *field.Path, t *koordinator.DeviceTopology, out 
 	return nil
 }
 
-// enter enters a device under its address.
+// enter adds a device with its address.
 func (r *deviceReader) enter(at *field.Path, id string, d topology.Device) error {
 	if len(r.devices) >= topology.MaxDevices {
 		return r.at(at, id, fmt.Sprintf("at most %d devices", topology.MaxDevices))
@@ -155,7 +155,7 @@ func (r *deviceReader) enter(at *field.Path, id string, d topology.Device) error
 	return nil
 }
 
-// enterBare enters a device without an address.
+// enterBare adds a device without an address.
 func (r *deviceReader) enterBare(at *field.Path, d *koordinator.DeviceInfo, place *topology.Device) error {
 	switch twice := r.seen[d.UUID]; {
 	case len(d.UUID) > 256:
@@ -173,7 +173,8 @@ func (r *deviceReader) enterBare(at *field.Path, d *koordinator.DeviceInfo, plac
 	return nil
 }
 
-// looksLikeAddress reports whether the text is a PCI address, valid or not, and not a vendor's id.
+// looksLikeAddress reports whether the text is a PCI address, valid or not, instead of a vendor's
+// id.
 func looksLikeAddress(id string) bool {
 	domain, _, ok := strings.Cut(id, ":")
 	return ok && domain != "" && len(domain) <= 8 && strings.Trim(domain, "0123456789abcdefABCDEF") == ""
@@ -190,7 +191,7 @@ func pciAddress(id string) string {
 }
 
 // WriteDevice returns Koordinator's Device object with the GPUs and RDMA cards of a machine. The id
-// of a device is its PCI address; Koordinator writes the vendor's id there.
+// of a device is its PCI address. Koordinator writes the vendor's id in this place.
 func WriteDevice(node string, m *topology.Machine) *koordinator.Device {
 	out := &koordinator.Device{
 		TypeMeta:   metav1.TypeMeta{APIVersion: koordinator.GroupVersion.String(), Kind: "Device"},

@@ -31,7 +31,7 @@ var koordinatorTypes = map[string]placement.DeviceTypes{
 
 const koordinatorTypesWanted = "gpu, rdma, fpga or xpu"
 
-// koordinatorJointSpec is the value of device-joint-allocate, koordinatorHintSpec that of
+// koordinatorJointSpec is the value of device-joint-allocate. koordinatorHintSpec is the value of
 // device-allocate-hint for one type.
 type koordinatorJointSpec struct {
 	Types []string `json:"deviceTypes"`
@@ -46,8 +46,8 @@ type koordinatorHintSpec struct {
 	Exclusive string          `json:"exclusivePolicy"`
 }
 
-// devices reads the requirements for the position of the pod's devices. Koordinator's PCIe is the
-// root complex.
+// devices reads the requirements for the position of the pod's devices. The scope PCIe in
+// Koordinator means a root complex.
 func (r koordinatorReader) devices() (rules placement.DeviceRules, err error) {
 	var together koordinatorJointSpec
 	found, err := r.parse(koordinatorJoint, &together)
@@ -123,8 +123,8 @@ func (r koordinatorReader) hint(name string, spec *koordinatorHintSpec, types in
 	return r.scope(at.Child("requiredTopologyScope"), spec.Scope, t, types, rules)
 }
 
-// scope reads the common place of all devices of a type. It counts only if the pod sets it for a
-// single type.
+// scope reads the requirement that all devices of a type have a common place. It is allowed only if
+// the pod names a single type.
 func (r koordinatorReader) scope(at *field.Path, text string, t placement.DeviceTypes, types int, rules *placement.DeviceRules) error {
 	switch text {
 	case "", "Node":
@@ -184,9 +184,9 @@ func WriteKoordinatorWords(d *placement.Decision, m *topology.Machine) (map[stri
 	return out, nil
 }
 
-// WriteKoordinatorDevices returns the devices of a decision in Koordinator's format: GPUs and RDMA
-// cards by the numbers that WriteDevice gives them, and virtual functions below their cards. It
-// returns "" if the decision has none.
+// WriteKoordinatorDevices returns the devices of a decision in Koordinator's format. GPUs and RDMA
+// cards have the numbers that WriteDevice gives them; virtual functions are listed below their
+// cards. The result is "" if the decision has no devices.
 func WriteKoordinatorDevices(d *placement.Decision, m *topology.Machine) (string, error) {
 	given := map[string]bool{}
 	for i := range d.Containers {

@@ -16,7 +16,7 @@ import (
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 )
 
-// Koordinator's annotations of gangs (apis/extension/scheduling.go), of pods and of PodGroups.
+// Koordinator's annotations about gangs (apis/extension/scheduling.go), on pods and on PodGroups.
 const (
 	koordinatorGangs       = "gang.scheduling.koordinator.sh/"
 	koordinatorGang        = koordinatorGangs + "name"
@@ -31,14 +31,14 @@ const (
 // koordScheduler is the name of Koordinator's own scheduler.
 const koordScheduler = "koord-scheduler"
 
-// koordinatorGangKeys are the annotations of gangs that are read, the gang's name first.
+// koordinatorGangKeys are the annotations about gangs that Berth reads, the gang's name first.
 var koordinatorGangKeys = []string{
 	koordinatorGang, koordinatorGangMinimum, koordinatorGangTotal, koordinatorGangTimeout,
 	koordinatorGangMode, koordinatorGangPolicy, koordinatorGangGroups,
 }
 
-// koordinatorGangWait is the time that members wait for each other without an annotation: the
-// default of Koordinator's plugin Coscheduling (defaultTimeout).
+// koordinatorGangWait is the time that members wait for each other if there is no annotation. It is
+// the default of Koordinator's plugin Coscheduling (defaultTimeout).
 const koordinatorGangWait = 10 * time.Minute
 
 // maxKoordinatorGangs is the maximum number of gangs that start together.
@@ -104,7 +104,7 @@ func (r gangReader) timeout() (time.Duration, error) {
 }
 
 // once reads mode and match-policy. Berth treats both modes alike: it plans a gang completely or
-// not at all, so a member never holds resources while others have no place.
+// not at all, so that no member holds resources while other members have no place.
 func (r gangReader) once() (bool, error) {
 	if mode := r.text(koordinatorGangMode); mode != "" && mode != "Strict" && mode != "NonStrict" {
 		return false, r.at(annotation(koordinatorGangMode), mode, "Strict or NonStrict")
@@ -119,8 +119,8 @@ func (r gangReader) once() (bool, error) {
 	}
 }
 
-// groups reads the gangs that start together, sorted, or none if the annotation is missing. They
-// are in the pod's namespace and include the pod's own gang.
+// groups reads the names of the gangs that start together, sorted. It returns none if the
+// annotation is missing. The gangs are in the pod's namespace and include the pod's own gang.
 func (r gangReader) groups(own GangKey) ([]string, error) {
 	text := r.text(koordinatorGangGroups)
 	if text == "" {
@@ -145,8 +145,8 @@ func (r gangReader) groups(own GangKey) ([]string, error) {
 	return names, nil
 }
 
-// ReadKoordinatorGroup reads a PodGroup of scheduling.sigs.k8s.io, with Koordinator's annotations
-// of it. The error is a *FieldError.
+// ReadKoordinatorGroup reads a PodGroup of scheduling.sigs.k8s.io, and Koordinator's annotations on
+// it. The error is a *FieldError.
 func ReadKoordinatorGroup(g *sigs.PodGroup) (Gang, error) {
 	out, err := readSigsGroup(g, GangOfKoordinatorGroup)
 	if err != nil {

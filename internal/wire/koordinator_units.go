@@ -11,16 +11,16 @@ import (
 // device.
 const koordinatorUnit = 100
 
-// koordinatorDevices are Koordinator's resources that count 100 units for one device, with other
-// names of the same devices. A pod asks for a whole GPU with 100 of koordinator.sh/gpu, or with 100
-// of each of the other two.
+// koordinatorDevices are Koordinator's resources that count 100 units for one device. The value has
+// other resource names of the same devices. A pod requests a whole GPU with 100 of
+// koordinator.sh/gpu, or with 100 of each of the other two resources.
 var koordinatorDevices = map[string][]string{
 	"koordinator.sh/gpu":  {"koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio"},
 	"koordinator.sh/rdma": nil,
 	"koordinator.sh/fpga": nil,
 }
 
-// DeviceOf returns the resource behind a resource name, usually the name itself.
+// DeviceOf returns the resource that a resource name belongs to. Usually this is the name itself.
 func DeviceOf(name string) string {
 	for resource, others := range koordinatorDevices {
 		if slices.Contains(others, name) {
@@ -30,12 +30,12 @@ func DeviceOf(name string) string {
 	return name
 }
 
-// DeviceNames returns the names with which pods ask for the devices of a resource.
+// DeviceNames returns the resource names with which pods request the devices of a resource.
 func DeviceNames(resource string) []string {
 	return append([]string{resource}, koordinatorDevices[resource]...)
 }
 
-// DeviceUnits returns the number of units of a resource name that make one device.
+// DeviceUnits returns how many units of a resource name are one device.
 func DeviceUnits(name string) int {
 	if _, units := koordinatorDevices[DeviceOf(name)]; units {
 		return koordinatorUnit
@@ -43,8 +43,8 @@ func DeviceUnits(name string) int {
 	return 1
 }
 
-// DeviceCount formats units as a number of devices. Berth never decides a fraction, and ReadTokens
-// does not accept one.
+// DeviceCount formats units as a number of devices. Berth never decides on a fraction, and
+// ReadTokens does not accept a fraction.
 func DeviceCount(name string, units int) string {
 	each := DeviceUnits(name)
 	if units%each != 0 {
@@ -56,14 +56,14 @@ func DeviceCount(name string, units int) string {
 // koordinatorParts are resources that stand for parts of GPUs.
 var koordinatorParts = []string{"koordinator.sh/gpu-memory", "koordinator.sh/gpu.shared"}
 
-// isKoordinatorDevice reports whether a resource name is one of Koordinator's devices, or a part of
-// one.
+// isKoordinatorDevice reports whether a resource name counts Koordinator's devices, or parts of
+// them.
 func isKoordinatorDevice(name string) bool {
 	return DeviceUnits(name) > 1 || slices.Contains(koordinatorParts, name)
 }
 
-// checkUnits returns an error if the pod asks for parts of devices by Koordinator's resources. The
-// error is a *FieldError.
+// checkUnits returns an error if the pod requests parts of devices through Koordinator's resources.
+// The error is a *FieldError.
 func checkUnits(pod *corev1.Pod) error {
 	for at, c := range Containers(pod) {
 		limits := c.Resources.Limits

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// KubeletFacts has the facts about a kubelet that a KubeletConfiguration does not contain.
+// KubeletFacts has facts about a kubelet that a KubeletConfiguration does not contain.
 type KubeletFacts struct {
 	// Version is its release; 0 means placement.V136.
 	Version placement.Version
@@ -93,8 +93,8 @@ func (r configReader) reserved() (map[string]resource.Quantity, error) {
 	return sums, nil
 }
 
-// reservations reads the reservations for the system, with the eviction threshold as
-// cm.GetNodeAllocatableReservation counts it.
+// reservations reads the reservations for the system. It adds the eviction threshold as
+// cm.GetNodeAllocatableReservation does.
 func (r configReader) reservations(out *placement.Config, capacity uint64) error {
 	sums, err := r.reserved()
 	if err != nil {
@@ -122,8 +122,8 @@ func (r configReader) quantity(at *field.Path, text string) (resource.Quantity, 
 	return q, nil
 }
 
-// eviction returns the hard threshold of memory.available in bytes. known is false if it is a
-// percentage of an unknown amount.
+// eviction returns the hard threshold of memory.available in bytes. known is false if the threshold
+// is a percentage of an unknown amount.
 func (r configReader) eviction(capacity uint64) (bytes uint64, known bool, err error) {
 	text, ok := r.c.EvictionHard["memory.available"]
 	merged := r.c.MergeDefaultEvictionSettings != nil && *r.c.MergeDefaultEvictionSettings

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Annotations by which a member of a gang relates its CPUs, memory and devices to those of other
-// members. The value has names of pods of the gang, "train-1, train-2", optionally after
+// Annotations by which a member of a gang relates the position of its CPUs, memory and devices to
+// other members. The value has names of pods of the gang, "train-1, train-2", optionally after
 // "preferred:". Without "preferred:" the relation is required.
 const (
 	// SameNUMAAnnotation asks for the same NUMA nodes as these pods.
@@ -32,8 +32,8 @@ const maxMates = 64
 type MateWish struct {
 	// Mate is a pod's name, or EveryMate.
 	Mate string
-	// Apart asks for NUMA nodes other than the mate's. Otherwise the wish is for the same NUMA
-	// nodes.
+	// Apart means that the pod wants NUMA nodes other than the mate's NUMA nodes. Otherwise it
+	// wants the same NUMA nodes.
 	Apart bool
 	// Required means that the pod gets no node if the wish cannot be met.
 	Required bool
@@ -71,7 +71,7 @@ func ReadMates(pod *corev1.Pod) (out []MateWish, err error) {
 	return out, nil
 }
 
-// wrong describes the expected form; it is "" if the value has it.
+// wrong describes the expected value. It returns "" if the value is valid.
 func (w *MateWish) wrong(pod *corev1.Pod) string {
 	switch {
 	case w.Mate == EveryMate && w.Apart:
@@ -103,15 +103,16 @@ func CountMates(pod *corev1.Pod) (n int) {
 }
 
 // PlacedWish is a MateWish with a pod's index instead of its name. If All is set, the wish is about
-// EveryMate, and Mate is unused. For a bound pod, EveryMate means only the pods without a node.
+// EveryMate, and Mate is unused. A bound pod's wish about EveryMate concerns only the pods without
+// a node.
 type PlacedWish struct {
 	Mate                 int
 	All, Apart, Required bool
 }
 
-// MatesOf returns the wishes between pods that are placed together and seated pods, which have
-// nodes already. Seated pods are numbered after the others. It returns an error if a required wish
-// names an unknown pod, or if ReadMates fails. Such wishes of seated pods are ignored.
+// MatesOf returns the wishes of pods that are placed together and of seated pods, which have nodes
+// already. Seated pods have the numbers after the others. MatesOf returns an error if a required
+// wish names an unknown pod, or if ReadMates fails. It ignores such wishes of seated pods.
 func MatesOf(pods, seated []*corev1.Pod) ([][]PlacedWish, error) {
 	all := slices.Concat(pods, seated)
 	by := make(map[string]int, len(all))

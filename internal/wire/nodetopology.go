@@ -25,8 +25,8 @@ type Node struct {
 	Report Report
 }
 
-// NodeSpec is the part of a Node that stays the same until the kubelet restarts. It is the input of
-// placement.NewModel.
+// NodeSpec is the part of a Node that does not change until the kubelet restarts. It is the input
+// of placement.NewModel.
 type NodeSpec struct {
 	Machine   *topology.Machine
 	View      *placement.KubeletView
@@ -45,7 +45,8 @@ func (s *NodeSpec) PinsCPUs() bool {
 
 // Report has the allocations of a node: the input of placement.Model.StateOf.
 type Report struct {
-	// Sequence numbers the reports of one NodeTopology object. It is 0 if there is no report yet.
+	// Sequence is the number of the report in its NodeTopology object. It is 0 if there is no
+	// report yet.
 	Sequence int64
 	// Observed is the time of the report by the node's clock.
 	Observed time.Time
@@ -70,7 +71,7 @@ type ReportedPod struct {
 	Started []string
 }
 
-// Ready returns the report's Ready condition; a report without one is not ready.
+// Ready returns the report's condition Ready. A report without this condition is not ready.
 func (r *Report) Ready() metav1.Condition {
 	if c := meta.FindStatusCondition(r.Conditions, v1alpha1.ConditionReady); c != nil {
 		return *c
@@ -99,7 +100,7 @@ func ReadNodeTopology(nt *v1alpha1.NodeTopology) (Node, error) {
 	return Node{Name: nt.Name, Spec: spec, Report: report}, nil
 }
 
-// ReadNodeSpec translates the spec only. The spec changes rarely, so callers should keep the
+// ReadNodeSpec translates only the spec. The spec changes rarely, so callers should keep the
 // result. The error is a *FieldError, or an *OtherFormError about the whole object.
 func ReadNodeSpec(nt *v1alpha1.NodeTopology) (NodeSpec, error) {
 	if err := checkForm(nt); err != nil {
@@ -123,8 +124,9 @@ func checkForm(nt *v1alpha1.NodeTopology) error {
 	return nil
 }
 
-// WriteNodeTopology translates a Node. It fails if the object cannot represent the Node: a view
-// that differs from its machine in more than memory and counts, or amounts beyond an int64.
+// WriteNodeTopology translates a Node. It fails if the object cannot represent the Node. This is so
+// if the view differs from the machine in more than memory and counts, or if an amount exceeds an
+// int64.
 func WriteNodeTopology(n *Node) (*v1alpha1.NodeTopology, error) {
 	w := writer{fieldErrors("NodeTopology " + n.Name)}
 	spec, err := w.spec(&n.Spec)
@@ -196,12 +198,12 @@ func (r specReader) spec(s *v1alpha1.NodeTopologySpec) (NodeSpec, error) {
 	return NodeSpec{Machine: m, View: view, Config: config, Authority: s.Authority, Koordlet: koordlet, KubeletVersion: s.KubeletVersion}, nil
 }
 
-// strategies maps the spelling in a NodeTopology to strategies.
+// strategies maps the spelling of a strategy in a NodeTopology to its value.
 var strategies = map[string]joint.Strategy{"": joint.MostAllocated, "MostAllocated": joint.FillNodes, "LeastAllocated": joint.LeastAllocated}
 
 var bindWords = map[joint.Bind]string{joint.FullCores: "full-cores", joint.Spread: "spread"}
 
-// binds maps the spelling in a NodeTopology to rules for CPUs on the node.
+// binds maps the spelling of a CPU binding in a NodeTopology to its rules.
 var binds = map[string]joint.Rules{
 	"": {}, "full-cores": {Bind: joint.FullCores, BindHow: joint.Required}, "spread": {Bind: joint.Spread, BindHow: joint.Required},
 }
@@ -260,7 +262,7 @@ func ReadKubeletVersion(text string) (placement.Version, error) {
 	return placement.Version(minor), nil
 }
 
-// view applies the deviations d to view.
+// view applies the deviations in d to the view.
 func (r specReader) view(d *v1alpha1.KubeletView, view *placement.KubeletView) error {
 	if d == nil {
 		return nil
@@ -292,7 +294,7 @@ func (r specReader) view(d *v1alpha1.KubeletView, view *placement.KubeletView) e
 	return nil
 }
 
-// viewNode returns the view's node with the given id, or nil.
+// viewNode returns the view's NUMA node with the given id, or nil.
 func viewNode(view *placement.KubeletView, id topology.NUMAID) *placement.ViewNode {
 	for i := range view.Nodes {
 		if view.Nodes[i].ID == id {

@@ -94,9 +94,8 @@ func (w writer) amounts(at *field.Path, m map[string]uint64) (map[string]v1alpha
 	return out, nil
 }
 
-// bytes returns an error for amounts that an int64 cannot hold. Such an amount comes from an
-// underflow in the kubelet (allocatable memory below zero,
-// pkg/kubelet/cm/memorymanager/policy_static.go).
+// bytes returns an error if an int64 cannot hold the amount. Such an amount comes from an underflow
+// in the kubelet (allocatable memory below zero, pkg/kubelet/cm/memorymanager/policy_static.go).
 func (w writer) bytes(at *field.Path, v uint64) (v1alpha1.Bytes, error) {
 	if v > math.MaxInt64 {
 		return 0, w.at(at, v, "an amount below 2^63 bytes")
@@ -104,7 +103,7 @@ func (w writer) bytes(at *field.Path, v uint64) (v1alpha1.Bytes, error) {
 	return v1alpha1.Bytes(v), nil
 }
 
-// view lists the differences between n.View and the view that follows from n.Machine.
+// view lists the differences between n.View and the view that is computed from n.Machine.
 func (w writer) view(n *NodeSpec) (*v1alpha1.KubeletView, error) {
 	at := field.NewPath("spec", "kubeletView")
 	want, err := placement.ViewOf(n.Machine)
@@ -201,8 +200,8 @@ func (w writer) table(at *field.Path, t *placement.MemoryTable) (v1alpha1.Memory
 	return out, nil
 }
 
-// maxGroup is the maximum number of devices in one group, by the schema. Plugins for shared
-// resources offer thousands.
+// maxGroup is the maximum number of devices in one group according to the schema. Plugins for
+// shared resources offer thousands of devices.
 const maxGroup = 1024
 
 func writePools(pools []placement.DevicePool) []v1alpha1.DevicePool {

@@ -27,7 +27,7 @@ const (
 	nrtFingerprint = "nodeTopologyPodsFingerprint"
 )
 
-// legacyPolicies are the deprecated topologyPolicies, by policy and scope.
+// legacyPolicies has the values of the deprecated field topologyPolicies, by policy and scope.
 var legacyPolicies = map[[2]string]string{
 	{"none", "container"}:             "None",
 	{"none", "pod"}:                   "None",
@@ -40,10 +40,10 @@ var legacyPolicies = map[[2]string]string{
 }
 
 // WriteNodeResourceTopology returns the total and free amounts of each NUMA node in the format of
-// Node Feature Discovery and resource-topology-exporter. It has CPUs with the static policy, memory
-// with the Static policy, and devices with a topology. Only exclusive CPUs count as used. running
-// are the pods on the node that have not ended; readers compare their fingerprint to see if the
-// object is recent.
+// Node Feature Discovery and resource-topology-exporter. It includes CPUs if the CPU manager is
+// static, memory if the memory manager is Static, and devices with a topology. Only exclusive CPUs
+// count as used. running are the pods on the node that have not ended. Readers compare their
+// fingerprint to see if the object is recent.
 func WriteNodeResourceTopology(n *Node, running []PodName) *nrt.NodeResourceTopology {
 	policy, scope := cmp.Or(n.Spec.Config.TopologyManagerPolicy, "none"), cmp.Or(n.Spec.Config.TopologyManagerScope, "container")
 	out := &nrt.NodeResourceTopology{
@@ -112,7 +112,7 @@ func (z *zoneWriter) memory(node *topology.NUMANode) nrt.ResourceInfoList {
 	return out
 }
 
-// capacity returns the amount of a kind of memory in the kubelet's view.
+// capacity returns the total of a kind of memory on the NUMA node in the kubelet's view.
 func (z *zoneWriter) capacity(node *topology.NUMANode, a placement.MemoryAmounts) uint64 {
 	total, pages := node.MemoryBytes, node.HugePages
 	if z.n.Spec.View != nil {
@@ -170,8 +170,8 @@ func heldDevices(s *placement.Snapshot) map[[2]string]bool {
 }
 
 // PodFingerprint returns the fingerprint of a set of pods in format 001 of the podfingerprint
-// library. This is the 64-bit xxHash of the pods' hashes in ascending order. Each pod's hash is the
-// xxHash of its name, seeded with the hash of its namespace.
+// library. This is the 64-bit xxHash of the pods' hashes in ascending order. The hash of a pod is
+// the xxHash of its name, seeded with the hash of its namespace.
 func PodFingerprint(pods []PodName) string {
 	hashes := make([]uint64, 0, len(pods))
 	for _, p := range pods {

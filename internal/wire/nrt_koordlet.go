@@ -23,7 +23,7 @@ const (
 const maxKoordletBytes = 256 << 10
 
 // koordlet has the content of the annotations, which list only CPUs. The zones of koordlet's
-// objects have total amounts, but no used amounts.
+// objects have total amounts, but not used amounts.
 type koordlet struct {
 	topology struct {
 		Detail []koordletCPU `json:"detail"`
@@ -53,8 +53,8 @@ type koordletCPU struct {
 	Node   int64 `json:"node"`
 }
 
-// readKoordlet parses the annotations. It returns nil if none reports CPUs. Unknown fields are
-// ignored, because a later release may have more.
+// readKoordlet parses the annotations. It returns nil if the annotation about CPUs is missing. It
+// ignores unknown fields, because later releases may add some.
 func (r *zoneReader) readKoordlet(o *nrt.NodeResourceTopology) (*koordlet, error) {
 	if _, found := o.Annotations[koordletCPUs]; !found {
 		return nil, nil //nolint:nilnil // koordlet did not write the object
@@ -84,8 +84,8 @@ func (r *zoneReader) readKoordlet(o *nrt.NodeResourceTopology) (*koordlet, error
 	return k, nil
 }
 
-// koordletCPUs reads the CPUs with their real ids, and which of them are shared. Zones may be
-// missing, because the first releases wrote none.
+// koordletCPUs reads the CPUs with their real ids, and which CPUs are shared. There may be no
+// zones, because the first releases wrote none.
 func (r *zoneReader) koordletCPUs(k *koordlet, zones []zone) error {
 	if err := r.koordletTopology(k); err != nil {
 		return err
@@ -132,8 +132,8 @@ func (r *zoneReader) koordletTopology(k *koordlet) error {
 	return nil
 }
 
-// koordletShared reads the shared pools: the CPUs that no pod has exclusively. Without pools,
-// nothing is known about used CPUs.
+// koordletShared reads the shared pools, which have the CPUs that no pod has exclusively. If there
+// are no pools, it is not known which CPUs are used.
 func (r *zoneReader) koordletShared(k *koordlet) error {
 	if k.shared == nil {
 		r.free = r.machine.Online
@@ -159,8 +159,8 @@ func (r *zoneReader) koordletShared(k *koordlet) error {
 	return nil
 }
 
-// koordletPolicy reads the kubelet's CPU manager. Its reserved CPUs are shared even if a pool lists
-// them. A static manager reserves at least one CPU.
+// koordletPolicy reads the settings of the kubelet's CPU manager. Its reserved CPUs are shared even
+// if no pool lists them. A static manager reserves at least one CPU.
 func (r *zoneReader) koordletPolicy(k *koordlet) error {
 	p := &k.kubelet
 	if p.Policy != "" && p.Policy != "none" && p.Policy != "static" {
@@ -173,7 +173,7 @@ func (r *zoneReader) koordletPolicy(k *koordlet) error {
 	return r.koordletReserved(p.Reserved)
 }
 
-// koordletReserved reads the CPUs that a kubelet with the static policy keeps for the system.
+// koordletReserved reads the CPUs that a kubelet with the static policy reserves for the system.
 func (r *zoneReader) koordletReserved(text string) error {
 	at := annotation(koordletPolicy).Child("reservedCPUs")
 	reserved, err := topology.ParseCPUList(text)
@@ -193,8 +193,8 @@ func (r *zoneReader) koordletReserved(text string) error {
 	return nil
 }
 
-// koordletPods reads the pods that hold CPUs. The CPUs of a pod that no longer exists in the API
-// count for Others. So do CPUs that are in no pool and belong to no pod.
+// koordletPods reads the pods that hold CPUs. If the API no longer has a pod, its CPUs belong to
+// Others. So do CPUs that are in no pool and belong to no pod.
 func (r *zoneReader) koordletPods(k *koordlet, bound []BoundPod) error {
 	if r.config.CPUManagerPolicy != "static" {
 		return nil // the kubelet gives pods no exclusive CPUs
@@ -226,5 +226,6 @@ func (r *zoneReader) koordletPods(k *koordlet, bound []BoundPod) error {
 	return nil
 }
 
-// koordletContainer stands for all containers of a pod, because koordlet reports them together.
+// koordletContainer is the name of an artificial container. It stands for all containers of a pod,
+// because koordlet reports them together.
 const koordletContainer = "pod"

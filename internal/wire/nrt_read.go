@@ -18,16 +18,16 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// nrtFingerprintMethod names the pods that a fingerprint covers: all, or only pods with exclusive
-// resources.
+// nrtFingerprintMethod is the attribute that names the pods in the fingerprint: all pods, or only
+// pods with exclusive resources.
 const (
 	nrtFingerprintMethod = "nodeTopologyPodsFingerprintMethod"
 	withExclusive        = "with-exclusive-resources"
 )
 
 // ReadNodeResourceTopology makes a Node from the zones of an exporter (Node Feature Discovery,
-// resource-topology-exporter, koordlet, nri-plugins). The amounts are real; the ids of CPUs and
-// devices are invented. The error is a *FieldError.
+// resource-topology-exporter, koordlet, nri-plugins). The amounts are real. The ids of CPUs and
+// devices are invented, except koordlet's CPUs. The error is a *FieldError.
 //
 //   - Zones of type Node count, by their names "node-N". Other zones are ignored.
 //   - If no zone has cpu, nothing is known about CPUs, and no pod is refused for them. The same
@@ -132,7 +132,7 @@ func attribute(list nrt.AttributeList, name string) string {
 	return ""
 }
 
-// zones reads the zones of type Node. none is true if a list without such zones is valid.
+// zones reads the zones of type Node. none means that the list may have no such zones.
 func (r *zoneReader) zones(list nrt.ZoneList, none bool) (out []zone, err error) {
 	at := field.NewPath("zones")
 	for i := range list {
@@ -191,8 +191,8 @@ func (r *zoneReader) resource(z *zone, i int, info *nrt.ResourceInfo) error {
 	return nil
 }
 
-// takeCPUs invents CPU ids. The CPUs of a NUMA node are consecutive: first reserved CPUs, then CPUs
-// in use, then free CPUs. A machine without CPUs gets one CPU for each node, which pods never get.
+// takeCPUs invents CPU ids. The CPUs of a NUMA node are consecutive: reserved CPUs, then used CPUs,
+// then free CPUs. A machine without CPUs gets one CPU for each NUMA node, which pods never get.
 func (r *zoneReader) takeCPUs(zones []zone) error {
 	total := uint64(0)
 	for i := range zones {
@@ -241,7 +241,7 @@ func usesMemory(zones []zone) bool {
 	return slices.ContainsFunc(zones, func(z zone) bool { return z.amounts["memory"].used() > 0 })
 }
 
-// takeMemory fills the memory tables if every zone has memory, as with the Static policy.
+// takeMemory fills the memory tables if every zone has memory, as under the Static policy.
 func (r *zoneReader) takeMemory(zones []zone) error {
 	if slices.ContainsFunc(zones, func(z zone) bool { return z.amounts["memory"].allocatable == 0 }) {
 		return nil
@@ -289,8 +289,8 @@ func (r *zoneReader) memoryOf(z *zone) error {
 	return nil
 }
 
-// maxMadeUp is the maximum number of devices of a resource in a zone. A larger amount counts bytes,
-// not devices.
+// maxMadeUp is the maximum number of devices of a resource in a zone. A larger amount probably
+// counts bytes.
 const maxMadeUp = 1024
 
 func (r *zoneReader) takeDevices(zones []zone) error {
@@ -347,7 +347,8 @@ func (r *zoneReader) holdDevices(name string, id topology.NUMAID, a zoneAmount) 
 	}
 }
 
-// distances reads the costs of the zones if every zone has a cost for every other zone.
+// distances reads the costs of the zones. It ignores them unless every zone has a cost for every
+// zone.
 func (r *zoneReader) distances(zones []zone) {
 	rows := make([][]uint32, len(zones))
 	for i := range zones {
@@ -364,11 +365,11 @@ func (r *zoneReader) distances(zones []zone) {
 	}
 }
 
-// maxUncounted is the maximum number of pods that are left out to match a fingerprint.
+// maxUncounted is the maximum number of pods that counted omits to match a fingerprint.
 const maxUncounted = 32
 
-// counted returns the pods that an object counts. The fingerprint may lack the pods that started
-// last, which the exporter does not know yet.
+// counted returns the pods that the object counts. The fingerprint may not include the pods that
+// started last, because the exporter did not know them yet.
 func counted(o *nrt.NodeResourceTopology, bound []BoundPod, written time.Time) []BoundPod {
 	want, known := attribute(o.Attributes, nrtFingerprint), slices.Clone(bound)
 	if attribute(o.Attributes, nrtFingerprintMethod) == withExclusive {

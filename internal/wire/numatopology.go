@@ -13,12 +13,13 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// ReadNumatopology makes a Node from a Numatopology of Volcano's exporter. The CPUs are real. The
-// object does not contain the options of the kubelet's managers, its scope and its memory. Defaults
-// are used for these, and memory is not checked. The error is a *FieldError.
+// ReadNumatopology makes a Node from a Numatopology of Volcano's exporter. The ids of CPUs are
+// real. The object does not contain the scope, the options of the kubelet's managers, and memory.
+// Berth assumes the defaults for scope and options, and does not check memory. The error is a
+// *FieldError.
 //
-// Exporters since v1.16 list the pods that hold CPUs. For earlier ones, a pod counts if the kubelet
-// had admitted it when the object was written.
+// Exporters since v1.16 list the pods that hold CPUs. For earlier exporters, a pod counts if the
+// kubelet had admitted it when the object was written.
 func ReadNumatopology(nt *nodeinfo.Numatopology, b *Beside) (Node, error) {
 	r := numatopologyReader{coarse{fieldErrors: fieldErrors("Numatopology " + nt.Name), version: b.KubeletVersion}}
 	if nt.Malformed != "" {
@@ -95,7 +96,7 @@ func (r *numatopologyReader) cpus(at *field.Path, detail map[string]nodeinfo.CPU
 	return nil
 }
 
-// maxID bounds the ids of hardware.
+// maxID is the maximum id of a core or a package.
 const maxID = 1 << 20
 
 func (r *numatopologyReader) freeCPUs(at *field.Path, info nodeinfo.ResourceInfo) error {
@@ -138,8 +139,8 @@ func (r *numatopologyReader) allocations(at *field.Path, list []nodeinfo.PodAllo
 	return nil
 }
 
-// uidOf returns the UID of the bound pod with that name. A pod that was created after the record is
-// not that pod, but a successor with the same name.
+// uidOf returns the UID of the bound pod with that name. If the pod was created after the record,
+// it is a successor with the same name, and uidOf returns "".
 func uidOf(p *nodeinfo.PodAllocation, bound []BoundPod) string {
 	for i := range bound {
 		b := &bound[i]
@@ -150,10 +151,10 @@ func uidOf(p *nodeinfo.PodAllocation, bound []BoundPod) string {
 	return ""
 }
 
-// reserved determines the CPUs that are never exclusive. The exporter reads their number from the
-// kubelet's configuration, and it is at least one. They are the CPUs that the static policy would
-// reserve. A pod may hold one of them, because the exporter does not read reservedSystemCPUs. Then
-// the lowest free CPU replaces it.
+// reserved determines the CPUs that are never exclusive: those that the static policy would
+// reserve. The exporter reads only their number from the kubelet's configuration; there is at least
+// one. It does not read reservedSystemCPUs. So a pod may hold one of the determined CPUs. In this
+// case, the lowest free CPUs replace them.
 func (r *numatopologyReader) reserved(at *field.Path, text string) error {
 	if r.config.CPUManagerPolicy != "static" {
 		return nil

@@ -12,9 +12,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// WriteNumatopology returns the Numatopology that Volcano's exporter writes since v1.16: the place
-// of each CPU, the CPUs that no container has exclusively, and the containers that have the others.
-// With a policy other than static it lists no free CPUs, like Volcano's exporter.
+// WriteNumatopology returns the Numatopology that Volcano's exporter writes since v1.16. It has the
+// place of each CPU, the CPUs that no container has exclusively, and the containers that have the
+// other CPUs. If the policy is not static, it lists no free CPUs, like Volcano's exporter.
 func WriteNumatopology(n *Node) *nodeinfo.Numatopology {
 	c := &n.Spec.Config
 	out := &nodeinfo.Numatopology{

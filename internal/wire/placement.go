@@ -30,8 +30,8 @@ func HasPlacement(pod *corev1.Pod) bool {
 }
 
 // MaxPlacementBytes is the maximum length of the annotation's value. The API server's own limit is
-// 256 KiB for all annotations of an object together; the decision for 100 containers with 16
-// devices each needs half of this.
+// 256 KiB for all annotations of an object together. The decision for 100 containers with 16
+// devices each has half the length of MaxPlacementBytes.
 const MaxPlacementBytes = 128 << 10
 
 const (
@@ -40,14 +40,14 @@ const (
 	maxBlocks           = 64
 )
 
-// Certainty tells whether the kubelet will carry out exactly the decision.
+// Certainty tells whether the kubelet will give the pod exactly the decided resources.
 type Certainty uint8
 
 const (
-	// VerdictOnly: the kubelet admits the pod in every possible state, but its CPUs, memory nodes
-	// or devices may differ from the decision.
+	// VerdictOnly means that the kubelet admits the pod in every possible state, but that its CPUs,
+	// memory nodes or devices may differ from the decision.
 	VerdictOnly Certainty = iota
-	// Exact: the kubelet gives the pod exactly the decided resources.
+	// Exact means that the kubelet gives the pod exactly the decided resources.
 	Exact
 )
 
@@ -60,11 +60,13 @@ func (c Certainty) String() string { return nameOf(certaintyNames[:], int(c)) }
 type Guarantee uint8
 
 const (
-	// GuaranteeNone: nothing is known about the node's NUMA nodes.
+	// GuaranteeNone means that nothing is known about the node's NUMA nodes.
 	GuaranteeNone Guarantee = iota
-	// GuaranteeAmounts: only amounts per NUMA node are known; best effort.
+	// GuaranteeAmounts means that only amounts per NUMA node are known. The placement is best
+	// effort.
 	GuaranteeAmounts
-	// GuaranteeFull: the node has a complete NodeTopology; it will not refuse the pod.
+	// GuaranteeFull means that the node has a complete NodeTopology. The node will not refuse the
+	// pod.
 	GuaranteeFull
 )
 
@@ -82,39 +84,41 @@ func nameOf(names []string, i int) string {
 
 // Placement is the content of the placement annotation.
 type Placement struct {
-	// Sequence numbers the scheduler's Bindings to the node, from 1.
+	// Sequence is the number of the Binding among the scheduler's Bindings to the node, from 1.
 	Sequence uint64
-	// Generation counts the decisions for the pod, from 1: a resize in place makes a new one. 0
-	// means 1.
+	// Generation is the number of the decision for the pod, from 1. Each resize in place leads to a
+	// new decision. 0 means 1.
 	Generation uint64
-	// Report is the sequence number of the report on which the decision is based; 0 if there was
-	// none.
+	// Report is the sequence number of the report on which the decision is based, or 0 if there was
+	// no report.
 	Report    int64
 	Certainty Certainty
 	Guarantee Guarantee
 	// Authority is the program that decided on the node when the pod was placed. Koordlet means
-	// that koordlet was to carry out the decision. Both may differ from the node's present state
-	// after a change of its authority. A placement without authority is of authority kubelet, or
-	// was written before placements had this field.
+	// that koordlet was to carry out the decision. After a change of the node's authority, both may
+	// differ from the node's present state. If a placement names no authority, the kubelet had it,
+	// or the placement was written before this field existed.
 	Authority placement.Authority
 	Koordlet  bool
 	Decision  placement.Decision
 }
 
-// The annotation's JSON. A change of meaning or a new required field needs a new version number;
-// readers refuse versions that they do not know.
+// The JSON of the annotation. If the meaning of a field changes, or a new field is required, the
+// format needs a new version number. Readers refuse versions that they do not know.
 type placementJSON struct {
 	Version  int    `json:"v"`
 	Sequence uint64 `json:"seq"`
 	Report   int64  `json:"report,omitempty"`
 	UID      string `json:"uid"`
-	// The next two are omitted for generation 1. Asks has the requests of the app containers and
-	// sidecars (asksOf). The admission policy reads it because it cannot read JSON.
+	// The next two fields are omitted for generation 1. Asks has the requests of the app containers
+	// and sidecars (asksOf). The admission policy compares this text, because a policy cannot parse
+	// JSON.
 	Generation uint64 `json:"gen,omitempty"`
 	Asks       string `json:"asks,omitempty"`
 	Certainty  string `json:"certainty"`
 	Guarantee  string `json:"guarantee"`
-	// The next two are left out for authority kubelet, because the first release cannot read them.
+	// The next two fields are omitted for authority kubelet, because the first release cannot read
+	// them.
 	Authority  string          `json:"authority,omitempty"` // "", "berth"
 	Enforcer   string          `json:"enforcer,omitempty"`  // "", "koordlet"
 	Whole      *wholeJSON      `json:"whole,omitempty"`
@@ -138,7 +142,7 @@ type containerJSON struct {
 	Shares    []v1alpha1.CPUShare `json:"shares,omitempty"`
 	Exclusive string              `json:"exclusive,omitempty"` // "", "core", "numa"
 	Bounds    []string            `json:"bounds,omitempty"`    // "cpus", "memory"
-	// Provided has the resources that providers in the scheduler gave.
+	// Provided has the resources that providers in the scheduler have given to the container.
 	Provided []providedJSON `json:"provided,omitempty"`
 }
 
@@ -214,11 +218,11 @@ func WritePlacement(p *Placement) (string, error) {
 }
 
 // CheckPlacement checks that WritePlacement can write the decision, and that the pod's other
-// annotations leave room for it. The error names the pod. It is cheap unless decision or
-// annotations are large.
+// annotations leave enough bytes for it. The error names the pod. The check is cheap unless the
+// decision or the annotations are large.
 func CheckPlacement(pod *corev1.Pod, d *placement.Decision) error { return checkBeside(pod, d, 0) }
 
-// checkBeside does what CheckPlacement does, if the pod also gets more bytes of other annotations.
+// checkBeside is like CheckPlacement, for a pod that also gets more bytes of other annotations.
 func checkBeside(pod *corev1.Pod, d *placement.Decision, more int) error {
 	if rough := roughBytes(d); len(d.Containers) <= placement.MaxContainers && rough <= MaxPlacementBytes && CheckAnnotations(pod, rough+more) == nil {
 		return nil
@@ -236,10 +240,10 @@ func longestPlacement(d *placement.Decision) *Placement {
 		Authority: placement.AuthorityBerth, Koordlet: true, Decision: *d}
 }
 
-// CheckAnnotations checks that the pod's other annotations leave room for this number of bytes. The
-// API server limits their sum at every write except a Binding (BindingREST.setPodNodeAndMetadata):
-// a pod that is bound with more bytes runs, but its kubelet can never write its status. The error
-// is a *FieldError.
+// CheckAnnotations checks that the pod's other annotations leave this number of bytes. The API
+// server limits the size of all annotations at every write except a Binding
+// (BindingREST.setPodNodeAndMetadata). If a Binding exceeds the limit, the pod runs, but its
+// kubelet can never write its status. The error is a *FieldError.
 func CheckAnnotations(pod *corev1.Pod, bytes int) error {
 	total := len(PlacementAnnotation) + bytes
 	for name, value := range pod.Annotations {
@@ -334,8 +338,9 @@ func writeContainer(c *placement.ContainerDecision) containerJSON {
 	return out
 }
 
-// ReadPlacement reads the placement annotation of a pod; found is false if there is none. A
-// placement of another pod, or an impossible one, is an error. The error is a *FieldError.
+// ReadPlacement reads the placement annotation of a pod; found is false if there is none. If the
+// placement belongs to another pod or is impossible, ReadPlacement returns an error, which is a
+// *FieldError.
 func ReadPlacement(pod *corev1.Pod) (p Placement, found bool, err error) {
 	text, ok := pod.Annotations[PlacementAnnotation]
 	if !ok {
@@ -364,8 +369,9 @@ func podName(pod *corev1.Pod) string {
 
 func annotation(name string) *field.Path { return field.NewPath("metadata", "annotations").Key(name) }
 
-// parsePlacement reads the annotation's value in the format of WritePlacement. object names the
-// object in the error, which is a *FieldError. Unknown and repeated fields are refused.
+// parsePlacement reads the annotation's value in the format of WritePlacement. object is the name
+// of the object for the error, which is a *FieldError. parsePlacement refuses unknown and repeated
+// fields.
 func parsePlacement(object, text string) (Placement, error) {
 	r := placementReader{fieldErrors(object), annotation(PlacementAnnotation)}
 	if len(text) > MaxPlacementBytes {

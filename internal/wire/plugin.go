@@ -15,7 +15,7 @@ const PluginName = "berth"
 // plugins have handled it.
 const RequiredPlugins = "required-plugins.noderesource.dev"
 
-// containerDemand returns the annotation that demands the plugin for one container. The validator
+// containerDemand returns the annotation that requires the plugin for one container. The validator
 // looks for the annotation of the container first. ok is false if the container's name is too long
 // for an annotation's name (63 bytes).
 func containerDemand(container string) (key string, ok bool) {
@@ -26,8 +26,8 @@ func containerDemand(container string) (key string, ok bool) {
 const demand = `[ "` + PluginName + `" ]`
 
 // DemandPlugin adds annotations to a Binding so that no container starts without the agent's
-// plugin, and returns their size in bytes. If the name of a container is too long, the annotation
-// applies to the whole pod.
+// plugin. It returns the size of the annotations in bytes. If the name of a container is too long,
+// it requires the plugin for the whole pod.
 func DemandPlugin(annotations map[string]string, d *placement.Decision) (bytes int) {
 	for i := range d.Containers {
 		key, ok := containerDemand(d.Containers[i].Name)
@@ -42,8 +42,8 @@ func DemandPlugin(annotations map[string]string, d *placement.Decision) (bytes i
 	return bytes
 }
 
-// CheckOwnPlacement is CheckPlacement for a node on which Berth decides. The Binding then also
-// requires the plugin, and the pod must not have annotations about that.
+// CheckOwnPlacement is like CheckPlacement, for a node on which Berth decides. The Binding then
+// also requires the plugin. The pod must not have annotations about required plugins.
 func CheckOwnPlacement(pod *corev1.Pod, d *placement.Decision) error {
 	for _, key := range pluginKeys(d) {
 		if text, said := pod.Annotations[key]; said {
@@ -53,7 +53,7 @@ func CheckOwnPlacement(pod *corev1.Pod, d *placement.Decision) error {
 	return checkBeside(pod, d, DemandPlugin(map[string]string{}, d))
 }
 
-// pluginKeys returns the keys under which the validator looks for demands.
+// pluginKeys returns the annotation keys that the validator reads.
 func pluginKeys(d *placement.Decision) []string {
 	keys := []string{RequiredPlugins, RequiredPlugins + "/pod"}
 	for i := range d.Containers {

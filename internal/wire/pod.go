@@ -19,20 +19,21 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Ask is a pod's request, independent of the dialect. Pods with equal Asks are interchangeable.
+// Ask is a pod's request, independent of the dialect. If two pods have equal Asks, they are
+// interchangeable.
 type Ask struct {
-	// Request holds the amounts, and the Rules for the pod's placement.
+	// Request has the amounts, and the Rules for the pod's placement.
 	Request placement.Request
-	// RulesErr is a *FieldError if the rules cannot be read. Then the scheduler must refuse the
-	// pod. A node that already runs the pod uses only its amounts, so these are read in any case.
+	// RulesErr is a *FieldError if the rules cannot be read. The scheduler must then refuse the
+	// pod. The amounts are read in any case, because a node that already runs the pod needs them.
 	RulesErr error
 	// Claims is the pod's requirement for its ResourceClaims. It is Free if RulesErr is not nil.
 	Claims dra.Mode
-	// Said has the keys with which the pod asks for the Rules.
+	// Said has the keys with which the pod requests the Rules.
 	Said Said
 }
 
-// Equal reports whether both ask for the same. Keys and UIDs may differ.
+// Equal reports whether both have the same request. Keys and UIDs may differ.
 func (a *Ask) Equal(b *Ask) bool {
 	x, y := *a, *b
 	x.Request.UID, y.Request.UID = "", ""
@@ -54,9 +55,9 @@ func ReadPod(pod *corev1.Pod) (Ask, error) {
 	return ask, nil
 }
 
-// ReadPending is ReadPod for a pod that may have no node yet. It ignores a claim for extended
-// resources in the status of such a pod. The claim is left from a failed attempt, or was written on
-// the way to Bind for a node without a device plugin for them.
+// ReadPending is like ReadPod, for a pod that may have no node yet. If such a pod has a claim for
+// extended resources in its status, ReadPending ignores the claim. The claim is left from a failed
+// attempt, or was written before Bind for a node without a device plugin for these resources.
 func ReadPending(pod *corev1.Pod) (Ask, error) {
 	if pod.Spec.NodeName == "" && pod.Status.ExtendedResourceClaimStatus != nil {
 		unclaimed := *pod
@@ -99,7 +100,7 @@ func readRequest(pod *corev1.Pod) (placement.Request, error) {
 	return out, nil
 }
 
-// level reads spec.resources, with the requests that the API server fills in.
+// level reads spec.resources, with the requests that the API server sets.
 func (r podReader) level() (out placement.LevelRequest, err error) {
 	own := r.pod.Spec.Resources
 	requests := own.Requests
@@ -135,8 +136,8 @@ func (r podReader) level() (out placement.LevelRequest, err error) {
 }
 
 // levelRequests returns the requests in spec.resources of a pod that withRequests has completed.
-// For huge pages the API server uses the limits, and the containers' limits if the pod has none
-// (defaultHugePagePodLimits of pkg/apis/core/v1).
+// For huge pages, the API server uses the pod's limits, or the containers' limits if the pod has
+// none (defaultHugePagePodLimits of pkg/apis/core/v1).
 func levelRequests(pod *corev1.Pod) corev1.ResourceList {
 	out := maps.Clone(pod.Spec.Resources.Requests)
 	bare := *pod
@@ -149,7 +150,7 @@ func levelRequests(pod *corev1.Pod) corev1.ResourceList {
 	return out
 }
 
-// guaranteedAlone is IsContainerEquivalentQOSGuaranteed.
+// guaranteedAlone does the same as IsContainerEquivalentQOSGuaranteed.
 func guaranteedAlone(c corev1.ResourceRequirements) bool {
 	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		limit := c.Limits[name]
@@ -164,7 +165,7 @@ func guaranteedAlone(c corev1.ResourceRequirements) bool {
 	return true
 }
 
-// ContainerAt is a container with its position in the pod's spec, which determines its kind.
+// ContainerAt is the kind and the position of a container in the pod's spec.
 type ContainerAt struct {
 	Kind  placement.ContainerKind
 	index int
@@ -194,8 +195,8 @@ func Containers(pod *corev1.Pod) iter.Seq2[ContainerAt, *corev1.Container] {
 	}
 }
 
-// initKind distinguishes sidecars, which always restart, from init containers that run to their
-// end.
+// initKind distinguishes sidecars, which always restart, from init containers, which run to
+// completion.
 func initKind(c *corev1.Container) placement.ContainerKind {
 	if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 		return placement.Sidecar
@@ -216,7 +217,7 @@ var (
 	maxCount  = resource.MustParse("1Pi")
 )
 
-// maxDevices is more devices than any plugin has; package placement takes no larger number.
+// maxDevices is more devices than any plugin has; package placement accepts no larger number.
 const maxDevices = 1 << 30
 
 func (r podReader) container(at *field.Path, c *corev1.Container) (placement.ContainerRequest, error) {
@@ -247,8 +248,8 @@ func (r podReader) container(at *field.Path, c *corev1.Container) (placement.Con
 	return out, nil
 }
 
-// device adds an extended resource. The device manager reads limits only. Koordinator has several
-// names for one device, so an amount of 0 under one name does not contradict the others.
+// device adds an extended resource. The device manager reads only limits. Koordinator has several
+// names for one device, so an amount of 0 under one name does not contradict the other names.
 func (r podReader) device(at *field.Path, c *corev1.Container, name corev1.ResourceName, out *placement.ContainerRequest) error {
 	q, limited := c.Resources.Limits[name]
 	if !limited {
@@ -285,8 +286,8 @@ func (r podReader) within(at *field.Path, q, limit resource.Quantity) error {
 	return nil
 }
 
-// memoryOf records whether the amount is a whole number of bytes. The kubelet refuses other
-// amounts.
+// memoryOf reads an amount of memory. Fraction records that it is not a whole number of bytes,
+// because the kubelet refuses such an amount.
 func memoryOf(name string, q resource.Quantity) placement.MemoryRequest {
 	bytes := q.Value()
 	return placement.MemoryRequest{Resource: name, Bytes: uint64(bytes), Fraction: q.CmpInt64(bytes) != 0}
@@ -298,7 +299,7 @@ func isMemory(name corev1.ResourceName) bool {
 
 // IsExtended is amounts.IsExtended for a resource name of the API. It reports whether a device
 // plugin could offer the resource. The kubelet registers no resource whose domain ends in
-// kubernetes.io; Dynamic Resource Allocation uses such names for its device classes.
+// kubernetes.io. Dynamic Resource Allocation uses such names for its device classes.
 func IsExtended(name corev1.ResourceName) bool { return amounts.IsExtended(string(name)) }
 
 func namesIn(lists ...corev1.ResourceList) []corev1.ResourceName {
@@ -312,7 +313,7 @@ func namesIn(lists ...corev1.ResourceList) []corev1.ResourceName {
 	return slices.Compact(names)
 }
 
-// hasPodLevelResources is component-helpers' IsPodLevelResourcesSet.
+// hasPodLevelResources does the same as component-helpers' IsPodLevelResourcesSet.
 func hasPodLevelResources(pod *corev1.Pod) bool {
 	r := pod.Spec.Resources
 	return r != nil && slices.ContainsFunc(namesIn(r.Requests, r.Limits), func(name corev1.ResourceName) bool {
@@ -320,11 +321,11 @@ func hasPodLevelResources(pod *corev1.Pod) bool {
 	})
 }
 
-// isGuaranteed is the kubelet's GetPodQOS: it uses the class in the status, or otherwise computes
-// it from the resources. If the pod has spec.resources, only the containers' resources count:
-// kubelet 1.33 reads only these, and later kubelets pin nothing for such a pod or use
-// placement.LevelRequest. With an empty spec.resources the release decides
-// (placement.Request.EmptyLevel).
+// isGuaranteed does the same as the kubelet's GetPodQOS. It uses the class in the status, or
+// otherwise computes the class from the resources. If the pod has spec.resources, only the
+// containers' resources count: kubelet 1.33 reads only these, and later kubelets pin nothing for
+// such a pod or use placement.LevelRequest. If spec.resources is empty, the result depends on the
+// kubelet's release (placement.Request.EmptyLevel).
 func isGuaranteed(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass == corev1.PodQOSGuaranteed
@@ -367,8 +368,8 @@ func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Finished returns the end of a pod's last container, by its node's clock. If the status does not
-// have it, it returns the creation time of the pod.
+// Finished returns the time when the pod's last container ended, by the node's clock. If the status
+// does not have it, Finished returns the creation time of the pod.
 func Finished(pod *corev1.Pod) time.Time {
 	at := pod.CreationTimestamp.Time
 	for i := range pod.Status.ContainerStatuses {
@@ -380,14 +381,15 @@ func Finished(pod *corev1.Pod) time.Time {
 }
 
 // Refused reports whether the pod's kubelet refused it, so that no container has run. The kubelet
-// writes this into the status (kubelet.rejectPod), with a reason that names the rule.
+// writes this into the status (kubelet.rejectPod). The reason in the status names the rule.
 func Refused(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Message, "Pod was rejected: ")
 }
 
-// Admitted reports whether the status shows that the kubelet admitted the pod: it has a start time
-// and container statuses. A pod that a starting kubelet refuses has the time but no containers, and
-// becomes Failed later (mergePodStatus of pkg/kubelet/status/status_manager.go).
+// Admitted reports whether the status shows that the kubelet admitted the pod: the pod has a start
+// time and container statuses. If a starting kubelet refuses a pod, the pod has a start time but no
+// container statuses, and becomes Failed later (mergePodStatus of
+// pkg/kubelet/status/status_manager.go).
 func Admitted(pod *corev1.Pod) bool {
 	return pod.Status.StartTime != nil && len(pod.Status.InitContainerStatuses)+len(pod.Status.ContainerStatuses) > 0
 }
@@ -396,8 +398,8 @@ func Admitted(pod *corev1.Pod) bool {
 // at any moment.
 func Ending(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil || Ended(pod) }
 
-// Unscheduled returns the condition that a scheduler wrote because it found no node for the pod;
-// zero if there is none.
+// Unscheduled returns the condition that a scheduler wrote because it found no node for the pod. It
+// returns the zero value if there is none.
 func Unscheduled(pod *corev1.Pod) corev1.PodCondition {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -418,7 +420,7 @@ func Mortal(pod *corev1.Pod) bool {
 		slices.ContainsFunc(pod.Spec.Containers, ends) || slices.ContainsFunc(pod.Spec.InitContainers, ends)
 }
 
-// MightPin is a cheap test that does not translate the pod. If it is false,
+// MightPin is a cheap test that does not translate the pod. If it returns false,
 // placement.Request.Pinnable is false.
 func MightPin(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass == corev1.PodQOSGuaranteed || pod.Status.QOSClass == "" || pod.Spec.Resources != nil {
@@ -427,7 +429,7 @@ func MightPin(pod *corev1.Pod) bool {
 	return MightAskDevices(pod)
 }
 
-// MightAskDevices is a cheap test that does not translate the pod. If it is false,
+// MightAskDevices is a cheap test that does not translate the pod. If it returns false,
 // placement.Request.AsksDevices is false.
 func MightAskDevices(pod *corev1.Pod) bool {
 	for _, c := range Containers(pod) {

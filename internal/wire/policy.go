@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Unmet explains why a node cannot fulfil the rules of a pod, or returns "". It uses Berth's own
-// keys; Said.In replaces them by the pod's.
+// Unmet explains why a node cannot fulfil the rules of a pod, or returns "". The text has Berth's
+// own keys; Said.In replaces them with the pod's keys.
 func Unmet(m *placement.Model, asked *placement.Request) string {
 	r := asked.Rules
 	if m.Keeps(r) {
@@ -36,16 +36,16 @@ func Unmet(m *placement.Model, asked *placement.Request) string {
 	return fmt.Sprintf("the kubelet's policy is %s with scope %s, and %s%s", own.Policy, own.Scope, asks, writePolicy(r))
 }
 
-// ReadRules reads the placement rules of a pod: its policy annotations of every dialect, and its
-// wishes for CPUs and memory, as ReadPod does. Unknown values are errors, never defaults. The error
-// is a *FieldError.
+// ReadRules reads the placement rules of a pod: the policy annotations of every dialect, and the
+// requirements for CPUs and memory, as ReadPod does. Unknown values are errors; no default replaces
+// them. The error is a *FieldError.
 func ReadRules(pod *corev1.Pod) (placement.Rules, error) {
 	asked, err := readRequest(pod)
 	r, _, wrong := readRules(pod, err == nil && asked.AsksExclusiveCPUs())
 	return r, wrong
 }
 
-// readRules returns the rules and the keys that the pod uses for them. ownCPUs is true if a kubelet
+// readRules returns the rules and the keys that the pod uses for them. ownCPUs means that a kubelet
 // gives the pod exclusive CPUs for its amounts.
 func readRules(pod *corev1.Pod, ownCPUs bool) (placement.Rules, Said, error) {
 	var said Said
@@ -85,7 +85,7 @@ func readPolicies(pod *corev1.Pod, ownCPUs bool, said *Said) (placement.Rules, e
 	return r, nil
 }
 
-// parsePolicy returns the expected form as want if the text is invalid; otherwise want is "".
+// parsePolicy returns the expected form in want if the text is invalid. Otherwise want is "".
 func parsePolicy(text string) (r placement.Rules, want string) {
 	policy, rest, more := strings.Cut(text, ",")
 	var ok bool

@@ -17,10 +17,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// ReadReport translates the status only. It refuses contradictions: CPUs that two pods hold or that
-// are held and shared, lists out of order, rows that do not add up. CheckReport and
-// placement.Model.StateOf check that the report fits the machine. The error is a *FieldError or an
-// *OtherFormError.
+// ReadReport translates only the status. It returns an error for contradictions: a CPU that two
+// pods hold, or that is both held and shared, lists that are not sorted, and rows with wrong sums.
+// CheckReport and placement.Model.StateOf check that the report fits the machine. The error is a
+// *FieldError or an *OtherFormError.
 func ReadReport(nt *v1alpha1.NodeTopology) (Report, error) {
 	if err := checkForm(nt); err != nil {
 		return Report{}, err
@@ -48,8 +48,8 @@ func ReadReport(nt *v1alpha1.NodeTopology) (Report, error) {
 	return out, nil
 }
 
-// kubeletStarted returns when the kubelet started, from the agent's annotation; zero if it is
-// missing or invalid.
+// kubeletStarted returns the time when the kubelet started, from the agent's annotation. It returns
+// zero if the annotation is missing or invalid.
 func kubeletStarted(nt *v1alpha1.NodeTopology) time.Time {
 	at, err := time.Parse(time.RFC3339, nt.Annotations[v1alpha1.KubeletStartedAnnotation])
 	if err != nil {
@@ -58,7 +58,7 @@ func kubeletStarted(nt *v1alpha1.NodeTopology) time.Time {
 	return at
 }
 
-// Complete adds the data that a report does not repeat from the spec: the connections of devices.
+// Complete adds data of the spec that the report does not repeat: the connections of devices.
 func (r *Report) Complete(spec *NodeSpec) {
 	for i := range r.Snapshot.Devices {
 		r.Snapshot.Devices[i].Connect(spec.Machine)
@@ -189,7 +189,7 @@ func (r *reportReader) pools(at *field.Path, pools []v1alpha1.DevicePool) ([]pla
 	return out, nil
 }
 
-// DecidedPools returns the valid pools of devices among which Berth chooses, with all devices
+// DecidedPools returns the valid pools of devices among which Berth chooses. All devices are marked
 // healthy. The pools do not change as long as the device plugin is the same. ReadReport returns the
 // errors of invalid pools.
 func DecidedPools(nt *v1alpha1.NodeTopology) []placement.DevicePool {
@@ -201,7 +201,7 @@ func DecidedPools(nt *v1alpha1.NodeTopology) []placement.DevicePool {
 	return Decided(pools)
 }
 
-// Decided returns the pools of devices among which Berth chooses, with all devices healthy.
+// Decided returns the pools of devices among which Berth chooses. All devices are marked healthy.
 func Decided(pools []placement.DevicePool) (out []placement.DevicePool) {
 	for _, p := range pools {
 		if !p.Decided {

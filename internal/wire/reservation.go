@@ -24,23 +24,25 @@ import (
 	"github.com/berth-dev/berth/placement/joint"
 )
 
-// AllocatedAnnotation is set on a pod that uses a Reservation, with the Reservation's name and UID.
+// AllocatedAnnotation is set on a pod that uses a Reservation. It has the Reservation's name and
+// UID.
 const AllocatedAnnotation = "scheduling.koordinator.sh/reservation-allocated"
 
 // reservationKind is the kind of the pods that stand for Reservations.
 const reservationKind = "Reservation"
 
-// HeldPriority is the priority of held resources for preemption. No pod has a higher one.
+// HeldPriority is the priority of the pods that hold Reservations' resources. No pod has a higher
+// priority, so these pods are not evicted.
 const HeldPriority = math.MaxInt32
 
-// The maximum numbers of list items in a Reservation.
+// The maximum numbers of items in the lists of a Reservation.
 const (
 	maxReservationOwners = 64
 	maxReservationTaints = 64
 	maxReserved          = 64 // containers
 )
 
-// defaultTTL is the lifetime of a Reservation without ttl and expires, as in Koordinator.
+// defaultTTL is the lifetime of a Reservation that sets neither ttl nor expires, as in Koordinator.
 const defaultTTL = 24 * time.Hour
 
 // Reservation is a Koordinator Reservation in Berth's types.
@@ -53,15 +55,15 @@ type Reservation struct {
 	Version string
 	// Scheduler is the name of the scheduler that places the Reservation.
 	Scheduler string
-	// Pod stands for the place. It has no namespace and no node, and the name and UID of the
-	// object.
+	// Pod is a pod that stands for the place. It has no namespace and no node. It has the name and
+	// UID of the object.
 	Pod *corev1.Pod
-	// Expires is the time when the Reservation ends, or zero for never.
+	// Expires is the time when the Reservation ends. The zero value means never.
 	Expires time.Time
 	// Once means that only the first owner gets the place (allocateOnce).
 	Once bool
-	// More means that an owner may take amounts that the place lacks from the rest of the node
-	// (allocatePolicy Aligned or none).
+	// More means that an owner may use the rest of the node for amounts that the place does not
+	// have (allocatePolicy Aligned or none).
 	More bool
 	// Closed means that no new owner gets the place (unschedulable).
 	Closed bool
@@ -81,10 +83,10 @@ type reservationOwner struct {
 	labels     labels.Selector
 }
 
-// OfReservation reports whether a pod stands for a Reservation and is not a real pod.
+// OfReservation reports whether a pod is not a real pod, but stands for a Reservation.
 func OfReservation(pod *corev1.Pod) bool { return pod.Kind == reservationKind && pod.Namespace == "" }
 
-// Over reports whether the Reservation has ended. It then never holds anything again.
+// Over reports whether the Reservation has ended. It then never holds resources again.
 func (r *Reservation) Over() bool {
 	return r.Phase == koordinator.ReservationFailed || r.Phase == koordinator.ReservationSucceeded
 }
@@ -97,8 +99,8 @@ func ReservationScheduler(o *koordinator.Reservation) string {
 	return o.Spec.Template.Spec.SchedulerName
 }
 
-// ReadReservation reads a Reservation. The error is a *FieldError. A field that Berth does not
-// support is an error, too.
+// ReadReservation reads a Reservation. The error is a *FieldError. It also returns an error for a
+// field that Berth does not support.
 func ReadReservation(o *koordinator.Reservation) (*Reservation, error) {
 	r := reservationReader{fieldErrors("Reservation " + o.Name), o}
 	for _, check := range []func() error{r.spec, r.template, r.lists} {
@@ -134,7 +136,7 @@ func ReadReservation(o *koordinator.Reservation) (*Reservation, error) {
 	return out, nil
 }
 
-// expiryOf returns the time when a Reservation expires, or zero for never.
+// expiryOf returns the time when a Reservation expires. The zero value means never.
 func expiryOf(o *koordinator.Reservation) time.Time {
 	switch {
 	case o.Spec.Expires != nil:
@@ -187,7 +189,7 @@ func (r reservationReader) lists() error {
 	return nil
 }
 
-// template returns an error for fields of the template that would affect the place and that Berth
+// template returns an error if the template has fields that would affect the place and that Berth
 // does not support.
 func (r reservationReader) template() error {
 	p, at := &r.o.Spec.Template.Spec, field.NewPath("spec", "template", "spec")
@@ -289,8 +291,8 @@ func (r reservationReader) checkOwner(at *field.Path, o *koordinator.Reservation
 	return nil
 }
 
-// CheckOwnerNamespaces refuses owners without a namespace: anyone who can label pods could use the
-// place. The error is a *FieldError.
+// CheckOwnerNamespaces returns an error for owners without a namespace, because anyone who can
+// label pods could use the place. The error is a *FieldError.
 func CheckOwnerNamespaces(o *koordinator.Reservation) error {
 	for i := range o.Spec.Owners {
 		owner := &o.Spec.Owners[i]
@@ -303,7 +305,7 @@ func CheckOwnerNamespaces(o *koordinator.Reservation) error {
 	return nil
 }
 
-// Owns reports whether a pod is an owner of the Reservation. It does not check taints and Closed.
+// Owns reports whether a pod is an owner of the Reservation. It ignores taints and Closed.
 func (r *Reservation) Owns(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(r.owners, func(o reservationOwner) bool { return o.matches(pod) })
 }
@@ -332,7 +334,7 @@ func (r *Reservation) tolerated(by []corev1.Toleration) bool {
 	})
 }
 
-// reservationPod returns the pod that represents the place. Metadata of the object override
+// reservationPod returns the pod that stands for the place. Metadata of the object override
 // metadata of its template.
 func reservationPod(o *koordinator.Reservation) *corev1.Pod {
 	t := o.Spec.Template.DeepCopy()
@@ -393,8 +395,8 @@ func (r *Reservation) Allocatable() corev1.ResourceList {
 	return resourcehelper.PodRequests(r.Pod, resourcehelper.PodResourcesOptions{})
 }
 
-// Allocated returns the part that owners use: the sum of their requests, at most the amounts of the
-// Reservation.
+// Allocated returns the part that owners use. It is the sum of their requests, but at most the
+// amounts of the Reservation.
 func (r *Reservation) Allocated(owners []*corev1.Pod) corev1.ResourceList {
 	out, all := corev1.ResourceList{}, r.Allocatable()
 	for _, pod := range owners {
@@ -449,8 +451,8 @@ func (r *Reservation) Rest(owners []*corev1.Pod) *corev1.Pod {
 	return rest
 }
 
-// takeFrom subtracts taken from the amounts as far as possible and returns the rest. It also
-// reduces taken by what it subtracted.
+// takeFrom subtracts taken from the amounts as far as possible, and returns the rest. It reduces
+// taken by the amounts that it has subtracted.
 func takeFrom(amounts, taken corev1.ResourceList) corev1.ResourceList {
 	left := corev1.ResourceList{}
 	for name, q := range amounts {
@@ -467,8 +469,8 @@ func takeFrom(amounts, taken corev1.ResourceList) corev1.ResourceList {
 	return left
 }
 
-// HeldRequest reads the result of Rest as a request of future owners. No owner can have a part of
-// an exclusive CPU, so the rest of exclusive CPUs is rounded down.
+// HeldRequest converts the result of Rest to a request for future owners. No owner can have a part
+// of an exclusive CPU, so a rest of exclusive CPUs is rounded down.
 func HeldRequest(rest *corev1.Pod) (*placement.Request, error) {
 	ask, err := ReadPod(rest)
 	if err != nil {
@@ -495,7 +497,7 @@ func pluginsIn(list corev1.ResourceList) corev1.ResourceList {
 }
 
 // Fits reports whether the other owners leave enough of the place for a pod's request. If owners
-// may also use the rest of the node, any part of the place is enough.
+// may also use the rest of the node, a part of any resource is enough.
 func (r *Reservation) Fits(pod *corev1.Pod, owners []*corev1.Pod) bool {
 	all, had := r.Allocatable(), r.Allocated(owners)
 	fits, some := true, false
@@ -525,11 +527,11 @@ func (r *Reservation) WriteAllocated() string {
 	return string(text)
 }
 
-// ReadAllocated returns the UID of the Reservation that a pod claims to use, or "". Anyone can
-// write the annotation; it does not prove that the pod is an owner.
+// ReadAllocated returns the UID of the Reservation that a pod claims to use, or "". Anyone who can
+// write the pod can write the annotation, so it does not prove that the pod is an owner.
 func ReadAllocated(pod *corev1.Pod) types.UID { return readAllocated(pod).UID }
 
-// ReadAllocatedName is ReadAllocated for the name of the Reservation.
+// ReadAllocatedName is like ReadAllocated, but returns the name of the Reservation.
 func ReadAllocatedName(pod *corev1.Pod) string { return readAllocated(pod).Name }
 
 func readAllocated(pod *corev1.Pod) (a allocatedJSON) {
@@ -543,7 +545,7 @@ func readAllocated(pod *corev1.Pod) (a allocatedJSON) {
 	return a
 }
 
-// ReservationNews is the state of a Reservation in a scheduler, to be written into its status.
+// ReservationNews is the state of a Reservation that a scheduler writes into its status.
 type ReservationNews struct {
 	Phase koordinator.ReservationPhase
 	Node  string
@@ -552,7 +554,8 @@ type ReservationNews struct {
 	Owners          []*corev1.Pod
 }
 
-// Status returns the object's status with the news. It returns false if the status does not change.
+// Status returns the object's status changed to news. It returns false if the status does not
+// change.
 func (r *Reservation) Status(o *koordinator.Reservation, news *ReservationNews, now time.Time) (*koordinator.ReservationStatus, bool) {
 	s := o.Status.DeepCopy()
 	s.Phase, s.NodeName, s.CurrentOwners, s.Allocatable, s.Allocated = news.Phase, news.Node, nil, nil, nil
@@ -569,7 +572,7 @@ func (r *Reservation) Status(o *koordinator.Reservation, news *ReservationNews, 
 	return s, !sameStatus(s, &o.Status)
 }
 
-// WrongStatus is Status for an invalid object.
+// WrongStatus is like Status, for an invalid object.
 func WrongStatus(o *koordinator.Reservation, why error, now time.Time) (*koordinator.ReservationStatus, bool) {
 	s := o.Status.DeepCopy()
 	s.Phase = koordinator.ReservationPending
@@ -623,7 +626,8 @@ func sameStatus(a, b *koordinator.ReservationStatus) bool {
 	return err == nil && wrong == nil && string(x) == string(y)
 }
 
-// Held returns the pod for the scheduler's cache, on its node, so that it is not evicted.
+// Held returns the version of the pod for the scheduler's cache. It is on the node, and cannot be
+// evicted.
 func Held(pod *corev1.Pod, node string) *corev1.Pod {
 	priority := int32(HeldPriority)
 	out := pod.DeepCopy()
@@ -632,10 +636,11 @@ func Held(pod *corev1.Pod, node string) *corev1.Pod {
 	return out
 }
 
-// CheckDecision returns an error if a decision cannot belong to this pod, because it was forged. It
-// does not check whether the pod may withhold CPUs. The author of a Reservation may ask for them,
-// because a Reservation has no namespace and counts for no quota. Also, a scheduler with other
-// arguments may have decided. Owners are checked as pods of their own namespaces.
+// CheckDecision returns an error if a decision cannot belong to this pod, because someone has
+// forged it. It does not check whether the pod may exclude other pods from CPUs. The author of a
+// Reservation may request that, because a Reservation has no namespace and counts for no quota.
+// Also, the deciding scheduler may have had other arguments. Owners are checked as pods of their
+// own namespaces.
 func CheckDecision(pod *corev1.Pod, d *placement.Decision) error {
 	ask, err := ReadPod(pod)
 	if err != nil {
@@ -662,8 +667,8 @@ func CheckDecision(pod *corev1.Pod, d *placement.Decision) error {
 	return nil
 }
 
-// moreThan describes a resource that a container got without asking for it, or in a larger amount,
-// or returns "".
+// moreThan describes a resource of which a container got more than it requested. It returns "" if
+// there is none.
 func moreThan(got *placement.ContainerDecision, asked *placement.ContainerRequest) string {
 	var milli int64
 	for _, a := range got.Shares {

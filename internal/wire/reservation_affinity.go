@@ -17,7 +17,8 @@ const ReservationAffinityAnnotation = "scheduling.koordinator.sh/reservation-aff
 const maxReservationTerms = 64
 
 // ReservationAffinity selects the Reservations that a pod may use. The pod must be an owner of one
-// of them and gets its place there; otherwise it waits. A Reservation must meet all conditions.
+// of them and gets its place there. Otherwise the pod waits. A Reservation must meet all
+// conditions.
 type ReservationAffinity struct {
 	name   string // "" for any
 	labels labels.Selector
@@ -36,8 +37,8 @@ type reservationAffinityJSON struct {
 	Tolerations []corev1.Toleration `json:"tolerations"`
 }
 
-// ReadReservationAffinity reads the pod's ReservationAffinity; nil if it has none. The error is a
-// *FieldError.
+// ReadReservationAffinity reads the pod's ReservationAffinity. It returns nil if the pod has none.
+// The error is a *FieldError.
 func ReadReservationAffinity(pod *corev1.Pod) (*ReservationAffinity, error) {
 	if _, said := pod.Annotations[ReservationAffinityAnnotation]; !said {
 		return nil, nil //nolint:nilnil // most pods have none
@@ -75,7 +76,7 @@ func ReadReservationAffinity(pod *corev1.Pod) (*ReservationAffinity, error) {
 	return out, nil
 }
 
-// Allows reports whether the affinity allows a Reservation. nil allows all.
+// Allows reports whether the affinity allows a Reservation. A nil affinity allows all.
 func (a *ReservationAffinity) Allows(r *Reservation) bool {
 	if a == nil {
 		return true
@@ -87,8 +88,8 @@ func (a *ReservationAffinity) Allows(r *Reservation) bool {
 	return a.terms == nil || a.terms.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.Name, Labels: r.Labels}})
 }
 
-// Tolerates reports whether a pod with this affinity, nil for none, tolerates the taints of a
-// Reservation.
+// Tolerates reports whether a pod with this affinity tolerates the taints of a Reservation. a is
+// nil for a pod without an affinity.
 func (a *ReservationAffinity) Tolerates(r *Reservation, pod *corev1.Pod) bool {
 	tolerations := pod.Spec.Tolerations
 	if a != nil {

@@ -12,15 +12,15 @@ import (
 // resizable are the resources that can change while a pod runs.
 var resizable = [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// ReadBound is ReadPod for a pod with a node. CPU and memory are the kubelet's allocation, if the
-// status has it. An in-place resize changes the spec at once; the kubelet allocates the new amounts
-// later, or never.
+// ReadBound is like ReadPod, for a pod with a node. CPU and memory are the amounts that the kubelet
+// has allocated, if the status has them. A resize in place changes the spec at once; the kubelet
+// allocates the new amounts later, or never.
 func ReadBound(pod *corev1.Pod) (Ask, error) { return ReadPod(Allocated(pod)) }
 
 // Allocated returns the pod with the CPU and memory requests that its kubelet has allocated
 // (status.containerStatuses[].allocatedResources, which a kubelet writes for every container that
-// it has created). If limits were equal to the requests, they still are, because a resize does not
-// change the QoS class. If nothing differs, it returns the pod itself.
+// it has created). If limits were equal to the requests, they stay equal, because a resize does not
+// change the QoS class. If nothing differs, Allocated returns the pod itself.
 func Allocated(pod *corev1.Pod) *corev1.Pod {
 	out := pod
 	for at, c := range Containers(pod) {
@@ -59,8 +59,8 @@ func (a ContainerAt) in(pod *corev1.Pod) *corev1.Container {
 	return &pod.Spec.InitContainers[a.index]
 }
 
-// allocatedOf returns the kubelet's allocation to a container, or nil if the status does not have
-// it.
+// allocatedOf returns the kubelet's allocation to a container. It returns nil if the status does
+// not have it.
 func allocatedOf(pod *corev1.Pod, container string) corev1.ResourceList {
 	for _, list := range [...][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
 		for i := range list {
@@ -72,7 +72,7 @@ func allocatedOf(pod *corev1.Pod, container string) corev1.ResourceList {
 	return nil
 }
 
-// AsksFor reports whether ReadBound would return the CPU and memory of r, without translating the
+// AsksFor reports whether ReadBound would return the CPU and memory of r. It does not translate the
 // pod.
 func AsksFor(pod *corev1.Pod, r *placement.Request) bool {
 	i := 0

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// rulesAnnotations and rulesLabels are all keys, of every dialect, that determine the Rules of a
-// pod (ReadRules).
+// rulesAnnotations and rulesLabels are the keys of every dialect that determine the Rules of a pod
+// (ReadRules).
 var (
 	rulesAnnotations = slices.Concat([]string{PolicyAnnotation, VolcanoPolicyAnnotation}, WishKeys, koordinatorSpoken)
 	rulesLabels      = []string{koordinatorQoS}

@@ -2,11 +2,11 @@ package wire
 
 import "strings"
 
-// Said has the keys that a pod uses for its requirements, if they are keys of another project. The
-// zero value is for a pod that uses Berth's keys, or none.
+// Said has the keys with which a pod states its requirements, if they are keys of another project.
+// The zero value is for a pod that uses Berth's keys, or none.
 //
-// Statuses, events and explanations are written with Berth's own keys. In replaces them by the
-// pod's keys.
+// Statuses, events and explanations contain Berth's own keys. Said.In replaces them with the pod's
+// keys.
 type Said struct {
 	policy, cpus, exclusive, devices, functions string
 }

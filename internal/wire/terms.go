@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Terms are the parts of the scheduler's arguments that apply to every pod that it places.
+// Terms are the scheduler's arguments that apply to every pod that it places.
 type Terms struct {
 	ExclusiveNamespaces Namespaces `json:"exclusiveNamespaces,omitempty"`
 	// Keep is CPUsNearDevices, or "" to keep no CPUs for pods with devices.
@@ -30,7 +30,7 @@ type Terms struct {
 	kept *placement.Keep // Keep and CPUsPerDevice, set by Check
 }
 
-// CPUsNearDevices is the value of Terms.Keep that keeps CPUs near devices for pods that ask for
+// CPUsNearDevices is the value of Terms.Keep that keeps CPUs near devices for pods that request
 // devices.
 const CPUsNearDevices = "cpusNearDevices"
 
@@ -39,7 +39,8 @@ const maxKept = 64
 
 // TermError is an error in a field of Terms.
 type TermError struct {
-	// Field is the name of the argument. At is the position in it, or "" for the whole argument.
+	// Field is the name of the argument. At is the position in the argument, or "" for the whole
+	// argument.
 	Field, At string
 	// Why names the value and the expected form.
 	Why string
@@ -47,8 +48,7 @@ type TermError struct {
 
 func (e *TermError) Error() string { return e.Field + e.At + ": " + e.Why }
 
-// Check returns a TermError for a wrong value. It must be called before Impose; otherwise Keep has
-// no effect.
+// Check returns a TermError for a wrong value. Call it before Impose; otherwise Keep has no effect.
 func (t *Terms) Check() error {
 	if err := t.ExclusiveNamespaces.Check("exclusiveNamespaces"); err != nil {
 		return err
@@ -86,8 +86,8 @@ func (t *Terms) Check() error {
 	return nil
 }
 
-// ReadPod is ReadPending with the terms applied, for code that places the pod or predicts its
-// placement.
+// ReadPod is like ReadPending, but applies the terms. It is for code that places the pod or
+// predicts its placement.
 func (t *Terms) ReadPod(pod *corev1.Pod) (Ask, error) {
 	ask, err := ReadPending(pod)
 	t.Impose(pod.Namespace, &ask.Request.Rules)
@@ -103,8 +103,8 @@ func (t *Terms) ReadClaims(pod *corev1.Pod) (dra.Mode, error) {
 	return mode, err
 }
 
-// Sources returns the attributes in which drivers publish where a device is. Terms that Check
-// refuses have only the known attributes.
+// Sources returns the attributes in which drivers publish the NUMA node of a device. If Check
+// refuses the terms, the result has only the attributes that Berth knows.
 func (t *Terms) Sources() dra.Sources {
 	out, _ := dra.DefaultSources().With(t.NUMAAttributes)
 	return out

@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// On nodes where Berth decides, the kubelet allocates tokens for devices that the agent offers. A
-// token stands for no particular device; only their number counts. The agent's reply to the kubelet
-// marks the container with the number, by an annotation of the container in the runtime, which no
-// pod can set.
+// On nodes where Berth decides, the agent offers tokens to the kubelet in place of devices. A token
+// stands for no particular device; only the number of tokens counts. When the kubelet allocates
+// tokens to a container, the agent's reply adds an annotation with the number to the container in
+// the runtime. No pod can set this annotation.
 
-// tokensPrefix is the prefix of these annotations.
+// tokensPrefix is the prefix of the annotations with the number of tokens.
 const tokensPrefix = "tokens.berth.dev/"
 
-// TokensAnnotation is the annotation of a container in the container runtime with the number of
-// tokens that the kubelet assigned to it for a resource.
+// TokensAnnotation is the annotation of a container in the container runtime. Its value is the
+// number of tokens that the kubelet has allocated to the container for a resource.
 func TokensAnnotation(resource string) string {
 	return tokensPrefix + strings.Replace(resource, "/", "_", 1)
 }
 
-// ReadTokens returns the tokens of a container by resource, from its annotations in the runtime. An
-// invalid number counts as -1, which matches no decision.
+// ReadTokens returns the numbers of a container's tokens by resource, from its annotations in the
+// runtime. An invalid number counts as -1, which matches no decision.
 func ReadTokens(annotations map[string]string) map[string]int {
 	var out map[string]int
 	for key, text := range annotations {
@@ -44,8 +44,9 @@ func ReadTokens(annotations map[string]string) map[string]int {
 	return out
 }
 
-// DevicesVariable is the environment variable with the PCI addresses of a container's devices of a
-// resource, ascending and separated by commas. The SR-IOV device plugin uses the same name.
+// DevicesVariable is the name of an environment variable for a resource. Its value has the PCI
+// addresses of the container's devices, ascending and separated by commas. The SR-IOV device plugin
+// uses the same name.
 func DevicesVariable(resource string) string {
 	return "PCIDEVICE_" + strings.Map(func(r rune) rune {
 		switch {

@@ -5,12 +5,13 @@ import (
 	"slices"
 )
 
-// UnservedKind is a kind of another project that Berth does not support. When an object of the kind
-// is created, the API server returns the text of Warning.
+// UnservedKind is a kind of another project that Berth does not support. When a user creates an
+// object of the kind, the API server returns the text of Warning.
 type UnservedKind struct {
 	Group, Resource, Kind string
-	// Jobs means that berth-controller would have to serve the kind. The warning is given only if
-	// berth-controller is installed, because otherwise Volcano's own controller may serve it.
+	// Jobs means that berth-controller would have to support the kind. The API server warns only if
+	// berth-controller is installed, because otherwise Volcano's own controller may support the
+	// kind.
 	Jobs bool
 	// Instead names a program that supports the kind, or a replacement.
 	Instead string

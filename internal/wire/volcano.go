@@ -6,14 +6,14 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// VolcanoPolicyAnnotation asks for a node whose kubelet has exactly this policy and whose CPU
-// manager is static, as Volcano's numa-aware plugin does. Volcano's controller sets it on the pods
-// of a task with a topologyPolicy; other pods may have it from their authors. It affects only
+// VolcanoPolicyAnnotation requires a node whose kubelet has exactly this policy and whose CPU
+// manager is static, as Volcano's numa-aware plugin does. Volcano's controller sets the annotation
+// on the pods of a task with a topologyPolicy; users may set it on other pods. It affects only
 // Guaranteed pods with whole CPUs.
 const VolcanoPolicyAnnotation = "volcano.sh/numa-topology-policy"
 
-// readVolcanoRules reads the annotation. "none" and "" mean the same as no annotation: the node's
-// own policy applies. On a pod without exclusive CPUs every valid value has this meaning. An
+// readVolcanoRules reads the annotation. "none" and "" mean that the node's own policy applies, as
+// without the annotation. If the pod has no exclusive CPUs, every valid value has this meaning. An
 // invalid value is always an error. The error is a *FieldError.
 func readVolcanoRules(pod *corev1.Pod, ownCPUs bool) (placement.Rules, error) {
 	text, ok := pod.Annotations[VolcanoPolicyAnnotation]
@@ -31,12 +31,12 @@ func readVolcanoRules(pod *corev1.Pod, ownCPUs bool) (placement.Rules, error) {
 	return placement.Rules{Policy: policy, Match: placement.Exactly, OwnCPUs: true}, nil
 }
 
-// isVolcano reports whether the rules come from Volcano's annotation. Only this annotation asks for
+// isVolcano reports whether the rules come from Volcano's annotation. Only this annotation requires
 // exactly one policy.
 func isVolcano(r placement.Rules) bool { return r.Match == placement.Exactly && r.OwnCPUs }
 
-// both joins the rules of a pod with Berth's own annotation and Volcano's. They must ask for the
-// same policy; Berth's may add a scope.
+// both joins the rules of Berth's own annotation and Volcano's annotation on a pod. Both must name
+// the same policy; Berth's annotation may add a scope.
 func both(pod *corev1.Pod, own, volcano placement.Rules, err error) (placement.Rules, error) {
 	if err != nil {
 		return placement.Rules{}, err
@@ -49,9 +49,10 @@ func both(pod *corev1.Pod, own, volcano placement.Rules, err error) (placement.R
 	return volcano, nil
 }
 
-// BestEffortAnywhere loosens the rules of a pod with Volcano's best-effort: it may use any node,
-// and gets the fewest NUMA nodes that the node's own policy gives it. Volcano's design and code
-// require a node with the same policy, but they can also be read as allowing any node.
+// BestEffortAnywhere relaxes the rules of a pod with Volcano's best-effort. The pod may then use
+// any node, and gets the fewest NUMA nodes that the node's own policy allows. Volcano's design and
+// code require a node with the same policy, but users may also understand them as allowing any
+// node.
 func BestEffortAnywhere(r placement.Rules) placement.Rules {
 	if isVolcano(r) && r.Policy == placement.PolicyBestEffort {
 		r.Match, r.OwnCPUs = placement.Whatever, false

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// MayCountNUMANodes is a cheap test that does not read the pod's rules. If it is false,
+// MayCountNUMANodes is a cheap test that does not read the pod's rules. If it returns false,
 // placement.Rules.CountsNUMANodes is false.
 func MayCountNUMANodes(pod *corev1.Pod) bool {
 	return pod.Annotations[NUMANodesAnnotation] != "" || pod.Annotations[ExclusiveAnnotation] != ""
@@ -35,8 +35,8 @@ func ReadClaims(pod *corev1.Pod) (dra.Mode, error) {
 
 const strengthsWanted = `, then nothing, ",required" or ",preferred"`
 
-// readWishes adds to r the pod's requirements for its CPUs, memory and devices. Berth's own
-// annotations override those of another dialect. The error is a *FieldError.
+// readWishes adds the pod's requirements for its CPUs, memory and devices to r. Berth's own
+// annotations override annotations of other dialects. The error is a *FieldError.
 func readWishes(pod *corev1.Pod, r *placement.Rules, said *Said) error {
 	var own string // the key of a wish that no other dialect has
 	for _, wish := range []struct {
@@ -69,8 +69,8 @@ func readWishes(pod *corev1.Pod, r *placement.Rules, said *Said) error {
 	return nil
 }
 
-// sharesBesideCPUs returns an error if some keys of the pod ask for CPU time and others for
-// exclusive CPUs. The error names both. It checks the class and the annotation themselves, because
+// sharesBesideCPUs returns an error if some keys of the pod request CPU time and others request
+// exclusive CPUs. The error names both. It checks the class and the annotations themselves, because
 // the combined rules do not show the cause.
 func sharesBesideCPUs(pod *corev1.Pod) error {
 	wrong := fieldErrors(podName(pod))
@@ -92,7 +92,7 @@ func sharesBesideCPUs(pod *corev1.Pod) error {
 		"full-cores or spread with annotations that ask for exclusive CPUs, or no such annotations: shares are CPU time only")
 }
 
-// strengthOf separates the strength from a wish.
+// strengthOf separates the strength from the rest of a value.
 func strengthOf(text string) (word string, s joint.Strength) {
 	word, how, said := strings.Cut(text, ",")
 	switch {
@@ -156,8 +156,8 @@ var togethers = map[string]joint.Same{
 	"same-switch": joint.SameSwitch, "same-root": joint.SameRoot, "one-switch": joint.OneSwitch, "one-root": joint.OneRoot,
 }
 
-// maxNodesWanted is the largest number of NUMA nodes, or of devices on each, that a pod can ask
-// for.
+// maxNodesWanted is the largest number of NUMA nodes, or of devices on each of them, that a pod can
+// request.
 const maxNodesWanted = topology.MaxNUMANodes
 
 // readCount reads a number from 1 to maxNodesWanted without sign and leading zeros.
@@ -199,8 +199,8 @@ func readFunctionsWish(text string, r *placement.Rules) (want string) {
 	return ""
 }
 
-// missing has, for each wish, the kubelet setting that the wish requires, or the note that no
-// kubelet can fulfil it.
+// missing has, for each requirement, the kubelet setting that it needs. If no kubelet can fulfil
+// the requirement, never is set.
 var missing = map[placement.Wish]struct {
 	key, lack string
 	never     bool
@@ -215,7 +215,7 @@ var missing = map[placement.Wish]struct {
 	placement.WishDevices:       {DevicesAnnotation, "a way to choose devices by switch, root complex or function", true},
 }
 
-// unmetWish explains why a node whose kubelet decides cannot fulfil the wish.
+// unmetWish explains why a node where a kubelet decides cannot fulfil the requirement.
 func unmetWish(w placement.Wish, r *placement.Rules) string {
 	m := missing[w]
 	if w == placement.WishDevices && r.Devices.SameHow != joint.Required {
@@ -256,7 +256,7 @@ func unforetold(m *placement.Model, r *placement.Request) string {
 		insists + ": it needs a node with authority berth"
 }
 
-// devicesUnforetold explains why a kubelet may not give the pod the wanted number of devices on
+// devicesUnforetold explains why a kubelet may not give the pod the required number of devices on
 // each NUMA node. It returns "" if the kubelet's configuration guarantees the number.
 func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 	n := r.Rules.Devices.PerNode
