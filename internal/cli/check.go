@@ -21,7 +21,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// errNotSound is the negative answer of check; the output already has the reason.
+// errNotSound is the negative answer of check. The output already has the reason.
 var errNotSound = errors.New("not everything is sound")
 
 // checked is the result for one file, directory or object.
@@ -36,7 +36,7 @@ type checked struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// NewCheckCommand returns the verb that verifies checkpoints and states.
+// NewCheckCommand returns the verb that verifies a kubelet's checkpoints and NodeTopologies.
 func NewCheckCommand() *cobra.Command {
 	var node nodeFlags
 	var out output
@@ -88,7 +88,7 @@ type checker struct {
 	found   []checked
 }
 
-// patiently checks a path. If something is wrong, it checks again until the result is sound or
+// patiently checks a path. If a check fails, it checks again until the path is sound or the result
 // stays the same.
 func (c *checker) patiently(path string) error {
 	if path == "-" {
@@ -157,7 +157,7 @@ func (c *checker) path(path string) error {
 	return nil
 }
 
-// load reads the machine and configuration with which checkpoints are compared, if flags name them.
+// load reads the machine and the configuration to compare checkpoints with, if flags name them.
 func (c *checker) load() error {
 	if c.node == nil || c.against != nil {
 		return nil
@@ -169,7 +169,7 @@ func (c *checker) load() error {
 	return err
 }
 
-// starts returns an error if the kubelet would not start with a checkpoint in dir.
+// starts returns an error if a checkpoint in dir prevents the start of the kubelet.
 func (c *checker) starts(what, dir string, data []byte) error {
 	if c.against == nil {
 		return nil
@@ -225,8 +225,8 @@ func (c *checker) dir(dir string) error {
 	return nil
 }
 
-// kindOf recognises a checkpoint by the file's name or by its fields; "" means that it is not a
-// checkpoint.
+// kindOf recognises a checkpoint by the name or the fields of its file. It returns "" if the file
+// is not a checkpoint.
 func kindOf(path string, data []byte) string {
 	names := []string{kubeletstate.CPUFile, kubeletstate.MemoryFile, filepath.Base(kubeletstate.DeviceFile), kubeletstate.AdmittedFile}
 	for _, name := range names {
@@ -285,7 +285,7 @@ func unverified(verified bool) string {
 	return ", no checksum"
 }
 
-// reports checks NodeTopology objects, one or many.
+// reports checks the NodeTopologies in a file.
 func (c *checker) reports(path string, data []byte) error {
 	var kinds nodestate.Kinds
 	mark := len(c.found)

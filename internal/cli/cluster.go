@@ -24,7 +24,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// clusterFlags choose the cluster that a verb reads, with the flags of kubectl, and the age at
+// clusterFlags choose the cluster that a verb reads. They are kubectl's flags, and the age from
 // which reports are stale.
 type clusterFlags struct {
 	config     *genericclioptions.ConfigFlags
@@ -97,7 +97,7 @@ func (f *clusterFlags) connect() (*survey.Cluster, error) {
 // termFlags are the flags that set a scheduler's arguments.
 var termFlags = map[string]string{"keep": "keep", "cpusPerDevice": "cpus-per-device", "exclusiveNamespaces": "exclusive-namespaces", "claims": "claims", "numaAttributes": "numa-attributes"}
 
-// flagged returns the error with the name of the wrong flag.
+// flagged returns the error with the name of the wrong flag instead of the argument.
 func flagged(err error) error {
 	if wrong := new(wire.TermError); errors.As(err, &wrong) {
 		return Usagef("--%s: %s", termFlags[wrong.Field], wrong.Why)
@@ -105,7 +105,7 @@ func flagged(err error) error {
 	return err
 }
 
-// restConfig is ToRESTConfig without its guess of localhost:8080 if nothing is configured.
+// restConfig is like ToRESTConfig, but does not assume localhost:8080 if nothing is configured.
 func (f *clusterFlags) restConfig() (*rest.Config, error) {
 	raw, err := f.config.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
@@ -122,7 +122,7 @@ func (f *clusterFlags) restConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// tried returns the names of the kubeconfig files that are read.
+// tried returns the names of the kubeconfig files that kubectl's rules select.
 func (f *clusterFlags) tried() string {
 	access := f.config.ToRawKubeConfigLoader().ConfigAccess()
 	if access.IsExplicitFile() {
@@ -135,10 +135,10 @@ func (f *clusterFlags) tried() string {
 	return "kubeconfig " + strings.Join(files, string(filepath.ListSeparator))
 }
 
-// completer completes an argument or the value of a flag with names.
+// completer suggests values for an argument or a flag.
 type completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
-// completeNames completes with names that the cluster has.
+// completeNames suggests names of objects in the cluster.
 func (f *clusterFlags) completeNames(names func(*survey.Cluster, context.Context) ([]string, error)) completer {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		c, err := f.connect()
@@ -153,7 +153,7 @@ func (f *clusterFlags) completeNames(names func(*survey.Cluster, context.Context
 	}
 }
 
-// completePods completes the name of a pod.
+// completePods suggests names of pods.
 func (f *clusterFlags) completePods(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -161,7 +161,7 @@ func (f *clusterFlags) completePods(cmd *cobra.Command, args []string, typed str
 	return f.completeNames((*survey.Cluster).PodNames)(cmd, args, typed)
 }
 
-// completeSubject completes the name of a pod or, after a word for gangs, of a gang.
+// completeSubject suggests names of pods. After a word for gangs, it suggests names of gangs.
 func (f *clusterFlags) completeSubject(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) != 1 {
 		return f.completePods(cmd, args, typed)
@@ -172,12 +172,12 @@ func (f *clusterFlags) completeSubject(cmd *cobra.Command, args []string, typed 
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeNodes completes the names of nodes.
+// completeNodes suggests names of nodes.
 func (f *clusterFlags) completeNodes(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	return f.completeNames((*survey.Cluster).NodeNames)(cmd, args, typed)
 }
 
-// completeContexts completes the name of a context of the kubeconfig.
+// completeContexts suggests names of contexts in the kubeconfig.
 func (f *clusterFlags) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	raw, err := f.config.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/internal/convert"
 )
 
-// NewConvertCommand returns the verb that converts a configuration of Volcano's scheduler to one of
-// berth-scheduler.
+// NewConvertCommand returns the verb that converts a configuration of Volcano's scheduler to a
+// configuration of berth-scheduler.
 func NewConvertCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{

@@ -22,7 +22,7 @@ import (
 // errNoPlan is the negative answer of defrag.
 var errNoPlan = errors.New("no plan makes room")
 
-// defragQuestion is a question of defrag.
+// defragQuestion has the flags of defrag.
 type defragQuestion struct {
 	cluster clusterFlags
 	output  output
@@ -123,7 +123,7 @@ func (q *defragQuestion) carryOut(cmd *cobra.Command, c *survey.Cluster, room *s
 	return nil
 }
 
-// plan makes the plan. partly is the error that some files could not be read completely.
+// plan makes the plan. partly is errPartly if some files could not be read completely.
 func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []string) (room *survey.Room, partly, err error) {
 	o := survey.RoomOptions{MostMoves: q.moves}
 	if len(args) > 0 {
@@ -148,7 +148,7 @@ func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []stri
 	return room, pods.partly(), err
 }
 
-// roomText prints a plan for people.
+// roomText prints a plan for users.
 func roomText(w io.Writer, r *survey.Room) error {
 	switch {
 	case r.Outcome == defrag.NoRoom.String():
@@ -187,7 +187,7 @@ func roomText(w io.Writer, r *survey.Room) error {
 	return stayingText(w, r)
 }
 
-// stayingText explains why pods are not moved, most first.
+// stayingText explains why pods are not moved, the most frequent reason first.
 func stayingText(w io.Writer, r *survey.Room) error {
 	reasons := slices.Sorted(maps.Keys(r.Staying))
 	slices.SortStableFunc(reasons, func(a, b string) int { return r.Staying[b] - r.Staying[a] })

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/whatif"
 )
 
-// drawAnswers draws the node with the pods that it admitted. Refusals go to stderr, and determine
-// the exit code.
+// drawAnswers draws the node with the pods that it admitted. It prints refusals to stderr. Its
+// error is the negative answer.
 func drawAnswers(cmd *cobra.Command, n *whatif.Node, answers []whatif.Placed) error {
 	if err := machineview.BerthsSVG(cmd.OutOrStdout(), n.Machine(), n.Berths()); err != nil {
 		return err
@@ -30,7 +30,7 @@ func drawAnswers(cmd *cobra.Command, n *whatif.Node, answers []whatif.Placed) er
 	return nil
 }
 
-// draw draws the one requested node.
+// draw draws the node that the user has named.
 func (q *nodesQuestion) draw(cmd *cobra.Command, s *survey.Survey, watch watchFlags) error {
 	switch {
 	case q.only() == "":

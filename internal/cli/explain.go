@@ -20,7 +20,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// errNoNode is the negative answer of explain; the output already has the reason.
+// errNoNode is the negative answer of explain. The output already has the reason.
 var errNoNode = errors.New("no node takes the pod")
 
 // Other negative answers of explain.
@@ -95,7 +95,7 @@ amount on an empty node. Exit code 1 means that a pod was refused.`,
 	return cmd
 }
 
-// defaultExplained is how many refusing nodes are explained in full.
+// defaultExplained is the default number of refusing nodes that are explained in full.
 const defaultExplained = 3
 
 func explainText(w io.Writer, answers []whatif.Placed) error {
@@ -133,7 +133,7 @@ type podQuestion struct {
 	resize []string
 }
 
-// about explains the arguments: a pod, a gang or a workload.
+// about explains the object in the arguments: a pod, a gang or a workload.
 func (q *podQuestion) about(cmd *cobra.Command, args []string, o output) error {
 	s, err := subjectOf("explain", args)
 	switch {
@@ -175,8 +175,8 @@ func (q *podQuestion) run(cmd *cobra.Command, name string, o output) error {
 	return cmp.Or(printCleaned(cmd, o, e, asText), whyNot(e))
 }
 
-// completeNode completes --node: with a pod of the cluster to nodes of the cluster, otherwise to
-// files.
+// completeNode completes --node. After a pod of the cluster it suggests nodes of the cluster,
+// otherwise files.
 func (q *podQuestion) completeNode(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveDefault
@@ -185,7 +185,7 @@ func (q *podQuestion) completeNode(cmd *cobra.Command, args []string, typed stri
 }
 
 // tables returns the number of nodes that are explained in full. For a pod that runs on its node it
-// is 0, unless a flag sets it.
+// returns 0, unless a flag sets the number.
 func (q *podQuestion) tables(cmd *cobra.Command, e *survey.Explained) int {
 	if e.Node != "" && !e.Refused && q.only == "" && !cmd.Flags().Changed("nodes") {
 		return 0
@@ -193,7 +193,7 @@ func (q *podQuestion) tables(cmd *cobra.Command, e *survey.Explained) int {
 	return q.limit
 }
 
-// whyNot returns the error for a negative answer; nil for a positive one.
+// whyNot returns the error for a negative answer, and nil for a positive answer.
 func whyNot(e *survey.Explained) error {
 	admits := slices.ContainsFunc(e.Nodes, func(a survey.Answer) bool { return a.Answer == survey.Admits })
 	switch {
@@ -215,11 +215,11 @@ func whyNot(e *survey.Explained) error {
 	return nil
 }
 
-// maxNamed is the maximum number of nodes of a group that are named.
+// maxNamed is the maximum number of nodes of a group that the output names.
 const maxNamed = 6
 
-// explainedText prints an explanation for people. limit is the number of nodes that are explained
-// in full.
+// explainedText prints an explanation for users. limit is the number of nodes that are explained in
+// full.
 func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 	fmt.Fprintf(w, "pod %s/%s: %s\n", e.Namespace, e.Name, whereIs(e))
 	fmt.Fprintf(w, "scheduler: %s\n", e.Scheduler)
@@ -268,7 +268,7 @@ func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 	return claimsText(w, e.Claims)
 }
 
-// because returns a reason in brackets, or "".
+// because returns the reason in brackets, or "" if there is none.
 func because(why string) string {
 	if why == "" {
 		return ""
@@ -276,8 +276,8 @@ func because(why string) string {
 	return " (" + why + ")"
 }
 
-// gangHalf returns the state of a gang and the reason, as the second half of a sentence; "" if it
-// is unknown.
+// gangHalf returns the state of a gang and the reason, as the second half of a sentence. It returns
+// "" if the gang is unknown.
 func gangHalf(g *survey.Gang) string {
 	if g == nil {
 		return ""
@@ -302,7 +302,7 @@ func reservationText(r *survey.Owned) string {
 	return "owns: Reservation " + r.Name + ": " + r.Message
 }
 
-// whereIs describes where the pod is, in half a sentence.
+// whereIs describes where the pod is, as the second half of a sentence.
 func whereIs(e *survey.Explained) string {
 	if e.Node == "" {
 		return strings.ToLower(e.Phase) + ", on no node"
@@ -350,7 +350,7 @@ var alignmentWords = map[topology.Spread]string{
 	topology.WithinNode: "one NUMA node", topology.WithinPackage: "one package", topology.WithinMachine: "across packages",
 }
 
-// heldText describes what the report says about the pod.
+// heldText describes the pod's entry in the report.
 func heldText(h *survey.Holding) string {
 	switch h.State {
 	case survey.StateAbsent:
@@ -374,7 +374,7 @@ func containerRows(what string, containers []survey.Container) [][]string {
 	return rows
 }
 
-// answersText prints the answers of nodes; limit is how many are explained in full.
+// answersText prints the answers of nodes. limit is the number of nodes that are explained in full.
 func answersText(w io.Writer, e *survey.Explained, limit int) {
 	if len(e.Groups) > 0 {
 		fmt.Fprintf(w, "\n%s:\n", whoAnswers(e))
@@ -408,7 +408,7 @@ func answersText(w io.Writer, e *survey.Explained, limit int) {
 	refusalsText(w, e.Nodes, limit, ", --node NAME one")
 }
 
-// maxChoices is the number of nodes that are listed with their ranks.
+// maxChoices is the maximum number of nodes that are listed with their ranks.
 const maxChoices = 5
 
 // choicesText writes how the scheduler ranks the nodes that admit the pod, the best first.
@@ -441,7 +441,7 @@ func whoAnswers(e *survey.Explained) string {
 	return "now, " + wire.Counted(len(e.Nodes), "other node")
 }
 
-// someNames returns the first names of a list, and the number of the others.
+// someNames returns the first names of a list, and "..." if there are more.
 func someNames(names []string) string {
 	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
 	if len(names) > maxNamed {
@@ -450,8 +450,8 @@ func someNames(names []string) string {
 	return text
 }
 
-// refusalsText explains at most limit refusing nodes. It mentions that --nodes shows more; others
-// is a text about another way to see them.
+// refusalsText explains at most limit refusing nodes. If there are more, it mentions the flag
+// --nodes. others is a text about another way to see them.
 func refusalsText(w io.Writer, answers []survey.Answer, limit int, others string) {
 	refusals := refusalsOf(answers)
 	for _, a := range refusals[:min(len(refusals), limit)] {
@@ -462,7 +462,7 @@ func refusalsText(w io.Writer, answers []survey.Answer, limit int, others string
 	}
 }
 
-// refusalsOf returns the refusing nodes, beginning with one node of each group.
+// refusalsOf returns the refusing nodes: first one node of each group, then the others.
 func refusalsOf(answers []survey.Answer) []*survey.Answer {
 	var first, others []*survey.Answer
 	seen := map[string]bool{}
@@ -479,8 +479,8 @@ func refusalsOf(answers []survey.Answer) []*survey.Answer {
 	return append(first, others...)
 }
 
-// groupsText prints answers and remedies by group. A remedy that several groups share is printed
-// once, below the last of them.
+// groupsText prints answers and advice by group. If several groups in a row share the advice, it
+// prints the advice once, below the last of them.
 func groupsText(w io.Writer, groups []survey.Group) {
 	for i := range groups {
 		g := &groups[i]
@@ -491,10 +491,10 @@ func groupsText(w io.Writer, groups []survey.Group) {
 	}
 }
 
-// answerStyles are the styles of nodes' answers.
+// answerStyles has the styles of nodes' answers.
 var answerStyles = map[string]table.Style{survey.Admits: table.Good, survey.Waits: table.Doubtful, survey.Refuses: table.Bad, survey.Unreliable: table.Doubtful, survey.Excluded: table.Aside}
 
-// groupVerb describes the answer of a group.
+// groupVerb returns the verb that describes the answer of a group.
 func groupVerb(g *survey.Group) string {
 	if len(g.Nodes) == 1 {
 		return map[string]string{survey.Admits: "admits", survey.Waits: "waits", survey.Refuses: "refuses", survey.Unreliable: "is not relied on", survey.Excluded: "is excluded"}[g.Answer]

@@ -10,11 +10,11 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// maxDevicesShown is the largest number of devices per NUMA node that the text names.
+// maxDevicesShown is the maximum number of devices per NUMA node that the output names.
 const maxDevicesShown = 4
 
-// claimsText prints, for each claim of a pod, the devices of nodes. Nodes with the same devices and
-// answers are grouped.
+// claimsText prints, for each claim of a pod, the devices on the nodes. Nodes with the same devices
+// and answers are grouped.
 func claimsText(w io.Writer, all []survey.Claimed) error {
 	for i := range all {
 		c := &all[i]
@@ -72,7 +72,7 @@ func sameDevices(a, b *survey.ClaimOnNode) bool {
 	})
 }
 
-// claimVerb says whether nodes have devices near the CPUs.
+// claimVerb describes whether nodes have devices near the CPUs.
 func claimVerb(allocated, near, one bool) string {
 	have := map[bool]string{true: "has", false: "have"}[one]
 	switch {
@@ -84,7 +84,8 @@ func claimVerb(allocated, near, one bool) string {
 	return have + " none near the CPUs"
 }
 
-// someDevices are the first names of count devices.
+// someDevices returns the first names, and the number of the other devices. count is the number of
+// all devices.
 func someDevices(names []string, count int) string {
 	shown := names[:min(len(names), maxDevicesShown)]
 	if more := count - len(shown); more > 0 {

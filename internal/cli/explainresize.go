@@ -41,7 +41,7 @@ func (q *podQuestion) resized(cmd *cobra.Command, name string, o output) error {
 	return cmp.Or(printCleaned(cmd, o, r, asText), answerNo(r.Outcome != placement.ResizeProceeds, errNotResized))
 }
 
-// changesOf reads --resize.
+// changesOf parses the values of --resize.
 func changesOf(texts []string) (out []survey.Change, err error) {
 	seen := map[string]bool{}
 	for _, text := range texts {
@@ -66,7 +66,7 @@ func changesOf(texts []string) (out []survey.Change, err error) {
 	return out, nil
 }
 
-// outcomeStyles are the styles of the outcomes of a resize.
+// outcomeStyles has the styles of the outcomes of a resize.
 var outcomeStyles = map[placement.ResizeOutcome]table.Style{
 	placement.ResizeProceeds: table.Good, placement.ResizeDeferred: table.Doubtful, placement.ResizeInfeasible: table.Bad,
 	placement.ResizeRejected: table.Bad, placement.ResizeUnknown: table.Doubtful,

@@ -61,7 +61,7 @@ Exit code 1 means that some pod does not fit.`,
 	return cmd
 }
 
-// fit counts the copies of one pod of each template; it ignores replicas.
+// fit counts how many copies of the pod of each template fit. It ignores replicas.
 func (q *question) fit(cmd *cobra.Command, limit int) error {
 	n, pods, err := q.load(cmd)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// defaultCopies is the default limit of copies that are counted on a node.
+// defaultCopies is the default for the maximum number of copies that are counted on a node.
 const defaultCopies = 1000
 
-// onlyLive are the flags of fit that only apply to a cluster.
+// onlyLive are the flags of fit that apply only to a cluster.
 var onlyLive = []string{"on", "set", "empty", "compare", "nodes", "snapshot"}
 
 // fitQuestion has the flags of `berth fit` for a cluster.
@@ -53,7 +53,7 @@ func completeSettings(*cobra.Command, []string, string) (out []string, _ cobra.S
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// run asks the cluster.
+// run answers the question about the cluster.
 func (q *fitQuestion) run(cmd *cobra.Command, from *question) error {
 	if err := from.output.check(); err != nil {
 		return err
@@ -101,8 +101,8 @@ func (q *fitQuestion) table(w io.Writer, all []survey.Fitting) error {
 	return nil
 }
 
-// maxBerths is the maximum number of replicas that are listed, and of nodes that are listed with
-// their copies.
+// maxBerths is the maximum number of replicas that are listed. It is also the maximum number of
+// nodes that are listed with their copies.
 const maxBerths = 20
 
 func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {
@@ -135,7 +135,7 @@ func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {
 	return nil
 }
 
-// fitSum summarises in half a sentence how many replicas find a place.
+// fitSum summarises how many replicas find a place, as the second half of a sentence.
 func fitSum(f *survey.Fitting) string {
 	tried := f.Replicas - f.Untried
 	switch {

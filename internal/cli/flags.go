@@ -25,15 +25,15 @@ const (
 
 const defaultKubeletVersion = "1.37"
 
-// nodeFlags describe the node of a question: a machine, a kubelet's configuration, and its
-// assignments.
+// nodeFlags describe one node without a cluster: a machine, a kubelet's configuration, and the
+// assigned resources.
 type nodeFlags struct {
 	machine, config, dropIns, flags, version, state string
 	devices                                         []string
 	guard, ignoreMissing                            bool
 }
 
-// registerKubelet adds the flags that describe the kubelet. check needs only these.
+// registerKubelet adds the flags that describe the kubelet. The verb check needs only these flags.
 func (f *nodeFlags) registerKubelet(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.config, kubeletConfigFlag, "", "file with the node's KubeletConfiguration, kubeadm's ConfigMap of it, the kubelet's answer to /configz, or its flags; without it every manager's policy is none")
@@ -53,7 +53,7 @@ func (f *nodeFlags) register(cmd *cobra.Command) {
 	fs.BoolVar(&f.ignoreMissing, "ignore-missing-devices", false, "admit pods that ask for devices which the node does not offer, as a kubelet does and no scheduler")
 }
 
-// spec reads the flags.
+// spec returns the node that the flags describe.
 func (f *nodeFlags) spec() (whatif.Spec, error) {
 	s := whatif.Spec{
 		Machine: f.machine, Config: kubeletconfig.Files{File: f.config, Dir: f.dropIns}, State: f.state,
@@ -88,12 +88,12 @@ func textOrFile(text string) (string, error) {
 	return string(data), err
 }
 
-// describe reports whether a flag describes a node, so that no cluster is read.
+// describe reports whether a flag describes a node. In this case the verb reads no cluster.
 func (f *nodeFlags) describe(cmd *cobra.Command) bool {
 	return changedOf(cmd, []string{nodeFlag, kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag, "state", "device", "guard", "ignore-missing-devices"}) != ""
 }
 
-// changedOf returns the first of these flags that is set; "" for none.
+// changedOf returns the first of these flags that the user has set, or "" if there is none.
 func changedOf(cmd *cobra.Command, names []string) string {
 	i := slices.IndexFunc(names, func(name string) bool { return cmd.Flags().Changed(name) })
 	if i < 0 {
@@ -102,7 +102,7 @@ func changedOf(cmd *cobra.Command, names []string) string {
 	return names[i]
 }
 
-// takeMachine accepts the machine as an argument instead of a flag.
+// takeMachine reads the machine from an argument instead of a flag.
 func (f *nodeFlags) takeMachine(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -117,7 +117,7 @@ func (f *nodeFlags) takeMachine(cmd *cobra.Command, args []string) error {
 // kubeletVersions are the releases that are known.
 var kubeletVersions = []string{"1.33", "1.34", "1.35", "1.36", "1.37"}
 
-// parseVersion reads "1.36", "v1.36.3".
+// parseVersion parses a release such as "1.36" or "v1.36.3".
 func parseVersion(text string) (placement.Version, error) {
 	m := versionForm.FindStringSubmatch(text)
 	if m == nil {
@@ -132,7 +132,8 @@ func parseVersion(text string) (placement.Version, error) {
 
 var versionForm = regexp.MustCompile(`^v?1\.([0-9]{1,3})(\.[0-9]+)?([-+].*)?$`)
 
-// question is the common part of the verbs about pods on one node: pods, a node, a format.
+// question has the flags that the verbs about pods on one node share: the pods, the node and the
+// output format.
 type question struct {
 	files     []string
 	recursive bool
@@ -149,7 +150,7 @@ func (q *question) register(cmd *cobra.Command, formats ...string) {
 	q.output.register(cmd, formats...)
 }
 
-// wantPods reports missing pods with a better message than cobra's.
+// wantPods returns an error if the user names no pods. Its message is better than cobra's message.
 func wantPods(cmd *cobra.Command, _ []string) error {
 	if cmd.ValidateRequiredFlags() == nil {
 		return nil

@@ -18,7 +18,7 @@ import (
 // defaultStranded is the default number of NUMA nodes that are listed for each resource.
 const defaultStranded = 20
 
-// NewFragCommand returns the verb that shows stranded resources: free, but hard to use.
+// NewFragCommand returns the verb that shows stranded resources, which are free but hard to use.
 func NewFragCommand() *cobra.Command {
 	var live clusterFlags
 	var o output
@@ -96,7 +96,7 @@ type fragSum struct {
 	survey.StrandedSum
 }
 
-// fragTable prints the sums, then the NUMA nodes.
+// fragTable prints the sums of the cluster, and then the NUMA nodes.
 func fragTable(w io.Writer, nodes []survey.Node, all []survey.Stranded, limit int) error {
 	sums := fragSums(nodes, all)
 	var rows [][]string

@@ -68,7 +68,8 @@ explain gang NAME shows more about one gang.`,
 
 const gangColumns = "NAMESPACE | GANG | SOURCE | GANG STATE | BOUND | WAITING | WHY"
 
-// maxWhy is the maximum length of a reason in a row, in runes. -o wide shows the whole reason.
+// maxWhy is the maximum length of a reason in a row, in runes. With -o wide, the output has the
+// whole reason.
 const maxWhy = 100
 
 func gangsText(w io.Writer, o output, all []survey.Gang) error {
@@ -92,7 +93,7 @@ func gangsText(w io.Writer, o output, all []survey.Gang) error {
 	return o.rows(w, gangColumns, rows)
 }
 
-// sourceText returns the declaration of a gang, for a column.
+// sourceText returns the text for a gang's source in a column.
 func sourceText(source string) string {
 	if source == "gang" {
 		return "annotations"
@@ -100,7 +101,7 @@ func sourceText(source string) string {
 	return strings.ToLower(source)
 }
 
-// boundOf returns the number of pods that have nodes or succeeded, with the gang's minimum.
+// boundOf returns "BOUND/MINIMUM". BOUND counts the pods that have nodes or have succeeded.
 func boundOf(g *survey.Gang) string {
 	minimum := "?"
 	if g.Minimum > 0 {
@@ -129,7 +130,7 @@ func gangWords() map[string]table.Style {
 	return out
 }
 
-// gangKinds are the words before a gang's name, with the beginning of the gang's source.
+// gangKinds maps the words before a gang's name in arguments to the beginning of the gang's source.
 var gangKinds = map[string]string{
 	"gang": "", "gangs": "", "podgroup": "podgroup", "podgroups": "podgroup", "pg": "podgroup",
 	"podgroup.scheduling.volcano.sh": "podgroup.scheduling.volcano.sh", "podgroup.scheduling.x-k8s.io": "podgroup.scheduling.x-k8s.io",
@@ -183,7 +184,8 @@ func (q *podQuestion) explainGang(cmd *cobra.Command, s subject, o output) error
 		answerNo(!e.Whole && e.State != gangs.Completed, errGangDoesNotFit))
 }
 
-// explainedGangText prints for people. limit is the number of nodes that are explained in full.
+// explainedGangText prints an explanation for users. limit is the number of nodes that are
+// explained in full.
 func explainedGangText(w io.Writer, e *survey.ExplainedGang, limit int) error {
 	fmt.Fprintf(w, "gang %s/%s: %s\n", e.Namespace, e.Name, gangStyles[e.State].Mark(string(e.State)))
 	fmt.Fprintf(w, "declared by: %s%s\n", sourceText(e.Source), afterComma("phase ", e.Phase))

@@ -9,19 +9,20 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// headingKey is the annotation of a flag with its heading in help. Flags without one come first.
+// headingKey is the annotation that has the heading of a flag in help. Flags without a heading come
+// first.
 const headingKey = "berth.dev/heading"
 
-// The headings of help, in their order.
+// The headings in help, in their order.
 const (
 	nodeHeading    = "Flags of a node that is described"
 	clusterHeading = "Flags of a cluster"
 )
 
-// helpColumns is the maximum width of help.
+// helpColumns is the maximum width of help in columns.
 const helpColumns = 120
 
-// under lists the flags that register adds to the verb under their own heading.
+// under puts the flags that register adds to the verb under the heading.
 func under(heading string, cmd *cobra.Command, register func()) {
 	before := map[string]bool{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { before[f.Name] = true })
@@ -33,7 +34,7 @@ func under(heading string, cmd *cobra.Command, register func()) {
 	})
 }
 
-// headings lists a verb's flags as help prints them, under their headings.
+// headings returns the help text of a verb's flags, grouped by heading.
 func headings(flags *pflag.FlagSet) string {
 	var b strings.Builder
 	for _, heading := range []string{"", nodeHeading, clusterHeading} {
@@ -54,10 +55,10 @@ func headings(flags *pflag.FlagSet) string {
 	return b.String()
 }
 
-// addHeadings registers headings with cobra once, because template functions are global there.
+// addHeadings registers headings with cobra once, because cobra's template functions are global.
 var addHeadings = sync.OnceFunc(func() { cobra.AddTemplateFunc("headings", headings) })
 
-// usageTemplate is cobra's, with the headings.
+// usageTemplate returns cobra's template, changed to print the headings.
 func usageTemplate(root *cobra.Command) string {
 	addHeadings()
 	return strings.ReplaceAll(root.UsageTemplate(), "{{.LocalFlags.FlagUsages ", "{{headings .LocalFlags ")

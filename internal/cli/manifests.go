@@ -14,23 +14,23 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// errPartly ends a verb with exit code 1 after its answer.
+// errPartly is the error of a verb that has answered, but could not read all documents.
 var errPartly = errors.New("not every document could be read: the answer is about the others")
 
 // manifests are the pods in the files that the user named.
 type manifests struct{ *manifest.Pods }
 
-// partly returns errPartly if a document could not be read; a note names it.
+// partly returns errPartly if a document could not be read. A note names the document.
 func (m manifests) partly() error { return answerNo(m.Wrong > 0, errPartly) }
 
-// readManifests reads files and folders as far as possible.
+// readManifests reads files and folders. Documents that it cannot read are in m.Wrong.
 func readManifests(cmd *cobra.Command, paths []string, recursive bool) (m manifests, err error) {
 	m.Pods, err = manifest.Source{Paths: paths, Recursive: recursive, Stdin: cmd.InOrStdin()}.Read()
 	return m, err
 }
 
-// ofNode keeps the pods of one node and, after them, the pods without a node. Without a name the
-// pods must not be of several nodes.
+// ofNode keeps the pods of one node and, after them, the pods without a node. If name is "", the
+// pods must not be on several nodes.
 func (m manifests) ofNode(name string) error {
 	nodes := map[string]int{}
 	for i := range m.Templates {
@@ -60,7 +60,7 @@ func (m manifests) ofNode(name string) error {
 	return nil
 }
 
-// waits returns 1 for a pod without a node and 0 for any other, to sort by.
+// waits returns 1 for a pod without a node and 0 for any other pod. It is a sort key.
 func waits(t *manifest.Template) int {
 	if t.Pod.Spec.NodeName == "" {
 		return 1

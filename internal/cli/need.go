@@ -91,7 +91,7 @@ func (q *question) need(cmd *cobra.Command, machines, sets []string) error {
 	return cmp.Or(printCleaned(cmd, q.output, listing("groups", rows, notes), asTable), answerNo(never, errNever), pods.partly())
 }
 
-// needOne answers for one machine with one setting.
+// needOne computes the answer for one machine with one setting.
 func (q *question) needOne(ctx context.Context, machine, set string, load []manifest.Template) (row needed, notes []string, err error) {
 	spec, err := q.node.spec()
 	if err != nil {
@@ -115,7 +115,7 @@ func (q *question) needOne(ctx context.Context, machine, set string, load []mani
 	return row, n.Notes, err
 }
 
-// settingsOf splits KEY=VALUE[,KEY=VALUE...]. A list of CPUs may contain commas.
+// settingsOf splits KEY=VALUE[,KEY=VALUE...]. A value that is a list of CPUs may contain commas.
 func settingsOf(text string) (out []string) {
 	for item := range strings.SplitSeq(text, ",") {
 		if len(out) > 0 && !strings.Contains(item, "=") {
@@ -127,8 +127,8 @@ func settingsOf(text string) (out []string) {
 	return out
 }
 
-// needTable has a row for each machine and setting. Each row shows the difference from the first
-// row of its machine.
+// needTable prints a row for each machine and setting. Each row has the difference from the first
+// row of the same machine.
 func needTable(w io.Writer, all []needed, each int) error {
 	var rows [][]string
 	for i := range all {

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// nodesQuestion selects and orders the nodes.
+// nodesQuestion selects and sorts the nodes.
 type nodesQuestion struct {
 	names    []string
 	selector string
@@ -90,7 +90,7 @@ the verb also lists their conditions and the pods on their CPUs. -o svg draws on
 	return cmd
 }
 
-// only returns the requested node if there is one; "" for several.
+// only returns the name of the node if the user has named exactly one. Otherwise it returns "".
 func (q *nodesQuestion) only() string {
 	if len(q.names) != 1 {
 		return ""
@@ -111,7 +111,8 @@ func (q *nodesQuestion) survey(ctx context.Context, c *survey.Cluster) (*survey.
 	return s, c.Narrow(s, q.names, selector)
 }
 
-// nodeOrders are the values of --sort-by. Nodes that are equal stay in the order of their names.
+// nodeOrders are the values of --sort-by. Nodes that compare equal stay in the order of their
+// names.
 var nodeOrders = map[string]func(a, b *survey.Node) int{
 	"name":  func(a, b *survey.Node) int { return cmp.Compare(a.Name, b.Name) },
 	"free":  func(a, b *survey.Node) int { return cmp.Compare(freeCPUs(b), freeCPUs(a)) },
@@ -139,7 +140,7 @@ func freeBlock(n *survey.Node) (most uint64) {
 	return most
 }
 
-// print prints the nodes, with more detail about nodes that were named.
+// print prints the nodes. Nodes that the user has named are printed with more detail.
 func (q *nodesQuestion) print(cmd *cobra.Command, o output, s *survey.Survey) error {
 	all := s.Nodes()
 	for i := range all {
@@ -184,8 +185,8 @@ func (q *nodesQuestion) print(cmd *cobra.Command, o output, s *survey.Survey) er
 	})
 }
 
-// watchNodes prints nodes, and prints a node again after a change. The STATUS shows the trouble of
-// a node.
+// watchNodes prints nodes, and prints a node again after a change. The column STATUS shows the
+// trouble of a node.
 func watchNodes(cmd *cobra.Command, o output, c *survey.Cluster, s *survey.Survey, q following) error {
 	wide := o.is(formatWide)
 	st := stream[survey.Node]{
@@ -201,8 +202,8 @@ func watchNodes(cmd *cobra.Command, o output, c *survey.Cluster, s *survey.Surve
 	return c.WatchNodes(cmd.Context(), s, q.only, survey.Follower[survey.Node]{Show: st.show, Tell: teller(cmd)})
 }
 
-// Columns of nodes. The second list is for one line per node; the third, for one line per NUMA
-// node, is only for -o wide.
+// The columns of nodes. The second list is for the format with one line per node. The third list is
+// for -o wide, with one line per NUMA node.
 const (
 	nodeColumns     = "NODE | STATUS | AUTHORITY | POLICY | PODS | " + ageColumn + " | GUARANTEE"
 	nodeColumnsLine = " | CPUS | MEMORY | DEVICES"
@@ -212,7 +213,7 @@ const (
 // ageColumn is the age of a node's report.
 const ageColumn = "REPORT"
 
-// nodesTable prints nodes, and remarks about them below; without headers it prints only rows.
+// nodesTable prints nodes, and remarks about them below. With --no-headers, it prints only rows.
 func nodesTable(w io.Writer, o output, all []survey.Node) error {
 	wide := o.is(formatWide)
 	var rows [][]string
@@ -245,8 +246,8 @@ func heldTable(w io.Writer, all []survey.Node) error {
 	return section(w, "\nHeld by Reservations, for pods to come:", "NODE | NUMA | RESERVATION | CPUS | MEMORY | DEVICES", rows)
 }
 
-// heldCells returns a Reservation's resources on a NUMA node: CPUs by number, a number of CPUs that
-// the kubelet will choose, or time of shared CPUs.
+// heldCells returns a Reservation's resources on a NUMA node. The CPUs are ids, a number of CPUs if
+// the kubelet chooses them, or shared CPU time.
 func heldCells(h *survey.Vacancy) []string {
 	numa, cpus := strconv.Itoa(int(h.NUMA)), []string(nil)
 	if h.Anywhere {
@@ -276,8 +277,8 @@ func heldCells(h *survey.Vacancy) []string {
 	return []string{numa, h.Reservation, dash(strings.Join(cpus, ", ")), dash(strings.Join(memory, ", ")), dash(strings.Join(devices, ", "))}
 }
 
-// wholeFree counts the NUMA nodes with only free CPUs, by size, the largest first. It skips nodes
-// for which nothing can be promised.
+// wholeFree counts the NUMA nodes whose CPUs are all free, by the number of CPUs, the largest
+// first. It omits nodes on which the scheduler can promise nothing.
 func wholeFree(all []survey.Node) string {
 	bySize := map[uint64]int{}
 	for i := range all {
@@ -302,8 +303,9 @@ func nodeHeader(wide bool) string {
 	return nodeColumns + nodeColumnsLine
 }
 
-// nodeRows returns one line for a node, or with wide one line for each of its NUMA nodes. Each line
-// has the node's name, so that lines can be searched; the rest of the node is in its first line.
+// nodeRows returns one line for a node. If wide is set, it returns one line for each NUMA node of
+// the node. Each line has the node's name, so that users can search the lines. The other columns
+// about the node are only in its first line.
 func nodeRows(n *survey.Node, wide bool) [][]string {
 	first := nodeCells(n)
 	if !wide {
@@ -347,8 +349,9 @@ func nodeCells(n *survey.Node) []string {
 	return []string{n.Name, nodeStatus(n), authority, policy, pods, age, guarantee}
 }
 
-// lineCells returns CPUs, memory and devices of all NUMA nodes, like "0:6/6 1-3:8/8". Only -o wide
-// has huge pages, and the memory of each NUMA node if many amounts differ.
+// lineCells returns CPUs, memory and devices of all NUMA nodes, like "0:6/6 1-3:8/8". Huge pages
+// are only in -o wide. If the memory amounts of many NUMA nodes differ, these are only in -o wide,
+// too.
 func lineCells(numa []survey.NUMANode) []string {
 	var cpus, memory stretches
 	var sum, most survey.Amount // of memory
@@ -387,11 +390,11 @@ func lineCells(numa []survey.NUMANode) []string {
 }
 
 // maxStretches is the maximum number of different memory amounts in a line. If there are more, the
-// line has the sum and the largest amount on one NUMA node.
+// line has the sum, and the largest amount on one NUMA node.
 const maxStretches = 4
 
-// memoryText returns the free and the total amount. If both have the same unit, it appears once:
-// "4.7/36.7Gi".
+// memoryText returns the free amount and the total amount. If both have the same unit, the unit
+// appears once: "4.7/36.7Gi".
 func memoryText(free, total uint64) string {
 	a, b := topology.RoughBytes(free), topology.RoughBytes(total)
 	if number, ok := strings.CutSuffix(a, b[max(0, len(b)-2):]); ok {
@@ -400,18 +403,18 @@ func memoryText(free, total uint64) string {
 	return a + "/" + b
 }
 
-// stretches are the amounts of one resource on a node's NUMA nodes, in their order.
+// stretches are the amounts of one resource on a node's NUMA nodes, in the order of the NUMA nodes.
 type stretches []stretch
 
-// stretch is the equal amount of the NUMA nodes from first to last.
+// stretch is a range of NUMA nodes, from first to last, that have equal amounts.
 type stretch struct {
 	first, last topology.NUMAID
 	anywhere    bool
 	each        string
 }
 
-// add adds a NUMA node. Neighbours with equal amounts are joined, because the line of a machine
-// with eight NUMA nodes would be too long.
+// add adds a NUMA node. Neighbours with equal amounts are joined, because otherwise the line of a
+// machine with eight NUMA nodes would be too long.
 func (l *stretches) add(m *survey.NUMANode, text string) {
 	if n := len(*l); n > 0 && !m.Anywhere {
 		if before := &(*l)[n-1]; !before.anywhere && before.each == text && before.last+1 == m.NUMA {
@@ -472,7 +475,7 @@ func numaCells(m *survey.NUMANode) []string {
 	return []string{numa, cpus, dash(strings.Join(memory, ", ")), dash(strings.Join(devices, ", "))}
 }
 
-// Words of the column STATUS, in their order in the column.
+// The words in the column STATUS, in their order.
 const (
 	statusReady    = "Ready"
 	statusCordoned = "Cordoned"
@@ -480,7 +483,7 @@ const (
 	statusNotReady = "NotReady" // the Node's condition Ready is not True
 )
 
-// nodeStatus returns the column STATUS: the reasons for trouble and doubts, or Ready.
+// nodeStatus returns the text of the column STATUS: the reasons of trouble and warnings, or Ready.
 func nodeStatus(n *survey.Node) string {
 	var words []string
 	if n.Gone {
@@ -563,7 +566,7 @@ func resizesTable(w io.Writer, n *survey.Node) error {
 	return section(w, "\nUnfinished in-place resizes:", "NODE | POD | RESIZE | MESSAGE", rows)
 }
 
-// givenTable prints the amounts of providers' resources that pods have.
+// givenTable prints the amounts of providers' resources that pods use.
 func givenTable(w io.Writer, rows [][]string) error {
 	return section(w, "\nGiven by the scheduler's providers, which alone know the totals:", "NODE | RESOURCE | PLACE | GIVEN", rows)
 }
@@ -596,7 +599,7 @@ func givenRows(node string, all []survey.Given) [][]string {
 	return rows
 }
 
-// stridesOf returns a list of CPUs in the form of the verb topology, with strides if it is long.
+// stridesOf formats a list of CPUs as the verb topology does. A long list uses strides.
 func stridesOf(list string) string {
 	set, err := topology.ParseCPUList(list)
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"github.com/berth-dev/berth/internal/suggest"
 )
 
-// output is the -o flag of a verb: "table" for people, "json" and "yaml" for programs, and
-// kubectl's templates.
+// output is the -o flag of a verb: "table" for users, "json" and "yaml" for programs, and kubectl's
+// templates.
 type output struct {
 	format string
-	// more are the formats that only this verb has.
+	// more are additional formats that this verb supports.
 	more []string
-	// noHeaders prints only the rows of a table.
+	// noHeaders means that only the rows of a table are printed.
 	noHeaders bool
 }
 
@@ -45,12 +45,12 @@ func (o *output) register(cmd *cobra.Command, more ...string) {
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(slices.Concat(outputs, more), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// registerNoHeaders adds kubectl's flag to a verb that lists.
+// registerNoHeaders adds kubectl's flag --no-headers to a verb that prints lists.
 func (o *output) registerNoHeaders(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print the rows of the table alone: no header, and nothing below")
 }
 
-// rows prints rows of a table, with the header unless it is not wanted.
+// rows prints rows of a table, with the header unless noHeaders is set.
 func (o *output) rows(w io.Writer, header string, rows [][]string) error {
 	if o.noHeaders {
 		grid := gridOf(header)
@@ -59,10 +59,10 @@ func (o *output) rows(w io.Writer, header string, rows [][]string) error {
 	return columns(w, header, rows)
 }
 
-// is reports whether the verb should print in one of its own formats.
+// is reports whether the user has selected this format.
 func (o *output) is(format string) bool { return o.format == format }
 
-// check refuses an unknown format before any work is done.
+// check returns an error for an unknown format. Verbs call it before they do any work.
 func (o *output) check() error {
 	o.format = cmp.Or(o.format, "table") // as in kubectl, "" means the default
 	if slices.Contains(outputs, o.format) || slices.Contains(o.more, o.format) {
@@ -79,12 +79,12 @@ func (o *output) check() error {
 	return nil
 }
 
-// template returns the printer of a format with a template in it.
+// template returns the printer for a format that contains a template.
 func (o *output) template() (printers.ResourcePrinter, error) {
 	return genericclioptions.NewKubeTemplatePrintFlags().ToPrinter(o.format)
 }
 
-// print writes value as JSON or YAML or by a template, or calls table.
+// print writes the value as JSON, as YAML or through a template. For other formats it calls table.
 func (o *output) print(w io.Writer, value any, table func(io.Writer) error) error {
 	switch o.format {
 	case "json":
@@ -106,7 +106,7 @@ func (o *output) print(w io.Writer, value any, table func(io.Writer) error) erro
 	return fill(w, p, value)
 }
 
-// fill prints a value by a template. The template gets the value's JSON form.
+// fill prints a value through a template. The template gets the value's JSON form.
 func fill(w io.Writer, p printers.ResourcePrinter, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {

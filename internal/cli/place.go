@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/whatif"
 )
 
-// errRefused is the negative answer of a verb; the output already has the reason.
+// errRefused is the negative answer of several verbs. The output already has the reason.
 var errRefused = errors.New("not every pod is admitted")
 
 // NewPlaceCommand returns the verb that shows how a kubelet would place pods.
@@ -46,8 +46,9 @@ func registerPodsOf(cmd *cobra.Command, node *string) {
 	cmd.Flags().StringVar(node, podsOfFlag, "", "with pods of several nodes, as kubectl get pods -A -o yaml prints them: the node, by its name, whose pods are placed")
 }
 
-// ask admits the pods in order, each after the pods before it. It prints the answers, and returns
-// an error if a pod is refused. podsOf selects the pods of one node, by its name; "" means all.
+// ask admits the pods in order, each next to the pods before it. It prints the answers, and returns
+// an error if a pod is refused. podsOf is the name of the node whose pods are admitted; "" means
+// all pods.
 func (q *question) ask(cmd *cobra.Command, podsOf string, print func(io.Writer, []whatif.Placed) error) error {
 	n, pods, err := q.load(cmd)
 	if err == nil {
@@ -75,7 +76,7 @@ func (q *question) ask(cmd *cobra.Command, podsOf string, print func(io.Writer, 
 	return cmp.Or(printCleaned(cmd, q.output, map[string]any{"pods": answers}, asTable), answerNo(refused, errRefused), pods.partly())
 }
 
-// refusedWord takes the place of the NUMA nodes that an admitted pod would have.
+// refusedWord is printed in the column of NUMA nodes if the pod is refused.
 const refusedWord = "refused"
 
 // placeTable prints a row for each container, and the refusals below.

@@ -66,7 +66,7 @@ func printPods(cmd *cobra.Command, o output, p *survey.Pods) error {
 	})
 }
 
-// watchPods prints pods that could be pinned, and prints a pod again after a change.
+// watchPods prints the pods that could be pinned, and prints a pod again after a change.
 func watchPods(cmd *cobra.Command, o output, c *survey.Cluster, p *survey.Pods, q following) error {
 	wide := o.is(formatWide)
 	st := stream[survey.Pod]{
@@ -82,7 +82,7 @@ func watchPods(cmd *cobra.Command, o output, c *survey.Cluster, p *survey.Pods, 
 	return c.WatchPods(cmd.Context(), p, q.only, survey.Follower[survey.Pod]{Show: st.show, Tell: teller(cmd)})
 }
 
-// Columns of pods; the second list is only for -o wide.
+// The columns of pods. The second list is only for -o wide.
 const (
 	podColumns     = "NAMESPACE | POD | NODE | STATE | NUMA | CPUS | CERTAINTY | PROMISE | ALIGNED"
 	podWideColumns = " | GUARANTEE | MEMORY | DEVICES"
@@ -133,8 +133,8 @@ func podRow(p *survey.Pod, wide bool) []string {
 	return row
 }
 
-// podCPUs returns the CPUs of the containers, with strides if a list is long. If a resize moves the
-// pod, it adds the new CPUs.
+// podCPUs returns the CPUs of the containers. A long list uses strides. If a resize moves the pod,
+// podCPUs adds the new CPUs.
 func podCPUs(p *survey.Pod) string {
 	if p.CPUs == "" && p.UnknownCPUs > 0 {
 		return fmt.Sprintf("%d %s", p.UnknownCPUs, survey.CPUsUnknown)
@@ -169,7 +169,7 @@ func podWide(p *survey.Pod) []string {
 	return []string{dash(p.Guarantee), dash(strings.Join(memory, "; ")), dash(strings.Join(devices, "; "))}
 }
 
-// aligned reports whether everything is on one NUMA node.
+// aligned returns the text of the column ALIGNED: whether all resources are on one NUMA node.
 func aligned(p *survey.Pod) string {
 	switch p.Alignment {
 	case "":

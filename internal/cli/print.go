@@ -14,9 +14,9 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// printCleaned prints as output.print does. It cleans the text for people, because names of devices
-// and messages come from other programs and must not move the cursor. It shows styles on a
-// terminal.
+// printCleaned prints as output.print does. It removes control characters from the text for users,
+// because names of devices and messages come from other programs and must not move the cursor. It
+// shows styles on a terminal.
 func printCleaned(cmd *cobra.Command, o output, value any, text func(io.Writer) error) error {
 	return o.print(cmd.OutOrStdout(), value, func(w io.Writer) error {
 		var b bytes.Buffer
@@ -28,7 +28,7 @@ func printCleaned(cmd *cobra.Command, o output, value any, text func(io.Writer) 
 	})
 }
 
-// answerNo returns err if the answer is no, and nil otherwise.
+// answerNo returns err if the answer is negative, and nil otherwise.
 func answerNo(no bool, err error) error {
 	if no {
 		return err
@@ -36,7 +36,8 @@ func answerNo(no bool, err error) error {
 	return nil
 }
 
-// listing is the output for programs: the items under their name, and notes if there are any.
+// listing returns the output for programs: the items under their name, and the notes if there are
+// any.
 func listing(name string, items any, notes []string) map[string]any {
 	out := map[string]any{name: items}
 	if len(notes) > 0 {
@@ -45,10 +46,10 @@ func listing(name string, items any, notes []string) map[string]any {
 	return out
 }
 
-// separator stands between the names of columns.
+// separator separates the names of columns in a header.
 const separator = " | "
 
-// gridOf returns a grid for columns with these names.
+// gridOf returns a grid whose columns have the names in the header.
 func gridOf(header string) table.Grid {
 	return table.Grid{Style: styleOf(strings.Split(header, separator))}
 }
@@ -59,8 +60,8 @@ func columns(w io.Writer, header string, rows [][]string) error {
 	return grid.Print(w, slices.Insert(rows, 0, strings.Split(header, separator)))
 }
 
-// section prints rows in columns below a title, or below an empty line if the title is "". It
-// prints nothing if there are no rows.
+// section prints a title, and rows in columns below it. The title "" is printed as an empty line.
+// If there are no rows, section prints nothing.
 func section(w io.Writer, title, header string, rows [][]string) error {
 	if len(rows) == 0 {
 		return nil
@@ -69,8 +70,8 @@ func section(w io.Writer, title, header string, rows [][]string) error {
 	return columns(w, header, rows)
 }
 
-// styles maps the words of a column to their styles. The style under "" is for all other words;
-// without it they are plain.
+// styles maps the words of a column to their styles. The key "" has the style of all other words.
+// Without this key, other words are plain.
 var styles = map[string]map[string]table.Style{
 	"STATUS": {statusReady: table.Good, statusGone: table.Aside, "": table.Doubtful,
 		"True": table.Plain, "False": table.Plain, "Unknown": table.Plain}, // of conditions
@@ -84,11 +85,11 @@ var styles = map[string]map[string]table.Style{
 	"NUMA":       {refusedWord: table.Bad},
 }
 
-// promiseStyles are the styles of the outcomes of a promise.
+// promiseStyles has the styles of the outcomes of a promise.
 var promiseStyles = map[string]table.Style{survey.PromiseKept: table.Good, survey.PromiseVerdict: table.Good,
 	survey.PromiseBroken: table.Bad, survey.PromiseRefused: table.Bad}
 
-// styleOf returns the style of words in columns with these names.
+// styleOf returns a function that returns the style of a cell. names are the names of the columns.
 func styleOf(names []string) func(int, string) table.Style {
 	return func(column int, cell string) table.Style {
 		words := styles[names[column]]
@@ -102,7 +103,7 @@ func styleOf(names []string) func(int, string) table.Style {
 	}
 }
 
-// printNames prints as kubectl's -o name does, one per line.
+// printNames prints one name per line, as kubectl's -o name does.
 func printNames(w io.Writer, kind string, n int, name func(int) string) error {
 	for i := range n {
 		if _, err := fmt.Fprintf(w, "%s/%s\n", kind, name(i)); err != nil {
@@ -112,7 +113,7 @@ func printNames(w io.Writer, kind string, n int, name func(int) string) error {
 	return nil
 }
 
-// indented prints every line of text two spaces further in.
+// indented prints every line of text with an indentation of two spaces.
 func indented(w io.Writer, text string) {
 	for line := range strings.Lines(strings.TrimRight(text, "\n") + "\n") {
 		fmt.Fprint(w, "  ", line)
@@ -128,7 +129,8 @@ func writeNotes(cmd *cobra.Command, notes []string) {
 
 func dash(s string) string { return cmp.Or(s, "-") }
 
-// cpusText prints exclusive CPUs, with strides if the kernel's list would be long.
+// cpusText returns the exclusive CPUs as text. If the kernel's list would be long, the text uses
+// strides.
 func cpusText(c *survey.Container) string {
 	switch {
 	case c.UnknownCPUs > 0:

@@ -24,8 +24,8 @@ const (
 	ExitUsage   = 2 // wrong flags or arguments
 )
 
-// UsageError marks an error in the command line (flags, number of arguments) rather than in the
-// input.
+// UsageError is an error in the command line (flags, number of arguments). Errors in the input are
+// not UsageErrors.
 type UsageError struct{ Err error }
 
 func (e *UsageError) Error() string { return e.Err.Error() }
@@ -35,7 +35,7 @@ func (e *UsageError) Unwrap() error { return e.Err }
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
 
 // Run executes the command line args (args[0] is the program's name) and returns the exit code.
-// more are additional verbs of the program.
+// more has additional verbs of the program.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, more ...*cobra.Command) int {
 	root := newRoot(filepath.Base(args[0]))
 	root.AddCommand(more...)
@@ -80,10 +80,10 @@ CPUs, memory and devices pods have or would get, and why a kubelet would reject 
 	return root
 }
 
-// noArguments refuses all arguments.
+// noArguments returns an error if there are arguments.
 var noArguments = arguments(0, 0, "no arguments")
 
-// arguments returns a check of the number of arguments. want describes correct arguments.
+// arguments returns a check of the number of arguments. want describes the correct arguments.
 func arguments(least, most int, want string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if least <= len(args) && len(args) <= most {
@@ -93,7 +93,7 @@ func arguments(least, most int, want string) cobra.PositionalArgs {
 	}
 }
 
-// noSuchVerb checks the root's arguments: any argument is an unknown verb.
+// noSuchVerb checks the arguments of the root command. Any argument is an unknown verb.
 func noSuchVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -105,7 +105,7 @@ func noSuchVerb(cmd *cobra.Command, args []string) error {
 	return Usagef("unknown command %q%s (see %s --help)", args[0], suggest.DidYouMean(args[0], names), cmd.CommandPath())
 }
 
-// flagError adds a correct flag or value to an error about a flag.
+// flagError adds the correct flag or value to an error about a flag.
 func flagError(cmd *cobra.Command, err error) error {
 	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string
@@ -120,5 +120,5 @@ func flagError(cmd *cobra.Command, err error) error {
 	return &UsageError{err}
 }
 
-// wantOf describes values of flags, by pflag's names of types.
+// wantOf describes the valid values of flags, by pflag's names of types.
 var wantOf = map[string]string{"int": "a whole number", "bool": "true or false", "duration": "a duration like 30s or 5m"}

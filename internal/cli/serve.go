@@ -22,7 +22,7 @@ type serveFlags struct {
 	shadow string
 }
 
-// ofService is the value of --shadow for the Service of shadow mode.
+// ofService is the value of --shadow that selects the Service of shadow mode.
 const ofService = "service"
 
 // Values of --auth.
@@ -65,8 +65,8 @@ follows the cluster until Ctrl-C. With --snapshot it shows a file of berth snaps
 	return cmd
 }
 
-// check returns an error for an address that other machines can reach if callers need not
-// authenticate. They would see everything that the user may see.
+// check returns an error if other machines can reach the address and callers need not authenticate.
+// Such callers would see everything that the user may see.
 func (f *serveFlags) check() error {
 	if f.auth != authNone && f.auth != authCluster {
 		return Usagef("--auth %q: want %s, %s", f.auth, authNone, authCluster)
@@ -86,7 +86,7 @@ func (f *serveFlags) check() error {
 	return nil
 }
 
-// serve serves until interrupted.
+// serve serves the map until the user interrupts it.
 func (f *serveFlags) serve(cmd *cobra.Command, c *survey.Cluster) error {
 	options := web.Options{Live: c.NewLive()}
 	if f.auth == authCluster {

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// shadowFlags describe how to reach shadow mode.
+// shadowFlags select the process in shadow mode.
 type shadowFlags struct {
 	cluster clusterFlags
 	url     string
@@ -76,7 +76,7 @@ the state at a wrong prediction to a file, which other verbs read with --snapsho
 	return cmd
 }
 
-// get asks shadow mode for a path.
+// get requests a path from the process in shadow mode.
 func (f *shadowFlags) get(ctx context.Context, path string) ([]byte, error) {
 	if f.cluster.snapshot != "" {
 		return nil, Usagef("shadow --snapshot %s: want a cluster: a snapshot has no predictions", f.cluster.snapshot)
@@ -94,7 +94,7 @@ func (f *shadowFlags) get(ctx context.Context, path string) ([]byte, error) {
 	return at.Ask(ctx, path)
 }
 
-// shadowText prints for people.
+// shadowText prints the findings for users.
 func shadowText(w io.Writer, v *shadow.View) error {
 	fmt.Fprintf(w, "%s\n\n", v.Summary)
 	d := &v.Day
@@ -137,7 +137,7 @@ func shadowText(w io.Writer, v *shadow.View) error {
 	return columns(w, "POD | NODE | PREDICTED | KUBELET | RESULT | BERTH'S NODE | CAPTURE", rows)
 }
 
-// shadowClaims prints how the devices of pods with ResourceClaims lie.
+// shadowClaims prints the alignment of the devices of pods with ResourceClaims.
 func shadowClaims(w io.Writer, c *shadow.Claims) error {
 	if c == nil {
 		return nil
@@ -155,7 +155,7 @@ func shadowClaims(w io.Writer, c *shadow.Claims) error {
 	return section(w, "", "MISALIGNED | NODE | SCHEDULER | WHY", rows)
 }
 
-// shadowAnswer describes a kubelet's real or predicted answer, for a column.
+// shadowAnswer describes a kubelet's real or predicted answer in a column.
 func shadowAnswer(a *shadow.Answer) string {
 	if a == nil {
 		return "-"

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// simulateQuestion is a question of simulate.
+// simulateQuestion has the flags of simulate.
 type simulateQuestion struct {
 	cluster    clusterFlags
 	output     output
@@ -40,7 +40,7 @@ const (
 	maxHours = 24 * 365
 )
 
-// NewSimulateCommand returns the verb that plays pods on the nodes of a cluster.
+// NewSimulateCommand returns the verb that simulates pods on the nodes of a cluster.
 func NewSimulateCommand() *cobra.Command {
 	q := simulateQuestion{strategies: []string{"StockLeast", "Berth"}, hours: 24, seed: 42, seeds: 1}
 	cmd := &cobra.Command{
@@ -161,7 +161,7 @@ func (q *simulateQuestion) span() time.Duration {
 	return time.Duration(q.hours * float64(time.Hour))
 }
 
-// defragmented returns each strategy twice: with and without moves of pods.
+// defragmented returns each strategy twice: without and with moves of pods.
 func (q *simulateQuestion) defragmented(all []simulate.Strategy) (out []simulate.Strategy, err error) {
 	if q.defrag == 0 {
 		return all, nil
@@ -175,7 +175,7 @@ func (q *simulateQuestion) defragmented(all []simulate.Strategy) (out []simulate
 	return out, nil
 }
 
-// where describes the cluster, for errors.
+// where names the cluster in errors.
 func (q *simulateQuestion) where() string {
 	if q.cluster.snapshot != "" {
 		return "--snapshot " + q.cluster.snapshot
@@ -183,7 +183,7 @@ func (q *simulateQuestion) where() string {
 	return "the cluster"
 }
 
-// source describes the source of the pods.
+// source names the source of the pods.
 func (q *simulateQuestion) source() string {
 	if len(q.files) == 0 {
 		return q.where()
@@ -191,7 +191,7 @@ func (q *simulateQuestion) source() string {
 	return "--trace " + strings.Join(q.files, ",")
 }
 
-// times returns the times when pods arrive and end, or nil for an untimed simulation.
+// times returns the times when pods arrive and end. It returns nil for a simulation without times.
 func (q *simulateQuestion) times(cmd *cobra.Command) (*trace.Times, error) {
 	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
 	switch {
@@ -216,7 +216,8 @@ func (q *simulateQuestion) times(cmd *cobra.Command) (*trace.Times, error) {
 // progressEvery is the interval between progress messages.
 const progressEvery = time.Second / 2
 
-// progress returns a function that shows on a terminal how many runs have ended.
+// progress returns a function that shows on a terminal how many runs have ended. It returns nil if
+// the output is not a terminal.
 func progress(cmd *cobra.Command) func(done float64, all int) {
 	w := cmd.ErrOrStderr()
 	if _, _, terminal := table.Size(w); !terminal {

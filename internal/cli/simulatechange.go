@@ -14,12 +14,12 @@ import (
 
 // nodeChange is a change of the nodes at the beginning of a simulation.
 type nodeChange struct {
-	// more is the number of empty nodes to add, by the name of the node that they copy.
+	// more is the number of empty nodes to add. The key is the name of the node that they copy.
 	more    map[string]int
 	without []string
 }
 
-// apply changes the nodes. again are the pods of removed nodes. They arrive again, and run for the
+// apply changes the nodes. again has the pods of removed nodes. They arrive again, and run for the
 // rest of their time, or for the whole span.
 func (c *nodeChange) apply(nodes []simulate.StartNode, span time.Duration) (out []simulate.StartNode, again []trace.Pod, err error) {
 	for _, name := range slices.Sorted(maps.Keys(c.more)) {
@@ -72,7 +72,7 @@ func startNodeNamed(nodes []simulate.StartNode, flag, name string) (int, error) 
 	return i, nil
 }
 
-// emptyLike returns a copy of a node that keeps only the pods of DaemonSets and similar pods.
+// emptyLike returns an empty copy of a node. It keeps only the pods of DaemonSets and similar pods.
 func emptyLike(n *simulate.StartNode, name string) simulate.StartNode {
 	out := *n
 	out.Name, out.Pods, out.State = name, nil, n.Model.NewState()
@@ -82,7 +82,7 @@ func emptyLike(n *simulate.StartNode, name string) simulate.StartNode {
 	return out
 }
 
-// arrivingAgain returns pods as rows of a list of arriving pods.
+// arrivingAgain converts pods to rows of a list of arriving pods.
 func arrivingAgain(pods []simulate.StartPod, span time.Duration) (out []trace.Pod) {
 	for i := range pods {
 		p := &pods[i]

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// unit is a number of equal pods, or the pods of a gang.
+// unit is a number of equal pods, or all pods of a gang.
 type unit struct {
 	row   trace.Pod // the row of the first pod
 	gang  bool
@@ -90,8 +90,8 @@ func (l *load) add(pod *corev1.Pod, row trace.Pod, count int, err error) {
 // maxSkipped is the maximum number of notes about pods that cannot be simulated.
 const maxSkipped = 10
 
-// rows returns the pods that can be simulated. The notes name the other pods with the reasons; a
-// pod is left out together with its gang. what is the word for a pod in the notes.
+// rows returns the pods that can be simulated. The notes name the other pods with the reasons. If a
+// pod cannot be simulated, its whole gang is left out. what is the word for a pod in the notes.
 func (l *load) rows(what string) (out []trace.Pod, notes []string) {
 	names, counts := map[string][]string{}, map[string]int{}
 	for _, u := range l.units {
@@ -113,10 +113,10 @@ func (l *load) rows(what string) (out []trace.Pod, notes []string) {
 	return out, notes
 }
 
-// errTimeless is the reason why a pod without times is left out of a timed simulation.
+// errTimeless is the reason why a timed simulation omits a pod without times.
 var errTimeless = errors.New("it has no times: want creationTimestamp and activeDeadlineSeconds")
 
-// manifestLoad returns the pods of files as rows of a trace. others are the nodes' resources other
+// manifestLoad converts the pods of files to rows of a trace. others are the nodes' resources other
 // than CPUs, memory and GPUs.
 func manifestLoad(pods []manifest.Template, times *trace.Times, others []string) ([]trace.Pod, []string) {
 	var l load
@@ -137,7 +137,7 @@ const simulatedGPU = "nvidia.com/gpu"
 // maxSimulated is the largest amount in a simulation: 64 TiB, and more CPUs than any node has.
 const maxSimulated = 1 << 46
 
-// podOfManifest returns the pod as a row of a list. If it has both fields, it arrives at its
+// podOfManifest converts the pod to a row of a list. If the pod has both fields, it arrives at its
 // creationTimestamp and runs for its activeDeadlineSeconds.
 func podOfManifest(pod *corev1.Pod, others []string) (p trace.Pod, err error) {
 	for resource, amount := range wire.ReadAmounts(pod) {
@@ -178,7 +178,7 @@ func podOfManifest(pod *corev1.Pod, others []string) (p trace.Pod, err error) {
 	return p, nil
 }
 
-// unplayed returns the note about a resource that no node has.
+// unplayed returns the error about a resource that no node has.
 func unplayed(resource string, others []string) error {
 	known := append([]string{"cpu", "memory", simulatedGPU}, others...)
 	last := len(known) - 1

@@ -14,11 +14,11 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// labelGPUModel is the label in which the GPU operator publishes a node's GPU model.
+// labelGPUModel is the label in which NVIDIA's GPU operator publishes the model of a node's GPUs.
 const labelGPUModel = "nvidia.com/gpu.product"
 
-// start begins an experiment with the cluster. If no other pods are given, the waiting pods of the
-// cluster arrive.
+// start begins an experiment with the state of the cluster. If the user gives no pods, the waiting
+// pods of the cluster arrive.
 func (q *simulateQuestion) start(cmd *cobra.Command, e *simulate.Experiment) error {
 	c, err := q.cluster.connect()
 	if err != nil {
@@ -81,10 +81,10 @@ func startNode(n *survey.StartNode, now time.Time) (out simulate.StartNode, err 
 	return out, nil
 }
 
-// mebibytes rounds up.
+// mebibytes converts bytes to MiB, rounded up.
 func mebibytes(bytes int64) int64 { return bytes>>20 + (bytes&(1<<20-1)+1<<20-1)>>20 }
 
-// secondsLeft returns the remaining time of the pod; 0 if nothing ends it.
+// secondsLeft returns the remaining time of the pod. It returns 0 if nothing ends the pod.
 func secondsLeft(pod *corev1.Pod, now time.Time) int64 {
 	if pod.Spec.ActiveDeadlineSeconds == nil {
 		return 0
@@ -109,8 +109,8 @@ func othersIn(all amounts.List) (out map[string]int64) {
 	return out
 }
 
-// waitingLoad returns waiting pods as rows of a list. others are the other resources of the nodes.
-// In a timed simulation, all arrive at the beginning and run until their deadline or the end.
+// waitingLoad converts waiting pods to rows of a list. others are the other resources of the nodes.
+// In a timed simulation, all pods arrive at the beginning and run until their deadline or the end.
 func waitingLoad(pods []corev1.Pod, times *trace.Times, others []string) ([]trace.Pod, []string) {
 	var l load
 	for i := range pods {

@@ -23,24 +23,26 @@ func (f *watchFlags) register(cmd *cobra.Command) {
 
 func (f *watchFlags) on() bool { return f.watch || f.only }
 
-// following selects the watched items: one by name, or all. With quietly, the initial items are not
-// printed.
+// following selects the watched items: one item by name, or all. If quietly is set, the initial
+// items are not printed.
 type following struct {
 	only    string
 	quietly bool
 }
 
-// stream prints items, and prints an item again after a change. Every document of JSON or YAML, and
-// every use of a template, is a list as without a watch, so the same programs can read it.
+// stream prints items, and prints an item again after a change. Each document of JSON or YAML, and
+// each input of a template, is a list as in the output without a watch. So the same programs can
+// read it.
 type stream[T any] struct {
 	cmd *cobra.Command
 	o   output
-	// list is the name of the list, kind the kind of an item for -o name.
+	// list is the name of the list. kind is the kind of an item for -o name.
 	list, kind string
 	columns    string
 	name       func(*T) string
 	rows       func(*T) [][]string
-	// steady removes the fields of an item that change by themselves; gone marks a deleted item.
+	// steady removes the fields of an item that change by themselves. gone marks an item as
+	// deleted.
 	steady func(T) T
 	gone   func(T) T
 
@@ -49,7 +51,7 @@ type stream[T any] struct {
 
 	shown map[string]T
 	grid  *table.Grid
-	// rowsShown are the rows of each item in the table, without marks.
+	// rowsShown has the rows of each item in the table, without marks.
 	rowsShown map[string][][]string
 }
 
@@ -60,8 +62,8 @@ type news[T any] struct {
 	gone bool
 }
 
-// offer takes the current items by key, nil for a deleted item, and prints the changed ones. With
-// quietly, it prints nothing.
+// offer takes the current items by key, and prints the changed items. A nil item is deleted. If
+// quietly is set, offer prints nothing.
 func (s *stream[T]) offer(keys []string, items map[string]*T, quietly bool) error {
 	found := s.changed(keys, items)
 	if quietly {
@@ -74,7 +76,7 @@ func (s *stream[T]) offer(keys []string, items map[string]*T, quietly bool) erro
 	return s.print(found)
 }
 
-// changed records and returns the differences from what was shown.
+// changed returns the differences from the items that were shown. It records the new items.
 func (s *stream[T]) changed(keys []string, items map[string]*T) (found []news[T]) {
 	if s.shown == nil {
 		s.shown = map[string]T{}
@@ -93,7 +95,7 @@ func (s *stream[T]) changed(keys []string, items map[string]*T) (found []news[T]
 	return found
 }
 
-// offerAll is offer for all items.
+// offerAll is like offer, for all items.
 func (s *stream[T]) offerAll(all []T, key func(*T) string, quietly bool) error {
 	keys, items := make([]string, len(all)), map[string]*T{}
 	for i := range all {
@@ -103,12 +105,12 @@ func (s *stream[T]) offerAll(all []T, key func(*T) string, quietly bool) error {
 	return s.offer(keys, items, quietly)
 }
 
-// show is offer for the results of a watch.
+// show is like offer, for the results of a watch.
 func (s *stream[T]) show(keys []string, items map[string]*T) error {
 	return s.offer(keys, items, false)
 }
 
-// teller reports problems of a watch on stderr.
+// teller returns a function that reports problems of a watch on stderr.
 func teller(cmd *cobra.Command) func(string) {
 	return func(text string) { writeNotes(cmd, []string{text}) }
 }
@@ -142,11 +144,12 @@ func (s *stream[T]) print(found []news[T]) error {
 // timeColumn is the first column of a watch: the time of the change.
 const timeColumn = "TIME" + separator
 
-// changedMark ends a cell that differs from the same cell in the previous line of the item.
+// changedMark is appended to a cell that differs from the same cell in the previous line of the
+// item.
 const changedMark = "*"
 
-// tableRows returns the rows of items, with the time. For an item that was printed before, it
-// returns only the rows that changed, with marks.
+// tableRows returns the rows of items, with the time. If an item was printed before, it returns
+// only the changed rows of the item, with marks.
 func (s *stream[T]) tableRows(found []news[T]) (rows [][]string) {
 	if s.rowsShown == nil {
 		s.rowsShown = map[string][][]string{}
@@ -172,8 +175,8 @@ func (s *stream[T]) tableRows(found []news[T]) (rows [][]string) {
 	return rows
 }
 
-// marked marks the cells that differ from the same row before. It ignores ages, which always
-// change.
+// marked marks the cells that differ from the same row before. It ignores ages, because these
+// always change.
 func (s *stream[T]) marked(before, now []string) (out []string, differs bool) {
 	out = slices.Clone(now)
 	for i, name := range strings.Split(s.columns, separator) {

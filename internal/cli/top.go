@@ -21,10 +21,10 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// How often top draws and reads.
+// The times and sizes of top.
 const (
-	// topEvery is the shortest interval between two drawings. topAtLeast is the longest, because
-	// ages change without events.
+	// topEvery is the shortest interval between two drawings. topAtLeast is the longest interval,
+	// because ages change without events.
 	topEvery   = time.Second
 	topAtLeast = 5 * time.Second
 	// topWaiting is the number of waiting pods that are listed. topLines is the number of lines if
@@ -33,8 +33,9 @@ const (
 	topLines   = 40
 )
 
-// Terminal sequences: switch to the alternate screen, on which long lines are cut, and back; go to
-// its beginning; clear the rest of a line, and of the screen.
+// The terminal sequences switch to the alternate screen, on which long lines are cut, and back.
+// They also move the cursor to the beginning of the screen, and clear the rest of a line or of the
+// screen.
 const (
 	otherScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 	firstScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -43,7 +44,7 @@ const (
 	screenEnd   = "\x1b[J"
 )
 
-// NewTopCommand returns the verb that shows a cluster as it changes.
+// NewTopCommand returns the verb that shows a cluster while it changes.
 func NewTopCommand() *cobra.Command {
 	var live clusterFlags
 	order, once := "trouble", false
@@ -74,7 +75,7 @@ updates them until Ctrl-C. If the output is not a terminal, or with --once, it p
 	return cmd
 }
 
-// topOrders are the orders of the verb nodes, and the order trouble.
+// topOrders has the orders of the verb nodes, and the order trouble.
 var topOrders = func() map[string]func(a, b *survey.Node) int {
 	out := maps.Clone(nodeOrders)
 	out["trouble"] = func(a, b *survey.Node) int {
@@ -105,7 +106,7 @@ type top struct {
 	once  bool
 }
 
-// run draws whenever something has changed.
+// run draws the cluster whenever it has changed.
 func (t *top) run() error {
 	out := t.cmd.OutOrStdout()
 	_, _, onScreen := table.Size(out)
@@ -220,7 +221,7 @@ func topSum(nodes []survey.Node, waiting int) string {
 	return fmt.Sprintf("%s, %d in trouble; %s, %d on their way, %d wait", wire.Counted(len(nodes), "node"), troubled, wire.Counted(pods, "pod"), inFlight, waiting)
 }
 
-// topResources adds up the reliable resources of the nodes.
+// topResources adds up the resources of nodes with reliable reports.
 func topResources(nodes []survey.Node) (rows [][]string) {
 	type sum struct{ free, total, block uint64 }
 	sums := map[string]sum{}
@@ -256,7 +257,7 @@ func topPods(l *survey.Live) (out []*corev1.Pod) {
 	return out
 }
 
-// topWaits lists the first pods that wait.
+// topWaits lists the first of the waiting pods.
 func topWaits(w io.Writer, pods []*corev1.Pod, gangs *survey.Gangs, now time.Time) error {
 	var rows [][]string
 	for _, p := range pods[:min(len(pods), topWaiting)] {

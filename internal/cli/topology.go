@@ -101,8 +101,8 @@ type source struct {
 	args          []string
 }
 
-// machineFor reads the machine of a node of the cluster, or acts as machineOf. A file with that
-// name has precedence.
+// machineFor reads the machine of a node of the cluster. If a file has the name of the argument,
+// the file has precedence. In other cases machineFor is like machineOf.
 func machineFor(cmd *cobra.Command, live *clusterFlags, from source) (*topology.Machine, error) {
 	if len(from.args) == 0 {
 		return machineOf(cmd, from.root, from.printed, from.args)
@@ -128,8 +128,8 @@ func machineFor(cmd *cobra.Command, live *clusterFlags, from source) (*topology.
 	return h.Machine, nil
 }
 
-// withDevice replaces the machine's devices by the devices of the Device object in a file. It
-// reports on w the devices that are not drawn.
+// withDevice replaces the machine's devices with the devices of the Device object in a file. It
+// writes to w which devices are not drawn.
 func withDevice(w io.Writer, m *topology.Machine, file string) (*topology.Machine, error) {
 	doc, err := os.ReadFile(file)
 	if err != nil {
@@ -146,7 +146,8 @@ func withDevice(w io.Writer, m *topology.Machine, file string) (*topology.Machin
 	return m, err
 }
 
-// machineOf reads the machine of an output of lscpu, or acts as machineAt.
+// machineOf reads the machine from the output of lscpu if the user gives one. Otherwise it is like
+// machineAt.
 func machineOf(cmd *cobra.Command, root, printed string, args []string) (*topology.Machine, error) {
 	if !cmd.Flags().Changed("lscpu") {
 		return machineAt(cmd, root, args)
@@ -165,7 +166,8 @@ func machineOf(cmd *cobra.Command, root, printed string, args []string) (*topolo
 	return m, nil
 }
 
-// machineAt reads the machine that --root, --node or an argument names; without them, this machine.
+// machineAt reads the machine that --root, --node or an argument names. Without them, it reads this
+// machine.
 func machineAt(cmd *cobra.Command, root string, args []string) (*topology.Machine, error) {
 	byRoot, byNode := cmd.Flags().Changed("root"), cmd.Flags().Changed(nodeFlag)
 	switch {

@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// Help shows verbs in the order in which they are added. It is a variable of cobra's, for all
+// Help shows the verbs in the order in which they are added. The variable of cobra applies to all
 // commands of the process.
 func init() { cobra.EnableCommandSorting = false }
 

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/term"
 )
 
-// Style is the look of a word on a terminal with colours. Elsewhere it looks plain.
+// Style is the style of a word on a terminal with colours. On other outputs it has no effect.
 type Style int
 
-// Styles, by what a word means.
+// Styles, by the meaning of a word.
 const (
 	Plain Style = iota
 	Good
@@ -25,8 +25,8 @@ var sequences = [...]string{Plain: "", Good: "\x1b[32m", Doubtful: "\x1b[33m", B
 
 const plainAgain = "\x1b[0m"
 
-// Marks stand for styles in a text until it is rendered, so that the text can be aligned and
-// cleaned first. They are characters of Unicode's private use area.
+// Marks represent styles in a text until Render. Before that, the text can be aligned and cleaned.
+// They are characters of Unicode's private use area.
 const firstMark = '\U000F0000'
 
 func isMark(r rune) bool { return r >= firstMark && r < firstMark+rune(len(sequences)) }
@@ -39,8 +39,8 @@ func (s Style) Mark(text string) string {
 	return string(firstMark+rune(s)) + text + string(firstMark)
 }
 
-// Render converts marks to colours, or removes them. It replaces everything else that could move
-// the cursor. A style ends with its line.
+// Render converts marks to colours, or removes them. It replaces all other characters that could
+// move the cursor. A style ends at the end of its line.
 func Render(text string, colours bool) string {
 	var b strings.Builder
 	open := false
@@ -64,15 +64,15 @@ func Render(text string, colours bool) string {
 	return b.String()
 }
 
-// Coloured reports whether w shows colours: it is a terminal that can, and NO_COLOR is not set
-// (no-color.org).
+// Coloured reports whether w shows colours. This is so if w is a terminal that supports them, and
+// NO_COLOR is not set (no-color.org).
 func Coloured(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
-// Size returns the lines and columns of the terminal that w writes to; false if it is not a
-// terminal.
+// Size returns the numbers of lines and columns of the terminal that w writes to. It returns false
+// if w is not a terminal.
 func Size(w io.Writer) (lines, columns int, ok bool) {
 	f, isFile := w.(*os.File)
 	if !isFile || os.Getenv("TERM") == "dumb" || !term.IsTerminal(int(f.Fd())) {

@@ -10,17 +10,17 @@ import (
 
 const gap = 3 // blanks between columns
 
-// Grid prints rows in aligned columns. Later rows are aligned with earlier ones: a column never
+// Grid prints rows in aligned columns. Later rows are aligned with earlier rows: a column never
 // gets narrower.
 type Grid struct {
-	// Style returns the style of a cell; nil means plain.
+	// Style returns the style of a cell; nil means that all cells are plain.
 	Style func(column int, cell string) Style
 
 	widths []int
 }
 
-// Print prints rows. Cells may be hostile: characters that would move the cursor or break the row
-// are replaced.
+// Print prints rows. Cells may be hostile. Print replaces characters that would move the cursor or
+// break the row.
 func (g *Grid) Print(w io.Writer, rows [][]string) error {
 	clean := make([][]string, len(rows))
 	for i, row := range rows {
