@@ -43,7 +43,7 @@ func (s *Server) isReady() bool {
 	}
 }
 
-// changedRows are the nodes that changed since the number that the page has seen.
+// changedRows returns the nodes that have changed since the number that the page has seen.
 func (s *Server) changedRows(r *http.Request, v Viewer) (any, error) {
 	since, err := strconv.ParseUint(cmp.Or(r.URL.Query().Get("since"), "0"), 10, 64)
 	if err != nil {
@@ -92,8 +92,8 @@ func lostOf(all []survey.Lost) *lost {
 // maxWhy limits the error text of a lost watch, in bytes.
 const maxWhy = 300
 
-// rowText returns a row in JSON, as the viewer may see it; nil if the node is gone. If every viewer
-// may see the same text, it is encoded only once.
+// rowText returns a row in JSON, without data that the viewer may not see. It returns nil if the
+// node is gone. If all viewers may see the same text, the text is encoded only once.
 func (s *Server) rowText(name string, v Viewer) ([]byte, error) {
 	row := s.Live.Row(name)
 	if row == nil {
@@ -125,8 +125,8 @@ func shown(row *survey.Row, v Viewer) *survey.Row {
 // hidden replaces the name of a pod whose namespace the viewer may not see.
 const hidden = "a pod of another namespace"
 
-// hiddenPlace replaces the name of a Reservation for viewers who may not see everything: it has no
-// namespace.
+// hiddenPlace replaces the name of a Reservation for viewers who may not see all namespaces,
+// because a Reservation has no namespace.
 const hiddenPlace = "a Reservation"
 
 // nodePage has the data of the page of a node.
@@ -188,8 +188,8 @@ func (s *Server) node(r *http.Request, v Viewer) (any, error) {
 	return out, nil
 }
 
-// hideTenants removes names, UIDs and containers of pods that the viewer may not see. It keeps
-// hypothetical pods of the viewer's question.
+// hideTenants removes names, UIDs and containers of pods that the viewer may not see. It keeps the
+// hypothetical pods that the viewer asks about.
 func hideTenants(b *machineview.Berths, v Viewer) {
 	_, all := v.(everything)
 	if all {
@@ -220,8 +220,8 @@ func hideTenants(b *machineview.Berths, v Viewer) {
 	}
 }
 
-// hideHolders removes the holder of a device if the viewer may not see its namespace or if only its
-// UID is known.
+// hideHolders removes the holder of a device if the viewer may not see the holder's namespace, or
+// if only the holder's UID is known.
 func hideHolders(a *survey.Answer, v Viewer) {
 	if _, all := v.(everything); all || a.Refusal == nil {
 		return
@@ -241,7 +241,8 @@ func hideHolders(a *survey.Answer, v Viewer) {
 	a.Refusal = &refusal
 }
 
-// hideClaims removes the claims that have devices if the viewer may not see their namespaces.
+// hideClaims removes the names of claims that have devices if the viewer may not see their
+// namespaces.
 func hideClaims(all []survey.Claimed, v Viewer) {
 	for i := range all {
 		for k := range all[i].Nodes {
@@ -252,7 +253,7 @@ func hideClaims(all []survey.Claimed, v Viewer) {
 	}
 }
 
-// hideDriven removes claims of pods on a node if the viewer may not see their namespaces.
+// hideDriven removes the claims of a node's pods if the viewer may not see their namespaces.
 func hideDriven(d *survey.Driven, v Viewer) {
 	if d == nil {
 		return
@@ -263,8 +264,8 @@ func hideDriven(d *survey.Driven, v Viewer) {
 	d.Claims = slices.DeleteFunc(d.Claims, func(c survey.ClaimOfPod) bool { return !v.Sees(c.Namespace) })
 }
 
-// hideTaken removes the holders in texts about taken devices ("DEVICE by NAMESPACE/CLAIM") in the
-// same way.
+// hideTaken removes the claims from texts about taken devices ("DEVICE by NAMESPACE/CLAIM") if the
+// viewer may not see their namespaces.
 func hideTaken(taken []string, v Viewer) {
 	for i, text := range taken {
 		device, by, _ := strings.Cut(text, " by ")
@@ -300,16 +301,15 @@ func (s *Server) pod(r *http.Request, v Viewer) (any, error) {
 	return map[string]any{"pod": sum, "explained": e}, nil
 }
 
-// maxExplains limits the number of concurrent explanations of pods and gangs, because each
-// explanation asks all nodes.
+// maxExplains is the maximum number of concurrent explanations of pods and gangs. Each explanation
+// asks all nodes.
 const maxExplains = 4
 
-// maxAnswers limits the number of nodes that are explained in full. The groups of nodes cover all
-// nodes.
+// maxAnswers is the maximum number of nodes that are explained in full. The groups cover all nodes.
 const maxAnswers = 24
 
-// shortened returns one node for each distinct answer, then other nodes up to the limit, as the
-// viewer may see them.
+// shortened returns one node for each distinct answer, and then other nodes up to the limit. It
+// removes names that the viewer may not see.
 func shortened(all []survey.Answer, v Viewer) []survey.Answer {
 	var first, others []survey.Answer
 	said := map[string]bool{}
@@ -342,17 +342,19 @@ func foundPod(p *corev1.Pod) found {
 type waitingGroup struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Title is the common reason of the group, as Berth words it; "" if no node was asked.
+	// Title is the common reason of the group in Berth's words. It is "" if no node was asked.
 	Title string `json:"title,omitempty"`
-	// HeldBack is the reason that keeps all pods of the group from nodes that have room for them.
+	// HeldBack is the reason why no pod of the group gets a node, although nodes have room.
 	HeldBack *survey.HeldBack `json:"heldBack,omitempty"`
-	// Fits are smaller or other requests with which the first pod of Pods would fit now.
+	// Fits has other requests with which the first pod of Pods would fit now.
 	Fits []string `json:"fits,omitempty"`
-	// Gang is the gang of all the pods; nil if it has no page.
+	// Gang is the gang of all pods in the group. It is nil if there is none, or if the gang has no
+	// page.
 	Gang *foundGang `json:"gang,omitempty"`
-	// Said are the nodes' present answers about the first of Pods; nil if the nodes were not asked.
+	// Said has the nodes' present answers about the first pod of Pods. It is nil if the nodes were
+	// not asked.
 	Said []said `json:"said,omitempty"`
-	// Count is the number of all pods; Pods are the oldest of them.
+	// Count is the number of all pods in the group. Pods has the oldest of them.
 	Count int     `json:"count"`
 	Pods  []found `json:"pods"`
 }
@@ -362,12 +364,12 @@ type said struct {
 	Answer  string `json:"answer"`
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
-	// Count is the number of all nodes; Nodes are the first of them.
+	// Count is the number of all nodes in the group. Nodes has the first of them.
 	Count int      `json:"count"`
 	Nodes []string `json:"nodes"`
 }
 
-// maxSaid limits the number of nodes that are named for one answer.
+// maxSaid is the maximum number of nodes that are named for one answer.
 const maxSaid = 12
 
 func saidBy(groups []survey.Group) (out []said) {
@@ -392,10 +394,10 @@ func gangFound(g *survey.Gang) *foundGang {
 	return &foundGang{g.Namespace, g.Source, g.Name}
 }
 
-// maxOfGroup limits the number of pods of a group that are named.
+// maxOfGroup is the maximum number of pods of a group that are named.
 const maxOfGroup = 50
 
-// waiting returns the pods without a node, and pods that their kubelet refused.
+// waiting returns the pods without a node, and the pods that a kubelet refused.
 func (s *Server) waiting(v Viewer) (out []*corev1.Pod) {
 	for _, p := range s.Live.Pods() {
 		if (p.Spec.NodeName == "" && !wire.Ended(p) || wire.Refused(p)) && v.Sees(p.Namespace) {
@@ -448,15 +450,15 @@ func (s *Server) pending(r *http.Request, v Viewer) (any, error) {
 
 func moreWait(a, b *waitingGroup) int { return cmp.Compare(b.Count, a.Count) }
 
-// maxAsked limits the number of groups of waiting pods about which all nodes are asked. askingLasts
-// limits the time for these questions.
+// maxAsked is the maximum number of groups of waiting pods about which all nodes are asked.
+// askingLasts is the maximum time for these questions.
 const (
 	maxAsked    = 24
 	askingLasts = 2 * time.Second
 )
 
-// askNodes asks the nodes about the oldest pod of each group that waits for a node, and joins
-// groups that get the same answer.
+// askNodes asks the nodes about the oldest pod of each group that waits for a node. It joins groups
+// that get the same answer.
 func (s *Server) askNodes(ctx context.Context, groups []*waitingGroup) []*waitingGroup {
 	ctx, cancel := context.WithTimeout(ctx, askingLasts)
 	defer cancel()
@@ -481,7 +483,7 @@ func (s *Server) askNodes(ctx context.Context, groups []*waitingGroup) []*waitin
 	return out
 }
 
-// answered adds the answers about the first pod to the group.
+// answered adds the answers about the group's first pod to the group.
 func (g *waitingGroup) answered(e *survey.Explained) {
 	g.Said, g.HeldBack, g.Title = saidBy(e.Groups), e.HeldBack, survey.WaitsFor(e)
 	for i := range e.Alternatives {

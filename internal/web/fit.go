@@ -24,13 +24,13 @@ const (
 	maxManifest  = 256 << 10 // bytes
 	maxTemplates = 10
 	maxCopies    = 500 // counted on each node
-	// maxFits limits the number of concurrent questions, because each question asks all nodes.
+	// maxFits is the maximum number of concurrent questions. Each question asks all nodes.
 	maxFits = 2
-	// bodyPatience bounds the time in which the manifest must arrive.
+	// bodyPatience is the maximum time until the manifest has arrived.
 	bodyPatience = 10 * time.Second
-	// answerPatience bounds the time of one answer.
+	// answerPatience is the maximum time for one answer.
 	answerPatience = 20 * time.Second
-	// maxFitNodes bounds the nodes with room for a copy that are shown.
+	// maxFitNodes is the maximum number of nodes with room for a copy that are shown.
 	maxFitNodes = 50
 )
 
@@ -71,8 +71,8 @@ func pictured(p *survey.Picture, v Viewer) picture {
 }
 
 // question reads the pods of a question. They are in the body of the request, because they may be
-// long; the server stores nothing. The content type must be YAML, so that no page of another site
-// can send a question. The caller must call done after the answer.
+// long. The server stores no pods. The content type must be YAML, so that pages of other sites
+// cannot send a question. The caller must call done after the answer.
 func (s *Server) question(r *http.Request) (pods *manifest.Pods, done func(), err error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/yaml" {
 		return nil, nil, &failure{http.StatusUnsupportedMediaType, "Content-Type " + quoted(r.Header.Get("Content-Type")) + ": want application/yaml"}
@@ -85,8 +85,8 @@ func (s *Server) question(r *http.Request) (pods *manifest.Pods, done func(), er
 }
 
 // readWhole reads the body of a request before the request takes a slot, so that a slow sender does
-// not block others. It reads somewhat more than the limit, so that the length shows that a body is
-// too long.
+// not block other requests. It reads one byte more than the limit. The length then shows that a
+// body is too long.
 func (s *Server) readWhole(w http.ResponseWriter, r *http.Request) error {
 	c := http.NewResponseController(w)
 	_ = c.SetReadDeadline(time.Now().Add(s.patience)) // only connections of tests do not support deadlines
@@ -125,7 +125,7 @@ type asked struct {
 	options survey.FitOptions
 }
 
-// fit returns the nodes on which the pods of a manifest would be placed.
+// fit returns the nodes to which the pods of a manifest would go.
 func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
 	q, done, err := s.asked(r)
 	if err != nil {
@@ -146,8 +146,8 @@ func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
 	return out, nil
 }
 
-// compare returns the nodes on which the pods of a manifest would be placed, among the present
-// nodes and among changed nodes.
+// compare returns the nodes to which the pods of a manifest would go, among the present nodes and
+// among changed nodes.
 func (s *Server) compare(r *http.Request, _ Viewer) (any, error) {
 	q, done, err := s.asked(r)
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *Server) unanswered(err error) error {
 	return &failure{http.StatusBadRequest, err.Error()}
 }
 
-// podYAML returns a copy of an existing pod as YAML for a question.
+// podYAML returns YAML for a question: a copy of an existing pod.
 func (s *Server) podYAML(r *http.Request, v Viewer) (any, error) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	pod := s.Live.Another(namespace, name)

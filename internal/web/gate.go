@@ -2,17 +2,17 @@ package web
 
 import "net/http"
 
-// Gate identifies the viewer of a request. If the error is a failure, the server answers with its
-// status.
+// Gate identifies the viewer of a request. If the error is a failure, the server answers with the
+// status of the failure.
 type Gate interface {
 	Admit(r *http.Request) (Viewer, error)
 }
 
 // Viewer is the user of a request, with the user's access.
 type Viewer interface {
-	// Sees reports whether pods of a namespace are shown.
+	// Sees reports whether the viewer may see the pods of a namespace.
 	Sees(namespace string) bool
-	// Name is the viewer's name on the page; "" if nobody was authenticated.
+	// Name returns the viewer's name for the page. It is "" if the server does not authenticate.
 	Name() string
 }
 

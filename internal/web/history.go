@@ -57,8 +57,8 @@ func (h *history) all() []point {
 	return append([]point{}, h.points...)
 }
 
-// pointOf adds up the nodes of a cluster. It counts no free resources on a node if the scheduler
-// can promise nothing there.
+// pointOf adds up the nodes of a cluster. If the scheduler can promise nothing on a node, the
+// node's free resources do not count.
 func pointOf(at time.Time, all []*survey.Row, pending int) point {
 	p := point{At: at.Unix(), Free: map[string]uint64{}, Total: map[string]uint64{}, Nodes: len(all), Pending: pending}
 	for _, row := range all {
@@ -90,7 +90,7 @@ func (p *point) add(n *survey.NUMANode, row *survey.Row) {
 	}
 }
 
-// Run keeps the history until ctx ends.
+// Run adds points to the history until ctx ends.
 func (s *Server) Run(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -119,7 +119,7 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// present returns the point for the present time. It adds up the cluster at most once a second.
+// present returns the point for the present time. It computes a new point at most once a second.
 func (s *Server) present() point {
 	h := s.history
 	h.adding.Lock()

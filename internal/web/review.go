@@ -22,12 +22,12 @@ import (
 	"github.com/berth-dev/berth/internal/bounded"
 )
 
-// Limits for the cache of the API server's answers, and for the rate of requests.
+// Limits of the caches for the API server's answers, and of the rate of requests.
 const (
 	reviewLasts = time.Minute
 	reviewLimit = 5 * time.Second
-	// unseenLasts is the time for which a refusal for one namespace is cached. With many
-	// namespaces, most users may list pods in few of them.
+	// unseenLasts is the time for which a refusal for one namespace is cached. If there are many
+	// namespaces, most users may list pods only in a few of them.
 	unseenLasts   = 5 * time.Minute
 	maxReviews    = 4096
 	maxTokenBytes = 16 << 10
@@ -39,32 +39,33 @@ const (
 	failureLasts = 5 * time.Second
 	// refusalLasts is the time for which the refusal of a token is cached.
 	refusalLasts = 10 * time.Second
-	// strangerQPS and strangerBurst limit reviews of unknown tokens per address, so that a sender
-	// of invalid tokens cannot use up the reviews of all users. maxStrangers limits the number of
-	// addresses that are remembered.
+	// strangerQPS and strangerBurst limit the reviews of unknown tokens per address, so that a
+	// sender of invalid tokens cannot use up the reviews of all users. maxStrangers is the maximum
+	// number of addresses with a limit.
 	strangerQPS   = 2
 	strangerBurst = 20
 	maxStrangers  = 1024
 )
 
-// reviews is a Gate that asks the API server which user a token belongs to and what the user may
-// see. It reads no header except Authorization, so it ignores headers in which a proxy names the
-// user.
+// reviews is a Gate that asks the API server which user a token belongs to, and what the user may
+// see. It reads only the header Authorization. It ignores headers in which a proxy names the user.
 type reviews struct {
 	tokens authenticationclient.TokenReviewInterface
-	// entry reviews whether a user may see the map; access reviews what the user may see in it.
-	// Each client has its own limit. A user with access to some of many namespaces needs a review
-	// for each namespace, and must not block other users.
+	// entry reviews whether a user may see the map. access reviews which namespaces the user may
+	// see in it. Each has its own rate limit. If a user may see only some of many namespaces,
+	// access needs a review for each namespace. These reviews must not block other users.
 	entry, access authorizationclient.AuthorizationV1Interface
 	now           func() time.Time
 
 	mu      sync.Mutex
 	viewers bounded.Map[tokenSum, *reviewed]
-	// known are tokens that the API server accepted last time. The limit per address does not apply
-	// when they are reviewed again, because behind an ingress all users have the same address.
+	// known has the tokens that the API server accepted in their last review. The limit per address
+	// does not apply to further reviews of these tokens, because behind an ingress all users have
+	// the same address.
 	known bounded.Map[tokenSum, bool]
-	// refused are tokens that the API server refused. A refused token that is sent repeatedly, for
-	// example by an open page, does not use up the limit for its address.
+	// refused has the tokens that the API server refused. If a client sends a refused token
+	// repeatedly, for example from an open page, the token does not use up the limit of its
+	// address.
 	refused bounded.Map[tokenSum, refusal]
 	// strangers are the rate limits for unknown tokens, by address.
 	strangers bounded.Map[string, flowcontrol.PassiveRateLimiter]
@@ -151,7 +152,8 @@ func (g *reviews) Admit(r *http.Request) (Viewer, error) {
 	return v, nil
 }
 
-// latest returns the last known user of a token, however old; nil for none.
+// latest returns the last known user of a token, even if the answer is old. It returns nil if there
+// is none.
 func (g *reviews) latest(key tokenSum) *reviewed {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -159,7 +161,7 @@ func (g *reviews) latest(key tokenSum) *reviewed {
 	return v
 }
 
-// knows reports whether the token belonged to a viewer when the API server was asked last.
+// knows reports whether the API server accepted the token in its last review.
 func (g *reviews) knows(key tokenSum) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -167,7 +169,7 @@ func (g *reviews) knows(key tokenSum) bool {
 	return known
 }
 
-// note records the result of a review. If the API server did not answer, a token stays known or
+// note records the result of a review. If the API server did not answer, the token stays known or
 // unknown.
 func (g *reviews) note(key tokenSum, v *reviewed, err error) {
 	g.mu.Lock()
@@ -200,7 +202,7 @@ func (g *reviews) mayAsk(remote string) bool {
 	return limit.TryAccept()
 }
 
-// refusal returns the recent refusal of a token; nil if there is none.
+// refusal returns the recent refusal of a token, or nil if there is none.
 func (g *reviews) refusal(key tokenSum) *failure {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -279,7 +281,7 @@ func (v *reviewed) unseen() map[string]seen {
 	return out
 }
 
-// asked returns the API server's recent answer about a namespace; false if there is none.
+// asked returns the API server's answer about a namespace. It asks if there is no recent answer.
 func (v *reviewed) asked(namespace string) bool {
 	said, known := v.sees[namespace]
 	if known && (!said.failed || v.gate.now().Sub(said.at) < failureLasts) {

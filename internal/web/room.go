@@ -43,7 +43,7 @@ func (s *Server) room(r *http.Request, v Viewer) (any, error) {
 	return out, nil
 }
 
-// hideMoves removes the pods in namespaces that the viewer may not see, whether or not they move.
+// hideMoves removes the names of pods in namespaces that the viewer may not see.
 func hideMoves(room *survey.Room, v Viewer) {
 	room.Staying = nil // the reasons name PodDisruptionBudgets
 	for i := range room.Moves {

@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// maxGone limits the number of removed nodes whose names are remembered. A page that has missed
-// more removals must load all nodes again.
+// maxGone is the maximum number of removed nodes whose names are stored. If a page has missed more
+// removals, it must load all nodes again.
 const maxGone = 4096
 
-// rows gives numbers to the changes of nodes, so that a page can request only new changes.
+// rows numbers the changes of nodes, so that a page can request only new changes.
 type rows struct {
 	mu      sync.Mutex
 	number  uint64 // the number of the last change
 	changed map[string]uint64
 	gone    []gone // ascending by number
-	// forgotten is the number of the latest change whose removed node is no longer remembered.
+	// forgotten is the number of the latest change whose removed node is no longer stored.
 	forgotten uint64
 }
 
@@ -50,9 +50,9 @@ func (r *rows) note(names []string, there func(string) bool) uint64 {
 	return r.number
 }
 
-// since returns the nodes that changed or were removed after a number. If these are no longer
-// known, anew is true and names has all existing nodes: the page then forgets the nodes that it
-// has.
+// since returns the nodes that changed or were removed after a number. If the removed nodes since
+// then are no longer stored, anew is true and names has all existing nodes. The page then removes
+// the nodes that it has.
 func (r *rows) since(number uint64) (now uint64, names, went []string, anew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

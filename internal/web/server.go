@@ -15,8 +15,8 @@ type Options struct {
 	// Live is the survey that the server shows.
 	Live *survey.Live
 	// Hosts are the host names, without ports, that requests may have. The server refuses all other
-	// names, so that the page of an attacker cannot reach it through a DNS name of the attacker.
-	// Empty allows all.
+	// names, so that an attacker's page cannot reach it through a DNS name of the attacker. If
+	// Hosts is empty, all names are allowed.
 	Hosts []string
 	// Gate decides what each user may see; nil shows everything to every user.
 	Gate Gate
@@ -31,11 +31,11 @@ type Server struct {
 	rows    *rows
 	streams *streams
 	history *history
-	// fits and explains limit the questions that are answered at the same time: fits those about
-	// hypothetical pods, explains those about existing pods and gangs.
+	// fits and explains limit the number of questions that are answered at the same time. fits is
+	// for questions about hypothetical pods, explains for questions about existing pods and gangs.
 	fits, explains slots
-	// patience limits the time in which a body must arrive; answerPatience limits the time of the
-	// answer.
+	// patience is the maximum time until a body has arrived. answerPatience is the maximum time for
+	// the answer.
 	patience, answerPatience time.Duration
 	mux                      *http.ServeMux
 }
@@ -43,7 +43,7 @@ type Server struct {
 // slots has an element for each question of a kind that is being answered.
 type slots chan struct{}
 
-// take takes a slot; the caller must call done after the answer. The error means that no slot is
+// take takes a slot. The caller must call done after the answer. The error means that no slot is
 // free.
 func (s slots) take() (done func(), err error) {
 	select {
@@ -54,7 +54,7 @@ func (s slots) take() (done func(), err error) {
 	}
 }
 
-// quoted shortens an untrusted text to one line.
+// quoted quotes an untrusted text in one line, and shortens it.
 func quoted(text string) string {
 	data, err := json.Marshal(clip.Text(text, 100))
 	if err != nil {

@@ -11,20 +11,21 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// maxStranded limits the number of NUMA nodes that are listed for each resource.
+// maxStranded is the maximum number of NUMA nodes that are listed for each resource.
 const maxStranded = 20
 
 // strandedSum is the stranded amount of a resource, with the reasons.
 type strandedSum struct {
 	survey.StrandedSum
-	// Most are the NUMA nodes with the largest amounts. Count is the number of all NUMA nodes with
+	// Most has the NUMA nodes with the largest amounts. Count is the number of all NUMA nodes with
 	// stranded amounts.
 	Most []survey.Stranded `json:"most"`
-	// Waiting is the oldest pod that waits for room and asks for the resource; nil for none.
+	// Waiting is the oldest pod that waits for room and requests the resource. It is nil if there
+	// is none.
 	Waiting *found `json:"waiting,omitempty"`
 }
 
-// stranded returns the stranded amount of each resource, which is free but hard to use.
+// stranded returns the stranded amount of each resource. These amounts are free, but hard to use.
 func (s *Server) stranded(_ *http.Request, v Viewer) (any, error) {
 	sums := []*strandedSum{}
 	waiting := slices.DeleteFunc(s.waiting(v), func(p *corev1.Pod) bool { return !survey.WaitsForRoom(p) })

@@ -14,12 +14,12 @@ const (
 	// heartbeat is the interval of heartbeats in a stream. Without them, proxies would close the
 	// connection.
 	heartbeat = 20 * time.Second
-	// patience is the time in which a browser must read the data that was sent.
+	// patience is the time within which a browser must read the data that was sent.
 	patience = 10 * time.Second
 )
 
-// streams tells pages that something has changed. It sends only the number of the change. If a slow
-// page misses numbers, it still gets all changes with the next number.
+// streams informs pages that something has changed. It sends only the number of the change. If a
+// slow page misses numbers, it gets all changes with the next number.
 type streams struct {
 	mu   sync.Mutex
 	open map[chan struct{}]bool
@@ -65,8 +65,8 @@ func (s *streams) leave(ping chan struct{}) {
 	delete(s.open, ping)
 }
 
-// events answers with a stream of server-sent events. Each event is the number of the last change;
-// one is sent at once, and another whenever the number grows.
+// events answers with a stream of server-sent events. Each event is the number of the last change.
+// The server sends one event at once, and another event whenever the number grows.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if _, err := s.Gate.Admit(r); err != nil {
 		http.Error(w, err.Error(), http.StatusUnauthorized)
