@@ -1,6 +1,6 @@
 // Package amounts counts a node's resources and ports as the last step of a kubelet's admission
-// does: NodeResourcesFit and NodePorts in pkg/kubelet/lifecycle/predicate.go, which run after the
-// resource managers. It does not use NUMA nodes or Kubernetes' types.
+// does (NodeResourcesFit and NodePorts in pkg/kubelet/lifecycle/predicate.go). The kubelet does
+// this after its resource managers. The package does not use NUMA nodes or Kubernetes' types.
 package amounts
 
 import (
@@ -35,8 +35,8 @@ func IsExtended(resource string) bool {
 	return strings.Contains(resource, "/") && !strings.Contains(resource, "kubernetes.io/") && !strings.HasPrefix(resource, "requests.")
 }
 
-// Size returns roughly the part of a node that the amounts take, in thousandths of a CPU. 4 GiB
-// count as a CPU, and so does a device. Larger members of a gang are placed first.
+// Size returns the approximate part of a node that the amounts take, in thousandths of a CPU. 4 GiB
+// count as a CPU, and so does a device. Members of a gang with larger sizes are placed first.
 func (l List) Size() (size int64) {
 	for resource, amount := range l {
 		switch {
@@ -51,8 +51,8 @@ func (l List) Size() (size int64) {
 	return size
 }
 
-// Capacity returns the kubelet's counts for its machine (cadvisor.CapacityFromMachineInfo): CPU,
-// memory and huge pages.
+// Capacity returns the amounts that the kubelet counts on its machine
+// (cadvisor.CapacityFromMachineInfo): CPU, memory and huge pages.
 func Capacity(view *placement.KubeletView) List {
 	out := List{CPU: int64(view.NumCores) * 1000, Memory: 0}
 	for i := range view.Nodes {
@@ -81,8 +81,8 @@ type Node struct {
 	ports []Port
 }
 
-// NewNode returns a node without pods. Resources in untold are not checked. If neither untold nor
-// allocatable has a resource, the node has none of it.
+// NewNode returns a node without pods. Resources in untold are not checked. A resource that is
+// neither in untold nor in allocatable has the amount 0.
 func NewNode(allocatable List, untold ...string) *Node {
 	return &Node{allocatable: maps.Clone(allocatable), untold: untold, used: List{}}
 }
@@ -103,8 +103,8 @@ func (n *Node) Allocatable(resource string) (amount int64, told bool) {
 	return n.allocatable[resource], !n.blind && !slices.Contains(n.untold, resource)
 }
 
-// Free returns the free amount of a resource, which may be the resource "pods". It is negative if
-// pods request more than the node has, and 0 if the amount is unknown.
+// Free returns the free amount of a resource, which may be "pods". It is negative if pods request
+// more than the node has. It is 0 if the amount is unknown.
 func (n *Node) Free(resource string) int64 {
 	all, told := n.Allocatable(resource)
 	switch {
@@ -116,7 +116,7 @@ func (n *Node) Free(resource string) int64 {
 	return all - n.used[resource]
 }
 
-// Has reports whether the amounts are free in total, for one pod or for many together. A resource
+// Has reports whether these total amounts are free, for one pod or for several pods. A resource
 // that the node does not offer is not free.
 func (n *Node) Has(ask List) bool {
 	for resource, amount := range ask {
@@ -159,14 +159,14 @@ func (n *Node) Hold(amounts List) {
 	}
 }
 
-// Add adds amounts.
+// Add adds amounts to the list.
 func (l List) Add(more List) {
 	for resource, amount := range more {
 		l[resource] = Sum(l[resource], amount)
 	}
 }
 
-// Take subtracts amounts, down to 0.
+// Take subtracts amounts from the list, but not below 0.
 func (l List) Take(less List) {
 	for resource, amount := range less {
 		if has, there := l[resource]; there && has > amount {
@@ -177,7 +177,8 @@ func (l List) Take(less List) {
 	}
 }
 
-// Sum adds two amounts and stops at the largest number, because pods may ask for any amount.
+// Sum adds two amounts. It returns the largest number instead of an overflow, because pods may
+// request any amount.
 func Sum(a, b int64) int64 {
 	if sum := a + b; sum >= a || b < 0 {
 		return sum
@@ -185,7 +186,7 @@ func Sum(a, b int64) int64 {
 	return math.MaxInt64
 }
 
-// Shortage is a resource of which a node has too little: the kubelet's InsufficientResourceError.
+// Shortage is a resource of which a node has too little (the kubelet's InsufficientResourceError).
 type Shortage struct {
 	Resource string `json:"resource"`
 	// Requested, Used and Capacity are in the units of List. Capacity is the allocatable amount, as
@@ -204,7 +205,7 @@ func (s *Shortage) Message() string {
 		s.Resource, s.Requested, s.Used, s.Capacity)
 }
 
-// Text returns the shortage in plain words, with CPUs as numbers and bytes with a unit.
+// Text describes the shortage for users, with CPUs as numbers and bytes with a unit.
 func (s *Shortage) Text() string {
 	if s.Resource == Pods {
 		return fmt.Sprintf("the node has %d pods, and admits at most %d", s.Used, s.Capacity)
@@ -218,8 +219,8 @@ func (s *Shortage) Text() string {
 	return fmt.Sprintf("the node has %s free %s of %s in total, but the pod asks for %s%s", has, Name(s.Resource, free), all, wants, meant)
 }
 
-// Texts formats two amounts of a resource like Text, but in bytes if they differ and would look
-// equal.
+// Texts formats two amounts of a resource like Text. If they differ but would look equal, it
+// formats them in bytes.
 func Texts(resource string, a, b int64) (string, string) {
 	x, y := Text(resource, a), Text(resource, b)
 	if x == y && a != b {
@@ -239,7 +240,7 @@ func Name(resource string, amount int64) string {
 	return resource
 }
 
-// Text formats an amount to be read by people: CPUs and devices as numbers, bytes with a unit.
+// Text formats an amount for users: CPUs and devices as numbers, bytes with a unit.
 func Text(resource string, amount int64) string {
 	switch {
 	case resource == CPU:
@@ -250,7 +251,7 @@ func Text(resource string, amount int64) string {
 	return fmt.Sprint(amount)
 }
 
-// Advice returns a remedy. Text rounds down, so that the advised amount fits.
+// Advice returns advice for users. Text rounds down, so that the advised amount fits.
 func (s *Shortage) Advice() string {
 	most := func(amount int64) string {
 		return "ask for at most " + Text(s.Resource, amount) + " " + Name(s.Resource, amount) + " in total"
@@ -274,9 +275,9 @@ func (s *Shortage) Advice() string {
 // Unresolvable reports whether the pod also does not fit an empty node.
 func (s *Shortage) Unresolvable() bool { return s.Requested > s.Capacity }
 
-// Short returns the first resource of which the node has too little for one more pod, or nil. The
-// order is the kubelet's: pods, CPU, memory, storage, then the others. The kubelet checks the
-// others in random order, and Short in the order of their names. Like the kubelet, it ignores an
+// Short returns the first resource of which the node has too little for one more pod, or nil. It
+// checks in the kubelet's order: pods, CPU, memory, storage, then the others. The kubelet checks
+// the others in random order; Short checks them by name. Like the kubelet, Short ignores an
 // extended resource that the node does not offer.
 func (n *Node) Short(ask List) *Shortage {
 	if most, told := n.Allocatable(Pods); told && n.pods+1 > most {
@@ -307,7 +308,8 @@ func order(ask List) []string {
 	return append(first, rest...)
 }
 
-// Copies returns how many pods with these requests the node still admits, at most limit.
+// Copies returns how many pods with these requests the node still admits. The result is at most
+// limit.
 func (n *Node) Copies(ask List, limit int) int {
 	copies := int64(limit)
 	if most, told := n.Allocatable(Pods); told {

@@ -15,8 +15,8 @@ var wellKnown = []string{
 }
 
 // Meant returns the end of a sentence about a resource that a node does not have: ` (did you mean
-// "nvidia.com/gpu"?)` if a similar resource is offered or well known. Either the domain or the name
-// must be equal.
+// "nvidia.com/gpu"?)`. It does so if a similar resource is offered or well known. Either the domain
+// or the name of both must be equal.
 func Meant(resource string, offered ...string) string {
 	domain, name, _ := strings.Cut(resource, "/")
 	known := slices.Concat(offered, wellKnown)

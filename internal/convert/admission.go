@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// gate has the plugins by which Volcano's action enqueue checks the resources of the cluster
-// (JobEnqueueable in pkg/scheduler/framework/session_plugins.go).
+// gate has the settings of the plugins that check the resources of the cluster in Volcano's action
+// enqueue (JobEnqueueable in pkg/scheduler/framework/session_plugins.go).
 type gate struct {
 	// known means that the configuration names actions. enqueue means that the action enqueue is
-	// one of them; without it, Volcano's scheduler admits every group at once.
+	// among them. Without it, Volcano's scheduler admits every group at once.
 	known, enqueue bool
-	// factor is the argument of the plugin overcommit; 0 if the plugin is off. queues means that
-	// proportion or capacity is on. They check the limit of a queue, which is the whole cluster for
-	// a queue without a limit.
+	// factor is the argument of the plugin overcommit, or 0 if the plugin is off. queues means that
+	// proportion or capacity is on. These plugins check the limit of a queue. If a queue has no
+	// limit, they check the whole cluster.
 	factor float64
 	queues bool
 }
@@ -25,7 +25,7 @@ const (
 	maxFactor     = 1000
 )
 
-// atGate records the settings with which a plugin takes part in the admission of groups.
+// atGate records the settings of a plugin that affect the admission of groups.
 func (c *converter) atGate(p *plugin) {
 	asked := !strings.EqualFold(p.Arguments["enableJobEnqueued"], "false")
 	switch p.Name {
@@ -58,7 +58,7 @@ func (c *converter) factor(p *plugin) float64 {
 	return factor
 }
 
-// admission returns the argument of the plugin Berth with which it admits groups as Volcano did. It
+// admission returns the argument with which the plugin Berth admits groups as Volcano did. It
 // returns nil if the default does so.
 func (c *converter) admission() map[string]any {
 	switch g := &c.gate; {

@@ -13,7 +13,8 @@ const (
 	notScheduler = "not a task of a scheduler"
 )
 
-// actions maps each action of Volcano to a text about its counterpart in Berth.
+// actions maps each action of Volcano to a text about its counterpart in Berth. "" means that no
+// text is needed.
 var actions = map[string]string{
 	"enqueue":     "", // the converter's gate handles it
 	"allocate":    "",
@@ -25,12 +26,12 @@ var actions = map[string]string{
 	"gangreclaim": useKueue,
 }
 
-// evicting are the actions that evict pods of lower priority. Volcano runs neither unless a
-// configuration names it.
+// evicting are the actions that evict pods of lower priority. Volcano runs such an action only if
+// the configuration names it.
 var evicting = []string{"preempt", "gangpreempt"}
 
-// plugins maps each plugin of Volcano to a text about its counterpart; "" means that Berth replaces
-// it completely.
+// plugins maps each plugin of Volcano to a text about its counterpart. "" means that Berth replaces
+// the plugin completely.
 var plugins = map[string]string{
 	"priority":               "",
 	"gang":                   "",
@@ -80,7 +81,7 @@ const (
 		"placed whole with their CPUs, and links between NPUs or nodes are not looked at"
 )
 
-// families has texts for all plugins whose names begin with a vendor's prefix.
+// families has texts for all plugins whose names begin with a given prefix.
 var families = []struct{ prefix, why string }{
 	{"volcano-npu", ascend}, // volcano-npu_v6.0.RC1_linux-aarch64
 	{"ascend", ascend},
@@ -105,8 +106,8 @@ var configurations = map[string]string{
 	"selector":    "labels of nodes that Ascend's plugin offers: use the pod's node affinity",
 }
 
-// ownParameters has the texts for parameters that only a product's add-on has. So input with such a
-// parameter comes from an add-on.
+// ownParameters has the texts for parameters that exist only in a product's add-on. Input with such
+// a parameter therefore comes from an add-on.
 var ownParameters = map[string]string{
 	"resource_exporter_enable": "berth-agent reports what the exporter did, and more; nodes with only the exporter get the guarantee amounts",
 	"plugins.eas_service":      notScheduler + ": it asks a service to make nodes",
@@ -134,7 +135,7 @@ var ownParameters = map[string]string{
 
 const useDescheduler = "use a descheduler; Berth moves pods only when you run berth defrag --execute"
 
-// switches are the keys of a plugin that turn a part of it on or off.
+// switches are the keys of a plugin that turn parts of the plugin on or off.
 var switches = []string{
 	"enableJobOrder", "enableHierarchy", "enableJobReady", "enableJobPipelined", "enableTaskOrder", "enablePreemptable", "enableReclaimable",
 	"enablePreemptive", "enableQueueOrder", "enabledClusterOrder", "enableClusterOrder", "enablePredicate", "enableBestNode", "enableNodeOrder", "enableTargetJob",
@@ -145,14 +146,14 @@ var switches = []string{
 // predicate is a switch of the plugin predicates.
 type predicate struct {
 	argument string
-	// plugin is the plugin of kube-scheduler that always makes this check; "" for none.
+	// plugin is the plugin of kube-scheduler that always makes this check, or "" if there is none.
 	plugin string
-	// on is the text that is noted if the switch is on. It is "" if Berth does the same, or if
-	// users lose nothing.
+	// on is the note for a switch that is on. It is "" if Berth does the same, or if users lose
+	// nothing.
 	on string
 }
 
-// predicates are all switches that a release of Volcano has had.
+// predicates has all switches that any release of Volcano has had.
 var predicates = []predicate{
 	{"predicate.NodeAffinityEnable", "NodeAffinity", ""},
 	{"predicate.NodePortsEnable", "NodePorts", ""},
@@ -177,7 +178,8 @@ const (
 	proportionalResources = "predicate.resources"
 )
 
-// argumentsOf returns the known arguments of a plugin. They are used to find misspelt names.
+// argumentsOf returns the known arguments of a plugin. The converter uses them to find misspelt
+// names.
 func argumentsOf(plugin string) (out []string) {
 	switch plugin {
 	case "numa-aware":

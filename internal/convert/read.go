@@ -15,20 +15,21 @@ import (
 	"github.com/berth-dev/berth/internal/suggest"
 )
 
-// MaxInput is the size of the largest input in bytes, because a ConfigMap has at most 1 MiB.
+// MaxInput is the maximum size of the input in bytes. A ConfigMap has at most 1 MiB.
 const MaxInput = 1 << 20
 
 // settings is a Volcano configuration.
 type settings struct {
-	// Actions are in their order.
+	// Actions are in the order of the configuration.
 	Actions []string
-	// Plugins are the plugins of all tiers, in their order.
+	// Plugins are the plugins of all tiers, in the order of the configuration.
 	Plugins []plugin
-	// Configurations are the arguments of actions and, in Ascend's Volcano, of its plugin.
+	// Configurations are the arguments of actions. In Ascend's Volcano, they also include the
+	// arguments of its plugin.
 	Configurations []plugin
-	// Parameters are the keys around the configuration that a product's add-on has.
+	// Parameters are the other keys of a product's add-on, next to the configuration.
 	Parameters []string
-	// Notes and Unknown are about the other keys, as in Result.
+	// Notes and Unknown are texts about the remaining keys, as in Result.
 	Notes, Unknown []string
 }
 
@@ -40,7 +41,7 @@ type plugin struct {
 // wanted describes valid input, for errors.
 const wanted = "want volcano-scheduler.conf, the ConfigMap that holds it, or the parameters of an add-on"
 
-// read finds the settings in a text, which may also contain other objects.
+// read finds the settings in a text. The text may also contain other objects.
 func read(text []byte) (settings, error) {
 	if len(text) > MaxInput {
 		return settings{}, fmt.Errorf("%d bytes: want at most %d, as a ConfigMap holds", len(text), MaxInput)
@@ -73,7 +74,7 @@ func read(text []byte) (settings, error) {
 	return s, s.take("", found[0], 0)
 }
 
-// documentsOf returns the objects of a text, with the items of lists one by one.
+// documentsOf returns the objects in a text. Of a list, it returns the items.
 func documentsOf(text []byte) (out []map[string]any, err error) {
 	docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(withoutSlashComments(text))))
 	for {
@@ -99,7 +100,7 @@ func documentsOf(text []byte) (out []map[string]any, err error) {
 	}
 }
 
-// itemsOf returns the objects of a list. For any other object, it returns that object.
+// itemsOf returns the items of a list. If the object is not a list, it returns the object.
 func itemsOf(object map[string]any) (out []map[string]any) {
 	items, ok := object["items"].([]any)
 	if kind, _ := object["kind"].(string); !ok || !strings.HasSuffix(kind, "List") {
@@ -128,7 +129,7 @@ func nameOf(object map[string]any) string {
 	return name
 }
 
-// misspelt returns a key that resembles a key of a configuration.
+// misspelt returns a note about a key that resembles a key of a configuration, or "".
 func misspelt(object map[string]any) string {
 	for _, key := range sortedKeys(object) {
 		if near := suggest.DidYouMean(key, confKeys); near != "" {
@@ -141,15 +142,15 @@ func misspelt(object map[string]any) string {
 var (
 	// confKeys are the keys of a configuration.
 	confKeys = []string{"actions", "tiers", "configurations", "metrics"}
-	// inner are the keys whose value is a configuration, as a text or as an object: the keys of the
-	// ConfigMap, of the chart and of the add-on.
+	// inner are the keys of the ConfigMap, of the chart and of the add-on whose value is a
+	// configuration, as a text or as an object.
 	inner = []string{"volcano-scheduler.conf", "default-scheduler.conf", "volcano-scheduler-ci.conf", "default_scheduler_conf", "scheduler_config_override"}
-	// wrappers are the keys whose value is an object with one of the inner keys: the keys of the
-	// ConfigMap, of the chart, and of the product's API.
+	// wrappers are the keys of the ConfigMap, of the chart and of the product's API whose value is
+	// an object with one of the inner keys.
 	wrappers = []string{"data", "custom", "values", "spec"}
 )
 
-// maxDepth limits the nesting of texts in texts.
+// maxDepth is the maximum nesting of texts in texts.
 const maxDepth = 6
 
 // isConf reports whether the object is a configuration.
@@ -182,7 +183,7 @@ func holds(object map[string]any, depth int) bool {
 	return slices.ContainsFunc(sortedKeys(object), func(key string) bool { return ownParameters[key] != "" })
 }
 
-// take reads an object of any of the forms, found below the key at.
+// take reads an object of any supported form. at is the path of the object.
 func (s *settings) take(at string, object map[string]any, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s: want a configuration, not one in another", at)
@@ -259,7 +260,7 @@ func (s *settings) note(format string, args ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }
 
-// strange notes a key that nothing reads.
+// strange records a key that no reader knows.
 func (s *settings) strange(at, key string, known []string) {
 	where := ""
 	if at != "" {
@@ -268,7 +269,7 @@ func (s *settings) strange(at, key string, known []string) {
 	s.Unknown = append(s.Unknown, fmt.Sprintf("%skey %.80q: Volcano has no such key, and nothing is done for it%s", where, key, suggest.DidYouMean(key, known)))
 }
 
-// takeConf reads the configuration itself.
+// takeConf reads a configuration.
 func (s *settings) takeConf(at string, object map[string]any) (err error) {
 	for _, key := range sortedKeys(object) {
 		switch value := object[key]; key {
@@ -325,7 +326,7 @@ func (s *settings) takeTiers(at string, value any) (err error) {
 	return nil
 }
 
-// takePlugins adds a list of entries that have a name and arguments.
+// takePlugins appends a list of entries with names and arguments.
 func (s *settings) takePlugins(into []plugin, at string, value any) ([]plugin, error) {
 	plugins, ok := value.([]any)
 	if !ok {
@@ -359,7 +360,7 @@ func (s *settings) takePlugins(into []plugin, at string, value any) ([]plugin, e
 	return into, nil
 }
 
-// withoutComment removes a comment after # or // outside of quotes.
+// withoutComment removes a comment that begins with # or // outside of quotes.
 func withoutComment(line string) string {
 	var quote byte
 	for i := range len(line) {
@@ -377,7 +378,8 @@ func withoutComment(line string) string {
 	return line
 }
 
-// withoutSlashComments removes // comments, which occur in JSON with comments but not in YAML.
+// withoutSlashComments removes // comments, which are used in JSON with comments but are not valid
+// in YAML.
 func withoutSlashComments(text []byte) []byte {
 	lines := strings.Split(string(text), "\n")
 	for i, line := range lines {

@@ -11,17 +11,17 @@ import (
 	"github.com/berth-dev/berth/internal/suggest"
 )
 
-// Result is a configuration with notes about it.
+// Result is the converted configuration, with notes.
 type Result struct {
 	// Config is a KubeSchedulerConfiguration, as YAML.
 	Config []byte
 	// Notes has one note for each setting without a counterpart, in the order of the input.
 	Notes []string
-	// Unknown are settings that Berth does not know. The result omits them.
+	// Unknown has texts about settings that Berth does not know. Config omits these settings.
 	Unknown []string
 }
 
-// Volcano converts a configuration of Volcano's scheduler. The error means that the text is not
+// Volcano converts a configuration of Volcano's scheduler. It returns an error if the text is not
 // such a configuration.
 func Volcano(text []byte) (Result, error) {
 	s, err := read(text)
@@ -31,7 +31,7 @@ func Volcano(text []byte) (Result, error) {
 	return s.convert()
 }
 
-// convert translates every setting, or notes why it has no counterpart.
+// convert converts every setting, or adds a note that explains why it has no counterpart.
 func (s *settings) convert() (Result, error) {
 	c := converter{weights: map[string]int64{}, gate: gate{known: len(s.Actions) > 0, enqueue: slices.Contains(s.Actions, "enqueue")}}
 	c.Notes, c.Unknown = slices.Clone(s.Notes), slices.Clone(s.Unknown)
@@ -55,7 +55,7 @@ func (s *settings) convert() (Result, error) {
 	return c.Result, err
 }
 
-// parameters notes how to replace the add-on's parameters around the configuration.
+// parameters adds notes on how to replace the other parameters of an add-on.
 func (c *converter) parameters(keys []string) {
 	for _, key := range keys {
 		why, known := ownParameters[key]
@@ -71,7 +71,7 @@ func (c *converter) parameters(keys []string) {
 	}
 }
 
-// configured notes how to replace an entry of configurations.
+// configured adds a note on how to replace an entry of the key configurations.
 func (c *converter) configured(p *plugin) {
 	why, ok := configurations[p.Name]
 	if !ok {
@@ -80,7 +80,7 @@ func (c *converter) configured(p *plugin) {
 	c.note("configurations: %.80s: %s; not used: %.200s", p.Name, why, strings.Join(sortedKeys(p.Arguments), ", "))
 }
 
-// order writes notes about the actions that Volcano runs before the action allocate.
+// order adds notes about the actions that Volcano runs before the action allocate.
 func (c *converter) order(actions []string) {
 	for _, action := range actions {
 		switch action {
@@ -95,15 +95,15 @@ func (c *converter) order(actions []string) {
 
 type converter struct {
 	Result
-	// weights are weights of plugins by name.
+	// weights are the weights of plugins, by the name of the plugin.
 	weights map[string]int64
-	// strategy is the scoring strategy of NodeResourcesFit; "" means the default. resources has the
-	// weight of each resource.
+	// strategy is the scoring strategy of NodeResourcesFit, or "" for the default. resources has
+	// the weight of each resource.
 	strategy  string
 	resources map[string]int64
 	// evicts means that an action evicts by priority.
 	evicts bool
-	// keep is the number of CPUs kept per device, by resource.
+	// keep is the number of CPUs that are kept for one device, by resource.
 	keep map[string]int64
 	gate gate
 }
@@ -112,7 +112,7 @@ func (c *converter) note(format string, args ...any) {
 	c.Notes = append(c.Notes, fmt.Sprintf(format, args...))
 }
 
-// explain notes the text about a setting from a table.
+// explain adds the text of a table about a setting to the notes.
 func (c *converter) explain(what, name string, known map[string]string) {
 	why, ok := known[name]
 	if near := suggest.Nearest(name, sortedKeys(known)); !ok && what == "plugin " && (near == "" || strings.HasPrefix(name, near)) {
@@ -156,7 +156,8 @@ func (c *converter) plugin(p *plugin) {
 	}
 }
 
-// weigh moves a weight from the arguments to the weight of kube-scheduler's plugin.
+// weigh removes a weight from the arguments, and sets the weight of a plugin of kube-scheduler to
+// it.
 func (c *converter) weigh(p *plugin, argument, plugin, standard string) {
 	weight, ok := c.take(p, argument, standard)
 	if ok {
@@ -164,7 +165,8 @@ func (c *converter) weigh(p *plugin, argument, plugin, standard string) {
 	}
 }
 
-// take removes a number from the arguments and returns it, or the default if it is missing.
+// take removes a number from the arguments and returns it. If it is missing, take returns the
+// default.
 func (c *converter) take(p *plugin, argument, standard string) (int64, bool) {
 	text, told := p.Arguments[argument]
 	if !told {
@@ -182,7 +184,7 @@ func (c *converter) take(p *plugin, argument, standard string) (int64, bool) {
 // fit is the plugin of kube-scheduler that scores nodes by their free resources.
 const fit = "NodeResourcesFit"
 
-// maxWeight keeps a plugin from outvoting BerthTiers.
+// maxWeight is the maximum weight of a plugin. With it, the plugin cannot outvote BerthTiers.
 const maxWeight = 1000
 
 func (c *converter) nodeorder(p *plugin) {
@@ -237,7 +239,8 @@ func (c *converter) binpack(p *plugin) {
 // maxResource is the largest weight of a resource that NodeResourcesFit accepts.
 const maxResource = 100
 
-// resource moves the weight of a resource from the arguments to the scoring strategy.
+// resource removes the weight of a resource from the arguments, and adds it to the scoring
+// strategy.
 func (c *converter) resource(p *plugin, argument, name string) {
 	weight, ok := c.take(p, argument, "1")
 	if !ok {
@@ -249,7 +252,7 @@ func (c *converter) resource(p *plugin, argument, name string) {
 	c.resources[name] = min(weight, maxResource)
 }
 
-// predicates translates the switches of the plugin predicates, and removes them from the arguments.
+// predicates handles the switches of the plugin predicates, and removes them from the arguments.
 func (c *converter) predicates(p *plugin) {
 	for i := range predicates {
 		known := &predicates[i]
@@ -288,8 +291,8 @@ func (c *converter) takeSwitch(p *plugin, argument string) (on, told bool) {
 	return on, err == nil
 }
 
-// proportional translates the resources of the plugin predicates to CPUs that Berth keeps for
-// devices. Volcano also keeps memory, and ignores NUMA nodes.
+// proportional converts the resources of the plugin predicates to numbers of CPUs that Berth keeps
+// for devices. Volcano also keeps memory, and ignores NUMA nodes.
 func (c *converter) proportional(p *plugin) {
 	c.keep = map[string]int64{}
 	for _, resource := range namesIn(p.Arguments[proportionalResources]) {

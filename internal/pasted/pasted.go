@@ -1,5 +1,6 @@
-// Package pasted detects the form of a pasted text: the output of a tool that shows a machine, or a
-// kubelet's configuration. It also finds characters that do not belong in such a text.
+// Package pasted detects the form of a pasted text. The text may be the output of a tool that shows
+// a machine, or a kubelet's configuration. The package also finds characters that do not belong in
+// such a text.
 package pasted
 
 import (
@@ -50,7 +51,7 @@ var lines = []struct {
 	{KubeletFlags, regexp.MustCompile(`(^|[\s"'=])--[a-z][a-z0-9-]*(=|\s|["']|$)`)},
 }
 
-// keys are keys of JSON objects.
+// keys has the keys of JSON objects that identify a form.
 var keys = []struct {
 	key  string
 	form Form
@@ -58,10 +59,10 @@ var keys = []struct {
 
 var firstKey = regexp.MustCompile(`^\s*\{\s*"([^"]*)"`)
 
-// Text is the text without the byte order mark that some editors write first.
+// Text returns the text without the byte order mark that some editors write at the beginning.
 func Text(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }
 
-// What detects the form of a text from its beginning.
+// What detects the form of a text. It looks only at the beginning of the text.
 func What(text []byte) Form {
 	if text = Text(text); isUTF16(text) {
 		return UTF16
@@ -102,7 +103,7 @@ func (f Form) IsMachine() bool {
 }
 
 // strays are characters and marks that do not belong in a file. Values may contain them, so they
-// are only used to explain errors.
+// only help to explain errors.
 var strays = []struct {
 	sign *regexp.Regexp
 	text string
@@ -117,12 +118,13 @@ var strays = []struct {
 	{regexp.MustCompile(`(?m)^[ \t]*([$#]|[a-z0-9_.-]+@[^ ]+[$#]) (kubectl|cat|ssh|sudo|lscpu) `), "is a command after a prompt: want only what it printed"},
 }
 
-// isUTF16 reports whether a text begins like the UTF-16 files that PowerShell writes.
+// isUTF16 reports whether a text begins with the byte order mark of UTF-16, as files of PowerShell
+// do.
 func isUTF16(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff"))
 }
 
-// Explain adds to the error of a text the first stray character or mark in the text.
+// Explain adds to the error the first stray character or mark in the text.
 func Explain(err error, text []byte) error {
 	if err == nil {
 		return nil

@@ -1,6 +1,6 @@
 // Package stranded adds up the resources of a machine's NUMA nodes, and finds stranded resources.
-// These are free, but of little use to pods that need all of their resources on one NUMA node. It
-// is pure.
+// These resources are free, but of little use to pods that need all of their resources on one NUMA
+// node. The package has no side effects.
 package stranded
 
 import (
@@ -41,11 +41,11 @@ type NUMANode struct {
 	Devices  []Amount        `json:"devices,omitempty"`
 }
 
-// Node is a node whose amounts are added up.
+// Node has the inputs for adding up the resources of a node.
 type Node struct {
 	Machine *topology.Machine
-	// Model has the reserved CPUs and the node's authority. nil means that no CPU is reserved and
-	// that the kubelet decides.
+	// Model has the reserved CPUs and the node's authority. If it is nil, no CPU is reserved and
+	// the kubelet decides.
 	Model    *placement.Model
 	Snapshot *placement.Snapshot
 	// PinsCPUs means that pods can have exclusive CPUs on the node.
@@ -85,8 +85,8 @@ func (n *Node) cpusOn(m *topology.NUMANode, reserved *topology.CPUSet, state *pl
 	return out
 }
 
-// Decided returns the engine's state of a node where Berth decides, otherwise nil. If a kubelet
-// decides, the shared CPUs are the free ones.
+// Decided returns the engine's state of a node where Berth decides. It returns nil if a kubelet
+// decides; the shared CPUs are then the free CPUs.
 func Decided(m *placement.Model, snap *placement.Snapshot) *placement.State {
 	if m == nil || !m.Decides() {
 		return nil
@@ -113,7 +113,7 @@ func (n *Node) memoryOn(numa topology.NUMAID) []Amount {
 	return out
 }
 
-// devices counts devices. Unhealthy devices are not free.
+// devices counts the devices for which there returns true. Unhealthy devices are not free.
 func (n *Node) devices(there func(*placement.Device) bool) []Amount {
 	var out []Amount
 	for i := range n.Snapshot.Devices {
@@ -151,7 +151,7 @@ func (n *Node) taken(resource string) map[string]bool {
 	return taken
 }
 
-// Amounts lists the amounts of a NUMA node, CPUs first.
+// Amounts lists the amounts of a NUMA node. CPUs come first.
 func (n *NUMANode) Amounts() []Amount {
 	var out []Amount
 	if n.CPUs != nil {
@@ -163,10 +163,10 @@ func (n *NUMANode) Amounts() []Amount {
 // Part is the stranded part of a resource on a NUMA node.
 type Part struct {
 	Amount
-	// Stranded is the stranded part of Free; 0 for none.
+	// Stranded is the stranded part of Free, or 0.
 	Stranded uint64
-	// Beside is the amount of CPUs or of memory, whichever is too small for pods to use all of
-	// Free. It is empty if the devices are too few for every pod.
+	// Beside is the amount of CPUs or of memory that is too small for pods to use all of Free. It
+	// is empty if there are too few devices for every pod.
 	Beside Amount
 	// Rule is the rule by which the part is stranded.
 	Rule string
@@ -193,12 +193,12 @@ const (
 	ruleOne        = "no pod asks for it, so one CPU for each would be enough"
 )
 
-// Parts returns the stranded parts of the free resources of a NUMA node. If cpusPerDevice has a
-// number for the resource, a free device is stranded if there are fewer free CPUs for it. Otherwise
-// it is stranded if no shape could use it. If no shape requests the resource, it is stranded if the
-// NUMA node has no free CPU or no free memory. CPUs are stranded if the free memory is too small
-// for them, and memory if the free CPUs are too few. The ratio of the two totals on the NUMA node
-// is the measure. This part counts only if it is at least a tenth of the total.
+// Parts returns the free resources of a NUMA node with their stranded parts. For devices, the first
+// of three rules that applies decides. If cpusPerDevice has a number for the resource, each free
+// device needs this number of free CPUs. If shapes request the resource, devices are stranded that
+// no shape could use. Otherwise each free device needs one free CPU and free memory. CPUs are
+// stranded if too little memory is free for them, and memory if too few CPUs are free, by the ratio
+// of the two totals on the NUMA node. This part counts only if it is at least a tenth of the total.
 func (n *NUMANode) Parts(w *Wants) []Part {
 	var out []Part
 	all := n.Amounts()
@@ -214,7 +214,8 @@ func (n *NUMANode) Parts(w *Wants) []Part {
 	return out
 }
 
-// device returns the number of stranded devices: the smallest number over all ways to use them.
+// device returns the stranded part of a device resource. It is the smallest part over all ways to
+// use the devices.
 func (n *NUMANode) device(a Amount, w *Wants) Part {
 	if per := w.PerDevice[a.Resource]; per > 0 {
 		return n.leaves(a, Shape{CPUs: uint64(per), Devices: map[string]uint64{a.Resource: 1}}, fmt.Sprintf("cpusPerDevice: %d", per))
@@ -234,9 +235,8 @@ func (n *NUMANode) device(a Amount, w *Wants) Part {
 	return n.leaves(a, Shape{CPUs: 1, Memory: 1, Devices: map[string]uint64{a.Resource: 1}}, ruleOne)
 }
 
-// leaves returns the number of devices that remain after as many pods of one shape as fit were
-// placed. If a shape requests more devices than the NUMA node has, only its part for this NUMA node
-// counts.
+// leaves places as many pods of one shape as fit, and returns the number of devices that remain. If
+// a shape requests more devices than the NUMA node has, only its part for this NUMA node counts.
 func (n *NUMANode) leaves(a Amount, s Shape, rule string) Part {
 	each, cpus, memory := s.Devices[a.Resource], s.CPUs, s.Memory
 	if each > a.Total {
@@ -276,5 +276,6 @@ func (a Amount) beside(all []Amount) Part {
 	return p
 }
 
-// worthwhile is the smallest stranded amount of CPUs or bytes that counts: a tenth of the total.
+// worthwhile returns the smallest stranded amount of CPUs or bytes that counts: a tenth of the
+// total.
 func (a Amount) worthwhile() uint64 { return max(1, a.Total/10) }

@@ -2,8 +2,8 @@ package suppose
 
 import "maps"
 
-// Field is a set of nodes with keys of type K. A node joins the set when a change of it is first
-// supposed.
+// Field is a set of nodes with keys of type K. A node joins the field when the first change of it
+// is supposed.
 type Field[K comparable] struct {
 	// Bare returns the node without supposed changes.
 	Bare func(K) Node
@@ -11,7 +11,7 @@ type Field[K comparable] struct {
 	nodes map[K]*Node
 }
 
-// At returns the node with the key, which joins the field.
+// At returns the node with the key. The node joins the field.
 func (f *Field[K]) At(k K) *Node {
 	on := f.nodes[k]
 	if on == nil {
@@ -24,7 +24,7 @@ func (f *Field[K]) At(k K) *Node {
 	return on
 }
 
-// Known returns a node that has joined the field, otherwise nil.
+// Known returns the node if it has joined the field, otherwise nil.
 func (f *Field[K]) Known(k K) *Node { return f.nodes[k] }
 
 // Clone returns an independent copy of the field.

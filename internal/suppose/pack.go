@@ -14,18 +14,18 @@ type Alike struct {
 	Pods  int
 }
 
-// Needs is the number of equal, empty nodes for a load.
+// Needs is the number of equal, empty nodes that a load needs.
 type Needs struct {
 	// Nodes is the number of nodes that Pack fills.
 	Nodes int `json:"nodes"`
-	// ByAmounts is this number if only amounts mattered, as autoscalers assume.
+	// ByAmounts is the number of nodes if only amounts counted, as autoscalers assume.
 	ByAmounts int `json:"byAmounts"`
 	// Pods is the number of pods with a place on these nodes.
 	Pods int `json:"pods"`
 }
 
-// NeedsOf counts the nodes that a load needs. another and take are passed to Pack. counted makes a
-// node that knows only amounts.
+// NeedsOf counts the nodes that a load needs. It passes another and take to Pack. counted makes a
+// node that counts only amounts.
 func NeedsOf[N any](load []Alike, another func() N, take func(on N, kind, i int) bool, counted func() *amounts.Node) (out Needs) {
 	for i := range load {
 		out.Pods += load[i].Pods
@@ -41,13 +41,13 @@ func NeedsOf[N any](load []Alike, another func() N, take func(on N, kind, i int)
 	return out
 }
 
-// Pack fills equal, empty nodes, and returns how many the load needs. The largest pods come first,
-// and each pod is put on the first node that admits it. With another order, fewer nodes might be
-// enough.
+// Pack fills equal, empty nodes, and returns how many nodes the load needs. The largest pods come
+// first, and each pod goes to the first node that admits it. In another order, the load might need
+// fewer nodes.
 //
-// another creates a node. take puts the i-th pod of the kind load[kind] on it, or reports that the
-// node refuses the pod. The caller omits pods that an empty node refuses. No pod leaves, so a node
-// that has refused a pod is not asked again about equal pods.
+// another creates a node. take puts the i-th pod of the kind load[kind] on the node, or returns
+// false if the node refuses the pod. The caller omits pods that an empty node refuses. No pod
+// leaves, so Pack does not ask a node that has refused a pod about equal pods again.
 func Pack[N any](load []Alike, another func() N, take func(on N, kind, i int) bool) int {
 	var nodes []N
 	order := make([]int, len(load))

@@ -1,4 +1,4 @@
-// Package suppose answers "what if" questions about nodes: it adds pods to a copy of a node or
+// Package suppose answers "what if" questions about nodes. It adds pods to a copy of a node or
 // removes them, and asks the copy about one more pod. The real node does not change.
 package suppose
 
@@ -14,41 +14,42 @@ import (
 type Pod struct {
 	// UID is the UID of an existing pod; "" for a pod that does not exist yet.
 	UID string
-	// Candidate is the question to a ledger when the pod is added, or nil if no kubelet pins
-	// anything for it. For a pod that is removed, only nil or not nil matters.
+	// Candidate is the question to the ledger when the pod is added. It is nil if no kubelet pins
+	// anything for the pod. For a pod that is removed, it only matters whether Candidate is nil.
 	Candidate *ledger.Candidate
 	// Asks is the pod's total request. Ports are the host ports that it uses.
 	Asks  amounts.List
 	Ports []amounts.Port
 }
 
-// Node is a node with supposed changes. There are two ways to add a pod. Put asks no ledger: the
-// node answers as if it had admitted the pod. Promise makes the ledger give the pod a place at
-// once, as the scheduler does. Take reverts Put, and Withdraw reverts Promise. A Node without
-// changes may be copied; otherwise use Clone.
+// Node is a node with supposed changes. There are two ways to add a pod. Put does not ask the
+// ledger: later answers assume that the node has admitted the pod. Promise makes the ledger reserve
+// a place for the pod at once, as the scheduler does. Take reverts Put, and Withdraw reverts
+// Promise. A Node without changes may be copied; otherwise use Clone.
 type Node struct {
-	// account is the node's ledger. It is nil if nothing can be promised on the node. Such a node
-	// admits only pods for which nothing is pinned.
+	// account is the node's ledger. It is nil if the scheduler can promise nothing on the node.
+	// Such a node admits only pods for which nothing is pinned.
 	account *ledger.Node
-	// room has the node's amounts apart from pinned resources, or is nil if the caller checks them.
-	// The Node has its own copy after the first change.
+	// room has the node's amounts, apart from pinned resources. It is nil if the caller checks
+	// amounts. After the first change, the Node has its own copy of room.
 	room *amounts.Node
 	own  bool
 
 	come, away []*Pod // in order
-	// cleared caches the account without the removed pods, after the first call that needs it.
+	// cleared caches the account without the removed pods. It is nil until the first call that
+	// needs it.
 	cleared *ledger.Node
 
-	// fork is a copy of the account to which the promised pods were added.
+	// fork is a copy of the account with the promised pods.
 	fork     *ledger.Node
 	promised []*Pod
 	loose    bool
-	// Wave is the wave of pods that are placed from now on (ledger.Candidate).
+	// Wave is the wave of the pods that are promised from now on (ledger.Candidate).
 	Wave int
 }
 
-// On returns a node without changes. account is nil if nothing can be promised; room is nil if the
-// caller checks amounts and ports. Neither is changed.
+// On returns a node without changes. account is nil if the scheduler can promise nothing on the
+// node. room is nil if the caller checks amounts and ports. The Node changes neither of them.
 func On(account *ledger.Node, room *amounts.Node) Node { return Node{account: account, room: room} }
 
 // Clone returns an independent copy with the same changes.
@@ -65,7 +66,7 @@ func (n *Node) Clone() Node {
 	return out
 }
 
-// Put adds a pod after the pods that were put before. If the pod was taken, Put reverts Take.
+// Put adds a pod after all pods that were put earlier. If the pod was taken, Put reverts Take.
 func (n *Node) Put(p *Pod) {
 	if !drop(&n.away, p) {
 		n.come = append(n.come, p)
@@ -104,7 +105,7 @@ func (n *Node) discount(p *Pod) {
 	}
 }
 
-// change gives the Node its own copy of the room. It returns false if the Node has no room.
+// change gives the Node its own copy of room. It returns false if the Node has no room.
 func (n *Node) change() bool {
 	if !n.own && n.room != nil {
 		n.room, n.own = n.room.Clone(), true
@@ -114,8 +115,8 @@ func (n *Node) change() bool {
 
 // Promise adds a pod, and makes the ledger promise it a place after all pods in flight. d receives
 // the decision. If the answer is not OK, nothing changes. If nothing is pinned for the pod, or
-// nothing can be pinned on the node, the pod is admitted and d does not change. The ledger ignores
-// Put and Take.
+// nothing can be promised on the node, Promise admits the pod without a decision. The promise does
+// not depend on Put and Take.
 func (n *Node) Promise(p *Pod, d *placement.Decision) ledger.Answer {
 	a := ledger.Answer{Outcome: ledger.Admitted}
 	if n.Pins(p) {
@@ -151,7 +152,7 @@ func (n *Node) Pins(p *Pod) bool { return n.account != nil && p.Candidate != nil
 // Promised returns how many pods were promised a place.
 func (n *Node) Promised() int { return len(n.promised) }
 
-// Loosen makes present and future promises cover only the admission, not the CPUs
+// Loosen makes the present and future promises cover only the admission, but not the CPUs
 // (ledger.Candidate).
 func (n *Node) Loosen() {
 	n.loose, n.cleared = true, nil
@@ -160,12 +161,12 @@ func (n *Node) Loosen() {
 	}
 }
 
-// Loose reports whether promises cover only the admission, not the CPUs.
+// Loose reports whether promises cover only the admission, but not the CPUs.
 func (n *Node) Loose() bool { return n.loose }
 
-// Cleared returns the node in the state after all pods in flight were admitted and the taken pods
-// have left, without other changes (ledger.ForkWithout). It returns false if too much about the
-// node is uncertain.
+// Cleared returns the node after all pods in flight were admitted and the taken pods have left,
+// without other changes (ledger.ForkWithout). It returns false if too much about the node is
+// uncertain.
 func (n *Node) Cleared() (Node, bool) {
 	if n.account == nil {
 		return On(nil, n.lend()), true
@@ -184,13 +185,13 @@ func (n *Node) Cleared() (Node, bool) {
 	return On(n.cleared, n.lend()), true
 }
 
-// lend returns the room for another owner. The Node copies it before its next change.
+// lend returns room for another Node. This Node copies it before its next change.
 func (n *Node) lend() *amounts.Node {
 	n.own = false
 	return n.room
 }
 
-// Without reports whether the pod was taken.
+// Without reports whether the pod with this UID was taken.
 func (n *Node) Without(uid string) bool {
 	return slices.ContainsFunc(n.away, func(p *Pod) bool { return p.UID == uid })
 }
@@ -201,10 +202,12 @@ func (n *Node) Changed() bool { return len(n.come)+len(n.away) > 0 }
 // Came reports whether any pod was put.
 func (n *Node) Came() bool { return len(n.come) > 0 }
 
-// Room returns the free amounts of the node with the supposed pods. Callers must not change it.
+// Room returns the free amounts of the node with the supposed changes. Callers must not change the
+// result.
 func (n *Node) Room() *amounts.Node { return n.room }
 
-// Account returns the node's ledger with the promised pods, or nil. Callers must not change it.
+// Account returns the node's ledger with the promised pods, or nil. Callers must not change the
+// result.
 func (n *Node) Account() *ledger.Node {
 	if len(n.promised) > 0 {
 		return n.fork
@@ -218,11 +221,11 @@ func (n *Node) Enough(p *Pod) bool {
 }
 
 // Ask asks the node's ledger about one more pod. In the question, the taken pods leave first, then
-// the put pods are admitted in their order, and this pod comes last.
+// the node admits the put pods in their order, and this pod comes last.
 func (n *Node) Ask(p *Pod) ledger.Answer { return n.AskUnder(p.Candidate, &ledger.Trial{}) }
 
-// AskUnder does what Ask does with additional changes. The pods that the trial removes leave
-// together with the taken pods, and the pods that it adds come after the put pods.
+// AskUnder is like Ask, but with additional changes. The pods that the trial removes leave together
+// with the taken pods. The pods that the trial adds come after the put pods.
 func (n *Node) AskUnder(c *ledger.Candidate, more *ledger.Trial) ledger.Answer {
 	if n.account == nil {
 		return ledger.Answer{}
@@ -232,7 +235,7 @@ func (n *Node) AskUnder(c *ledger.Candidate, more *ledger.Trial) ledger.Answer {
 	return n.Account().View().Ask(ledger.Question{Candidate: c, Trial: &t})
 }
 
-// Trial returns the taken and put pods that matter to the ledger.
+// Trial returns the taken and put pods that affect the ledger.
 func (n *Node) Trial() (t ledger.Trial) {
 	for _, p := range n.away {
 		if p.Candidate != nil {

@@ -14,12 +14,13 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Placed is the assignment of one pod, or the reason why it was refused.
+// Placed has the resources that one pod got, or the reason why it was refused.
 type Placed struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
 	Admitted  bool   `json:"admitted"`
-	// NUMANodes are the NUMA nodes of the pod's exclusive resources, "0-1"; "" if the pod has none.
+	// NUMANodes are the NUMA nodes of the pod's exclusive resources, such as "0-1". It is "" if the
+	// pod has none.
 	NUMANodes  string             `json:"numaNodes"`
 	Containers []survey.Container `json:"containers,omitempty"`
 	// Random means that the kubelet picks devices at random.
@@ -63,7 +64,7 @@ func (n *Node) Admit(pod *corev1.Pod) (Placed, error) {
 	return n.admit(&a), nil
 }
 
-// admit applies Berth's own rules first, as a scheduler does before a kubelet receives the pod.
+// admit first applies Berth's own rules, as a scheduler does before a kubelet receives the pod.
 // Then it runs the kubelet's handlers in their order (NewMainKubelet): resource managers, operating
 // system, amounts.
 func (n *Node) admit(a *ask) Placed {
@@ -102,9 +103,9 @@ func (n *Node) admit(a *ask) Placed {
 	return out
 }
 
-// take decides about a pod and records its assignment, as a kubelet does. If the pod is refused,
-// take reverts the partial assignment, because devices and CPUs of init containers would affect
-// later pods.
+// take decides about a pod and records the assigned resources, as a kubelet does. If the pod is
+// refused, take removes the partial assignment, because otherwise devices and CPUs of init
+// containers would affect later pods.
 func (n *Node) take(r *placement.Request, d *placement.Decision) placement.Verdict {
 	v := placement.Decide(n.state, r, d)
 	n.state.Commit(r, d)
@@ -114,7 +115,7 @@ func (n *Node) take(r *placement.Request, d *placement.Decision) placement.Verdi
 	return v
 }
 
-// refusedBefore returns the reason why a scheduler does not bind the pod to the node at all.
+// refusedBefore returns the reason why a scheduler does not bind the pod to the node.
 func (n *Node) refusedBefore(a *ask) *Refused {
 	if why := wire.Unmet(n.model, &a.request); why != "" && !n.spec.NoGuard {
 		return n.refuse(a, PolicyNotKept, a.said.In(why))
@@ -149,8 +150,8 @@ func (n *Node) missing(r *placement.Request) string {
 	return ""
 }
 
-// refusedAfter does what predicateAdmitHandler.Admit (pkg/kubelet/lifecycle) does on a node with
-// Linux.
+// refusedAfter does the same checks as predicateAdmitHandler.Admit (pkg/kubelet/lifecycle) on a
+// node with Linux.
 func (n *Node) refusedAfter(a *ask) *Refused {
 	const linux, label = "linux", corev1.LabelOSStable
 	pod := a.pod
@@ -182,7 +183,7 @@ func (n *Node) refuseShort(a *ask, s *amounts.Shortage) *Refused {
 	return r
 }
 
-// doubts adds notes about the parts of the pod that are not checked.
+// doubts adds notes about parts of the pod that are not checked.
 func (n *Node) doubts(a *ask) {
 	spec := &a.pod.Spec
 	who := "pod " + a.pod.Name + ": "
@@ -205,8 +206,8 @@ func (n *Node) doubts(a *ask) {
 	}
 }
 
-// unseen describes other parts of a pod that may keep it from a node or from starting there, and
-// that are not checked here.
+// unseen describes other parts of a pod that are not checked here. They may exclude nodes, or
+// prevent the pod's start.
 func unseen(pod *corev1.Pod) (notes []string) {
 	if volumes := survey.TyingVolumes(pod); len(volumes) > 0 {
 		notes = append(notes, "volumes are not looked at, and may tie it to certain nodes: "+strings.Join(volumes, ", "))
@@ -217,8 +218,8 @@ func unseen(pod *corev1.Pod) (notes []string) {
 	return notes
 }
 
-// unlooked returns requested resources that are not counted. If memory is among them, the answer
-// about the node says so.
+// unlooked returns requested resources that are not counted. It omits memory, because the notes
+// about the node mention it.
 func (a *ask) unlooked(totals *amounts.Node) (names []string) {
 	for name, amount := range a.amounts {
 		if _, told := totals.Allocatable(name); amount > 0 && !told && name != amounts.Memory {
@@ -229,28 +230,29 @@ func (a *ask) unlooked(totals *amounts.Node) (names []string) {
 	return names
 }
 
-// Reasons for which Berth's scheduler, or every scheduler, does not bind such a pod to the node.
-// The kubelet does not use them.
+// Reasons why Berth's scheduler, or every scheduler, does not bind the pod to the node. The kubelet
+// does not use these reasons.
 const (
 	PolicyNotKept = "PolicyNotKept"
 	NotOffered    = "NotOffered"
 )
 
-// Refused is the reason why a pod is refused: the placement engine's refusal, or a rule that has
-// nothing to do with NUMA nodes.
+// Refused is the reason why a pod is refused. It is a refusal of the placement engine, or a rule
+// that does not concern NUMA nodes.
 type Refused struct {
-	// Reason, Detail and Rule replace the texts of the engine.
+	// Reason, Detail and Rule have the texts of the engine's refusal, or the texts of the other
+	// rule.
 	Reason string `json:"reason"`
 	Detail string `json:"detail,omitempty"`
 	Rule   string `json:"rule"`
 	placement.Refusal
-	// Advice is the remedy; "" if none is known.
+	// Advice is the advice for users, or "" if there is none.
 	Advice string `json:"advice,omitempty"`
 	// Shortage is the resource of which the whole node has too little.
 	Shortage *amounts.Shortage `json:"shortage,omitempty"`
 }
 
-// fill copies the texts of the engine.
+// fill copies the texts of the engine's refusal.
 func (r *Refused) fill() {
 	r.Reason, r.Detail, r.Rule = r.Refusal.Reason.String(), r.Refusal.Detail.String(), r.Refusal.Rule
 }
@@ -272,7 +274,7 @@ func (r *Refused) String() string {
 	return r.Rule + " (" + r.Reason + ")"
 }
 
-// Table returns the complete refusal.
+// Table returns the complete refusal, for users.
 func (r *Refused) Table() string {
 	if r.Refusal.Reason != placement.Admitted {
 		return r.Refusal.Table()

@@ -12,11 +12,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// maxPool limits the number of devices in a pool.
+// maxPool is the maximum number of devices in a pool.
 const maxPool = 4096
 
-// ParsePool parses RESOURCE=NUMA:COUNT[,NUMA:COUNT...]. Ids are NUMA-NUMBER ("0-3"), chosen in
-// their order.
+// ParsePool parses RESOURCE=NUMA:COUNT[,NUMA:COUNT...]. The ids are NUMA-NUMBER ("0-3"). Devices
+// are chosen in the order of the ids.
 func ParsePool(text string) (placement.DevicePool, error) {
 	resource, list, ok := strings.Cut(text, "=")
 	if !ok || !amounts.IsExtended(resource) {
@@ -62,7 +62,8 @@ func parseDevices(item string, room int) ([]placement.Device, error) {
 	return out, nil
 }
 
-// setPools registers the pools. It refuses a device on a NUMA node that does not exist.
+// setPools registers the pools. It returns an error if a device is on a NUMA node that does not
+// exist.
 func (n *Node) setPools(pools []placement.DevicePool) error {
 	for _, pool := range pools {
 		if err := onMachine(&pool, n.machine); err != nil {
@@ -73,7 +74,7 @@ func (n *Node) setPools(pools []placement.DevicePool) error {
 	return nil
 }
 
-// onMachine refuses a device on a NUMA node that the machine does not have.
+// onMachine returns an error if a device is on a NUMA node that the machine does not have.
 func onMachine(pool *placement.DevicePool, m *topology.Machine) error {
 	var has topology.NUMASet
 	for i := range m.NUMANodes {

@@ -12,15 +12,15 @@ import (
 type Fitted struct {
 	Name   string `json:"name"`
 	Copies int    `json:"copies"`
-	// PerNUMA counts the copies by the NUMA nodes that they occupy, "0" or "0-1".
+	// PerNUMA counts the copies by the NUMA nodes that they occupy, such as "0" or "0-1".
 	PerNUMA map[string]int `json:"perNUMANodes"`
 	// Unlimited means that only the number of pods limits the copies.
 	Unlimited bool `json:"unlimited,omitempty"`
-	// Stopped is the reason why the next copy is refused. It is absent if the limit was reached.
+	// Stopped is the reason why the node refuses the next copy. It is nil if the limit was reached.
 	Stopped *Refused `json:"stopped,omitempty"`
 }
 
-// Fit works on a copy of the node, and lets it admit copies of the pod one after another, at most
+// Fit works on a copy of the node. The copy admits copies of the pod one after another, at most
 // limit. If the pod is not pinned and uses no host ports, Fit computes the number by division.
 func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 	out := Fitted{Name: pod.Name, PerNUMA: map[string]int{}}
@@ -52,7 +52,7 @@ func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 }
 
 // exhausted returns the resource that the node lacks after the given number of copies. It returns
-// nil if the node has room for more.
+// nil if the node has room for more copies.
 func (n *Node) exhausted(a *ask, copies, left int) *Refused {
 	if left <= 0 {
 		return nil

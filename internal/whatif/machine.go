@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// ReadMachine reads a machine. If text is an existing path, it is a live system, a capture or a
-// file with lscpu's output; otherwise it is a machine string.
+// ReadMachine reads a machine. If text is an existing path, it names a live system, a capture or a
+// file with lscpu's output. Otherwise text is a machine string.
 func ReadMachine(text string) (*topology.Machine, error) {
 	path, _, _ := strings.Cut(text, ":")
 	if _, err := os.Stat(path); err != nil {
@@ -35,7 +35,7 @@ func ReadMachine(text string) (*topology.Machine, error) {
 	return ReadCapture(text)
 }
 
-// meant adds to an error about an unknown key the known key that resembles it.
+// meant extends an error about an unknown key with the known key that resembles it.
 func meant(text string, err error) error {
 	if wrong := new(topology.ParseError); errors.As(err, &wrong) {
 		key, _, _ := strings.Cut(wrong.Value, ":")
@@ -46,8 +46,8 @@ func meant(text string, err error) error {
 	return err
 }
 
-// ReadCapture reads the machine of a folder that contains sys/, of its archive, or of a file with
-// lscpu's output.
+// ReadCapture reads the machine from a folder that contains sys/, from an archive of such a folder,
+// or from a file with lscpu's output.
 func ReadCapture(path string) (*topology.Machine, error) {
 	c, err := capture.Open(path)
 	if err != nil {
@@ -61,8 +61,8 @@ func ReadCapture(path string) (*topology.Machine, error) {
 	return m, nil
 }
 
-// readPrinted reads a file with a tool's output about a machine; for any other file it returns the
-// error.
+// readPrinted reads a machine from a file with the output of a tool. For any other file, it returns
+// the error err.
 func readPrinted(path string, err error) (*topology.Machine, error) {
 	f, openErr := os.Open(path)
 	if openErr != nil {
@@ -92,10 +92,11 @@ func isText(data []byte) bool {
 	return len(data) > 0 && bytes.IndexByte(first, 0) < 0 && utf8.Valid(first)
 }
 
-// leastMemory is less than the memory of any NUMA node. A smaller amount probably lacks its unit.
+// leastMemory is less than the memory of any NUMA node. A smaller amount was probably written
+// without its unit.
 const leastMemory = 1 << 20
 
-// possible refuses descriptions of machines that cannot exist.
+// possible returns an error for machines that cannot exist.
 func possible(m *topology.Machine) error {
 	total := memoryOf(m)
 	for i := range m.NUMANodes {
@@ -112,7 +113,7 @@ func possible(m *topology.Machine) error {
 	return nil
 }
 
-// memoryOf returns the memory of all NUMA nodes; 0 if it is unknown.
+// memoryOf returns the memory of all NUMA nodes in bytes, or 0 if it is unknown.
 func memoryOf(m *topology.Machine) (sum uint64) {
 	for i := range m.NUMANodes {
 		sum += m.NUMANodes[i].MemoryBytes

@@ -25,11 +25,11 @@ type NeverFits struct {
 	Refusal *Refused `json:"refusal"`
 }
 
-// maxNeeded limits the number of pods in a load.
+// maxNeeded is the maximum number of pods in a load.
 const maxNeeded = 100_000
 
-// Need returns the number of nodes like n that the load needs. The error means that a pod is
-// invalid, that there are too many, or that ctx has ended.
+// Need returns the number of nodes like n that the load needs. It returns an error if a pod is
+// invalid, if there are too many pods, or if ctx has ended.
 func (n *Node) Need(ctx context.Context, load []survey.Wanted) (out Need, err error) {
 	asks, err := n.asksOf(load)
 	if err != nil {
@@ -76,7 +76,7 @@ func (n *Node) bare() *Node {
 	return &other
 }
 
-// counted returns an empty node like n that only counts amounts; devices are a number.
+// counted returns an empty node like n that counts only amounts. Devices are a number there.
 func (n *Node) counted() *amounts.Node {
 	all := maps.Clone(n.allocatable)
 	for _, pool := range n.spec.Pools {

@@ -1,6 +1,6 @@
 // Package whatif computes, without a cluster, which pods one node would admit and which resources
-// they would get. The node consists of a machine, a kubelet's configuration, and the present
-// assignments. Resources are counted as in the kubelet's admission.
+// they would get. The node consists of a machine, a kubelet's configuration, and the assigned
+// resources. The package counts resources as the kubelet's admission does.
 package whatif
 
 import (
@@ -32,21 +32,21 @@ type Spec struct {
 	Config kubeletconfig.Files
 	// Version is the kubelet's release.
 	Version placement.Version
-	// State is a folder with the kubelet's checkpoints; "" means that nothing is assigned.
+	// State is a folder with the kubelet's checkpoints. "" means that no resources are assigned.
 	State string
-	// Pools are the devices of plugins.
+	// Pools are the devices of device plugins.
 	Pools []placement.DevicePool
-	// Setting changes Machine, Config and Pools. Its field Empty has no effect here.
+	// Setting changes Machine, Config and Pools. Setting.Empty has no effect here.
 	Setting survey.Setting
-	// NoGuard returns the kubelet's answer even if Berth's scheduler would not place the pod
+	// NoGuard requests the kubelet's answer even if Berth's scheduler would not place the pod,
 	// because of a known defect or the pod's own policy.
 	NoGuard bool
-	// IgnoreMissingDevices admits pods that request devices which the node does not offer, as the
-	// kubelet does.
+	// IgnoreMissingDevices admits pods that request devices that the node does not offer. The
+	// kubelet does the same.
 	IgnoreMissingDevices bool
 }
 
-// Node is a node that can be asked to admit pods.
+// Node is a node that admits or refuses pods.
 type Node struct {
 	machine *topology.Machine
 	config  placement.Config
@@ -59,7 +59,7 @@ type Node struct {
 	spec        Spec
 	// tenants are the pods that were admitted.
 	tenants []machineview.Tenant
-	// Notes are the assumptions of the answers, each once.
+	// Notes are the assumptions of the answers. Each assumption appears once.
 	Notes []string
 }
 
@@ -90,7 +90,7 @@ func (s Spec) Load() (*Node, error) {
 	return n, n.setPools(n.spec.Pools)
 }
 
-// divide divides the machine into the NUMA nodes that the setting asks for.
+// divide divides the machine into the number of NUMA nodes that the setting requests.
 func (n *Node) divide() error {
 	per := n.spec.Setting.NUMAPerPackage
 	if per == 0 {
@@ -117,7 +117,7 @@ func set(c *kubeletv1beta1.KubeletConfiguration, o *survey.Setting) {
 	c.ReservedSystemCPUs = cmp.Or(o.Reserved, c.ReservedSystemCPUs)
 }
 
-// configure compiles machine and configuration, and computes the total of each resource.
+// configure compiles the machine and the configuration, and computes the total of each resource.
 func (n *Node) configure(view *placement.KubeletView) error {
 	c := &kubeletv1beta1.KubeletConfiguration{}
 	if n.spec.Config.File != "" || n.spec.Config.Flags != "" {
@@ -161,7 +161,7 @@ func (n *Node) compile(view *placement.KubeletView, c *kubeletv1beta1.KubeletCon
 	return nil
 }
 
-// assumptions notes the assumptions of the answers.
+// assumptions adds notes about the assumptions of the answers.
 func (n *Node) assumptions() {
 	if n.config.CPUManagerPolicy != "static" && n.config.MemoryManagerPolicy != "Static" {
 		n.note("neither the CPU nor the memory manager of this kubelet is static: it pins nothing (see --kubelet-config)")
@@ -180,7 +180,7 @@ func (n *Node) note(text string) {
 // Pods returns the number of pods with assigned resources.
 func (n *Node) Pods() int { return n.state.Pods() }
 
-// ReadState replaces the state with that of a kubelet's checkpoints.
+// ReadState replaces the state with the state in a kubelet's checkpoints.
 func (n *Node) ReadState(dir string) error {
 	if err := n.readState(dir); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
@@ -223,11 +223,11 @@ func (n *Node) readState(dir string) error {
 	return nil
 }
 
-// Startup returns the data against which the node's kubelet validates its checkpoints.
+// Startup returns the data with which the node's kubelet compares its checkpoints when it starts.
 func (n *Node) Startup() placement.Startup { return n.model.Startup() }
 
 // starts returns an error if the kubelet does not start with the checkpoints. If the start depends
-// on chance, it assumes that the kubelet keeps running.
+// on chance, it assumes that the kubelet starts.
 func (n *Node) starts(raw *kubeletstate.Raw, dir string) error {
 	startup := n.Startup()
 	err := raw.Start(&startup, kubeletstate.RootOf(dir))
@@ -238,7 +238,7 @@ func (n *Node) starts(raw *kubeletstate.Raw, dir string) error {
 	return err
 }
 
-// count adds the assignments of the checkpoints' pods to the used amounts. Checkpoints do not have
+// count adds the assigned resources in the checkpoints to the used amounts. Checkpoints do not have
 // the pods' requests.
 func (n *Node) count(snap *placement.Snapshot) {
 	for i := range snap.Pods {
