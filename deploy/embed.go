@@ -12,13 +12,13 @@ import (
 //go:embed crds/*.yaml rbac/*.yaml policies/*.yaml jobs/*.yaml exporters/*.yaml shadow/*.yaml
 var manifests embed.FS
 
-// Folder holds the files of one of the folders: "crds" are the custom resource definitions, of
-// NodeTopology and, for clusters in which nobody else has installed them, those of other projects;
-// "rbac" is the namespace, the service accounts and the roles of agent and scheduler; "policies"
-// are the ValidatingAdmissionPolicies that hold the laws which roles cannot say, and the one that
-// warns of annotations which nobody reads; "jobs" are the roles and the policies of the controller
-// of batch Jobs; "exporters" is the policy by which nobody but agents reports amounts, for clusters
-// without exporters of others; "shadow" are the roles of shadow mode.
+// Folder returns the files of a folder. "crds" has the custom resource definitions of NodeTopology
+// and of other projects' kinds, for clusters where these are not installed. "rbac" has the
+// namespace, the service accounts and the roles of agent and scheduler. "policies" has the
+// ValidatingAdmissionPolicies with the rules that roles cannot express, and the policy that warns
+// about annotations without effect. "jobs" has the roles and policies of the controller of batch
+// Jobs. "exporters" has the policy that lets only agents write reports of amounts, for clusters
+// without other exporters. "shadow" has the roles of shadow mode.
 func Folder(name string) fs.FS {
 	if _, err := fs.Stat(manifests, name); err != nil {
 		panic("deploy: " + err.Error()) // name is a constant
@@ -40,10 +40,10 @@ func ShadowManifests() [][]byte {
 	return read([]string{"crds/berth.dev_nodetopologies.yaml", "rbac/namespace.yaml", "rbac/agent.yaml", "rbac/viewer.yaml", "shadow/rbac.yaml"})
 }
 
-// ServingNames adapts the manifests to a scheduler with other schedulerNames. The policy about
+// ServingNames adapts the manifests to a scheduler with these schedulerNames. The policy about
 // Volcano's annotation then checks the pods with these names. If a name belongs to the scheduler of
-// another project, the policy ignored-annotations.berth.dev also checks its pods. The chart does
-// the same with the names of its profiles.
+// another project, the policy ignored-annotations.berth.dev also checks the pods with that name.
+// The chart does the same with the names of its profiles.
 func ServingNames(manifests [][]byte, names ...string) [][]byte {
 	ours := []string{"", "default-scheduler", "volcano"}
 	for _, name := range names {
