@@ -25,7 +25,7 @@ const cycleKey fwk.StateKey = Name
 // way implements the extension points after PreFilter for one kind of pod. PreFilter chooses it:
 //
 //	alone      is a pod that looks for a node by itself
-//	owner      is a pod that uses the place of a Reservation; if this fails, it is tried without it
+//	owner      is a pod that uses the place of a Reservation; if refused, it is tried without
 //	gangMember is a member of a gang; the gang's plan names its node
 //	inGroup    is a member in a Kubernetes group cycle, which tries all members before it commits
 //	untouched  is a pod about which Berth decides nothing
