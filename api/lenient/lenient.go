@@ -1,7 +1,7 @@
 // Package lenient reads objects whose JSON does not fit their Go types. The schema of a custom
-// resource definition accepts values that the types do not, such as the duration "10x" and the
-// amount "1e1.5". Without this package one such object would make every list and watch of its kind
-// unreadable.
+// resource definition accepts values that the Go types do not accept, such as the duration "10x"
+// and the amount "1e1.5". Without this package, one such object would make every list and watch of
+// its kind unreadable.
 package lenient
 
 import (
@@ -17,9 +17,9 @@ import (
 	sigsjson "sigs.k8s.io/json"
 )
 
-// Read reads data into whole. If data does not fit, Read reads it into part, which has the fields
-// that any object has, and describes the field that does not fit. The error means that data does
-// not fit part either.
+// Read decodes data into whole. If data does not fit whole, Read decodes it into part, which has
+// only the fields that every object has, and returns in malformed which field does not fit. Read
+// returns an error only if data does not fit part either.
 func Read(data []byte, whole, part any) (malformed string, err error) {
 	if err = sigsjson.UnmarshalCaseSensitivePreserveInts(data, whole); err == nil {
 		return "", nil
@@ -34,7 +34,7 @@ func Read(data []byte, whole, part any) (malformed string, err error) {
 	return fmt.Sprintf("%.300s", s.wrong), nil
 }
 
-// wanted describes the expected form, because the errors of the types do not.
+// wanted describes the values that the field accepts. The error of the decoder does not say it.
 func wanted(wrong string) string {
 	switch {
 	case strings.Contains(wrong, "duration"):
@@ -45,14 +45,14 @@ func wanted(wrong string) string {
 	return "another type: " + wrong
 }
 
-// Limits of a search, which decodes the object once for each try. If an object is larger or needs
-// more tries, the error names no field.
+// Limits of a search, which decodes the object once for each try. For a larger object, Read names
+// no field. If the search needs more tries, Read names at most a field that contains the wrong one.
 const (
 	mostBytes = 16 << 10
 	mostTries = 64
 )
 
-// search finds the field that does not fit. It is the field without which (set to null) the error
+// search finds the field that does not fit: if that field is set to null, the error of the decoder
 // changes or disappears.
 type search struct {
 	of    reflect.Type
@@ -96,7 +96,7 @@ func (s *search) below(at string, node any) (path, value string) {
 	return at, string(text)
 }
 
-// fits reports whether the object as it is now has another error, or none.
+// fits reports whether root, in its current form, has another error than wrong, or none.
 func (s *search) fits() bool {
 	if s.left--; s.left < 0 {
 		return false

@@ -1,7 +1,7 @@
 package v1alpha1
 
-// Annotations of the pods of a Job; some are also labels. Users select pods by them, and Volcano's
-// other components read them.
+// Keys of annotations and labels of a Job's pods. Users select pods by the labels, and Volcano's
+// other components read the labels and annotations.
 const (
 	// TaskSpecKey is the name of the task. It is also a label.
 	TaskSpecKey = "volcano.sh/task-spec"

@@ -7,9 +7,9 @@ import (
 	sigsjson "sigs.k8s.io/json"
 )
 
-// UnmarshalJSON implements json.Unmarshaler. Another release may have stored the object in another
-// form. If its metadata can be read, UnmarshalJSON puts the error into Malformed and succeeds, so
-// that one such object does not make a whole list unreadable.
+// UnmarshalJSON implements json.Unmarshaler. Another release of Berth may have stored the object in
+// another form. If UnmarshalJSON can read only the metadata, it puts the error into Malformed and
+// returns nil, so that one such object does not make a whole list unreadable.
 func (n *NodeTopology) UnmarshalJSON(data []byte) error {
 	type object NodeTopology
 	var o object

@@ -428,8 +428,8 @@ const (
 	// PodEnded: the pod has ended or is gone from the API, and the kubelet's checkpoints still list
 	// its resources.
 	PodEnded PodState = "Ended"
-	// PodRejected: the kubelet rejected the pod and still holds resources that it had allocated to
-	// it before.
+	// PodRejected: the kubelet has rejected the pod, but still keeps resources that it had
+	// allocated to the pod before.
 	PodRejected PodState = "Rejected"
 	// PodUnknown: the checkpoints list a pod that the agent has not seen in the API.
 	PodUnknown PodState = "Unknown"
@@ -579,9 +579,9 @@ type DeviceID string
 // +kubebuilder:validation:Pattern=`^([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])?$`
 type PCIAddress string
 
-// ConditionReady is the type of the condition that is True if the report is reliable. If it is
-// False, its reason is one of the constants below, and its message names the fault and the expected
-// value.
+// ConditionReady is the type of the condition that is True while the report is reliable. If the
+// condition is False, its reason is one of the constants below, and its message describes the
+// problem.
 const ConditionReady = "Ready"
 
 // Reasons of the Ready condition.
@@ -589,7 +589,7 @@ const (
 	// ReasonConsistent: the kubelet's checkpoints agree with one another and with the machine
 	// (Ready is True).
 	ReasonConsistent = "Consistent"
-	// ReasonUnsupported: the engine cannot predict a kubelet with this machine or configuration.
+	// ReasonUnsupported: Berth cannot predict a kubelet with this machine or configuration.
 	ReasonUnsupported = "Unsupported"
 	// ReasonUnreadable: a checkpoint cannot be read, or its checksum is wrong.
 	ReasonUnreadable = "CheckpointUnreadable"
@@ -598,15 +598,15 @@ const (
 	ReasonContradiction = "Contradiction"
 	// ReasonAdmissionUnfinished: the kubelet has been admitting a pod for too long.
 	ReasonAdmissionUnfinished = "AdmissionUnfinished"
-	// ReasonDevicesUnknown: no source reports the NUMA nodes of a plugin's devices.
+	// ReasonDevicesUnknown: no source tells the agent the NUMA nodes of a plugin's devices.
 	ReasonDevicesUnknown = "DevicesUnknown"
 	// ReasonMachineChanged: the machine has lost hardware since the kubelet started, and the
 	// kubelet still allocates it.
 	ReasonMachineChanged = "MachineChanged"
 )
 
-// ReasonTooLarge is a reason of Ready: the API server has refused the list of allocations, so the
-// report does not contain it.
+// ReasonTooLarge is a reason of Ready: the API server has refused the report with the list of
+// allocations, so the agent has written the report without the list.
 const ReasonTooLarge = "TooLarge"
 
 // ReasonNotEnforced is a reason of Ready: Berth decides on the node, but no program there carries
@@ -614,47 +614,50 @@ const ReasonTooLarge = "TooLarge"
 const ReasonNotEnforced = "NotEnforced"
 
 // ConditionEnforced is the type of the condition that is False while a container does not run as
-// Berth decided. It exists only on nodes with authority berth, and is absent while all containers
-// run as decided.
+// Berth decided. Only nodes with authority berth can have this condition. It is absent while all
+// containers run as decided.
 const ConditionEnforced = "Enforced"
 
 // ReasonAstray is the reason of ConditionEnforced.
 const ReasonAstray = "ContainersAstray"
 
-// ConditionSoleOwner is the type of the condition that is False while a pod looks like another
-// program that sets the CPUs of containers. Agents set it on nodes with authority berth. It is only
-// a warning, because the image name proves nothing. It is absent while there is no such pod.
+// ConditionSoleOwner is the type of the condition that is False while the image name of a pod
+// suggests that the pod sets the CPUs of other pods' containers. Agents set the condition on nodes
+// with authority berth. It is only a warning, because an image name proves nothing. It is absent
+// while there is no such pod.
 const ConditionSoleOwner = "SoleOwner"
 
 // ReasonRivalSuspected is the reason of ConditionSoleOwner.
 const ReasonRivalSuspected = "RivalSuspected"
 
 // ConditionKubeletCurrent is the type of the condition that is False while the machine or the
-// configuration differs from what the kubelet read when it started. It is absent while both are the
-// same. It is Unknown while the agent cannot tell which configuration the kubelet has read; no
-// decision for the node is exact then. If the kubelet still allocates hardware that is gone, Ready
-// is False too. Its reasons are ReasonMachineChanged and the constants below.
+// kubelet's configuration differs from the state that the kubelet read when it started. The
+// condition is absent while they are equal. It is Unknown while the agent cannot tell which
+// configuration the kubelet has read; Berth makes no exact decision for the node in that time. If
+// the kubelet still allocates hardware that is gone, Ready is False too. The reasons of the
+// condition are ReasonMachineChanged and the constants below.
 const ConditionKubeletCurrent = "KubeletCurrent"
 
 const (
 	// ReasonConfigurationChanged: the kubelet's configuration has changed since the kubelet
 	// started.
 	ReasonConfigurationChanged = "ConfigurationChanged"
-	// ReasonConfigurationUnreadable: the kubelet's configuration can no longer be read. The kubelet
-	// would fail if it started now.
+	// ReasonConfigurationUnreadable: the agent can no longer read the kubelet's configuration. The
+	// kubelet would fail if it started now.
 	ReasonConfigurationUnreadable = "ConfigurationUnreadable"
 	// ReasonConfigurationNewer: the kubelet's configuration was changed after the kubelet started
 	// and before the agent started.
 	ReasonConfigurationNewer = "ConfigurationNewer"
 )
 
-// SequenceAnnotation on a node's heartbeat Lease is the sequence number of the current report.
+// SequenceAnnotation, an annotation of a node's heartbeat Lease, is the sequence number of the
+// current report.
 const SequenceAnnotation = "berth.dev/report-sequence"
 
-// KubeletStartedAnnotation on a NodeTopology is the time when the kubelet created its sockets, by
-// the node's clock, in RFC 3339 format. If the time changes, the kubelet has restarted and admits
-// its pods again. It is an annotation because a custom resource definition of an earlier release
-// would drop a new field.
+// KubeletStartedAnnotation, an annotation of a NodeTopology, is the time when the kubelet created
+// its sockets, by the node's clock, in RFC 3339 format. If the time changes, the kubelet has
+// restarted and admits its pods again. The time is not a field, because the custom resource
+// definition of an earlier release would drop a new field.
 const KubeletStartedAnnotation = "berth.dev/kubelet-started"
 
 // HeartbeatNamespace is the default namespace of heartbeat Leases.

@@ -13,8 +13,8 @@ import (
 //
 //	UID [pod=NAMESPACE/NAME] [state=STATE] [gen=GENERATION] [WHOLE] CONTAINER...
 //
-// with single spaces between. A CONTAINER is NAME[:KIND] and its parts, each after a semicolon.
-// WHOLE is the pod-level allocation in the same form, with * as the name. The parts are:
+// A single space separates the words. A CONTAINER is NAME[:KIND] and its parts, each after a
+// semicolon. WHOLE is the pod-level allocation in the same form, with * as the name. The parts are:
 //
 //	started              an init container that has been started
 //	cpus=LIST            exclusive CPUs, a kernel CPU list
@@ -23,9 +23,10 @@ import (
 //	mem=BLOCK            a MemoryBlock, any number of them
 //	dev=RESOURCE=ID,ID   devices, any number of resources
 //
-// Names are percent-encoded, so that none contains one of these separators.
+// Names are percent-encoded, so that no name contains one of these separators.
 
-// String returns the line.
+// String returns p as one line of text. If p was read from text that cannot be parsed, String
+// returns that text.
 func (p *PodAllocation) String() string {
 	if p.Malformed != "" {
 		return p.Malformed
@@ -89,8 +90,8 @@ func (c *ContainerAllocation) text(name string) string {
 	return b.String()
 }
 
-// encode percent-encodes all characters except letters, digits, characters that are no separators
-// in a line, and the characters in keep.
+// encode percent-encodes all characters of text except letters, digits, the characters "-._/@+",
+// and those in keep.
 func encode(text string, keep ...byte) string {
 	plain := func(c byte) bool {
 		switch {
@@ -251,8 +252,8 @@ func parseDevices(text string) (d DeviceAllocation, err error) {
 // MarshalJSON implements json.Marshaler.
 func (p PodAllocation) MarshalJSON() ([]byte, error) { return json.Marshal(p.String()) }
 
-// UnmarshalJSON implements json.Unmarshaler. It never fails, so that one bad report does not make a
-// whole list unreadable. Malformed keeps text that cannot be parsed.
+// UnmarshalJSON implements json.Unmarshaler. It never fails, so that one bad line does not make a
+// whole list of reports unreadable. It puts text that it cannot parse into Malformed.
 func (p *PodAllocation) UnmarshalJSON(data []byte) error {
 	var text string
 	err := json.Unmarshal(data, &text)

@@ -6,8 +6,9 @@ import (
 	"github.com/berth-dev/berth/api/lenient"
 )
 
-// UnmarshalJSON implements json.Unmarshaler. If only the metadata can be read, it puts the error
-// into Malformed and succeeds, so that one object does not make all others unreadable.
+// UnmarshalJSON implements json.Unmarshaler. If UnmarshalJSON can read only the metadata, it puts
+// the error into Malformed and returns nil, so that one such object does not make a whole list
+// unreadable.
 func (o *Numatopology) UnmarshalJSON(data []byte) error {
 	type object Numatopology
 	var whole object

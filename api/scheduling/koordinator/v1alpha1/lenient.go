@@ -9,9 +9,9 @@ import (
 	"github.com/berth-dev/berth/api/lenient"
 )
 
-// UnmarshalJSON implements json.Unmarshaler. If the object does not fit, it puts the error into
-// Malformed and succeeds, so that one object does not make all others unreadable. The template has
-// no schema and can contain anything.
+// UnmarshalJSON implements json.Unmarshaler. If the object does not fit the types, UnmarshalJSON
+// puts the error into Malformed and returns nil, so that one such object does not make a whole list
+// unreadable. The schema does not describe the template, so the template can contain any value.
 func (r *Reservation) UnmarshalJSON(data []byte) error {
 	type object Reservation
 	var whole object
@@ -33,8 +33,8 @@ func (r *Reservation) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// schedulerIn returns the schedulerName of a spec whose other fields may have any form. ok is false
-// if it cannot be found.
+// schedulerIn returns template.spec.schedulerName of a Reservation's spec, whose other fields may
+// have any form. ok is false if template, template.spec or schedulerName does not have its type.
 func schedulerIn(spec json.RawMessage) (name string, ok bool) {
 	node := spec
 	for _, key := range []string{"template", "spec", "schedulerName"} {

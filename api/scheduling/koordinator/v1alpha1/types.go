@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DeviceType is a type of devices.
+// DeviceType is the type of a device.
 type DeviceType string
 
 // The types.
