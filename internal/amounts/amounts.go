@@ -81,8 +81,9 @@ type Node struct {
 	ports []Port
 }
 
-// NewNode returns a node without pods. Resources in untold are not checked. A resource that is
-// neither in untold nor in allocatable has the amount 0.
+// NewNode returns a node without pods. The amounts of the resources in untold are unknown, so the
+// node does not check them. A resource that is neither in untold nor in allocatable has the amount
+// 0.
 func NewNode(allocatable List, untold ...string) *Node {
 	return &Node{allocatable: maps.Clone(allocatable), untold: untold, used: List{}}
 }

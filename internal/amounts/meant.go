@@ -15,8 +15,8 @@ var wellKnown = []string{
 }
 
 // Meant returns the end of a sentence about a resource that a node does not have: ` (did you mean
-// "nvidia.com/gpu"?)`. It does so if a similar resource is offered or well known. Either the domain
-// or the name of both must be equal.
+// "nvidia.com/gpu"?)`. It returns "" if no offered or well-known resource is similar. Two resources
+// are similar if their domains are equal and their names are similar, or the reverse.
 func Meant(resource string, offered ...string) string {
 	domain, name, _ := strings.Cut(resource, "/")
 	known := slices.Concat(offered, wellKnown)

@@ -150,7 +150,7 @@ var (
 	wrappers = []string{"data", "custom", "values", "spec"}
 )
 
-// maxDepth is the maximum nesting of texts in texts.
+// maxDepth is the maximum number of objects around a configuration.
 const maxDepth = 6
 
 // isConf reports whether the object is a configuration.

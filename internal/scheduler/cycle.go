@@ -25,7 +25,7 @@ const cycleKey fwk.StateKey = Name
 // way implements the extension points after PreFilter for one kind of pod. PreFilter chooses it:
 //
 //	alone      is a pod that looks for a node by itself
-//	owner      is a pod that uses the place of a Reservation; if refused, it is tried without
+//	owner      is a pod that uses the place of a Reservation
 //	gangMember is a member of a gang; the gang's plan names its node
 //	inGroup    is a member in a Kubernetes group cycle, which tries all members before it commits
 //	untouched  is a pod about which Berth decides nothing
@@ -59,8 +59,8 @@ type cycle struct {
 	// refused means that the node has refused the pod in Reserve or Bind, and may admit it after a
 	// change.
 	refused bool
-	// unpinned means that no kubelet would pin anything for the pod. Berth does not decide about
-	// such a pod on the nodes that the method passes accepts.
+	// unpinned means that no kubelet would pin anything for the pod. Berth then ignores the pod on
+	// every node for which the method passes returns true.
 	unpinned bool
 	// number is the pod's place in the order of Reserve, or 0 without a decision.
 	number uint64

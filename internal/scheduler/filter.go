@@ -15,7 +15,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// PreFilter parses the pod and chooses its way. It skips pods about which Berth decides nothing.
+// PreFilter parses the pod and chooses the way that handles it. It skips pods about which Berth
+// decides nothing.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	switch {
 	case p.lacksSteerer(pod):

@@ -2,8 +2,8 @@ package suppose
 
 import "maps"
 
-// Field is a set of nodes with keys of type K. A node joins the field when the first change of it
-// is supposed.
+// Field is a set of nodes with keys of type K. A node joins the field with its first supposed
+// change.
 type Field[K comparable] struct {
 	// Bare returns the node without supposed changes.
 	Bare func(K) Node

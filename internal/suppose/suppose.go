@@ -185,7 +185,7 @@ func (n *Node) Cleared() (Node, bool) {
 	return On(n.cleared, n.lend()), true
 }
 
-// lend returns room for another Node. This Node copies it before its next change.
+// lend returns room for use by another Node. n copies room before its own next change.
 func (n *Node) lend() *amounts.Node {
 	n.own = false
 	return n.room

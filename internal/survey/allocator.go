@@ -116,7 +116,7 @@ type devicesFor struct {
 	matching  []claims.DeviceID
 }
 
-// sort fills in matching. In each pool, only slices of the newest generation count.
+// sort sets matching. In each pool, only slices of the newest generation count.
 func (n *devicesFor) sort(ctx context.Context) error {
 	wishes, err := n.wishes()
 	if err != nil {

@@ -23,8 +23,8 @@ type Choice struct {
 	// Stranded is the number of these devices that no pod could use afterwards, because this pod
 	// takes CPUs next to them.
 	Stranded int `json:"stranded"`
-	// Demand is a percentage of all devices in use: those whose pods could run on this node if it
-	// were empty.
+	// Demand is the percentage of all devices in use whose pods could run on this node if it were
+	// empty.
 	Demand int `json:"demand"`
 	// Policy is the node's (topologyManagerPolicy).
 	Policy string `json:"policy"`
@@ -94,7 +94,7 @@ func better(a, b Answer) int {
 	return 0
 }
 
-// Fit is the maximum number of CPUs with which an otherwise equal pod would fit now.
+// Fit has the maximum number of CPUs with which an otherwise equal pod would fit now.
 type Fit struct {
 	// Container is the container that would request CPUs instead of Asked. The other containers
 	// keep their requests.

@@ -218,7 +218,8 @@ func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) er
 	return nil
 }
 
-// index records the pod of each question. The lists must not grow afterwards.
+// index stores the question about each pod under the address of the pod's element in list.
+// Therefore list must not grow afterwards.
 func (m *maker) index(list []defrag.Pod, pods []*corev1.Pod) {
 	for i := range list {
 		q := &question{pod: pods[i], amounts: list[i].Asks, request: new(placement.Request)}

@@ -15,8 +15,8 @@ type Trouble struct {
 	Advice string `json:"advice,omitempty"`
 }
 
-// NotReady is the reason of a warning that does not come from a condition of a report. The Node's
-// condition shows that the kubelet is not ready.
+// NotReady is the reason of the warning that the kubelet is not ready. The warning comes from a
+// condition of the Node, not of a report.
 const NotReady = "NodeNotReady"
 
 // LabelIgnored is the reason of a warning about a label. The label asks for a setting that the

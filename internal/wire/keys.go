@@ -15,12 +15,13 @@ const (
 	// ExclusiveAnnotation: "core" leaves the other threads of the pod's cores idle, "numa" leaves
 	// the other CPUs of its NUMA nodes idle.
 	ExclusiveAnnotation = "berth.dev/exclusive"
-	// L3Annotation: "required" or "preferred": as few level-3 caches as possible.
+	// L3Annotation: "required" assigns CPUs on as few level-3 caches as an empty machine would
+	// need. "preferred" does so if possible.
 	L3Annotation = "berth.dev/l3"
 	// MemoryAnnotation: "pinned" keeps the pod's memory on its NUMA nodes (cpuset.mems).
 	MemoryAnnotation = "berth.dev/memory"
 	// NUMANodesAnnotation: "2" assigns exactly two NUMA nodes: the two nearest to each other that
-	// have room. It cannot be preferred.
+	// have room. This requirement cannot be preferred.
 	NUMANodesAnnotation = "berth.dev/numa-nodes"
 	// DevicesAnnotation: "same-switch" or "same-root" assigns one device of each kind at each used
 	// PCI switch or root complex. "one-switch" or "one-root" assigns all devices at the same one.

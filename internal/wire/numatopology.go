@@ -151,10 +151,10 @@ func uidOf(p *nodeinfo.PodAllocation, bound []BoundPod) string {
 	return ""
 }
 
-// reserved determines the CPUs that are never exclusive: those that the static policy would
-// reserve. The exporter reads only their number from the kubelet's configuration; there is at least
-// one. It does not read reservedSystemCPUs. So a pod may hold one of the determined CPUs. In this
-// case, the lowest free CPUs replace them.
+// reserved determines the CPUs that are never exclusive. Usually these are the CPUs that the static
+// policy would reserve for the number of reserved CPUs in text, at least one. The exporter ignores
+// reservedSystemCPUs, so the kubelet may reserve other CPUs. If a pod holds one of the determined
+// CPUs, the lowest free CPUs count as reserved instead.
 func (r *numatopologyReader) reserved(at *field.Path, text string) error {
 	if r.config.CPUManagerPolicy != "static" {
 		return nil

@@ -45,10 +45,12 @@ type place struct {
 	arrived bool
 	// wave is the member's wave on its node (ledger.Candidate).
 	wave int
-	// over is closed when the member is bound or has failed.
+	// over is closed when the member is bound, when it has failed, or when a member of an earlier
+	// wave on the node has failed.
 	over chan struct{}
 	// turn is closed when the member of the previous place on the same node is bound or has failed.
-	// written is closed when this is true of this place; dealt means that it is closed.
+	// written is closed when the member of this place is bound or has failed. dealt means that
+	// written is closed.
 	turn    <-chan struct{}
 	written chan struct{}
 	dealt   bool
@@ -99,8 +101,8 @@ func (p *place) end() {
 	}
 }
 
-// endLater makes the members in waves after a failed member stop waiting. Their places depended on
-// that member, so they are planned again together.
+// endLater makes the members of later waves on a failed member's node stop waiting. Their places
+// depended on that member, so they are planned again together.
 func (p *planned) endLater(failed *place) {
 	for _, at := range p.places {
 		if at.node == failed.node && at.wave > failed.wave {

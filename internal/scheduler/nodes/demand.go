@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// FollowDemand updates the demand for nodes when new levels are due. This takes at most
-// 1/demandShare of the time. The demand is also updated every demandLate, because nodes and their
+// demandShare limits the work of FollowDemand to 1/demandShare of the time. After demandLate,
+// FollowDemand updates the demand even if the levels have not changed, because nodes and their
 // labels may have changed.
 const (
 	demandShare = 100

@@ -44,7 +44,7 @@ type write struct {
 	generation uint64
 	reason     string
 	message    string
-	// quiet means that no event is written about it.
+	// quiet means that no event is written about the resize.
 	quiet bool
 }
 

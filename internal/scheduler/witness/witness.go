@@ -156,7 +156,7 @@ func (w *Witness) node(name string) *corev1.Node {
 
 func (w *Witness) exists(name string) bool { return w.node(name) != nil }
 
-// View returns the current state of the book.
+// View returns the current predictions and their outcomes.
 func (w *Witness) View() shadow.View {
 	w.mu.Lock()
 	defer w.mu.Unlock()
