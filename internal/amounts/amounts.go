@@ -88,7 +88,8 @@ func NewNode(allocatable List, untold ...string) *Node {
 	return &Node{allocatable: maps.Clone(allocatable), untold: untold, used: List{}}
 }
 
-// Unknown returns a node without pods and with unknown amounts: only its ports are checked.
+// Unknown returns a node without pods and with unknown amounts. For such a node, only ports are
+// checked.
 func Unknown() *Node { return &Node{blind: true, used: List{}} }
 
 // Clone returns an independent copy.

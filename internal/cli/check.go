@@ -21,7 +21,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// errNotSound is the negative answer of check. The output already has the reason.
+// errNotSound is the error for a negative answer of check. The output already has the reason.
 var errNotSound = errors.New("not everything is sound")
 
 // checked is the result for one file, directory or object.

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// errNoPlan is the negative answer of defrag.
+// errNoPlan is the error for a negative answer of defrag.
 var errNoPlan = errors.New("no plan makes room")
 
 // defragQuestion has the flags of defrag.

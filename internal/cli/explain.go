@@ -20,10 +20,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// errNoNode is the negative answer of explain. The output already has the reason.
+// errNoNode is the error for a negative answer of explain. The output already has the reason.
 var errNoNode = errors.New("no node takes the pod")
 
-// Other negative answers of explain.
+// Errors for other negative answers of explain.
 var (
 	errUnserved       = errors.New("no scheduler has looked at the pod")
 	errHeldBack       = errors.New("something other than Berth holds the pod back")

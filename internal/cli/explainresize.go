@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// errNotResized is the negative answer of explain --resize.
+// errNotResized is the error for a negative answer of explain --resize.
 var errNotResized = errors.New("the pod would not be resized")
 
 // resized explains the outcome of a resize in place.

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/whatif"
 )
 
-// errNoCopy is the negative answer of fit.
+// errNoCopy is the error for a negative answer of fit.
 var errNoCopy = errors.New("not every pod fits even once")
 
 // NewFitCommand returns the verb that shows where new pods would go, and how many fit.

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/whatif"
 )
 
-// errNever is the negative answer of need.
+// errNever is the error for a negative answer of need.
 var errNever = errors.New("some pods fit no such node")
 
 // needed is a row of need.

@@ -11,7 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/whatif"
 )
 
-// errRefused is the negative answer of several verbs. The output already has the reason.
+// errRefused is the error of several verbs for a negative answer. The output already has the
+// reason.
 var errRefused = errors.New("not every pod is admitted")
 
 // NewPlaceCommand returns the verb that shows how a kubelet would place pods.

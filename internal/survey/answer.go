@@ -142,7 +142,7 @@ func (a *Answer) label() string {
 	return a.Node + " for " + AgeText(a.SilentSeconds)
 }
 
-// shownAdvices is the maximum number of advices of one group that are shown.
+// shownAdvices is the maximum number of different pieces of advice that a group shows.
 const shownAdvices = 3
 
 // advised is advice that nodes of a group share. text names the node. In general, the word NODE

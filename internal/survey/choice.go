@@ -26,7 +26,7 @@ type Choice struct {
 	// Demand is the percentage of all devices in use whose pods could run on this node if it were
 	// empty.
 	Demand int `json:"demand"`
-	// Policy is the node's (topologyManagerPolicy).
+	// Policy is the node's topologyManagerPolicy.
 	Policy string `json:"policy"`
 	// Score is the score of the plugin Berth for the node, from 0 to 100. It decides among
 	// otherwise equal nodes.

@@ -26,7 +26,7 @@ type Options struct {
 	StaleAfter time.Duration
 	// Terms are the scheduler's arguments that apply to every pod. They have been checked.
 	Terms wire.Terms
-	// Where names server and configuration, for errors.
+	// Where names the data source in errors: the API server and the kubeconfig, or the snapshot.
 	Where string
 }
 

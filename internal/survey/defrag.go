@@ -132,7 +132,7 @@ type maker struct {
 	terms *wire.Terms
 }
 
-// answered stores whether a pod may run on a node. The zero value means that nobody asked.
+// answered stores whether a pod may run on a node. The zero value means that this is not known yet.
 type answered uint8
 
 const (

@@ -191,7 +191,8 @@ func (a *api) beats(ctx context.Context) (map[string]beat, error) {
 	return out, err
 }
 
-// beatOf reads the heartbeat in a Lease. It is zero if the Lease is no heartbeat or has no times.
+// beatOf returns the heartbeat in a Lease. It returns the zero value if the Lease is no heartbeat
+// or has no times.
 func beatOf(l *coordinationv1.Lease) beat {
 	b, err := nodestate.HeartbeatOf(l)
 	if err != nil {

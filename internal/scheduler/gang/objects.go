@@ -30,8 +30,8 @@ type APIObjects struct {
 	mu      sync.Mutex
 	clients map[wire.GangSource]*rest.RESTClient
 	watched map[wire.GangSource]bool
-	// apart records whether the API definition of a kind has a status subresource. A kind is
-	// missing until statusApart has asked for it.
+	// apart records whether the API definition of a kind has a status subresource. It has no entry
+	// for a kind before statusApart has asked about the kind.
 	apart map[wire.GangSource]bool
 }
 

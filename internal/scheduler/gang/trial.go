@@ -471,8 +471,8 @@ func (t *trial) Account(node int) *ledger.Node { return t.profile.Account(t.name
 
 func (t *trial) name(node int) string { return t.infos[node].Node().Name }
 
-// Admits implements plan.Field. It does not ask a node without members again, because Nodes has
-// asked it, unless the kind is coupled.
+// Admits implements plan.Field. If no member was placed on the node and the kind is not coupled,
+// Admits does not run the Filter plugins again, because Nodes has run them.
 func (t *trial) Admits(member, node int) bool {
 	k, copied := t.kindOf(member), t.over[node]
 	minded := t.loners.mind(t.job.Pods[member], t.infos[node].Node())

@@ -198,7 +198,7 @@ type turn struct {
 	// again meanwhile.
 	as   change
 	list []question
-	// end means that the ring or the circle ends with the list.
+	// end is the second result of change.next.
 	end bool
 }
 

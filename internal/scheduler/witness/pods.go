@@ -57,7 +57,8 @@ func (s *podStore) run(ctx context.Context, client kubernetes.Interface) {
 
 var _ cache.TransformingStore = (*podStore)(nil)
 
-// Transformer implements cache.TransformingStore. It slims the pods of lists.
+// Transformer implements cache.TransformingStore. It removes the data of listed pods that
+// survey.Slim removes.
 func (*podStore) Transformer() cache.TransformFunc { return survey.Slim }
 
 // Add implements cache.ReflectorStore.
