@@ -10,9 +10,10 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// berths prefers the node that loses the fewest places for expected pods. For each shape that
-// arrived lately, it compares how many copies fit before and after the pod. It weights them by the
-// shape's frequency and by its part of a node. It learns the load while pods arrive.
+// berths prefers the node on which the pod takes the least room from expected pods. For each recent
+// shape, it compares how many copies fit on the node before and after the pod is placed. It weights
+// the difference by the shape's frequency and by the part of a node that a copy takes. It learns
+// the load while pods arrive.
 type berths struct {
 	asked map[*simulate.Shape]int
 	total int
@@ -41,7 +42,7 @@ func (b *berths) Learn(s *simulate.Shape) bool {
 	return true
 }
 
-// Score is the expected loss in millionths of a node, the less the better.
+// Score returns the expected loss in millionths of a node. Lower is better.
 func (b *berths) Score(l *simulate.Look) int64 {
 	b.after = append(b.after[:0], l.Zones...)
 	take(b.after, int(l.Shape.MilliCPU/1000), l.Shape.GPUs)
@@ -104,5 +105,5 @@ func copiesOn(z *simulate.Zone, cpus, gpus int) int {
 	return n
 }
 
-// GPU returns the GPU for a share: nodes with NUMA nodes have no shares.
+// GPU implements simulate.Scorer. No pod asks for a share of a GPU on a node with NUMA nodes.
 func (b *berths) GPU(l *simulate.Look, r *rand.Rand) int { return simulate.Scoring(b.Score).GPU(l, r) }

@@ -14,9 +14,9 @@ import (
 // Arrive returns a change for trace.NewDraw: pods arrive until they ask for the GPUs of all nodes
 // times the ratio, or for the CPUs if no pod asks for GPUs. With ratio 0 it is nil.
 //
-// The pods of the list come first, in random order. If more are needed, they are drawn from the
-// list again. If the list asks for too much, pods are removed. If pods are added, the last one
-// would exceed the ratio; Arrive counts only one GPU of it, as in the FGD paper.
+// The pods of the list come first, in random order. If they ask for too much, Arrive removes random
+// pods. If they ask for too little, it draws more pods from the list, until the next pod would
+// exceed the ratio. As in the FGD paper, this check counts only one GPU of the next pod.
 func Arrive(nodes []trace.Node, pods []trace.Pod, ratio float64) func(*trace.Draw) {
 	if !(ratio > 0) || len(pods) == 0 {
 		return nil

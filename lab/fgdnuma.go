@@ -16,7 +16,8 @@ func (f *fgdNUMA) score(l *simulate.Look) int64 {
 	f.after = append(f.after[:0], l.Zones...)
 	take(f.after, int(l.Shape.MilliCPU/1000), l.Shape.GPUs)
 	lost := f.lost(l.Zones, l.GPUModel) - f.lost(f.after, l.GPUModel)
-	// A sigmoid, as in FGD, but finer: in hundredths, pods without GPUs would make no difference.
+	// A sigmoid, as in FGD, but with finer steps. With 100 steps, pods without GPUs would get equal
+	// scores everywhere.
 	return int64(1e6 / (1 + math.Exp(-lost)))
 }
 

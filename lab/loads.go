@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/internal/suggest"
 )
 
-// If pods arrive and end, pods with whole servers start together. They request less memory than in
-// the load without gangs, because the system reserves some of the node's memory.
+// In loads with gangs, pods that ask for a whole server are gangs. They request less memory than in
+// loads without gangs, because the system reserves some of the node's memory.
 const (
 	wholeServer = 8 // GPUs
 	gangOf      = 4 // pods

@@ -111,7 +111,7 @@ func OverlayShape(name string) (packages, perPackage int, ok bool) {
 	return 0, 0, false
 }
 
-// obeys is the ending of an overlay with nodes that obey.
+// obeys is the suffix of an overlay's name if Berth decides on its nodes.
 const obeys = "/obey"
 
 // OverlayNames are the names that ParseOverlay knows; names with authority kubelet come first.

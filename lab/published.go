@@ -28,7 +28,7 @@ func published() []simulate.Strategy {
 	}
 }
 
-// blind is a strategy of the paper that scores by amounts alone.
+// blind is a strategy of the paper that scores only by amounts.
 func blind(name, about string, f simulate.Scoring) simulate.Strategy {
 	return simulate.Strategy{Name: name, About: about, Blind: true, Ties: simulate.FirstOfOrder, New: func([]simulate.Typical) simulate.Scorer { return f }}
 }

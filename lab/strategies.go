@@ -7,7 +7,7 @@ import (
 )
 
 // Strategies are all strategies in their printed order: strategies of the paper, of kube-scheduler,
-// of other schedulers and of Berth, and those that measure Berth's.
+// of other schedulers and of Berth, and the strategies with which Berth's default is compared.
 func Strategies() []simulate.Strategy {
 	var stock, own []simulate.Strategy
 	for _, s := range simulate.Strategies() {

@@ -14,7 +14,7 @@ type ranges struct {
 	Ticks []tick
 }
 
-// rangeRow is from the least seed to the greatest, in percent of the width.
+// rangeRow is the range of a strategy's results over all seeds, in percent of the width.
 type rangeRow struct {
 	key
 	From, Wide, Mean float64
@@ -61,7 +61,7 @@ type barRow struct {
 	Text  string
 }
 
-// part is in percent of the width.
+// part is one segment of a bar. Wide is in percent of the plot's width.
 type part struct {
 	kind
 	Wide float64

@@ -19,7 +19,7 @@ var style string
 
 var layout = template.Must(template.New("page").Parse(text))
 
-// Write writes the page. It is the same for the same Comparison.
+// Write writes the page. Equal Comparisons give equal pages.
 func (c *Comparison) Write(w io.Writer) error { return layout.Execute(w, c.sheet()) }
 
 // sheet is the data of the layout.

@@ -1,5 +1,5 @@
 // Command peers runs the demo's pods on the demo's nodes with another scheduler's program, and
-// counts as the demo does (README.md):
+// prints the demo's figures for it (README.md):
 //
 //	go run ./peers -scheduler volcano=/path/to/vc-scheduler -source /path/to/volcano -controller /path/to/vc-controller-manager
 package main
@@ -53,7 +53,7 @@ func newQuestion(errs io.Writer) *question {
 	return q
 }
 
-// run answers the question of the arguments.
+// run runs the program with these arguments.
 func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	q := newQuestion(errs)
 	if err := q.flags.Parse(args); err != nil {

@@ -58,7 +58,7 @@ func main() {
 	}
 }
 
-// run answers the question of the arguments.
+// run runs the program with these arguments.
 func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	q := newQuestion(errs)
 	if err := q.flags.Parse(args); err != nil {

@@ -22,7 +22,7 @@ func overlays() []string {
 	return slices.DeleteFunc(lab.OverlayNames(), func(name string) bool { return strings.HasSuffix(name, "/best-effort") || !lab.Decides(name) })
 }
 
-// firstSeed is the first of the published experiment, which has ten.
+// firstSeed is the first of the ten seeds of the published experiment.
 const firstSeed = 42
 
 func seeds(n int) (out []int64) {

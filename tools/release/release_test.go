@@ -22,8 +22,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// made writes all files of a release without a compiler. A few bytes replace each command, and the
-// test program where modules are read.
+// made writes all files of a release without a compiler. A file of a few bytes stands in for each
+// command. For the inventory, the test program stands in, because it has a list of modules.
 func made(t *testing.T) *release {
 	t.Helper()
 	self, err := os.Executable()

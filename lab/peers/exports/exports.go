@@ -1,5 +1,5 @@
-// Package exports writes the objects about a hollow node that the node agents of other schedulers
-// would write and Berth's own agent does not.
+// Package exports writes objects about a hollow node that the node agents of other schedulers would
+// write. Berth's own agent does not write these objects.
 package exports
 
 import (
