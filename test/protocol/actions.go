@@ -1,6 +1,6 @@
 package protocol
 
-// successors calls emit with every step that is possible in s and the state after it.
+// successors calls emit for every step that is possible in s, with the state after the step.
 func (m *Model) successors(s *State, emit func(Step, *State)) {
 	for p := PodID(0); p < Pods; p++ {
 		m.schedulerSteps(s, p, emit)
@@ -122,8 +122,8 @@ func (m *Model) nextOrder(s *State, n NodeID, p PodID, committed bool) uint8 {
 	return next
 }
 
-// renumber closes the gaps among the node's reservations, so that equal situations are equal
-// states.
+// renumber closes the gaps in the numbers of the node's reservations, so that equal situations are
+// equal states.
 func (m *Model) renumber(s *State, n NodeID) {
 	var ranks [16]PodSet
 	base := uint8(0)
@@ -161,7 +161,8 @@ func (m *Model) bind(s *State, p PodID) {
 	m.renumber(s, n)
 }
 
-// readBack resolves an unknown result. Without the rule it counts as a failure.
+// readBack resolves a Binding with an unknown result. Without the rule ReadBack, the Binding counts
+// as failed.
 func (m *Model) readBack(s *State, p PodID) {
 	switch {
 	case m.Rules.Has(ReadBack) && s.api[p] != pending && s.placed.Has(p):
@@ -245,7 +246,7 @@ func (m *Model) list(s *State) {
 	}
 }
 
-// takeOver ends a new leader's wait: no Binding of the old leader is in progress any more.
+// takeOver ends a new leader's wait, because no Binding of the old leader is in progress any more.
 func (m *Model) takeOver(s *State) {
 	s.takeover = false
 	m.askBarriers(s)
@@ -262,7 +263,7 @@ func (m *Model) askBarriers(s *State) {
 	}
 }
 
-// park lets a pod wait, with its answer.
+// park makes a pod wait after the verdict v.
 func (s *scheduler) park(p PodID, v verdict) {
 	s.plan[p] = promise{}
 	s.stage[p] = refused

@@ -2,13 +2,13 @@ package protocol
 
 // cautious answers the same question as enumerate without enumerating: whether the kubelet admits
 // the pod in every outcome and keeps the promises to the pods ahead, and whether the pod's CPUs are
-// exact. It may return false where enumerate returns true, never the reverse.
+// exact. It may return false if enumerate returns true, but never the reverse.
 //
-// Each unreported pod must fit wherever the other unreported pods may have landed, with every
-// reported pod still there. An admission that fits then also fits after a pod has left, because
-// more room never makes a single admission fail. The cost is the number of NUMA nodes to the power
-// of the pods ahead, independent of the number of reported pods. A scheduler can afford this on a
-// node with sixty pods, where trying all subsets of leaving pods is impossible.
+// Each unreported pod must fit with every reported pod still there, wherever the other unreported
+// pods have got their CPUs. Then it also fits after a pod has left, because more room never makes a
+// single admission fail. The cost is the number of NUMA nodes to the power of the pods ahead,
+// independent of the number of reported pods. A scheduler can afford this on a node with sixty
+// pods, where trying all subsets of leaving pods is impossible.
 func (e *evaluator) cautious(q question) (all, exact bool) {
 	for _, v := range q.todo[:q.n] {
 		if q.ghosts.Has(v) || v != q.pod && e.Pods[v].Second < e.Pods[q.pod].Second {

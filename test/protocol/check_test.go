@@ -9,8 +9,8 @@ import (
 
 var large = flag.Bool("large", false, "search the large models too (minutes, gigabytes)")
 
-// trio is the workload of every model: a fits either NUMA node, b only the one with the device, and
-// c comes a second later. If the pods are admitted in the wrong order, or a pod leaves at the wrong
+// trio is the usual workload: a fits either NUMA node, b only the one with the device, and c is
+// created a second later. If the pods are admitted in the wrong order, or a pod leaves at the wrong
 // moment, a takes the place of b.
 var trio = [Pods]Pod{{CPUs: 2}, {CPUs: 1, Device: true}, {CPUs: 1, Second: 1}}
 

@@ -2,8 +2,8 @@ package protocol
 
 import "slices"
 
-// ask builds the question for p on n from the scheduler's knowledge. With committed only Bindings
-// count, otherwise also reservations before it.
+// ask builds the question for p on n from the scheduler's knowledge. If committed is true, only
+// Bindings count. Otherwise earlier reservations count too.
 func (m *Model) ask(s *State, n NodeID, p PodID, committed bool) question {
 	q := question{node: n, pod: p}
 	for o := PodID(0); o < Pods; o++ {

@@ -54,8 +54,8 @@ func sorted(orders [][]PodID) string {
 	return fmt.Sprint(slices.CompactFunc(orders, slices.Equal[[]PodID]))
 }
 
-// TestCautiousIsNeverBolder compares the worst case with the enumeration on every question that the
-// small model can ask.
+// TestCautiousIsNeverBolder compares cautious with the enumeration on every question that the small
+// model can ask.
 func TestCautiousIsNeverBolder(t *testing.T) {
 	m := NewModel(Config{Pods: trio, Nodes: kubelets, Rules: AllRules})
 	asked, agreed := 0, 0

@@ -28,8 +28,7 @@ func (e *evaluator) evaluate(q question) answer {
 	return answer{}
 }
 
-// evaluatePlanned sums up promises. The result is the state of a node with authority berth, which
-// does not depend on their order.
+// evaluatePlanned adds up promises. On a node with authority berth, their order does not matter.
 func (e *evaluator) evaluatePlanned(q question) answer {
 	var used, uncertain CPUs
 	for o := PodID(0); o < Pods; o++ {
@@ -55,8 +54,8 @@ type outcomes struct {
 	first CPUs // the pod's CPUs if pods come in the order of the Bindings and none leaves
 }
 
-// enumerate tries every order and every moment of release. With anyone, every pod may leave,
-// otherwise only pods that are known to leave.
+// enumerate tries every order and every moment of release. If anyone is true, every pod may leave.
+// Otherwise only pods that are known to be leaving may leave.
 func (e *evaluator) enumerate(q question, anyone bool) outcomes {
 	o := outcomes{all: true, same: true}
 	for _, order := range e.orders(q.todo[:q.n]) {

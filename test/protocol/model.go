@@ -45,7 +45,7 @@ var actionNames = [actions]string{
 
 func (a Action) String() string { return actionNames[a] }
 
-// Step is one step of a run. Variant distinguishes the outcomes of a step that has several.
+// Step is one step of a run. If the step has several outcomes, Variant distinguishes them.
 type Step struct {
 	Action  Action
 	Pod     PodID

@@ -55,7 +55,7 @@ type evaluator struct {
 	memo map[question]answer
 }
 
-// kept reports whether a pod ahead that gets these CPUs gets its promise. A ghost has no promise.
+// kept reports whether these CPUs keep the promise to a pod ahead. A ghost has no promise.
 func (q *question) kept(p PodID, got CPUs) bool {
 	return q.ghosts.Has(p) || got != 0 && (!q.exact.Has(p) || got == q.planned[p])
 }

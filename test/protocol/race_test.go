@@ -2,6 +2,6 @@
 
 package protocol
 
-// raceDetector is set when the race detector makes a search about twenty times as slow. The model
-// has one goroutine.
+// raceDetector is true if the race detector runs, which makes a search about twenty times as slow.
+// The model has one goroutine.
 const raceDetector = true

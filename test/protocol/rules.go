@@ -19,8 +19,8 @@ type Rule = explore.Rules[ruleNames]
 
 // The rules, by law.
 const (
-	// StateFromReports (law 1): the state is report, releases, admissions. Off: a running total of
-	// the scheduler's own promises.
+	// StateFromReports (law 1): a node's state is its report plus later releases and admissions.
+	// Off: a running total of the scheduler's own promises.
 	StateFromReports Rule = 1 << iota
 	// ReportSequence (law 1): a report with an older sequence number is ignored.
 	ReportSequence
@@ -38,9 +38,9 @@ const (
 	// ReadBack (law 3): an unknown result of a Binding is read back before anything else happens to
 	// the pod.
 	ReadBack
-	// EnumerateKnown (law 3): every order that a relist could produce, and every moment at which a
-	// pod that is known to be leaving could free its CPUs, is tried. Off: only the order of the
-	// Bindings.
+	// EnumerateKnown (law 3): the scheduler tries every order that a relist could produce, and
+	// every moment at which a pod that is known to be leaving could free its CPUs. Off: only the
+	// order of the Bindings.
 	EnumerateKnown
 	// PredecessorsToo (law 3): a pod is placed only if every outcome also admits every pod bound
 	// before it that no report shows yet. Such a pod must get the same CPUs if its decision is

@@ -25,7 +25,7 @@ type NodeID uint8
 
 var numaNodes = [...]CPUs{0b0011, 0b1100}
 
-// phase is the state of a pod for a client of the API.
+// phase is the state of a pod in the API, or in a client's view of the API.
 type phase uint8
 
 const (
@@ -44,7 +44,7 @@ type promise struct {
 	exact bool
 }
 
-// life is the state of a pod for its kubelet.
+// life is the state of a pod in its kubelet.
 type life uint8
 
 const (
@@ -89,7 +89,7 @@ const (
 // queueLen is enough for the addition and removal of every pod, and for two barriers.
 const queueLen = 2*Pods + 2
 
-// queue is a kubelet's watch, oldest first.
+// queue has the pending events of a kubelet's watch, oldest first.
 type queue [queueLen]event
 
 func (q *queue) push(e event) {

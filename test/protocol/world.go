@@ -149,8 +149,8 @@ func (m *Model) nodeSteps(s *State, n NodeID, emit func(Step, *State)) {
 	m.lateReport(s, n, emit)
 }
 
-// wakeByReport is the queueing hint of a report. Without WaitIsPending a waiting pod is in back-off
-// instead.
+// wakeByReport wakes pods after a report, as the plugin's queueing hint does. Without
+// WaitIsPending, a waiting pod is in back-off instead.
 func (m *Model) wakeByReport(s *State) {
 	for p := range s.stage {
 		if s.stage[p] == refused || s.stage[p] == waiting && m.Rules.Has(WaitIsPending) {

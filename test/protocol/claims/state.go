@@ -131,8 +131,8 @@ func initial(c *Config) State {
 	return s
 }
 
-// there reports whether the pod has a CPU of the node: actually, or with inFlight also by a
-// promise.
+// there reports whether the pod has a CPU of the node. If inFlight is true, a promised CPU counts
+// too.
 func (s *State) there(p PodID, n NodeID, inFlight bool) bool {
 	if s.cpu[p].node != n || s.phase[p] == pending {
 		return false

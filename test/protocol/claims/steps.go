@@ -130,8 +130,8 @@ func (m *Model) choosable(p PodID, devices numas) numas {
 	return devices
 }
 
-// unschedulable handles an allocated claim if no node suffices. kube-scheduler deallocates the
-// claim if it is the reason on some node.
+// unschedulable handles an allocated claim if no node suffices. kube-scheduler deallocates a claim
+// that is the reason on some node.
 func (m *Model) unschedulable(t State, p PodID, emit func(Step, *State)) {
 	c := &t.claim[p]
 	if !c.allocated || c.shared && m.Rules.Has(OnlyUnused) {
@@ -168,8 +168,8 @@ func (m *Model) changed(t *State, n NodeID) {
 	}
 }
 
-// may reports whether the pod may write its Binding to the node now, and makes other pods wait if
-// it may.
+// may reports whether the pod may write its Binding to the node now, because no other pod is about
+// to.
 func (t *State) may(p PodID) bool {
 	turn := t.turn[t.cpu[p].node]
 	return turn == 0 || turn == uint8(p)+1

@@ -12,8 +12,8 @@ import (
 // Space is a model that can be explored: states S, steps T, and promises B that can be broken.
 // Equal values of S are one state. The zero value of B means that all promises are kept.
 type Space[S comparable, T any, B comparable] interface {
-	// Steps calls emit with every step that is possible in the state, always in the same order, and
-	// the state after it.
+	// Steps calls emit for every step that is possible in the state, always in the same order, with
+	// the state after the step.
 	Steps(s *S, emit func(T, *S))
 	// World reports whether the step may never happen: a failure, or an action of a user.
 	World(T) bool
@@ -62,7 +62,7 @@ func (r Result[S, T, B]) String() string {
 // a breach.
 type digest [2]uint64
 
-// visit says by which step of which parent a state was reached.
+// visit describes how a state was reached: by the nth step of its parent.
 type visit struct{ parent, nth int32 }
 
 // reached is a state that is still to be expanded.

@@ -54,8 +54,8 @@ type State struct {
 	minimum, shown [Gangs]uint8
 	// The minimum of the last plan, and the minimum in the API at that time.
 	planned, lawful [Gangs]uint8
-	// whole means that the scheduler knows that the gang was complete; stored, that the API has
-	// recorded it.
+	// whole means that the scheduler knows that the gang was complete. stored means that the API
+	// has recorded it.
 	whole, stored [Gangs]bool
 	// closed means that the member's Binding completed its gang.
 	closed [Gangs][Members]bool
@@ -63,8 +63,8 @@ type State struct {
 	was [Gangs]bool
 	// low counts places of pods of lower priority, leaving places of evicted pods.
 	low, leaving uint8
-	// For gangs that come in order: members that their kubelet has admitted, members in a report,
-	// and silent agents.
+	// For ordered gangs: members that their kubelet has admitted, members in a report, and silent
+	// agents.
 	admitted, listed [Gangs][Members]bool
 	silent           [Gangs]bool
 	// hurt means that a Binding has failed, a scheduler has died, or an agent is silent.
@@ -113,8 +113,8 @@ func (s *State) marked(c *Config, g int) bool {
 // ordered reports whether the gang's plan works in only one order.
 func (c *Config) ordered(g int) bool { return g < int(c.Budget.Ordered) }
 
-// coming reports whether a member of a gang that comes in order is on its way to its node: the node
-// admits no other member until a report lists it.
+// coming reports whether a bound member of an ordered gang is in no report yet. Until a report
+// lists the member, its node admits no other member.
 func (s *State) coming(c *Config, g int) bool {
 	for m := range Members {
 		if c.ordered(g) && s.pod[g][m] == bound && !s.listed[g][m] {

@@ -185,7 +185,7 @@ func (w *walk) bind(g, m int) {
 	})
 }
 
-// admit makes the kubelet of a gang that comes in order admit a member, and its agent report it. A
+// admit makes the kubelet of an ordered gang admit a member, and its agent report the member. A
 // member that is admitted too early takes the place of another.
 func (w *walk) admit(g, m int) {
 	s := &w.from
@@ -214,8 +214,8 @@ func (w *walk) silence(g int) {
 	})
 }
 
-// giveUp ends a member's wait for its turn. It assumes that reports come before the deadline unless
-// agents are silent.
+// giveUp ends a member's wait for the members before it. It assumes that reports come before the
+// deadline unless agents are silent.
 func (w *walk) giveUp(g, m int) {
 	if w.c.Rules.Has(WaitEnds) && w.from.silent[g] && w.from.waits(w.c, g, m) {
 		w.emit("scheduler", "lets "+name(g, m)+" wait for its turn no longer", false, func(s *State) { s.pod[g][m] = pending })
@@ -339,7 +339,7 @@ func (s *State) judge() {
 	}
 }
 
-// rest looks for breaches when no further event must happen.
+// rest looks for breaches in a state in which no further event has to happen.
 func (s *State) rest() Breach {
 	for g := range Gangs {
 		if n := s.count(g, bound); n > 0 && n < s.minimum[g] && !s.was[g] {

@@ -44,7 +44,7 @@ func (s *search) See(state *State) Breach {
 	return state.broken
 }
 
-// Rest checks that every resize and pod that fits is carried out.
+// Rest checks that every resize that fits is carried out, and that pod b runs if it fits.
 func (s *search) Rest(state *State) (Breach, string) {
 	room := state.b == pending || state.b == gone
 	switch {

@@ -10,16 +10,16 @@ const (
 	// KubeletFirst: the scheduler decides for the amounts that the kubelet has allocated. Off: for
 	// the request, which the kubelet may never allocate.
 	KubeletFirst Rule = 1 << iota
-	// SettledFirst: the scheduler decides when a report shows that the agent knows the decision
-	// before. Off: at once.
+	// SettledFirst: the scheduler decides when a report shows that the agent knows the previous
+	// decision. Off: at once.
 	SettledFirst
 	// CountShown: resources that a report shows for a pod are not free, even after a newer
 	// decision. Off: the newest decision counts.
 	CountShown
 	// KeepBoth: while it is unknown whether a decision was written, its resources are not free.
-	// Off: only the decision before it counts.
+	// Off: only the previous decision counts.
 	KeepBoth
-	// FenceResizes: a new leader makes sure that no decision of the leader before arrives later.
+	// FenceResizes: a new leader makes sure that no decision of the previous leader arrives later.
 	FenceResizes
 	// TryAgain: a resize without room is tried again when a pod has left. Off: never.
 	TryAgain

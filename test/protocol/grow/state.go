@@ -95,11 +95,11 @@ type scheduler struct {
 	wrote decision
 	// new means that it has just started and has not fenced old writes.
 	new bool
-	// gaveUp means that there was no room once.
+	// gaveUp means that the scheduler found no room for the resize.
 	gaveUp bool
 }
 
-// agent is the agent's memory, and disk the part that survives a restart.
+// agent is the agent's memory. disk is the part that survives a restart.
 type agent struct {
 	down  bool
 	knows decision

@@ -59,7 +59,8 @@ func (w *walk) kubelet() {
 }
 
 // beginAgain ends pod a's container and starts it again, as the kubelet does for a resize with the
-// policy RestartContainer. Without an agent, or if pod b has its CPUs, it does not start.
+// policy RestartContainer. The container does not start without an agent, or while pod b has its
+// CPUs.
 func (w *walk) beginAgain() {
 	s := &w.from
 	if s.left.Begins == 0 || s.down || s.b == running && s.bCPU&s.knows.cpus != 0 {
@@ -104,7 +105,8 @@ func (w *walk) decide() {
 	w.emit("scheduler", "decides "+to.String(), false, func(s *State) { s.write, s.wrote, s.gaveUp = to, to, false })
 }
 
-// written is the fate of a write: answered, answered too late, or late itself.
+// written is the fate of a write: it reaches the API with an answer, or the scheduler gets no
+// answer and the write may arrive later.
 func (w *walk) written() {
 	s := &w.from
 	if s.write.gen != 0 {

@@ -45,8 +45,8 @@ func (s *State) drop(p Pod) {
 	s.strange.Drop(p)
 }
 
-// predict predicts the kubelet's answer to a pod. It assumes that the kubelet admits it after all
-// pods that shadow mode knows.
+// predict predicts the kubelet's answer to a pod. It assumes that the kubelet admits the pod after
+// all other pods that shadow mode knows.
 func (w *walk) predict(s *State, v event) {
 	p, rules := v.pod, w.c.Rules
 	reported := s.seen.held[p] != 0

@@ -194,8 +194,8 @@ func (m *Model) free(s *State, p PodID) {
 	}
 }
 
-// create asks the agent for the container's CPUs; without the agent the container begins
-// unadjusted, unless it demands the agent.
+// create asks the agent for the container's CPUs. Without the agent, the container begins
+// unadjusted, unless its Binding demands the agent.
 func (m *Model) create(s *State, p PodID, emit func(Step, *State)) {
 	t := *s
 	if s.mute.Has(p) { // in a new sandbox, because the kubelet does not know the other one
@@ -290,8 +290,7 @@ func (m *Model) createShared(t State, p PodID, emit func(Step, *State)) {
 	emit(Step{Create, p}, &t)
 }
 
-// genuineRival reports whether another valid decision has the CPUs that a decision needs, and no
-// decision was forged.
+// genuineRival reports whether a valid decision needs CPUs that another valid decision has.
 func (m *Model) genuineRival(s *State, p PodID, got CPUs) bool {
 	if m.Pods[p].Kind != Decided {
 		return false
@@ -510,7 +509,7 @@ func (r *runtime) occupies(p PodID) CPUs {
 	return r.runs[p] | r.ghosts[p]
 }
 
-// judge looks for containers where they must not be.
+// judge looks for containers that run on wrong CPUs.
 func (m *Model) judge(s *State) {
 	for p := PodID(0); p < Pods; p++ {
 		on := s.occupies(p)
