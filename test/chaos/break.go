@@ -22,7 +22,7 @@ const (
 	// fraudPromise: Bindings name other CPUs than the scheduler has decided.
 	fraudPromise fraud = "promise"
 	// fraudOrder: Bindings are answered with success at once, but written later and in random
-	// order. So the scheduler decides about pods without some of their predecessors.
+	// order. So the scheduler decides about pods without knowing some earlier Bindings.
 	fraudOrder fraud = "order"
 	// fraudDeaf: after its start the scheduler receives no report, but still receives heartbeats.
 	fraudDeaf fraud = "deaf"

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/test/line"
 )
 
-// way is the path of a process's connections, on which faults can be made.
+// way is a proxy on the path of a process's connections. It can inject faults.
 type way interface {
 	// set begins a fault, or with "" ends it.
 	set(f Kind)
@@ -26,7 +26,7 @@ type way interface {
 
 var _, _ way = (*clientLine)(nil), (*storageLine)(nil)
 
-// clientLine is a proxy between one client and the API server that makes faults in requests.
+// clientLine is a proxy between one client and the API server that injects faults into requests.
 type clientLine struct {
 	*line.Line
 	fraud fraud
@@ -93,7 +93,7 @@ func (w *clientLine) next(r *http.Request) (fault Kind, arrives bool) {
 // viewLate is the largest delay of the watches of a scheduler that does not lead.
 const viewLate = 20 * time.Second
 
-// lateness is the delay of late requests. It is shorter than the stop of a container.
+// lateness is the delay of late requests. It is shorter than the time in which a container stops.
 const lateness = 400 * time.Millisecond
 
 // ServeHTTP implements http.Handler.

@@ -62,8 +62,8 @@ func (o *observer) add(name string, bound time.Time) *watched {
 	return w
 }
 
-// TestContended: which other pods excuse a decision whose Binding was seen after a minute, and
-// whose admission was seen a second later.
+// TestContended: a decision is excused by some pods of other schedulers. The Binding was seen after
+// a minute, and the admission a second later.
 func TestContended(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -159,8 +159,8 @@ func TestBrokenPromisesAreViolations(t *testing.T) {
 			o.outcome(&outcome{read: landed, node: "n0", uid: "ours", how: how})
 		}
 	}
-	// The storage was late until long before the kubelet decided about the pod, whose Binding was
-	// sent during the delay.
+	// The storage was late, and the pod's Binding was sent during the delay. The delay ended long
+	// before the kubelet decided about the pod.
 	slowly := func(sent time.Duration) func(*testing.T, *observer, *watched) {
 		return func(_ *testing.T, o *observer, w *watched) {
 			o.book.faults = []span{{Late, storageName, landed.Add(-12 * time.Second), landed.Add(-8 * time.Second), false}}

@@ -12,8 +12,9 @@ type Kind string
 
 // Operations. Op.Target names the process of a fault.
 //
-// A way leads from a client to the API server, or from the API server to etcd. To the API server,
-// requests and answers are lost or late. To etcd, bytes are late, but none is lost.
+// The connections from a client to the API server, and from the API server to etcd, can have
+// faults. On the way to the API server, requests and answers are lost or late. On the way to etcd,
+// bytes are late, but none is lost.
 const (
 	Create      Kind = "create"       // a pod
 	CreateGang  Kind = "create-gang"  // pods that start together
@@ -93,8 +94,7 @@ func NewPlan(seed uint64, nodes int, length time.Duration) []Op {
 	return p.ops
 }
 
-// load creates or deletes a pod, or a burst of pods, so that their number stays near what fills the
-// nodes.
+// load creates or deletes a pod, or a burst of pods, so that the pods nearly fill the nodes.
 func (p *planner) load() {
 	n := 1
 	if p.r.IntN(25) == 0 {

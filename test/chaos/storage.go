@@ -59,7 +59,7 @@ func (s *storageLine) connect(near net.Conn) {
 // slowness is the delay in each direction.
 const slowness = 150 * time.Millisecond
 
-// pass forwards data until either side ends.
+// pass forwards data until either connection ends.
 func (s *storageLine) pass(from, to net.Conn) {
 	defer s.end(from, to)
 	buf := make([]byte, 64<<10)

@@ -64,7 +64,7 @@ func TestStorageLine(t *testing.T) {
 	}
 }
 
-// TestFrauds: how each fraud changes a Binding or a watch.
+// TestFrauds checks how each fraud changes a Binding or a watch.
 func TestFrauds(t *testing.T) {
 	const honest = `x"cpus":"2-3"y"cpus":"9"z`
 	arrived := make(chan string, 10)

@@ -5,8 +5,8 @@
 //
 // A seed determines the Plan: gangs of 2 to 32 members, declared by annotations and by the
 // PodGroups of Volcano and scheduler-plugins. Some are too large, have more members than they need,
-// are scaled up, lose a member, or have a high priority. For some the scheduler is killed between
-// two of their Bindings. The plan also has single pods and restarts of kubelets.
+// are scaled up, lose a member, or have a high priority. For some gangs, the scheduler is killed
+// between two of their Bindings. The plan also has single pods and restarts of kubelets.
 //
 // The checks run all the time. A gang that does not fit gets no node, is nominated to none, and
 // causes no eviction. No gang stays with a part of its minimum bound past its deadline. The

@@ -79,7 +79,7 @@ type slot struct {
 	uid    types.UID
 }
 
-// killing has the state of a gang between whose Bindings the scheduler is killed.
+// killing is the progress of a Kill: the scheduler is killed between two Bindings of a gang.
 type killing struct {
 	Kill
 	count int

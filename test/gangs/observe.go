@@ -59,7 +59,7 @@ type seen struct {
 	held topology.CPUSet
 }
 
-// watched is a gang under watch.
+// watched is a gang with its observed state.
 type watched struct {
 	*Gang
 	// made is when its first pod was created.
@@ -90,7 +90,7 @@ type observer struct {
 	wrong   int
 	excused int
 	evicted int
-	// overtaken counts exact placements that were preceded by another pod's end; leavers are
+	// overtaken counts exact placements that differ because another pod ended first; leavers are
 	// deleted pods.
 	overtaken int
 	leavers   []*seen
@@ -178,8 +178,8 @@ func (o *observer) seeEviction(s *seen, of *watched) {
 	}
 }
 
-// vain explains why the pod's eviction cannot have helped another pod; "" if it can have. The
-// caller holds mu.
+// vain explains why the pod's eviction cannot have helped another pod; "" if it may have helped.
+// The caller holds mu.
 func (o *observer) vain(pod *corev1.Pod) string {
 	for _, g := range o.gangs {
 		if g.Urgent && !g.TooLarge && !g.made.IsZero() && (g.whole.IsZero() || o.now().Sub(g.whole) < time.Minute) && pod.Labels[gangLabel] != g.Name {

@@ -133,8 +133,8 @@ func newGang(r *rand.Rand, i int, at time.Duration) Gang {
 	return g
 }
 
-// fill gives the gang members: of one or two shapes, or with mixed of three or more, with init
-// containers.
+// fill adds the gang's members. They have one or two shapes. If mixed is true, they have three or
+// more shapes and init containers.
 func (g *Gang) fill(r *rand.Rand, mixed bool) {
 	size := sizes[r.IntN(len(sizes))]
 	if mixed {

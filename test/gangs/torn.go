@@ -20,9 +20,9 @@ import (
 // tornAfter is how long a restarted kubelet may take until its node is Ready.
 const tornAfter = 15 * time.Second
 
-// mender repairs nodes as the agents' messages tell an administrator. A kubelet that was killed
-// between two writes of its CPU or memory manager does not start again (docs/scope.md), and without
-// its node a gang that fits cannot run.
+// mender repairs nodes as the agents' messages tell an administrator to do. A kubelet that was
+// killed between two writes of its CPU or memory manager does not start again (docs/scope.md), and
+// without its node a gang that fits cannot run.
 type mender struct {
 	*cluster
 	out        io.Writer

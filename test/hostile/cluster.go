@@ -26,7 +26,7 @@ import (
 	"github.com/berth-dev/berth/test/wrongclock"
 )
 
-// The parts whose memory is checked, with the chart's limits where it sets them.
+// The memory limits of the checked parts: the chart's limit if it sets one.
 const (
 	mib             = 1 << 20
 	schedulerBound  = 1024 * mib

@@ -50,7 +50,7 @@ func (f *finder) text(s, path string) {
 	}
 }
 
-// foreign reports whether a type belongs to other projects' machinery.
+// foreign reports whether a type belongs to another project, so that find skips its values.
 func foreign(t reflect.Type) bool {
 	pkg := t.PkgPath()
 	first, _, _ := strings.Cut(pkg, "/")

@@ -127,8 +127,8 @@ func (u *unit) pod(name string, cpus int64) *corev1.Pod {
 	return p
 }
 
-// create creates a pod after its predecessor with the same name is gone. The later deletion is of
-// this pod only, not of another with the same name.
+// create creates a pod after its predecessor with the same name is gone. The unit later deletes
+// only this pod, and no other pod with the same name.
 func (u *unit) create(ctx context.Context, p *corev1.Pod) error {
 	pods := u.clients.CoreV1().Pods(friends)
 	return u.put(ctx, "pod "+p.Name, func() error {

@@ -67,7 +67,7 @@ type result struct {
 	NodesLost int `json:"nodesLost"`
 	// OverQuota is how often the tenant kept more CPUs from others than its quota.
 	OverQuota int `json:"overQuota"`
-	// Stuck are parts of the friendly load that were not placed.
+	// Stuck is the number of units of the friendly load that were not placed.
 	Stuck int `json:"stuck"`
 	// Leftover is the number of remains of the tenant after all its objects were deleted.
 	Leftover int `json:"leftover"`

@@ -28,8 +28,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// contendedWithin is how long before a Binding a pod of the tenant may have been created with the
-// node's name without the scheduler's knowledge.
+// contendedWithin is how long the scheduler may need to learn about a pod that the tenant created
+// with a node's name. A Binding to that node during this time is excused.
 const contendedWithin = 3 * time.Second
 
 // seen is the observed state of a pod.
@@ -142,7 +142,7 @@ func (w *watcher) see(pod *corev1.Pod) {
 	}
 }
 
-// judge reports whether a friendly pod is harmed. The caller holds mu.
+// judge records whether a friendly pod is harmed. The caller holds mu.
 func (w *watcher) judge(s *seen) {
 	if s.told || w.leaving[s.pod.Labels[tenant.UnitLabel]] {
 		return

@@ -79,8 +79,8 @@ type Counts struct {
 }
 
 const (
-	// manyContainers is the largest number in a pod, fewContainers the number in a pod with a
-	// node's name: a kubelet starts all of them.
+	// manyContainers is the largest number of containers in a pod. A pod with a node's name has at
+	// most fewContainers, because a kubelet starts them.
 	manyContainers, fewContainers = 4000, 30
 	// sizeLimit is near the API server's limit for an object, in bytes.
 	sizeLimit = 1400 << 10
@@ -126,7 +126,7 @@ var acts = []act{
 	{"deletions", 18, (*hand).remove, true},
 }
 
-// hand is one of the tenant's concurrent workers, in one act.
+// hand is one of the tenant's concurrent workers during one act.
 type hand struct {
 	*Tenant
 	ctx  context.Context
@@ -157,8 +157,8 @@ func (t *Tenant) Harm(ctx context.Context, seed uint64) {
 	t.work(ctx, seed, false)
 }
 
-// Toil sends as many requests per second as Harm until ctx ends, but does no harm: it chooses among
-// the acts with words, and sets keys that no program reads. Counts omits it.
+// Toil sends as many requests per second as Harm until ctx ends, but does no harm. It chooses among
+// the acts with words, and sets keys that no program reads. Counts does not count its requests.
 func (t *Tenant) Toil(ctx context.Context, seed uint64) {
 	t.work(ctx, seed, true)
 }
@@ -305,7 +305,8 @@ func (h *hand) patch(field string, values map[string]string) {
 	})
 }
 
-// name returns a name in the friendly namespace, UID a UID there or an invented one.
+// name returns a name in the friendly namespace. uid returns a UID in that namespace, or an
+// invented one.
 func (h *hand) name() string {
 	return []string{"gang", "job", "u"}[h.r.IntN(3)] + fmt.Sprint(h.r.IntN(h.Lanes))
 }
@@ -434,7 +435,7 @@ func (h *hand) dear() {
 	}
 }
 
-// dearMembers is the size of such a gang. The quota counts its pods.
+// dearMembers is the size of a gang that dear creates. The quota counts its pods.
 const dearMembers = 60
 
 // again creates the members of a gang, deletes them at once, and creates them again with the same
