@@ -31,7 +31,7 @@ func load() string {
 }
 
 // threadTime is the CPU time of this thread. The work of other threads does not count, although it
-// costs caches.
+// displaces data from the caches.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
@@ -40,7 +40,7 @@ func threadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// timed returns the CPU time in ns of one call of f, from n of them in a row.
+// timed calls f n times in a row, and returns the CPU time of one call in ns.
 func timed(n int, f func()) float64 {
 	begin := threadTime()
 	for range n {
@@ -110,7 +110,7 @@ func atMost(b *testing.B, what string, got, limit float64) {
 	}
 }
 
-// noAllocations fails if f allocates. The benchmark's own count of allocations would be that of a
+// noAllocations fails if f allocates. The benchmark's own count would be the allocations of a whole
 // turn.
 func noAllocations(b *testing.B, f func()) {
 	b.Helper()

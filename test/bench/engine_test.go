@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// engine is Berth's side of a question.
+// engine has Berth's model, state and request for a question.
 type engine struct {
 	model    *placement.Model
 	state    *placement.State
@@ -76,8 +76,8 @@ func (e *engine) turnover() {
 	e.state.Release(e.request.UID)
 }
 
-// holdings returns the decision in the form of results of cases. Devices have the nodes of
-// machine.caseOf.
+// holdings returns the decision in the form that package cases has for results. Devices have the
+// nodes of machine.caseOf.
 func (e *engine) holdings(c *cases.Case) []cases.ContainerResult {
 	var out []cases.ContainerResult
 	for i := range e.decision.Containers {
@@ -106,7 +106,7 @@ func nodesOf(c *cases.Case, device string) []topology.NUMAID {
 	return nil
 }
 
-// books returns the state in the form of results of cases.
+// books returns the state in the form that package cases has for results.
 func (e *engine) books() *cases.State {
 	snap := e.state.Snapshot()
 	out := &cases.State{DefaultCPUs: snap.SharedCPUs.String(), Memory: map[topology.NUMAID]cases.NodeMemory{}}

@@ -79,8 +79,8 @@ func (p *pair) merge() (topologymanager.TopologyHint, bool) {
 	return p.policy.Merge(klog.Background(), hints)
 }
 
-// verify fails unless both sides give the same answer, and have equal state before, during and
-// after the pod's life. A comparison of different answers would prove nothing.
+// verify fails the test unless the kubelet and the engine give the same answer and have equal state
+// before, during and after the pod's life. A comparison of different answers would prove nothing.
 func (p *pair) verify(t testing.TB, q question) {
 	t.Helper()
 	c := q.machine.caseOf(q.policy)
@@ -140,7 +140,8 @@ func (q question) promised() float64 {
 	return 500
 }
 
-// TestEqual checks that both sides give the same answers to every question of the benchmarks.
+// TestEqual checks that the kubelet and the engine give the same answers to every question of the
+// benchmarks.
 func TestEqual(t *testing.T) {
 	for _, q := range questions() {
 		if q.finishes() {

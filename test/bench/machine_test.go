@@ -37,8 +37,8 @@ var (
 
 func (m machine) numaNodes() int { return m.sockets * m.nodes }
 
-// caseOf returns the case for both sides: the machine with a kubelet of the given policy and eight
-// GPUs, spread evenly over the NUMA nodes.
+// caseOf returns the case that both the kubelet and the engine get: the machine with a kubelet of
+// the given policy and eight GPUs, spread evenly over the NUMA nodes.
 func (m machine) caseOf(policy string) *cases.Case {
 	c := &cases.Case{ID: m.name, Config: cases.Config{
 		CPUManagerPolicy: "static", ReservedSystemCPUs: "0",
@@ -69,8 +69,8 @@ func (m machine) node(n int) cases.Node {
 	return out
 }
 
-// load returns pods that have, on every NUMA node, half of the CPUs, chosen thread by thread at
-// random, and a quarter of the memory.
+// load returns one pod for each NUMA node. It has half of the node's CPUs, chosen thread by thread
+// at random, and a quarter of the node's memory.
 func (m machine) load() []oracle.Held {
 	r := rand.New(rand.NewPCG(1, 2))
 	var all []oracle.Held

@@ -107,7 +107,7 @@ func (f *fleet) inOrder() {
 	placement.Admit(f.states[f.turn()], &f.request)
 }
 
-// atRandom asks the next machine in an order that neither memory nor branches can foresee.
+// atRandom asks the next machine in an order that the CPU can neither prefetch nor predict.
 func (f *fleet) atRandom() {
 	placement.Admit(f.states[f.visits[f.turn()]], &f.request)
 }

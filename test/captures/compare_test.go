@@ -58,7 +58,7 @@ func machine(t *testing.T, archive string) *topology.Machine {
 	return m
 }
 
-// ours converts a machine to a seen.
+// ours describes a machine of package topology in the form seen.
 func ours(m *topology.Machine) *seen {
 	s := newSeen()
 	s.cpus = m.Online
@@ -139,7 +139,7 @@ func subset(ours, theirs []string) string {
 	return ""
 }
 
-// pairs lists the entries of a matrix, because hwloc orders nodes by their position.
+// pairs splits a matrix into entries, because hwloc has its own order of the nodes.
 func pairs(matrix []string) (out []string) {
 	for _, line := range matrix {
 		ids, values, _ := strings.Cut(line, " = ")
@@ -169,7 +169,7 @@ func oneOfTheirs(ours, theirs []string) string {
 	return ""
 }
 
-// withoutHomes removes the CPUs of nodes without CPUs of their own, because hwloc puts such memory
+// withoutHomes removes the CPUs that hwloc lists for memory-only nodes: hwloc puts their memory
 // next to the nearest CPUs.
 func withoutHomes(ours, theirs []string) (a, b []string) {
 	homeless := map[string]bool{}
@@ -254,8 +254,8 @@ func sameAmount(exact, rounded string) bool {
 	return a >= low-min(low, half) && a < high
 }
 
-// outlook says what to compare: aspects by name, and known differences with their reasons. A listed
-// difference that does not exist is an error too.
+// outlook has the aspects to compare, and the known differences with their reasons. A known
+// difference that does not occur is an error too.
 type outlook struct {
 	aspects []string
 	known   map[string]string

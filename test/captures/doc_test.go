@@ -2,8 +2,8 @@
 // lstopo and util-linux' lscpu on the same machines.
 //
 // Captures come from the folder named by BERTH_SHARED (default ../shared beside the repository),
-// and from the source packages hwloc and util-linux of Debian when they lie, unpacked, in
-// .cache/debian. Without both, the tests are skipped. To fetch the packages:
+// and from Debian's source packages of hwloc and util-linux, if they are unpacked in .cache/debian.
+// The tests are skipped if both folders are missing. To fetch the packages:
 //
 //	test/captures/fetch.sh
 package captures

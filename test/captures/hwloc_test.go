@@ -87,7 +87,7 @@ func (o *object) gather() {
 	}
 }
 
-// lend gives memory the CPUs of the nearest parent that is no memory itself.
+// lend gives memory objects the CPUs of their nearest parent that is not memory.
 func (o *object) lend() {
 	if o.kind == "NUMANode" {
 		owner := o.parent

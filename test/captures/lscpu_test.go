@@ -128,8 +128,8 @@ func TestLscpuAgrees(t *testing.T) {
 	}
 }
 
-// TestLscpuMakesTheMachine: from the output alone, package lscpu makes the machine of the capture,
-// or returns an error. It does not guess.
+// TestLscpuMakesTheMachine: package lscpu makes the captured machine from lscpu's output, or
+// returns an error. It never makes another machine.
 func TestLscpuMakesTheMachine(t *testing.T) {
 	refused := map[string]string{
 		"ppc64-POWER7": "Socket(s)", "sparc64": "Socket(s)", "ppc64-POWER7-64cpu": "NUMA node0 CPU(s)", "rv64-linux": "Thread(s) per core is missing",

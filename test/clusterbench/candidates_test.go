@@ -137,7 +137,7 @@ type judge struct {
 	always bool
 }
 
-// sit calls the judge before each search of the scheduler.
+// sit makes the judge ask all plugins before each search of the scheduler.
 func (j *judge) sit(sched *kubescheduler.Scheduler) {
 	place := sched.SchedulePod
 	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {

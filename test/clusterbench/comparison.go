@@ -60,8 +60,8 @@ func (c *comparison) pairs(t task) error {
 	return nil
 }
 
-// warmUp makes both schedulers run once without counting: the database, the API server's caches and
-// the simulator have grown to their size afterwards.
+// warmUp runs both schedulers once without counting. Afterwards, the database, the API server's
+// caches and the simulator have grown to their size.
 func (c *comparison) warmUp(nodes int) error {
 	defer c.took("warm-up", time.Now())
 	for _, who := range inTurn(0) {

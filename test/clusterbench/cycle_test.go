@@ -37,8 +37,8 @@ import (
 // nodesOfCycle is how many nodes BenchmarkCycle has.
 const nodesOfCycle = 5000
 
-// slice is how many pods are placed before any of them is bound. At most so many run in addition to
-// the initial pods.
+// slice is how many pods are placed before any of them is bound. most is how many pods run at most
+// in addition to the initial pods.
 const (
 	slice = 25
 	most  = 8 * slice
@@ -61,8 +61,7 @@ func BenchmarkCycle(b *testing.B) {
 }
 
 // inProfiles runs a benchmark with the chart's and with kube-scheduler's arguments of other
-// plugins, each for the stock scheduler and for Berth, in this order, in worlds with that many
-// nodes.
+// plugins. run gets the stock scheduler and Berth, in this order, in worlds with that many nodes.
 func inProfiles(b *testing.B, nodes int, run func(*testing.B, [2]*cycles)) {
 	klog.SetLogger(klog.Logger{})
 	for _, profile := range []string{profileChart, profileStock} {

@@ -15,7 +15,7 @@ type summary struct {
 	// Pairs is the number of pairs with pinned pods, over all numbers of nodes.
 	Pairs int `json:"pairs"`
 	// CPU500, CPU5000 and CPU15000 are ratios of the scheduler's processor time per pinned pod on
-	// that many nodes, OrdinaryCPU per ordinary pod: the worst of the loads.
+	// that many nodes. OrdinaryCPU is the ratio per ordinary pod. Each is the worst of its loads.
 	CPU500   *float64 `json:"cpu500"`
 	CPU5000  *float64 `json:"cpu5000"`
 	CPU15000 *float64 `json:"cpu15000"`

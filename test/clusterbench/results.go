@@ -63,8 +63,8 @@ type runResult struct {
 	Told float64 `json:"toldPerSecond"`
 	// Events is the number of events from all writers.
 	Events int `json:"events"`
-	// PerSecond is pods bound per second, from the first to the last. How much other work is done
-	// in that time differs.
+	// PerSecond is pods bound per second, from the first to the last. The schedulers do different
+	// amounts of other work in that time.
 	PerSecond float64 `json:"boundPerSecond"`
 	// Acknowledged is the time from a Binding until the pod's phase was written, in seconds.
 	AcknowledgedP50 float64 `json:"acknowledgedP50"`

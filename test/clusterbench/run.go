@@ -74,7 +74,7 @@ func (t *testbed) startReading(who contestant, profile string) (*sched, error) {
 	return s, err
 }
 
-// measure lets the scheduler begin and waits for its last pod. beside is nil for none.
+// measure lets the scheduler begin and waits for its last pod. beside is shadow mode, or nil.
 func (t *testbed) measure(s *sched, beside *onlooker, r *runResult) error {
 	t.fleet.tally.reset()
 	r.IdleMemory = usage.Memory(s.Process, "VmRSS")

@@ -82,7 +82,8 @@ func (t *testbed) stop() {
 	}
 }
 
-// simulate starts the nodes' simulator and, with beating, heartbeats at the agents' interval.
+// simulate starts the nodes' simulator. If beating is true, nodes also send heartbeats at the
+// agents' interval.
 func (t *testbed) simulate(kinds []*nodeKind, beating bool) error {
 	var ctx context.Context
 	ctx, t.leave = context.WithCancel(t.ctx)

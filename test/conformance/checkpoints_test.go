@@ -40,7 +40,8 @@ type folders struct {
 	next    uint64
 
 	compared, refused, wrong int
-	// starts, stops and chances count files.
+	// starts, stops and chances count files by kubeletstate's prediction: the kubelet starts over
+	// the file, does not start, or depends on chance.
 	starts, stops, chances int
 	words                  map[string]int
 }

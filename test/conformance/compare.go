@@ -10,20 +10,20 @@ import (
 	"github.com/berth-dev/berth/test/replay/cases"
 )
 
-// Comparison is the relation of two answers to a case.
+// Comparison is the result of the comparison of two answers to a case.
 type Comparison struct {
 	// Admissions is the number of admissions, readmissions included, that were compared in full;
 	// Admitted is how many of them the kubelet admitted.
 	Admissions int `json:"admissions"`
 	Admitted   int `json:"admitted"`
-	// Chance means that the answers differ from an event on for which the engine predicts a random
-	// choice. Left is the number of admissions from that event on, which prove nothing.
+	// Chance means that the answers begin to differ at an event for which the engine predicts a
+	// random choice. Left is the number of admissions from that event on, which prove nothing.
 	Chance bool `json:"chance,omitempty"`
 	Left   int  `json:"left,omitempty"`
 	// Declined means that the engine does not predict a kubelet with this machine and
 	// configuration.
 	Declined bool `json:"declined,omitempty"`
-	// Defect is "hung" or "crashed" when the kubelet did so and the engine foresaw it.
+	// Defect is "hung" or "crashed" if the kubelet hung or crashed as the engine predicted.
 	Defect oracle.Outcome `json:"defect,omitempty"`
 	// NotStarted means that the kubelet refused the configuration.
 	NotStarted bool `json:"notStarted,omitempty"`
@@ -66,8 +66,8 @@ func Compare(told *oracle.Told, got *cases.Result) Comparison {
 	return c
 }
 
-// ending compares the answers after the last event that the kubelet finished. There must be none,
-// or a hang or crash that the engine predicts as a defect.
+// ending compares the end of the answers. After the last event that the kubelet finished, there
+// must be no event, or a hang or crash that the engine predicts as a defect.
 func (c *Comparison) ending(told *oracle.Told, got *cases.Result) {
 	want := &told.Result
 	n := len(want.Events)

@@ -53,14 +53,14 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestMemoryOnlyNodes compares them on machines with more NUMA nodes than hints can have, most of
-// them without CPUs.
+// TestMemoryOnlyNodes compares engine and kubelet on machines with more NUMA nodes than hints can
+// have, most of them without CPUs.
 func TestMemoryOnlyNodes(t *testing.T) { compareSome(t, gen.Wide, 400) }
 
-// TestPodLevelManagers compares them on kubelets that place pods by spec.resources.
+// TestPodLevelManagers compares the engine with kubelets that place pods by spec.resources.
 func TestPodLevelManagers(t *testing.T) { compareSome(t, gen.Level, 600) }
 
-// compareSome compares some cases of one kind of seeds.
+// compareSome compares cases with seeds of one kind.
 func compareSome(t *testing.T, sort uint64, most int) {
 	r := &run{t: t, begin: time.Now(), next: sort + 1}
 	pool := Pool{Command: Self(roleVariable, "compare"), Workers: *workers}

@@ -7,10 +7,10 @@ import (
 	"github.com/berth-dev/berth/test/replay/play"
 )
 
-// engine answers as the kubelet release that the main module links.
+// engine answers a case as a kubelet of the release that the main module links.
 func engine(c *cases.Case) Answered { return answer(c, oracle.Version) }
 
-// answer answers with the engine under test, as a kubelet of that release.
+// answer answers a case with the engine under test, as a kubelet of the given release.
 func answer(c *cases.Case, version placement.Version) Answered {
 	r, err := play.Run(c, version)
 	if err != nil {

@@ -27,8 +27,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// folderMaker makes checkpoints as a kubelet writes them, then damages some, for a kubelet with the
-// same or another configuration.
+// folderMaker makes checkpoints as a kubelet writes them, and damages some of them. The kubelet
+// that starts over the checkpoints has the same configuration or another one.
 type folderMaker struct {
 	*rand.Rand
 	c       *cases.Case
@@ -66,7 +66,7 @@ func (m *folderMaker) oneIn(n int) bool { return m.IntN(n) == 0 }
 
 func choose[T any](m *folderMaker, values ...T) T { return values[m.IntN(len(values))] }
 
-// tame makes kubelets rare that fail before they read their checkpoints.
+// tame changes the configuration so that few kubelets fail before they read their checkpoints.
 func (m *folderMaker) tame() {
 	c := &m.c.Config
 	c.TopologyManagerPolicy, c.TopologyManagerPolicyOptions = "none", nil
@@ -99,7 +99,7 @@ func (m *folderMaker) startup() *placement.Startup {
 // leveled reports whether the kubelet assigns resources to whole pods.
 func (m *folderMaker) leveled() bool { return m.c.Config.FeatureGates[gen.ManagersGate] }
 
-// reconfigure changes the kubelet that starts.
+// reconfigure changes the machine or the configuration of the kubelet that starts.
 func (m *folderMaker) reconfigure() {
 	c, nodes := &m.c.Config, m.c.Machine.Nodes
 	switch m.IntN(11) {

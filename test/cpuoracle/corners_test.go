@@ -32,14 +32,14 @@ type corner struct {
 }
 
 var corners = map[string]corner{
-	// kubernetes#141237: the best combination is nodes 4, 5, 6 and 0, but its array then takes 4,
-	// 5, 6 and 3.
+	// kubernetes#141237: the best combination is nodes 4, 5, 6 and 0. The kubelet then overwrites
+	// its array, and takes nodes 4, 5, 6 and 3.
 	"combination overwritten": {
 		machine: plan{sockets: 2, nodesPerSocket: 4, cores: 4, threads: 1, numaGap: 1, socketsPerNode: 1},
 		options: cpu.Options{Version: release.V137, DistributeAcrossNUMA: true}, reserved: "31", n: 16, want: "12-27",
 	},
-	// The same defect for the nodes that get the remainder: nodes 0, 5, 6 and 9 get it, although 0,
-	// 5, 6 and 7 were found.
+	// The same defect for the nodes that get the remainder: the kubelet found nodes 0, 5, 6 and 7,
+	// but gives the remainder to nodes 0, 5, 6 and 9.
 	"remainder overwritten": {
 		machine: plan{sockets: 2, nodesPerSocket: 5, cores: 16, threads: 1, numaGap: 1, socketsPerNode: 1},
 		options: cpu.Options{Version: release.V137, DistributeAcrossNUMA: true}, n: 65,
@@ -111,8 +111,8 @@ func TestCorners(t *testing.T) {
 	}
 }
 
-// hang has full-pcpus-only with distribute-cpus-across-numa and five free CPUs on every NUMA node:
-// two nodes have the six CPUs of the remainder, but not as whole cores.
+// hang has full-pcpus-only with distribute-cpus-across-numa and five free CPUs on every NUMA node.
+// Two nodes have the six CPUs of the remainder, but not as whole cores.
 var hang = corner{
 	machine: plan{sockets: 4, nodesPerSocket: 1, cores: 3, threads: 2, numaGap: 1, socketsPerNode: 1},
 	options: cpu.Options{Version: release.V137, DistributeAcrossNUMA: true, FullPhysicalCPUsOnly: true}, reserved: "0,6,12,18", n: 14,

@@ -48,7 +48,7 @@ func (a *affinity) GetAffinity(logr.Logger, string, string) topologymanager.Topo
 func (a *affinity) GetPolicy() topologymanager.Policy { return topologymanager.NewNonePolicy() }
 func (a *affinity) Name() string                      { return "none" }
 
-// pair is one node with the kubelet's policy and state, and the engine's.
+// pair is one node, with the kubelet's policy and state, and with the engine's state.
 type pair struct {
 	t    *testing.T
 	r    *rand.Rand
@@ -100,7 +100,8 @@ func optionMap(o cpu.Options) map[string]string {
 	return m
 }
 
-// newPair starts both; nil if the kubelet would not start, or not restart.
+// newPair starts the kubelet's policy and the engine. It returns nil if the kubelet would not start
+// or restart.
 func newPair(t *testing.T, seed uint64) *pair {
 	r := rand.New(rand.NewPCG(seed, 0))
 	topo, err := randomTopology(r)
@@ -244,8 +245,8 @@ func (p *pair) randomAmount() int {
 	return n
 }
 
-// admit asks both for one container after the other, until one is refused. It returns false if the
-// kubelet would hang.
+// admit asks the kubelet and the engine for one container after the other, until one is refused. It
+// returns false if the kubelet would hang.
 func (p *pair) admit(pod *v1.Pod, all []container) bool {
 	specs := append(append([]v1.Container{}, pod.Spec.InitContainers...), pod.Spec.Containers...)
 	for i, c := range all {
@@ -294,7 +295,7 @@ func kindOf(err error) error {
 	return err
 }
 
-// compareHints returns the hints that both offer.
+// compareHints checks that the kubelet and the engine offer the same hints, and returns the hints.
 func (p *pair) compareHints(pod *v1.Pod, spec *v1.Container, c container) []topologymanager.TopologyHint {
 	offered := p.policy.GetTopologyHints(logr.Discard(), p.state, pod, spec, lifecycle.AddOperation)["cpu"]
 	available := p.shared.AndNot(&p.reserved)

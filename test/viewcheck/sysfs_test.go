@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// captured lets cAdvisor read a capture: it has the reads of cAdvisor's realSysFs, on an fs.FS. It
-// does not implement methods that the topology does not need.
+// captured lets cAdvisor read a capture. It implements the methods of cAdvisor's realSysFs that
+// read the topology, on an fs.FS.
 type captured struct {
 	sysfs.SysFs
 	fsys fs.FS
@@ -75,7 +75,7 @@ func (c captured) GetCPUsPaths(dir string) ([]string, error) {
 	return found, nil
 }
 
-// inMask reports whether a kernel mask, groups of 32 bits, has a bit set.
+// inMask reports whether a bit is set in a kernel mask, which consists of groups of 32 bits.
 func inMask(text string, bit int) bool {
 	groups := strings.Split(text, ",")
 	at := len(groups) - 1 - bit/32

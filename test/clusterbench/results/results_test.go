@@ -281,7 +281,7 @@ func quantile(values []float64, q float64) float64 {
 	return s[low] + (s[min(low+1, len(s)-1)]-s[low])*(at-float64(low))
 }
 
-// TestTake shows what the files may not contain.
+// TestTake: a file with invalid contents is an error.
 func TestTake(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, want string }{
 		"no day":         {"a.txt", "BenchmarkCycle/chart/known-2 7 0.3 ratio\n", "want measured"},

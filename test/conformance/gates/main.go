@@ -24,8 +24,8 @@ func main() {
 	}
 }
 
-// late register the gates that cmd/kubelet/app and apiserver/pkg/server add to those of the
-// packages above.
+// late are functions that register the gates of cmd/kubelet/app and apiserver/pkg/server, in
+// addition to the gates of the packages above.
 var late = []func(featuregate.MutableVersionedFeatureGate) error{logsapi.AddFeatureGates}
 
 func tell() error {

@@ -59,7 +59,7 @@ const (
 	uncore          = "prefer-align-cpus-by-uncorecache"
 )
 
-// cpuOptions are compatible with each other, except for one set in thirty.
+// cpuOptions returns options that are compatible with each other, except for one set in thirty.
 func (d dice) cpuOptions(c *cases.Config) map[string]string {
 	o := map[string]string{}
 	set := func(percent float64, name string) {
@@ -158,7 +158,8 @@ func hugePageName(kb uint64) corev1.ResourceName {
 	return corev1.ResourceName("hugepages-" + resource.NewQuantity(int64(kb<<10), resource.BinarySI).String())
 }
 
-// topologyOptions rarely prefers close nodes if node ids have gaps: the kubelet then crashes.
+// topologyOptions rarely returns the option to prefer close nodes if node ids have gaps, because
+// the kubelet then crashes.
 func (d dice) topologyOptions(m *cases.Machine) map[string]string {
 	o := map[string]string{}
 	gaps := int(m.Nodes[len(m.Nodes)-1].ID) >= len(m.Nodes)
@@ -174,7 +175,7 @@ func (d dice) topologyOptions(m *cases.Machine) map[string]string {
 	return o
 }
 
-// spoil makes a configuration with which, in most cases, a kubelet does not start.
+// spoil changes a configuration so that, in most cases, a kubelet does not start with it.
 func (d dice) spoil(c *cases.Config) {
 	option := func(name, value string) {
 		if c.CPUManagerPolicyOptions == nil {

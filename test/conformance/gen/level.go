@@ -59,7 +59,7 @@ func extrasOf(pod *corev1.Pod) int {
 	return len(all)
 }
 
-// sharing completes a container's requests, and makes some unlike their limits.
+// sharing completes a container's requests. Some of the requests differ from their limits.
 func (p *podMaker) sharing(r *corev1.ResourceRequirements) {
 	all := corev1.ResourceList{}
 	maps.Copy(all, r.Limits)

@@ -102,8 +102,8 @@ func (d dice) pageSizes() []uint64 {
 	return [][]uint64{nil, {2048}, {1 << 20}, {2048, 1 << 20}, {1 << 20, 2048}, {64, 524288}}[d.weighted(45, 28, 12, 8, 6, 1)]
 }
 
-// hugePages uses up to a third of the memory per size. Sometimes it exceeds the memory, so that the
-// kubelet's arithmetic overflows.
+// hugePages returns pools of huge pages, each with up to a third of the memory. Sometimes a pool
+// exceeds the memory, so that the kubelet's arithmetic overflows.
 func (d dice) hugePages(sizes []uint64, memory uint64) []cases.HugePages {
 	var out []cases.HugePages
 	for _, kb := range sizes {

@@ -18,7 +18,7 @@ type podMaker struct {
 	machine *cases.Machine
 	config  *cases.Config
 	pools   []cases.Pool
-	// lists bounds how many resources of a pod may bring the kubelet a list of hints.
+	// lists is the maximum number of resources of a pod for which the kubelet gets a list of hints.
 	lists int
 	cpus  int
 	// perNode is the CPUs of an average node.
@@ -155,7 +155,7 @@ func (p *podMaker) extra(name corev1.ResourceName, limits, requests corev1.Resou
 	limits[name] = *resource.NewQuantity(int64(n), resource.DecimalSI)
 }
 
-// cpu is an amount that fits a core, some cores, a node, a socket or nothing.
+// cpu returns an amount of a core, some cores, a node, a socket, or more than any node has.
 func (p *podMaker) cpu() resource.Quantity {
 	if p.chance(12) {
 		return *resource.NewMilliQuantity(int64(p.between(1, p.perNode*1500)), resource.DecimalSI)

@@ -12,7 +12,7 @@ const Wide = 1 << 63
 // maxNamed is the number of NUMA nodes, from the lowest, that may have devices on such a machine.
 const maxNamed = 8
 
-// wideMachine is a machine of a few nodes, and many more without CPUs.
+// wideMachine returns a machine with a few usual NUMA nodes, and many more without CPUs.
 func (d dice) wideMachine() cases.Machine {
 	m := d.machine()
 	for len(m.Nodes) > 4 || m.Nodes[len(m.Nodes)-1].ID >= maxNamed {

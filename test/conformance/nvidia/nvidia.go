@@ -17,7 +17,7 @@ type Plugin struct {
 	Points func(a, b string) int
 }
 
-// errPadding is returned where the plugin crashes.
+// errPadding is the error for inputs on which the plugin crashes.
 var errPadding = errors.New("the plugin would read a missing device")
 
 // Preferred answers GetPreferredAllocation for one container. Among equally good sets it takes the
@@ -31,7 +31,7 @@ func (n *Plugin) Preferred(available, required []string, size int) ([]string, er
 	return n.together(available, required, size)
 }
 
-// together divides the devices into sets in every way.
+// together tries every way to divide the devices into sets.
 func (n *Plugin) together(available, required []string, size int) ([]string, error) {
 	if size == 1 {
 		for _, id := range available {

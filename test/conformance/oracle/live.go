@@ -56,7 +56,8 @@ func (l *Live) Stop() error {
 // Prepare fills the defaults of a pod as the API server would.
 func Prepare(pod *corev1.Pod) { corev1defaults.SetDefaults_Pod(pod) }
 
-// Admit is the kubelet's admission by the topology manager. The pod must be prepared; it is kept.
+// Admit is the kubelet's admission by the topology manager. The pod must be prepared. Live keeps
+// the pod.
 func (l *Live) Admit(pod *corev1.Pod) lifecycle.PodAdmitResult { return l.k.admit(pod) }
 
 // Remove removes a pod and makes the managers release its resources.

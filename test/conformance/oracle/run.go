@@ -200,8 +200,7 @@ func (p *player) play() {
 	end = ending{outcome: Finished}
 }
 
-// boot starts a kubelet on the checkpoints, and with the pods, containers and plugins, of its
-// predecessor.
+// boot starts a kubelet with the checkpoints, pods, containers and plugins of its predecessor.
 func (p *player) boot(old *kubelet) error {
 	dir, err := p.nextLife()
 	if err != nil {

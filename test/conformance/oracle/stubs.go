@@ -32,8 +32,8 @@ func (noRuntime) UpdateContainerResources(context.Context, string, *runtimeapi.C
 	return nil
 }
 
-// plugin is a device plugin in process. The kubelet calls it through the client that gRPC would
-// have generated.
+// plugin is a device plugin in this process. The kubelet calls it through the client that gRPC
+// would have generated.
 type plugin struct {
 	pluginapi.DevicePluginClient
 	resource string

@@ -21,7 +21,7 @@ type kubeMachine map[topology.NUMAID]struct {
 // kubeReusable has the amounts that a pod may reuse, by mask in binary digits and by resource.
 type kubeReusable map[string]map[string]uint64
 
-// books is an engine's memory in the state of a kubelet's.
+// books has the engine's state of the memory, which is set to a kubelet's state.
 type books struct {
 	space *hint.Space
 	model *memory.Model

@@ -12,7 +12,7 @@ import (
 // tests is in that state.
 var errLeftOut = errors.New("left out")
 
-// replays makes recorded calls to the engine.
+// replays has the functions that repeat recorded calls with the engine.
 var replays = map[string]func(in, out json.RawMessage) error{
 	"take":           as(take),
 	"cpuHints":       as(cpuHints),
