@@ -32,8 +32,8 @@ func TestAbove(t *testing.T) {
 			step.do(c)
 		})
 	}
-	// Seven are exact if reports come in time. On a busy machine most are verdicts, which is no
-	// fault. Without any exact one, no CPUs were compared.
+	// If reports come in time, seven placements are exact. On a busy machine most promise only a
+	// verdict, which is no fault. Without any exact placement, no CPUs were compared.
 	if sum := c.demandKept(); sum.exact < 1 {
 		t.Error("no pod was compared with what was promised")
 	}

@@ -361,7 +361,8 @@ func testChartValues(t *testing.T, helm string) {
 	}
 }
 
-// testChartContradictions: values that are valid separately but contradict each other.
+// testChartContradictions: the chart refuses values that are valid separately but contradict each
+// other.
 func testChartContradictions(t *testing.T, helm string) {
 	for _, tc := range []struct{ set, want string }{
 		{"pool.enabled=true,scheduler.name=default-scheduler", "pool.enabled: true with scheduler.name"},
@@ -833,9 +834,8 @@ func testChartMonitoring(t *testing.T, helm string) {
 	}
 }
 
-// testChartFlags looks for the agent's flags in its source, and for the plugin's arguments in the
-// schema. testChartEnforcement: no program can connect to the container runtime unless the values
-// allow it. Then no user can set which plugins of the runtime a pod needs.
+// testChartEnforcement: no program can connect to the container runtime unless the values allow it.
+// If they do, no user can set which plugins of the runtime a pod needs.
 func testChartEnforcement(t *testing.T, helm string) {
 	const policy = "placement-by-binding.berth.dev"
 	mounts := func(objects []*object) bool {
@@ -906,6 +906,8 @@ func testChartDevices(t *testing.T, helm string) {
 	}
 }
 
+// testChartFlags looks for the agent's flags in its source, and for the plugin's arguments in the
+// schema.
 func testChartFlags(t *testing.T, helm string) {
 	source := chartFile(t, "cmd/berth-agent/main.go")
 	everything := "--set=agent.debug=true,agent.nodeResourceTopology=true,agent.kubelet.podResources=false,agent.kubelet.configDropInDir=/etc/d,agent.devicePreferences.nvidia\\.com/gpu=sorted"

@@ -226,7 +226,8 @@ func TestCLI(t *testing.T) {
 	c.report(&odd.Node)
 
 	first, second := c.pod("first", "4"), c.pod("second", "4")
-	// A kubelet may admit pods of one second in any order, for which the scheduler would wait.
+	// A kubelet may admit pods that were created in the same second in any order. The scheduler
+	// would then wait for a report, so the third pod is created in a later second.
 	eventually(t, "a later second", func() error {
 		if now := time.Now().Unix(); now <= second.CreationTimestamp.Unix() {
 			return fmt.Errorf("it is still %d", now)

@@ -258,7 +258,8 @@ func testBadManifests(t *testing.T, cp *controlplane.ControlPlane) {
 	}
 }
 
-// eventually retries what caches of the API server delay (RBAC rules, policies, new resources).
+// eventually retries f, because caches of the API server delay RBAC rules, policies and new
+// resources.
 func eventually(t *testing.T, what string, f func() error) {
 	t.Helper()
 	deadline := time.Now().Add(patience)

@@ -112,7 +112,8 @@ func startOn(t *testing.T, c *demo.Cluster, s demo.Scheduler) {
 	})
 }
 
-// testStockIsRefused runs the wedge under kube-scheduler: amounts fit, but NUMA nodes do not.
+// testStockIsRefused runs the first pods of the workload under kube-scheduler: they fit by amounts,
+// but not on NUMA nodes.
 func testStockIsRefused(t *testing.T, c *demo.Cluster) {
 	startOn(t, c, demo.Stock{})
 	report := playPart(t, c, demo.Stock{}, 2, 3)

@@ -18,9 +18,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestKoordletCarriesOut: Berth decides on the node, and koordlet carries out. The decision is in
-// resource-status and requires no plugin. No CPU is given twice, also after a failover, and the
-// CPUs of a pod that has left are given to the next.
+// TestKoordletCarriesOut: Berth decides on the node, and koordlet carries out the decisions. A
+// decision is in resource-status and requires no plugin. No CPU is given twice, also after a
+// failover, and the CPUs of a pod that has left are given to the next.
 func TestKoordletCarriesOut(t *testing.T) {
 	t.Parallel()
 	c := newHollowClusterOn(t, 1, controlplane.Options{Dir: shortDir(t)}, func(s *hollow.Spec) {

@@ -52,8 +52,9 @@ var numberNodes = map[string]func(*hollow.Spec){
 }
 
 // TestNumbersOfNUMANodes creates pods that ask for a number of NUMA nodes, for devices on each, and
-// for whole NUMA nodes, on each kind of node. They get exactly that where Berth decides, and where
-// a genuine kubelet's configuration leaves no choice. Every other node refuses with the reason.
+// for whole NUMA nodes, on each kind of node. A pod gets exactly these where Berth decides, and
+// where a genuine kubelet's configuration leaves no choice. Every other node refuses the pod with
+// the reason.
 func TestNumbersOfNUMANodes(t *testing.T) {
 	t.Parallel()
 	c := newHollowClusterOn(t, len(numberNodes), controlplane.Options{Dir: shortDir(t)}, func(s *hollow.Spec) {

@@ -120,7 +120,8 @@ func (g *guarded) writeLease(c *rest.Config, name string) error {
 	return err
 }
 
-// want fails unless err is nil with ok, or otherwise a refusal that contains text.
+// want fails the test unless err is as expected: nil if ok is true, otherwise a refusal that
+// contains text.
 func want(t *testing.T, what string, err error, ok bool, text string) {
 	t.Helper()
 	switch {

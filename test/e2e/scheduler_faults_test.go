@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/test/line"
 )
 
-// faultyWire is a proxy between a client and the API server that makes faults.
+// faultyWire is a proxy between a client and the API server that injects faults.
 type faultyWire struct {
 	*line.Line
 

@@ -274,7 +274,7 @@ func TestPlaygroundIsBroken(t *testing.T) {
 			if err == nil && pod.Spec.NodeName == "" {
 				return errors.New(wire.Unscheduled(pod).Message)
 			}
-			// This pod came before the node counted as silent.
+			// This pod was placed before the node counted as silent.
 			_ = pods.Delete(t.Context(), "waits", metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 			pod = pinnedPod("waits", "", "2")
 			pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "a"}

@@ -109,7 +109,7 @@ func TestClaims(t *testing.T) {
 	c.berthScheduler()
 	r := claimsResult{}
 	fmt.Println("POD        NODE  ASKS      CPUS     NUMA  DEVICES")
-	// One after the other, so that the CPUs of each are certain.
+	// The pods are created one after the other, so that the CPUs of each are certain.
 	for _, one := range []struct {
 		node, asks, template string
 		cpus                 int

@@ -152,7 +152,7 @@ func (c *cluster) ready(ctx context.Context, name string) error {
 	return fmt.Errorf("no Ready condition yet")
 }
 
-// keep saves what explains a failure.
+// keep saves the files of a machine that explain a failure.
 func (c *cluster) keep(m *Machine) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -25,8 +25,8 @@ type load struct {
 	maxCPUs          int
 	memory           bool   // vary memory, so that it also decides
 	hugepages        bool   // some pods ask for 2 MiB pages
-	seed             uint64 // makes the pods
-	scheduler        string // that places them; "": Berth's
+	seed             uint64 // makes the pods differ
+	scheduler        string // the scheduler of the pods; "" is Berth's
 }
 
 // pods returns the pods of a round.

@@ -600,8 +600,8 @@ func (r *obeyRun) waits(pod *corev1.Pod) string {
 	return ""
 }
 
-// room reports whether the engine finds room for a pod on a machine, or the exhaustive twin, which
-// supports pods with one container.
+// room reports whether the engine finds room for a pod on a machine. If agents offer devices, room
+// also asks the exhaustive twin, which supports pods with one container.
 func (r *obeyRun) room(m *Machine, pod *corev1.Pod) bool {
 	there := r.on(m)
 	if obeyed.Room(obeyed.Place{Machine: r.shapes[m.Name], Reserved: "0", Pools: r.pools[m.Name]}, there, r.all, pod) {
