@@ -281,7 +281,7 @@ func (p *player) move(ctx context.Context, room *survey.Room, pods []*corev1.Pod
 	return nil
 }
 
-// compare checks that as many replicas run as before, and that no pod that holds resources is left.
+// compare checks that as many replicas run as before, and that no placeholder pod is left.
 func (p *player) compare(ctx context.Context, before int) error {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()

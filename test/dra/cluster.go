@@ -101,7 +101,7 @@ func (c *cluster) stopDrivers() {
 	}
 }
 
-// offered returns the number of devices.
+// offered returns the number of devices that all drivers offer.
 func offered() (n int) {
 	for i := range kinds {
 		for _, devices := range kinds[i].devices {
@@ -146,7 +146,7 @@ func find(node, driver, name string) (sample, error) {
 }
 
 // start starts one of the schedulers. Its requests pass through this process. Nodes with authority
-// berth are closed to kube-scheduler, because they start no container without a decision.
+// berth are cordoned for kube-scheduler, because they start no container without a decision.
 func (c *cluster) start(ctx context.Context, which string) error {
 	closed := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, which == stock)
 	for _, node := range obeyingNodes() {

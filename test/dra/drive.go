@@ -197,9 +197,9 @@ func (d *driver) serves(pod string) bool {
 	return p != nil && (d.which == stock || p.served() == always)
 }
 
-// breakKubelets kills the kubelets of broken and starts them again. It waits for a moment at which
-// no pod comes or leaves, because a kubelet that is killed between two writes of its checkpoints
-// may not start again.
+// breakKubelets kills the kubelets in broken and starts them again. It waits for a moment at which
+// no pod starts or ends, because a kubelet that is killed between two writes of its checkpoints may
+// not start again.
 func (d *driver) breakKubelets() error {
 	for node := range d.broken {
 		mine := slices.DeleteFunc(slices.Clone(d.pods), func(pod corev1.Pod) bool { return pod.Spec.NodeName != node })

@@ -28,7 +28,7 @@ type observer struct {
 	ran       map[string]bool
 	judged    map[types.UID]bool
 	restarted map[string]time.Time // when a node was last killed and started again
-	// By pod: the failure, or the reason why the pod counts.
+	// Findings by pod: the failure, or the reason why the pod counts.
 	refused, misaligned, neutral, steered, named map[string]string
 	strayed                                      map[string]string // misaligned pods with the mode near
 	twice, wrong                                 map[string]bool

@@ -23,7 +23,7 @@ type Step struct {
 	Then time.Duration
 }
 
-// Kill says if and when the scheduler, or a kubelet, is killed.
+// Kill is the process that is killed, and when.
 type Kill uint8
 
 // The kills.

@@ -101,7 +101,7 @@ func (s *stage) runs(name string, limit time.Duration) (*corev1.Pod, error) {
 	return s.await(name, "running", limit, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
 }
 
-// demand judges the devices of a pod that runs, if the scheduler aligns them.
+// demand checks that the devices of a running pod are aligned, if the scheduler aligns devices.
 func (s *stage) demand(pod *corev1.Pod, all []sample) error {
 	if s.which != berth {
 		return nil
@@ -191,8 +191,8 @@ var oddities = []resourceapi.DeviceAttribute{
 	{IntValue: new(int64(99))}, {IntValue: new(int64(1) << 40)}, {IntValue: new(int64(-7))}, {IntValues: []int64{-1}}, {StringValues: []string{"1"}},
 }
 
-// oddities: each pod gets a device with a strange attribute, or waits for a reason that names it. A
-// negative number means nothing.
+// oddities: each pod gets a device with a strange attribute, or waits for a reason that names the
+// device. A negative number means that the device has no NUMA node, so such a pod runs.
 func (s *stage) oddities() error {
 	var all []sample
 	for i, where := range oddities {

@@ -22,8 +22,8 @@ const (
 	Told Fate = "an event names it"
 	// Refused: the object is refused, with the field's path.
 	Refused Fate = "refused by name"
-	// Idle: the field has no effect on the request, with Berth or with its owners. Field.Why has
-	// the reason.
+	// Idle: the field has no effect on the request, neither with Berth nor with the project that
+	// defines it. Field.Why has the reason.
 	Idle Fate = "has no effect on the place"
 )
 

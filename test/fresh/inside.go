@@ -32,8 +32,9 @@ const (
 	repository = "/root/berth"
 	// playLimit and demoLimit include compiling everything.
 	playLimit, demoLimit = 40 * time.Minute, 40 * time.Minute
-	// stepLimit is how long a command may take, answerLimit how long a question is repeated until
-	// its answer is the documented one, and endLimit how long the end after Ctrl-C may take.
+	// stepLimit is how long a command may take. answerLimit is how long a question to berth is
+	// repeated while its answer differs from the document. endLimit is how long the end after
+	// Ctrl-C may take.
 	stepLimit, answerLimit, endLimit = 2 * time.Minute, 30 * time.Second, time.Minute
 	askAgain                         = 500 * time.Millisecond
 )
@@ -301,7 +302,7 @@ func remains(kubeconfig string) (left []string) {
 	return left
 }
 
-// watched is an output in which a caller waits for a text.
+// watched is a writer that reports when a text has been written to it.
 type watched struct {
 	log  io.Writer
 	want string

@@ -84,7 +84,7 @@ func (p *place) enter() error {
 	return errors.Join(syscall.Sethostname([]byte("fresh")), syscall.Chroot(p.root()), os.Chdir("/root"), raiseLoopback())
 }
 
-// in returns the current path of a path in the root.
+// in returns the path from outside for a path in the root.
 func (p *place) in(path string) string { return filepath.Join(p.root(), path) }
 
 func mount(source, target, kind string, flags uintptr, data string) error {

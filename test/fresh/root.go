@@ -96,8 +96,8 @@ func mirrorOf(ctx context.Context, suite string) (string, error) {
 	return "", fmt.Errorf("apt has no mirror of Debian %s: run apt-get update, or set -mirror", suite)
 }
 
-// debootstrap returns the command of this machine, or unpacks it into the cache, so that nothing is
-// installed here.
+// debootstrap returns this machine's command. If it has none, debootstrap unpacks the package into
+// the cache, and installs nothing.
 func debootstrap(ctx context.Context, cache string) (argv, env []string, err error) {
 	if path, err := exec.LookPath("debootstrap"); err == nil {
 		return []string{path}, nil, nil

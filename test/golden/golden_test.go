@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// adder is a stage that adds numbers.
+// adder is a stage with a command that adds numbers.
 type adder struct{ sum []string }
 
 func (a *adder) Do(word string, args []string) error {

@@ -213,7 +213,7 @@ func (w *world) awaitRunning(names ...string) {
 	}
 }
 
-// clean deletes everything, and waits until it is gone.
+// clean deletes all pods and PodGroups, and waits until they are gone.
 func (w *world) clean() {
 	w.Helper()
 	w.must(w.Client.CoreV1().Pods(namespace).DeleteCollection(w.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
@@ -230,7 +230,7 @@ func (w *world) clean() {
 	})
 }
 
-// reserved counts the calls of Reserve that are no trials.
+// reserved returns how often the scheduler called Reserve, without the calls in trials.
 func (w *world) reserved() (sum float64) {
 	w.Helper()
 	m, err := scrape.Scheduler(w.scheduler.Port)

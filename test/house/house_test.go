@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A room of three files: a uses b and c, b uses c, and c uses a method of a type of a.
+// sample is a package of three files: a uses b and c, b uses c, and c uses a method of a type of a.
 var sample = map[string]string{
 	"room/a.go": `package room
 

@@ -33,7 +33,7 @@ type fields struct{ all, bools int }
 
 // arrows counts the uses between the files of one package. A file has one arrow to each other file
 // that declares something it uses. back is the number of arrows from a later file to an earlier
-// one, in the best order of files that a local search finds.
+// one. It is counted in the best order of files that a local search finds.
 type arrows struct{ all, back, files int }
 
 func (a arrows) percent() int {
@@ -199,8 +199,8 @@ func receiver(d *ast.FuncDecl) string {
 	}
 }
 
-// check type-checks the files without the packages that they import. Names of the package itself
-// still resolve, and no import has to be compiled.
+// check type-checks the files without compiling the packages that they import. Names that the
+// package itself declares still resolve.
 func check(set *token.FileSet, files []*ast.File) (*types.Package, *types.Info) {
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
 	conf := types.Config{Importer: nothing{}, Error: func(error) {}, FakeImportC: true}
@@ -249,8 +249,9 @@ func (nothing) Import(string) (*types.Package, error) {
 	return nil, errors.New("imports are ignored")
 }
 
-// fewestBack searches an order of nodes in which as few arrows as possible run from a later node to
-// an earlier one, and returns their number. The local search moves single nodes while that helps.
+// fewestBack searches for an order of nodes with as few arrows as possible from a later node to an
+// earlier one, and returns the number of these arrows. The local search moves single nodes while
+// that helps.
 func fewestBack(uses []map[int]bool) int {
 	order := byDegree(uses)
 	for moved := true; moved; {

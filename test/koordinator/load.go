@@ -27,8 +27,8 @@ type load struct {
 	*obeying.Trial
 	reserved topology.CPUSet
 	holds    *reservations
-	// strange are pods with resources that a Reservation holds for others; stuck are pods without a
-	// node at the end.
+	// strange are pods with resources that a Reservation holds for other pods. stuck are pods
+	// without a node at the end.
 	strange, stuck map[string]bool
 }
 
@@ -61,8 +61,8 @@ type result struct {
 	Reused       int `json:"reused"`
 	// Strangers counts pods with CPUs that a Reservation holds for others.
 	Strangers int `json:"strangers"`
-	// Leftover counts remains after all pods and Reservations have gone, and pods that then find no
-	// room on an empty node.
+	// Leftover counts what remains after the deletion of all pods and Reservations, and nodes that
+	// then have no room for a pod that needs the whole node.
 	Leftover int `json:"leftover"`
 }
 
@@ -108,7 +108,7 @@ func (d *load) hold(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// Awaits returns the pod or Reservation for which the trial waits; "" for none.
+// Awaits returns the pod or Reservation for which the trial still waits; "" for none.
 func (d *load) Awaits(ctx context.Context) (string, error) {
 	all, err := d.holds.read(ctx)
 	if err != nil {
@@ -133,8 +133,8 @@ func (d *load) Awaits(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// roomFor returns a node with room for the pod by the exhaustive twin, in a Reservation of the pod
-// or next to all bound pods and Reservations; "" for none.
+// roomFor returns a node on which the twin finds room for the pod: in a Reservation that the pod
+// owns, or in addition to all bound pods and Reservations. It returns "" if there is no such node.
 func (d *load) roomFor(pod *corev1.Pod, all []held) string {
 	for _, h := range all {
 		if pod.Labels[ownerLabel] != h.Name {

@@ -25,7 +25,7 @@ const ownerLabel = "owns"
 type reservations struct {
 	client dynamic.ResourceInterface
 	live   []string
-	// places are the pods for whose requests room is held, by the Reservation's name.
+	// places are the pods for whose requests resources are held, by the Reservation's name.
 	places map[string]*corev1.Pod
 	// made counts the created Reservations. reused are the pods that got resources of a
 	// Reservation, by UID.
@@ -37,7 +37,8 @@ func newReservations(objects dynamic.Interface) *reservations {
 	return &reservations{client: objects.Resource(koordinator.Reservations), reused: map[string]bool{}, places: map[string]*corev1.Pod{}}
 }
 
-// make creates a Reservation for the request of a pod. Without once it may have several owners.
+// make creates a Reservation for the request of a pod. If once is false, the Reservation may have
+// several owners.
 func (r *reservations) make(ctx context.Context, pod *corev1.Pod, once bool, policy koordinator.ReservationAllocatePolicy) error {
 	name := "r" + pod.Name
 	o := &koordinator.Reservation{
@@ -93,7 +94,7 @@ func (r *reservations) read(ctx context.Context) (out []*wire.Reservation, err e
 	return out, nil
 }
 
-// held is the rest of a Reservation for further owners.
+// held is a Reservation with the resources that are left for further owners.
 type held struct {
 	*wire.Reservation
 	rest *placement.PodAllocation

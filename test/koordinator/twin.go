@@ -12,9 +12,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// twin answers whether a pod fits a machine by trying every set of NUMA nodes. It is independent of
-// the engine, and supports only the pods of newPod: init containers and app containers that take
-// turns, and preferences (not requirements) for the choice of CPUs.
+// twin finds out whether a pod fits a machine by trying every set of NUMA nodes. It does not use
+// the engine. It supports only the pods of newPod: their init containers run before their app
+// containers, and their rules about CPUs are preferences and no requirements.
 type twin struct {
 	m        *topology.Machine
 	reserved topology.CPUSet
@@ -79,7 +79,7 @@ func most(all []need) (m need) {
 	return m
 }
 
-// widest returns on how many NUMA nodes a need may be.
+// widest returns the largest number of NUMA nodes that the policy allows for a need.
 func (t twin) widest(empty []room, n need, p placement.Policy) int {
 	switch p {
 	case placement.PolicySingleNUMANode:

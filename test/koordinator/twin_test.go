@@ -76,8 +76,8 @@ func TestTwin(t *testing.T) {
 	}
 }
 
-// TestTwinWithin uses parts of places at random, and asks engine and twin each time if an owner
-// fits there. They agree if no CPUs are held or requested exclusively.
+// TestTwinWithin lets random pods use parts of a Reservation, and asks engine and twin each time if
+// an owner fits in the rest. They agree if no CPUs are held or requested exclusively.
 func TestTwinWithin(t *testing.T) {
 	fit, full, alike := 0, 0, 0
 	for seed := range uint64(400) {
@@ -148,9 +148,9 @@ func TestTwinWithin(t *testing.T) {
 	}
 }
 
-// TestTwinBeyond: owners ask for more than is left of places, next to other pods. If the twin finds
-// room in place and node together, so does the engine. The engine's decision leaves room for all
-// other pods and for the rest of the place.
+// TestTwinBeyond: owners request more than is left of a Reservation, on nodes with other pods. If
+// the twin finds room in the rest and the free resources of the node together, so does the engine.
+// The engine's decision leaves room for all other pods and for the rest of the Reservation.
 func TestTwinBeyond(t *testing.T) {
 	more, given := 0, 0
 	for seed := range uint64(400) {

@@ -48,8 +48,8 @@ func (t twin) fitsWithin(place *placement.Decision, rest *placement.PodAllocatio
 	return true
 }
 
-// heldAlone reports whether a place keeps CPUs idle. If a template only prefers that and does not
-// request the idle CPUs, its place keeps none.
+// heldAlone reports whether a place, the resources that a Reservation holds, keeps CPUs idle. If a
+// template only prefers that and does not request the idle CPUs, its place keeps none.
 func heldAlone(place *placement.Decision) bool {
 	return slices.ContainsFunc(place.Containers, func(c placement.ContainerDecision) bool { return c.Exclusive != joint.Shareable })
 }

@@ -65,7 +65,7 @@ func (s *Standby) due(said time.Time) time.Time {
 	return said
 }
 
-// statusWriter records the status of an answer.
+// statusWriter records the HTTP status of an answer.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
@@ -123,7 +123,7 @@ func (w *lateWriter) Write(p []byte) (int, error) {
 // delivered.
 func (w *lateWriter) Flush() {}
 
-// lateLook is the interval of the checks if the replica has become the leader.
+// lateLook is how often run checks whether the replica has become the leader.
 const lateLook = 200 * time.Millisecond
 
 // run delivers pieces until the handler returns.
@@ -150,7 +150,7 @@ func (w *lateWriter) dueAt(p *piece) time.Time {
 	return w.of.due(p.said)
 }
 
-// pass writes the first piece if it is due, and reports if it did.
+// pass writes the first piece if its time has come, and reports whether it wrote a piece.
 func (w *lateWriter) pass() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

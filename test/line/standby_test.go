@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestStandby: a watch is late until the replica leads.
+// TestStandby: events are delayed until the replica leads.
 func TestStandby(t *testing.T) {
 	said := make(chan string)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -92,8 +92,7 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// TestListingIsNotLate: the events of a watch's first moments, which show existing objects, are not
-// delayed.
+// TestListingIsNotLate: the first events of a watch, which show existing objects, are not delayed.
 func TestListingIsNotLate(t *testing.T) {
 	s := &Standby{}
 	s.Late(time.Hour)

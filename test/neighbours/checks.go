@@ -73,8 +73,8 @@ func checkAllPlugins(ctx context.Context, r *running) error {
 
 var jobFlows = schema.GroupVersionResource{Group: "flow.volcano.sh", Version: "v1alpha1", Resource: "jobflows"}
 
-// checkBeside describes what is missing for objects other than Jobs: running pods, each in a group
-// of Volcano's controller; held places; a completed flow.
+// checkBeside returns an error if objects other than Jobs are not as expected: pods run, each in a
+// group of Volcano's controller; Reservations hold resources; JobFlows are complete.
 func (r *running) checkBeside(ctx context.Context) error {
 	for _, o := range r.objects {
 		switch o.GetKind() {

@@ -162,7 +162,7 @@ func (r *running) createAs(ctx context.Context, validation string) error {
 //	patch:JSONPATCH    change the Job
 //	sleep:SECONDS      wait until as many pods run as the Job asks for
 //	phase:PHASE        wait until it was in the phase
-//	taint, untaint     keep pods from all nodes, and no more
+//	taint, untaint     taint all nodes against pods, or remove the taints
 //	ungate             remove the scheduling gates of its pods
 //	bind-claims        create volumes for the claims of its pods, as a provisioner would
 func (r *running) step(ctx context.Context, text string) error {

@@ -32,7 +32,7 @@ type running struct {
 	namespace string
 }
 
-// until waits until wrong returns nil, and returns the last error otherwise.
+// until waits until wrong returns nil. If that takes too long, it returns wrong's last error.
 func (r *running) until(ctx context.Context, wrong func(context.Context) error) error {
 	var last error
 	limit := patience

@@ -86,7 +86,7 @@ func (c *cluster) silentWords(ctx context.Context, client kubernetes.Interface, 
 	return silent, nil
 }
 
-// silentTemplates sets such a key on the template of a workload, and of a task of Volcano's Job.
+// silentTemplates sets an unread key on the template of a workload, and of a task of Volcano's Job.
 func (c *cluster) silentTemplates(ctx context.Context, objects dynamic.Interface, warned *warnings) (silent []string, err error) {
 	for _, d := range wire.Dialects() {
 		for _, name := range c.names {

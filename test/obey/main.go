@@ -3,8 +3,8 @@
 // plugin, and files instead of cgroups. Pods start and end, urgent pods evict others, and agents
 // and the scheduler are killed at random.
 //
-// It reads the cgroups all the time. The last line is JSON. The exit code is 1 if a count that must
-// be zero is not, or if a pod with room on a node did not run.
+// The command reads the cgroups all the time. The last line of its output is JSON. The exit code is
+// 1 if a count that must be zero is not, or if a pod with room on a node did not run.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package obeyed judges containers on nodes with authority berth: it compares the data of the
-// kernel or a cgroup about a container with the decision of the Binding.
+// Package obeyed judges containers on nodes with authority berth. It compares the CPUs, memory
+// nodes and devices of each container with the decision of the pod's Binding.
 package obeyed
 
 import (
@@ -93,7 +93,7 @@ func Judge(m *topology.Machine, groups []Group, all Decisions) Faults {
 	return f
 }
 
-// judgeDevices finds the devices of a container that others have.
+// judgeDevices records a fault if a container of another pod has a device of this container.
 func (f *Faults) judgeDevices(g *Group, others []Group) {
 	for i := range others {
 		if o := &others[i]; o.UID != g.UID {
@@ -210,8 +210,8 @@ func within(m *topology.Machine, cpus topology.CPUSet, shares []placement.CPUSha
 	return cpus.IsSubsetOf(&nodes)
 }
 
-// Both keeps failures that are in both. Containers are read one after the other, so a change in
-// between may look like a failure.
+// Both returns the failures that are in both. Containers are read one after the other, so a change
+// during the reading may look like a failure.
 func (f Faults) Both(o Faults) Faults {
 	out := NewFaults()
 	for _, pair := range [...]struct{ to, a, b map[string]string }{{out.HeldTwice, f.HeldTwice, o.HeldTwice}, {out.Outside, f.Outside, o.Outside}, {out.Unconfined, f.Unconfined, o.Unconfined}} {

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Place describes the room of a node.
+// Place describes a node.
 type Place struct {
 	Machine *topology.Machine
 	// Reserved are the CPUs that are never exclusive.

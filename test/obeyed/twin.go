@@ -14,7 +14,7 @@ import (
 
 // Twin finds out whether pods fit a machine by trying, for each container, every set of NUMA nodes
 // and every set of devices there. It is independent of the engine, and does not support preferences
-// for CPUs. It returns false in two cases that it cannot decide. In the first, several containers
+// for CPUs. Fits returns false in two cases that it cannot decide. In the first, several containers
 // or pods must be on as few NUMA nodes as possible, and some need more than one. In the second,
 // pods without a policy share CPUs or run init containers next to pods with exclusive CPUs.
 type Twin struct {
@@ -211,7 +211,7 @@ type fitting struct {
 	steps int
 }
 
-// maxSteps bounds a search, which then finds nothing.
+// maxSteps bounds a search. A search that reaches the bound finds no places.
 const maxSteps = 1 << 18
 
 // fold merges all rooms into one, for pods that may use all NUMA nodes.
@@ -642,8 +642,8 @@ func devicesGiven(m *topology.Machine, q *placement.ContainerRequest, c *placeme
 	return got, ""
 }
 
-// besideOthers returns a CPU or device that the i-th container shares with a container that runs
-// beside it.
+// besideOthers returns a CPU or device that the i-th container shares with a container that runs at
+// the same time.
 func besideOthers(r *placement.Request, d *placement.Decision, i int) string {
 	for j := range i {
 		a, b := &d.Containers[j], &d.Containers[i]

@@ -154,7 +154,7 @@ func (o *Observer) judge(node string, m *topology.Machine) obeyed.Faults {
 // Groups returns the cgroups of the containers that run on a node now.
 func (o *Observer) Groups(node string) []obeyed.Group { return o.groups(node) }
 
-// Settle waits until waiting returns "". Before, waiting returns the pod that is not settled yet.
+// Settle waits until waiting returns "". Until then, waiting describes a pod that is not settled.
 func (o *Observer) Settle(ctx context.Context, out io.Writer, waiting func(context.Context) (string, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, CalmLimit)
 	defer cancel()
@@ -194,8 +194,8 @@ func (o *Observer) On(node string) (there []*corev1.Pod) {
 	return there
 }
 
-// Empty deletes all pods and waits until they are gone from the API and from the nodes. After a
-// limit it returns, and the caller counts the rest.
+// Empty deletes all pods and waits until they are gone from the API and from the nodes. If this
+// takes too long, it returns, and the caller counts the remaining containers.
 func (o *Observer) Empty(ctx context.Context) error {
 	if err := o.Client.CoreV1().Pods(Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		return err

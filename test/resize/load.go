@@ -140,7 +140,7 @@ func deferred(pod *corev1.Pod) bool {
 	})
 }
 
-// judge returns the faults that no decision can excuse.
+// judge returns the faults of the containers that run on a node.
 func (d *load) judge(node string, groups []obeyed.Group) obeyed.Faults {
 	f, m := obeyed.NewFaults(), d.Machines[node]
 	memory := map[topology.NUMAID]uint64{}

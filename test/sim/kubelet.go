@@ -1,7 +1,7 @@
-// Package sim imitates kubelets without machines: the engine takes the place of the kubelet's
-// managers. test/replay and many tests use it.
+// Package sim imitates a kubelet. The engine takes the place of the kubelet's managers. test/replay
+// and many tests use the package.
 //
-// It does not import the ledger, so that the ledger's own tests can use it.
+// The package does not import the ledger, so that the ledger's own tests can use it.
 package sim
 
 import (
@@ -26,10 +26,10 @@ type Kubelet struct {
 type Admission struct {
 	Request placement.Request
 	Verdict placement.Verdict
-	// Decision has the pod's resources. For a refused pod these are the resources from before the
-	// refusal.
+	// Decision has the pod's resources. If the pod is refused, these are the resources that its
+	// containers got before the refusal.
 	Decision placement.Decision
-	// Random means that the admission depends on chance: another kubelet may decide otherwise.
+	// Random means that the admission depends on chance. Another kubelet may decide otherwise.
 	Random bool
 }
 
@@ -51,8 +51,8 @@ func (k *Kubelet) Clone() *Kubelet {
 
 // Admit releases ended pods, decides about a pod and records its resources. An active pod is
 // admitted again, as after a restart. A refused pod keeps nothing and is no longer active. As in
-// the kubelet, its resources from before the refusal are assigned and then released, because this
-// influences later admissions.
+// the kubelet, the containers before the refused container get resources, which are then released.
+// This influences later admissions.
 func (k *Kubelet) Admit(r *placement.Request) *Admission { return k.AdmitAmid(r, nil) }
 
 // AdmitAmid does the same as Admit, while other pods end during the admission.
@@ -74,8 +74,8 @@ func (k *Kubelet) AdmitAmid(r *placement.Request, meanwhile []placement.Meanwhil
 	return a
 }
 
-// release removes pods from the active ones. It reports whether the state after their release
-// depends on chance.
+// release releases the pods that end, and removes them from active. It reports whether the
+// resulting state depends on chance.
 func (k *Kubelet) release(meanwhile []placement.Meanwhile) (random bool) {
 	for _, e := range meanwhile {
 		if e.Container != "" {

@@ -20,9 +20,9 @@ const (
 )
 
 // Tree returns files from which sysfs.Read reads m again, as a kernel of version 6 would show them.
-// Devices are directly below their root complex, or below the upstream and a downstream port of
-// their switch. Both ports must be among the devices, with class 0604 and the same root. Every CPU
-// of m.Offline has a folder. Links are NVLinks between NVIDIA's GPUs.
+// Each device is directly below its root complex. A device behind a switch is below the upstream
+// port and a downstream port of the switch. Both ports must be among the devices, with class 0604
+// and the same root. Every CPU of m.Offline has a folder. Links are NVLinks between NVIDIA's GPUs.
 func Tree(m *topology.Machine) fstest.MapFS {
 	t := tree{fstest.MapFS{}, m}
 	t.put(cpuDir+"/online", m.Online.String())

@@ -157,8 +157,8 @@ func (c *Cluster) StartStock(name string) error {
 	return err
 }
 
-// StartReplica starts a scheduler with leader election and the delayed watches of view. Its role
-// takes the file that controls its clock before the flags.
+// StartReplica starts a scheduler with leader election, whose watches view delays. The role gets
+// the file that controls its clock as an argument before the flags.
 func (c *Cluster) StartReplica(s Scheduler, view *line.Standby, role ...string) (*Part, error) {
 	way, err := c.Line(view.Forward)
 	if err != nil {

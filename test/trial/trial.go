@@ -1,6 +1,6 @@
-// Package trial is the common frame of test programs with a cluster of hollow nodes: gangs, Jobs,
+// Package trial is the common part of test programs with a cluster of hollow nodes: gangs, Jobs,
 // faults, releases. Other tests also run on its cluster. A seed determines the actions. The last
-// lines have the result, and the exit code is 1 if it is wrong.
+// lines of the output have the result, and the exit code is 1 if it is wrong.
 package trial
 
 import (

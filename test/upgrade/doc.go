@@ -11,5 +11,5 @@
 // mistake (outcome contended). The last line of the output is JSON. The exit code is 1 if a check
 // failed.
 //
-// make e2e-upgrade builds both and runs it.
+// make e2e-upgrade builds both releases and runs the command.
 package main

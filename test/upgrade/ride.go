@@ -40,7 +40,8 @@ type stage struct {
 	Running int `json:"running"`
 }
 
-// stageTime is the length of each of the first two stages. Pods come for 76 s (internal/demo).
+// stageTime is the length of each of the first two stages. Pods are created for 76 s
+// (internal/demo).
 const stageTime = 24 * time.Second
 
 // leastRunning is the number of pods that must begin to run in each stage. With fewer, the result
@@ -137,14 +138,14 @@ func (j *journey) tell(notes []string) {
 	}
 }
 
-// progress records how many pods have run.
+// progress records how many pods have started to run.
 func (j *journey) progress(_ time.Duration, r *demo.Report, _ int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.running = r.Running
 }
 
-// move replaces scheduler and agents while pods come.
+// move replaces scheduler and agents while pods are created.
 func (j *journey) move(ctx context.Context) error {
 	if err := pause(ctx, stageTime); err != nil {
 		return err

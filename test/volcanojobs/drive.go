@@ -209,7 +209,7 @@ func (d *driver) drive(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// step creates the due objects, and checks the Jobs.
+// step creates the objects whose time has come, and checks the Jobs.
 func (d *driver) step(ctx context.Context) error {
 	for d.next.job < len(d.plan.Jobs) && len(d.active) < atOnce {
 		if err := d.begin(ctx); err != nil {
@@ -236,7 +236,7 @@ func (d *driver) step(ctx context.Context) error {
 	return d.sweep(ctx, pods.Items)
 }
 
-// begin creates the next Job and a single pod, and kills the processes that are due.
+// begin creates the next Job and a single pod, and kills the processes that the plan names.
 func (d *driver) begin(ctx context.Context) error {
 	job := &d.plan.Jobs[d.next.job]
 	d.next.job++
@@ -330,7 +330,7 @@ func podsOf(job *batch.Job, pods []corev1.Pod) (bound, alive int) {
 	return bound, alive
 }
 
-// over ends the work on a Job.
+// over counts a Job as ended, or as wrong, and deletes it.
 func (d *driver) over(ctx context.Context, a *active, wrong string) error {
 	delete(d.active, a.Name)
 	d.mu.Lock()

@@ -23,7 +23,7 @@ type Plan struct {
 	Kills []Kill
 }
 
-// Kill says which part is killed, and after how many created Jobs.
+// Kill is a part to kill, and the number of created Jobs after which it is killed.
 type Kill struct{ Part, AfterJobs int }
 
 // Job is a Job with the end that its spec determines.

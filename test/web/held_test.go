@@ -129,8 +129,8 @@ func TestWaitingSaysWhoHolds(t *testing.T) {
 	}
 }
 
-// TestClaimsAreReadLive: a claim that the API server does not have holds a pod back, before any
-// scheduler says so.
+// TestClaimsAreReadLive: the page shows that a pod waits for a missing claim, before a scheduler
+// reports it.
 func TestClaimsAreReadLive(t *testing.T) {
 	s := newAPIServer(t)
 	address := berth(t, "--kubeconfig", s.start(t), "--stale-after", "1000000h")

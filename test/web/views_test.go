@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// view is a page of the map, with the elements of the complete page.
+// view is a page of the web interface, with the elements that exist when the page is complete.
 type view struct {
 	name, address string
 	wait          []string

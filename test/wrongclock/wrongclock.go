@@ -1,5 +1,6 @@
-// Package wrongclock is a clock for child processes of tests. A file has the difference from the
-// real time. The parent process makes the clock jump by writing the file.
+// Package wrongclock is a clock for child processes of tests. A file contains the difference
+// between this clock and the real time. The parent process makes the clock jump by writing the
+// file.
 package wrongclock
 
 import (

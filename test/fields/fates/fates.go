@@ -226,7 +226,7 @@ func silentTemplate(all []fields.Definition) []string {
 	return silentOf(&d)
 }
 
-// silentOf is Silent of one definition.
+// silentOf is Silent for one definition.
 func silentOf(d *fields.Definition) (silent []string) {
 	n := slices.IndexFunc(fields.Kinds, func(k fields.Kind) bool { return k.CRD == d.File })
 	if n < 0 {
