@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestTakesInAnyOrder holds the bound against going through orders, on random kubelets in the
-// middle of their lives: what it promises is kept in each of them.
+// TestTakesInAnyOrder compares the bound with random orders, on random kubelets with pods: if the
+// bound promises that all requests are admitted, they are admitted in each order.
 func TestTakesInAnyOrder(t *testing.T) {
 	promised, kept := map[string]int{}, 0
 	for seed := range uint64(6000) {
@@ -43,7 +43,7 @@ func TestTakesInAnyOrder(t *testing.T) {
 	}
 }
 
-// crowd makes a few requests, nearly all of them simple ones.
+// crowd makes a few requests, most of them simple.
 func (w *world) crowd() []*placement.Request {
 	var out []*placement.Request
 	for range 2 + w.r.IntN(4) {
@@ -58,7 +58,7 @@ func (w *world) crowd() []*placement.Request {
 	return out
 }
 
-// refusedIn looks for an order in which one of the requests is refused, among forty.
+// refusedIn tries forty orders, and returns one in which a request is refused.
 func (w *world) refusedIn(crowd []*placement.Request) (order []int, none bool) {
 	for range 40 {
 		order, s := w.r.Perm(len(crowd)), w.state.Clone()

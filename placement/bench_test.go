@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// machine describes a regular machine: sockets x NUMA nodes per socket x cores x threads, numbered
-// as Linux does on x86: the second threads of all cores come after the first.
+// machine describes a regular machine: sockets x NUMA nodes per socket x cores x threads. CPUs are
+// numbered as Linux does on x86: the first threads of all cores, then the second ones.
 type machine struct {
 	sockets, nodes, cores, threads int
 	bytes                          uint64 // per NUMA node
@@ -70,8 +70,8 @@ func (d machine) gpus() placement.DevicePool {
 	return p
 }
 
-// load returns a model and a state in which of every NUMA node half of the CPUs are taken, at
-// random, and a quarter of the memory.
+// load returns a model and a state. If taken is true, half of the CPUs of every NUMA node, chosen
+// at random, and a quarter of its memory are taken.
 func (d machine) load(t testing.TB, policy string, taken bool) (*placement.Model, *placement.State) {
 	t.Helper()
 	view := d.view()
@@ -122,7 +122,7 @@ func pod2() placement.Request {
 	return p
 }
 
-// eachLoad runs f on the machines, pods and policies of the comparison with other systems.
+// eachLoad runs f with the machines, pods and policies of the comparison with other systems.
 func eachLoad[T testing.TB](t T, run func(name string, f func(T)), f func(T, *placement.State, *placement.Request)) {
 	for _, machine := range []struct {
 		name string
@@ -166,8 +166,8 @@ func BenchmarkDecide(b *testing.B) {
 	})
 }
 
-// BenchmarkVolcano is one evaluation of a node in Volcano's dialect: whether its policy is the one
-// that is asked for, whether it takes the pod, on how many NUMA nodes, and the formula's score.
+// BenchmarkVolcano measures one evaluation of a node in Volcano's dialect: whether it has the
+// requested policy, whether it admits the pod, the number of NUMA nodes, and the formula's score.
 func BenchmarkVolcano(b *testing.B) {
 	for name, d := range map[string]machine{"M2": m2, "M8": m8} {
 		b.Run(name, func(b *testing.B) {
@@ -195,7 +195,7 @@ func BenchmarkVolcano(b *testing.B) {
 	}
 }
 
-// BenchmarkRefuse asks for more CPUs than any NUMA node has free, of a policy that insists on one.
+// BenchmarkRefuse requests more CPUs on one NUMA node than any NUMA node has free.
 func BenchmarkRefuse(b *testing.B) {
 	for name, d := range map[string]machine{"M2": m2, "M8": m8} {
 		b.Run(name, func(b *testing.B) {

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// claimed is n free devices on a NUMA node for the requests of the set.
+// claimed returns n free devices on a NUMA node, for the given requests.
 func claimed(numa topology.NUMAID, n int, requests ...int) placement.ClaimDevices {
 	d := placement.ClaimDevices{NUMA: topology.NewNUMASet(numa), Free: n, All: n}
 	for _, i := range requests {
@@ -23,7 +23,7 @@ func uses(n int, users ...string) placement.ClaimRequest {
 	return placement.ClaimRequest{Users: users, N: n}
 }
 
-// TestCPUsFollowClaimedDevices are decisions worth reading.
+// TestCPUsFollowClaimedDevices has example decisions.
 func TestCPUsFollowClaimedDevices(t *testing.T) {
 	single := placement.Rules{Policy: placement.PolicySingleNUMANode}
 	restricted := placement.Rules{Policy: placement.PolicyRestricted}
@@ -115,15 +115,15 @@ func TestCPUsFollowClaimedDevices(t *testing.T) {
 }
 
 // claimTwin answers by trying everything: each set of NUMA nodes for each container, each number of
-// CPUs on each node, each device for each request.
+// CPUs on each NUMA node, and each device for each request.
 type claimTwin struct {
 	r    *placement.Request
 	free []int // CPUs by NUMA node
 	wide int   // NUMA nodes that a container may use
 }
 
-// fits reports whether the containers from the n-th on have room with the given NUMA nodes for the
-// ones before.
+// fits reports whether the containers from the n-th on have room. lying has the NUMA nodes of the
+// containers before.
 func (t *claimTwin) fits(lying map[string]topology.NUMASet, n int) bool {
 	if n == len(t.r.Containers) {
 		return t.serves(lying)
@@ -141,8 +141,8 @@ func (t *claimTwin) fits(lying map[string]topology.NUMASet, n int) bool {
 	return false
 }
 
-// take takes CPUs of the NUMA nodes of the set from v on, some of each, in every way, until then
-// says that it will do.
+// take takes CPUs of the NUMA nodes of the set from v on, some of each, in every possible way,
+// until then returns true.
 func (t *claimTwin) take(set topology.NUMASet, cpus, v int, then func() bool) bool {
 	if v == len(t.free) {
 		return cpus == 0 && then()
@@ -160,7 +160,7 @@ func (t *claimTwin) take(set topology.NUMASet, cpus, v int, then func() bool) bo
 	return false
 }
 
-// serves reports whether the devices are there if the containers have these NUMA nodes.
+// serves reports whether the devices suffice if the containers have these NUMA nodes.
 func (t *claimTwin) serves(lying map[string]topology.NUMASet) bool {
 	c := t.r.Rules.Claimed
 	var asks []int // a request for each device
@@ -204,8 +204,8 @@ func (t *claimTwin) serves(lying map[string]topology.NUMASet) bool {
 	})
 }
 
-// TestClaimsAgainstTheTwin: random machines, pods and claims. The search is exact for a pod of one
-// container, and for containers on a NUMA node each.
+// TestClaimsAgainstTheTwin compares with the twin on random machines, pods and claims. The search
+// is exact for a pod with one container, and for containers on one NUMA node each.
 func TestClaimsAgainstTheTwin(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -259,7 +259,7 @@ func TestClaimsAgainstTheTwin(t *testing.T) {
 	}
 }
 
-// randomClaimed are devices on a number of NUMA nodes for the request's containers.
+// randomClaimed returns devices on several NUMA nodes for the request's containers.
 func randomClaimed(rng *rand.Rand, numa int, of *placement.Request) *placement.Claimed {
 	container := func() string { return of.Containers[rng.IntN(len(of.Containers))].Name }
 	c := &placement.Claimed{}
@@ -290,8 +290,8 @@ func randomClaimed(rng *rand.Rand, numa int, of *placement.Request) *placement.C
 	return c
 }
 
-// TestClaimsHaveABudget: however many devices a tenant's claims could have, a decision ends, and
-// says that it was cut short.
+// TestClaimsHaveABudget: a decision ends however many devices a tenant's claims could have, and
+// reports that it was cut short.
 func TestClaimsHaveABudget(t *testing.T) {
 	c := &placement.Claimed{}
 	for range 32 {
@@ -320,7 +320,8 @@ func TestClaimsHaveABudget(t *testing.T) {
 	}
 }
 
-// TestClaimsForAWholeMachine: a GPU and a NIC on each of eight NUMA nodes are within the budget.
+// TestClaimsForAWholeMachine: requests for a GPU and a NIC on each of eight NUMA nodes are within
+// the budget.
 func TestClaimsForAWholeMachine(t *testing.T) {
 	c := &placement.Claimed{Requests: []placement.ClaimRequest{uses(8, "a"), uses(8, "a")}}
 	for i := range 16 {

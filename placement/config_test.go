@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestConfigErrors: with what a kubelet would not start, or cannot be predicted, and by what name
-// it is refused.
+// TestConfigErrors: configurations with which a kubelet would not start, or which cannot be
+// predicted, are refused, and the error names the field.
 func TestConfigErrors(t *testing.T) {
 	type edit func(*placement.KubeletView, *placement.Config)
 	option := func(name, value string) edit {
@@ -111,7 +111,8 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// TestClosestOfOneNode: distances compare NUMA nodes, so a machine with one need not tell them.
+// TestClosestOfOneNode: distances compare NUMA nodes, so a machine with one NUMA node may lack
+// them.
 func TestClosestOfOneNode(t *testing.T) {
 	m, err := topology.Parse("package:1 numa:1 core:4 pu:1 mem:8Gi")
 	if err != nil {
@@ -129,7 +130,7 @@ func TestClosestOfOneNode(t *testing.T) {
 	}
 }
 
-// TestGatesOfAStage: AllAlpha and AllBeta count for a gate that is not set by its own name.
+// TestGatesOfAStage: AllAlpha and AllBeta apply to a gate that is not set by its own name.
 func TestGatesOfAStage(t *testing.T) {
 	for name, test := range map[string]struct {
 		version placement.Version
@@ -150,7 +151,7 @@ func TestGatesOfAStage(t *testing.T) {
 	}
 }
 
-// TestPodLevelGate: which kubelets pin CPUs for a pod with resources of its own.
+// TestPodLevelGate: whether kubelets pin CPUs for a pod with pod-level resources.
 func TestPodLevelGate(t *testing.T) {
 	off, allOff := map[string]bool{"PodLevelResources": false}, map[string]bool{"AllBeta": false}
 	for _, test := range []struct {
@@ -173,8 +174,8 @@ func TestPodLevelGate(t *testing.T) {
 	}
 }
 
-// TestEmptyPodLevel: which kubelets take the class of a pod with an empty spec.resources from its
-// containers (v1qos.ComputePodQOS).
+// TestEmptyPodLevel: whether kubelets determine the QoS class of a pod with an empty spec.resources
+// from its containers (v1qos.ComputePodQOS).
 func TestEmptyPodLevel(t *testing.T) {
 	off, allOff := map[string]bool{"PodLevelResources": false}, map[string]bool{"AllBeta": false}
 	old := map[string]bool{"PodLevelResourcesFixKubeletQOSClass": false}
@@ -199,7 +200,7 @@ func TestEmptyPodLevel(t *testing.T) {
 	}
 }
 
-// TestPodLevelRefused: which kubelets refuse a pod with resources of its own, though all managers
+// TestPodLevelRefused: whether kubelets refuse a pod with pod-level resources although all managers
 // admit it.
 func TestPodLevelRefused(t *testing.T) {
 	off, allOff := map[string]bool{"PodLevelResources": false}, map[string]bool{"AllBeta": false}
@@ -229,8 +230,7 @@ func TestPodLevelRefused(t *testing.T) {
 	}
 }
 
-// TestClaimsGate: which kubelets hand out devices that Dynamic Resource Allocation provides
-// already.
+// TestClaimsGate: whether kubelets also allocate devices that Dynamic Resource Allocation provides.
 func TestClaimsGate(t *testing.T) {
 	for _, test := range []struct {
 		gates map[string]bool
@@ -249,7 +249,7 @@ func TestClaimsGate(t *testing.T) {
 	}
 }
 
-// manyNodes splits the first node's cores over n nodes.
+// manyNodes distributes the first node's cores over n nodes.
 func manyNodes(v *placement.KubeletView, n int) {
 	cores := v.Nodes[0].Cores
 	v.Nodes = nil
@@ -259,8 +259,8 @@ func manyNodes(v *placement.KubeletView, n int) {
 	v.NumCores = 2 * n
 }
 
-// TestManyNodes: machines with more NUMA nodes than hints can be made for work where nothing asks
-// for hints.
+// TestManyNodes: machines with more NUMA nodes than hints support work if no manager asks for
+// hints.
 func TestManyNodes(t *testing.T) {
 	v, c := m2.view(), m2.config("none")
 	manyNodes(v, 36)
@@ -286,7 +286,7 @@ func TestManyNodes(t *testing.T) {
 	}
 }
 
-// TestRaisedMaximum: with max-allowable-numa-nodes hints are made for up to 16 nodes.
+// TestRaisedMaximum: with max-allowable-numa-nodes, hints support up to 16 nodes.
 func TestRaisedMaximum(t *testing.T) {
 	for _, policy := range []string{"best-effort", "restricted", "single-numa-node"} {
 		v, c := m2.view(), m2.config(policy)
@@ -306,8 +306,8 @@ func TestRaisedMaximum(t *testing.T) {
 	}
 }
 
-// FuzzModel: whatever machine and configuration, NewModel answers with a model that works or a
-// typed error.
+// FuzzModel: for every machine and configuration, NewModel returns a working model or a typed
+// error.
 func FuzzModel(f *testing.F) {
 	add := func(v *placement.KubeletView, c placement.Config) {
 		text, err := json.Marshal(struct {
@@ -350,8 +350,8 @@ func FuzzModel(f *testing.F) {
 	})
 }
 
-// TestDevicesElsewhere: devices of NUMA nodes that the machine does not have must be aligned and
-// cannot be; those without nodes need not.
+// TestDevicesElsewhere: devices on NUMA nodes that the machine does not have must be aligned but
+// cannot be. Devices without NUMA nodes need not be aligned.
 func TestDevicesElsewhere(t *testing.T) {
 	for name, test := range map[string]struct {
 		numa topology.NUMASet
@@ -367,8 +367,8 @@ func TestDevicesElsewhere(t *testing.T) {
 	}
 }
 
-// TestFractionBeforeKind: the kubelet reads all amounts before it looks up any kind of memory, so
-// that it refuses a fraction where it would else crash.
+// TestFractionBeforeKind: the kubelet reads all amounts before it looks up any kind of memory. So
+// it refuses a fraction in cases in which it would otherwise crash.
 func TestFractionBeforeKind(t *testing.T) {
 	for _, scope := range []string{"container", "pod"} {
 		c := m2.config("restricted")

@@ -10,10 +10,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// admit lets the kubelet admit a pod and writes down what came of it. reject writes down a refusal
-// as the kubelet does: what the decision holds was handed out, and is given back when the kubelet
-// next looks for pods that are gone. That can move memory between the NUMA nodes of a group.
-// Whatever the pod held before is given back too.
+// reject records a refusal as the kubelet does: the decision's resources are allocated, and
+// released when the kubelet next looks for pods that are gone. This can move memory between the
+// NUMA nodes of a group. The pod's earlier resources are released too.
 func reject(s *placement.State, r *placement.Request, d *placement.Decision) {
 	s.Commit(r, d)
 	s.Release(d.UID)
@@ -46,7 +45,7 @@ func model(t *testing.T, v *placement.KubeletView, c placement.Config) (*placeme
 	return m, m.NewState()
 }
 
-// cpus is a pod of one container with CPUs and a little memory.
+// cpus returns a pod of one container with CPUs and a little memory.
 func cpus(uid string, n int64) placement.Request {
 	return placement.Request{UID: uid, Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: n * 1000,
 		Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 1 << 20}}}}}
@@ -59,7 +58,7 @@ func wantDefect(t *testing.T, v placement.Verdict, want placement.Detail) {
 	}
 }
 
-// TestHang: the kubelet would loop for ever, guarded or not.
+// TestHang: the kubelet would loop forever, with and without the guard.
 func TestHang(t *testing.T) {
 	for _, guard := range []bool{false, true} {
 		c := m2.config("none")
@@ -83,7 +82,7 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// TestNoSharedCPU: with strict-cpu-reservation the last shared CPU is kept, if guarded.
+// TestNoSharedCPU: with strict-cpu-reservation and the guard, the last shared CPU stays free.
 func TestNoSharedCPU(t *testing.T) {
 	for _, guard := range []bool{false, true} {
 		c := m2.config("none")
@@ -104,8 +103,8 @@ func TestNoSharedCPU(t *testing.T) {
 	}
 }
 
-// TestRestartKills: with full-pcpus-only a restart before 1.37 refuses a container that has more
-// whole cores than are free.
+// TestRestartKills: with full-pcpus-only, a restart before 1.37 refuses a container with more whole
+// cores than are free.
 func TestRestartKills(t *testing.T) {
 	for _, version := range []placement.Version{placement.V136, placement.V137} {
 		for _, guard := range []bool{false, true} {
@@ -135,7 +134,7 @@ func TestRestartKills(t *testing.T) {
 	}
 }
 
-// TestMixedGroups: best-effort would hand out memory of a grouped node by itself.
+// TestMixedGroups: best-effort would allocate memory of one NUMA node that is part of a group.
 func TestMixedGroups(t *testing.T) {
 	for _, guard := range []bool{false, true} {
 		c := m2.config("best-effort")
@@ -196,7 +195,7 @@ func TestMissingMemoryKind(t *testing.T) {
 	}
 }
 
-// TestNoRegularMemory: a pod that only claims to be Guaranteed may ask for huge pages alone.
+// TestNoRegularMemory: a request that is wrongly marked Guaranteed may ask only for huge pages.
 func TestNoRegularMemory(t *testing.T) {
 	s := state(t, m2.view(), m2.config("none"))
 	r := cpus("p", 1)
@@ -204,7 +203,7 @@ func TestNoRegularMemory(t *testing.T) {
 	wantDefect(t, admit(s, r), placement.DefectNoRegularMemory)
 }
 
-// TestVanishedDevice: a pod is admitted again and its plugin no longer lists its device.
+// TestVanishedDevice: a pod is admitted again, and its plugin no longer lists its device.
 func TestVanishedDevice(t *testing.T) {
 	s := state(t, m2.view(), m2.config("restricted"))
 	pool := m2.gpus()
@@ -260,8 +259,8 @@ func TestSlowMerge(t *testing.T) {
 	}
 }
 
-// TestForeignCPUs: where cores have unequal numbers of threads the kubelet counts whole cores of
-// average size, and can take CPUs that are not free.
+// TestForeignCPUs: if cores have different numbers of threads, the kubelet counts whole cores of
+// the average size, and can take CPUs that are not free.
 func TestForeignCPUs(t *testing.T) {
 	c := m2.config("none")
 	c.MemoryManagerPolicy, c.ReservedMemory = "None", nil
@@ -296,8 +295,8 @@ func isFree(m *placement.Model, s *placement.State, cpus *topology.CPUSet) bool 
 	return cpus.IsSubsetOf(&free)
 }
 
-// TestMemoryUnderflow: what is kept of a NUMA node's memory exceeds it, and the kubelet takes it
-// for endless.
+// TestMemoryUnderflow: the reserved memory of a NUMA node exceeds its memory, and the kubelet
+// computes a huge free amount.
 func TestMemoryUnderflow(t *testing.T) {
 	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 mem:2Gi,64Gi")
 	if err != nil {

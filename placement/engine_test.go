@@ -13,8 +13,7 @@ import (
 	"github.com/berth-dev/berth/test/sim"
 )
 
-// live runs a random kubelet for some steps and calls check before each with the state and what
-// will be asked.
+// live runs a random kubelet for some steps. Before each step it calls check with the state.
 func live(t *testing.T, seed uint64, check func(w *world)) {
 	w := newWorld(t, seed, true)
 	if w == nil {
@@ -31,8 +30,8 @@ func live(t *testing.T, seed uint64, check func(w *world)) {
 	}
 }
 
-// TestInvariants: with defects guarded, a node's books always add up, and a kubelet could always
-// restart on them.
+// TestInvariants: if defects are guarded, a node's state is always consistent, and a kubelet could
+// always restart with it.
 func TestInvariants(t *testing.T) {
 	for seed := range uint64(1500) {
 		live(t, seed, func(w *world) {
@@ -43,9 +42,9 @@ func TestInvariants(t *testing.T) {
 	}
 }
 
-// TestReadmission: a kubelet that restarts admits its pods again, and they keep their CPUs and
-// devices. Only full-pcpus-only before 1.37, an init container's memory that others have by now,
-// and devices that are no longer healthy can stop it.
+// TestReadmission: a restarting kubelet admits its pods again, and they keep their CPUs and
+// devices. Three causes can prevent this: full-pcpus-only before 1.37, memory of an init container
+// that other pods now have, and devices that are no longer healthy.
 func TestReadmission(t *testing.T) {
 	again := 0
 	for seed := range uint64(800) {
@@ -91,7 +90,7 @@ func TestReadmission(t *testing.T) {
 	}
 }
 
-// TestReleaseEmpties: a node whose pods are all gone is as good as new.
+// TestReleaseEmpties: a node without pods has the same state as a new node.
 func TestReleaseEmpties(t *testing.T) {
 	for seed := range uint64(600) {
 		w := newWorld(t, seed, true)
@@ -111,7 +110,8 @@ func TestReleaseEmpties(t *testing.T) {
 	}
 }
 
-// TestSnapshotRoundTrip: StateOf undoes Snapshot, and decisions do not tell the states apart.
+// TestSnapshotRoundTrip: StateOf restores the state of a Snapshot, and both states give equal
+// decisions.
 func TestSnapshotRoundTrip(t *testing.T) {
 	for seed := range uint64(600) {
 		live(t, seed, func(w *world) {
@@ -133,7 +133,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	}
 }
 
-// sameDecision compares what decisions say; empty and nil slices are the same.
+// sameDecision compares decisions. Empty and nil slices are equal.
 func sameDecision(a, b *placement.Decision) bool {
 	x, _ := json.Marshal(a)
 	y, _ := json.Marshal(b)
@@ -141,7 +141,7 @@ func sameDecision(a, b *placement.Decision) bool {
 	return norm(x) == norm(y)
 }
 
-// FuzzAgree: in the life of any kubelet, Admit, Decide and Explain agree, and the books add up when
+// FuzzAgree: on any kubelet, Admit, Decide and Explain agree, and the state is consistent if
 // defects are guarded.
 func FuzzAgree(f *testing.F) {
 	for seed := range uint64(8) {
@@ -168,7 +168,8 @@ func FuzzAgree(f *testing.F) {
 	})
 }
 
-// TestPure: Admit, Decide and Explain agree, answer the same twice, and leave the state alone.
+// TestPure: Admit, Decide and Explain agree, give the same answer twice, and do not change the
+// state.
 func TestPure(t *testing.T) {
 	for seed := range uint64(600) {
 		live(t, seed, func(w *world) {
@@ -191,8 +192,9 @@ func TestPure(t *testing.T) {
 	}
 }
 
-// TestScarcity: what is unresolvable stays refused, whichever pods go; what is resolvable is
-// admitted when all are gone, except for details that a fuller node may not have.
+// TestScarcity: an unresolvable refusal remains whichever pods are removed. If all pods are
+// removed, a pod with a resolvable refusal is admitted, except for reasons that only a less full
+// node has.
 func TestScarcity(t *testing.T) {
 	counts := map[placement.Scarcity]int{}
 	for seed := range uint64(1200) {
@@ -237,8 +239,8 @@ func agrees(t *testing.T, seed uint64, r placement.Refusal, v placement.Verdict)
 	}
 }
 
-// TestExplainNumbers: with single-numa-node and nothing but CPUs, a pod is refused exactly if no
-// NUMA node has as many CPUs as the refusal says are asked.
+// TestExplainNumbers: with single-numa-node and a request for only CPUs, a pod is refused exactly
+// if no NUMA node has the number of free CPUs that the refusal reports as requested.
 func TestExplainNumbers(t *testing.T) {
 	_, s := m8.load(t, "single-numa-node", true)
 	refused := 0
@@ -289,7 +291,7 @@ func TestNoAllocations(t *testing.T) {
 	})
 }
 
-// TestCloneIsIndependent: what happens to a copy does not reach the original.
+// TestCloneIsIndependent: changes of a copy do not change the original.
 func TestCloneIsIndependent(t *testing.T) {
 	for seed := range uint64(200) {
 		w := newWorld(t, seed, true)
@@ -310,8 +312,8 @@ func TestCloneIsIndependent(t *testing.T) {
 	}
 }
 
-// TestConcurrent: many may ask one model about one state at once. It proves itself under the race
-// detector.
+// TestConcurrent: goroutines may ask one model about one state at the same time. The race detector
+// checks this.
 func TestConcurrent(t *testing.T) {
 	_, s := m8.load(t, "best-effort", true)
 	requests := []placement.Request{pod1(), pod2(), cpus("wide", 40), cpus("absurd", 900)}
@@ -339,7 +341,7 @@ func TestConcurrent(t *testing.T) {
 	group.Wait()
 }
 
-// FuzzStateOf: whatever a snapshot holds, StateOf returns a state whose books add up, or an error.
+// FuzzStateOf: for every snapshot, StateOf returns a consistent state or an error.
 func FuzzStateOf(f *testing.F) {
 	w := newWorld(f, 3, true)
 	for range 6 {
@@ -369,7 +371,8 @@ func FuzzStateOf(f *testing.F) {
 	})
 }
 
-// TestContradictions: what StateOf must refuse, and by what name.
+// TestContradictions: StateOf refuses contradictory snapshots, and the error names the
+// contradiction.
 func TestContradictions(t *testing.T) {
 	m, s := m2.load(t, "restricted", true)
 	for name, test := range map[string]struct {
@@ -420,7 +423,8 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// TestManyContainers: as many containers as a report can have cost a moment, whoever wrote it.
+// TestManyContainers: a report with the largest possible number of containers is read quickly, even
+// if it is forged.
 func TestManyContainers(t *testing.T) {
 	m, s := m2.load(t, "restricted", true)
 	snap := s.Snapshot()
@@ -436,7 +440,7 @@ func TestManyContainers(t *testing.T) {
 	}
 }
 
-// TestEmptySnapshot: nothing known is a fresh kubelet.
+// TestEmptySnapshot: an empty snapshot gives the state of a new kubelet.
 func TestEmptySnapshot(t *testing.T) {
 	m, s := m2.load(t, "restricted", false)
 	snap := placement.Snapshot{Devices: s.Snapshot().Devices}

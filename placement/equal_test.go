@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestEqual compares with the slow twin: states are equal if what they say about themselves is.
+// TestEqual compares with a simple implementation: states are equal if their snapshots are equal.
 func TestEqual(t *testing.T) {
 	equal, different := 0, 0
 	compare := func(w *world) {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// A machine with two NUMA nodes of two cores each, and a kubelet that keeps CPU 0 for itself.
+// A machine with two NUMA nodes of two cores each. The kubelet reserves CPU 0.
 func Example() {
 	view := &placement.KubeletView{NumCores: 4, NumSockets: 1, Nodes: []placement.ViewNode{
 		{ID: 0, MemoryBytes: 8 << 30, Cores: []placement.ViewCore{{ID: 0, Threads: []topology.CPUID{0}}, {ID: 1, Threads: []topology.CPUID{1}}}},

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestForetell are the answers, one by one. Every NUMA node has 4 CPUs; there are four of them,
-// near and far.
+// TestForetell has single answers. There are four NUMA nodes of 4 CPUs, some near each other and
+// some far apart.
 func TestForetell(t *testing.T) {
 	four := machine{2, 2, 4, 1, 16 << 30, 0}
 	two := placement.Rules{NUMANodes: 2}
@@ -64,8 +64,8 @@ func TestForetell(t *testing.T) {
 	}
 }
 
-// TestForetold: what is predicted comes true, whatever a kubelet has handed out. Which NUMA nodes
-// are the nearest is the merger's business.
+// TestForetold: predictions come true whatever resources a kubelet has allocated. The test ignores
+// which NUMA nodes are the nearest, because the merger determines that.
 func TestForetold(t *testing.T) {
 	admitted, wide := 0, 0
 	for seed := range uint64(8000) {
@@ -107,7 +107,7 @@ func TestForetold(t *testing.T) {
 	}
 }
 
-// TestForetellDevices are the answers, one by one, of kubelets with single-numa-node unless it says
+// TestForetellDevices has single answers of kubelets, with single-numa-node unless the case says
 // otherwise.
 func TestForetellDevices(t *testing.T) {
 	const gpu, nic = "example.com/gpu", "example.com/nic"
@@ -166,9 +166,9 @@ func TestForetellDevices(t *testing.T) {
 	}
 }
 
-// TestDevicesForetold: whatever a kubelet has handed out, a pod that is admitted has as many
-// devices as it wants on each of its NUMA nodes. Only the kubelet's own reasons keep it out, unless
-// a device is not on exactly one NUMA node, or another number is possible.
+// TestDevicesForetold: whatever resources a kubelet has allocated, an admitted pod has the
+// requested number of devices on each of its NUMA nodes. A pod is only refused for the kubelet's
+// own reasons, unless a device is not on exactly one NUMA node, or another number is possible.
 func TestDevicesForetold(t *testing.T) {
 	var admitted, wide, nowhere, open, several int
 	for seed := range uint64(16000) {
@@ -277,9 +277,9 @@ func TestDevicesForetold(t *testing.T) {
 	}
 }
 
-// sureTwin reports whether each way in which a kubelet may take the devices that a container, or
-// the pod, asks for gives as many on each NUMA node: it tries all sets of NUMA nodes, and of
-// numbers.
+// sureTwin reports whether every possible choice of devices for a container, or for the pod, has
+// the requested number on each NUMA node. It tries all sets of NUMA nodes, and all numbers of
+// devices.
 func sureTwin(w *world, r *placement.Request, has map[topology.NUMAID]int64) bool {
 	ids := make([]topology.NUMAID, 0, len(w.view.Nodes))
 	for i := range w.view.Nodes {
@@ -342,8 +342,8 @@ func sureTwin(w *world, r *placement.Request, has map[topology.NUMAID]int64) boo
 	return sure
 }
 
-// TestDevicesOpen: of what the NUMA nodes have of the devices it depends whether a kubelet is sure
-// to give so many on each.
+// TestDevicesOpen: it depends on the numbers of devices on the NUMA nodes whether a kubelet
+// certainly gives the requested number on each.
 func TestDevicesOpen(t *testing.T) {
 	const gpu = "example.com/gpu"
 	for _, c := range []struct {
@@ -396,7 +396,8 @@ func TestDevicesOpen(t *testing.T) {
 }
 
 // TestDevicesNowhere: a node whose device plugin does not report one NUMA node for each device
-// refuses the pod, by the resource. Where nobody guards the node it is as the kubelet has it.
+// refuses the pod, and the refusal names the resource. Without the guard, the kubelet's own answer
+// counts.
 func TestDevicesNowhere(t *testing.T) {
 	const gpu = "example.com/gpu"
 	on := func(nodes ...topology.NUMAID) placement.Device {
@@ -444,7 +445,7 @@ func TestDevicesNowhere(t *testing.T) {
 		}
 	}
 
-	// A pod that is already there is admitted again by a kubelet that starts.
+	// A pod that already runs is admitted again by a starting kubelet.
 	m, err := placement.NewModel(two8.view(), placement.Config{TopologyManagerPolicy: "single-numa-node", GuardDefects: true})
 	if err != nil {
 		t.Fatal(err)

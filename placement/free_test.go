@@ -10,9 +10,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestFreeCPUsCanBeHad: as many CPUs as some NUMA node has free, and no more, are given to a pod
-// that wants them of one NUMA node, whoever decides and whatever came before: pods with CPUs of
-// their own, with CPU time, and where Berth decides the ones that want to be alone.
+// TestFreeCPUsCanBeHad: a pod that wants CPUs of one NUMA node gets exactly as many as some NUMA
+// node has free. This is true for both authorities, and after other pods: pods with exclusive CPUs,
+// pods with CPU time and, if Berth decides, pods that want to be alone.
 func TestFreeCPUsCanBeHad(t *testing.T) {
 	single := placement.Rules{Policy: placement.PolicySingleNUMANode}
 	alone := placement.Rules{Policy: placement.PolicySingleNUMANode, CPUs: joint.Rules{Exclusive: joint.ExclusiveNUMA, ExclusiveHow: joint.Preferred}}

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestNUMANodesOfAllThatAPodHas: CPU time counts as much as CPUs, memory and devices do.
+// TestNUMANodesOfAllThatAPodHas: CPU time counts like CPUs, memory and devices.
 func TestNUMANodesOfAllThatAPodHas(t *testing.T) {
 	m, err := topology.Parse("package:2 numa:2 core:4 pu:1 mem:8Gi")
 	if err != nil {

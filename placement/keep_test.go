@@ -9,13 +9,13 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// keptGPU is the resource that CPUs are kept for in these tests.
+// keptGPU is the resource for which CPUs are kept in these tests.
 const keptGPU = "example.com/gpu"
 
-// keptConfig is a kubelet that pins.
+// keptConfig is the configuration of a kubelet that pins CPUs.
 var keptConfig = placement.Config{CPUManagerPolicy: "static", TopologyManagerPolicy: "single-numa-node", ReservedSystemCPUs: "0"}
 
-// keeping is a node of two NUMA nodes with 8 CPUs each, one of them reserved on node 0, and GPUs by
+// keeping returns a node with two NUMA nodes of 8 CPUs, one of them reserved on node 0, and GPUs by
 // NUMA node.
 func keeping(t *testing.T, c placement.Config, gpus ...int) *placement.State {
 	t.Helper()
@@ -39,8 +39,8 @@ func mustKeep(t *testing.T, cpus map[string]int) *placement.Keep {
 	return k
 }
 
-// TestKeep: pods without devices have together what is left beside devices, wherever the node would
-// put them. Where Berth decides they are put elsewhere, if that can be.
+// TestKeep: pods without devices together get only the CPUs that are not kept for devices, wherever
+// the node would place them. If Berth decides, they are placed on another NUMA node if possible.
 func TestKeep(t *testing.T) {
 	berth := obeying()
 	berth.Default.Policy = placement.PolicySingleNUMANode
@@ -94,7 +94,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestKeepSays: the refusal has the numbers.
+// TestKeepSays: the refusal has the numbers of CPUs.
 func TestKeepSays(t *testing.T) {
 	r := cpus("x", 5)
 	r.Rules.Keep = mustKeep(t, map[string]int{keptGPU: 2})
@@ -104,8 +104,8 @@ func TestKeepSays(t *testing.T) {
 	}
 }
 
-// TestKeepsForEver: where devices keep more than a pod could be left in all, no pod that ends makes
-// room for it.
+// TestKeepsForEver: if devices keep so many CPUs that the pod would not fit on the empty node, the
+// end of other pods makes no room for it.
 func TestKeepsForEver(t *testing.T) {
 	r := cpus("x", 5)
 	for each, want := range map[int]placement.Scarcity{2: placement.Resolvable, 4: placement.Unresolvable} {
@@ -116,7 +116,7 @@ func TestKeepsForEver(t *testing.T) {
 	}
 }
 
-// TestKeepsAreChecked: what cannot be right is refused, and Keeps that mean the same are equal.
+// TestKeepsAreChecked: invalid values are refused, and Keeps with equal meaning are equal.
 func TestKeepsAreChecked(t *testing.T) {
 	for _, cpus := range []map[string]int{nil, {"a/b": -1}, {"a/b": 0}, {"a/b": placement.MaxCPUsPerDevice + 1}} {
 		if _, err := placement.NewKeep(cpus); err == nil {
@@ -130,8 +130,8 @@ func TestKeepsAreChecked(t *testing.T) {
 	}
 }
 
-// TestKeepNeverTakesMore: over random loads a pod without devices is refused exactly where it would
-// take CPUs that are kept. It is counted the slow way, of what the node would hold then.
+// TestKeepNeverTakesMore: with random loads, a pod without devices is refused exactly if it would
+// take kept CPUs. The test counts the CPUs that pods would then have on the node.
 func TestKeepNeverTakesMore(t *testing.T) {
 	refused, admitted := 0, 0
 	for seed := range uint64(400) {
@@ -171,8 +171,8 @@ func TestKeepNeverTakesMore(t *testing.T) {
 	}
 }
 
-// TestKeepWhereBerthDecides: no pod takes CPUs that are kept, whatever it asks for. A pod of one
-// container is refused only where no NUMA node has enough left.
+// TestKeepWhereBerthDecides: no pod takes kept CPUs, whatever it requests. A pod of one container
+// is refused only if no NUMA node has enough other CPUs.
 func TestKeepWhereBerthDecides(t *testing.T) {
 	refused, moved := 0, 0
 	for seed := range uint64(600) {
@@ -208,7 +208,7 @@ func TestKeepWhereBerthDecides(t *testing.T) {
 	}
 }
 
-// roomBeside reports whether one NUMA node has what the pod asks for, free and not kept.
+// roomBeside reports whether one NUMA node has the pod's requested CPUs, free and not kept.
 func roomBeside(s *placement.State, q *placement.Request, gpus []int, each int) bool {
 	for node, open := range []int64{7, 8} {
 		all := usedOn(s, "", node)
@@ -219,7 +219,8 @@ func roomBeside(s *placement.State, q *placement.Request, gpus []int, each int) 
 	return false
 }
 
-// usedOn is how many thousandths of the NUMA node's CPUs pods without devices have, or the pod has.
+// usedOn returns how many thousandths of the NUMA node's CPUs are used by pods without devices or,
+// if uid is not "", by this pod.
 func usedOn(s *placement.State, uid string, node int) (milli int64) {
 	for _, p := range s.Snapshot().Pods {
 		for i := range p.Containers {
@@ -242,7 +243,7 @@ func usedOn(s *placement.State, uid string, node int) (milli int64) {
 	return milli
 }
 
-// takesKept reports whether pods without devices have too much of a NUMA node on which this one is.
+// takesKept reports whether pods without devices use kept CPUs of a NUMA node on which this pod is.
 func takesKept(s *placement.State, uid string, gpus []int, each int) bool {
 	for node, open := range []int64{7, 8} {
 		if usedOn(s, uid, node) > 0 && usedOn(s, "", node) > 1000*(open-int64(each*gpus[node])) {

@@ -33,7 +33,7 @@ type recordedMerge struct {
 	}
 }
 
-// TestMergeTables merges what the kubelet's own tests merge: see make conformance-tables.
+// TestMergeTables merges the hints of the kubelet's own tests: see make conformance-tables.
 func TestMergeTables(t *testing.T) {
 	name := os.Getenv("BERTH_TABLES")
 	if name == "" {
@@ -99,8 +99,8 @@ func hintOf(space *hint.Space, h recordedHint) hint.Hint {
 	return hint.Hint{Mask: space.Compact(topology.NewNUMASet(h.NUMA...)), Preferred: h.Preferred}
 }
 
-// listOf is a list of hints. One that holds a nil affinity holds nothing else in the kubelet's
-// tests.
+// listOf returns a list of hints. In the kubelet's tests, a list with a nil affinity has no other
+// hint.
 func listOf(space *hint.Space, hints []recordedHint, single bool) hint.List {
 	l := space.NewList()
 	switch {

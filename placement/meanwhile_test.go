@@ -6,9 +6,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestMemoryIsTakenFromWhatIsThere: a pod leaves while another one is admitted to the same two NUMA
-// nodes. The bytes come from the node that has any when the memory manager is asked, and stay there
-// whatever is given back after.
+// TestMemoryIsTakenFromWhatIsThere: a pod leaves while another pod is admitted to the same two NUMA
+// nodes. The bytes come from the NUMA node with free memory at the time when the memory manager is
+// asked. They stay there whatever memory is released later.
 func TestMemoryIsTakenFromWhatIsThere(t *testing.T) {
 	ask := func(uid string, n int64, bytes uint64) *placement.Request {
 		r := cpus(uid, n)

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestKoordinatorMergeTables merges the hints that Koordinator's own tests merge. Where what comes
-// of them differs, the table says what Berth makes of it, and why.
+// TestKoordinatorMergeTables merges the hints of Koordinator's own tests. If Berth's result
+// differs, the table has Berth's result and the reason.
 func TestKoordinatorMergeTables(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("testdata", "koordinator-merge.txt"))
 	if err != nil {
@@ -56,7 +56,7 @@ func TestKoordinatorMergeTables(t *testing.T) {
 	tally.Row(t, filepath.Join("..", "docs", "reference", "koordinator.md"), "merging and filtering hints")
 }
 
-// mergeText merges hints as the table writes them, and says what comes of them in its words.
+// mergeText merges hints in the notation of the table, and returns the result in this notation.
 func mergeText(t *testing.T, policy, text string) string {
 	t.Helper()
 	nodes := topology.NewNUMASet(0, 1, 2, 3)
@@ -95,7 +95,7 @@ func mergeText(t *testing.T, policy, text string) string {
 	return out
 }
 
-// wordsOf reads the hints of one resource.
+// wordsOf parses the hints of one resource.
 func wordsOf(space *hint.Space, words []string) hint.List {
 	l := space.NewList()
 	l.Reset(hint.Masks)

@@ -8,15 +8,15 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// slowHint is a hint as the kubelet has it.
+// slowHint is a hint in the kubelet's form.
 type slowHint struct {
 	mask      hint.Mask
 	any       bool
 	preferred bool
 }
 
-// slowMerge is the kubelet's HintMerger word by word: every combination of one hint from each list,
-// compared one by one.
+// slowMerge is a literal implementation of the kubelet's HintMerger: it compares all combinations
+// of one hint from each list.
 type slowMerge struct {
 	space    *hint.Space
 	distance []uint64
@@ -146,7 +146,7 @@ func randomList(space *hint.Space, r *rand.Rand) hint.List {
 	return l
 }
 
-// TestMergeTwin compares the merger with one that tries all combinations.
+// TestMergeTwin compares the merger with slowMerge.
 func TestMergeTwin(t *testing.T) {
 	preferred := 0
 	for seed := range uint64(4000) {
@@ -186,7 +186,7 @@ func TestMergeTwin(t *testing.T) {
 	}
 }
 
-// TestSingleNUMANode: masks of several nodes do not count.
+// TestSingleNUMANode: masks with several nodes are ignored.
 func TestSingleNUMANode(t *testing.T) {
 	space, _ := hint.NewSpace(0b11)
 	wide, narrow := space.NewList(), space.NewList()

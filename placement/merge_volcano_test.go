@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// hintsOf is a provider's list: the masks that it offers, and those of them that it prefers.
+// hintsOf returns a provider's list: the offered masks, and the preferred masks among them.
 func hintsOf(space *hint.Space, offered, preferred []hint.Mask) hint.List {
 	l := space.NewList()
 	l.Reset(hint.Masks)
@@ -20,9 +20,9 @@ func hintsOf(space *hint.Space, offered, preferred []hint.Mask) hint.List {
 	return l
 }
 
-// TestVolcanoHintTable is the table of section 6.3 of the document on Volcano's plugin: a CPU
-// provider and a GPU provider on two NUMA nodes. The rows after the first leave hints out, so that
-// each of the table's other combinations becomes the best.
+// TestVolcanoHintTable has the table in section 6.3 of the document on Volcano's plugin: a CPU
+// provider and a GPU provider on two NUMA nodes. The rows after the first omit hints, so that each
+// of the table's other combinations becomes the best.
 func TestVolcanoHintTable(t *testing.T) {
 	const first, second, all = 0b01, 0b10, 0b11
 	space, err := hint.NewSpace(topology.NewNUMASet(0, 1))
@@ -59,7 +59,7 @@ func TestVolcanoHintTable(t *testing.T) {
 }
 
 // TestVolcanoPolicyTables has the tables of Volcano's own tests of its policies, on two NUMA nodes:
-// what best-effort and restricted merge, and whether single-numa-node does.
+// the results of best-effort and restricted, and whether single-numa-node admits.
 func TestVolcanoPolicyTables(t *testing.T) {
 	const first, second, all = 0b01, 0b10, 0b11
 	space, err := hint.NewSpace(topology.NewNUMASet(0, 1))
@@ -76,8 +76,8 @@ func TestVolcanoPolicyTables(t *testing.T) {
 		{masks{all, second}, masks{second}, masks{all, second}, masks{second}, second, true, true},
 		{masks{all, first, second}, masks{first, second}, masks{all, first, second}, masks{first, second}, first, true, true},
 		{masks{all, first}, masks{first}, masks{all, second}, masks{second}, first, false, false},
-		// Volcano says first, preferred. A kubelet prefers what all providers prefer alike, and
-		// comes as close as it can to the provider that needs most NUMA nodes.
+		// Volcano's result is first, preferred. A kubelet prefers only masks that all providers
+		// prefer. Its result is as near as possible to the provider that needs most NUMA nodes.
 		{masks{all, first}, masks{first}, masks{all}, masks{all}, all, false, false},
 		{masks{all}, masks{all}, masks{all}, masks{all}, all, true, false},
 	} {

@@ -9,9 +9,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// wideQuestion is a machine with 16 NUMA nodes whose six lowest have three GPUs each at a switch
-// each, and a pod of eight containers that want two each on one NUMA node. There are enough for
-// each container, and for all together, but in no order for one after the other.
+// wideQuestion returns a machine with 16 NUMA nodes, and a pod of eight containers that want two
+// GPUs each on one NUMA node. The six lowest NUMA nodes have three GPUs each, at one switch each.
+// There are enough GPUs for each container, and for all together, but no order of the containers
+// gives each its GPUs.
 func wideQuestion(t testing.TB) (*placement.State, placement.Request) {
 	t.Helper()
 	cfg := obeying()
@@ -37,8 +38,9 @@ func wideQuestion(t testing.TB) (*placement.State, placement.Request) {
 	return s, r
 }
 
-// TestAPodsSearchIsBounded: the orders of a pod's containers share one budget. When it is used up
-// the verdict says so, does not call the refusal final, and the sentence that people read has it.
+// TestAPodsSearchIsBounded: the orders of a pod's containers share one budget. When the budget is
+// used up, the verdict and the sentence for users report this, and the refusal does not count as
+// final.
 func TestAPodsSearchIsBounded(t *testing.T) {
 	s, r := wideQuestion(t)
 	v := placement.Admit(s, &r)
@@ -58,7 +60,7 @@ func TestAPodsSearchIsBounded(t *testing.T) {
 	}
 }
 
-// BenchmarkPodsSearch is the question of TestAPodsSearchIsBounded.
+// BenchmarkPodsSearch measures the question of TestAPodsSearchIsBounded.
 func BenchmarkPodsSearch(b *testing.B) {
 	s, r := wideQuestion(b)
 	b.ReportAllocs()

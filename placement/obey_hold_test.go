@@ -6,7 +6,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestRestByTurns: init containers have their part of a place before the others, not beside them.
+// TestRestByTurns: init containers use their part of a place before the other containers, not in
+// addition.
 func TestRestByTurns(t *testing.T) {
 	of := func(kind ContainerKind, milli int64, bytes uint64) ContainerAllocation {
 		return ContainerAllocation{Kind: kind, Shares: []CPUShare{{NUMA: 0, MilliCPU: milli}}, Memory: []MemoryBlock{{Resource: "memory", NUMA: topology.NewNUMASet(0), Bytes: bytes}}}

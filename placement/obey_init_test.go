@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestHeldIsAddedUp: what init containers add to what their pod holds, one after another, is what
-// the pod's containers hold in all. Each is looked at twice at most.
+// TestHeldIsAddedUp: the resources that init containers add to those of their pod, one after
+// another, are the resources of all the pod's containers. Each container is read at most twice.
 func TestHeldIsAddedUp(t *testing.T) {
 	m, err := NewModel(viewOf(t, "numa:2 core:4 pu:2 mem:64Gi"), Config{Authority: AuthorityBerth, ReservedMilliCPU: 1000})
 	if err != nil {
@@ -64,8 +64,8 @@ func TestHeldIsAddedUp(t *testing.T) {
 	}
 }
 
-// TestAPodIsDealtOut: containers that run together take from what those before them have left. Each
-// gets what it would get if all others were looked at for it.
+// TestAPodIsDealtOut: containers that run at the same time take the resources that the containers
+// before them have left. Each gets the same as if all other containers were read for it.
 func TestAPodIsDealtOut(t *testing.T) {
 	gpus, pool := DeviceKind{Resource: "x/gpu", Type: topology.GPU}, DevicePool{Resource: "x/gpu", Decided: true}
 	for i := range 16 {

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestRefitExamples are decisions about a resize worth reading. Pod y is there first, then x.
+// TestRefitExamples has example decisions about a resize. Pod y is placed first, then pod x.
 func TestRefitExamples(t *testing.T) {
 	single := placement.Rules{Policy: placement.PolicySingleNUMANode}
 	restricted := placement.Rules{Policy: placement.PolicyRestricted}
@@ -86,8 +86,7 @@ func TestRefitExamples(t *testing.T) {
 	}
 }
 
-// TestRefitKeepsItsWord resizes random pods at random, and holds each decision against what it must
-// not do.
+// TestRefitKeepsItsWord resizes random pods, and checks that no decision breaks a rule.
 func TestRefitKeepsItsWord(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 62))
 	grown, shrunk, refused := 0, 0, 0
@@ -151,7 +150,7 @@ func TestRefitKeepsItsWord(t *testing.T) {
 	}
 }
 
-// nodesOf returns the NUMA nodes of CPUs.
+// nodesOf returns the NUMA nodes of the CPUs.
 func nodesOf(view *placement.KubeletView, cpus *topology.CPUSet) (nodes topology.NUMASet) {
 	for _, n := range view.Nodes {
 		for _, core := range n.Cores {

@@ -32,10 +32,10 @@ func guaranteed(uid string, rules placement.Rules, cs ...placement.ContainerRequ
 	return placement.Request{UID: uid, Guaranteed: true, Rules: rules, Containers: cs}
 }
 
-// two8 is two NUMA nodes of 8 CPUs without SMT; CPU 0 is reserved.
+// two8 has two NUMA nodes of 8 CPUs without SMT. CPU 0 is reserved.
 var two8 = machine{1, 2, 8, 1, 16 << 30, 0}
 
-// TestObeyExamples are decisions worth reading.
+// TestObeyExamples has example decisions.
 func TestObeyExamples(t *testing.T) {
 	single := placement.Rules{Policy: placement.PolicySingleNUMANode}
 	pod := placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: placement.PodScope}
@@ -98,7 +98,7 @@ func TestObeyExamples(t *testing.T) {
 	}
 }
 
-// tell writes a decision down, container by container.
+// tell describes a decision, container by container.
 func tell(d *placement.Decision) (text string) {
 	for i := range d.Containers {
 		c := &d.Containers[i]
@@ -111,7 +111,8 @@ func tell(d *placement.Decision) (text string) {
 	return text[1:]
 }
 
-// TestExplainExactly: why there is no room on exactly so many NUMA nodes, and what to do.
+// TestExplainExactly: the refusal explains why there is no room on exactly this number of NUMA
+// nodes, and advises what to do.
 func TestExplainExactly(t *testing.T) {
 	four := placement.DeviceRequest{Resource: "x/gpu", Count: 4}
 	withFour := app("a", 4000, 1)
@@ -149,8 +150,8 @@ func TestExplainExactly(t *testing.T) {
 	}
 }
 
-// TestObeyNeedsOneDecider refuses managers of the kubelet beside Berth's, and a node without CPUs
-// for shared containers.
+// TestObeyNeedsOneDecider: a configuration with managers of the kubelet in addition to Berth's is
+// refused, and so is a node without CPUs for shared containers.
 func TestObeyNeedsOneDecider(t *testing.T) {
 	for field, change := range map[string]func(*placement.Config){
 		"cpuManagerPolicy": func(c *placement.Config) { c.CPUManagerPolicy = "static" },
@@ -177,8 +178,8 @@ func TestObeyNeedsOneDecider(t *testing.T) {
 	}
 }
 
-// TestDefaultPolicy: the node's default holds where the pod names no policy, and the kubelet's own
-// comes before it.
+// TestDefaultPolicy: the node's default applies if the pod names no policy. The kubelet's own
+// policy has precedence over the default.
 func TestDefaultPolicy(t *testing.T) {
 	wide := guaranteed("x", placement.Rules{}, app("a", 9000, 0))
 	for name, c := range map[string]struct {
@@ -202,8 +203,9 @@ func TestDefaultPolicy(t *testing.T) {
 	}
 }
 
-// TestNodeBinds: a node may say how CPUs lie on cores, before what pods prefer; who insists on the
-// other way is not for it, and who shares still does.
+// TestNodeBinds: a node may set how CPUs are placed on cores, with precedence over pods'
+// preferences. A pod that requires the opposite is not placed there. A pod that may share CPUs
+// shares them.
 func TestNodeBinds(t *testing.T) {
 	full := joint.Rules{Bind: joint.FullCores, BindHow: joint.Required}
 	spread := joint.Rules{Bind: joint.Spread, BindHow: joint.Required}
@@ -253,8 +255,8 @@ func TestNodeBinds(t *testing.T) {
 	}
 }
 
-// TestInitContainersDoNotPayTwice: what a pod keeps from others is its own while its init
-// containers run, however little they ask for.
+// TestInitContainersDoNotPayTwice: while a pod's init containers run, the CPUs that the pod keeps
+// from others are still its own, however few CPUs the init containers request.
 func TestInitContainersDoNotPayTwice(t *testing.T) {
 	alone := joint.Rules{Exclusive: joint.ExclusiveNUMA, ExclusiveHow: joint.Required}
 	for name, scope := range map[string]placement.Scope{"container": placement.ContainerScope, "pod": placement.PodScope} {
@@ -286,7 +288,8 @@ func TestInitContainersDoNotPayTwice(t *testing.T) {
 	}
 }
 
-// TestMisses: what a pod insists on, a kubelet's configuration implies or the node is not for it.
+// TestMisses: if the kubelet's configuration does not imply a requirement of a pod, the node does
+// not suit the pod.
 func TestMisses(t *testing.T) {
 	must := func(r joint.Rules) placement.Rules { return placement.Rules{CPUs: r} }
 	full := must(joint.Rules{Bind: joint.FullCores, BindHow: joint.Required})
@@ -325,7 +328,7 @@ func TestMisses(t *testing.T) {
 	}
 }
 
-// TestObeyWorlds admits, releases and restores random pods on random nodes that obey.
+// TestObeyWorlds admits, releases and restores random pods on random nodes on which Berth decides.
 func TestObeyWorlds(t *testing.T) {
 	var admitted, refused, hopeless, withDevices, together, exact, near int
 	for seed := range uint64(200) {
@@ -442,8 +445,7 @@ func deviceKinds(r *rand.Rand, view *placement.KubeletView, cfg *placement.Confi
 	return pools
 }
 
-// checkDevices holds the devices of a decision against what was asked, and returns how many there
-// are.
+// checkDevices compares the devices of a decision with the request, and returns their number.
 func (w *world) checkDevices(t *testing.T, seed uint64, r *placement.Request, d *placement.Decision) (n int) {
 	t.Helper()
 	free := map[string]*placement.PlacedDevice{}
@@ -530,8 +532,8 @@ func (w *world) checkTogether(t *testing.T, seed uint64, r *placement.Request, s
 	}
 }
 
-// TestDevicesOf: places come from the machine; of a device that it does not know the pool's NUMA
-// node is all there is.
+// TestDevicesOf: the places of devices come from the machine. If the machine lacks a device, only
+// the pool's NUMA node is known.
 func TestDevicesOf(t *testing.T) {
 	m := shapes.Machine(shapes.GPUMesh)
 	var gpus, nics []placement.Device
@@ -561,7 +563,8 @@ func TestDevicesOf(t *testing.T) {
 	}
 }
 
-// TestForgedDevices: what nobody offers, or another pod has, is said, and taken from nobody.
+// TestForgedDevices: a device that does not exist, or that another pod has, is reported and is not
+// taken.
 func TestForgedDevices(t *testing.T) {
 	cfg := obeying()
 	cfg.Devices = []placement.DeviceKind{{Resource: "x/y", Devices: []placement.PlacedDevice{{ID: "a"}, {ID: "b"}}}}
@@ -649,7 +652,7 @@ func (w *world) obeyRequest() placement.Request {
 	return r
 }
 
-// perNode has a request ask for so many devices on each NUMA node, mostly for numbers that can be.
+// perNode makes a request ask for a number of devices on each NUMA node, mostly a possible one.
 func (w *world) perNode(r *placement.Request) {
 	per, nodes := 1+w.r.IntN(2), 1+w.r.IntN(2)
 	r.Rules.Devices = placement.DeviceRules{PerNode: uint8(per), OnePerFunction: placement.DeviceTypes(w.r.IntN(16))}
@@ -663,8 +666,8 @@ func (w *world) perNode(r *placement.Request) {
 	}
 }
 
-// checkExactly holds a decision against the number of NUMA nodes that is asked for, and the number
-// of devices on each of them. It says whether any was asked for.
+// checkExactly compares a decision with the requested number of NUMA nodes, and of devices on each.
+// It reports whether the request has such a number.
 func (w *world) checkExactly(t *testing.T, seed uint64, r *placement.Request, d *placement.Decision, v *placement.Verdict) bool {
 	t.Helper()
 	where := map[string]topology.NUMAID{}
@@ -713,7 +716,7 @@ func (w *world) checkExactly(t *testing.T, seed uint64, r *placement.Request, d 
 	return r.Rules.NUMANodes > 0 || r.Rules.Devices.PerNode > 0 && len(devices) > 0
 }
 
-// heldBy is every NUMA node on which a container has something.
+// heldBy returns the NUMA nodes on which a container has resources.
 func (w *world) heldBy(c *placement.ContainerDecision, devices map[string]topology.NUMAID) (nodes topology.NUMASet) {
 	for i := range w.view.Nodes {
 		for _, k := range w.view.Nodes[i].Cores {
@@ -738,7 +741,7 @@ func (w *world) heldBy(c *placement.ContainerDecision, devices map[string]topolo
 	return nodes
 }
 
-// sound holds the state against itself, and against its own snapshot.
+// sound checks the state, and compares it with the state of its snapshot.
 func (w *world) sound(t *testing.T, seed uint64) {
 	t.Helper()
 	if err := w.state.Check(); err != nil {
@@ -755,7 +758,7 @@ func (w *world) sound(t *testing.T, seed uint64) {
 	w.notOverdrawn(t, seed, &snap)
 }
 
-// notOverdrawn holds what is handed out of the CPU time of each NUMA node against what there is.
+// notOverdrawn checks that pods have no more CPU time of a NUMA node than it has.
 func (w *world) notOverdrawn(t *testing.T, seed uint64, snap *placement.Snapshot) {
 	t.Helper()
 	reserved := w.model.ReservedCPUs()
@@ -796,7 +799,7 @@ func (w *world) notOverdrawn(t *testing.T, seed uint64, snap *placement.Snapshot
 	}
 }
 
-// checkDecision holds a decision against what was asked.
+// checkDecision compares a decision with the request.
 func (w *world) checkDecision(t *testing.T, seed uint64, r *placement.Request, d *placement.Decision) {
 	t.Helper()
 	policy := r.Rules.Policy
@@ -895,8 +898,8 @@ func TestObeyNoAllocations(t *testing.T) {
 	}
 }
 
-// TestContainersMakeRoomForEachOther: a container leaves alone what another of the same pod cannot
-// do without, also where it comes first.
+// TestContainersMakeRoomForEachOther: a container does not take resources that another container of
+// the same pod needs, even if it comes first.
 func TestContainersMakeRoomForEachOther(t *testing.T) {
 	s := state(t, two8.view(), obeying()) // 7 CPUs on NUMA node 0, 8 on 1
 	single := placement.Rules{Policy: placement.PolicySingleNUMANode}
@@ -944,7 +947,7 @@ func BenchmarkObey(b *testing.B) {
 	}
 }
 
-// TestObeyRefusalsSayWhatIsMissing holds the sentences that people read.
+// TestObeyRefusalsSayWhatIsMissing checks the sentences for users.
 func TestObeyRefusalsSayWhatIsMissing(t *testing.T) {
 	s := state(t, two8.view(), obeying())
 	single := placement.Rules{Policy: placement.PolicySingleNUMANode}
@@ -960,8 +963,8 @@ func TestObeyRefusalsSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestDevicesAreExplained: of each device that could be meant it is said who has it, that it is
-// unhealthy, or what else keeps the pod from it.
+// TestDevicesAreExplained: for each device of the requested kinds, the refusal has its holder, that
+// it is unhealthy, or the reason why the pod cannot use it.
 func TestDevicesAreExplained(t *testing.T) {
 	cfg := obeying()
 	gpu := placement.DeviceKind{Resource: "x/gpu", Type: topology.GPU, Devices: []placement.PlacedDevice{
@@ -1008,8 +1011,8 @@ func TestDevicesAreExplained(t *testing.T) {
 	}
 }
 
-// TestFit: a node that prefers its emptiest NUMA nodes says how many stay unused; elsewhere the
-// scheduler says what fits.
+// TestFit: on a node that prefers its emptiest NUMA nodes, Fit returns the percentage of unused
+// NUMA nodes. On other nodes the scheduler computes the fit.
 func TestFit(t *testing.T) {
 	four8 := machine{1, 4, 8, 1, 16 << 30, 0}
 	least := obeying()

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// world is a random kubelet in the middle of its life.
+// world is a random kubelet with pods.
 type world struct {
 	r     *rand.Rand
 	view  *placement.KubeletView
@@ -92,7 +92,7 @@ func (w *world) request() placement.Request {
 	return req
 }
 
-// level gives the pod resources as a whole, mostly enough for its containers.
+// level gives the pod pod-level resources, mostly enough for its containers.
 func (w *world) level(req *placement.Request) {
 	var cpus placement.Peak[int64]
 	memory := placement.Peaks[string]{}
@@ -129,8 +129,8 @@ func (w *world) container(name string, kind placement.ContainerKind) placement.C
 	return c
 }
 
-// step lets something happen to the kubelet; a request that was decided on is returned with its
-// verdict.
+// step carries out a random event. If the kubelet decided about a request, step returns the request
+// with its verdict.
 func (w *world) step() (placement.Request, placement.Decision, placement.Verdict) {
 	req := w.request()
 	var d placement.Decision

@@ -49,8 +49,8 @@ func TestRefusals(t *testing.T) {
 	golden.File(t, "testdata/refusals.txt", b.String())
 }
 
-// TestContainersAreNamedWhereThereAreSeveral: nodes of both scopes say the same of a pod's only
-// container, and of several it is said which one is refused.
+// TestContainersAreNamedWhereThereAreSeveral: for a pod with one container, nodes of both scopes
+// give the same refusal. For a pod with several containers, the refusal names the container.
 func TestContainersAreNamedWhereThereAreSeveral(t *testing.T) {
 	const why = "6 CPUs need 2 NUMA nodes, and single-numa-node allows 1 (TopologyAffinityError)"
 	container := func(name string, cpus int64) placement.ContainerRequest {
@@ -75,8 +75,8 @@ func TestContainersAreNamedWhereThereAreSeveral(t *testing.T) {
 	}
 }
 
-// TestAdviceFollowsFromWhatLacks: too little in all, in one place, or ever. Nobody is sent to an
-// annotation where the kubelet decides.
+// TestAdviceFollowsFromWhatLacks: the node has too few resources in total, in one place, or even if
+// it is empty. If the kubelet decides, the advice does not name an annotation.
 func TestAdviceFollowsFromWhatLacks(t *testing.T) {
 	need := func(resource string, asked, total uint64, free ...uint64) placement.Need {
 		n := placement.Need{Resource: resource, Asked: asked}
@@ -110,7 +110,7 @@ func TestAdviceFollowsFromWhatLacks(t *testing.T) {
 	}
 }
 
-// TestAdviceNamesNothingRuledOut: a pod is not sent to nodes that its own rules keep it from.
+// TestAdviceNamesNothingRuledOut: the advice does not name nodes that the pod's own rules exclude.
 func TestAdviceNamesNothingRuledOut(t *testing.T) {
 	m, err := topology.Parse("package:2 numa:1 core:4 pu:1")
 	if err != nil {
@@ -172,8 +172,8 @@ func TestAdviceNamesNothingRuledOut(t *testing.T) {
 	}
 }
 
-// TestMoreThanThereEverIs: of memory that the node does not have when it is empty nobody says that
-// it may lie anywhere, or that removing pods can help.
+// TestMoreThanThereEverIs: if the empty node has less memory than requested, the refusal does not
+// say that the memory may be anywhere, or that removing pods can help.
 func TestMoreThanThereEverIs(t *testing.T) {
 	_, s := m2.load(t, "restricted", false)
 	r := pod2()
@@ -195,7 +195,8 @@ func TestMoreThanThereEverIs(t *testing.T) {
 	}
 }
 
-// TestEndlessMemory: what a kubelet has too little of, and takes for endless, is called so.
+// TestEndlessMemory: if the reserved memory exceeds the memory and the kubelet computes a huge free
+// amount, the refusal reports this.
 func TestEndlessMemory(t *testing.T) {
 	r := placement.Refusal{Detail: placement.DefectMemoryUnderflow, Needs: []placement.Need{{Resource: "memory", Asked: 1 << 30,
 		Nodes: []placement.NodeAmount{{Total: 1<<64 - 1<<20, Free: 1<<64 - 1<<20}}}}}
@@ -204,7 +205,8 @@ func TestEndlessMemory(t *testing.T) {
 	}
 }
 
-// TestBrokenCoresHaveNumbers: the event says what a core has, and what would be right.
+// TestBrokenCoresHaveNumbers: the event has the number of CPUs per core, and a correct number of
+// CPUs.
 func TestBrokenCoresHaveNumbers(t *testing.T) {
 	r := placement.Refusal{Reason: placement.SMTAlignmentError, Detail: placement.NotWholeCores, Container: "c",
 		Needs: []placement.Need{{Resource: "cpu", Asked: 5, Whole: 2}}}
@@ -219,7 +221,7 @@ func TestBrokenCoresHaveNumbers(t *testing.T) {
 	}
 }
 
-// TestDetails: every detail has a name and a meaning of its own, and comes under a reason.
+// TestDetails: every detail has its own name and meaning, and belongs to a reason.
 func TestDetails(t *testing.T) {
 	seen := map[string]bool{}
 	n := 0

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// refused returns a random world with some life behind it, and a request that it refuses; nil if it
-// refuses none soon.
+// refused returns a random world with pods, and a request that it refuses; nil if it refuses none
+// soon.
 func refused(t *testing.T, seed uint64) (*world, placement.Request) {
 	w := newWorld(t, seed, true)
 	if w == nil {
@@ -35,7 +35,7 @@ func refused(t *testing.T, seed uint64) (*world, placement.Request) {
 	return nil, placement.Request{}
 }
 
-// emptied is the state without pods.
+// emptied returns the state without pods.
 func (w *world) emptied(t *testing.T, m *placement.Model) *placement.State {
 	t.Helper()
 	s := m.NewState()
@@ -45,7 +45,7 @@ func (w *world) emptied(t *testing.T, m *placement.Model) *placement.State {
 	return s
 }
 
-// followed is the request after a remedy.
+// followed returns the request after a remedy was carried out.
 func followed(t *testing.T, r *placement.Request, m *placement.Remedy) placement.Request {
 	t.Helper()
 	out := *r
@@ -70,8 +70,8 @@ func followed(t *testing.T, r *placement.Request, m *placement.Remedy) placement
 }
 
 // TestAdviceIsFollowed: for 500 random refusals, each remedy of the advice is carried out, and the
-// pod is admitted. What the advice does not offer does not help: an empty node refuses the pod if
-// nobody is told to wait.
+// pod is admitted. Remedies that the advice does not name do not help: if it does not name waiting,
+// the empty node refuses the pod too.
 func TestAdviceIsFollowed(t *testing.T) {
 	const refusals = 500
 	kinds, told, withText := map[string]int{}, 0, 0
@@ -126,7 +126,7 @@ func TestAdviceIsFollowed(t *testing.T) {
 	t.Log(kinds, withText)
 }
 
-// TestAdviceIsFollowedWhereBerthDecides is the same with wishes.
+// TestAdviceIsFollowedWhereBerthDecides does the same with wishes of pods.
 func TestAdviceIsFollowedWhereBerthDecides(t *testing.T) {
 	kinds, told := map[string]int{}, 0
 	for seed := uint64(0); told < 500; seed++ {
@@ -165,7 +165,7 @@ func TestAdviceIsFollowedWhereBerthDecides(t *testing.T) {
 	t.Log(kinds)
 }
 
-// without are the rules after the wish is left out.
+// without returns the rules without the wish.
 func without(t *testing.T, r placement.Rules, wish string) placement.Rules {
 	t.Helper()
 	switch wish {
@@ -187,8 +187,9 @@ func without(t *testing.T, r placement.Rules, wish string) placement.Rules {
 	return r
 }
 
-// TestReservedCPUsAreCounted: a kubelet counts reserved CPUs when it says how many NUMA nodes CPUs
-// need (kubernetes#132187). Refusals say so, and the advice is to ask for more.
+// TestReservedCPUsAreCounted: a kubelet also counts reserved CPUs when it computes how many NUMA
+// nodes CPUs need (kubernetes#132187). Refusals report this, and the advice is to request more or
+// fewer CPUs.
 func TestReservedCPUsAreCounted(t *testing.T) {
 	view := machine{2, 4, 8, 2, 64 << 30, 0}.view()
 	pool := placement.DevicePool{Resource: "example.com/gpu"}
@@ -231,7 +232,8 @@ func TestReservedCPUsAreCounted(t *testing.T) {
 	}
 }
 
-// TestAmountsThatDifferLookDifferent: less is free than asked, by less than the unit shows.
+// TestAmountsThatDifferLookDifferent: the free and the requested amount differ by less than a
+// rounded number shows.
 func TestAmountsThatDifferLookDifferent(t *testing.T) {
 	const asked = 3<<30 + 5<<10
 	for _, free := range []uint64{asked - 1<<10, asked - 1, asked + 1<<10} {
@@ -247,8 +249,8 @@ func TestAmountsThatDifferLookDifferent(t *testing.T) {
 	}
 }
 
-// TestWaitingHelpsWhateverIsThereNow: what the node's pods ask for goes with them, so that waiting
-// is advised though the node has no room now.
+// TestWaitingHelpsWhateverIsThereNow: the node has no room now, but the pod fits without the node's
+// pods. So the advice is to wait.
 func TestWaitingHelpsWhateverIsThereNow(t *testing.T) {
 	_, s := m2.load(t, "single-numa-node", true)
 	r := pod2()
@@ -264,8 +266,8 @@ func TestWaitingHelpsWhateverIsThereNow(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForAnEmptyNode: where there are no pods, nobody is told to wait until some end,
-// whether remedies were tried or not.
+// TestNobodyWaitsForAnEmptyNode: on a node without pods, the advice is never to wait until pods
+// end, whether remedies were tried or not.
 func TestNobodyWaitsForAnEmptyNode(t *testing.T) {
 	told := 0
 	for seed := uint64(0); told < 300; seed++ {

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestResize holds each answer of each release against its source.
+// TestResize compares each answer of each release with the release's source.
 func TestResize(t *testing.T) {
 	const (
 		static133 = "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy"
@@ -92,8 +92,8 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// TestResizeOfMemoryAdmitsAgain: memory of a pinned pod may change, and before 1.37 the kubelet
-// then wants as many whole cores free as the pod has.
+// TestResizeOfMemoryAdmitsAgain: memory of a pinned pod may change. Before 1.37, the kubelet then
+// requires as many free whole cores as the pod has.
 func TestResizeOfMemoryAdmitsAgain(t *testing.T) {
 	for _, guard := range []bool{false, true} {
 		for v := placement.V134; v <= placement.V137; v++ {
@@ -118,8 +118,8 @@ func TestResizeOfMemoryAdmitsAgain(t *testing.T) {
 	}
 }
 
-// TestResizeOfAWhole: before 1.37 a kubelet that resizes a pod places it once more by
-// spec.resources, as one that restarts does (TestWholeOnceMore).
+// TestResizeOfAWhole: before 1.37, a kubelet that resizes a pod places the pod once more by
+// spec.resources, as a restarting kubelet does (TestWholeOnceMore).
 func TestResizeOfAWhole(t *testing.T) {
 	shares, alone := asWhole("p", 4000, 8, app("a", 2000, 1), app("s", 0, 0)), asWhole("p", 2000, 8, app("a", 2000, 1))
 	none := asWhole("p", 500, 8, app("a", 500, 1))

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestRememberReuse: a kubelet that admits a UID again, right after the pod has gone, counts on
-// what its init container left. A state that was not asked to remember does not.
+// TestRememberReuse: a kubelet that admits a UID again, directly after the pod was removed, reuses
+// the resources of its init container. A State does this only after RememberReuse.
 func TestRememberReuse(t *testing.T) {
 	for _, remember := range []bool{false, true} {
 		s := state(t, machine{2, 1, 4, 1, 8 << 30, 0}.view(), m2.config("best-effort"))
@@ -39,7 +39,7 @@ func TestRememberReuse(t *testing.T) {
 	}
 }
 
-// TestForgottenReuse: another pod, or a restart, makes the kubelet forget.
+// TestForgottenReuse: after another pod, or a restart, the kubelet no longer reuses them.
 func TestForgottenReuse(t *testing.T) {
 	for name, forget := range map[string]func(*placement.State){
 		"another pod": func(s *placement.State) { admit(s, cpus("other", 1)) },
@@ -60,8 +60,8 @@ func TestForgottenReuse(t *testing.T) {
 	}
 }
 
-// TestLostContainers: what containers hold that a pod no longer has is given back when it is
-// admitted again.
+// TestLostContainers: when a pod is admitted again, the resources of containers that it no longer
+// has are released.
 func TestLostContainers(t *testing.T) {
 	s := state(t, machine{2, 1, 4, 1, 8 << 30, 0}.view(), m2.config("restricted"))
 	pod := cpus("p", 2)

@@ -12,7 +12,7 @@ var (
 	allScopes   = []placement.Scope{placement.ContainerScope, placement.PodScope}
 )
 
-// TestRulesOfANodeThatObeys: what a pod leaves open is the node's to say.
+// TestRulesOfANodeThatObeys: the node determines the rules that a pod leaves open.
 func TestRulesOfANodeThatObeys(t *testing.T) {
 	s := state(t, m2.view(), placement.Config{ReservedMilliCPU: 1000, TopologyManagerPolicy: "restricted", TopologyManagerScope: "pod",
 		Authority: placement.AuthorityBerth})
@@ -50,7 +50,7 @@ func TestRulesOfANodeThatObeys(t *testing.T) {
 	}
 }
 
-// TestRulesOfAKubelet: a kubelet goes by its own configuration, whatever a pod asks for.
+// TestRulesOfAKubelet: a kubelet uses its own configuration, whatever rules a pod has.
 func TestRulesOfAKubelet(t *testing.T) {
 	for seed := range uint64(200) {
 		w := newWorld(t, seed, true)
@@ -69,8 +69,8 @@ func TestRulesOfAKubelet(t *testing.T) {
 	}
 }
 
-// TestKeeps: where the kubelet decides, its policy must be the same or a stricter one, and its
-// scope the same.
+// TestKeeps: if the kubelet decides, its policy must be as strict as the pod's or stricter, and its
+// scope must be the same.
 func TestKeeps(t *testing.T) {
 	for name, test := range map[string]struct {
 		rules placement.Rules
@@ -102,8 +102,8 @@ func TestKeeps(t *testing.T) {
 	}
 }
 
-// TestKeepsOwnCPUs: a kubelet whose CPU manager is none has no CPUs for a container alone, whatever
-// its policy; where Berth decides, that manager does not matter.
+// TestKeepsOwnCPUs: a kubelet with the CPU manager policy none has no exclusive CPUs, whatever its
+// Topology Manager policy is. If Berth decides, the CPU manager policy does not matter.
 func TestKeepsOwnCPUs(t *testing.T) {
 	for authority, want := range map[placement.Authority]bool{placement.AuthorityKubelet: false, placement.AuthorityBerth: true} {
 		cfg := placement.Config{TopologyManagerPolicy: "restricted", ReservedMilliCPU: 1000, Authority: authority}

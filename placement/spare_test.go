@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestStrands: on NUMA node 0, with 16 CPUs and four devices, four CPUs are a device's part.
-// On NUMA node 1 there are none.
+// TestStrands: NUMA node 0 has 16 CPUs and four devices, so each device's part is four CPUs. NUMA
+// node 1 has no devices.
 func TestStrands(t *testing.T) {
 	m, err := topology.Parse("package:2 numa:1 core:8 pu:2 number:packed mem:64Gi dist:10,21")
 	if err != nil {

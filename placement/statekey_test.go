@@ -8,8 +8,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestStateKey: states with equal keys give the same verdicts, and states that are not equal can
-// have equal keys.
+// TestStateKey: states with equal keys give the same verdicts. Unequal states can have equal keys.
 func TestStateKey(t *testing.T) {
 	alike, unlike := 0, 0
 	compare := func(w *world) {
@@ -45,8 +44,8 @@ func TestStateKey(t *testing.T) {
 	}
 }
 
-// relatives returns states that differ from the world's in little: a pod is gone, or another holds
-// what it held, devices have other names.
+// relatives returns states that differ a little from the world's: a pod is gone, another pod has
+// its resources, or devices have other names.
 func relatives(w *world) []*placement.State {
 	states := []*placement.State{w.state, w.state.Clone()}
 	for _, uid := range w.pods[:min(3, len(w.pods))] {
@@ -67,8 +66,8 @@ func relatives(w *world) []*placement.State {
 	return states
 }
 
-// renamed returns the state of a node whose devices have other names, in the same order; nil when
-// there are none.
+// renamed returns the state of a node whose devices have other names, in the same order; nil if
+// there are no devices.
 func renamed(w *world) *placement.State {
 	snap := w.state.Snapshot()
 	if len(snap.Devices) == 0 {

@@ -12,12 +12,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// perSocket is so much of a resource on each socket, on any of its NUMA nodes. A container gets all
-// of it from one socket.
+// perSocket provides an amount of a resource on each socket, for any of its NUMA nodes. A container
+// gets all of its request from one socket.
 type perSocket struct {
 	name string
 	each uint64
-	// lie has it give more than there is.
+	// lie makes it give more than it has.
 	lie bool
 }
 
@@ -70,7 +70,7 @@ func (s *socketSupply) Allocate(take, free []uint64, n uint64, nodes hint.Mask) 
 	return true
 }
 
-// pick is the place with the least that is enough.
+// pick returns the place with the smallest sufficient amount.
 func (s *socketSupply) pick(free []uint64, n uint64, nodes hint.Mask) int {
 	best := -1
 	for i := range s.near {
@@ -94,7 +94,7 @@ func withLicences(each uint64) placement.Config {
 	return cfg
 }
 
-// TestProvider: what a provider offers decides about the NUMA nodes, together with everything else.
+// TestProvider: the provider's hints take part in the choice of NUMA nodes.
 func TestProvider(t *testing.T) {
 	single := placement.Rules{Policy: placement.PolicySingleNUMANode}
 	pod := placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: placement.PodScope}
@@ -165,7 +165,7 @@ func put(t *testing.T, s *placement.State, r *placement.Request) {
 	s.Commit(r, &d)
 }
 
-// TestProviderWhereTheKubeletDecides refuses, by the name of the resource.
+// TestProviderWhereTheKubeletDecides: the node refuses the pod, and the refusal names the resource.
 func TestProviderWhereTheKubeletDecides(t *testing.T) {
 	s := state(t, two8.view(), placement.Config{Providers: withLicences(3).Providers})
 	r := guaranteed("x", placement.Rules{}, app("a", 1000, 0), licensed(app("b", 1000, 0), 1))
@@ -182,7 +182,7 @@ func TestProviderWhereTheKubeletDecides(t *testing.T) {
 	}
 }
 
-// TestProviderThatLies never gets what it says written down.
+// TestProviderThatLies: a wrong allocation of a provider is never recorded.
 func TestProviderThatLies(t *testing.T) {
 	cfg := obeying()
 	cfg.Providers = []placement.Provider{perSocket{licence, 3, true}}
@@ -193,8 +193,7 @@ func TestProviderThatLies(t *testing.T) {
 	}
 }
 
-// TestProviderIsChecked: what a provider says about a machine is bounded, and named when it is
-// wrong.
+// TestProviderIsChecked: a provider's places are limited, and an error names a wrong one.
 func TestProviderIsChecked(t *testing.T) {
 	for name, ps := range map[string][]placement.Provider{
 		"no name":  {perSocket{each: 1}},
@@ -210,9 +209,9 @@ func TestProviderIsChecked(t *testing.T) {
 	}
 }
 
-// TestProviderBooks admits and releases pods at random. Nothing is ever handed out twice, a pod is
-// placed exactly where the twin finds a set of NUMA nodes with room for everything, and the state
-// is the same when it is rebuilt from what the pods hold.
+// TestProviderBooks admits and releases pods at random. No unit is allocated twice. A pod is placed
+// exactly if the twin finds a set of NUMA nodes with room for everything. A state that is rebuilt
+// from the pods' resources is equal.
 func TestProviderBooks(t *testing.T) {
 	placed, refused := 0, 0
 	for seed := range uint64(200) {
@@ -274,7 +273,7 @@ func TestProviderBooks(t *testing.T) {
 	}
 }
 
-// handedOut is what pods hold, by place.
+// handedOut returns the resources of pods, by place.
 func handedOut(s *placement.State, uids []string) map[string]uint64 {
 	out := map[string]uint64{}
 	for _, uid := range uids {
@@ -288,7 +287,7 @@ func handedOut(s *placement.State, uids []string) map[string]uint64 {
 	return out
 }
 
-// capacityOf asks for more and more on the empty machine.
+// capacityOf requests more and more on the empty machine.
 func capacityOf(empty *placement.State, place string) uint64 {
 	for n := int64(1); ; n++ {
 		r := guaranteed("probe", placement.Rules{}, licensed(app("a", 0, 0), n))
@@ -298,7 +297,8 @@ func capacityOf(empty *placement.State, place string) uint64 {
 	}
 }
 
-// providerTwin tries every set of NUMA nodes: free CPUs on it, and a socket of it with enough.
+// providerTwin tries every set of NUMA nodes: the set must have enough free CPUs, and a socket with
+// enough of the resource.
 func providerTwin(s *placement.State, r *placement.Request, shape machine, empty *placement.State) bool {
 	view := shape.view()
 	free := s.FreeCPUs()
@@ -333,7 +333,7 @@ func providerTwin(s *placement.State, r *placement.Request, shape machine, empty
 	return false
 }
 
-// TestProviderNoAllocations holds that nothing is allocated where a provider takes part either.
+// TestProviderNoAllocations: a decision with a provider allocates no memory.
 func TestProviderNoAllocations(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector makes sync.Pool drop what it is given")

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// leveled is a kubelet on two8 that places pods by spec.resources.
+// leveled returns a kubelet on two8 that places pods by spec.resources.
 func leveled(t *testing.T, scope string, with ...func(*placement.Config)) *placement.State {
 	t.Helper()
 	_, s := model(t, two8.view(), leveledConfig(scope, with...))
@@ -28,7 +28,8 @@ func leveledConfig(scope string, with ...func(*placement.Config)) placement.Conf
 	return c
 }
 
-// asWhole is a pod with resources of its own; containers with memory are Guaranteed by themselves.
+// asWhole returns a pod with pod-level resources. Containers with memory are Guaranteed by
+// themselves.
 func asWhole(uid string, milli int64, gib uint64, cs ...placement.ContainerRequest) placement.Request {
 	r := placement.Request{UID: uid, Guaranteed: true, PodLevel: true, Containers: cs, Level: placement.LevelRequest{Guaranteed: true, MilliCPU: milli,
 		Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: gib << 30}}}}
@@ -43,7 +44,8 @@ func ofKind(kind placement.ContainerKind, c placement.ContainerRequest) placemen
 	return c
 }
 
-// toldWhole is a decision as one line: what the pod has, and what its containers have.
+// toldWhole describes a decision in one line: the resources of the pod, and those of its
+// containers.
 func toldWhole(d *placement.Decision) string {
 	var b strings.Builder
 	one := func(name string, cpus topology.CPUSet, memory []placement.MemoryBlock) {
@@ -61,7 +63,7 @@ func toldWhole(d *placement.Decision) string {
 	return b.String()[1:]
 }
 
-// TestWholeExamples are decisions worth reading.
+// TestWholeExamples has example decisions.
 func TestWholeExamples(t *testing.T) {
 	shared := app("s", 0, 0)
 	for name, c := range map[string]struct {
@@ -100,7 +102,8 @@ func TestWholeExamples(t *testing.T) {
 	}
 }
 
-// TestEmptySharedPool: with best-effort the hints do not refuse the pod, but the managers do.
+// TestEmptySharedPool: with best-effort, the hints do not lead to a refusal, but the managers
+// refuse the pod.
 func TestEmptySharedPool(t *testing.T) {
 	s := leveled(t, "pod", func(c *placement.Config) { c.TopologyManagerPolicy = "best-effort" })
 	r := asWhole("p", 4000, 8, app("a", 4000, 1), app("s", 0, 0))
@@ -119,7 +122,8 @@ func TestEmptySharedPool(t *testing.T) {
 	}
 }
 
-// TestNoMemoryAsked: up to 1.36 a container without memory of its own is refused, by itself only.
+// TestNoMemoryAsked: up to 1.36, a pod with a container without its own memory request is refused
+// if its containers are placed one by one.
 func TestNoMemoryAsked(t *testing.T) {
 	for version, want := range map[placement.Version]placement.Detail{placement.V136: placement.NoMemoryAsked, placement.V137: placement.NoDetail} {
 		s := leveled(t, "container", func(c *placement.Config) { c.Version = version })
@@ -130,7 +134,7 @@ func TestNoMemoryAsked(t *testing.T) {
 	}
 }
 
-// TestLateDevices: the device manager does not know pods as a whole.
+// TestLateDevices: the device manager does not support pod-level resources.
 func TestLateDevices(t *testing.T) {
 	for _, c := range []struct {
 		scope   string
@@ -156,8 +160,8 @@ func TestLateDevices(t *testing.T) {
 	}
 }
 
-// TestWholeLeaves: what a pod has as a whole comes back when it goes, and not with an init
-// container.
+// TestWholeLeaves: the pod-level resources are released when the pod is removed, and not when an
+// init container ends.
 func TestWholeLeaves(t *testing.T) {
 	m, s := model(t, two8.view(), leveledConfig("pod"))
 	empty := s.Snapshot()
@@ -187,9 +191,9 @@ func TestWholeLeaves(t *testing.T) {
 	}
 }
 
-// TestWholeOnceMore: a kubelet that restarts places the pod once more (kubernetes#140989,
-// #140906). Either it refuses a container that shares, or CPUs and memory are lost, with which no
-// kubelet starts again.
+// TestWholeOnceMore: a restarting kubelet places the pod once more (kubernetes#140989, #140906).
+// Either it refuses a container that shares CPUs, or CPUs and memory are lost and no kubelet starts
+// again.
 func TestWholeOnceMore(t *testing.T) {
 	shares, alone := asWhole("p", 4000, 2, app("a", 2000, 1), app("s", 0, 0)), asWhole("p", 2000, 2, app("a", 2000, 1))
 	for _, version := range []placement.Version{placement.V136, placement.V137} {
@@ -220,8 +224,8 @@ func TestWholeOnceMore(t *testing.T) {
 	}
 }
 
-// TestWholeSteps: each manager is asked twice, for hints and to allocate. CPUs that come free
-// between the two are allocated, and come free too late after that.
+// TestWholeSteps: each manager is asked twice, for hints and for the allocation. CPUs that are
+// released between the two are allocated. CPUs that are released later are not.
 func TestWholeSteps(t *testing.T) {
 	m, s := model(t, two8.view(), leveledConfig("pod", func(c *placement.Config) {
 		c.TopologyManagerPolicy, c.MemoryManagerPolicy, c.ReservedMemory = "best-effort", "None", nil
@@ -251,7 +255,8 @@ func TestWholeSteps(t *testing.T) {
 	}
 }
 
-// TestWholesAreDivided checks what containers get against a plain reading of the rules.
+// TestWholesAreDivided compares the resources of containers with a simple implementation of the
+// rules.
 func TestWholesAreDivided(t *testing.T) {
 	admitted := 0
 	for seed := range uint64(12000) {
@@ -294,7 +299,7 @@ func TestWholesAreDivided(t *testing.T) {
 	}
 }
 
-// TestWholeAllocatesNothing: pods that are placed as a whole are decided as the others are.
+// TestWholeAllocatesNothing: decisions about pods with pod-level resources allocate no memory.
 func TestWholeAllocatesNothing(t *testing.T) {
 	if raceDetector {
 		t.Skip("with the race detector sync.Pool forgets on purpose: run without -race, as make test does once more")

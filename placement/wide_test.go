@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// wide is a kubelet on a machine with 34 NUMA nodes, two of them with CPUs.
+// wide is the model of a kubelet on a machine with 34 NUMA nodes, two of them with CPUs.
 func wide(t testing.TB, policy string, version placement.Version, change func(*placement.Config)) *placement.Model {
 	t.Helper()
 	view, err := placement.ViewOf(shapes.Machine(shapes.GB200))
@@ -29,7 +29,7 @@ func wide(t testing.TB, policy string, version placement.Version, change func(*p
 	return m
 }
 
-// gpusOn is a pool with a GPU on each of the NUMA nodes.
+// gpusOn returns a pool with a GPU on each of the NUMA nodes.
 func gpusOn(nodes ...topology.NUMAID) placement.DevicePool {
 	p := placement.DevicePool{Resource: "nvidia.com/gpu", Preference: placement.SortedPreference}
 	for i, n := range nodes {
@@ -46,8 +46,8 @@ func wants(cpus, gpus int64) placement.Request {
 	return placement.Request{UID: "u", Guaranteed: true, Containers: []placement.ContainerRequest{c}}
 }
 
-// TestMemoryOnlyNodes: hints name the NUMA nodes with CPUs and the ones that devices hang from, and
-// all 34 are no affinity.
+// TestMemoryOnlyNodes: hints name the NUMA nodes with CPUs or devices. A hint with all 34 NUMA
+// nodes is no affinity.
 func TestMemoryOnlyNodes(t *testing.T) {
 	for _, c := range []struct {
 		policy     string
@@ -90,8 +90,8 @@ func TestMemoryOnlyNodes(t *testing.T) {
 	}
 }
 
-// TestMemoryOnlyNodesBefore136: hints for devices went over all NUMA nodes then, and the kubelet
-// would not come back; those for CPUs never did.
+// TestMemoryOnlyNodesBefore136: in these releases, hints for devices include all NUMA nodes, and
+// the kubelet would not finish. Hints for CPUs never include all NUMA nodes.
 func TestMemoryOnlyNodesBefore136(t *testing.T) {
 	s := wide(t, "restricted", placement.V135, nil).NewState()
 	s.SetPool(gpusOn(0, 1))
@@ -111,7 +111,7 @@ func TestMemoryOnlyNodesBefore136(t *testing.T) {
 	}
 }
 
-// TestMemoryOnlyNodesClosest: of sets of as many nodes the closest is taken.
+// TestMemoryOnlyNodesClosest: among sets with equally many nodes, the closest is chosen.
 func TestMemoryOnlyNodesClosest(t *testing.T) {
 	s := wide(t, "best-effort", placement.V136, func(c *placement.Config) { c.TopologyManagerPolicyOptions["prefer-closest-numa-nodes"] = "true" }).NewState()
 	s.SetPool(gpusOn(1, 2, 3))
@@ -122,8 +122,8 @@ func TestMemoryOnlyNodesClosest(t *testing.T) {
 	}
 }
 
-// TestMemoryOnlyNodesRefused: the memory manager would go through all sets of 34 nodes, and a
-// machine can have CPUs on more than hints can name.
+// TestMemoryOnlyNodesRefused: the memory manager would try all sets of 34 nodes, and a machine can
+// have CPUs on more NUMA nodes than hints can name.
 func TestMemoryOnlyNodesRefused(t *testing.T) {
 	view, err := placement.ViewOf(shapes.Machine(shapes.GB200))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// slowSet is the obvious twin of CPUSet.
+// slowSet is a simple implementation of CPUSet, for comparison.
 type slowSet map[CPUID]bool
 
 func (s slowSet) fast() (out CPUSet) {

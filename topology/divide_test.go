@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDivide switches NPS: the machine is the one that its string describes, and there and back
-// again the NUMA nodes are the same.
+// TestDivide changes the NPS setting of a machine. The result is the machine that the string
+// describes. After the change back, the NUMA nodes are the same as before.
 func TestDivide(t *testing.T) {
 	for _, c := range []struct {
 		from, to string
@@ -38,7 +38,7 @@ func TestDivide(t *testing.T) {
 	}
 }
 
-// TestDivideRefuses names what stands in the way.
+// TestDivideRefuses: the error names the obstacle.
 func TestDivideRefuses(t *testing.T) {
 	for _, c := range []struct {
 		machine string
@@ -60,7 +60,7 @@ func TestDivideRefuses(t *testing.T) {
 	}
 }
 
-// TestRehang: devices stay in their package, and are spread in their order.
+// TestRehang: devices stay in their package, and are distributed in their order.
 func TestRehang(t *testing.T) {
 	m, err := Parse("package:2 numa:2 core:8 pu:1")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestDocumentedMachines reads every machine string of the documentation.
+// TestDocumentedMachines parses every machine string of the documentation.
 func TestDocumentedMachines(t *testing.T) {
 	text, err := os.ReadFile("../docs/topology.md")
 	if err != nil {
@@ -35,7 +35,7 @@ func TestDocumentedMachines(t *testing.T) {
 	}
 }
 
-// TestDocumentedNumbering holds the table of numbering schemes.
+// TestDocumentedNumbering checks the documented table of numbering schemes.
 func TestDocumentedNumbering(t *testing.T) {
 	for scheme, want := range map[string]string{"split": "0,4 1,5", "packed": "0-1 2-3", "interleaved": "0,4 2,6"} {
 		m, err := Parse("package:2 core:2 pu:2 number:" + scheme)

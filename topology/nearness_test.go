@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// TestNearness: what nvidia-smi says about such machines.
+// TestNearness compares with the output of nvidia-smi on such machines.
 func TestNearness(t *testing.T) {
 	nested, err := topology.Parse("package:2 numa:1 l3:1 core:2 pu:1 mem:1Gi " +
 		"dev:02:00.0|03:00.0,060400,1000:c010,numa=0,root=00,switch=01:00.0 " +

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// dgx1 is the matrix of a server whose eight GPUs make a hybrid cube mesh.
+// dgx1 is the matrix of a server whose eight GPUs form a hybrid cube mesh.
 const dgx1 = "\t\x1b[4mGPU0\tGPU1\tGPU2\tGPU3\tGPU4\tGPU5\tGPU6\tGPU7\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n" +
 	"GPU0\t X \tNV1\tNV1\tNV2\tNV2\tSYS\tSYS\tSYS\tPIX\t0-19,40-59\t0\t\tN/A\n" +
 	"GPU1\tNV1\t X \tNV2\tNV1\tSYS\tNV2\tSYS\tSYS\tPIX\t0-19,40-59\t0\t\tN/A\n" +
@@ -93,7 +93,7 @@ func TestSMIRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParseSMI: whatever is read is square, symmetric, and makes valid links or an error.
+// FuzzParseSMI: every parsed matrix is square and symmetric, and gives valid links or an error.
 func FuzzParseSMI(f *testing.F) {
 	f.Add(dgx1)
 	f.Add("GPU0 mlx5_0 CPU Affinity\nGPU0 X PIX 0-3\nmlx5_0 PIX X\n")

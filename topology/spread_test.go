@@ -3,7 +3,7 @@ package topology
 import "testing"
 
 func TestSpread(t *testing.T) {
-	// Two packages of two NUMA nodes each, of two CPUs each, and a node of memory alone.
+	// Two packages of two NUMA nodes each, of two CPUs each, and a NUMA node with only memory.
 	m := &Machine{
 		Packages: []Package{{ID: 0, CPUs: NewCPUSet(0, 1, 2, 3)}, {ID: 1, CPUs: NewCPUSet(4, 5, 6, 7)}},
 		NUMANodes: []NUMANode{

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// roundTrip parses what a machine prints and wants the same machine.
+// roundTrip parses the string of a machine, and checks that the result is the same machine.
 func roundTrip(t *testing.T, m *Machine) string {
 	t.Helper()
 	if err := m.Check(); err != nil {
@@ -128,7 +128,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// randomMachine makes a machine with little or much that is irregular.
+// randomMachine makes a machine with few or many irregularities.
 func randomMachine(r *rand.Rand) *Machine {
 	pick := func(n ...int) int { return n[r.IntN(len(n))] }
 	levels := fmt.Sprintf("package:%d numa:%d l3:%d core:%d pu:%d", pick(1, 2, 4), pick(1, 2, 4), pick(1, 2), pick(1, 2, 3, 4), pick(1, 2, 4))
@@ -143,7 +143,7 @@ func randomMachine(r *rand.Rand) *Machine {
 	return m
 }
 
-// disturb makes one thing of a machine irregular.
+// disturb makes one property of a machine irregular.
 func disturb(r *rand.Rand, m *Machine) {
 	switch r.IntN(12) {
 	case 0:
@@ -273,7 +273,7 @@ func FuzzMachineString(f *testing.F) {
 	})
 }
 
-// FuzzRandomMachine is the other direction: machines that nobody wrote as text.
+// FuzzRandomMachine starts with random machines instead of random texts.
 func FuzzRandomMachine(f *testing.F) {
 	f.Add(uint64(1), uint64(2))
 	f.Fuzz(func(t *testing.T, a, b uint64) { roundTrip(t, randomMachine(rand.New(rand.NewPCG(a, b)))) })

@@ -10,10 +10,10 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestLeavingAmidAdmissions fills a node, lets pods leave it, and binds others meanwhile. The
-// kubelet then admits these while the first leave at moments of its own choosing. A report may come
-// in the middle of the first admission, and more pods be bound after it. None is refused, and what
-// was promised exactly is found.
+// TestLeavingAmidAdmissions fills a node, lets pods leave, and binds other pods meanwhile. The
+// kubelet admits the bound pods while the first pods leave at random moments. A report may arrive
+// during the first admission, and more pods may be bound after it. No pod is refused, and exact
+// promises are kept.
 func TestLeavingAmidAdmissions(t *testing.T) {
 	promises, exact := 0, 0
 	for seed := range uint64(400) {
@@ -37,12 +37,12 @@ func TestLeavingAmidAdmissions(t *testing.T) {
 	}
 }
 
-// leaving is a node from which pods leave while others come.
+// leaving is a node that pods leave while others are admitted.
 type leaving struct {
 	*history
 	seed   uint64
 	coming []string
-	// left is the moment at which pods leave: the admission, in the order of arrival.
+	// left is when each pod leaves: the number of the admission, in the order of admissions.
 	left map[string]int
 }
 
@@ -57,7 +57,7 @@ func (l *leaving) fill() {
 	l.n.Accept(l.k.report())
 }
 
-// dismiss is a deletion that the scheduler has heard of.
+// dismiss deletes a pod. The scheduler learns about this deletion.
 func (l *leaving) dismiss() {
 	if len(l.alive) == 0 {
 		return
@@ -107,8 +107,8 @@ func (l *leaving) admit() {
 	}
 }
 
-// reportAmid takes reports at moments when the admission has begun and these pods are over: the
-// kubelet still has what they held, or has it back from more and more of them.
+// reportAmid makes reports after the admission has begun and these pods have ended. The kubelet
+// still has their resources, or has released them for more and more of them.
 func (l *leaving) reportAmid(meanwhile []placement.Meanwhile) {
 	over, books := map[string]Fate{}, l.k.State.Clone()
 	for _, m := range meanwhile {
@@ -134,8 +134,8 @@ func (l *leaving) reportAmid(meanwhile []placement.Meanwhile) {
 	}
 }
 
-// BenchmarkLeavingAmid is what it costs to see a pod come while two others leave that decide where
-// it goes.
+// BenchmarkLeavingAmid measures the cost of recording a bound pod while two others leave, on which
+// its CPUs depend.
 func BenchmarkLeavingAmid(b *testing.B) {
 	k := newKubelet(b, model(b, twoSockets, pinning))
 	for i := range 3 {

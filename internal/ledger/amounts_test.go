@@ -7,15 +7,15 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// amountsOf is the kubelet's next report, as one that tells amounts alone.
+// amountsOf returns the kubelet's next report, as a report with only amounts.
 func amountsOf(k *kubelet) *Report {
 	r := k.report()
 	r.Amounts = true
 	return r
 }
 
-// TestAmountsAreNeverExact: whatever comes after such a report is charged one by one, in no order
-// that counts, and is admitted without being certain.
+// TestAmountsAreNeverExact: after a report with only amounts, pods are counted one by one and in no
+// order. They are admitted, but not with certainty.
 func TestAmountsAreNeverExact(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := new(Ledger).Open(nil)
@@ -46,8 +46,8 @@ func TestAmountsAreNeverExact(t *testing.T) {
 	check(t, n)
 }
 
-// TestFromAmountsToTheFullReport: an agent begins to report while pods run and are on their way,
-// and stops again. Nothing is counted twice and nothing is lost.
+// TestFromAmountsToTheFullReport: an agent begins to report while pods run and are in flight, and
+// stops again. No pod is counted twice, and none is lost.
 func TestFromAmountsToTheFullReport(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := new(Ledger).Open(nil)
@@ -84,8 +84,8 @@ func TestFromAmountsToTheFullReport(t *testing.T) {
 	free("with both", 4, 5)
 }
 
-// TestAnUnsureReportIsNeverExact: pods are admitted and in an order, and nothing is promised, where
-// the kubelet may go by other rules.
+// TestAnUnsureReportIsNeverExact: if the kubelet may follow other rules, pods are admitted and have
+// an order, but no CPUs are promised.
 func TestAnUnsureReportIsNeverExact(t *testing.T) {
 	for _, unsure := range []bool{false, true} {
 		k := newKubelet(t, model(t, twoSockets, pinning))

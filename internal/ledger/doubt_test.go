@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestAPodInDoubtIsAnsweredForItselfAlone: that the node takes the pod which it may have says
-// nothing about another that asks for the same.
+// TestAPodInDoubtIsAnsweredForItselfAlone: if it is unknown whether the node has a pod, the answer
+// for this pod does not apply to another pod with the same request.
 func TestAPodInDoubtIsAnsweredForItselfAlone(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	for i, uid := range []string{"full", "x"} {
@@ -32,7 +32,8 @@ func TestAPodInDoubtIsAnsweredForItselfAlone(t *testing.T) {
 	check(t, n)
 }
 
-// TestADoubtOutlivesAnotherAttempt on the same node: the Binding before may still be written.
+// TestADoubtOutlivesAnotherAttempt: after another attempt on the same node, the earlier Binding may
+// still be written.
 func TestADoubtOutlivesAnotherAttempt(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)
@@ -64,8 +65,9 @@ func TestADoubtOutlivesAnotherAttempt(t *testing.T) {
 	}
 }
 
-// TestARefusedOwnerMayHaveItsPlace: a pod was given some of what is held, and nobody knows whether
-// it has that. Another attempt, resized, is refused: nobody else gets what the first one was given.
+// TestARefusedOwnerMayHaveItsPlace: an owner was given a part of a Reservation, and it is unknown
+// whether it has this part. Its next attempt, with more CPUs, is refused. No other pod gets the
+// part.
 func TestARefusedOwnerMayHaveItsPlace(t *testing.T) {
 	r, err := NewReport(1, model(t, "package:1 numa:1 core:6 pu:1 mem:4Gi", obeying), &placement.Snapshot{}, nil)
 	if err != nil {
@@ -94,8 +96,8 @@ func TestARefusedOwnerMayHaveItsPlace(t *testing.T) {
 	check(t, n)
 }
 
-// TestTheBindingThatWasWritten is the first, and the pod comes before the ones that were bound in
-// between.
+// TestTheBindingThatWasWritten: the first Binding was written, so the pod comes before the pods
+// that were bound in between.
 func TestTheBindingThatWasWritten(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	x := &Candidate{Request: cpus("x", 4), Created: 502}

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// A pod is reserved, posted, and found in the next report where it was promised to be.
+// A pod is reserved and bound, and the next report shows the promised CPUs.
 func Example() {
 	machine, _ := topology.Parse("package:2 numa:1 core:4 pu:1")
 	view, _ := placement.ViewOf(machine)

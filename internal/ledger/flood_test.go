@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestAReservedPodDoesNotFloodThePosted: what may happen to a pod once it is admitted does not
-// count for those before it, whether their states were computed before it came or after.
+// TestAReservedPodDoesNotFloodThePosted: events that may happen after a pod's admission do not
+// count for the pods before it, whether their states are computed before or after its reservation.
 func TestAReservedPodDoesNotFloodThePosted(t *testing.T) {
 	cfg := pinning
 	cfg.MemoryManagerPolicy = "Static"

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestAForkAnswersAsItsNode forks nodes in the middle of random histories. The fork gives the
-// answers that the node then gives, and what happens there changes nothing here.
+// TestAForkAnswersAsItsNode forks nodes in random histories. A fork gives the same answers as its
+// node, and changes of the fork do not change the node.
 func TestAForkAnswersAsItsNode(t *testing.T) {
 	admitted, refused := 0, 0
 	for seed := range uint64(60) {
@@ -56,7 +56,7 @@ func TestAForkAnswersAsItsNode(t *testing.T) {
 	}
 }
 
-// TestAForkIsOutlived changes the node while a fork is there: the fork stays as it was.
+// TestAForkIsOutlived: changes of the node do not change an existing fork.
 func TestAForkIsOutlived(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)
@@ -72,8 +72,7 @@ func TestAForkIsOutlived(t *testing.T) {
 	}
 }
 
-// TestAForkWithoutPodsAnswersAsATrial holds ForkWithout against Trial.Without, in the middle of
-// random histories.
+// TestAForkWithoutPodsAnswersAsATrial compares ForkWithout with Trial.Without in random histories.
 func TestAForkWithoutPodsAnswersAsATrial(t *testing.T) {
 	same, waited, open := 0, 0, 0
 	for seed := range uint64(300) {
@@ -120,8 +119,8 @@ func TestAForkWithoutPodsAnswersAsATrial(t *testing.T) {
 	}
 }
 
-// TestWithoutSomeTheOthersStay: a fork without some pods counts on all others. If each of them
-// counted as a pod that may end at any moment, nodes with many would not be predicted.
+// TestWithoutSomeTheOthersStay: a fork without some pods counts all others. If each of them counted
+// as a pod that may end at any moment, nodes with many pods would be unpredictable.
 func TestWithoutSomeTheOthersStay(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	for i := range 10 {

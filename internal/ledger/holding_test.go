@@ -14,7 +14,7 @@ import (
 
 const oneNode = "package:1 numa:1 core:4 pu:1 mem:4Gi"
 
-// hold finds a place for the request and holds it.
+// hold finds resources for the request and holds them.
 func hold(t *testing.T, n *Node, r *placement.Request) *placement.PodAllocation {
 	t.Helper()
 	var d placement.Decision
@@ -26,7 +26,7 @@ func hold(t *testing.T, n *Node, r *placement.Request) *placement.PodAllocation 
 	return h.Held
 }
 
-// decided is all CPUs of a decision.
+// decided returns all CPUs of a decision.
 func decided(d *placement.Decision) (cpus topology.CPUSet) {
 	for i := range d.Containers {
 		cpus = cpus.Or(&d.Containers[i].CPUs)
@@ -34,8 +34,8 @@ func decided(d *placement.Decision) (cpus topology.CPUSet) {
 	return cpus
 }
 
-// TestOwnersReuseInPlace: what is held is nobody else's, owners get it in place, one after another,
-// and it comes back when an owner has left by evidence.
+// TestOwnersReuseInPlace: other pods do not get held resources. Owners get them, one after another,
+// and the resources are held again when a report shows that an owner has left.
 func TestOwnersReuseInPlace(t *testing.T) {
 	m := model(t, "package:1 numa:1 core:6 pu:1 mem:4Gi", obeying)
 	report := func(seq int64, pods ...placement.PodAllocation) *Report {
@@ -87,7 +87,7 @@ func TestOwnersReuseInPlace(t *testing.T) {
 	check(t, n)
 }
 
-// share is an owner that asks for CPUs and an eighth of the memory of the others for each.
+// share returns an owner with n CPUs, and for each CPU with an eighth of the memory of cpus.
 func share(uid string, n int64) *placement.Request {
 	r := cpus(uid, n)
 	for i := range r.Containers {
@@ -98,8 +98,8 @@ func share(uid string, n int64) *placement.Request {
 	return r
 }
 
-// TestOwnersGetWhatIsHeldOrNothing: not in part, not in another form; but what is not held at all
-// they have of the node.
+// TestOwnersGetWhatIsHeldOrNothing: an owner gets neither more CPUs than are held nor CPUs of
+// another kind. If a resource is not held at all, the owner gets it from the node.
 func TestOwnersGetWhatIsHeldOrNothing(t *testing.T) {
 	m := model(t, "package:1 numa:1 core:6 pu:1 mem:4Gi", obeying)
 	r, err := NewReport(1, m, &placement.Snapshot{}, nil)
@@ -134,8 +134,8 @@ func TestOwnersGetWhatIsHeldOrNothing(t *testing.T) {
 	check(t, n)
 }
 
-// TestOwnersMayWithholdByThemselves: what is held may keep CPUs idle that it does not ask for. An
-// owner has it so where its own namespace may, and asks for these CPUs as well where that may not.
+// TestOwnersMayWithholdByThemselves: a Reservation may keep CPUs idle that it does not request. An
+// owner may keep them idle if its own namespace may do this. Otherwise it must request them too.
 func TestOwnersMayWithholdByThemselves(t *testing.T) {
 	m := model(t, "package:1 numa:1 core:3 pu:2 mem:4Gi", obeying)
 	r, err := NewReport(1, m, &placement.Snapshot{}, nil)
@@ -169,8 +169,8 @@ func TestOwnersMayWithholdByThemselves(t *testing.T) {
 	}
 }
 
-// TestHoldingsOnKubeletNodes: no CPUs are held there. A pod comes only where what is held would be
-// admitted after it, as it would be without it.
+// TestHoldingsOnKubeletNodes: where the kubelet decides, no CPUs are held. A pod is admitted only
+// if the held request would still be admitted after it.
 func TestHoldingsOnKubeletNodes(t *testing.T) {
 	m := model(t, "package:1 numa:2 core:3 pu:1 mem:4Gi", placement.Config{
 		CPUManagerPolicy: "static", TopologyManagerPolicy: "single-numa-node", ReservedSystemCPUs: "0",
@@ -211,7 +211,8 @@ func TestHoldingsOnKubeletNodes(t *testing.T) {
 	check(t, n)
 }
 
-// TestADisplacedHoldingKeepsNobodyOff: whose place is somebody else's already is in nobody's way.
+// TestADisplacedHoldingKeepsNobodyOff: if another pod has a Reservation's resources, the
+// Reservation keeps no pod off.
 func TestADisplacedHoldingKeepsNobodyOff(t *testing.T) {
 	m := model(t, oneNode, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0"})
 	r, err := NewReport(1, m, &placement.Snapshot{}, nil)
@@ -239,12 +240,12 @@ func TestADisplacedHoldingKeepsNobodyOff(t *testing.T) {
 	check(t, n)
 }
 
-// heldOnes are places that come and go in a random history of a node that obeys.
+// heldOnes holds and releases resources in a random history of a node on which Berth decides.
 type heldOnes struct {
 	*obeyed
 	held   map[string]placement.PodAllocation
 	owners map[string][]string
-	// more: owners may ask for more than is held.
+	// more means that owners may request more than is held.
 	more bool
 }
 
@@ -282,7 +283,8 @@ func (o *heldOnes) step() {
 	}
 }
 
-// wantHeld: nobody has what is held but its owners, and none of it is displaced.
+// wantHeld fails if a pod other than an owner has held resources, or if held resources are
+// displaced.
 func (o *heldOnes) wantHeld() {
 	o.wantAccount() // which finds CPUs that are given twice
 	for uid, place := range o.held {
@@ -306,7 +308,7 @@ func (o *heldOnes) wantHeld() {
 	}
 }
 
-// sharedDevice is one that both have; "" for none.
+// sharedDevice returns a device that both have; "" for none.
 func sharedDevice(c *placement.ContainerAllocation, d *placement.Decision) string {
 	for _, held := range c.Devices {
 		for i := range d.Containers {
@@ -322,7 +324,8 @@ func sharedDevice(c *placement.ContainerAllocation, d *placement.Decision) strin
 	return ""
 }
 
-// older reports whether the place was found before the pod was decided for: numbers only grow.
+// older reports whether the resources were held before the decision about the pod. Numbers only
+// grow.
 func (o *heldOnes) older(held, pod string) bool {
 	var a, b int
 	fmt.Sscanf(held, "p%d", &a)
@@ -330,8 +333,8 @@ func (o *heldOnes) older(held, pod string) bool {
 	return a < b
 }
 
-// TestHeldHistories: with places that come and go, are used in part and survive restarts, no CPU is
-// given twice and none that is held goes to a stranger.
+// TestHeldHistories: resources are held and released, are partly used, and survive restarts. No CPU
+// is given twice, and no held CPU is given to a pod that is no owner.
 func TestHeldHistories(t *testing.T) {
 	for seed := range uint64(*runs) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -349,9 +352,9 @@ func TestHeldHistories(t *testing.T) {
 	}
 }
 
-// TestOwnersThatAskForMore: where the Reservation allows it, an owner has all that is left of the
-// place, and the rest of the node, on the same NUMA node where it wants one. Nothing is given
-// twice, and what it took from the place comes back.
+// TestOwnersThatAskForMore: if the Reservation allows it, an owner gets the rest of the held
+// resources and the remainder from the node, on the same NUMA node if it wants one. Nothing is
+// given twice, and the part of the Reservation is released to it.
 func TestOwnersThatAskForMore(t *testing.T) {
 	m := model(t, "package:2 numa:1 core:8 pu:1 mem:8Gi", obeying)
 	open := func() *Node {
@@ -422,7 +425,7 @@ func TestOwnersThatAskForMore(t *testing.T) {
 	}
 }
 
-// allOf is all CPUs of an allocation.
+// allOf returns all CPUs of an allocation.
 func allOf(p *placement.PodAllocation) (cpus topology.CPUSet) {
 	for i := range p.Containers {
 		cpus = cpus.Or(&p.Containers[i].CPUs)
@@ -430,7 +433,7 @@ func allOf(p *placement.PodAllocation) (cpus topology.CPUSet) {
 	return cpus
 }
 
-// holdings returns what is left for owners to come, in the order of the UIDs.
+// holdings returns the remaining resources for further owners, by UID.
 func (v View) holdings() []Holding {
 	n := v.n
 	n.mu.Lock()

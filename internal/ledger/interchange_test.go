@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// apart is the node with every pod in flight as one of its own: its answers take longer, and are
-// the same.
+// apart returns the node with no two interchangeable pods in flight. Its answers take longer, and
+// are the same.
 func apart(n *Node) *Node { return copyOf(n, true) }
 
 func copyOf(n *Node, apart bool) *Node {
@@ -35,8 +35,7 @@ func copyOf(n *Node, apart bool) *Node {
 	return o
 }
 
-// sameAnswers asks both ways. Where there is too much to go through, the shorter way may still
-// answer.
+// sameAnswers asks both nodes. If apart has too much to try, the node may still have an answer.
 func sameAnswers(n *Node, c *Candidate, t *Trial) (got, want Answer, same bool) {
 	n, o := copyOf(n, false), apart(n)
 	got, want = n.View().Ask(Question{Candidate: c, Trial: t}), o.View().Ask(Question{Candidate: c, Trial: t})
@@ -105,8 +104,7 @@ func TestPodsThatAreNotAlike(t *testing.T) {
 	}
 }
 
-// TestAlikeInRandomHistories compares answers with those of a node on which no two pods change
-// places.
+// TestAlikeInRandomHistories compares answers with those of a node without interchangeable pods.
 func TestAlikeInRandomHistories(t *testing.T) {
 	asked, fewer := 0, 0
 	for seed := range uint64(*runs / 15) {
@@ -146,7 +144,7 @@ func TestAlikeInRandomHistories(t *testing.T) {
 	}
 }
 
-// TestBatchOrdersAreCounted: the count is that of the orders themselves, or too many either way.
+// TestBatchOrdersAreCounted: the count is the number of the orders, or both are too many.
 func TestBatchOrdersAreCounted(t *testing.T) {
 	rng := rand.New(rand.NewPCG(27, 3))
 	many := 0
@@ -171,8 +169,8 @@ func TestBatchOrdersAreCounted(t *testing.T) {
 	}
 }
 
-// TestWhatReserveTookLooseIsPosted: pods that are promised no CPUs may change places with each
-// other when they are bound, as when they were reserved.
+// TestWhatReserveTookLooseIsPosted: pods without promised CPUs may change places with each other
+// when they are bound, as when they were reserved.
 func TestWhatReserveTookLooseIsPosted(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	var d placement.Decision
@@ -191,7 +189,8 @@ func TestWhatReserveTookLooseIsPosted(t *testing.T) {
 	check(t, n)
 }
 
-// TestALooseCandidateAmongItsLike is answered whole where others are estimated: one order counts.
+// TestALooseCandidateAmongItsLike: among interchangeable pods, only one order counts. So the answer
+// is certain even if an estimate was requested.
 func TestALooseCandidateAmongItsLike(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	n.Reserve(&Candidate{Request: cpus("a", 2), Created: 7, Loose: true}, new(placement.Decision))
@@ -204,8 +203,8 @@ func TestALooseCandidateAmongItsLike(t *testing.T) {
 	}
 }
 
-// TestRoomInEveryOrder: where there is room for all pods in flight, going through their orders one
-// by one gives the same answer, or is too much.
+// TestRoomInEveryOrder: if there is room for all pods in flight, trying their orders one by one
+// gives the same answer, or is too much.
 func TestRoomInEveryOrder(t *testing.T) {
 	same, more := 0, 0
 	machines := []string{"package:2 numa:1 core:8 pu:2 mem:64Gi dist:10,21", "package:1 numa:4 core:4 pu:2 mem:16Gi"}

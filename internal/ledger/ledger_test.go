@@ -13,12 +13,12 @@ import (
 
 const twoSockets = "package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21"
 
-// pinning is a kubelet that pins CPUs and admits what fits one NUMA node.
+// pinning is the configuration of a kubelet that pins CPUs, with the policy single-numa-node.
 var pinning = placement.Config{
 	CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node",
 }
 
-// endingIf is the phase of a bound pod.
+// endingIf returns the phase of a bound pod.
 func endingIf(ending bool) Phase {
 	if ending {
 		return Ending
@@ -49,7 +49,7 @@ func cpus(uid string, n int64) *placement.Request {
 	}}}
 }
 
-// seconds numbers candidates, so that each is created later than the one before.
+// seconds numbers candidates, so that each is created later than the previous one.
 var seconds int64
 
 func cand(r *placement.Request) *Candidate {
@@ -57,7 +57,7 @@ func cand(r *placement.Request) *Candidate {
 	return &Candidate{Request: r, Created: seconds}
 }
 
-// kubelet is a node as it is, not as the scheduler sees it.
+// kubelet is the real state of a node, which the scheduler does not see.
 type kubelet struct {
 	*sim.Kubelet
 	t     testing.TB
@@ -72,7 +72,7 @@ func newKubelet(t testing.TB, m *placement.Model) *kubelet {
 
 func (k *kubelet) admit(r *placement.Request) placement.Verdict { return k.admitAmid(r, nil) }
 
-// admitAmid is admit while other things happen.
+// admitAmid does the same as admit while other pods end.
 func (k *kubelet) admitAmid(r *placement.Request, meanwhile []placement.Meanwhile) placement.Verdict {
 	a := k.AdmitAmid(r, meanwhile)
 	if a.Verdict.OK() {
@@ -81,7 +81,7 @@ func (k *kubelet) admitAmid(r *placement.Request, meanwhile []placement.Meanwhil
 	return a.Verdict
 }
 
-// fates are what a report says about pods that are over.
+// fates returns a report's data about pods that have ended.
 func (k *kubelet) fates() map[string]Fate {
 	over := map[string]Fate{}
 	for uid := range k.found {
@@ -182,10 +182,10 @@ func TestAPromiseIsKept(t *testing.T) {
 	a, b := cpus("a", 4), cpus("b", 4)
 	reserve(t, n, a)
 	reserve(t, n, b)
-	// b is ready first: it is decided again, after no one.
+	// b is ready first. The decision about it is made again, with no pod before it.
 	pb, db := post(t, n, "b")
-	// a is older: if the kubelet hears of both at once it admits a first, and b would not get what
-	// it was promised.
+	// a is older. If the kubelet learns about both at once, it admits a first, and b would not get
+	// the promised CPUs.
 	if pa, _ := post(t, n, "a"); pa.Answer.Outcome != Waiting || !pb.Answer.Exact {
 		t.Fatalf("postings %+v, %+v", pb, pa)
 	}
@@ -209,8 +209,8 @@ func TestAPromiseIsKept(t *testing.T) {
 	}
 }
 
-// TestEstimate answers for the order of Reserve until somebody has gone through the others, and
-// only to admit.
+// TestEstimate: Sample answers for the order of Reserve until Ask has tried the other orders. Such
+// an estimate can only be an admission.
 func TestEstimate(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)
@@ -311,8 +311,8 @@ func TestAnEndingPodTakesExactnessOnly(t *testing.T) {
 	}
 }
 
-// TestAPodOfOursCanEndByItself: what comes after a pod that this scheduler has placed, and that can
-// end any moment, has no certain CPUs, whether the API has shown that pod yet or not.
+// TestAPodOfOursCanEndByItself: if a pod that this scheduler has placed can end at any moment,
+// later pods have no certain CPUs, whether the API has shown the pod or not.
 func TestAPodOfOursCanEndByItself(t *testing.T) {
 	for _, mortal := range []bool{false, true} {
 		k := newKubelet(t, model(t, twoSockets, pinning))
@@ -332,8 +332,8 @@ func TestAPodOfOursCanEndByItself(t *testing.T) {
 	}
 }
 
-// TestAPodOfOthersIsNobodysMistake: another pod takes what was promised, and the scheduler hears of
-// it in different ways.
+// TestAPodOfOthersIsNobodysMistake: another scheduler's pod takes promised CPUs, and the scheduler
+// learns about that pod in different ways.
 func TestAPodOfOthersIsNobodysMistake(t *testing.T) {
 	foreign := Sighting{UID: "foreign", Request: cpus("foreign", 2)}
 	for _, tc := range []struct {
@@ -371,8 +371,8 @@ func TestAPodOfOthersIsNobodysMistake(t *testing.T) {
 	}
 }
 
-// TestWhatHoldsNothingIsJudgedLater: a pod that was deleted before its kubelet heard of it is
-// admitted and released at once; the report may be here before the deletion is.
+// TestWhatHoldsNothingIsJudgedLater: a pod that was deleted before its kubelet saw it is admitted
+// and released at once. The report may arrive before the deletion.
 func TestWhatHoldsNothingIsJudgedLater(t *testing.T) {
 	for _, deleted := range []bool{true, false} {
 		k := newKubelet(t, model(t, twoSockets, pinning))
@@ -400,9 +400,9 @@ func TestWhatHoldsNothingIsJudgedLater(t *testing.T) {
 	}
 }
 
-// TestWhatMayHaveEndedIsNotJudged: a pod of a Job that ends while its kubelet cannot reach the API
-// has had its CPUs and given them back, and nobody is told about its end. Reports list it with
-// nothing until it is deleted. It is judged where a report lists it with what it has.
+// TestWhatMayHaveEndedIsNotJudged: a pod of a Job ends while its kubelet cannot reach the API. It
+// had its CPUs and has released them, and the API does not show its end. Reports list it without
+// resources until it is deleted. It is judged only if a report lists it with resources.
 func TestWhatMayHaveEndedIsNotJudged(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		k := newKubelet(t, model(t, twoSockets, pinning))
@@ -433,7 +433,8 @@ func TestWhatMayHaveEndedIsNotJudged(t *testing.T) {
 	}
 }
 
-// TestTheFirstReportTellsNothing: a scheduler that has just begun does not know who came between.
+// TestTheFirstReportTellsNothing: a scheduler that has just started does not know which pods were
+// admitted in between.
 func TestTheFirstReportTellsNothing(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	before := open(t, k)
@@ -450,7 +451,7 @@ func TestTheFirstReportTellsNothing(t *testing.T) {
 	check(t, after)
 }
 
-// TestAReportIsWithdrawnBeforePost: what was reserved is not posted on nothing.
+// TestAReportIsWithdrawnBeforePost: without a report, a reserved pod is not posted.
 func TestAReportIsWithdrawnBeforePost(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	reserve(t, n, cpus("a", 2))
@@ -517,8 +518,8 @@ func TestARestartRebuildsTheOrder(t *testing.T) {
 	}
 }
 
-// TestWhatIsInheritedIsWaitedFor: pods bound before it may have left, and a scheduler that has just
-// begun has not heard of them.
+// TestWhatIsInheritedIsWaitedFor: pods that were bound before an inherited pod may have left, and a
+// scheduler that has just started does not know them.
 func TestWhatIsInheritedIsWaitedFor(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := new(Ledger).Open(nil)
@@ -559,8 +560,8 @@ func TestTrialsChangeNothing(t *testing.T) {
 	wantOutcome(t, "afterwards", n.View().Ask(Question{Candidate: cand(cpus("x", 1))}), Refused)
 }
 
-// TestNobodyIsEvictedForWhatIsLeavingAnyway: while a victim that the API has forgotten still holds
-// its CPUs, it is not asked who could go in its place.
+// TestNobodyIsEvictedForWhatIsLeavingAnyway: a victim that the API has forgotten still has its
+// CPUs. The search for victims counts these CPUs as free.
 func TestNobodyIsEvictedForWhatIsLeavingAnyway(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	for _, r := range []*placement.Request{cpus("a", 4), cpus("b", 3), cpus("c", 4), cpus("d", 4)} { // NUMA 0: a, b; NUMA 1: c, d
@@ -593,7 +594,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestShapesKnowEveryField fails when a request gains a field that requestKey does not write down.
+// TestShapesKnowEveryField fails when a request gets a field that requestKey does not write.
 func TestShapesKnowEveryField(t *testing.T) {
 	for typ, want := range map[reflect.Type]int{
 		reflect.TypeFor[placement.Request](): 7, reflect.TypeFor[placement.Rules](): 12, reflect.TypeFor[placement.DeviceRules](): 6, reflect.TypeFor[placement.ContainerRequest](): 6,

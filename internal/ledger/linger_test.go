@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestAQuietNodeRemembersNobodyWhoLeft lets a pod leave while another is on its way, which is then
-// deleted before any kubelet has seen it. The node reports nothing more, and lives.
+// TestAQuietNodeRemembersNobodyWhoLeft: a pod leaves while another pod is in flight, which is then
+// deleted before its kubelet has seen it. The node sends no further reports, only heartbeats.
 func TestAQuietNodeRemembersNobodyWhoLeft(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := new(Ledger).Open(nil)

@@ -16,12 +16,12 @@ import (
 // obeying is the configuration of a node on which Berth decides.
 var obeying = placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"}
 
-// obeyed is a node that carries decisions out, with a scheduler that hears of everything late.
+// obeyed is a node that carries decisions out. Its scheduler learns about every change late.
 type obeyed struct {
 	t   *testing.T
 	rng *rand.Rand
 	m   *placement.Model
-	// pools are the devices that Berth hands out there.
+	// pools are the devices that Berth assigns on the node.
 	pools []placement.DevicePool
 	n     *Node
 	now   time.Time
@@ -29,12 +29,12 @@ type obeyed struct {
 	next  int
 
 	requests map[string]*placement.Request
-	// decided is what each pod was given that is bound, or may be. It is what the twin counts.
+	// decided has the decision about each pod that is bound or may be bound. The twin counts these.
 	decided                map[string]placement.Decision
 	reserved, bound, shown []string
-	// gone pods have left the API; through ones have left the node, too.
+	// gone pods have left the API. through pods have also left the node.
 	gone, through map[string]bool
-	// runs is what the agent finds; reports are on their way.
+	// runs has the pods that the agent finds. reports are in flight.
 	runs    map[string]bool
 	reports []*Report
 }
@@ -52,7 +52,7 @@ func newObeyed(t *testing.T, seed uint64) *obeyed {
 	return o
 }
 
-// devicePools are up to two kinds of devices; in what order they come does not matter.
+// devicePools returns up to two kinds of devices. Their order does not matter.
 func devicePools(rng *rand.Rand) (pools []placement.DevicePool) {
 	for k, name := range []string{"a.example/gpu", "b.example/nic"}[:rng.IntN(3)] {
 		pool := placement.DevicePool{Resource: name, Decided: true}
@@ -64,7 +64,7 @@ func devicePools(rng *rand.Rand) (pools []placement.DevicePool) {
 	return pools
 }
 
-// report is what the agent says about what runs. The health of devices changes.
+// report returns the agent's report about running pods. The health of devices changes.
 func (o *obeyed) report() *Report {
 	o.seq++
 	var snap placement.Snapshot
@@ -118,15 +118,15 @@ func drop(list []string, uid string) []string {
 	return slices.DeleteFunc(list, func(s string) bool { return s == uid })
 }
 
-// see shows the scheduler a bound pod as the API has it.
+// see shows the scheduler a bound pod as it is in the API.
 func (o *obeyed) see(uid string, initial bool) {
 	d := o.decided[uid]
 	o.n.See(Sighting{UID: uid, Request: o.resized(uid), Created: 1, Turn: 1 + int64(slices.Index(o.bound, uid)), Inherited: initial,
 		Promise: &Promise{Decision: d, Exact: true}})
 }
 
-// resized is what the pod asks for now. Where no policy is installed somebody may have resized it
-// in place since it was bound, which changes nothing of what it has.
+// resized returns the pod's current request. Without Berth's policies a user may have resized the
+// pod in place, which does not change its resources.
 func (o *obeyed) resized(uid string) *placement.Request {
 	r := *o.requests[uid]
 	r.Containers = slices.Clone(r.Containers)
@@ -207,7 +207,7 @@ func (o *obeyed) bind(uid string) {
 	o.bound = append(o.bound, uid)
 }
 
-// restart is a scheduler that begins again: with the pods that the API has, and the newest report.
+// restart is a scheduler that starts again, with the pods in the API and the newest report.
 func (o *obeyed) restart() {
 	for _, uid := range o.reserved {
 		delete(o.decided, uid)
@@ -226,8 +226,8 @@ func (o *obeyed) restart() {
 	}
 }
 
-// wantAccount compares the account with the twin: what all pods have that were decided for and have
-// not left.
+// wantAccount compares the account with the twin: the resources of all pods with a decision that
+// have not left.
 func (o *obeyed) wantAccount() {
 	check(o.t, o.n)
 	snap, ok := o.n.View().Snapshot()
@@ -275,8 +275,8 @@ func placementSame(a, b *placement.PodAllocation) bool {
 	})
 }
 
-// TestObeyingHistories: whatever happens, a pod that is bound has what it was given until it has
-// left, nobody else has it, and the account is what can be computed again.
+// TestObeyingHistories: whatever happens, a bound pod keeps its resources until it has left, no
+// other pod has them, and the account equals a new computation.
 func TestObeyingHistories(t *testing.T) {
 	for seed := range uint64(*runs) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -290,7 +290,7 @@ func TestObeyingHistories(t *testing.T) {
 	}
 }
 
-// settle ends everything: then the node is empty.
+// settle ends all pods. The node is then empty.
 func (o *obeyed) settle() {
 	for _, uid := range o.reserved {
 		o.n.Forget(uid)
@@ -309,8 +309,8 @@ func (o *obeyed) settle() {
 	}
 }
 
-// TestObeyingNodesReleaseByEvidence: a deletion frees nothing, and a report without the pod frees
-// nothing while the API has the pod.
+// TestObeyingNodesReleaseByEvidence: a deletion releases nothing, and a report without the pod
+// releases nothing while the API has the pod.
 func TestObeyingNodesReleaseByEvidence(t *testing.T) {
 	m := model(t, "package:1 numa:1 core:3 pu:1 mem:4Gi", obeying)
 	report := func(seq int64, pods ...placement.PodAllocation) *Report {
@@ -350,8 +350,8 @@ func TestObeyingNodesReleaseByEvidence(t *testing.T) {
 	}
 }
 
-// TestObeyingNodesLetGoOfJobs: what has ended for good leaves when a report does not list it,
-// though the API has it for ever.
+// TestObeyingNodesLetGoOfJobs: a pod that has succeeded or failed is released when a report does
+// not list it, although the API keeps it.
 func TestObeyingNodesLetGoOfJobs(t *testing.T) {
 	m := model(t, "package:1 numa:1 core:3 pu:1 mem:4Gi", obeying)
 	n := new(Ledger).Open(nil)
@@ -386,8 +386,8 @@ func TestObeyingNodesLetGoOfJobs(t *testing.T) {
 	check(t, n)
 }
 
-// TestObeyingNodesKeepOffFoundCPUs: what runs beside its decision keeps others off where it runs,
-// and a promise of CPUs that another pod has is not posted.
+// TestObeyingNodesKeepOffFoundCPUs: a pod that runs on other CPUs than decided keeps other pods off
+// these CPUs. A promise of CPUs that another pod has is not posted.
 func TestObeyingNodesKeepOffFoundCPUs(t *testing.T) {
 	m := model(t, "package:1 numa:1 core:5 pu:1 mem:4Gi", obeying)
 	n := new(Ledger).Open(nil)
@@ -418,9 +418,9 @@ func TestObeyingNodesKeepOffFoundCPUs(t *testing.T) {
 	}
 }
 
-// TestObeyingNodesGiveDevices: devices of a pod in flight are nobody else's, eviction and what has
-// left give them back, a sick one is given to nobody, and a scheduler that begins again finds them
-// held; a Binding that names another pod's device is not believed.
+// TestObeyingNodesGiveDevices: no other pod gets the devices of a pod in flight. Evicted and ended
+// pods release them, and no pod gets an unhealthy one. A scheduler that starts again counts them. A
+// Binding with another pod's device is ignored.
 func TestObeyingNodesGiveDevices(t *testing.T) {
 	cfg := obeying
 	pool := placement.DevicePool{Resource: "x/gpu", Decided: true, Devices: []placement.Device{{ID: "0000:18:00.0"}, {ID: "0000:19:00.0"}}}

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// seats is four of a resource at one place.
+// seats provides four units of a resource at one place.
 type seats struct{}
 
 func (seats) Resource() string { return "x/seat" }
@@ -32,8 +32,8 @@ func (seats) Allocate(take, _ []uint64, n uint64, _ hint.Mask) bool {
 	return true
 }
 
-// TestProvidedIsHeldAndReleased: what a provider gave counts from Reserve, also for a scheduler
-// that knows it from Bindings alone, until the pod is gone and a report says so.
+// TestProvidedIsHeldAndReleased: a provider's resources count from Reserve on, also for a scheduler
+// that knows them only from Bindings, until the pod is gone and a report shows this.
 func TestProvidedIsHeldAndReleased(t *testing.T) {
 	cfg := obeying
 	cfg.Providers = []placement.Provider{seats{}}

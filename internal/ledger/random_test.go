@@ -14,8 +14,8 @@ import (
 
 var runs = flag.Int("ledger.runs", 75, "random histories of one node")
 
-// history is one node as it is, with a kubelet that hears of everything late, an agent that reports
-// late, and a scheduler that hears of everything late and has only the ledger.
+// history is the real state of one node. Its kubelet learns about changes late, its agent reports
+// late, and a scheduler that learns about changes late has only the ledger.
 type history struct {
 	t    *testing.T
 	rng  *rand.Rand
@@ -24,10 +24,11 @@ type history struct {
 	next int
 	now  time.Time
 
-	// log is what the API server has written; the kubelet and the scheduler have read that far.
+	// log has the writes to the API server. The kubelet and the scheduler have read up to these
+	// indexes.
 	log             []write
 	kubeletAt, seen int
-	// reports are on their way.
+	// reports are in flight.
 	reports []*Report
 
 	alive    []string                      // admitted and not told to end
@@ -36,32 +37,32 @@ type history struct {
 	promised map[string]Promise            // what was bound
 	bound    map[string]int64              // turn
 	foreign  map[string]bool               // bound by others
-	// contended pods were bound while another pod was on the node that the scheduler had not heard
-	// of.
+	// contended pods were bound while the node had another pod that the scheduler did not know.
 	contended map[string]bool
-	// refused pods were contended, and the kubelet has refused them.
+	// refused pods were contended, and the kubelet refused them.
 	refused map[string]bool
-	// old pods were bound before the scheduler began: it may not have heard with whom they were on
-	// their way.
+	// old pods were bound before the scheduler started. It may not know which pods were in flight
+	// with them.
 	old map[string]bool
-	// deaf histories have containers that stop before the scheduler hears of it; late pods were
-	// bound while it had not heard of a deletion.
+	// In deaf histories, containers stop before the scheduler learns about the deletion. late pods
+	// were bound before the scheduler knew a deletion.
 	deaf bool
 	late map[string]bool
-	// created is the second of each pod's creation; second is now.
+	// created is the second of each pod's creation. second is the current one.
 	created map[string]int64
 	second  int64
-	// deletionHeard is how long the log was when the scheduler heard of a deletion.
+	// deletionHeard is the length of the log when the scheduler learned about a deletion.
 	deletionHeard map[string]int
 	kinds         map[string]int // steps that happened
-	// few: pods ask for one of few things, many in the same second.
+	// few means that pods have one of few requests, and that many are created in the same second.
 	few bool
-	// waving: some are reserved in waves.
+	// waving means that some pods are reserved in waves.
 	waving bool
-	// crowded: most are promised no CPUs.
+	// crowded means that most pods are promised no CPUs.
 	crowded bool
-	// resizing: pods are resized once they are bound. wants is what the API has; a kubelet that has
-	// admitted the pod keeps what it has. heard: the scheduler has been shown that.
+	// resizing means that bound pods are resized. wants has the requests in the API. A kubelet that
+	// has admitted a pod keeps its resources. heard are the pods whose resize the scheduler has
+	// been shown.
 	resizing bool
 	wants    map[string]*placement.Request
 	heard    map[string]bool
@@ -123,7 +124,7 @@ func (h *history) containers(r *placement.Request) {
 	}
 }
 
-// fail ends the test and tells the story.
+// fail ends the test and prints the history.
 func (h *history) fail(format string, args ...any) {
 	h.t.Helper()
 	for _, line := range h.trace {
@@ -132,7 +133,7 @@ func (h *history) fail(format string, args ...any) {
 	h.t.Fatalf(format, args...)
 }
 
-// step does one random thing.
+// step carries out a random event.
 func (h *history) step() {
 	steps := []struct {
 		name string
@@ -186,7 +187,7 @@ func (h *history) postOne() {
 	}
 }
 
-// waves reserves some pods of one second, each in the wave of the one before or in the next.
+// waves reserves some pods of one second, each in the wave of the previous pod or in the next wave.
 func (h *history) waves() {
 	wave := h.n.wave()
 	if wave > 0 || !h.waving {
@@ -238,7 +239,7 @@ func (h *history) forgetOne() {
 	}
 }
 
-// resizeOne changes what a bound pod asks for.
+// resizeOne changes the request of a bound pod.
 func (h *history) resizeOne() {
 	var list []string
 	for _, w := range h.log {
@@ -257,8 +258,8 @@ func (h *history) resizeOne() {
 	h.log = append(h.log, write{"resize", uid})
 }
 
-// shown is what a bound pod asks for, as the scheduler reads it: what its kubelet has allocated, if
-// it has told.
+// shown returns the request of a bound pod as the scheduler reads it: the amounts that the kubelet
+// has allocated, if it has reported them.
 func (h *history) shown(uid string) *placement.Request {
 	if _, admitted := h.k.found[uid]; h.heard[uid] && !admitted {
 		return h.wants[uid]
@@ -266,7 +267,7 @@ func (h *history) shown(uid string) *placement.Request {
 	return h.requests[uid]
 }
 
-// foreignOne is a pod that somebody else binds.
+// foreignOne binds a pod as another scheduler does.
 func (h *history) foreignOne() {
 	r := h.request()
 	h.foreign[r.UID] = true
@@ -290,7 +291,7 @@ func (h *history) deleteOne() {
 	}
 }
 
-// kubeletReads lets the kubelet hear of one write.
+// kubeletReads makes the kubelet read one write.
 func (h *history) kubeletReads() {
 	if h.kubeletAt == len(h.log) {
 		return
@@ -305,8 +306,8 @@ func (h *history) kubeletReads() {
 	}
 }
 
-// relist is a kubelet whose watch broke: it hears of everything at once, and admits in the order of
-// creation.
+// relist is a kubelet whose watch has broken: it reads all writes at once, and admits pods in the
+// order of their creation.
 func (h *history) relist() {
 	if h.kubeletAt == len(h.log) {
 		return
@@ -340,7 +341,7 @@ func (h *history) relist() {
 	}
 }
 
-// arrive is the admission that everything is about; the pods behind come in the same batch.
+// arrive is the admission of a pod. The pods in behind come in the same batch.
 func (h *history) arrive(uid string, behind ...string) {
 	meanwhile := h.endAmid(uid, behind)
 	if len(meanwhile) > 0 {
@@ -374,9 +375,9 @@ func (h *history) arrive(uid string, behind ...string) {
 	h.alive = append(h.alive, uid)
 }
 
-// endOne lets a pod that was told so come to its end. One thing is assumed about speed unless the
-// scheduler is deaf: stopping containers takes longer than it takes the scheduler to hear of the
-// deletion and the kubelet to hear of what was bound until then.
+// endOne ends a pod whose end was requested. The test assumes one fact about speed unless the
+// scheduler is deaf: containers stop later than the scheduler learns about the deletion and the
+// kubelet learns about all pods that were bound until then.
 func (h *history) endOne() {
 	if len(h.ending) == 0 {
 		return
@@ -399,8 +400,8 @@ func (h *history) mayEnd(uid string) bool {
 	return h.deaf || ok && h.kubeletAt >= until
 }
 
-// endAmid lets up to two pods come to their end in the middle of the admission of another one. All
-// that is still to be admitted was bound after their deletion.
+// endAmid ends up to two pods during the admission of another pod. All pods that are still to be
+// admitted were bound after their deletion.
 func (h *history) endAmid(arriving string, behind []string) (out []placement.Meanwhile) {
 	first := slices.Index(h.log, write{"bind", arriving})
 	for _, uid := range behind {
@@ -425,7 +426,7 @@ func (h *history) endAmid(arriving string, behind []string) (out []placement.Mea
 	return out
 }
 
-// startOne lets the containers of a pod start.
+// startOne starts the containers of a pod.
 func (h *history) startOne() {
 	if len(h.alive) == 0 {
 		return
@@ -464,7 +465,7 @@ func (h *history) see(s Sighting) {
 	h.judge(l)
 }
 
-// judge looks at what the ledger says about a promise.
+// judge checks the ledger's outcome of a promise.
 func (h *history) judge(l *PromiseOutcome) {
 	if l == nil || !l.Refused && (!l.Exact || l.Kept) {
 		return
@@ -491,7 +492,7 @@ func (h *history) hearOne() {
 	h.reports = h.reports[1:]
 }
 
-// restart is a new scheduler: it has read what is written and the last report.
+// restart is a new scheduler that has read all writes and the last report.
 func (h *history) restart() {
 	last := h.n.View().Report()
 	for h.seen < len(h.log) {
@@ -534,7 +535,7 @@ func (h *history) trial() {
 	}
 }
 
-// settle lets everybody hear of everything.
+// settle makes the kubelet and the scheduler read everything.
 func (h *history) settle() {
 	for range 3 {
 		for h.kubeletAt < len(h.log) {
@@ -563,9 +564,9 @@ func (h *history) settle() {
 	h.n.ForgetGone(h.now.Add(time.Hour), time.Second)
 }
 
-// TestRandomHistories lets a scheduler that has only the ledger place pods on a node that it hears
-// of late, and demands that no pod is refused, that what was promised exactly is found, and that in
-// the end nothing has leaked: what the ledger knows is what the node has.
+// TestRandomHistories: a scheduler that has only the ledger places pods on a node that it sees
+// late. No pod is refused, and exact promises are kept. At the end, the ledger's account equals the
+// node's state.
 func TestRandomHistories(t *testing.T) {
 	kinds := map[string]int{}
 	admitted, exact := 0, 0

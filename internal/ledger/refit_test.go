@@ -11,14 +11,14 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// resizable is a node on which Berth decides, with one NUMA node and CPUs 1 to 5 to give, and what
-// its agent does with decisions.
+// resizable is a node on which Berth decides, and the decisions that its agent carries out. It has
+// one NUMA node with CPUs 1 to 5 for pods.
 type resizable struct {
 	t   *testing.T
 	m   *placement.Model
 	n   *Node
 	seq int64
-	// api is the newest decision of each pod, carried what its agent carries out.
+	// api has the newest decision about each pod, carried the decision that its agent carries out.
 	api, carried map[string]generationed
 }
 
@@ -36,7 +36,8 @@ func newResizable(t *testing.T) *resizable {
 	return r
 }
 
-// report tells the ledger what the agent carries out, or what found says instead.
+// report gives the ledger a report of the decisions that the agent carries out, or of found
+// instead.
 func (r *resizable) report(found ...placement.PodAllocation) {
 	r.t.Helper()
 	r.seq++
@@ -58,7 +59,7 @@ func (r *resizable) report(found ...placement.PodAllocation) {
 	r.n.Accept(report)
 }
 
-// bind places a pod and has it run.
+// bind places a pod and makes it run.
 func (r *resizable) bind(uid string, n int64) {
 	r.t.Helper()
 	var d placement.Decision
@@ -72,13 +73,13 @@ func (r *resizable) bind(uid string, n int64) {
 	r.see(uid)
 }
 
-// see shows the pod as the API has it.
+// see shows the pod as it is in the API.
 func (r *resizable) see(uid string) {
 	g := r.api[uid]
 	r.n.See(Sighting{UID: uid, Request: g.asks, Created: 1, Turn: 1, Promise: &Promise{Decision: g.d, Exact: true}, Generation: g.generation})
 }
 
-// refit asks for so many CPUs, and returns the decision.
+// refit requests n CPUs, and returns the decision.
 func (r *resizable) refit(uid string, n int64, want RefitOutcome) placement.Decision {
 	r.t.Helper()
 	var d placement.Decision
@@ -90,7 +91,7 @@ func (r *resizable) refit(uid string, n int64, want RefitOutcome) placement.Deci
 	return d
 }
 
-// write has the API take the decision, and tells the ledger if asked to.
+// write stores the decision in the API, and tells the ledger if tell is true.
 func (r *resizable) write(uid string, n int64, d *placement.Decision, tell bool) {
 	r.api[uid] = generationed{r.api[uid].generation + 1, d.Clone(), cpus(uid, n)}
 	if tell {
@@ -163,8 +164,9 @@ func TestAPodShrinks(t *testing.T) {
 	wantOutcome(t, "its memory limit is low", r.n.View().Ask(Question{Candidate: cand(big)}), Admitted)
 }
 
-// TestAResizeInDoubt: until the API shows which decision it has, both count. A new scheduler counts
-// the newest decision and what the report shows, and an older one changes nothing.
+// TestAResizeInDoubt: until the API shows which decision it has, both decisions count. A new
+// scheduler counts the newest decision and the resources in the report. An older decision changes
+// nothing.
 func TestAResizeInDoubt(t *testing.T) {
 	r := newResizable(t)
 	r.bind("a", 2)
@@ -206,7 +208,8 @@ func TestAResizeInDoubt(t *testing.T) {
 	r.free("the old scheduler", 4)
 }
 
-// TestRefitHistories: whatever happens to decisions, a CPU that a pod may run on is nobody else's.
+// TestRefitHistories: whatever happens to decisions, no other pod gets a CPU on which a pod may
+// run.
 func TestRefitHistories(t *testing.T) {
 	grown, shrunk := 0, 0
 	for seed := range uint64(*runs) {
@@ -268,7 +271,8 @@ func TestRefitHistories(t *testing.T) {
 	}
 }
 
-// apart fails if two pods may run on one CPU, or if the ledger would give one of theirs away.
+// apart fails if two pods may run on one CPU, or if the ledger would give a pod's CPU to another
+// pod.
 func (r *resizable) apart(when string) {
 	r.t.Helper()
 	check(r.t, r.n)

@@ -6,11 +6,11 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// asksTheSame is what the feed says of a pod that was not resized.
+// asksTheSame is the feed's answer about a pod that was not resized.
 func asksTheSame(*placement.Request) bool { return true }
 
-// TestAPodResizedOnItsWay: the kubelet may see it as it was or as it is. Until a report tells,
-// other pods wait, and no promise is anybody's mistake.
+// TestAPodResizedOnItsWay: the kubelet may see the pod before or after the resize. Until a report
+// shows which, other pods wait, and a broken promise counts as nobody's mistake.
 func TestAPodResizedOnItsWay(t *testing.T) {
 	for name, admitted := range map[string]int64{"as it was": 2, "as it is": 6} {
 		t.Run(name, func(t *testing.T) {
@@ -45,8 +45,9 @@ func TestAPodResizedOnItsWay(t *testing.T) {
 	}
 }
 
-// TestAReportTellsOfTheResizeFirst: the kubelet has admitted the pod as it is, and the report comes
-// before the watch shows the resize. Neither its promise nor another's is anybody's mistake.
+// TestAReportTellsOfTheResizeFirst: the kubelet has admitted the resized pod, and the report comes
+// before the watch shows the resize. Broken promises to this pod or to another count as nobody's
+// mistake.
 func TestAReportTellsOfTheResizeFirst(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)
@@ -69,7 +70,7 @@ func TestAReportTellsOfTheResizeFirst(t *testing.T) {
 	}
 }
 
-// TestAPodFirstShownResized: another scheduler's ledger hears of the pod only after it was resized.
+// TestAPodFirstShownResized: another scheduler's ledger sees the pod only after its resize.
 func TestAPodFirstShownResized(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	open(t, k) // the first report
@@ -87,7 +88,7 @@ func TestAPodFirstShownResized(t *testing.T) {
 	}
 }
 
-// TestAResizeOfWhatIsNotPinned keeps nobody waiting: its kubelet's managers see no difference.
+// TestAResizeOfWhatIsNotPinned: no pod waits, because the kubelet's managers see no difference.
 func TestAResizeOfWhatIsNotPinned(t *testing.T) {
 	more := func(n int64) *placement.Request {
 		r := cpus("a", n)
@@ -114,8 +115,8 @@ func TestAResizeOfWhatIsNotPinned(t *testing.T) {
 	}
 }
 
-// TestAReportedPodThatIsResized keeps what the report lists. If its kubelet forgets it for the
-// moment, it comes back with what was allocated.
+// TestAReportedPodThatIsResized: the resources in the report stay. If the kubelet does not list the
+// pod for a moment, the pod returns with its allocated resources.
 func TestAReportedPodThatIsResized(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// listing is a report of the kubelet that lists the pod with these CPUs and devices beside what the
-// kubelet holds.
+// listing returns a report that lists the pod with these CPUs and devices, in addition to the
+// kubelet's pods.
 func (k *kubelet) listing(uid, cpuList string, devices ...placement.DeviceAllocation) *Report {
 	k.t.Helper()
 	k.seq++
@@ -38,8 +38,8 @@ func parseCPUs(t testing.TB, text string) topology.CPUSet {
 	return set
 }
 
-// TestAPromiseIsToldOnce: the watch of pods may be behind that of reports by a pod's whole life.
-// What it then says about a pod that has landed and left does not bring its promise back.
+// TestAPromiseIsToldOnce: the watch of pods may be later than the watch of reports by a pod's whole
+// life. Its events about a pod that was admitted and has left do not restore the pod's promise.
 func TestAPromiseIsToldOnce(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)
@@ -58,9 +58,9 @@ func TestAPromiseIsToldOnce(t *testing.T) {
 	check(t, n)
 }
 
-// TestWhatIsHalfReleasedIsJudgedLater: the kubelet's managers let go of what an ended pod held one
-// after the other. A report from in between may be the first that is read here, and older news than
-// it the last.
+// TestWhatIsHalfReleasedIsJudgedLater: the kubelet's managers release the resources of an ended pod
+// one after another. A report from this time may be the first that is read, and older events may be
+// read after it.
 func TestWhatIsHalfReleasedIsJudgedLater(t *testing.T) {
 	gpu := []placement.DeviceAllocation{{Resource: "gpu", IDs: []string{"g0"}}}
 	for _, tc := range []struct {
@@ -98,9 +98,9 @@ func TestWhatIsHalfReleasedIsJudgedLater(t *testing.T) {
 	}
 }
 
-// TestAStandbyBlamesNobodyForWhatItsLeaderCouldNotKnow: a pod leaves between a decision and its
-// Binding, as the API tells. The leader excuses what it had promised by then, and who merely
-// watches meets that only after.
+// TestAStandbyBlamesNobodyForWhatItsLeaderCouldNotKnow: the API shows that a pod left between a
+// decision and its Binding. The leader excuses its promises of that time. A standby sees the
+// promises only later.
 func TestAStandbyBlamesNobodyForWhatItsLeaderCouldNotKnow(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	leader, standby := open(t, k), open(t, k)
@@ -127,9 +127,10 @@ func TestAStandbyBlamesNobodyForWhatItsLeaderCouldNotKnow(t *testing.T) {
 	}
 }
 
-// TestADeletionByForceIsNobodysMistake: a kubelet whose watch had broken lets go of a pod that was
-// deleted by force before it admits one that was bound earlier. One that is deleted in the usual
-// way holds its CPUs until it has stopped: its kubelet has heard of that Binding by then.
+// TestADeletionByForceIsNobodysMistake: after its watch has broken, a kubelet releases a pod that
+// was deleted by force before it admits a pod that was bound earlier. A pod that is deleted with a
+// grace period keeps its CPUs until its containers have stopped. By then the kubelet knows that
+// Binding.
 func TestADeletionByForceIsNobodysMistake(t *testing.T) {
 	for _, force := range []bool{true, false} {
 		k := newKubelet(t, model(t, twoSockets, pinning))
@@ -157,8 +158,9 @@ func TestADeletionByForceIsNobodysMistake(t *testing.T) {
 	}
 }
 
-// TestTheFirstReportOwesNothing: a scheduler that begins while the kubelet releases what a pod held
-// knows neither what the pod got nor, where the watch of pods is behind, that it has left.
+// TestTheFirstReportOwesNothing: a scheduler starts while the kubelet releases the resources of a
+// pod. It knows neither the pod's resources nor, if the watch of pods is late, that the pod has
+// left.
 func TestTheFirstReportOwesNothing(t *testing.T) {
 	for _, left := range []string{"", "1,9"} {
 		k := newKubelet(t, model(t, twoSockets, pinning))
@@ -176,9 +178,9 @@ func TestTheFirstReportOwesNothing(t *testing.T) {
 	}
 }
 
-// TestAPodThatComesBackIsNobodysMistake: a kubelet that starts refuses a pod which runs, and has
-// let go of its CPUs; what is bound then is promised those. Killed before the API has been told, it
-// admits the refused pod again, and before the others.
+// TestAPodThatComesBackIsNobodysMistake: a starting kubelet refuses a running pod and releases its
+// CPUs, and the next pods are promised these CPUs. If the kubelet is killed before it has written
+// the refusal to the API, it admits the refused pod again, and before the others.
 func TestAPodThatComesBackIsNobodysMistake(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)

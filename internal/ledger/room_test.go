@@ -21,9 +21,10 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestRoomMissesNobody holds Room against the same pods reserved one after the other, as fit counts
-// them, in the middle of random histories. Where both differ the node has come to wait for a
-// report: Room counts on, and whoever is woken for that waits too. It never counts fewer.
+// TestRoomMissesNobody compares Room with the same pods reserved one after another, as fit counts
+// them, in random histories. If the results differ, the node has begun to wait for a report: Room
+// continues to count, and a pod that is woken for that room waits too. Room never counts fewer
+// pods.
 func TestRoomMissesNobody(t *testing.T) {
 	const limit = 8
 	same, more := 0, 0
@@ -44,9 +45,9 @@ func TestRoomMissesNobody(t *testing.T) {
 	}
 }
 
-// TestApart holds Apart against pods of one second that are reserved one after the other, in the
-// middle of random histories. A node that keeps them apart takes one. One that does not takes
-// a second one, or is not certain of what it gives the first.
+// TestApart compares Apart with pods of one second that are reserved one after another, in random
+// histories. A node for which Apart is true takes one pod. Any other node takes a second one, or is
+// not certain of the first pod's CPUs.
 func TestApart(t *testing.T) {
 	const limit = 4
 	apart, together := 0, 0
@@ -72,7 +73,7 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// whereAdmitted goes through random histories, and does something wherever the node takes a pod.
+// whereAdmitted plays random histories, and calls do whenever the node admits a pod.
 func whereAdmitted(t *testing.T, do func(h *history, c *Candidate, a Answer)) {
 	for seed := range uint64(100) {
 		h := newHistory(t, seed)
@@ -87,8 +88,8 @@ func whereAdmitted(t *testing.T, do func(h *history, c *Candidate, a Answer)) {
 	}
 }
 
-// takenOneByOne reserves pods like the candidate, each created so many seconds after the one
-// before, on a fork of the node until it takes no more.
+// takenOneByOne reserves pods like the candidate on a fork of the node until it admits no more.
+// Each pod is created later seconds after the previous one.
 func takenOneByOne(n *Node, c *Candidate, limit int, later int64) (taken int, last Answer) {
 	fork := n.Fork()
 	for ; taken < limit; taken++ {

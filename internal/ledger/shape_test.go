@@ -7,8 +7,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestLevelsHaveShapes: requests that differ in what the pod asks for as a whole have no common
-// shape.
+// TestLevelsHaveShapes: requests with different pod-level resources have different shapes.
 func TestLevelsHaveShapes(t *testing.T) {
 	memory := func(bytes uint64) []placement.MemoryRequest {
 		return []placement.MemoryRequest{{Resource: "memory", Bytes: bytes}}
@@ -29,8 +28,8 @@ func TestLevelsHaveShapes(t *testing.T) {
 	}
 }
 
-// TestAWholePromiseIsKept: pods that a kubelet places by spec.resources, one of which leaves CPUs
-// that none of its containers has.
+// TestAWholePromiseIsKept: a kubelet places pods by spec.resources. One of them leaves CPUs that
+// none of its containers has.
 func TestAWholePromiseIsKept(t *testing.T) {
 	c := pinning
 	c.Version, c.TopologyManagerScope, c.FeatureGates = placement.V137, "pod", map[string]bool{"PodLevelResourceManagers": true}

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestShiftForgetsWhatIsOlderThanTheLastChange: a node need not be asked between two changes,
-// another one may answer for it.
+// TestShiftForgetsWhatIsOlderThanTheLastChange: a node may not be asked between two changes,
+// because the answer of an equal node is used.
 func TestShiftForgetsWhatIsOlderThanTheLastChange(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	c := &Candidate{Request: cpus("x", 8), Created: 1 << 40, Shape: 1}
@@ -28,8 +28,8 @@ func TestShiftForgetsWhatIsOlderThanTheLastChange(t *testing.T) {
 	wantOutcome(t, "two has gone", now, Admitted)
 }
 
-// TestShiftTakesNoAnswerToAnotherQuestion: that to a pod which follows all in flight says nothing
-// about one which need not.
+// TestShiftTakesNoAnswerToAnotherQuestion: an answer for a pod that certainly follows all pods in
+// flight does not apply to a pod that may come before some.
 func TestShiftTakesNoAnswerToAnotherQuestion(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	if a := n.Reserve(&Candidate{Request: cpus("one", 5), Created: 7}, new(placement.Decision)); !a.Exact {
@@ -49,7 +49,8 @@ func TestShiftTakesNoAnswerToAnotherQuestion(t *testing.T) {
 	wantOutcome(t, "remembered", before, Admitted)
 }
 
-// TestAnswersOfANodeAreBounded: if somebody asks about many shapes, a node remembers the last few.
+// TestAnswersOfANodeAreBounded: after questions about many shapes, a node remembers only the last
+// few.
 func TestAnswersOfANodeAreBounded(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	for round := range 2 {

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestStateID: nodes with one id give the same answers to whoever follows what is in flight, and
-// have the same CPUs free.
+// TestStateID: nodes with the same id give the same answers to a pod that follows all pods in
+// flight, and have the same free CPUs.
 func TestStateID(t *testing.T) {
 	models := []*placement.Model{
 		model(t, twoSockets, pinning),
@@ -52,8 +52,8 @@ func TestStateID(t *testing.T) {
 	}
 }
 
-// TestAStateIDIsGivenUp: a node that changes gives up its state id, and gets it back with its
-// state.
+// TestAStateIDIsGivenUp: a node that changes gives up its state id, and gets the id again with the
+// same state.
 func TestAStateIDIsGivenUp(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	changes := new(ChangeCounter)
@@ -89,8 +89,8 @@ func spareCPUs(n *Node, c *Candidate, a *Answer) topology.CPUSet {
 	return s.CPUs
 }
 
-// TestLongKeysAreForgotten: the length of a key is a tenant's choice, and so the bytes of a table
-// are bounded, not only its entries. Numbers are not given twice all the same.
+// TestLongKeysAreForgotten: tenants determine the length of a key, so the table is bounded by bytes
+// and by entries. No number is given twice nevertheless.
 func TestLongKeysAreForgotten(t *testing.T) {
 	var n numbers
 	long := make([]byte, maxKeyBytes/8)

@@ -12,28 +12,28 @@ import (
 	"github.com/berth-dev/berth/test/golden"
 )
 
-// TestStories plays testdata/*.txt: what happens on a node, and what the ledger makes of it.
-// testdata/README.md says what each command means.
+// TestStories plays testdata/*.txt: events on a node, and the ledger's answers. testdata/README.md
+// explains the commands.
 func TestStories(t *testing.T) {
 	golden.Stories(t, func(t *testing.T) golden.Stage {
 		return &story{t: t, pods: map[string]*placement.Request{}, created: map[string]int64{}, sent: map[int64]*Promise{}}
 	})
 }
 
-// story is a node as it is, beside what the ledger makes of it.
+// story is the real state of a node, and the ledger's account of it.
 type story struct {
 	t *testing.T
 	k *kubelet
 	n *Node
-	// pods are the requests by UID, created their seconds, and sent the promises of Bindings by
-	// turn.
+	// pods has the requests by UID, created the seconds of their creation, and sent the promises of
+	// Bindings by turn.
 	pods    map[string]*placement.Request
 	created map[string]int64
 	sent    map[int64]*Promise
 	told    string // what the commands since the last dashes came to
 }
 
-// Do carries one command out and checks the node.
+// Do carries out one command and checks the node.
 func (s *story) Do(word string, words []string) error {
 	do := s.commands()[word]
 	if do == nil {
@@ -44,14 +44,14 @@ func (s *story) Do(word string, words []string) error {
 	return nil
 }
 
-// Tell says what the commands came to.
+// Tell returns the results of the commands.
 func (s *story) Tell() string {
 	told := s.told
 	s.told = ""
 	return told
 }
 
-// args are the words of a command: what it is about, and what was said about it.
+// args are the words of a command: the name of its object, and the data about it.
 type args struct {
 	name    string
 	said    map[string]string
@@ -65,7 +65,7 @@ func (a *args) number(key string) int64 {
 
 func (a *args) is(word string) bool { _, ok := a.said[word]; return ok }
 
-// parse reads words; what is said about a pod's request holds from then on.
+// parse reads words. Data about a pod's request applies from then on.
 func (s *story) parse(words []string) *args {
 	a := &args{said: map[string]string{}}
 	for i, word := range words {
@@ -211,7 +211,7 @@ func (s *story) state(*args) string {
 	return text
 }
 
-// told says an answer, and what an admitted pod gets.
+// told describes an answer, and the resources of an admitted pod.
 func told(a Answer, d *placement.Decision) string {
 	switch {
 	case a.Outcome == Waiting:

@@ -7,9 +7,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestStrangersOfWhomALeaderHadNotHeard: another scheduler decided on an earlier report than the
-// one that brought a pod of others, and promised that pod's CPUs. A scheduler that only looks on
-// does not take that for a wrong prediction, whatever it hears first.
+// TestStrangersOfWhomALeaderHadNotHeard: the leader decided on a report without another scheduler's
+// pod, and promised that pod's CPUs. A scheduler that only observes does not count this as a wrong
+// prediction, whatever it sees first.
 func TestStrangersOfWhomALeaderHadNotHeard(t *testing.T) {
 	for _, c := range []struct {
 		name string

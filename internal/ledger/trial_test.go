@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestATrialLeavesNoPodApart asks what would be without pods that may change places; there are too
-// many of them to consider one by one: what the node said before still holds.
+// TestATrialLeavesNoPodApart: a trial without interchangeable pods has too many orders to try one
+// by one. The node's earlier answers stay valid.
 func TestATrialLeavesNoPodApart(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)
@@ -54,8 +54,8 @@ func TestPostLeavesNoPodApart(t *testing.T) {
 	}
 }
 
-// TestNominatedPodsComeFirst: a pod is asked about behind the ones that are nominated to the node,
-// while the pods that they evict are still there, end, or have ended. NUMA nodes have 7 and 8 CPUs.
+// TestNominatedPodsComeFirst: a pod comes after the pods that are nominated to the node, while the
+// pods that they evict still run, are ending, or have ended. NUMA nodes have 7 and 8 CPUs.
 func TestNominatedPodsComeFirst(t *testing.T) {
 	for _, tc := range []struct {
 		name      string

@@ -11,7 +11,8 @@ import (
 func TestUnshownCPUs(t *testing.T) {
 	shown := func(n *Node, _ *kubelet) { n.See(Sighting{UID: "a", Request: cpus("a", 2)}) }
 	for what, c := range map[string]struct {
-		// before and after the report that lists a, with 2 CPUs, and b, with 3.
+		// before and after are events before and after the report, which lists pod a with 2 CPUs
+		// and pod b with 3.
 		before, after func(n *Node, k *kubelet)
 		want          int
 	}{
@@ -57,8 +58,8 @@ func TestUnshownCPUs(t *testing.T) {
 	}
 }
 
-// TestATakenBackPodIsUnshownAgain: a node has reported a pod that the API still shows without a
-// node. The scheduler places the pod again, and takes it back.
+// TestATakenBackPodIsUnshownAgain: a node has reported a pod that has no node in the API yet. The
+// scheduler places the pod again, and then gives up this attempt.
 func TestATakenBackPodIsUnshownAgain(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)
@@ -76,7 +77,7 @@ func TestATakenBackPodIsUnshownAgain(t *testing.T) {
 	}
 }
 
-// TestWhereBerthDecidesNothingIsUnshown: pods that came past Berth have no CPUs to themselves.
+// TestWhereBerthDecidesNothingIsUnshown: pods that Berth did not bind have no exclusive CPUs.
 func TestWhereBerthDecidesNothingIsUnshown(t *testing.T) {
 	m := model(t, "package:1 numa:1 core:6 pu:1 mem:4Gi", obeying)
 	n := new(Ledger).Open(nil)
@@ -91,8 +92,8 @@ func TestWhereBerthDecidesNothingIsUnshown(t *testing.T) {
 	}
 }
 
-// TestUnshownPodsLeaveWhoWaitsUntold: the pods may have kept off whoever the node takes, so the
-// change after which they are shown wakes it.
+// TestUnshownPodsLeaveWhoWaitsUntold: unshown pods may have kept off a pod that the node admits. So
+// the change after which the API shows them wakes this pod.
 func TestUnshownPodsLeaveWhoWaitsUntold(t *testing.T) {
 	k, l := newKubelet(t, model(t, twoSockets, pinning)), new(Ledger)
 	n, c := l.Open(nil), cand(cpus("x", 2))

@@ -7,9 +7,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestPodsThatOnlyAReportNames may end at any moment: the node admits only what it would take with
-// any of them and without, and it is exact only where all agree. Explain reports the state with
-// all.
+// TestPodsThatOnlyAReportNames: such pods may end at any moment. The node admits a pod only if it
+// fits with and without any of them, and the answer is exact only if all these cases agree. Explain
+// reports the state with all of them.
 func TestPodsThatOnlyAReportNames(t *testing.T) {
 	for seed := range uint64(*runs) {
 		h := newHistory(t, seed)

@@ -27,7 +27,7 @@ func wantWait(t *testing.T, what string, a Answer, want Wait) {
 	}
 }
 
-// TestWhyPodsWait brings every reason about.
+// TestWhyPodsWait causes every reason to wait.
 func TestWhyPodsWait(t *testing.T) {
 	bound := func(count int, turn int64, created func(int) int64) *Node {
 		n := open(t, newKubelet(t, model(t, twoSockets, pinning)))

@@ -6,13 +6,13 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// inWave asks for CPUs on twoSockets, whose NUMA nodes have 7 and 8 for pods.
+// inWave returns a request for CPUs on twoSockets, whose NUMA nodes have 7 and 8 CPUs for pods.
 func inWave(uid string, n int64, wave int) *Candidate {
 	return &Candidate{Request: cpus(uid, n), Created: 100, Wave: wave}
 }
 
-// TestAWaveFollowsAnother: pods of one second that fit in one order alone are taken where that
-// order is kept, and posted when a report lists those before.
+// TestAWaveFollowsAnother: pods of one second that fit in only one order are admitted if waves keep
+// this order. They are posted when a report lists the pods before them.
 func TestAWaveFollowsAnother(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning)) // 7 and 8 CPUs
 	n := open(t, k)
@@ -67,7 +67,7 @@ func TestAWaveFollowsAnother(t *testing.T) {
 	check(t, n)
 }
 
-// TestAWaveGoesOnWithoutTheOneBefore: a pod that is taken back holds nobody up.
+// TestAWaveGoesOnWithoutTheOneBefore: a pod that was given up blocks no other pod.
 func TestAWaveGoesOnWithoutTheOneBefore(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	var d placement.Decision

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestWithdrawForgetsWhatIsGone: what the kubelet still holds comes with the next report, and
-// nothing of that is promised.
+// TestWithdrawForgetsWhatIsGone: the next report has the resources that the kubelet still holds,
+// and none of them are promised.
 func TestWithdrawForgetsWhatIsGone(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)

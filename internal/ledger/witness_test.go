@@ -9,22 +9,22 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// bystander is a history in which others bind all pods, and the ledger looks on.
+// bystander is a history in which other schedulers bind all pods, and the ledger only observes.
 type bystander struct {
 	*history
 	results map[Result]int
 	waits   int
-	// written is how long the log was when each report on its way was written; newest is that of
-	// the last one that was heard.
+	// written is the length of the log when each report in flight was written. newest is the length
+	// for the last report that was delivered.
 	written []int
 	newest  int
-	// late are statuses that the kubelet has not written yet, foreseen counts the expectations
-	// that came with a report.
+	// late are statuses that the kubelet has not written yet. foreseen counts the expectations that
+	// came with a report.
 	late     []write
 	foreseen int
 }
 
-// status has the kubelet write a pod's status, sooner or later: others may overtake it.
+// status makes the kubelet write a pod's status later. Other statuses may be written before it.
 func (b *bystander) status(verb, uid string) { b.late = append(b.late, write{verb, uid}) }
 
 func (b *bystander) writeStatus() {
@@ -35,7 +35,7 @@ func (b *bystander) writeStatus() {
 	}
 }
 
-// settle takes outcomes in: nothing that was expected may turn out wrong.
+// settle records outcomes. No expectation may turn out wrong.
 func (b *bystander) settle(outcomes ...*PromiseOutcome) {
 	for _, o := range outcomes {
 		if o == nil {
@@ -49,14 +49,14 @@ func (b *bystander) settle(outcomes ...*PromiseOutcome) {
 	}
 }
 
-// bind binds a pod, unless so many are on their way that nothing could be expected of it.
+// bind binds a pod, unless so many pods are in flight that there would be no expectation.
 func (b *bystander) bind() {
 	if census := b.n.View().Census(); census.InFlight()+census.Ending < 4 {
 		b.log = append(b.log, write{"bind", b.request().UID})
 	}
 }
 
-// kubeletHears lets the kubelet hear of one write, and answer.
+// kubeletHears makes the kubelet read one write, and answer.
 func (b *bystander) kubeletHears() {
 	if b.kubeletAt == len(b.log) {
 		return
@@ -91,7 +91,7 @@ func (b *bystander) stop() {
 	b.log = append(b.log, write{"ended", uid}, write{"gone", uid})
 }
 
-// hears lets the ledger hear of one write.
+// hears makes the ledger read one write.
 func (b *bystander) hears() {
 	if b.seen == len(b.log) {
 		return
@@ -145,7 +145,7 @@ func (b *bystander) random() {
 	}
 }
 
-// TestWitnessIsNotWrong: whatever is late, an expectation that is certain comes true.
+// TestWitnessIsNotWrong: whatever is late, a certain expectation comes true.
 func TestWitnessIsNotWrong(t *testing.T) {
 	all, waits, foreseen := map[Result]int{}, 0, 0
 	for seed := range *runs {
@@ -164,7 +164,7 @@ func TestWitnessIsNotWrong(t *testing.T) {
 	}
 }
 
-// TestWitness goes through what a ledger says of pods that others bind.
+// TestWitness checks the ledger's expectations about pods that other schedulers bind.
 func TestWitness(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)
@@ -177,7 +177,7 @@ func TestWitness(t *testing.T) {
 		}
 		return e
 	}
-	// Eight CPUs on each of two NUMA nodes, one of them reserved.
+	// Each of two NUMA nodes has eight CPUs. One CPU is reserved.
 	for _, c := range []struct {
 		uid   string
 		cpus  int64
@@ -215,7 +215,8 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// TestWitnessOfPodsThatMayEnd: a refusal is not held against anyone where a pod may have ended.
+// TestWitnessOfPodsThatMayEnd: if a pod may have ended, a refusal does not count as a wrong
+// expectation.
 func TestWitnessOfPodsThatMayEnd(t *testing.T) {
 	for _, mortal := range []bool{false, true} {
 		k := newKubelet(t, model(t, twoSockets, pinning))
@@ -237,8 +238,8 @@ func TestWitnessOfPodsThatMayEnd(t *testing.T) {
 	}
 }
 
-// TestWitnessLooksFurther: a witness goes through more possibilities than a scheduler, which can
-// have pods wait for a report, and through as many as are bounded.
+// TestWitnessLooksFurther: a witness tries more possibilities than a scheduler, because a scheduler
+// can make pods wait for a report. Their number is bounded too.
 func TestWitnessLooksFurther(t *testing.T) {
 	for _, c := range []struct {
 		ending int
@@ -262,8 +263,8 @@ func TestWitnessLooksFurther(t *testing.T) {
 	}
 }
 
-// TestForesee: if too much is open when a pod is bound, a later report helps, unless its kubelet's
-// answer is known by then.
+// TestForesee: if too much is unknown when a pod is bound, a later report gives an expectation,
+// unless its kubelet's answer is known by then.
 func TestForesee(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(*Node, *kubelet) // what is known before the report
@@ -326,8 +327,8 @@ func TestForesee(t *testing.T) {
 	}
 }
 
-// TestWitnessAfterRefusals: no report shows that a kubelet has refused pods. So several of the pods
-// on their way may have seen a pod that has left since.
+// TestWitnessAfterRefusals: no report shows that a kubelet has refused pods. So several pods in
+// flight may have been admitted or refused before another pod left.
 func TestWitnessAfterRefusals(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)
@@ -356,8 +357,8 @@ func TestWitnessAfterRefusals(t *testing.T) {
 	}
 }
 
-// TestWitnessOfPodsAfterAnEnd: a kubelet has released a pod that had ended before the Binding of
-// another, whatever the last report lists.
+// TestWitnessOfPodsAfterAnEnd: a kubelet has released a pod that ended before the Binding of
+// another pod, whatever the last report lists.
 func TestWitnessOfPodsAfterAnEnd(t *testing.T) {
 	for phase, want := range map[Phase]Outcome{Ending: Waiting, Ended: Admitted} {
 		k := newKubelet(t, model(t, twoSockets, pinning))
@@ -374,7 +375,7 @@ func TestWitnessOfPodsAfterAnEnd(t *testing.T) {
 	}
 }
 
-// TestWitnessWithoutAReport: nothing is expected, and the pod counts once there is a report.
+// TestWitnessWithoutAReport: there is no expectation, and the pod counts after the next report.
 func TestWitnessWithoutAReport(t *testing.T) {
 	n := new(Ledger).Open(nil)
 	e, first := n.Witness(&Sighting{UID: "a", Request: cpus("a", 4)})
@@ -391,7 +392,7 @@ func TestWitnessWithoutAReport(t *testing.T) {
 	wantOutcome(t, "c, after a and b", e.Answer, Refused)
 }
 
-// TestResults: what was promised, what the node did, and what that is called.
+// TestResults: the promise, the node's answer, and the name of the outcome.
 func TestResults(t *testing.T) {
 	for want, all := range map[Result][]PromiseOutcome{
 		ResultKept:         {{Kept: true, Exact: true}, {Kept: true}, {}, {Contended: true}},

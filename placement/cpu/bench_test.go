@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// m8 is a machine with 2 sockets of 4 NUMA nodes of 16 cores of 2 threads, siblings apart, four
-// cores to an L3.
+// m8 is a machine with 2 sockets of 4 NUMA nodes of 16 cores of 2 threads. CPU numbers of siblings
+// are far apart, and four cores share an L3.
 func m8() Node {
 	n := Node{NumCPUs: 256, NumCores: 128, NumSockets: 2}
 	for i := range 256 {
@@ -21,7 +21,7 @@ func m8() Node {
 	return n
 }
 
-// halfTaken is the CPUs left when each core of n was taken with even odds.
+// halfTaken returns the free CPUs of n if each core is taken with a probability of one half.
 func halfTaken(n Node) (left topology.CPUSet) {
 	r := rand.New(rand.NewPCG(1, 2))
 	taken := map[int]bool{}
@@ -36,7 +36,7 @@ func halfTaken(n Node) (left topology.CPUSet) {
 	return left
 }
 
-// halfThreads is the CPUs left when each was taken with even odds.
+// halfThreads returns the free CPUs of n if each CPU is taken with a probability of one half.
 func halfThreads(n Node) (left topology.CPUSet) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, th := range n.Threads {

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// randomNode draws a machine: mostly one that could be bought, sometimes one with holes, now and
-// then nonsense.
+// randomNode returns a random machine: mostly a realistic one, sometimes one with offline CPUs, and
+// sometimes an impossible one.
 func randomNode(r *rand.Rand) Node {
 	if r.IntN(6) == 0 {
 		return nonsense(r)
@@ -19,7 +19,7 @@ func randomNode(r *rand.Rand) Node {
 	}
 	nodes, shared := sockets*perSocket, 1
 	if sockets > 1 && r.IntN(6) == 0 {
-		// Several sockets to a NUMA node.
+		// Several sockets per NUMA node.
 		nodes, shared = sockets, 1+r.IntN(sockets)
 	}
 	cores, smt := 1+r.IntN(5), 1+r.IntN(2)
@@ -59,7 +59,7 @@ func randomNode(r *rand.Rand) Node {
 	return n
 }
 
-// offline removes threads, and renames and recounts the cores that are left.
+// offline removes threads, and numbers and counts the remaining cores again.
 func offline(r *rand.Rand, n Node) Node {
 	kept := n.Threads[:1]
 	for _, th := range n.Threads[1:] {
@@ -80,7 +80,8 @@ func offline(r *rand.Rand, n Node) Node {
 	return n
 }
 
-// nonsense files every CPU anywhere: cores span NUMA nodes, NUMA nodes span sockets, counts lie.
+// nonsense puts every CPU at a random place: cores span NUMA nodes, NUMA nodes span sockets, and
+// counts are wrong.
 func nonsense(r *rand.Rand) Node {
 	total := 1 + r.IntN(40)
 	n := Node{NumCPUs: total + r.IntN(3), NumSockets: 1 + r.IntN(5)}
@@ -101,8 +102,8 @@ func nonsense(r *rand.Rand) Node {
 	return n
 }
 
-// wideNode draws a machine with many NUMA nodes, where distribution over them has much to choose
-// from.
+// wideNode returns a machine with many NUMA nodes, on which the distribution over NUMA nodes has
+// many choices.
 func wideNode(r *rand.Rand) Node {
 	sockets := 1 + r.IntN(2)
 	nodes := sockets * (6/sockets + r.IntN(3))
@@ -117,7 +118,7 @@ func wideNode(r *rand.Rand) Node {
 	return n
 }
 
-// randomOptions draws a combination that the kubelet accepts.
+// randomOptions returns a random combination that the kubelet accepts.
 func randomOptions(r *rand.Rand) Options {
 	o := Options{Version: release.V133 + release.Version(r.IntN(5)), AlignBySocket: r.IntN(4) == 0, StrictReservation: r.IntN(4) == 0}
 	switch r.IntN(8) {
@@ -134,7 +135,7 @@ func randomOptions(r *rand.Rand) Options {
 	return o
 }
 
-// randomSubset keeps each CPU with a probability of one of several, or whole cores.
+// randomSubset keeps CPUs or whole cores, each with the same random probability.
 func randomSubset(r *rand.Rand, n Node) topology.CPUSet {
 	var set topology.CPUSet
 	odds, cores := []float64{1, 0.95, 0.7, 0.5, 0.2}[r.IntN(5)], r.IntN(2) == 0

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// slow is the static CPU manager said as plainly as possible, with maps and slices: the twin that
-// the fast one is compared with. It knows CPUs by number and nothing of words or tables.
+// slow is a simple implementation of the static CPU manager with maps and slices, for comparison
+// with the fast one.
 type slow struct {
 	node Node
 	o    Options
@@ -61,7 +61,7 @@ func (s *slow) all() ints {
 	return out
 }
 
-// ids returns the elements that cpus are in.
+// ids returns the elements that contain some of cpus.
 func (s *slow) ids(cpus ints, k keyOf) ints {
 	out := ints{}
 	for c := range cpus {
@@ -70,14 +70,15 @@ func (s *slow) ids(cpus ints, k keyOf) ints {
 	return out
 }
 
-// order sorts the elements, by key k, that have one of cpus, by how many of free are in them.
+// order returns the elements, by key k, that contain some of cpus. It sorts them by their number of
+// free CPUs.
 func (s *slow) order(cpus, free ints, k keyOf) []int {
 	ids := s.ids(cpus, k).sorted()
 	slices.SortStableFunc(ids, func(a, b int) int { return len(s.in(free, k, a)) - len(s.in(free, k, b)) })
 	return ids
 }
 
-// nested lists, for each parent in turn, the children within it.
+// nested lists the children of each parent, one parent after the other.
 func (s *slow) nested(parents []int, parent keyOf, free ints, child keyOf) []int {
 	var out []int
 	for _, p := range parents {
@@ -109,7 +110,7 @@ func (s *slow) coreList(free ints) []int {
 	return s.nested(s.numas(free), byNUMA, free, byCore)
 }
 
-// accumulation is CPUs being taken.
+// accumulation is the state of taking CPUs.
 type accumulation struct {
 	s            *slow
 	free, result ints
@@ -126,7 +127,7 @@ func (a *accumulation) take(cpus ints) {
 	a.need -= len(cpus)
 }
 
-// takeFull claims the elements of list, made beforehand, that are free.
+// takeFull takes the elements of list that are free. The list was made before the first is taken.
 func (a *accumulation) takeFull(list []int, k keyOf, isFree func(total, free int) bool) {
 	var chosen []int
 	for _, id := range list {
@@ -245,7 +246,8 @@ func (a *accumulation) takePartial(u int) {
 
 var errStop = errors.New("stop")
 
-// each calls f with every k-combination of list, on shared arrays just as Go's append leaves them.
+// each calls f with every k-combination of list, on arrays that are shared as Go's append shares
+// them.
 func each(list []int, k int, f func([]int) error) error {
 	if k < 1 {
 		return nil
@@ -454,7 +456,7 @@ func (s *slow) take(avail ints, n int) (ints, error) {
 	return s.pack(avail, n, s.o.PreferAlignByUncore)
 }
 
-// slowInput is AllocateInput in plain sets.
+// slowInput is AllocateInput with simple sets.
 type slowInput struct {
 	n                          int
 	shared, reserved, reusable ints

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// grid is a machine with everything in equal numbers; CPUs are numbered thread by thread of a core.
+// grid is a machine with equal numbers at each level. The CPUs of a core have consecutive numbers.
 type grid struct{ sockets, nodes, cores, threads, coresPerL3 int } // nodes per socket, cores per node
 
 func (g grid) node() Node {
@@ -210,7 +210,7 @@ func mustSpace(t *testing.T, nodes topology.NUMASet) *hint.Space {
 	return s
 }
 
-// TestLargest fills every table: 1024 CPUs, as few groups and as many as there can be.
+// TestLargest fills every table: 1024 CPUs, in as few groups and as many groups as possible.
 func TestLargest(t *testing.T) {
 	every := Node{NumCPUs: topology.MaxCPUs, NumCores: topology.MaxCPUs, NumSockets: topology.MaxCPUs}
 	for i := range topology.MaxCPUs {

@@ -119,7 +119,7 @@ func (w twins) checkHints(t *testing.T, r *rand.Rand) {
 	}
 }
 
-// check runs one random question of each kind.
+// check asks one random question of each kind.
 func (w twins) check(t *testing.T, r *rand.Rand) {
 	w.checkTake(t, r)
 	w.checkAllocate(t, r)
@@ -144,7 +144,7 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// TestTwinsDistribute asks where the kubelet's defects in distribution show.
+// TestTwinsDistribute asks questions that trigger the kubelet's defects in distribution.
 func TestTwinsDistribute(t *testing.T) {
 	hangs := 0
 	for seed := range uint64(150) {
@@ -178,7 +178,7 @@ func FuzzTwins(f *testing.F) {
 	})
 }
 
-// TestTwinsReach makes sure that the random questions get every answer there is.
+// TestTwinsReach checks that the random questions get every possible answer.
 func TestTwinsReach(t *testing.T) {
 	seen := map[error]int{}
 	for seed := range uint64(6000) {

@@ -9,11 +9,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// The tables of Volcano's own tests of its CPU provider, on two NUMA nodes of two cores with two
-// CPUs each. Nothing is reserved there.
+// The machine in the tables of Volcano's own tests of its CPU provider: two NUMA nodes of two cores
+// with two CPUs each. No CPU is reserved.
 var volcanoMachine = grid{sockets: 2, nodes: 1, cores: 2, threads: 2}
 
-// TestVolcanoHints has its table of hints.
+// TestVolcanoHints has Volcano's table of hints.
 func TestVolcanoHints(t *testing.T) {
 	const first, second, all = 0b01, 0b10, 0b11
 	topo, err := New(volcanoMachine.node(), Options{})
@@ -50,8 +50,8 @@ func TestVolcanoHints(t *testing.T) {
 	}
 }
 
-// TestVolcanoAllocations has its table of allocations. Where there are too few CPUs it hands out
-// none, and the kubelet refuses.
+// TestVolcanoAllocations has Volcano's table of allocations. If there are too few CPUs, Volcano
+// allocates none, and the kubelet refuses.
 func TestVolcanoAllocations(t *testing.T) {
 	topo, err := New(volcanoMachine.node(), Options{})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// gpus is a pool for NVIDIA's order of preference, and a plugin that has it.
+// gpus is a pool with NVIDIA's order of preference, and a plugin with the same devices.
 type gpus struct {
 	pool   *Pool
 	plugin nvidia.Plugin
@@ -35,7 +35,7 @@ func newGPUs(ids []string, points []uint32) *gpus {
 	return g
 }
 
-// answers are what the plugin says when it is asked in every order.
+// answers returns the plugin's answers to the question in every order of the devices.
 func (g *gpus) answers(free, held []string, size int) map[string]bool {
 	out := map[string]bool{}
 	permute(append(slices.Clone(held), free...), 0, func(order []string) {
@@ -61,7 +61,7 @@ func permute(a []string, from int, visit func([]string)) {
 	}
 }
 
-// take asks the pool the same.
+// take asks the pool the same question.
 func (g *gpus) take(t *testing.T, free, held []string, size int) (ids []string, chance bool) {
 	t.Helper()
 	inUse, out, reusable := make(Set, g.pool.Words()), make(Set, g.pool.Words()), make(Set, g.pool.Words())
@@ -84,8 +84,9 @@ func (g *gpus) take(t *testing.T, free, held []string, size int) (ids []string, 
 	return ids, chance
 }
 
-// TestNVIDIAOrder: what is told for certain is what the plugin answers in whatever order it is
-// asked; where chance decides, the plugin has several answers, and that told is one of them.
+// TestNVIDIAOrder: if the pool predicts a certain choice, the plugin makes this choice in every
+// order of the devices. If the pool predicts a random choice, the plugin has several answers, and
+// the pool's is one of them.
 func TestNVIDIAOrder(t *testing.T) {
 	certain, open := 0, 0
 	for seed := range uint64(900) {
@@ -148,7 +149,7 @@ func TestNVIDIAOrder(t *testing.T) {
 	}
 }
 
-// TestNVIDIAMesh: the sets of a machine whose GPUs are linked unequally.
+// TestNVIDIAMesh has the choices on a machine whose GPUs have links of different widths.
 func TestNVIDIAMesh(t *testing.T) {
 	m := shapes.Machine(shapes.GPUMesh)
 	var ids, addresses []string
@@ -187,8 +188,8 @@ func TestNVIDIAMesh(t *testing.T) {
 	}
 }
 
-// TestNVIDIAUnknown: without connections, with too many GPUs, and where the order is not asked for
-// when the pool is made, chance decides.
+// TestNVIDIAUnknown: the choice counts as random without connections, with too many GPUs, and if
+// the pool is made without NVIDIA's order.
 func TestNVIDIAUnknown(t *testing.T) {
 	var ids []string
 	for i := range 20 {
@@ -210,7 +211,7 @@ func TestNVIDIAUnknown(t *testing.T) {
 	}
 }
 
-// TestDivisions: the number is what the plugin's own list has.
+// TestDivisions: divisions returns the length of the plugin's own list.
 func TestDivisions(t *testing.T) {
 	for _, c := range []struct{ n, size, want int }{{8, 2, 105}, {8, 4, 35}, {8, 3, 280}, {8, 5, 56}, {7, 2, 105}, {4, 4, 1}, {16, 8, 6435}, {10, 2, 945}} {
 		if got := divisions(c.n, c.size); got != c.want {

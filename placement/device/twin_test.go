@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// slow is the device manager as the kubelet writes it down: sets of names, and every set of nodes
-// tried.
+// slow is a simple implementation of the kubelet's device manager: it has sets of names, and tries
+// every set of nodes.
 type slow struct {
 	space   *hint.Space
 	devices map[string]Device
@@ -85,7 +85,7 @@ func (s *slow) serves(mask hint.Mask, available, reusable names, n int) bool {
 	return found >= n
 }
 
-// take is devicesToAllocate with a plugin that sorts.
+// take is devicesToAllocate with a plugin that sorts its devices.
 func (s *slow) take(inUse, reusable names, n int, h hint.Hint) ([]string, error) {
 	var healthy, taken []string
 	aligned := false
@@ -134,7 +134,7 @@ func sortedNames(set names) []string {
 	return out
 }
 
-// TestTwin compares hints and choices with the slow twin's.
+// TestTwin compares hints and choices with those of slow.
 func TestTwin(t *testing.T) {
 	ways := map[error]int{}
 	for seed := range uint64(6000) {
@@ -186,8 +186,8 @@ func TestTwin(t *testing.T) {
 	}
 }
 
-// chanceOfOthers: a plugin without a preference gets as many devices, the aligned ones first, and
-// says when chance decides.
+// chanceOfOthers: a plugin without a preference gets as many devices, the aligned ones first. The
+// result reports whether the choice is random.
 func chanceOfOthers(t *testing.T, seed uint64, p *Pool, taking *Taking, wantErr error) {
 	t.Helper()
 	sorted, other := make(Set, p.Words()), make(Set, p.Words())
@@ -198,7 +198,7 @@ func chanceOfOthers(t *testing.T, seed uint64, p *Pool, taking *Taking, wantErr 
 		t.Fatalf("seed %d: %d devices, %v: want %d, %v", seed, other.Len(), err, sorted.Len(), wantErr)
 	}
 	if !chance && !taking.Hint.Any && wantErr == nil {
-		// Nothing left to chance: all of a kind, or all that there were.
+		// The choice is certain if all devices are equal, or if all available devices are taken.
 		for w := range p.healthy {
 			near := p.alignedWord(taking.Hint, w) & p.healthy[w] &^ taking.InUse[w]
 			if near&^other[w] != 0 && other.Len() > taking.Reusable.Len() {
@@ -277,7 +277,7 @@ func (p *Pool) names(s Set) []string {
 	return out
 }
 
-// TestSameIDTwice: of two devices with one id the later counts, as in the kubelet's map.
+// TestSameIDTwice: if two devices have the same id, the later one counts, as in the kubelet's map.
 func TestSameIDTwice(t *testing.T) {
 	space, _ := hint.NewSpace(3)
 	p := NewPool(space, []Device{{ID: "a", Healthy: false}, {ID: "b", Healthy: true}, {ID: "a", Healthy: true, Mask: 1, HasTopology: true, HasNodes: true}}, Options{})

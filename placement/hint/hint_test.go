@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestSpace: positions and ids, dense and with gaps, against doing it bit by bit.
+// TestSpace compares positions and ids, dense and with gaps, with a bit-by-bit computation.
 func TestSpace(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 200 {

@@ -14,21 +14,21 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// deviceTwin answers what Place answers by trying every set of devices of every kind, on every set
-// of NUMA nodes. It knows nothing of places and tables.
+// deviceTwin computes Place's answer by trying every set of devices of every kind, on every set of
+// NUMA nodes. It does not use places and tables.
 type deviceTwin struct {
 	twin
 	c *Config
 }
 
-// deviceAnswer is the best choice, and how good it is.
+// deviceAnswer is the best choice, and its rank.
 type deviceAnswer struct {
 	nodes hint.Mask
 	same  bool
 	rank  deviceRank
 }
 
-// deviceRank is what decides, the first that differs. Lower is better.
+// deviceRank has criteria in the order of their importance. Lower is better.
 type deviceRank [8]int
 
 func (t deviceTwin) place() (deviceAnswer, bool) {
@@ -104,7 +104,7 @@ func (t deviceTwin) each(i int, got [][]int, f func([][]int)) {
 	}
 }
 
-// where is the place of a device, as the want counts places.
+// where returns the place of a device, in the places that the want uses.
 func (t deviceTwin) where(d *Device) [3]int {
 	if t.w.Same.byRoot() {
 		return [3]int{d.Node, d.Root}
@@ -172,7 +172,7 @@ func (t deviceTwin) rank(got [][]int, mask hint.Mask, same bool) (r deviceRank, 
 	return r, true
 }
 
-// function tells the functions of a kind apart.
+// function returns a number that is equal for devices of the same physical function of a kind.
 func (t deviceTwin) function(kind *DeviceKind, d int) int {
 	if f := kind.Devices[d].Function; f != 0 {
 		return f
@@ -197,7 +197,7 @@ func (t deviceTwin) together(used map[[3]int]bool, byKind []map[[3]int]bool) boo
 	return true
 }
 
-// links is how well the devices are linked, and what is left, as ranks.
+// links returns ranks of the links among the devices, and of the remaining groups of devices.
 func (t deviceTwin) links(kind uint8, mine []int) (inside, fours, pairs int) {
 	k := &t.c.Devices[kind]
 	count := func(a, b int) (n int) {
@@ -251,7 +251,7 @@ func (t deviceTwin) links(kind uint8, mine []int) (inside, fours, pairs int) {
 	return -inside, -best(rest, 4), -best(rest, 2)
 }
 
-// left is how many devices of the wanted kinds could be taken at some places.
+// left returns how many devices of the wanted kinds could be taken at some places.
 func (t deviceTwin) left(there func(at [3]int) bool) (n int) {
 	for i := range t.w.Devices {
 		w := &t.w.Devices[i]
@@ -359,7 +359,7 @@ func TestDevicesAgainstTheTwin(t *testing.T) {
 	t.Logf("seed %d: %v, %d together", seed, seen, together)
 }
 
-// perNode has a want ask for so many devices on each NUMA node, mostly for a number that can be.
+// perNode makes a want request a number of devices on each NUMA node, mostly a possible one.
 func perNode(rng *rand.Rand, m *Model, w *Want) {
 	w.Nodes, w.PerNode = 1+rng.IntN(m.space.Len()), 1+rng.IntN(2)
 	w.Same, w.SameHow, w.CPUs = Anywhere, Unset, w.CPUs%2*w.Nodes
@@ -375,7 +375,7 @@ type deviceOutcome struct {
 	together bool
 }
 
-// compareDevices asks both.
+// compareDevices compares Place with the twin.
 func compareDevices(t *testing.T, m *Model, c *Config, b *Book, w *Want, what string) deviceOutcome {
 	t.Helper()
 	try := m.NewTry()
@@ -426,8 +426,8 @@ func compareDevices(t *testing.T, m *Model, c *Config, b *Book, w *Want, what st
 	return deviceOutcome{got, g.Together}
 }
 
-// compareHurried asks without a step to take: what can be placed is placed all the same, though
-// less well. Three kinds that must lie together may be too hard.
+// compareHurried asks without a budget of steps. A want that can be placed is placed, but the
+// choice may be worse. Three kinds of devices that must be together may be too hard.
 func compareHurried(t *testing.T, tw deviceTwin, want PlaceResult, what string) {
 	t.Helper()
 	try := tw.m.NewTry()
@@ -452,8 +452,8 @@ func compareHurried(t *testing.T, tw deviceTwin, want PlaceResult, what string) 
 	}
 }
 
-// machineWith returns the model of a machine string, its GPUs, NICs and virtual functions being
-// kinds of devices.
+// machineWith returns the model of a machine string. GPUs, NICs and virtual functions are its kinds
+// of devices.
 func machineWith(t testing.TB, text string) *Model {
 	t.Helper()
 	hw := shapes.Machine(text)
@@ -490,8 +490,8 @@ func machineWith(t testing.TB, text string) *Model {
 	return m
 }
 
-// TestPairsOfTheSeed: on a server of eight GPUs, pods that want two get {0,3}, {1,2}, {4,7} and
-// {5,6}, the pairs that Kubernetes names when it explains GetPreferredAllocation.
+// TestPairsOfTheSeed: on a server with eight GPUs, pods that want two get {0,3}, {1,2}, {4,7} and
+// {5,6}. Kubernetes names these pairs in its explanation of GetPreferredAllocation.
 func TestPairsOfTheSeed(t *testing.T) {
 	m := machineWith(t, shapes.GPUMesh)
 	for _, c := range []struct {
@@ -522,7 +522,7 @@ func TestPairsOfTheSeed(t *testing.T) {
 	}
 }
 
-// TestBothFreeElsewhere: a GPU and a NIC of one switch are found where the switch with the first
+// TestBothFreeElsewhere: a GPU and a NIC of one switch are found although the switch with the first
 // free GPU has no free NIC. Koordinator chooses the GPU first and then fails.
 func TestBothFreeElsewhere(t *testing.T) {
 	m := machineWith(t, shapes.GPUMesh)
@@ -543,7 +543,7 @@ func TestBothFreeElsewhere(t *testing.T) {
 	}
 }
 
-// TestVirtualFunctions: one of each physical function, or one of all.
+// TestVirtualFunctions: one of each physical function, or all of one physical function.
 func TestVirtualFunctions(t *testing.T) {
 	m := machineWith(t, shapes.GPUSwitched)
 	for _, c := range []struct {
@@ -572,8 +572,8 @@ func TestVirtualFunctions(t *testing.T) {
 	}
 }
 
-// TestSickDevices: a container whose device gets sick keeps it, and nobody else gets it then or
-// later. Taking and giving back names only devices that exist.
+// TestSickDevices: a container keeps its device when the device becomes unhealthy, and no other
+// container gets the device then or later. Take and release ignore devices that do not exist.
 func TestSickDevices(t *testing.T) {
 	c := configOf(deviceMachines[0], topology.CPUSet{})
 	c.Devices = []DeviceKind{{Name: "g", Devices: []Device{{ID: "b"}, {ID: "c", Unhealthy: true}, {ID: "a"}}}}
@@ -646,15 +646,15 @@ func TestDevicesRefused(t *testing.T) {
 	}
 }
 
-// jointWant is what the benchmarks ask for: 16 CPUs, memory, huge pages, 4 of 8 GPUs and 2 NICs of
-// one PCIe switch.
+// jointWant is the request of the benchmarks: 16 CPUs, memory, huge pages, and 4 of 8 GPUs and 2
+// NICs of one PCIe switch.
 func jointWant(m *Model) Want {
 	memory, _ := m.Kind("memory")
 	huge, _ := m.Kind("hugepages-2Mi")
 	return Want{CPUs: 16, Amounts: []Amount{{memory, 32 << 30}, {huge, 4 << 30}}, Devices: []DeviceWant{{Kind: 0, N: 4}, {Kind: 1, N: 2}}, Same: OneSwitch, SameHow: Required, Width: Fewest}
 }
 
-// jointOccupancies are random books of a machine with eight NUMA nodes.
+// jointOccupancies returns random states of a machine with eight NUMA nodes.
 func jointOccupancies(b *testing.B, m *Model, n int) []*Book {
 	b.Helper()
 	rng := rand.New(rand.NewPCG(17, 4))
@@ -678,9 +678,9 @@ func jointOccupancies(b *testing.B, m *Model, n int) []*Book {
 	return out
 }
 
-// benchJoint reports the median and the 99th percentile of the decisions that find room. Others
-// take the CPU away from a decision once in a while: us-worst is that of the occupancies that takes
-// longest, the best of 15 decisions for each.
+// benchJoint reports the median and the 99th percentile of the decisions that find room. us-worst
+// is the time of the slowest occupancy. For each occupancy it uses the best of 15 decisions,
+// because other processes interrupt some decisions.
 func benchJoint(b *testing.B, m *Model, w Want, n int) {
 	books := jointOccupancies(b, m, n)
 	try := m.NewTry()
@@ -720,8 +720,8 @@ func benchJoint(b *testing.B, m *Model, w Want, n int) {
 	b.ReportMetric(float64(worst)/1000, "us-worst")
 }
 
-// BenchmarkJoint is a decision about everything at once, on an empty machine and on 10,000 random
-// occupancies.
+// BenchmarkJoint measures a decision about all kinds of resources, on an empty machine and on
+// 10,000 random occupancies.
 func BenchmarkJoint(b *testing.B) {
 	m := machineWith(b, strings.Replace(shapes.GPUSwitched, "2Mi=0", "2Mi=8192", 1))
 	b.Run("Empty", func(b *testing.B) {
@@ -763,5 +763,5 @@ func TestPlaceDevicesNoAllocations(t *testing.T) {
 	}
 }
 
-// beginEmpty begins with a machine on which nothing is handed out.
+// beginEmpty begins with a machine on which no resource is taken.
 func (t *Try) beginEmpty() { t.Book.CopyFrom(t.m.empty) }

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestBreaks: a switch, root complex or set of linked devices that is whole counts if some of it is
-// taken and not all.
+// TestBreaks: a switch, root complex or set of linked devices that is completely free counts as
+// broken if some of its devices are taken, and not all.
 func TestBreaks(t *testing.T) {
 	gpu := DeviceKind{Name: "gpu", Links: []DeviceLink{{0, 1, 1}, {1, 2, 1}, {2, 3, 2}, {5, 6, 2}}}
 	for i, at := range [][2]int{{1, 1}, {1, 1}, {1, 2}, {2, 0}, {2, 0}, {0, 0}, {0, 0}} { // root complex, switch
@@ -15,7 +15,7 @@ func TestBreaks(t *testing.T) {
 	}
 	gpu.Devices = append(gpu.Devices, Device{ID: "h", Root: 3, Switch: 3})
 	nic := DeviceKind{Name: "nic", Devices: []Device{{ID: "n", Root: 1, Switch: 2}}}
-	// Together are a b, c n, d e, and by links a b c d, c d, f g.
+	// The groups are a b, c n and d e, and by links a b c d, c d and f g.
 	m, err := New(Config{Nodes: []Node{{Cores: []Core{{CPUs: []topology.CPUID{0}}}}}, Devices: []DeviceKind{gpu, nic}})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// configOf is the machine of a text, with memory and pages of 2 MiB as it has them.
+// configOf returns the configuration for a machine string, with its memory and its pages of 2 MiB.
 func configOf(text string, reserved topology.CPUSet) Config {
 	m := shapes.Machine(text)
 	c := Config{Reserved: reserved, Amounts: []AmountKind{{Name: "memory"}, {Name: "hugepages-2Mi", Unit: 2 << 20}}}
@@ -85,7 +85,7 @@ const (
 	huge    = "package:2 numa:1 l3:1 core:4 pu:1 mem:8Gi huge:2Mi=8 dist:10,21" // 16 MiB of huge pages a node
 )
 
-// full are the rules that the examples go by.
+// The rules of the examples.
 var (
 	full      = Rules{Bind: FullCores, BindHow: Required}
 	likeFull  = Rules{Bind: FullCores, BindHow: Preferred}
@@ -121,7 +121,7 @@ func TestPlace(t *testing.T) {
 		{name: "the closer pair", machine: four8, taken: "0-7", want: Want{CPUs: 16}, nodes: 0b1100, cpus: "16-31"},
 		{name: "the fuller node", machine: four8, taken: "8-9", want: Want{CPUs: 4}, nodes: 2, cpus: "10-13"},
 
-		// Exactly so many nodes.
+		// An exact number of NUMA nodes.
 		{name: "two nodes where one would do", machine: pair8, want: Want{CPUs: 4, Nodes: 2}, nodes: 3, cpus: "0-1,8-9"},
 		{name: "the tight node gives less", machine: pair8, taken: "0-6", want: Want{CPUs: 6, Nodes: 2}, nodes: 3, cpus: "7-12"},
 		{name: "whole cores while there are enough", machine: smt, want: Want{CPUs: 6, Nodes: 2}, nodes: 3, cpus: "0-1,16-19"},
@@ -157,7 +157,7 @@ func TestPlace(t *testing.T) {
 		{name: "a node alone", machine: smt, taken: "0", want: Want{CPUs: 2, Rules: nodeAlone}, nodes: 2, cpus: "16-17"},
 		{name: "no node alone", machine: smt, taken: "0,16", want: Want{CPUs: 2, Rules: nodeAlone}, outcome: NoCores},
 
-		// Who keeps CPUs from others asks for them.
+		// A container that keeps CPUs from others must request them.
 		{name: "a core that is asked for", machine: quarter, taken: "0", want: Want{CPUs: 2, Pays: true, Rules: coreAlone}, nodes: 1, cpus: "2-3"},
 		{name: "half a core", machine: quarter, want: Want{CPUs: 1, Pays: true, Rules: coreAlone}, outcome: Withholds},
 		{name: "half a core at the end", machine: quarter, want: Want{CPUs: 3, Pays: true, Rules: coreAlone}, outcome: Withholds},
@@ -202,8 +202,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestAmountsAreSplitEvenly gives each node its part, the tight ones less, huge pages by whole
-// pages.
+// TestAmountsAreSplitEvenly: each NUMA node gives an equal part, NUMA nodes with less room give
+// less, and huge pages are not divided.
 func TestAmountsAreSplitEvenly(t *testing.T) {
 	m := modelOf(t, huge, "", MostAllocated)
 	b := m.NewBook()
@@ -220,8 +220,8 @@ func TestAmountsAreSplitEvenly(t *testing.T) {
 	}
 }
 
-// TestIdleThreadsStayIdle keeps others off the cores and nodes that somebody has alone, and gives
-// them back.
+// TestIdleThreadsStayIdle: other pods get no CPUs of cores and NUMA nodes that a container has
+// alone. After its release the CPUs are free again.
 func TestIdleThreadsStayIdle(t *testing.T) {
 	m := modelOf(t, smt, "", MostAllocated)
 	b := m.NewBook()
@@ -346,7 +346,7 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// TestWhatIsGivenUp holds the order in which preferences go: exclusiveness, caches, binding.
+// TestWhatIsGivenUp: preferences are given up in a fixed order: exclusiveness, caches, binding.
 func TestWhatIsGivenUp(t *testing.T) {
 	all := Rules{Bind: Spread, BindHow: Preferred, Exclusive: ExclusiveCore, ExclusiveHow: Preferred, L3: Preferred}
 	for level, want := range []terms{
@@ -365,7 +365,7 @@ func TestWhatIsGivenUp(t *testing.T) {
 	}
 }
 
-// used is how many NUMA nodes have something handed out.
+// used returns how many NUMA nodes have taken resources.
 func used(m *Model, b *Book) (n int) {
 	for v := range m.nodes {
 		some := false

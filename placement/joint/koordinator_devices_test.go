@@ -13,7 +13,7 @@ import (
 )
 
 // deviceTable is a machine of testdata/koordinator-devices.txt: the root complexes of its GPUs and
-// cards, and how many of the cards it has.
+// cards, and how many functions each card has.
 type deviceTable struct {
 	gpus, cards []int
 	functions   func(card int) int // of a card; nil for none
@@ -37,8 +37,8 @@ var (
 	}
 )
 
-// The kinds of devices of these machines. A card is handed out whole or by its functions; what is
-// asked for says which.
+// The kinds of devices of these machines. A card is allocated as a whole or by its functions, as
+// the request says.
 const (
 	tableGPU = iota
 	tableCard
@@ -81,7 +81,7 @@ func (d deviceTable) model(t *testing.T) *Model {
 	return m
 }
 
-// TestKoordinatorDevices holds the published facts of Koordinator's device allocator.
+// TestKoordinatorDevices checks the published facts of Koordinator's device allocator.
 func TestKoordinatorDevices(t *testing.T) {
 	models := map[string]*Model{}
 	for name, d := range deviceTables {
@@ -102,7 +102,7 @@ func TestKoordinatorDevices(t *testing.T) {
 	}).Row(t, koordinatorDocument, "devices")
 }
 
-// takeTable enters what others have; "v0.*" is all functions of a card.
+// takeTable takes the devices of other pods. "v0.*" means all functions of a card.
 func takeTable(m *Model, b *Book, text string) {
 	for _, id := range strings.Split(text, ",") {
 		all, isAll := strings.CutSuffix(id, "*")
@@ -138,7 +138,7 @@ func wantTable(text, same string) Want {
 	return w
 }
 
-// chooseTable says in the words of the table what comes of a want.
+// chooseTable returns the result of a want in the notation of the table.
 func chooseTable(m *Model, b *Book, kind string, w Want) string {
 	try := m.NewTry()
 	var g Grant

@@ -25,8 +25,8 @@ func placesMachine(t *testing.T) *Model {
 	return m
 }
 
-// TestKoordinatorPlaces holds the published facts of Koordinator's resource manager: splits over
-// NUMA nodes, and hints.
+// TestKoordinatorPlaces checks the published facts of Koordinator's resource manager: the
+// distribution over NUMA nodes, and hints.
 func TestKoordinatorPlaces(t *testing.T) {
 	m := placesMachine(t)
 	tell := func(fields []string) string {
@@ -64,7 +64,7 @@ func TestKoordinatorPlaces(t *testing.T) {
 	}).Row(t, koordinatorDocument, "splits over NUMA nodes, and hints")
 }
 
-// takePlaces enters what others have.
+// takePlaces takes the resources of other pods.
 func takePlaces(t *testing.T, m *Model, b *Book, text string) {
 	cpus, amounts, _ := strings.Cut(text, "/")
 	var h Held
@@ -84,7 +84,7 @@ func takePlaces(t *testing.T, m *Model, b *Book, text string) {
 	m.Take(b, &h)
 }
 
-// placesWant reads what is asked for.
+// placesWant parses a request.
 func placesWant(t *testing.T, bind, text string) (w Want) {
 	for _, part := range strings.Split(text, "+") {
 		name, n, named := strings.Cut(part, "=")
@@ -101,7 +101,7 @@ func placesWant(t *testing.T, bind, text string) (w Want) {
 	return w
 }
 
-// amountOf reads CPUs, or gibibytes.
+// amountOf parses an amount of CPUs, or of memory in GiB.
 func amountOf(t *testing.T, name, text string) Amount {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -124,7 +124,7 @@ func tellAmounts(list []NodeAmount) string {
 	return strings.Join(parts, ",")
 }
 
-// masksOf returns the one set of NUMA nodes that is named, nil for "*".
+// masksOf returns the named set of NUMA nodes, nil for "*".
 func masksOf(m *Model, nodes string) hint.Set {
 	if nodes == "*" {
 		return nil
@@ -138,7 +138,8 @@ func masksOf(m *Model, nodes string) hint.Set {
 	return s
 }
 
-// tellHints returns the narrowest sets of two NUMA nodes that will do, in the words of the tables.
+// tellHints returns the smallest of the possible sets of two NUMA nodes, in the notation of the
+// tables.
 func tellHints(will func(nodes string) bool) string {
 	for _, wide := range [][]string{{"0", "1"}, {"01"}} {
 		var parts []string
@@ -154,7 +155,7 @@ func tellHints(will func(nodes string) bool) string {
 	return "no"
 }
 
-// onlyPreferred leaves the preferred ones of published hints.
+// onlyPreferred returns only the preferred hints of published hints.
 func onlyPreferred(text string) string {
 	var out []string
 	for _, resource := range strings.Split(text, ";") {

@@ -11,8 +11,8 @@ import (
 
 const koordinatorDocument = "../../docs/reference/koordinator.md"
 
-// TestKoordinator holds the published facts of Koordinator's CPU accumulator: Berth gives the same,
-// or what the line says, which then says why.
+// TestKoordinator checks the published facts of Koordinator's CPU accumulator. Berth gives the same
+// result, or the result in the line, which then has the reason.
 func TestKoordinator(t *testing.T) {
 	golden.Facts(t, "testdata/koordinator.txt", 7, func(fields []string) (ours, theirs string) {
 		return koordinatorCase(t, fields), fields[6]

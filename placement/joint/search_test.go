@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// switched is a machine with so many NUMA nodes and PCIe switches on each, and a kind of devices
-// for each function: how many a switch has.
+// switched returns a machine with numbers of NUMA nodes, and of PCIe switches on each. Each
+// function is a kind of devices, and returns how many devices a switch has.
 func switched(t testing.TB, nodes, switches int, kinds ...func(at int) int) *Model {
 	t.Helper()
 	return newModel(t, switchedConfig(nodes, switches, kinds...))
@@ -40,7 +40,7 @@ func switchedConfig(nodes, switches int, kinds ...func(at int) int) Config {
 	return c
 }
 
-// uneven takes some of the devices of each kind away, as pods of all sizes leave them.
+// uneven takes some of the devices of each kind, as pods of all sizes would.
 func uneven(rng *rand.Rand, m *Model) *Book {
 	b := m.NewBook()
 	for k := range m.DeviceKinds() {
@@ -53,8 +53,8 @@ func uneven(rng *rand.Rand, m *Model) *Book {
 	return b
 }
 
-// TestFreeDevicesAreNeverRefused: who asks for devices anywhere gets as many as are free, however
-// many places they lie at.
+// TestFreeDevicesAreNeverRefused: a request for devices at any place gets as many as are free,
+// whatever the number of their places.
 func TestFreeDevicesAreNeverRefused(t *testing.T) {
 	for _, shape := range [][2]int{{2, 10}, {8, 4}, {16, 4}} {
 		m := switched(t, shape[0], shape[1], func(at int) int { return 3 + at*7%16 })
@@ -78,7 +78,7 @@ func TestFreeDevicesAreNeverRefused(t *testing.T) {
 	}
 }
 
-// wideWants are questions about eight GPUs and eight NICs.
+// wideWants are requests for eight GPUs and eight NICs.
 func wideWants() (out []Want) {
 	for same := Anywhere; same < sames; same++ {
 		for _, width := range []Width{AnyWidth, Fewest} {
@@ -92,9 +92,9 @@ func wideWants() (out []Want) {
 	return out
 }
 
-// wideMachines have 16 NUMA nodes with four switches each: as a vendor would build them, with one
-// GPU and one NIC below each switch and with two and four; and as nobody would, with another number
-// of each below every one. The GPUs of one are linked, each pair by another number of links.
+// wideMachines have 16 NUMA nodes with four switches each. Realistic machines have one GPU and one
+// NIC below each switch, or two and four. Others have a different number of each below every
+// switch. The GPUs of one machine are linked, each pair by a different number of links.
 func wideMachines(t testing.TB) map[string]*Model {
 	linked := switchedConfig(16, 4, func(at int) int { return b2i(at%5 == 1) }, func(int) int { return 1 })
 	for a := range linked.Devices[0].Devices[:maxLinked] {
@@ -112,8 +112,9 @@ func wideMachines(t testing.TB) map[string]*Model {
 	}
 }
 
-// TestStepsOfAQuestion: on machines with 64 places a question takes few steps at the median, and
-// only the strangest machine has it cut off. Who has no steps at all is placed as well.
+// TestStepsOfAQuestion: on machines with 64 places, the median question takes few steps, and only
+// the strangest machine's questions are cut off. A question without a budget of steps is answered
+// too.
 func TestStepsOfAQuestion(t *testing.T) {
 	for name, m := range wideMachines(t) {
 		rng := rand.New(rand.NewPCG(5, 16))
@@ -148,7 +149,7 @@ func TestStepsOfAQuestion(t *testing.T) {
 	}
 }
 
-// TestAWideQuestionAllocatesNothing: neither one that is cut off nor one that is not.
+// TestAWideQuestionAllocatesNothing: this is true for questions that are cut off and for others.
 func TestAWideQuestionAllocatesNothing(t *testing.T) {
 	for name, m := range wideMachines(t) {
 		try, b := m.NewTry(), uneven(rand.New(rand.NewPCG(5, 16)), m)
@@ -163,8 +164,8 @@ func TestAWideQuestionAllocatesNothing(t *testing.T) {
 	}
 }
 
-// torn is a machine whose free CPUs lie on half of its NUMA nodes and whose devices on the other: a
-// question that needs all of both looks at every set of nodes in vain except for the last.
+// torn is a machine whose free CPUs are on one half of its NUMA nodes, and whose devices are on the
+// other half. The request needs all of them, so only the last set of NUMA nodes that is tried fits.
 func torn(t testing.TB) (*Model, *Book, Want) {
 	half := func(at int) int { return b2i(at >= 32) * (1 + at%3) }
 	m := switched(t, 16, 4, half, half)
@@ -184,7 +185,7 @@ func torn(t testing.TB) (*Model, *Book, Want) {
 	return m, b, w
 }
 
-// BenchmarkTorn is the longest question there is.
+// BenchmarkTorn measures the longest possible question.
 func BenchmarkTorn(b *testing.B) {
 	m, book, w := torn(b)
 	try := m.NewTry()
@@ -197,8 +198,8 @@ func BenchmarkTorn(b *testing.B) {
 	}
 }
 
-// BenchmarkWide is a question about eight GPUs and eight NICs on 16 NUMA nodes with four switches
-// each, half of them in use.
+// BenchmarkWide measures a request for eight GPUs and eight NICs on 16 NUMA nodes with four
+// switches each, half of them in use.
 func BenchmarkWide(b *testing.B) {
 	for name, m := range wideMachines(b) {
 		for _, w := range wideWants() {
@@ -207,7 +208,7 @@ func BenchmarkWide(b *testing.B) {
 	}
 }
 
-// benchWide reports the median and the worst of 64 occupancies, for each the best of 25.
+// benchWide reports the median and the worst of 64 occupancies. Each time is the best of 25.
 func benchWide(b *testing.B, m *Model, w Want) {
 	took, cut := timesOf(m, w)
 	try, book := m.NewTry(), uneven(rand.New(rand.NewPCG(5, 16)), m)
@@ -220,8 +221,8 @@ func benchWide(b *testing.B, m *Model, w Want) {
 	b.ReportMetric(float64(cut), "cut")
 }
 
-// timesOf returns how long a question takes in 64 occupancies, for each the best of 25, and how
-// many of them were cut off.
+// timesOf returns how long a question takes in each of 64 occupancies, and how many questions were
+// cut off. Each time is the best of 25.
 func timesOf(m *Model, w Want) (took []time.Duration, cut int) {
 	rng := rand.New(rand.NewPCG(5, 16))
 	try := m.NewTry()
@@ -248,8 +249,8 @@ func reportTimes(b *testing.B, took []time.Duration) (median, worst time.Duratio
 	return median, worst
 }
 
-// BenchmarkWideAll is all questions of BenchmarkWide together. It fails where they take longer than
-// is promised: 20 us at the median, 1 ms at worst.
+// BenchmarkWideAll measures all questions of BenchmarkWide together. It fails if they take longer
+// than promised: 20 us at the median, 1 ms at worst.
 func BenchmarkWideAll(b *testing.B) {
 	var took []time.Duration
 	for b.Loop() {

@@ -10,24 +10,24 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// The twin answers what Try.Place answers by trying every set of CPUs of every set of NUMA nodes.
-// It knows nothing of units, caps and picks.
+// The twin computes Try.Place's answer by trying every set of CPUs of every set of NUMA nodes. It
+// does not use units, caps and picks.
 
-// twin is a question to a book.
+// twin is a want for a machine in a state.
 type twin struct {
 	m *Model
 	b *Book
 	w *Want
 }
 
-// answer is what the twin says about the best set of nodes.
+// answer is the twin's answer about the best set of nodes.
 type answer struct {
 	nodes hint.Mask
 	terms terms
 	most  int
 }
 
-// levels are the terms that can be met somewhere, most preferences first.
+// levels returns the terms that some CPUs can meet, the terms with most preferences first.
 func (t twin) levels() (out []answer) {
 	for level := range maxLevels {
 		a := answer{terms: t.w.Rules.at(level)}
@@ -115,7 +115,7 @@ func (t twin) fits(a answer, mask hint.Mask) (ok bool) {
 	return ok
 }
 
-// sets calls f with every set of as many free CPUs as are wanted.
+// sets calls f with every set of the wanted number of free CPUs.
 func (t twin) sets(mask hint.Mask, f func(topology.CPUSet)) {
 	var ids []topology.CPUID
 	free := t.m.FreeCPUs(t.b)
@@ -147,7 +147,7 @@ func (t twin) nodes(c topology.CPUSet) (nodes hint.Mask) {
 	return nodes
 }
 
-// near are the sets of NUMA nodes that the CPUs may lie on; nil for all.
+// near returns the sets of NUMA nodes that the CPUs may be on; nil for all.
 func (t twin) near() hint.Set {
 	if t.b == t.m.empty {
 		return t.w.CPUsWithinEmpty
@@ -163,7 +163,7 @@ func (t twin) caches(c topology.CPUSet) map[uint16]bool {
 	return out
 }
 
-// keeps reports whether CPUs c on the nodes of the mask keep the terms and leave room for the
+// keeps reports whether CPUs c on the nodes of the mask meet the terms and leave room for the
 // amounts.
 func (t twin) keeps(a answer, c topology.CPUSet, mask hint.Mask) bool {
 	free := t.m.FreeCPUs(t.b)
@@ -214,8 +214,8 @@ func (t twin) keeps(a answer, c topology.CPUSet, mask hint.Mask) bool {
 	return t.affords(a, cost, mask)
 }
 
-// onEach reports whether each NUMA node of the mask has some of the CPUs, or may have some of the
-// first amount.
+// onEach reports whether each NUMA node of the mask has some of the CPUs or, without CPUs, may have
+// some of the first amount.
 func (t twin) onEach(c topology.CPUSet, mask hint.Mask) bool {
 	if t.w.CPUs > 0 {
 		return t.nodes(c) == mask
@@ -233,7 +233,7 @@ func (t twin) onEach(c topology.CPUSet, mask hint.Mask) bool {
 	return t.m.Whole(first) >= unit*uint64(mask.Len())
 }
 
-// pays reports whether all of the NUMA nodes on which CPUs c lie is asked for.
+// pays reports whether the want requests all resources of the NUMA nodes that have CPUs c.
 func (t twin) pays(c topology.CPUSet) bool {
 	asked, kept := 1000*uint64(c.Len()), uint64(0)
 	for _, want := range t.w.Amounts {
@@ -289,7 +289,7 @@ var smallMachines = []string{
 	"package:2 numa:1 l3:1 core:1 pu:4 mem:8Gi huge:2Mi=4 dist:10,21",
 }
 
-// hybrid is two cores of two threads and three of one.
+// hybridCores is a machine with two cores of two threads and three of one.
 const hybridCores = "package:1 numa:1 l3:1 pu:7 core:0/0-1=0-2/2+1-3/2;0/2-4=4-6 mem:8Gi dist:10"
 
 func TestAgainstTheTwin(t *testing.T) {
@@ -413,7 +413,7 @@ func addWider(m *Model, to hint.Set, set hint.Mask) {
 	}
 }
 
-// unevenNodes reports whether NUMA nodes differ in how many CPUs can be pinned.
+// unevenNodes reports whether NUMA nodes have different numbers of CPUs that can be pinned.
 func unevenNodes(m *Model) bool {
 	for v := range m.nodes {
 		if m.nodeTime(v) != m.nodeTime(0) {
@@ -423,7 +423,7 @@ func unevenNodes(m *Model) bool {
 	return false
 }
 
-// compare asks both, and looks at what Place took.
+// compare compares Place with the twin, and checks what Place took.
 func compare(t *testing.T, m *Model, b *Book, w *Want, what string) PlaceResult {
 	t.Helper()
 	try := m.NewTry()

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// slowNode is state.NUMANodeState, with maps and slices.
+// slowNode is state.NUMANodeState with maps and slices.
 type slowNode struct {
 	assignments int
 	cells       []int
@@ -20,8 +20,8 @@ type slowNode struct {
 	allocatable map[string]uint64
 }
 
-// slow is the memory manager as the kubelet writes it down: a map of nodes, and every set of nodes
-// tried.
+// slow is a simple implementation of the kubelet's memory manager: it has a map of nodes, and tries
+// every set of nodes.
 type slow struct {
 	nodes map[int]*slowNode
 	reuse map[hint.Mask]map[string]uint64
@@ -44,7 +44,7 @@ func (s *slow) sum(table func(*slowNode) map[string]uint64, mask hint.Mask, name
 func free(n *slowNode) map[string]uint64        { return n.free }
 func allocatable(n *slowNode) map[string]uint64 { return n.allocatable }
 
-// hints is calculateHints for any one of the resources, in the order of sizes.
+// hints is calculateHints for one of the resources, by the size of the sets.
 func (s *slow) hints(needs map[string]uint64) (out []slowHint) {
 	least := len(s.nodes)
 	var masks []hint.Mask
@@ -169,7 +169,7 @@ type block struct {
 	size uint64
 }
 
-// TestTwin lets the book and its slow twin live through the same random life.
+// TestTwin carries out the same random operations on the book and on slow.
 func TestTwin(t *testing.T) {
 	ways := map[error]int{}
 	for seed := range uint64(800) {
@@ -227,7 +227,8 @@ func TestTwin(t *testing.T) {
 	}
 }
 
-// random makes a machine with a little memory, one kind of huge pages on all nodes, and its twin.
+// random returns a machine with a little memory and one kind of huge pages on all nodes, and the
+// same machine as a slow.
 func random(r *rand.Rand, space *hint.Space) (*Model, *slow) {
 	nodes := make([]Node, space.Len())
 	s := &slow{nodes: map[int]*slowNode{}}
@@ -309,7 +310,7 @@ func TestHugePages(t *testing.T) {
 	}
 }
 
-// TestOverflow: sums of uint64 wrap around, as the kubelet's do where more huge pages are reserved
+// TestOverflow: sums of uint64 wrap around. So do the kubelet's if more huge pages are reserved
 // than there is memory.
 func TestOverflow(t *testing.T) {
 	space, _ := hint.NewSpace(3)
