@@ -21,16 +21,16 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// answers are what an API server says about node n, at a moment.
+// answers has an API server's data about node n at one time.
 type answers struct {
 	now time.Time
-	// report and lease are JSON; "" where there is none.
+	// report and lease are JSON; "" if there is none.
 	report, lease string
-	// pod is the pod named x, as JSON; "" where there is none.
+	// pod is the pod named x, as JSON; "" if there is none.
 	pod string
 }
 
-// survey asks as the command line does, and returns what it finds out about node n.
+// survey asks as the command line does, and returns the result for node n.
 func (w *answers) survey(t *testing.T) survey.Node {
 	t.Helper()
 	all, err := w.connect(t, wire.Terms{}).Survey(t.Context(), "")
@@ -43,7 +43,7 @@ func (w *answers) survey(t *testing.T) survey.Node {
 	return all.Nodes()[0]
 }
 
-// connect returns the cluster as the command line has it.
+// connect returns the cluster as the command line reads it.
 func (w *answers) connect(t *testing.T, terms wire.Terms) *survey.Cluster {
 	t.Helper()
 	lists := map[string]string{
@@ -79,8 +79,9 @@ func (w *answers) connect(t *testing.T, terms wire.Terms) *survey.Cluster {
 	return c
 }
 
-// TestWhoMayWithholdAgrees: a pod that keeps others off CPUs is refused by both in the same words,
-// unless the scheduler's arguments allow its namespace and the command line is told so.
+// TestWhoMayWithholdAgrees: both the scheduler and the command line refuse a pod that keeps CPUs
+// from others, with the same text, unless the scheduler's arguments allow this to its namespace and
+// the command line has the same setting.
 func TestWhoMayWithholdAgrees(t *testing.T) {
 	for name, exclusive := range map[string]wire.Namespaces{
 		"nobody may": nil, "another namespace may": {"other"}, "its namespace may": {pinned("x", 1).Namespace}, "all may": {"*"},
@@ -116,8 +117,8 @@ func TestWhoMayWithholdAgrees(t *testing.T) {
 	}
 }
 
-// TestPodsThatShareAgree: of pods without CPUs of their own the scheduler, explain and fit say the
-// same: whether Berth decides for them, and whether the node takes them.
+// TestPodsThatShareAgree: for pods without exclusive CPUs, the scheduler, explain and fit agree on
+// whether Berth decides about the pods, and whether the node admits them.
 func TestPodsThatShareAgree(t *testing.T) {
 	says := func(key, value string) map[string]string { return map[string]string{key: value} }
 	wide := with(burstable("x", "9"), says(wire.PolicyAnnotation, "single-numa-node"))
@@ -172,8 +173,8 @@ func podsThatShareAgree(t *testing.T, pod *corev1.Pod, node string) {
 	}
 }
 
-// decidesFor reports whether the plugin decides for the pod on node n, or before it asks any node,
-// and whether the pod may go there.
+// decidesFor reports whether the plugin decides about the pod on node n, or before it asks any
+// node, and whether the pod may go to n.
 func (f *fixture) decidesFor(pod *corev1.Pod) (decided, takes bool) {
 	f.Helper()
 	state := newCycleData()
@@ -189,8 +190,9 @@ func (f *fixture) decidesFor(pod *corev1.Pod) (decided, takes bool) {
 	return !cycleOf(state).passes(f.table.Named("n")), f.Filter(f.TB.Context(), state, pod, nodeObject("n")).IsSuccess()
 }
 
-// TestCommandLineAndSchedulerAgree feeds the same objects to both: what the one calls Ready the
-// other places on, and both say the same of a node that cannot be relied on.
+// TestCommandLineAndSchedulerAgree gives the same objects to the scheduler and to the command line.
+// The scheduler places pods on a node exactly if the command line calls it Ready, and both explain
+// an unreliable node with the same text.
 func TestCommandLineAndSchedulerAgree(t *testing.T) {
 	heartbeat := func(sequence string) func(*coordinationv1.Lease) {
 		return func(l *coordinationv1.Lease) { l.Annotations[v1alpha1.SequenceAnnotation] = sequence }
@@ -198,7 +200,7 @@ func TestCommandLineAndSchedulerAgree(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		report func(*v1alpha1.NodeTopology)
-		// raw is the report instead, with %q for the node's name.
+		// raw replaces the report, with %q for the node's name.
 		raw string
 		// lease is the heartbeat that comes two minutes later; nil for none.
 		lease func(*coordinationv1.Lease)
@@ -263,7 +265,7 @@ func TestCommandLineAndSchedulerAgree(t *testing.T) {
 	}
 }
 
-// TestNoReportAgrees: the same of a node that nobody has reported on.
+// TestNoReportAgrees: both explain a node without a report with the same text.
 func TestNoReportAgrees(t *testing.T) {
 	f := newFixture(t)
 	w := answers{now: f.clock.Now()}
@@ -272,7 +274,7 @@ func TestNoReportAgrees(t *testing.T) {
 	}
 }
 
-// written is the present report as the API server holds it, changed.
+// written returns the current report as the API server has it, after the change.
 func (f *fixture) written(change func(*v1alpha1.NodeTopology)) string {
 	f.Helper()
 	nt := f.topology()
@@ -283,7 +285,7 @@ func (f *fixture) written(change func(*v1alpha1.NodeTopology)) string {
 	return f.encode(nt)
 }
 
-// beat is a heartbeat that the API server has just taken in, changed.
+// beat returns a heartbeat that the API server has just received, after the change.
 func (f *fixture) beat(change func(*coordinationv1.Lease)) string {
 	f.Helper()
 	l := &coordinationv1.Lease{

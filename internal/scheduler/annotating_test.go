@@ -25,7 +25,7 @@ type annotated struct {
 	renewed time.Time
 	held    bool // by some replica
 	gone    map[types.UID]bool
-	// names are pods that were woken; lock guards them, since timers wake.
+	// names are pods that were woken. lock guards them, because timers wake pods.
 	lock  sync.Mutex
 	names []string
 }
@@ -51,7 +51,7 @@ func newAnnotated() *annotated {
 	return w
 }
 
-// shows shows the lease as it is now, or that it cannot be read.
+// shows delivers the current lease, or an error if it cannot be read.
 func (w *annotated) shows(readable bool) {
 	l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: w.renewed}, HolderIdentity: new(string)}}
 	if w.held {
@@ -67,8 +67,8 @@ func volcanosPod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{SchedulerName: volcanosName}}
 }
 
-// TestPodsWaitForTheirGroup while Volcano's controller runs, until it has annotated them, and not
-// for ever. Nobody waits without it.
+// TestPodsWaitForTheirGroup: while Volcano's controller runs, pods wait until it has annotated
+// them, for a limited time. Without the controller they do not wait.
 func TestPodsWaitForTheirGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, pod := newAnnotated(), volcanosPod("a")
@@ -107,7 +107,8 @@ func TestPodsWaitForTheirGroup(t *testing.T) {
 	})
 }
 
-// TestWhetherVolcanosControllerRuns: by its lease, whatever the clock of its machine says.
+// TestWhetherVolcanosControllerRuns: the lease shows this, whatever the clock of the controller's
+// machine is.
 func TestWhetherVolcanosControllerRuns(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*annotated)
@@ -140,7 +141,8 @@ func TestWhetherVolcanosControllerRuns(t *testing.T) {
 	}
 }
 
-// TestTheLeaseIsWatched: the controller is known as soon as it has its lease, and when that goes.
+// TestTheLeaseIsWatched: the plugin notices at once when the controller gets its lease, and when it
+// loses the lease.
 func TestTheLeaseIsWatched(t *testing.T) {
 	client := fake.NewClientset()
 	leases := client.CoordinationV1().Leases("volcano-system")

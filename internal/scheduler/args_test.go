@@ -30,7 +30,7 @@ func TestArgs(t *testing.T) {
 	}
 }
 
-// TestVolcanoArgs: the name of the formula alone is enough.
+// TestVolcanoArgs: the name of the formula is sufficient.
 func TestVolcanoArgs(t *testing.T) {
 	for _, text := range []string{`{"scoring":"volcano","bestEffortAnywhere":true}`, "scoring: {formula: volcano}\nbestEffortAnywhere: true"} {
 		if a, err := parse(text); err != nil || a.Scoring.Formula != rank.Volcano || !a.BestEffortAnywhere {

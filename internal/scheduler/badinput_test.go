@@ -17,8 +17,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// quick is more than anything here may take, on a busy machine, and less than what depends on the
-// size of an input.
+// quick is a limit that no test here needs on a busy machine, and that work in proportion to the
+// size of an input would exceed.
 const quick = 15 * time.Second
 
 func (f *fixture) wantEvent(reason string) {
@@ -90,8 +90,8 @@ func TestReportsThatAreTooMuch(t *testing.T) {
 	}
 }
 
-// TestAllocationsOfPodsThatDoNotExist: what the kubelet holds for pods that nobody knows is held,
-// and not for ever.
+// TestAllocationsOfPodsThatDoNotExist: resources of pods that are not in the API count as used, for
+// a limited time.
 func TestAllocationsOfPodsThatDoNotExist(t *testing.T) {
 	f := newFixture(t)
 	for i := range 7 {
@@ -154,7 +154,7 @@ func TestPodsThatCannotBeUnderstood(t *testing.T) {
 	}
 }
 
-// crowded is a Guaranteed pod of so many containers, most of them init containers.
+// crowded returns a Guaranteed pod with a number of containers, most of them init containers.
 func crowded(name string, containers int) *corev1.Pod {
 	pod := pinned(name, 1)
 	for i := range containers - 1 {
@@ -165,8 +165,8 @@ func crowded(name string, containers int) *corev1.Pod {
 	return pod
 }
 
-// TestPodsOfTooManyContainers are refused before any node is asked about them: what a node takes to
-// answer grows with the square of their number.
+// TestPodsOfTooManyContainers are refused before any node is asked, because the time of an answer
+// grows with the square of the number of containers.
 func TestPodsOfTooManyContainers(t *testing.T) {
 	register()
 	for what, obeys := range map[string]bool{"kubelet": false, "berth": true} {
@@ -192,7 +192,7 @@ func TestPodsOfTooManyContainers(t *testing.T) {
 	}
 }
 
-// TestACrowdedPodOnANode costs nothing but its own report: a tenant binds it by spec.nodeName.
+// TestACrowdedPodOnANode: a tenant binds such a pod by spec.nodeName. It costs only its own report.
 func TestACrowdedPodOnANode(t *testing.T) {
 	register()
 	f := newFixture(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// knownPod is a lister that knows the pod which is tried.
+// knownPod is a lister that has the pod of the current attempt.
 type knownPod struct {
 	corelisters.PodLister
 	corelisters.PodNamespaceLister
@@ -33,20 +33,20 @@ func (k *knownPod) Get(string) (*corev1.Pod, error) { return k.pod, nil }
 
 func (k *knownPod) List(labels.Selector) ([]*corev1.Pod, error) { return []*corev1.Pod{k.pod}, nil }
 
-// tryKnown begins an attempt to place a pod that the lister knows, as nearly all are.
+// tryKnown begins an attempt to place a pod that the lister has, as it has nearly all pods.
 func (f *fixture) tryKnown(pod *corev1.Pod, r *placement.Request) *cycle {
 	f.pods.PodLister.(*knownPod).pod = pod
 	return f.attempt(pod, r)
 }
 
-// fleet makes count nodes that have reported.
+// fleet makes count nodes with reports.
 func fleet(b *testing.B, count int) (*fixture, []infoOf) {
 	b.Helper()
 	f := newFixture(b)
 	return f, f.reportAll(count)
 }
 
-// reportAll makes count nodes of the fixture's machine that have reported.
+// reportAll makes count nodes of the fixture's machine, with reports.
 func (f *fixture) reportAll(count int) []infoOf {
 	f.pods.PodLister = &knownPod{}
 	base := f.topology()
@@ -60,8 +60,7 @@ func (f *fixture) reportAll(count int) []infoOf {
 	return list
 }
 
-// BenchmarkFilter5000New asks 5,000 nodes about a pod of a shape that none was asked about before,
-// one after the other.
+// BenchmarkFilter5000New asks 5,000 nodes, one after the other, about a pod of a new shape.
 func BenchmarkFilter5000New(b *testing.B) {
 	f, infos := fleet(b, 5000)
 	i := int64(0)
@@ -73,7 +72,7 @@ func BenchmarkFilter5000New(b *testing.B) {
 	}
 }
 
-// BenchmarkFilter5000Mixed is Filter5000New on nodes that run up to five pods each.
+// BenchmarkFilter5000Mixed is Filter5000New on nodes with up to five pods each.
 func BenchmarkFilter5000Mixed(b *testing.B) {
 	f, infos := fleet(b, 5000)
 	rng, sizes := rand.New(rand.NewPCG(1, 1)), []int64{2, 1, 4, 2, 3, 1}
@@ -99,7 +98,7 @@ func BenchmarkFilter5000Mixed(b *testing.B) {
 	b.ReportMetric(float64(len(states)), "states")
 }
 
-// BenchmarkFilter5000Same asks again about a shape that all nodes have answered for.
+// BenchmarkFilter5000Same asks again about a shape for which all nodes have answered.
 func BenchmarkFilter5000Same(b *testing.B) {
 	f, infos := fleet(b, 5000)
 	r := placement.Request{Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: 4000}}}
@@ -119,7 +118,7 @@ func (f *fixture) filter(b *testing.B, infos []infoOf, r *placement.Request) {
 	}
 }
 
-// BenchmarkNodeMemory reports what a node that has reported costs in bytes.
+// BenchmarkNodeMemory measures the memory of a node with a report, in bytes.
 func BenchmarkNodeMemory(b *testing.B) {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -134,9 +133,9 @@ func BenchmarkNodeMemory(b *testing.B) {
 	runtime.KeepAlive(list)
 }
 
-// BenchmarkBurst places pods that are created in the same second, each on the best of 500 nodes; a
-// node reports when the scheduler has placed 100 others since. It is what the plugin costs a
-// scheduler per pod, except for the Binding.
+// BenchmarkBurst places pods that are created in the same second, each on the best of 500 nodes. A
+// node reports when the scheduler has placed 100 other pods since. The result is the plugin's cost
+// per pod, without the Binding.
 func BenchmarkBurst(b *testing.B) {
 	f, infos := fleet(b, 500)
 	base, sizes := f.topology(), []int64{2, 1, 4, 2, 3, 1}
@@ -162,7 +161,7 @@ func BenchmarkBurst(b *testing.B) {
 	}
 }
 
-// reportEmpty is a node's report when its pods have ended.
+// reportEmpty sends a node's report after its pods have ended.
 func (f *fixture) reportEmpty(base *v1alpha1.NodeTopology, n *nodes.Node) {
 	nt := base.DeepCopy()
 	nt.Name, nt.UID = n.Name(), types.UID("nt"+n.Name()[1:])
@@ -171,15 +170,15 @@ func (f *fixture) reportEmpty(base *v1alpha1.NodeTopology, n *nodes.Node) {
 	f.feed.ReportSeen(nt)
 }
 
-// end lets a pod be gone for long.
+// end deletes a pod so long ago that it is forgotten.
 func (f *fixture) end(l landed) {
 	l.node.Account().Gone(string(l.uid), f.clock.Now())
 	l.node.Account().ForgetGone(f.clock.Now().Add(f.args.SettleAfter.Duration), f.args.SettleAfter.Duration)
 }
 
-// BenchmarkCrowd places pods of a large burst: 8 shapes, 300 pods of each second, each on the best
-// of 100 nodes. The Binding of a pod is posted 20 pods later, and nodes report when 80 or more have
-// been posted since. It is what the plugin costs a scheduler per pod, except for the Binding.
+// BenchmarkCrowd places pods of a large burst: 8 shapes, 300 pods per second, each on the best of
+// 100 nodes. The Binding of a pod is posted 20 pods later, and nodes report when 80 or more
+// Bindings have been posted since. The result is the plugin's cost per pod, without the Binding.
 func BenchmarkCrowd(b *testing.B) {
 	f := newFixture(b)
 	f.useMachine("package:2 numa:1 core:20 pu:2 mem:64Gi dist:10,21")
@@ -215,7 +214,8 @@ func BenchmarkCrowd(b *testing.B) {
 	}
 }
 
-// placeInCrowd is place for a pod that is promised no CPUs, with all that the plugins are asked.
+// placeInCrowd does the same as place for a pod without promised CPUs, with all calls of the
+// plugins.
 func (f *fixture) placeInCrowd(b *testing.B, pod *corev1.Pod, infos []infoOf) *nodes.Node {
 	state := newCycleData()
 	c := f.tryKnown(pod, requestOf(b, pod))
@@ -252,7 +252,7 @@ type landed struct {
 	uid  types.UID
 }
 
-// place filters and scores all nodes and reserves the best; nil when there is none.
+// place filters and scores all nodes and reserves the best one; nil if there is none.
 func (f *fixture) place(b *testing.B, pod *corev1.Pod, infos []infoOf) *nodes.Node {
 	state := newCycleData()
 	c := f.tryKnown(pod, requestOf(b, pod))

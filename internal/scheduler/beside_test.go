@@ -14,16 +14,16 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// sharing returns a pod that asks for CPUs and is pinned to none.
+// sharing returns a pod that requests CPUs and is not pinned.
 func sharing(name, cpus string) *corev1.Pod {
 	pod := pinned(name, 1)
 	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus)}}
 	return pod
 }
 
-// TestOthersComeBeforeTheBinding: a member of a gang waits for its mates between the cycle in which
-// the framework looks at amounts and the Binding. Whoever comes to its node meanwhile has what the
-// kubelet would refuse to the member.
+// TestOthersComeBeforeTheBinding: a member of a gang waits for the other members between the cycle,
+// in which the framework checks amounts, and the Binding. Another pod that comes to its node
+// meanwhile takes amounts for lack of which the kubelet would refuse the member.
 func TestOthersComeBeforeTheBinding(t *testing.T) {
 	const port = 8080
 	withPort := func(pod *corev1.Pod) *corev1.Pod {
@@ -107,7 +107,8 @@ func TestOthersComeBeforeTheBinding(t *testing.T) {
 	}
 }
 
-// TestOthersComeBeforeAnUnpinnedMember is bound: its gang is told, and not the kubelet.
+// TestOthersComeBeforeAnUnpinnedMember: an unpinned member is bound only if the amounts suffice.
+// Otherwise its gang is told, before the kubelet could refuse it.
 func TestOthersComeBeforeAnUnpinnedMember(t *testing.T) {
 	for cpus, want := range map[string]bool{"4": true, "5": false} {
 		pod := sharing("x", "4")
@@ -135,7 +136,7 @@ func (h apiHandle) comes(f *fixture, pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// hasNode shows a Node with so many CPUs.
+// hasNode shows a Node with this number of CPUs.
 func (h apiHandle) hasNode(t *testing.T, name, cpus string) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse(cpus), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("110")}}}

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// tempted is a cluster of so many nodes: n0 has NUMA nodes of 38 CPUs and more, n1 of 12, n2 has
-// GPUs, and room for every pod here. On n0 four pods of one second are on their way, so that
-// everybody waits for its report.
+// tempted is a cluster of count nodes: n0 has NUMA nodes of 38 CPUs or more, n1 of 12, and n2 has
+// GPUs. Each has room for every pod here. On n0, four pods of one second are in flight, so that
+// every other pod waits for its report.
 func tempted(t *testing.T, count int, sizes ...int64) *cluster {
 	t.Helper()
 	c := newCluster(t, count, 1)
@@ -32,7 +32,7 @@ func tempted(t *testing.T, count int, sizes ...int64) *cluster {
 	return c
 }
 
-// cycleOn is an attempt to place a pod up to Reserve, which is on n1 unless n0 takes the pod too.
+// cycleOn tries to place a pod up to Reserve, which is on n1 unless n0 also admits the pod.
 func (c *cluster) cycleOn(pod string, cpus int64) (where string, s *fwk.Status) {
 	c.Helper()
 	p := pinned(pod, cpus)
@@ -47,8 +47,8 @@ func (c *cluster) cycleOn(pod string, cpus int64) (where string, s *fwk.Status) 
 	return chosen, s
 }
 
-// TestAPodWaitsForABetterNode: a node that would spread the pod takes it, while another only waits
-// for its report.
+// TestAPodWaitsForABetterNode: one node would admit the pod on several NUMA nodes, and a better one
+// only waits for its report.
 func TestAPodWaitsForABetterNode(t *testing.T) {
 	c := tempted(t, 2, 1, 2, 3, 4)
 	where, s := c.cycleOn("x", 16)
@@ -72,8 +72,8 @@ func TestAPodWaitsForABetterNode(t *testing.T) {
 	}
 }
 
-// TestAPodWaitsBesideDevices: a node would take the pod beside its free GPUs, while another without
-// any only waits for its report.
+// TestAPodWaitsBesideDevices: one node would admit the pod next to its free GPUs, and one without
+// GPUs only waits for its report.
 func TestAPodWaitsBesideDevices(t *testing.T) {
 	c := tempted(t, 3, 1, 2, 3, 4)
 	where, s := c.cycleOn("x", 16)
@@ -86,8 +86,8 @@ func TestAPodWaitsBesideDevices(t *testing.T) {
 	}
 }
 
-// TestAPodWaitsForABetterNodeOnce: its patience ends, counted from the first attempt that could
-// have placed it, however long it had waited before that.
+// TestAPodWaitsForABetterNodeOnce: the wait is limited. It starts with the first attempt that could
+// have placed the pod, however long the pod waited before.
 func TestAPodWaitsForABetterNodeOnce(t *testing.T) {
 	c := tempted(t, 2, 1, 2, 3, 4)
 	woken := c.wakes()
@@ -112,7 +112,7 @@ func TestAPodWaitsForABetterNodeOnce(t *testing.T) {
 	}
 }
 
-// TestNoBetterNode: nobody waits for a node that would not be better, or without patience.
+// TestNoBetterNode: no pod waits for a node that would not be better, or if the limit is zero.
 func TestNoBetterNode(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

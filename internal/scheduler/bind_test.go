@@ -19,13 +19,13 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// TestAPodThatChangesOnItsWay is written between its cycle's begin and its Binding. The API server
-// takes Bindings for the newest version alone.
+// TestAPodThatChangesOnItsWay: a pod is written between the begin of its cycle and its Binding. The
+// API server accepts a Binding only for the newest version.
 func TestAPodThatChangesOnItsWay(t *testing.T) {
 	const device = "example.com/device"
 	for what, tc := range map[string]struct {
 		change func(*corev1.Pod)
-		// told: the scheduler's own watch has shown it.
+		// told means that the scheduler's own watch has shown the change.
 		told bool
 		want string // of the error; "" when it is bound
 	}{
@@ -85,8 +85,9 @@ func TestAPodThatChangesOnItsWay(t *testing.T) {
 	}
 }
 
-// TestAClaimOfAnAttemptBefore: it has gone, and the pod's status is rid of it before the kubelet
-// sees the pod. The pod is placed as one that asks the device plugin.
+// TestAClaimOfAnAttemptBefore: the claim of an earlier attempt is gone, and is removed from the
+// pod's status before the kubelet sees the pod. The pod is placed as a pod that uses the device
+// plugin.
 func TestAClaimOfAnAttemptBefore(t *testing.T) {
 	for what, tc := range map[string]struct {
 		answer error
@@ -124,7 +125,8 @@ func TestAClaimOfAnAttemptBefore(t *testing.T) {
 	}
 }
 
-// TestABindingSaysWhatItIsFor: the gang of a member, whether anything is pinned or not.
+// TestABindingSaysWhatItIsFor: a member's Binding has its gang, whether resources are pinned or
+// not.
 func TestABindingSaysWhatItIsFor(t *testing.T) {
 	for what, tc := range map[string]struct {
 		member, pinned bool

@@ -15,9 +15,10 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestCandidatesAreTheBest: whatever the nodes hold and however they are scored, the candidates are
-// the nodes that take the pod, the best first. The slow twin asks every node. Where the number of
-// NUMA nodes comes first most nodes are never asked for the first few.
+// TestCandidatesAreTheBest: whatever pods the nodes have and however they are scored, the
+// candidates are the nodes that admit the pod, the best first. The test compares with asking every
+// node. If the number of NUMA nodes comes first, most nodes are not asked for the first few
+// candidates.
 func TestCandidatesAreTheBest(t *testing.T) {
 	for seed, scoring := range []rank.Scoring{
 		{},
@@ -48,7 +49,7 @@ func TestCandidatesAreTheBest(t *testing.T) {
 	}
 }
 
-// fill places pods anywhere, and ends others.
+// fill places pods on random nodes, and ends others.
 func (c *cluster) fill() {
 	for range 60 {
 		request := requestOf(c.TB, c.pod([]int64{1, 2, 3, 4, 8, 12, 16, 24}[c.rng.IntN(8)], []int64{0, 0, 0, 0, 1, 2}[c.rng.IntN(6)]))
@@ -62,7 +63,7 @@ func (c *cluster) fill() {
 	}
 }
 
-// onTheWay puts pods on their way to some nodes, and returns what takes them back.
+// onTheWay puts pods in flight to some nodes, and returns a function that undoes this.
 func (c *cluster) onTheWay() (forget func()) {
 	var back []func()
 	for range 10 {
@@ -76,7 +77,7 @@ func (c *cluster) onTheWay() (forget func()) {
 	}
 }
 
-// send puts a pod on its way to the node, and returns what takes it back.
+// send puts a pod in flight to the node, and returns a function that undoes this.
 func (c *cluster) send(n *clusterNode, cpus, created int64) (forget func()) {
 	pod, account := c.pod(cpus, 0), c.table.Named(n.object.Name).Account()
 	candidate := c.table.Candidate(pod, requestOf(c.TB, pod))
@@ -85,7 +86,7 @@ func (c *cluster) send(n *clusterNode, cpus, created int64) (forget func()) {
 	return func() { account.Forget(string(pod.UID)) }
 }
 
-// anyPod is a pod of a shape that is mostly new, created before or after those on their way.
+// anyPod returns a pod of a shape that is mostly new, created before or after the pods in flight.
 func (c *cluster) anyPod() *corev1.Pod {
 	p := c.pod(int64(1+c.rng.IntN(40)), []int64{0, 0, 0, 1, 2}[c.rng.IntN(5)])
 	p.CreationTimestamp = metav1.Unix(int64(600+c.rng.IntN(3)), 0)
@@ -109,8 +110,8 @@ func (c *cluster) anyPod() *corev1.Pod {
 	return p
 }
 
-// compare compares candidates with what the nodes themselves say, and returns how many nodes were
-// asked for the first few.
+// compare compares candidates with the answers of all nodes, and returns how many nodes were asked
+// for the first few.
 func (c *cluster) compare(pod *corev1.Pod) (asked int) {
 	c.Helper()
 	request := requestOf(c.TB, pod)
@@ -137,7 +138,7 @@ func (c *cluster) compare(pod *corev1.Pod) (asked int) {
 		}
 		named = append(named, few...)
 	}
-	// The twin's query remembers nothing.
+	// The slow query has no cache.
 	slow := c.table.Candidate(pod, request)
 	slow.Shape = 0
 	want := map[string]uint32{}
@@ -162,8 +163,8 @@ func (c *cluster) compare(pod *corev1.Pod) (asked int) {
 	return asked
 }
 
-// search begins a search among the nodes for a pod of so many CPUs, created in the second in which
-// pods were sent.
+// search begins a search among the nodes for a pod with a number of CPUs, created in the second of
+// the pods in flight.
 func (c *cluster) search(cpus int64, change ...func(*corev1.Pod)) (*placement.Request, *corev1.Pod, *Candidates) {
 	pod := c.pod(cpus, 0)
 	for _, also := range change {
@@ -180,8 +181,8 @@ func (c *cluster) search(cpus int64, change ...func(*corev1.Pod)) (*placement.Re
 	return request, pod, CandidatesOf(state, pod, infos, 0, nil)
 }
 
-// TestSearchesBorrow: what is taking goes back when the search is done, with no node in it, and a
-// search that does not divide the nodes leaves it alone.
+// TestSearchesBorrow: a borrowed list is returned, without nodes, when the search ends. A search
+// that does not divide the nodes does not borrow it.
 func TestSearchesBorrow(t *testing.T) {
 	c := newCluster(t, 120, 43)
 	_, _, divided := c.search(1, func(pod *corev1.Pod) {
@@ -207,9 +208,9 @@ func TestSearchesBorrow(t *testing.T) {
 	}
 }
 
-// TestEstimatesAreConfirmed: pods of the same second are on their way to most nodes of a large
-// cluster. Reserve takes the pod on each node that is named. About nodes whose estimate was wrong
-// Filter says that they wait.
+// TestEstimatesAreConfirmed: pods of the same second are in flight to most nodes of a large
+// cluster. Reserve admits the pod on each candidate. For nodes with a wrong estimate, Filter
+// reports that they wait.
 func TestEstimatesAreConfirmed(t *testing.T) {
 	c := newCluster(t, 120, 41)
 	for i := 0; !c.table.Large(); i++ {
@@ -261,8 +262,8 @@ func TestEstimatesAreConfirmed(t *testing.T) {
 	}
 }
 
-// TestEstimatesHaveToDo: where very many nodes refuse when asked in full, Next stops asking.
-// Reserve has the last word.
+// TestEstimatesHaveToDo: if very many nodes refuse after a full check, Next stops checking, and
+// Reserve decides.
 func TestEstimatesHaveToDo(t *testing.T) {
 	c := newCluster(t, 300, 42)
 	for _, n := range c.nodes {

@@ -19,15 +19,16 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// cluster is nodes of several kinds whose kubelets are the engine and report at once, and a
-// scheduler's cycle in which the plugin meets others.
+// cluster has nodes of several kinds, whose kubelets are the engine and report at once. It plays
+// scheduling cycles in which the plugin meets other plugins.
 type cluster struct {
 	*fixture
 	rng   *rand.Rand
 	nodes []*clusterNode
-	// sample is how many feasible nodes a cycle looks for; next is where it goes on.
+	// sample is how many feasible nodes a cycle looks for. next is the node at which the next cycle
+	// starts.
 	sample, next int
-	// others scores a node for a pod as all other plugins together, weights included.
+	// others returns the sum of all other plugins' weighted scores of a node.
 	others func(pod *corev1.Pod, n *clusterNode) int64
 	placed int
 }
@@ -39,13 +40,13 @@ type clusterNode struct {
 	state *placement.State
 	seq   int64
 	pods  []string
-	// used is the CPUs that pods ask for, in all: what LeastAllocated looks at.
+	// used is the sum of the CPUs that pods request, which LeastAllocated reads.
 	used int64
 }
 
 const gpuName = "nvidia.com/gpu"
 
-// kindsOfNodes have every strictness, and one kind has devices.
+// kindsOfNodes has every policy, and one kind with devices.
 func kindsOfNodes(t testing.TB) []wire.NodeSpec {
 	t.Helper()
 	config := func(policy, reserved string) placement.Config {
@@ -109,7 +110,7 @@ func gpus(m *topology.Machine) placement.DevicePool {
 	return p
 }
 
-// report lets the plugin know the node's state.
+// report gives the plugin the node's state.
 func (c *cluster) report(n *clusterNode) {
 	c.Helper()
 	n.seq++
@@ -124,7 +125,7 @@ func (c *cluster) report(n *clusterNode) {
 	c.feed.ReportSeen(nt)
 }
 
-// feasible goes round the nodes, as kube-scheduler does, until enough of them pass Filter.
+// feasible asks the nodes in turn, as kube-scheduler does, until enough of them pass Filter.
 func (c *cluster) feasible(state fwk.CycleState, pod *corev1.Pod) (found []*clusterNode) {
 	seen := 0
 	for ; seen < len(c.nodes) && len(found) < c.sample; seen++ {
@@ -137,14 +138,14 @@ func (c *cluster) feasible(state fwk.CycleState, pod *corev1.Pod) (found []*clus
 	return found
 }
 
-// hasAmounts is as much of NodeResourcesFit as matters here: Berth leaves a resource that a node
-// has not to it.
+// hasAmounts is the part of NodeResourcesFit that matters here: if a node does not have a resource,
+// Berth leaves the refusal to that plugin.
 func (n *clusterNode) hasAmounts(pod *corev1.Pod) bool {
 	_, asks := pod.Spec.Containers[0].Resources.Limits[gpuName]
 	return !asks || len(n.spec.Machine.Devices) > 0
 }
 
-// choose adds up the scores as the framework does, with the weights of Configuration.
+// choose adds the scores as the framework does, with the weights of Configuration.
 func (c *cluster) choose(state fwk.CycleState, pod *corev1.Pod, from []*clusterNode) *clusterNode {
 	tiers := make(fwk.NodeScoreList, len(from))
 	infos := make([]fwk.NodeInfo, len(from))
@@ -167,9 +168,9 @@ func (c *cluster) choose(state fwk.CycleState, pod *corev1.Pod, from []*clusterN
 	return from[best]
 }
 
-// place puts the pod on the node of the cycle's choice and makes its kubelet admit it. It fails the
-// test when a node that was looked at would have taken the pod on fewer NUMA nodes. It returns nil
-// when no node takes it.
+// place puts the pod on the chosen node and makes its kubelet admit the pod. It fails the test if
+// another node of the sample would have admitted the pod on fewer NUMA nodes. It returns nil if no
+// node admits the pod.
 func (c *cluster) place(pod *corev1.Pod) *clusterNode {
 	c.Helper()
 	request := requestOf(c.TB, pod)
@@ -187,7 +188,7 @@ func (c *cluster) place(pod *corev1.Pod) *clusterNode {
 	return n
 }
 
-// demandFewest asks every kubelet that was looked at itself.
+// demandFewest asks the kubelet of every node in the sample.
 func (c *cluster) demandFewest(r *placement.Request, chosen *clusterNode, found []*clusterNode) {
 	c.Helper()
 	fewest, where := 1000, ""
@@ -201,8 +202,8 @@ func (c *cluster) demandFewest(r *placement.Request, chosen *clusterNode, found 
 	}
 }
 
-// spreadOn counts the NUMA nodes over which the kubelet would spread the pod: all where it does not
-// pin CPUs.
+// spreadOn returns on how many NUMA nodes the kubelet would place the pod: all if it does not pin
+// CPUs.
 func spreadOn(n *clusterNode, r *placement.Request) int {
 	v := placement.Admit(n.state, r)
 	switch {
@@ -214,8 +215,8 @@ func spreadOn(n *clusterNode, r *placement.Request) int {
 	return v.NUMA.Len()
 }
 
-// admitOn binds the pod to the node: the ledger decides as Reserve and Bind do, the kubelet admits
-// and reports.
+// admitOn binds the pod to the node: the ledger decides as Reserve and Bind do, and the kubelet
+// admits the pod and reports.
 func (c *cluster) admitOn(n *clusterNode, r *placement.Request) {
 	c.Helper()
 	var d placement.Decision
@@ -237,7 +238,7 @@ func (c *cluster) admitOn(n *clusterNode, r *placement.Request) {
 	c.report(n)
 }
 
-// end takes a pod away.
+// end removes a pod.
 func (c *cluster) end(n *clusterNode, i int, cpus int64) {
 	c.table.Named(n.object.Name).Account().Gone(n.pods[i], c.clock.Now())
 	n.state.Release(n.pods[i])
@@ -253,13 +254,13 @@ func (c *cluster) pod(cpus, gpus int64) *corev1.Pod {
 	return p
 }
 
-// leastAllocated is kube-scheduler's default, for the CPUs.
+// leastAllocated is kube-scheduler's default score for the CPUs.
 func leastAllocated(_ *corev1.Pod, n *clusterNode) int64 {
 	all := int64(n.spec.Machine.Online.Len())
 	return 100 * (all - min(all, n.used)) / all
 }
 
-// churn places pods, and ends one for each that comes once the nodes are three quarters full.
+// churn places pods. When the nodes are three quarters full, it ends one pod for each new one.
 func (c *cluster) churn(placements int) {
 	c.Helper()
 	type place struct {
@@ -287,8 +288,8 @@ func (c *cluster) churn(placements int) {
 	}
 }
 
-// TestFewestNUMANodes places pods at random beside plugins that prefer anything. No node that was
-// looked at would have taken a pod on fewer NUMA nodes.
+// TestFewestNUMANodes places random pods next to plugins with random preferences. No node in the
+// sample would have admitted a pod on fewer NUMA nodes.
 func TestFewestNUMANodes(t *testing.T) {
 	for _, tc := range []struct {
 		name               string
@@ -319,7 +320,7 @@ func TestFewestNUMANodes(t *testing.T) {
 	}
 }
 
-// TestDevicesKeepTheirCPUs fills the cluster with pods that want no device. Afterwards every device
+// TestDevicesKeepTheirCPUs fills the cluster with pods without devices. Afterwards, every device
 // still has CPUs.
 func TestDevicesKeepTheirCPUs(t *testing.T) {
 	c := newCluster(t, 14, 1)
@@ -337,8 +338,8 @@ func TestDevicesKeepTheirCPUs(t *testing.T) {
 	}
 }
 
-// TestFewDevicesKeepAwayFromMany: a pod for one GPU goes where one is left, so that four stay
-// together.
+// TestFewDevicesKeepAwayFromMany: a pod with one GPU goes to a NUMA node with one free GPU, so that
+// four free GPUs stay together.
 func TestFewDevicesKeepAwayFromMany(t *testing.T) {
 	c := newCluster(t, 14, 1)
 	c.others = leastAllocated
@@ -353,8 +354,9 @@ func TestFewDevicesKeepAwayFromMany(t *testing.T) {
 	}
 }
 
-// TestWhatOthersDecide: among nodes that are equal in NUMA nodes, devices and policy the pod's own
-// preference decides, and without one the smaller block is taken, against LeastAllocated.
+// TestWhatOthersDecide: among nodes with equal NUMA nodes, devices and policy, the pod's own
+// preference decides. Without a preference, the node with the smaller free block is chosen, against
+// LeastAllocated.
 func TestWhatOthersDecide(t *testing.T) {
 	for _, tc := range []struct {
 		name     string

@@ -24,7 +24,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// fakeClaims is the plugin for claims, and notes the calls.
+// fakeClaims is the plugin for claims, and records the calls.
 type fakeClaims struct {
 	claims
 	asked []string
@@ -40,7 +40,8 @@ func (c *fakeClaims) PostFilter(context.Context, fwk.CycleState, *corev1.Pod, fw
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// TestClaimsAreGivenBack where Berth ends the attempt, and nobody after it is asked.
+// TestClaimsAreGivenBack: if Berth ends the attempt, claims are released, and no later plugin is
+// asked.
 func TestClaimsAreGivenBack(t *testing.T) {
 	gang := map[string]string{wire.GangAnnotation: "a", wire.GangMinimumAnnotation: "2"}
 	claim := func(pod *corev1.Pod) *corev1.Pod {
@@ -88,7 +89,8 @@ func TestClaimsAreGivenBack(t *testing.T) {
 	}
 }
 
-// waysOf are the ways for a pod to lie on node n, which has these devices for its claims.
+// waysOf returns the possible placements of a pod on node n, which has these devices for its
+// claims.
 func (f *fixture) waysOf(pod *corev1.Pod, mode dra.Mode, stock *placement.Claimed) (*cycleData, steer.Ways) {
 	f.Helper()
 	state := newCycleData()
@@ -100,7 +102,7 @@ func (f *fixture) waysOf(pod *corev1.Pod, mode dra.Mode, stock *placement.Claime
 	return state, l.Ways(state, pod, nodeObject("n"), mode, func() *placement.Claimed { return stock })
 }
 
-// told are the ways, none of which will do.
+// told describes the possible placements, of which none is accepted.
 func told(w steer.Ways) (out []string) {
 	if w.Known == steer.Foreseen {
 		for way := range w.All {
@@ -124,7 +126,7 @@ func insisting(pod *corev1.Pod, how string) *corev1.Pod {
 	return pod
 }
 
-// TestWaysOfAKubelet: it leaves one, where its CPUs are free.
+// TestWaysOfAKubelet: if the kubelet decides, there is one possible placement, on its free CPUs.
 func TestWaysOfAKubelet(t *testing.T) {
 	for name, c := range map[string]struct {
 		before int64
@@ -150,7 +152,7 @@ func TestWaysOfAKubelet(t *testing.T) {
 	}
 }
 
-// devicesOn is a stock for a claim of n devices: as many on NUMA nodes 0 and 1.
+// devicesOn returns the free devices on NUMA nodes 0 and 1, for a claim of n devices.
 func devicesOn(n int, free ...int) *placement.Claimed {
 	c := &placement.Claimed{Requests: []placement.ClaimRequest{{Users: []string{"c"}, N: n}}}
 	for numa, n := range free {
@@ -159,8 +161,8 @@ func devicesOn(n int, free ...int) *placement.Claimed {
 	return c
 }
 
-// TestWaysWhereBerthDecides: one search finds CPUs near the devices, and others if the allocator
-// has none there.
+// TestWaysWhereBerthDecides: one search finds CPUs near the devices, and other CPUs if the
+// allocator has no devices there.
 func TestWaysWhereBerthDecides(t *testing.T) {
 	single := pinned("x", 4)
 	single.Annotations = map[string]string{wire.PolicyAnnotation: "single-numa-node"}
@@ -186,7 +188,7 @@ func TestWaysWhereBerthDecides(t *testing.T) {
 	}
 }
 
-// TestNearIsNotWider: no pod is spread for the sake of devices that it only prefers.
+// TestNearIsNotWider: a pod does not get more NUMA nodes for devices that it only prefers.
 func TestNearIsNotWider(t *testing.T) {
 	f, _ := steered(t)
 	f.obeys()
@@ -201,7 +203,7 @@ func TestNearIsNotWider(t *testing.T) {
 	}
 }
 
-// TestReserveKeepsNearDevices: it decides as in Filter, where the devices were chosen.
+// TestReserveKeepsNearDevices: Reserve decides as Filter did when the devices were chosen.
 func TestReserveKeepsNearDevices(t *testing.T) {
 	for name, on := range map[string]topology.NUMASet{"one NUMA node": topology.NewNUMASet(1), "both": topology.NewNUMASet(0, 1)} {
 		f, _ := steered(t)
@@ -220,14 +222,16 @@ func TestReserveKeepsNearDevices(t *testing.T) {
 	}
 }
 
-// extendedPod asks for a device as an extended resource, which a driver may offer.
+// extendedPod returns a pod that requests a device as an extended resource, which a driver may
+// offer.
 func extendedPod(cpus int64, how string) *corev1.Pod {
 	pod := with(pinned("x", cpus), map[string]string{wire.ClaimsAnnotation: how})
 	pod.Spec.Containers[0].Resources.Limits["example.com/gpu"] = resource.MustParse("1")
 	return pod
 }
 
-// TestRequiredWaitsForCertainty: where the CPUs are decides which devices the pod can have.
+// TestRequiredWaitsForCertainty: the pod's devices depend on its CPUs, so the pod waits until its
+// CPUs are certain.
 func TestRequiredWaitsForCertainty(t *testing.T) {
 	for name, pod := range map[string]*corev1.Pod{"a claim": insisting(pinned("x", 2), "required"), "an extended resource": extendedPod(2, "required")} {
 		f, _ := steered(t)
@@ -245,7 +249,8 @@ func TestRequiredWaitsForCertainty(t *testing.T) {
 	}
 }
 
-// TestClaimsNeedThePlugin: a profile with DynamicResources itself cannot do what the pod asks.
+// TestClaimsNeedThePlugin: if a profile has DynamicResources itself, it refuses the pod, because it
+// cannot align the devices.
 func TestClaimsNeedThePlugin(t *testing.T) {
 	f, _ := attached(t)
 	for _, pod := range []*corev1.Pod{insisting(pinned("x", 2), "near"), extendedPod(2, "required")} {
@@ -256,7 +261,7 @@ func TestClaimsNeedThePlugin(t *testing.T) {
 	}
 }
 
-// TestClaimsOfAProfile: the plugin for claims asks for the arguments of its own profile.
+// TestClaimsOfAProfile: the plugin for claims gets the arguments of its own profile.
 func TestClaimsOfAProfile(t *testing.T) {
 	f, h := attached(t)
 	l := &lyings{handle: h, shared: f.core}
@@ -280,7 +285,7 @@ func TestClaimsOfAProfile(t *testing.T) {
 	check("its profile", dra.Near, "a.b/numa")
 }
 
-// TestWhoseBindingIsInDoubt: that of another plugin always is.
+// TestWhoseBindingIsInDoubt: a Binding by another plugin is always in doubt.
 func TestWhoseBindingIsInDoubt(t *testing.T) {
 	f, _ := steered(t)
 	l := &lyings{shared: f.core}
@@ -306,7 +311,7 @@ func TestWhoseBindingIsInDoubt(t *testing.T) {
 	}
 }
 
-// steered is a fixture whose profile has the plugin for claims.
+// steered returns a fixture whose profile has the plugin for claims.
 func steered(t *testing.T) (*fixture, apiHandle) {
 	f, h := attached(t)
 	key := ofProfile{h.SharedInformerFactory(), h.ProfileName()}
@@ -324,8 +329,8 @@ func steered(t *testing.T) (*fixture, apiHandle) {
 	return f, h
 }
 
-// TestWhoWaitsForCPUsBesideDevices is woken by reports of the node, though another plugin refuses:
-// that plugin goes by what Berth decides there.
+// TestWhoWaitsForCPUsBesideDevices: such a pod is woken by reports of the node although another
+// plugin refused it, because that plugin uses Berth's decision.
 func TestWhoWaitsForCPUsBesideDevices(t *testing.T) {
 	f, _ := steered(t)
 	pod := insisting(pinned("x", 4), "required")
@@ -336,7 +341,8 @@ func TestWhoWaitsForCPUsBesideDevices(t *testing.T) {
 	}
 }
 
-// TestWaysOfAMember: a member of a gang lies as its plan says, and its devices follow.
+// TestWaysOfAMember: a member of a gang is placed as planned, and its devices are chosen near its
+// CPUs.
 func TestWaysOfAMember(t *testing.T) {
 	f := newFixture(t)
 	f.forGangs()
@@ -356,7 +362,8 @@ func TestWaysOfAMember(t *testing.T) {
 	}
 }
 
-// TestWaysInAGroupCycle: a member of Kubernetes' own group lies beside the mates that are tried.
+// TestWaysInAGroupCycle: a member of Kubernetes' own group is placed in addition to the members
+// that are tried in the same cycle.
 func TestWaysInAGroupCycle(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())
@@ -385,8 +392,7 @@ func TestWaysInAGroupCycle(t *testing.T) {
 	}
 }
 
-// TestWaysOfAnOwner: an owner of a Reservation follows devices within its place, and stays near
-// them.
+// TestWaysOfAnOwner: an owner of a Reservation gets CPUs near its devices within the Reservation.
 func TestWaysOfAnOwner(t *testing.T) {
 	for name, c := range map[string]struct {
 		place int64
@@ -425,9 +431,9 @@ func TestWaysOfAnOwner(t *testing.T) {
 	}
 }
 
-// TestAnOwnerThatReserveRefuses: if its place cannot take it near its devices, it is tried at once
-// without the Reservation. If the plugin for claims refuses later, it pauses. The Reservation keeps
-// its place.
+// TestAnOwnerThatReserveRefuses: if the Reservation has no room near the owner's devices, the owner
+// is tried at once without the Reservation. If the plugin for claims refuses later, the owner
+// waits. The Reservation keeps its resources.
 func TestAnOwnerThatReserveRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		near   topology.NUMAID // the NUMA node of its devices; its place is on 0
@@ -474,8 +480,9 @@ func TestAnOwnerThatReserveRefuses(t *testing.T) {
 	}
 }
 
-// TestAPodThatWaitsForItsDeviceHoldsNobodyUp: what it was promised keeps others off the node that
-// its kubelet may admit first, until it waits for a device to become ready.
+// TestAPodThatWaitsForItsDeviceHoldsNobodyUp: a promise keeps other pods off the node, because its
+// kubelet may admit the promised pod first. This ends while the pod waits for a device to become
+// ready.
 func TestAPodThatWaitsForItsDeviceHoldsNobodyUp(t *testing.T) {
 	f, _ := steered(t)
 	slow, other := insisting(pinned("slow", 4), "required"), pinned("other", 4)
@@ -497,7 +504,7 @@ func TestAPodThatWaitsForItsDeviceHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// TestBoundPodsAreCounted by mode and alignment.
+// TestBoundPodsAreCounted: the metric counts bound pods by mode and alignment.
 func TestBoundPodsAreCounted(t *testing.T) {
 	register()
 	count := func(mode, alignment string) float64 {

@@ -140,7 +140,7 @@ func (f *fixture) explainGang(t *testing.T, pods []*corev1.Pod, objects []runtim
 }
 
 // TestGangClaimsAgree: the scheduler's plan of a gang and the command line find devices for the
-// same members. Two nodes of two NUMA nodes have room for one member on each.
+// same members. Two nodes with two NUMA nodes have room for one member on each NUMA node.
 func TestGangClaimsAgree(t *testing.T) {
 	const driver, root = "gpu.example.com", dra.StandardPCIeRoot
 	classes := []runtime.Object{&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourceapi.DeviceClassSpec{ExtendedResourceName: new(gpuName)}}}

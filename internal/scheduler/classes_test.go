@@ -10,7 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// withPods is a node with pods on it.
+// withPods is a node with pods.
 type withPods struct {
 	fwk.NodeInfo
 	node       *corev1.Node
@@ -29,8 +29,7 @@ type podOn struct {
 
 func (p podOn) GetPod() *corev1.Pod { return p.pod }
 
-// TestClasses: nodes are of one class where the plugins read the same of them, and of several where
-// they do not.
+// TestClasses: nodes are in the same class exactly if the plugins read equal data of them.
 func TestClasses(t *testing.T) {
 	made := 0
 	node := func(zone string, pods int, change func(*corev1.Node)) *withPods {

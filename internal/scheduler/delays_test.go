@@ -27,7 +27,7 @@ func pinnedPod(uid string, labels map[string]string) *corev1.Pod {
 	}
 }
 
-// TestDelays: each second of a pod without a node counts for what the pod spent it on.
+// TestDelays: each second of a pod without a node counts for the cause of the delay.
 func TestDelays(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	d := Delays{clock: clock, waits: func(*corev1.Pod) bool { return true }}
@@ -65,7 +65,7 @@ func TestDelays(t *testing.T) {
 	d.bound("unknown")
 }
 
-// TestOurs: a pod whose last attempt has failed because of Berth alone waits for no other plugin.
+// TestOurs: a pod whose last attempt failed only because of Berth waits for no other plugin.
 func TestOurs(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	d := Delays{clock: clock, waits: func(*corev1.Pod) bool { return true }}
@@ -102,8 +102,8 @@ func TestOurs(t *testing.T) {
 	}
 }
 
-// TestDelaysAreOfPodsThatWereTried: a replica that stands by has all pods in its queue, and does
-// not report the ones that the leader binds.
+// TestDelaysAreOfPodsThatWereTried: a standby replica has all pods in its queue, and does not
+// report the pods that the leader binds.
 func TestDelaysAreOfPodsThatWereTried(t *testing.T) {
 	register()
 	d := Delays{clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), waits: func(*corev1.Pod) bool { return true }}
@@ -125,7 +125,7 @@ func TestDelaysAreOfPodsThatWereTried(t *testing.T) {
 	}
 }
 
-// TestDelaysAreBounded: pods that come and never are bound do not fill the memory.
+// TestDelaysAreBounded: pods that are never bound do not fill the memory.
 func TestDelaysAreBounded(t *testing.T) {
 	d := Delays{clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), waits: func(*corev1.Pod) bool { return true }}
 	for i := range maxDelays + 10 {
@@ -135,8 +135,8 @@ func TestDelaysAreBounded(t *testing.T) {
 	}
 }
 
-// TestDelaysGoWithTheirPods: nothing is remembered of a pod that is gone, or that somebody else has
-// bound, whether the plugin hears of that before or after the pod is tried.
+// TestDelaysGoWithTheirPods: the data of a pod that is gone, or that another scheduler has bound,
+// is removed, whether the plugin learns about this before or after the pod is tried.
 func TestDelaysGoWithTheirPods(t *testing.T) {
 	for what, end := range map[string]func(f *fixture, h apiHandle, pod *corev1.Pod){
 		"gone": func(f *fixture, h apiHandle, pod *corev1.Pod) {
@@ -173,8 +173,8 @@ func TestDelaysGoWithTheirPods(t *testing.T) {
 	}
 }
 
-// TestCrowded: more than eight pods for each node are a crowd until one is left for eight nodes.
-// Pods for which there is no room, that wait at a gate, or for their gang, do not count.
+// TestCrowded: more than eight pods for each node are a crowd, until only one pod for eight nodes
+// is left. Pods without room, gated pods, and pods that wait for their gang do not count.
 func TestCrowded(t *testing.T) {
 	d := Delays{clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), waits: func(*corev1.Pod) bool { return true }}
 	const nodes = 16
@@ -220,8 +220,8 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// TestInACrowdNobodyWaitsForCertainty: a pod that comes to a node out of a crowd is promised no
-// CPUs, so that others of its second may follow it there.
+// TestInACrowdNobodyWaitsForCertainty: in a crowd, a pod is promised no CPUs, so that other pods of
+// its second may follow it to its node.
 func TestInACrowdNobodyWaitsForCertainty(t *testing.T) {
 	for _, crowd := range []bool{false, true} {
 		f := newFixture(t)

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// wants has a pod with GPUs run somewhere, and lets the scheduler look at its nodes.
+// wants makes a pod with GPUs run on some node, and makes the scheduler read its nodes.
 func (c *cluster) wants(gpus int64, change func(*corev1.Pod)) {
 	c.Helper()
 	p := on(c.pod(1, gpus), "elsewhere")
@@ -29,9 +29,9 @@ func (c *cluster) wants(gpus int64, change func(*corev1.Pod)) {
 	})
 }
 
-// TestCPUsBesideWantedDevices: a pod without devices that fits on one NUMA node beside free GPUs
-// alone lies on several elsewhere, once pods have GPUs. Before, and with numaNodes first, it lies
-// on one.
+// TestCPUsBesideWantedDevices: a pod without devices fits on one NUMA node only next to free GPUs.
+// If some pods have GPUs, it is placed on several NUMA nodes of another node. Otherwise, and with
+// numaNodes first, it is placed on one NUMA node.
 func TestCPUsBesideWantedDevices(t *testing.T) {
 	chosen := func(c *cluster) string {
 		pod := c.pod(24, 0)
@@ -62,8 +62,9 @@ func TestCPUsBesideWantedDevices(t *testing.T) {
 	}
 }
 
-// TestDemandedNodesComeLast: of nodes that are alike, a pod goes to the one where fewer pods with
-// devices could be, by what they say about nodes. A pod that asks for no devices does not care.
+// TestDemandedNodesComeLast: among equal nodes, a pod goes to the node on which fewer pods with
+// devices could be, according to the pods' node selectors. A pod without devices is placed
+// independently of this.
 func TestDemandedNodesComeLast(t *testing.T) {
 	c := newCluster(t, 17, 2)
 	c.nodes = slices.DeleteFunc(c.nodes, func(n *clusterNode) bool { return len(n.spec.Machine.Devices) == 0 })

@@ -17,11 +17,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// quads have two GPUs on each NUMA node, below a switch of their own.
+// quads has two GPUs on each NUMA node, below their own switch.
 const quads = "package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21 " +
 	"dev:18:00.0|19:00.0,030200,10de:2330,numa=0,root=15,switch=16:00.0 dev:98:00.0|99:00.0,030200,10de:2330,numa=1,root=95,switch=96:00.0"
 
-// devices gives node n its GPUs: of a plugin of its kubelet's with NUMA nodes, or of Berth's own.
+// devices gives node n its GPUs: by a device plugin that reports NUMA nodes, or by Berth's plugin.
 func (f *fixture) devices(berth bool) {
 	f.Helper()
 	f.devicesOf(quads, berth)
@@ -31,7 +31,7 @@ func (f *fixture) devices(berth bool) {
 	}
 }
 
-// devicesOf makes the fixture's node the machine, with the GPUs of that.
+// devicesOf gives the fixture's node the machine and its GPUs.
 func (f *fixture) devicesOf(machine string, berth bool) {
 	f.Helper()
 	m, err := topology.Parse(machine)
@@ -59,7 +59,7 @@ func (f *fixture) devicesOf(machine string, berth bool) {
 	f.state.SetPool(pool)
 }
 
-// asking adds GPUs to a pod, and asks for all that it has on one NUMA node.
+// asking adds GPUs to a pod, and requests all its resources on one NUMA node.
 func asking(pod *corev1.Pod, gpus string) *corev1.Pod {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
@@ -69,16 +69,16 @@ func asking(pod *corev1.Pod, gpus string) *corev1.Pod {
 	return pod
 }
 
-// eachAuthority runs a test where a kubelet decides, and where Berth does.
+// eachAuthority runs a test with a kubelet that decides, and with Berth.
 func eachAuthority(t *testing.T, test func(t *testing.T, berth bool)) {
 	for _, berth := range []bool{false, true} {
 		t.Run(fmt.Sprint("berth decides: ", berth), func(t *testing.T) { test(t, berth) })
 	}
 }
 
-// TestGangsArePlannedWithTheirDevices: four members of two GPUs each fill two nodes. Where single
-// GPUs are taken, enough of them may be free and the gang does not fit all the same: two of one
-// NUMA node are not.
+// TestGangsArePlannedWithTheirDevices: four members with two GPUs each fill two nodes. If single
+// GPUs are taken, the number of free GPUs may suffice, but the gang does not fit, because some
+// members would have GPUs on two NUMA nodes.
 func TestGangsArePlannedWithTheirDevices(t *testing.T) {
 	eachAuthority(t, func(t *testing.T, berth bool) {
 		for name, c := range map[string]struct {
@@ -122,9 +122,9 @@ func TestGangsArePlannedWithTheirDevices(t *testing.T) {
 	})
 }
 
-// TestPreemptionCountsDevices: a pod that wants two GPUs and seven CPUs on one NUMA node is not
-// helped by whoever has the CPUs, nor by whoever has the GPU, nor by one of either on two NUMA
-// nodes.
+// TestPreemptionCountsDevices: a pod wants two GPUs and seven CPUs on one NUMA node. Eviction of a
+// pod that has only the CPUs, of a pod that has only the GPU, or of one of each on two NUMA nodes
+// does not help.
 func TestPreemptionCountsDevices(t *testing.T) {
 	eachAuthority(t, func(t *testing.T, berth bool) {
 		f, _ := attached(t)
@@ -160,7 +160,7 @@ func TestPreemptionCountsDevices(t *testing.T) {
 	})
 }
 
-// TestBoundDevicesAreCounted by how near they lie.
+// TestBoundDevicesAreCounted: the metric counts bound devices by their distance.
 func TestBoundDevicesAreCounted(t *testing.T) {
 	eachAuthority(t, func(t *testing.T, berth bool) {
 		near := "numa-node" // of the devices of a plugin no more is known
@@ -194,9 +194,9 @@ func TestBoundDevicesAreCounted(t *testing.T) {
 	})
 }
 
-// TestWholeGroupsStayFree: a single GPU is taken from a switch, or from linked ones, where some are
-// taken already, though another node has fewer GPUs left over: two pairs stay, and pods for pairs
-// find them.
+// TestWholeGroupsStayFree: a single GPU is taken from a switch, or from linked GPUs, of which some
+// are already taken, even if another node has fewer free GPUs. So two pairs stay free for pods with
+// two GPUs.
 func TestWholeGroupsStayFree(t *testing.T) {
 	const cpus = "package:1 numa:1 core:16 pu:2 mem:64Gi "
 	for name, machine := range map[string]string{
@@ -231,7 +231,7 @@ func TestWholeGroupsStayFree(t *testing.T) {
 	}
 }
 
-// broken reports whether the two GPUs of a pod are not a pair: 18 and 19, or 38 and 39.
+// broken reports whether the two GPUs of a pod are no pair: 18 and 19, or 38 and 39.
 func (c *cluster) broken(n *clusterNode, pod *corev1.Pod) bool {
 	for _, p := range n.state.Snapshot().Pods {
 		if p.UID == string(pod.UID) {

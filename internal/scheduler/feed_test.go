@@ -36,7 +36,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// activations notes which pods were woken.
+// activations counts how often each pod was woken.
 type activations map[string]int
 
 func (a activations) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
@@ -45,14 +45,14 @@ func (a activations) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 	}
 }
 
-// What is said about nodes that cannot be relied on.
+// The texts about unreliable nodes.
 const (
 	noReport    = wire.NoReport
 	noHeartbeat = wire.NoSignOfLife
 	wentBack    = "its report is older than the one before, and its agent has not confirmed it yet"
 )
 
-// refusal says why the named node cannot be predicted now; "" when it can.
+// refusal explains why the named node cannot be predicted now; "" if it can.
 func (f *fixture) refusal(name string) string {
 	if why := f.table.Unusable(f.table.Named(name)); why != nil {
 		return why.Text
@@ -69,7 +69,7 @@ type fixture struct {
 	wakeEdge *wakeEdge
 	woken    activations
 	events   *events.FakeRecorder
-	// kubelet is that of node n.
+	// The kubelet of node n.
 	model *placement.Model
 	state *placement.State
 	spec  wire.NodeSpec
@@ -98,7 +98,7 @@ func newFixture(t testing.TB) *fixture {
 	return f
 }
 
-// useMachine gives the nodes that are reported from now on another machine.
+// useMachine gives nodes in later reports another machine.
 func (f *fixture) useMachine(text string) {
 	f.Helper()
 	m, err := topology.Parse(text)
@@ -117,7 +117,7 @@ func (f *fixture) useMachine(text string) {
 	f.state = f.model.NewState()
 }
 
-// unknownPods is a lister that can say about no pod whether it is gone.
+// unknownPods is a lister that has no pod and cannot tell whether a pod is gone.
 type unknownPods struct {
 	corelisters.PodLister
 	corelisters.PodNamespaceLister
@@ -131,7 +131,7 @@ func (unknownPods) Get(string) (*corev1.Pod, error) {
 
 func (unknownPods) List(labels.Selector) ([]*corev1.Pod, error) { return nil, nil }
 
-// heldLease is the bindings Lease of a scheduler that nobody led before.
+// heldLease is the bindings Lease of a scheduler without a predecessor.
 type heldLease struct {
 	coordinationclient.LeaseInterface
 }
@@ -148,8 +148,8 @@ func (heldLease) Update(_ context.Context, l *coordinationv1.Lease, _ metav1.Upd
 	return l, nil
 }
 
-// lead brings the plugin to where it places pods. The Lease has a clock of its own: tests ask
-// whether theirs has anything to do.
+// lead makes the plugin a leader that places pods. The Lease has its own clock, so that the tests'
+// clock has only the tests' timers.
 func (f *fixture) lead() {
 	done := make(chan struct{})
 	f.takeOverBy(handover.Options{Leases: heldLease{}, Pods: fake.NewClientset().CoreV1(), Clock: testingclock.NewFakeClock(f.clock.Now()), Logger: klog.Background(), SettleAfter: f.args.SettleAfter.Duration})
@@ -160,7 +160,7 @@ func (f *fixture) lead() {
 	<-done
 }
 
-// topology is the present report of node n.
+// topology returns the current report of node n.
 func (f *fixture) topology() *v1alpha1.NodeTopology {
 	f.Helper()
 	f.seq++
@@ -210,7 +210,7 @@ func (f *fixture) attempt(pod *corev1.Pod, r *placement.Request) *cycle {
 	return c
 }
 
-// wait has a pod want a node.
+// wait makes a pod want a node.
 func (f *fixture) wait(pod *corev1.Pod) *ledger.Candidate {
 	f.Helper()
 	ask, err := wire.ReadPod(pod)
@@ -222,7 +222,7 @@ func (f *fixture) wait(pod *corev1.Pod) *ledger.Candidate {
 	return &c
 }
 
-// fill gives all of node n to two pods.
+// fill gives all CPUs of node n to two pods.
 func (f *fixture) fill() (one, two *corev1.Pod) {
 	f.Helper()
 	one, two = pinned("one", 7), pinned("two", 8)

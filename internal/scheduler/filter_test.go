@@ -16,11 +16,11 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// cycleData is as much of a cycle's state as a plugin without a framework needs.
+// cycleData is the part of a cycle's state that a plugin without a framework needs.
 type cycleData struct {
 	fwk.CycleState
 	held map[fwk.StateKey]fwk.StateData
-	// group is the state of a group cycle; evicting says that it tries whom to evict.
+	// group is the state of a group cycle. evicting means that the cycle tries evictions.
 	group    fwk.PodGroupCycleState
 	evicting bool
 }
@@ -46,7 +46,7 @@ func (c *cycleData) Read(key fwk.StateKey) (fwk.StateData, error) {
 	return nil, fwk.ErrNotFound
 }
 
-// infoOf is as much of a NodeInfo as the plugin needs; the framework knows of no amounts there.
+// infoOf is the part of a NodeInfo that the plugin needs. It has no amounts.
 type infoOf struct {
 	fwk.NodeInfo
 	object *corev1.Node
@@ -58,15 +58,16 @@ func nodeObject(name string) infoOf {
 	return infoOf{NodeInfo: framework.NewNodeInfo(), object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}}
 }
 
-// reportOf is a report of a node by that name.
+// reportOf returns a report of a node with this name.
 func (f *fixture) reportOf(name string) *v1alpha1.NodeTopology {
 	nt := f.topology()
 	nt.Name, nt.UID = name, types.UID(name)
 	return nt
 }
 
-// TestReserveHasTheLastWord: on a large cluster Filter only estimates where pods of the same second
-// are in flight. A pod that Reserve refuses tries again at once, and then Filter knows.
+// TestReserveHasTheLastWord: on a large cluster, Filter only estimates if pods of the same second
+// are in flight. A pod that Reserve refuses is tried again at once, and Filter then knows the exact
+// answer.
 func TestReserveHasTheLastWord(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())
@@ -107,8 +108,8 @@ func requestOf(t testing.TB, pod *corev1.Pod) *placement.Request {
 	return &ask.Request
 }
 
-// TestFilterAfterTheEnd of an attempt asks nothing: a question may take long. Its status is no
-// error, which would make the whole attempt fail.
+// TestFilterAfterTheEnd: after the end of an attempt, Filter asks no node, because an answer may
+// take long. Its status is no error, because an error would make the whole attempt fail.
 func TestFilterAfterTheEnd(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())

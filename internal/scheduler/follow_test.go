@@ -29,8 +29,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestCPUsFollowClaimedDevices, with both plugins and kube-scheduler's allocator, from Filter to
-// Reserve, on a node where Berth decides.
+// TestCPUsFollowClaimedDevices runs both plugins and kube-scheduler's allocator, from Filter to
+// Reserve, on a node on which Berth decides.
 func TestCPUsFollowClaimedDevices(t *testing.T) {
 	metrics.Register()
 	for name, c := range map[string]struct {
@@ -97,7 +97,7 @@ func TestCPUsFollowClaimedDevices(t *testing.T) {
 	}
 }
 
-// steererWith is the plugin for claims in a cluster of the objects and a class of devices.
+// steererWith returns the plugin for claims in a cluster with the objects and a class of devices.
 func steererWith(t *testing.T, l *lyings, objects ...runtime.Object) *steer.Plugin {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

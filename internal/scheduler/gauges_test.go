@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestHeldGauges: every phase and authority has its series, also while there is nothing.
+// TestHeldGauges: every phase and authority has a series, even if its value is zero.
 func TestHeldGauges(t *testing.T) {
 	names := map[*metrics.Desc]string{reservationsDesc: "reservations", placesDesc: "places", heldCPUsDesc: "cpus", heldMemoryDesc: "memory", heldDevicesDesc: "devices"}
 	series := func(c *reservation.Census) (out []string) {
@@ -47,7 +47,7 @@ func TestHeldGauges(t *testing.T) {
 }
 
 // TestEveryPodThatWaitsIsCounted: gated or not, alone or in a gang, pinned or not, refused or not,
-// leader or not; others' pods, and the ones that have a node or have ended, are not.
+// leader or not. Pods of other schedulers, bound pods and ended pods are not counted.
 func TestEveryPodThatWaitsIsCounted(t *testing.T) {
 	c := testclock.NewFakeClock(time.Unix(10_000, 0))
 	core := &core{clock: c}
@@ -61,7 +61,7 @@ func TestEveryPodThatWaitsIsCounted(t *testing.T) {
 		return pod
 	}
 	gated := func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}} }
-	member := func(p *corev1.Pod) { p.Annotations = map[string]string{wire.GangAnnotation: "z"} } // one that is wrong, too
+	member := func(p *corev1.Pod) { p.Annotations = map[string]string{wire.GangAnnotation: "z"} } // a wrong declaration counts too
 	count, longest := core.waiting([]*corev1.Pod{
 		age(5, nil), age(70, nil), age(-3, nil), age(900, gated), age(8, member), age(80, member),
 		age(999, func(p *corev1.Pod) { gated(p); member(p) }),

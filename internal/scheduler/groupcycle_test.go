@@ -19,12 +19,12 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// groupHandle is as much of the framework as a group cycle needs: a snapshot, a PodGroup and the
+// groupHandle is the part of the framework that a group cycle needs: a snapshot, a PodGroup and the
 // pods that wait in Permit.
 type groupHandle struct {
 	fwk.Handle
 	factory informers.SharedInformerFactory
-	// members is how many pods the group has.
+	// members is the number of pods in the group.
 	members int
 	infos   []fwk.NodeInfo
 	waiting []*waitingMate
@@ -69,7 +69,7 @@ type waitingMate struct {
 func (w *waitingMate) GetPod() *corev1.Pod       { return w.pod }
 func (w *waitingMate) Reject(_, msg string) bool { w.rejected = msg; return true }
 
-// podsOn is a node with pods, as the snapshot has them.
+// podsOn is a node with pods in the snapshot.
 type podsOn struct {
 	infoOf
 	pods []fwk.PodInfo
@@ -85,7 +85,7 @@ func nodeWith(name string, pods ...*corev1.Pod) podsOn {
 	return n
 }
 
-// inGroup gives the fixture nodes n and m, and a group that needs all of its members.
+// inGroup gives the fixture nodes n and m, and a group that needs all its members.
 func (f *fixture) inGroup(members int) (*groupHandle, []*corev1.Pod) {
 	f.Helper()
 	client, err := kubernetes.NewForConfig(&rest.Config{})
@@ -105,7 +105,7 @@ func (f *fixture) inGroup(members int) (*groupHandle, []*corev1.Pod) {
 	return h, pods
 }
 
-// groupState is a cycle of a member in the group's cycle.
+// groupState returns the state of a member's cycle within the group's cycle.
 func groupState(shared fwk.PodGroupCycleState, evicting bool) *cycleData {
 	s := newCycleData()
 	s.group, s.evicting = shared, evicting
@@ -119,8 +119,8 @@ type tried struct {
 	node  string
 }
 
-// tryGroup plays a group cycle's trial: every member on the first node that takes it. A state that
-// is new is that of a new cycle.
+// tryGroup plays the trial of a group cycle: every member is reserved on the first node that admits
+// it. If the state is new, the cycle is new.
 func (f *fixture) tryGroup(t *testing.T, shared fwk.PodGroupCycleState, pods []*corev1.Pod, evicting bool, infos ...fwk.NodeInfo) (placed []tried) {
 	t.Helper()
 	if _, err := shared.Read(groupKey); err != nil {
@@ -150,15 +150,15 @@ func (f *fixture) tryGroup(t *testing.T, shared fwk.PodGroupCycleState, pods []*
 	return placed
 }
 
-// takeBack ends a trial, in reverse order.
+// takeBack ends a trial: it unreserves the members in reverse order.
 func (f *fixture) takeBack(t *testing.T, placed []tried) {
 	for i := len(placed) - 1; i >= 0; i-- {
 		f.Unreserve(t.Context(), placed[i].state, placed[i].pod, placed[i].node)
 	}
 }
 
-// TestGroupTrialsAreSilent tries a group that fits, and then one member too many. Nobody else sees,
-// hears or counts it; the commit places everybody where the trial did.
+// TestGroupTrialsAreSilent tries a group that fits, and then one member too many. A trial changes
+// no account, wakes no pod and counts in no metric. The commit places each pod where the trial did.
 func TestGroupTrialsAreSilent(t *testing.T) {
 	f := newFixture(t)
 	for _, name := range []string{"n", "m"} {
@@ -204,7 +204,7 @@ func TestGroupTrialsAreSilent(t *testing.T) {
 	}
 }
 
-// TestGroupSeesWhomTheCycleTook: pods leave the snapshot without a call of RemovePod.
+// TestGroupSeesWhomTheCycleTook: pods are missing in the snapshot without a call of RemovePod.
 func TestGroupSeesWhomTheCycleTook(t *testing.T) {
 	f := newFixture(t)
 	one, two := f.fill()
@@ -230,9 +230,9 @@ func TestGroupSeesWhomTheCycleTook(t *testing.T) {
 	}
 }
 
-// TestNobodyIsEvictedForAGroupWhereSomebodyIsInFlight: two pods come to a node, and which of them
-// is in the group's way depends on who comes first. Until the report tells, the cycle would evict
-// both. Where one pod alone is in flight, there is nothing to tell.
+// TestNobodyIsEvictedForAGroupWhereSomebodyIsInFlight: two pods are in flight to a node. Which of
+// them is in the group's way depends on the order in which they arrive. The cycle would evict both
+// before the report shows this. If only one pod is in flight, it need not wait for the report.
 func TestNobodyIsEvictedForAGroupWhereSomebodyIsInFlight(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())
@@ -254,7 +254,7 @@ func TestNobodyIsEvictedForAGroupWhereSomebodyIsInFlight(t *testing.T) {
 	if !fits() {
 		t.Error("the group does not fit without the one pod in flight")
 	}
-	f.feed.PodSeen(on(small, "n"), false) // somebody else has bound it
+	f.feed.PodSeen(on(small, "n"), false) // another scheduler has bound it
 	h.infos = []fwk.NodeInfo{nodeWith("n", large, small)}
 	if fits() || fits(large) || fits(small) {
 		t.Errorf("before the report: fits without both %t, without the small one %t, without the large one %t", fits(), fits(large), fits(small))
@@ -267,8 +267,8 @@ func TestNobodyIsEvictedForAGroupWhereSomebodyIsInFlight(t *testing.T) {
 	}
 }
 
-// TestNobodyIsEvictedForAGroupBeforeTheReport that some node waits for, for as long as a pod alone
-// would wait; and never for a part of the group.
+// TestNobodyIsEvictedForAGroupBeforeTheReport: the group waits for a node's report as long as a
+// single pod would. No pod is ever evicted for a part of the group.
 func TestNobodyIsEvictedForAGroupBeforeTheReport(t *testing.T) {
 	f := newFixture(t)
 	one, two := f.fill()
@@ -315,12 +315,12 @@ func TestNobodyIsEvictedForAGroupBeforeTheReport(t *testing.T) {
 	}
 }
 
-// TestMatesDoNotHangInPermit: the commit cannot place the second member. The first gives its place
-// back, and the third does not begin to wait.
+// TestMatesDoNotHangInPermit: the commit cannot place the second member. The first one is
+// unreserved, and the third does not begin to wait.
 func TestMatesDoNotHangInPermit(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		spare int // members beyond the ones that the group needs
+		spare int // members that the group does not need
 	}{{"all are needed", 0}, {"one is not", 1}} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := newFixture(t)

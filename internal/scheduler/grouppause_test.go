@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/gangs"
 )
 
-// TestAGroupThatFailsPauses: members that failed are held, longer each time, and come back
+// TestAGroupThatFailsPauses: members that failed wait, each time longer, and are tried again
 // together.
 func TestAGroupThatFailsPauses(t *testing.T) {
 	c := testingclock.NewFakeClock(time.Unix(1000, 0))
@@ -61,21 +61,21 @@ func TestAGroupThatFailsPauses(t *testing.T) {
 	free("after the first pause", a)
 }
 
-// inGroupNamed is a member of a group, with a UID of its name.
+// inGroupNamed returns a member of a group, with a UID made of its name.
 func inGroupNamed(group, name string) *corev1.Pod {
 	p := pinned(name, 1)
 	p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
 	return p
 }
 
-// ordinary makes a pod one for which no kubelet pins anything.
+// ordinary makes the pod one for which no kubelet pins resources.
 func ordinary(pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.Containers[0].Resources, pod.Status.QOSClass = corev1.ResourceRequirements{}, corev1.PodQOSBestEffort
 	return pod
 }
 
-// TestOrdinaryMembersAreNotHeld: the groups of pods about which Berth decides nothing are left to
-// kube-scheduler, whether their attempts succeed or fail.
+// TestOrdinaryMembersAreNotHeld: kube-scheduler alone handles groups of pods about which Berth does
+// not decide, whether their attempts succeed or fail.
 func TestOrdinaryMembersAreNotHeld(t *testing.T) {
 	f := newFixture(t)
 	pod := ordinary(inGroupNamed("g", "ordinary"))
@@ -122,8 +122,8 @@ func TestManyGroupsArePausedInBoundedMemory(t *testing.T) {
 	}
 }
 
-// TestGroupWaitsAreBounded: with too many groups some of the namespace that has the most begin to
-// wait again.
+// TestGroupWaitsAreBounded: if there are too many groups, the waits of some groups begin again, in
+// the namespace that has the most groups.
 func TestGroupWaitsAreBounded(t *testing.T) {
 	w := newGroupWaits()
 	begun := time.Unix(-1, 0)

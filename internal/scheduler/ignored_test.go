@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestSharesForCPUsAreTold: a pod without memory that Koordinator's proposal gives a CPU is told
-// that it shares CPUs, where every kubelet decides for itself.
+// TestSharesForCPUsAreTold: a pod without memory that gets a CPU by Koordinator's proposal is told
+// that it shares CPUs, if every kubelet decides for itself.
 func TestSharesForCPUsAreTold(t *testing.T) {
 	for _, obeys := range []bool{false, true} {
 		f := newFixture(t)
@@ -43,8 +43,8 @@ func TestSharesForCPUsAreTold(t *testing.T) {
 	}
 }
 
-// TestSharesBesideNodesThatObey: where other nodes obey, a pod that wants CPUs of its own is told
-// when a node is chosen whose kubelet gives it none, and not where Berth does.
+// TestSharesBesideNodesThatObey: if other nodes obey, a pod that wants exclusive CPUs is told when
+// a node is chosen whose kubelet gives it none. It is not told if Berth decides on the chosen node.
 func TestSharesBesideNodesThatObey(t *testing.T) {
 	f := newFixture(t)
 	f.obeys()
@@ -67,7 +67,8 @@ func TestSharesBesideNodesThatObey(t *testing.T) {
 	}
 }
 
-// TestWholesDoNotShare: a kubelet that places pods by spec.resources gives one CPUs of its own.
+// TestWholesDoNotShare: a kubelet that places pods by spec.resources gives such a pod exclusive
+// CPUs.
 func TestWholesDoNotShare(t *testing.T) {
 	f := newFixture(t)
 	f.obeys()
@@ -93,7 +94,8 @@ func TestWholesDoNotShare(t *testing.T) {
 	}
 }
 
-// TestRepeatsAreTold: a pod that its kubelet places as a whole is told what a restart does to it.
+// TestRepeatsAreTold: a pod that its kubelet places as a whole is told what happens to it after a
+// kubelet restart.
 func TestRepeatsAreTold(t *testing.T) {
 	f := newFixture(t)
 	for _, d := range []placement.Decision{{}, {Whole: &placement.Whole{}}} {
@@ -111,8 +113,8 @@ func TestRepeatsAreTold(t *testing.T) {
 	}
 }
 
-// TestIgnoredKeysAreTold: once a pod, on the first attempt, also of pods that Berth leaves
-// to others.
+// TestIgnoredKeysAreTold: once per pod, on the first attempt, even if Berth does not decide about
+// the pod.
 func TestIgnoredKeysAreTold(t *testing.T) {
 	condition := func(reason string) []corev1.PodCondition {
 		return []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason}}
@@ -165,7 +167,8 @@ func TestIgnoredKeysAreTold(t *testing.T) {
 	}
 }
 
-// keyedEvents keeps of the events of one reason and action the first note, as the API server does.
+// keyedEvents keeps the first note of all events with the same reason and action, as the API server
+// does.
 type keyedEvents struct {
 	events.EventRecorder
 	notes map[[2]string]string
@@ -177,7 +180,7 @@ func (k keyedEvents) Eventf(_, _ runtime.Object, _, reason, action, note string,
 	}
 }
 
-// TestWordsOfSeveralDialectsAreTold: each has an event of its own, which none of the others hides.
+// TestWordsOfSeveralDialectsAreTold: each dialect has its own event, which no other event hides.
 func TestWordsOfSeveralDialectsAreTold(t *testing.T) {
 	f := newFixture(t)
 	told := keyedEvents{notes: map[[2]string]string{}}
@@ -195,7 +198,7 @@ func TestWordsOfSeveralDialectsAreTold(t *testing.T) {
 	}
 }
 
-// virtualNodes are a snapshot with one node, on which no agent is expected.
+// virtualNodes is a snapshot with one node on which no agent is expected.
 type virtualNodes struct {
 	fwk.Handle
 	fwk.SharedLister
@@ -207,8 +210,8 @@ func (v *virtualNodes) SnapshotSharedLister() fwk.SharedLister { return v }
 func (v *virtualNodes) NodeInfos() fwk.NodeInfoLister          { return v }
 func (v *virtualNodes) Get(string) (fwk.NodeInfo, error)       { return v.info, nil }
 
-// TestNodesWithoutAgents: a node that the argument selects takes a pod that could be pinned, as
-// long as no agent has reported there.
+// TestNodesWithoutAgents: a node that matches the argument's selector admits a pod that could be
+// pinned, as long as no agent has reported there.
 func TestNodesWithoutAgents(t *testing.T) {
 	for _, tc := range []struct {
 		selector string
@@ -252,8 +255,8 @@ func TestNodesWithoutAgents(t *testing.T) {
 	}
 }
 
-// TestSharedPolicyIsTold: who asks for a policy, or for memory of its own, without being Guaranteed
-// is told which container lacks what.
+// TestSharedPolicyIsTold: a pod that requests a policy, or its own memory, without being Guaranteed
+// is told what is missing in which container.
 func TestSharedPolicyIsTold(t *testing.T) {
 	for _, key := range []string{"berth.dev/policy", "berth.dev/memory"} {
 		f := newFixture(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// keeps has the plugin keep so many CPUs for each GPU.
+// keeps sets the number of CPUs that the plugin keeps for each GPU.
 func (f *fixture) keeps(cpus int) {
 	f.Helper()
 	f.terms = wire.Terms{Keep: wire.CPUsNearDevices, CPUsPerDevice: map[string]int{gpuName: cpus}}
@@ -27,8 +27,8 @@ func (f *fixture) keeps(cpus int) {
 	}
 }
 
-// TestKeptCPUsAreLeft: a pod without devices is refused CPUs that are kept. When one ends that had
-// what was left, it is tried again, and has that.
+// TestKeptCPUsAreLeft: a pod without devices does not get CPUs that are kept. When a pod ends that
+// used the other CPUs, the refused pod is tried again and gets these.
 func TestKeptCPUsAreLeft(t *testing.T) {
 	eachAuthority(t, func(t *testing.T, berth bool) {
 		f := newFixture(t)
@@ -90,14 +90,14 @@ func TestKeepAgrees(t *testing.T) {
 	})
 }
 
-// TestWhatIsPlacedIsNotKeptFrom: a pod in flight has its CPUs, also when a device comes meanwhile
-// that would have kept them.
+// TestWhatIsPlacedIsNotKeptFrom: a pod in flight has its CPUs, even if a new device appears for
+// which they would be kept.
 func TestWhatIsPlacedIsNotKeptFrom(t *testing.T) {
 	f := newFixture(t)
 	f.devicesOf(quads, false)
 	all := gpus(f.spec.Machine)
 	fewer := all
-	fewer.Devices = all.Devices[1:] // one less on NUMA node 0
+	fewer.Devices = all.Devices[1:] // one device less on NUMA node 0
 	f.state.SetPool(fewer)
 	f.feed.ReportSeen(f.topology())
 	f.keeps(2)
@@ -115,7 +115,7 @@ func TestWhatIsPlacedIsNotKeptFrom(t *testing.T) {
 	}
 }
 
-// ask is what the pod asks for as the plugin's arguments have it.
+// ask returns the pod's request according to the plugin's arguments.
 func (f *fixture) ask(pod *corev1.Pod) *placement.Request {
 	f.Helper()
 	ask, err := f.read(pod)
@@ -125,7 +125,7 @@ func (f *fixture) ask(pod *corev1.Pod) *placement.Request {
 	return &ask.Request
 }
 
-// TestKeepIsAnArgument: it is read, and what cannot be right is refused.
+// TestKeepIsAnArgument: it is read, and invalid values are refused.
 func TestKeepIsAnArgument(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"keep":"cpusNearDevices"}`:                                      "keep: cpusNearDevices: want cpusPerDevice as well",

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/lead"
 )
 
-// TestOneReplicaTells: a replica that does not lead tells nothing, and when it leads only what it
-// found shortly before.
+// TestOneReplicaTells: a replica that does not lead sends no events. When it starts to lead, it
+// sends only recent ones.
 func TestOneReplicaTells(t *testing.T) {
 	clock, to, gate := testingclock.NewFakeClock(time.Unix(1000, 0)), events.NewFakeRecorder(2*maxEarly), new(lead.Gate)
 	l := newLeading(to, gate, clock)

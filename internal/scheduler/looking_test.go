@@ -10,8 +10,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// TestPinnedPodsAreLookedForFurther: all nodes, up to the argument, and never fewer than without
-// Berth.
+// TestPinnedPodsAreLookedForFurther: the search for a pinned pod looks at all nodes, up to the
+// argument's limit, and never at fewer than without Berth.
 func TestPinnedPodsAreLookedForFurther(t *testing.T) {
 	c := &core{}
 	c.profiles.maxNodes.Store("berth", 1000)
@@ -50,7 +50,7 @@ func TestPinnedPodsAreLookedForFurther(t *testing.T) {
 	}
 }
 
-// BenchmarkLook is the plugin's part of a cycle that looks at all of so many nodes, a quarter of
+// BenchmarkLook is the plugin's part of a cycle that looks at all of count nodes, a quarter of
 // which have pods: Filter, both scores, and the choice.
 func BenchmarkLook(b *testing.B) {
 	for _, count := range []int{500, 1000, 5000, 15000} {

@@ -25,7 +25,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// gangHandle is a framework with this plugin as its only one.
+// gangHandle is a framework whose only plugin is this one.
 type gangHandle struct {
 	fwk.Handle
 	plugin *Plugin
@@ -83,7 +83,7 @@ func (h *gangHandle) RunPreFilterExtensionRemovePod(ctx context.Context, state f
 	return h.plugin.RemovePod(ctx, state, pod, remove, info)
 }
 
-// forGangs gives the fixture nodes n and m, whose NUMA nodes take 7 and 8 CPUs, and gangs.
+// forGangs gives the fixture gangs, and nodes n and m, whose NUMA nodes have 7 and 8 CPUs.
 func (f *fixture) forGangs() (*gangHandle, *fake.Clientset) {
 	h, client := &gangHandle{plugin: f.Plugin}, fake.NewClientset()
 	f.handle = h
@@ -101,7 +101,7 @@ func (f *fixture) forGangs() (*gangHandle, *fake.Clientset) {
 	return h, client
 }
 
-// member is a pod of a gang, which the plugin has seen.
+// member returns a pod of a gang that the plugin has seen.
 func (f *fixture) member(name string, minimum int, cpus, created int64) *corev1.Pod {
 	pod := pinned(name, cpus)
 	pod.CreationTimestamp = metav1.Unix(600+created, 0)
@@ -110,7 +110,7 @@ func (f *fixture) member(name string, minimum int, cpus, created int64) *corev1.
 	return pod
 }
 
-// plannedFor is the node that PreFilter leaves to a pod.
+// plannedFor returns the node to which PreFilter limits a pod.
 func (f *fixture) plannedFor(pod *corev1.Pod) (*cycleData, string) {
 	f.Helper()
 	state := newCycleData()
@@ -121,8 +121,8 @@ func (f *fixture) plannedFor(pod *corev1.Pod) (*cycleData, string) {
 	return state, result.NodeNames.UnsortedList()[0]
 }
 
-// TestAMemberGoesWhereItWasPlanned: and nowhere else, though it is nominated there. One for which
-// nothing is pinned is a member like the others.
+// TestAMemberGoesWhereItWasPlanned, and not to other nodes, even if another node is nominated. A
+// member for which nothing is pinned is treated like the others.
 func TestAMemberGoesWhereItWasPlanned(t *testing.T) {
 	f := newFixture(t)
 	h, _ := f.forGangs()
@@ -163,7 +163,7 @@ func TestAMemberGoesWhereItWasPlanned(t *testing.T) {
 	}
 }
 
-// TestAMemberThatWasTriedInVain gives its planned place back, whoever ended the attempt.
+// TestAMemberThatWasTriedInVain loses its planned place, whichever plugin ended the attempt.
 func TestAMemberThatWasTriedInVain(t *testing.T) {
 	f := newFixture(t)
 	f.forGangs()
@@ -184,7 +184,8 @@ func TestAMemberThatWasTriedInVain(t *testing.T) {
 	}
 }
 
-// TestTheQueueOfThoseThatBackOffAsksAgain: PreEnqueue was passed before the plan was dropped.
+// TestTheQueueOfThoseThatBackOffAsksAgain: the pods had passed PreEnqueue before the plan was
+// dropped.
 func TestTheQueueOfThoseThatBackOffAsksAgain(t *testing.T) {
 	f := newFixture(t)
 	f.forGangs()
@@ -205,7 +206,7 @@ func TestTheQueueOfThoseThatBackOffAsksAgain(t *testing.T) {
 }
 
 // TestPreemptionTearsNoGang: an urgent pod of no gang finds both nodes full of a gang, or of single
-// pods. What kube-scheduler does as well it leaves to kube-scheduler.
+// pods. If kube-scheduler can evict the pods as well, it is left to do so.
 func TestPreemptionTearsNoGang(t *testing.T) {
 	for _, gangs := range []bool{true, false} {
 		t.Run(fmt.Sprint("gangs: ", gangs), func(t *testing.T) {
@@ -263,13 +264,13 @@ func TestPreemptionTearsNoGang(t *testing.T) {
 	}
 }
 
-// TestBestFirst: Berth orders nodes for a gang by itself where no other plugin prefers any.
+// TestBestFirst: Berth orders the nodes for a gang only if no other plugin prefers any node.
 func TestBestFirst(t *testing.T) {
 	f := newFixture(t)
 	h, _ := f.forGangs()
 	c, small := f.attempt(pinned("x", 8), requestOf(t, pinned("x", 8))), f.attempt(pinned("y", 1), requestOf(t, pinned("y", 1)))
 	small.unpinned = true
-	f.core.table.Of(h.infos[0].Node()) // the scheduler has seen it
+	f.core.table.Of(h.infos[0].Node()) // the scheduler knows the node
 	order := func(c *cycle, skipped ...string) []int {
 		state := framework.NewCycleState()
 		state.SetSkipScorePlugins(sets.New(skipped...))

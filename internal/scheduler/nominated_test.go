@@ -23,7 +23,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// statuses are what Filter said, by node.
+// statuses are the results of Filter by node.
 type statuses map[string]*fwk.Status
 
 func (s statuses) Get(name string) *fwk.Status { return s[name] }
@@ -41,7 +41,7 @@ type sharedLister struct{ fwk.SharedLister }
 
 func (sharedLister) NodeInfos() fwk.NodeInfoLister { return nil }
 
-// podInfo is as much of a PodInfo as the plugin needs.
+// podInfo is the part of a PodInfo that the plugin needs.
 type podInfo struct {
 	fwk.PodInfo
 	pod *corev1.Pod
@@ -49,15 +49,15 @@ type podInfo struct {
 
 func (i podInfo) GetPod() *corev1.Pod { return i.pod }
 
-// try is what Filter and PostFilter know of an attempt to place a pod.
+// try returns the state of an attempt to place a pod, for Filter and PostFilter.
 func (f *fixture) try(pod *corev1.Pod) *cycleData {
 	state := newCycleData()
 	state.Write(cycleKey, f.attempt(pod, requestOf(f.TB, pod)))
 	return state
 }
 
-// TestANominationThatEndsWakes those who had left a place to the pod: the node itself does not
-// change.
+// TestANominationThatEndsWakes the pods that were refused in favor of the nominated pod. The node
+// itself does not change.
 func TestANominationThatEndsWakes(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())
@@ -82,8 +82,8 @@ func TestANominationThatEndsWakes(t *testing.T) {
 	}
 }
 
-// TestADeletionWakesWhoMayEvict: what is free now need not be enough, but fewer have to go than
-// before.
+// TestADeletionWakesWhoMayEvict: the free resources may still not suffice, but the pod need not
+// evict as many others as before.
 func TestADeletionWakesWhoMayEvict(t *testing.T) {
 	f := newFixture(t)
 	f.fill()
@@ -106,7 +106,8 @@ func TestADeletionWakesWhoMayEvict(t *testing.T) {
 	}
 }
 
-// TestATakeoverTakesNoNomination: preemption, which would find no node that may help, is not asked.
+// TestATakeoverTakesNoNomination: PostFilter ends the attempt before preemption, which would find
+// no node and remove the nomination.
 func TestATakeoverTakesNoNomination(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())
@@ -118,8 +119,8 @@ func TestATakeoverTakesNoNomination(t *testing.T) {
 	}
 }
 
-// TestAVictimThatCannotBeReadComesBack in a dry run like any other: else its place is taken for
-// free, and others are evicted in vain.
+// TestAVictimThatCannotBeReadComesBack in a dry run like other victims. Otherwise its place would
+// seem free, and other pods would be evicted for nothing.
 func TestAVictimThatCannotBeReadComesBack(t *testing.T) {
 	f := newFixture(t)
 	odd, plain := on(pinned("odd", 4), "n"), on(pinned("plain", 4), "n")
@@ -152,7 +153,8 @@ func TestAVictimThatCannotBeReadComesBack(t *testing.T) {
 	}
 }
 
-// TestANodeThatIsLeftToOthersIsNotSaidToRefuse what it would admit.
+// TestANodeThatIsLeftToOthersIsNotSaidToRefuse: the message must not say that the node refuses a
+// pod that it would admit.
 func TestANodeThatIsLeftToOthersIsNotSaidToRefuse(t *testing.T) {
 	pod := pinned("x", 4)
 	f, h := attached(t, pod)
@@ -164,8 +166,8 @@ func TestANodeThatIsLeftToOthersIsNotSaidToRefuse(t *testing.T) {
 	}
 }
 
-// TestPatienceEvictsNobody: a pod that fits, and waits to be certain of its CPUs, does so however
-// long it is told to.
+// TestPatienceEvictsNobody: a pod that fits, and waits until its CPUs are certain, evicts no pods,
+// however long its patience is.
 func TestPatienceEvictsNobody(t *testing.T) {
 	pod := pinned("x", 4)
 	for text, want := range map[string]fwk.Code{waitCertainty: fwk.UnschedulableAndUnresolvable, "for a report": fwk.Unschedulable} {
@@ -186,7 +188,7 @@ func TestPatienceEvictsNobody(t *testing.T) {
 	}
 }
 
-// TestTheNominatedNodeIsNotEstimated: a refusal by Reserve would cost the pod its nomination.
+// TestTheNominatedNodeIsNotEstimated: the pod would lose its nomination if Reserve refused it.
 func TestTheNominatedNodeIsNotEstimated(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())
@@ -197,8 +199,8 @@ func TestTheNominatedNodeIsNotEstimated(t *testing.T) {
 	for i, test := range []struct {
 		nominated string
 		want      fwk.Code
-	}{{"", fwk.Success}, {"other1", fwk.Success}, {"n", fwk.Pending}} { // the last answer is remembered
-		pod := pinned("a", int64(4-i)) // each asks for something that nobody has asked for
+	}{{"", fwk.Success}, {"other1", fwk.Success}, {"n", fwk.Pending}} { // the last answer is cached
+		pod := pinned("a", int64(4-i)) // each pod has a new shape
 		pod.Status.NominatedNodeName = test.nominated
 		if s := f.Filter(t.Context(), f.try(pod), pod, nodeObject("n")); s.Code() != test.want {
 			t.Errorf("nominated to %q: %v, want %v", test.nominated, s, test.want)
@@ -206,8 +208,8 @@ func TestTheNominatedNodeIsNotEstimated(t *testing.T) {
 	}
 }
 
-// TestAPodThatGoesElsewhereWakes those who had left it a place where it was nominated: no event
-// says so.
+// TestAPodThatGoesElsewhereWakes the pods that were refused on its nominated node in favor of it.
+// No event reports this.
 func TestAPodThatGoesElsewhereWakes(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())
@@ -225,7 +227,8 @@ func TestAPodThatGoesElsewhereWakes(t *testing.T) {
 	}
 }
 
-// TestANewNodeThatWaitsWakes once it has made up its mind: nobody could have asked it before.
+// TestANewNodeThatWaitsWakes pods when it no longer waits, because no pod could be placed on it
+// before.
 func TestANewNodeThatWaitsWakes(t *testing.T) {
 	f, other := newFixture(t), newFixture(t)
 	f.fill()
@@ -255,8 +258,8 @@ func TestANewNodeThatWaitsWakes(t *testing.T) {
 	}
 }
 
-// TestPreemptorsDoNotWaitForEachOther: what a victim leaves is for the pod that is nominated there.
-// Another one is to look for victims of its own at once, and not to wait for the report.
+// TestPreemptorsDoNotWaitForEachOther: the room of a victim is for the pod that is nominated there.
+// Another pod must look for its own victims at once, and not wait for the report.
 func TestPreemptorsDoNotWaitForEachOther(t *testing.T) {
 	f := newFixture(t)
 	_, two := f.fill()
@@ -276,8 +279,8 @@ func TestPreemptorsDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
-// TestADryRunThatWaitsWakes: whether evictions help shows once the node's report shows a pod on its
-// way there. The node itself refuses the pod before and after.
+// TestADryRunThatWaitsWakes: the node's report shows a pod that was in flight, and only then it is
+// known whether evictions help. The node itself refuses the pod before and after.
 func TestADryRunThatWaitsWakes(t *testing.T) {
 	f := newFixture(t)
 	seven, victim, stranger := pinned("seven", 7), pinned("victim", 4), pinned("stranger", 4)
@@ -307,8 +310,8 @@ func TestADryRunThatWaitsWakes(t *testing.T) {
 	}
 }
 
-// TestOnlyItsOwnUpdateHelpsWhatCannotBeRead: a deletion or a new node wakes no pod that cannot be
-// read, and what makes the pod one that can be read does.
+// TestOnlyItsOwnUpdateHelpsWhatCannotBeRead: a deletion or a new node does not wake a pod that
+// cannot be read. An update that makes it readable does.
 func TestOnlyItsOwnUpdateHelpsWhatCannotBeRead(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())
@@ -337,8 +340,8 @@ func TestOnlyItsOwnUpdateHelpsWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestTheWatchShowsNominations: what it has shown is not said for the pod any more, also where
-// somebody takes it back before the pod is tried again.
+// TestTheWatchShowsNominations: a nomination that the watch has shown is no longer kept for the
+// pod, even if it is removed before the pod is tried again.
 func TestTheWatchShowsNominations(t *testing.T) {
 	f := newFixture(t)
 	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})

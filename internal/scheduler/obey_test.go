@@ -18,7 +18,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// obeys makes node n carry decisions out: two NUMA nodes of 8 CPUs, with CPU 0 reserved.
+// obeys makes node n carry out Berth's decisions. It has two NUMA nodes of 8 CPUs, and CPU 0 is
+// reserved.
 func (f *fixture) obeys() {
 	f.Helper()
 	f.spec.Authority = v1alpha1.AuthorityBerth
@@ -34,7 +35,7 @@ func (f *fixture) obeys() {
 	}
 }
 
-// burstable asks for CPU time, and for no CPUs.
+// burstable returns a pod that requests CPU time, but no exclusive CPUs.
 func burstable(name, cpu string) *corev1.Pod {
 	pod := pinned(name, 1)
 	pod.Status.QOSClass = corev1.PodQOSBurstable
@@ -48,8 +49,8 @@ func with(pod *corev1.Pod, annotations map[string]string) *corev1.Pod {
 	return pod
 }
 
-// TestObeyingNode: what is decided for a pod is exact, comes with the Binding, and demands the
-// agent's plugin; pods with CPU time alone are decided for as well.
+// TestObeyingNode: a decision for a pod is exact, comes with the Binding, and requires the agent's
+// plugin. Berth decides for pods with CPU time alone as well.
 func TestObeyingNode(t *testing.T) {
 	single := map[string]string{wire.PolicyAnnotation: "single-numa-node"}
 	for name, c := range map[string]struct {
@@ -109,14 +110,15 @@ func TestObeyingNode(t *testing.T) {
 	}
 }
 
-// TestWithholdersPay: who keeps a neighbour's CPUs idle asks for them, whatever quota counts.
+// TestWithholdersPay: a pod that keeps CPUs from others must request them, so that they count in
+// every quota.
 func TestWithholdersPay(t *testing.T) {
 	const refused = "berth.dev/exclusive would keep CPUs idle that the pod does not ask for"
 	for name, c := range map[string]struct {
 		exclusive  string
 		cpus       int
 		namespaces []string
-		want       string // "" for a pod that is placed
+		want       string // "" if the pod is placed
 	}{
 		"a NUMA node for 1 CPU":         {"numa", 1, nil, refused},
 		"a core for 1 CPU":              {"core", 1, nil, refused},
@@ -147,9 +149,9 @@ func TestWithholdersPay(t *testing.T) {
 	}
 }
 
-// TestKoordletNode: where koordlet carries out, the decision is in resource-status whatever the
-// pod's words are, nothing demands the agent's plugin, and the guarantee is amounts. The Binding
-// still says which CPUs, so that they are held after a failover.
+// TestKoordletNode: if koordlet carries decisions out, the decision is in resource-status,
+// whichever annotations the pod has. The agent's plugin is not required, and the guarantee is
+// amounts. The Binding still has the CPUs, so that they stay reserved after a failover.
 func TestKoordletNode(t *testing.T) {
 	pod := with(pinned("x", 4), map[string]string{wire.PolicyAnnotation: "single-numa-node"})
 	f, h := attached(t, pod)
@@ -191,8 +193,8 @@ func TestKoordletNode(t *testing.T) {
 	}
 }
 
-// TestObeyingNodesCountShares: CPU time on a NUMA node is not given twice, and what holds it goes
-// in a dry run of preemption.
+// TestObeyingNodesCountShares: CPU time on a NUMA node is not given twice. In a dry run of
+// preemption, the pod that has it may be removed.
 func TestObeyingNodesCountShares(t *testing.T) {
 	f, _ := attached(t)
 	f.obeys()
@@ -234,9 +236,9 @@ func TestObeyingNodesCountShares(t *testing.T) {
 	}
 }
 
-// TestUnpinnedPodsPass: where a kubelet decides, and where the node cannot be relied on, a pod with
-// CPU time alone passes as if Berth were not there; so does every such pod in a cluster without
-// nodes that obey. What the scheduler's arguments say about all pods does not change that.
+// TestUnpinnedPodsPass: a pod with CPU time alone passes as without Berth if a kubelet decides, or
+// if the node is not reliable. Every such pod passes in a cluster without obeying nodes. Arguments
+// of the scheduler about all pods do not change this.
 func TestUnpinnedPodsPass(t *testing.T) {
 	t.Run("by default", func(t *testing.T) { unpinnedPodsPass(t, wire.Terms{}) })
 	t.Run("with arguments", func(t *testing.T) {
@@ -276,7 +278,7 @@ func unpinnedPodsPass(t *testing.T, terms wire.Terms) {
 	}
 	pass("other")
 	pass("unheard-of")
-	f.clock.Step(2 * time.Minute) // n obeys, and is silent
+	f.clock.Step(2 * time.Minute) // n obeys, but is silent
 	pass("n")
 	f.feed.ReportGone("n")
 	pass("n")
@@ -289,15 +291,15 @@ func unpinnedPodsPass(t *testing.T, terms wire.Terms) {
 	}
 }
 
-// TestNUMANodesAreCounted: a number of NUMA nodes is kept where Berth decides. A kubelet that
-// cannot be predicted, or that pins nothing for the pod, is refused by name, in a cluster without
-// nodes that obey as well; whole NUMA nodes are too.
+// TestNUMANodesAreCounted: only Berth can guarantee a number of NUMA nodes, or whole ones. A node
+// whose kubelet cannot be predicted, or does not pin the pod's CPUs, is refused with that reason,
+// even if the cluster has no obeying node.
 func TestNUMANodesAreCounted(t *testing.T) {
 	number := func(n string) map[string]string { return map[string]string{wire.NUMANodesAnnotation: n} }
 	alone := map[string]string{wire.ExclusiveAnnotation: "numa"}
 	for name, c := range map[string]struct {
 		pod            *corev1.Pod
-		obeys, kubelet string // the CPUs, or why not
+		obeys, kubelet string // the CPUs, or the reason
 	}{
 		"two":               {with(pinned("x", 4), number("2")), "cpus 1,4,9,12", "whose kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes requires 2"},
 		"one":               {with(pinned("x", 4), number("1")), "cpus 1-2,9-10", "cpus 1-2,9-10"},
@@ -341,9 +343,9 @@ func TestNUMANodesAreCounted(t *testing.T) {
 	}
 }
 
-// TestDevicesAreCounted: so many devices on each NUMA node are given where Berth decides, and where
-// the kubelet's configuration settles it and its plugin tells NUMA nodes. Where the plugin does not
-// the pod is refused with that, and woken once it does.
+// TestDevicesAreCounted: a pod may request a number of devices on each NUMA node. It gets them if
+// Berth decides, or if the kubelet's configuration makes it certain and the device plugin reports
+// NUMA nodes. If the plugin does not, the pod is refused with that reason, and woken when it does.
 func TestDevicesAreCounted(t *testing.T) {
 	f := newFixture(t)
 	f.devices(false)
@@ -387,8 +389,8 @@ func TestDevicesAreCounted(t *testing.T) {
 	}
 }
 
-// TestOwnDemandsAreRefused: a pod that says itself which plugins it needs is not placed on a node
-// that obeys, where the narrowest demand counts.
+// TestOwnDemandsAreRefused: a pod that itself names required plugins is not placed on an obeying
+// node, because the narrowest annotation would count there.
 func TestOwnDemandsAreRefused(t *testing.T) {
 	key := wire.RequiredPlugins + "/container.c"
 	pod := with(pinned("x", 2), map[string]string{key: "[]"})

@@ -17,14 +17,14 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 )
 
-// Objects that this release would not write: the pods of a report as objects, as the first agents
-// wrote them, and nonsense.
+// Objects that this release would not write: one with pods as objects, as the first agents wrote
+// them, and an invalid one.
 const (
 	oldForm  = `{"apiVersion":"berth.dev/v1alpha1","kind":"NodeTopology","metadata":{"name":%q,"uid":"u","resourceVersion":"2"},"spec":{"machine":"package:1"},"status":{"sequence":4,"pods":[{"uid":"p","containers":[{"name":"main","cpus":"1"}]}]}}`
 	nonsense = `{"apiVersion":"berth.dev/v1alpha1","kind":"NodeTopology","metadata":{"name":%q,"uid":"u","resourceVersion":"2"},"spec":["x"]}`
 )
 
-// stored serves a list of some objects, and a watch that reports others.
+// stored serves a list of the objects in listed, and a watch that reports those in told.
 func stored(t *testing.T, listed, told []string) *rest.Config {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -49,7 +49,7 @@ func stored(t *testing.T, listed, told []string) *rest.Config {
 	return &rest.Config{Host: s.URL}
 }
 
-// TestObjectsOfAnotherForm: whatever is stored for one node, it keeps the scheduler from no other.
+// TestObjectsOfAnotherForm: whatever is stored for one node, the scheduler still reads all others.
 func TestObjectsOfAnotherForm(t *testing.T) {
 	register()
 	f := newFixture(t)

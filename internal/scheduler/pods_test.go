@@ -9,8 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// TestAVersionIsReadOnce: and another one is not taken for it, though it has the same
-// resourceVersion.
+// TestAVersionIsReadOnce, and is not confused with another version of the same resourceVersion.
 func TestAVersionIsReadOnce(t *testing.T) {
 	f := newFixture(t)
 	one, two := pinned("x", 4), pinned("x", 2)
@@ -29,8 +28,8 @@ func TestAVersionIsReadOnce(t *testing.T) {
 	}
 }
 
-// TestAsksHaveABound: what is remembered goes with the pod, or when it has its node. When maxAsks
-// are remembered, a new pod takes the place of one other, and a new version of its own.
+// TestAsksHaveABound: data of a pod is kept until it is deleted or bound. If there is data of
+// maxAsks pods, a new pod replaces any other, and a new version of a pod replaces its old one.
 func TestAsksHaveABound(t *testing.T) {
 	f := newFixture(t)
 	gone, bound := pinned("gone", 1), pinned("bound", 1)
@@ -49,7 +48,7 @@ func TestAsksHaveABound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := f.read(pinned(fmt.Sprint("x", maxAsks+9), 1)); err != nil { // another version of one that is remembered
+	if _, err := f.read(pinned(fmt.Sprint("x", maxAsks+9), 1)); err != nil { // another version of a pod that is kept
 		t.Fatal(err)
 	}
 	if f.pods.of.Len() != maxAsks {
@@ -57,8 +56,8 @@ func TestAsksHaveABound(t *testing.T) {
 	}
 }
 
-// TestNobodyGoneIsRemembered: the framework may ask about a pod whose deletion has been told, and
-// about one that has its node.
+// TestNobodyGoneIsRemembered: the framework may ask about a pod that is already known to be deleted
+// or bound.
 func TestNobodyGoneIsRemembered(t *testing.T) {
 	f := newFixture(t)
 	pod := pinned("x", 1)
@@ -77,7 +76,7 @@ func TestNobodyGoneIsRemembered(t *testing.T) {
 	}
 }
 
-// listerOf lists one pod; nil for none.
+// listerOf returns a lister with one pod; without pods if pod is nil.
 func listerOf(t *testing.T, pod *corev1.Pod) corelisters.PodLister {
 	t.Helper()
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})

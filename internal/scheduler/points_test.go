@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// complete are the points of the configuration that this package writes.
+// complete returns the points of the configuration that this package writes.
 func complete() Points {
 	p := Points{"preEnqueue": {"SchedulingGates", Name}, "permit": {Name}, "preFilter": {"NodeResourcesFit", Name}, "filter": {"NodeName", Name}, "preScore": {Name, TiersName}, "score": {"ImageLocality", Name, TiersName},
 		"reserve": {"VolumeBinding", Name}, "bind": {Name, "DefaultBinder"}, "postFilter": {Name, "DefaultPreemption"}}
@@ -50,8 +50,8 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// TestPointsOfClaims: the plugin that stands for DynamicResources is at all of its points, and that
-// one at none.
+// TestPointsOfClaims: the plugin that replaces DynamicResources is at all its points, and
+// DynamicResources is at none.
 func TestPointsOfClaims(t *testing.T) {
 	whole := func() Points {
 		p := complete()
@@ -78,7 +78,7 @@ func TestPointsOfClaims(t *testing.T) {
 	}
 }
 
-// TestPointsOfOthers: a profile without the plugin is somebody else's.
+// TestPointsOfOthers: a profile without the plugin is not Berth's.
 func TestPointsOfOthers(t *testing.T) {
 	if (Points{"bind": {"DefaultBinder"}}).Has() {
 		t.Error("the plugin is found where it is not")

@@ -7,7 +7,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// TestAReasonThatNothingMendsStays in the pod's event where another plugin refused the node first.
+// TestAReasonThatNothingMendsStays in the pod's event, even if another plugin refused the node
+// first.
 func TestAReasonThatNothingMendsStays(t *testing.T) {
 	for cpus, want := range map[int64]bool{9: true, 8: false} {
 		pod := pinned("x", cpus)
@@ -21,7 +22,8 @@ func TestAReasonThatNothingMendsStays(t *testing.T) {
 	}
 }
 
-// TestTheEventNamesOneThingToWaitFor: certainty where the pod fits, a report where nobody knows.
+// TestTheEventNamesOneThingToWaitFor: certain CPUs if the pod fits, and a report if this is
+// unknown.
 func TestTheEventNamesOneThingToWaitFor(t *testing.T) {
 	for said, want := range map[string]string{waitCertainty: "until its CPUs are certain", "for a report": "if the pod fits"} {
 		pod := pinned("x", 4)

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/handover"
 )
 
-// apiHandle is as much of a framework's handle as Bind needs.
+// apiHandle is the part of a framework's handle that Bind needs.
 type apiHandle struct {
 	fwk.Handle
 	client    *fake.Clientset
@@ -34,7 +34,7 @@ func (h apiHandle) APICacher() fwk.APICacher                               { ret
 func (h apiHandle) SnapshotSharedLister() fwk.SharedLister                 { return sharedLister{} }
 func (h apiHandle) NominatedPodsForNode(name string) []fwk.PodInfo         { return h.nominated[name] }
 
-// attached gives the fixture an API server, which has the pods, and node n its report.
+// attached gives the fixture an API server with the pods, and node n a report.
 func attached(t *testing.T, pods ...runtime.Object) (*fixture, apiHandle) {
 	register()
 	f := newFixture(t)
@@ -49,14 +49,14 @@ func attached(t *testing.T, pods ...runtime.Object) (*fixture, apiHandle) {
 	return f, h
 }
 
-// tell lets the scheduler's own watch know an object.
+// tell adds an object to the scheduler's own watch.
 func (h apiHandle) tell(t *testing.T, pod runtime.Object) {
 	if err := h.informers.Core().V1().Pods().Informer().GetStore().Add(pod); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// onBind says how the API server answers Bindings.
+// onBind sets how the API server answers Bindings.
 func (h apiHandle) onBind(answer func(*corev1.Binding) error) {
 	h.client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		b := action.(clienttesting.CreateAction).GetObject().(*corev1.Binding)
@@ -64,7 +64,7 @@ func (h apiHandle) onBind(answer func(*corev1.Binding) error) {
 	})
 }
 
-// onGet says how the API server answers when the pod is read.
+// onGet sets how the API server answers when the pod is read.
 func (h apiHandle) onGet(answer func() (*corev1.Pod, error)) {
 	h.client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		pod, err := answer()
@@ -72,7 +72,7 @@ func (h apiHandle) onGet(answer func() (*corev1.Pod, error)) {
 	})
 }
 
-// reserve brings a pod to where it has a place on node n, and may be bound.
+// reserve takes the pod through a cycle up to Reserve on node n, so that it can be bound.
 func (f *fixture) reserve(pod *corev1.Pod) *cycleData {
 	f.Helper()
 	state := newCycleData()
@@ -85,8 +85,8 @@ func (f *fixture) reserve(pod *corev1.Pod) *cycleData {
 	return state
 }
 
-// TestReadBackThatFails: whatever comes instead of the pod says nothing about a Binding whose
-// answer was lost. Its place stays taken.
+// TestReadBackThatFails: if the answer to a Binding was lost, errors when the pod is read do not
+// show whether it is bound. Its resources stay reserved.
 func TestReadBackThatFails(t *testing.T) {
 	pods := corev1.Resource("pods")
 	for what, found := range map[string]func() (*corev1.Pod, error){
@@ -119,8 +119,8 @@ func TestReadBackThatFails(t *testing.T) {
 	}
 }
 
-// TestARefusedBindingOfAPodThatIsGone: the API server has said that it was not written, so that
-// there is nothing to doubt.
+// TestARefusedBindingOfAPodThatIsGone: the API server answered that it did not write the Binding,
+// so that there is no doubt.
 func TestARefusedBindingOfAPodThatIsGone(t *testing.T) {
 	pod := pinned("x", 8)
 	f, h := attached(t, pod)

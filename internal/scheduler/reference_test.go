@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/test/reference"
 )
 
-// TestReferenceMetrics holds docs/reference/metrics-scheduler.md against the metrics. `make
+// TestReferenceMetrics compares docs/reference/metrics-scheduler.md with the metrics. `make
 // reference` writes it.
 func TestReferenceMetrics(t *testing.T) {
 	register()
@@ -37,7 +37,7 @@ func TestReferenceMetrics(t *testing.T) {
 		reference.MetricTable(t, all))
 }
 
-// TestReferenceArgs holds docs/reference/arguments.md against the arguments of the plugins. `make
+// TestReferenceArgs compares docs/reference/arguments.md with the arguments of the plugins. `make
 // reference` writes it.
 func TestReferenceArgs(t *testing.T) {
 	var args Args

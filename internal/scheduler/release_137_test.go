@@ -8,7 +8,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// updates returns the events that kube-scheduler makes of a pod's update.
+// updates returns the events that kube-scheduler generates for a pod's update.
 func updates(now, before *corev1.Pod) []fwk.ClusterEvent {
 	return framework.PodSchedulingPropertiesChange(now, before, true)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// vouched is a heartbeat for a report.
+// vouched returns a heartbeat for a report.
 func vouched(sequence string) *coordinationv1.Lease {
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName("n"), Annotations: map[string]string{v1alpha1.SequenceAnnotation: sequence}},
@@ -24,8 +24,7 @@ func vouched(sequence string) *coordinationv1.Lease {
 	}
 }
 
-// settleDown lets time pass, with reports and heartbeats, until whoever has left the API is
-// forgotten.
+// settleDown lets time pass, with reports and heartbeats, until deleted pods are forgotten.
 func (f *fixture) settleDown() {
 	for range 3 {
 		f.clock.Step(10 * time.Second)
@@ -34,7 +33,7 @@ func (f *fixture) settleDown() {
 	}
 }
 
-// postOn decides for a pod and writes its Binding.
+// postOn decides for a pod and posts its Binding.
 func (f *fixture) postOn(n *nodes.Node, pod *corev1.Pod) placement.Decision {
 	f.Helper()
 	var d placement.Decision
@@ -49,8 +48,8 @@ func (f *fixture) postOn(n *nodes.Node, pod *corev1.Pod) placement.Decision {
 	return d
 }
 
-// TestPodThatCameBackUnderItsName: a list reports it as of a change, and the pod before holds
-// nothing once its kubelet says so.
+// TestPodThatCameBackUnderItsName: a list shows the new pod as an update of the old one. The old
+// pod has no resources when its kubelet reports so.
 func TestPodThatCameBackUnderItsName(t *testing.T) {
 	f := newFixture(t)
 	h := f.core
@@ -69,7 +68,7 @@ func TestPodThatCameBackUnderItsName(t *testing.T) {
 	f.want("the node is empty", pinned("x", 8), ledger.Admitted)
 }
 
-// TestPodThatWasBoundAndLeftUnheard: the last news of it was that it had no node.
+// TestPodThatWasBoundAndLeftUnheard: before the pod was gone, the watch showed it without a node.
 func TestPodThatWasBoundAndLeftUnheard(t *testing.T) {
 	for name, c := range map[string]struct {
 		pod      *corev1.Pod
@@ -110,8 +109,8 @@ func TestPodThatWasBoundAndLeftUnheard(t *testing.T) {
 	}
 }
 
-// TestHeartbeatForAReportThatHasNotCome: it says nothing about the report that is there, which may
-// be long out of date.
+// TestHeartbeatForAReportThatHasNotCome: it does not confirm the current report, which may be long
+// out of date.
 func TestHeartbeatForAReportThatHasNotCome(t *testing.T) {
 	f := newFixture(t)
 	h := f.core
@@ -122,7 +121,7 @@ func TestHeartbeatForAReportThatHasNotCome(t *testing.T) {
 	bound := on(pod.DeepCopy(), "n")
 	h.OnUpdate(pod, bound)
 	f.admit(pod)
-	onItsWay := f.topology() // report 2
+	onItsWay := f.topology() // report 2, still in flight
 	h.OnDelete(bound)        // by force
 	for range 4 {
 		f.clock.Step(10 * time.Second)
@@ -147,8 +146,8 @@ func TestHeartbeatForAReportThatHasNotCome(t *testing.T) {
 	}
 }
 
-// TestGangsHearOfWhatAHeartbeatEnds: a node that can be relied on again, and a pod that is
-// forgotten because its agent lives and does not list it. Gangs that wait are told about both.
+// TestGangsHearOfWhatAHeartbeatEnds: a heartbeat may make a node reliable again, or show that a pod
+// is gone that the live agent does not list. In both cases waiting gangs are tried again.
 func TestGangsHearOfWhatAHeartbeatEnds(t *testing.T) {
 	f := newFixture(t)
 	told := 0

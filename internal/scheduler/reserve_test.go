@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestAPodThatSomethingElseFailsKeepsItsBackOff: a webhook that is down would be asked as fast as
-// pods can be placed. The place is free for others meanwhile.
+// TestAPodThatSomethingElseFailsKeepsItsBackOff: otherwise a webhook that is down would be called
+// as fast as pods can be placed. Meanwhile other pods can use the place.
 func TestAPodThatSomethingElseFailsKeepsItsBackOff(t *testing.T) {
 	pod, other := pinned("x", 8), pinned("other", 4)
 	f, h := attached(t, pod, other)
@@ -29,7 +29,7 @@ func TestAPodThatSomethingElseFailsKeepsItsBackOff(t *testing.T) {
 	f.feed.PodSeen(one, false)
 	woken := f.wakes()
 	state := f.reserve(pod)
-	other.CreationTimestamp.Time = other.CreationTimestamp.AddDate(0, 0, 1) // nobody asks whether it comes first
+	other.CreationTimestamp.Time = other.CreationTimestamp.AddDate(0, 0, 1) // so that which pod comes first does not matter
 	f.want("the node is full", other, ledger.Refused)
 	if s := f.Bind(t.Context(), state, pod, "n"); s.IsSuccess() {
 		t.Fatal("bound")
@@ -48,8 +48,8 @@ func TestAPodThatSomethingElseFailsKeepsItsBackOff(t *testing.T) {
 	}
 }
 
-// TestAPodThatReserveCannotWrite: no attempt would come to another end, so that none follows by
-// itself.
+// TestAPodThatReserveCannotWrite is not tried again, because every attempt would end in the same
+// way.
 func TestAPodThatReserveCannotWrite(t *testing.T) {
 	wordy := pinned("wordy", 1)
 	wordy.Annotations = map[string]string{"example.com/notes": strings.Repeat("x", 256<<10-100)}
@@ -72,7 +72,7 @@ func TestAPodThatReserveCannotWrite(t *testing.T) {
 	}
 }
 
-// TestAPodThatBindRefusesWaits: it has a back-off, and a report need not wait for it.
+// TestAPodThatBindRefusesWaits for a limited time. It need not wait for a report.
 func TestAPodThatBindRefusesWaits(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())
@@ -100,14 +100,14 @@ func TestAPodThatBindRefusesWaits(t *testing.T) {
 	}
 }
 
-// TestAPodThatReserveRefusesIsTriedAgain: Filter found nodes that take it, and no change of those
-// is to come.
+// TestAPodThatReserveRefusesIsTriedAgain: Filter found nodes that admit it, and these may not
+// change.
 func TestAPodThatReserveRefusesIsTriedAgain(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())
 	woken := f.wakes()
 	n := f.table.Named("n")
-	for i, full := 0, false; !full; i++ { // others are faster
+	for i, full := 0, false; !full; i++ { // other pods are faster
 		other := pinned(fmt.Sprintf("fast%d", i), 4)
 		a := n.Account().Reserve(f.wait(other), new(placement.Decision))
 		f.waiters.Done(uidOf(other))

@@ -12,16 +12,16 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// beatOf is a heartbeat at so many seconds of the agent's clock.
+// beatOf returns a heartbeat at this second of the agent's clock.
 func beatOf(sequence string, second int64) *coordinationv1.Lease {
 	lease := vouched(sequence)
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Unix(second, 0)}
 	return lease
 }
 
-// TestRestored: the API server's data are those of an hour ago. The report in them says what was
-// then, and nothing is placed by it, nor by the one that was lost, until the agent has found out
-// and vouches for one.
+// TestRestored: the API server was restored from a backup one hour old. No pod is placed according
+// to the restored report, or to the newer one that was lost, until the agent has noticed and
+// confirms a report.
 func TestRestored(t *testing.T) {
 	f := newFixture(t)
 	n := f.table.Named("n")
@@ -37,7 +37,7 @@ func TestRestored(t *testing.T) {
 	f.feed.HeartbeatSeen(beatOf("2", 200))
 	f.want("a has the NUMA node that is whole", pinned("b", 8), ledger.Refused)
 
-	f.core.OnDelete(a) // it was created in that hour
+	f.core.OnDelete(a) // it was created in the last hour
 	f.feed.ReportSeen(empty)
 	if refusal() != wentBack {
 		t.Errorf("the node is refused because of %q, want %q", refusal(), wentBack)
@@ -45,7 +45,7 @@ func TestRestored(t *testing.T) {
 	if e := <-f.events.Events; !strings.Contains(e, `status.sequence: "1": want 2 or more`) {
 		t.Errorf("the event is %s", e)
 	}
-	f.feed.ReportSeen(empty) // once more, as after a break of the watch
+	f.feed.ReportSeen(empty) // again, as after a break of the watch
 	select {
 	case e := <-f.events.Events:
 		t.Errorf("told twice: %s", e)
@@ -57,14 +57,14 @@ func TestRestored(t *testing.T) {
 			t.Errorf("heartbeat %v, %v confirms the report: %q", lease.Annotations, lease.Spec.RenewTime, refusal())
 		}
 	}
-	f.feed.HeartbeatSeen(beatOf("1", 400)) // the agent has read what there is, and finds that it holds
+	f.feed.HeartbeatSeen(beatOf("1", 400)) // the agent has read the restored report, and confirms it
 	if refusal() != "" {
 		t.Errorf("refused though its agent vouches for the report: %s", refusal())
 	}
 	f.want("nobody is there", pinned("b", 8), ledger.Admitted)
 }
 
-// TestRestoredAndPassed: an agent that still knows its number goes on from there.
+// TestRestoredAndPassed: an agent that still knows its number continues from there.
 func TestRestoredAndPassed(t *testing.T) {
 	f := newFixture(t)
 	n := f.table.Named("n")
@@ -80,13 +80,13 @@ func TestRestoredAndPassed(t *testing.T) {
 	}
 	f.feed.ReportSeen(first)
 	f.feed.ReportGone("n")
-	f.feed.HeartbeatSeen(beatOf("1", 100)) // vouches for an object that is gone
+	f.feed.HeartbeatSeen(beatOf("1", 100)) // confirms an object that is gone
 	if why := f.refusal(n.Name()); why != noReport {
 		t.Errorf("refused because of %q", why)
 	}
 }
 
-// TestRestoredAfterATrouble: the newest report could not be relied on. One before it can no more.
+// TestRestoredAfterATrouble: the newest report was not reliable, and nor is an older one.
 func TestRestoredAfterATrouble(t *testing.T) {
 	f := newFixture(t)
 	refusal := func() string { return f.refusal("n") }
@@ -98,7 +98,7 @@ func TestRestoredAfterATrouble(t *testing.T) {
 	if refusal() != wentBack {
 		t.Errorf("refused because of %q, want %q", refusal(), wentBack)
 	}
-	// A report that is confirmed and cannot be relied on either does not keep those after it away.
+	// If a confirmed report is not reliable either, later reports still count.
 	second.Status.Conditions[0].Status = metav1.ConditionFalse
 	f.feed.ReportSeen(second)
 	f.feed.HeartbeatSeen(beatOf("2", 100))
@@ -110,8 +110,8 @@ func TestRestoredAfterATrouble(t *testing.T) {
 	}
 }
 
-// TestMalformedIsNotOlder: an object of another form has no number that could be read, and says
-// what is wrong with it.
+// TestMalformedIsNotOlder: an object of another form has no readable number. The refusal names what
+// is wrong with the object.
 func TestMalformedIsNotOlder(t *testing.T) {
 	f := newFixture(t)
 	refusal := func() string { return f.refusal("n") }
@@ -127,9 +127,8 @@ func TestMalformedIsNotOlder(t *testing.T) {
 	}
 }
 
-// TestNumberGivenTwice: an agent that has been restarted goes on from the report that was restored,
-// and comes to the number of one that was lost. What it says now counts, as soon as it vouches for
-// it.
+// TestNumberGivenTwice: a restarted agent continues from the restored report, and uses the number
+// of a lost report again. The new report counts as soon as the agent confirms it.
 func TestNumberGivenTwice(t *testing.T) {
 	f := newFixture(t)
 	refusal := func() string { return f.refusal("n") }
@@ -162,7 +161,7 @@ func TestNumberGivenTwice(t *testing.T) {
 	}
 }
 
-// TestRestoredObjectOfBefore: the object was made again since the backup, and has begun to count
+// TestRestoredObjectOfBefore: after the backup, the object was created again and its numbers began
 // again.
 func TestRestoredObjectOfBefore(t *testing.T) {
 	f := newFixture(t)
@@ -195,7 +194,7 @@ func TestRestoredObjectOfBefore(t *testing.T) {
 	}
 }
 
-// TestHeartbeatForAReportBefore does not vouch for the one that is there.
+// TestHeartbeatForAReportBefore does not confirm the current report.
 func TestHeartbeatForAReportBefore(t *testing.T) {
 	f := newFixture(t)
 	f.topology()
@@ -209,7 +208,7 @@ func TestHeartbeatForAReportBefore(t *testing.T) {
 	}
 }
 
-// TestHeartbeatForARefusedReport: the agent lives, and is not counted as silent.
+// TestHeartbeatForARefusedReport: the agent is alive, and does not count as silent.
 func TestHeartbeatForARefusedReport(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())

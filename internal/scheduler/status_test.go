@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestEveryWaitIsSaid: why a pod waits for a node is in its status; kube-scheduler makes the pod's
-// event of that.
+// TestEveryWaitIsSaid: the pod's status has the reason why it waits for a node. kube-scheduler
+// makes the pod's event from it.
 func TestEveryWaitIsSaid(t *testing.T) {
 	seen := map[string]bool{}
 	for w := range ledger.Waits {
@@ -34,7 +34,7 @@ func TestEveryWaitIsSaid(t *testing.T) {
 	}
 }
 
-// TestWhoRefuses: a node's answer says whether the kubelet would refuse the pod, or Berth does.
+// TestWhoRefuses: a node's answer shows whether the kubelet or Berth refuses the pod.
 func TestWhoRefuses(t *testing.T) {
 	for d, want := range map[placement.Detail]string{
 		placement.DevicesUneven:     "node(s) where Berth refuses the pod: InvalidRequest: ",
@@ -51,7 +51,7 @@ func TestWhoRefuses(t *testing.T) {
 	}
 }
 
-// TestANodeWithTooMuchOpen: seven pods that others have bound since the last report.
+// TestANodeWithTooMuchOpen: other schedulers have bound seven pods since the last report.
 func TestANodeWithTooMuchOpen(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())

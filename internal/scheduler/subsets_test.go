@@ -15,7 +15,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// unequal gives node n NUMA nodes with 3, 4, 4 and 3 CPUs for pods, and fills each with one pod.
+// unequal gives node n four NUMA nodes with 3, 4, 4 and 3 CPUs for pods, and fills each with one
+// pod.
 func (f *fixture) unequal() []*corev1.Pod {
 	f.Helper()
 	m, err := topology.Parse("package:4 numa:1 core:4 pu:1 mem:16Gi")
@@ -45,9 +46,9 @@ func (f *fixture) unequal() []*corev1.Pod {
 	return pods
 }
 
-// dryRun is that of kube-scheduler's DefaultPreemption on node n with 14 CPUs and 16 GiB for pods:
-// all victims go, and come back one by one where the pod fits all the same. Beside the plugin it
-// asks for amounts, as NodeResourcesFit does.
+// dryRun does the same as kube-scheduler's DefaultPreemption on node n, which has 14 CPUs and 16
+// GiB for pods: it removes all victims, and adds each back if the pod still fits. It checks amounts
+// as well as the plugin, as NodeResourcesFit does.
 func (f *fixture) dryRun(pod *corev1.Pod, victims []*corev1.Pod) (evicted []string, fits bool) {
 	object := nodeObject("n").object
 	object.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("14"), "memory": resource.MustParse("16Gi"), "pods": resource.MustParse("110")}
@@ -75,7 +76,7 @@ func (f *fixture) dryRun(pod *corev1.Pod, victims []*corev1.Pod) (evicted []stri
 	return evicted, passes()
 }
 
-// reusing is a pod whose main container is given the CPU that its init container had.
+// reusing returns a pod whose main container gets the CPU of its init container.
 func reusing() *corev1.Pod {
 	pod, init := pinned("reuse", 4), pinned("init", 1).Spec.Containers[0]
 	init.Name = "init"
@@ -84,8 +85,8 @@ func reusing() *corev1.Pod {
 	return pod
 }
 
-// TestOneEvictionHelpsWhereAllDoNot: on the empty machine the init container has a CPU of NUMA node
-// 0, where the main container has no room; with that node full it has.
+// TestOneEvictionHelpsWhereAllDoNot: on the empty machine, the init container gets a CPU of NUMA
+// node 0, where the main container has no room. If NUMA node 0 is full, both fit on another one.
 func TestOneEvictionHelpsWhereAllDoNot(t *testing.T) {
 	f := newFixture(t)
 	fillers := f.unequal()
@@ -101,9 +102,9 @@ func TestOneEvictionHelpsWhereAllDoNot(t *testing.T) {
 	f.admit(pod)
 }
 
-// TestNoEvictionInVain: where other plugins want more pods to go than the set with which the node
-// admits the pod, it may refuse without all of them. Here memory wants three of four to go. If that
-// of NUMA node 0 is among them, the init container goes there, and the main container nowhere.
+// TestNoEvictionInVain: other plugins may need more victims than Berth does, and the node may
+// refuse the pod without all of these. Here memory needs three of four victims. If one of them is
+// on NUMA node 0, the init container is placed there, and the main container does not fit.
 func TestNoEvictionInVain(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 3, 0, 2}} {
 		f := newFixture(t)
@@ -120,16 +121,16 @@ func TestNoEvictionInVain(t *testing.T) {
 		}
 		evicted, fits := f.dryRun(pod, victims)
 		if !fits {
-			continue // nobody is evicted
+			continue // no pod is evicted
 		}
 		for _, name := range evicted {
 			f.state.Release("uid-" + name)
 		}
-		f.admit(pod) // fails the test when the node refuses
+		f.admit(pod) // fails the test if the node refuses
 	}
 }
 
-// TestNoEvictionHelpsAPodThatIsTooLarge for every NUMA node, and none is searched for.
+// TestNoEvictionHelpsAPodThatIsTooLarge for every NUMA node. Preemption does not try the node.
 func TestNoEvictionHelpsAPodThatIsTooLarge(t *testing.T) {
 	f := newFixture(t)
 	f.fill()
@@ -139,8 +140,9 @@ func TestNoEvictionHelpsAPodThatIsTooLarge(t *testing.T) {
 	}
 }
 
-// TestNobodyIsEvictedWhereSomebodyIsInFlight: two pods come to a node, and which of them is in the
-// way depends on who comes first. Until the report tells, preemption would evict both.
+// TestNobodyIsEvictedWhereSomebodyIsInFlight: two pods are in flight to a node. Which of them is in
+// the way depends on the order in which they arrive. Preemption would evict both before the report
+// shows this.
 func TestNobodyIsEvictedWhereSomebodyIsInFlight(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())
@@ -150,7 +152,7 @@ func TestNobodyIsEvictedWhereSomebodyIsInFlight(t *testing.T) {
 	if evicted, fits := f.dryRun(pod, []*corev1.Pod{large}); !fits || len(evicted) > 0 {
 		t.Errorf("beside the one pod in flight it fits %v, and %v are evicted", fits, evicted)
 	}
-	f.feed.PodSeen(on(small, "n"), false) // somebody else has bound it
+	f.feed.PodSeen(on(small, "n"), false) // another scheduler has bound it
 	victims := []*corev1.Pod{large, small}
 	if evicted, fits := f.dryRun(pod, victims); fits {
 		t.Errorf("before the report %v are evicted", evicted)

@@ -12,8 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/rank"
 )
 
-// TestTiersAreScores holds NormalizeScore against counting, for each node, the tiers that are
-// better.
+// TestTiersAreScores compares NormalizeScore with the count of better tiers for each node.
 func TestTiersAreScores(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

@@ -13,9 +13,9 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 )
 
-// unshownPod is a fixture whose node has 11 CPUs for pods. A pod has 5 that another scheduler has
-// bound, and that neither a report nor the API has shown; a pod that shares asks for some. With it
-// comes what the framework knows of the node.
+// unshownPod returns a fixture whose node has 11 CPUs for pods. The stranger, which another
+// scheduler has bound, has 5 of them, but neither a report nor the API has shown it. Another pod
+// requests shared CPU time. info is the framework's data about the node.
 func unshownPod(t *testing.T, shared string) (f *fixture, stranger *corev1.Pod, info *framework.NodeInfo) {
 	f = newFixture(t)
 	f.feed.ReportSeen(f.topology())
@@ -23,7 +23,7 @@ func unshownPod(t *testing.T, shared string) (f *fixture, stranger *corev1.Pod, 
 	stranger = requesting(pinned("stranger", 5))
 	f.admit(first)
 	f.admit(stranger)
-	f.state.Release(uidOf(first)) // one NUMA node is free: it is certain what others get
+	f.state.Release(uidOf(first)) // one NUMA node is free, so that its CPUs are certain
 	object := nodeObject("n").object
 	object.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("11"), "memory": resource.MustParse("1Gi"), "pods": resource.MustParse("10")}
 	info = framework.NewNodeInfo(on(sharing("shared", shared), "n"))
@@ -31,14 +31,15 @@ func unshownPod(t *testing.T, shared string) (f *fixture, stranger *corev1.Pod, 
 	return f, stranger, info
 }
 
-// requesting is the pod as the API server has it: it requests what its limits are.
+// requesting returns the pod as the API server has it, with requests equal to its limits.
 func requesting(pod *corev1.Pod) *corev1.Pod {
 	r := &pod.Spec.Containers[0].Resources
 	r.Requests = r.Limits
 	return pod
 }
 
-// wantUnshown wants Filter to say that the node waits for the API, or else that it takes the pod.
+// wantUnshown checks whether Filter says that the node waits for the API. If waits is false, the
+// node must admit the pod.
 func (f *fixture) wantUnshown(what string, state *cycleData, x *corev1.Pod, info fwk.NodeInfo, waits bool) {
 	f.Helper()
 	s := f.Filter(f.Context(), state, x, info)
@@ -47,9 +48,9 @@ func (f *fixture) wantUnshown(what string, state *cycleData, x *corev1.Pod, info
 	}
 }
 
-// TestFilterCountsPodsThatOnlyTheReportLists: the scheduler's watch of pods is behind that of
-// reports. The report says which CPUs a pod of another scheduler has, and nobody has counted what
-// it asks for: the kubelet would refuse the next pod with OutOfcpu.
+// TestFilterCountsPodsThatOnlyTheReportLists: the scheduler's watch of pods is later than its watch
+// of reports. The report has the CPUs of another scheduler's pod, but its requests do not count
+// yet, so that the kubelet would refuse the next pod with OutOfcpu.
 func TestFilterCountsPodsThatOnlyTheReportLists(t *testing.T) {
 	for what, tc := range map[string]struct {
 		shared string
@@ -76,7 +77,7 @@ func TestFilterCountsPodsThatOnlyTheReportLists(t *testing.T) {
 	}
 }
 
-// TestNominatedPodsBesideUnshownOnes: a pod that is nominated to the node asks for room as well.
+// TestNominatedPodsBesideUnshownOnes: a pod that is nominated to the node needs room as well.
 func TestNominatedPodsBesideUnshownOnes(t *testing.T) {
 	f, _, info := unshownPod(t, "4")
 	f.feed.ReportSeen(f.topology())
@@ -88,7 +89,7 @@ func TestNominatedPodsBesideUnshownOnes(t *testing.T) {
 	f.wantUnshown("beside a nominated pod", state, x, info, true)
 }
 
-// TestGroupsBesideUnshownPods: members in Kubernetes' own group cycle are answered alike.
+// TestGroupsBesideUnshownPods: members in kube-scheduler's own group cycle get the same answers.
 func TestGroupsBesideUnshownPods(t *testing.T) {
 	f, stranger, info := unshownPod(t, "2")
 	_, mates := f.inGroup(1)
@@ -104,7 +105,7 @@ func TestGroupsBesideUnshownPods(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsForUnshownPodsIsWoken: by the API, which shows them, and by a report without them.
+// TestWhoWaitsForUnshownPodsIsWoken: when the API shows the pods, or a report no longer lists them.
 func TestWhoWaitsForUnshownPodsIsWoken(t *testing.T) {
 	for what, happens := range map[string]func(f *fixture, stranger *corev1.Pod){
 		"the API shows the pod": func(f *fixture, stranger *corev1.Pod) { f.OnAdd(on(stranger, "n"), false) },
@@ -117,7 +118,7 @@ func TestWhoWaitsForUnshownPodsIsWoken(t *testing.T) {
 			f, stranger, info := unshownPod(t, "4")
 			x := pinned("x", 3)
 			f.try(x)
-			f.feed.ReportSeen(f.topology()) // the node takes x, and x is told
+			f.feed.ReportSeen(f.topology()) // the node would admit x
 			f.wantUnshown("reported", f.try(x), x, info, true)
 			f.blame(x, []*nodes.Node{f.table.Named("n")}, nil)
 			before := f.woken["x"]

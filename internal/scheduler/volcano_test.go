@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// volcanoFixture is a plugin that scores as Volcano, and best-effort nodes of 16 CPUs on 1, 2 and 4
+// volcanoFixture has a plugin with Volcano's scores, and best-effort nodes of 16 CPUs on 1, 2 and 4
 // NUMA nodes.
 func volcanoFixture(t *testing.T) (*fixture, []infoOf) {
 	f := newFixture(t)
@@ -61,7 +61,8 @@ func policied(cpus int64, policy string) *corev1.Pod {
 	return pod
 }
 
-// scores runs PreFilter, Filter and Score of a pod, and normalizes. A node that is filtered has -1.
+// scores runs PreFilter, Filter, Score and NormalizeScore for a pod. A node that is filtered has
+// -1.
 func (f *fixture) scores(pod *corev1.Pod, infos []infoOf) (out []int64, why string) {
 	f.Helper()
 	state := newCycleData()
@@ -96,8 +97,8 @@ func (f *fixture) scores(pod *corev1.Pod, infos []infoOf) (out []int64, why stri
 	return out, why
 }
 
-// TestVolcanoProfile: under the formula a pod with a policy is scored by NUMA nodes alone, one
-// without is not scored, and one with another policy is filtered.
+// TestVolcanoProfile: with Volcano's formula, a pod with a policy is scored by NUMA nodes alone. A
+// pod without a policy is not scored. A pod with another policy than the node's is filtered.
 func TestVolcanoProfile(t *testing.T) {
 	f, infos := volcanoFixture(t)
 	for name, c := range map[string]struct {
@@ -120,8 +121,8 @@ func TestVolcanoProfile(t *testing.T) {
 	}
 }
 
-// TestStatusesNameThePodsKeys: a node that is not for the pod says so with the key that is in the
-// pod, in Filter and in the event of an attempt.
+// TestStatusesNameThePodsKeys: if a node does not match the pod, the message has the key that is in
+// the pod, in Filter and in the pod's event.
 func TestStatusesNameThePodsKeys(t *testing.T) {
 	f, infos := volcanoFixture(t)
 	const key = "scheduling.koordinator.sh/numa-topology-spec"
@@ -135,7 +136,7 @@ func TestStatusesNameThePodsKeys(t *testing.T) {
 func TestBestEffortAnywhere(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())
-	node := nodeObject("n") // single-numa-node
+	node := nodeObject("n") // its policy is single-numa-node
 	for _, anywhere := range []bool{false, true} {
 		var err error
 		f.args.BestEffortAnywhere = anywhere

@@ -11,12 +11,12 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestAPodRefusedByTheAnswerOfAnotherNodeIsWoken: n has been asked when it had room, another node
-// answers for it when it has none, and then there is room again.
+// TestAPodRefusedByTheAnswerOfAnotherNodeIsWoken: n was asked when it had room. When it has none,
+// the cached answer of another node is used for it. Then n has room again.
 func TestAPodRefusedByTheAnswerOfAnotherNodeIsWoken(t *testing.T) {
 	f := newFixture(t)
 	seven := pinned("seven", 7)
-	f.admit(seven) // of either node; the other socket has 8
+	f.admit(seven) // on both nodes; the other socket has 8 CPUs
 	for _, name := range []string{"n", "m"} {
 		f.feed.ReportSeen(f.reportOf(name))
 		f.feed.PodSeen(on(seven.DeepCopy(), name), false)
@@ -52,7 +52,7 @@ func TestAPodRefusedByTheAnswerOfAnotherNodeIsWoken(t *testing.T) {
 	f.blame(third, nil, []*nodes.Node{n, m})
 	n.Account().Forget(uidOf(second))
 	f.waiters.NodeChanged(n.Account())
-	f.waiters.WakeOne(uidOf(third)) // comes after
+	f.waiters.WakeOne(uidOf(third)) // marks the end
 	if <-woken; len(woken) != 1 {
 		t.Error("nobody was woken although n has room")
 	}

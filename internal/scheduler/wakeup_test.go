@@ -21,7 +21,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// calls hands on the names of the pods that are activated together.
+// calls receives the names of the pods that are activated together.
 type calls chan []string
 
 func (c calls) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
@@ -32,19 +32,19 @@ func (c calls) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 	c <- names
 }
 
-// wakes counts activations from now on.
+// wakes records activations from now on.
 func (f *fixture) wakes() calls {
 	woken := make(calls, 100)
 	f.wakeEdge.activator = woken
 	return woken
 }
 
-// blame says that an attempt has failed: nodes wait for a report, others refuse.
+// blame records a failed attempt: some nodes wait for a report, others refuse.
 func (f *fixture) blame(pod *corev1.Pod, waiting, refusing []*nodes.Node) {
 	f.waiters.Blame(uidOf(pod), wakeNodes(waiting), wakeNodes(refusing))
 }
 
-// TestNewNodeWakes a pod that was kept from every node there was: it cannot have asked this one.
+// TestNewNodeWakes a pod that all other nodes refused, because it has not asked this one.
 func TestNewNodeWakes(t *testing.T) {
 	f := newFixture(t)
 	f.fill()
@@ -58,7 +58,7 @@ func TestNewNodeWakes(t *testing.T) {
 	}
 }
 
-// TestNodeThatComesBackWakesForPreemption: nobody could be evicted on it while it was silent.
+// TestNodeThatComesBackWakesForPreemption: no pod could be evicted there while the node was silent.
 func TestNodeThatComesBackWakesForPreemption(t *testing.T) {
 	f := newFixture(t)
 	f.fill()
@@ -77,7 +77,7 @@ func TestNodeThatComesBackWakesForPreemption(t *testing.T) {
 	}
 }
 
-// TestPolicyOfAKubeletChanges: a pod that asks for the new one in an annotation is woken.
+// TestPolicyOfAKubeletChanges: a pod that requests the new policy in an annotation is woken.
 func TestPolicyOfAKubeletChanges(t *testing.T) {
 	f := newFixture(t)
 	f.spec.Config.TopologyManagerPolicy = "best-effort"
@@ -100,8 +100,8 @@ func TestPolicyOfAKubeletChanges(t *testing.T) {
 	}
 }
 
-// TestWhatHappensToOthersIsNotPutToWhoWaits: kube-scheduler puts each event that the plugin names
-// to every pod that waits. Pods on nodes change all the time.
+// TestWhatHappensToOthersIsNotPutToWhoWaits: kube-scheduler checks each event that the plugin
+// registers against every waiting pod, and pods on nodes change all the time.
 func TestWhatHappensToOthersIsNotPutToWhoWaits(t *testing.T) {
 	f := newFixture(t)
 	list, err := f.EventsToRegister(t.Context())
@@ -124,7 +124,7 @@ func TestWhatHappensToOthersIsNotPutToWhoWaits(t *testing.T) {
 	}
 }
 
-// TestPodThatAsksForSomethingElse is worth another try, and no other pod is.
+// TestPodThatAsksForSomethingElse is tried again, but other pods are not.
 func TestPodThatAsksForSomethingElse(t *testing.T) {
 	f := newFixture(t)
 	pod := pinned("x", 4)
@@ -145,7 +145,7 @@ func TestPodThatAsksForSomethingElse(t *testing.T) {
 	}
 }
 
-// TestAHeartbeatThatDropsAPodWakesWhomItHelps, and not everybody whom the node refuses.
+// TestAHeartbeatThatDropsAPodWakesWhomItHelps, but not every pod that the node refuses.
 func TestAHeartbeatThatDropsAPodWakesWhomItHelps(t *testing.T) {
 	f := newFixture(t)
 	stay := []*corev1.Pod{pinned("seven", 7), pinned("two", 2)}
@@ -157,7 +157,7 @@ func TestAHeartbeatThatDropsAPodWakesWhomItHelps(t *testing.T) {
 	for _, pod := range append(stay, lost) {
 		f.feed.PodSeen(on(pod, "n"), false)
 	}
-	f.feed.PodGone(lost) // no report has listed it
+	f.feed.PodGone(lost) // before a report lists it
 	n := f.table.Named("n")
 	small, large := pinned("small", 6), pinned("large", 7)
 	f.want("it may be there or not", small, ledger.Waiting)
@@ -171,12 +171,11 @@ func TestAHeartbeatThatDropsAPodWakesWhomItHelps(t *testing.T) {
 	}
 }
 
-// TestTheStartBelievesNoOldHeartbeat: what a scheduler finds when it starts was written at some
-// time.
+// TestTheStartBelievesNoOldHeartbeat: when a scheduler starts, it may find an old heartbeat.
 func TestTheStartBelievesNoOldHeartbeat(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		before time.Duration // that the last heartbeat was renewed; 0: there is none
+		before time.Duration // age of the last heartbeat; 0: there is none
 		want   string
 	}{
 		{"no heartbeat yet", 0, ""},
@@ -195,15 +194,15 @@ func TestTheStartBelievesNoOldHeartbeat(t *testing.T) {
 		if why := f.refusal("n"); why != tc.want {
 			t.Errorf("%s: unusable because of %q, want %q", tc.name, why, tc.want)
 		}
-		f.feed.HeartbeatSeen(beatOf("1", renewed+1)) // whatever it says, it is given now
+		f.feed.HeartbeatSeen(beatOf("1", renewed+1)) // this one comes now, whatever its time is
 		if why := f.refusal("n"); why != "" {
 			t.Errorf("%s: unusable because of %q after a heartbeat", tc.name, why)
 		}
 	}
 }
 
-// TestALeaderTakesOverAtOnce: whoever leads takes over without waiting for a pod, so that the first
-// one is not told that it waits; whoever does not lead takes nothing over.
+// TestALeaderTakesOverAtOnce: a leader takes over before the first pod comes, so that this pod need
+// not wait. A replica that does not lead does not take over.
 func TestALeaderTakesOverAtOnce(t *testing.T) {
 	f := newFixture(t)
 	f.ready.Store(false)

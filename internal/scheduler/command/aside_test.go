@@ -27,14 +27,14 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/outcome"
 )
 
-// beside lets the outcomes of the scheduler's attempts be written beside its loop.
+// beside makes the scheduler write the outcomes of its attempts outside its loop.
 func (s *seams) beside() {
 	s.sched.FailureHandler = writingAside(s.sched.FailureHandler, outcome.NewWriter(outcome.Options{
 		Client: s.client, Pods: informersOf(s.sched).Core().V1().Pods().Lister(), Clock: clock.RealClock{}, Logger: klog.Background(),
 	}))
 }
 
-// create makes a pod that no node takes; the watch puts it into the queue.
+// create creates a pod that no node admits. The watch puts it into the queue.
 func (s *seams) create(t *testing.T) *corev1.Pod {
 	t.Helper()
 	pod, err := s.client.CoreV1().Pods("default").Create(t.Context(), s.pod("large", "1000"), metav1.CreateOptions{})
@@ -44,8 +44,8 @@ func (s *seams) create(t *testing.T) *corev1.Pod {
 	return pod
 }
 
-// TestNoAttemptWaitsForAWrite: an attempt in vain is over, and the next can begin, while the API
-// server takes its time for what came of it.
+// TestNoAttemptWaitsForAWrite: a failed attempt ends, and the next one can begin, while the API
+// server is slow to accept its outcome.
 func TestNoAttemptWaitsForAWrite(t *testing.T) {
 	s := newSeams(t)
 	s.beside()
@@ -70,8 +70,8 @@ func TestNoAttemptWaitsForAWrite(t *testing.T) {
 	<-over
 }
 
-// TestOutcomesAreKubeSchedulers: what is written beside the loop is what kube-scheduler writes in
-// it.
+// TestOutcomesAreKubeSchedulers: the outcome written outside the loop equals kube-scheduler's
+// outcome.
 func TestOutcomesAreKubeSchedulers(t *testing.T) {
 	written := func(equip func(*seams)) corev1.PodStatus {
 		s := newSeams(t)
@@ -97,8 +97,8 @@ func TestOutcomesAreKubeSchedulers(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsIsToldLater: an event about a pod that merely waits comes with its condition, and no
-// pod is kept for it. A nomination is written at once.
+// TestWhoWaitsIsToldLater: an event about a pod that only waits is written with its condition, and
+// no pod is kept for it. A nomination is written at once.
 func TestWhoWaitsIsToldLater(t *testing.T) {
 	recorder := events.NewFakeRecorder(4)
 	clock := testingclock.NewFakeClock(time.Now())
@@ -135,8 +135,8 @@ func TestWhoWaitsIsToldLater(t *testing.T) {
 	}
 }
 
-// TestANominationIsSaidBeforeItIsShown: a pod that is tried again says where it was nominated to,
-// others' copies of it stay as they were, and the node stays kept for it.
+// TestANominationIsSaidBeforeItIsShown: a pod that is tried again has its nomination before the
+// watch shows it. Other copies of the pod do not change, and the node stays kept for the pod.
 func TestANominationIsSaidBeforeItIsShown(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "p"}}
 	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
@@ -173,7 +173,7 @@ func TestANominationIsSaidBeforeItIsShown(t *testing.T) {
 	}
 }
 
-// nominations is a profile that knows which node is kept for which pod.
+// nominations is a profile that knows for which pod each node is kept.
 type nominations struct {
 	framework.Framework
 	nodes map[string]string
@@ -186,7 +186,8 @@ func (n nominations) AddNominatedPod(_ klog.Logger, info fwk.PodInfo, to *fwk.No
 	}
 }
 
-// TestAsyncCallsStayKubeSchedulers: a profile that writes beside the loop by itself goes on to.
+// TestAsyncCallsStayKubeSchedulers: a profile with its own asynchronous API calls continues to use
+// them.
 func TestAsyncCallsStayKubeSchedulers(t *testing.T) {
 	own := struct{ fwk.APICacher }{}
 	if got := (&aside{Framework: cachers{own: &own}}).APICacher(); got != fwk.APICacher(&own) {
@@ -197,7 +198,7 @@ func TestAsyncCallsStayKubeSchedulers(t *testing.T) {
 	}
 }
 
-// cachers is a profile with calls of its own, or none.
+// cachers is a profile with its own asynchronous calls, or without.
 type cachers struct {
 	framework.Framework
 	own      fwk.APICacher

@@ -28,7 +28,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
-// chartConfig is what the chart's template makes of its default values.
+// chartConfig is the output of the chart's template for its default values.
 const chartConfig = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
@@ -49,8 +49,8 @@ profiles:
     args: {ignorePreferredTermsOfExistingPods: true}
 `
 
-// chartScheduler is a scheduler with the chart's profile, and the events that are told. Its API
-// server serves no kinds.
+// chartScheduler returns a scheduler with the chart's profile, and its events. Its API server
+// serves no kinds.
 func chartScheduler(t *testing.T) (*kubescheduler.Scheduler, *config.KubeSchedulerConfiguration, chan string) {
 	t.Helper()
 	object, err := runtime.Decode(scheme.Codecs.UniversalDecoder(), []byte(chartConfig))
@@ -77,8 +77,8 @@ func chartScheduler(t *testing.T) (*kubescheduler.Scheduler, *config.KubeSchedul
 	return sched, c, told.Events
 }
 
-// TestEventsOfThePluginAreBrief: what the plugin itself tells has at most 300 bytes, as what comes
-// of attempts has.
+// TestEventsOfThePluginAreBrief: the plugin's own events have at most 300 bytes, as the events
+// about attempts have.
 func TestEventsOfThePluginAreBrief(t *testing.T) {
 	sched, c, told := chartScheduler(t)
 	*loop(sched) = func(klog.Logger) (entity, error) { return nil, nil } //nolint:nilnil // no pod waits
@@ -105,8 +105,8 @@ func TestEventsOfThePluginAreBrief(t *testing.T) {
 	}
 }
 
-// TestOrdinaryPodsAreSigned: with the chart's profile kube-scheduler may reuse the result of an
-// ordinary pod for an equal one (opportunistic batching), and never that of a pod that is pinned.
+// TestOrdinaryPodsAreSigned: with the chart's profile, kube-scheduler may reuse the result of an
+// ordinary pod for an equal pod (opportunistic batching), but never the result of a pinned pod.
 func TestOrdinaryPodsAreSigned(t *testing.T) {
 	sched, _, _ := chartScheduler(t)
 	ordinary := (&seams{}).pod("ordinary", "1")
@@ -124,15 +124,15 @@ func TestOrdinaryPodsAreSigned(t *testing.T) {
 	}
 }
 
-// passage is what was called in a scheduler for one pod.
+// passage has the calls in a scheduler for one pod.
 type passage struct {
 	profile framework.Framework
 	info    *framework.QueuedPodInfo
 }
 
-// TestOrdinaryPodsPassUntouched: for a pod that Berth does not decide about kube-scheduler's own
-// SchedulePod and FailureHandler are called with the scheduler's own profile and with what its
-// queue returned. For a pinned pod they are not.
+// TestOrdinaryPodsPassUntouched: for a pod about which Berth does not decide, kube-scheduler's own
+// SchedulePod and FailureHandler are called with the scheduler's own profile and with the queue's
+// own entry. For a pinned pod they are not.
 func TestOrdinaryPodsPassUntouched(t *testing.T) {
 	sched, c, _ := chartScheduler(t)
 	for i := range 150 { // of fewer nodes nobody names the best

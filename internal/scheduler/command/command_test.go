@@ -18,7 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// profile is one of a scheduler with 200 nodes.
+// profile is a profile of a scheduler with 200 nodes.
 type profile struct {
 	framework.Framework
 	fwk.SharedLister
@@ -33,8 +33,8 @@ func (p *profile) SnapshotSharedLister() fwk.SharedLister { return p }
 func (p *profile) NodeInfos() fwk.NodeInfoLister          { return p }
 func (p *profile) List() ([]fwk.NodeInfo, error)          { return make([]fwk.NodeInfo, 200), p.err }
 
-// TestLookingFurther: kube-scheduler is handed the profile with the percentage for the pod. What
-// the profile says comes before what holds for all profiles.
+// TestLookingFurther: kube-scheduler gets the profile with the percentage for the pod. A profile's
+// own percentage has precedence over the percentage for all profiles.
 func TestLookingFurther(t *testing.T) {
 	seven, nine := int32(7), int32(9)
 	for _, tc := range []struct {
@@ -76,7 +76,7 @@ func TestLookingFurther(t *testing.T) {
 	}
 }
 
-// pinnedPod is a pod that a kubelet could pin.
+// pinnedPod returns a pod that a kubelet could pin.
 func pinnedPod() *corev1.Pod {
 	all := corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}
 	return &corev1.Pod{
@@ -87,8 +87,8 @@ func pinnedPod() *corev1.Pod {
 
 func ptr(n int32) *int32 { return &n }
 
-// TestExtendersRefuseAllThatIsNamed: what is not among the candidates is looked at then, and the
-// failure of the first search is nobody's.
+// TestExtendersRefuseAllThatIsNamed: if extenders refuse all candidates, the other nodes are
+// searched, and the failure of the first search is not reported.
 func TestExtendersRefuseAllThatIsNamed(t *testing.T) {
 	calls := 0
 	next := func(_ context.Context, p framework.Framework, _ fwk.CycleState, _ *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
@@ -113,7 +113,7 @@ func TestExtendersRefuseAllThatIsNamed(t *testing.T) {
 	}
 }
 
-// picky is a profile whose plugins refuse all nodes but some.
+// picky is a profile whose plugins accept only some nodes.
 type picky struct {
 	framework.Framework
 	take  sets.Set[string]
@@ -127,8 +127,8 @@ func (p *picky) RunFilterPluginsWithNominatedPods(_ context.Context, _ fwk.Cycle
 	return fwk.NewStatus(fwk.Unschedulable)
 }
 
-// TestFind: candidates are asked a few at a time, in their order, until some pass, and only so
-// often. What has passed is not asked again.
+// TestFind: candidates are asked a few at a time, in their order, until enough of them pass, for a
+// limited number of rounds. Nodes that have passed are not asked again.
 func TestFind(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -182,8 +182,9 @@ func (k *reserving) NominatedPodsForNode(node string) []fwk.PodInfo {
 	return nil
 }
 
-// TestPluginsAreNotAskedAboutNodesThatWait: where Berth could name no node, its own answer is
-// enough for a node that waits. Plugins are asked about nodes that are full, or kept for others.
+// TestPluginsAreNotAskedAboutNodesThatWait: if Berth has no candidate, plugins are not asked about
+// a node that waits, because Berth's answer is sufficient. They are asked about nodes that are full
+// or kept for other pods.
 func TestPluginsAreNotAskedAboutNodesThatWait(t *testing.T) {
 	p := &reserving{kept: "kept"}
 	waits := fwk.NewStatus(fwk.Pending)
@@ -207,7 +208,7 @@ func TestPluginsAreNotAskedAboutNodesThatWait(t *testing.T) {
 	}
 }
 
-// informed is a profile that has informers.
+// informed is a profile with informers.
 type informed struct {
 	framework.Framework
 	shared informers.SharedInformerFactory
@@ -215,8 +216,8 @@ type informed struct {
 
 func (f *informed) SharedInformerFactory() informers.SharedInformerFactory { return f.shared }
 
-// TestSpreadBy: the labels and pods that PodTopologySpread scores by, of a pod with constraints of
-// its own, and of one that a profile spreads by default next to the pods of its Service.
+// TestSpreadBy: the labels and pods that PodTopologySpread uses for scores: for a pod with its own
+// constraints, and for a pod that a profile spreads by default among the pods of its Service.
 func TestSpreadBy(t *testing.T) {
 	shared := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "a"}}}

@@ -35,8 +35,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 )
 
-// TestSeams: kube-scheduler comes by at everything of its own that Berth replaces, in a cycle that
-// places a pod and in one that does not, and its cache and queue do what Berth calls them for.
+// TestSeams: kube-scheduler calls everything that Berth replaces, in a cycle that places a pod and
+// in a cycle that does not. Its cache and queue do what Berth expects of them.
 func TestSeams(t *testing.T) {
 	s := newSeams(t)
 	s.add(t, s.pod("small", "1"))
@@ -72,7 +72,8 @@ func TestSeams(t *testing.T) {
 	t.Run("Scheduler.Cache", s.caches)
 }
 
-// popsSpecific: a pod that waits is taken out of its turn, and one that does not is not there.
+// popsSpecific: a waiting pod is taken from the queue out of order. A pod that is not in the queue
+// is not found.
 func (s *seams) popsSpecific(t *testing.T) {
 	for _, name := range []string{"first", "second", "third"} {
 		s.add(t, s.pod(name, "1"))
@@ -96,7 +97,7 @@ func (s *seams) popsSpecific(t *testing.T) {
 	q.Done("second")
 }
 
-// putsBack: a pod whose cycle is over waits again, and an event or a call brings it back.
+// putsBack: a pod waits again after its cycle, and an event or a call returns it to the queue.
 func (s *seams) putsBack(t *testing.T) {
 	pod, logger, q := s.pod("held", "1"), klog.Background(), backlog{s.sched.SchedulingQueue}
 	s.add(t, pod)
@@ -120,7 +121,7 @@ func (s *seams) putsBack(t *testing.T) {
 	q.MoveAllToActiveOrBackoffQueue(logger, framework.EventAssignedPodDelete, pod, nil, nil)
 }
 
-// putsEvents: what happens in the cluster is put to the queue that stands in the scheduler.
+// putsEvents: cluster events are passed to the scheduler's current queue.
 func (s *seams) putsEvents(t *testing.T) {
 	moves := make(chan fwk.ClusterEvent, 10)
 	s.sched.SchedulingQueue = noting{s.sched.SchedulingQueue, moves}
@@ -133,7 +134,7 @@ func (s *seams) putsEvents(t *testing.T) {
 	}
 }
 
-// noting is a queue that notes what it is told.
+// noting is a queue that records its calls.
 type noting struct {
 	queue.SchedulingQueue
 	moves chan fwk.ClusterEvent
@@ -143,7 +144,7 @@ func (n noting) MoveAllToActiveOrBackoffQueue(_ klog.Logger, event fwk.ClusterEv
 	n.moves <- event
 }
 
-// checking is a queue with one pod, and notes whether an event was put to it.
+// checking is a queue with one pod, and records whether it received an event.
 type checking struct {
 	queue.SchedulingQueue
 	put bool
@@ -153,8 +154,8 @@ func (c *checking) MoveAllToActiveOrBackoffQueue(_ klog.Logger, _ fwk.ClusterEve
 	c.put = check == nil || check(&corev1.Pod{})
 }
 
-// TestEventsThatCannotHelp: a pod that waits for Berth alone is asked about the events that Berth
-// has registered, and about no others. What else kube-scheduler checks holds as before.
+// TestEventsThatCannotHelp: a pod that only Berth has refused is only asked about the events that
+// Berth has registered. kube-scheduler's other checks still apply.
 func TestEventsThatCannotHelp(t *testing.T) {
 	yes, no := func(*corev1.Pod) bool { return true }, func(*corev1.Pod) bool { return false }
 	for _, test := range []struct {
@@ -188,7 +189,7 @@ func TestEventsThatCannotHelp(t *testing.T) {
 	}
 }
 
-// caches: a pod that the cache is told of counts on its node until it is removed.
+// caches: a pod in the cache counts on its node until it is removed.
 func (s *seams) caches(t *testing.T) {
 	pod, logger := s.pod("cached", "1"), klog.Background()
 	pod.Spec.NodeName = "n"
@@ -208,7 +209,7 @@ func (s *seams) caches(t *testing.T) {
 	}
 }
 
-// TestHostAlone: no other file of the scheduler speaks of kube-scheduler's own structs.
+// TestHostAlone: no other file of the scheduler uses kube-scheduler's own structs.
 func TestHostAlone(t *testing.T) {
 	structs := []string{"k8s.io/kubernetes/pkg/scheduler", "k8s.io/kubernetes/pkg/scheduler/backend/"}
 	lawful := map[string]string{
@@ -242,20 +243,20 @@ func TestHostAlone(t *testing.T) {
 	}
 }
 
-// seams is a scheduler of one node, and where its cycles have passed.
+// seams is a scheduler with one node, and a record of the calls in its cycles.
 type seams struct {
 	sched  *kubescheduler.Scheduler
 	client *fake.Clientset
 	passed *places
-	// pods are what the scheduler watches.
+	// pods are the pods that the scheduler watches.
 	pods cache.Store
-	// binds is closed when a binding cycle has come to its Binding.
+	// binds is closed when a binding cycle reaches its Binding.
 	binds chan struct{}
-	// failed gets a word after each call of the FailureHandler.
+	// failed receives a value after each call of the FailureHandler.
 	failed chan struct{}
 }
 
-// places is where somebody has passed. Nodes are filtered beside each other.
+// places has the calls that were made. Nodes are filtered in parallel.
 type places struct {
 	sync.Mutex
 	sets.Set[string]
@@ -333,13 +334,13 @@ func (s *seams) add(t *testing.T, pod *corev1.Pod) {
 	s.sched.SchedulingQueue.Update(t.Context(), pod, pod)
 }
 
-// cycle takes the next pod.
+// cycle runs one scheduling cycle.
 func (s *seams) cycle(t *testing.T) {
 	t.Helper()
 	s.sched.ScheduleOne(t.Context())
 }
 
-// binding is a profile that notes when a pod comes to its Binding.
+// binding is a profile that records when a pod reaches its Binding.
 type binding struct {
 	framework.Framework
 	*seams
@@ -350,7 +351,7 @@ func (b binding) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *
 	return b.Framework.RunBindPlugins(ctx, state, pod, node)
 }
 
-// passing is a profile that notes what of it is called.
+// passing is a profile that records its calls.
 type passing struct {
 	framework.Framework
 	passed *places

@@ -26,7 +26,7 @@ func (foreign) PreScore(context.Context, fwk.CycleState, *corev1.Pod, []fwk.Node
 	return nil
 }
 
-// TestKnow: what is read of a profile's plugins and of its arguments.
+// TestKnow: what Know reads of a profile's plugins and of its arguments.
 func TestKnow(t *testing.T) {
 	metrics.Register()
 	anyway := []corev1.TopologySpreadConstraint{{TopologyKey: "rack", WhenUnsatisfiable: corev1.ScheduleAnyway, MaxSkew: 1}}

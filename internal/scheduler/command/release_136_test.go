@@ -11,11 +11,11 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// itself is the event of a change to the waiting pod. The queue is not told of changes to others
-// that wait: another is a change to a pod on a node.
+// itself is the event of a change to the waiting pod. another is a change to a pod on a node,
+// because the queue gets no events about changes to other waiting pods.
 var itself, another = framework.EventUnscheduledPodUpdate, framework.EventAssignedPodUpdate
 
-// podOf is the pod of an entity.
+// podOf returns the pod of an entity.
 func podOf(e entity) *framework.QueuedPodInfo { return e }
 
 func informersFor(client kubernetes.Interface) informers.SharedInformerFactory {

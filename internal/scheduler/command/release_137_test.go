@@ -11,10 +11,11 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// itself is the event of a change to the waiting pod, another of one to any other pod that waits.
+// itself is the event of a change to the waiting pod, another that of a change to another waiting
+// pod.
 var itself, another = framework.EventTargetPodUpdate, framework.EventUnscheduledPodUpdate
 
-// podOf is the pod of an entity; nil if it is a group.
+// podOf returns the pod of an entity; nil if it is a group.
 func podOf(e entity) *framework.QueuedPodInfo {
 	info, _ := e.(*framework.QueuedPodInfo)
 	return info

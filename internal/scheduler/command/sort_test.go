@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
-// waitingPod is a pod of that priority, created in that second, and put into the queue so many
-// milliseconds later.
+// waitingPod returns a pod with a priority and a creation time in seconds, which was put into the
+// queue at the time queued in milliseconds.
 func waitingPod(name string, priority int32, created, queued int64) *framework.QueuedPodInfo {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(created, 0)}, Spec: corev1.PodSpec{Priority: &priority}}
 	info := &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}}
@@ -24,16 +24,16 @@ func waitingPod(name string, priority int32, created, queued int64) *framework.Q
 	return info
 }
 
-// triedBefore is a pod that has been tried so often.
+// triedBefore sets the number of a pod's attempts.
 func triedBefore(info *framework.QueuedPodInfo, attempts int) *framework.QueuedPodInfo {
 	info.Attempts = attempts
 	return info
 }
 
-// TestSort: priority comes first. Then come pods of the first minute that were not tried yet, in
-// the order of the second of their creation. All others are in the queue's order: a pod that was
-// tried does not go before pods that have waited since, and one that was created after that attempt
-// does not go before it.
+// TestSort: priority comes first. Then come pods of the first minute that were not tried yet, by
+// the second of their creation. All others are in the queue's order: a pod that was tried does not
+// go before pods that have waited since, and a pod that was created after that attempt does not go
+// before it.
 func TestSort(t *testing.T) {
 	sort := Sort{started: time.UnixMilli(100_000)}
 	want := []*framework.QueuedPodInfo{
@@ -75,7 +75,7 @@ func TestSort(t *testing.T) {
 	}
 }
 
-// TestSortTakesNoArguments, and says so.
+// TestSortTakesNoArguments: arguments are an error.
 func TestSortTakesNoArguments(t *testing.T) {
 	for raw, ok := range map[string]bool{"": true, "{}": true, "{by: name}": false} {
 		p, err := NewSort(t.Context(), &runtime.Unknown{Raw: []byte(raw)}, nil)

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// object makes the watch show a PodGroup of Volcano's that names so many CPUs.
+// object makes the watch show a PodGroup of Volcano with minResources of these CPUs.
 func (w *world) object(name string, minimum int, cpus string, say ...func(*wire.Gang)) wire.GangKey {
 	spec := wire.Gang{Key: volcanoKey(name), Version: "5", Minimum: minimum, Phase: "Pending", Resources: corev1.ResourceList{"cpu": resource.MustParse(cpus)}}
 	for _, more := range say {
@@ -37,7 +37,7 @@ func volcanoKey(name string) wire.GangKey {
 	return wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: name}
 }
 
-// staged makes a pod of a group of Volcano's.
+// staged returns a pod of a group of Volcano.
 func staged(group, name string, cpus int, priority int32) *corev1.Pod {
 	p := taskOf(group, group+"-"+name, "")
 	p.Spec = podOf(group, name, 1, cpus).Spec
@@ -61,7 +61,7 @@ func (w *world) shown(keys ...wire.GangKey) {
 	}
 }
 
-// TestMinResourcesDoNotKeepAGangFromEvicting on a full cluster.
+// TestMinResourcesDoNotKeepAGangFromEvicting: this is true on a full cluster.
 func TestMinResourcesDoNotKeepAGangFromEvicting(t *testing.T) {
 	for name, c := range map[string]struct {
 		terms Terms
@@ -88,7 +88,7 @@ func TestMinResourcesDoNotKeepAGangFromEvicting(t *testing.T) {
 	}
 }
 
-// TestProtectedPodsMakeNoRoom for a group that names resources: they are not evicted for it.
+// TestProtectedPodsMakeNoRoom: protected pods are not evicted for a group that names resources.
 func TestProtectedPodsMakeNoRoom(t *testing.T) {
 	keep := map[string]string{wire.PreemptableKey: "false"}
 	for name, c := range map[string]struct {
@@ -126,8 +126,8 @@ func TestProtectedPodsMakeNoRoom(t *testing.T) {
 	}
 }
 
-// TestAHighGroupWithoutPodsIsLetIn on a full cluster: its pods will evict. One of no priority is
-// not.
+// TestAHighGroupWithoutPodsIsLetIn: on a full cluster, such a group is admitted, because its pods
+// will evict others. A group without priority is not.
 func TestAHighGroupWithoutPodsIsLetIn(t *testing.T) {
 	for name, c := range map[string]struct {
 		class, job string
@@ -165,9 +165,9 @@ func TestAHighGroupWithoutPodsIsLetIn(t *testing.T) {
 	}
 }
 
-// TestStagedGroupsDoNotDeadlock: what a group whose first pod has a node has not used yet is kept
-// from the first pods of others, and given to its own. When it has all it asked for, or long
-// after, others have their turn.
+// TestStagedGroupsDoNotDeadlock: if the first pod of a group has a node, the group's unused
+// resources are kept from the first pods of other groups, and given to its own pods. This ends when
+// the group has all its resources, or after a long time.
 func TestStagedGroupsDoNotDeadlock(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		for _, app := range []string{"a", "b", "c"} {
@@ -197,7 +197,8 @@ func TestStagedGroupsDoNotDeadlock(t *testing.T) {
 	})
 }
 
-// TestWhatIsKeptEnds at its deadline, and at once if the group's object goes.
+// TestWhatIsKeptEnds: kept resources are released at the group's deadline, and at once if the
+// group's object is deleted.
 func TestWhatIsKeptEnds(t *testing.T) {
 	for name, end := range map[string]func(*world, wire.GangKey){
 		"at the deadline":     func(w *world, _ wire.GangKey) { w.run(4 * time.Minute) },
@@ -240,9 +241,9 @@ func TestWhatIsKeptEnds(t *testing.T) {
 	}
 }
 
-// TestOneIsLetInBeforeItsPods: of two groups without pods that together ask for too much one is let
-// in. The other follows when the first has kept for long enough what no pod of it came for, and the
-// namespace of the first then keeps nothing from others for a while.
+// TestOneIsLetInBeforeItsPods: of two groups without pods that together request too much, one is
+// admitted. The other follows when the first group has kept its resources long enough without pods.
+// The namespace of the first group then keeps nothing from other groups for a while.
 func TestOneIsLetInBeforeItsPods(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		a, b := w.object("a", 1, "4"), w.object("b", 1, "4", func(g *wire.Gang) { g.Key.Namespace = "other" })
@@ -270,8 +271,8 @@ func TestOneIsLetInBeforeItsPods(t *testing.T) {
 	})
 }
 
-// TestAClassThatOnlyAPodGroupNames keeps nothing from higher groups of other namespaces: a pod of
-// that class has to be there, which its quota has let in.
+// TestAClassThatOnlyAPodGroupNames: such a group keeps nothing from higher groups of other
+// namespaces. A pod of that class must exist, which the quota of its namespace has admitted.
 func TestAClassThatOnlyAPodGroupNames(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.classes = map[string]int32{"high": 9, "middle": 5, "standard": 2}
@@ -299,7 +300,8 @@ func TestAClassThatOnlyAPodGroupNames(t *testing.T) {
 	})
 }
 
-// TestAnAdmissionGoesWithItsObject, and namespaces that are spoiled with their time.
+// TestAnAdmissionGoesWithItsObject: admissions end with their objects, and restrictions of
+// namespaces end with time.
 func TestAnAdmissionGoesWithItsObject(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		for _, name := range []string{"a", "b"} {
@@ -317,7 +319,8 @@ func TestAnAdmissionGoesWithItsObject(t *testing.T) {
 	})
 }
 
-// TestAFormingGroupIsLetIn: its controller makes the rest of its pods when the phase says so.
+// TestAFormingGroupIsLetIn: the controller creates the rest of its pods when the group's phase
+// allows it.
 func TestAFormingGroupIsLetIn(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		key := w.object("a", 2, "8")
@@ -337,7 +340,7 @@ func TestAFormingGroupIsLetIn(t *testing.T) {
 	})
 }
 
-// TestAWrongGroupWithoutPodsIsTold what is wrong with it.
+// TestAWrongGroupWithoutPodsIsTold: the group's status reports what is wrong.
 func TestAWrongGroupWithoutPodsIsTold(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		spec := wire.Gang{Key: volcanoKey("a"), Version: "5", Phase: "Pending"}

@@ -19,7 +19,7 @@ import (
 )
 
 // TestSurveyAgrees shows the same 500 random gangs to the scheduler and, as a snapshot, to the
-// command line: they agree about how far each is, and how many members have nodes.
+// command line. Both agree on the progress of each gang and on the number of members with nodes.
 func TestSurveyAgrees(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		random := rand.New(rand.NewPCG(29, 500))
@@ -81,8 +81,8 @@ func TestSurveyAgrees(t *testing.T) {
 	})
 }
 
-// membersOf makes up to eight pods of a gang at random. minimum is what they say about it; object
-// names their PodGroup instead.
+// membersOf returns up to eight random pods of a gang. minimum is in their annotations, or object
+// is the name of their PodGroup.
 func membersOf(random *rand.Rand, gang string, minimum int, object string) (pods []*corev1.Pod) {
 	steady := random.IntN(3) == 0 // all that have nodes
 	for i := range random.IntN(8) {
@@ -124,7 +124,7 @@ func membersOf(random *rand.Rand, gang string, minimum int, object string) (pods
 	return pods
 }
 
-// groupOf makes a PodGroup of Volcano's.
+// groupOf returns a PodGroup of Volcano.
 func groupOf(random *rand.Rand, name string) *volcano.PodGroup {
 	o := &volcano.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "u", ResourceVersion: "5"}}
 	o.TypeMeta = metav1.TypeMeta{APIVersion: volcano.GroupVersion.String(), Kind: "PodGroup"}
@@ -136,7 +136,7 @@ func groupOf(random *rand.Rand, name string) *volcano.PodGroup {
 	return o
 }
 
-// opened is a snapshot, as the command line opens one.
+// opened opens a snapshot as the command line does.
 func opened(t *testing.T, snapshot map[string]any) *survey.Cluster {
 	t.Helper()
 	var file bytes.Buffer

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// TestVolcanosObjectsAreRead asks for a queue and for a Job, and for names that would make another
-// path: tenants choose them.
+// TestVolcanosObjectsAreRead reads a queue and a Job, and refuses names that would lead to another
+// path, because tenants choose the names.
 func TestVolcanosObjectsAreRead(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

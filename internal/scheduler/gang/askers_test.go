@@ -31,13 +31,13 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// askedGang is a random gang, and a random cluster that it is asked about on. All askers are shown
-// both.
+// askedGang is a random gang in a random cluster. All askers get both.
 type askedGang struct {
 	*world
 	r    *rand.Rand
 	name string
-	// uniform: all of the gang's pods start together and ask for the same, and for nothing else.
+	// uniform means that all pods of the gang start together and have equal requests without
+	// wishes.
 	uniform bool
 	members []*corev1.Pod
 	object  *volcano.PodGroup
@@ -46,7 +46,7 @@ type askedGang struct {
 	model   *placement.Model
 	view    *placement.KubeletView
 	machine *topology.Machine
-	// snapshot is what `berth snapshot` would write, start what a simulation begins with.
+	// snapshot is the output of `berth snapshot`. start is the initial state of a simulation.
 	snapshot map[string]any
 	start    []simulate.StartNode
 }
@@ -77,7 +77,7 @@ func TestAllAskersAgree(t *testing.T) {
 	}
 }
 
-// String is what somebody needs to know who looks for the reason of a difference.
+// String describes the gang and the cluster for the analysis of a difference.
 func (g *askedGang) String() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%d nodes with %s", len(g.nodes), g.spec.TopologyManagerPolicy)
@@ -91,7 +91,7 @@ func (g *askedGang) String() string {
 	return out.String()
 }
 
-// make makes a cluster of up to four nodes with some pods, and a gang that waits.
+// make makes a cluster of up to four nodes with some pods, and a waiting gang.
 func (g *askedGang) make() {
 	var err error
 	g.machine, err = topology.Parse("package:2 numa:1 core:4 pu:1 mem:16Gi dist:10,21")
@@ -123,7 +123,7 @@ func (g *askedGang) addNode() {
 	}
 }
 
-// settle puts a pod on a node whose kubelet admits it, or leaves it out.
+// settle puts a pod on a node if the node's kubelet admits the pod.
 func (g *askedGang) settle(pod *corev1.Pod, node int) bool {
 	pod.CreationTimestamp = metav1.Unix(1_700_000_000, 0)
 	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
@@ -182,7 +182,7 @@ func (g *askedGang) gather() {
 	}
 }
 
-// wish has a pod ask about its mates' NUMA nodes.
+// wish gives a pod a wish about the NUMA nodes of other members.
 func (g *askedGang) wish(pod *corev1.Pod, count int) {
 	text := fmt.Sprintf("%s-%d", g.name, g.r.IntN(count+1)) // perhaps nobody, or the pod itself
 	if g.r.IntN(2) == 0 {
@@ -191,7 +191,7 @@ func (g *askedGang) wish(pod *corev1.Pod, count int) {
 	pod.Annotations[[]string{wire.SameNUMAAnnotation, wire.OtherNUMAAnnotation}[g.r.IntN(2)]] = text
 }
 
-// report shows the nodes, and what is on them, to all askers.
+// report shows the nodes and their pods to all askers.
 func (g *askedGang) report() {
 	var all ledger.Ledger
 	var reports, leases []any
@@ -228,7 +228,7 @@ func (g *askedGang) report() {
 	}
 }
 
-// startOf is a node in the simulator's words.
+// startOf returns a node for the simulator.
 func (g *askedGang) startOf(i int) simulate.StartNode {
 	out := simulate.StartNode{Machine: g.machine, Model: g.model, State: g.states[i], Node: trace.Node{Name: g.nodes[i].Name, MilliCPU: 7000, MiB: 30 << 10}}
 	for _, pod := range g.pods {
@@ -242,7 +242,7 @@ func (g *askedGang) startOf(i int) simulate.StartNode {
 	return out
 }
 
-// compare asks all about the gang.
+// compare asks all askers about the gang.
 func (g *askedGang) compare(seen map[string]int) {
 	says := g.explained()
 	r := g.tried()
@@ -276,7 +276,7 @@ func (g *askedGang) compare(seen map[string]int) {
 	}
 }
 
-// count notes what kind of a gang it is.
+// count counts the kinds of gangs.
 func (g *askedGang) count(seen map[string]int, r *result) {
 	switch {
 	case r.Short != nil:
@@ -303,8 +303,8 @@ func (g *askedGang) explained() *survey.ExplainedGang {
 	return e
 }
 
-// tried asks the scheduler; nil if it does not plan the gang whole: it is complete already, or
-// something is wrong with it.
+// tried asks the scheduler. It returns nil if the scheduler does not plan the whole gang, because
+// the gang is complete or invalid.
 func (g *askedGang) tried() *result {
 	if g.object != nil {
 		defer g.groups.ObjectGone(wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: g.name})
@@ -332,7 +332,7 @@ func (g *askedGang) tried() *result {
 	return j.try(g.t.Context(), profile)
 }
 
-// inOrder is a framework that likes nodes as Berth does, and no other plugin has a say.
+// inOrder is a framework that ranks nodes only as Berth does.
 type inOrder struct {
 	*fakeHandle
 	machine *topology.Machine
@@ -355,7 +355,7 @@ func (h inOrder) RunScorePlugins(_ context.Context, _ fwk.CycleState, pod *corev
 	return out, nil
 }
 
-// simulated asks the simulator: it lets the gang come to the cluster.
+// simulated asks the simulator, in which the gang arrives at the cluster.
 func (g *askedGang) simulated() bool {
 	start, err := simulate.NewStart(g.start)
 	g.must(err)

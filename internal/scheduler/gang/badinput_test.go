@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// TestAMinimumOfAMillionIsRefused, at the pod or at the object that says it.
+// TestAMinimumOfAMillionIsRefused: the pod or the object with the minimum is named.
 func TestAMinimumOfAMillionIsRefused(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.add("a", 2, 1_000_000, 1)
@@ -24,8 +24,8 @@ func TestAMinimumOfAMillionIsRefused(t *testing.T) {
 	})
 }
 
-// TestAGangOfManyPods: as many as a gang may need are planned at once, with the ones that its tasks
-// need, and the sums are right without counting.
+// TestAGangOfManyPods: as many pods as a gang may need are planned at once, including those that
+// its tasks need, and the sums are right without counting.
 func TestAGangOfManyPods(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		const pods = 20000
@@ -69,7 +69,8 @@ func TestAGangOfManyPods(t *testing.T) {
 	})
 }
 
-// TestAGroupThatIsDeletedWhileHalfBound ends not at all at its deadline, or whole if it comes back.
+// TestAGroupThatIsDeletedWhileHalfBound: at its deadline, no pod of the gang has a node, or the
+// whole gang has if the group was created again.
 func TestAGroupThatIsDeletedWhileHalfBound(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		t.Run(fmt.Sprint("it comes back: ", back), func(t *testing.T) {
@@ -106,7 +107,8 @@ func TestAGroupThatIsDeletedWhileHalfBound(t *testing.T) {
 	}
 }
 
-// TestAGroupThatIsNotThere: the event is about a pod, because people cannot look at the group.
+// TestAGroupThatIsNotThere: the event is about a pod, because users cannot find an event about a
+// missing group.
 func TestAGroupThatIsNotThere(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.groups.Objects = w
@@ -125,7 +127,7 @@ func TestAGroupThatIsNotThere(t *testing.T) {
 	})
 }
 
-// TestMembersOfTwoNamespacesAreTwoGangs, neither of which is complete.
+// TestMembersOfTwoNamespacesAreTwoGangs: neither of them is complete.
 func TestMembersOfTwoNamespacesAreTwoGangs(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.create(podOf("a", "a-0", 2, 1))

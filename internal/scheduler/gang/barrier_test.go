@@ -9,9 +9,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// TestAMemberThatIsAboutToWait: the framework has a member wait after its Permit has answered, and
-// another plugin's Permit may take long in between. If the plan was dropped until then, or all may
-// pass, the member does not wait beyond the cycle.
+// TestAMemberThatIsAboutToWait: the framework makes a member wait after its Permit has answered,
+// and another plugin's Permit may take long before this. If the plan is dropped in this time, or
+// all members may pass, the member does not wait longer than the cycle.
 func TestAMemberThatIsAboutToWait(t *testing.T) {
 	for name, c := range map[string]struct {
 		minimum int

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// annotate makes the watch show annotations that somebody has written.
+// annotate makes the watch show annotations that a user has written.
 func (w *world) annotate(name string, with map[string]string) {
 	pod := w.pods[types.UID(name)].DeepCopy()
 	if pod.Annotations == nil {
@@ -26,7 +26,7 @@ func (w *world) annotate(name string, with map[string]string) {
 	w.groups.PodSeen(pod)
 }
 
-// lonely makes a pod of no gang on a node.
+// lonely creates a pod of no gang on a node.
 func (w *world) lonely(name string, priority int32) {
 	pod := podOf("", name, 1, 1)
 	pod.Annotations = nil
@@ -34,7 +34,8 @@ func (w *world) lonely(name string, priority int32) {
 	w.create(pod)
 }
 
-// TestWhoAnnotatesAPodDoesNotDeleteIt: a pod that has a node is of a gang if its Binding says so.
+// TestWhoAnnotatesAPodDoesNotDeleteIt: a pod with a node belongs to a gang only if its Binding
+// names the gang.
 func TestWhoAnnotatesAPodDoesNotDeleteIt(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.add("x", 1, 2, 1) // somebody's gang, so that there is one
@@ -52,7 +53,8 @@ func TestWhoAnnotatesAPodDoesNotDeleteIt(t *testing.T) {
 	})
 }
 
-// TestWhoAnnotatesAMemberDoesNotMoveIt: it stays what it was bound as, whatever it says.
+// TestWhoAnnotatesAMemberDoesNotMoveIt: a bound pod stays in the gang of its Binding, whatever its
+// annotations are.
 func TestWhoAnnotatesAMemberDoesNotMoveIt(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.add("a", 3, 3, 1)
@@ -73,7 +75,7 @@ func TestWhoAnnotatesAMemberDoesNotMoveIt(t *testing.T) {
 	})
 }
 
-// TestNobodyIsShieldedByWhatAPodSays: pods of lower priority claim a gang that has a member of
+// TestNobodyIsShieldedByWhatAPodSays: pods of lower priority claim to be in a gang with a member of
 // higher priority.
 func TestNobodyIsShieldedByWhatAPodSays(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
@@ -99,8 +101,9 @@ func TestNobodyIsShieldedByWhatAPodSays(t *testing.T) {
 	})
 }
 
-// TestGangsOfTheLastReleaseCount: their Bindings said nothing. Whole ones stay whole, begun ones
-// are completed, and of the ones that are never whole nobody is deleted on its own word.
+// TestGangsOfTheLastReleaseCount: Bindings of the last release do not name the gang. Complete gangs
+// stay complete, and partly bound gangs are completed. If a gang never becomes complete, no pod is
+// deleted only because of its annotation.
 func TestGangsOfTheLastReleaseCount(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.lastRelease = true
@@ -125,8 +128,8 @@ func TestGangsOfTheLastReleaseCount(t *testing.T) {
 	})
 }
 
-// TestTheLastBindingSaysThatTheGangIsWhole: a scheduler that dies right after it has written no
-// condition yet.
+// TestTheLastBindingSaysThatTheGangIsWhole: a scheduler that dies directly after this Binding has
+// not written a condition.
 func TestTheLastBindingSaysThatTheGangIsWhole(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.add("a", 4, 4, 1)

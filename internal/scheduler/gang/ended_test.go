@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// theEnded are pods that have ended, as the API has them.
+// theEnded are pods that have ended, as in the API.
 type theEnded map[types.UID]*corev1.Pod
 
 func (theEnded) Want()  {}
@@ -31,7 +31,7 @@ func (e theEnded) Of(key wire.GangKey) (pods []*corev1.Pod) {
 
 func (e theEnded) Last(pod *corev1.Pod) *corev1.Pod { return e[pod.UID] }
 
-// finish ends a pod. The API has it on, and nobody is told.
+// finish ends a pod. The pod stays in the API, and no watch shows the change.
 func (w *world) finish(name string, how corev1.PodPhase) (before, after *corev1.Pod) {
 	before = w.pods[types.UID(name)]
 	after = before.DeepCopy()
@@ -55,7 +55,7 @@ func (w *world) endsAs(name string, how corev1.PodPhase) *corev1.Pod {
 	return after
 }
 
-// addRun creates members that have a controller.
+// addRun creates members with a controller.
 func (w *world) addRun(gang, run string, first, count, minimum int) {
 	for i := range count {
 		pod := podOf(gang, fmt.Sprintf("%s-%d", gang, first+i), minimum, 1)
@@ -73,8 +73,9 @@ func (w *world) doneOf(gang string) int {
 	return 0
 }
 
-// TestAMemberThatEndedWellCounts: kube-scheduler's watch shows it as gone, before or after the
-// watch of the ended shows it. The replacement of another one was kept out for ever.
+// TestAMemberThatEndedWellCounts: kube-scheduler's watch shows a succeeded member as gone, before
+// or after the watch of ended pods shows it. The replacement of another member must not be kept out
+// forever.
 func TestAMemberThatEndedWellCounts(t *testing.T) {
 	for _, first := range []string{"gone", "ended", "ended, and late news", "gone for long"} {
 		inWorld(t, 2, func(w *world) {
@@ -127,7 +128,7 @@ func TestAMemberThatEndedWellCounts(t *testing.T) {
 	}
 }
 
-// TestAGangThatEndsIsCompleted says so in the status of its object.
+// TestAGangThatEndsIsCompleted: the status of the gang's object reports this.
 func TestAGangThatEndsIsCompleted(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
@@ -155,7 +156,8 @@ func TestAGangThatEndsIsCompleted(t *testing.T) {
 	})
 }
 
-// TestAMemberThatIsGoneCountsNoLonger than it takes to hear that it has ended.
+// TestAMemberThatIsGoneCountsNoLonger: a gone member counts only until the watch of ended pods
+// would have shown it.
 func TestAMemberThatIsGoneCountsNoLonger(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.groups.Ended = theEnded{}
@@ -185,8 +187,8 @@ func TestAMemberThatIsGoneCountsNoLonger(t *testing.T) {
 	})
 }
 
-// TestANewRunBeginsAnew: the pods of a CronJob's last Job have ended, and those of the next one are
-// a gang of their own under the same name.
+// TestANewRunBeginsAnew: the pods of a CronJob's last Job have ended. The pods of its next Job are
+// a new gang with the same name.
 func TestANewRunBeginsAnew(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.groups.Ended = theEnded{}
@@ -214,7 +216,8 @@ func TestANewRunBeginsAnew(t *testing.T) {
 	})
 }
 
-// TestAGangThatIsStartedAgainBeginsAnew: all members failed, and the same controller makes others.
+// TestAGangThatIsStartedAgainBeginsAnew: all members failed, and the same controller creates new
+// ones.
 func TestAGangThatIsStartedAgainBeginsAnew(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.groups.Ended = theEnded{}
@@ -240,7 +243,8 @@ func TestAGangThatIsStartedAgainBeginsAnew(t *testing.T) {
 	})
 }
 
-// TestMembersThatAreToldToEndAreNotDone, even if they end well: others take their place as a gang.
+// TestMembersThatAreToldToEndAreNotDone: a deleted member does not count as done, even if it
+// succeeds. Its replacements are placed as a gang.
 func TestMembersThatAreToldToEndAreNotDone(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.groups.Ended = theEnded{}
@@ -265,7 +269,7 @@ func TestMembersThatAreToldToEndAreNotDone(t *testing.T) {
 	})
 }
 
-// TestNobodyIsTriedWhileAMemberMayBeGone: for a moment nobody knows how many the gang needs.
+// TestNobodyIsTriedWhileAMemberMayBeGone: for a moment it is unknown how many pods the gang needs.
 func TestNobodyIsTriedWhileAMemberMayBeGone(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.groups.Ended = theEnded{}
@@ -288,7 +292,7 @@ func TestNobodyIsTriedWhileAMemberMayBeGone(t *testing.T) {
 	})
 }
 
-// TestMembersOfSeveralControllers: the launcher of a job ends well while its workers run.
+// TestMembersOfSeveralControllers: the launcher of a job succeeds while its workers run.
 func TestMembersOfSeveralControllers(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		ended := theEnded{}
@@ -308,7 +312,7 @@ func TestMembersOfSeveralControllers(t *testing.T) {
 			t.Errorf("%d are done for a scheduler that has begun: want 3", done)
 		}
 		w.run(time.Second)
-		// A launcher of before, which the watch shows late, is none of these.
+		// The launcher of an earlier run, which the watch shows late, does not count.
 		old := after.DeepCopy()
 		old.UID, old.Name = "a-old", "a-old"
 		old.CreationTimestamp = metav1.NewTime(old.CreationTimestamp.Add(-time.Hour))
@@ -318,7 +322,8 @@ func TestMembersOfSeveralControllers(t *testing.T) {
 		if done := w.doneOf("a"); done != 3 || w.groups.of["a-old"] != nil {
 			t.Errorf("%d are done: want 3, without the one of a former run", done)
 		}
-		// The workers are replaced by others of another controller: it was of a former run.
+		// Pods of another controller replace the workers. So the launcher belongs to an earlier
+		// run.
 		for _, name := range []string{"a-1", "a-2"} {
 			w.leave(name)
 		}
@@ -334,8 +339,8 @@ func TestMembersOfSeveralControllers(t *testing.T) {
 	})
 }
 
-// TestASchedulerThatBeginsHearsOfTheEnded: one member ended well and another one not, before it
-// began.
+// TestASchedulerThatBeginsHearsOfTheEnded: before the scheduler started, one member succeeded and
+// another one failed.
 func TestASchedulerThatBeginsHearsOfTheEnded(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		ended := theEnded{}
@@ -359,8 +364,8 @@ func TestASchedulerThatBeginsHearsOfTheEnded(t *testing.T) {
 	})
 }
 
-// TestTheLineForgetsWhoIsGone: pods of a gang came and went behind one that waits, and each stayed
-// in memory.
+// TestTheLineForgetsWhoIsGone: pods of a gang are created and deleted behind a waiting pod, and do
+// not stay in memory.
 func TestTheLineForgetsWhoIsGone(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.add("a", 1, 5, 1)

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// seat binds a single pod of a priority, with a label of its own, to a node.
+// seat binds a single pod with a priority and its own label to a node.
 func (w *world) seat(name, node string, cpus int, priority int32) {
 	pod := podOf("", name, 1, cpus)
 	pod.Annotations, pod.Labels, pod.Spec.Priority = nil, map[string]string{"name": name}, &priority
@@ -34,7 +34,7 @@ func (w *world) seat(name, node string, cpus int, priority int32) {
 	time.Sleep(2 * time.Second) // nobody else is created in its second
 }
 
-// addWith is add with a priority.
+// addWith does the same as add, with a priority.
 func (w *world) addWith(gang string, count, minimum, cpus int, priority int32) {
 	for i := range count {
 		pod := podOf(gang, fmt.Sprintf("%s-%d", gang, i), minimum, cpus)
@@ -51,8 +51,8 @@ func (w *world) wantDeleted(names ...string) {
 	}
 }
 
-// TestAGangEvictsForTheWhole: NUMA nodes of 3 and 4 CPUs, full of pods of lower priorities. The
-// cheapest go, and no more than the gang needs.
+// TestAGangEvictsForTheWhole: NUMA nodes of 3 and 4 CPUs are full of pods of lower priorities. The
+// cheapest pods are evicted, and no more than the gang needs.
 func TestAGangEvictsForTheWhole(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.seat("dear-0", "n0", 4, 5)
@@ -71,8 +71,9 @@ func TestAGangEvictsForTheWhole(t *testing.T) {
 	})
 }
 
-// TestMembersOfDifferentPriority are planned together, and evict by the lowest: pods of priority 5
-// stay where the members have 9 and 3, and go where they have 9 and 6.
+// TestMembersOfDifferentPriority: members are planned together, and evict with the lowest of their
+// priorities. Pods of priority 5 stay if the members have 9 and 3, and are evicted if they have 9
+// and 6.
 func TestMembersOfDifferentPriority(t *testing.T) {
 	for lowest, want := range map[int32]int{3: 0, 6: 2} {
 		inWorld(t, 2, func(w *world) {
@@ -105,7 +106,7 @@ func TestAProfileThatEvictsNobody(t *testing.T) {
 	})
 }
 
-// TestNobodyIsEvictedForAPart: three members, and room for two at most.
+// TestNobodyIsEvictedForAPart: there are three members, and room for two at most.
 func TestNobodyIsEvictedForAPart(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.seat("low-0", "n0", 4, 1)
@@ -127,7 +128,8 @@ func TestNobodyIsEvictedForAPart(t *testing.T) {
 	})
 }
 
-// TestWhoIsLeavingIsAwaited: nobody else is evicted, and what they leave is kept.
+// TestWhoIsLeavingIsAwaited: while victims end, no other pod is evicted, and their resources are
+// kept for the gang.
 func TestWhoIsLeavingIsAwaited(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.slow = true
@@ -154,8 +156,8 @@ func TestWhoIsLeavingIsAwaited(t *testing.T) {
 	})
 }
 
-// TestWhatIsKeptInVain: a gang that lost a member is not tried any more. What was kept for the
-// others is for everybody, and the leader's status says so.
+// TestWhatIsKeptInVain: a gang that lost a member is not tried any more. The resources kept for its
+// other members are released, and the leader's status reports this.
 func TestWhatIsKeptInVain(t *testing.T) {
 	for name, c := range map[string]struct {
 		leaves string
@@ -196,8 +198,8 @@ func (w *world) showNominated(name, node string) {
 	w.groups.PodSeen(pod)
 }
 
-// TestAGangIsEvictedWholeOrNotAtAll: a single pod goes rather than a gang of three, and a gang
-// goes whole where nothing else does.
+// TestAGangIsEvictedWholeOrNotAtAll: a single pod is evicted before a gang of three. If only gangs
+// can be evicted, a whole gang is.
 func TestAGangIsEvictedWholeOrNotAtAll(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.addWith("low", 3, 3, 3, 1)
@@ -219,8 +221,8 @@ func TestAGangIsEvictedWholeOrNotAtAll(t *testing.T) {
 	})
 }
 
-// TestBudgetsCount (KAI-Scheduler#146 passed over them): the pod goes whose budget lets it, though
-// its priority is higher.
+// TestBudgetsCount (KAI-Scheduler#146 ignored them): the victim is a pod whose budget allows it,
+// although its priority is higher.
 func TestBudgetsCount(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.seat("kept", "n0", 3, 1)
@@ -236,9 +238,8 @@ func TestBudgetsCount(t *testing.T) {
 	})
 }
 
-// TestASinglePodTearsNoGang: NUMA nodes of 3 and 4 CPUs. A pod of no gang takes the place of single
-// pods, or of a whole gang, and of nobody where no gang is of lower priority: that is
-// kube-scheduler's own preemption.
+// TestASinglePodTearsNoGang: NUMA nodes have 3 and 4 CPUs. A pod of no gang evicts single pods or a
+// whole gang. If no gang has a lower priority, kube-scheduler's own preemption is used.
 func TestASinglePodTearsNoGang(t *testing.T) {
 	for name, c := range map[string]struct {
 		gang    int32 // priorities of the gang on n0 and n1, the pod on n1, and the one that comes
@@ -280,7 +281,8 @@ func TestASinglePodTearsNoGang(t *testing.T) {
 	}
 }
 
-// TestANodeThatAlwaysWaitsKeepsNobodyFromEvicting: as with a single pod, for half a minute it does.
+// TestANodeThatAlwaysWaitsKeepsNobodyFromEvicting: such a node delays eviction for half a minute
+// only, as for a single pod.
 func TestANodeThatAlwaysWaitsKeepsNobodyFromEvicting(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.seat("low-0", "n0", 4, 1)
@@ -296,9 +298,9 @@ func TestANodeThatAlwaysWaitsKeepsNobodyFromEvicting(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsForAReportThatCannotHelp: a node that waits has no room by its amounts, or too
-// little for the whole gang. Then the gang evicts at once, and says that capacity is missing where
-// it may not.
+// TestNobodyWaitsForAReportThatCannotHelp: a node that waits for a report has no room by its
+// amounts, or too little for the whole gang. The gang then evicts at once, or reports missing
+// capacity if it may not evict.
 func TestNobodyWaitsForAReportThatCannotHelp(t *testing.T) {
 	for name, c := range map[string]struct {
 		taken    []int // CPUs of pods on the node that waits, of 7
@@ -342,7 +344,8 @@ func TestNobodyWaitsForAReportThatCannotHelp(t *testing.T) {
 	})
 }
 
-// TestEveryMemberIsToldThatItsGangDoesNotFit, once: autoscalers count pods.
+// TestEveryMemberIsToldThatItsGangDoesNotFit: each member gets the condition once, because
+// autoscalers count pods.
 func TestEveryMemberIsToldThatItsGangDoesNotFit(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.add("a", 3, 3, 3)
@@ -363,8 +366,8 @@ func TestEveryMemberIsToldThatItsGangDoesNotFit(t *testing.T) {
 	})
 }
 
-// TestALargeGangEvictsFew: the search for victims ends before it could come down from all pods of
-// lower priority to the two that are enough.
+// TestALargeGangEvictsFew: the limit of the search for victims is reached before the search could
+// go from all pods of lower priority down to the two that suffice.
 func TestALargeGangEvictsFew(t *testing.T) {
 	const nodes = 1200
 	inWorld(t, nodes, func(w *world) {
@@ -381,8 +384,8 @@ func TestALargeGangEvictsFew(t *testing.T) {
 	})
 }
 
-// TestProtectedPodsStay: volcano.sh/preemptable "false" keeps a pod, and the gang of such a pod,
-// from everybody but system-critical pods, where its namespace may say it.
+// TestProtectedPodsStay: with volcano.sh/preemptable "false", only system-critical pods evict a pod
+// or the pod's gang, if the namespace is allowed to protect pods.
 func TestProtectedPodsStay(t *testing.T) {
 	for name, c := range map[string]struct {
 		namespaces []string // that may protect; nil for all
@@ -422,8 +425,8 @@ func TestProtectedPodsStay(t *testing.T) {
 	}
 }
 
-// TestProtectedGangsStay: a gang goes whole or not at all, so that one protected member keeps it,
-// and so does its PodGroup.
+// TestProtectedGangsStay: gangs are only evicted as a whole, so one protected member or a protected
+// PodGroup protects the gang.
 func TestProtectedGangsStay(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.slow = true

@@ -25,8 +25,8 @@ func TestAGangIsBoundWhole(t *testing.T) {
 	})
 }
 
-// TestAGangThatDoesNotFitHoldsNothing (scheduler-plugins#713): nine of ten pods held their places
-// while the tenth had none.
+// TestAGangThatDoesNotFitHoldsNothing (scheduler-plugins#713: nine of ten pods kept their
+// reservations while the tenth had none).
 func TestAGangThatDoesNotFitHoldsNothing(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.add("a", 5, 5, 3) // two nodes take four
@@ -52,8 +52,8 @@ func TestAGangThatDoesNotFitHoldsNothing(t *testing.T) {
 	})
 }
 
-// TestCompetingGangsDoNotBlockEachOther is the deadlock of gangs that wait in Permit with half of
-// the nodes each (scheduler-plugins#114, #117; koordinator#872).
+// TestCompetingGangsDoNotBlockEachOther: gangs that wait in Permit, each with half of the nodes,
+// must not deadlock (scheduler-plugins#114, #117; koordinator#872).
 func TestCompetingGangsDoNotBlockEachOther(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		for i := range 4 { // one of each in turn
@@ -78,7 +78,7 @@ func TestAMemberThatFailsDropsThePlan(t *testing.T) {
 	})
 }
 
-// TestAnOptionalMemberThatFailsIsLeftOut: the others are enough.
+// TestAnOptionalMemberThatFailsIsLeftOut: the other members are sufficient.
 func TestAnOptionalMemberThatFailsIsLeftOut(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.refuse["a-3"] = 1000
@@ -88,7 +88,7 @@ func TestAnOptionalMemberThatFailsIsLeftOut(t *testing.T) {
 	})
 }
 
-// TestABindingThatFailsIsMadeGood: the gang ends whole.
+// TestABindingThatFailsIsMadeGood: the whole gang is bound in the end.
 func TestABindingThatFailsIsMadeGood(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.breakBind["a-1"] = 2
@@ -104,8 +104,8 @@ func TestABindingThatFailsIsMadeGood(t *testing.T) {
 	})
 }
 
-// TestMembersThatFailTogetherFailOnce: what a plan loses at a time is one failure with one
-// back-off, not one for each member.
+// TestMembersThatFailTogetherFailOnce: if a plan loses several members at a time, this is one
+// failure with one back-off, not one for each member.
 func TestMembersThatFailTogetherFailOnce(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.breakBind["a-0"], w.breakBind["a-1"], w.breakBind["a-2"] = 1, 1, 1
@@ -117,7 +117,7 @@ func TestMembersThatFailTogetherFailOnce(t *testing.T) {
 	})
 }
 
-// TestAGangThatIsNotWholeInTimeIsDeleted (volcano#5805 stranded such a gang for ever).
+// TestAGangThatIsNotWholeInTimeIsDeleted (volcano#5805: such a gang stayed forever).
 func TestAGangThatIsNotWholeInTimeIsDeleted(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.breakBind["a-1"] = 1000
@@ -130,7 +130,7 @@ func TestAGangThatIsNotWholeInTimeIsDeleted(t *testing.T) {
 	})
 }
 
-// TestAWholeGangIsNeverTorn: members that die later are replaced, and nobody is deleted.
+// TestAWholeGangIsNeverTorn: members that die later are replaced, and no pod is deleted.
 func TestAWholeGangIsNeverTorn(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.add("a", 4, 4, 3)
@@ -185,7 +185,8 @@ func TestANewSchedulerGoesOn(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrongWithAGangIsSaid: nothing is tried, nobody is disturbed, and an event says why.
+// TestWhatIsWrongWithAGangIsSaid: no member is tried, no other pod is affected, and an event has
+// the reason.
 func TestWhatIsWrongWithAGangIsSaid(t *testing.T) {
 	other := podOf("a", "a-1", 2, 1)
 	other.Spec.SchedulerName = "other"
@@ -219,7 +220,7 @@ func TestWhatIsWrongWithAGangIsSaid(t *testing.T) {
 	}
 }
 
-// memberOf makes a pod of a PodGroup of scheduler-plugins.
+// memberOf returns a pod of a PodGroup of scheduler-plugins.
 func memberOf(group, name string, cpus int) *corev1.Pod {
 	p := podOf(group, name, 1, cpus)
 	p.Annotations, p.Labels = nil, map[string]string{sigs.PodGroupLabel: group}
@@ -230,7 +231,8 @@ func sigsKey(name string) wire.GangKey {
 	return wire.GangKey{Source: wire.GangOfSigs, Namespace: "default", Name: name}
 }
 
-// TestTheObjectMayComeFirstOrLast: the watch has reported it before anybody asked, or tells later.
+// TestTheObjectMayComeFirstOrLast: the watch shows the object before the first question about it,
+// or later.
 func TestTheObjectMayComeFirstOrLast(t *testing.T) {
 	spec := wire.Gang{Key: sigsKey("a"), UID: "u", Version: "5", Minimum: 2}
 	for _, first := range []bool{true, false} {
@@ -258,8 +260,8 @@ func TestTheObjectMayComeFirstOrLast(t *testing.T) {
 	}
 }
 
-// TestAnObjectThatTheWatchHasNotShownYetCounts: the minimum was raised before the last member came
-// (volcano#6010 bound a part).
+// TestAnObjectThatTheWatchHasNotShownYetCounts: the minimum was raised before the last member was
+// created (volcano#6010 bound a part).
 func TestAnObjectThatTheWatchHasNotShownYetCounts(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.objects = map[wire.GangKey]wire.Gang{}
@@ -274,7 +276,7 @@ func TestAnObjectThatTheWatchHasNotShownYetCounts(t *testing.T) {
 	})
 }
 
-// TestADeletedObjectHoldsItsPods, and comes back.
+// TestADeletedObjectHoldsItsPods: the pods wait until the object exists again.
 func TestADeletedObjectHoldsItsPods(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.objects = map[wire.GangKey]wire.Gang{}

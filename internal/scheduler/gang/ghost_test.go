@@ -9,8 +9,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// TestThePodsOfTheDeadAreNoMembers: the scheduling queue may ask for a pod after the watch has
-// shown that it is gone. The new pods of the gang, under the old names, waited for it for ever.
+// TestThePodsOfTheDeadAreNoMembers: the scheduling queue may ask about a pod after the watch has
+// shown that it is gone. Such a pod must not count as a member, or the new pods of the gang, which
+// have the same names, wait for it forever.
 func TestThePodsOfTheDeadAreNoMembers(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		old := podOf("a", "a-0", 2, 1)
@@ -32,7 +33,8 @@ func TestThePodsOfTheDeadAreNoMembers(t *testing.T) {
 	})
 }
 
-// TestAPodThatTheQueueKnowsFirstIsTried: the watch tells the scheduling queue before the groups.
+// TestAPodThatTheQueueKnowsFirstIsTried: the watch may show a pod to the scheduling queue before it
+// shows the pod to Groups.
 func TestAPodThatTheQueueKnowsFirstIsTried(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		for _, name := range []string{"a-0", "a-1", "a-2"} { // the third one comes after its gang
@@ -47,7 +49,7 @@ func TestAPodThatTheQueueKnowsFirstIsTried(t *testing.T) {
 	})
 }
 
-// TestWhatIsRememberedOfPodsIsSwept: even if an event is lost, nothing stays.
+// TestWhatIsRememberedOfPodsIsSwept: even if an event is lost, data about deleted pods is removed.
 func TestWhatIsRememberedOfPodsIsSwept(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.add("a", 3, 2, 1)
@@ -59,7 +61,7 @@ func TestWhatIsRememberedOfPodsIsSwept(t *testing.T) {
 		w.groups.sweep(func(_, name string) types.UID {
 			switch name {
 			case "a-0":
-				return "another" // under the name of the dead
+				return "another" // the name of a member that is gone
 			case "a-1":
 				return "a-1"
 			}
@@ -78,7 +80,7 @@ func TestWhatIsRememberedOfPodsIsSwept(t *testing.T) {
 	})
 }
 
-// TestAPodMayLeaveItsGang, or go to another one, until it has a node.
+// TestAPodMayLeaveItsGang, or change to another gang, until it has a node.
 func TestAPodMayLeaveItsGang(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.add("a", 2, 3, 1)

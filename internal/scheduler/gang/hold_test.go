@@ -9,9 +9,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// TestANamespaceThatHadItsShareIsHeld: gangs whose namespace has had its share of the scheduler's
-// time are tried when that is over, and so are pods that come after their gang and ask about its
-// members. Neither is tried again and again meanwhile, and another namespace does not wait.
+// TestANamespaceThatHadItsShareIsHeld: if a namespace has used its share of the scheduler's time,
+// its gangs wait for the next period. So do pods that come after their gang and have a request
+// about its members. Meanwhile they are not tried repeatedly, and other namespaces do not wait.
 func TestANamespaceThatHadItsShareIsHeld(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
 		spend := func() {
@@ -34,7 +34,7 @@ func TestANamespaceThatHadItsShareIsHeld(t *testing.T) {
 		w.run(2 * time.Second)
 		w.want("a", 2, 4)
 		spend()
-		w.create(podOf("a", "a-8", 2, 1)) // goes its own way
+		w.create(podOf("a", "a-8", 2, 1)) // is placed without a plan
 		w.create(asking("a-9", 1, wire.OtherNUMAAnnotation, "a-0"))
 		w.run(29 * time.Second)
 		if a := w.bound("a"); a != 3 || w.tried > 3 {

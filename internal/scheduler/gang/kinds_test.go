@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/plan"
 )
 
-// TestKindsOfLabels: labels that nobody selects by tell no kinds apart, however long they are, and
-// a gang of too many kinds is refused before nodes are asked.
+// TestKindsOfLabels: labels that no selector uses do not make separate kinds, however long they
+// are. A gang of too many kinds is refused before any node is asked.
 func TestKindsOfLabels(t *testing.T) {
 	for name, c := range map[string]struct {
 		size, kinds int

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// inKoordinatorsWords declares a pod's gang by the annotations of Koordinator.
+// inKoordinatorsWords declares a pod's gang with Koordinator's annotations.
 func inKoordinatorsWords(pod *corev1.Pod, more map[string]string) *corev1.Pod {
 	const prefix = "gang.scheduling.koordinator.sh/"
 	said := map[string]string{prefix + "name": pod.Annotations[wire.GangAnnotation], prefix + "min-available": pod.Annotations[wire.GangMinimumAnnotation]}
@@ -22,9 +22,9 @@ func inKoordinatorsWords(pod *corev1.Pod, more map[string]string) *corev1.Pod {
 	return pod
 }
 
-// TestOnceSatisfiedOrAlways: with match-policy once-satisfied, its default, a pod that comes to a
-// gang that was whole is placed alone, however few are left; with waiting-and-running it waits for
-// as many as make the minimum.
+// TestOnceSatisfiedOrAlways: with the match-policy once-satisfied, which is the default, a new pod
+// of a gang that was whole is placed alone, however few members are left. With waiting-and-running
+// it waits until there are enough members for the minimum.
 func TestOnceSatisfiedOrAlways(t *testing.T) {
 	for policy, left := range map[string]int{"": 3, "once-satisfied": 3, "waiting-and-running": 2} {
 		t.Run(policy, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestGangsOfKoordinatorStartTogether(t *testing.T) {
 	})
 }
 
-// TestWhatAPodGroupSaysInVainIsTold: an event on the object names fields that have no effect, once.
+// TestWhatAPodGroupSaysInVainIsTold: one event on the object names the fields that have no effect.
 func TestWhatAPodGroupSaysInVainIsTold(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}

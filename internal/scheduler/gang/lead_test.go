@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// bindsElsewhere has the API server know a pod as bound by another replica; the watch shows it
-// where shown is set.
+// bindsElsewhere plays another replica that binds a pod. The watch shows the Binding if shown is
+// true.
 func (w *world) bindsElsewhere(pod *corev1.Pod, node string, shown bool) {
 	pod = pod.DeepCopy()
 	says, _ := wire.ReadMembership(pod)
@@ -26,8 +26,8 @@ func (w *world) bindsElsewhere(pod *corev1.Pod, node string, shown bool) {
 	}
 }
 
-// follow shows a replica that does not lead two bound members of a gang of three, and a third one
-// that waits.
+// follow shows two bound members of a gang of three, and one that waits, to a replica that does not
+// lead.
 func (w *world) follow(gang string) {
 	for i, name := range []string{gang + "-0", gang + "-1", gang + "-2"} {
 		pod := podOf(gang, name, 3, 1)
@@ -39,8 +39,8 @@ func (w *world) follow(gang string) {
 	}
 }
 
-// TestAReplicaThatDoesNotLeadWritesNothing: its watch may stand still while the leader binds the
-// rest.
+// TestAReplicaThatDoesNotLeadWritesNothing: its watch may be late while the leader binds the other
+// members.
 func TestAReplicaThatDoesNotLeadWritesNothing(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		spec := wire.Gang{Key: sigsKey("s"), Version: "5", Minimum: 1}
@@ -50,7 +50,7 @@ func TestAReplicaThatDoesNotLeadWritesNothing(t *testing.T) {
 		w.groups.ObjectSeen(spec, nil)
 		w.groups.PodSeen(memberOf("s", "s-0", 1))
 		w.bindsElsewhere(memberOf("s", "s-0", 1), "n0", true)
-		w.add("b", 1, 2, 1) // an event would say that it is not complete
+		w.add("b", 1, 2, 1) // incomplete: a leader would send an event
 		w.bindsElsewhere(podOf("c", "c-0", 1, 1), "n0", true)
 		time.Sleep(10 * gangTimeout)
 		synctest.Wait()
@@ -64,7 +64,8 @@ func TestAReplicaThatDoesNotLeadWritesNothing(t *testing.T) {
 	})
 }
 
-// TestALeaderCountsAgainBeforeItDeletes: its watch is behind the last Binding, of whichever leader.
+// TestALeaderCountsAgainBeforeItDeletes: its watch may not show the last Binding yet, of this or of
+// another leader.
 func TestALeaderCountsAgainBeforeItDeletes(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.follow("a")
@@ -80,7 +81,7 @@ func TestALeaderCountsAgainBeforeItDeletes(t *testing.T) {
 	})
 }
 
-// TestADeadlineCountsOnThisClock: the API server's may be anywhere.
+// TestADeadlineCountsOnThisClock: the API server's clock may be wrong.
 func TestADeadlineCountsOnThisClock(t *testing.T) {
 	for _, off := range []time.Duration{-time.Hour, time.Hour} {
 		inWorld(t, 1, func(w *world) {
@@ -99,7 +100,7 @@ func TestADeadlineCountsOnThisClock(t *testing.T) {
 	}
 }
 
-// TestANewLeaderWaitsAWholeTimeout: what it has not seen may be on the way.
+// TestANewLeaderWaitsAWholeTimeout: Bindings that it has not seen may still be in flight.
 func TestANewLeaderWaitsAWholeTimeout(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.breakBind["a-2"] = 1 << 30
@@ -117,7 +118,7 @@ func TestANewLeaderWaitsAWholeTimeout(t *testing.T) {
 	})
 }
 
-// TestADeletionThatFailsBacksOff, and is not repeated for a gang that has become whole meanwhile.
+// TestADeletionThatFailsBacksOff: it is repeated after longer and longer pauses.
 func TestADeletionThatFailsBacksOff(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.breakBind["a-2"] = 1 << 30

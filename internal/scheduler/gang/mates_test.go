@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// TestMembersAskForEachOthersNUMANodes: one node with room for all, and another. NUMA nodes of 3
-// and 4 CPUs.
+// TestMembersAskForEachOthersNUMANodes: there are two nodes, each with NUMA nodes of 3 and 4 CPUs.
+// One node has room for the whole gang.
 func TestMembersAskForEachOthersNUMANodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		cpus  int
@@ -56,22 +56,22 @@ func TestMembersAskForEachOthersNUMANodes(t *testing.T) {
 	}
 }
 
-// asking makes a pod of gang a that asks about mates' places.
+// asking returns a pod of gang a with an annotation about the NUMA nodes of other members.
 func asking(name string, cpus int, key, text string) *corev1.Pod {
 	pod := podOf("a", name, 2, cpus)
 	pod.Annotations[key] = text
 	return pod
 }
 
-// TestAMemberAsksForThePlaceOfOneThatRuns: the gang has its minimum, and a member more comes. NUMA
-// nodes of 3 and 4 CPUs. Its node is certain once that has told what the mate has.
+// TestAMemberAsksForThePlaceOfOneThatRuns: the gang has its minimum, and another member comes. NUMA
+// nodes have 3 and 4 CPUs. A node is certain when its report shows where the running member is.
 func TestAMemberAsksForThePlaceOfOneThatRuns(t *testing.T) {
 	for name, c := range map[string]struct {
 		key, text string
 		cpus      int
 		bound     bool
-		same      bool // the NUMA node of a-0, or another one
-		early     bool // before a report tells what a-0 has
+		same      bool // on the NUMA node of a-0
+		early     bool // bound before a report shows where a-0 is
 	}{
 		"same":                  {wire.SameNUMAAnnotation, "a-0", 1, true, true, false},
 		"other":                 {wire.OtherNUMAAnnotation, "a-0", 1, true, false, true},
@@ -88,7 +88,7 @@ func TestAMemberAsksForThePlaceOfOneThatRuns(t *testing.T) {
 				w.want("a", 2, 2)
 				w.create(asking("a-9", c.cpus, c.key, c.text))
 				w.run(2 * time.Second)
-				w.create(podOf("a", "a-8", 2, 3)) // which asks for nothing, and is kept waiting by nobody
+				w.create(podOf("a", "a-8", 2, 3)) // has no such request and must not wait
 				w.run(20 * time.Second)
 				if (w.pods["a-9"].Spec.NodeName != "") != c.early || w.pods["a-8"].Spec.NodeName == "" {
 					t.Errorf("before any report: a-9 is on %q, a-8 on %q; said %s", w.pods["a-9"].Spec.NodeName, w.pods["a-8"].Spec.NodeName, w.said())
@@ -108,8 +108,8 @@ func TestAMemberAsksForThePlaceOfOneThatRuns(t *testing.T) {
 	}
 }
 
-// TestAPodThatComesLaterEvicts: it asks for the NUMA node of a mate that runs, of 3 or 4 CPUs, on
-// which pods of lower priority are. Pods on the other one stay.
+// TestAPodThatComesLaterEvicts: the pod requests the NUMA node of a running member, which has 3 or
+// 4 CPUs and pods of lower priority. Pods on the other NUMA node stay.
 func TestAPodThatComesLaterEvicts(t *testing.T) {
 	for name, c := range map[string]struct {
 		cpus  int
@@ -166,7 +166,7 @@ func TestAPodThatComesLaterEvicts(t *testing.T) {
 	}
 }
 
-// holding is the node, and its NUMA nodes, on which a pod holds something.
+// holding returns the node and the NUMA nodes on which a pod has resources.
 func (w *world) holding(name string) string {
 	node := w.pods[types.UID(name)].Spec.NodeName
 	if node == "" {
@@ -176,7 +176,8 @@ func (w *world) holding(name string) string {
 	return fmt.Sprint(node, " ", numa, " ", told)
 }
 
-// TestAMemberKeepsAwayWhoComesLater: it asked for a NUMA node without any mate, and has one.
+// TestAMemberKeepsAwayWhoComesLater: the member requested a NUMA node without other members, and
+// got one.
 func TestAMemberKeepsAwayWhoComesLater(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.create(asking("a-0", 2, wire.OtherNUMAAnnotation, "*"))
@@ -184,7 +185,7 @@ func TestAMemberKeepsAwayWhoComesLater(t *testing.T) {
 		w.run(time.Second)
 		w.wantBound("a", 2)
 		w.report()
-		w.create(podOf("a", "a-2", 2, 1)) // its kubelet would give it the last CPU beside a-0
+		w.create(podOf("a", "a-2", 2, 1)) // its kubelet would give it the last CPU on the NUMA node of a-0
 		w.run(time.Minute)
 		w.wantBound("a", 2)
 		if said := w.said(); !strings.Contains(said, "pod a-2 is placed after its gang") {

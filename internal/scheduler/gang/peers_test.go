@@ -12,12 +12,12 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// The tests of this file are named after defects of other schedulers that place gangs. The ones
-// that are named in other files: scheduler-plugins#114 and #117, koordinator#872, volcano#5805, and
+// The tests of this file are named after defects of other schedulers that place gangs. Tests in
+// other files are about scheduler-plugins#114 and #117, koordinator#872, volcano#5805, and
 // volcano#6010 before the gang is whole.
 
-// TestJobsThatComeOneAfterAnotherAllRun (scheduler-plugins#114): more jobs than there is room for
-// came, and when the ones that ran had ended, none of the others began.
+// TestJobsThatComeOneAfterAnotherAllRun (scheduler-plugins#114): there were more jobs than room.
+// When the running jobs had ended, none of the waiting jobs began.
 func TestJobsThatComeOneAfterAnotherAllRun(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		var waiting []string
@@ -40,8 +40,8 @@ func TestJobsThatComeOneAfterAnotherAllRun(t *testing.T) {
 	})
 }
 
-// TestALargeGangBlocksNobody (scheduler-plugins#682, kube-batch#514): a gang that cannot fit was
-// tried again and again, and others waited behind it.
+// TestALargeGangBlocksNobody (scheduler-plugins#682, kube-batch#514): a gang that could not fit was
+// tried repeatedly, and other gangs waited behind it.
 func TestALargeGangBlocksNobody(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.add("large", 40, 40, 3)
@@ -60,8 +60,8 @@ func TestALargeGangBlocksNobody(t *testing.T) {
 	})
 }
 
-// TestTheBarrierOpensForAllOrNobody (scheduler-plugins#930): a member got past, as if its mate had
-// a node, and the mate then got none.
+// TestTheBarrierOpensForAllOrNobody (scheduler-plugins#930): one member was bound as if the other
+// member had a node, which it then did not get.
 func TestTheBarrierOpensForAllOrNobody(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.refuse["a-1"] = 3
@@ -77,8 +77,8 @@ func TestTheBarrierOpensForAllOrNobody(t *testing.T) {
 	})
 }
 
-// TestAGangThatWasFormingForLongIsPlaced (koordinator#1919): a gang whose last pod came after the
-// time that its members wait for each other was never placed.
+// TestAGangThatWasFormingForLongIsPlaced (koordinator#1919): members wait a limited time for each
+// other. A gang whose last pod came later than that was never placed.
 func TestAGangThatWasFormingForLongIsPlaced(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.add("a", 2, 3, 3)
@@ -101,14 +101,14 @@ func TestPodsOfAFormingGangAreTold(t *testing.T) {
 	})
 }
 
-// TestEqualGangsTakeTurns (koordinator#1991): of gangs of equal priority that come again and again,
-// one waited for ever.
+// TestEqualGangsTakeTurns (koordinator#1991): of gangs of equal priority that are created
+// repeatedly, one waited forever.
 func TestEqualGangsTakeTurns(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		turns := map[string]int{}
 		names := []string{"a", "b", "c"}
 		for _, name := range names {
-			w.add(name, 4, 4, 3) // each takes all there is
+			w.add(name, 4, 4, 3) // each needs all CPUs
 		}
 		for range 30 {
 			w.run(3 * time.Second)
@@ -129,8 +129,8 @@ func TestEqualGangsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestScaleUpWithARaisedMinimumIsWholeOrNothing (volcano#6010): the minimum was raised with new
-// members, and a part of them was bound by the old one.
+// TestScaleUpWithARaisedMinimumIsWholeOrNothing (volcano#6010): the minimum was raised when new
+// members were created. Some of them were bound, because the old minimum was used.
 func TestScaleUpWithARaisedMinimumIsWholeOrNothing(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.objects = map[wire.GangKey]wire.Gang{sigsKey("a"): {Key: sigsKey("a"), Version: "5", Minimum: 1}}
@@ -153,8 +153,8 @@ func TestScaleUpWithARaisedMinimumIsWholeOrNothing(t *testing.T) {
 	})
 }
 
-// TestRoomThatIsBeingLeftDoesNotMakeAGangReady (volcano#5044): members for which room was expected
-// counted as if they had it, and the others were bound.
+// TestRoomThatIsBeingLeftDoesNotMakeAGangReady (volcano#5044): some members were to use the room of
+// pods that were ending. They counted as placed, and the other members were bound.
 func TestRoomThatIsBeingLeftDoesNotMakeAGangReady(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.add("old", 1, 1, 3)
@@ -170,9 +170,8 @@ func TestRoomThatIsBeingLeftDoesNotMakeAGangReady(t *testing.T) {
 	})
 }
 
-// TestAMemberThatEndsMakesNoGangUnschedulable (volcano#457): one of three had ended, and the group
-// was said to lack capacity. TestOnlyMissingCapacityIsUnschedulable (volcano#4710) is the same for
-// other reasons: autoscalers act on the condition.
+// TestAMemberThatEndsMakesNoGangUnschedulable (volcano#457): one of three members had ended, and
+// the group's condition reported too little capacity.
 func TestAMemberThatEndsMakesNoGangUnschedulable(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.objects = map[wire.GangKey]wire.Gang{sigsKey("a"): {Key: sigsKey("a"), Version: "5", Minimum: 3}}
@@ -190,7 +189,8 @@ func TestAMemberThatEndsMakesNoGangUnschedulable(t *testing.T) {
 	})
 }
 
-// TestOnlyMissingCapacityIsUnschedulable (volcano#4710).
+// TestOnlyMissingCapacityIsUnschedulable (volcano#4710): autoscalers act on the condition, so that
+// it must not be set for other reasons.
 func TestOnlyMissingCapacityIsUnschedulable(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(*world)
@@ -230,8 +230,8 @@ func TestOnlyMissingCapacityIsUnschedulable(t *testing.T) {
 	}
 }
 
-// TestATaskThatIsNotAskedForAnyMoreHoldsNobody (volcano#4802): the minimum of a task that had been
-// scaled down to nothing was remembered, and the other tasks were held.
+// TestATaskThatIsNotAskedForAnyMoreHoldsNobody (volcano#4802): a task had been scaled down to zero.
+// Its old minimum still counted, and the other tasks waited.
 func TestATaskThatIsNotAskedForAnyMoreHoldsNobody(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
@@ -250,8 +250,8 @@ func TestATaskThatIsNotAskedForAnyMoreHoldsNobody(t *testing.T) {
 	})
 }
 
-// TestTheGangGoesToNUMANodesThatTakeIt (kueue's placement stops at the host): by amount the nodes
-// would take one member more than their kubelets admit.
+// TestTheGangGoesToNUMANodesThatTakeIt (kueue places on hosts, not on NUMA nodes): by amounts, the
+// nodes have room for one member more than their kubelets admit.
 func TestTheGangGoesToNUMANodesThatTakeIt(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.add("a", 3, 3, 4) // each node has 7 CPUs free: 3 on one NUMA node, 4 on the other
@@ -263,12 +263,13 @@ func TestTheGangGoesToNUMANodesThatTakeIt(t *testing.T) {
 	})
 }
 
-// TestOneFreePlaceLetsNoMemberPass (scheduler-plugins#930): of a gang of two one pod was admitted,
-// and the other found no place. The gang is whole once the pod has left that is in its way.
+// TestOneFreePlaceLetsNoMemberPass (scheduler-plugins#930): one pod of a gang of two was admitted,
+// and there was no room for the other. The gang is bound when another pod has ended that used this
+// room.
 func TestOneFreePlaceLetsNoMemberPass(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.seat("x-0", "n0", 4, 0)
-		for range 20 { // it was a race
+		for range 20 { // the defect was a race
 			w.add("a", 2, 2, 4)
 			w.run(2 * time.Second)
 			w.wantBound("a", 0)
@@ -282,9 +283,9 @@ func TestOneFreePlaceLetsNoMemberPass(t *testing.T) {
 	})
 }
 
-// TestManyGangsThatDoNotFitStarveNobody (kubernetes#139421 measures it): thousands of pods without
-// room were tried one after the other at each change, and the ones that fit came after them. A gang
-// is tried as one, and only once for a change.
+// TestManyGangsThatDoNotFitStarveNobody (kubernetes#139421 measures this): at each change,
+// thousands of pods that did not fit were tried one after the other, before the pods that fit. A
+// gang is tried as a whole, and once per change.
 func TestManyGangsThatDoNotFitStarveNobody(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		const gangs, changes = 30, 10
@@ -300,15 +301,16 @@ func TestManyGangsThatDoNotFitStarveNobody(t *testing.T) {
 			w.wantBound(fmt.Sprint("s", i, "x"), 4)
 			w.end(fmt.Sprint("s", i, "x"))
 		}
-		// The ones that fit leave one by one: four changes more, and four attempts of their own.
+		// The gangs that fit end one by one: this makes four more changes, and four attempts of
+		// their own.
 		if most := gangs*changes*5 + 4*changes; w.tried > most {
 			t.Errorf("%d attempts, want at most %d", w.tried, most)
 		}
 	})
 }
 
-// TestTheReasonIsSaidNodeByNode (kubernetes#142315, #141025): what a group lacks was said about the
-// group alone.
+// TestTheReasonIsSaidNodeByNode (kubernetes#142315, #141025): the reason was reported for the whole
+// group, not for each node.
 func TestTheReasonIsSaidNodeByNode(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
 		w.seat("x-0", "n0", 4, 0)
@@ -325,13 +327,14 @@ func TestTheReasonIsSaidNodeByNode(t *testing.T) {
 	})
 }
 
-// TestAPlanHasOptionalMembersAndSharedNodesAndThoseThatRun (koordinator#3130 plans for gangs that
-// need all members and have no node yet, with one pod a node, and evicts nobody).
+// TestAPlanHasOptionalMembersAndSharedNodesAndThoseThatRun: koordinator#3130 plans only gangs that
+// need all members and none of whose members is bound, puts one pod on each node, and evicts no
+// pods.
 func TestAPlanHasOptionalMembersAndSharedNodesAndThoseThatRun(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.seat("low", "n1", 4, -1)
 		w.breakBind["a-2"] = 1
-		w.add("a", 5, 4, 3) // four places for members of three CPUs, one of which is taken
+		w.add("a", 5, 4, 3) // four members of three CPUs have room, one of them where a pod is evicted
 		w.run(30 * time.Second)
 		w.wantDeleted("low")
 		w.wantBound("a", 4)
@@ -339,13 +342,13 @@ func TestAPlanHasOptionalMembersAndSharedNodesAndThoseThatRun(t *testing.T) {
 	})
 }
 
-// TestSixPodsStartAtOneTime (scheduler-plugins#358): of a group of six one pod ran, and the others
-// came minutes later, one by one.
+// TestSixPodsStartAtOneTime (scheduler-plugins#358): one pod of a group of six ran, and the others
+// started minutes later, one by one.
 func TestSixPodsStartAtOneTime(t *testing.T) {
 	inWorld(t, 4, func(w *world) {
 		w.objects = map[wire.GangKey]wire.Gang{sigsKey("a"): {Key: sigsKey("a"), Version: "5", Minimum: 6}}
 		w.groups.Objects = w
-		w.add("other", 2, 2, 3) // beside one that comes in between
+		w.add("other", 2, 2, 3) // another gang competes with it
 		w.refuse["a-3"] = 2
 		for i := range 6 {
 			w.create(memberOf("a", fmt.Sprint("a-", i), 3))
@@ -365,8 +368,8 @@ func TestSixPodsStartAtOneTime(t *testing.T) {
 	})
 }
 
-// TestWhatVictimsLeaveIsKept (volcano#5045): room that was made for a gang was forgotten from one
-// session to the next, and others took it while its last victims were still leaving.
+// TestWhatVictimsLeaveIsKept (volcano#5045): the scheduler evicted pods for a gang, and forgot this
+// in its next session. Other pods took the room while the last victims were still ending.
 func TestWhatVictimsLeaveIsKept(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.slow = true
@@ -378,7 +381,7 @@ func TestWhatVictimsLeaveIsKept(t *testing.T) {
 		w.wantDeleted("low-0", "low-1", "low-2", "low-3")
 		w.remove("low-0")
 		w.remove("low-1")
-		w.addWith("b", 2, 2, 3, 9) // of the same priority, and there would be room
+		w.addWith("b", 2, 2, 3, 9) // of the same priority; it would fit
 		w.addWith("c", 2, 2, 3, 1)
 		w.run(20 * time.Second)
 		w.wantBound("a", 0)
@@ -393,9 +396,9 @@ func TestWhatVictimsLeaveIsKept(t *testing.T) {
 	})
 }
 
-// TestNodesAreScoredOncePerKind (kubernetes#140611 measures it): every candidate placement of a
-// group was scored, which cost four fifths of the throughput. A plan scores nodes once for members
-// that are alike.
+// TestNodesAreScoredOncePerKind (kubernetes#140611 measures this): every candidate placement of a
+// group was scored, which cost four fifths of the throughput. A plan scores the nodes once for all
+// members of the same kind.
 func TestNodesAreScoredOncePerKind(t *testing.T) {
 	inWorld(t, 8, func(w *world) {
 		w.shape = 1

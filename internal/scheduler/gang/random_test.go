@@ -12,20 +12,20 @@ import (
 	"github.com/berth-dev/berth/internal/gangs"
 )
 
-// randomGang is what a random run knows of a gang.
+// randomGang is the state of a gang in a random run.
 type randomGang struct {
 	name    string
 	minimum int
 	next    int // the number of its next pod
 	whole   bool
-	// partialFrom is when a part of its minimum was first bound; zero: none is.
+	// partialFrom is when a part of its minimum was first bound; zero if no such part is bound.
 	partialFrom time.Time
 }
 
 // maxFailing is how many attempts of a gang can fail in a row: seven members, four times each.
 const maxFailing = 30
 
-// randomWorld plays random operations, and holds the gangs against what must be.
+// randomWorld performs random operations, and checks the gangs.
 type randomWorld struct {
 	*world
 	r     *rand.Rand
@@ -34,8 +34,8 @@ type randomWorld struct {
 	log   []string
 }
 
-// TestGangsAtRandom: whatever fails, no part of a gang stays bound past its deadline, nothing is
-// held for nobody, and every gang that fits is placed in the end.
+// TestGangsAtRandom: whatever fails, no part of a gang stays bound past its deadline, no resources
+// stay reserved for nothing, and every gang that fits is placed in the end.
 func TestGangsAtRandom(t *testing.T) {
 	seeds := uint64(30)
 	if testing.Short() {
@@ -81,7 +81,7 @@ func (w *randomWorld) step() {
 	case n < 17:
 		w.did("restart")
 		w.restart()
-		for _, g := range w.gangs { // the new one waits from its first moment on
+		for _, g := range w.gangs { // for the new scheduler, the deadline begins again
 			g.partialFrom = time.Time{}
 		}
 	}
@@ -93,7 +93,7 @@ func (w *randomWorld) step() {
 	}
 }
 
-// newGang makes a gang. Some of its Bindings, or attempts, will fail.
+// newGang makes a gang. Some of its Bindings or attempts will fail.
 func (w *randomWorld) newGang() {
 	count := 1 + w.r.IntN(7)
 	g := &randomGang{name: fmt.Sprint("g", w.made), minimum: 1 + w.r.IntN(count)}
@@ -139,7 +139,7 @@ func (w *randomWorld) membersOf(g *randomGang) (names []string) {
 	return names
 }
 
-// look holds the gangs against what must be at any moment.
+// look checks what must be true of the gangs at any time.
 func (w *randomWorld) look() {
 	w.t.Helper()
 	all := 0
@@ -154,7 +154,7 @@ func (w *randomWorld) look() {
 			g.partialFrom = time.Now()
 		case time.Since(g.partialFrom) > gangTimeout+5*time.Second:
 			w.t.Errorf("gang %s has had %d of %d members bound for %v", g.name, bound, g.minimum, time.Since(g.partialFrom))
-			g.whole = true // once is enough
+			g.whole = true // report this only once
 		}
 	}
 	if held := w.held(); held != all+len(w.waiting)+w.turning {
@@ -162,7 +162,7 @@ func (w *randomWorld) look() {
 	}
 }
 
-// drain ends what runs, until everything that fits has run.
+// drain ends running gangs, until everything that fits has run.
 func (w *randomWorld) drain() {
 	w.did("drain")
 	for len(w.gangs) > 0 {
@@ -187,7 +187,7 @@ func (w *randomWorld) drain() {
 	}
 }
 
-// fits reports whether the pod's gang could be planned now.
+// fits reports whether a plan for the pod's gang exists now.
 func (w *randomWorld) fits(pod string) bool {
 	w.groups.mu.Lock()
 	j := w.groups.job(w.groups.of[types.UID(pod)], types.UID(pod))

@@ -13,12 +13,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// slowShut is what shut remembers, without domains: every refusal is compared with the node.
+// slowShut is the slow twin of shut. It does not group nodes by domain, and compares every refusal
+// with the node.
 type slowShut struct {
-	labels [][]string // by node; "-" for a label that it lacks
+	labels [][]string // by node; "-" if the node does not have the label
 	full   map[int]bool
 	closed map[string][]int // nodes, by plugin
-	keys   map[string][]int // the labels that a plugin looks at
+	keys   map[string][]int // the label keys that a plugin reads
 }
 
 func (s *slowShut) has(node int) bool {
@@ -36,8 +37,8 @@ func (s *slowShut) has(node int) bool {
 	return s.full[node]
 }
 
-// TestShutAgainstTwin: what is remembered by domain is what every single refusal says about each
-// node, with labels that are empty or missing.
+// TestShutAgainstTwin: the answers that are kept by domain equal those of the single refusals, for
+// every node. Labels may be empty or missing.
 func TestShutAgainstTwin(t *testing.T) {
 	values := []string{"-", "", "a", ",", "a,", `"`}
 	said := map[string]*fwk.Status{

@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/test/golden"
 )
 
-// TestStories plays testdata/*.txt: what happens to gangs in a cluster, what the scheduler does,
-// and where their pods are then. testdata/README.md has the words.
+// TestStories plays testdata/*.txt: events in a cluster with gangs, the scheduler's actions, and
+// where the pods are then. testdata/README.md explains the syntax.
 func TestStories(t *testing.T) {
 	golden.BubbleStories(t, func(t *testing.T) golden.Stage { return &stage{world: newWorld(t, 0)} })
 }
@@ -28,7 +28,7 @@ type stage struct {
 	gangs []string
 }
 
-// Do has one thing happen.
+// Do performs one step of the story.
 func (s *stage) Do(word string, args []string) error {
 	facts := map[string]int{"pods": 1, "cpus": 1}
 	for _, arg := range args[1:] {
@@ -69,7 +69,7 @@ func (s *stage) Do(word string, args []string) error {
 	return nil
 }
 
-// gang creates pods of a gang, after the ones that there are.
+// gang creates more pods of a gang.
 func (s *stage) gang(name string, facts map[string]int) {
 	if !slices.Contains(s.gangs, name) {
 		s.gangs = append(s.gangs, name)
@@ -85,7 +85,7 @@ func (s *stage) gang(name string, facts map[string]int) {
 	}
 }
 
-// Tell says what the scheduler has done, and where the pods are.
+// Tell returns what the scheduler has done, and where the pods are.
 func (s *stage) Tell() string {
 	var out strings.Builder
 	if said := s.said(); said != "" {
@@ -104,7 +104,7 @@ func (s *stage) Tell() string {
 	return out.String()
 }
 
-// placesOf is the state of a gang, and what pods each node has of it.
+// placesOf returns the state of a gang, and its pods on each node.
 func (s *stage) placesOf(name string) string {
 	state := "gone"
 	s.groups.mu.Lock()

@@ -17,13 +17,13 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// definition plays an API server that serves one PodGroup of Volcano's, with or without a status
-// subresource, as apiextensions does: a subresource that is not served is not found, and a status
-// in a write of the object is dropped where there is one.
+// definition plays an API server that serves one PodGroup of Volcano, with or without a status
+// subresource. Like apiextensions, it answers 404 for a subresource that is not served. If there is
+// one, it ignores the status in a write of the object.
 type definition struct {
 	apart bool
 	group *volcano.PodGroup // nil: it is gone
-	// asked counts how often the definition was asked for, written the writes that were answered.
+	// asked counts reads of the definition, written counts the writes that succeeded.
 	asked, written int
 }
 
@@ -67,8 +67,8 @@ func (d *definition) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestAStatusIsWrittenWhereItsDefinitionKeepsIt: as a subresource, or as a field of the object;
-// the definition is asked for once, and again when it has changed.
+// TestAStatusIsWrittenWhereItsDefinitionKeepsIt: as a subresource, or as a field of the object. The
+// definition is read once, and again after it has changed.
 func TestAStatusIsWrittenWhereItsDefinitionKeepsIt(t *testing.T) {
 	d := &definition{group: &volcano.PodGroup{
 		TypeMeta:   metav1.TypeMeta{Kind: "PodGroup", APIVersion: volcano.GroupVersion.String()},
@@ -109,7 +109,7 @@ func TestAStatusIsWrittenWhereItsDefinitionKeepsIt(t *testing.T) {
 	}
 }
 
-// TestAStatusThatNothingTakesIsAnError: a 404 of a write does not say that the object is gone.
+// TestAStatusThatNothingTakesIsAnError: a 404 for a write does not mean that the object is gone.
 func TestAStatusThatNothingTakesIsAnError(t *testing.T) {
 	d := &definition{apart: true, group: &volcano.PodGroup{
 		TypeMeta:   metav1.TypeMeta{Kind: "PodGroup", APIVersion: volcano.GroupVersion.String()},

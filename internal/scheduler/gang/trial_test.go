@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/internal/plan"
 )
 
-// oddFirst is a framework that likes every other node better.
+// oddFirst is a framework that prefers every second node.
 type oddFirst struct{ *fakeHandle }
 
 func (h oddFirst) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
@@ -29,9 +29,9 @@ func (h oddFirst) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod
 	return scores, status
 }
 
-// TestTheBestNodesAreScored: where Berth knows the best nodes, the framework orders these alone.
-// The others follow in Berth's order. Else the framework orders all, as it does where pods are
-// thought away: Berth's order does not know of that.
+// TestTheBestNodesAreScored: if Berth knows the best nodes, the framework scores only these, and
+// the others follow in Berth's order. Otherwise the framework scores all nodes. It also does so in
+// a trial without some pods, because Berth's order includes them.
 func TestTheBestNodesAreScored(t *testing.T) {
 	inWorld(t, 100, func(w *world) {
 		all, last := make([]int, 100), make([]int, 100)
@@ -40,7 +40,7 @@ func TestTheBestNodesAreScored(t *testing.T) {
 		}
 		for _, tc := range []struct {
 			name    string
-			best    []int // nil: Berth does not know
+			best    []int // nil: Berth has no order
 			members int
 			cleared map[int]bool
 			scored  int
@@ -71,16 +71,16 @@ func TestTheBestNodesAreScored(t *testing.T) {
 	})
 }
 
-// TestTheBestNodesAreAsked: where Berth has an order, the nodes that come first in it are asked,
-// and no others as long as these take all members. The plan is the one that is made with all nodes,
-// and so is what it says where there is none.
+// TestTheBestNodesAreAsked: if Berth has an order, its first nodes are asked, and no others if all
+// members fit there. The plan is the same as with all nodes, and so is the reason if there is no
+// plan.
 func TestTheBestNodesAreAsked(t *testing.T) {
 	rng := rand.New(rand.NewPCG(26, 11))
 	did, widened, few := 0, 0, 0
 	inWorld(t, 160, func(w *world) {
 		for range 60 {
 			w.fill(func() bool { return rng.IntN(20) > 0 }, rng.IntN(2)*len(w.nodes))
-			order, size, cpus := rng.Perm(len(w.nodes)), 1+rng.IntN(20), 3+2*rng.IntN(2) // no NUMA node has 5
+			order, size, cpus := rng.Perm(len(w.nodes)), 1+rng.IntN(20), 3+2*rng.IntN(2) // no NUMA node has 5 CPUs
 			got := w.plan(order, size, cpus, false)
 			asked := w.filtered
 			want := w.plan(order, size, cpus, true)
@@ -108,7 +108,7 @@ func TestTheBestNodesAreAsked(t *testing.T) {
 	}
 }
 
-// likes is a framework that likes one node better than all others.
+// likes is a framework that prefers one node.
 type likes struct {
 	*fakeHandle
 	node *corev1.Node
@@ -125,8 +125,8 @@ func (h likes) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *c
 	return scores, status
 }
 
-// TestAPreferredNodeIsFound by a gang for which Berth has no order, as kube-scheduler finds it for
-// a pod: all of 100 nodes are looked at, and a part of more.
+// TestAPreferredNodeIsFound: a gang for which Berth has no order searches as many nodes as
+// kube-scheduler does for a pod: all of 100 nodes, and a part of a larger cluster.
 func TestAPreferredNodeIsFound(t *testing.T) {
 	for _, tc := range []struct{ nodes, likes, kinds, looks int }{{100, 99, 1, 100}, {400, 187, 1, 188}, {400, 63, 256, 64}} {
 		inWorld(t, tc.nodes, func(w *world) {
@@ -148,7 +148,7 @@ func TestAPreferredNodeIsFound(t *testing.T) {
 	}
 }
 
-// fill fills some of the first nodes, and empties the others.
+// fill fills some of the first nodes, and empties all others.
 func (w *world) fill(some func() bool, first int) {
 	w.pods = map[types.UID]*corev1.Pod{}
 	for _, n := range w.nodes[:first] {
@@ -159,7 +159,7 @@ func (w *world) fill(some func() bool, first int) {
 	}
 }
 
-// plan plans a gang where Berth has that order.
+// plan plans a gang with order as Berth's order of the nodes.
 func (w *world) plan(order []int, size, cpus int, wide bool) *result {
 	profile := w.profile()
 	profile.Handle = oddFirst{&fakeHandle{w: w}}
@@ -184,7 +184,7 @@ func (w *world) plan(order []int, size, cpus int, wide bool) *result {
 	return &result{Verdict: j.gang.Ask(t), trial: t}
 }
 
-// scarce has one device on each node.
+// scarce is a cluster with one device on each node.
 type scarce struct {
 	w  *world
 	by map[string]types.UID
@@ -206,8 +206,7 @@ func (s *scarce) Take(uid types.UID) {
 	maps.DeleteFunc(s.by, func(_ string, by types.UID) bool { return by == uid })
 }
 
-// TestMembersGoWhereTheirDevicesAre: nodes that have room for all members have devices for
-// one.
+// TestMembersGoWhereTheirDevicesAre: each node has CPUs for all members, but only one device.
 func TestMembersGoWhereTheirDevicesAre(t *testing.T) {
 	for size, whole := range map[int]bool{3: true, 4: false} {
 		inWorld(t, 3, func(w *world) {
@@ -216,7 +215,7 @@ func TestMembersGoWhereTheirDevicesAre(t *testing.T) {
 			j := &job{Asked: gangs.Asked{Tasks: make([]string, size)}}
 			for i := range size {
 				pod := podOf("g", fmt.Sprint("m-", i), size, 1)
-				pod.CreationTimestamp = metav1.Unix(int64(1000+i), 0) // or they might come in another order
+				pod.CreationTimestamp = metav1.Unix(int64(1000+i), 0) // otherwise their order could be different
 				j.Pods = append(j.Pods, pod)
 			}
 			j.gang.Minimum, j.gang.Start = size, size

@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// TestAGroupWithoutPodsIsLetIn when what it names is free, where its Job is this scheduler's: its
-// pods come after that, and it does not go back.
+// TestAGroupWithoutPodsIsLetIn: a group whose Job belongs to this scheduler becomes Inqueue when
+// its resources are free. Its pods are created after that, and it does not become Pending again.
 func TestAGroupWithoutPodsIsLetIn(t *testing.T) {
 	key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
 	asked := corev1.ResourceList{"cpu": resource.MustParse("6")}
@@ -63,7 +63,7 @@ func TestAGroupWithoutPodsIsLetIn(t *testing.T) {
 				if got := w.objects[key].Phase; got != "Inqueue" {
 					t.Errorf("the phase is %q when room has come", got)
 				}
-				w.groups.ObjectSeen(w.objects[key], nil) // as its own watch shows it
+				w.groups.ObjectSeen(w.objects[key], nil) // the scheduler's watch shows its own write
 				w.create(taskOf("a", "a-0", "x"))
 				w.run(time.Minute)
 				if got := w.objects[key].Phase; got != "Inqueue" {
@@ -77,7 +77,7 @@ func TestAGroupWithoutPodsIsLetIn(t *testing.T) {
 	}
 }
 
-// TestAClosedQueueHoldsItsGroups until it is opened, and says so.
+// TestAClosedQueueHoldsItsGroups until it is opened, and the group's condition says so.
 func TestAClosedQueueHoldsItsGroups(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
@@ -100,8 +100,8 @@ func TestAClosedQueueHoldsItsGroups(t *testing.T) {
 	})
 }
 
-// TestATenantsGroupsWithoutPodsHoldUpNobody: of a namespace some are looked at beside others', and
-// all of them in time.
+// TestATenantsGroupsWithoutPodsHoldUpNobody: some groups of a namespace are checked together with
+// those of other namespaces, and all of them after some time.
 func TestATenantsGroupsWithoutPodsHoldUpNobody(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		const many = 1000
@@ -143,7 +143,7 @@ func TestATenantsGroupsWithoutPodsHoldUpNobody(t *testing.T) {
 	})
 }
 
-// TestFreeOfEachResource: what a node has left is known for every resource that kube-scheduler
+// TestFreeOfEachResource: the free amount of a node is known for every resource that kube-scheduler
 // counts.
 func TestFreeOfEachResource(t *testing.T) {
 	asked := corev1.ResourceList{
@@ -160,8 +160,8 @@ func TestFreeOfEachResource(t *testing.T) {
 	}
 }
 
-// TestWhatDriversStandForIsNotCounted: how many devices a driver has free, DynamicResources alone
-// knows. On a node that offers the resource itself they are counted.
+// TestWhatDriversStandForIsNotCounted: only DynamicResources knows how many devices of a DRA driver
+// are free. They are counted on a node that has the extended resource itself.
 func TestWhatDriversStandForIsNotCounted(t *testing.T) {
 	asked := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2"), "cpu": resource.MustParse("1")}
 	node := func(gpus string) fwk.NodeInfo {

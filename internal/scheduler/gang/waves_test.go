@@ -19,21 +19,21 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// kubelet is that of a node, with its agent: it hears of Bindings in batches, admits those of one
-// second in any order, and reports them.
+// kubelet plays a node's kubelet and agent. It learns of Bindings in batches, admits pods that were
+// created in the same second in any order, and reports them.
 type kubelet struct {
 	state  *placement.State
 	coming []*corev1.Pod
 	listed map[types.UID]bool
-	// mute: its agent reports nothing.
+	// mute means that the agent reports nothing.
 	mute bool
 	due  bool
 }
 
-// hearsAfter is how long after a Binding a kubelet hears of it.
+// hearsAfter is how long after a Binding the kubelet sees it.
 const hearsAfter = 300 * time.Millisecond
 
-// live has every node have a kubelet. The seed is for the orders in which they admit.
+// live starts a kubelet on every node. The seed determines the orders in which they admit pods.
 func (w *world) live(seed uint64) {
 	w.rng, w.kubelets = rand.New(rand.NewPCG(seed, 22)), map[string]*kubelet{}
 	for _, n := range w.nodes {
@@ -42,7 +42,7 @@ func (w *world) live(seed uint64) {
 	}
 }
 
-// turn lets a Binding wait for its turn, as Bind does.
+// turn makes a Binding wait for its wave, as Bind does.
 func (w *world) turn(uid types.UID, node string, await func(context.Context, types.UID) error) {
 	life := w.life
 	w.turning++
@@ -67,8 +67,8 @@ func (w *world) request(pod *corev1.Pod) *placement.Request {
 	return &ask.Request
 }
 
-// post decides again, makes the watch show the Binding, and the kubelet hear of it. It says whether
-// the pod may be bound.
+// post asks the ledger again, and shows the Binding to the watch and to the kubelet. It reports
+// whether the pod may be bound.
 func (w *world) post(pod *corev1.Pod) bool {
 	k := w.kubelets[pod.Spec.NodeName]
 	if k == nil {
@@ -90,7 +90,7 @@ func (w *world) post(pod *corev1.Pod) bool {
 	return true
 }
 
-// hear makes a kubelet admit what is coming, and its agent report.
+// hear makes a kubelet admit new pods, and its agent report.
 func (w *world) hear(node string) {
 	k := w.kubelets[node]
 	k.due = false
@@ -111,11 +111,11 @@ func (w *world) hear(node string) {
 	w.tell(node)
 }
 
-// tell has a node report what its kubelet has, unless its agent is mute.
+// tell makes a node report its kubelet's state, unless its agent is mute.
 func (w *world) tell(node string) {
 	k, account := w.kubelets[node], w.accounts[node]
 	if k.mute {
-		clear(k.listed) // by no report
+		clear(k.listed) // no report lists them
 		return
 	}
 	before, snap := account.View().Report(), k.state.Snapshot()
@@ -125,7 +125,7 @@ func (w *world) tell(node string) {
 	w.groups.Stir()
 }
 
-// release makes a pod's node let go of it.
+// release makes a pod's node release its resources.
 func (w *world) release(pod *corev1.Pod) {
 	k := w.kubelets[pod.Spec.NodeName]
 	if k == nil {
@@ -140,16 +140,16 @@ func (w *world) release(pod *corev1.Pod) {
 	account.ForgetGone(time.Now().Add(time.Hour), time.Second)
 }
 
-// tight creates a gang that fills a node of 3 and 4 CPUs, in no order but that of its sizes: where
-// the small ones come first, the large one finds no NUMA node.
+// tight creates a gang that fills a node with NUMA nodes of 3 and 4 CPUs, but only if the large
+// member is admitted before the last small ones.
 func (w *world) tight(gang string) {
 	for i, cpus := range []int{1, 2, 3, 1} {
 		w.create(podOf(gang, fmt.Sprint(gang, "-", i), 4, cpus))
 	}
 }
 
-// TestMembersComeInWaves: members of one second that fill a node in one order alone are bound one
-// after another, when the node has reported those before.
+// TestMembersComeInWaves: members of the same second that fill a node only in one order are bound
+// one after another. Each is bound after the node has reported those before it.
 func TestMembersComeInWaves(t *testing.T) {
 	for seed := range uint64(8) {
 		inWorld(t, 1, func(w *world) {
@@ -159,7 +159,7 @@ func TestMembersComeInWaves(t *testing.T) {
 			if first := w.bound("a"); first == 0 || first == 4 || w.held() != 4 {
 				t.Errorf("%d bound before a report, %d places held: want a part, and 4", first, w.held())
 			}
-			w.create(podOf("b", "b-0", 1, 1)) // it comes after them, or not at all
+			w.create(podOf("b", "b-0", 1, 1)) // is bound after them, or never
 			w.run(5 * time.Second)
 			w.want("a", 4, 4)
 			if w.bound("b") > 0 || len(w.deleted) > 0 {
@@ -170,7 +170,7 @@ func TestMembersComeInWaves(t *testing.T) {
 	}
 }
 
-// TestNoWavesWhereThereIsRoom: nobody waits for a report where the members fit in any order.
+// TestNoWavesWhereThereIsRoom: if the members fit in any order, none waits for a report.
 func TestNoWavesWhereThereIsRoom(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.live(1)
@@ -180,8 +180,8 @@ func TestNoWavesWhereThereIsRoom(t *testing.T) {
 	})
 }
 
-// TestAWaveThatFailsTakesThoseAfterItAlong: what was found for them holds after it. They are
-// planned again, together.
+// TestAWaveThatFailsTakesThoseAfterItAlong: the plan for later waves depends on it, so that they
+// are planned again with it.
 func TestAWaveThatFailsTakesThoseAfterItAlong(t *testing.T) {
 	for _, name := range []string{"a-0", "a-1", "a-2", "a-3"} {
 		inWorld(t, 1, func(w *world) {
@@ -197,8 +197,8 @@ func TestAWaveThatFailsTakesThoseAfterItAlong(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForAWaveBeyondTheDeadline: the agent reports nothing. The ones that are bound are
-// deleted, and the ones that wait are pending again.
+// TestNobodyWaitsForAWaveBeyondTheDeadline: the agent reports nothing. The bound members are
+// deleted, and the waiting ones are pending again.
 func TestNobodyWaitsForAWaveBeyondTheDeadline(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.live(1)
@@ -216,8 +216,8 @@ func TestNobodyWaitsForAWaveBeyondTheDeadline(t *testing.T) {
 	})
 }
 
-// TestANewSchedulerGoesOnBetweenWaves: the places of the ones that were not bound are not held any
-// more. They are found again, by what the reports tell.
+// TestANewSchedulerGoesOnBetweenWaves: the members that were not bound have lost their
+// reservations. The new scheduler plans them again, from the reports.
 func TestANewSchedulerGoesOnBetweenWaves(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.live(1)
@@ -228,7 +228,7 @@ func TestANewSchedulerGoesOnBetweenWaves(t *testing.T) {
 		}
 		for _, uid := range slices.Sorted(maps.Keys(w.pods)) {
 			if w.pods[uid].Spec.NodeName == "" {
-				w.accounts["n0"].Forget(string(uid)) // the dead one's reservations
+				w.accounts["n0"].Forget(string(uid)) // of the old scheduler
 			}
 		}
 		w.restart()

@@ -44,9 +44,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// world is a scheduling queue, nodes and a framework, as far as gangs see them. It lives in a
-// synctest bubble: its time passes by itself where everybody waits. What the groups ask of it, in
-// whatever goroutine, is carried out between two steps of run.
+// world plays a scheduling queue, nodes and a framework for Groups. It runs in a synctest bubble,
+// so that time passes whenever all goroutines wait. Requests of Groups, from any goroutine, are
+// carried out between two steps of run.
 type world struct {
 	t      *testing.T
 	groups *Groups
@@ -60,50 +60,50 @@ type world struct {
 	accounts map[string]*ledger.Node
 	pods     map[types.UID]*corev1.Pod
 	active   []types.UID
-	idle     map[types.UID]bool // gated, or tried in vain
+	idle     map[types.UID]bool // gated, or unschedulable
 	waiting  map[types.UID]*waitingPod
-	// refuse makes a member fail in Reserve, breakBind in Bind, so many times.
+	// refuse and breakBind are how often a member fails in Reserve and in Bind.
 	refuse, breakBind map[string]int
 	deleted           []string
 	notes             *events.FakeRecorder
 	// life counts the schedulers.
 	life int
-	// skew is how far the API server's clock is ahead. noList: it lists no pods; lists counts the
-	// attempts.
+	// skew is how far the API server's clock is ahead. If noList is set, listing pods fails. lists
+	// counts the attempts.
 	skew   time.Duration
 	noList bool
 	lists  int
-	// lastRelease: Bindings say nothing about gangs.
+	// lastRelease means that Bindings have no annotation about gangs.
 	lastRelease bool
 	// listed are the pods as the API server lists them.
 	listed  map[types.UID]*corev1.Pod
 	objects map[wire.GangKey]wire.Gang
-	// nominated are the nodes that are kept for members; budgets count who may be evicted. Pods
-	// that are deleted stay until they are removed where slow is set.
+	// nominated has the nodes that are kept for members. budgets limit evictions. If slow is set,
+	// deleted pods stay until they are removed.
 	nominated map[string]string
-	// hidden are the pods whose status names no node any more.
+	// hidden are the pods whose nominated node was removed from their status.
 	hidden  []string
 	budgets []*policyv1.PodDisruptionBudget
 	slow    bool
-	// pending are nodes that wait for a report for ever; told are pods whose status was written.
+	// pending are nodes that always wait for a report. told are pods whose status was written.
 	pending map[string]bool
 	told    []string
-	// stood is how groups stood when their objects' status was written, marked are the pods that
-	// were given the wire.GangWholeCondition, as often as they were.
+	// stood has each status that was written for an object. marked has a pod's name for each time
+	// it got the wire.GangWholeCondition.
 	stood  []standing
 	marked []string
-	// asked counts reads of objects, tried the attempts to plan, filtered and scored how many nodes
-	// the framework was asked about.
+	// asked counts reads of objects, tried the attempts to plan. filtered and scored count the
+	// nodes that the framework filtered and scored.
 	asked, tried, filtered, scored int
 	// queues are states of Volcano's queues by name.
 	queues map[string]string
-	// terms are those of all profiles. classes are PriorityClasses.
+	// terms apply to all profiles. classes are PriorityClasses.
 	terms   Terms
 	classes map[string]int32
-	// shape is that of all pods where they ask for the same; 0 where they need not.
+	// shape is the ledger's shape of all pods, if they request the same; otherwise 0.
 	shape ledger.Shape
-	// kubelets admit what is bound, and report it a little later; nil where nobody does. turning
-	// are members whose Bindings wait for their waves.
+	// kubelets admit bound pods, and report them a little later; nil in tests without kubelets.
+	// turning counts members whose Bindings wait for their waves.
 	kubelets map[string]*kubelet
 	rng      *rand.Rand
 	turning  int
@@ -123,7 +123,7 @@ func (p *waitingPod) Reject(string, string) bool {
 	return true
 }
 
-// leave lets the pod go on without waiting any longer.
+// leave ends the pod's wait.
 func (p *waitingPod) leave(by func(types.UID, string)) {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
@@ -133,14 +133,14 @@ func (p *waitingPod) leave(by func(types.UID, string)) {
 	}
 }
 
-// ask has something carried out soon.
+// ask adds a function that run calls soon.
 func (w *world) ask(do func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asks = append(w.asks, do)
 }
 
-// obey carries out what has been asked, and says whether that was anything.
+// obey calls all functions that were added, and reports whether there were any.
 func (w *world) obey() bool {
 	for obeyed := false; ; obeyed = true {
 		w.mu.Lock()
@@ -169,7 +169,7 @@ func (w *world) waits(uid types.UID) *waitingPod {
 	return w.waiting[uid]
 }
 
-// fakeHandle is the framework as trials see it: nodes have CPUs.
+// fakeHandle is the framework as trials use it: nodes have CPUs.
 type fakeHandle struct {
 	fwk.Handle
 	w *world
@@ -217,7 +217,7 @@ type sharedLister struct {
 
 func (s sharedLister) NodeInfos() fwk.NodeInfoLister { return s.nodes }
 
-// drivers are the extended resources that drivers stand for.
+// drivers lists the extended resources that DRA drivers provide.
 type drivers struct {
 	fwk.SharedDRAManager
 	names []string
@@ -245,8 +245,8 @@ func (h *fakeHandle) RunPreFilterExtensionRemovePod(context.Context, fwk.CycleSt
 	return nil
 }
 
-// unlocked demands that the groups' lock is free: the scheduling queue asks PreEnqueue, which takes
-// it, with its own lock held.
+// unlocked fails the test if the groups' lock is not free. The scheduling queue calls PreEnqueue,
+// which takes this lock, while it has its own lock.
 func (w *world) unlocked(what string) {
 	for range 50_000_000 { // others may have it for a while on a busy machine
 		if w.groups.mu.TryLock() {
@@ -310,7 +310,7 @@ func (h *fakeHandle) RunScorePlugins(_ context.Context, _ fwk.CycleState, _ *cor
 
 const gangTimeout = 20 * time.Second
 
-// inWorld runs a test with nodes of 8 CPUs for pods, 4 on each NUMA node.
+// inWorld runs a test with nodes that have 8 CPUs for pods, 4 on each NUMA node.
 func inWorld(t *testing.T, nodes int, test func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
 		test(newWorld(t, nodes))
@@ -326,7 +326,7 @@ func newWorld(t *testing.T, nodes int) *world {
 	return w
 }
 
-// begin starts a scheduler, the first one or another. What one asks is not done once it is dead.
+// begin starts a scheduler. Requests of an earlier one are ignored from now on.
 func (w *world) begin() {
 	w.life++
 	life := w.life
@@ -406,14 +406,14 @@ func (w *world) begin() {
 	w.groups.Synced()
 }
 
-// keep has the API server list the pods as they are now.
+// keep makes the API server list the pods as they are now.
 func (w *world) keep() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.listed = maps.Clone(w.pods)
 }
 
-// toldOf lets the watch show a pod whose PodScheduled condition was written.
+// toldOf makes the watch show a pod whose PodScheduled condition was written.
 func (w *world) toldOf(name string, patch []byte) {
 	pod := w.pods[types.UID(name)]
 	var read struct{ Status corev1.PodStatus }
@@ -456,8 +456,8 @@ func (w *world) QueueState(_ context.Context, queue string) (string, error) {
 	return w.queues[queue], nil
 }
 
-// JobOf implements Objects: Jobs are named after their schedulers, and after a class of their pods
-// behind a "/".
+// JobOf implements Objects. The name of a Job is its scheduler's, then "/" and the class of its
+// pods.
 func (w *world) JobOf(_ context.Context, _, job string) (Job, error) {
 	scheduler, class, _ := strings.Cut(job, "/")
 	return Job{Scheduler: scheduler, Classes: []string{class}}, nil
@@ -474,7 +474,7 @@ func (w *world) Write(_ context.Context, key wire.GangKey, s standing) (string, 
 	return spec.Version, nil
 }
 
-// restart kills the scheduler, and starts another one. What the dead one would do is not done.
+// restart stops the scheduler, and starts another one. Requests of the stopped one are ignored.
 func (w *world) restart() {
 	w.mu.Lock()
 	w.turning = 0
@@ -558,7 +558,7 @@ func (w *world) remove(name string) {
 	w.groups.Stir()
 }
 
-// activate returns the function that sends pods to be tried again.
+// activate returns the function that makes the queue try the pods again.
 func (w *world) activate(pods map[string]*corev1.Pod) func() {
 	uids := make([]types.UID, 0, len(pods))
 	for _, pod := range pods {
@@ -597,7 +597,7 @@ func (w *world) take(_ klog.Logger, pod *corev1.Pod) *corev1.Pod {
 	return w.pods[pod.UID]
 }
 
-// run makes the scheduler go on until nothing moves for that long.
+// run lets the scheduler work, until nothing changes for d.
 func (w *world) run(d time.Duration) {
 	until := time.Now().Add(d)
 	for {
@@ -637,12 +637,12 @@ func (w *world) termsOf(string) Terms {
 	return t
 }
 
-// there is what the nodes have and the pods on them ask for, as their watches show it.
+// there returns the nodes' capacity and the requests of their pods, as the watches show them.
 func (w *world) there() (*gangfit.Room, error) {
 	return gangs.RoomOn(w.nodes, slices.Collect(maps.Values(w.pods)), w.groups.Occupant), nil
 }
 
-// cycle is one scheduling cycle.
+// cycle plays one scheduling cycle.
 func (w *world) cycle(pod *corev1.Pod) {
 	w.tried++
 	turn := w.groups.PreFilter(w.t.Context(), w.profile(), pod)
@@ -679,7 +679,7 @@ func (w *world) permit(pod *corev1.Pod, node string) {
 	}
 }
 
-// alone places a pod that waits for no others.
+// alone places a pod that does not wait for others.
 func (w *world) alone(pod *corev1.Pod) {
 	c, err := w.profile().Candidate(pod)
 	w.must(err)
@@ -740,7 +740,7 @@ func (w *world) bind(uid types.UID, node string) {
 	w.groups.PodSeen(bound)
 }
 
-// bound counts pods of a gang that have nodes.
+// bound counts the bound pods of a gang.
 func (w *world) bound(gang string) (n int) {
 	for _, pod := range w.pods {
 		if strings.HasPrefix(pod.Name, gang+"-") && pod.Spec.NodeName != "" {
@@ -750,7 +750,7 @@ func (w *world) bound(gang string) (n int) {
 	return n
 }
 
-// held counts what the ledgers hold.
+// held counts the places that are used in all ledgers.
 func (w *world) held() (n int) {
 	for _, a := range w.accounts {
 		c := a.View().Census()
@@ -778,7 +778,7 @@ func (w *world) end(gang string) {
 	}
 }
 
-// leave makes the watch show that a pod is being deleted; its node holds on to what it has.
+// leave makes the watch show that a pod is being deleted. Its node keeps the pod's resources.
 func (w *world) leave(name string) {
 	pod := w.pods[types.UID(name)].DeepCopy()
 	pod.DeletionTimestamp = new(metav1.Time)
@@ -801,7 +801,7 @@ func (w *world) said() string {
 	}
 }
 
-// stands is how a PodGroup of scheduler-plugins stands.
+// stands returns the standing of a PodGroup of scheduler-plugins.
 func (w *world) stands(name string) standing {
 	w.groups.mu.Lock()
 	defer w.groups.mu.Unlock()
@@ -810,14 +810,14 @@ func (w *world) stands(name string) standing {
 	return w.groups.groups[sigsKey(name)].standing()
 }
 
-// taskOf makes a pod of a PodGroup of Volcano.
+// taskOf returns a pod of a PodGroup of Volcano.
 func taskOf(group, name, task string) *corev1.Pod {
 	p := podOf(group, name, 1, 2)
 	p.Annotations = map[string]string{volcano.GroupNameAnnotation: group, volcano.TaskSpecAnnotation: task}
 	return p
 }
 
-// wantState looks at the state of the only gang.
+// wantState checks the state of the only gang.
 func (w *world) wantState(want gangs.Stage) {
 	w.t.Helper()
 	if got := w.groups.Count(); got[want] != 1 {
@@ -825,7 +825,7 @@ func (w *world) wantState(want gangs.Stage) {
 	}
 }
 
-// report has every node tell what has come to it.
+// report makes every node report its new pods.
 func (w *world) report() {
 	for _, n := range w.nodes {
 		account := w.accounts[n.Name]

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// begins makes the watch show that pods of a gang run, one after another.
+// begins makes the watch show that the pods of a gang run, one after another.
 func (w *world) begins(gang string, every time.Duration) {
 	for _, uid := range slices.Sorted(maps.Keys(w.pods)) {
 		if !strings.HasPrefix(string(uid), gang+"-") {
@@ -27,20 +27,20 @@ func (w *world) begins(gang string, every time.Duration) {
 	}
 }
 
-// TestAMarkIsWrittenOnce: the watch may show it late, and other changes of the gang come meanwhile.
+// TestAMarkIsWrittenOnce, even if the watch shows it late and the gang changes meanwhile.
 func TestAMarkIsWrittenOnce(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.add("a", 4, 4, 2)
 		w.run(time.Second)
 		w.begins("a", time.Second)
-		// The last one's Binding says so already.
+		// The Binding of the last one has the mark already.
 		if want := []string{"a-0"}; !slices.Equal(w.marked, want) {
 			t.Errorf("marked are %v, want %v", w.marked, want)
 		}
 	})
 }
 
-// TestAGroupWithoutPodsIsToldSo: the last pods of a group went, and its object stays.
+// TestAGroupWithoutPodsIsToldSo: the last pods of a group are gone, and its object stays.
 func TestAGroupWithoutPodsIsToldSo(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		spec := wire.Gang{Key: sigsKey("a"), Version: "5", Minimum: 2}
@@ -66,7 +66,7 @@ func TestAGroupWithoutPodsIsToldSo(t *testing.T) {
 	})
 }
 
-// TestACompletedGroupWithoutPodsStaysSo: its pods are tidied up.
+// TestACompletedGroupWithoutPodsStaysSo: its pods have been cleaned up.
 func TestACompletedGroupWithoutPodsStaysSo(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		spec := wire.Gang{Key: sigsKey("a"), Version: "5", Minimum: 1}
@@ -90,8 +90,8 @@ func TestACompletedGroupWithoutPodsStaysSo(t *testing.T) {
 	})
 }
 
-// TestAStatusIsWrittenWhereItChanges: what comes to one group at once is written at once, and a
-// change after which the group stands as before is not written.
+// TestAStatusIsWrittenWhereItChanges: several changes of a group within a short time cause one
+// write. If the standing of the group is the same afterwards, there is no write.
 func TestAStatusIsWrittenWhereItChanges(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		spec := wire.Gang{Key: sigsKey("a"), Version: "5", Minimum: 4}
@@ -115,7 +115,7 @@ func TestAStatusIsWrittenWhereItChanges(t *testing.T) {
 		if len(w.stood) != 1 {
 			t.Errorf("nothing has changed, and %v were written", w.stood[1:])
 		}
-		w.objects[spec.Key] = wire.Gang{Key: spec.Key, Version: "6", Minimum: 4, Phase: "Pending"} // somebody else's
+		w.objects[spec.Key] = wire.Gang{Key: spec.Key, Version: "6", Minimum: 4, Phase: "Pending"} // written by another client
 		w.groups.ObjectSeen(w.objects[spec.Key], nil)
 		w.run(time.Second)
 		if len(w.stood) != 2 {

@@ -18,7 +18,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
-// newLease makes the Lease of a scheduler; client is shared by all.
+// newLease returns the Lease of a scheduler. All schedulers share the client.
 func newLease(client *fake.Clientset, name string, c *testingclock.FakeClock) *bindingsLease {
 	return &bindingsLease{leases: client.CoordinationV1().Leases("berth-system"), clock: c, logger: klog.Background(), name: name, bindTimeout: time.Minute, fresh: time.Hour}
 }
@@ -58,7 +58,7 @@ func TestLease(t *testing.T) {
 			writes++
 		}
 	}
-	if writes != 3 { // two claims, one mark
+	if writes != 3 { // two claims and one mark
 		t.Errorf("%d writes, want 3", writes)
 	}
 	for range 3 {
@@ -74,7 +74,7 @@ func TestLease(t *testing.T) {
 	wantLease(t, client, "when it is over", bindingsNone)
 }
 
-// wantLease compares what the Lease says about Bindings.
+// wantLease checks what the Lease says about Bindings.
 func wantLease(t *testing.T, client *fake.Clientset, when, want string) {
 	t.Helper()
 	if got := lease(t, client).Annotations[leaseAnnotation]; got != want {
@@ -82,13 +82,13 @@ func wantLease(t *testing.T, client *fake.Clientset, when, want string) {
 	}
 }
 
-// TestLeaseOfADeposedLeader: the one before wakes up, and must not begin to bind.
+// TestLeaseOfADeposedLeader: a former leader runs again, and must not begin to bind.
 func TestLeaseOfADeposedLeader(t *testing.T) {
 	client, clock := fake.NewClientset(), testingclock.NewFakeClock(time.Unix(1000, 0))
 	a, b := newLease(client, "a", clock), newLease(client, "b", clock)
 	claim(t, a, foundNobody)
 	claim(t, b, foundQuiet)
-	// The tracker of the fake does not compare versions, the API server does.
+	// The fake does not compare versions, but the API server does.
 	client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewConflict(coordinationv1.Resource("leases"), LeaseName, errors.New("changed"))
 	})
@@ -100,8 +100,8 @@ func TestLeaseOfADeposedLeader(t *testing.T) {
 	}
 }
 
-// TestLeaseWithoutAnnotations: somebody has taken them off the Lease, or restored it without. What
-// it said is not known.
+// TestLeaseWithoutAnnotations: the annotations were removed, or the Lease was restored without
+// them. Their content is unknown.
 func TestLeaseWithoutAnnotations(t *testing.T) {
 	client := fake.NewClientset(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: LeaseName, Namespace: "berth-system"}})
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
@@ -111,7 +111,7 @@ func TestLeaseWithoutAnnotations(t *testing.T) {
 	clock.SetTime(clock.Now().Add(2 * leaseIdle))
 	a.clear()
 	wantLease(t, client, "when it is over", bindingsNone)
-	// Again, while we lead.
+	// The same again, while this scheduler leads.
 	a.mu.Lock() // the clock has set off a clear of its own
 	a.lease.Annotations = nil
 	a.mu.Unlock()
@@ -121,13 +121,13 @@ func TestLeaseWithoutAnnotations(t *testing.T) {
 	wantLease(t, client, "while a Binding is under way", bindingsUnderWay)
 }
 
-// TestLeaseThatIsNotOursAnyMore: who finds that out after a series of Bindings does not begin
-// another, until it has taken over again.
+// TestLeaseThatIsNotOursAnyMore: a scheduler that notices this after a series of Bindings begins no
+// other series until it has taken over again.
 func TestLeaseThatIsNotOursAnyMore(t *testing.T) {
 	for what, lose := range map[string]func(*testing.T, *fake.Clientset, *testingclock.FakeClock){
 		"taken over": func(t *testing.T, client *fake.Clientset, clock *testingclock.FakeClock) {
 			claim(t, newLease(client, "b", clock), foundUnderWay)
-			// The tracker of the fake does not compare versions, the API server does.
+			// The fake does not compare versions, but the API server does.
 			client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
 				l := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
 				return *l.Spec.HolderIdentity == "a", nil, apierrors.NewConflict(coordinationv1.Resource("leases"), LeaseName, errors.New("changed"))
@@ -157,8 +157,8 @@ func TestLeaseThatIsNotOursAnyMore(t *testing.T) {
 	}
 }
 
-// TestASlowWriteStallsNoBinding: the API server takes its time to note that none is under way.
-// The next one does not wait for it, nor does the end of any.
+// TestASlowWriteStallsNoBinding: the API server is slow to store that no Binding is under way.
+// Neither the next Binding nor the end of one waits for this.
 func TestASlowWriteStallsNoBinding(t *testing.T) {
 	client, clock := fake.NewClientset(), testingclock.NewFakeClock(time.Unix(1000, 0))
 	slow := &slowLeases{LeaseInterface: client.CoordinationV1().Leases("berth-system"), asked: make(chan struct{})}
@@ -175,7 +175,7 @@ func TestASlowWriteStallsNoBinding(t *testing.T) {
 		a.clear()
 		close(cleared)
 	}()
-	<-slow.asked // as the timer's own call, or this one
+	<-slow.asked // from the timer's call, or from this one
 	slow.on.Store(false)
 	if err := a.enter(t.Context()); err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestASlowWriteStallsNoBinding(t *testing.T) {
 	wantLease(t, client, "while a Binding was under way", bindingsUnderWay)
 }
 
-// slowLeases never answer while they are on.
+// slowLeases do not answer while on is set.
 type slowLeases struct {
 	coordinationclient.LeaseInterface
 	on    atomic.Bool
@@ -201,8 +201,8 @@ func (s *slowLeases) Update(ctx context.Context, lease *coordinationv1.Lease, o 
 	return s.LeaseInterface.Update(ctx, lease, o)
 }
 
-// TestASeriesIsConfirmed: a leader that was stopped in the middle of a series of Bindings asks
-// before the next one, and finds that another has taken over.
+// TestASeriesIsConfirmed: a leader that was suspended during a series of Bindings asks before the
+// next one, and notices that another scheduler has taken over.
 func TestASeriesIsConfirmed(t *testing.T) {
 	client, clock := fake.NewClientset(), testingclock.NewFakeClock(time.Unix(1000, 0))
 	a := newLease(client, "a", clock)
@@ -214,11 +214,11 @@ func TestASeriesIsConfirmed(t *testing.T) {
 		t.Fatalf("in a series that goes on: %v", err)
 	}
 	claim(t, newLease(client, "b", clock), foundUnderWay)
-	// The tracker of the fake does not compare versions, the API server does.
+	// The fake does not compare versions, but the API server does.
 	client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewConflict(coordinationv1.Resource("leases"), LeaseName, errors.New("changed"))
 	})
-	a.confirmed = a.confirmed.Add(-a.fresh) // it was stopped for so long
+	a.confirmed = a.confirmed.Add(-a.fresh) // it was suspended for so long
 	if err := a.enter(t.Context()); !errors.Is(err, ErrDeposed) {
 		t.Errorf("the leader that was stopped may bind: %v", err)
 	}

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestResizedPodsAreFencedThoughBound: a pod that only had to be bound is through when it is. One
-// for which a decision may be on its way is through when the watch shows the fence.
+// TestResizedPodsAreFencedThoughBound: if a pod only has to be bound, the takeover is done with it
+// when it is bound. If a decision may still be in flight, the watch must show the fence.
 func TestResizedPodsAreFencedThoughBound(t *testing.T) {
 	pod := func(uid types.UID, node, fence string) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}, Spec: corev1.PodSpec{NodeName: node}}

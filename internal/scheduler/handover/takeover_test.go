@@ -20,7 +20,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
-// unbound is a pod of a profile that has no node.
+// unbound returns a pod of a profile that has no node.
 func unbound(name, profile string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name)},
 		Spec: corev1.PodSpec{SchedulerName: profile}}
@@ -31,15 +31,15 @@ func on(pod *corev1.Pod, nodeName string) *corev1.Pod {
 	return pod
 }
 
-// fenced is the pod with the fence of a scheduler.
+// fenced returns the pod with the fence of a scheduler.
 func fenced(pod *corev1.Pod, by string) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Status.Conditions = []corev1.PodCondition{{Type: fenceType, Status: corev1.ConditionTrue, Message: by}}
 	return pod
 }
 
-// successor is the Handover of a scheduler for the pods of profile mine; done is closed when pods
-// may be placed.
+// successor returns the Handover of a scheduler for the pods of profile mine. done is closed when
+// pods may be placed.
 func successor(client *fake.Clientset) (h *Handover, clock *testingclock.FakeClock, done chan struct{}) {
 	clock, done = testingclock.NewFakeClock(time.Unix(1000, 0)), make(chan struct{})
 	h = New(Options{
@@ -53,7 +53,7 @@ func successor(client *fake.Clientset) (h *Handover, clock *testingclock.FakeClo
 func TestFences(t *testing.T) {
 	var f fences
 	a, b, c := unbound("a", "x"), unbound("b", "x"), unbound("c", "x")
-	f.seen(a) // before anybody waits
+	f.seen(a) // before anything waits
 	done := f.await("me", []*corev1.Pod{a, b, c})
 	f.seen(a)
 	f.seen(fenced(a, "somebody else"))
@@ -73,7 +73,7 @@ func TestFences(t *testing.T) {
 	}
 }
 
-// TestTheFirstPodWaitsForTheTakeover: for a while, and no longer than for the takeover.
+// TestTheFirstPodWaitsForTheTakeover: for a limited time, and not after the takeover.
 func TestTheFirstPodWaitsForTheTakeover(t *testing.T) {
 	h, clock, done := successor(fake.NewClientset())
 	answer := make(chan struct{})
@@ -102,7 +102,7 @@ func TestTheFirstPodWaitsForTheTakeover(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	h.Await(ended, time.Second)
-	clock.Step(time.Second) // nobody waits by the clock any more
+	clock.Step(time.Second) // the timer no longer has a waiter
 	over = wait()
 	close(answer)
 	<-over
@@ -110,7 +110,8 @@ func TestTheFirstPodWaitsForTheTakeover(t *testing.T) {
 	h.Await(t.Context(), time.Hour)
 }
 
-// TestTakeover: what is left under way is fenced, pod by pod, before anything is placed.
+// TestTakeover: if Bindings may be under way, the pods are fenced one by one before any pod is
+// placed.
 func TestTakeover(t *testing.T) {
 	foreign, gated := unbound("foreign", "theirs"), unbound("gated", "mine")
 	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "gate"}}
@@ -129,7 +130,7 @@ func TestTakeover(t *testing.T) {
 		go h.Seen(p)
 		return true, p, nil
 	})
-	// The fake does not select by field.
+	// The fake does not support field selectors.
 	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, &corev1.PodList{Items: []corev1.Pod{*unbound("a", "mine"), *unbound("b", "mine"), *foreign, *gated, *over}}, nil
 	})
@@ -153,7 +154,7 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// noticing is a clock that tells who waits for it.
+// noticing is a clock that sends each duration that is waited for.
 type noticing struct {
 	*testingclock.FakeClock
 	waiting chan time.Duration
@@ -165,8 +166,8 @@ func (c noticing) After(d time.Duration) <-chan time.Time {
 	return after
 }
 
-// TestTakeoverWaitsForWhatIsOnItsWay: a pod may have been bound, and deleted by force, before we
-// began to watch.
+// TestTakeoverWaitsForWhatIsOnItsWay: before the watch began, a pod may have been bound, and
+// deleted by force.
 func TestTakeoverWaitsForWhatIsOnItsWay(t *testing.T) {
 	client := fake.NewClientset()
 	h, clock, done := successor(client)
@@ -187,7 +188,7 @@ func TestTakeoverWaitsForWhatIsOnItsWay(t *testing.T) {
 	<-done
 }
 
-// TestTheFirstLeaderWaitsForNothing: nobody has led before.
+// TestTheFirstLeaderWaitsForNothing: there was no leader before.
 func TestTheFirstLeaderWaitsForNothing(t *testing.T) {
 	h, _, done := successor(fake.NewClientset())
 	h.Synced()
@@ -195,8 +196,8 @@ func TestTheFirstLeaderWaitsForNothing(t *testing.T) {
 	<-done
 }
 
-// TestADeletedLeaseHidesNothing: somebody has deleted the Lease while Bindings were under way. The
-// next leader fences and waits as if it said so.
+// TestADeletedLeaseHidesNothing: the Lease was deleted while Bindings were under way. The next
+// leader fences and waits as if the Lease said so.
 func TestADeletedLeaseHidesNothing(t *testing.T) {
 	pod := unbound("a", "mine")
 	client := fake.NewClientset(pod)
@@ -226,8 +227,8 @@ func TestADeletedLeaseHidesNothing(t *testing.T) {
 	<-done
 }
 
-// TestWithoutItsLeaseTheElectionTells: a leader whose Lease may not be written asks who leads
-// before it binds.
+// TestWithoutItsLeaseTheElectionTells: a leader that may not write its Lease asks who leads before
+// it binds.
 func TestWithoutItsLeaseTheElectionTells(t *testing.T) {
 	client := fake.NewClientset()
 	client.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -256,20 +257,21 @@ func TestWithoutItsLeaseTheElectionTells(t *testing.T) {
 		t.Errorf("two Bindings at once: asked %d times who leads, want once", got)
 	}
 	leads.Store(false)
-	h.lease.fresh = 0 // a while later
+	h.lease.fresh = 0 // some time later
 	if err := h.Enter(t.Context()); !errors.Is(err, ErrDeposed) {
 		t.Errorf("another one leads: %v", err)
 	}
 }
 
-// TestTheDeposedTakesOverAnew before it places another pod.
+// TestTheDeposedTakesOverAnew: a scheduler that lost the lead takes over again before it places
+// another pod.
 func TestTheDeposedTakesOverAnew(t *testing.T) {
 	client := fake.NewClientset()
 	h, clock, done := successor(client)
 	h.Ready(t.Context())
 	<-done
 	claim(t, newLease(client, "other", clock), foundQuiet)
-	// The tracker of the fake does not compare versions, the API server does.
+	// The fake does not compare versions, but the API server does.
 	client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewConflict(corev1.Resource("leases"), LeaseName, errors.New("changed"))
 	})
@@ -281,8 +283,8 @@ func TestTheDeposedTakesOverAnew(t *testing.T) {
 	}
 }
 
-// fencing is a takeover that fences pods a and b. A webhook keeps a from being written; tried names
-// what was.
+// fencing returns a takeover that fences pods a and b. A webhook refuses the write to a. tried gets
+// the name of each pod for which a write was tried.
 func fencing() (h *Handover, tried chan string) {
 	client := fake.NewClientset()
 	h, _, _ = successor(client)
@@ -301,8 +303,8 @@ func fencing() (h *Handover, tried chan string) {
 	return h, tried
 }
 
-// TestAPodThatCannotBeFenced: its Binding may be written until the API server has given it up, and
-// so may those of pods whose fence has not been seen.
+// TestAPodThatCannotBeFenced: its Binding may be written until the API server gives the request up.
+// The same is true for pods whose fence has not been seen.
 func TestAPodThatCannotBeFenced(t *testing.T) {
 	h, tried := fencing()
 	limit, end := context.WithCancel(t.Context())
@@ -320,7 +322,7 @@ func TestAPodThatCannotBeFenced(t *testing.T) {
 	}
 }
 
-// TestAPodThatCannotBeFencedIsBound: nothing of it is under way any more.
+// TestAPodThatCannotBeFencedIsBound: no other Binding of it can be under way.
 func TestAPodThatCannotBeFencedIsBound(t *testing.T) {
 	h, tried := fencing()
 	outcome := make(chan error)
@@ -337,8 +339,7 @@ func TestAPodThatCannotBeFencedIsBound(t *testing.T) {
 	}
 }
 
-// TestFenceInConflict: only a conflict with another pod of the name says that there is nothing to
-// fence.
+// TestFenceInConflict: no fence is necessary only if the conflict is with another pod of this name.
 func TestFenceInConflict(t *testing.T) {
 	for name, want := range map[string]struct {
 		found types.UID
@@ -367,8 +368,8 @@ func TestFenceInConflict(t *testing.T) {
 	}
 }
 
-// TestWhoDoesNotLeadTakesNothingOver: a process that was stopped wakes up, finds the Lease taken,
-// and believes for some seconds that it leads still. It leaves the Lease to the one that does.
+// TestWhoDoesNotLeadTakesNothingOver: a suspended process runs again, finds that the Lease is
+// taken, and believes for some seconds that it still leads. It does not take the Lease.
 func TestWhoDoesNotLeadTakesNothingOver(t *testing.T) {
 	client := fake.NewClientset()
 	h, clock, done := successor(client)
@@ -399,8 +400,8 @@ func TestWhoDoesNotLeadTakesNothingOver(t *testing.T) {
 	}
 }
 
-// TestALeaseThatCannotBeClaimedIsClaimedLater: the leader after this one took what the one before
-// it had left in the Lease for what this one has.
+// TestALeaseThatCannotBeClaimedIsClaimedLater: otherwise the next leader would read the data of the
+// leader before this one as the data of this one.
 func TestALeaseThatCannotBeClaimedIsClaimedLater(t *testing.T) {
 	client := fake.NewClientset()
 	before := newLease(client, "before", testingclock.NewFakeClock(time.Unix(1000, 0)))

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// mute is a Binding to whose first requests nobody answers.
+// mute is a Binding whose first requests get no answer.
 type mute struct {
 	unanswered int
 	sent       int
@@ -36,8 +36,8 @@ func (m *mute) Forbidden(*corev1.Pod) string              { return "" }
 
 var _ Binding = (*mute)(nil)
 
-// TestABindingWithoutAnAnswerEnds: it is written again where it was not, and ends in doubt where
-// nobody answers then either.
+// TestABindingWithoutAnAnswerEnds: if it was not written, it is written again. It ends in doubt if
+// there is no answer then either.
 func TestABindingWithoutAnAnswerEnds(t *testing.T) {
 	for _, c := range []struct {
 		unanswered int

@@ -15,13 +15,13 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Kinds of reports that tell amounts alone, by number.
+// Kinds of reports that have only amounts.
 const (
 	numatopology = iota
 	zonesOfNode
 )
 
-// amountsFixture is a feed of nodes that nobody but others' exporters reports.
+// amountsFixture is a feed of nodes that only exporters of other projects report.
 type amountsFixture struct {
 	*fixture
 	bound map[string][]*corev1.Pod
@@ -33,8 +33,8 @@ func newAmountsFixture(t *testing.T) *amountsFixture {
 	return f
 }
 
-// zones is a report of node n, written so many seconds after the clock began: two zones of seven
-// CPUs for pods each, with that many free.
+// zones returns a report of node n, written after seconds after the clock's start. It has two zones
+// of seven CPUs for pods, of which free0 and free1 are free.
 func (f *amountsFixture) zones(after int64, free0, free1 string) *nrt.NodeResourceTopology {
 	zone := func(name, free string) nrt.Zone {
 		return nrt.Zone{Name: name, Type: "Node", Resources: nrt.ResourceInfoList{{
@@ -48,8 +48,8 @@ func (f *amountsFixture) zones(after int64, free0, free1 string) *nrt.NodeResour
 	}
 }
 
-// see makes the API show a pod on node n, taken in by its kubelet so many seconds after the clock
-// began; a negative number says that it has not been.
+// see makes the API show a pod on node n. Its kubelet started it so many seconds after the clock's
+// start; a negative number means that it did not.
 func (f *amountsFixture) see(pod *corev1.Pod, started int64) {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = "n"
@@ -72,7 +72,7 @@ func (f *amountsFixture) unbind(pod *corev1.Pod) {
 	f.bound["n"] = left
 }
 
-// largest is how many CPUs the node gives a pod at most; -1 where it is not relied on.
+// largest returns how many CPUs the node gives a pod at most; -1 if the node is not reliable.
 func (f *amountsFixture) largest() int64 {
 	f.t.Helper()
 	n := f.table.Named("n")
@@ -100,8 +100,8 @@ func (f *amountsFixture) want(when string, cpus int64) {
 	}
 }
 
-// TestAmounts follows a node that only NodeResourceTopology reports: each pod is charged once,
-// whether or not the report counts it, and nothing stays charged.
+// TestAmounts follows a node that only NodeResourceTopology reports. Each pod is charged once,
+// whether the report counts it or not, and no charge stays.
 func TestAmounts(t *testing.T) {
 	f := newAmountsFixture(t)
 	f.want("unknown", -1)
@@ -130,7 +130,7 @@ func TestAmounts(t *testing.T) {
 	f.want("without a report", -1)
 }
 
-// TestAmountsAfterAPodThatNoReportCounts: a pod comes and goes between two reports, or never gets
+// TestAmountsAfterAPodThatNoReportCounts: a pod starts and ends between two reports, or never gets
 // to its kubelet.
 func TestAmountsAfterAPodThatNoReportCounts(t *testing.T) {
 	f := newAmountsFixture(t)
@@ -156,7 +156,7 @@ func TestAmountsAfterAPodThatNoReportCounts(t *testing.T) {
 	f.want("and is after a while", 7)
 }
 
-// TestAnAgentWinsOverAmounts: it begins to report, falls silent, and is taken away again.
+// TestAnAgentWinsOverAmounts: an agent begins to report, becomes silent, and is removed.
 func TestAnAgentWinsOverAmounts(t *testing.T) {
 	f := newAmountsFixture(t)
 	f.amountsSeen(zonesOfNode, f.zones(0, "3", "3"))
@@ -183,7 +183,7 @@ func TestAnAgentWinsOverAmounts(t *testing.T) {
 	f.want("with neither", -1)
 }
 
-// largestExact is largest where the node should be certain of it.
+// largestExact returns the same as largest, if the node's answers should be certain.
 func (f *amountsFixture) largestExact() int64 {
 	n, largest := f.table.Named("n"), int64(-1)
 	if f.table.Unusable(n) != nil {
@@ -198,7 +198,7 @@ func (f *amountsFixture) largestExact() int64 {
 	return largest
 }
 
-// TestTheBetterOfTwoAmounts: Numatopology counts where there are both, unless it is nonsense.
+// TestTheBetterOfTwoAmounts: if a node has both kinds, Numatopology counts, unless it is invalid.
 func TestTheBetterOfTwoAmounts(t *testing.T) {
 	f := newAmountsFixture(t)
 	f.amountsSeen(zonesOfNode, f.zones(0, "7", "7"))
@@ -222,7 +222,7 @@ func TestTheBetterOfTwoAmounts(t *testing.T) {
 	f.want("it was mended", 3)
 }
 
-// TestANodeWithAmountsIsKept: while the report is there, it need not be told again.
+// TestANodeWithAmountsIsKept: while the report exists, it need not be sent again.
 func TestANodeWithAmountsIsKept(t *testing.T) {
 	f := newAmountsFixture(t)
 	f.amountsSeen(zonesOfNode, f.zones(0, "-1", "7"))

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestRememberedAnswersAgreeWithNodes goes through random changes of nodes of one kind. After each
-// it asks what a Query says, remembered or not, and what the node itself says.
+// TestRememberedAnswersAgreeWithNodes makes random changes to nodes of one kind. After each change
+// it compares the answer of a Query, from the cache or not, with the node's own answer.
 func TestRememberedAnswersAgreeWithNodes(t *testing.T) {
 	var sum told
 	for seed := range uint64(30) {
@@ -29,8 +29,8 @@ func TestRememberedAnswersAgreeWithNodes(t *testing.T) {
 	}
 }
 
-// told counts the answers that were remembered. ofState of them another node in the same state had
-// given, and amid were given to others of the pod's batch.
+// told counts answers from the cache. ofState counts those that another node in the same state had
+// given, amid those that were given to other pods of the same batch.
 type told struct{ recalled, ofState, amid int }
 
 type playedNode struct {
@@ -69,7 +69,7 @@ func defaultScoring() rank.Scoring {
 	return s
 }
 
-// change lets something happen to a node.
+// change makes a random change to a node.
 func (f *fixture) change(t *testing.T, rng *rand.Rand, n *playedNode, name string) {
 	switch rng.IntN(8) {
 	case 0:
@@ -81,7 +81,7 @@ func (f *fixture) change(t *testing.T, rng *rand.Rand, n *playedNode, name strin
 	case 3:
 		n.distrust(unreported)
 	case 4:
-		n.object = nodeObject(n.name) // the snapshot has another object
+		n.object = nodeObject(n.name) // the snapshot has a new object
 	case 5:
 		if len(n.reserved) > 0 {
 			n.account.Forget(string(n.reserved[0].UID))
@@ -96,8 +96,8 @@ func (f *fixture) change(t *testing.T, rng *rand.Rand, n *playedNode, name strin
 	}
 }
 
-// askTwice compares a query's answer and rank with the node's own, and says whether the answer was
-// remembered. Mates are asked with 1 to 3; with 3 they are loose.
+// askTwice compares a query's answer and rank with the node's own, and reports whether the answer
+// came from the cache. Mates are asked with 1 to 3; with 3 they are loose.
 func (f *fixture) askTwice(t *testing.T, profile *Profile, pod *corev1.Pod, played *playedNode, batch int) (what told) {
 	t.Helper()
 	n := f.table.Of(played.object)
@@ -120,7 +120,7 @@ func (f *fixture) askTwice(t *testing.T, profile *Profile, pod *corev1.Pod, play
 		got = q.Ask(n)
 	}
 	if q.Candidate.Loose && (!had || n.hot.changes.Follows(q.Candidate.Created)) {
-		return what // it may be an estimate, or what pods were told that are not loose
+		return what // it may be an estimate, or an answer to pods that are not loose
 	}
 	a := n.account.View().Ask(ledger.Question{Candidate: &q.Candidate})
 	a.Certain = a.Certain || q.Candidate.Loose
@@ -161,7 +161,8 @@ func randomPod(rng *rand.Rand, name string) *corev1.Pod {
 	return pod
 }
 
-// TestPackedAnswersKeepTheirParts: every part of an answer is what it was, whatever the others are.
+// TestPackedAnswersKeepTheirParts: unpacking returns every part of an answer unchanged, whatever
+// the other parts are.
 func TestPackedAnswersKeepTheirParts(t *testing.T) {
 	for k := NoAnswer; k <= RefusesEmpty; k++ {
 		p := packed(1<<32-1, k, 100, uint32(placement.TopologyAffinityError)<<8|0xff)
@@ -179,7 +180,8 @@ func TestPackedAnswersKeepTheirParts(t *testing.T) {
 	}
 }
 
-// TestAnswersGrow gives nodes that come later a place, and forgets shapes when there are too many.
+// TestAnswersGrow: new nodes get a place in the tables, and shapes are forgotten when there are too
+// many.
 func TestAnswersGrow(t *testing.T) {
 	var all Answers[int]
 	first := all.of(1, 10)
@@ -197,9 +199,8 @@ func TestAnswersGrow(t *testing.T) {
 	}
 }
 
-// TestLooseCandidatesFillNodes: a pod that is promised no CPUs is as well off on a node to which
-// others are on their way, and better where these have begun to fill it. Others go to an idle one.
-// What it was told is not remembered for them.
+// TestLooseCandidatesFillNodes: a pod without promised CPUs prefers a node that other such pods
+// have begun to fill. Other pods prefer an idle node. The answers to loose pods are not cached.
 func TestLooseCandidatesFillNodes(t *testing.T) {
 	for _, loose := range []bool{true, false} {
 		f := newFixture(t)
@@ -215,7 +216,7 @@ func TestLooseCandidatesFillNodes(t *testing.T) {
 				t.Fatal(a)
 			}
 		}
-		for _, later := range []int64{0, 1} { // or in a second after theirs
+		for _, later := range []int64{0, 1} { // created in the same second, or in the next one
 			c := f.table.Candidate(pinned("x", 1), requestOf(t, pinned("x", 1)))
 			c.Loose = loose
 			c.Created += later

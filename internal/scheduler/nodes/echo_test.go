@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestPrompt: a Binding that the watch shows late, or has not shown yet, makes the feed slow; it is
-// prompt again when no Binding was late for a while.
+// TestPrompt: a Binding that the watch shows late, or has not shown yet, makes the feed slow. The
+// feed is prompt again when no Binding was late for some time.
 func TestPrompt(t *testing.T) {
 	f := newFixture(t)
 	f.ReportSeen(f.reportOf("n"))

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 )
 
-// TestContendedIsLogged holds the words by which the demo counts contended promises in the
+// TestContendedIsLogged checks the text by which the demo counts contended promises in the
 // scheduler's log.
 func TestContendedIsLogged(t *testing.T) {
 	f := newFixture(t)
@@ -26,8 +26,8 @@ func TestContendedIsLogged(t *testing.T) {
 	}
 }
 
-// TestWhoHasANodeWantsNone: a pod that nothing is pinned for may have wanted one while there was a
-// node on which Berth decides.
+// TestWhoHasANodeWantsNone: a pod for which nothing is pinned may have wanted a node while there
+// was one on which Berth decides.
 func TestWhoHasANodeWantsNone(t *testing.T) {
 	f := newFixture(t)
 	pod := pinned("x", 1)

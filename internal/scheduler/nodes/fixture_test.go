@@ -31,14 +31,14 @@ type fixture struct {
 	seq   int64
 }
 
-// sleepers has nobody to wake.
+// sleepers plays the pods that wait, of which there are none.
 type sleepers struct{ clock *testingclock.FakeClock }
 
 func (s sleepers) Now() time.Time            { return s.clock.Now() }
 func (sleepers) After(time.Duration, func()) {}
 func (sleepers) Activate([]wake.Pod)         {}
 
-// uncounted is Metrics that nobody reads.
+// uncounted implements Metrics and drops all values.
 type uncounted struct{}
 
 func (uncounted) PromiseSettled(ledger.Result) {}
@@ -71,7 +71,7 @@ func newFixture(t testing.TB) *fixture {
 	return f
 }
 
-// reportOf is the next report of the named node.
+// reportOf returns the next report of the named node.
 func (f *fixture) reportOf(name string) *v1alpha1.NodeTopology {
 	f.t.Helper()
 	f.seq++
@@ -86,7 +86,7 @@ func (f *fixture) reportOf(name string) *v1alpha1.NodeTopology {
 	return nt
 }
 
-// admit makes the kubelets take a pod in.
+// admit makes the kubelets admit a pod.
 func (f *fixture) admit(pod *corev1.Pod) {
 	f.t.Helper()
 	r, d := requestOf(f.t, pod), new(placement.Decision)

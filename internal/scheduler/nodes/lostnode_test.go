@@ -9,7 +9,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
-// left counts the nodes that are known.
+// left counts the known nodes.
 func (f *fixture) left() (count int) {
 	for range f.table.All {
 		count++
@@ -17,7 +17,7 @@ func (f *fixture) left() (count int) {
 	return count
 }
 
-// sweepTwice looks for nodes that are gone, as the sweep does, when every Node has been deleted.
+// sweepTwice looks for nodes that are gone, as the sweep does, after all Nodes were deleted.
 func (f *fixture) sweepTwice() {
 	none := func(string) bool { return false }
 	var found map[*Node]bool
@@ -27,7 +27,7 @@ func (f *fixture) sweepTwice() {
 	}
 }
 
-// TestALostNodeIsForgotten: its Node is deleted, then its pods as there is no kubelet to end them,
+// TestALostNodeIsForgotten: first its Node is deleted, then its pods, because no kubelet ends them,
 // and then its NodeTopology.
 func TestALostNodeIsForgotten(t *testing.T) {
 	f := newFixture(t)
@@ -50,7 +50,7 @@ func TestALostNodeIsForgotten(t *testing.T) {
 	}
 }
 
-// goneUnreported binds a pod to node n and lets it leave the API before a report lists it.
+// goneUnreported binds a pod to node n and deletes it before a report lists it.
 func (f *fixture) goneUnreported() {
 	f.ReportSeen(f.reportOf("n"))
 	p := on(pinned("x", 8), "n")
@@ -58,8 +58,7 @@ func (f *fixture) goneUnreported() {
 	f.PodGone(p)
 }
 
-// TestALostNodeForgetsWhatNeverLanded: a pod that no report has listed, of a node that may come
-// back.
+// TestALostNodeForgetsWhatNeverLanded: no report has listed the pod, and its node may come back.
 func TestALostNodeForgetsWhatNeverLanded(t *testing.T) {
 	f := newFixture(t)
 	f.goneUnreported()
@@ -76,7 +75,7 @@ func TestALostNodeForgetsWhatNeverLanded(t *testing.T) {
 	}
 }
 
-// TestWithAReportNothingExpires: its agent has to be heard.
+// TestWithAReportNothingExpires: the pod stays until the agent reports.
 func TestWithAReportNothingExpires(t *testing.T) {
 	f := newFixture(t)
 	f.goneUnreported()
@@ -92,10 +91,10 @@ type lostFixture struct {
 	*fixture
 	node *Node
 	pod  *corev1.Pod
-	// there: n is a Node.
+	// there means that node n has a Node.
 	there atomic.Bool
-	// asked gets a word when somebody has asked whether n is a Node, told when the feed has
-	// reported a change.
+	// asked gets a value when the feed has checked whether n is a Node, told when it has reported a
+	// change.
 	asked, told chan bool
 }
 
@@ -112,13 +111,13 @@ func newLostFixture(t *testing.T, there bool) *lostFixture {
 	return f
 }
 
-// gone makes the pod leave the API.
+// gone deletes the pod.
 func (f *lostFixture) gone() {
 	f.PodGone(f.pod)
 	<-f.told
 }
 
-// keeps demands that the pod is counted.
+// keeps checks that the pod still counts.
 func (f *lostFixture) keeps(when string) {
 	f.t.Helper()
 	if c := f.node.account.View().Census(); c.Afloat != 1 || c.Ending != 1 {
@@ -126,7 +125,7 @@ func (f *lostFixture) keeps(when string) {
 	}
 }
 
-// forgets waits until something is forgotten, and demands that it was the pod.
+// forgets waits for a change, and checks that the pod no longer counts.
 func (f *lostFixture) forgets(when string) {
 	f.t.Helper()
 	select {
@@ -139,7 +138,7 @@ func (f *lostFixture) forgets(when string) {
 	}
 }
 
-// TestAPodOnANodeThatNeverWas: a pod may name any node. Nobody is going to report it there.
+// TestAPodOnANodeThatNeverWas: a pod may name any node. No agent will report it there.
 func TestAPodOnANodeThatNeverWas(t *testing.T) {
 	f := newLostFixture(t, false)
 	f.gone()
@@ -149,7 +148,7 @@ func TestAPodOnANodeThatNeverWas(t *testing.T) {
 	f.forgets("after a while")
 }
 
-// TestAPodOnANodeThatComes: its agent may come, too, and tell.
+// TestAPodOnANodeThatComes: the Node exists now, and its agent may still report the pod.
 func TestAPodOnANodeThatComes(t *testing.T) {
 	f := newLostFixture(t, false)
 	f.gone()
@@ -163,7 +162,7 @@ func TestAPodOnANodeThatComes(t *testing.T) {
 	f.forgets("with the Node gone as well")
 }
 
-// TestAPodOnANodeThatIsTakenAway, with its report, after the pod.
+// TestAPodOnANodeThatIsTakenAway: the Node and its report are deleted after the pod.
 func TestAPodOnANodeThatIsTakenAway(t *testing.T) {
 	f := newLostFixture(t, true)
 	f.ReportSeen(f.reportOf("n"))
@@ -178,7 +177,7 @@ func TestAPodOnANodeThatIsTakenAway(t *testing.T) {
 	f.forgets("with neither")
 }
 
-// wrongClock has timers that are right.
+// wrongClock shows a wrong time, but its timers are right.
 type wrongClock struct {
 	*testingclock.FakeClock
 	by atomic.Int64
@@ -186,7 +185,7 @@ type wrongClock struct {
 
 func (c *wrongClock) Now() time.Time { return c.FakeClock.Now().Add(time.Duration(c.by.Load())) }
 
-// TestAClockThatIsSetBack keeps no pod.
+// TestAClockThatIsSetBack does not keep a pod.
 func TestAClockThatIsSetBack(t *testing.T) {
 	f := newLostFixture(t, false)
 	c := &wrongClock{FakeClock: f.clock}

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// paced is a store whose objects are paced by a clock that the test turns.
+// paced returns a store whose pauses between reports use the fixture's clock.
 func paced(f *fixture) (s *reflectorStore[*v1alpha1.NodeTopology], seen chan string) {
 	seen = make(chan string, 10_000)
 	s = newReflectorStore(func(nt *v1alpha1.NodeTopology) { seen <- nt.Name + "@" + nt.ResourceVersion }, func(string) {})
@@ -23,8 +23,8 @@ func version(name string, n int) *v1alpha1.NodeTopology {
 	return &v1alpha1.NodeTopology{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: fmt.Sprint(n)}}
 }
 
-// TestReportsArePaced: of a node that reports a thousand times at once a few are taken in, and the
-// newest in the end; others' reports are taken in at once.
+// TestReportsArePaced: if a node reports a thousand times at once, a few reports are read, and the
+// newest one in the end. Reports of other nodes are read at once.
 func TestReportsArePaced(t *testing.T) {
 	f := newFixture(t)
 	s, seen := paced(f)
@@ -47,19 +47,19 @@ func TestReportsArePaced(t *testing.T) {
 	}
 }
 
-// TestEarlyReportsWait for news of other kinds, but not for ever.
+// TestEarlyReportsWait for events of other kinds, but not forever.
 func TestEarlyReportsWait(t *testing.T) {
 	for name, turns := range map[string]int{"the news come": 3, "no news come": maxWaits} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			s, seen := paced(f)
-			asked, news := make(chan bool, maxWaits+1), false // s.mu protects news
+			asked, news := make(chan bool, maxWaits+1), false // s.mu guards news
 			s.early = func(*v1alpha1.NodeTopology) bool { asked <- true; return !news }
 			_ = s.Update(version("n", 1))
 			_ = s.Update(version("n", 2))
 			for turn := range turns {
 				<-asked
-				s.mu.Lock() // the next turn is arranged
+				s.mu.Lock() // the timer is set
 				news = turn == 2 && turns == 3
 				s.mu.Unlock()
 				if len(seen) > 0 {
@@ -79,8 +79,8 @@ func TestEarlyReportsWait(t *testing.T) {
 	}
 }
 
-// TestAReportThatIsGone is not taken in once its pause ends, and deleting it does not help a node
-// to report more often.
+// TestAReportThatIsGone is not read when its pause ends. Deleting the report does not let a node
+// report more often.
 func TestAReportThatIsGone(t *testing.T) {
 	f := newFixture(t)
 	s, seen := paced(f)
@@ -109,8 +109,8 @@ func TestLimitsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestObeyingIsRecounted: once the last node on which Berth decided says otherwise, or has been
-// without a report for long, pods that nothing is pinned for are nothing to Berth.
+// TestObeyingIsRecounted: Berth no longer decides about pods for which nothing is pinned when the
+// last obeying node reports another authority, or has had no report for a long time.
 func TestObeyingIsRecounted(t *testing.T) {
 	f := newFixture(t)
 	kubelet, config := f.spec.Authority, f.spec.Config
@@ -148,8 +148,8 @@ func TestObeyingIsRecounted(t *testing.T) {
 	}
 }
 
-// TestNamesThatPodsInvent: a tenant binds pods to nodes that do not exist. A bounded number of
-// these is kept, until the pods are gone; a node that reports is always taken in.
+// TestNamesThatPodsInvent: a tenant binds pods to nodes that do not exist. A limited number of
+// these names is kept until the pods are gone. A node that reports is always added.
 func TestNamesThatPodsInvent(t *testing.T) {
 	f := newFixture(t)
 	for i := range maxUnproven + 100 {

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// resizedTo is the pod with another number of CPUs in its spec, of which its kubelet has allocated
-// so many; 0 if it has not told.
+// resizedTo returns the pod with another number of CPUs in its spec. allocated is what its status
+// reports as allocated; 0 if it reports nothing.
 func resizedTo(pod *corev1.Pod, spec, allocated int64) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = *resource.NewQuantity(spec, resource.DecimalSI)
@@ -21,8 +21,8 @@ func resizedTo(pod *corev1.Pod, spec, allocated int64) *corev1.Pod {
 	return pod
 }
 
-// TestARefusedResizeIsNotCounted: the kubelet refused to resize a pinned pod, so that the spec asks
-// for more, or less, than the node keeps for it.
+// TestARefusedResizeIsNotCounted: the kubelet refused to resize a pinned pod, so that its spec
+// requests more, or less, than the node has allocated.
 func TestARefusedResizeIsNotCounted(t *testing.T) {
 	a := on(pinned("a", 4), "n")
 	for name, c := range map[string]struct {

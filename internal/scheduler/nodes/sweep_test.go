@@ -2,8 +2,8 @@ package nodes
 
 import "testing"
 
-// TestSweep forgets a node that has been idle from one sweep to the next and is no Node any more,
-// and nothing else. A new node takes its number and believes none of its answers.
+// TestSweep removes a node that has been idle since the last sweep and has no Node any more, and
+// nothing else. A new node gets its number, but not its cached answers.
 func TestSweep(t *testing.T) {
 	f := newFixture(t)
 	f.ReportSeen(f.reportOf("n")) // n has a report
@@ -37,7 +37,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestSweepKeepsANodeThatComesBack at that very moment: its report comes once.
+// TestSweepKeepsANodeThatComesBack during the sweep. Its report comes only once.
 func TestSweepKeepsANodeThatComesBack(t *testing.T) {
 	f := newFixture(t)
 	f.table.Named("n")

@@ -12,8 +12,8 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
-// TestTableNamed looks nodes up from many goroutines while they are made: a name is one node for
-// ever.
+// TestTableNamed looks nodes up from many goroutines while the nodes are made. A name is always the
+// same node.
 func TestTableNamed(t *testing.T) {
 	const count = 200
 	table := NewTable(testingclock.NewFakeClock(time.Unix(1000, 0)), time.Minute)
@@ -48,7 +48,7 @@ func TestTableNamed(t *testing.T) {
 	}
 }
 
-// TestTableOf finds nodes by objects that come and go, from many goroutines.
+// TestTableOf looks nodes up by objects that come and go, from many goroutines.
 func TestTableOf(t *testing.T) {
 	const count = 300
 	table := NewTable(testingclock.NewFakeClock(time.Unix(1000, 0)), time.Minute)
@@ -85,7 +85,8 @@ func TestTableOf(t *testing.T) {
 	}
 }
 
-// TestTableOfAgrees is Named as the slow twin of Of: nodes go, come back, and have new objects.
+// TestTableOfAgrees compares Of with Named, its slow twin: nodes go, come back, and get new
+// objects.
 func TestTableOfAgrees(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	table := NewTable(testingclock.NewFakeClock(time.Unix(1000, 0)), time.Minute)
@@ -106,8 +107,8 @@ func TestTableOfAgrees(t *testing.T) {
 	}
 }
 
-// TestHotFieldsShareACacheLine holds that whatever is read of a node for every pod costs one visit
-// to memory.
+// TestHotFieldsShareACacheLine: the fields of a node that are read for every pod are in one cache
+// line.
 func TestHotFieldsShareACacheLine(t *testing.T) {
 	const line = 64
 	var n Node

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// waitingIn returns how many wait.
+// waitingIn returns the number of waiting goroutines.
 func waitingIn(t *turnstile) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -35,7 +35,7 @@ func TestTurnstileKeepsOrder(t *testing.T) {
 			mu.Unlock()
 			gate.leave()
 		}()
-		for waitingIn(&gate) != i+1 { // until it is in the queue
+		for waitingIn(&gate) != i+1 { // until the goroutine is in the queue
 		}
 	}
 	gate.leave()

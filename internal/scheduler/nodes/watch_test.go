@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 )
 
-// TestAWatchBegins: what a watch begins with is handed on as it comes, and only its names and
-// versions are kept until the last of it has come.
+// TestAWatchBegins: the initial objects of a watch are delivered at once. Only their names and
+// versions are kept until the last of them has come.
 func TestAWatchBegins(t *testing.T) {
 	seen, gone := make(chan string, 10), make(chan string, 10)
 	s := newReflectorStore(func(nt *v1alpha1.NodeTopology) { seen <- nt.Name + "@" + nt.ResourceVersion }, func(name string) { gone <- name })
@@ -88,7 +88,7 @@ func TestAWatchBegins(t *testing.T) {
 	}
 }
 
-// pacer is a clock whose waits end when the test says so.
+// pacer is a clock whose waits end when the test sends a value.
 type pacer struct {
 	clock.RealClock
 	waits chan chan time.Time
@@ -100,8 +100,8 @@ func (p pacer) After(time.Duration) <-chan time.Time {
 	return end
 }
 
-// TestAPollTellsOfChanges: objects are listed again and again. Only changes are handed on, and a
-// list that fails is tried again.
+// TestAPollTellsOfChanges: objects are listed repeatedly. Only changes are delivered, and a list
+// that fails is tried again.
 func TestAPollTellsOfChanges(t *testing.T) {
 	var seen, gone []string
 	s := newReflectorStore(func(nt *v1alpha1.NodeTopology) { seen = append(seen, nt.Name+"@"+nt.ResourceVersion) }, func(name string) { gone = append(gone, name) })

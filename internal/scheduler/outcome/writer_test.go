@@ -23,12 +23,13 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
-// world is a Writer, what the watch shows, and an API server that answers when the test says so.
+// world is a Writer with the watch's pods, and with an API server that answers when the test says
+// so.
 type world struct {
 	*Writer
 	pods  cache.Indexer
 	clock *testingclock.FakeClock
-	// asked has each patch that has arrived; its sender waits for an answer.
+	// asked has each patch that has arrived. Its sender waits for an answer.
 	asked chan *request
 }
 
@@ -45,7 +46,7 @@ func newWorld() *world {
 	return w
 }
 
-// server is the API server, and serverPods its pods of a namespace.
+// server plays the API server, and serverPods the pods of a namespace.
 type server struct {
 	kubernetes.Interface
 	typedcorev1.CoreV1Interface
@@ -73,7 +74,7 @@ func (s serverPods) Patch(_ context.Context, name string, _ types.PatchType, pat
 	return nil, <-r.answer
 }
 
-// show lets the watch show a pod.
+// show makes the watch show a pod.
 func (w *world) show(namespace, name string, edit func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + name), ResourceVersion: "7"}}
 	if edit != nil {
@@ -95,7 +96,7 @@ func (w *world) comes(t *testing.T, pod string) *request {
 	return r
 }
 
-// until waits for what another goroutine does.
+// until waits for another goroutine, until holds returns true.
 func (w *world) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; runtime.Gosched() {
@@ -111,13 +112,13 @@ func (w *world) until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// idle waits until nothing is being written.
+// idle waits until no write is under way.
 func (w *world) idle(t *testing.T) {
 	t.Helper()
 	w.until(t, "no write under way", func() bool { return w.writing == 0 })
 }
 
-// empty waits until nothing is remembered.
+// empty waits until there are no outcomes left.
 func (w *world) empty(t *testing.T) {
 	t.Helper()
 	w.until(t, "nothing remembered", func() bool { return w.writing+len(w.due)+len(w.held)+w.line.Len() == 0 })
@@ -127,8 +128,8 @@ func unschedulable(message string) *corev1.PodCondition {
 	return &corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message}
 }
 
-// TestNamespacesTakeTurns: while the API server takes its time for one pod, those of other
-// namespaces are written, and none of the same.
+// TestNamespacesTakeTurns: while the API server is slow for one pod, pods of other namespaces are
+// written, but none of the same namespace.
 func TestNamespacesTakeTurns(t *testing.T) {
 	w := newWorld()
 	for i := range 3 {
@@ -145,7 +146,8 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	w.empty(t)
 }
 
-// TestWritesAreFew: however many namespaces have something to write.
+// TestWritesAreFew: the number of writes at a time is limited, however many namespaces have
+// outcomes.
 func TestWritesAreFew(t *testing.T) {
 	w := newWorld()
 	const namespaces = 3 * maxWriting
@@ -172,8 +174,8 @@ func TestWritesAreFew(t *testing.T) {
 	w.empty(t)
 }
 
-// TestALongWriteIsFollowedByARest: a namespace whose pods take the API server long leaves it alone
-// for as long again.
+// TestALongWriteIsFollowedByARest: after a slow write, the namespace pauses for as long as the
+// write took.
 func TestALongWriteIsFollowedByARest(t *testing.T) {
 	w := newWorld()
 	w.Write(w.show("foe", "p", nil), unschedulable("no room"), nil)
@@ -191,8 +193,8 @@ func TestALongWriteIsFollowedByARest(t *testing.T) {
 	w.empty(t)
 }
 
-// TestTheLastAttemptIsTold: what comes while a write waits takes its place, and keeps the node that
-// the one before had nominated.
+// TestTheLastAttemptIsTold: a new outcome replaces one that waits to be written, but keeps its
+// nominated node.
 func TestTheLastAttemptIsTold(t *testing.T) {
 	w := newWorld()
 	before := w.show("ours", "before", nil)
@@ -215,7 +217,8 @@ func TestTheLastAttemptIsTold(t *testing.T) {
 	w.empty(t)
 }
 
-// TestAFailedWriteLosesNothing: a newer outcome takes over what a write that fails has not told.
+// TestAFailedWriteLosesNothing: if a write fails, the newer outcome also has the nominated node of
+// the failed one.
 func TestAFailedWriteLosesNothing(t *testing.T) {
 	w := newWorld()
 	pod := w.show("ours", "p", nil)
@@ -233,8 +236,8 @@ func TestAFailedWriteLosesNothing(t *testing.T) {
 	w.empty(t)
 }
 
-// TestNothingIsToldOfOtherVersions: a write names the version that it is for. Where the API server
-// refuses it, it is written for the next, and not at all if that is bound.
+// TestNothingIsToldOfOtherVersions: a write has the version of its pod. If the API server refuses
+// it, it is tried again with the next version, unless the pod is bound by then.
 func TestNothingIsToldOfOtherVersions(t *testing.T) {
 	w := newWorld()
 	pod := w.show("ours", "p", nil)
@@ -270,7 +273,7 @@ func TestAWriteThatAlwaysFails(t *testing.T) {
 	w.empty(t)
 }
 
-// TestWhatIsDueGoesWithThePod: nothing is kept or written of pods that are gone.
+// TestWhatIsDueGoesWithThePod: outcomes of deleted pods are neither kept nor written.
 func TestWhatIsDueGoesWithThePod(t *testing.T) {
 	w := newWorld()
 	w.Write(w.show("foe", "first", nil), unschedulable("no room"), nil)
@@ -281,7 +284,7 @@ func TestWhatIsDueGoesWithThePod(t *testing.T) {
 		if err := w.pods.Delete(pod); err != nil {
 			t.Fatal(err)
 		}
-		if i%2 == 0 { // the others were gone before they came
+		if i%2 == 0 { // the others were deleted before their outcome came
 			w.Forget(pod.UID)
 		}
 	}
@@ -294,8 +297,8 @@ func TestWhatIsDueGoesWithThePod(t *testing.T) {
 	w.empty(t)
 }
 
-// TestWhoWaitsIsToldLater: the last attempt counts, and whoever has a node by then is told nothing.
-// What an attempt says at once takes the place of what was to be told later.
+// TestWhoWaitsIsToldLater: only the last attempt is written, and only if the pod is not bound by
+// then. An outcome that is written at once replaces one that was to be written later.
 func TestWhoWaitsIsToldLater(t *testing.T) {
 	w := newWorld()
 	told := make(chan string, 8)
@@ -330,7 +333,7 @@ func TestWhoWaitsIsToldLater(t *testing.T) {
 	}
 }
 
-// TestPatch: what is written into a pod.
+// TestPatch: the patch that is written into a pod's status.
 func TestPatch(t *testing.T) {
 	then, now := metav1.Unix(1_700_000_000, 0), metav1.Unix(1_800_000_000, 0)
 	had := func(c *corev1.PodCondition) *corev1.Pod {
@@ -379,7 +382,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// says reports whether a text has all of these.
+// says reports whether the text contains all parts.
 func says(text string, parts ...string) bool {
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
@@ -389,8 +392,8 @@ func says(text string, parts ...string) bool {
 	return true
 }
 
-// TestANominationCountsBeforeItIsShown: until the watch shows where the last outcome nominates a
-// pod to, the Writer knows it.
+// TestANominationCountsBeforeItIsShown: until the watch shows the nominated node of the last
+// outcome, the Writer returns it.
 func TestANominationCountsBeforeItIsShown(t *testing.T) {
 	w := newWorld()
 	to := func(node string) *fwk.NominatingInfo {
@@ -402,9 +405,9 @@ func TestANominationCountsBeforeItIsShown(t *testing.T) {
 		return pod
 	}
 	for i, step := range []struct {
-		shown   string // as the watch has the pod
+		shown   string // as the watch shows the pod
 		outcome *fwk.NominatingInfo
-		node    string // to which it is nominated, and not shown
+		node    string // nominated, but not shown
 		unshown bool
 	}{
 		{"", nil, "", false},
@@ -412,7 +415,7 @@ func TestANominationCountsBeforeItIsShown(t *testing.T) {
 		{"", nil, "a", true},
 		{"a", nil, "", false},
 		{"a", to("a"), "", false},
-		{"", nil, "", false}, // somebody else took it back
+		{"", nil, "", false}, // another client removed it
 		{"a", to("b"), "b", true},
 		{"a", to(""), "", true},
 		{"", nil, "", false},

@@ -32,7 +32,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// world is a node n on which Berth decides, with CPUs 1 to 7 on one NUMA node, and an API server
+// world has a node n on which Berth decides, with CPUs 1 to 7 on one NUMA node, and an API server
 // that answers in order.
 type world struct {
 	*Refitter
@@ -44,7 +44,7 @@ type world struct {
 	events *events.FakeRecorder
 	spec   wire.NodeSpec
 	seq    int64
-	// decided is what the agent carries out, by UID.
+	// decided is what the agent has carried out, by UID.
 	decided map[string]placement.PodAllocation
 	// entered and left count calls of the handover; deposed makes Enter fail.
 	entered, left int
@@ -97,7 +97,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// report tells what the agent carries out.
+// report sends a report of what the agent has carried out.
 func (w *world) report() {
 	w.t.Helper()
 	w.seq++
@@ -118,7 +118,7 @@ func (w *world) report() {
 	w.feed.ReportSeen(nt)
 }
 
-// carry has the agent carry out the newest decision of a pod, and report that.
+// carry makes the agent carry out the newest decision of a pod, and report it.
 func (w *world) carry(pod *corev1.Pod) {
 	w.t.Helper()
 	p := w.placement(pod)
@@ -141,14 +141,14 @@ func amounts(cpus string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus), corev1.ResourceMemory: resource.MustParse("1Gi")}
 }
 
-// decided is what a container has by its Binding.
+// decided returns a container's part of the decision in its Binding.
 func decided(name string, kind placement.ContainerKind, list string) placement.ContainerDecision {
 	set, _ := topology.ParseCPUList(list)
 	return placement.ContainerDecision{Name: name, Kind: kind, Hint: placement.Hint{NUMA: 1}, CPUs: set, Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 1 << 30}}}
 }
 
-// bind makes a pod that runs on CPUs by its Binding, with a sidecar on other ones if there are two
-// lists.
+// bind makes a running pod with the CPUs of list from its Binding. If there is a second list, the
+// pod has a sidecar with those CPUs.
 func (w *world) bind(name, cpus, list string, sidecar ...string) *corev1.Pod {
 	w.t.Helper()
 	var all []placement.ContainerDecision
@@ -177,7 +177,7 @@ func (w *world) bind(name, cpus, list string, sidecar ...string) *corev1.Pod {
 	return pod
 }
 
-// show has the watch show a version of a pod.
+// show makes the watch show a version of a pod.
 func (w *world) show(pod *corev1.Pod) {
 	w.t.Helper()
 	w.version++
@@ -189,7 +189,7 @@ func (w *world) show(pod *corev1.Pod) {
 	w.Shown(pod)
 }
 
-// allocate has the kubelet allocate so many CPUs.
+// allocate makes the kubelet allocate this number of CPUs.
 func (w *world) allocate(pod *corev1.Pod, cpus string) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: amounts(cpus), Limits: amounts(cpus)}
@@ -198,7 +198,7 @@ func (w *world) allocate(pod *corev1.Pod, cpus string) *corev1.Pod {
 	return pod
 }
 
-// turn tries every pod that is due, to the end of what it writes.
+// turn tries every pod that is due, until all its writes are done.
 func (w *world) turn() {
 	for _, name := range w.inTurn() {
 		pod, err := w.Pods.Pods(name.Namespace).Get(name.Name)
@@ -212,7 +212,7 @@ func (w *world) turn() {
 	}
 }
 
-// now is the pod as the API has it, which the watch shows.
+// now returns the pod as the API server has it, and makes the watch show it.
 func (w *world) now(name string) *corev1.Pod {
 	w.t.Helper()
 	pod, err := w.client.CoreV1().Pods("ns").Get(w.t.Context(), name, metav1.GetOptions{})
@@ -223,7 +223,7 @@ func (w *world) now(name string) *corev1.Pod {
 	return pod
 }
 
-// wantCPUs holds the newest decision of a pod against CPUs and a generation.
+// wantCPUs compares the newest decision of a pod with CPUs and a generation.
 func (w *world) wantCPUs(name, cpus string, generation uint64) *corev1.Pod {
 	w.t.Helper()
 	pod := w.now(name)
@@ -259,7 +259,7 @@ func TestPodsAreRefitted(t *testing.T) {
 	}
 	a = w.allocate(a, "1")
 	w.turn()
-	w.wantCPUs("a", "1-4", 2) // no report shows the decision before
+	w.wantCPUs("a", "1-4", 2) // no report has shown the decision yet
 	w.carry(a)
 	w.turn()
 	a = w.wantCPUs("a", "1", 3)
@@ -272,7 +272,8 @@ func TestPodsAreRefitted(t *testing.T) {
 	}
 }
 
-// TestMembersOfGangsAreRefitted: what a member has after its Binding is nobody else's affair.
+// TestMembersOfGangsAreRefitted: after a member's Binding, changes of its resources do not concern
+// the rest of the gang.
 func TestMembersOfGangsAreRefitted(t *testing.T) {
 	w := newWorld(t)
 	a := w.bind("a", "2", "1-2")
@@ -325,7 +326,7 @@ func TestAResizeIsDeferredAndTriedAgain(t *testing.T) {
 	w.wantCPUs("a", "1-5", 2)
 }
 
-// TestADeferredResizeIsTakenBack: nothing is deferred then, and the condition says so.
+// TestADeferredResizeIsTakenBack: the condition then shows that nothing is deferred.
 func TestADeferredResizeIsTakenBack(t *testing.T) {
 	w := newWorld(t)
 	w.bind("b", "3", "3-5")
@@ -344,8 +345,8 @@ func TestADeferredResizeIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotServedIsNamed: the admission policy refuses these resizes. Without it a condition
-// tells.
+// TestWhatIsNotServedIsNamed: the admission policy refuses these resizes. Without the policy, a
+// condition has the reason.
 func TestWhatIsNotServedIsNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*corev1.Pod)
@@ -375,15 +376,16 @@ func TestWhatIsNotServedIsNamed(t *testing.T) {
 	}
 }
 
-// TestLostAnswers: whatever becomes of a write, the account has what the API has, and both until
-// that is known.
+// TestLostAnswers: whatever happens to a write, the account has the same decision as the API. It
+// has both decisions until the result is known.
 func TestLostAnswers(t *testing.T) {
 	lost, conflict := errors.New("no answer"), apierrors.NewConflict(corev1.Resource("pods"), "a", errors.New("changed"))
 	for name, c := range map[string]struct {
-		// answers to the requests; "arrives" writes, though the answer is an error.
+		// answers are the results of the requests. If arrives is true for a request, it is written,
+		// although its answer may be an error.
 		answers []error
 		arrives []bool
-		// moves has something else change the pod before the answer.
+		// moves means that another client changes the pod before the answer.
 		moves bool
 		want  string
 		gen   uint64
@@ -453,8 +455,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestTheVersionThatMakesAWriteFail: the watch shows it while the decision is written. The pod is
-// tried again then.
+// TestTheVersionThatMakesAWriteFail: the watch shows this version while the decision is being
+// written. The pod is then tried again.
 func TestTheVersionThatMakesAWriteFail(t *testing.T) {
 	w := newWorld(t)
 	a := w.allocate(w.bind("a", "2", "1-2"), "4")
@@ -474,7 +476,7 @@ func TestTheVersionThatMakesAWriteFail(t *testing.T) {
 	}
 }
 
-// patched is the pod with the annotations of a patch.
+// patched returns the pod with the annotations of a patch.
 func (w *world) patched(pod *corev1.Pod, patch []byte) *corev1.Pod {
 	var body struct {
 		Metadata struct{ Annotations map[string]string }
@@ -486,7 +488,7 @@ func (w *world) patched(pod *corev1.Pod, patch []byte) *corev1.Pod {
 	return pod
 }
 
-// free is how many CPUs the account would give a pod.
+// free returns how many CPUs the account would give a pod.
 func (w *world) free() int {
 	snap, ok := w.Table.Known("n").Account().View().Snapshot()
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestAffinity: a pod with an affinity is sent to what it names, and to nothing else that it owns;
-// it is tried when that comes, also while it is in its cycle.
+// TestAffinity: a pod with an affinity uses only Reservations that match it, even if it is an owner
+// of others. It is tried when such a Reservation comes, even during its cycle.
 func TestAffinity(t *testing.T) {
 	w := newWorld(t)
 	picky := ownerOf("picky", "any", 2)
@@ -33,12 +33,12 @@ func TestAffinity(t *testing.T) {
 	second := w.reservation("second", 2, same)
 	w.rs.Between()
 	delete(w.queued, second)
-	w.rs.Begins(picky) // in its cycle while the place is written
+	w.rs.Begins(picky) // in its cycle when the place is written
 	w.placed(second)
 	if name := <-w.activated; name != "ns/picky" {
 		t.Errorf("%s is tried", name)
 	}
-	w.rs.Between() // it went back to the queue
+	w.rs.Between() // it is back in the queue
 	if name := <-w.activated; name != "ns/picky" {
 		t.Errorf("%s is tried", name)
 	}
@@ -52,8 +52,8 @@ func TestAffinity(t *testing.T) {
 	}
 }
 
-// TestWhyInVain: while the pod is tried without the Reservation, it is known why that did not take
-// it.
+// TestWhyInVain: while the pod is tried without the Reservation, the reason why it could not use it
+// is known.
 func TestWhyInVain(t *testing.T) {
 	w := newWorld(t)
 	uid := w.reservation("r", 2)
@@ -75,7 +75,7 @@ func TestWhyInVain(t *testing.T) {
 }
 
 // TestANodeThatChangesBetweenTwoAttempts: the owner does not wait yet. It is woken when its attempt
-// without the Reservation has ended. What its own attempts change helps nobody.
+// without the Reservation has ended. Changes by its own attempts wake no pod.
 func TestANodeThatChangesBetweenTwoAttempts(t *testing.T) {
 	for _, changes := range []bool{true, false} {
 		w := newWorld(t)

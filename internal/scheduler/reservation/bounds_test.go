@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// onNode is a pod with a node that says it has something of a Reservation.
+// onNode returns a pod on a node whose annotation claims resources of a Reservation.
 func onNode(name string, of types.UID) *corev1.Pod {
 	pod := ownerOf(name, "r", 1)
 	pod.Spec.NodeName = "n"
@@ -21,14 +21,14 @@ func onNode(name string, of types.UID) *corev1.Pod {
 	return pod
 }
 
-// bindFor makes the pod's Binding name its Reservation.
+// bindFor adds the Reservation as the pod's Binding does.
 func bindFor(pod *corev1.Pod, of types.UID) *corev1.Pod {
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, wire.BoundForAnnotation, wire.WriteBoundFor(pod, wire.BoundFor{Reservation: of}))
 	return pod
 }
 
-// TestWhatAPodSaysOfReservationsIsNotKept: anybody who may write a pod may say it, as often as they
-// like, and about Reservations that nobody knows.
+// TestWhatAPodSaysOfReservationsIsNotKept: every user who may write a pod can name Reservations in
+// it, as often as they like, and even ones that do not exist.
 func TestWhatAPodSaysOfReservationsIsNotKept(t *testing.T) {
 	w := newWorld(t)
 	w.rs.Synced()
@@ -57,7 +57,7 @@ func TestWhatAPodSaysOfReservationsIsNotKept(t *testing.T) {
 	}
 }
 
-// TestNobodyUsesUpAReservationByWhatHeSays: a pod with nodeName never saw the scheduler.
+// TestNobodyUsesUpAReservationByWhatHeSays: a pod with nodeName never passed the scheduler.
 func TestNobodyUsesUpAReservationByWhatHeSays(t *testing.T) {
 	w := newWorld(t)
 	uid := w.reservation("r", 4)
@@ -75,7 +75,7 @@ func TestNobodyUsesUpAReservationByWhatHeSays(t *testing.T) {
 	}
 }
 
-// TestOwnersOfTheLastReleaseCount: their Bindings said so in Koordinator's words alone.
+// TestOwnersOfTheLastReleaseCount: their Bindings had only Koordinator's annotation.
 func TestOwnersOfTheLastReleaseCount(t *testing.T) {
 	w := newWorld(t)
 	old, plain := onNode("old", "r-uid"), onNode("plain", "r-uid")
@@ -88,8 +88,8 @@ func TestOwnersOfTheLastReleaseCount(t *testing.T) {
 	}
 }
 
-// TestWhatIsRememberedIsSwept: pods may go without the event that would say so, and the scheduler
-// may ask for one that is gone.
+// TestWhatIsRememberedIsSwept: the event of a pod's deletion may be lost, and the scheduler may ask
+// about a pod that is gone.
 func TestWhatIsRememberedIsSwept(t *testing.T) {
 	w := newWorld(t)
 	uid := w.reservation("r", 4, many)
@@ -98,7 +98,7 @@ func TestWhatIsRememberedIsSwept(t *testing.T) {
 	}
 	w.rs.Synced()
 	w.rs.PodSeen(bindFor(onNode("owner", uid), uid))
-	lost := ownerOf("lost", "r", 9) // too large: it waits
+	lost := ownerOf("lost", "r", 9) // too large, so that it waits
 	w.rs.Begins(lost)
 	w.rs.InVain(lost, string(uid), "it waits")
 	w.rs.Between()
@@ -120,7 +120,7 @@ func TestWhatIsRememberedIsSwept(t *testing.T) {
 	}
 }
 
-// TestWhoHasLeftIsForgotten: a Reservation that serves many for long.
+// TestWhoHasLeftIsForgotten, even if a Reservation serves many pods for a long time.
 func TestWhoHasLeftIsForgotten(t *testing.T) {
 	w := newWorld(t)
 	uid := w.reservation("r", 4, many)
@@ -138,7 +138,7 @@ func TestWhoHasLeftIsForgotten(t *testing.T) {
 	}
 }
 
-// TestOwnersNeedANamespace where the scheduler's arguments say so.
+// TestOwnersNeedANamespace, if the scheduler's arguments require one.
 func TestOwnersNeedANamespace(t *testing.T) {
 	w := newWorld(t)
 	w.rs.OwnersNeedNamespace = true
@@ -159,8 +159,8 @@ func TestOwnersNeedANamespace(t *testing.T) {
 	}
 }
 
-// TestAClockThatIsSetBackEndsNothingEarlyOrNever, and a Reservation has one timer, whatever becomes
-// of its expiry.
+// TestAClockThatIsSetBackEndsNothingEarlyOrNever: a Reservation has one timer, however its expiry
+// changes.
 func TestAClockThatIsSetBackEndsNothingEarlyOrNever(t *testing.T) {
 	w := newWorld(t)
 	others := w.clock.Waiters()
@@ -190,7 +190,7 @@ func TestAClockThatIsSetBackEndsNothingEarlyOrNever(t *testing.T) {
 	}
 }
 
-// TestANodeThatComesBackKeepsWhatIsHeld: kubelets delete their Node and register it again.
+// TestANodeThatComesBackKeepsWhatIsHeld: kubelets delete and register their Node again.
 func TestANodeThatComesBackKeepsWhatIsHeld(t *testing.T) {
 	for _, back := range []bool{true, false} {
 		w := newWorld(t)

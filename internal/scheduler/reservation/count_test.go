@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestCount follows what is held, and not used, from the first owner to the end.
+// TestCount follows the resources that are reserved but not used, until the Reservation expires.
 func TestCount(t *testing.T) {
 	w := newWorld(t)
 	want := func(when string, phases map[koordinator.ReservationPhase]int, places int, milli int64) {
@@ -45,7 +45,7 @@ func TestCount(t *testing.T) {
 	want("expired", map[koordinator.ReservationPhase]int{koordinator.ReservationPending: 1, koordinator.ReservationFailed: 1}, 0, 0)
 }
 
-// TestCountDevices: extended resources are devices, and nothing else is.
+// TestCountDevices: only extended resources are devices.
 func TestCountDevices(t *testing.T) {
 	pod := podFor("p", 2)
 	for name, n := range map[corev1.ResourceName]int64{"example.com/gpu": 3, "hugepages-2Mi": 1 << 21, "ephemeral-storage": 7} {

@@ -18,7 +18,7 @@ import (
 
 const gpus = "example.com/gpu"
 
-// giveGPUs makes the node report four GPUs, for Berth to choose from, at two root complexes.
+// giveGPUs makes the node report four GPUs at two root complexes. Berth chooses among them.
 func (w *world) giveGPUs() {
 	kind, pool := placement.DeviceKind{Resource: gpus, Type: topology.GPU}, placement.DevicePool{Resource: gpus, Decided: true}
 	for i := range 4 {
@@ -45,7 +45,7 @@ func (w *world) giveGPUs() {
 	w.account.Accept(r)
 }
 
-// withGPUs has a pod ask for GPUs too.
+// withGPUs adds GPUs to a pod's requests.
 func withGPUs(pod *corev1.Pod, n int64) *corev1.Pod {
 	for _, list := range []corev1.ResourceList{pod.Spec.Containers[0].Resources.Requests, pod.Spec.Containers[0].Resources.Limits} {
 		list[gpus] = *resource.NewQuantity(n, resource.DecimalSI)
@@ -53,7 +53,7 @@ func withGPUs(pod *corev1.Pod, n int64) *corev1.Pod {
 	return pod
 }
 
-// devicesOf are the ids that a decision gives.
+// devicesOf returns the ids of the devices in a decision.
 func devicesOf(d *placement.Decision) (ids []string) {
 	for i := range d.Containers {
 		for _, a := range d.Containers[i].Devices {
@@ -64,8 +64,8 @@ func devicesOf(d *placement.Decision) (ids []string) {
 	return ids
 }
 
-// TestDevices: devices are held by id, also by a scheduler that begins again; strangers get none of
-// them, and owners get them in place.
+// TestDevices: devices are reserved by id, even after the scheduler restarts. Other pods get none
+// of them, and owners get them.
 func TestDevices(t *testing.T) {
 	w := newWorld(t)
 	w.giveGPUs()
@@ -119,8 +119,8 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// TestForgedDevices: an object whose annotation names more devices than its template asks for is
-// not believed.
+// TestForgedDevices: an object whose annotation has more devices than its template requests is
+// ignored.
 func TestForgedDevices(t *testing.T) {
 	w := newWorld(t)
 	w.giveGPUs()
@@ -140,7 +140,7 @@ func TestForgedDevices(t *testing.T) {
 	}
 }
 
-// TestStaleWords: what an object says about an earlier place goes with the next one.
+// TestStaleWords: annotations about an earlier place are removed with the next one.
 func TestStaleWords(t *testing.T) {
 	has := map[string]string{wire.PlacementAnnotation: "{", wire.KoordinatorDevicesAnnotation: "{}", "other": "stays"}
 	now := withoutStale(has, map[string]any{wire.PlacementAnnotation: "new", wire.KoordinatorStatusAnnotation: "new"})

@@ -27,17 +27,17 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// world is a scheduler's surroundings: its cache, its queue, the API, and one node that obeys.
+// world has everything around a scheduler: its cache, its queue, the API, and one obeying node.
 type world struct {
 	t       *testing.T
 	clock   *clocktesting.FakeClock
 	account *ledger.Node
 	rs      *Reservations
-	// cached is the cache, queued the queue, objects the API.
+	// cached is the scheduler's cache, queued its queue, and objects are those of the API.
 	cached, queued map[types.UID]*corev1.Pod
 	objects        map[types.UID]*koordinator.Reservation
 	versions       int
-	refuse         error // what the API answers to writes
+	refuse         error // the API's answer to writes
 	activated      chan string
 	nodeGone       bool
 }
@@ -66,13 +66,13 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// begin is a scheduler that begins again, and leads.
+// begin starts a new scheduler, which leads.
 func (w *world) begin() {
 	w.beginIdle()
 	w.rs.Between()
 }
 
-// beginIdle is one that does not lead.
+// beginIdle starts a new scheduler, which does not lead.
 func (w *world) beginIdle() {
 	w.cached, w.queued, w.activated = map[types.UID]*corev1.Pod{}, map[types.UID]*corev1.Pod{}, make(chan string, 100)
 	w.rs = New(Options{
@@ -126,7 +126,7 @@ func (w *world) PutBack(_ klog.Logger, info *framework.QueuedPodInfo, _ int64) e
 	return nil
 }
 
-// write changes an object if it is of that version. What it says is told at once.
+// write changes an object that has this version. The change is shown at once.
 func (w *world) write(name, version string, change func(*koordinator.Reservation)) (string, error) {
 	if w.refuse != nil {
 		return "", w.refuse
@@ -163,7 +163,7 @@ func (w *world) Status(_ context.Context, name, version string, status *koordina
 	return w.write(name, version, func(o *koordinator.Reservation) { o.Status = *status })
 }
 
-// told lets the API's watch catch up.
+// told makes the API's watch show all objects.
 func (w *world) told() {
 	w.t.Helper()
 	for uid := range w.objects {
@@ -177,7 +177,7 @@ func (w *world) told() {
 	}
 }
 
-// reservation makes an object that holds that many CPUs for pods with a label of its name.
+// reservation makes an object that reserves this number of CPUs for pods with a label of its name.
 func (w *world) reservation(name string, cpus int, change ...func(*koordinator.Reservation)) types.UID {
 	w.versions++
 	o := &koordinator.Reservation{
@@ -222,7 +222,7 @@ func candidate(t *testing.T, pod *corev1.Pod) *ledger.Candidate {
 	return &ledger.Candidate{Request: &ask.Request}
 }
 
-// cycle is that of the pod which stands for a Reservation.
+// cycle plays the cycle of the pod that stands for a Reservation.
 func (w *world) cycle(uid types.UID) error {
 	w.t.Helper()
 	w.rs.Between()
@@ -257,8 +257,8 @@ func (w *world) placed(uid types.UID) error {
 	return err
 }
 
-// take is the cycle of an owner, up to its Binding. It says what the owner was given of a
-// Reservation, and whether it was sent to one.
+// take plays the cycle of an owner, up to its Binding. It returns the CPUs that the owner got, and
+// whether it uses a Reservation.
 func (w *world) take(pod *corev1.Pod) (cpus topology.CPUSet, sent bool) {
 	w.t.Helper()
 	w.rs.Between()
@@ -300,11 +300,11 @@ func (w *world) phase(uid types.UID) koordinator.ReservationPhase {
 	return w.objects[uid].Status.Phase
 }
 
-// restricted keeps owners to what is held.
+// restricted limits owners to the reserved resources.
 func restricted(o *koordinator.Reservation) { o.Spec.AllocatePolicy = koordinator.AllocateRestricted }
 
-// TestAnOwnerThatAsksForMore: it has the place and the rest from the node, with the policy Aligned
-// and where nothing is said; nothing of it is left over in cache or account.
+// TestAnOwnerThatAsksForMore: it gets the reserved resources, and the rest from the node, with the
+// policy Aligned and with no policy. The cache and the account then have nothing reserved.
 func TestAnOwnerThatAsksForMore(t *testing.T) {
 	for _, policy := range []koordinator.ReservationAllocatePolicy{"", koordinator.AllocateAligned} {
 		w := newWorld(t)
@@ -326,8 +326,8 @@ func TestAnOwnerThatAsksForMore(t *testing.T) {
 	}
 }
 
-// TestAReplicaThatDoesNotLead concludes nothing that the object contradicts, and what is left to
-// conclude when it begins to lead.
+// TestAReplicaThatDoesNotLead makes no decision that the object contradicts. When it begins to
+// lead, it makes the decisions that are still due.
 func TestAReplicaThatDoesNotLead(t *testing.T) {
 	hours := func(n time.Duration) func(*koordinator.Reservation) {
 		return func(o *koordinator.Reservation) { o.Spec.TTL = &metav1.Duration{Duration: n * time.Hour} }
@@ -338,7 +338,7 @@ func TestAReplicaThatDoesNotLead(t *testing.T) {
 		if err := w.cycle(uid); err != nil {
 			t.Fatal(err)
 		}
-		ends := func() { // the process; the API keeps the object
+		ends := func() { // ends the process; the API keeps the object
 			w.rs.ObjectGone(uid)
 			w.rs.dirty.ShutDown()
 		}
@@ -396,8 +396,8 @@ func TestAReplicaThatDoesNotLead(t *testing.T) {
 	})
 }
 
-// TestAPlaceGivenBackWakes: an owner that found no room in a Reservation is tried when another one
-// does not get its place after all.
+// TestAPlaceGivenBackWakes: an owner that found no room in a Reservation is tried again when
+// another owner could not be bound.
 func TestAPlaceGivenBackWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -449,8 +449,8 @@ func TestALife(t *testing.T) {
 	}
 }
 
-// TestHalfUsed is the scheduler that begins again while a Reservation is half used. It may hear of
-// pods before.
+// TestHalfUsed: a scheduler restarts while a Reservation is half used. Pods may be shown before
+// Reservations.
 func TestHalfUsed(t *testing.T) {
 	for _, podsFirst := range []bool{true, false} {
 		w := newWorld(t)
@@ -462,7 +462,7 @@ func TestHalfUsed(t *testing.T) {
 		one := ownerOf("one", "r", 2)
 		first, _ := w.take(one)
 		w.told()
-		w.account.Release(string(uid)) // the account of a new process has the pods, from their Bindings
+		w.account.Release(string(uid)) // a new process has the pods in its account, from their Bindings
 		w.begin()
 		bound := one.DeepCopy()
 		bound.Spec.NodeName, bound.Annotations = "n", map[string]string{wire.AllocatedAnnotation: `{"name":"r","uid":"r-uid"}`}
@@ -488,7 +488,7 @@ func TestHalfUsed(t *testing.T) {
 	}
 }
 
-// TestForgedStatus: CPUs of another pod are not held. The Reservation is planned again.
+// TestForgedStatus: a status cannot reserve CPUs of another pod. The Reservation is placed again.
 func TestForgedStatus(t *testing.T) {
 	w := newWorld(t)
 	var d placement.Decision
@@ -522,7 +522,7 @@ func TestForgedStatus(t *testing.T) {
 	}
 }
 
-// TestEnds: whatever ends a Reservation, nothing of it is left.
+// TestEnds: however a Reservation ends, none of its resources stay reserved.
 func TestEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		end    func(*world, types.UID)
@@ -573,14 +573,14 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// settleExpiry waits for what the clock has called, which is in a goroutine of its own.
+// settleExpiry waits for calls by the clock, which are in other goroutines.
 func (w *world) settleExpiry() {
 	for uid := range w.objects {
 		w.rs.expire(uid)
 	}
 }
 
-// TestNothingLeaks: in whatever order things come and go, in the end nothing is held.
+// TestNothingLeaks: in whatever order objects come and go, nothing is reserved in the end.
 func TestNothingLeaks(t *testing.T) {
 	for seed := range uint64(30) {
 		w, rng := newWorld(t), rand.New(rand.NewPCG(seed, 1))

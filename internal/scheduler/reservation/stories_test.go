@@ -21,8 +21,8 @@ import (
 	"github.com/berth-dev/berth/test/golden"
 )
 
-// TestStories plays testdata/*.txt: the lives of Reservations and of their owners.
-// testdata/README.md has the words.
+// TestStories plays testdata/*.txt: what happens to Reservations and their owners.
+// testdata/README.md explains the syntax.
 func TestStories(t *testing.T) {
 	golden.BubbleStories(t, func(t *testing.T) golden.Stage {
 		s := &scene{world: newWorld(t), pods: map[string]*corev1.Pod{}}
@@ -34,12 +34,12 @@ func TestStories(t *testing.T) {
 // scene is a world in which a story is played.
 type scene struct {
 	*world
-	// pods are the pods of the story; those with a node have it from a Reservation.
+	// pods are the pods of the story. Those with a node were placed by a Reservation.
 	pods map[string]*corev1.Pod
 	said []string
 }
 
-// Do has one thing happen, ends the cycle, and waits for all that these have begun.
+// Do performs one step, ends the cycle, and waits for all goroutines.
 func (s *scene) Do(word string, args []string) error {
 	err := s.happen(word, args)
 	synctest.Wait()
@@ -56,7 +56,7 @@ func (s *scene) Do(word string, args []string) error {
 	return err
 }
 
-// restart begins again. The account of the new process has what Bindings say.
+// restart starts a new scheduler. Its account has the pods of the Bindings.
 func (s *scene) restart() {
 	for uid := range s.rs.all {
 		s.account.Release(string(uid))
@@ -137,7 +137,7 @@ func (s *scene) create(name string, args []string) error {
 	return nil
 }
 
-// spoil has an object ask for what is not served.
+// spoil makes an object request a feature that is not supported.
 func (s *scene) spoil(uid types.UID) {
 	o := s.objects[uid].DeepCopy()
 	s.versions++
@@ -145,7 +145,7 @@ func (s *scene) spoil(uid types.UID) {
 	s.objects[uid] = o
 }
 
-// claim has an object say that it holds the CPUs of a pod.
+// claim writes a status that claims the CPUs of a pod for the object.
 func (s *scene) claim(o *koordinator.Reservation, pod string) {
 	d, _ := s.account.Promised(pod)
 	d.UID = string(o.UID)
@@ -166,7 +166,7 @@ func (s *scene) owner(args []string) error {
 	return err
 }
 
-// move has something happen to pods: "take a,b".
+// move performs a step for pods: "take a,b".
 func (s *scene) move(word string, args []string) error {
 	for name := range strings.SplitSeq(args[0], ",") {
 		pod := s.pods[name]
@@ -188,7 +188,7 @@ func (s *scene) move(word string, args []string) error {
 	return nil
 }
 
-// sent is the cycle of a pod, which may be sent to a Reservation.
+// sent plays the cycle of a pod, which may use a Reservation.
 func (s *scene) sent(pod *corev1.Pod) {
 	cpus, sent := s.take(pod)
 	switch {
@@ -206,7 +206,7 @@ func (s *scene) sent(pod *corev1.Pod) {
 	}
 }
 
-// say notes how something went.
+// say adds the error, or well if there is none, to the output.
 func (s *scene) say(err error, well string) {
 	if err != nil {
 		well = err.Error()
@@ -214,7 +214,7 @@ func (s *scene) say(err error, well string) {
 	s.said = append(s.said, well)
 }
 
-// Tell says what came of the lines before, and how Reservations and the node are then.
+// Tell returns the results of the lines before, and the state of Reservations and the node.
 func (s *scene) Tell() string {
 	out := s.said
 	s.said = nil
@@ -225,7 +225,7 @@ func (s *scene) Tell() string {
 	return strings.Join(out, "\n") + "\n"
 }
 
-// how says how a Reservation is, by its object, by queue and cache.
+// how returns the state of a Reservation in its object, the queue and the cache.
 func (s *scene) how(uid types.UID) string {
 	status := &s.objects[uid].Status
 	text := fmt.Sprintf("%s: %s", s.objects[uid].Name, status.Phase)

@@ -19,12 +19,12 @@ import (
 	"github.com/berth-dev/berth/internal/apiclient"
 )
 
-// TestForbiddenReservationsAreNotNone: where the kind is served and may not be read, no pod is
-// placed until it may; where it is not served, there are none.
+// TestForbiddenReservationsAreNotNone: if the kind is served but may not be read, no pod is placed
+// until it may be read. If it is not served, there are no Reservations.
 func TestForbiddenReservationsAreNotNone(t *testing.T) {
 	for name, c := range map[string]struct {
-		served []metav1.APIResource // nil: not even the group is
-		want   bool                 // read without the right
+		served []metav1.APIResource // nil: not even the group is served
+		want   bool                 // read without the permission
 	}{
 		"not served":           {nil, true},
 		"another kind alone":   {[]metav1.APIResource{{Name: "devices"}}, true},
@@ -85,14 +85,14 @@ func TestForbiddenReservationsAreNotNone(t *testing.T) {
 			if open() != c.want {
 				t.Fatalf("pods are placed: %v, want %v", open(), c.want)
 			}
-			gone.Store(true) // the kind
+			gone.Store(true) // the kind is gone
 			passes(open)
 		})
 	}
 }
 
-// TestMalformedReservationsAreTold: what does not fit the types is told in the condition, by the
-// scheduler that it is for, or by each if that cannot be read.
+// TestMalformedReservationsAreTold: an object that does not match the types gets a condition, from
+// the scheduler that it names, or from every scheduler if that name cannot be read.
 func TestMalformedReservationsAreTold(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"an amount":           {`{"template":{"spec":{"schedulerName":"berth","containers":[{"name":"c","resources":{"requests":{"cpu":"four"}}}]}}}`, `Reservation r: spec.template.spec.containers[0].resources.requests.cpu: "four": want an amount such as 2, 500m or 2Gi`},

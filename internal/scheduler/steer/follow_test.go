@@ -23,7 +23,8 @@ type decider struct {
 	asked   int
 }
 
-// lie is how the pod lies near devices; false if it cannot.
+// lie returns on which NUMA nodes the pod would be placed next to the devices; false if it cannot
+// be placed.
 func (d *decider) lie(near *placement.Claimed) (Lying, bool) {
 	request, decision := d.request, placement.Decision{}
 	request.Rules.Claimed = near
@@ -42,8 +43,8 @@ func (d *decider) ways(stock func() *placement.Claimed) iter.Seq[Way] {
 	}
 }
 
-// TestCPUsFollowDevices: the search finds devices on NUMA nodes on which the pod has room, at once
-// if their numbers tell.
+// TestCPUsFollowDevices: the search finds devices on NUMA nodes where the pod has room, with the
+// first attempt if the numbers of devices there suffice.
 func TestCPUsFollowDevices(t *testing.T) {
 	t.Parallel()
 	const model, root = "model", claims.StandardPCIeRoot
@@ -79,20 +80,20 @@ func TestCPUsFollowDevices(t *testing.T) {
 	}
 	drawn := sliceOf(drawing("d0", 0, "p0"), drawing("d1", 0, "p0"), drawing("d2", 1, "p1"), drawing("d3", 1, "p1"))
 	drawn.Spec.Pool.ResourceSliceCount = 2
-	apart := podWith("c", "e") // a container for each claim
+	apart := podWith("c", "e") // each claim has its own container
 	other := *apart.Spec.Containers[0].DeepCopy()
 	other.Name, other.Resources.Claims = "other", other.Resources.Claims[1:]
 	apart.Spec.Containers[0].Resources.Claims = apart.Spec.Containers[0].Resources.Claims[:1]
 	apart.Spec.Containers = append(apart.Spec.Containers, other)
 	extended := extending()
-	extended.Spec.Containers[0].Resources.Limits["example.com/gpu"] = resource.MustParse("2") // and requests: it is one map
+	extended.Spec.Containers[0].Resources.Limits["example.com/gpu"] = resource.MustParse("2") // and requests, which are the same map
 	single := placement.Rules{Policy: placement.PolicySingleNUMANode}
 	for name, c := range map[string]struct {
-		pod     *corev1.Pod // nil for one that uses claim c
+		pod     *corev1.Pod // nil: a pod that uses claim c
 		rules   placement.Rules
 		milli   int64 // of each container
 		objects []runtime.Object
-		has     string // by claim c
+		has     string // in claim c
 		ways    int
 		why     string
 	}{
@@ -145,8 +146,9 @@ func deciding(t *testing.T, m *topology.Machine, rules placement.Rules, pod *cor
 	return d
 }
 
-// TestClaimsOfContainersApart: the allocator cannot be shown other devices for each claim. It is
-// asked what it would choose, and the next way is tried if that is the wrong way round.
+// TestClaimsOfContainersApart: the allocator cannot be offered different devices for each claim.
+// Its choice is checked, and if the two devices are the wrong way round, the next placement is
+// tried.
 func TestClaimsOfContainersApart(t *testing.T) {
 	t.Parallel()
 	pod := podWith("c", "e")
@@ -166,7 +168,7 @@ func TestClaimsOfContainersApart(t *testing.T) {
 	}
 }
 
-// TestANeutralDeviceIsNearToContainersApart, which no other device is.
+// TestANeutralDeviceIsNearToContainersApart: no other device is near to both containers.
 func TestANeutralDeviceIsNearToContainersApart(t *testing.T) {
 	t.Parallel()
 	pod := podWith("c")

@@ -28,7 +28,7 @@ const (
 	required = claims.Required
 )
 
-// two are two devices on different NUMA nodes; the original takes the first.
+// two has two devices on different NUMA nodes. Without Berth, the first one is allocated.
 func two() *resourceapi.ResourceSlice { return sliceOf(gpu("d0", 0), gpu("d1", 1)) }
 
 func TestDevicesAreSteered(t *testing.T) {
@@ -79,7 +79,7 @@ func TestDevicesAreSteered(t *testing.T) {
 	}
 }
 
-// follows are devices that Berth has followed for containers.
+// follows returns devices for containers in the form of Berth's decision.
 func follows(containers ...string) *placement.Claimed {
 	c := &placement.Claimed{}
 	for _, name := range containers {
@@ -94,7 +94,7 @@ func minusOne(name string) resourceapi.Device {
 	return d
 }
 
-// TestWaysAreBounded: the original is asked so often for one node, and no more.
+// TestWaysAreBounded: the number of calls of the original plugin for one node is limited.
 func TestWaysAreBounded(t *testing.T) {
 	t.Parallel()
 	var ways []Way
@@ -109,7 +109,7 @@ func TestWaysAreBounded(t *testing.T) {
 	}
 }
 
-// TestCases: every kind of claim has an answer.
+// TestCases has every kind of claim.
 func TestCases(t *testing.T) {
 	t.Parallel()
 	first := func(names ...string) *resourceapi.ResourceClaim { // of alternatives
@@ -155,7 +155,7 @@ func TestCases(t *testing.T) {
 	}
 	some := claim("c", "r")
 	some.Spec.Devices.Requests[0].Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("4Gi")}}
-	sharing := func() *corev1.Pod { // two containers use the claim
+	sharing := func() *corev1.Pod { // two containers with the same claim
 		pod := podWith("c")
 		other := *pod.Spec.Containers[0].DeepCopy()
 		other.Name = "other"
@@ -167,7 +167,7 @@ func TestCases(t *testing.T) {
 		ways    []Way
 		pod     *corev1.Pod
 		objects []runtime.Object
-		has     string // of claim c
+		has     string // in claim c
 		why     string
 	}{
 		"several requests":                    {required, at(1), nil, []runtime.Object{sliceOf(gpu("a", 0), gpu("b", 1), gpu("c", 1)), claim("c", "r1", "r2")}, "b c", ""},
@@ -210,8 +210,8 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// TestCountersStayWhole: a device that is not shown is still counted, or its parent would be handed
-// out twice.
+// TestCountersStayWhole: devices that are hidden from the allocator still consume counters.
+// Otherwise a parent device would be allocated twice.
 func TestCountersStayWhole(t *testing.T) {
 	t.Parallel()
 	part := func(name string, numa int64) resourceapi.Device {
@@ -229,8 +229,8 @@ func TestCountersStayWhole(t *testing.T) {
 	w.want("all of the power is taken by a device on the other NUMA node", status, "cannot allocate all claims")
 }
 
-// TestReserveJudges: what Berth decides in Reserve need not be what it foresaw. The node is then
-// left out, until it changes.
+// TestReserveJudges: Berth's decision in Reserve may differ from its prediction. The pod then does
+// not try the node again until it changes.
 func TestReserveJudges(t *testing.T) {
 	t.Parallel()
 	pod := podWith("c")
@@ -276,7 +276,7 @@ func TestReserveJudges(t *testing.T) {
 	w.want("its slices have changed", status, "")
 }
 
-// TestNearIsNotRefused, whatever Reserve finds, and is counted.
+// TestNearIsNotRefused, whatever Reserve finds, but is counted.
 func TestNearIsNotRefused(t *testing.T) {
 	t.Parallel()
 	pod := podWith("c")
@@ -302,8 +302,8 @@ func TestExclusionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAllocatedEarlier: Filter judges a claim that has its devices, and PostFilter gives it back if
-// nobody else uses it.
+// TestAllocatedEarlier: Filter checks a claim that has devices already, and PostFilter deallocates
+// it if no other pod uses it.
 func TestAllocatedEarlier(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -332,8 +332,8 @@ func TestAllocatedEarlier(t *testing.T) {
 	}
 }
 
-// TestPostFilterOfAPodThatWasNotSeen: another plugin refused it in PreFilter. The pod's event has
-// no error of this one.
+// TestPostFilterOfAPodThatWasNotSeen: another plugin refused the pod in PreFilter. This plugin adds
+// no error to the pod's event.
 func TestPostFilterOfAPodThatWasNotSeen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, required, at(1), two(), claim("c", "r"))
@@ -342,7 +342,7 @@ func TestPostFilterOfAPodThatWasNotSeen(t *testing.T) {
 	}
 }
 
-// TestAnotherPodsClaimStays: it came to use the claim after the attempt began.
+// TestAnotherPodsClaimStays, if that pod began to use it after the attempt began.
 func TestAnotherPodsClaimStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, required, at(1), two(), allocatedTo(claim("c", "r"), "d0"))
@@ -395,7 +395,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestUnforeseen: if it cannot be told where the CPUs would be, required waits, and near does not.
+// TestUnforeseen: if it is unknown where the CPUs will be, a pod with required waits, and one with
+// near does not.
 func TestUnforeseen(t *testing.T) {
 	t.Parallel()
 	for mode, why := range map[claims.Mode]string{near: "", required: "berth.dev/claims: required: too early"} {
@@ -412,7 +413,7 @@ func TestUnforeseen(t *testing.T) {
 	}
 }
 
-// TestUnreserveGivesBack what PreBind has written, in one write, unless a Binding may be there.
+// TestUnreserveGivesBack what PreBind has written, in one write, unless the pod may be bound.
 func TestUnreserveGivesBack(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -456,7 +457,7 @@ func TestUnreserveGivesBack(t *testing.T) {
 			}
 			w.berth.doubt = c.doubt
 			w.client.ClearActions()
-			cancelled, cancel := context.WithCancel(w.ctx) // as when Bind ran out of time
+			cancelled, cancel := context.WithCancel(w.ctx) // as if Bind ran out of time
 			cancel()
 			w.Unreserve(cancelled, state, pod, node)
 			if got := w.stored("c"); got != c.stored {
@@ -464,7 +465,7 @@ func TestUnreserveGivesBack(t *testing.T) {
 			}
 			for _, a := range w.client.Actions() {
 				if c.stored != "none, 0" {
-					break // DynamicResources removes the reservation only
+					break // DynamicResources only removes the reservation
 				}
 				if a.GetVerb() == "patch" || a.GetVerb() == "update" {
 					if a.GetVerb() != "update" || a.GetSubresource() != "status" {
@@ -477,7 +478,7 @@ func TestUnreserveGivesBack(t *testing.T) {
 	}
 }
 
-// TestCheckBeforeBind: what is decided for good in Bind counts.
+// TestCheckBeforeBind: the final decision in Bind counts.
 func TestCheckBeforeBind(t *testing.T) {
 	t.Parallel()
 	pod := podWith("c")
@@ -490,7 +491,7 @@ func TestCheckBeforeBind(t *testing.T) {
 		t.Errorf("aligned: %v", err)
 	}
 	w.PostBind(w.ctx, state, pod, node)
-	w.PostBind(w.ctx, framework.NewCycleState(), pod, node) // of a pod that asks nothing
+	w.PostBind(w.ctx, framework.NewCycleState(), pod, node) // of a pod without the annotation
 	if got := strings.Join(w.berth.bound, ", "); got != "required aligned" {
 		t.Errorf("counted as %q", got)
 	}
@@ -505,7 +506,8 @@ func TestCheckBeforeBind(t *testing.T) {
 	}
 }
 
-// TestADeviceThatBecomesReady: Berth hears of the wait before it begins, whatever the pod asks.
+// TestADeviceThatBecomesReady: Berth is told before the wait begins, whichever annotation the pod
+// has.
 func TestADeviceThatBecomesReady(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -540,7 +542,7 @@ func TestADeviceThatBecomesReady(t *testing.T) {
 	}
 }
 
-// extending is a pod that asks for a GPU as an extended resource.
+// extending returns a pod that requests a GPU as an extended resource.
 func extending() *corev1.Pod {
 	pod := podWith()
 	one := corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}
@@ -548,7 +550,7 @@ func extending() *corev1.Pod {
 	return pod
 }
 
-// TestExtendedResources: their devices are chosen and judged before there is a claim.
+// TestExtendedResources: their devices are chosen and checked before there is a claim.
 func TestExtendedResources(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -574,7 +576,8 @@ func TestExtendedResources(t *testing.T) {
 	}
 }
 
-// TestADevicePluginOffersIt: then the node's driver does not, and there is no claim.
+// TestADevicePluginOffersIt: in this case the DRA driver does not provide the resource on the node,
+// and there is no claim.
 func TestADevicePluginOffersIt(t *testing.T) {
 	t.Parallel()
 	pod := extending()
@@ -593,8 +596,8 @@ func TestADevicePluginOffersIt(t *testing.T) {
 	}
 }
 
-// TestTheClaimForExtendedResources appears in PreBind. Its devices are judged once more then,
-// though no cache has it, and it does not stay if they are refused.
+// TestTheClaimForExtendedResources: the claim is created in PreBind. Its devices are then checked
+// again, although no cache has the claim, and it is deleted if they are refused.
 func TestTheClaimForExtendedResources(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -633,7 +636,7 @@ func TestTheClaimForExtendedResources(t *testing.T) {
 	}
 }
 
-// TestPodsThatSayNothing go to the original by the same calls.
+// TestPodsThatSayNothing are passed to the original plugin with the same calls.
 func TestPodsThatSayNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, claims.Free, nil, two(), claim("c", "r"))
@@ -648,7 +651,7 @@ func TestPodsThatSayNothing(t *testing.T) {
 	}
 }
 
-// TestNearerNodesAreBetter: near prefers nodes whose devices are near.
+// TestNearerNodesAreBetter: with near, nodes whose devices are near get a higher score.
 func TestNearerNodesAreBetter(t *testing.T) {
 	t.Parallel()
 	for devices, want := range map[*resourceapi.ResourceSlice]int64{two(): nearer, sliceOf(gpu("d0", 0)): 0} {
@@ -661,7 +664,7 @@ func TestNearerNodesAreBetter(t *testing.T) {
 	}
 }
 
-// TestALeavingPodWakes those that want its CPUs for their devices.
+// TestALeavingPodWakes pods that need its CPUs near their devices.
 func TestALeavingPodWakes(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[claims.Mode]fwk.QueueingHint{claims.Free: fwk.QueueSkip, required: fwk.Queue} {
@@ -687,7 +690,7 @@ func TestALeavingPodWakes(t *testing.T) {
 	}
 }
 
-// TestExtendedAsTheOriginal: the claim that Berth counts with is the claim that the original makes.
+// TestExtendedAsTheOriginal: the claim that Berth expects equals the claim of the original plugin.
 func TestExtendedAsTheOriginal(t *testing.T) {
 	t.Parallel()
 	always := corev1.ContainerRestartPolicyAlways
@@ -746,7 +749,7 @@ func TestArgs(t *testing.T) {
 	}
 }
 
-// TestOnlyPodsThatMayClaimAreScored: an ordinary pod costs nothing at any node.
+// TestOnlyPodsThatMayClaimAreScored: a pod without claims costs nothing on any node.
 func TestOnlyPodsThatMayClaimAreScored(t *testing.T) {
 	ordinary, claiming, extended := &corev1.Pod{}, &corev1.Pod{}, &corev1.Pod{}
 	claiming.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}

@@ -15,14 +15,14 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestTrial: pods that are planned together have devices as they would have them one after the
+// TestTrial: pods that are planned together get the same devices as when placed one after the
 // other.
 func TestTrial(t *testing.T) {
 	t.Parallel()
 	type step struct {
 		pod   string
 		would Would
-		takes bool // what it had
+		takes bool // takes the pod's devices back
 		want  bool
 	}
 	sure := func(numa ...int) Would {
@@ -81,7 +81,7 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// TestTrialWithDevicesOfBefore: an allocated claim is judged, and given nothing.
+// TestTrialWithDevicesOfBefore: an allocated claim is checked, and gets no other devices.
 func TestTrialWithDevicesOfBefore(t *testing.T) {
 	t.Parallel()
 	for numa, want := range map[int]bool{0: false, 1: true} {
@@ -99,7 +99,7 @@ func TestTrialWithDevicesOfBefore(t *testing.T) {
 	}
 }
 
-// TestTrialJudges devices of which Berth cannot hide the wrong ones.
+// TestTrialJudges devices, if Berth cannot hide the wrong ones from the allocator.
 func TestTrialJudges(t *testing.T) {
 	t.Parallel()
 	apart := podWith("c", "e") // a container for each claim
@@ -132,8 +132,8 @@ func TestTrialJudges(t *testing.T) {
 	}
 }
 
-// TestTrialFollowsDevices: where Berth decides, a member that would lie away from devices lies
-// elsewhere, as the pod's own cycle would have it.
+// TestTrialFollowsDevices: if Berth decides and a member would not be near its devices, the member
+// gets other NUMA nodes, as in its own cycle.
 func TestTrialFollowsDevices(t *testing.T) {
 	t.Parallel()
 	watts := func(n int64) map[string]resourceapi.Counter {

@@ -50,8 +50,8 @@ func (w *world) unplugs() {
 	})
 }
 
-// inFlight are the devices that Reserve has allocated. A fake API server does not count versions,
-// so the plugin's cache never has what PreBind writes.
+// inFlight returns the number of devices that Reserve has allocated. A fake API server does not
+// count versions, so that the plugin's cache never has the writes of PreBind.
 func (w *world) inFlight() int {
 	w.Helper()
 	list, err := w.handle.SharedDRAManager().ResourceClaims().ListAllAllocatedDevices()
@@ -89,7 +89,7 @@ func TestAClaimDeletedInPreBind(t *testing.T) {
 				w.drops("c")
 				status = w.PreBind(w.ctx, state, pod, node)
 				w.want("deleted", status, `claim ns/c: resourceclaims.resource.k8s.io "c" not found`)
-				if status.Code() != fwk.Error { // the queue tries the pod again after its back-off
+				if status.Code() != fwk.Error { // the queue tries the pod again after its backoff
 					t.Errorf("deleted: %v, want an error", status.Code())
 				}
 				if name == "the pod goes, as it" {
@@ -130,8 +130,8 @@ func TestAClaimDeletedInPreBind(t *testing.T) {
 	}
 }
 
-// TestAClaimOfTheSameName: somebody deletes the claim and creates another one. DynamicResources
-// writes the allocation into the new one, so Unreserve deallocates that.
+// TestAClaimOfTheSameName: a user deletes the claim and creates another one. DynamicResources
+// writes the allocation into the new one, so that Unreserve deallocates that one.
 func TestAClaimOfTheSameName(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -154,7 +154,7 @@ func TestAClaimOfTheSameName(t *testing.T) {
 			w.makes(c.again)
 			w.client.PrependReactor("update", "resourceclaims", func(a clienttesting.Action) (bool, runtime.Object, error) {
 				sent := a.(clienttesting.UpdateAction).GetObject().(*resourceapi.ResourceClaim)
-				if sent.UID != c.again.UID { // the API server compares it, the fake one does not
+				if sent.UID != c.again.UID { // the API server compares it, but the fake one does not
 					return true, nil, apierrors.NewConflict(resourceapi.Resource("resourceclaims"), sent.Name, nil)
 				}
 				return false, nil, nil
@@ -168,8 +168,8 @@ func TestAClaimOfTheSameName(t *testing.T) {
 	}
 }
 
-// TestADriverThatVanishes after the pod was filtered: the Binding goes on, as without Berth, and
-// the devices are given back if it fails. The pod's next attempt does not find them.
+// TestADriverThatVanishes after the pod was filtered: the Binding continues, as without Berth, and
+// the devices are deallocated if it fails. The pod's next attempt does not find them.
 func TestADriverThatVanishes(t *testing.T) {
 	t.Parallel()
 	const filtered, reserved, written = 0, 1, 2 // what has been done before

@@ -37,7 +37,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// fakeBerth answers as a test says.
+// fakeBerth gives the answers that a test sets.
 type fakeBerth struct {
 	mode    claims.Mode
 	modeErr error
@@ -51,7 +51,7 @@ type fakeBerth struct {
 	bound   []string
 	waits   func()
 	machine *topology.Machine
-	// decides is set if Berth decides on the node, and the ways come from it.
+	// decides is set if Berth decides on the node. It then returns the ways.
 	decides *decider
 
 	mu    sync.Mutex
@@ -116,10 +116,10 @@ const (
 
 func set(ids ...topology.NUMAID) topology.NUMASet { return topology.NewNUMASet(ids...) }
 
-// at is the only way of a pod whose container main lies there.
+// at returns the only way of a pod whose container main is on these NUMA nodes.
 func at(ids ...topology.NUMAID) []Way { return []Way{{Lying: Lying{"main": set(ids...)}}} }
 
-// gpu is a device on a NUMA node; a negative one stands for none.
+// gpu returns a device on a NUMA node; on none if numa is negative.
 func gpu(name string, numa int64) resourceapi.Device {
 	d := resourceapi.Device{Name: name}
 	if numa >= 0 {
@@ -137,7 +137,7 @@ func sliceOf(devices ...resourceapi.Device) *resourceapi.ResourceSlice {
 	}
 }
 
-// claim asks for devices of the class, one in each request.
+// claim returns a claim with requests for one device of the class each.
 func claim(name string, requests ...string) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
 	for _, r := range requests {
@@ -148,7 +148,7 @@ func claim(name string, requests ...string) *resourceapi.ResourceClaim {
 	return c
 }
 
-// allocatedTo gives a claim a device, for pods.
+// allocatedTo allocates a device to a claim, and reserves the claim for pods.
 func allocatedTo(c *resourceapi.ResourceClaim, device string, pods ...string) *resourceapi.ResourceClaim {
 	c.Finalizers = []string{resourceapi.Finalizer}
 	c.Status.Allocation = &resourceapi.AllocationResult{
@@ -163,7 +163,7 @@ func allocatedTo(c *resourceapi.ResourceClaim, device string, pods ...string) *r
 	return c
 }
 
-// podWith is a pod whose container main uses claims.
+// podWith returns a pod whose container main uses claims.
 func podWith(names ...string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}}
 	for _, name := range names {
@@ -174,7 +174,7 @@ func podWith(names ...string) *corev1.Pod {
 	return pod
 }
 
-// newWorld makes a cluster of the objects.
+// newWorld returns a cluster with the objects.
 func newWorld(t *testing.T, mode claims.Mode, ways []Way, objects ...runtime.Object) *world {
 	t.Helper()
 	metrics.Register()
@@ -212,7 +212,7 @@ func newWorld(t *testing.T, mode claims.Mode, ways []Way, objects ...runtime.Obj
 	shared.Start(ctx.Done())
 	shared.WaitForCacheSync(ctx.Done())
 	w.sync(manager, objects)
-	w.until("changes are watched", func() bool { // a fake API server loses those before
+	w.until("changes are watched", func() bool { // a fake API server loses changes before that
 		watched := map[string]bool{}
 		for _, a := range w.client.Actions() {
 			if a.GetVerb() == "watch" {
@@ -232,7 +232,7 @@ func newWorld(t *testing.T, mode claims.Mode, ways []Way, objects ...runtime.Obj
 	return w
 }
 
-// sync waits until the caches behind the informers have what was there.
+// sync waits until the informers' caches have the objects.
 func (w *world) sync(m fwk.SharedDRAManager, objects []runtime.Object) {
 	w.Helper()
 	want, taken := [2]int{}, map[structured.DeviceID]bool{}
@@ -266,7 +266,7 @@ func (w *world) until(what string, done func() bool) {
 	}
 }
 
-// attempt is PreFilter and Filter.
+// attempt calls PreFilter and Filter.
 func (w *world) attempt(pod *corev1.Pod) (fwk.CycleState, *fwk.Status) {
 	w.Helper()
 	state := framework.NewCycleState()
@@ -276,7 +276,8 @@ func (w *world) attempt(pod *corev1.Pod) (fwk.CycleState, *fwk.Status) {
 	return state, w.Filter(w.ctx, state, pod, w.node)
 }
 
-// place is attempt and Reserve. Unless decided is set, the pod lies as its first way says.
+// place calls attempt and Reserve. Unless decided is set, the pod is placed according to the first
+// way.
 func (w *world) place(pod *corev1.Pod) (fwk.CycleState, *fwk.Status) {
 	w.Helper()
 	state, status := w.attempt(pod)
@@ -294,7 +295,7 @@ func (w *world) place(pod *corev1.Pod) (fwk.CycleState, *fwk.Status) {
 	return state, nil
 }
 
-// has are the devices that are allocated to a claim, in flight or written.
+// has returns the devices that are allocated to a claim, in flight or written.
 func (w *world) has(name string) string {
 	w.Helper()
 	tracker := w.handle.SharedDRAManager().ResourceClaims()
@@ -316,7 +317,8 @@ func (w *world) has(name string) string {
 	return strings.Join(out, " ")
 }
 
-// stored is a claim as the API server has it: its devices, and for how many it is reserved.
+// stored returns a claim as the API server has it: its devices, and the number of pods for which it
+// is reserved.
 func (w *world) stored(name string) string {
 	w.Helper()
 	c, err := w.client.ResourceV1().ResourceClaims("ns").Get(w.ctx, name, metav1.GetOptions{})

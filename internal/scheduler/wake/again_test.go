@@ -9,7 +9,8 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// refusedByOthers has pods of so many shapes want a node that no answer of a node keeps off.
+// refusedByOthers adds count pods of different shapes that wait for a node, although no node
+// refused them.
 func (c *cluster) refusedByOthers(namespace string, count int) (all []*pod) {
 	for i := range count {
 		p := c.want(namespace, fmt.Sprint("p", i))
@@ -19,9 +20,9 @@ func (c *cluster) refusedByOthers(namespace string, count int) (all []*pod) {
 	return all
 }
 
-// TestWakingAgainHasABudget: a node remembers what it said to a few shapes. Of more it takes each
-// again with each report, and may wake no more pods for that than a stated number between two
-// pauses. Each is woken nevertheless, and one of a namespace that has few of them soon.
+// TestWakingAgainHasABudget: a node keeps its answers for a few shapes only. For other shapes, each
+// report looks like new room. Between two pauses, only a limited number of pods is woken for this,
+// but every pod is woken in the end, and a pod of a namespace with few pods soon.
 func TestWakingAgainHasABudget(t *testing.T) {
 	c := newCluster(t)
 	nodes := []*askedNode{c.askedNode(), c.askedNode()}
@@ -43,7 +44,7 @@ func TestWakingAgainHasABudget(t *testing.T) {
 		}
 		c.edge.step(RoundPause)
 		look()
-		for i := range 4 { // reports
+		for i := range 4 { // four reports
 			c.waiters.NodeChanged(nodes[i%2])
 			look()
 		}
@@ -60,8 +61,8 @@ func TestWakingAgainHasABudget(t *testing.T) {
 	wantNothingKept(t, c, append(flood, friend))
 }
 
-// TestAFewShapesAreWokenOnce: what a node takes and took before is no news, for as many shapes as
-// it remembers.
+// TestAFewShapesAreWokenOnce: if a node has admitted a shape before, the next report does not wake
+// its pods again, for as many shapes as the node keeps answers for.
 func TestAFewShapesAreWokenOnce(t *testing.T) {
 	c := newCluster(t)
 	n := c.addNode("n", twoSockets)
@@ -84,8 +85,8 @@ func TestAFewShapesAreWokenOnce(t *testing.T) {
 	}
 }
 
-// TestWhoIsLeftIsWokenLater: a shape with more pods than a node has room for has its next turn
-// after a pause, also where the class that had the first is gone by then.
+// TestWhoIsLeftIsWokenLater: if a shape has more pods than a node has room for, the others are
+// woken after a pause, even if the class of the first pod is gone by then.
 func TestWhoIsLeftIsWokenLater(t *testing.T) {
 	c := newCluster(t)
 	n := c.addNode("n", twoSockets)
@@ -93,7 +94,7 @@ func TestWhoIsLeftIsWokenLater(t *testing.T) {
 	others := c.refusedByOthers("others", ledger.MaxAnswers)
 	pods := map[string]bool{}
 	for i := range 5 {
-		p := c.addPod(fmt.Sprint("one of many ", i), 8, int64(500+i)) // a class each
+		p := c.addPod(fmt.Sprint("one of many ", i), 8, int64(500+i)) // each in its own class
 		c.waiters.Add(p.Pod, &p.Candidate)
 		c.waiters.Tried(p.UID)
 		pods[p.UID] = true
@@ -117,8 +118,8 @@ func TestWhoIsLeftIsWokenLater(t *testing.T) {
 	wantNothingKept(t, c, others)
 }
 
-// TestOneOfASecondIsWokenAgain: where nobody remembers what nodes said, pods of one second keep
-// each other off as well.
+// TestOneOfASecondIsWokenAgain: if no answers of nodes are kept, pods of the same second still
+// block each other.
 func TestOneOfASecondIsWokenAgain(t *testing.T) {
 	c := newCluster(t)
 	n := c.addNode("n", twoSockets)

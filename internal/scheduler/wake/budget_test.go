@@ -10,15 +10,15 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// askedNode notes what it is asked about, and when. It takes everybody.
+// askedNode counts the questions to a node, and their times. It admits every pod.
 type askedNode struct {
 	*ledger.Node
 	asked map[ledger.Shape]time.Time // last
 	count int
 	edge  *playedEdge
-	// slow is how long a question takes.
+	// slow is the time that each question takes.
 	slow time.Duration
-	// meanwhile is what somebody else does while the node is asked; nil: nothing.
+	// meanwhile is called while the node is asked; nil if there is nothing to do.
 	meanwhile func()
 }
 
@@ -36,7 +36,7 @@ func (c *cluster) askedNode() *askedNode {
 	return &askedNode{Node: c.ledger.Open(nil), asked: map[ledger.Shape]time.Time{}, edge: c.edge}
 }
 
-// want has a pod of a shape of its own want a node.
+// want adds a pod with a new shape that waits for a node.
 func (c *cluster) want(namespace, name string) *pod {
 	r := &placement.Request{UID: namespace + "/" + name, Containers: []placement.ContainerRequest{{
 		MilliCPU: 1000, Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: uint64(len(c.pods))}}}}}
@@ -46,15 +46,16 @@ func (c *cluster) want(namespace, name string) *pod {
 	return p
 }
 
-// pause turns the clock to the next round, and says how many questions the node was asked in it.
+// pause advances the clock to the next round, and returns how many questions the node was asked in
+// it.
 func (c *cluster) pause(n *askedNode) int {
 	before := n.count
 	c.edge.step(RoundPause)
 	return n.count - before
 }
 
-// TestAChangeHasABudget: however many shapes of pods want a node, a change asks about a stated
-// number of them at once, and about the others behind, until all have been woken.
+// TestAChangeHasABudget: however many shapes of pods wait for a node, a change asks about a limited
+// number of them at once. It asks about the others later, until all have been woken.
 func TestAChangeHasABudget(t *testing.T) {
 	c := newCluster(t)
 	n := c.askedNode()
@@ -80,8 +81,8 @@ func TestAChangeHasABudget(t *testing.T) {
 	}
 }
 
-// TestNamespacesTakeTurns: a tenant with thousands of shapes keeps nobody else's from the first
-// places.
+// TestNamespacesTakeTurns: shapes of other namespaces are asked about first, even if a tenant has
+// thousands of shapes.
 func TestNamespacesTakeTurns(t *testing.T) {
 	c := newCluster(t)
 	n := c.askedNode()
@@ -101,8 +102,8 @@ func TestNamespacesTakeTurns(t *testing.T) {
 }
 
 // TestNobodyStarves: nodes change, and pods come and go, while classes are asked about. Each class
-// that stays is asked about after each node's last change, unless it came later: then its pod's
-// attempt has seen the node.
+// that stays is asked about after the last change of each node. A class that came later need not
+// be, because its pod's attempt has seen the change.
 func TestNobodyStarves(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { starve(t, rand.New(rand.NewPCG(seed, 25))) })
@@ -159,7 +160,7 @@ func wantAsked(t *testing.T, changed map[*askedNode]time.Time, present []*pod, b
 	}
 }
 
-// wantNothingKept: nothing is left of changes, of rounds, and once all pods are gone of classes.
+// wantNothingKept checks that no changes and no rounds are left, and no classes without pods.
 func wantNothingKept(t *testing.T, c *cluster, present []*pod) {
 	t.Helper()
 	w := c.waiters
@@ -174,7 +175,7 @@ func wantNothingKept(t *testing.T, c *cluster, present []*pod) {
 	}
 }
 
-// TestANodeThatChangesAllTheTime does not keep the classes at the end of the ring from their turn.
+// TestANodeThatChangesAllTheTime: classes at the end of the ring are still asked about.
 func TestANodeThatChangesAllTheTime(t *testing.T) {
 	c := newCluster(t)
 	n := c.askedNode()
@@ -191,7 +192,7 @@ func TestANodeThatChangesAllTheTime(t *testing.T) {
 	}
 }
 
-// TestASlowNodeIsPutOff: a node may report what makes each question about it slow.
+// TestASlowNodeIsPutOff: a node's report may make each question about it slow.
 func TestASlowNodeIsPutOff(t *testing.T) {
 	c := newCluster(t)
 	n, quick := c.askedNode(), c.askedNode()
@@ -213,7 +214,7 @@ func TestASlowNodeIsPutOff(t *testing.T) {
 	}
 }
 
-// TestQuestionsHoldNobodyUp: an attempt begins while a node is asked.
+// TestQuestionsHoldNobodyUp: an attempt can begin while a node is asked.
 func TestQuestionsHoldNobodyUp(t *testing.T) {
 	c := newCluster(t)
 	n := c.askedNode()

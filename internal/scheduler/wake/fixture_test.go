@@ -10,10 +10,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// settle is how long after a pod has left the API a report that does not list it is believed.
+// settle is the time after a pod's deletion from which a report that does not list it counts.
 const settle = 5 * time.Second
 
-// playedEdge is an Edge whose clock the test turns. It calls in the test's goroutine, in order.
+// playedEdge is an Edge with a clock that the test sets. It makes calls in the test's goroutine, in
+// order.
 type playedEdge struct {
 	now   time.Time
 	timed []timedCall
@@ -33,7 +34,7 @@ func (e *playedEdge) After(d time.Duration, do func()) {
 
 func (e *playedEdge) Activate(pods []Pod) { e.woken = append(e.woken, pods...) }
 
-// step turns the clock, and calls what is due.
+// step advances the clock, and makes all calls that are due.
 func (e *playedEdge) step(d time.Duration) {
 	e.now = e.now.Add(d)
 	due := func(c timedCall) bool { return !c.at.After(e.now) }
@@ -48,7 +49,7 @@ func (e *playedEdge) step(d time.Duration) {
 	}
 }
 
-// take returns the names of those woken since it was last called.
+// take returns the names of the pods that were woken since the last call.
 func (e *playedEdge) take() (names []string) {
 	for _, p := range e.woken {
 		names = append(names, p.Name)
@@ -57,7 +58,7 @@ func (e *playedEdge) take() (names []string) {
 	return names
 }
 
-// cluster is nodes with their kubelets, and pods that want them.
+// cluster has nodes with their kubelets, and pods that wait for them.
 type cluster struct {
 	testing.TB
 	edge    *playedEdge
@@ -68,14 +69,14 @@ type cluster struct {
 	pods    map[string]*pod
 }
 
-// kubelet is a node as it is, not as the scheduler sees it.
+// kubelet has the real state of a node, not what the scheduler knows.
 type kubelet struct {
 	model *placement.Model
 	state *placement.State
 	seq   int64
 }
 
-// pod is one that wants a node, has one, or had one.
+// pod waits for a node, has one, or had one.
 type pod struct {
 	Pod
 	ledger.Candidate
@@ -88,10 +89,10 @@ func newCluster(t testing.TB) *cluster {
 	return c
 }
 
-// twoSockets has two NUMA nodes of 8 CPUs. The first is reserved.
+// twoSockets has two NUMA nodes of 8 CPUs. The first CPU is reserved.
 const twoSockets = "package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21"
 
-// addNode makes a node whose kubelet keeps a pod on one NUMA node.
+// addNode makes a node whose kubelet keeps each pod on one NUMA node.
 func (c *cluster) addNode(name, machine string) *ledger.Node {
 	c.Helper()
 	m, err := topology.Parse(machine)
@@ -111,7 +112,7 @@ func (c *cluster) addNode(name, machine string) *ledger.Node {
 	return n
 }
 
-// addPod makes a pod that asks for so many CPUs, created at that second.
+// addPod makes a pod that requests this number of CPUs and was created at this second.
 func (c *cluster) addPod(name string, cpus, created int64) *pod {
 	r := &placement.Request{UID: name, Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: 1000 * cpus}}}
 	p := &pod{Pod: Pod{UID: name, Namespace: "default", Name: name}, Candidate: ledger.Candidate{Request: r, Shape: c.ledger.Shape(r), Created: created}}
@@ -119,7 +120,7 @@ func (c *cluster) addPod(name string, cpus, created int64) *pod {
 	return p
 }
 
-// start makes the node's kubelet admit the pod; the API shows it there.
+// start makes the node's kubelet admit the pod, and the API show it there.
 func (c *cluster) start(n *ledger.Node, p *pod) {
 	c.Helper()
 	k := c.kubelet[n]
@@ -131,20 +132,20 @@ func (c *cluster) start(n *ledger.Node, p *pod) {
 	c.bind(n, p)
 }
 
-// bind makes the API show the pod on the node; its kubelet has not heard of it.
+// bind makes the API show the pod on the node. Its kubelet has not seen the pod.
 func (c *cluster) bind(n *ledger.Node, p *pod) {
 	c.waiters.Done(p.UID)
 	n.See(ledger.Sighting{UID: p.UID, Request: p.Request, Created: p.Created})
 }
 
-// end lets the pod end on the node, and leave the API.
+// end ends the pod on the node, and deletes it.
 func (c *cluster) end(n *ledger.Node, p *pod) {
 	n.Gone(p.UID, c.edge.now)
 	c.kubelet[n].state.Release(p.UID)
 	c.waiters.NodeChanged(n)
 }
 
-// accept makes the ledger take the node's report in.
+// accept makes the ledger read the node's report.
 func (c *cluster) accept(n *ledger.Node) {
 	c.Helper()
 	k := c.kubelet[n]
@@ -158,14 +159,14 @@ func (c *cluster) accept(n *ledger.Node) {
 	n.ForgetGone(c.edge.now, settle)
 }
 
-// report has a node that is relied on report.
+// report makes a reliable node report.
 func (c *cluster) report(n *ledger.Node) {
 	c.Helper()
 	c.accept(n)
 	c.waiters.NodeChanged(n)
 }
 
-// fill gives all of the node to two pods.
+// fill fills the node with two pods.
 func (c *cluster) fill(n *ledger.Node) (one, two *pod) {
 	c.Helper()
 	one, two = c.addPod("one", 7, 500), c.addPod("two", 8, 500)
@@ -175,7 +176,7 @@ func (c *cluster) fill(n *ledger.Node) (one, two *pod) {
 	return one, two
 }
 
-// fail is an attempt to place the pod that the node, which refuses, is to blame for.
+// fail plays an attempt to place the pod that fails because the node refuses it.
 func (c *cluster) fail(n *ledger.Node, p *pod) {
 	c.waiters.Add(p.Pod, &p.Candidate)
 	c.waiters.Blame(p.UID, nil, []Node{n})

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/test/golden"
 )
 
-// TestStories plays testdata/*.txt: what happens in a cluster, and who is woken by it.
-// testdata/README.md has the words.
+// TestStories plays testdata/*.txt: events in a cluster, and the pods that they wake.
+// testdata/README.md explains the syntax.
 func TestStories(t *testing.T) {
 	golden.Stories(t, func(t *testing.T) golden.Stage {
 		return &stage{cluster: newCluster(t), on: map[string]*ledger.Node{}}
@@ -26,19 +26,19 @@ func TestStories(t *testing.T) {
 // stage is a cluster in which a story is played.
 type stage struct {
 	*cluster
-	// on says where pods are.
+	// on has the node of each pod.
 	on   map[string]*ledger.Node
 	said []string
 }
 
-// note remembers who was woken by a line.
+// note adds the pods that a line has woken to the output.
 func (s *stage) note() {
 	if woken := s.edge.take(); len(woken) > 0 {
 		s.said = append(s.said, "woken: "+strings.Join(woken, " "))
 	}
 }
 
-// Tell says what came of the lines before.
+// Tell returns the results of the lines before.
 func (s *stage) Tell() string {
 	said := s.said
 	if s.said = nil; len(said) == 0 {
@@ -47,14 +47,14 @@ func (s *stage) Tell() string {
 	return strings.Join(said, "\n") + "\n"
 }
 
-// Do has one thing happen, and notes whom it wakes.
+// Do performs one step, and notes the pods that it wakes.
 func (s *stage) Do(word string, args []string) error {
 	err := s.happen(word, args)
 	s.note()
 	return err
 }
 
-// happen has one thing happen.
+// happen performs one step.
 func (s *stage) happen(word string, args []string) error {
 	switch word {
 	case "node":
@@ -77,7 +77,7 @@ func (s *stage) happen(word string, args []string) error {
 	return errors.New("no such word")
 }
 
-// podIs makes pods that differ in nothing but their names: "a,b cpus=4 created=1 priority=7".
+// podIs makes pods that differ only in their names: "a,b cpus=4 created=1 priority=7".
 func (s *stage) podIs(names string, args []string) error {
 	facts := map[string]int64{"created": 500}
 	for _, arg := range args {
@@ -94,7 +94,7 @@ func (s *stage) podIs(names string, args []string) error {
 	return nil
 }
 
-// hear lets the scheduler hear of nodes.
+// hear delivers news of nodes to the scheduler.
 func (s *stage) hear(word string, names []string) error {
 	for _, name := range names {
 		n := s.nodes[name]
@@ -111,7 +111,7 @@ func (s *stage) hear(word string, names []string) error {
 	return nil
 }
 
-// move has something happen to pods: "runs a,b n", "try a,b".
+// move performs a step for pods: "runs a,b n", "try a,b".
 func (s *stage) move(word string, args []string) error {
 	for name := range strings.SplitSeq(args[0], ",") {
 		p := s.pods[name]
@@ -136,7 +136,8 @@ func (s *stage) move(word string, args []string) error {
 	return nil
 }
 
-// try asks all nodes, and places the pod on the first that takes it. Else the others are to blame.
+// try asks all nodes, and places the pod on the first that admits it. If none does, the attempt
+// fails because of all nodes.
 func (s *stage) try(p *pod) {
 	s.waiters.Add(p.Pod, &p.Candidate)
 	var waiting, refusing []Node

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// crowd is a node on which one pod has ended, and count pods alike that want its place. Each was
-// created so many seconds after the one before.
+// crowd returns a node on which one pod has ended, and count equal pods that wait for its place.
+// Each was created later seconds after the one before.
 func crowd(t *testing.T, count int, later int64) (*cluster, *ledger.Node) {
 	c := newCluster(t)
 	n := c.addNode("n", twoSockets)
@@ -43,8 +43,8 @@ func TestAReportWakesAsManyAsThereIsRoomFor(t *testing.T) {
 	}
 }
 
-// TestOneOfASecondIsWoken: a node that promises a pod its CPUs keeps others of its second off until
-// a report, so that it wakes one of each. Pods of another namespace are woken beside them.
+// TestOneOfASecondIsWoken: a node that promises CPUs to a pod refuses others of the same second
+// until a report, so that it wakes one pod of each second. It also wakes pods of other namespaces.
 func TestOneOfASecondIsWoken(t *testing.T) {
 	c, n := crowd(t, 500, 0)
 	later := c.addPod("later", 4, 501)
@@ -54,7 +54,7 @@ func TestOneOfASecondIsWoken(t *testing.T) {
 	c.fail(n, other)
 	c.edge.step(RoundPause)
 	woken := c.edge.take()
-	if !slices.Equal(woken, []string{"p000", "later", "other"}) { // one, and after a pause two
+	if !slices.Equal(woken, []string{"p000", "later", "other"}) { // one at once, and two after a pause
 		t.Fatalf("%v woken", woken)
 	}
 	c.waiters.Done(later.UID)
@@ -65,8 +65,8 @@ func TestOneOfASecondIsWoken(t *testing.T) {
 	}
 }
 
-// TestOneOfASecondTakesNoPlace: once it has been tried, and the node still takes such pods, no
-// promise keeps the others off.
+// TestOneOfASecondTakesNoPlace: when the pod was tried and did not take the room, the others of its
+// second are woken.
 func TestOneOfASecondTakesNoPlace(t *testing.T) {
 	c, n := crowd(t, 500, 0)
 	for i, want := range []int{1, 2, 2} {
@@ -75,14 +75,14 @@ func TestOneOfASecondTakesNoPlace(t *testing.T) {
 			t.Errorf("round %d: %v woken, want %d", i, woken, want)
 		}
 		for _, name := range woken {
-			c.fail(n, c.pods[name]) // something else keeps it from the node
+			c.fail(n, c.pods[name]) // another plugin refuses the node
 		}
 		c.edge.step(RoundPause)
 	}
 }
 
-// TestOneOfASecondIsWokenOfAllShapes: shapes keep each other off, too. The most urgent pod
-// comes first, and those of other shapes while it takes no place.
+// TestOneOfASecondIsWokenOfAllShapes: pods of different shapes block each other, too. The pod with
+// the highest priority is woken first, and those of other shapes if it does not take the room.
 func TestOneOfASecondIsWokenOfAllShapes(t *testing.T) {
 	c := newCluster(t)
 	n := c.addNode("n", twoSockets)
@@ -104,7 +104,7 @@ func TestOneOfASecondIsWokenOfAllShapes(t *testing.T) {
 	}
 }
 
-// place gives the pod a place on the node.
+// place reserves the node for the pod.
 func (c *cluster) place(n *ledger.Node, p *pod) {
 	c.Helper()
 	c.waiters.Add(p.Pod, &p.Candidate)
@@ -122,7 +122,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		names := c.edge.take()
 		for _, name := range names {
 			seen[name]++
-			c.fail(n, c.pods[name]) // something else keeps it from the node
+			c.fail(n, c.pods[name]) // another plugin refuses the node
 		}
 		if len(names) > 2 {
 			t.Fatalf("%d pods woken at once, want 2", len(names))
@@ -154,7 +154,8 @@ func TestUrgentPodsAreWokenFirst(t *testing.T) {
 	}
 }
 
-// TestManyPodsOfOneNamespace keep those of another from no turn, however long they have waited.
+// TestManyPodsOfOneNamespace do not delay those of another namespace, however long they have
+// waited.
 func TestManyPodsOfOneNamespace(t *testing.T) {
 	c, n := crowd(t, 500, 1)
 	c.edge.take()
@@ -172,7 +173,7 @@ func TestNobodyIsKeptFromPreemptingForEver(t *testing.T) {
 	n, m := c.addNode("n", twoSockets), c.addNode("m", twoSockets)
 	p := c.addPod("x", 4, 500)
 	begun := c.waiters.Add(p.Pod, &p.Candidate)
-	for range 3 { // another node each time
+	for range 3 { // with the nodes swapped each time
 		if since := c.waiters.Blame(p.UID, []Node{n}, []Node{m}); !since.Equal(begun) {
 			t.Fatalf("waits since %v, want %v", since, begun)
 		}
@@ -189,8 +190,8 @@ func TestNobodyIsKeptFromPreemptingForEver(t *testing.T) {
 	}
 }
 
-// TestPatienceWithReportsBeginsAnew once it has run out and the pod may have preempted: reports of
-// its victims are still to come.
+// TestPatienceWithReportsBeginsAnew when it has run out and the pod may have preempted, because the
+// reports about its victims are still to come.
 func TestPatienceWithReportsBeginsAnew(t *testing.T) {
 	c := newCluster(t)
 	n, p := c.addNode("n", twoSockets), c.addPod("x", 4, 500)
@@ -203,8 +204,8 @@ func TestPatienceWithReportsBeginsAnew(t *testing.T) {
 	}
 }
 
-// TestAWakeUpThatComesLate: between a change and the word of it others may ask the node, and take
-// some of the room.
+// TestAWakeUpThatComesLate: before a change is handled, other pods may ask the node, and take some
+// of the room.
 func TestAWakeUpThatComesLate(t *testing.T) {
 	c := newCluster(t)
 	n := c.addNode("n", twoSockets)
@@ -224,7 +225,7 @@ func TestAWakeUpThatComesLate(t *testing.T) {
 	}
 }
 
-// TestManyThatAreBlamed: the pod cannot say which nodes kept it off, so any may help it.
+// TestManyThatAreBlamed: it is not known which nodes refused the pod, so that each node wakes it.
 func TestManyThatAreBlamed(t *testing.T) {
 	c := newCluster(t)
 	n := c.addNode("n", twoSockets)
@@ -245,7 +246,7 @@ func TestManyThatAreBlamed(t *testing.T) {
 	}
 }
 
-// TestWhoIsDone is woken by nothing.
+// TestWhoIsDone is never woken.
 func TestWhoIsDone(t *testing.T) {
 	c := newCluster(t)
 	p, q := c.addPod("x", 4, 500), c.addPod("y", 4, 500)
@@ -263,8 +264,8 @@ func TestWhoIsDone(t *testing.T) {
 	}
 }
 
-// TestAPodThatWaitedIsWokenToPreempt: the node's answers before the change are forgotten, what the
-// pod was told is not.
+// TestAPodThatWaitedIsWokenToPreempt: the node's earlier answers are forgotten, but not the answer
+// that the pod got.
 func TestAPodThatWaitedIsWokenToPreempt(t *testing.T) {
 	c := newCluster(t)
 	n := c.addNode("n", twoSockets)

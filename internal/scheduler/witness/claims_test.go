@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// claiming is a pod with a claim.
+// claiming returns a pod with a claim.
 func (f *fixture) claiming(name string) *corev1.Pod {
 	pod := f.pod(name, 2)
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &name}}
@@ -21,7 +21,7 @@ func (f *fixture) claiming(name string) *corev1.Pod {
 	return pod
 }
 
-// having is a claim with a device of the node.
+// having returns a claim with a device of the node.
 func having(name, device string) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name}}
 	if device != "" {
@@ -30,8 +30,8 @@ func having(name, device string) *resourceapi.ResourceClaim {
 	return c
 }
 
-// TestMisalignedClaims: another scheduler has chosen a device away from the CPUs that the kubelet
-// then gave the pod.
+// TestMisalignedClaims: another scheduler has chosen a device that is not near the CPUs that the
+// kubelet then gave the pod.
 func TestMisalignedClaims(t *testing.T) {
 	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourceapi.ResourceSliceSpec{Driver: "gpu.example.com", NodeName: new("n"), Pool: resourceapi.ResourcePool{Name: "n", ResourceSliceCount: 1}}}
 	for i := range int64(2) {
@@ -68,7 +68,7 @@ func TestMisalignedClaims(t *testing.T) {
 	}
 }
 
-// TestClaimsHaveABound: pods that nobody has time for are counted.
+// TestClaimsHaveABound: pods that are not checked for lack of time are counted.
 func TestClaimsHaveABound(t *testing.T) {
 	f := newFixture(t)
 	f.node("n")

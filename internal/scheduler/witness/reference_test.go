@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/test/reference"
 )
 
-// TestReferenceMetrics holds docs/reference/metrics-shadow.md against the metrics. `make reference`
+// TestReferenceMetrics compares docs/reference/metrics-shadow.md with the metrics. `make reference`
 // writes it.
 func TestReferenceMetrics(t *testing.T) {
 	m := newMetricSet()

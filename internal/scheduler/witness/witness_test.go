@@ -32,8 +32,8 @@ import (
 
 const tae = "TopologyAffinityError"
 
-// fixture is a cluster of nodes with 8 CPUs on each of two NUMA nodes, one CPU reserved, whose
-// kubelets take what fits one NUMA node.
+// fixture is a cluster of nodes with two NUMA nodes of 8 CPUs, one CPU of which is reserved. Their
+// kubelets admit pods that fit on one NUMA node.
 type fixture struct {
 	*Witness
 	t      *testing.T
@@ -44,13 +44,13 @@ type fixture struct {
 	model  *placement.Model
 	seq    int64
 	writes int
-	// started is when the kubelets started; ahead is by how much their clocks are wrong.
+	// started is when the kubelets started. ahead is the error of their clocks.
 	started time.Time
 	ahead   time.Duration
 	last    *v1alpha1.NodeTopology // the last report
 	// generation is added to the UIDs of reports.
 	generation string
-	// spoil changes reports; nil for nothing.
+	// spoil changes reports; nil if they stay unchanged.
 	spoil func(*v1alpha1.NodeTopology)
 }
 
@@ -88,13 +88,13 @@ func (f *fixture) node(name string) {
 	f.report(name)
 }
 
-// report has the agent of a node report what is handed out.
+// report makes the agent of a node report its pods.
 func (f *fixture) report(name string) {
 	f.t.Helper()
 	f.feed.ReportSeen(f.written(name))
 }
 
-// written is a report that the agent of a node has written.
+// written returns a report that the agent of a node has written.
 func (f *fixture) written(name string) *v1alpha1.NodeTopology {
 	f.t.Helper()
 	f.seq++
@@ -113,20 +113,20 @@ func (f *fixture) written(name string) *v1alpha1.NodeTopology {
 	return nt
 }
 
-// again has somebody write the last report's object again.
+// again plays another client that writes the last report's object again.
 func (f *fixture) again() {
 	nt := f.last.DeepCopy()
 	nt.ResourceVersion, nt.Labels = f.version(), map[string]string{"pool": "numa"}
 	f.feed.ReportSeen(nt)
 }
 
-// expire lets the time pass that a kubelet may take for its answer.
+// expire lets so much time pass that no answer of a kubelet can come.
 func (f *fixture) expire() {
 	f.clock.Step(time.Hour)
 	f.close(func(b *shadow.Book, now time.Time) []shadow.Record { return b.Expire(now) })
 }
 
-// alive has the agent give a sign of life.
+// alive makes the agent send a heartbeat.
 func (f *fixture) alive(name string) {
 	now := metav1.NewMicroTime(f.clock.Now())
 	f.feed.HeartbeatSeen(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName(name), ResourceVersion: f.version()}, Spec: coordinationv1.LeaseSpec{RenewTime: &now}})
@@ -142,13 +142,13 @@ func (f *fixture) pod(name string, cpus int64) *corev1.Pod {
 	}
 }
 
-// version is the next version of the API's storage.
+// version returns the next resourceVersion of the API.
 func (f *fixture) version() string {
 	f.writes++
 	return fmt.Sprint(f.writes)
 }
 
-// shows has the watch tell of a new version of a pod.
+// shows makes the watch show a new version of a pod.
 func (f *fixture) shows(pod *corev1.Pod) {
 	f.t.Helper()
 	pod.ResourceVersion = f.version()
@@ -157,7 +157,7 @@ func (f *fixture) shows(pod *corev1.Pod) {
 	}
 }
 
-// deleted has the watch tell that a pod is gone.
+// deleted makes the watch show that a pod is gone.
 func (f *fixture) deleted(pod *corev1.Pod) {
 	f.t.Helper()
 	if err := f.pods.Delete(pod); err != nil {
@@ -165,7 +165,7 @@ func (f *fixture) deleted(pod *corev1.Pod) {
 	}
 }
 
-// list has the watch break, and a list tell of the pods that are there now.
+// list breaks the watch, and then lists the current pods.
 func (f *fixture) list(pods ...*corev1.Pod) {
 	f.t.Helper()
 	var all []any
@@ -177,7 +177,7 @@ func (f *fixture) list(pods ...*corev1.Pod) {
 	}
 }
 
-// bind has another scheduler bind the pod.
+// bind plays another scheduler that binds the pod.
 func (f *fixture) bind(pod *corev1.Pod, node string) *corev1.Pod {
 	f.t.Helper()
 	now := bound(pod, node)
@@ -191,13 +191,13 @@ func bound(pod *corev1.Pod, node string) *corev1.Pod {
 	return now
 }
 
-// answer has the kubelet answer, and the API show it.
+// answer makes the kubelet decide, and the API show the result.
 func (f *fixture) answer(pod *corev1.Pod) {
 	f.t.Helper()
 	f.shows(f.decide(pod))
 }
 
-// decide has the kubelet answer, and returns what it writes.
+// decide makes the kubelet decide, and returns the pod with the result.
 func (f *fixture) decide(pod *corev1.Pod) *corev1.Pod {
 	f.t.Helper()
 	ask, err := wire.ReadPod(pod)
@@ -217,7 +217,7 @@ func (f *fixture) decide(pod *corev1.Pod) *corev1.Pod {
 	return now
 }
 
-// refuses has the kubelet refuse the pod for a reason, and the API show it.
+// refuses makes the kubelet refuse the pod for a reason, and the API show this.
 func (f *fixture) refuses(pod *corev1.Pod, reason string) {
 	now := pod.DeepCopy()
 	f.refuse(now, reason)
@@ -240,8 +240,8 @@ func (f *fixture) want(what string, want shadow.Tally) {
 	}
 }
 
-// TestWitness is a day of a cluster: pods that fit, one that a kubelet rejects and another node
-// would have taken, and one for which nothing is pinned.
+// TestWitness plays several pods: ones that fit, one that a kubelet rejects although another node
+// would have admitted it, and one for which nothing is pinned.
 func TestWitness(t *testing.T) {
 	f := newFixture(t)
 	f.node("n")
@@ -267,7 +267,7 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// TestForeseen: with too much open at the Binding, the prediction comes with a later report, but
+// TestForeseen: if too much is open at the Binding, the prediction is made with a later report, but
 // not after the answer.
 func TestForeseen(t *testing.T) {
 	for name, answered := range map[string]bool{"before the answer": false, "after the answer": true} {
@@ -276,7 +276,7 @@ func TestForeseen(t *testing.T) {
 			f.node("n")
 			const many = 12
 			var leaving []*corev1.Pod
-			for i := range many { // deleted before the kubelet has seen them
+			for i := range many { // deleted before the kubelet sees them
 				leaving = append(leaving, f.bind(f.pod(fmt.Sprint("p", i), 1), "n"))
 			}
 			now := metav1.NewTime(f.clock.Now())
@@ -293,7 +293,7 @@ func TestForeseen(t *testing.T) {
 				f.answer(x)
 			}
 			f.clock.Step(10 * time.Second)
-			f.states["n"].Release(string(x.UID)) // the report was written before the answer
+			f.states["n"].Release(string(x.UID)) // the report was written before the kubelet decided
 			f.report("n")
 			want := shadow.Tally{Pods: many + 1, Pinned: many + 1, NotJudged: map[shadow.Reason]int{shadow.NeverSeen: many}}
 			if answered {
@@ -339,7 +339,7 @@ func TestNotJudged(t *testing.T) {
 		}, want: shadow.NoAnswer},
 		"a report that comes twice": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
 			f.refuses(p, tae)
-			f.again() // with a new version: somebody has labelled the object
+			f.again() // a user has labeled the object, so that its version is new
 			f.started = f.clock.Now()
 			f.report("n")
 		}, want: shadow.KubeletRestarted},
@@ -390,7 +390,7 @@ func TestNotJudged(t *testing.T) {
 			f.bind(p, "m")
 		}, want: shadow.NeverSeen},
 		"an agent that wrote before the kubelet answered": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
-			early := f.written("n") // and the watch of reports is behind that of pods
+			early := f.written("n") // the watch of reports is later than that of pods
 			f.refuses(p, tae)
 			f.feed.ReportSeen(early)
 			f.started = f.clock.Now()
@@ -493,7 +493,7 @@ func TestNotJudged(t *testing.T) {
 	}
 }
 
-// TestJudgedAllTheSame: what looks like bad input and is none is judged.
+// TestJudgedAllTheSame: input that only looks bad is judged.
 func TestJudgedAllTheSame(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(*fixture)
@@ -543,8 +543,8 @@ func TestJudgedAllTheSame(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatComesFirst: a pod that is seen when its kubelet has answered is not predicted
-// after the fact.
+// TestAnAnswerThatComesFirst: if a pod's kubelet has answered before the pod is seen, there is no
+// prediction.
 func TestAnAnswerThatComesFirst(t *testing.T) {
 	f := newFixture(t)
 	f.node("n")
@@ -554,8 +554,8 @@ func TestAnAnswerThatComesFirst(t *testing.T) {
 	f.want("refused", shadow.Tally{Pods: 1, Pinned: 1, Rejected: 1, NotJudged: map[shadow.Reason]int{shadow.AnsweredFirst: 1}})
 }
 
-// TestLists: a list does not tell in which order its pods were bound, so that nothing is predicted
-// for them; what it tells of pods that were predicted before is their answer.
+// TestLists: a list does not show in which order its pods were bound, so that nothing is predicted
+// for them. For pods with an earlier prediction, it has the kubelet's answer.
 func TestLists(t *testing.T) {
 	f := newFixture(t)
 	f.node("n")
@@ -575,7 +575,7 @@ func TestLists(t *testing.T) {
 	here, there := f.bind(f.pod("here", 2), "n"), f.bind(f.pod("there", 7), "m")
 	late, refused := bound(f.pod("late", 2), "n"), bound(f.pod("refused", 8), "m")
 	late.ResourceVersion, refused.ResourceVersion = f.version(), f.version()
-	late = f.decide(late) // before the pod that was bound first: a list has no order
+	late = f.decide(late) // earlier than the pod that was bound first: a list has no order
 	here, there, refused = f.decide(here), f.decide(there), f.decide(refused)
 	here.ResourceVersion, there.ResourceVersion, refused.ResourceVersion = f.version(), f.version(), f.version()
 	f.list(ran, waits, late, here, there, refused)
@@ -591,7 +591,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// wrong makes a prediction come out wrong: the node's books change behind its agent's back.
+// wrong makes a prediction wrong: the node's state differs from its agent's reports.
 func (f *fixture) wrong(name string) *corev1.Pod {
 	f.t.Helper()
 	p := f.bind(f.pod(name, 2), "n")
@@ -611,8 +611,8 @@ func (f *fixture) wrong(name string) *corev1.Pod {
 	return p
 }
 
-// TestAMistakeIsCaptured: the state on which a wrong prediction was made is kept, as a snapshot
-// that says the same again, and without secrets.
+// TestAMistakeIsCaptured: the state behind a wrong prediction is kept as a snapshot without
+// secrets, which gives the same answer again.
 func TestAMistakeIsCaptured(t *testing.T) {
 	f := newFixture(t)
 	f.node("n")
@@ -665,7 +665,7 @@ func TestAMistakeIsCaptured(t *testing.T) {
 	}
 }
 
-// TestEvidenceGoesWithItsPod: what a prediction was made on is forgotten when it is settled.
+// TestEvidenceGoesWithItsPod: the data of a prediction is removed when the prediction is judged.
 func TestEvidenceGoesWithItsPod(t *testing.T) {
 	f := newFixture(t)
 	f.node("n")
@@ -682,8 +682,8 @@ func TestEvidenceGoesWithItsPod(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeLookedFor: pods whose wishes are not understood here, and pods for which there is
-// no time left, are counted as such.
+// TestWhatCannotBeLookedFor: pods with constraints that are not supported here, and pods for which
+// no time is left, are counted as such.
 func TestWhatCannotBeLookedFor(t *testing.T) {
 	f := newFixture(t)
 	f.node("n")
@@ -714,7 +714,7 @@ func TestWhatCannotBeLookedFor(t *testing.T) {
 	}
 }
 
-// TestPromisesOfBerth: where Berth schedules, what its Bindings promise is judged in the same way.
+// TestPromisesOfBerth: if Berth schedules, the promises in its Bindings are judged in the same way.
 func TestPromisesOfBerth(t *testing.T) {
 	f := newFixture(t)
 	f.node("n")
