@@ -19,7 +19,7 @@ func nodeWith(list map[corev1.ResourceName]string) *corev1.Node {
 	return n
 }
 
-// TestRoom: what a node lacks for good, and what it lacks beside its pods.
+// TestRoom: the amounts that a node does not have at all, and those that other pods use.
 func TestRoom(t *testing.T) {
 	asking := pod("p", 4)
 	asking.Spec.Containers[0].Resources.Limits["example.com/gpu"] = resource.MustParse("1")
@@ -55,7 +55,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestAmountTexts: they are short, and never look the same.
+// TestAmountTexts: texts are short, and those of different amounts differ.
 func TestAmountTexts(t *testing.T) {
 	for _, c := range []struct {
 		resource   string
@@ -74,7 +74,8 @@ func TestAmountTexts(t *testing.T) {
 	}
 }
 
-// TestBeside: what a device class stands for is not asked of a node without a plugin for it.
+// TestBeside: a resource that a device class provides is not required of a node without a device
+// plugin for it.
 func TestBeside(t *testing.T) {
 	asking := pod("p", 1)
 	asking.Spec.Containers[0].Resources.Limits["example.com/gpu"] = resource.MustParse("1")
@@ -88,14 +89,14 @@ func TestBeside(t *testing.T) {
 		name    string
 		node    *corev1.Node
 		classes map[corev1.ResourceName]bool
-		copies  int // that the node has room for
+		copies  int // copies for which the node has room
 	}{
 		{"a bare node", bare, classes, 4}, {"a node with a plugin", plugged, classes, 1}, {"without classes", bare, nil, 0},
 	} {
 		copies := nodestate.RoomOf(c.node, nil, c.classes).Copies(asked, 9)
 		never := lacking(asked, c.classes, c.node)
 		if never != "" {
-			copies = 0 // an extended resource that the node does not offer is no kubelet's concern
+			copies = 0 // no kubelet handles an extended resource that the node does not offer
 		}
 		if copies != c.copies || (never != "") != (c.copies == 0) {
 			t.Errorf("%s: room for %d, and it lacks %q", c.name, copies, never)

@@ -2,8 +2,8 @@ package survey
 
 import "testing"
 
-// TestGroupsShareAnswers: nodes with the same answer are one group, also if each has advice of its
-// own. The advice then names the nodes.
+// TestGroupsShareAnswers: nodes with the same answer are one group, even if each has its own
+// advice. The advice then names the nodes.
 func TestGroupsShareAnswers(t *testing.T) {
 	ask := func(node, advice string) Answer {
 		return Answer{Node: node, Answer: Refuses, Message: "too few CPUs", Advice: advice}

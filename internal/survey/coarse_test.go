@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// addZones makes a node that only NodeResourceTopology describes: two zones of seven CPUs for pods
-// each, with that many free in the first.
+// addZones makes a node that only NodeResourceTopology describes. It has two zones of seven CPUs
+// for pods, of which free are free in the first.
 func (w *world) addZones(name, free string) {
 	zone := func(zone, free string) nrt.Zone {
 		return nrt.Zone{Name: zone, Type: "Node", Resources: nrt.ResourceInfoList{{
@@ -31,8 +31,8 @@ func (w *world) addZones(name, free string) {
 	})
 }
 
-// TestCoarse: a node that others' exporters report is shown as what it is, an agent's report wins,
-// and a snapshot keeps it.
+// TestCoarse: a node that only other exporters report is shown as such. An agent's report has
+// priority, and a snapshot has both.
 func TestCoarse(t *testing.T) {
 	w := newWorld(t)
 	w.addZones("n", "4")
@@ -83,8 +83,8 @@ func TestCoarse(t *testing.T) {
 	}
 }
 
-// TestPinnedCPUsUnknown: on a node that is known by amounts only, a pod that is pinned has
-// that many CPUs, and nobody makes up which; a pod on a node that nobody knows has none.
+// TestPinnedCPUsUnknown: if only amounts are known of a node, a pinned pod is shown with a number
+// of CPUs, but without their ids. On a node of which nothing is known, it is shown without CPUs.
 func TestPinnedCPUsUnknown(t *testing.T) {
 	w := newWorld(t)
 	w.addZones("n", "4")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestNeedAgainstFit: of a group's nodes a load of one shape needs as many as are filled with as
-// many copies as fit on an empty one.
+// TestNeedAgainstFit: a load of equal pods needs as many nodes of a group as result from the number
+// of copies that fit on an empty node.
 func TestNeedAgainstFit(t *testing.T) {
 	c := playground(t)
 	s := surveyed(t, c)
@@ -56,8 +56,8 @@ func TestNeedAgainstFit(t *testing.T) {
 	}
 }
 
-// TestCompare: before is what fit says about the nodes as they are, after what it says about them
-// as set.
+// TestCompare: "before" is the answer of fit for the nodes as they are, and "after" for the nodes
+// with the setting.
 func TestCompare(t *testing.T) {
 	c := playground(t)
 	wanted := []Wanted{{Pod: wants("train", "12", "8Gi", "1"), Replicas: 5}, {Pod: wants("wide", "70", "8Gi", "0"), Replicas: 1}}
@@ -66,7 +66,7 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, set := range []Setting{{Empty: true}, {Empty: true, NUMAPerPackage: 2}} { // nodes are drained for it
+	for i, set := range []Setting{{Empty: true}, {Empty: true, NUMAPerPackage: 2}} { // fit assumes empty nodes for this
 		fitted, _, err := c.Fit(t.Context(), wanted, FitOptions{Limit: 100, Setting: set})
 		if err != nil {
 			t.Fatal(err)
@@ -86,7 +86,7 @@ func TestCompare(t *testing.T) {
 	}
 	if fitted, _, err := c.Fit(t.Context(), short, FitOptions{Limit: 100}); err != nil || fitted[0].Copies < 2 {
 		t.Errorf("%+v, %v: want two copies", fitted, err)
-	} else { // each workload finds its places alone, and both together do not
+	} else { // each workload fits alone, but not both together
 		both := []Wanted{{Pod: wants("train", "12", "8Gi", "1"), Replicas: fitted[0].Copies}, {Pod: wants("late", "12", "8Gi", "1"), Replicas: 1}}
 		got, err := Compare(t.Context(), c, both, FitOptions{Limit: 100})
 		if err != nil || got.Pods[0].Before.Placed != fitted[0].Copies || got.Pods[1].Before.Placed != 1 || got.Moving == nil || got.Moving.Before.Outcome == "" {
@@ -113,7 +113,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestReservedLeavesLess: a node can allocate what is not reserved.
+// TestReservedLeavesLess: a node's allocatable amounts do not include reserved resources.
 func TestReservedLeavesLess(t *testing.T) {
 	c := playground(t)
 	s := surveyed(t, c)

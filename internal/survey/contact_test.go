@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 )
 
-// TestContact: what cannot be watched is lost from its first failure until a watch is there again,
-// and an API server that says what is wrong with a question is there.
+// TestContact: a resource counts as lost from the first failure of its watch until the watch works
+// again. An API server that answers with an error about the request itself counts as reachable.
 func TestContact(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	c := newContact(func() time.Time { return now })
@@ -30,7 +30,7 @@ func TestContact(t *testing.T) {
 		ctx      context.Context
 		resource string
 		err      error
-		want     int // of what is lost
+		want     int // number of lost resources
 		news     bool
 	}{
 		{t.Context(), "pods", nil, 0, false},
@@ -56,8 +56,8 @@ func TestContact(t *testing.T) {
 	}
 }
 
-// TestNobodyIsSilentWhileNobodyListens: while heartbeats are lost, and for as long after that as an
-// agent may be silent, none counts as silent that did not before.
+// TestNobodyIsSilentWhileNobodyListens: while heartbeats cannot be watched, and for StaleAfter
+// after that, no more agents count as silent.
 func TestNobodyIsSilentWhileNobodyListens(t *testing.T) {
 	c := &Cluster{}
 	c.StaleAfter, c.Heartbeats = time.Minute, "berth-system"

@@ -27,7 +27,8 @@ func owned(p *corev1.Pod, kind, name string) *corev1.Pod {
 	return p
 }
 
-// owning is the playground with a controller for every pod, and no budget that keeps any.
+// owning is the playground with a controller for every pod, and without PodDisruptionBudgets that
+// prevent moves.
 func owning(t testing.TB) *Cluster {
 	c := playground(t)
 	for _, p := range c.from.(*still).Pods {
@@ -46,15 +47,15 @@ func makeRoomFor(t testing.TB, c *Cluster, p *corev1.Pod, o RoomOptions) *Room {
 	return r
 }
 
-// gpus is a pod that asks for more GPUs than any NUMA node has free.
+// gpus returns a pod that requests more GPUs than are free on any NUMA node.
 func gpus(count string) *corev1.Pod {
 	p := wants("big", "8", "8Gi", count)
 	p.Spec.SchedulerName = corev1.DefaultSchedulerName
 	return p
 }
 
-// TestMakeRoom plans, and carries the plan out on kubelets that start from the nodes' reports:
-// every place is free when its turn comes.
+// TestMakeRoom carries each plan out on kubelets that start from the nodes' reports. Every place
+// must be free when its pod comes.
 func TestMakeRoom(t *testing.T) {
 	for _, asked := range []string{"1", "2", "3"} {
 		c := owning(t)
@@ -71,7 +72,7 @@ func TestMakeRoom(t *testing.T) {
 	}
 }
 
-// carryOut plays a plan.
+// carryOut carries a plan out.
 func carryOut(t *testing.T, c *Cluster, r *Room, wanted *corev1.Pod) {
 	t.Helper()
 	s := surveyed(t, c)
@@ -99,7 +100,8 @@ func carryOut(t *testing.T, c *Cluster, r *Room, wanted *corev1.Pod) {
 		if c.from.(*still).Pods[i].Spec.NodeName != m.From || m.From == m.To {
 			t.Errorf("%s moves from %s to %s, and is on %s", m.Name, m.From, m.To, c.from.(*still).Pods[i].Spec.NodeName)
 		}
-		// While its holder is there the pod waits, or gets what the plan says. Else it says none.
+		// While the pod's placeholder is there, the pod waits, or gets the NUMA node of the plan.
+		// Otherwise the plan has no NUMA node.
 		held := &sim.Kubelet{State: kubelets[m.To].State.Clone()}
 		var got [2]placement.Verdict
 		for n, uid := range []string{"holder", "pod"} {
@@ -126,8 +128,8 @@ func carryOut(t *testing.T, c *Cluster, r *Room, wanted *corev1.Pod) {
 	}
 }
 
-// TestPlayedAsKubelets: pods that leave and come in any order get the NUMA nodes that the node's
-// kubelet would give them.
+// TestPlayedAsKubelets: pods that leave and come in any order get the same NUMA nodes as from the
+// node's kubelet.
 func TestPlayedAsKubelets(t *testing.T) {
 	s := surveyed(t, playground(t))
 	rng := rand.New(rand.NewPCG(29, 1))
@@ -175,8 +177,8 @@ func TestPlayedAsKubelets(t *testing.T) {
 	}
 }
 
-// TestUncertainPlacesHaveNoNUMANode: on b the pod gets NUMA node 0 once its holder has gone, and 1
-// while that is there.
+// TestUncertainPlacesHaveNoNUMANode: on b the pod gets NUMA node 0 when its placeholder is gone,
+// and NUMA node 1 while that is there.
 func TestUncertainPlacesHaveNoNUMANode(t *testing.T) {
 	w := newWorld(t)
 	fills, moves, q, x := pod("fills", 3), owned(pod("moves", 1), "ReplicaSet", "moves"), pod("q", 2), pod("x", 2)
@@ -191,7 +193,7 @@ func TestUncertainPlacesHaveNoNUMANode(t *testing.T) {
 	}
 }
 
-// TestEndingPodsAreNotCalledStaying: they make room by themselves.
+// TestEndingPodsAreNotCalledStaying: pods that are ending free their resources by themselves.
 func TestEndingPodsAreNotCalledStaying(t *testing.T) {
 	c := owning(t)
 	now := metav1.Now()
@@ -204,7 +206,7 @@ func TestEndingPodsAreNotCalledStaying(t *testing.T) {
 	}
 }
 
-// TestStays: who is not moved, and why.
+// TestStays: the pods that are not moved, and the reasons.
 func TestStays(t *testing.T) {
 	c := owning(t)
 	s := surveyed(t, c)
@@ -276,7 +278,7 @@ func TestStays(t *testing.T) {
 	}
 }
 
-// TestMakeRoomRefuses says what it cannot be asked.
+// TestMakeRoomRefuses invalid requests, with the reason.
 func TestMakeRoomRefuses(t *testing.T) {
 	c := owning(t)
 	if _, err := c.MakeRoom(t.Context(), []Wanted{{Pod: gpus("1"), Replicas: MaxRoomFor + 1}}, RoomOptions{}); err == nil || !strings.Contains(err.Error(), "want at most 32") {

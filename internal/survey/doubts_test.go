@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestALabelThatTheKubeletDoesNotKeepIsDoubtful: its kubelet has the policy with scope container.
+// TestALabelThatTheKubeletDoesNotKeepIsDoubtful: the kubelet has this policy, but with the scope
+// container.
 func TestALabelThatTheKubeletDoesNotKeepIsDoubtful(t *testing.T) {
 	w := newWorld(t)
 	w.report(w.addNode("n"))
@@ -18,7 +19,7 @@ func TestALabelThatTheKubeletDoesNotKeepIsDoubtful(t *testing.T) {
 	}
 }
 
-// TestAKubeletThatPlacesPodsOnceMoreIsDoubtful: only in scope pod.
+// TestAKubeletThatPlacesPodsOnceMoreIsDoubtful, but only with the scope pod.
 func TestAKubeletThatPlacesPodsOnceMoreIsDoubtful(t *testing.T) {
 	for scope, want := range map[string]int{"pod": 1, "container": 0} {
 		w := newWorld(t)

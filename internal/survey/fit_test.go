@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/test/sim"
 )
 
-// playground opens the snapshot that the page's tests look at.
+// playground opens the snapshot that the tests of the web page use.
 func playground(t testing.TB) *Cluster {
 	t.Helper()
 	f, err := os.Open("../../test/web/testdata/cluster.berth")
@@ -32,7 +32,7 @@ func playground(t testing.TB) *Cluster {
 	return c
 }
 
-// wants is a pod that does not exist.
+// wants returns a pod that does not exist in the cluster.
 func wants(name, cpu, memory, gpus string) *corev1.Pod {
 	limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
 	if gpus != "0" {
@@ -43,9 +43,9 @@ func wants(name, cpu, memory, gpus string) *corev1.Pod {
 	return p
 }
 
-// TestFitAgainstTwin: as many copies fit on a node as a kubelet admits one after the other that
-// starts from the node's report, and whose allocatable is counted again each time. The same goes
-// for nodes that are set differently.
+// TestFitAgainstTwin: the number of copies that fit on a node equals the number that a kubelet
+// admits one after the other. The kubelet starts from the node's report, and allocatable is
+// recounted each time. The same is true for nodes with other settings.
 func TestFitAgainstTwin(t *testing.T) {
 	c := playground(t)
 	s := surveyed(t, c)
@@ -80,7 +80,7 @@ func TestFitAgainstTwin(t *testing.T) {
 	}
 }
 
-// twinCopies counts by hand.
+// twinCopies counts the copies with a kubelet.
 func twinCopies(t *testing.T, s *Survey, name string, p *corev1.Pod, o *Setting, limit int) int {
 	n := s.nodes[name]
 	if n.object.Spec.Unschedulable {
@@ -124,7 +124,7 @@ func twinCopies(t *testing.T, s *Survey, name string, p *corev1.Pod, o *Setting,
 	return limit
 }
 
-// TestFit places replicas, counts copies, and names what it does not ask.
+// TestFit places replicas, counts copies, and names the constraints that it does not check.
 func TestFit(t *testing.T) {
 	c := playground(t)
 	one := func(p *corev1.Pod, replicas int, o FitOptions) Fitting {
@@ -178,7 +178,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestParseSetting reads what can be set.
+// TestParseSetting reads all settings.
 func TestParseSetting(t *testing.T) {
 	s, err := ParseSetting([]string{"topologyManagerPolicy=restricted", "topologyManagerScope=pod", "cpuManagerPolicy=static", "numaNodesPerPackage=4", "reservedSystemCPUs=33,0-1"})
 	if want := (Setting{Policy: "restricted", Scope: "pod", CPUManager: "static", NUMAPerPackage: 4, Reserved: "0-1,33"}); err != nil || s != want {
@@ -191,8 +191,8 @@ func TestParseSetting(t *testing.T) {
 	}
 }
 
-// TestFitOfDevices: what would fit in place of a pod that asks for devices is shown only for nodes
-// that have such devices.
+// TestFitOfDevices: for a pod that requests devices, the alternatives that would fit are shown only
+// for nodes with such devices.
 func TestFitOfDevices(t *testing.T) {
 	c := playground(t)
 	big := wants("waits-for-gpu", "60", "8Gi", "1")
@@ -212,8 +212,8 @@ func TestFitOfDevices(t *testing.T) {
 	}
 }
 
-// TestNamespaceOfManifests: a pod that names no namespace is asked about as one of the Cluster's,
-// and one that names another is not.
+// TestNamespaceOfManifests: a pod without a namespace gets the Cluster's, and a pod with a
+// namespace keeps it.
 func TestNamespaceOfManifests(t *testing.T) {
 	for _, one := range []struct {
 		names, asked, want string
@@ -237,8 +237,8 @@ func TestNamespaceOfManifests(t *testing.T) {
 	}
 }
 
-// TestBestEffortAnywhere: a pod that asks for best-effort in Volcano's way is asked about as the
-// scheduler is configured.
+// TestBestEffortAnywhere: the answer for a pod with Volcano's policy best-effort depends on the
+// scheduler's setting.
 func TestBestEffortAnywhere(t *testing.T) {
 	for _, anywhere := range []bool{false, true} {
 		c := owning(t)

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestExplainGangFindsDevices: members share the devices near their CPUs. A node that lacks them
-// says so, with the devices of the mates.
+// TestExplainGangFindsDevices: members share the devices near their CPUs. The answer of a node
+// without enough devices takes those of the other members into account.
 func TestExplainGangFindsDevices(t *testing.T) {
 	near0, near1, far0 := gpu("a", "big", 0), gpu("b", "small", 0), gpu("c", "big", 1)
 	shared := func() *resourcev1.ResourceClaim {
@@ -22,10 +22,10 @@ func TestExplainGangFindsDevices(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode     string
 		devices  []resourcev1.Device
-		first    func() *resourcev1.ResourceClaim // of the first member; nil for one of any device
+		first    func() *resourcev1.ResourceClaim // of the first member; nil: a claim for any device
 		extended bool
 		verdict  string
-		lacking  string // the answer of the node
+		lacking  string // the node's answer
 	}{
 		"a device on each NUMA node":    {"required", []resourcev1.Device{near0, far0}, nil, false, "all fit now", ""},
 		"two on one":                    {"required", []resourcev1.Device{near0, near1}, nil, false, "1 of 2 pods fit now", "berth.dev/claims: required: claim my-c1: no device on NUMA node 1, where its CPUs would be, matches the claim's requests"},

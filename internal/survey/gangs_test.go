@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// member is a pending pod of a gang that its pods declare.
+// member adds a pending pod of a gang that is declared by annotations.
 func (w *world) member(gang string, i, minimum int, cpus int64) *corev1.Pod {
 	one := pod(fmt.Sprintf("%s-%d", gang, i), cpus)
 	one.Annotations = map[string]string{wire.GangAnnotation: gang, wire.GangMinimumAnnotation: fmt.Sprint(minimum)}
@@ -108,7 +108,8 @@ func TestGangs(t *testing.T) {
 	}
 }
 
-// TestExplainGangCountsWhatCouldBeFreed for a group's minResources, as the scheduler does.
+// TestExplainGangCountsWhatCouldBeFreed: as in the scheduler, pods of lower priority count as free
+// for a group's minResources.
 func TestExplainGangCountsWhatCouldBeFreed(t *testing.T) {
 	for priority, want := range map[int32]string{
 		1: "minResources asks for 8 CPUs, and 4 are free",
@@ -132,8 +133,9 @@ func TestExplainGangCountsWhatCouldBeFreed(t *testing.T) {
 	}
 }
 
-// TestExplainGangKnowsProtectedGroups: a PodGroup that says so keeps its pods, as with the
-// scheduler, and what the scheduler keeps for others it has told.
+// TestExplainGangKnowsProtectedGroups: as in the scheduler, pods of a PodGroup with the annotation
+// preemptable=false are not evicted. What the scheduler keeps for other groups is in the status
+// that it has written.
 func TestExplainGangKnowsProtectedGroups(t *testing.T) {
 	raw := slimGroup([]byte(`{"metadata":{"name":"kept","namespace":"other","annotations":{"volcano.sh/preemptable":"false","secret":"x"}},"spec":{"minMember":1}}`), volcano.GroupVersion)
 	if text := string(raw); !strings.Contains(text, "volcano.sh/preemptable") || strings.Contains(text, "secret") {
@@ -164,7 +166,7 @@ func TestExplainGangKnowsProtectedGroups(t *testing.T) {
 	}
 }
 
-// TestAGroupWithoutPodsSaysWhyItWaits: what the scheduler has written into its status.
+// TestAGroupWithoutPodsSaysWhyItWaits: the reason is in the status that the scheduler has written.
 func TestAGroupWithoutPodsSaysWhyItWaits(t *testing.T) {
 	w := newWorld(t)
 	w.group(`{"apiVersion":"scheduling.volcano.sh/v1beta1","metadata":{"name":"large","namespace":"default"},"spec":{"minMember":1,"minResources":{"cpu":"73"}},
@@ -175,8 +177,8 @@ func TestAGroupWithoutPodsSaysWhyItWaits(t *testing.T) {
 	}
 }
 
-// TestExplainGang: NUMA nodes of 3 and 4 CPUs, gangs that fit, that fit in part, and that have a
-// member already.
+// TestExplainGang: NUMA nodes have 3 and 4 CPUs. Some gangs fit, some fit in part, and one is
+// already Inqueue.
 func TestExplainGang(t *testing.T) {
 	w := newWorld(t)
 	w.report(w.addNode("n1"))
@@ -213,7 +215,7 @@ func TestExplainGang(t *testing.T) {
 		{"large", "2 of 4 pods fit now; even empty nodes would not be enough: they have 14 CPUs in total, and these pods ask for 16", false, 2, "large-2"},
 		{"beyond", "the minimum fits now: 2, of 2", true, 2, "beyond-2"},
 		{"broad", "minResources asks for 100 CPUs, and 14 are free", false, 0, ""},
-		{"in", "all fit now", true, 1, ""}, // the scheduler has let it in
+		{"in", "all fit now", true, 1, ""}, // its group is already Inqueue
 		{"light", "all fit now", true, 1, ""},
 	} {
 		e, err := c.ExplainGang(t.Context(), "", want.name)
@@ -233,7 +235,7 @@ func TestExplainGang(t *testing.T) {
 			t.Errorf("%s: %q, whole %t, %d placed, lacking %q: want %+v", want.name, e.Verdict, e.Whole, placed, lacking, want)
 		}
 		for _, p := range e.Pods {
-			// Created in one second, they may be admitted in any order.
+			// Members of the same second may be admitted in any order.
 			if want.name == "fits" && (p.NUMANodes == "" || p.Node == "" || p.Certainty != "verdict") {
 				t.Errorf("%+v: want its node, its NUMA nodes, and how certain that is", p)
 			}

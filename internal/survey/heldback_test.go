@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// claimed is a pod with a volume of the claim data.
+// claimed returns a pod with a volume of the claim data.
 func claimed(name, message string) *corev1.Pod {
 	p := pod(name, 2)
 	p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
@@ -23,9 +23,8 @@ func claimed(name, message string) *corev1.Pod {
 	return p
 }
 
-// TestHeldByClaims: a claim holds a pod back if it is missing, lost, being deleted, or not
-// bound for a reason that is known. One that waits for the pod's node (WaitForFirstConsumer)
-// does not.
+// TestHeldByClaims: a claim holds a pod back if it is missing, lost or being deleted, or not bound
+// for a known reason. A claim that waits for the pod's node (WaitForFirstConsumer) does not.
 func TestHeldByClaims(t *testing.T) {
 	class := "fast"
 	claim := func(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
@@ -36,9 +35,9 @@ func TestHeldByClaims(t *testing.T) {
 	const fails = "0/2 nodes are available: "
 	for name, c := range map[string]struct {
 		claim   *corev1.PersistentVolumeClaim
-		code    int // of a refusal
+		code    int // of an error
 		message string
-		want    string // "" for nothing
+		want    string // "" if the claim does not hold the pod back
 	}{
 		"missing":          {code: http.StatusNotFound, want: "there is no PersistentVolumeClaim data"},
 		"may not be read":  {code: http.StatusForbidden},
@@ -71,7 +70,7 @@ func TestHeldByClaims(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			held := a.heldByClaims(t.Context(), slimPod(claimed("p", c.message))) // as the map holds it
+			held := a.heldByClaims(t.Context(), slimPod(claimed("p", c.message))) // as the map has it
 			if asked != "/api/v1/namespaces/default/persistentvolumeclaims/data" {
 				t.Errorf("asked for %q", asked)
 			}
@@ -85,7 +84,7 @@ func TestHeldByClaims(t *testing.T) {
 	}
 }
 
-// TestEphemeralClaims: nobody is told to create a claim that a controller makes.
+// TestEphemeralClaims: the advice does not say to create a claim that a controller creates.
 func TestEphemeralClaims(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
@@ -101,7 +100,8 @@ func TestEphemeralClaims(t *testing.T) {
 	}
 }
 
-// TestHeldBackOnTheMap: what the map and snapshots hold of a pod says what holds it back.
+// TestHeldBackOnTheMap: the reduced pods of the map and of snapshots still show what holds them
+// back.
 func TestHeldBackOnTheMap(t *testing.T) {
 	w := newWorld(t)
 	w.report(w.addNode("n1"))
@@ -123,7 +123,7 @@ func TestHeldBackOnTheMap(t *testing.T) {
 	}
 }
 
-// TestWaitsForRoom: only for pods that nobody else holds back would it help to move others.
+// TestWaitsForRoom: moving other pods could help only a pod that no other plugin holds back.
 func TestWaitsForRoom(t *testing.T) {
 	const fails = "0/2 nodes are available: "
 	for message, want := range map[string]bool{

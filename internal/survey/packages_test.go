@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// TestPackagesOf says which package NUMA nodes lie in, and nothing where that tells nothing.
+// TestPackagesOf returns the package of each NUMA node, and nothing if the machine has only one.
 func TestPackagesOf(t *testing.T) {
 	for text, want := range map[string][]int{
 		"package:2 numa:4 core:2 pu:1":                             {0, 0, 0, 0, 1, 1, 1, 1},

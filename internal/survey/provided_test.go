@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestProvidedIsShown: what a provider gave stands beside the devices, with its places.
+// TestProvidedIsShown: amounts from a provider, with their places, are shown next to the devices.
 func TestProvidedIsShown(t *testing.T) {
 	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 mem:8Gi")
 	if err != nil {
@@ -33,7 +33,8 @@ func TestProvidedIsShown(t *testing.T) {
 	}
 }
 
-// TestProvidedStaysShown: a report knows nothing of providers, so the Binding goes on telling.
+// TestProvidedStaysShown: reports do not have amounts of providers, so that those of the Binding
+// are still shown.
 func TestProvidedStaysShown(t *testing.T) {
 	var p Pod
 	p.hold("0", []Container{{Name: "c"}, {Name: "other"}})
@@ -43,7 +44,7 @@ func TestProvidedStaysShown(t *testing.T) {
 	}
 }
 
-// TestGivenAtItsPeak: init containers have what they have beside the sidecars before them.
+// TestGivenAtItsPeak: an init container counts together with the sidecars before it.
 func TestGivenAtItsPeak(t *testing.T) {
 	has := func(name string, kind placement.ContainerKind, n uint64) placement.ContainerDecision {
 		return placement.ContainerDecision{Name: name, Kind: kind, Hint: placement.Hint{Any: true},
@@ -63,8 +64,8 @@ func TestGivenAtItsPeak(t *testing.T) {
 	}
 }
 
-// TestExplainProvided: nodes are asked without what providers hand out, and say so. Where a
-// resource is one shows in what pods have.
+// TestExplainProvided: a node's answer does not check resources of providers, and says so. The
+// places of such resources are known from the pods that use them.
 func TestExplainProvided(t *testing.T) {
 	const licence = "example.com/licence"
 	w := newWorld(t)
@@ -116,7 +117,8 @@ func TestExplainProvided(t *testing.T) {
 	}
 }
 
-// TestClassesAreHeld: however often pods are explained, device classes are listed once in a while.
+// TestClassesAreHeld: however often pods are explained, device classes are listed only once in a
+// while.
 func TestClassesAreHeld(t *testing.T) {
 	lists := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

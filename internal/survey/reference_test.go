@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/test/reference"
 )
 
-// TestReference holds docs/reference/reasons.md against the code: every reason for which a pod is
-// refused or waits, or a node is not relied on, with what to do. `make reference` writes it.
+// TestReference compares docs/reference/reasons.md with the code: every reason for which a pod is
+// refused or waits, or a node is unreliable, with the advice. `make reference` writes it.
 func TestReference(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Reasons\n\nWhy a pod is refused or waits, and why a node is not relied on, with what to do. Events, `berth explain`, the map and\n" +

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// waitingGang adds to the playground a gang of pods that ask for so many GPUs.
+// waitingGang adds a gang to the playground: one pod for each number of GPUs.
 func waitingGang(c *Cluster, minimum int, counts ...string) {
 	for i, count := range counts {
 		p := gpus(count)
@@ -22,8 +22,8 @@ func waitingGang(c *Cluster, minimum int, counts ...string) {
 	}
 }
 
-// TestMakeRoomForGang: room is planned for as many as start together, by the gang's name and by
-// that of a member.
+// TestMakeRoomForGang: room is planned for the gang's minimum, whether the gang or a member is
+// named.
 func TestMakeRoomForGang(t *testing.T) {
 	c := owning(t)
 	waitingGang(c, 2, "3", "0", "0")

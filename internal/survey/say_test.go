@@ -11,9 +11,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestPodsThatShareAndPin: of pods that are not Guaranteed those are listed to which their
-// placement gives CPUs, or which it keeps to NUMA nodes. CPU time that is only counted is nothing
-// of theirs.
+// TestPodsThatShareAndPin: of the pods that are not Guaranteed, only those are listed to which
+// their placement gives CPUs or NUMA nodes. CPU time that is only counted does not count as pinned.
 func TestPodsThatShareAndPin(t *testing.T) {
 	w := newWorld(t)
 	w.report(w.addNode("n"))

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// TestSlimPodsKeepWhatBerthReads: what the map holds of a pod says the same as the pod, in every
-// dialect, and has no annotation of anybody else's.
+// TestSlimPodsKeepWhatBerthReads: the reduced pods of the map have the same meaning in every
+// dialect, and no annotations of others.
 func TestSlimPodsKeepWhatBerthReads(t *testing.T) {
 	annotations, labels := wire.KeysRead()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"example.com/secret": "x"}, Labels: map[string]string{}}}

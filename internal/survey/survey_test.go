@@ -26,10 +26,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// noon is when everybody is asked.
+// noon is the time of all questions.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// world is a cluster that never changes, and the kubelets of its nodes.
+// world is a cluster that does not change, with the kubelets of its nodes.
 type world struct {
 	*testing.T
 	still
@@ -49,7 +49,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// nodeSpec is two NUMA nodes of 4 CPUs, the first of which is reserved.
+// nodeSpec has two NUMA nodes of 4 CPUs. The first CPU is reserved.
 func (w *world) nodeSpec() wire.NodeSpec {
 	m, err := topology.Parse("package:2 numa:1 core:4 pu:1 mem:16Gi dist:10,21")
 	w.must(err)
@@ -59,7 +59,8 @@ func (w *world) nodeSpec() wire.NodeSpec {
 		Config: placement.Config{Version: placement.V136, CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"}}
 }
 
-// addNode makes a node that is alive. Two minutes ago it reported what its kubelet admitted.
+// addNode makes a node with a live agent. Two minutes ago it reported the pods that its kubelet had
+// admitted.
 func (w *world) addNode(name string, admitted ...*corev1.Pod) *v1alpha1.NodeTopology {
 	w.Helper()
 	spec := w.nodeSpec()
@@ -87,7 +88,7 @@ func (w *world) addNode(name string, admitted ...*corev1.Pod) *v1alpha1.NodeTopo
 	return nt
 }
 
-// report stores what addNode made, after a change.
+// report stores a report of addNode, which the test may have changed.
 func (w *world) report(nt *v1alpha1.NodeTopology) {
 	w.Helper()
 	data, err := json.Marshal(nt)
@@ -101,7 +102,7 @@ func (w *world) beat(node string, at time.Time) {
 		Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}})
 }
 
-// pod is a Guaranteed pod of one container with whole CPUs.
+// pod returns a Guaranteed pod of one container with whole CPUs.
 func pod(name string, cpus int64) *corev1.Pod {
 	limits := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Gi")}
 	return &corev1.Pod{
@@ -112,7 +113,7 @@ func pod(name string, cpus int64) *corev1.Pod {
 	}
 }
 
-// bind binds a pod to a node, which may be none, with a promise of CPUs, which may be none.
+// bind binds a pod to a node with a promise of CPUs. Both may be "".
 func (w *world) bind(p *corev1.Pod, node, cpus string) *corev1.Pod {
 	w.Helper()
 	p.Spec.NodeName, p.Status.Phase = node, corev1.PodRunning
@@ -129,7 +130,7 @@ func (w *world) bind(p *corev1.Pod, node, cpus string) *corev1.Pod {
 	return p
 }
 
-// cluster opens the world as a file that `berth snapshot` wrote.
+// cluster opens the world as a file of `berth snapshot`.
 func (w *world) cluster() *Cluster {
 	w.Helper()
 	var file bytes.Buffer
@@ -152,7 +153,8 @@ func surveyed(t *testing.T, c *Cluster) *Survey {
 	return s
 }
 
-// TestNodes: whatever a scheduler would not rely on is in trouble, with its reason and what to do.
+// TestNodes: every node that the scheduler would not rely on is shown as in trouble, with the
+// reason and the advice.
 func TestNodes(t *testing.T) {
 	w := newWorld(t)
 	w.report(w.addNode("ready", pod("held", 3)))
@@ -198,8 +200,8 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestObeyingNode: what is decided for a node counts before it is reported, the default policy is
-// the node's, and what does not run as it was decided is a warning.
+// TestObeyingNode: a decision for a node counts before it is reported, the default policy is the
+// node's, and pods that do not run according to the decision cause a warning.
 func TestObeyingNode(t *testing.T) {
 	w := newWorld(t)
 	nt := w.addNode("obeys")
@@ -227,7 +229,7 @@ func TestObeyingNode(t *testing.T) {
 	}
 }
 
-// TestPods: what became of a promise.
+// TestPods: the outcome of each promise.
 func TestPods(t *testing.T) {
 	w := newWorld(t)
 	kept, broken, wordless := pod("kept", 2), pod("broken", 2), pod("wordless", 1)
@@ -268,8 +270,8 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// TestFreeWhereBerthDecides: CPU time that is handed out is not free. CPUs that a pod keeps idle
-// are drawn as kept.
+// TestFreeWhereBerthDecides: CPU time that pods have is not free. CPUs that a pod keeps idle are
+// drawn as such.
 func TestFreeWhereBerthDecides(t *testing.T) {
 	w := newWorld(t)
 	nt := w.addNode("obeys")
@@ -304,8 +306,9 @@ func TestFreeWhereBerthDecides(t *testing.T) {
 	}
 }
 
-// TestNothingIsPromisedOfFractions: a Guaranteed pod of 1500m shares CPUs. It is not called certain
-// or kept, and it is told why; one that its kubelet refused is called refused all the same.
+// TestNothingIsPromisedOfFractions: a Guaranteed pod of 1500m shares CPUs. It is not shown as
+// certain or kept, and the reason is given. If its kubelet refused it, it is still shown as
+// refused.
 func TestNothingIsPromisedOfFractions(t *testing.T) {
 	w := newWorld(t)
 	w.report(w.addNode("n"))
@@ -340,7 +343,7 @@ func TestNothingIsPromisedOfFractions(t *testing.T) {
 	}
 }
 
-// TestExplain: what each node says to a pod that waits.
+// TestExplain: the answer of each node about a waiting pod.
 func TestExplain(t *testing.T) {
 	w := newWorld(t)
 	w.report(w.addNode("free"))
@@ -376,7 +379,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestSnapshotsKeepWhoMayWithhold: a snapshot is asked by what the cluster was asked by.
+// TestSnapshotsKeepWhoMayWithhold: a snapshot keeps the settings of the scheduler.
 func TestSnapshotsKeepWhoMayWithhold(t *testing.T) {
 	var file bytes.Buffer
 	packed := gzip.NewWriter(&file)
@@ -390,7 +393,7 @@ func TestSnapshotsKeepWhoMayWithhold(t *testing.T) {
 	}
 }
 
-// TestSnapshotIsWhole: what is no snapshot is said to be none.
+// TestSnapshotIsWhole: a file that is no snapshot is refused, with the reason.
 func TestSnapshotIsWhole(t *testing.T) {
 	for what, text := range map[string]string{
 		"kind \"Pod\"": `{"kind": "Pod"}`, "version 99": `{"kind": "BerthSnapshot", "version": 99}`,
@@ -409,8 +412,8 @@ func TestSnapshotIsWhole(t *testing.T) {
 	}
 }
 
-// TestOutcomesAreRemembered: what was seen of a pod is not lost when it ends, whether its end or
-// the report without it comes first.
+// TestOutcomesAreRemembered: the last outcome of a pod stays when the pod ends, whether the end or
+// a report without the pod comes first.
 func TestOutcomesAreRemembered(t *testing.T) {
 	for _, c := range []struct{ seen, want []string }{
 		{[]string{PromiseOpen, PromiseKept, PromisePast}, []string{PromiseOpen, PromiseKept, PromiseKept}},
@@ -431,8 +434,8 @@ func TestOutcomesAreRemembered(t *testing.T) {
 	}
 }
 
-// FuzzOpen: a snapshot, such as a capture of shadow mode, is read or refused, and its nodes and
-// pods can then be listed.
+// FuzzOpen: a snapshot, such as a capture of shadow mode, is read or refused. If it is read, its
+// nodes and pods can be listed.
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte(`{"kind":"BerthSnapshot","version":1,"taken":"2026-01-01T00:00:00Z","staleAfter":"1m0s","nodes":[{"metadata":{"name":"n"}}],"pods":[{"metadata":{"name":"p","namespace":"d"}}],
 "nodeResourceTopologies":[{"metadata":{"name":"n"},"zones":[{"name":"node-0","type":"Node"}]}],"reservations":[{"metadata":{"name":"r"},"spec":{"template":"x"}}]}`))

@@ -20,7 +20,7 @@ import (
 
 const gpuDriver = "gpu.example.com"
 
-// class is a class of devices; kind is "" for those of any kind.
+// class returns a device class; with the kind "", it matches every kind.
 func class(name, kind string) *resourcev1.DeviceClass {
 	text := `device.driver == "` + gpuDriver + `"`
 	if kind != "" {
@@ -30,13 +30,14 @@ func class(name, kind string) *resourcev1.DeviceClass {
 		Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: text}}}}}
 }
 
-// gpu is a device of a kind on a NUMA node.
+// gpu returns a device of a kind on a NUMA node.
 func gpu(name, kind string, on int64) resourcev1.Device {
 	return resourcev1.Device{Name: name, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{
 		claims.StandardNUMANode: {IntValue: &on}, "kind": {StringValue: &kind}}}
 }
 
-// claim asks for one device of a class, or of the first of several of which there is one.
+// claim requests one device of a class. If there are several classes, it requests the first that is
+// available.
 func claim(name string, of ...string) *resourcev1.ResourceClaim {
 	c := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
 	r := resourcev1.DeviceRequest{Name: "r"}
@@ -51,14 +52,14 @@ func claim(name string, of ...string) *resourcev1.ResourceClaim {
 	return c
 }
 
-// has gives a claim a device of the node.
+// has allocates a device of the node to a claim.
 func has(c *resourcev1.ResourceClaim, device string) *resourcev1.ResourceClaim {
 	c.Status.Allocation = &resourcev1.AllocationResult{}
 	c.Status.Allocation.Devices.Results = []resourcev1.DeviceRequestAllocationResult{{Request: "r", Driver: gpuDriver, Pool: "n", Device: device}}
 	return c
 }
 
-// claimWorld has node n with devices, on which a pod of two CPUs gets those of NUMA node 0.
+// claimWorld has node n with devices. A pod of two CPUs gets those of NUMA node 0.
 func claimWorld(t *testing.T, of ...resourcev1.Device) *world {
 	w := newWorld(t)
 	w.report(w.addNode("n"))
@@ -70,7 +71,7 @@ func claimWorld(t *testing.T, of ...resourcev1.Device) *world {
 	return w
 }
 
-// asks is a pod that uses the claims.
+// asks returns a pod that uses the claims.
 func (w *world) asks(mode string, all ...*resourcev1.ResourceClaim) *corev1.Pod {
 	p := pod("new", 2)
 	if mode != "" {
@@ -84,7 +85,7 @@ func (w *world) asks(mode string, all ...*resourcev1.ResourceClaim) *corev1.Pod 
 	return p
 }
 
-// fitOf asks the survey.
+// fitOf returns the survey's answer and its notes.
 func (w *world) fitOf(p *corev1.Pod) (*Fitting, []string) {
 	w.Helper()
 	all, notes, err := w.cluster().Fit(w.Context(), []Wanted{{Pod: p, Replicas: 1}}, FitOptions{Limit: 1})
@@ -92,8 +93,8 @@ func (w *world) fitOf(p *corev1.Pod) (*Fitting, []string) {
 	return &all[0], notes
 }
 
-// scheduled is what the scheduler's allocator gives the open claims of a pod that lies on NUMA node
-// 0 of node n: all together, first on the NUMA nodes that Berth leaves to choose.
+// scheduled returns what the scheduler's allocator allocates to all open claims together, for a pod
+// on NUMA node 0 of node n. As in Berth, it first tries only devices near the pod.
 func (w *world) scheduled(mode claims.Mode, p *corev1.Pod) (devices []string, takes, near bool) {
 	w.Helper()
 	state := structured.AllocatedState{AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](), AggregatedCapacity: structured.NewConsumedCapacityCollection()}
@@ -182,8 +183,8 @@ func (w *world) compare(mode claims.Mode, p *corev1.Pod) {
 	}
 }
 
-// TestClaimsAsTheScheduler: the survey and the scheduler's allocator give the claims of a pod the
-// same devices, in every mode.
+// TestClaimsAsTheScheduler: the survey and the scheduler's allocator choose the same devices for a
+// pod's claims, in every mode.
 func TestClaimsAsTheScheduler(t *testing.T) {
 	near0, near1, far0, far1 := gpu("a", "big", 0), gpu("b", "small", 0), gpu("c", "big", 1), gpu("d", "small", 1)
 	type list = []*resourcev1.ResourceClaim
@@ -223,14 +224,15 @@ func TestClaimsAsTheScheduler(t *testing.T) {
 
 const extendedGPU = "example.com/gpu"
 
-// extends makes a pod ask for devices as an extended resource.
+// extends makes a pod request devices as an extended resource.
 func (w *world) extends(p *corev1.Pod, count string) *corev1.Pod {
 	w.Classes[0].Spec.ExtendedResourceName = new(extendedGPU)
 	p.Spec.Containers[0].Resources.Limits[extendedGPU] = resource.MustParse(count) // and requests: it is one map
 	return p
 }
 
-// TestExtendedAsTheScheduler: extended resources get their devices together with the claims.
+// TestExtendedAsTheScheduler: devices of extended resources are chosen together with those of
+// claims.
 func TestExtendedAsTheScheduler(t *testing.T) {
 	near0, near1, far0 := gpu("a", "big", 0), gpu("b", "small", 0), gpu("c", "big", 1)
 	for name, c := range map[string]struct {
@@ -266,7 +268,7 @@ func TestExtendedAsTheScheduler(t *testing.T) {
 	}
 }
 
-// TestClaimsTogether: the texts name why claims have no devices together.
+// TestClaimsTogether: the messages explain why claims get no devices together.
 func TestClaimsTogether(t *testing.T) {
 	w := claimWorld(t, gpu("a", "big", 0))
 	f, _ := w.fitOf(w.asks("required", claim("x", "any"), claim("y", "any"), claim("z", "small")))
@@ -287,8 +289,8 @@ func TestClaimsTogether(t *testing.T) {
 	}
 }
 
-// TestClaimsOfTheProfile: a pod without a mode has that of the arguments, which the answer names,
-// and its own goes before them.
+// TestClaimsOfTheProfile: a pod without a mode gets the mode of the arguments, which a note names.
+// The pod's own mode has priority.
 func TestClaimsOfTheProfile(t *testing.T) {
 	for _, c := range []struct {
 		profile, own, asks string
@@ -314,7 +316,8 @@ func TestClaimsOfTheProfile(t *testing.T) {
 	}
 }
 
-// TestAttributesOfTheProfile: a device is where the attribute of the arguments has it.
+// TestAttributesOfTheProfile: the NUMA node of a device is read from the attribute in the
+// arguments.
 func TestAttributesOfTheProfile(t *testing.T) {
 	for _, c := range []struct {
 		attributes []string

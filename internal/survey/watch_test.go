@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 )
 
-// TestSilenceIsSeenOnce: a node whose agent falls silent is looked at when that happens, and not
-// again and again; after a sign of life it may fall silent again.
+// TestSilenceIsSeenOnce: when an agent becomes silent, its node is reported as changed once. After
+// another heartbeat, it can become silent again.
 func TestSilenceIsSeenOnce(t *testing.T) {
 	reports := cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.NodeTopology{}, 0, nil)
 	leases := cache.NewSharedIndexInformer(&cache.ListWatch{}, &coordinationv1.Lease{}, 0, nil)
@@ -44,8 +44,8 @@ func TestSilenceIsSeenOnce(t *testing.T) {
 	}
 }
 
-// TestSleepCounts: the time that this machine slept has passed for the cluster, and no agent is
-// called silent for it before heartbeats have been heard again for a while.
+// TestSleepCounts: the time during which this machine slept has passed in the cluster. No agent
+// counts as silent for this time until heartbeats have been received again for some time.
 func TestSleepCounts(t *testing.T) {
 	c, err := Connect(Options{Config: &rest.Config{Host: "https://nobody.invalid"}, StaleAfter: time.Minute})
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/internal/amounts"
 )
 
-// TestAmountsOfResizedPods: while a resize goes on, the larger of what a pod had and will have
-// counts, for a whole pod as for a container. kube-scheduler counts it so.
+// TestAmountsOfResizedPods: during a resize, the larger of the old and the new amount counts, for a
+// container and for a whole pod. kube-scheduler does the same.
 func TestAmountsOfResizedPods(t *testing.T) {
 	for name, test := range map[string]struct {
 		pod   string

@@ -13,10 +13,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// The bad input that devices come with: what is clear is read, everything else is an error that
-// names the field, and nothing is lost of the rest.
+// Bad input about devices: the clear parts are read, everything else is an error that names the
+// field, and the rest of the object is still read.
 
-// device is a Koordinator Device with one GPU.
+// device returns a Koordinator Device with one GPU.
 func device(t *testing.T, topology string) *koordinator.Device {
 	t.Helper()
 	var d koordinator.Device
@@ -27,7 +27,7 @@ func device(t *testing.T, topology string) *koordinator.Device {
 	return &d
 }
 
-// withDevices is a NodeTopology whose spec.devices has the given text.
+// withDevices reads a NodeTopology whose spec.devices has the given text.
 func withDevices(t *testing.T, text string) error {
 	t.Helper()
 	n := sampleNode(t)
@@ -40,7 +40,7 @@ func withDevices(t *testing.T, text string) error {
 	return err
 }
 
-// names reports whether an error is of a field.
+// names reports whether an error is about a field.
 func names(err error, field string, want ...string) bool {
 	var wrong *FieldError
 	if !errors.As(err, &wrong) || wrong.Field != field {
@@ -76,7 +76,7 @@ func TestDeviceOnMissingNode(t *testing.T) {
 	if err := withDevices(t, "dev:3b:00.0,030200,10de:2330,numa=9"); !names(err, "spec.devices", "a NUMA node of this machine") {
 		t.Errorf("got %v", err)
 	}
-	// A plugin may say so; the kubelet then knows no node of the device.
+	// A plugin may report this. The kubelet then knows no NUMA node of the device.
 	n.Report.Snapshot.Devices = []placement.DevicePool{{Resource: "nvidia.com/gpu", Devices: []placement.Device{{ID: "a", NUMA: 1 << 40, HasTopology: true}, {ID: "b", NUMA: 2, HasTopology: true}}}}
 	n.Report.Snapshot.Pods, n.Report.Pods = nil, nil
 	n.Report.Snapshot.SharedCPUs = n.Spec.Machine.Online

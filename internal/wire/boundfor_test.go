@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestWhatABindingSaysIsReadBack, and nothing else is believed.
+// TestWhatABindingSaysIsReadBack: only what Berth's Binding has written is read.
 func TestWhatABindingSaysIsReadBack(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}, Spec: corev1.PodSpec{NodeName: "n"}}
 	said := BoundFor{Gang: GangKey{GangOfVolcano, "ns", "a"}, Whole: true, Reservation: "r"}

@@ -18,20 +18,20 @@ import (
 
 const writtenSecond = 1_760_000_000
 
-// bound is a pod of namespace d that the kubelet took in so many seconds after a report was
+// bound returns a pod of namespace d that the kubelet started after seconds after the report was
 // written.
 func bound(name string, after int) BoundPod {
 	return BoundPod{UID: "uid-" + name, PodName: PodName{"d", name}, Started: time.Unix(writtenSecond+int64(after), 0), Exclusive: true}
 }
 
-// pending is a pod that the kubelet has not taken in.
+// pending returns a pod that the kubelet has not started.
 func pending(name string) BoundPod {
 	p := bound(name, 0)
 	p.Started = time.Time{}
 	return p
 }
 
-// stateOf is what an engine makes of a coarse report.
+// stateOf builds the engine's state from a coarse report.
 func stateOf(t *testing.T, n *Node) (*placement.Model, *placement.State) {
 	t.Helper()
 	m, err := placement.NewModel(n.Spec.View, n.Spec.Config)
@@ -56,7 +56,7 @@ func numatopologyOf(t *testing.T, spec string) *nodeinfo.Numatopology {
 	return out
 }
 
-// eight is a machine of two sockets of four CPUs, which number their cores alike.
+// eight is a machine of two sockets of four CPUs, whose core ids are equal.
 const eight = `
 resReserved: {cpu: "1"}
 cpuDetail: {"0": {}, "1": {core: 1}, "2": {core: 2}, "3": {core: 3}, "4": {numa: 1, socket: 1},
@@ -72,7 +72,7 @@ func podsIn(n *Node) string {
 	return strings.Join(uids, " ")
 }
 
-// TestNumatopologyNamesPods: exporters since v1.16 say whose CPUs they are.
+// TestNumatopologyNamesPods: exporters since v1.16 report the pods of the CPUs.
 func TestNumatopologyNamesPods(t *testing.T) {
 	nt := numatopologyOf(t, eight+`
 numares: {cpu: {allocatable: "0-2,6-7", capacity: 8}}
@@ -102,8 +102,8 @@ podAllocations:
 	}
 }
 
-// TestSuccessorIsNotItsPredecessor: a record without a UID is not of a pod of the same name that
-// the kubelet has not taken in yet.
+// TestSuccessorIsNotItsPredecessor: a record without a UID does not belong to a pod of the same
+// name that the kubelet has not started yet.
 func TestSuccessorIsNotItsPredecessor(t *testing.T) {
 	nt := numatopologyOf(t, eight+`
 numares: {cpu: {allocatable: "0-3,6-7", capacity: 8}}
@@ -118,7 +118,8 @@ podAllocations: [{name: a, namespace: d, containerAllocations: [{name: c, alloca
 	}
 }
 
-// TestNumatopologyOfOlderExporters: those before v1.16 name no pods, so time decides.
+// TestNumatopologyOfOlderExporters: exporters before v1.16 do not name pods, so that their start
+// times decide.
 func TestNumatopologyOfOlderExporters(t *testing.T) {
 	nt := numatopologyOf(t, eight+`numares: {cpu: {allocatable: "0-3,6-7", capacity: 8}}`)
 	n, err := ReadNumatopology(nt, &Beside{Pods: []BoundPod{bound("before", -3), bound("same", 0), bound("after", 1), pending("p")}})
@@ -131,8 +132,8 @@ func TestNumatopologyOfOlderExporters(t *testing.T) {
 	}
 }
 
-// TestNumatopologyOfVirtualMachine is shaped as one that was seen: sixteen CPUs that show as eight
-// sockets on one NUMA node, and a kubelet whose configuration names no policy.
+// TestNumatopologyOfVirtualMachine has the form of a real one: sixteen CPUs appear as eight sockets
+// on one NUMA node, and the kubelet's configuration has no policy.
 func TestNumatopologyOfVirtualMachine(t *testing.T) {
 	nt := numatopologyOf(t, `{numares: {cpu: {capacity: 16}}, policies: {CPUManagerPolicy: "", TopologyManagerPolicy: ""}}`)
 	nt.Spec.CPUDetail = map[string]nodeinfo.CPUInfo{}
@@ -202,7 +203,7 @@ func nrtOf(t testing.TB, text string) *nrt.NodeResourceTopology {
 	return out
 }
 
-// TestZones reads amounts of CPUs, memory, huge pages and devices of two zones.
+// TestZones reads the amounts of CPUs, memory, huge pages and devices of two zones.
 func TestZones(t *testing.T) {
 	o := nrtOf(t, `
 attributes: [{name: topologyManagerPolicy, value: restricted}, {name: topologyManagerScope, value: pod}]
@@ -250,8 +251,8 @@ zones:
 	}
 }
 
-// TestOthersWriteIntoReports: a report is as old as what it says is in use. Who writes something
-// else into the object makes it no newer.
+// TestOthersWriteIntoReports: a report is as old as its data about resources in use. If another
+// client writes other fields, the report does not become newer.
 func TestOthersWriteIntoReports(t *testing.T) {
 	entry := func(after int64, fields string) metav1.ManagedFieldsEntry {
 		at := metav1.Unix(writtenSecond+after, 0)
@@ -304,8 +305,8 @@ zones: [{name: node-0, type: Node, resources: [{name: cpu, capacity: 8, allocata
 	}
 }
 
-// TestWhoseClockCounts: an exporter that tells its time has the kubelet's clock; else a pod that
-// has its node since is not counted, as the API server's clock says.
+// TestWhoseClockCounts: the time of an exporter comes from the kubelet's clock. Without it, the API
+// server's clock decides, and a pod that was bound after that time does not count.
 func TestWhoseClockCounts(t *testing.T) {
 	for said, want := range map[string]string{fmt.Sprint(writtenSecond): "uid-old", "": ""} {
 		o, old := numatopologyOf(t, eight+`numares: {cpu: {allocatable: "0-7", capacity: 8}}`), bound("old", -10)
@@ -318,8 +319,7 @@ func TestWhoseClockCounts(t *testing.T) {
 	}
 }
 
-// TestZonesWithoutCPUs: an exporter that reports no CPUs says nothing about them, not that there
-// are none.
+// TestZonesWithoutCPUs: if an exporter reports no CPUs, their number is unknown, not zero.
 func TestZonesWithoutCPUs(t *testing.T) {
 	n, err := ReadNodeResourceTopology(nrtOf(t, `
 topologyPolicies: [SingleNUMANodeContainerLevel]
@@ -369,7 +369,8 @@ func TestZonesThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestFingerprint: it is of the pods that the object counts, which may lack the last ones.
+// TestFingerprint: the fingerprint covers the pods that the object counts. It may lack the newest
+// ones.
 func TestFingerprint(t *testing.T) {
 	pods := []BoundPod{pending("new"), bound("a", -9), bound("c", 4), bound("b", -5)}
 	other := bound("other", -7)
@@ -405,7 +406,8 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestOwnObjectsAreUnderstood: what Berth's agent writes for other readers can be read here.
+// TestOwnObjectsAreUnderstood: objects that Berth's agent writes for other readers can be read
+// here.
 func TestOwnObjectsAreUnderstood(t *testing.T) {
 	n, err := ReadNumatopology(numatopologyOf(t, eight+`numares: {cpu: {allocatable: "0-3,6-7", capacity: 8}}`), &Beside{})
 	if err != nil {
@@ -422,7 +424,7 @@ func TestOwnObjectsAreUnderstood(t *testing.T) {
 	}
 }
 
-// TestMalformedReportsAreNamed: an object that does not fit its types is an error of that node.
+// TestMalformedReportsAreNamed: an object that does not match its types is an error of that node.
 func TestMalformedReportsAreNamed(t *testing.T) {
 	_, zones := ReadNodeResourceTopology(&nrt.NodeResourceTopology{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Malformed: "zones[0]: wrong"}, &Beside{})
 	_, exported := ReadNumatopology(&nodeinfo.Numatopology{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Malformed: "spec: wrong"}, &Beside{})
@@ -436,7 +438,7 @@ func TestMalformedReportsAreNamed(t *testing.T) {
 	}
 }
 
-// FuzzReadCoarse: whatever is written, it is understood in full or refused.
+// FuzzReadCoarse: every object is either read completely or refused.
 func FuzzReadCoarse(f *testing.F) {
 	f.Add([]byte(eight+`numares: {cpu: {allocatable: "0-3,6-7", capacity: 8}}`), []byte(`topologyPolicies: [SingleNUMANodePodLevel]`))
 	f.Add([]byte(`{}`), []byte("attributes: [{name: topologyManagerPolicy, value: none}]\n"+
@@ -466,7 +468,7 @@ func FuzzReadCoarse(f *testing.F) {
 	})
 }
 
-// TestWrittenNumatopology: what an agent writes is what its reader understands.
+// TestWrittenNumatopology: an object of the agent is read back without changes.
 func TestWrittenNumatopology(t *testing.T) {
 	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 number:interleaved mem:16Gi dist:10,21")
 	if err != nil {

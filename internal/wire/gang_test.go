@@ -96,8 +96,8 @@ func TestReadGroups(t *testing.T) {
 	}
 }
 
-// TestASoftTopologyIsAWish: the group is served, and people are told that the network is not looked
-// at. Anything else that is asked of the network is refused.
+// TestASoftTopologyIsAWish: the group is accepted, and a warning says that Berth does not look at
+// the network. Other values of the mode are refused.
 func TestASoftTopologyIsAWish(t *testing.T) {
 	for mode, told := range map[string]string{"soft": "spec.networkTopology of mode soft", "hard": "", "": "", "sofft": ""} {
 		g, err := ReadVolcanoGroup(&volcano.PodGroup{Spec: volcano.PodGroupSpec{MinMember: 2, NetworkTopology: &volcano.NetworkTopologySpec{Mode: mode}}})
@@ -110,8 +110,8 @@ func TestASoftTopologyIsAWish(t *testing.T) {
 	}
 }
 
-// TestWhatVolcanosControllerWrites: its groups name quotas beside resources, and tasks whose minima
-// sum to more than the group's own.
+// TestWhatVolcanosControllerWrites: its groups have quotas among their resources, and minima of
+// tasks whose sum exceeds the group's minimum.
 func TestWhatVolcanosControllerWrites(t *testing.T) {
 	one := resource.MustParse("1")
 	asked := corev1.ResourceList{}
@@ -146,7 +146,7 @@ func FuzzReadMembership(f *testing.F) {
 	})
 }
 
-// TestTrimToGang: what is kept says the same as the pod about its gang, its run and its end.
+// TestTrimToGang: the reduced pod has the same gang, start and end as the pod.
 func TestTrimToGang(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for _, said := range []map[string]string{

@@ -23,8 +23,8 @@ func resizedPlacement() Placement {
 	return p
 }
 
-// TestGeneration: the decision after a resize says its generation, and in words that a policy can
-// read what the containers have.
+// TestGeneration: a decision after a resize has a generation, and the containers' amounts as a text
+// that an admission policy can read.
 func TestGeneration(t *testing.T) {
 	p := resizedPlacement()
 	text, err := WritePlacement(&p)
@@ -34,7 +34,7 @@ func TestGeneration(t *testing.T) {
 	if want := `"uid":"u-1","gen":2,"asks":"side 0m 0,app 4000m 1073741824,logs 500m 12","certainty"`; !strings.Contains(text, want) {
 		t.Errorf("wrote %s, want %s in it", text, want)
 	}
-	for _, text := range []string{text, strings.Replace(text, "side 0m 0,", "", 1)} { // as 0.2.0 writes it
+	for _, text := range []string{text, strings.Replace(text, "side 0m 0,", "", 1)} { // as release 0.2.0 writes it
 		back, err := parsePlacement("Pod ns/a", text)
 		if err != nil || !reflect.DeepEqual(back, p) {
 			t.Errorf("read %+v, %v; want %+v", back, err, p)
@@ -59,8 +59,8 @@ func TestGeneration(t *testing.T) {
 	}
 }
 
-// TestForgedGeneration: what a decision says about its pod's containers cannot differ from what it
-// gives them.
+// TestForgedGeneration: a decision is refused if this text differs from what it gives the
+// containers.
 func TestForgedGeneration(t *testing.T) {
 	p := resizedPlacement()
 	text, err := WritePlacement(&p)

@@ -75,7 +75,8 @@ func TestIgnoredKeys(t *testing.T) {
 	}
 }
 
-// TestIgnoredKeysOfServed: a pod that Berth places is told under whatever name it came.
+// TestIgnoredKeysOfServed: a pod that Berth places gets the warning, whichever scheduler name it
+// has.
 func TestIgnoredKeysOfServed(t *testing.T) {
 	for _, d := range Dialects() {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{d.Domains[0] + "/x": "y"}, Labels: map[string]string{d.Domains[0] + "/x": "y"}},
@@ -86,7 +87,7 @@ func TestIgnoredKeysOfServed(t *testing.T) {
 	}
 }
 
-// textsOf returns the texts of warnings which all have that reason.
+// textsOf returns the texts of warnings, which must all have this reason.
 func textsOf(t *testing.T, all []Ignored, reason string) (texts []string) {
 	t.Helper()
 	for _, w := range all {
@@ -98,7 +99,8 @@ func textsOf(t *testing.T, all []Ignored, reason string) (texts []string) {
 	return texts
 }
 
-// TestIgnoredLabels: no label asks anything of Berth, except for the one that names a gang.
+// TestIgnoredLabels: Berth reads only a few labels. Others of its own domain, or of a dialect,
+// cause a warning.
 func TestIgnoredLabels(t *testing.T) {
 	const own = " of a pod and ignores it: want an annotation, berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, numa-nodes, devices, functions or claims"
 	for _, tc := range []struct {
@@ -128,8 +130,8 @@ func TestIgnoredLabels(t *testing.T) {
 	}
 }
 
-// TestWarningsFitIntoEvents: a note of an event has at most 1024 bytes, and anybody may write keys
-// of 317 bytes.
+// TestWarningsFitIntoEvents: an event's note has at most 1024 bytes, and users may write keys of
+// 317 bytes.
 func TestWarningsFitIntoEvents(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}, Labels: map[string]string{}}}
 	for i := range 700 {
@@ -153,8 +155,8 @@ func TestWarningsFitIntoEvents(t *testing.T) {
 	}
 }
 
-// TestDialects: an entry that is written wrongly would match nothing, or what is Berth's, and a
-// word that is read must not be called ignored.
+// TestDialects: a wrong entry would match no key, or one of Berth's own. A key that is read must
+// not be reported as ignored.
 func TestDialects(t *testing.T) {
 	seen := map[string]string{}
 	for _, d := range Dialects() {
@@ -187,8 +189,8 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// TestIgnoredOfGroup: the words of a PodGroup that Volcano's controllers turn into its fields are
-// no mistake there.
+// TestIgnoredOfGroup: annotations of a PodGroup that Volcano's controllers convert to its fields
+// cause no warning.
 func TestIgnoredOfGroup(t *testing.T) {
 	group := &metav1.ObjectMeta{
 		Annotations: map[string]string{"volcano.sh/sla-waiting-time": "1h", PreemptableKey: "false", "scheduling.volcano.sh/group-min-member": "2", "example.com/x": ""},
@@ -200,7 +202,7 @@ func TestIgnoredOfGroup(t *testing.T) {
 	}
 }
 
-// TestIgnoredKeysNoAlloc: every pod that is scheduled is asked.
+// TestIgnoredKeysNoAlloc: the function is called for every scheduled pod.
 func TestIgnoredKeysNoAlloc(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{PolicyAnnotation: "restricted", "example.com/x": "y"}, Labels: map[string]string{"app": "x"}}}
 	if n := testing.AllocsPerRun(100, func() { IgnoredKeys(pod) }); n != 0 {
@@ -208,8 +210,7 @@ func TestIgnoredKeysNoAlloc(t *testing.T) {
 	}
 }
 
-// TestEveryAnnotationIsOnTheSheet: docs/concepts.md lists every annotation that Berth reads, and no
-// other.
+// TestEveryAnnotationIsOnTheSheet: docs/concepts.md lists exactly the annotations that Berth reads.
 func TestEveryAnnotationIsOnTheSheet(t *testing.T) {
 	said := map[string]bool{}
 	for _, key := range regexp.MustCompile("`("+OwnPrefix+"[a-z0-9-]+)`").FindAllStringSubmatch(sheet(t), -1) {
@@ -220,14 +221,14 @@ func TestEveryAnnotationIsOnTheSheet(t *testing.T) {
 	}
 }
 
-// TestCPUsShared: who insists on CPUs of its own, and is none whose CPUs a kubelet pins, is told
-// under the key that stands in the pod; nobody else.
+// TestCPUsShared: a pod that requires CPUs of its own gets a warning if no kubelet would pin its
+// CPUs. The warning names the key that the pod has. Other pods get none.
 func TestCPUsShared(t *testing.T) {
 	numa, cpus := koordinatorNUMA+`={"numaTopologyPolicy":"SingleNUMANode"}`, koordinatorCPUs+`={"requiredCPUBindPolicy":"FullPCPUs"}`
 	const limits, memory = "no whole CPUs", "not Guaranteed"
 	for _, tc := range []struct {
 		class, says string
-		cpu, memory string // limits
+		cpu, memory string // limits of the pod
 		key, why    string // "" for no warning
 	}{
 		{says: CPUsAnnotation + "=full-cores", cpu: "2", key: CPUsAnnotation, why: memory},
@@ -269,7 +270,7 @@ func TestCPUsShared(t *testing.T) {
 	}
 }
 
-// TestNotGuaranteed: the warning names what each container lacks.
+// TestNotGuaranteed: the warning names what is missing in each container.
 func TestNotGuaranteed(t *testing.T) {
 	list := func(cpu, memory string) corev1.ResourceList {
 		out := corev1.ResourceList{}
@@ -304,7 +305,7 @@ func TestNotGuaranteed(t *testing.T) {
 	}
 }
 
-// TestNoDevices: who says how devices are to lie, and asks for none, is told.
+// TestNoDevices: a pod with an annotation about devices, but without devices, gets a warning.
 func TestNoDevices(t *testing.T) {
 	pod := podAsking(map[string]string{DevicesAnnotation: "same-switch", FunctionsAnnotation: "one-per-card"})
 	pod.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("2")}}}}
@@ -323,7 +324,7 @@ func TestNoDevices(t *testing.T) {
 	}
 }
 
-// TestKeptFromEviction goes by Volcano's own code.
+// TestKeptFromEviction has the results of Volcano's own code.
 func TestKeptFromEviction(t *testing.T) {
 	for _, c := range []struct {
 		annotation, label string
@@ -344,8 +345,8 @@ func TestKeptFromEviction(t *testing.T) {
 	}
 }
 
-// TestUnreadableValuesOfPodsThatPass: a pod for which no kubelet pins anything is placed whatever
-// its words say, and is told if one cannot be read.
+// TestUnreadableValuesOfPodsThatPass: a pod for which no kubelet pins resources is placed whatever
+// its annotations say. It gets a warning if one cannot be read.
 func TestUnreadableValuesOfPodsThatPass(t *testing.T) {
 	pod := koordinatorPod("lsr", "", "")
 	w, told := CPUsShared(pod)

@@ -13,17 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// notOfPods are constants that look like keys and are none of a pod's: they belong to other
-// objects, to containers, or begin other keys.
+// notOfPods are constants that have the form of a key but are not keys of pods. They belong to
+// other objects or to containers, or are prefixes of other keys.
 var notOfPods = []string{
 	OwnPrefix, tokensPrefix, koordinatorLabels, koordinatorGangs, string(GangWholeCondition), string(ResizeCondition),
 	koordinatorPolicy, koordinatorBind, koordinatorFill, koordinatorMemory, // of Nodes
-	"node.koordinator.sh/cpu-topology", "node.koordinator.sh/cpu-shared-pools", // of NodeResourceTopologies, as the next
+	"node.koordinator.sh/cpu-topology", "node.koordinator.sh/cpu-shared-pools", // of NodeResourceTopologies, like the next line
 	"node.koordinator.sh/pod-cpu-allocs", "kubelet.koordinator.sh/cpu-manager-policy",
 }
 
-// TestKeysReadIsWhole: a key that this package names, and that no table has, would be left out of
-// what the hostile tenant of test/hostile writes.
+// TestKeysReadIsWhole: a key of this package that is in no table would be missing in the writes of
+// the hostile tenant of test/hostile.
 func TestKeysReadIsWhole(t *testing.T) {
 	annotations, labels := KeysRead()
 	all := slices.Concat(annotations, labels, notOfPods)
@@ -45,7 +45,7 @@ func TestKeysReadIsWhole(t *testing.T) {
 }
 
 // keyConstants returns the constants of this package that have the form of a key with a domain,
-// each with its place.
+// each with its position.
 func keyConstants(t *testing.T) map[string]string {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -67,7 +67,7 @@ func keyConstants(t *testing.T) map[string]string {
 	return out
 }
 
-// collectKeys adds to out the constants of a file that have that form.
+// collectKeys adds such constants of a file to out.
 func collectKeys(fset *token.FileSet, file *ast.File, out map[string]string) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		d, ok := n.(*ast.GenDecl)

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// TestDeviceThereAndBack: what is published of a machine is read again.
+// TestDeviceThereAndBack: the Device that is published for a machine can be read back.
 func TestDeviceThereAndBack(t *testing.T) {
 	for _, text := range []string{shapes.GPUMesh, shapes.GPUSwitched} {
 		m := shapes.Machine(text)
@@ -100,7 +100,7 @@ func TestReadDevice(t *testing.T) {
 	}
 }
 
-// FuzzReadDevice: whatever is read makes a machine or an error.
+// FuzzReadDevice: every object gives a machine or an error.
 func FuzzReadDevice(f *testing.F) {
 	m := shapes.Machine(shapes.GPUSwitched)
 	data, _ := json.Marshal(WriteDevice("n1", m))

@@ -94,8 +94,8 @@ func TestWriteKoordinatorDevices(t *testing.T) {
 	}
 }
 
-// FuzzReadDeviceRules: whatever a pod says about its devices is understood or refused, with the
-// annotation's name.
+// FuzzReadDeviceRules: every annotation about devices is read or refused, and the error names the
+// annotation.
 func FuzzReadDeviceRules(f *testing.F) {
 	f.Add(`{"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}`, `{"rdma":{"vfSelector":{},"allocateStrategy":"ApplyForAll"}}`, "same-switch,preferred", "one-per-card")
 	f.Add(`{"deviceTypes":[]}`, `{"gpu":{"requiredTopologyScope":"PCIe"}}`, "", "")

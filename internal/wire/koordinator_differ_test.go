@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// theirPod is a pod in Koordinator's words with one container.
+// theirPod returns a pod of one container with Koordinator's annotations.
 func theirPod(name, class, policy string, resources corev1.ResourceRequirements) *corev1.Pod {
 	spec := ""
 	if policy != "" {
@@ -26,7 +26,7 @@ func theirPod(name, class, policy string, resources corev1.ResourceRequirements)
 	return pod
 }
 
-// list is amounts, "cpu=1 memory=1Gi".
+// list parses amounts such as "cpu=1 memory=1Gi".
 func list(text string) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for _, word := range strings.Fields(text) {
@@ -40,8 +40,9 @@ func whole(text string) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: list(text), Limits: list(text)}
 }
 
-// TestKoordinatorCases checks the single cases of docs/reference/koordinator.md: where a pod goes
-// next to others on a node with two NUMA nodes of 8 CPUs, 1 of them reserved, where Berth decides.
+// TestKoordinatorCases checks the single cases of docs/reference/koordinator.md: where a pod is
+// placed next to other pods. Berth decides on the node, which has two NUMA nodes of 8 CPUs, 1 of
+// them reserved.
 func TestKoordinatorCases(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/reference/koordinator.md")
 	if err != nil {
@@ -57,7 +58,7 @@ func TestKoordinatorCases(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, theirs, ours string
-		pods               []*corev1.Pod // the last one is asked about
+		pods               []*corev1.Pod // the last one is to be placed
 	}{
 		{"a pod of both NUMA nodes beside one of `SingleNUMANode`", "kept away", "CPUs of its own on NUMA nodes 0-1", []*corev1.Pod{
 			theirPod("a", "LSR", "SingleNUMANode", whole("cpu=2 memory=1Gi")), theirPod("b", "LSR", "Restricted", whole("cpu=10 memory=1Gi"))}},

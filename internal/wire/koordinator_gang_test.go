@@ -13,7 +13,7 @@ import (
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 )
 
-// koordinatorGangPod is a pod of gang a that needs two, and what else is said.
+// koordinatorGangPod returns a pod of gang a with a minimum of two, and with more annotations.
 func koordinatorGangPod(name string, more ...string) *corev1.Pod {
 	said := map[string]string{koordinatorGang: "a", koordinatorGangMinimum: "2"}
 	for _, m := range more {
@@ -25,7 +25,7 @@ func koordinatorGangPod(name string, more ...string) *corev1.Pod {
 	return pod
 }
 
-// TestKoordinatorGangs: each annotation is read, or refused by its name.
+// TestKoordinatorGangs: each annotation is read, or refused by name.
 func TestKoordinatorGangs(t *testing.T) {
 	alone := Declaration{Minimum: 2, Timeout: 10 * time.Minute, Once: true}
 	with := func(change func(*Declaration)) Declaration {
@@ -63,8 +63,8 @@ func TestKoordinatorGangs(t *testing.T) {
 	}
 }
 
-// TestGangsThatStartTogether: several gangs are one, whose parts have minima of their own. One that
-// nobody is of is waited for.
+// TestGangsThatStartTogether: several gangs become one, whose parts have their own minima. A part
+// without pods is waited for.
 func TestGangsThatStartTogether(t *testing.T) {
 	const groups = `groups=["ns/a","ns/b","ns/c"]`
 	pods := []*corev1.Pod{
@@ -89,8 +89,8 @@ func TestGangsThatStartTogether(t *testing.T) {
 	}
 }
 
-// TestReadKoordinatorGroup: a PodGroup of scheduling.sigs.k8s.io, with its label on pods and
-// Koordinator's annotations on itself.
+// TestReadKoordinatorGroup: a PodGroup of scheduling.sigs.k8s.io, with its label on pods and with
+// Koordinator's own annotations.
 func TestReadKoordinatorGroup(t *testing.T) {
 	m, err := ReadMembership(gangPod(nil, map[string]string{"pod-group.scheduling.sigs.k8s.io": "a"}))
 	if err != nil || m != (Membership{Gang: GangKey{GangOfKoordinatorGroup, "ns", "a"}}) {

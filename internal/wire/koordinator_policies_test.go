@@ -13,8 +13,9 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// theirPolicy is the policy that holds for a pod on a node by Koordinator's proposal 20240131, as
-// mergeTopologyPolicy of its plugin NodeNUMAResource has it; "kept away" for none.
+// theirPolicy returns the policy for a pod on a node according to Koordinator's proposal 20240131,
+// as in mergeTopologyPolicy of its plugin NodeNUMAResource; "kept away" if the pod may not go
+// there.
 func theirPolicy(pod, node string) string {
 	switch {
 	case pod != "" && node != "" && pod != node:
@@ -25,8 +26,8 @@ func theirPolicy(pod, node string) string {
 	return node
 }
 
-// TestKoordinatorPolicyTable checks the policies of docs/reference/koordinator.md, cell by cell:
-// which one holds for a pod on a node, in Koordinator and in Berth.
+// TestKoordinatorPolicyTable checks each cell of the table of policies in
+// docs/reference/koordinator.md: the policy for a pod on a node, in Koordinator and in Berth.
 func TestKoordinatorPolicyTable(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/reference/koordinator.md")
 	if err != nil {
@@ -63,7 +64,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// labelled is the configuration of a node where Berth decides and whose label names the policy.
+// labelled returns the configuration of a node on which Berth decides, with a label for the policy.
 func labelled(t *testing.T, policy string) placement.Config {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{koordinatorPolicy: policy}}}
@@ -77,8 +78,8 @@ func labelled(t *testing.T, policy string) placement.Config {
 	return placement.Config{Authority: placement.AuthorityBerth, Default: n.Rules, ReservedMilliCPU: 1000}
 }
 
-// policyOnNode is the policy by which a node decides about a pod, in Koordinator's words; "" for
-// none, "kept away" where the node does not keep the pod's.
+// policyOnNode returns the policy by which a node decides about a pod, with Koordinator's names; ""
+// for none, "kept away" if the node does not match the pod's policy.
 func policyOnNode(t *testing.T, pod string, c placement.Config) string {
 	t.Helper()
 	view, err := placement.ViewOf(shapes.Machine("package:2 numa:1 l3:1 core:2 pu:1 mem:8Gi dist:10,21"))

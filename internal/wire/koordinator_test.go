@@ -28,7 +28,7 @@ func koordinatorPod(class, numa, cpus string) *corev1.Pod {
 	return pod
 }
 
-// owning is the pod with a container that a static CPU manager gives CPUs of its own.
+// owning returns the pod with a container that gets exclusive CPUs from a static CPU manager.
 func owning(pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.Containers = []corev1.Container{{Name: "c", Resources: whole("cpu=2 memory=1Gi")}}
 	return pod
@@ -83,8 +83,9 @@ func TestReadKoordinatorRules(t *testing.T) {
 	}
 }
 
-// TestClassesWithCPUsOfTheirOwn: who asks for part of a CPU with one of these classes is refused,
-// by the container's field; with others, and without a class, it is a share.
+// TestClassesWithCPUsOfTheirOwn: with one of these classes, a request for a part of a CPU is
+// refused, and the error names the container's field. With other classes, and without a class, the
+// pod gets a share.
 func TestClassesWithCPUsOfTheirOwn(t *testing.T) {
 	for class, wrong := range map[string]bool{"LSR": true, "LSE": true, "LS": false, "BE": false, "": false} {
 		for _, c := range []struct {
@@ -108,8 +109,8 @@ func TestClassesWithCPUsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestKoordinatorBesideOthers: Koordinator's words are a pod's rules, beside Berth's own and
-// Volcano's, which come first and may not contradict.
+// TestKoordinatorBesideOthers: Koordinator's annotations are used next to those of Berth and
+// Volcano, which have priority. Contradictions are refused.
 func TestKoordinatorBesideOthers(t *testing.T) {
 	with := func(class, numa string, annotations ...string) *corev1.Pod {
 		pod := koordinatorPod(class, numa, "")
@@ -174,8 +175,8 @@ func TestReadKoordinatorNode(t *testing.T) {
 	}
 }
 
-// TestLabelsThatAKubeletDoesNotKeep: where the kubelet decides, a label that asks for more than it
-// does is named; where Berth does, and where the kubelet keeps the policy, nothing is.
+// TestLabelsThatAKubeletDoesNotKeep: if the kubelet decides, a label that requires more than the
+// kubelet does is named. No label is named if Berth decides, or if the kubelet has the policy.
 func TestLabelsThatAKubeletDoesNotKeep(t *testing.T) {
 	view, err := placement.ViewOf(shapes.Machine("package:2 numa:1 l3:1 core:2 pu:1 mem:8Gi dist:10,21"))
 	if err != nil {

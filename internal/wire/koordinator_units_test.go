@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestKoordinatorUnits: 100 of Koordinator's units are a device; parts of devices are refused by
-// the container's field.
+// TestKoordinatorUnits: 100 of Koordinator's units are a device. Parts of devices are refused, and
+// the error names the container's field.
 func TestKoordinatorUnits(t *testing.T) {
 	for _, c := range []struct {
 		limits string
@@ -55,7 +55,8 @@ func TestKoordinatorUnits(t *testing.T) {
 	}
 }
 
-// TestTokensOfOneDevice: what the kubelet counts under other names of a device is counted once.
+// TestTokensOfOneDevice: if the kubelet counts a device under several resource names, it counts
+// once.
 func TestTokensOfOneDevice(t *testing.T) {
 	const core, memory = "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio"
 	for _, c := range []struct{ core, memory, want int }{{100, 100, 1}, {200, 200, 2}, {100, 200, -1}, {150, 150, -1}} {

@@ -52,8 +52,8 @@ func TestReadMates(t *testing.T) {
 	}
 }
 
-// TestMatesOf: wishes go by the numbers of pods. A pod that stays apart from all others has one
-// wish, however many there are.
+// TestMatesOf: requests refer to pods by number. A pod that must be apart from all others has one
+// request, however many others there are.
 func TestMatesOf(t *testing.T) {
 	named := func(name, same, other string) *corev1.Pod {
 		pod := mateOf(same, other)
@@ -88,7 +88,7 @@ func TestMatesOf(t *testing.T) {
 	}
 }
 
-// FuzzReadMates: whatever is written, it is understood in full or refused by its path.
+// FuzzReadMates: every annotation is read completely, or refused with its path.
 func FuzzReadMates(f *testing.F) {
 	f.Add("b", "c")
 	f.Add("preferred: b , c", "*")

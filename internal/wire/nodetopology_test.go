@@ -19,7 +19,7 @@ import (
 
 const gib = 1 << 30
 
-// sampleNode is a two-node machine with one of everything.
+// sampleNode returns a machine of two NUMA nodes with one value of each kind.
 func sampleNode(t testing.TB) Node {
 	t.Helper()
 	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 number:interleaved mem:8Gi dist:10,21")
@@ -115,7 +115,7 @@ func TestNodeTopologyRoundTrip(t *testing.T) {
 	}
 }
 
-// TestWholeIsTold: what a pod has as a whole is in reports and in placements.
+// TestWholeIsTold: resources of a pod as a whole are in reports and in placements.
 func TestWholeIsTold(t *testing.T) {
 	n := sampleNode(t)
 	whole := &placement.Whole{CPUs: n.Report.Snapshot.SharedCPUs, Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 1 << 30}}}
@@ -153,8 +153,8 @@ func TestWholeIsTold(t *testing.T) {
 	}
 }
 
-// TestAddresses: where the devices of a pool lie is told beside their ids. With the links of the
-// machine that says how well they are connected.
+// TestAddresses: the PCI addresses of a pool's devices are reported next to their ids. Together
+// with the machine's links, they show how well the devices are connected.
 func TestAddresses(t *testing.T) {
 	n := sampleNode(t)
 	var err error
@@ -188,7 +188,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestEnforcer: who carries out is told where Berth decides, and memory is not pinned by koordlet.
+// TestEnforcer: if Berth decides, the report says who carries decisions out. koordlet does not pin
+// memory.
 func TestEnforcer(t *testing.T) {
 	for _, koordlet := range []bool{false, true} {
 		n := sampleNode(t)
@@ -206,7 +207,7 @@ func TestEnforcer(t *testing.T) {
 	}
 }
 
-// TestDecidedPools: whose decision counts for a pool is told beside its devices.
+// TestDecidedPools: the report says for each pool of devices who decides about it.
 func TestDecidedPools(t *testing.T) {
 	n := sampleNode(t)
 	n.Spec.Authority, n.Spec.Config.Authority = v1alpha1.AuthorityBerth, placement.AuthorityBerth
@@ -229,8 +230,7 @@ func TestDecidedPools(t *testing.T) {
 	}
 }
 
-// TestViewIsLeftOutWhereItIsTheMachines: the common case costs no bytes. TestManyDevices: a plugin
-// that offers more devices than a group may have does not cost the node its report.
+// TestManyDevices: a node is still reported if a plugin offers more devices than a group may have.
 func TestManyDevices(t *testing.T) {
 	n := sampleNode(t)
 	pool := placement.DevicePool{Resource: "example.com/shared"}
@@ -269,8 +269,8 @@ func TestViewIsLeftOutWhereItIsTheMachines(t *testing.T) {
 	}
 }
 
-// TestDevicesOfTheMachine: they stand beside the machine, and come back. A report of the first
-// release has them in the machine.
+// TestDevicesOfTheMachine: devices are written next to the machine, and read back. A report of the
+// first release has them in the machine.
 func TestDevicesOfTheMachine(t *testing.T) {
 	n := sampleNode(t)
 	n.Spec.Machine = shapes.Machine(shapes.GPUSwitched)
@@ -316,7 +316,7 @@ func TestUnderflowIsNotWritten(t *testing.T) {
 	}
 }
 
-// TestContradictions: each change of a good object is refused, and the error names the place.
+// TestContradictions: each change of a valid object is refused, and the error names the field.
 func TestContradictions(t *testing.T) {
 	for _, tc := range []struct {
 		name, field string
@@ -392,8 +392,8 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// TestManyContainers: a report with as many containers as fit is read in a moment, whoever wrote
-// it.
+// TestManyContainers: a report with as many containers as possible is read quickly, whatever client
+// wrote it.
 func TestManyContainers(t *testing.T) {
 	n := sampleNode(t)
 	nt, err := WriteNodeTopology(&n)
@@ -412,8 +412,8 @@ func TestManyContainers(t *testing.T) {
 	}
 }
 
-// largeNode is a machine of 256 CPUs on 8 NUMA nodes with 60 pods, all pinned, eight GPUs, and
-// eight network cards of 16 virtual functions: what the size limit is for.
+// largeNode returns a machine of 256 CPUs on 8 NUMA nodes with 60 pods, all pinned, eight GPUs, and
+// eight network cards of 16 virtual functions. The size limit is made for such nodes.
 func largeNode(t testing.TB) Node {
 	t.Helper()
 	text := "package:2 numa:4 l3:4 core:4 pu:2 number:interleaved mem:128Gi dist:10,12,32"
@@ -487,8 +487,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestMemoryOnlyNodes: a node with 34 NUMA nodes, two of them with CPUs, comes back as it was, fits
-// the size limit when it is full, and can be predicted.
+// TestMemoryOnlyNodes: a node with 34 NUMA nodes, two of which have CPUs, is read back unchanged,
+// does not exceed the size limit when it is full, and can be predicted.
 func TestMemoryOnlyNodes(t *testing.T) {
 	n := largeNode(t)
 	var err error
@@ -508,10 +508,10 @@ func TestMemoryOnlyNodes(t *testing.T) {
 	pool.Connect(n.Spec.Machine)
 	s := &n.Report.Snapshot
 	s.Memory, s.Devices, s.SharedCPUs = nil, []placement.DevicePool{pool}, n.Spec.Machine.Online
-	for i := range s.Pods { // one CPU of each socket for each
+	for i := range s.Pods { // one CPU of each socket per pod
 		c := &s.Pods[i].Containers[0]
 		c.Memory, c.Devices, c.CPUs = nil, nil, topology.NewCPUSet(topology.CPUID(i+1), topology.CPUID(i+73))
-		if i >= 50 { // 22 CPUs of each are left, one of them reserved
+		if i >= 50 { // 22 CPUs of each socket are left, one of them reserved
 			c.CPUs = topology.CPUSet{}
 		}
 		s.SharedCPUs = s.SharedCPUs.AndNot(&c.CPUs)

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// detailOf is cpu-topology of two sockets with a NUMA node of four cores each, numbered as most
-// machines are: the second threads come after all first ones.
+// detailOf returns the annotation cpu-topology for two sockets with one NUMA node of four cores
+// each. As on most machines, the second threads have the numbers after all first threads.
 func detailOf() string {
 	var cpus []string
 	for id := range 16 {
@@ -29,7 +29,8 @@ const (
 	staticOf0 = `{"policy":"static","options":{"full-pcpus-only":"true"},"reservedCPUs":"0,8"}`
 )
 
-// koordletObject is what koordlet writes, with annotations instead of its own; "" leaves one out.
+// koordletObject returns an object of koordlet, with the annotations of change instead of its own;
+// "" removes one.
 func koordletObject(t *testing.T, change map[string]string) *nrt.NodeResourceTopology {
 	t.Helper()
 	o := new(nrt.NodeResourceTopology)
@@ -51,8 +52,8 @@ zones:
 	return o
 }
 
-// TestKoordletsObject: CPUs are real, those of pods that are there are theirs, and those of others
-// are held by the others; memory, where koordlet does not report what is used, keeps nobody away.
+// TestKoordletsObject: CPUs have their real ids. Pods that are known have their CPUs, and CPUs of
+// other pods belong to Others. Memory is not limited, because koordlet does not report its use.
 func TestKoordletsObject(t *testing.T) {
 	n, err := ReadNodeResourceTopology(koordletObject(t, nil), &Beside{Pods: []BoundPod{bound("a", 0), bound("b", 0)}})
 	if err != nil {
@@ -68,7 +69,8 @@ func TestKoordletsObject(t *testing.T) {
 	if reserved := model.ReservedCPUs(); reserved.String() != "0,8" || n.Spec.Config.MemoryManagerPolicy != "" {
 		t.Errorf("reserved %s, memory manager %q", reserved, n.Spec.Config.MemoryManagerPolicy)
 	}
-	// Three whole cores are left on NUMA node 0, two on the other: full-pcpus-only is known.
+	// Three whole cores are free on NUMA node 0, two on NUMA node 1. The option full-pcpus-only is
+	// known.
 	for cpus, want := range map[int64]bool{2: true, 3: false, 6: true, 8: false} {
 		r := placement.Request{UID: "q", Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: 1000 * cpus}}}
 		if v := placement.Admit(s, &r); v.OK() != want {
@@ -77,7 +79,7 @@ func TestKoordletsObject(t *testing.T) {
 	}
 }
 
-// TestKoordletsOtherObjects: what is missing is not made up.
+// TestKoordletsOtherObjects: missing parts are not guessed.
 func TestKoordletsOtherObjects(t *testing.T) {
 	read := func(o *nrt.NodeResourceTopology) (Node, *placement.State) {
 		t.Helper()
@@ -107,8 +109,8 @@ func TestKoordletsOtherObjects(t *testing.T) {
 	}
 }
 
-// TestKoordletsObjectIsChecked: each change of a good object is refused, and the error names the
-// place.
+// TestKoordletsObjectIsChecked: each change of a valid object is refused, and the error names the
+// field.
 func TestKoordletsObjectIsChecked(t *testing.T) {
 	for _, c := range []struct{ key, text, want string }{
 		{koordletCPUs, `{"detail":[...]}`, "cpu-topology]:"},
@@ -144,7 +146,7 @@ func TestKoordletsObjectIsChecked(t *testing.T) {
 	}
 }
 
-// FuzzReadKoordlet: whatever the annotations say, they are understood in full or refused.
+// FuzzReadKoordlet: the annotations are either read completely or refused.
 func FuzzReadKoordlet(f *testing.F) {
 	f.Add(detailOf(), poolsText, podsText, staticOf0, true)
 	f.Add(`{"detail":[{"id":0,"core":0,"socket":0,"node":0}]}`, `[]`, `[{"uid":"uid-a","cpuset":"0"}]`, `{"policy":"static"}`, false)

@@ -30,8 +30,8 @@ func TestNodeResourceTopology(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// CPUs are even on node 0: 0 and 8 are reserved, 2 and 4 exclusive. Device a is held, b
-	// unhealthy, e free.
+	// Even CPUs are on NUMA node 0: 0 and 8 are reserved, 2 and 4 exclusive. Device a is allocated,
+	// b unhealthy, e free.
 	const want = `{"kind":"NodeResourceTopology","apiVersion":"topology.node.k8s.io/v1alpha2","metadata":{"name":"n1"},` +
 		`"topologyPolicies":["RestrictedPodLevel"],"zones":[` +
 		`{"name":"node-0","type":"Node","costs":[{"name":"node-0","value":10},{"name":"node-1","value":21}],"resources":[` +
@@ -53,8 +53,8 @@ func TestNodeResourceTopology(t *testing.T) {
 	}
 }
 
-// TestUnpinnedNodeResourceTopology: managers that pin nothing leave their resources out, as the
-// exporters do.
+// TestUnpinnedNodeResourceTopology: resources that no manager pins are left out, as by the
+// exporters.
 func TestUnpinnedNodeResourceTopology(t *testing.T) {
 	n := sampleNode(t)
 	n.Spec.Config.CPUManagerPolicy, n.Spec.Config.TopologyManagerPolicy, n.Spec.Config.TopologyManagerScope = "", "", ""

@@ -13,8 +13,8 @@ import (
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 )
 
-// FuzzReadNumatopology reads objects as the API server serves them, with any fields: what is
-// malformed is an error.
+// FuzzReadNumatopology reads objects with any fields, as the API server serves them. Malformed
+// objects are an error.
 func FuzzReadNumatopology(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"name":"n"},"spec":{"policies":{"CPUManagerPolicy":"static"},"numares":{"cpu":{"allocatable":"0-1","capacity":2}},"cpuDetail":{"0":{},"1":{"core":1}},"resReserved":{"cpu":"1"}}}`))
 	f.Add([]byte(`{"metadata":{"name":"n"},"spec":{"numares":{"memory":{"capacity":"256Gi"}}}}`))
@@ -45,7 +45,7 @@ func FuzzReadNodeResourceTopology(f *testing.F) {
 	})
 }
 
-// FuzzReadReservation: a Reservation with any fields is refused, or has a pod to hold.
+// FuzzReadReservation: a Reservation with any fields is refused, or has a pod that holds its place.
 func FuzzReadReservation(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"name":"r","uid":"u"},"spec":{` + fourCPUs + `,` + anyOwners + `,"ttl":"1h"},"status":{"phase":"Available","nodeName":"n"}}`))
 	f.Add([]byte(`{"metadata":{"name":"r"},"spec":{"template":{"spec":{"schedulerName":"berth","containers":"x"}}}}`))
@@ -66,7 +66,7 @@ func FuzzReadReservation(f *testing.F) {
 	})
 }
 
-// FuzzReadAllocated: what a pod says of its Reservation is read again as it is written.
+// FuzzReadAllocated: a pod's annotation about its Reservation is read back as it was written.
 func FuzzReadAllocated(f *testing.F) {
 	f.Add(`{"name":"r","uid":"u"}`)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -79,7 +79,7 @@ func FuzzReadAllocated(f *testing.F) {
 	})
 }
 
-// FuzzReadKoordinatorGroup: a PodGroup with any fields has a minimum that is served, or is refused.
+// FuzzReadKoordinatorGroup: a PodGroup with any fields has a valid minimum, or is refused.
 func FuzzReadKoordinatorGroup(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"name":"g","annotations":{"gang.scheduling.koordinator.sh/mode":"Strict","gang.scheduling.koordinator.sh/waiting-time":"10m"}},"spec":{"minMember":2,"minResources":{"cpu":"4"},"scheduleTimeoutSeconds":5}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -93,7 +93,7 @@ func FuzzReadKoordinatorGroup(f *testing.F) {
 	})
 }
 
-// FuzzReadTokens: a number of tokens is at least 0, or the -1 that no decision has.
+// FuzzReadTokens: a number of tokens is at least 0, or -1, which no decision has.
 func FuzzReadTokens(f *testing.F) {
 	f.Add("nvidia.com_gpu", "2", "nvidia.com/gpu", "3")
 	f.Fuzz(func(t *testing.T, resource, n, other, m string) {
@@ -105,7 +105,7 @@ func FuzzReadTokens(f *testing.F) {
 	})
 }
 
-// FuzzReadVolcanoRules: the annotation asks for a policy that exists, or is refused.
+// FuzzReadVolcanoRules: the annotation has an existing policy, or is refused.
 func FuzzReadVolcanoRules(f *testing.F) {
 	f.Add("single-numa-node", true)
 	f.Fuzz(func(t *testing.T, text string, ownCPUs bool) {

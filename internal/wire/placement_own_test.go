@@ -14,7 +14,7 @@ const ownText = `{"v":1,"seq":1,"uid":"u-1","certainty":"exact","guarantee":"ful
 	`{"name":"app","hint":{"numa":"1","preferred":true},"cpus":"8-9","memory":[{"resource":"memory","numa":"1","bytes":1024}],"exclusive":"core","bounds":["memory"]},` +
 	`{"name":"log","hint":{"numa":"0-1","preferred":true},"shares":[{"numa":0,"milliCPU":100},{"numa":1,"milliCPU":200}],"bounds":["cpus"],"provided":[{"resource":"x/licence","place":"socket 0","amount":2}]}]}`
 
-// TestOwnDecision: what Berth decides itself travels with the Binding.
+// TestOwnDecision: a decision of Berth is written with the Binding and read back.
 func TestOwnDecision(t *testing.T) {
 	want := Placement{Sequence: 1, Certainty: Exact, Guarantee: GuaranteeFull, Authority: placement.AuthorityBerth, Koordlet: true, Decision: placement.Decision{UID: "u-1", Containers: []placement.ContainerDecision{
 		{Name: "app", Hint: placement.Hint{NUMA: 2, Preferred: true}, CPUs: topology.NewCPUSet(8, 9), Exclusive: joint.ExclusiveCore, Bounds: placement.BoundMemory,
@@ -29,7 +29,7 @@ func TestOwnDecision(t *testing.T) {
 	if got, err := parsePlacement("Pod ns/a", ownText); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v\n%+v\nwant\n%+v", err, got, want)
 	}
-	// Readers of the first release take no fields that they do not know.
+	// Readers of the first release accept no unknown fields.
 	if got, err := WritePlacement(&Placement{Sequence: 1, Decision: placement.Decision{UID: "u-1"}}); err != nil || strings.Contains(got, "authority") {
 		t.Errorf("for authority kubelet: %s, %v", got, err)
 	}

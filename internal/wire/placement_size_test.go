@@ -23,7 +23,7 @@ func encoded(t *testing.T, d *placement.Decision) string {
 	return text
 }
 
-// TestRoughBytes: no text is longer.
+// TestRoughBytes: no text is longer than the estimate.
 func TestRoughBytes(t *testing.T) {
 	every := placement.ContainerDecision{Name: "c", Kind: placement.Sidecar, Hint: placement.Hint{NUMA: math.MaxUint64}}
 	for cpu := topology.CPUID(0); cpu < topology.MaxCPUs; cpu += 2 {

@@ -69,7 +69,7 @@ func TestReadPlacement(t *testing.T) {
 	}
 }
 
-// TestForgedPlacement: each change of a good annotation is refused, and the error names the place.
+// TestForgedPlacement: each change of a valid annotation is refused, and the error names the field.
 func TestForgedPlacement(t *testing.T) {
 	for _, tc := range []struct{ name, old, new, want string }{
 		{"version", `"v":1`, `"v":2`, ".v: \"2\""},

@@ -20,8 +20,8 @@ func containersOf(names ...string) *placement.Decision {
 	return d
 }
 
-// TestDemandPlugin: every container has a demand of its own, or the pod has one where a name has no
-// room in the name of an annotation.
+// TestDemandPlugin: every container gets its own annotation. If a container's name is too long for
+// the key, the pod gets one annotation.
 func TestDemandPlugin(t *testing.T) {
 	long := strings.Repeat("x", 54)
 	got := map[string]string{}
@@ -39,8 +39,8 @@ func TestDemandPlugin(t *testing.T) {
 	}
 }
 
-// TestCheckOwnPlacement: nobody else says which plugins a container needs, and the demands count
-// among the annotations.
+// TestCheckOwnPlacement: only Berth may name the plugins that a container requires, and its
+// annotations for this count against the size limit.
 func TestCheckOwnPlacement(t *testing.T) {
 	pod := func(key, value string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", Annotations: map[string]string{key: value}}}

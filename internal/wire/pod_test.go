@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// podOf reads the spec and status of a pod.
+// podOf parses the spec and status of a pod.
 func podOf(t testing.TB, text string) *corev1.Pod {
 	t.Helper()
 	pod := new(corev1.Pod)
@@ -101,8 +101,8 @@ func TestGuaranteed(t *testing.T) {
 	}
 }
 
-// TestLevel: what a pod asks for as a whole, with the requests that the API server fills in, and
-// which of its containers have something of their own.
+// TestLevel: the pod-level request, with the requests that the API server fills in, and the
+// containers that have their own resources.
 func TestLevel(t *testing.T) {
 	bytes := func(name string, n uint64) placement.MemoryRequest {
 		return placement.MemoryRequest{Resource: name, Bytes: n}
@@ -110,7 +110,7 @@ func TestLevel(t *testing.T) {
 	for name, c := range map[string]struct {
 		pod   string
 		want  placement.LevelRequest
-		alone string // the containers that are Guaranteed by themselves
+		alone string // the containers that are Guaranteed by their own resources
 	}{
 		"none": {`{spec: {containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}`, placement.LevelRequest{}, ""},
 		"all said": {`{spec: {resources: {limits: {cpu: 4, memory: 2Gi}, requests: {cpu: 4, memory: 2Gi}}, containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}, {name: d}]}}`,
@@ -149,8 +149,8 @@ func TestLevel(t *testing.T) {
 	}
 }
 
-// TestExtendedResourceInBytes: a node says how much of it there is, and no device plugin; the
-// kubelet's managers leave it alone.
+// TestExtendedResourceInBytes: the Node has the amount, and there is no device plugin. The
+// kubelet's managers ignore it.
 func TestExtendedResourceInBytes(t *testing.T) {
 	r, err := readRequest(podOf(t, `spec: {containers: [{name: main, resources: {limits: {sgx.intel.com/epc: 512Gi, cpu: "2", memory: 1Gi}}}]}`))
 	if err != nil {
@@ -191,7 +191,7 @@ func TestAbsurdAmounts(t *testing.T) {
 	}
 }
 
-// TestOddAmounts: what the kubelet sees is neither rounded nor refused.
+// TestOddAmounts: amounts are neither rounded nor refused if the kubelet accepts them.
 func TestOddAmounts(t *testing.T) {
 	got, err := readRequest(podOf(t, `{spec: {containers: [{name: c, resources: {limits: {cpu: 1999u, memory: 100m, example.com/x: 1500m, kubernetes.io/batch: 1, plain: 2}}}]}}`))
 	if err != nil {
@@ -203,7 +203,7 @@ func TestOddAmounts(t *testing.T) {
 	}
 }
 
-// FuzzRequest: no pod makes the translation panic or let through an amount that the engine refuses.
+// FuzzRequest: no pod causes a panic, or an amount that the engine refuses.
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(`{"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"1","memory":"1.5Gi","x.y/z":"3"}}}]}}`))
 	f.Add([]byte(`{"spec":{"initContainers":[{"name":"c","restartPolicy":"Always","resources":{"requests":{"hugepages-2Mi":"1e3"}}}]}}`))
@@ -234,8 +234,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// TestNamesThatNoPluginOffers: a kubelet pins nothing for a device class, so such a pod need not
-// wait for a report.
+// TestNamesThatNoPluginOffers: a kubelet pins no resources for a device class, so that such a pod
+// need not wait for a report.
 func TestNamesThatNoPluginOffers(t *testing.T) {
 	for name, offered := range map[string]bool{
 		"example.com/gpu": true, "kubernetes.example/gpu": true, "deviceclass.resource.kubernetes.io/gpu": false, "node.kubernetes.io/gpu": false,
@@ -272,7 +272,7 @@ func TestConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The kubelet multiplies by a float32: 10% is a little more than a tenth.
+	// The kubelet multiplies by a float32, so that 10% is a little more than a tenth.
 	share := 0.1
 	evicted := uint64(float64(10<<30) * float64(float32(math.Nextafter(share, 1))))
 	want := placement.Config{
@@ -342,8 +342,8 @@ func TestBadConfig(t *testing.T) {
 	}
 }
 
-// TestTooManyContainers: init containers and containers count together, and nothing of a pod with
-// too many of them is read.
+// TestTooManyContainers: init containers and containers are counted together. If a pod has too many
+// of them, nothing of it is read.
 func TestTooManyContainers(t *testing.T) {
 	pod := podOf(t, `{spec: {containers: [{name: c}]}}`)
 	for i := range placement.MaxContainers - 1 {

@@ -62,8 +62,8 @@ func FuzzParsePolicy(f *testing.F) {
 	})
 }
 
-// TestUnmet: where a kubelet decides, its policy must be the same or a stricter one, and the reason
-// says both.
+// TestUnmet: if a kubelet decides, its policy must be the pod's or a stricter one. The reason names
+// both.
 func TestUnmet(t *testing.T) {
 	machine, err := topology.Parse("package:1 numa:2 core:2 pu:1 mem:8Gi dist:10,21")
 	if err != nil {
@@ -103,7 +103,7 @@ func TestUnmet(t *testing.T) {
 	}
 }
 
-// TestAskEqual: all that a pod asks for counts, and who asks does not.
+// TestAskEqual: everything that a pod requests is compared, but not the pod's name.
 func TestAskEqual(t *testing.T) {
 	const base = `{metadata: {annotations: {berth.dev/policy: restricted}}, spec: {containers: [
 		{name: c, resources: {limits: {cpu: 2, memory: 1Gi, example.com/gpu: 1}}}]}}`

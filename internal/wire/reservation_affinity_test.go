@@ -20,12 +20,12 @@ func affinityOf(t *testing.T, text string) *ReservationAffinity {
 	return a
 }
 
-// TestReservationAffinity: which Reservations are allowed, by name, labels and terms.
+// TestReservationAffinity: the Reservations that are allowed, by name, labels and terms.
 func TestReservationAffinity(t *testing.T) {
 	const required = `"requiredDuringSchedulingIgnoredDuringExecution":{"reservationSelectorTerms":`
 	r := &Reservation{Name: "r", Labels: map[string]string{"team": "ml", "size": "4"}}
 	for text, want := range map[string]bool{
-		`{}`:                                     true, // any that it owns
+		`{}`:                                     true, // any Reservation of which the pod is an owner
 		`{"name":"r"}`:                           true,
 		`{"name":"s"}`:                           false,
 		`{"reservationSelector":{"team":"ml"}}`:  true,
@@ -34,7 +34,7 @@ func TestReservationAffinity(t *testing.T) {
 		`{` + required + `[{"matchExpressions":[{"key":"team","operator":"In","values":["web","ml"]}]}]}}`:                                                        true,
 		`{` + required + `[{"matchExpressions":[{"key":"size","operator":"Gt","values":["4"]}]}]}}`:                                                               false,
 		`{` + required + `[{"matchExpressions":[{"key":"none","operator":"Exists"}]},{"matchFields":[{"key":"metadata.name","operator":"In","values":["r"]}]}]}}`: true,
-		`{` + required + `[{}]}}`: false, // an empty term is nobody's, as of nodes
+		`{` + required + `[{}]}}`: false, // an empty term matches nothing, as in node affinity
 		`{"name":"r",` + required + `[{"matchExpressions":[{"key":"none","operator":"Exists"}]}]}}`: false,
 	} {
 		if got := affinityOf(t, text).Allows(r); got != want {

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// reservationObject reads an object with the given spec, as the API server would serve it.
+// reservationObject returns an object with the given spec, as the API server would serve it.
 func reservationObject(t *testing.T, spec string) *koordinator.Reservation {
 	t.Helper()
 	o := new(koordinator.Reservation)
@@ -55,7 +55,7 @@ func TestReadReservation(t *testing.T) {
 	}
 }
 
-// TestContainersOfReservationsNeedNoNames: Koordinator's own examples have none.
+// TestContainersOfReservationsNeedNoNames: Koordinator's own examples have no names.
 func TestContainersOfReservationsNeedNoNames(t *testing.T) {
 	const one = `{"resources":{"limits":{"cpu":"1"}}}`
 	r, err := ReadReservation(reservationObject(t, `{"template":{"spec":{"containers":[`+one+`,`+one+`]}},`+anyOwners+`}`))
@@ -64,8 +64,8 @@ func TestContainersOfReservationsNeedNoNames(t *testing.T) {
 	}
 }
 
-// TestReservationsThatAreNotServed: every field that is not served, or makes no sense, is refused
-// by name.
+// TestReservationsThatAreNotServed: every field that is not supported, or invalid, is refused by
+// name.
 func TestReservationsThatAreNotServed(t *testing.T) {
 	inPod := func(more string) string {
 		return `{"template":{"spec":{"containers":[{"name":"a","resources":{"limits":{"cpu":"4"}}}],` + more + `}},` + anyOwners + `}`
@@ -185,7 +185,7 @@ func TestRest(t *testing.T) {
 	}
 	for _, c := range []struct {
 		owner *corev1.Pod
-		left  int64 // thousandths of CPUs of one's own, to come
+		left  int64 // thousandths of exclusive CPUs that owners may still get
 	}{
 		{podWith("all memory", "2", memory("2Gi")), 2000}, {podWith("a part", "500m"), 3000}, {podWith("nearly all", "3500m"), 0},
 	} {
@@ -269,7 +269,7 @@ func TestForgedDecisions(t *testing.T) {
 	for name, c := range map[string]struct {
 		pod  *corev1.Pod
 		d    *placement.Decision
-		says string // "" where it is believed
+		says string // "" if it is accepted
 	}{
 		"what it asks for":      {plain, whole, ""},
 		"another's":             {plain, &placement.Decision{UID: "other", Containers: whole.Containers}, `"other": want the decision for u`},
@@ -299,7 +299,7 @@ func TestForgedDecisions(t *testing.T) {
 	}
 }
 
-// TestReservationStatus: the status says what there is to say, once.
+// TestReservationStatus: each status has the current conditions, and is written only once.
 func TestReservationStatus(t *testing.T) {
 	o := reservationObject(t, `{`+fourCPUs+`,`+anyOwners+`}`)
 	r, err := ReadReservation(o)

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestReadBoundGoesByTheAllocation: a resize that is deferred or refused changes the spec, and
-// nothing that the kubelet holds.
+// TestReadBoundGoesByTheAllocation: a resize that is deferred or refused changes the spec, but not
+// the kubelet's allocation.
 func TestReadBoundGoesByTheAllocation(t *testing.T) {
 	const guaranteed = `resources: {requests: {cpu: 8, memory: 2Gi}, limits: {cpu: 8, memory: 2Gi}}`
 	for name, c := range map[string]struct {

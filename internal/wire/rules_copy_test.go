@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestCopyRules: a pod that says what another says asks for the same, word by word and in each
-// dialect. A word that is read and not copied is found by the table of what each word changes.
+// TestCopyRules: a copy of each annotation of every dialect has the same meaning as the original.
+// If a new annotation is read but not copied, the table shows that it is missing.
 func TestCopyRules(t *testing.T) {
 	words := map[string]string{
 		PolicyAnnotation:        "restricted,scope=pod",
@@ -35,7 +35,7 @@ func TestCopyRules(t *testing.T) {
 	sameRules(t, &all)
 }
 
-// sameRules copies, and compares what is read, errors included.
+// sameRules copies the annotations, and compares the results of reading them, including errors.
 func sameRules(t *testing.T, from *corev1.Pod) {
 	t.Helper()
 	from.Name = "p"

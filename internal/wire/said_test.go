@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// TestSaidInThePodsOwnWords: what is said about a pod names the keys that the pod has, whichever
-// dialect it speaks, and Berth's own where both ask for the same.
+// TestSaidInThePodsOwnWords: messages about a pod name the keys that the pod has, in any dialect.
+// If Berth's own key and another one request the same, they name Berth's.
 func TestSaidInThePodsOwnWords(t *testing.T) {
 	view, err := placement.ViewOf(shapes.Machine("package:2 numa:1 l3:1 core:2 pu:2 mem:8Gi dist:10,21"))
 	if err != nil {
@@ -17,13 +17,13 @@ func TestSaidInThePodsOwnWords(t *testing.T) {
 	}
 	kubelet := placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0"}
 	spreading := placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000, Default: placement.Rules{}}
-	spreading.Default.CPUs.Bind, spreading.Default.CPUs.BindHow = 2, 2 // the node's label SpreadByPCPUs
+	spreading.Default.CPUs.Bind, spreading.Default.CPUs.BindHow = 2, 2 // as if the node had the label SpreadByPCPUs
 	const single, full = `{"numaTopologyPolicy":"SingleNUMANode"}`, `{"requiredCPUBindPolicy":"FullPCPUs"}`
 	for _, c := range []struct {
-		said   string // keys and values, apart by blanks
+		said   string // keys and values, separated by blanks
 		on     placement.Config
 		unmet  string
-		refuse string // what a refusal with all of Berth's keys says
+		refuse string // the text of a refusal with all of Berth's keys
 	}{
 		{"berth.dev/policy=restricted", kubelet, "the pod's berth.dev/policy asks for restricted", "berth.dev/policy berth.dev/cpus"},
 		{"volcano.sh/numa-topology-policy=restricted", kubelet, "the pod's volcano.sh/numa-topology-policy asks for exactly restricted", "volcano.sh/numa-topology-policy berth.dev/cpus"},
@@ -62,8 +62,8 @@ func TestSaidInThePodsOwnWords(t *testing.T) {
 	}
 }
 
-// TestClassBesideWishes: of a class and wishes that contradict each other, the pod is told both, as
-// they are written.
+// TestClassBesideWishes: if a class and an annotation contradict each other, the message has both,
+// as they are written.
 func TestClassBesideWishes(t *testing.T) {
 	const label, cpus = `metadata.labels[koordinator.sh/qosClass]: `, `metadata.annotations[berth.dev/cpus]: `
 	for _, c := range []struct{ class, says, want string }{

@@ -28,8 +28,8 @@ func sheet(t *testing.T) string {
 	return section
 }
 
-// sheetNodes are the kinds of node that the sheet tells apart, each as its kubelet, or Berth, is
-// configured. Every other manager's policy is none.
+// sheetNodes are the kinds of nodes in the table of annotations, each with the configuration of its
+// kubelet or of Berth. The policies of all other managers are none.
 var sheetNodes = map[string]placement.Config{
 	"none":              {},
 	"static":            {CPUManagerPolicy: "static"},
@@ -43,7 +43,7 @@ var sheetNodes = map[string]placement.Config{
 	"berth by koordlet": {Authority: placement.AuthorityBerth, MemoryStays: true},
 }
 
-// sheetNeeds maps each phrase of the sheet's last column to the kinds of node that it means, in
+// sheetNeeds maps each phrase in the table's last column to the kinds of nodes that it names, in
 // addition to nodes with authority berth.
 var sheetNeeds = map[string][]string{
 	"any":             {"none", "static", "full-pcpus-only", "distribute", "memory", "best-effort", "restricted", "single-numa-node"},
@@ -52,22 +52,22 @@ var sheetNeeds = map[string][]string{
 	"authority berth, or a kubelet with distribute-cpus-across-cores":               {"distribute"},
 	"authority berth, or a kubelet whose CPU manager is none":                       {"none", "memory"},
 	"authority berth without koordlet, or a kubelet with the Static memory manager": {"memory"},
-	// The pod asks for CPUs, and for devices, that one NUMA node has.
+	// The pod requests CPUs and devices that fit on one NUMA node.
 	"authority berth, or a kubelet that is sure to use that number":                 {"restricted", "single-numa-node"},
 	"authority berth; `perNUMANode`: or a kubelet that is sure to give that number": {"restricted", "single-numa-node"},
 	"authority berth, or a kubelet whose policy is the same or stricter":            {"restricted", "single-numa-node"},
 }
 
-// sheetValues are values where the sheet describes them in words. A kubelet's answer to those of
-// policy, numa-nodes and perNUMANode depends on the number: restricted and 1 tell it.
+// sheetValues has values for annotations that the table describes in words. For policy, numa-nodes
+// and perNUMANode, the kubelet's answer depends on the value: restricted and 1 show the difference.
 var sheetValues = map[string][]string{
 	PolicyAnnotation:    {"restricted"},
 	NUMANodesAnnotation: {"1"},
 	DevicesAnnotation:   {"perNUMANode=1"},
 }
 
-// TestTheSheetSaysWhichNodes compares the last column of the sheet with the answer of each kind of
-// node to a pod with the annotation.
+// TestTheSheetSaysWhichNodes compares the table's last column with the answer of each kind of node
+// about a pod with the annotation.
 func TestTheSheetSaysWhichNodes(t *testing.T) {
 	view, err := placement.ViewOf(shapes.Machine("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21"))
 	if err != nil {
@@ -91,7 +91,7 @@ func TestTheSheetSaysWhichNodes(t *testing.T) {
 			key = found[1]
 		}
 		if strings.HasPrefix(key, GangAnnotation) {
-			continue // they ask nothing of a node by itself
+			continue // alone they require nothing of a node
 		}
 		needs := link.ReplaceAllString(strings.TrimSpace(cells[3]), "$1")
 		kinds, known := sheetNeeds[needs]
@@ -114,7 +114,8 @@ func TestTheSheetSaysWhichNodes(t *testing.T) {
 	}
 }
 
-// sheetAsk asks every kind of node about a pod with the annotation: kinds keep it, and Berth does.
+// sheetAsk asks every kind of node about a pod with the annotation. The kinds in kinds, and nodes
+// on which Berth decides, must admit it.
 func sheetAsk(t *testing.T, models map[string]*placement.Model, kinds []string, key, value string) {
 	pod := podAsking(map[string]string{key: value})
 	limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")}

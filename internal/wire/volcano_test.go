@@ -19,7 +19,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// volcanoPod is a pod that asks for a policy in Volcano's way, with one container of so many CPUs.
+// volcanoPod returns a pod with Volcano's annotation for a policy, and one container with this
+// number of CPUs.
 func volcanoPod(t *testing.T, policy, cpus string) *corev1.Pod {
 	t.Helper()
 	pod := podOf(t, `{metadata: {uid: p}, spec: {containers: [{name: c, resources: {limits: {cpu: "`+cpus+`", memory: 1Gi}}}]}}`)
@@ -70,8 +71,8 @@ func TestVolcanoRules(t *testing.T) {
 	}
 }
 
-// TestVolcanoPassesOverOthers: the annotation means nothing for a pod that gets no CPUs of its own,
-// and takes nothing from what other dialects say. Only its spelling is checked.
+// TestVolcanoPassesOverOthers: the annotation has no effect on a pod without exclusive CPUs, nor on
+// the annotations of other dialects. Only its spelling is checked.
 func TestVolcanoPassesOverOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy, beside string // a key and its value
@@ -111,8 +112,8 @@ func volcanoNode(t *testing.T, machine string, cfg placement.Config) *placement.
 	return made.Model(t, machine, cfg)
 }
 
-// TestVolcanoNodes is the table "Scheduling Prediction" of the product's page, and the conditions
-// of the document's filterNodeByPolicy: which nodes a pod with a policy may go to.
+// TestVolcanoNodes has the table "Scheduling Prediction" of the product's page, and the conditions
+// of filterNodeByPolicy in the document: the nodes to which a pod with a policy may go.
 func TestVolcanoNodes(t *testing.T) {
 	policies := []string{"none", "best-effort", "restricted", "single-numa-node"}
 	for _, asked := range policies {
@@ -141,12 +142,12 @@ func TestVolcanoNodes(t *testing.T) {
 	}
 }
 
-// TestVolcanoExample is the example of section 11 of the document: two NUMA nodes of four CPUs,
-// CPUs 0 and 1 in use, a task of three CPUs.
+// TestVolcanoExample is the example in section 11 of the document: two NUMA nodes of four CPUs, of
+// which 0 and 1 are in use, and a task of three CPUs.
 func TestVolcanoExample(t *testing.T) {
 	for _, c := range []struct {
 		policy, taken string
-		want          string // "" for a refusal
+		want          string // "" if the pod is refused
 	}{
 		{"best-effort", "0-1", "4-6"},
 		{"single-numa-node", "0-1", "4-6"},
@@ -173,8 +174,8 @@ func TestVolcanoExample(t *testing.T) {
 	}
 }
 
-// TestVolcanoProductPage has the amounts of the product's page on the machine that it shows: 32
-// CPUs, the first 16 on NUMA node 0.
+// TestVolcanoProductPage has the amounts of the product's page, on its machine: 32 CPUs, the first
+// 16 on NUMA node 0.
 func TestVolcanoProductPage(t *testing.T) {
 	const machine = "package:2 numa:1 core:16 pu:1"
 	var deployment appsv1.Deployment
@@ -189,7 +190,7 @@ func TestVolcanoProductPage(t *testing.T) {
 	for _, c := range []struct {
 		policy string
 		pod    *corev1.Pod
-		nodes  int // 0 for a refusal
+		nodes  int // 0 if the pod is refused
 	}{
 		{"single-numa-node", single, 1},
 		{"best-effort", volcanoPod(t, "best-effort", "20"), 2},

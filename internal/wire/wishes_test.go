@@ -19,8 +19,8 @@ func podAsking(annotations map[string]string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", Annotations: annotations}}
 }
 
-// wishes lists every word of every annotation, and some that are none: what placement-wishes.yaml
-// admits as well.
+// wishes lists every valid value of every annotation, and some invalid ones. placement-wishes.yaml
+// admits the same values.
 var wishes = []struct {
 	key, text string
 	want      placement.Rules
@@ -108,8 +108,8 @@ func TestReadWishes(t *testing.T) {
 	}
 }
 
-// TestNumberBesidePolicy: one NUMA node by the policy, and another number, is said as both are
-// read.
+// TestNumberBesidePolicy: a policy that means one NUMA node and a different number contradict each
+// other. The message says so.
 func TestNumberBesidePolicy(t *testing.T) {
 	for policy, want := range map[string]string{
 		"single-numa-node": `Pod ns/a: metadata.annotations[berth.dev/numa-nodes]: "2": want 1 with the policy single-numa-node, or another policy`,
@@ -125,8 +125,8 @@ func TestNumberBesidePolicy(t *testing.T) {
 	}
 }
 
-// TestUnforetold: which kubelets are sure to put six CPUs on two NUMA nodes of four CPUs, and what
-// the others lack.
+// TestUnforetold: the kubelets that certainly use two NUMA nodes of four CPUs for six CPUs, and
+// what the others lack.
 func TestUnforetold(t *testing.T) {
 	view, err := placement.ViewOf(shapes.Machine("package:2 numa:2 core:4 pu:1 mem:16Gi dist:10,12,32"))
 	if err != nil {
@@ -175,7 +175,7 @@ func TestUnforetold(t *testing.T) {
 	}
 }
 
-// TestDevicesUnforetold: which kubelets are sure to give two devices of each resource on each NUMA
+// TestDevicesUnforetold: the kubelets that certainly give two devices of each resource on each NUMA
 // node, and what the others lack.
 func TestDevicesUnforetold(t *testing.T) {
 	view, err := placement.ViewOf(shapes.Machine("package:2 numa:2 core:4 pu:1 mem:16Gi dist:10,12,32"))
@@ -185,7 +185,7 @@ func TestDevicesUnforetold(t *testing.T) {
 	const insists = ", and the pod's berth.dev/devices requires 2 of each resource on each"
 	for _, c := range []struct {
 		policy, scope string
-		number        string // in the pod's words, where it says any
+		number        string // the pod's number of NUMA nodes, if it has one
 		counts        []int64
 		claimed       bool
 		sockets       bool // align-by-socket
@@ -238,7 +238,7 @@ func TestDevicesUnforetold(t *testing.T) {
 	}
 }
 
-// TestUnmetWishes names what a kubelet lacks.
+// TestUnmetByNodesThatBind: the message names the pod's request that the node does not meet.
 func TestUnmetByNodesThatBind(t *testing.T) {
 	view, err := placement.ViewOf(shapes.Machine(shapes.Xeon6130))
 	if err != nil {
