@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 )
 
-// TestPublishAsksForValidationOnce shows that a definition that lacks a field is noticed by the
-// first write, and after a failure again, and that the API server is spared the work otherwise.
+// TestPublishAsksForValidationOnce: the first write, and each write after a failure, shows whether
+// the definition lacks a field. Other writes do not ask the API server for this.
 func TestPublishAsksForValidationOnce(t *testing.T) {
 	answers := []int{http.StatusBadRequest, http.StatusOK, http.StatusOK, http.StatusConflict, http.StatusOK, http.StatusOK}
 	var asked []string

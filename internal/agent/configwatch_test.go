@@ -10,7 +10,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// link makes a symbolic link by renaming, as a ConfigMap volume and careful people do.
+// link makes a symbolic link with a rename, as a ConfigMap volume does.
 func link(t *testing.T, target, name string) {
 	t.Helper()
 	if err := os.Symlink(target, name+".new"); err != nil {
@@ -26,8 +26,8 @@ func rename(t *testing.T, from, to string) {
 	}
 }
 
-// TestWatchConfig does one thing to the files of a configuration each time. Setup makes more than
-// the file; both act in an empty directory, where kubelet.yaml and conf.d are what is watched.
+// TestWatchConfig makes one change to the files of a configuration in each case, in an empty
+// directory. kubelet.yaml and conf.d are watched there. Setup makes other files as well.
 func TestWatchConfig(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
@@ -98,8 +98,7 @@ func TestWatchConfig(t *testing.T) {
 	}
 }
 
-// TestWatchConfigFollows: what a change brings is watched from then on, and what it leaves behind
-// no more.
+// TestWatchConfigFollows: after a change, new directories are watched, and old ones no longer.
 func TestWatchConfigFollows(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -136,7 +135,7 @@ func TestWatchConfigFollows(t *testing.T) {
 	want("they are taken away", "", "/further")
 }
 
-// TestConfigConcerns: of all that happens in the directories of a configuration, little matters.
+// TestConfigConcerns: few events in the directories of a configuration matter.
 func TestConfigConcerns(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -157,7 +156,7 @@ func TestConfigConcerns(t *testing.T) {
 		}
 	}
 	for _, paths := range []configPaths{{file: dir + "/loop"}, {file: "/nonexistent/config"}, {dropIns: dir + "/real/config"}, {}} {
-		c := paths.concerns() // ends
+		c := paths.concerns() // returns
 		if len(c.steps) == 0 && paths != (configPaths{}) {
 			t.Errorf("%+v: nothing is watched", paths)
 		}

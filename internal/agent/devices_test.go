@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// TestLocateGPUs: where NVIDIA's order of preference is given, the agent finds the GPUs behind the
-// ids, asks the driver only while one is missing, and says which one it does not find.
+// TestLocateGPUs: for a pool with NVIDIA's order of preference, the agent finds the GPUs of the
+// ids. It asks the driver only while a GPU is missing, and the error names the missing one.
 func TestLocateGPUs(t *testing.T) {
 	m := shapes.Machine(shapes.GPUServer)
 	asked := 0
@@ -62,8 +62,8 @@ func TestLocateGPUs(t *testing.T) {
 	}
 }
 
-// TestPluginWithTenThousandDevices: the kubelet's answer of so many, each on two NUMA nodes and one
-// that there is none of, is read in one pass.
+// TestPluginWithTenThousandDevices: the kubelet's answer with so many devices is read in one pass.
+// Each device is on two NUMA nodes, and on one that does not exist.
 func TestPluginWithTenThousandDevices(t *testing.T) {
 	var entries []*podresources.ContainerDevices
 	for i := range 10_000 {

@@ -20,14 +20,14 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// become gives the world another machine, without a restart of the kubelet.
+// become changes the machine, without a restart of the kubelet.
 func (w *world) become(machine string) {
 	w.m.around.fingerprint = func() string { return machine }
 	w.m.around.machine = GivenMachine(machine)
 }
 
-// wantCurrent compares the KubeletCurrent condition of the last report; reason "" means that there
-// is none.
+// wantCurrent checks the KubeletCurrent condition of the last report; reason "" means that there is
+// none.
 func (w *world) wantCurrent(reason string, words ...string) {
 	w.t.Helper()
 	n := w.last()
@@ -88,8 +88,8 @@ func TestMachineChangesUnderTheKubelet(t *testing.T) {
 	}
 }
 
-// TestMachineShrinksWhereBerthDecides: the kubelet pins nothing there, and the scheduler would go
-// on handing out what the node has lost.
+// TestMachineShrinksWhereBerthDecides: the kubelet does not pin resources there. Otherwise the
+// scheduler would still assign resources that the node has lost.
 func TestMachineShrinksWhereBerthDecides(t *testing.T) {
 	const pages = testMachine + " huge:2Mi=64"
 	for _, tc := range []struct{ name, before, after, says string }{
@@ -117,8 +117,8 @@ func TestMachineShrinksWhereBerthDecides(t *testing.T) {
 	}
 }
 
-// TestMachineChangesIntoTheUnknown: what has changed before stays known, and that the machine
-// cannot be read is said once each time.
+// TestMachineChangesIntoTheUnknown: earlier changes are still reported when the machine cannot be
+// read. Each time, this is logged once.
 func TestMachineChangesIntoTheUnknown(t *testing.T) {
 	var out strings.Builder
 	w := newWorld(t)
@@ -151,8 +151,8 @@ func TestMachineChangesIntoTheUnknown(t *testing.T) {
 	}
 }
 
-// TestMachineGrowsUnderTheKubelet: a CPU that comes online under a kubelet is unknown to it, and
-// known to the next one.
+// TestMachineGrowsUnderTheKubelet: a running kubelet does not know a CPU that comes online, but the
+// next kubelet does.
 func TestMachineGrowsUnderTheKubelet(t *testing.T) {
 	w := newWorld(t)
 	w.become(testMachine + " offline:5")
@@ -190,8 +190,8 @@ func TestConfigurationChangesUnderTheKubelet(t *testing.T) {
 	}
 }
 
-// TestConfigurationOverWhichNoKubeletStarts: a restart would not help if the checkpoints are of the
-// old configuration.
+// TestConfigurationOverWhichNoKubeletStarts: a restart would not be sufficient if the checkpoints
+// belong to the old configuration.
 func TestConfigurationOverWhichNoKubeletStarts(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -222,8 +222,9 @@ func TestConfigurationOverWhichNoKubeletStarts(t *testing.T) {
 	}
 }
 
-// TestConfigurationThatCannotBeRead: the kubelet goes on with the old one and would not start with
-// the new one. Said once it stays so, as a file that is being written cannot be read either.
+// TestConfigurationThatCannotBeRead: the kubelet still uses the old configuration, and would not
+// start with the new one. This is reported only after some time, because the file may be being
+// written.
 func TestConfigurationThatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
 	w.m.around.config.paths = configPaths{file: "/etc/kubernetes/kubelet.yaml"}
@@ -249,8 +250,8 @@ func TestConfigurationThatCannotBeRead(t *testing.T) {
 	w.wantCurrent("")
 }
 
-// TestKubeletThatIsAwayTellsNothing: where the kubelet itself is asked for its configuration, no
-// answer says nothing about it.
+// TestKubeletThatIsAwayTellsNothing: if the configuration comes from the kubelet itself and there
+// is no answer, nothing is reported.
 func TestKubeletThatIsAwayTellsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
@@ -263,8 +264,9 @@ func TestKubeletThatIsAwayTellsNothing(t *testing.T) {
 	}
 }
 
-// TestConfigurationFileIsWatched: a file that changes is read as soon as it has been left alone for
-// a moment, not at the next rescan; the report goes on saying what the kubelet that runs does.
+// TestConfigurationFileIsWatched: a changed file is read as soon as it has not been written for a
+// moment, not only at the next rescan. The report still has the configuration of the running
+// kubelet.
 func TestConfigurationFileIsWatched(t *testing.T) {
 	w := newWorld(t)
 	w.m.around.every = time.Hour
@@ -302,8 +304,7 @@ func TestConfigurationFileIsWatched(t *testing.T) {
 	}
 }
 
-// TestKubeletThatStartsIsAskedOften: it answers a while after its first sign of life, whenever that
-// is.
+// TestKubeletThatStartsIsAskedOften: the kubelet answers some time after it is first noticed.
 func TestKubeletThatStartsIsAskedOften(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
@@ -320,7 +321,7 @@ func TestKubeletThatStartsIsAskedOften(t *testing.T) {
 			}
 		}
 		changed := *w.config
-		changed.TopologyManagerPolicy += "-" // no policy is the same one twice
+		changed.TopologyManagerPolicy += "-" // each policy is a new one
 		w.config, w.configErr = &changed, nil
 		w.settle()
 		if got := w.last().Spec.Config.TopologyManagerPolicy; got != changed.TopologyManagerPolicy {
@@ -329,7 +330,7 @@ func TestKubeletThatStartsIsAskedOften(t *testing.T) {
 	}
 }
 
-// TestAgentThatStartsLate: the kubelet started before the change, the agent after it.
+// TestAgentThatStartsLate: the kubelet started before the change, and the agent after it.
 func TestAgentThatStartsLate(t *testing.T) {
 	w := newWorld(t)
 	w.become(testMachine + " offline:5")
@@ -339,8 +340,8 @@ func TestAgentThatStartsLate(t *testing.T) {
 	w.wantReady(v1alpha1.ReasonMachineChanged, "cpu_manager_state has CPUs 5, which are offline: undo the change, or drain the node")
 }
 
-// TestConfigurationThatIsNewerThanTheKubelet: an agent that starts then does not know what the
-// kubelet has read, until the kubelet has started again.
+// TestConfigurationThatIsNewerThanTheKubelet: if an agent starts then, it does not know which
+// configuration the kubelet has read, until the kubelet starts again.
 func TestConfigurationThatIsNewerThanTheKubelet(t *testing.T) {
 	w := newWorld(t)
 	start := time.Unix(1_000_000, 0)
@@ -379,7 +380,7 @@ func TestConfigurationThatIsNewerThanTheKubelet(t *testing.T) {
 	w.m.restarted()
 	w.settle()
 	w.wantCurrent("")
-	w.m.around.started = func() time.Time { return time.Time{} } // nobody listens
+	w.m.around.started = func() time.Time { return time.Time{} } // no kubelet listens
 	w.m.restarted()
 	w.settle()
 	w.wantCurrent("")
@@ -410,8 +411,8 @@ func TestMachineFingerprint(t *testing.T) {
 	}
 }
 
-// TestChangedSettings changes every field of a KubeletConfiguration that decides about placement,
-// alone.
+// TestChangedSettings changes each field of a KubeletConfiguration that matters for placement, one
+// at a time.
 func TestChangedSettings(t *testing.T) {
 	quantity := func(text string) corev1.ResourceList {
 		return corev1.ResourceList{"memory": resource.MustParse(text)}
@@ -425,7 +426,7 @@ func TestChangedSettings(t *testing.T) {
 	merged := true
 	type kubelet = kubeletv1beta1.KubeletConfiguration
 	for _, tc := range []struct {
-		want   string // "" where nothing that matters has changed
+		want   string // "" if no such field has changed
 		change func(c *kubelet)
 	}{
 		{"cpuManagerPolicy is none, static", func(c *kubelet) { c.CPUManagerPolicy = "" }},
@@ -474,8 +475,8 @@ func TestChangedSettings(t *testing.T) {
 	}
 }
 
-// TestSettingsAreAllThatIsRead: a KubeletConfiguration has every field that is named, and whatever
-// of it gets into a placement.Config is named.
+// TestSettingsAreAllThatIsRead: every named field exists in KubeletConfiguration, and every field
+// that is copied to placement.Config is named.
 func TestSettingsAreAllThatIsRead(t *testing.T) {
 	known := map[string]bool{}
 	for f := range reflect.TypeFor[kubeletv1beta1.KubeletConfiguration]().Fields() {
@@ -489,10 +490,10 @@ func TestSettingsAreAllThatIsRead(t *testing.T) {
 			t.Errorf("no KubeletConfiguration has %s", s.field)
 		}
 	}
-	sources := map[string][]string{ // fields of placement.Config that have other names
+	sources := map[string][]string{ // fields of placement.Config with other names
 		"ReservedMilliCPU": {"kubeReserved", "systemReserved"},
 		"NodeReserved":     {"kubeReserved", "systemReserved", "evictionHard"},
-		// Not of a KubeletConfiguration:
+		// Not from a KubeletConfiguration:
 		"Version": nil, "Authority": nil, "GuardDefects": nil, "GuardRestarts": nil, "Strategy": nil, "Default": nil, "Devices": nil, "Providers": nil, "MemoryStays": nil,
 	}
 	for f := range reflect.TypeFor[placement.Config]().Fields() {
@@ -510,8 +511,8 @@ func TestSettingsAreAllThatIsRead(t *testing.T) {
 	}
 }
 
-// TestCheckpointIsNotThere: a kubelet that pins has written its checkpoints; one without them has
-// not started.
+// TestCheckpointIsNotThere: a kubelet that pins resources writes its checkpoints when it starts. If
+// they are missing, it has not started.
 func TestCheckpointIsNotThere(t *testing.T) {
 	w := newWorld(t)
 	w.files.CPU = nil
@@ -524,8 +525,8 @@ func TestCheckpointIsNotThere(t *testing.T) {
 	w.wantReady(v1alpha1.ReasonConsistent, "")
 }
 
-// TestMisspeltPolicyBesideAMissingCheckpoint: the kubelet has not started for the first, which
-// explains the second.
+// TestMisspeltPolicyBesideAMissingCheckpoint: the kubelet does not start because of the policy,
+// which explains the missing checkpoint.
 func TestMisspeltPolicyBesideAMissingCheckpoint(t *testing.T) {
 	w := newWorld(t)
 	w.config.TopologyManagerPolicy = "restrictd"

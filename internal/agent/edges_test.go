@@ -50,8 +50,8 @@ func TestConfigz(t *testing.T) {
 		t.Errorf("got %v, error %v", c, err)
 	}
 	for text, want := range map[string]string{
-		`{"kubeletconfig":{}}`: "", // evictionHard: {} in its file: no thresholds
-		`{"kubeletconfig":{"evictionHard":{"nodefs.available":"3%"},"mergeDefaultEvictionSettings":true}}`: "", // by a drop-in, too late
+		`{"kubeletconfig":{}}`: "", // evictionHard: {} in the file: no thresholds
+		`{"kubeletconfig":{"evictionHard":{"nodefs.available":"3%"},"mergeDefaultEvictionSettings":true}}`: "", // merged by a drop-in, which is too late
 		`{"kubeletconfig":{"evictionHard":{"memory.available":"1Gi"}}}`:                                    "1Gi",
 	} {
 		told = text
@@ -109,14 +109,14 @@ func TestDevicesOf(t *testing.T) {
 	})
 	want := map[string][]placement.Device{
 		"a/b": {{ID: "x", NUMA: 9, HasTopology: true}, {ID: "y", NUMA: 1, HasTopology: true}, {ID: "z"}},
-		"c/d": {{ID: "w", NUMA: 1 << 63, HasTopology: true}}, // on nodes, none of which a machine has
+		"c/d": {{ID: "w", NUMA: 1 << 63, HasTopology: true}}, // on NUMA nodes that no machine has
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
-// receive waits for an event; not receiving one fails the test.
+// receive waits for an event, and fails the test if none comes.
 func receive(t *testing.T, c <-chan struct{}, what string) {
 	t.Helper()
 	select {
@@ -143,7 +143,7 @@ func TestWatchFiles(t *testing.T) {
 		replace(name)
 		receive(t, events.Changed, name)
 	}
-	// The directory of device plugins comes later.
+	// The directory of device plugins is created later.
 	if err := os.Mkdir(filepath.Join(root, "device-plugins"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestWatchFiles(t *testing.T) {
 	receive(t, events.Changed, "the last change")
 }
 
-// TestWatchFilesOfAQuickKubelet: its socket is there before its directory is watched.
+// TestWatchFilesOfAQuickKubelet: the socket exists before its directory is watched.
 func TestWatchFilesOfAQuickKubelet(t *testing.T) {
 	root := t.TempDir()
 	events, stop, err := watchFiles(root)
@@ -170,8 +170,8 @@ func TestWatchFilesOfAQuickKubelet(t *testing.T) {
 	receive(t, events.Restarted, "the kubelet's socket")
 }
 
-// TestLostEventsMayHideAKubeletThatStarted: where inotify's queue has overflowed, everything is
-// looked at again.
+// TestLostEventsMayHideAKubeletThatStarted: after an overflow of inotify's queue, everything is
+// read again.
 func TestLostEventsMayHideAKubeletThatStarted(t *testing.T) {
 	w := &fsnotify.Watcher{Events: make(chan fsnotify.Event), Errors: make(chan error)}
 	f := &fileEvents{Changed: make(chan struct{}, 1), Restarted: make(chan struct{}, 1)}
@@ -195,7 +195,7 @@ func TestKubeletAge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.SetUnlinkOnClose(false) // as a kubelet that is killed leaves it
+	l.SetUnlinkOnClose(false) // as after a kubelet that was killed
 	then := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(path, then, then); err != nil {
 		t.Fatal(err)
@@ -244,8 +244,8 @@ func TestBracketed(t *testing.T) {
 	}
 }
 
-// TestPodThatCameBackUnderItsName: a list that comes after a break reports it as of a change. The
-// one before has left.
+// TestPodThatCameBackUnderItsName: a list after a break shows the new pod as an update of the old
+// one, which is gone.
 func TestPodThatCameBackUnderItsName(t *testing.T) {
 	now := time.Unix(1000, 0)
 	pod := func(uid types.UID) *corev1.Pod {
@@ -263,8 +263,8 @@ func TestPodThatCameBackUnderItsName(t *testing.T) {
 	}
 }
 
-// TestReportTooLarge: a report that the API server refuses gives way to a small one, which says so,
-// and comes back when it is another.
+// TestReportTooLarge: if the API server refuses a report, a small one is written that says so. The
+// full report is tried again when it has changed.
 func TestReportTooLarge(t *testing.T) {
 	resource := schema.GroupResource{Group: "berth.dev", Resource: "nodetopologies"}
 	for name, refusal := range map[string]error{

@@ -28,7 +28,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// newObeyingWorld is a node on which Berth decides: its kubelet's managers are none.
+// newObeyingWorld returns a node on which Berth decides. The managers of its kubelet are none.
 func newObeyingWorld(t *testing.T) *world {
 	w := newWorld(t)
 	w.m.around.authority = v1alpha1.AuthorityBerth
@@ -49,15 +49,15 @@ func cpuSet(t *testing.T, list string) topology.CPUSet {
 	return set
 }
 
-// ready is the Ready condition of the last report, as "status reason: message".
+// ready returns the Ready condition of the last report, as "status reason: message".
 func (w *world) ready() string {
 	n := w.last()
 	c := n.Report.Ready()
 	return string(c.Status) + " " + c.Reason + ": " + c.Message
 }
 
-// TestObeyingReport: what runs is reported with what it was decided to have, for as long as its
-// sandbox has not stopped; the shared CPUs follow.
+// TestObeyingReport: running pods are reported with the resources of their decisions, until their
+// sandboxes have stopped. The shared CPUs change accordingly.
 func TestObeyingReport(t *testing.T) {
 	w := newObeyingWorld(t)
 	w.see("a", corev1.PodRunning)
@@ -94,7 +94,7 @@ func TestObeyingReport(t *testing.T) {
 	}
 }
 
-// TestObeyingNodeIsRefused says by name what keeps decisions from being carried out.
+// TestObeyingNodeIsRefused: the condition names the reason why decisions are not carried out.
 func TestObeyingNodeIsRefused(t *testing.T) {
 	owner := func(w *world) { w.m.pods.see(w.rival("o", 0), w.clock) }
 	for name, c := range map[string]struct {
@@ -143,7 +143,7 @@ func TestObeyingNodeIsRefused(t *testing.T) {
 	}
 }
 
-// TestAuthorityByLabel: the node's label decides, and a change of it is taken in.
+// TestAuthorityByLabel: the node's label decides, and a change of the label is noticed.
 func TestAuthorityByLabel(t *testing.T) {
 	w := newObeyingWorld(t)
 	w.m.around.authority = ByLabel
@@ -172,8 +172,8 @@ func TestAuthorityByLabel(t *testing.T) {
 	}
 }
 
-// TestNodeWords: what a node's labels say in Koordinator's words holds where pods say nothing, and
-// a word that nobody knows makes the node unusable by name.
+// TestNodeWords: the node's labels of Koordinator apply to pods without an annotation. An unknown
+// value makes the node unusable, and the message names it.
 func TestNodeWords(t *testing.T) {
 	w := newObeyingWorld(t)
 	w.node.Labels = map[string]string{"node.koordinator.sh/numa-topology-policy": "SingleNUMANode", "node.koordinator.sh/numa-allocate-strategy": "LeastAllocated",
@@ -195,7 +195,7 @@ func TestNodeWords(t *testing.T) {
 	}
 }
 
-// TestReadBack compares what was decided with the cgroups.
+// TestReadBack compares decisions with the cgroups.
 func TestReadBack(t *testing.T) {
 	decided := &placement.ContainerDecision{Name: "main", CPUs: cpuSet(t, "2-3"), Shares: nil}
 	pinned := enforce.Set{CPUs: cpuSet(t, "2-3"), Pinned: true}
@@ -205,7 +205,7 @@ func TestReadBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		held    enforce.Booked
 		cgroups fs.FS
-		cpus    string // reported; "-" for a container without a decision
+		cpus    string // as reported; "-" for a container without a decision
 		astray  string
 	}{
 		"as decided":      {enforce.Booked{Running: true, Set: pinned}, cgroups("2-3"), "2-3", ""},
@@ -234,8 +234,8 @@ func TestReadBack(t *testing.T) {
 	}
 }
 
-// TestVanishedCgroupIsAstray: a container that the runtime calls running and that has had no cgroup
-// for a while cannot be read back, which is no proof that all is well.
+// TestVanishedCgroupIsAstray: the runtime reports a container as running that has had no cgroup for
+// some time. It cannot be read back, so that it may not run as decided.
 func TestVanishedCgroupIsAstray(t *testing.T) {
 	held := enforce.Booked{Running: true, Settled: true, Set: enforce.Set{CPUs: cpuSet(t, "2-3"), Pinned: true},
 		Container: enforce.Container{ID: "i", UID: "u", Short: "main", Name: "ns/p/main"}}
@@ -267,7 +267,7 @@ func TestVanishedCgroupIsAstray(t *testing.T) {
 	}
 }
 
-// TestCgroupsAreRequired: without cgroup v2 and its cpusets nothing could be read back.
+// TestCgroupsAreRequired: without cgroup v2 and its cpusets, containers could not be read back.
 func TestCgroupsAreRequired(t *testing.T) {
 	for text, ok := range map[string]bool{"cpuset cpu memory\n": true, "cpu memory": false, "": false, "cpusets": false} {
 		if err := hasCpusets(fstest.MapFS{"cgroup.controllers": {Data: []byte(text)}}); (err == nil) != ok {
@@ -286,8 +286,8 @@ func TestCgroupsAreRequired(t *testing.T) {
 	}
 }
 
-// TestLabelsAreRemembered: an agent that goes by the node's labels carries decisions out without
-// the API server, as they said last, and takes nothing that others have put there.
+// TestLabelsAreRemembered: an agent that uses the node's labels carries decisions out even without
+// the API server, with the last labels that it saw. It does not trust a file that it did not write.
 func TestLabelsAreRemembered(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	var log strings.Builder
@@ -349,8 +349,8 @@ func TestLabelsAreRemembered(t *testing.T) {
 	}
 }
 
-// TestBooksAreRenewed: a kubelet that starts again with other reserved CPUs is followed without a
-// restart of the agent.
+// TestBooksAreRenewed: when a kubelet starts again with other reserved CPUs, the agent uses these
+// without a restart.
 func TestBooksAreRenewed(t *testing.T) {
 	w := newObeyingWorld(t)
 	var told []string
@@ -386,8 +386,8 @@ func TestBooksAreRenewed(t *testing.T) {
 	}
 }
 
-// TestAstrayIsACondition: what does not run as it was decided is said in the report, which holds
-// all the same.
+// TestAstrayIsACondition: containers that do not run as decided are named in a condition of the
+// report, which is still reliable.
 func TestAstrayIsACondition(t *testing.T) {
 	w := newObeyingWorld(t)
 	w.obeys(&obeyed{astray: []string{"ns/p/main runs on CPUs \"2-5\" instead of the decided CPUs \"2-3\""}})
@@ -408,8 +408,7 @@ func TestAstrayIsACondition(t *testing.T) {
 	}
 }
 
-// placed shows a running pod whose one container was given the CPUs; p says what else its placement
-// does.
+// placed shows a running pod whose one container got the CPUs. p has the rest of its placement.
 func (w *world) placed(uid, cpus string, p wire.Placement) *corev1.Pod {
 	w.t.Helper()
 	p.Sequence, p.Decision = 1, placement.Decision{UID: uid, Containers: []placement.ContainerDecision{{Name: "main", Hint: placement.Hint{Any: true}, CPUs: cpuSet(w.t, cpus)}}}
@@ -423,7 +422,7 @@ func (w *world) placed(uid, cpus string, p wire.Placement) *corev1.Pod {
 	return pod
 }
 
-// entrust shows a pod that was placed where koordlet carries decisions out.
+// entrust shows a pod that was placed while koordlet carries decisions out.
 func (w *world) entrust(uid, cpus string, phase corev1.PodPhase) *corev1.Pod {
 	w.t.Helper()
 	pod := w.placed(uid, cpus, wire.Placement{Guarantee: wire.GuaranteeAmounts, Authority: placement.AuthorityBerth, Koordlet: true})
@@ -433,7 +432,7 @@ func (w *world) entrust(uid, cpus string, phase corev1.PodPhase) *corev1.Pod {
 	return pod
 }
 
-// rival is a pod of one of the rivals that are known by default.
+// rival returns a pod of a rival that is known by default.
 func (w *world) rival(uid string, n int) *corev1.Pod {
 	r := DefaultRivals()[n]
 	pod := w.pod(uid, corev1.PodRunning)
@@ -442,8 +441,8 @@ func (w *world) rival(uid string, n int) *corev1.Pod {
 	return pod
 }
 
-// TestTenantsDoNotDecide: nothing that anybody may write on a pod makes a node unusable, or one
-// usable that is not.
+// TestTenantsDoNotDecide: nothing that any user may write into a pod makes a node unusable, or an
+// unusable node usable.
 func TestTenantsDoNotDecide(t *testing.T) {
 	demands := map[string]string{wire.KoordinatorStatusAnnotation: "{}"}
 	wire.DemandPlugin(demands, &placement.Decision{Containers: []placement.ContainerDecision{{Name: "main"}}})
@@ -495,8 +494,8 @@ func TestTenantsDoNotDecide(t *testing.T) {
 	})
 }
 
-// TestRivals: a rival is known by namespace, DaemonSet and ServiceAccount together, and by the
-// administrator's list alone.
+// TestRivals: a rival is recognized by its namespace, DaemonSet and ServiceAccount together, and
+// only if it is in the administrator's list.
 func TestRivals(t *testing.T) {
 	w := newWorld(t)
 	for n, r := range DefaultRivals() {
@@ -530,7 +529,7 @@ func TestRivals(t *testing.T) {
 	}
 }
 
-// TestOldPlacements: a placement from before placements named an authority goes on working.
+// TestOldPlacements: placements without an authority, from earlier releases, are still read.
 func TestOldPlacements(t *testing.T) {
 	w := newObeyingWorld(t)
 	w.m.around.enforcer = v1alpha1.EnforcerKoordlet
@@ -544,8 +543,8 @@ func TestOldPlacements(t *testing.T) {
 	w.wantReady(v1alpha1.ReasonConsistent, "")
 }
 
-// TestKoordletCarriesOut: with koordlet as the enforcer its pod is no contradiction but a
-// condition. Pods hold what was decided until the kubelet does not run them any more.
+// TestKoordletCarriesOut: with koordlet as the enforcer, its pod is required instead of refused.
+// Pods have the resources of their decisions until the kubelet no longer runs them.
 func TestKoordletCarriesOut(t *testing.T) {
 	w := newObeyingWorld(t)
 	w.m.around.enforcer = EnforcerByLabel
@@ -612,7 +611,7 @@ func TestKoordletCarriesOut(t *testing.T) {
 	}
 }
 
-// TestWhoEnforces: the agent's own plugin runs only where the labels leave it to the agent.
+// TestWhoEnforces: the agent's own plugin runs only if the labels name the agent.
 func TestWhoEnforces(t *testing.T) {
 	for _, c := range []struct {
 		authority v1alpha1.Authority
@@ -634,11 +633,11 @@ func TestWhoEnforces(t *testing.T) {
 	}
 }
 
-// TestPopulated: a container lives while there are processes in its cgroup.
+// TestPopulated: a container is alive while there are processes in its cgroup.
 func TestPopulated(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	cgroups := fstest.MapFS{"kubepods/u/a/cgroup.events": file("populated 1\nfrozen 0\n"), "kubepods/u/b/cgroup.events": file("populated 0\nfrozen 1\n"),
-		"kubepods/u/dir/cgroup.events/x": file("")} // what cannot be read counts as running
+		"kubepods/u/dir/cgroup.events/x": file("")} // an unreadable file counts as running
 	for path, want := range map[string]bool{"/kubepods/u/a": true, "/kubepods/u/b": false, "/kubepods/u/gone": false, "": false, "/kubepods/u/dir": true, "a.slice:no": true} {
 		if got := populated(cgroups, path); got != want {
 			t.Errorf("%q: %t, want %t", path, got, want)

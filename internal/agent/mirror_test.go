@@ -34,7 +34,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// world is a node, a kubelet and an API server that do what a test says.
+// world plays a node, a kubelet and an API server that do what a test says.
 type world struct {
 	t      *testing.T
 	m      *mirror
@@ -43,10 +43,10 @@ type world struct {
 	node   *corev1.Node
 	config *kubeletv1beta1.KubeletConfiguration
 	active map[string]int
-	// noPlugin: no device plugin has registered.
+	// noPlugin means that no device plugin has registered.
 	noPlugin bool
 	asked    int // times the kubelet was asked for active pods
-	// held are the devices that pods have, by namespace/name; nil: the kubelet does not say.
+	// held has the devices of pods, by namespace/name; nil if the kubelet does not report them.
 	held      map[string][]kubeletstate.DeviceEntry
 	askedHeld int
 
@@ -55,13 +55,13 @@ type world struct {
 
 	readErr    error
 	publishErr error
-	refuse     func(*v1alpha1.NodeTopology) error // what the API server says about a report; nil: takes all
+	refuse     func(*v1alpha1.NodeTopology) error // the API server's answer to a report; nil: it accepts all
 	writes     []*v1alpha1.NodeTopology
 	amounts    []*nrt.NodeResourceTopology
 	stored     *v1alpha1.NodeTopology
-	// numatopologies are the ones that were published.
+	// numatopologies are the published ones.
 	numatopologies []*nodeinfo.Numatopology
-	// told are the Devices of Koordinator that were published.
+	// told are the published Devices of Koordinator.
 	told []*koordinator.Device
 }
 
@@ -150,7 +150,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// cpus writes a cpu_manager_state: a container main for each pod. It has no checksum, which the
+// cpus writes a cpu_manager_state with a container main for each pod. It has no checksum, which the
 // kubelet accepts.
 func (w *world) cpus(shared string, pods map[string]string) {
 	entries := map[string]map[string]string{}
@@ -185,8 +185,8 @@ func (w *world) pod(uid string, phase corev1.PodPhase) *corev1.Pod {
 
 func (w *world) see(uid string, phase corev1.PodPhase) { w.m.pods.see(w.pod(uid, phase), w.clock) }
 
-// settle steps until there is no hurry, letting time pass as asked; it gives up after a simulated
-// minute.
+// settle calls step until no step is urgent, and lets the requested time pass. It stops after a
+// simulated minute.
 func (w *world) settle() {
 	w.t.Helper()
 	for begun := w.clock; ; {
@@ -200,14 +200,14 @@ func (w *world) settle() {
 	}
 }
 
-// steps steps n times, letting time pass as asked.
+// steps calls step n times, and lets the requested time pass.
 func (w *world) steps(n int) {
 	for range n {
 		w.clock = w.clock.Add(w.m.step(context.Background()).after)
 	}
 }
 
-// last is the last report written, read back.
+// last reads the last report that was written.
 func (w *world) last() wire.Node {
 	w.t.Helper()
 	if len(w.writes) == 0 {
@@ -236,7 +236,7 @@ func (w *world) wantReady(reason, message string) {
 	}
 }
 
-// wantPods compares "uid:state:cpus" of the last report, in order.
+// wantPods compares the pods of the last report with "uid:state:cpus", in order.
 func (w *world) wantPods(want ...string) {
 	w.t.Helper()
 	n := w.last()
@@ -286,11 +286,11 @@ func TestAdmittedPodsThatPinNothingAreReported(t *testing.T) {
 	w.see("d", corev1.PodSucceeded)
 	w.admitted("a", "b", "d", "gone")
 	w.settle()
-	w.wantPods("a::", "b::") // c has not been admitted, d has ended, nobody knows of gone
+	w.wantPods("a::", "b::") // c is not admitted, d has ended, and gone is unknown
 }
 
-// TestHalfOfAnAdmission: CPUs are taken in one replacement of the file, given in the next, and only
-// then is the pod admitted.
+// TestHalfOfAnAdmission: the kubelet first writes the file without the CPUs, then with their new
+// owner, and only then is the pod admitted.
 func TestHalfOfAnAdmission(t *testing.T) {
 	w := newWorld(t)
 	w.see("a", corev1.PodPending)
@@ -308,9 +308,9 @@ func TestHalfOfAnAdmission(t *testing.T) {
 	w.wantReady(v1alpha1.ReasonConsistent, "")
 }
 
-// TestSlowAdmission: between two writes of a slow kubelet lie seconds, in which the books
-// contradict themselves. As long as a pod is known to be on its way, that is no news; it is when
-// the kubelet is gone, or when it never ends.
+// TestSlowAdmission: a slow kubelet needs seconds between two writes, and until the second one its
+// checkpoints contradict each other. This is not reported while a pod is being admitted. It is
+// reported if the kubelet is gone, or if the admission does not end.
 func TestSlowAdmission(t *testing.T) {
 	half := func(t *testing.T) *world {
 		w := newWorld(t)
@@ -348,8 +348,8 @@ func TestSlowAdmission(t *testing.T) {
 	}
 }
 
-// TestKubeletKilledBetweenTwoWrites: CPUs are neither left over nor anybody's, and a kubelet that
-// starts does not mend that.
+// TestKubeletKilledBetweenTwoWrites: some CPUs are neither shared nor assigned to a pod. A kubelet
+// that starts does not repair this.
 func TestKubeletKilledBetweenTwoWrites(t *testing.T) {
 	w := newWorld(t)
 	w.m.presence.is(true)
@@ -368,8 +368,8 @@ func TestKubeletKilledBetweenTwoWrites(t *testing.T) {
 	w.wantReady(v1alpha1.ReasonContradiction, "drain the node, stop the kubelet, delete cpu_manager_state, start the kubelet")
 }
 
-// TestKubeletKilledWhileItAdmits: the agent names the file that keeps the kubelet from starting,
-// although a pod is still on its way in.
+// TestKubeletKilledWhileItAdmits: the agent names the file because of which the kubelet cannot
+// start, although a pod is still being admitted.
 func TestKubeletKilledWhileItAdmits(t *testing.T) {
 	w := newWorld(t)
 	w.m.presence.is(true)
@@ -417,8 +417,8 @@ func TestAdmissionThatNeverEnds(t *testing.T) {
 	w.wantReady(v1alpha1.ReasonAdmissionUnfinished, "a")
 }
 
-// TestWhatNoAdmissionEndsIsSaidAtOnce: while a pod is on its way in, the node is refused for what
-// its admission does not change.
+// TestWhatNoAdmissionEndsIsSaidAtOnce: while a pod is being admitted, the node is refused only for
+// reasons that the admission does not change.
 func TestWhatNoAdmissionEndsIsSaidAtOnce(t *testing.T) {
 	for reason, want := range map[string]hold{
 		v1alpha1.ReasonConsistent: forArrival, v1alpha1.ReasonAdmissionUnfinished: forArrival, v1alpha1.ReasonContradiction: forArrival,
@@ -431,8 +431,7 @@ func TestWhatNoAdmissionEndsIsSaidAtOnce(t *testing.T) {
 	}
 }
 
-// TestEndedPodIsHeldWhileActive: the API says that the pod is gone, the kubelet still has it on its
-// list.
+// TestEndedPodIsHeldWhileActive: the pod is gone in the API, but the kubelet still lists it.
 func TestEndedPodIsHeldWhileActive(t *testing.T) {
 	for _, end := range []struct {
 		name string
@@ -454,7 +453,7 @@ func TestEndedPodIsHeldWhileActive(t *testing.T) {
 			w.active = map[string]int{}
 			w.settle()
 			w.wantPods("a:Ended:1-2")
-			w.admitted() // the kubelet forgets a pod before it takes back what that held
+			w.admitted() // the kubelet forgets a pod before it takes the pod's CPUs back
 			w.settle()
 			w.wantPods("a:Ended:1-2")
 			w.cpus("0-7", nil)
@@ -467,7 +466,7 @@ func TestEndedPodIsHeldWhileActive(t *testing.T) {
 	}
 }
 
-// TestNamesake: a new pod has taken the name of one that is gone.
+// TestNamesake: a new pod has the name of one that is gone.
 func TestNamesake(t *testing.T) {
 	w := newWorld(t)
 	old, young := w.pod("old", corev1.PodRunning), w.pod("young", corev1.PodRunning)
@@ -502,7 +501,7 @@ func TestWithoutEvidenceTimeCounts(t *testing.T) {
 	}
 }
 
-// TestListOfAllPods: before 1.34 the kubelet lists pods that have ended until they are deleted.
+// TestListOfAllPods: before 1.34, the kubelet lists ended pods until they are deleted.
 func TestListOfAllPods(t *testing.T) {
 	w := newWorld(t)
 	w.node.Status.NodeInfo.KubeletVersion = "v1.33.5"
@@ -518,7 +517,7 @@ func TestListOfAllPods(t *testing.T) {
 	if took := w.clock.Sub(begun); took < evidenceByTime {
 		t.Errorf("after %v, want %v at least", took, evidenceByTime)
 	}
-	w.cpus("0,4-7", map[string]string{"a": "1-2", "x": "3"}) // a stranger beside it: all that is listed is known
+	w.cpus("0,4-7", map[string]string{"a": "1-2", "x": "3"}) // with an unknown pod, now all listed pods are known
 	w.settle()
 	w.wantPods("a:Ended:1-2", "x:Ended:3")
 }
@@ -530,7 +529,7 @@ func TestPodThatRanWasNotRefused(t *testing.T) {
 	w.m.pods.see(pod, w.clock)
 	w.m.pods.lose(pod, w.clock)
 	w.cpus("0,4-7", map[string]string{"a": "1-2", "b": "3"})
-	w.see("b", corev1.PodFailed) // nobody knows of b that it was ever admitted
+	w.see("b", corev1.PodFailed) // there is no sign that b was ever admitted
 	w.settle()
 	w.wantPods("a:Ended:1-2", "b:Rejected:3")
 }
@@ -546,7 +545,7 @@ func TestRefusedPodHoldsItsHalf(t *testing.T) {
 	w.wantReady(v1alpha1.ReasonConsistent, "")
 }
 
-// TestStranger: the books name a pod that the API has never shown.
+// TestStranger: the checkpoints name a pod that the API has never shown.
 func TestStranger(t *testing.T) {
 	w := newWorld(t)
 	w.cpus("0,3-7", map[string]string{"x": "1-2"})
@@ -700,7 +699,7 @@ func (w *world) allocated(registered map[string][]string, entries string) {
 		if err == nil {
 			return
 		}
-		// The error says what the checksum should be.
+		// The error has the expected checksum.
 		var e *kubeletstate.Error
 		if !errors.As(err, &e) || sum != 0 {
 			w.t.Fatal(err)
@@ -721,15 +720,16 @@ func TestUnhealthyDevicesAreRemembered(t *testing.T) {
 	if got := w.last().Report.Snapshot.Devices; len(got) != 1 || !reflect.DeepEqual(got[0].Devices, want) {
 		t.Errorf("pools %+v, want %+v", got, want)
 	}
-	w.node.Status.Capacity["x.y/d"] = resource.MustParse("1") // the plugin has withdrawn it
+	w.node.Status.Capacity["x.y/d"] = resource.MustParse("1") // the plugin has removed it
 	w.settle()
 	if got := w.last().Report.Snapshot.Devices; len(got[0].Devices) != 1 {
 		t.Errorf("pools %+v, want d0 alone", got)
 	}
 }
 
-// TestDevicesThatTheCheckpointLacks: two plugins register, and what was gathered before the second
-// is written last. The file is then what it was; the Node's capacity tells, some seconds later.
+// TestDevicesThatTheCheckpointLacks: two plugins register, and the kubelet last writes the data
+// from before the second one. The file is then unchanged. The Node's capacity shows the devices
+// some seconds later.
 func TestDevicesThatTheCheckpointLacks(t *testing.T) {
 	w := newWorld(t)
 	w.noPlugin = true
@@ -747,15 +747,15 @@ func TestDevicesThatTheCheckpointLacks(t *testing.T) {
 		t.Errorf("pools %+v, want %+v", got, want)
 	}
 	w.noPlugin = true
-	w.devices(map[string][]string{"x.y/e": {}}) // written again, from what is there now
+	w.devices(map[string][]string{"x.y/e": {}}) // written again, with the current data
 	w.settle()
 	if got := w.last().Report.Snapshot.Devices; len(got) != 1 || got[0].Resource != "x.y/e" {
 		t.Errorf("pools %+v, want those of x.y/e alone", got)
 	}
 }
 
-// TestAPluginThatIsLost: the kubelet writes nothing when a plugin goes, and what it wrote before is
-// what it writes when the plugin is back. Its Node tells, some seconds later.
+// TestAPluginThatIsLost: the kubelet does not write its checkpoint when a plugin is gone, and
+// writes the same one when the plugin is back. Its Node shows the change some seconds later.
 func TestAPluginThatIsLost(t *testing.T) {
 	w := newWorld(t)
 	expect := func(when string, healthy bool) {
@@ -819,7 +819,7 @@ func TestGoesOnFromAnEarlierReport(t *testing.T) {
 	next.stored = earlier
 	next.m.pods = w.m.pods
 	next.files = w.files
-	next.devices(map[string][]string{"x.y/d": {"d0"}}) // d1 has fallen ill while nobody looked
+	next.devices(map[string][]string{"x.y/d": {"d0"}}) // d1 has become unhealthy while no agent ran
 	next.settle()
 	next.wantWrites(1)
 	next.wantPods("b::", "a::")
@@ -846,8 +846,7 @@ func TestOvertakenByAnother(t *testing.T) {
 	}
 }
 
-// TestReportThatWasDeleted is written again: by whom it was deleted, and why, the agent does not
-// know.
+// TestReportThatWasDeleted is written again. The agent does not know who deleted it, and why.
 func TestReportThatWasDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
@@ -863,8 +862,8 @@ func TestReportThatWasDeleted(t *testing.T) {
 	w.wantWrites(2)
 }
 
-// TestNodeThatWasRegisteredAnew: what belongs to the Node before is collected as garbage, so the
-// report is made the new one's.
+// TestNodeThatWasRegisteredAnew: objects of the old Node are garbage collected, so that the report
+// gets the new Node as its owner.
 func TestNodeThatWasRegisteredAnew(t *testing.T) {
 	w := newWorld(t)
 	w.node.UID = "first"
@@ -919,7 +918,8 @@ func TestAmounts(t *testing.T) {
 	if held := w.numatopologies[1].Spec.PodAllocations; len(held) != 1 || held[0].ContainerAllocations[0].Allocations["cpu"] != "1-2" {
 		t.Errorf("got %+v", held)
 	}
-	// While the books cannot be read, nobody says what is free beside the pods of now.
+	// While the checkpoints cannot be read, the amounts that are free next to the current pods are
+	// not published.
 	books := w.files.CPU
 	w.files.CPU = []byte("{")
 	w.see("b", corev1.PodRunning)
@@ -940,7 +940,7 @@ func TestAmounts(t *testing.T) {
 func TestKubeletRestart(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
-	w.m.restarted() // it says which release it is only later
+	w.m.restarted() // its version is known only later
 	w.settle()
 	w.node.Status.NodeInfo.KubeletVersion = "v1.35.2"
 	w.settle()
@@ -950,8 +950,8 @@ func TestKubeletRestart(t *testing.T) {
 	}
 }
 
-// TestKubeletThatStartsHasClearedNothing: what an ended pod holds counts as held while the kubelet
-// is gone, and until it has read its pods.
+// TestKubeletThatStartsHasClearedNothing: the resources of an ended pod count as used while the
+// kubelet is gone, and until it has read its pods.
 func TestKubeletThatStartsHasClearedNothing(t *testing.T) {
 	w := newWorld(t)
 	w.m.presence.is(true)
@@ -973,8 +973,8 @@ func TestKubeletThatStartsHasClearedNothing(t *testing.T) {
 	w.wantPods("a:Ended:1-2")
 }
 
-// TestKubeletThatHasCleared: once a pod that has ended has lost its CPUs, the kubelet is known to
-// have read its pods. Nothing else says so.
+// TestKubeletThatHasCleared: the kubelet has read its pods when an ended pod has lost its CPUs.
+// Nothing else shows this.
 func TestKubeletThatHasCleared(t *testing.T) {
 	withoutA := func(w *world) { w.cpus("0-2,7", map[string]string{"b": "3-4", "stranger": "5-6"}) }
 	for name, c := range map[string]struct {
@@ -1022,7 +1022,7 @@ func TestKubeletThatHasCleared(t *testing.T) {
 	}
 }
 
-// TestPinned tells CPUs and memory apart: the kubelet clears away either.
+// TestPinned distinguishes CPUs and memory, because the kubelet may remove only one of them.
 func TestPinned(t *testing.T) {
 	c := &checkpoints{state: kubeletstate.State{
 		CPU:    &kubeletstate.CPUState{Entries: []kubeletstate.CPUEntry{{PodUID: "a", Container: "c"}, {PodUID: "a", Container: "d"}}},
@@ -1037,8 +1037,8 @@ func TestPinned(t *testing.T) {
 	}
 }
 
-// TestKubeletAndAgentStartTogether: an agent that has just started does not know how long the
-// kubelet has been there. Of pods that went while nobody looked, the API says nothing.
+// TestKubeletAndAgentStartTogether: an agent that has just started does not know when the kubelet
+// started. The API does not show pods that were deleted before.
 func TestKubeletAndAgentStartTogether(t *testing.T) {
 	w := newWorld(t)
 	w.m.presence.is(false)
@@ -1061,14 +1061,14 @@ func TestKubeletAndAgentStartTogether(t *testing.T) {
 	w.m.presence.is(true)
 	held("when its PodResources API answers")
 	w.clock = w.clock.Add(evidenceByTime - time.Millisecond)
-	w.m.restarted() // its runtime has come at last
+	w.m.restarted() // its runtime is available at last
 	held("when it makes its socket")
 	w.clock = w.clock.Add(evidenceByTime)
 	w.steps(20)
 	w.wantPods("gone:Ended:3-4", "a:Ended:1-2")
 }
 
-// TestAgentJoinsAKubelet that has long been there: nothing is held back.
+// TestAgentJoinsAKubelet: if the kubelet has been running for long, the agent does not wait.
 func TestAgentJoinsAKubelet(t *testing.T) {
 	w := newWorld(t)
 	w.m.presence.is(false)
@@ -1083,7 +1083,7 @@ func TestAgentJoinsAKubelet(t *testing.T) {
 	w.wantPods("a:Ended:1-2")
 }
 
-// TestFollowKubelet hears at once that a kubelet has gone, and that another one is there.
+// TestFollowKubelet: the agent notices at once that a kubelet is gone, and that another one runs.
 func TestFollowKubelet(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
 	conn, err := DialPodResources(socket)
@@ -1110,8 +1110,8 @@ func TestFollowKubelet(t *testing.T) {
 	}
 }
 
-// TestWithoutAdmittedFile: kubelets without the file do not say whom they have admitted; their
-// status does.
+// TestWithoutAdmittedFile: kubelets without the file do not report which pods they have admitted,
+// but the status of the pods shows it.
 func TestWithoutAdmittedFile(t *testing.T) {
 	for name, change := range map[string]func(*world){
 		"absent": func(w *world) { w.files.Admitted = nil },
@@ -1129,7 +1129,7 @@ func TestWithoutAdmittedFile(t *testing.T) {
 			w.steps(10)
 			w.wantWrites(0)
 			pod := w.pod("a", corev1.PodPending)
-			pod.Status.StartTime = &pod.CreationTimestamp // so it is written of a pod that a kubelet refuses while it starts
+			pod.Status.StartTime = &pod.CreationTimestamp // this is also set for a pod that a starting kubelet refuses
 			w.m.pods.see(pod, w.clock)
 			w.steps(10)
 			w.wantWrites(0)
@@ -1142,7 +1142,8 @@ func TestWithoutAdmittedFile(t *testing.T) {
 	}
 }
 
-// TestWholesAreReported: what a pod has as a whole, and that its containers have parts of it.
+// TestWholesAreReported: the resources of a pod as a whole are reported, and the parts of its
+// containers.
 func TestWholesAreReported(t *testing.T) {
 	w := newWorld(t)
 	w.config.FeatureGates, w.config.TopologyManagerScope = map[string]bool{"PodLevelResourceManagers": true}, "pod"
@@ -1165,7 +1166,7 @@ func TestWholesAreReported(t *testing.T) {
 	}
 }
 
-// TestComplain: what fails time and again is said once, and once that it is over.
+// TestComplain: an error that repeats is logged once, and its end is logged once.
 func TestComplain(t *testing.T) {
 	var out strings.Builder
 	c := newComplaints(slog.New(slog.NewTextHandler(&out, nil)))
@@ -1185,8 +1186,8 @@ func TestComplain(t *testing.T) {
 	}
 }
 
-// TestRestoredReportIsComparedFirst: the API has the report of an hour ago. It is not vouched for
-// before it has been compared with what there is, as long as that may take.
+// TestRestoredReportIsComparedFirst: the API has the report of an hour ago. It is not confirmed
+// before it has been compared with the node, however long this takes.
 func TestRestoredReportIsComparedFirst(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
@@ -1211,8 +1212,8 @@ func TestRestoredReportIsComparedFirst(t *testing.T) {
 	}
 }
 
-// TestArrivalsDoNotVouchForTheUnknown: a pod on its way in does not make the report hold that an
-// earlier agent has written.
+// TestArrivalsDoNotVouchForTheUnknown: while a pod is being admitted, the agent does not confirm a
+// report that an earlier agent has written.
 func TestArrivalsDoNotVouchForTheUnknown(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
@@ -1220,14 +1221,14 @@ func TestArrivalsDoNotVouchForTheUnknown(t *testing.T) {
 	w = newWorld(t)
 	w.stored = earlier
 	w.cpus("0,3-7", map[string]string{"a": "1-2"})
-	w.see("a", corev1.PodPending) // its books are half written
+	w.see("a", corev1.PodPending) // its checkpoints are incomplete
 	w.steps(4)
 	if at, sequence := w.m.out.vouch.holds(); !at.IsZero() {
 		t.Errorf("report %d holds, says an agent that has not compared it", sequence)
 	}
 }
 
-// loseReportOfA has pod a run, and every answer to its report be lost.
+// loseReportOfA runs pod a, and loses every answer to its report.
 func (w *world) loseReportOfA() {
 	w.publishErr = errors.New("timeout")
 	w.cpus("0,3-7", map[string]string{"a": "1-2"})
@@ -1236,8 +1237,8 @@ func (w *world) loseReportOfA() {
 	w.steps(4)
 }
 
-// TestLostAnswerKeepsItsNumber: a report whose write failed may have been stored. What is written
-// next has another number: a reader that has taken the first one in would ignore it.
+// TestLostAnswerKeepsItsNumber: a report whose write failed may have been stored. The next report
+// has another number, because a reader that has the first one would ignore it.
 func TestLostAnswerKeepsItsNumber(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
@@ -1253,7 +1254,7 @@ func TestLostAnswerKeepsItsNumber(t *testing.T) {
 	}
 }
 
-// TestLostAnswerToTheFirst is the same for an object that was not there before.
+// TestLostAnswerToTheFirst is the same for an object that did not exist before.
 func TestLostAnswerToTheFirst(t *testing.T) {
 	w := newWorld(t)
 	w.publishErr = errors.New("timeout")
@@ -1272,8 +1273,8 @@ func TestLostAnswerToTheFirst(t *testing.T) {
 	}
 }
 
-// TestLostAnswerOfAChangeThatPassed: what may have been stored does not hold any more, though what
-// was published before does again.
+// TestLostAnswerOfAChangeThatPassed: the report that may have been stored is outdated, because the
+// node is again as in the report before it.
 func TestLostAnswerOfAChangeThatPassed(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
@@ -1287,8 +1288,7 @@ func TestLostAnswerOfAChangeThatPassed(t *testing.T) {
 	w.wantPods()
 }
 
-// TestNumberGivenTwice: the API's report has the number of the one that was published, and is
-// another.
+// TestNumberGivenTwice: the API's report has the number of the published one, but other content.
 func TestNumberGivenTwice(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
@@ -1301,8 +1301,9 @@ func TestNumberGivenTwice(t *testing.T) {
 	w.wantWrites(2)
 }
 
-// TestAForgedMirrorStandsForNobody: anybody who may create pods may create one that says it mirrors
-// another pod. The kubelet deletes it; the pod went on, and was reported to have ended.
+// TestAForgedMirrorStandsForNobody: every user who may create pods can create one that claims to
+// mirror another pod. The kubelet deletes the forged pod. The real pod must then not be reported as
+// ended.
 func TestAForgedMirrorStandsForNobody(t *testing.T) {
 	for _, of := range []string{"a", "manifest-hash"} {
 		w := newWorld(t)
@@ -1329,7 +1330,7 @@ func TestAForgedMirrorStandsForNobody(t *testing.T) {
 		if n := len(w.m.pods.left); n > 0 {
 			t.Errorf("%s: %d pods are remembered that have left: want none", of, n)
 		}
-		// The agent starts, and sees the forged one first.
+		// The agent starts, and first sees the forged pod.
 		w.m.pods = newPodBook(DefaultRivals())
 		w.m.pods.see(forged, w.clock)
 		w.m.pods.see(real, w.clock)
@@ -1342,7 +1343,7 @@ func TestAForgedMirrorStandsForNobody(t *testing.T) {
 	}
 }
 
-// TestPodsThatHaveLeftAreBounded where no report can be made.
+// TestPodsThatHaveLeftAreBounded, even if no report can be made.
 func TestPodsThatHaveLeftAreBounded(t *testing.T) {
 	w := newWorld(t)
 	for i := range 3 * maxLeft {
@@ -1357,8 +1358,8 @@ func TestPodsThatHaveLeftAreBounded(t *testing.T) {
 	}
 }
 
-// TestKubeletStartIsReported: another kubelet is another report, even if nothing else is different.
-// While none is there, the last one counts.
+// TestKubeletStartIsReported: a new kubelet causes a new report, even if nothing else has changed.
+// While there is no kubelet, the start of the last one is reported.
 func TestKubeletStartIsReported(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.clock.Add(-time.Hour), w.clock.Add(-time.Minute)

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletstate"
 )
 
-// holders are the pods of the last report that hold devices, as "uid/container resource id".
+// holders returns the containers with devices in the last report, as "uid/container resource id".
 func (w *world) holders() []string {
 	w.t.Helper()
 	n := w.last()
@@ -36,8 +36,8 @@ func (w *world) wantHolders(want ...string) {
 	}
 }
 
-// onDevice is a running pod whose containers main and, if it is to end at once, first ask for a
-// device.
+// onDevice returns a running pod whose container main requests a device. If first is set, so does
+// its init container first.
 func (w *world) onDevice(uid string, first bool) *corev1.Pod {
 	pod := w.pod(uid, corev1.PodRunning)
 	limits := corev1.ResourceList{"x.y/d": resource.MustParse("1"), "x.y/none": resource.MustParse("0"), "x.y/other": resource.MustParse("1"), "cpu": resource.MustParse("1")}
@@ -54,8 +54,8 @@ func held(container, id string) []kubeletstate.DeviceEntry {
 	return []kubeletstate.DeviceEntry{{Container: container, Resource: "x.y/d", Devices: []kubeletstate.HeldDevice{{ID: id, NUMA: 1}}}}
 }
 
-// TestAllocationThatTheCheckpointLacks: a plugin reports its devices while a pod is given one, and
-// what was gathered before is written last.
+// TestAllocationThatTheCheckpointLacks: a plugin reports its devices while a pod gets one, and the
+// kubelet last writes the data from before that.
 func TestAllocationThatTheCheckpointLacks(t *testing.T) {
 	w := newWorld(t)
 	w.devices(bothDevices)
@@ -73,14 +73,14 @@ func TestAllocationThatTheCheckpointLacks(t *testing.T) {
 	if w.askedHeld != 1 {
 		t.Errorf("the kubelet was asked %d times, want 1", w.askedHeld)
 	}
-	// Written again, with all that there is.
+	// Written again, with all data.
 	w.allocated(bothDevices, `[{"PodUID":"a","ContainerName":"main","ResourceName":"x.y/d","DeviceIDs":{"0":["d0"]},"AllocResp":""}]`)
 	w.settle()
 	w.wantHolders("a/main x.y/d d0")
 	if w.askedHeld != 1 {
 		t.Errorf("the kubelet was asked %d times, want 1: nothing is lacking", w.askedHeld)
 	}
-	// The device goes from one pod to the next, and that is lost.
+	// The device goes from one pod to the next, and the write is lost.
 	w.m.pods.lose(w.onDevice("a", true), w.clock)
 	w.m.pods.see(w.onDevice("b", false), w.clock)
 	w.held = map[string][]kubeletstate.DeviceEntry{"ns/pod-b": held("main", "d0")}
@@ -90,16 +90,16 @@ func TestAllocationThatTheCheckpointLacks(t *testing.T) {
 	w.wantReady("Consistent", "")
 }
 
-// TestAllocationThatNobodyKnows: a kubelet that starts over a checkpoint that lacks what it gave
-// has lost it for good, and gives it to the next. While it starts, what it leaves out does not
-// count.
+// TestAllocationThatNobodyKnows: if a kubelet starts with a checkpoint that lacks an allocation,
+// the allocation is lost, and the device is allocated again. While the kubelet starts, missing
+// allocations do not count.
 func TestAllocationThatNobodyKnows(t *testing.T) {
 	w := newWorld(t)
 	w.devices(bothDevices)
 	w.m.pods.see(w.onDevice("a", false), w.clock)
 	w.admitted("a")
 	w.settle()
-	w.wantHolders() // nobody could be asked
+	w.wantHolders() // the kubelet could not be asked
 	w.held = map[string][]kubeletstate.DeviceEntry{"ns/pod-a": held("main", "d0")}
 	w.m.notice()
 	w.settle()

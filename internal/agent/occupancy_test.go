@@ -23,7 +23,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// quarters is two packages with two NUMA nodes each: CPUs 0-1, 2-3, 4-5, 6-7.
+// quarters is a machine of two packages with two NUMA nodes each: CPUs 0-1, 2-3, 4-5, 6-7.
 const quarters = "package:2 numa:2 core:2 pu:1 mem:8Gi"
 
 func quartersNode(t *testing.T) *wire.Node {
@@ -84,7 +84,8 @@ func TestAlignment(t *testing.T) {
 	}
 }
 
-// TestNearness: devices by what they share, and no nearer than what the pod has beside them.
+// TestNearness: devices count by what they share. They do not count as nearer than the pod's other
+// resources are to them.
 func TestNearness(t *testing.T) {
 	n := quartersNode(t)
 	m, err := topology.Parse(quarters + " dev:18:00.0|19:00.0,030200,10de:2330,numa=0,root=15,switch=16:00.0 dev:1a:00.0,020700,15b3:1021,numa=0,root=15" +
@@ -126,7 +127,7 @@ func TestNearness(t *testing.T) {
 func TestStranded(t *testing.T) {
 	for _, tc := range []struct {
 		name, shared string
-		memory       uint64 // free on node 3
+		memory       uint64 // free on NUMA node 3
 		want         map[string]int64
 	}{
 		{"nothing is used up", "0-7", 8, map[string]int64{"cpu": 0, "memory": 0, "x.y/d": 0}},
@@ -147,8 +148,8 @@ func TestStranded(t *testing.T) {
 	}
 }
 
-// TestStrandedAgrees: the agent's metric and berth frag mean the same. Both are given the same
-// random nodes, of either authority.
+// TestStrandedAgrees: the agent's metric and berth frag agree. Both get the same random nodes, of
+// both authorities.
 func TestStrandedAgrees(t *testing.T) {
 	r := rand.New(rand.NewPCG(25, 25))
 	stranding := 0
@@ -174,7 +175,7 @@ func TestStrandedAgrees(t *testing.T) {
 	}
 }
 
-// randomNode is a node that some pods have something of.
+// randomNode returns a node with some pods.
 func randomNode(t *testing.T, r *rand.Rand) *wire.Node {
 	t.Helper()
 	m, err := topology.Parse([]string{quarters, "package:2 numa:1 core:6 pu:2 mem:16Gi", "package:1 numa:2 core:5 pu:1 mem:4Gi"}[r.IntN(3)])
@@ -225,7 +226,7 @@ func randomNode(t *testing.T, r *rand.Rand) *wire.Node {
 	return n
 }
 
-// surveyed is the node as berth finds it in a snapshot of a cluster.
+// surveyed returns the node as the command line finds it in a snapshot.
 func surveyed(t *testing.T, n *wire.Node) *survey.Survey {
 	t.Helper()
 	nt, err := wire.WriteNodeTopology(n)
@@ -264,7 +265,7 @@ func TestOccupancyMetrics(t *testing.T) {
 	n := quartersNode(t)
 	n.Report.Snapshot.SharedCPUs = cpus(t, "0,2-7")
 	m.last.Store(occupancyOf(n))
-	// One name, one unit.
+	// One name has one unit.
 	for name, want := range map[string]string{
 		"berth_agent_stranded_cpus": `
 # HELP berth_agent_stranded_cpus CPUs that no pod has, and whose NUMA node has too few free CPUs or too little free memory to use them.

@@ -17,8 +17,8 @@ import (
 
 const tokensOfGPU = "berth-token-000"
 
-// newOfferingWorld is a node on which Berth decides and whose agent offers GPUs, and a device that
-// would not be reported otherwise; another plugin offers x.y/d.
+// newOfferingWorld returns a node on which Berth decides and whose agent offers GPUs, and a device
+// that would not be reported otherwise. Another plugin offers x.y/d.
 func newOfferingWorld(t *testing.T) *world {
 	t.Helper()
 	w := newObeyingWorld(t)
@@ -34,7 +34,7 @@ func newOfferingWorld(t *testing.T) *world {
 	return w
 }
 
-// newPluginOf is a plugin for a world that nobody asks.
+// newPluginOf returns a plugin for a world, which no runtime calls.
 func newPluginOf(t *testing.T, w *world) *enforce.Plugin {
 	t.Helper()
 	w.settle()
@@ -45,7 +45,7 @@ func newPluginOf(t *testing.T, w *world) *enforce.Plugin {
 	return enforce.NewPlugin(books, t.Logf)
 }
 
-// registeredTokens are the healthy devices of the kubelet's plugins, with more ones.
+// registeredTokens returns the healthy devices of the kubelet's plugins, with those in more.
 func registeredTokens(more map[string][]string) map[string][]string {
 	all := map[string][]string{"a.b/gpu": {tokensOfGPU + "0", tokensOfGPU + "1", tokensOfGPU + "2"}, "a.b/odd": {tokensOfGPU + "0"}, "x.y/d": {"d0", "d1"}}
 	for resource, ids := range more {
@@ -54,8 +54,8 @@ func registeredTokens(more map[string][]string) map[string][]string {
 	return all
 }
 
-// TestOfferedReport: the report has the devices that the agent offers, as Berth decides about them,
-// and who has been given which; of tokens it says nothing.
+// TestOfferedReport: the report has the devices that the agent offers, with Berth's decisions and
+// the pods that use them. It does not have tokens.
 func TestOfferedReport(t *testing.T) {
 	w := newOfferingWorld(t)
 	w.see("a", corev1.PodRunning)
@@ -65,7 +65,7 @@ func TestOfferedReport(t *testing.T) {
 	w.allocated(registeredTokens(nil), entries)
 	w.obeys(&obeyed{
 		pods:    map[string][]placement.ContainerAllocation{"a": {{Name: "main", CPUs: cpuSet(t, "2"), Devices: []placement.DeviceAllocation{{Resource: "a.b/gpu", IDs: []string{"0000:bb:00.0"}}}}}},
-		offered: map[string]string{"0000:3b:00.0": "a.b/gpu", "0000:3c:00.0": "a.b/gpu", "0000:bb:00.0": "a.b/gpu", "0000:bc:00.0": "another"}, // the last came later
+		offered: map[string]string{"0000:3b:00.0": "a.b/gpu", "0000:3c:00.0": "a.b/gpu", "0000:bb:00.0": "a.b/gpu", "0000:bc:00.0": "another"}, // the last one came later
 		sick:    map[string]string{"0000:3c:00.0": "it has gone"},
 	})
 	w.settle()
@@ -93,8 +93,8 @@ func TestOfferedReport(t *testing.T) {
 	}
 }
 
-// TestADeviceThatComes is offered without a restart of kubelet or agent, and one that goes stays
-// known: a pod may have it.
+// TestADeviceThatComes is offered without a restart of the kubelet or the agent. A device that is
+// gone stays known, because a pod may have it.
 func TestADeviceThatComes(t *testing.T) {
 	w := newOfferingWorld(t)
 	slots := "as at first"
@@ -142,8 +142,8 @@ func TestADeviceThatComes(t *testing.T) {
 	}
 }
 
-// TestOfferedBeforeItBegins: a pod that the kubelet has given tokens, and whose container has not
-// begun, holds nothing yet in the report: its Binding says what it was promised.
+// TestOfferedBeforeItBegins: a pod has tokens, but its container has not started. It has no device
+// in the report yet. Its Binding has the promised one.
 func TestOfferedBeforeItBegins(t *testing.T) {
 	w := newOfferingWorld(t)
 	w.see("a", corev1.PodPending)
@@ -155,8 +155,8 @@ func TestOfferedBeforeItBegins(t *testing.T) {
 	}
 }
 
-// TestOfferedWhileTheKubeletStarts: one that starts admits pods before it takes back the tokens of
-// the ones that have gone. Until then none is promised a device of that resource.
+// TestOfferedWhileTheKubeletStarts: a starting kubelet admits pods before it takes back the tokens
+// of pods that are gone. Until then, devices of that resource count as unhealthy.
 func TestOfferedWhileTheKubeletStarts(t *testing.T) {
 	w := newOfferingWorld(t)
 	w.allocated(registeredTokens(nil), `[{"PodUID":"gone","ContainerName":"main","ResourceName":"a.b/gpu","DeviceIDs":{"-1":["berth-token-0000"]},"AllocResp":""}]`)
@@ -181,7 +181,7 @@ func TestOfferedWhileTheKubeletStarts(t *testing.T) {
 	}
 }
 
-// TestOfferedIsRefused says by name what keeps devices from being offered.
+// TestOfferedIsRefused: the condition names the reason why devices are not offered.
 func TestOfferedIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*world)

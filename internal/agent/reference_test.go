@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/test/reference"
 )
 
-// TestReference holds docs/reference/metrics-agent.md against the metrics. `make reference` writes
+// TestReference compares docs/reference/metrics-agent.md with the metrics. `make reference` writes
 // it.
 func TestReference(t *testing.T) {
 	m := newMetrics(func() float64 { return 0 })

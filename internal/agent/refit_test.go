@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// resizedPod is a pod with a decision of that generation.
+// resizedPod returns a pod with a decision of this generation.
 func resizedPod(t *testing.T, uid string, generation uint64, cpus string) *corev1.Pod {
 	t.Helper()
 	p := wire.Placement{Sequence: 1, Generation: generation, Authority: placement.AuthorityBerth, Decision: placement.Decision{UID: uid,
@@ -31,8 +31,8 @@ func resizedPod(t *testing.T, uid string, generation uint64, cpus string) *corev
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: uid, UID: types.UID(uid), Annotations: map[string]string{wire.PlacementAnnotation: text}}}
 }
 
-// TestDecisionsAreRemembered: the newest decision of a resized pod outlives the agent, an older one
-// counts for nothing, and so does what is not the pod's.
+// TestDecisionsAreRemembered: the newest decision of a resized pod is kept when the agent restarts.
+// Older decisions are ignored, and so are those that do not belong to the pod.
 func TestDecisionsAreRemembered(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	var told, took []string
@@ -116,8 +116,8 @@ func TestDecisionsAreRemembered(t *testing.T) {
 	}
 }
 
-// TestResizedPodsAreReadBack: CPUs that a container leaves are its own in the report until its
-// cgroup shows that it has left them, and memory until the limit is low.
+// TestResizedPodsAreReadBack: the report lists released CPUs as the container's until its cgroup no
+// longer has them, and released memory until the limit is lowered.
 func TestResizedPodsAreReadBack(t *testing.T) {
 	books, err := enforce.NewBooks(shapes.Machine("package:1 numa:1 core:8 pu:1 mem:8Gi"), cpuSet(t, "0"), enforce.Hold)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/test/golden"
 )
 
-// TestStories plays testdata/*.txt: what happens on a node, and what the agent publishes then.
-// testdata/README.md has the words.
+// TestStories plays testdata/*.txt: events on a node, and what the agent publishes then.
+// testdata/README.md explains the syntax.
 func TestStories(t *testing.T) {
 	golden.Stories(t, func(t *testing.T) golden.Stage {
 		s := &stage{world: newWorld(t)}
@@ -30,10 +30,10 @@ type stage struct {
 	*world
 	begun   time.Time
 	stretch time.Duration // how long to watch
-	told    int           // writes that were reported
+	told    int           // writes that Tell has printed
 }
 
-// Do has one thing happen on the node.
+// Do performs one step on the node.
 func (s *stage) Do(word string, args []string) error {
 	switch word {
 	case "kubelet":
@@ -126,8 +126,8 @@ func (s *stage) podIs(uid, what string) error {
 	return nil
 }
 
-// Tell lets the agent work until nothing is under way, or for as long as the story waits, and tells
-// what it published.
+// Tell lets the agent work until nothing is left to do, or as long as the story waits, and returns
+// what the agent published.
 func (s *stage) Tell() string {
 	var out strings.Builder
 	until := s.clock.Add(30 * time.Second)
@@ -158,7 +158,7 @@ func (s *stage) Tell() string {
 	return out.String()
 }
 
-// tell writes one report.
+// tell prints one report.
 func (s *stage) tell(out *strings.Builder) {
 	n, err := wire.ReadNodeTopology(s.writes[s.told])
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing/fstest"
 )
 
-// TestDeviceFingerprint: a function that turns out to be a virtual one is another machine.
+// TestDeviceFingerprint: if a function becomes a virtual one, the fingerprint changes.
 func TestDeviceFingerprint(t *testing.T) {
 	f := fstest.MapFS{
 		"sys/bus/pci/devices/0000:3b:00.0/class": {}, "sys/bus/pci/devices/0000:3b:00.1/class": {},

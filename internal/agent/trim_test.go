@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// padded is a pod that a tenant has made large, though the agent needs little of it.
+// padded returns a pod that a tenant has made large. The agent needs only little of it.
 func padded(w *world, phase corev1.PodPhase) *corev1.Pod {
 	pod := w.placed("a", "2-3", wire.Placement{Authority: placement.AuthorityBerth, Koordlet: true})
 	always := corev1.ContainerRestartPolicyAlways
@@ -38,8 +38,8 @@ func padded(w *world, phase corev1.PodPhase) *corev1.Pod {
 	return pod
 }
 
-// TestTrimmed: what is kept of a pod says the same as the pod does, and is small, whatever the
-// pod's owner has put into it.
+// TestTrimmed: the reduced pod has the same facts as the pod, and is small, whatever the pod's
+// owner has written into it.
 func TestTrimmed(t *testing.T) {
 	for _, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodFailed} {
 		pod := padded(newWorld(t), phase)
@@ -49,7 +49,7 @@ func TestTrimmed(t *testing.T) {
 		}
 		small := kept.(*corev1.Pod)
 		want, got := factsOf(pod, DefaultRivals()), factsOf(small, DefaultRivals())
-		if phase == corev1.PodFailed { // what it asked for does not matter any more
+		if phase == corev1.PodFailed { // its requests do not matter any more
 			want.looksLike, want.containers[2].devices = "", nil
 		}
 		if !reflect.DeepEqual(got, want) {
@@ -68,7 +68,8 @@ func TestTrimmed(t *testing.T) {
 	}
 }
 
-// TestTrimmedIsBounded: as many containers and resources as an object holds make no large pod.
+// TestTrimmedIsBounded: the reduced pod is small, even if the pod has as many containers and
+// resources as an object can have.
 func TestTrimmedIsBounded(t *testing.T) {
 	pod := newWorld(t).pod("a", corev1.PodRunning)
 	pod.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: strings.Repeat("u", 200<<10)}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestMoreWatchers: who reaches the kernel's limit is told its name. Other errors stay as they are.
+// TestMoreWatchers: an error at the kernel's limit names that limit. Other errors do not change.
 func TestMoreWatchers(t *testing.T) {
 	err := moreWatchers(fmt.Errorf("inotify_init1: %w", syscall.EMFILE))
 	if !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), "fs.inotify.max_user_instances") {

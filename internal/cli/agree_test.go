@@ -34,16 +34,17 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// clustersAsked is how many random clusters TestAllSayTheSame makes, and firstCluster its seed.
+// clustersAsked is the number of random clusters in TestAllSayTheSame, and firstCluster its first
+// seed.
 const (
 	clustersAsked = 150
 	firstCluster  = 1
-	// copiesAsked is how many copies are counted on a node.
+	// copiesAsked limits the number of copies that are counted on a node.
 	copiesAsked = 50
 )
 
-// TestAllSayTheSame: of random clusters the verbs, the map and the ledger say the same: what is
-// free, who has what, who takes a pod and how often, and what is stranded.
+// TestAllSayTheSame: in random clusters, the verbs, the map and the ledger agree on what is free,
+// what each pod has, which nodes admit a pod and how often, and what is stranded.
 func TestAllSayTheSame(t *testing.T) {
 	seen := map[string]int{}
 	for seed := uint64(firstCluster); seed < firstCluster+clustersAsked; seed++ {
@@ -60,13 +61,13 @@ func TestAllSayTheSame(t *testing.T) {
 	}
 }
 
-// agreeing is a random cluster, and what the ledger makes of it.
+// agreeing is a random cluster with a ledger.
 type agreeing struct {
 	*testing.T
 	*world
 	rng  *rand.Rand
 	seen map[string]int
-	// books are the nodes that can be relied on; reports those of all that have one.
+	// books has the ledger's nodes that are reliable, and reports those of all nodes that have one.
 	books    map[string]*ledger.Node
 	reports  map[string]*wire.Node
 	snapshot string
@@ -75,13 +76,13 @@ type agreeing struct {
 
 func randomCluster(t *testing.T, seed uint64) *agreeing {
 	a := &agreeing{T: t, world: &world{t: t}, rng: rand.New(rand.NewPCG(seed, 30)), books: map[string]*ledger.Node{}, reports: map[string]*wire.Node{}}
-	a.pods = make([]corev1.Pod, 0, 256) // pods are referred to below
+	a.pods = make([]corev1.Pod, 0, 256) // pointers to pods are used below
 	for i := range 1 + a.rng.IntN(4) {
 		a.addRandomNode(fmt.Sprint("n", i))
 	}
 	for i := range 3 {
 		p := a.randomPod(fmt.Sprint("waits", i), "")
-		p.CreationTimestamp = metav1.NewTime(noon) // fit asks about pods that come last
+		p.CreationTimestamp = metav1.NewTime(noon) // fit assumes pods that come last
 		if !requestOf(t, p).Pinnable() {
 			a.wish(p)
 		}
@@ -91,7 +92,7 @@ func randomCluster(t *testing.T, seed uint64) *agreeing {
 
 func pick[T any](rng *rand.Rand, all ...T) T { return all[rng.IntN(len(all))] }
 
-// randomPod is a pod that may ask for CPUs, fractions of them, memory and devices.
+// randomPod adds a pod that may request CPUs, fractions of them, memory and devices.
 func (a *agreeing) randomPod(name, node string) *corev1.Pod {
 	p := a.addPod(name, node, int64(1+a.rng.IntN(6)), int64(max(0, a.rng.IntN(5)-2)))
 	limits := p.Spec.Containers[0].Resources.Limits
@@ -113,7 +114,7 @@ func (a *agreeing) randomPod(name, node string) *corev1.Pod {
 	return p
 }
 
-// wish makes a pod that shares CPUs ask for more of them, and perhaps for how they lie.
+// wish makes a pod that shares CPUs request more of them, and perhaps a placement.
 func (a *agreeing) wish(p *corev1.Pod) {
 	p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(500*int64(1+a.rng.IntN(16)), resource.DecimalSI)
 	for key, value := range pick(a.rng, nil, nil, map[string]string{wire.CPUsAnnotation: "full-cores"}, map[string]string{wire.NUMANodesAnnotation: "2", wire.PolicyAnnotation: "restricted"}) {
@@ -134,14 +135,13 @@ func (a *agreeing) hasSay(p *corev1.Pod, n *answered) bool {
 	return report != nil && !a.silent(n.Node) || len(p.Annotations) > 0
 }
 
-// silent reports whether the agent of the node has not been heard for more than a minute.
+// silent reports whether the node's agent has sent no heartbeat for more than a minute.
 func (a *agreeing) silent(node string) bool {
 	at := slices.IndexFunc(a.leases, func(l coordinationv1.Lease) bool { return l.Name == v1alpha1.HeartbeatName(node) })
 	return noon.Sub(a.leases[at].ManagedFields[0].Time.Time) > time.Minute
 }
 
-// addRandomNode adds a node with pods: reported ones, some of which have ended, and ones on their
-// way.
+// addRandomNode adds a node with pods: reported ones, some of which have ended, and pods in flight.
 func (a *agreeing) addRandomNode(name string) {
 	m, err := topology.Parse(pick(a.rng, twoSockets, "package:1 numa:2 core:6 pu:1 mem:8Gi dist:10,12", "package:2 numa:2 core:3 pu:2 mem:8Gi dist:10,12,21", "package:1 numa:1 core:8 pu:1 mem:32Gi"))
 	if err != nil {
@@ -176,7 +176,7 @@ func (a *agreeing) addRandomNode(name string) {
 		node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(m.NUMANodes[0].CPUs.Len()*len(m.NUMANodes)), resource.DecimalSI),
 			corev1.ResourceMemory: resource.MustParse("64Gi"), "example.com/gpu": resource.MustParse("8"), corev1.ResourcePods: *resource.NewQuantity(int64(a.rng.IntN(8)), resource.DecimalSI)}
 	case 2:
-		a.leases[len(a.leases)-1].ManagedFields = managed(noon.Add(-2 * time.Minute)) // silent
+		a.leases[len(a.leases)-1].ManagedFields = managed(noon.Add(-2 * time.Minute)) // makes the agent silent
 	case 3:
 		return // no report
 	}
@@ -184,7 +184,7 @@ func (a *agreeing) addRandomNode(name string) {
 	a.reports[name] = n
 }
 
-// fill admits pods on the node, writes its report, and binds some more.
+// fill admits pods on the node, writes its report, and then binds some more.
 func (a *agreeing) fill(n *wire.Node) {
 	model, err := placement.NewModel(n.Spec.View, n.Spec.Config)
 	if err != nil {
@@ -214,11 +214,11 @@ func (a *agreeing) fill(n *wire.Node) {
 		one := wire.ReportedPod{Namespace: p.Namespace, Name: p.Name}
 		if a.rng.IntN(6) == 0 {
 			one.State, p.Status.Phase = v1alpha1.PodEnded, corev1.PodSucceeded
-			k.State.Release(alloc.UID) // what was promised since counts on that
+			k.State.Release(alloc.UID) // later promises assume that it is gone
 		}
 		n.Report.Pods = append(n.Report.Pods, one)
 	}
-	// Beside a pod that came without a promise nobody knows what others get.
+	// After a pod without a promise, the CPUs of later pods are unknown.
 	promised := n.Spec.Authority == v1alpha1.AuthorityBerth || a.rng.IntN(3) > 0
 	for i := range a.rng.IntN(4) {
 		p := a.randomPod(fmt.Sprint(n.Name, "-new-", i), n.Name)
@@ -239,7 +239,7 @@ func (a *agreeing) fill(n *wire.Node) {
 	}
 }
 
-// check asks everybody.
+// check compares all answers.
 func (a *agreeing) check(seen map[string]int) {
 	a.seen = seen
 	a.snapshot = filepath.Join(a.TempDir(), "cluster.berth")
@@ -272,7 +272,7 @@ func (a *agreeing) check(seen map[string]int) {
 	}
 }
 
-// keepBooks gives the ledger what a scheduler would.
+// keepBooks gives the ledger the same data as the scheduler does.
 func (a *agreeing) keepBooks() {
 	for i := range a.topologies {
 		data, err := json.Marshal(a.topologies[i])
@@ -302,7 +302,7 @@ func (a *agreeing) keepBooks() {
 	}
 }
 
-// verb runs a verb about the snapshot, and reads its answer.
+// verb runs a verb on the snapshot, and decodes its answer.
 func (a *agreeing) verb(out any, args ...string) (code int) {
 	a.Helper()
 	code, stdout, stderr := run(a.T, append(args, "--snapshot", a.snapshot, "-o", "json")...)
@@ -312,7 +312,7 @@ func (a *agreeing) verb(out any, args ...string) (code int) {
 	return code
 }
 
-// page asks the map. body is what is posted; "" asks with GET.
+// page requests a page of the map. It posts body, or sends a GET if body is "".
 func (a *agreeing) page(out any, path, body string) {
 	a.Helper()
 	r := httptest.NewRequest(http.MethodGet, path, nil)
@@ -327,7 +327,7 @@ func (a *agreeing) page(out any, path, body string) {
 	}
 }
 
-// agree demands that two say the same.
+// agree fails the test if two answers differ.
 func (a *agreeing) agree(what string, one, other any) {
 	a.Helper()
 	if !reflect.DeepEqual(one, other) {
@@ -337,7 +337,7 @@ func (a *agreeing) agree(what string, one, other any) {
 	}
 }
 
-// shownNode is the page of a node.
+// shownNode is the page of a node on the map.
 type shownNode struct {
 	Row    survey.Node          `json:"row"`
 	SVG    string               `json:"svg"`
@@ -345,11 +345,11 @@ type shownNode struct {
 	Pods   []survey.Pod         `json:"pods"`
 }
 
-// drawnFree is what a drawing says of the CPUs of a NUMA node.
+// drawnFree matches the number of free CPUs of a NUMA node in a drawing.
 var drawnFree = regexp.MustCompile(`(\d+) of (\d+) CPUs free`)
 
-// checkNodes compares what is free: by nodes, by the rows and pages of the map, by its drawings,
-// and by what the ledger says that pods hold.
+// checkNodes compares what is free according to nodes, the rows, pages and drawings of the map, and
+// the ledger.
 func (a *agreeing) checkNodes() {
 	var verb struct{ Nodes []survey.Node }
 	a.verb(&verb, "nodes")
@@ -362,7 +362,7 @@ func (a *agreeing) checkNodes() {
 		var one struct{ Nodes []survey.Node }
 		a.verb(&one, "nodes", n.Name)
 		if len(one.Nodes) == 1 {
-			one.Nodes[0].Holders = nil // of a node that is named alone
+			one.Nodes[0].Holders = nil // which it has only if the node is named
 			a.agree("nodes and nodes "+n.Name, *n, one.Nodes[0])
 		}
 		var page shownNode
@@ -387,7 +387,7 @@ func (a *agreeing) checkNodes() {
 	}
 }
 
-// freeOf is what is free, by NUMA node and resource.
+// freeOf returns what is free, by NUMA node and resource.
 func freeOf(all []survey.NUMANode) map[string]uint64 {
 	out := map[string]uint64{}
 	for _, m := range all {
@@ -398,7 +398,7 @@ func freeOf(all []survey.NUMANode) map[string]uint64 {
 	return out
 }
 
-// freeInLedger counts what no pod of the ledger holds, resource by resource.
+// freeInLedger returns what no pod in the ledger has, by NUMA node and resource.
 func (a *agreeing) freeInLedger(name string) map[string]uint64 {
 	n := a.reports[name]
 	snap, ok := a.books[name].View().Snapshot()
@@ -455,8 +455,8 @@ func (a *agreeing) freeInLedger(name string) map[string]uint64 {
 	return out
 }
 
-// checkPods compares who has what: by pods, by the map's list and its pages of nodes and pods, by
-// explain, and by the ledger.
+// checkPods compares what pods have according to pods, the map's list and pages, explain, and the
+// ledger.
 func (a *agreeing) checkPods() {
 	var verb struct{ Pods []survey.Pod }
 	a.verb(&verb, "pods", "-A")
@@ -499,17 +499,17 @@ func (a *agreeing) checkPods() {
 			a.verb(&e, "explain", p.Name)
 			a.checkBound(&p, &e)
 		}
-		p.Containers = nil // of one pod alone
+		p.Containers = nil // which only a single pod's answer has
 		a.agree("pods and the list, of "+p.Name, &p, has[p.Name])
 	}
 }
 
-// checkHeld compares a pod's CPUs with the ledger's, and with the legend of the drawing.
+// checkHeld compares a pod's CPUs with those in the ledger and in the legend of the drawing.
 func (a *agreeing) checkHeld(p *survey.Pod, legend map[string]string) {
 	snap, _ := a.books[p.Node].View().Snapshot()
 	at := slices.IndexFunc(snap.Pods, func(o placement.PodAllocation) bool { return o.UID == p.UID })
 	if p.State != survey.StateAdmitted && (p.State != survey.StateInFlight || p.Certainty != wire.Exact.String()) {
-		return // it has nothing, or nobody said what
+		return // it has no CPUs, or they are unknown
 	}
 	if at < 0 {
 		a.agree(p.Name+": pods and ledger", p.CPUs, "")
@@ -523,7 +523,7 @@ func (a *agreeing) checkHeld(p *survey.Pod, legend map[string]string) {
 	a.agree(p.Name+": pods and legend", cpusIn(a.T, p.CPUs), cpusIn(a.T, legend[p.UID]))
 }
 
-// cpusIn reads the CPUs of containers as one list.
+// cpusIn parses the CPUs of several containers as one list.
 func cpusIn(t *testing.T, text string) string {
 	set, err := topology.ParseCPUList(strings.ReplaceAll(text, ";", ","))
 	if err != nil {
@@ -532,7 +532,7 @@ func cpusIn(t *testing.T, text string) string {
 	return set.String()
 }
 
-// checkBound compares what pods and explain say of a pod that has a node.
+// checkBound compares the answers of pods and explain about a bound pod.
 func (a *agreeing) checkBound(p *survey.Pod, e *explained) {
 	a.agree(p.Name+": node by pods and explain", p.Node, e.Node)
 	a.agree(p.Name+": outcome by pods and explain", p.Outcome, e.Outcome)
@@ -544,7 +544,7 @@ func (a *agreeing) checkBound(p *survey.Pod, e *explained) {
 	}
 }
 
-// checkStranded compares frag with the map, and both with what nodes says is free.
+// checkStranded compares frag with the map, and both with what is free according to nodes.
 func (a *agreeing) checkStranded() {
 	var verb struct{ Stranded []survey.Stranded }
 	a.verb(&verb, "frag")
@@ -578,8 +578,8 @@ func (a *agreeing) checkStranded() {
 	}
 }
 
-// checkWaiting compares what explain and the map say of a pod that waits, what fit says of one like
-// it, and what the ledger answers.
+// checkWaiting compares the answers of explain and the map about a waiting pod, the answer of fit
+// about an equal pod, and the ledger's.
 func (a *agreeing) checkWaiting(p *corev1.Pod) {
 	var e explained
 	a.verb(&e, "explain", p.Name)
@@ -626,7 +626,7 @@ func (a *agreeing) checkWaiting(p *corev1.Pod) {
 	}
 }
 
-// explained is an explanation as a program reads it, and answered what one node says to a pod.
+// explained is an explanation in JSON, and answered the answer of one node about a pod.
 type (
 	explained struct {
 		Node, Outcome  string
@@ -657,7 +657,7 @@ type (
 	}
 )
 
-// answersBy is what nodes say, by node. The UID is that of a pod, or of its copy.
+// answersBy returns the nodes' answers by node, without the UID, which is the pod's or its copy's.
 func answersBy(all []answered) map[string]answered {
 	out := map[string]answered{}
 	for _, one := range all {
@@ -667,7 +667,7 @@ func answersBy(all []answered) map[string]answered {
 	return out
 }
 
-// answers are those of a fitting.
+// answers returns the answers in a fitting.
 func (f *fitting) answers() []answered {
 	var out []answered
 	for i := range f.Nodes {
@@ -676,7 +676,7 @@ func (f *fitting) answers() []answered {
 	return out
 }
 
-// copies are how many copies nodes take, where they take any, at most copiesAsked.
+// copies returns how many copies each node admits, at most copiesAsked, if it admits any.
 func (f *fitting) copies() map[string]int {
 	out := map[string]int{}
 	for i := range f.Nodes {
@@ -687,7 +687,7 @@ func (f *fitting) copies() map[string]int {
 	return out
 }
 
-// reserve puts copies on a node, one after another, and says how many it took.
+// reserve reserves copies on a node one after another, and returns how many it admitted.
 func (a *agreeing) reserve(node string, c ledger.Candidate) int {
 	book, request := a.books[node].Fork(), *c.Request
 	for i := range copiesAsked {
@@ -703,7 +703,8 @@ func (a *agreeing) reserve(node string, c ledger.Candidate) int {
 	return copiesAsked
 }
 
-// checkAnswer holds the answer of a node against the ledger's; next is why it takes no more copies.
+// checkAnswer compares a node's answer with the ledger's. next is why the node admits no more
+// copies.
 func (a *agreeing) checkAnswer(p *corev1.Pod, n *answered, copies int, next string) {
 	a.seen[n.Answer]++
 	what := p.Name + " on " + n.Node
@@ -712,7 +713,7 @@ func (a *agreeing) checkAnswer(p *corev1.Pod, n *answered, copies int, next stri
 	case n.Answer == survey.Unreliable || n.Answer == survey.Excluded:
 		return
 	case strings.Contains(next, "pods, and admits at most") || strings.Contains(next, "left for more pods, but"):
-		a.seen["short"]++ // of what the ledger does not count
+		a.seen["short"]++ // of amounts that the ledger does not count
 		return
 	}
 	candidate := ledger.Candidate{Request: requestOf(a, p), Created: noon.Unix() + 1}

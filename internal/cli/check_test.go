@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// 16 CPUs on 4 NUMA nodes; a holds one core.
+	// These have 16 CPUs on 4 NUMA nodes; a has one core.
 	goodCPU = `{"policyName":"static","defaultCpuSet":"0-1,4-31","entries":{"a":{"main":"2-3"}},"checksum":0}`
 	lostCPU = `{"policyName":"static","defaultCpuSet":"0-1,5-31","entries":{"a":{"main":"2-3"}},"checksum":0}`
 )
@@ -52,7 +52,7 @@ func topologyFile(t *testing.T, spoil func(*v1alpha1.NodeTopology)) string {
 	return path
 }
 
-// listFile writes what kubectl get -o yaml does.
+// listFile writes a list in the format of kubectl get -o yaml.
 func listFile(t *testing.T, items string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "list.yaml")
@@ -74,7 +74,7 @@ func TestCheck(t *testing.T) {
 		name string
 		args []string
 		code int
-		want string // in stdout, or in stderr for a usage error or when nothing can be checked
+		want string // in stdout, or in stderr if there is a usage error or nothing can be checked
 	}{
 		{"directory", []string{stateDir(t, goodCPU)}, ExitOK, "policy static, 1 containers"},
 		{"file", []string{filepath.Join(stateDir(t, goodCPU), "cpu_manager_state")}, ExitOK, "no checksum"},
@@ -131,15 +131,15 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckReadsAgain: what a look between two writes of a kubelet finds is no verdict; what stays
-// is one.
+// TestCheckReadsAgain: the state between two writes of a kubelet is not reported, but a state that
+// stays is.
 func TestCheckReadsAgain(t *testing.T) {
 	dir := stateDir(t, goodCPU)
 	path := filepath.Join(dir, "cpu_manager_state")
 	twice := strings.Replace(goodCPU, "0-1,4", "0-1,3", 1)
 	for _, tc := range []struct {
 		name   string
-		states []string // the last one stays
+		states []string // the last state stays
 		looks  int
 		sound  bool
 	}{

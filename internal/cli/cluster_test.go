@@ -19,8 +19,7 @@ import (
 	"github.com/berth-dev/berth/test/golden"
 )
 
-// TestClusterGolden holds what people and programs see of a cluster against
-// testdata/cluster-NAME.txt.
+// TestClusterGolden compares the output for users and programs with testdata/cluster-NAME.txt.
 func TestClusterGolden(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
@@ -72,7 +71,8 @@ func TestClusterGolden(t *testing.T) {
 	}
 }
 
-// TestClusterRights shows that what may not be read is said and, where possible, done without.
+// TestClusterRights: if an object may not be read, the output says so, and works without it where
+// possible.
 func TestClusterRights(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, want string
@@ -95,7 +95,7 @@ func TestClusterRights(t *testing.T) {
 	}
 }
 
-// TestWithoutNodes: who may not read Nodes is not told that there are none.
+// TestWithoutNodes: a user who may not read Nodes is not told that there are none.
 func TestWithoutNodes(t *testing.T) {
 	for _, args := range [][]string{{"explain", "lost"}, {"explain", "small", "--node", "bare"}, {"nodes", "bare"}} {
 		for _, forbidden := range []bool{false, true} {
@@ -115,7 +115,7 @@ func TestWithoutNodes(t *testing.T) {
 	}
 }
 
-// TestClusterPages: a list that comes in pages is the same list, also when a page has expired.
+// TestClusterPages: a list in pages gives the same answer, even if a page has expired.
 func TestClusterPages(t *testing.T) {
 	whole := busyWorld(t)
 	_, want, _ := run(t, "nodes", "--kubeconfig", whole.kubeconfig())
@@ -136,14 +136,14 @@ func count(list []string, s string) int {
 	return len(slices.DeleteFunc(slices.Clone(list), func(v string) bool { return v != s }))
 }
 
-// TestClusterErrors: every wrong thing gets its exit code, and an error that says what to do.
+// TestClusterErrors: each error has its exit code, and its message says what is wrong.
 func TestClusterErrors(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "nowhere"))
 	good := busyWorld(t).kubeconfig()
 	uninstalled := busyWorld(t)
 	uninstalled.uninstalled = true
-	const address = "http://127.0.0.1:1" // where nobody listens
+	const address = "http://127.0.0.1:1" // where no server listens
 	for name, c := range map[string]struct {
 		args []string
 		code int
@@ -180,8 +180,8 @@ func TestCompletePods(t *testing.T) {
 	}
 }
 
-// TestExplainWaits: a pod that was bound by somebody else may or may not have arrived, and the
-// answer depends on it.
+// TestExplainWaits: a pod that another scheduler has bound may be admitted already or not, and the
+// answer depends on this.
 func TestExplainWaits(t *testing.T) {
 	w := &world{t: t}
 	w.pods = make([]corev1.Pod, 0, 8)
@@ -196,12 +196,12 @@ func TestExplainWaits(t *testing.T) {
 	}
 }
 
-// TestPromises shows how promises and reports compare.
+// TestPromises compares promises with reports.
 func TestPromises(t *testing.T) {
 	for name, c := range map[string]struct {
 		certainty wire.Certainty
-		// other is what took the CPUs before the pod came; state is what the report says about the
-		// pod.
+		// other means that the promised CPUs were taken before the pod came. state is the pod's
+		// state in the report.
 		other bool
 		state v1alpha1.PodState
 		want  []string
@@ -246,8 +246,8 @@ func amountsText(pairs ...string) corev1.ResourceList {
 	return list
 }
 
-// TestAmountsTaken: what other pods ask for counts, whether anything of theirs is pinned or not,
-// and what has ended does not.
+// TestAmountsTaken: requests of other pods count, whether pinned or not, but not those of ended
+// pods.
 func TestAmountsTaken(t *testing.T) {
 	for phase, want := range map[corev1.PodPhase]string{
 		corev1.PodRunning:   "1 node refuses: the node has 1 CPU left for more pods, but the pod asks for 2",
@@ -257,7 +257,7 @@ func TestAmountsTaken(t *testing.T) {
 		w.pods = make([]corev1.Pod, 0, 8)
 		w.addPod("pod", "", 2, 0)
 		other := w.addPod("other", "n1", 7, 0)
-		other.Spec.Containers[0].Resources.Limits = nil // Burstable: nothing is pinned
+		other.Spec.Containers[0].Resources.Limits = nil // Burstable, so that it is not pinned
 		other.Status.Phase = phase
 		w.addNode("n1", 0).Status.Allocatable = amountsText("cpu", "8", "memory", "64Gi")
 		w.addTopology(reportOf(t, "n1"), nil)
@@ -268,7 +268,8 @@ func TestAmountsTaken(t *testing.T) {
 	}
 }
 
-// TestNodeFullOfPods: a node takes no more pods than it says, however little they ask for.
+// TestNodeFullOfPods: a node admits at most the pods of its allocatable, however little they
+// request.
 func TestNodeFullOfPods(t *testing.T) {
 	for phase, want := range map[corev1.PodPhase]string{
 		corev1.PodRunning: "1 node refuses: the node has 1 pods, and admits at most 1", corev1.PodFailed: "1 node admits",
@@ -286,8 +287,8 @@ func TestNodeFullOfPods(t *testing.T) {
 	}
 }
 
-// TestDeviceClasses: what Dynamic Resource Allocation provides is not looked for among what a node
-// has.
+// TestDeviceClasses: if Dynamic Resource Allocation provides a resource, the node need not have it
+// in its allocatable.
 func TestDeviceClasses(t *testing.T) {
 	const gpu, class = "example.com/dra", "deviceclass.resource.kubernetes.io/fast"
 	lacks := func(name string) string {
@@ -319,7 +320,7 @@ func TestDeviceClasses(t *testing.T) {
 	}
 }
 
-// classOf makes a device class that stands for an extended resource, unless that is "".
+// classOf returns a device class that provides the extended resource, unless that is "".
 func classOf(name, extended string) resourcev1.DeviceClass {
 	out := resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if extended != "" {
@@ -328,7 +329,7 @@ func classOf(name, extended string) resourcev1.DeviceClass {
 	return out
 }
 
-// TestExcluded shows what rules a node out for a pod.
+// TestExcluded: the reasons that exclude a node for a pod.
 func TestExcluded(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(*corev1.Node, *corev1.Pod)

@@ -16,7 +16,7 @@ func TestConvert(t *testing.T) {
 	for name, c := range map[string]struct {
 		args   []string
 		code   int
-		errors string // in standard error
+		errors string // on standard error
 	}{
 		"a configuration":     {[]string{"-f", at("reference.in")}, ExitOK, "note: action enqueue"},
 		"its ConfigMap":       {[]string{"-f", at("configmap.in")}, ExitOK, "Kueue"},

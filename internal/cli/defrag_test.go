@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/test/golden"
 )
 
-// ownedSnapshot is the playground's snapshot with a controller for every pod.
+// ownedSnapshot writes the playground's snapshot with a controller for every pod.
 func ownedSnapshot(t *testing.T) string {
 	t.Helper()
 	in, err := os.Open(playgroundSnapshot)
@@ -73,7 +73,8 @@ func TestDefrag(t *testing.T) {
 	expect(t, ExitUsage, "--moves 0", "defrag", "--for", three, "--moves", "0")
 }
 
-// TestDefragGang plans room for what a gang lacks, by its name and by a member's.
+// TestDefragGang plans room for the missing members of a gang, which is named directly or by a
+// member.
 func TestDefragGang(t *testing.T) {
 	for _, args := range [][]string{{"gang", "fits"}, {"podgroup/fits"}, {"fits-1"}} {
 		a := asked{args: append([]string{"defrag"}, args...), want: []string{"There is room already", "fits-0", "fits-1", "fits-2"}}
@@ -89,7 +90,7 @@ func TestDefragGang(t *testing.T) {
 	}
 }
 
-// TestDefragLive asks an API server, which serves no PodDisruptionBudgets.
+// TestDefragLive uses an API server that serves no PodDisruptionBudgets.
 func TestDefragLive(t *testing.T) {
 	w := busyWorld(t)
 	in := newInputs(t)

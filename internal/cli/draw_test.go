@@ -20,7 +20,7 @@ func drawArgs(pods string) []string {
 		"--device", "nvidia.com/gpu=0:4,1:4", "-o", "svg"}
 }
 
-// TestDocumentedBerths keeps the README's picture as it is drawn.
+// TestDocumentedBerths compares the README's picture with the drawing.
 func TestDocumentedBerths(t *testing.T) {
 	code, got, stderr := run(t, drawArgs("testdata/berths/pods.yaml")...)
 	if code != ExitOK || stderr != "" {
@@ -34,8 +34,8 @@ func TestDocumentedBerths(t *testing.T) {
 	}
 }
 
-// TestReferenceDrawings keeps the pictures of docs/concepts.md as they are drawn. `make reference`
-// writes them.
+// TestReferenceDrawings compares the pictures of docs/concepts.md with the drawings. `make
+// reference` writes them.
 func TestReferenceDrawings(t *testing.T) {
 	in := newInputs(t)
 	asks := func(cpus string) string { return `{limits: {cpu: "` + cpus + `", memory: 1Gi}}` }
@@ -63,7 +63,7 @@ func TestReferenceDrawings(t *testing.T) {
 	}
 }
 
-// TestDrawingOfARefusedPod draws what was admitted, and still answers no.
+// TestDrawingOfARefusedPod: admitted pods are drawn, but the exit code is that of a refusal.
 func TestDrawingOfARefusedPod(t *testing.T) {
 	file := t.TempDir() + "/pods.yaml"
 	pod := `apiVersion: v1

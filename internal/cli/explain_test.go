@@ -15,11 +15,11 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// asked is what a command line says about a world.
+// asked is a command line and its expected result.
 type asked struct {
 	args []string
 	code int
-	// want are texts that are said, on stdout or stderr; never are some that are not.
+	// want has texts that must be on stdout or stderr, and never texts that must not.
 	want, never []string
 }
 
@@ -50,8 +50,8 @@ func onePod(t *testing.T, node string) (*world, *corev1.Pod) {
 	return w, w.addPod("pod", node, 2, 0)
 }
 
-// TestUnserved: a pod that no scheduler has looked at is not said to fit, and it is said who should
-// have looked.
+// TestUnserved: if no scheduler has tried a pod, the answer is not that it fits, and the message
+// names the missing scheduler.
 func TestUnserved(t *testing.T) {
 	const unserved = "no scheduler has looked at this pod in 100s"
 	holder, renewed := "berth-scheduler-0", metav1.NewMicroTime(noon.Add(-time.Second))
@@ -86,8 +86,8 @@ func TestUnserved(t *testing.T) {
 	}
 }
 
-// TestMembersSayWhatTheirGangSays: explain, top and a gang's own explanation agree on why a member
-// waits, whether or not any scheduler wrote so on the pod.
+// TestMembersSayWhatTheirGangSays: explain, top and the explanation of a gang give the same reason
+// why a member waits, whether a scheduler has written to the pod or not.
 func TestMembersSayWhatTheirGangSays(t *testing.T) {
 	const unserved, looked = "no scheduler has looked", "its scheduler berth-scheduler has written nothing on it yet"
 	ofGang := func(p *corev1.Pod, gang, minimum string) *corev1.Pod {
@@ -151,7 +151,7 @@ func TestMembersSayWhatTheirGangSays(t *testing.T) {
 	}
 }
 
-// TestRefused: a pod that its kubelet refused is called so, and its node is asked again.
+// TestRefused: a pod that its kubelet refused is shown as refused, and its node is asked again.
 func TestRefused(t *testing.T) {
 	refused := corev1.PodStatus{Phase: corev1.PodFailed, QOSClass: corev1.PodQOSGuaranteed, Reason: "TopologyAffinityError", Message: "Pod was rejected: Resources cannot be allocated with Topology locality"}
 	w, pod := onePod(t, "n1")
@@ -177,7 +177,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestOutcomeAfterEnd: what became of a promise is not taken back when the pod has ended.
+// TestOutcomeAfterEnd: the outcome of a promise is still shown after the pod has ended.
 func TestOutcomeAfterEnd(t *testing.T) {
 	for listed, want := range map[bool]string{true: "promise: kept", false: "promise: no longer reported"} {
 		w, pod := onePod(t, "n1")
@@ -192,8 +192,8 @@ func TestOutcomeAfterEnd(t *testing.T) {
 	}
 }
 
-// TestExplainElsewhere: a pod that has a node is told what else is possible, and a named node is
-// asked.
+// TestExplainElsewhere: for a bound pod, other possible nodes are shown, or the answer of a named
+// node.
 func TestExplainElsewhere(t *testing.T) {
 	w, pod := onePod(t, "n2")
 	*pod = *w.addPod("pod", "n2", 6, 0)
@@ -216,8 +216,8 @@ func TestExplainElsewhere(t *testing.T) {
 	}
 }
 
-// TestWhatWouldFit: where no node takes a pod, the largest one like it is named that some node
-// would, also where the node has not that much in all.
+// TestWhatWouldFit: if no node admits a pod, the largest similar pod is named that some node would
+// admit, even if the pod requests more than the whole node has.
 func TestWhatWouldFit(t *testing.T) {
 	for cpus, want := range map[int64]string{
 		12:  "would fit now: container main with 8 CPUs instead of 12, on 1 NUMA node: n1",
@@ -232,7 +232,7 @@ func TestWhatWouldFit(t *testing.T) {
 	}
 }
 
-// TestResize: a resize that the kubelet does not carry out is said to be.
+// TestResize: the output says if the kubelet does not carry out a resize.
 func TestResize(t *testing.T) {
 	for reason, want := range map[string]string{
 		corev1.PodReasonInfeasible: "resize: infeasible: needs 40 CPUs; the pod keeps what it had",
@@ -245,7 +245,7 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// TestGivenIsShown: how much of a provider's resource pods have is printed below what nodes say.
+// TestGivenIsShown: the used amounts of a provider's resource are printed below the nodes' answers.
 func TestGivenIsShown(t *testing.T) {
 	var b strings.Builder
 	e := &survey.Explained{Name: "p", Namespace: "default", Pinnable: true, Answers: survey.Answers{Nodes: []survey.Answer{
@@ -260,8 +260,8 @@ func TestGivenIsShown(t *testing.T) {
 	}
 }
 
-// TestPodsThatShare: pods without CPUs of their own are asked about where a node has a say, and by
-// amounts elsewhere. Only where no node has one does Berth let them pass.
+// TestPodsThatShare: for pods without exclusive CPUs, obeying nodes are asked, and other nodes by
+// amounts. If no node would be asked, the output says that Berth lets them pass.
 func TestPodsThatShare(t *testing.T) {
 	const pass, aligned = "Berth lets it pass", "single-numa-node"
 	for name, c := range map[string]struct {

@@ -23,8 +23,8 @@ import (
 
 const gpuDriver = "gpu.example.com"
 
-// addGPUs adds the slice of a node: gpu-0, gpu-1 and so on, on these NUMA nodes; a negative one
-// stands for none.
+// addGPUs adds the slice of a node with gpu-0, gpu-1 and so on, on the NUMA nodes in on; a negative
+// number means none.
 func (w *world) addGPUs(node string, on ...int64) *resourcev1.ResourceSlice {
 	s := resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node + "-gpus"}, Spec: resourcev1.ResourceSliceSpec{
 		Driver: gpuDriver, NodeName: &node, Pool: resourcev1.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1}}}
@@ -35,7 +35,7 @@ func (w *world) addGPUs(node string, on ...int64) *resourcev1.ResourceSlice {
 	return &w.slices[len(w.slices)-1]
 }
 
-// addClaim adds a claim of namespace default for GPUs; the ones it has are node/device.
+// addClaim adds a claim for GPUs in namespace default. has lists its allocated GPUs as node/device.
 func (w *world) addClaim(name string, count int64, has ...string) *resourcev1.ResourceClaim {
 	c := resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-of-" + name)}}
 	c.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "r", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpus", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: count}}}
@@ -63,14 +63,14 @@ func (w *world) addUser(name, node, asks string, cpus int64, of ...string) *core
 	return p
 }
 
-// decided makes the report one of a node on which Berth decides.
+// decided changes the report to one of a node on which Berth decides.
 func decided(n *wire.Node) *wire.Node {
 	n.Spec.Authority, n.Spec.Config = v1alpha1.AuthorityBerth, placement.Config{Version: placement.V136, Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0,8"}
 	return n
 }
 
-// claimsWorld has nodes whose kubelets would take CPUs of NUMA node 0, but for n2, which has them
-// on node 1 only, and b, on which Berth decides.
+// claimsWorld has nodes whose kubelets would use CPUs of NUMA node 0, except n2, which has free
+// CPUs only on NUMA node 1, and b, on which Berth decides.
 func claimsWorld(t testing.TB) *world {
 	w := &world{t: t, pods: make([]corev1.Pod, 0, 32)}
 	w.classes = []resourcev1.DeviceClass{{ObjectMeta: metav1.ObjectMeta{Name: "gpus"}, Spec: resourcev1.DeviceClassSpec{
@@ -91,13 +91,13 @@ func claimsWorld(t testing.TB) *world {
 	w.addGPUs("n2", 0, 1, -1)
 	w.addGPUs("n3", 0, 1)
 	w.addGPUs("b", 0, 1, 1)
-	w.addGPUs("n4", 0).Spec.Driver = "nic.example.com" // a driver that the class does not want
+	w.addGPUs("n4", 0).Spec.Driver = "nic.example.com" // a driver that does not match the class
 	w.addClaim("taken", 1, "n3/gpu-0")
 	w.addClaim("taken-of-b", 1, "b/gpu-0")
 	return w
 }
 
-// TestExplainClaims holds what is said about claims against testdata/claims-NAME.txt.
+// TestExplainClaims compares the output about claims with testdata/claims-NAME.txt.
 func TestExplainClaims(t *testing.T) {
 	for name, c := range map[string]struct {
 		build func(*world)
@@ -108,13 +108,13 @@ func TestExplainClaims(t *testing.T) {
 		"json":     {func(w *world) { w.addClaim("one", 1); w.addUser("pod", "", "required", 2, "one") }, []string{"--node", "n3", "-o", "jsonpath={.claims}"}, ExitFailure},
 		"near":     {func(w *world) { w.addClaim("two", 2); w.addUser("pod", "", "near", 2, "two") }, nil, ExitOK},
 		"nowhere":  {func(w *world) { w.addClaim("four", 4); w.addUser("pod", "", "required", 2, "four") }, nil, ExitFailure},
-		// Only together have both NUMA nodes of b enough devices, and each has CPUs.
+		// Both NUMA nodes of b together have enough devices, and each has CPUs.
 		"both": {func(w *world) {
 			w.claims[1].Status.Allocation = nil
 			w.addClaim("three", 3)
 			w.addUser("pod", "", "required", 4, "three")
 		}, nil, ExitOK},
-		// The containers have no NUMA node in common, so a device without one is near.
+		// The containers have no NUMA node in common, so that a device without one is near.
 		"apart": {func(w *world) {
 			w.slices[0].Spec.Devices[2].Attributes = nil
 			w.addClaim("one", 1)
@@ -142,13 +142,13 @@ func TestExplainClaims(t *testing.T) {
 	}
 }
 
-// claimingPod is a pod that asks for CPUs and a claim of a template.
+// claimingPod is a pod that requests CPUs and a claim of a template.
 const claimingPod = `{apiVersion: v1, kind: Pod, metadata: {name: new, annotations: {berth.dev/claims: %s}}, spec: {
   resourceClaims: [{name: gpu, resourceClaimTemplateName: %s}],
   containers: [{name: main, image: x, resources: {limits: {cpu: "2", memory: 1Gi}, claims: [{name: gpu}]}}]}}
 `
 
-// claimTemplate asks for GPUs.
+// claimTemplate requests GPUs.
 const claimTemplate = `---
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
@@ -156,8 +156,8 @@ metadata: {name: %s}
 spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpus, allocationMode: ExactCount, count: %d}}]}}}
 `
 
-// TestFitClaims holds what fit says about claims of pods to come against
-// testdata/claims-fit-NAME.txt. Templates of the files count before those of the cluster.
+// TestFitClaims compares the output of fit about claims of future pods with
+// testdata/claims-fit-NAME.txt. Templates in the files have priority over those in the cluster.
 func TestFitClaims(t *testing.T) {
 	for name, c := range map[string]struct {
 		files string
@@ -192,7 +192,8 @@ func TestFitClaims(t *testing.T) {
 	}
 }
 
-// TestNodesShowDevicesOfDrivers of a node that is named, and the claims of its pods.
+// TestNodesShowDevicesOfDrivers: the output for a named node has its devices, and the claims of its
+// pods.
 func TestNodesShowDevicesOfDrivers(t *testing.T) {
 	w := claimsWorld(t)
 	w.addClaim("far", 1, "n2/gpu-0")
@@ -216,7 +217,8 @@ func TestNodesShowDevicesOfDrivers(t *testing.T) {
 	}
 }
 
-// TestExplainClaimsBadInput: what is missing, not readable or wrong is named, the rest is said.
+// TestExplainClaimsBadInput: missing, unreadable or wrong objects are named, and the rest is
+// answered.
 func TestExplainClaimsBadInput(t *testing.T) {
 	const dra = "/apis/resource.k8s.io/v1/"
 	for name, c := range map[string]struct {
@@ -296,8 +298,8 @@ func TestExplainClaimsBadInput(t *testing.T) {
 	}
 }
 
-// TestClaimsOfASnapshot: the file says about claims what the cluster does, and nothing that is
-// meant for drivers.
+// TestClaimsOfASnapshot: a snapshot gives the same answers about claims as the cluster, and has no
+// data that is meant for drivers.
 func TestClaimsOfASnapshot(t *testing.T) {
 	w := claimsWorld(t)
 	hush := resourcev1.DeviceConfiguration{Opaque: &resourcev1.OpaqueDeviceConfiguration{Driver: gpuDriver}}
@@ -323,7 +325,7 @@ func TestClaimsOfASnapshot(t *testing.T) {
 	}
 }
 
-// TestClaimsAreReadOnlyIfAsked: a pod without claims costs no request for devices.
+// TestClaimsAreReadOnlyIfAsked: for a pod without claims, there is no request for devices.
 func TestClaimsAreReadOnlyIfAsked(t *testing.T) {
 	w := claimsWorld(t)
 	w.addPod("pod", "", 2, 0)
@@ -333,7 +335,7 @@ func TestClaimsAreReadOnlyIfAsked(t *testing.T) {
 	}
 }
 
-// TestManyDevices: names are bounded, and so are nodes.
+// TestManyDevices: the numbers of device names and of nodes in the output are limited.
 func TestManyDevices(t *testing.T) {
 	w := claimsWorld(t)
 	for i := range 40 {
@@ -360,7 +362,8 @@ func TestManyDevices(t *testing.T) {
 	}
 }
 
-// TestTopologyOfANode shows the machine that its agent reported, and which slices contradict it.
+// TestTopologyOfANode prints the machine that the node's agent reported, and the slices that
+// contradict it.
 func TestTopologyOfANode(t *testing.T) {
 	w := claimsWorld(t)
 	seven, text := int64(7), "0"

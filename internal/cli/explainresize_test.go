@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestExplainResize: what the node's kubelet, or the API server, makes of a resize is told before
-// it is asked for.
+// TestExplainResize: the result of a resize, by the node's kubelet or the API server, is shown
+// before it is requested.
 func TestExplainResize(t *testing.T) {
 	noMemory := func(n *wire.Node) { n.Spec.Config.MemoryManagerPolicy, n.Spec.Config.ReservedMemory = "", nil }
 	noManagers := func(n *wire.Node) {
@@ -124,7 +124,7 @@ func TestExplainResize(t *testing.T) {
 	(&asked{args: []string{"explain", "gang", "g", "--resize", "cpu=8"}, code: ExitUsage, want: []string{"want the name of a pod"}}).check(t, w)
 }
 
-// FuzzChangesOf: what --resize asks for is an amount of a resource, or refused.
+// FuzzChangesOf: a value of --resize is an amount of a resource, or refused.
 func FuzzChangesOf(f *testing.F) {
 	f.Add("main:cpu=16", "memory=1Gi")
 	f.Fuzz(func(t *testing.T, first, second string) {

@@ -22,7 +22,8 @@ spec:
       - {name: data, persistentVolumeClaim: {claimName: data}}
 `
 
-// TestFitCluster says where the replicas of a Deployment would go in the playground's snapshot.
+// TestFitCluster shows where the replicas of a Deployment would be placed in the playground's
+// snapshot.
 func TestFitCluster(t *testing.T) {
 	in := newInputs(t)
 	train := in.file("train.yaml", trainDeployment)
@@ -58,7 +59,7 @@ func TestFitCluster(t *testing.T) {
 	expect(t, ExitOK, "Berth lets it pass", "fit", "-f", share, "--snapshot", playgroundSnapshot)
 }
 
-// TestFitLive asks an API server.
+// TestFitLive uses an API server.
 func TestFitLive(t *testing.T) {
 	w := busyWorld(t)
 	in := newInputs(t)
@@ -66,7 +67,8 @@ func TestFitLive(t *testing.T) {
 	a.check(t, w)
 }
 
-// TestFitOfPodsThatShare: a pod without CPUs of its own does not pass where Berth decides.
+// TestFitOfPodsThatShare: if Berth decides on a node, a pod without exclusive CPUs does not just
+// pass.
 func TestFitOfPodsThatShare(t *testing.T) {
 	w := &world{t: t}
 	w.addNode("n1", 0).Status.Allocatable = amountsText("cpu", "14", "memory", "30Gi", "pods", "110")

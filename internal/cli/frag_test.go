@@ -9,7 +9,7 @@ import (
 
 const playgroundSnapshot = "../../test/web/testdata/cluster.berth"
 
-// TestFrag says what is stranded in the playground's snapshot, in sums and NUMA node by NUMA node.
+// TestFrag prints what is stranded in the playground's snapshot, in total and for each NUMA node.
 func TestFrag(t *testing.T) {
 	code, stdout, stderr := run(t, "frag", "--snapshot", playgroundSnapshot, "--limit", "4")
 	if code != ExitOK || stderr != "" {
@@ -34,7 +34,7 @@ func TestFrag(t *testing.T) {
 	}
 }
 
-// TestFragOfTrouble: what is free on a node that nothing can be promised for is stranded.
+// TestFragOfTrouble: free resources of an unreliable node are stranded.
 func TestFragOfTrouble(t *testing.T) {
 	w := busyWorld(t)
 	a := asked{args: []string{"frag"}, want: []string{"Silent", "its berth-agent gave no sign of life for too long"}}

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/test/golden"
 )
 
-// gangWorld has two nodes, with 4 CPUs on each NUMA node, and gangs of Volcano.
+// gangWorld has two nodes with 4 CPUs on each NUMA node, and gangs of Volcano.
 func gangWorld(t *testing.T) *world {
 	w := &world{t: t}
 	w.pods = make([]corev1.Pod, 0, 16)
@@ -34,7 +34,8 @@ func gangWorld(t *testing.T) *world {
 	return w
 }
 
-// TestGangsGolden holds what people and programs see of gangs against testdata/gangs-NAME.txt.
+// TestGangsGolden compares the output about gangs for users and programs with
+// testdata/gangs-NAME.txt.
 func TestGangsGolden(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
@@ -64,7 +65,7 @@ func TestGangsGolden(t *testing.T) {
 	}
 }
 
-// TestGangsMisuse: wrong words, names that nothing has, and rights that are missing.
+// TestGangsMisuse: wrong arguments, unknown names, and missing permissions.
 func TestGangsMisuse(t *testing.T) {
 	w := gangWorld(t)
 	for _, c := range []asked{

@@ -10,11 +10,11 @@ import (
 	"github.com/berth-dev/berth/test/golden"
 )
 
-// twoByTwo has 4 NUMA nodes of 4 cores with 2 threads, numbered as most servers do: siblings half
-// the machine apart.
+// twoByTwo has 4 NUMA nodes of 4 cores with 2 threads. As on most servers, the numbers of a core's
+// threads differ by half the number of CPUs.
 const twoByTwo = "package:2 numa:2 core:4 pu:2 mem:64Gi"
 
-// run executes a command line and returns the exit code and what it printed.
+// run executes a command line and returns the exit code and the output.
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -22,7 +22,7 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// TestGolden holds what people and programs see against testdata/NAME.txt.
+// TestGolden compares the output for users and programs with testdata/NAME.txt.
 func TestGolden(t *testing.T) {
 	ask := []string{"-f", "testdata/pods.yaml", "--node", twoByTwo, "--kubelet-config", "testdata/kubelet.yaml", "--device", "nvidia.com/gpu=0:2,1:2"}
 	for name, c := range map[string]struct {
@@ -47,7 +47,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestBadInput shows that every wrong thing gets its exit code and an error that names it.
+// TestBadInput: each wrong input has its exit code, and the error names it.
 func TestBadInput(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// freeWorld is two nodes that would take the pod.
+// freeWorld has two nodes that would admit the pod.
 func freeWorld(t *testing.T) (*world, *corev1.Pod) {
 	w := &world{t: t}
 	w.pods = make([]corev1.Pod, 0, 8)
@@ -21,7 +21,8 @@ func freeWorld(t *testing.T) (*world, *corev1.Pod) {
 	return w, w.addPod("pod", "", 2, 0)
 }
 
-// TestHeldBack: who holds a pod back is said first, with what to do, and the answer is no.
+// TestHeldBack: the plugin that holds a pod back is named first, with advice, and the exit code is
+// 1.
 func TestHeldBack(t *testing.T) {
 	spread := func(key string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
@@ -70,7 +71,8 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
-// TestWhatNoNodeHas: a label or a resource that no node has is named, with what may be meant.
+// TestWhatNoNodeHas: a label or resource that no node has is named, with a similar one if there is
+// one.
 func TestWhatNoNodeHas(t *testing.T) {
 	ask := func(name corev1.ResourceName, amount string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
@@ -112,7 +114,7 @@ func TestWhatNoNodeHas(t *testing.T) {
 	one.check(t, w)
 }
 
-// TestWouldFitInJSON: the fields that were there are there still.
+// TestWouldFitInJSON: fields of earlier releases are still present.
 func TestWouldFitInJSON(t *testing.T) {
 	w, _ := freeWorld(t)
 	w.pods[0].Spec.Containers[0].Resources.Limits["cpu"] = resource.MustParse("12")

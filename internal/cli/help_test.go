@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// TestHelpHasHeadings: what says which cluster is read, and what describes a node in its place,
-// stand apart from a verb's own flags.
+// TestHelpHasHeadings: the flags that select a cluster, and those that describe a node instead,
+// have their own headings.
 func TestHelpHasHeadings(t *testing.T) {
 	_, help, _ := run(t, "explain", "--help")
 	own, rest, _ := strings.Cut(help, "\n"+nodeHeading+":\n")
@@ -30,7 +30,7 @@ func TestHelpHasHeadings(t *testing.T) {
 	}
 }
 
-// TestSettingsAreCompleted: --set offers its keys.
+// TestSettingsAreCompleted: the keys of --set are completed.
 func TestSettingsAreCompleted(t *testing.T) {
 	for _, verb := range []string{"fit", "need"} {
 		_, keys, _ := run(t, "__complete", verb, "--set", "")
@@ -55,7 +55,7 @@ func TestHelpFits(t *testing.T) {
 	}
 }
 
-// TestArgumentsAreCounted: a wrong number of arguments names the right ones.
+// TestArgumentsAreCounted: the error for a wrong number of arguments names the right arguments.
 func TestArgumentsAreCounted(t *testing.T) {
 	for want, args := range map[string][]string{
 		"version x: want no arguments (see berth version --help)":                                {"version", "x"},

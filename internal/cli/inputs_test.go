@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestPastedInputs: a machine and a kubelet may be given in the forms that people have at hand, and
-// a form that is not enough is named.
+// TestPastedInputs: a machine and a kubelet may be given in several common forms. If a form has too
+// little data, the error names it.
 func TestPastedInputs(t *testing.T) {
 	in := newInputs(t)
 	pod := in.pod("a", `{limits: {cpu: "2", memory: 1Gi}}`)

@@ -2,7 +2,7 @@ package cli
 
 import "testing"
 
-// onNode writes a Pod with whole CPUs, as a cluster exports it.
+// onNode returns a Pod with whole CPUs, in the form in which a cluster exports it.
 func onNode(name, node, cpus, phase string) string {
 	return "{apiVersion: v1, kind: Pod, metadata: {name: " + name + ", uid: " + name + "}, spec: {nodeName: '" + node +
 		"', containers: [{name: x, image: i, resources: {limits: {cpu: '" + cpus + "', memory: 1Gi}}}]}, status: {phase: " + phase + "}}"
@@ -10,7 +10,7 @@ func onNode(name, node, cpus, phase string) string {
 
 func list(items string) string { return "{apiVersion: v1, kind: List, items: [" + items + "]}" }
 
-// TestExportedPods: what a cluster exports is answered about the pods that are on one node.
+// TestExportedPods: of the pods that a cluster exports, the answer is about those on one node.
 func TestExportedPods(t *testing.T) {
 	in := newInputs(t)
 	kubelet := in.file("kubelet.yaml", staticCPUs)
@@ -31,7 +31,7 @@ func TestExportedPods(t *testing.T) {
 	expect(t, ExitOK, "PODS PLACED", "need", "-f", two, oneByTwo, "--kubelet-config", kubelet)
 }
 
-// TestPartlyRead: a document that is wrong does not end the command; the exit code is 1.
+// TestPartlyRead: a wrong document does not end the command, but the exit code is 1.
 func TestPartlyRead(t *testing.T) {
 	in := newInputs(t)
 	kubelet := in.file("kubelet.yaml", staticCPUs)
@@ -60,15 +60,14 @@ func TestPartlyRead(t *testing.T) {
 	}
 }
 
-// TestMisspeltResource: a resource that no plugin offers may be a slip of the pen.
+// TestMisspeltResource: for a resource that no plugin offers, a similar name is proposed.
 func TestMisspeltResource(t *testing.T) {
 	in := newInputs(t)
 	pod := in.pod("p", `{limits: {cpu: 1, memory: 1Gi, nvidia.com/gpus: 1}}`)
 	expect(t, ExitFailure, `no device plugin of this node offers nvidia.com/gpus (did you mean "nvidia.com/gpu"?)`, "place", "-f", pod, oneByTwo)
 }
 
-// TestPodOfCheckpoint: a pod that the checkpoints know is admitted again, on its CPUs, and counted
-// once.
+// TestPodOfCheckpoint: a pod in the checkpoints is admitted again on its CPUs, and counts once.
 func TestPodOfCheckpoint(t *testing.T) {
 	in := newInputs(t)
 	kubelet := in.file("kubelet.yaml", kubeletHead+"cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n")

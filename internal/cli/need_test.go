@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// needs writes a load and a kubelet's configuration, and returns the flags that name them.
+// needs writes a load and a kubelet configuration, and returns the flags for them.
 func needs(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,7 +27,7 @@ func needs(t *testing.T) []string {
 
 const needMachine = "package:2 numa:1 core:48 pu:2 mem:512Gi"
 
-// TestNeed: what docs/dialects.md shows.
+// TestNeed has the example of docs/dialects.md.
 func TestNeed(t *testing.T) {
 	code, stdout, stderr := run(t, append(needs(t), needMachine, "--set", "topologyManagerPolicy=restricted", "--set", "reservedSystemCPUs=0-3,96-99",
 		"--set", "numaNodesPerPackage=4", "--set", "topologyManagerPolicy=none", "-o", "json")...)
@@ -42,7 +42,7 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// TestNeedTable: a row says how it differs from the first of its machine.
+// TestNeedTable: a row shows how it differs from the first row of its machine.
 func TestNeedTable(t *testing.T) {
 	code, stdout, stderr := run(t, append(needs(t), needMachine, "package:2 numa:1 core:40 pu:2 mem:512Gi", "--set", "topologyManagerPolicy=none")...)
 	if code != ExitOK || strings.Count(stdout, "\n") != 5 || !strings.Contains(stdout, "as configured") {

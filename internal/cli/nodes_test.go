@@ -11,7 +11,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// manyNodes is n1 with 6 and 4 of its CPUs held, n2 and n3 empty; n3 has the label pool=gpu.
+// manyNodes has n1, of which pods use 6 and 4 CPUs, and the empty nodes n2 and n3. n3 has the label
+// pool=gpu.
 func manyNodes(t *testing.T) *world {
 	w := &world{t: t}
 	w.pods = make([]corev1.Pod, 0, 8)
@@ -26,7 +27,7 @@ func manyNodes(t *testing.T) *world {
 	return w
 }
 
-// TestNodesSelected: names, selector and order choose the lines; one line is one node.
+// TestNodesSelected: names, selector and order determine the lines. Each line is one node.
 func TestNodesSelected(t *testing.T) {
 	w := manyNodes(t)
 	for _, c := range []struct {
@@ -64,7 +65,7 @@ func TestNodesSelected(t *testing.T) {
 	}
 }
 
-// TestHolders: of a node that is named, it is said who has its CPUs.
+// TestHolders: for a named node, the pods that have its CPUs are printed.
 func TestHolders(t *testing.T) {
 	for _, a := range []asked{
 		{args: []string{"node", "n1"}, want: []string{
@@ -76,7 +77,7 @@ func TestHolders(t *testing.T) {
 	}
 }
 
-// TestStrides: CPU lists are printed as topology prints them.
+// TestStrides: CPU lists are printed in the form of the verb topology.
 func TestStrides(t *testing.T) {
 	for list, want := range map[string]string{"1-3,9-11": "1-3,9-11", "": "", "x": "x", "0,2,4,6,8,10,12,14,16,18": "0-18:1/2"} {
 		if got := stridesOf(list); got != want {
@@ -85,7 +86,7 @@ func TestStrides(t *testing.T) {
 	}
 }
 
-// TestCompletion: names of the cluster and of the kubeconfig are completed.
+// TestCompletion completes names from the cluster and from the kubeconfig.
 func TestCompletion(t *testing.T) {
 	for want, args := range map[string][]string{
 		"n2\n":        {"nodes", ""},
@@ -102,7 +103,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestMemoryCells: the unit stands once, and many different amounts are summed up.
+// TestMemoryCells: the unit is printed once, and many different amounts are added up.
 func TestMemoryCells(t *testing.T) {
 	numa := func(free ...uint64) (out []survey.NUMANode) {
 		for i, f := range free {
@@ -128,7 +129,7 @@ func TestMemoryCells(t *testing.T) {
 	}
 }
 
-// TestLineCells: neighbours that have the same share a line, others one by one.
+// TestLineCells: adjacent NUMA nodes with the same amounts are printed together, others one by one.
 func TestLineCells(t *testing.T) {
 	node := func(id topology.NUMAID, free uint64) survey.NUMANode {
 		return survey.NUMANode{NUMA: id, CPUs: &survey.Amount{Free: free, Total: 12}}
@@ -147,7 +148,8 @@ func TestLineCells(t *testing.T) {
 	}
 }
 
-// TestFlagsWithoutEffect: what is passed over is said, and what makes no sense is refused.
+// TestFlagsWithoutEffect: a note names flags that are ignored, and combinations without a meaning
+// are refused.
 func TestFlagsWithoutEffect(t *testing.T) {
 	w := busyWorld(t)
 	(&asked{args: []string{"nodes", "-n", "foo"}, want: []string{"note: nodes belong to no namespace: -n foo has no effect"}}).check(t, w)

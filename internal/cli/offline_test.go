@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// oneByTwo is the machine that a newcomer tried: 16 CPUs, 128 GiB.
+	// oneByTwo is a machine of 16 CPUs and 128 GiB.
 	oneByTwo = "package:2 numa:1 core:4 pu:2 mem:64Gi"
 	// kubeletHead begins every KubeletConfiguration; staticCPUs is one that pins CPUs.
 	kubeletHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 	staticCPUs  = kubeletHead + "cpuManagerPolicy: static\nreservedSystemCPUs: \"0,8\"\n"
 )
 
-// inputs are files of one test.
+// inputs are the files of one test.
 type inputs struct {
 	t   *testing.T
 	dir string
@@ -38,14 +38,14 @@ func (in inputs) file(name, text string) string {
 	return path
 }
 
-// pod writes a Pod with one container of these resources.
+// pod writes a Pod of one container with these resources.
 func (in inputs) pod(name, resources string) string {
 	return in.file(name+".yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: "+name+
 		"}\nspec: {containers: [{name: x, resources: "+resources+"}]}\n")
 }
 
-// expect runs a command line and holds exit code and output, both streams in one, against what is
-// wanted.
+// expect runs a command line and compares its exit code and output with the expected ones. The
+// output of both streams must have the text.
 func expect(t *testing.T, code int, want string, args ...string) {
 	t.Helper()
 	got, stdout, stderr := run(t, args...)
@@ -54,7 +54,7 @@ func expect(t *testing.T, code int, want string, args ...string) {
 	}
 }
 
-// TestTotals: what the node has in all counts, as in the kubelet's admission.
+// TestTotals: the total amounts of the node count, as in the kubelet's admission.
 func TestTotals(t *testing.T) {
 	in := newInputs(t)
 	burst := in.pod("burst", `{requests: {cpu: "1000", memory: 4Ti}}`)
@@ -62,20 +62,20 @@ func TestTotals(t *testing.T) {
 	expect(t, ExitFailure, "do: ask for at most 16 CPUs in total, or use nodes that have more", "place", "-f", burst, oneByTwo)
 	half := func(memory string) string { return in.pod("half", `{limits: {cpu: 500m, memory: `+memory+`}}`) }
 	expect(t, ExitFailure, "do: ask for at most 127.9Gi memory in total, or use nodes that have more", "place", "-f", half("134217729Ki"), oneByTwo)
-	expect(t, ExitOK, "half", "place", "-f", half("127.9Gi"), oneByTwo) // followed
+	expect(t, ExitOK, "half", "place", "-f", half("127.9Gi"), oneByTwo) // a memory size according to the advice
 	expect(t, ExitFailure, "OutOfcpu: Node didn't have enough resource: cpu, requested: 1000000, used: 0, capacity: 16000",
 		"explain", "-f", burst, "--node", oneByTwo)
 	config := in.file("kubeadm.yaml", kubeletHead+"kubeReserved: {cpu: 500m, memory: 1Gi}\nsystemReserved: {memory: 1Gi}\n")
 	expect(t, ExitFailure, "the node has 125.9Gi free memory of 125.9Gi in total, but the pod asks for 1000Gi (OutOfmemory)", "place", "-f",
 		in.pod("big", `{limits: {cpu: "4", memory: 1000Gi}}`), oneByTwo, "--kubelet-config", config)
-	// 15500m of 16 CPUs are left: 2 CPUs fit 7 times; pods that share CPUs count for the ones that
-	// follow.
+	// 15500m of 16 CPUs are left, so that 2 CPUs fit 7 times. Pods that share CPUs count for later
+	// pods.
 	expect(t, ExitOK, "two   7        -: 7", "fit", "-f", in.pod("two", `{requests: {cpu: "2", memory: 4Gi}}`), oneByTwo, "--kubelet-config", config)
 	expect(t, ExitOK, "half   1        -: 1", "fit", "-f", in.pod("half", `{limits: {cpu: 15500m, memory: 1Gi}}`), oneByTwo, "--kubelet-config", config)
 	most := in.pod("most", `{requests: {cpu: "15"}}`)
 	expect(t, ExitFailure, "the node has 0.5 free CPUs of 15.5 in total, but the pod asks for 2 (OutOfcpu)",
 		"place", "-f", most, "-f", in.pod("two", `{requests: {cpu: "2"}}`), oneByTwo, "--kubelet-config", config)
-	// CPUs that are reserved by number take the place of amounts, and pinned pods count as well.
+	// Reserved CPU ids replace reserved amounts, and pinned pods count as well.
 	static := in.file("static.yaml", staticCPUs)
 	expect(t, ExitFailure, "the node has 2 free CPUs of 14 in total, but the pod asks for 3 (OutOfcpu)", "place",
 		"-f", in.pod("pinned", `{limits: {cpu: "12", memory: 1Gi}}`), "-f", in.pod("three", `{requests: {cpu: "3"}}`), oneByTwo, "--kubelet-config", static)
@@ -95,7 +95,7 @@ func TestOperatingSystem(t *testing.T) {
 	expect(t, ExitOK, "note: pod c: spec.resourceClaims are not looked at", "place", "-f", claims, oneByTwo)
 }
 
-// TestWhatIsNotLookedAt: whatever of a pod is not asked is named.
+// TestWhatIsNotLookedAt: a note names each part of a pod that is not checked.
 func TestWhatIsNotLookedAt(t *testing.T) {
 	in := newInputs(t)
 	for spec, want := range map[string]string{
@@ -114,7 +114,7 @@ func TestWhatIsNotLookedAt(t *testing.T) {
 	}
 }
 
-// TestHostPorts: the kubelet gives each port of the node once.
+// TestHostPorts: the kubelet gives each port of the node only once.
 func TestHostPorts(t *testing.T) {
 	in := newInputs(t)
 	pod := func(name, spec string) string {
@@ -128,7 +128,7 @@ func TestHostPorts(t *testing.T) {
 	expect(t, ExitOK, "-: 1            Predicate NodePorts failed", "fit", "-f", a, oneByTwo)
 }
 
-// TestImpossibleMachines: what cannot be is said to be.
+// TestImpossibleMachines: impossible values are refused, with the reason.
 func TestImpossibleMachines(t *testing.T) {
 	in := newInputs(t)
 	p := in.pod("p", `{limits: {cpu: "4", memory: 1000Gi}}`)
@@ -146,7 +146,8 @@ func TestImpossibleMachines(t *testing.T) {
 	expect(t, ExitOK, "note: the machine has no memory size", "place", "-f", p, "package:2 numa:1 core:4 pu:2")
 }
 
-// TestUnderflow: the kubelet takes a NUMA node that reserves more than it has for an endless one.
+// TestUnderflow: if a NUMA node reserves more memory than it has, the kubelet treats it as
+// unlimited.
 func TestUnderflow(t *testing.T) {
 	in := newInputs(t)
 	config := in.file("ku.yaml", staticCPUs+`memoryManagerPolicy: Static
@@ -161,7 +162,7 @@ reservedMemory: [{numaNode: 0, limits: {memory: 2148Mi}}]
 	expect(t, ExitFailure, "KubeletDefect", append(args, "package:2 numa:1 core:4 pu:2")...)
 }
 
-// TestPolicyOfThePod: place answers as the cluster does.
+// TestPolicyOfThePod: place gives the same answer as the cluster.
 func TestPolicyOfThePod(t *testing.T) {
 	in := newInputs(t)
 	config := in.file("k.yaml", staticCPUs+"topologyManagerPolicy: best-effort\n")
@@ -180,7 +181,7 @@ func TestPolicyOfThePod(t *testing.T) {
 	expect(t, ExitFailure, `metadata.annotations[berth.dev/policy]: "singel": want none`, "place", "-f", pod("singel"), "--node", oneByTwo)
 }
 
-// TestFiles: all -f count, folders, what helm prints, and replicas.
+// TestFiles: several -f, folders, output of helm, and replicas.
 func TestFiles(t *testing.T) {
 	in := newInputs(t)
 	a, b := in.pod("a", "{}"), in.pod("b", "{}")
@@ -216,7 +217,7 @@ func TestKubelet(t *testing.T) {
 	expect(t, ExitFailure, "104857600", place(staticCPUs+"memoryManagerPolicy: Static\nreservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n")...)
 }
 
-// TestDevices: a scheduler sends no pod to a node that does not offer its devices.
+// TestDevices: a scheduler does not place a pod on a node that does not offer its devices.
 func TestDevices(t *testing.T) {
 	in := newInputs(t)
 	p := in.pod("p", "{limits: {nvidia.com/gpu: 2}}")
@@ -225,7 +226,8 @@ func TestDevices(t *testing.T) {
 	expect(t, ExitOK, "nvidia.com/gpu 0-0,0-1", "place", "-f", p, "--node", oneByTwo, "--device", "nvidia.com/gpu=0:2,1:2")
 }
 
-// TestFit: no copy is an answer no, and what nothing limits is said at once.
+// TestFit: the exit code is 1 if no copy fits. If only the number of pods is limited, the answer
+// comes quickly.
 func TestFit(t *testing.T) {
 	in := newInputs(t)
 	expect(t, ExitFailure, "none", "fit", "-f", in.pod("none", `{requests: {cpu: "17"}}`), oneByTwo)
@@ -240,7 +242,7 @@ func TestFit(t *testing.T) {
 		"fit", "-f", in.pod("free", "{}"), oneByTwo)
 }
 
-// TestDidYouMean: words that were mistyped, and values of flags.
+// TestDidYouMean: mistyped words, and values of flags.
 func TestDidYouMean(t *testing.T) {
 	for _, c := range []struct {
 		want string
@@ -262,13 +264,13 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestEmptyCheckpoint: a file with nothing in it is said to be empty.
+// TestEmptyCheckpoint: the error says that the file is empty.
 func TestEmptyCheckpoint(t *testing.T) {
 	in := newInputs(t)
 	expect(t, ExitFailure, "the file is empty", "check", in.file("cpu_manager_state", ""))
 }
 
-// TestReusedMemory: an init container whose memory is reused holds none of its own.
+// TestReusedMemory: an init container whose memory is reused has no memory of its own.
 func TestReusedMemory(t *testing.T) {
 	in := newInputs(t)
 	config := in.file("k.yaml", staticCPUs+"memoryManagerPolicy: Static\nreservedMemory: [{numaNode: 0, limits: {memory: 100Mi}}]\n")

@@ -17,8 +17,8 @@ import (
 	"github.com/berth-dev/berth/test/reference"
 )
 
-// TestReference holds docs/reference/berth.md against the command: every verb with its words and
-// its flags. `make reference` writes it.
+// TestReference compares docs/reference/berth.md with the command: every verb with its arguments
+// and flags. `make reference` writes it.
 func TestReference(t *testing.T) {
 	t.Setenv("HOME", "/root")
 	root := newRoot("berth")
@@ -44,7 +44,7 @@ func TestReference(t *testing.T) {
 	golden.File(t, "../../docs/reference/berth.md", b.String())
 }
 
-// flagsOf sorts the flags of a verb into its own and those about which cluster is read.
+// flagsOf separates a verb's own flags from those that select a cluster.
 func flagsOf(verb *cobra.Command) (own, cluster []*pflag.Flag) {
 	var which clusterFlags
 	of := &cobra.Command{}
@@ -80,8 +80,8 @@ func flagTable(b *strings.Builder, flags []*pflag.Flag) {
 	}
 }
 
-// TestReferenceKinds holds docs/reference/kinds.md against deploy/crds: the fields of Berth's own
-// kind, and what the others are. `make reference` writes it.
+// TestReferenceKinds compares docs/reference/kinds.md with deploy/crds: the fields of Berth's own
+// kind, and a description of the others. `make reference` writes it.
 func TestReferenceKinds(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Kinds\n\nThe fields of Berth's own kind, as `kubectl explain nodetopology` tells them, and the kinds of others whose definitions\n" +
@@ -113,7 +113,7 @@ func TestReferenceKinds(t *testing.T) {
 	golden.File(t, "../../docs/reference/kinds.md", b.String())
 }
 
-// kind is a CustomResourceDefinition, as far as its reference page describes it.
+// kind is the part of a CustomResourceDefinition that its reference page describes.
 type kind struct {
 	Spec struct {
 		Group string `json:"group"`
@@ -151,7 +151,7 @@ func readKind(t *testing.T, file string) (out kind) {
 	return out
 }
 
-// fieldRows reports a field and those below it.
+// fieldRows writes rows for a field and those below it.
 func fieldRows(b *strings.Builder, path string, s schema) {
 	what := s.Type
 	if s.Items != nil {

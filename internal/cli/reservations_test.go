@@ -19,8 +19,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// obeying makes a report of a node where Berth decides, with what was decided for the requests and
-// a state in which it is, to decide more.
+// obeying returns the report of a node on which Berth decides, with the pods in decided.
 func obeying(t testing.TB, name string, decided ...*placement.Decision) *wire.Node {
 	t.Helper()
 	m, err := topology.Parse(twoSockets)
@@ -53,7 +52,7 @@ func stateOf(t testing.TB, spec *wire.NodeSpec) *placement.State {
 	return model.NewState()
 }
 
-// addReservation makes a Reservation for pods with a label of its name.
+// addReservation adds a Reservation for pods with a label of its name.
 func (w *world) addReservation(name, node string, template *corev1.Pod) *koordinator.Reservation {
 	many, forever := false, metav1.Duration{}
 	w.reservations = append(w.reservations, koordinator.Reservation{
@@ -71,7 +70,8 @@ func (w *world) addReservation(name, node string, template *corev1.Pod) *koordin
 	return o
 }
 
-// decide decides for the pod of an object, writes it into the annotations and takes it in.
+// decide decides for the pod of an object, writes the decision into the object's annotations, and
+// commits it.
 func decide(t testing.TB, s *placement.State, uid string, o metav1.Object, pod *corev1.Pod) *placement.Decision {
 	t.Helper()
 	r := *requestOf(t, pod)
@@ -89,8 +89,8 @@ func decide(t testing.TB, s *placement.State, uid string, o metav1.Object, pod *
 	return &d
 }
 
-// reservedWorld has a Reservation of six CPUs where Berth decides (an owner has two of them), one
-// where a kubelet decides, and one without a place.
+// reservedWorld has three Reservations: one of six CPUs on a node where Berth decides, two of which
+// an owner uses, one on a node where a kubelet decides, and one without a place.
 func reservedWorld(t testing.TB) *world {
 	w := &world{t: t}
 	w.pods = make([]corev1.Pod, 0, 8)
@@ -147,7 +147,7 @@ func heldOf(d *placement.Decision) (out []placement.ContainerAllocation) {
 	return out
 }
 
-// TestReservationsShown holds what people see of Reservations against golden files.
+// TestReservationsShown compares the output about Reservations with golden files.
 func TestReservationsShown(t *testing.T) {
 	w := reservedWorld(t)
 	config := w.kubeconfig()
@@ -180,8 +180,8 @@ func TestReservationsShown(t *testing.T) {
 	}
 }
 
-// TestWatchReservations: what is held is followed, among pods and in what nodes have left, and is
-// gone when the Reservation is over. It is in a snapshot, too.
+// TestWatchReservations: the reserved resources are shown among pods and in the free amounts of
+// nodes, until the Reservation ends. A snapshot has them, too.
 func TestWatchReservations(t *testing.T) {
 	w := reservedWorld(t)
 	kept := filepath.Join(t.TempDir(), "cluster.berth")

@@ -12,7 +12,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestResizesAreShown: pods, node and explain show how far a resize is that Berth decides about.
+// TestResizesAreShown: pods, node and explain show the progress of a resize about which Berth
+// decides.
 func TestResizesAreShown(t *testing.T) {
 	decided := func(generation uint64, gib uint64, cpus ...topology.CPUID) wire.Placement {
 		p := wire.Placement{Sequence: 1, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull, Authority: placement.AuthorityBerth,
@@ -31,7 +32,7 @@ func TestResizesAreShown(t *testing.T) {
 		api, carried    wire.Placement
 		conditions      []corev1.PodCondition
 		state, cpus     string
-		want            string // "" for no resize
+		want            string // "" if there is no resize
 	}{
 		"no resize":                {"2", "2", decided(1, 1, 1, 9), decided(1, 1, 1, 9), nil, "admitted ", "1,9 ", ""},
 		"one that is done":         {"4", "4", decided(2, 1, 1, 2, 9, 10), decided(2, 1, 1, 2, 9, 10), told(corev1.ConditionTrue), "admitted ", "1-2,9-10 ", ""},

@@ -13,7 +13,8 @@ import (
 	"github.com/berth-dev/berth/internal/shadow"
 )
 
-// TestShadow: the sentence comes first, then counts and pods; a capture goes to a file of its name.
+// TestShadow: the summary comes first, then counts and pods. A capture is written to a file of its
+// name.
 func TestShadow(t *testing.T) {
 	var v shadow.View
 	v.Summary = "kube-scheduler placed 812 pinned pods; 31 were rejected; Berth would have placed 30 of them elsewhere."
@@ -70,8 +71,8 @@ func TestShadow(t *testing.T) {
 	}
 }
 
-// TestServersThatDoNotAnswer: shadow tells an expired token from shadow mode that is not installed,
-// and serve names no address before the cluster was reached.
+// TestServersThatDoNotAnswer: shadow distinguishes an expired token from a missing shadow mode.
+// serve prints no address before the cluster was reached.
 func TestServersThatDoNotAnswer(t *testing.T) {
 	expired := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

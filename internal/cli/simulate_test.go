@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/simulate"
 )
 
-// someLoad is a file with single pods, which come at once and run for 8 hours.
+// someLoad writes a file with single pods, which come at once and run for 8 hours.
 func someLoad(t *testing.T) string {
 	t.Helper()
 	text := ""
@@ -25,7 +25,7 @@ func someLoad(t *testing.T) string {
 	return file
 }
 
-// TestSimulateTimed: pods come and go at their times, and the same seed gives the same.
+// TestSimulateTimed: pods come and go at their times, and the same seed gives the same result.
 func TestSimulateTimed(t *testing.T) {
 	ask := []string{"simulate", "--snapshot", aCluster, "--trace", someLoad(t), "--timed", "--strategy", "StockMost,Berth"}
 	code, stdout, stderr := run(t, ask...)
@@ -46,7 +46,8 @@ func TestSimulateTimed(t *testing.T) {
 	}
 }
 
-// TestSimulateDefrag: with moves each strategy has two rows, and the same seed gives the same.
+// TestSimulateDefrag: with moves, each strategy has two rows, and the same seed gives the same
+// result.
 func TestSimulateDefrag(t *testing.T) {
 	for _, from := range [][]string{{"--snapshot", aCluster, "--timed", "--hours", "6"}, {"--snapshot", aCluster, "--trace", someLoad(t), "--timed"}} {
 		ask := append([]string{"simulate", "--defrag", "1h", "--strategy", "BerthKeep,Berth"}, from...)
@@ -58,8 +59,8 @@ func TestSimulateDefrag(t *testing.T) {
 	}
 }
 
-// TestSimulateManifests: pods of manifests are played, gangs whole, and what is not simulated is
-// refused by name.
+// TestSimulateManifests: pods of manifests are simulated, and gangs as a whole. A note names
+// pods that cannot be simulated.
 func TestSimulateManifests(t *testing.T) {
 	dir := t.TempDir()
 	pod := func(name, more, asks string) string {
@@ -129,8 +130,7 @@ func TestSimulateBadInput(t *testing.T) {
 	}
 }
 
-// TestSimulateChange: more nodes serve more, and what ran on a node that is taken away arrives
-// again.
+// TestSimulateChange: more nodes serve more pods. The pods of a node that is removed arrive again.
 func TestSimulateChange(t *testing.T) {
 	type answer struct {
 		Nodes, Pods int

@@ -16,10 +16,10 @@ import (
 	"github.com/berth-dev/berth/internal/simulate"
 )
 
-// aCluster is a snapshot with pods that run and pods that wait.
+// aCluster is a snapshot with running and waiting pods.
 const aCluster = "../../test/web/testdata/cluster.berth"
 
-// changedCluster is aCluster with other text in it.
+// changedCluster writes a copy of aCluster with a changed text.
 func changedCluster(t *testing.T, name string, change func(string) string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -37,8 +37,8 @@ func changedCluster(t *testing.T, name string, change func(string) string) strin
 	return path
 }
 
-// TestSimulateSnapshot: a cluster is the start of a simulation; what runs there is in use, pods
-// that wait arrive, or others do, and the same seed gives the same.
+// TestSimulateSnapshot: a simulation starts with a cluster. Its running pods use resources, and its
+// waiting pods or other pods arrive. The same seed gives the same result.
 func TestSimulateSnapshot(t *testing.T) {
 	load := someLoad(t)
 	for name, args := range map[string][]string{
@@ -90,8 +90,8 @@ func TestSimulateBadSnapshot(t *testing.T) {
 	}
 }
 
-// TestSimulateSkips: a pod that waits and cannot be played is left out with a note, and what other
-// resources nodes have is played.
+// TestSimulateSkips: a waiting pod that cannot be simulated is left out with a note. Other
+// resources of the nodes are simulated.
 func TestSimulateSkips(t *testing.T) {
 	waits := func(name, resources, more string) string {
 		return `{"metadata":{"name":"` + name + `","namespace":"x","uid":"` + name + `","creationTimestamp":"2026-01-01T00:00:00Z"` + more + `},"spec":{"schedulerName":"berth","containers":[{"name":"c","resources":{"requests":` + resources + `,"limits":` + resources + `}}]},"status":{"phase":"Pending"}}`
@@ -124,7 +124,7 @@ func TestSimulateSkips(t *testing.T) {
 	}
 }
 
-// TestSimulateCluster: without --snapshot the cluster itself is the start.
+// TestSimulateCluster: without --snapshot, the simulation starts with the cluster itself.
 func TestSimulateCluster(t *testing.T) {
 	w := &world{t: t}
 	w.addNode("n1", time.Second).Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("14"), "memory": resource.MustParse("15Gi"), "pods": resource.MustParse("20"), "example.com/gpu": resource.MustParse("3")}

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// unpackedSnapshot is the JSON in a file.
+// unpackedSnapshot returns the JSON in a file.
 func unpackedSnapshot(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -30,8 +30,8 @@ func unpackedSnapshot(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestSnapshotSaysTheSame: every verb says about a snapshot what it says about the cluster, and
-// nothing of the pods that could be a secret is in the file.
+// TestSnapshotSaysTheSame: every verb gives the same answer for a snapshot as for the cluster. The
+// file has no data of the pods that could be a secret.
 func TestSnapshotSaysTheSame(t *testing.T) {
 	w := busyWorld(t)
 	for i := range w.pods {
@@ -63,7 +63,7 @@ func TestSnapshotSaysTheSame(t *testing.T) {
 	}
 }
 
-// TestBadSnapshots are refused with a sentence that says what would be right.
+// TestBadSnapshots are refused, with a message that names the expected file.
 func TestBadSnapshots(t *testing.T) {
 	dir := t.TempDir()
 	pack := func(text string) string {
@@ -107,7 +107,7 @@ func TestBadSnapshots(t *testing.T) {
 	}
 }
 
-// TestServeRefusesOthers: the map without a gate is for this machine alone.
+// TestServeRefusesOthers: without authentication, the map is only for this machine.
 func TestServeRefusesOthers(t *testing.T) {
 	for _, listen := range []string{"0.0.0.0:8270", ":8270", "192.168.1.1:80", "example.com:80", "8270", "[::]:1"} {
 		if code, _, stderr := run(t, "serve", "--listen", listen, "--snapshot", "nothing"); code != ExitUsage || !strings.Contains(stderr, "--listen") {

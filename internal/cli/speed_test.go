@@ -22,9 +22,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// largeWorld has many nodes of two kinds, each with a report of two pods and unreported pods that
-// are bound to it: those of even nodes with a placement, which tells their order, those of odd ones
-// without. They ask for the same, unless varied.
+// largeWorld has many nodes of two kinds. Each has a report of two pods, and bound pods that are
+// not reported. On even nodes these have a placement, from which their order is known, on odd ones
+// they do not. They request the same, unless varied is set.
 func largeWorld(t testing.TB, nodes, unreported int, varied bool) *world {
 	w := &world{t: t}
 	first, second := *w.addPod("first", "", 2, 0), *w.addPod("second", "", 2, 0)
@@ -55,8 +55,8 @@ func largeWorld(t testing.TB, nodes, unreported int, varied bool) *world {
 	return w
 }
 
-// remembered serves what another handler answered when it was first asked, so that what is measured
-// is not the stand-in. Lists of the core kinds come as protobuf, as from an API server.
+// remembered repeats the first answer of another handler for each request, so that the stand-in is
+// not measured. Lists of core kinds are protobuf, as from an API server.
 type remembered struct {
 	http.Handler
 	mu      sync.Mutex
@@ -80,7 +80,7 @@ func (m *remembered) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	_, _ = out.Write(a.Body.Bytes())
 }
 
-// asProtobuf writes a list again.
+// asProtobuf encodes a list again.
 func asProtobuf(a *httptest.ResponseRecorder) {
 	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
 	object, err := runtime.Decode(scheme.Codecs.UniversalDeserializer(), a.Body.Bytes())
@@ -94,8 +94,8 @@ func asProtobuf(a *httptest.ResponseRecorder) {
 	a.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
 }
 
-// processorTime is what this process has used of all processors: on a busy machine it says more
-// than the time that passed.
+// processorTime returns the CPU time that this process has used. On a busy machine, it is more
+// reliable than the elapsed time.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -104,8 +104,8 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkCluster asks a cluster of 5,000 nodes, each with 4 pods that no report lists; the
-// stand-in of the API server answers from memory, in pages.
+// BenchmarkCluster asks about a cluster of 5,000 nodes, each with 4 pods that no report lists. The
+// stand-in for the API server answers from memory, in pages.
 func BenchmarkCluster(b *testing.B) {
 	file := largeCluster(b, false)
 	three := filepath.Join(b.TempDir(), "three.yaml")
@@ -118,7 +118,7 @@ func BenchmarkCluster(b *testing.B) {
 	b.Run("explain, every pod asks for something else", func(b *testing.B) { benchmarkVerb(b, largeCluster(b, true), "explain", "wanting") })
 }
 
-// largeCluster returns a kubeconfig.
+// largeCluster returns the kubeconfig of a large cluster.
 func largeCluster(b *testing.B, varied bool) string {
 	w := largeWorld(b, 5000, 4, varied)
 	w.pageOf = 500

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal opens a pseudo terminal: what is written to the first file can be read from the second.
+// terminal opens a pseudo terminal. What is written to the first file can be read from the second.
 func terminal(t *testing.T) (shown, seen *os.File) {
 	t.Helper()
 	seen, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -32,7 +32,8 @@ func terminal(t *testing.T) (shown, seen *os.File) {
 	return shown, seen
 }
 
-// TestColours: there are some on a terminal, unless nobody wants them, and none anywhere else.
+// TestColours: the output has colors only on a terminal, and only if the user has not disabled
+// them.
 func TestColours(t *testing.T) {
 	w := smallWorld(t)
 	file := w.kubeconfig()
@@ -48,7 +49,7 @@ func TestColours(t *testing.T) {
 		shown, seen := terminal(t)
 		ask(shown)
 		shown.Close()
-		text, _ := io.ReadAll(seen) // ends with an error: nobody keeps the other end open any more
+		text, _ := io.ReadAll(seen) // returns an error because the other end is closed
 		return strings.ReplaceAll(string(text), "\r\n", "\n")
 	}
 	var plain bytes.Buffer
@@ -77,7 +78,7 @@ func TestColours(t *testing.T) {
 
 func TestNoHeaders(t *testing.T) {
 	w := smallWorld(t)
-	w.addNode("n3", 0) // nobody reports it: below the table
+	w.addNode("n3", 0) // it has no report, so that it is below the table
 	for verb, want := range map[string]int{"nodes": 3, "pods": 1} {
 		code, out, stderr := run(t, verb, "--no-headers", "--kubeconfig", w.kubeconfig())
 		if lines := strings.Count(out, "\n"); code != ExitOK || lines != want || strings.Contains(out, "STATUS") || strings.Contains(out, "STATE") {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestTermsNameTheirFlags: what the scheduler could not be configured with is refused by the name
-// of the flag.
+// TestTermsNameTheirFlags: a value that the scheduler's configuration would refuse is refused, and
+// the error names the flag.
 func TestTermsNameTheirFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"--keep=gpus":                          `--keep: "gpus": want cpusNearDevices, or nothing`,

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/test/golden"
 )
 
-// TestTop shows the playground's snapshot once.
+// TestTop prints the playground's snapshot once.
 func TestTop(t *testing.T) {
 	code, stdout, stderr := run(t, "top", "--snapshot", playgroundSnapshot)
 	if code != ExitOK || stderr != "" {
@@ -16,7 +16,7 @@ func TestTop(t *testing.T) {
 	expect(t, ExitUsage, `--sort-by "x": want block, free, name, pods, trouble`, "top", "--sort-by", "x", "--snapshot", playgroundSnapshot)
 }
 
-// TestTopLive shows an API server's cluster once, where the output is no terminal.
+// TestTopLive prints an API server's cluster once if the output is not a terminal.
 func TestTopLive(t *testing.T) {
 	w := busyWorld(t)
 	a := asked{args: []string{"top"}, want: []string{"in trouble", "MOST ON ONE NUMA NODE", "n1"}}

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// topologyOf runs the verb alone.
+// topologyOf runs only the verb topology.
 func topologyOf(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	cmd := NewTopologyCommand()
@@ -29,7 +29,7 @@ func topologyOf(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// server writes the /sys of a machine string into a folder and an archive.
+// server writes the /sys of a machine to a folder and to an archive.
 func server(t *testing.T, text string) (folder, archive string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -130,8 +130,8 @@ func TestTopologyRefuses(t *testing.T) {
 	}
 }
 
-// TestTopologyOfLscpu: an output of lscpu becomes a machine string, or what --output asks for.
-// It may stand where a capture does.
+// TestTopologyOfLscpu: the output of lscpu is converted to a machine string, or to the format of
+// --output. It can be used instead of a capture.
 func TestTopologyOfLscpu(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lscpu.txt")
 	const text = "Architecture: x86_64\nCPU(s): 8\nOn-line CPU(s) list: 0-7\nThread(s) per core: 2\nCore(s) per socket: 2\nSocket(s): 2\nNUMA node0 CPU(s): 0,1,4,5\nNUMA node1 CPU(s): 2,3,6,7\n"
@@ -158,7 +158,7 @@ func TestTopologyOfLscpu(t *testing.T) {
 	}
 }
 
-// TestTopologyOfDevice: a Device of Koordinator, with a pcieID as older releases wrote it.
+// TestTopologyOfDevice: a Device of Koordinator, whose pcieID may have the form of older releases.
 func TestTopologyOfDevice(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "device.yaml")
 	write := func(text string) {

@@ -25,26 +25,26 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// firstVersion is the resource version of what is there from the beginning.
+// firstVersion is the resource version of the initial objects.
 const firstVersion = 100
 
-// Paths of the stand-in.
+// Paths of the stand-in for the API server.
 const (
 	podsPath         = "/api/v1/pods"
 	reportsPath      = "/apis/berth.dev/v1alpha1/nodetopologies"
 	reservationsPath = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
 )
 
-// event is what a watch tells.
+// event is one line of a watch.
 type event struct{ path, text string }
 
-// tell changes an object, and watches of the path report it.
+// tell changes an object, and reports it to the watches of the path.
 func (w *world) tell(path, what string, object metav1.Object) {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	object.SetResourceVersion(strconv.Itoa(firstVersion + len(w.told) + 1))
-	switch o := object.(type) { // a watch tells what kind its objects are of
+	switch o := object.(type) { // a watch includes the kind of its objects
 	case *corev1.Pod:
 		o.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
 	case *corev1.Node:
@@ -61,7 +61,7 @@ func (w *world) tell(path, what string, object metav1.Object) {
 	w.wake()
 }
 
-// wake tells those who wait that there is news. The caller holds the lock.
+// wake notifies the watches of new events. The caller holds the lock.
 func (w *world) wake() {
 	if w.news != nil {
 		close(w.news)
@@ -69,7 +69,7 @@ func (w *world) wake() {
 	w.news = make(chan struct{})
 }
 
-// waitForWatch waits until somebody watches the path.
+// waitForWatch waits until there is a watch of the path.
 func (w *world) waitForWatch(path string) {
 	for {
 		w.mu.Lock()
@@ -85,7 +85,7 @@ func (w *world) waitForWatch(path string) {
 	}
 }
 
-// apply changes what lists contain.
+// apply changes the objects that lists contain.
 func (w *world) apply(what string, object metav1.Object, data []byte) {
 	switch o := object.(type) {
 	case *corev1.Pod:
@@ -118,7 +118,7 @@ func (w *world) serveWatch(out http.ResponseWriter, r *http.Request) {
 	case w.mayNotWatch(r.URL.Path):
 		w.refuse(out, http.StatusForbidden, metav1.StatusReasonForbidden)
 		return
-	case q.Get("sendInitialEvents") != "": // as an API server without streaming lists
+	case q.Get("sendInitialEvents") != "": // like an API server without streaming lists
 		w.refuse(out, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
 		return
 	}
@@ -152,7 +152,7 @@ func (w *world) serveWatch(out http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// watching is a verb that goes on.
+// watching is a running verb with -w.
 type watching struct {
 	t      *testing.T
 	lines  *bufio.Scanner
@@ -205,7 +205,7 @@ func watch(t *testing.T, w *world, args ...string) *watching {
 	return v
 }
 
-// line reads on to a line that contains all of the words, and returns it.
+// line reads up to a line that has all words, and returns it.
 func (v *watching) line(words ...string) string {
 	v.t.Helper()
 next:
@@ -221,7 +221,7 @@ next:
 	return ""
 }
 
-// end interrupts the verb, which is how it ends well, and returns the lines that were left.
+// end interrupts the verb, which then succeeds, and returns the remaining lines.
 func (v *watching) end() (left []string) {
 	v.t.Helper()
 	v.stop()
@@ -245,7 +245,7 @@ func smallWorld(t *testing.T) *world {
 	return w
 }
 
-// reportWith is the next report of a node, which holds the pods.
+// reportWith returns the next report of a node with the pods.
 func reportWith(t *testing.T, node string, pods ...*corev1.Pod) *v1alpha1.NodeTopology {
 	w := &world{t: t}
 	n := reportOf(t, node)
@@ -285,7 +285,7 @@ func TestWatchPods(t *testing.T) {
 		next := smallWorld(t).pods[0].DeepCopy()
 		next.Name, next.UID = "next", "uid-next"
 		w.tell(podsPath, "ADDED", next)
-		v.line("next", "pending") // the end of the first has come: two watches have no order
+		v.line("next", "pending") // the first pod has ended: the order of two watches is not defined
 		w.tell(reportsPath, "MODIFIED", reportWith(t, "n1"))
 		v.line("first", "n1", "ended", "kept")
 		w.tell(podsPath, "DELETED", pod)
@@ -314,8 +314,8 @@ func TestWatchNodes(t *testing.T) {
 	}
 }
 
-// TestWatchGoesOnWithoutWhatIsForbiddenMeanwhile: a right may be lost between the first reading and
-// the watch. What is left is shown, and what is missing is told.
+// TestWatchGoesOnWithoutWhatIsForbiddenMeanwhile: a permission may be removed after the first list
+// and before the watch. The other objects are still shown, and a note names the missing ones.
 func TestWatchGoesOnWithoutWhatIsForbiddenMeanwhile(t *testing.T) {
 	const leases = "/apis/coordination.k8s.io/v1/namespaces/berth-system/leases"
 	for resource, path := range map[string]string{"nodes": "/api/v1/nodes", "leases": leases, "reservations": reservationsPath} {
@@ -335,8 +335,8 @@ func TestWatchGoesOnWithoutWhatIsForbiddenMeanwhile(t *testing.T) {
 	}
 }
 
-// TestWatchTellsWhatChanged: each line says when, and marks what is not as in the line before. Of a
-// node with a line for each NUMA node only the lines come that differ.
+// TestWatchTellsWhatChanged: each line has the time, and marks the cells that differ from the line
+// before. If a node has a line for each NUMA node, only the lines that differ are printed.
 func TestWatchTellsWhatChanged(t *testing.T) {
 	w := smallWorld(t)
 	v := watch(t, w, "pods", "-w")
@@ -374,7 +374,7 @@ func TestWatchTellsWhatChanged(t *testing.T) {
 	}
 }
 
-// TestWatchFormats: what is printed on a change has the form of what is printed at first.
+// TestWatchFormats: a change is printed in the same format as the first output.
 func TestWatchFormats(t *testing.T) {
 	for format, want := range map[string][2]string{
 		"name":                              {"pod/first", "pod/late"},
@@ -411,8 +411,8 @@ func (w *world) mayNotWatch(path string) bool {
 	return w.unwatchable[path]
 }
 
-// TestWatchGoesOnWithoutWhatItMayNotWatch: a watch of a kind that adds to what is shown, and is not
-// allowed, is a note. It is taken up when it is allowed.
+// TestWatchGoesOnWithoutWhatItMayNotWatch: if a kind is optional for the output and may not be
+// watched, there is a note. It is watched when this is allowed.
 func TestWatchGoesOnWithoutWhatItMayNotWatch(t *testing.T) {
 	w := smallWorld(t)
 	const nodesPath = "/api/v1/nodes"

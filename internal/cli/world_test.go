@@ -28,10 +28,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// noon is when everything in these tests is asked, by the server's clock.
+// noon is the time of all requests in these tests, by the server's clock.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// world is what a stand-in of an API server holds.
+// world is a stand-in for an API server, with its objects.
 type world struct {
 	t          testing.TB
 	nodes      []corev1.Node
@@ -40,35 +40,37 @@ type world struct {
 	topologies []map[string]any
 	events     []corev1.Event
 	classes    []resourcev1.DeviceClass
-	// slices and claims are Dynamic Resource Allocation's, which is served if there are classes.
+	// slices and claims belong to Dynamic Resource Allocation, which is served if there are
+	// classes.
 	slices    []resourcev1.ResourceSlice
 	templates []resourcev1.ResourceClaimTemplate
 	claims    []resourcev1.ResourceClaim
-	// groups are PodGroups of Volcano, by namespace default; nil where the kind is not served.
+	// groups are PodGroups of Volcano in namespace default; nil if the kind is not served.
 	groups []map[string]any
-	// reservations are Koordinator's; nil where the kind is not served.
+	// reservations are Koordinator's; nil if the kind is not served.
 	reservations []koordinator.Reservation
 	// elections are Leases of schedulers, by path.
 	elections map[string]*coordinationv1.Lease
-	// uninstalled: the kind NodeTopology is not served.
+	// uninstalled means that the kind NodeTopology is not served.
 	uninstalled bool
 	// forbidden are paths that may not be read.
 	forbidden map[string]bool
-	// mayRead is how often paths may be read; they are forbidden afterwards.
+	// mayRead is how often a path may be read before it is forbidden.
 	mayRead map[string]int
-	// pageOf is how many objects a page holds at most; 0 is no limit.
+	// pageOf is the maximum number of objects in a page; 0 means no limit.
 	pageOf int
-	// expires: every page but the first has expired.
+	// expires means that every page but the first has expired.
 	expires bool
-	// unwatchable are paths that may be read, and not watched.
+	// unwatchable are paths that may be read but not watched.
 	unwatchable map[string]bool
-	// brief: a watch ends after every event.
+	// brief means that a watch ends after each event.
 	brief bool
 
 	mu sync.Mutex
-	// requests are the ones that came.
+	// requests are the requests so far.
 	requests []string
-	// told is what watches tell, in order; news is closed and made again when there is more.
+	// told has the events of all watches, in order. news is closed and replaced when there are
+	// more.
 	told []event
 	news chan struct{}
 }
@@ -155,7 +157,7 @@ func (w *world) servePod(out http.ResponseWriter, name string) {
 	w.refuse(out, http.StatusNotFound, metav1.StatusReasonNotFound)
 }
 
-// serve answers a list with what the field selector leaves of all. Fields are name and node.
+// serve answers with a list of the objects that match the field selector. Fields are name and node.
 func serve[T any](w *world, out http.ResponseWriter, r *http.Request, kind string, all []T, fields func(*T) [2]string) {
 	var left []T
 	name, value, _ := strings.Cut(r.URL.Query().Get("fieldSelector"), "=")
@@ -186,10 +188,10 @@ func serve[T any](w *world, out http.ResponseWriter, r *http.Request, kind strin
 	_ = json.NewEncoder(out).Encode(map[string]any{"kind": kind, "apiVersion": version, "metadata": meta, "items": left})
 }
 
-// addNode adds a node whose agent gave a sign of life some seconds ago.
+// addNode adds a node whose agent sent its last heartbeat some seconds ago.
 func (w *world) addNode(name string, ago time.Duration) *corev1.Node {
 	w.nodes = append(w.nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name}}})
-	// The agent's own clock is wrong by a day, which must not matter.
+	// The agent's own clock is wrong by a day, which must have no effect.
 	renewed := metav1.NewMicroTime(noon.Add(-24 * time.Hour))
 	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName(name), Namespace: v1alpha1.HeartbeatNamespace, ManagedFields: managed(noon.Add(-ago))}}
 	lease.Spec.RenewTime = &renewed
@@ -202,7 +204,7 @@ func managed(t time.Time) []metav1.ManagedFieldsEntry {
 	return []metav1.ManagedFieldsEntry{{Manager: "berth-agent", Operation: metav1.ManagedFieldsOperationApply, Time: &at}}
 }
 
-// addTopology publishes a report; spoil changes it before.
+// addTopology publishes a report after spoil has changed it.
 func (w *world) addTopology(n *wire.Node, spoil func(*v1alpha1.NodeTopology)) {
 	w.t.Helper()
 	nt, err := wire.WriteNodeTopology(n)
@@ -227,8 +229,8 @@ func (w *world) addTopology(n *wire.Node, spoil func(*v1alpha1.NodeTopology)) {
 // twoSockets is a machine of 2 NUMA nodes with 4 cores of 2 threads.
 const twoSockets = "package:2 numa:1 core:4 pu:2 mem:16Gi"
 
-// reportOf makes a node on which the requests were admitted one after another; n2 makes its best
-// effort, others are restricted.
+// reportOf returns the report of a node that admitted the requests one after another. Its policy is
+// best-effort on n2, and restricted on others.
 func reportOf(t testing.TB, name string, admitted ...*placement.Request) *wire.Node {
 	t.Helper()
 	m, err := topology.Parse(twoSockets)
@@ -268,7 +270,7 @@ func reportOf(t testing.TB, name string, admitted ...*placement.Request) *wire.N
 	return n
 }
 
-// addPod adds a pod of namespace default that asks for CPUs, 1 GiB of memory and devices.
+// addPod adds a pod in namespace default that requests CPUs, 1 GiB of memory and devices.
 func (w *world) addPod(name, node string, cpus, gpus int64) *corev1.Pod {
 	limits := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Gi")}
 	if gpus > 0 {
@@ -283,7 +285,7 @@ func (w *world) addPod(name, node string, cpus, gpus int64) *corev1.Pod {
 	p := &w.pods[len(w.pods)-1]
 	if node == "" {
 		p.Status.Phase = corev1.PodPending
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}} // a scheduler has looked
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}} // a scheduler has tried it
 	}
 	return p
 }
@@ -297,7 +299,7 @@ func requestOf(t testing.TB, pod *corev1.Pod) *placement.Request {
 	return &ask.Request
 }
 
-// annotate writes the placement that a node would give the pod into its annotation.
+// annotate adds the placement that a node would give the pod as an annotation.
 func annotate(t testing.TB, pod *corev1.Pod, n *wire.Node, seq uint64, certainty wire.Certainty) {
 	t.Helper()
 	i := 0
@@ -315,10 +317,10 @@ func annotate(t testing.TB, pod *corev1.Pod, n *wire.Node, seq uint64, certainty
 	pod.Annotations = map[string]string{wire.PlacementAnnotation: text}
 }
 
-// busyWorld has a node of every kind, and pods of every kind.
+// busyWorld has nodes and pods of every kind.
 func busyWorld(t testing.TB) *world {
 	w := &world{t: t}
-	w.pods = make([]corev1.Pod, 0, 32) // pods are referred to below
+	w.pods = make([]corev1.Pod, 0, 32) // pointers to pods are used below
 	train, late := w.addPod("train", "n1", 4, 1), w.addPod("late", "n1", 2, 0)
 	n1 := reportOf(t, "n1", requestOf(t, train))
 	annotate(t, train, n1, 1, wire.Exact)

@@ -24,7 +24,7 @@ the longest name   end
 	}
 }
 
-// TestRender: colours do not count in the width of a column, and end with their line.
+// TestRender: colors do not count for the width of a column, and end with their line.
 func TestRender(t *testing.T) {
 	g := Grid{Style: func(_ int, cell string) Style {
 		return map[string]Style{"Ready": Good, "no": Bad}[cell]
