@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestAlertsNameTheNode: the chart's ServiceMonitor sets the label node beside instance, other
-// scrape configurations may have instance alone. Prometheus expands annotations as text/template
-// does, with $labels and $value set before.
+// TestAlertsNameTheNode: the chart's ServiceMonitor sets the labels node and instance, but other
+// scrape configurations may only have instance. Prometheus expands annotations as text/template
+// does, with $labels and $value.
 func TestAlertsNameTheNode(t *testing.T) {
 	data, err := os.ReadFile("alerts/berth.yaml")
 	if err != nil {
@@ -61,11 +61,11 @@ func TestAlertsNameTheNode(t *testing.T) {
 	}
 }
 
-// happened is an expression that is true for a window after something happened once.
+// happened matches an expression that is true for some time after a single event.
 var happened = regexp.MustCompile(`increase\(.*\[(\w+)\]\).* > 0$`)
 
-// TestAlertsTellOfWhatHappenedOnce: what is true only for a window after an event has to fire well
-// within that.
+// TestAlertsTellOfWhatHappenedOnce: an alert for such an expression must fire well within that
+// time.
 func TestAlertsTellOfWhatHappenedOnce(t *testing.T) {
 	data, err := os.ReadFile("alerts/berth.yaml")
 	if err != nil {

@@ -21,8 +21,8 @@ const (
 	annotatedPods = "annotated-pods.yaml"
 )
 
-// annotated is a pod, or the template of one, with the policy and the container's resources. Its
-// amounts are texts, as in every object that the API server has decoded.
+// annotated returns a pod, or a template, with the policy and the container's resources. Its
+// amounts are strings, as in every object that the API server has decoded.
 func annotated(t *testing.T, policy, resources string) map[string]any {
 	t.Helper()
 	var pod corev1.PodTemplateSpec
@@ -40,7 +40,7 @@ func annotated(t *testing.T, policy, resources string) map[string]any {
 	return out
 }
 
-// writes is a request to write an object of a resource, over another where before is not nil.
+// writes returns a request to write an object of a resource; it is an update if before is not nil.
 func writes(resource schema.GroupVersionResource, kind string, object, before map[string]any, by user.Info) admission.Attributes {
 	object = runtime.DeepCopyJSON(object)
 	gvk := resource.GroupVersion().WithKind(kind)
@@ -60,9 +60,9 @@ var (
 	cronJobKind    = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "cronjobs"}
 )
 
-// TestAnnotatedPods: what asks for a policy in Volcano's way names one that is known. The author of
-// a pod without CPUs of its own is warned by the policy about ignored annotations, once. Pods of
-// other schedulers are not looked at.
+// TestAnnotatedPods: Volcano's annotation for a policy must have a known value. The author of a pod
+// without exclusive CPUs gets one warning about ignored annotations. Pods of other schedulers are
+// not checked.
 func TestAnnotatedPods(t *testing.T) {
 	const whole = `{limits: {cpu: 2, memory: 1Gi}}`
 	for name, c := range map[string]struct {
@@ -110,7 +110,7 @@ func TestAnnotatedPods(t *testing.T) {
 	}
 }
 
-// TestAnnotatedPodsOfServedNames: pods of every scheduler name that Berth serves are looked at.
+// TestAnnotatedPodsOfServedNames: pods of every scheduler name that Berth serves are checked.
 func TestAnnotatedPodsOfServedNames(t *testing.T) {
 	data, err := fs.ReadFile(Folder("jobs"), annotatedPods)
 	if err != nil {
@@ -126,8 +126,8 @@ func TestAnnotatedPodsOfServedNames(t *testing.T) {
 	}
 }
 
-// TestAnnotatedPodsStayWhatTheyAre: a pod's policy does not change, and what was there before the
-// policy came into force may change in other things.
+// TestAnnotatedPodsStayWhatTheyAre: a pod's policy must not change. A pod that was created before
+// the admission policy may change in other fields.
 func TestAnnotatedPodsStayWhatTheyAre(t *testing.T) {
 	const whole = `{limits: {cpu: 2, memory: 1Gi}}`
 	labelled := annotated(t, "restricted", `{}`)
@@ -148,7 +148,8 @@ func TestAnnotatedPodsStayWhatTheyAre(t *testing.T) {
 	}
 }
 
-// TestWhatABindingSaysStays: nobody but the scheduler says what a pod was bound for, and when.
+// TestWhatABindingSaysStays: only the scheduler, and only with the Binding, may write for what a
+// pod was bound.
 func TestWhatABindingSaysStays(t *testing.T) {
 	for _, key := range []string{"berth.dev/placement", "berth.dev/bound-for"} {
 		pod := func(text string) map[string]any {
@@ -182,7 +183,7 @@ func TestWhatABindingSaysStays(t *testing.T) {
 	}
 }
 
-// TestForgedAmounts: where the policy is installed, nobody but a node's own agent reports it.
+// TestForgedAmounts: if the admission policy is installed, only a node's own agent may report it.
 func TestForgedAmounts(t *testing.T) {
 	agent := func(node string) user.Info {
 		return &user.DefaultInfo{Name: "system:serviceaccount:berth-system:berth-agent", Extra: map[string][]string{"authentication.kubernetes.io/node-name": {node}}}

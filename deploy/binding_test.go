@@ -15,8 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// BenchmarkBinding is what the policy costs the API server for a Binding with a placement: by the
-// scheduler, which is never refused, and by somebody else.
+// BenchmarkBinding is the API server's cost of the policy for a Binding with a placement, by the
+// scheduler, which is never refused, and by another user.
 func BenchmarkBinding(b *testing.B) {
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "d", Annotations: map[string]string{
 		"berth.dev/placement": `{"node":"n","sequence":7,"mode":"exact","containers":[{"name":"main","cpus":"2-5"}]}`,
@@ -28,8 +28,8 @@ func BenchmarkBinding(b *testing.B) {
 	}
 }
 
-// BenchmarkStatus is what the policy costs the API server for a write of a pod's status by its
-// kubelet, which leaves the annotations alone.
+// BenchmarkStatus is the API server's cost of the policy when a kubelet writes a pod's status,
+// which does not change the annotations.
 func BenchmarkStatus(b *testing.B) {
 	before := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "d", Annotations: map[string]string{"berth.dev/placement": "{}"}},
 		Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "main", Image: "app:1"}, {Name: "side", Image: "app:1"}}}}
@@ -40,7 +40,7 @@ func BenchmarkStatus(b *testing.B) {
 	askPolicy(b, a)
 }
 
-// askPolicy has the policy asked about a request.
+// askPolicy evaluates the policy for a request.
 func askPolicy(b *testing.B, a admission.Attributes) {
 	versioned := &admission.VersionedAttributes{Attributes: a, VersionedKind: a.GetKind(),
 		VersionedObject: admission.NewLazyObject(a.GetObject()), VersionedOldObject: admission.NewLazyObject(a.GetOldObject())}
@@ -50,7 +50,7 @@ func askPolicy(b *testing.B, a admission.Attributes) {
 	}
 }
 
-// validatorOf is the policy as the API server asks it.
+// validatorOf returns the policy's validator, as in the API server.
 func validatorOf(b *testing.B, file string) validating.Validator {
 	b.Helper()
 	text, err := fs.ReadFile(Folder("policies"), file)
@@ -60,7 +60,7 @@ func validatorOf(b *testing.B, file string) validating.Validator {
 	c := compile(b, text)
 	var messages []cel.ExpressionAccessor
 	for _, v := range c.policy.Spec.Validations {
-		var message cel.ExpressionAccessor // nil for none, as the API server has it
+		var message cel.ExpressionAccessor // nil if there is none, as in the API server
 		if v.MessageExpression != "" {
 			message = &validating.MessageExpressionCondition{MessageExpression: v.MessageExpression}
 		}
@@ -71,7 +71,7 @@ func validatorOf(b *testing.B, file string) validating.Validator {
 	return validating.NewValidator(c.condition(b, c.validations()), matcher, c.condition(b, nil), c.allowingNone(messages), policy, nil)
 }
 
-// allowingNone evaluates expressions, and does without the ones that a policy leaves out.
+// allowingNone compiles expressions; a policy need not have any.
 func (c *compiled) allowingNone(expressions []cel.ExpressionAccessor) cel.ConditionEvaluator {
 	return c.compiler.CompileCondition(expressions, cel.OptionalVariableDeclarations{}, environment.StoredExpressions)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/internal/rank"
 )
 
-// TestChartTakesEveryCriterion: the chart's schema takes each word of scoring.first that the
-// scheduler takes, and no other.
+// TestChartTakesEveryCriterion: the chart's schema accepts the same values of scoring.first as the
+// scheduler.
 func TestChartTakesEveryCriterion(t *testing.T) {
 	data, err := os.ReadFile("chart/berth/values.schema.json")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// ownedBy is an object with one owner; without any where owner is nil.
+// ownedBy returns an object with this owner; without an owner if it is nil.
 func ownedBy(owner map[string]any) *unstructured.Unstructured {
 	meta := map[string]any{"name": "x", "namespace": "kube-system"}
 	if owner != nil {
@@ -21,8 +21,8 @@ func ownedBy(owner map[string]any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}}
 }
 
-// TestControllerWritesForJobs: the controller's token writes and deletes what a Job controls, and
-// nothing else that its role would let it.
+// TestControllerWritesForJobs: the controller may write and delete objects that a Job controls, but
+// no others, although its role would allow it.
 func TestControllerWritesForJobs(t *testing.T) {
 	job := map[string]any{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "1", "controller": true}
 	mine, shared := ownedBy(job), ownedBy(map[string]any{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "1"})
@@ -32,7 +32,7 @@ func TestControllerWritesForJobs(t *testing.T) {
 	for name, c := range map[string]struct {
 		by          user.Info
 		object, old *unstructured.Unstructured
-		want        string // "" passes
+		want        string // "" if the request passes
 	}{
 		"makes what a Job controls":              {controller, mine, nil, ""},
 		"changes it":                             {controller, mine, mine, ""},
@@ -53,7 +53,7 @@ func TestControllerWritesForJobs(t *testing.T) {
 	}
 }
 
-// requestOf creates object, writes it over old, or deletes old where object is nil.
+// requestOf creates object, updates old to object, or deletes old if object is nil.
 func requestOf(by user.Info, object, old *unstructured.Unstructured) admission.Attributes {
 	operation, options := admission.Update, runtime.Object(&metav1.UpdateOptions{})
 	var o, before runtime.Object

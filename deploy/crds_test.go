@@ -26,8 +26,7 @@ import (
 	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
 )
 
-// customKind is a custom resource definition, ready to be asked what the API server would do with
-// an object.
+// customKind is a custom resource definition that validates objects as the API server does.
 type customKind struct {
 	structural *schema.Structural
 	validator  validation.SchemaValidator
@@ -59,8 +58,7 @@ func readCRD(t *testing.T, file string) customKind {
 	return customKind{s, v}
 }
 
-// admit returns the object as it would be stored, what is wrong with it, and which fields the kind
-// does not know.
+// admit returns the object as it would be stored, its errors, and its unknown fields.
 func (k *customKind) admit(object map[string]any) (stored map[string]any, wrong, unknown []string) {
 	stored = runtime.DeepCopyJSON(object)
 	unknown = pruning.PruneWithOptions(stored, k.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
@@ -71,7 +69,7 @@ func (k *customKind) admit(object map[string]any) (stored map[string]any, wrong,
 	return stored, wrong, unknown
 }
 
-// documented reads an example of Volcano's documents.
+// documented reads an example from Volcano's documents.
 func documented(t *testing.T, name string) map[string]any {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "test", "volcano", "documents", name))
@@ -102,7 +100,7 @@ func TestDocumentedJobsAreTaken(t *testing.T) {
 	}
 }
 
-// TestSpoiltJobsAreRefused spoils an example in one field at a time.
+// TestSpoiltJobsAreRefused makes one field of an example invalid in each case.
 func TestSpoiltJobsAreRefused(t *testing.T) {
 	jobs := readCRD(t, "batch.volcano.sh_jobs.yaml")
 	for _, c := range []struct {
@@ -131,7 +129,7 @@ func TestSpoiltJobsAreRefused(t *testing.T) {
 	}
 }
 
-// TestNumatopologiesAreTaken holds the kind to what exporters of both releases write.
+// TestNumatopologiesAreTaken: the definition accepts objects of the exporters of both releases.
 func TestNumatopologiesAreTaken(t *testing.T) {
 	kind := readCRD(t, "nodeinfo.volcano.sh_numatopologies.yaml")
 	const text = `
@@ -164,7 +162,7 @@ spec:
 	}
 }
 
-// TestSchemesKnowTheirKinds holds the registrations.
+// TestSchemesKnowTheirKinds checks the registrations.
 func TestSchemesKnowTheirKinds(t *testing.T) {
 	known := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{batch.AddToScheme, nodeinfo.AddToScheme} {
@@ -179,8 +177,9 @@ func TestSchemesKnowTheirKinds(t *testing.T) {
 	}
 }
 
-// TestNumbersDoNotRunOut: an agent goes on from the number of the last report, and no number may go
-// back. So nobody who has had an agent's rights for a moment can leave it without numbers.
+// TestNumbersDoNotRunOut: an agent continues from the number of the last report, and a number never
+// goes back. Large steps are refused, so that a user who had an agent's rights for a moment cannot
+// use up all numbers.
 func TestNumbersDoNotRunOut(t *testing.T) {
 	k := readCRD(t, "berth.dev_nodetopologies.yaml")
 	rules := cel.NewValidator(k.structural, true, celconfig.PerCallLimit)

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// selector is a metric in an expression, with its labels.
+// selector matches a metric in an expression, with its labels.
 var selector = regexp.MustCompile(`\b((?:berth|scheduler)_[a-z_]+)(\{[^}]*\})?`)
 
-// TestDashboardIsOfOneCluster: every query of the dashboard is of the clusters and namespaces that
-// its variables choose, and of metrics that the reference knows.
+// TestDashboardIsOfOneCluster: every query of the dashboard selects the clusters and namespaces of
+// its variables, and metrics of the reference.
 func TestDashboardIsOfOneCluster(t *testing.T) {
 	data, err := os.ReadFile("dashboards/berth.json")
 	if err != nil {

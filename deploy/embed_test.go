@@ -29,7 +29,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestReadersMayWatch: what the map and -w follow may be watched by whoever may list it.
+// TestReadersMayWatch: a user who may list the kinds of the map and of -w may also watch them.
 func TestReadersMayWatch(t *testing.T) {
 	data, err := manifests.ReadFile("rbac/viewer.yaml")
 	if err != nil {

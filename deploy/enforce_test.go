@@ -12,8 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// annotatedPod is a request for a pod, or its Binding, with annotations; before is nil for a new
-// one.
+// annotatedPod returns a request for a pod with annotations, or for its Binding. before is nil for
+// a new pod.
 func annotatedPod(subresource, by string, now, before map[string]any) admission.Attributes {
 	object := func(annotations map[string]any) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "p", "namespace": "d", "annotations": annotations}}}
@@ -27,8 +27,8 @@ func annotatedPod(subresource, by string, now, before map[string]any) admission.
 		corev1.SchemeGroupVersion.WithResource("pods"), subresource, operation, options, false, &user.DefaultInfo{Name: by})
 }
 
-// TestDemandedPlugins: which plugins a container needs, and what koordlet carries out, comes with
-// the scheduler's Binding and stays. Koordinator's own scheduler writes that to pods of its own.
+// TestDemandedPlugins: annotations for required plugins, and for koordlet, come with the
+// scheduler's Binding and stay. Koordinator's own scheduler writes koordlet's to its own pods.
 func TestDemandedPlugins(t *testing.T) {
 	const (
 		key       = "required-plugins.noderesource.dev/container.main"
@@ -44,7 +44,7 @@ func TestDemandedPlugins(t *testing.T) {
 	said, none := map[string]any{key: demand}, map[string]any{"a": "b"}
 	for name, c := range map[string]struct {
 		a    admission.Attributes
-		want string // "" for a request that passes
+		want string // "" if the request passes
 	}{
 		"a pod":                     {annotatedPod("", "u", none, nil), ""},
 		"a demand of the user's":    {annotatedPod("", "u", map[string]any{key: "[]"}, nil), key + ": which plugins"},

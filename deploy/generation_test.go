@@ -12,8 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// TestDecisionsAfterAResize: the scheduler alone replaces a decision, by a newer one for what the
-// kubelet has allocated, and changes nothing else with it.
+// TestDecisionsAfterAResize: only the scheduler may replace a decision. The new one must be newer
+// and match the kubelet's allocation, and the write may change nothing else.
 func TestDecisionsAfterAResize(t *testing.T) {
 	const (
 		first  = `{"v":1,"seq":1,"uid":"u","certainty":"exact","authority":"berth","containers":[{"name":"main","cpus":"2-3"}]}`
@@ -100,7 +100,7 @@ func TestDecisionsAfterAResize(t *testing.T) {
 	}
 }
 
-// side has the kubelet allocate so much memory to the second container.
+// side makes the kubelet allocate this amount of memory to the second container.
 func side(memory string) func(old, now map[string]any) {
 	return func(old, _ map[string]any) {
 		list, _, _ := unstructured.NestedSlice(old, "status", "containerStatuses")
@@ -109,7 +109,8 @@ func side(memory string) func(old, now map[string]any) {
 	}
 }
 
-// sidecar gives the pod an init container, with its restartPolicy, and perhaps a status.
+// sidecar adds an init container with this restartPolicy to the pod, and with a status if told is
+// set.
 func sidecar(policy string, told bool) func(old, now map[string]any) {
 	return func(old, now map[string]any) {
 		for _, pod := range []map[string]any{old, now} {

@@ -20,7 +20,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// templateOf says where each kind has its pods' template; nowhere for a pod.
+// templateOf has the path of the pod template for each kind; nil for a pod.
 var templateOf = map[schema.GroupVersionKind][]string{
 	{Version: "v1", Kind: "Pod"}:                          nil,
 	{Group: "apps", Version: "v1", Kind: "Deployment"}:    {"spec", "template"},
@@ -55,8 +55,8 @@ var templateOf = map[schema.GroupVersionKind][]string{
 	{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}:                       {"spec", "template"},
 }
 
-// inside returns an object that has a pod where its kind has templates: as the second of the tasks
-// of a Job, whose scheduler is that of all.
+// inside returns an object with a pod in the place of its kind's template. In a Job, it is in the
+// second task, and the Job has its scheduler name.
 func inside(pod map[string]any, path []string) (map[string]any, error) {
 	outer, last := map[string]any{}, len(path)-1
 	template := map[string]any{"template": pod}
@@ -82,7 +82,7 @@ func inside(pod map[string]any, path []string) (map[string]any, error) {
 	return outer, unstructured.SetNestedSlice(outer, tasks, path...)
 }
 
-// written makes a request to write pods with annotations, over others where before is not nil.
+// written returns a request to write pods with annotations; it is an update if before is not nil.
 func written(t *testing.T, kind schema.GroupVersionKind, pod, before *corev1.Pod) admission.Attributes {
 	t.Helper()
 	object := func(pod *corev1.Pod) *unstructured.Unstructured {
@@ -114,7 +114,7 @@ func podWith(scheduler string, keys ...string) *corev1.Pod {
 	return pod
 }
 
-// labelled is podWith for labels.
+// labelled does for labels what podWith does for annotations.
 func labelled(scheduler string, keys ...string) *corev1.Pod {
 	pod := podWith(scheduler)
 	for _, key := range keys {
@@ -123,7 +123,7 @@ func labelled(scheduler string, keys ...string) *corev1.Pod {
 	return pod
 }
 
-// warningsOf are the texts of what the table says about the pod.
+// warningsOf returns the texts of the table's warnings about the pod.
 func warningsOf(pod *corev1.Pod) (texts []string) {
 	for _, w := range wire.IgnoredKeys(pod) {
 		texts = append(texts, w.Text)
@@ -131,8 +131,9 @@ func warningsOf(pod *corev1.Pod) (texts []string) {
 	return texts
 }
 
-// TestIgnoredAnnotationsWarn holds the policy against the table that it is made from, by the API
-// server's own compiler: both say the same of every pod, wherever it is written.
+// TestIgnoredAnnotationsWarn compares the admission policy with the table from which it is
+// generated, using the API server's compiler. Both give the same warnings for every pod, in every
+// kind of object.
 func TestIgnoredAnnotationsWarn(t *testing.T) {
 	keys := [][]string{nil, {"berth.dev/policy", "example.com/x"}, {"berth.dev/polcy"}, {"berth.dev/policy", "berth.dev/"},
 		{wire.GangMinimumAnnotation}, {wire.GangMinimumAnnotation, wire.GangAnnotation}, {"gang.scheduling.koordinator.sh/mode"}}
@@ -148,7 +149,7 @@ func TestIgnoredAnnotationsWarn(t *testing.T) {
 		for _, scheduler := range schedulers {
 			for i, k := range keys {
 				if kind.Kind != "Pod" && i%4 != 2 && i > 6 {
-					continue // each takes the compiler's time, and only where annotations stand differs
+					continue // compilation is slow, and only the place of the annotations differs
 				}
 				pod := podWith(scheduler, k...)
 				got, want := denied(t, ignored, written(t, kind, pod, nil)), warningsOf(pod)
@@ -166,8 +167,8 @@ func TestIgnoredAnnotationsWarn(t *testing.T) {
 
 const ignored = "ignored-annotations.yaml"
 
-// TestIgnoredAnnotationsWarnOfServedNames: where Berth serves the name of a dialect's own
-// scheduler, the policy warns of its pods as of others.
+// TestIgnoredAnnotationsWarnOfServedNames: if Berth serves the name of a dialect's own scheduler,
+// the admission policy also warns about pods with this name.
 func TestIgnoredAnnotationsWarnOfServedNames(t *testing.T) {
 	data, err := fs.ReadFile(Folder("policies"), ignored)
 	if err != nil {
@@ -188,9 +189,9 @@ func TestIgnoredAnnotationsWarnOfServedNames(t *testing.T) {
 	}
 }
 
-// TestUnservedKindsWarn: of each kind of the table the policies warn, in its words, and of no
-// other. The policy that comes with berth-controller warns of the kinds that users expect it to
-// serve.
+// TestUnservedKindsWarn: the admission policies warn about each kind in the table with the table's
+// text, and about no other kind. The policy of berth-controller warns about kinds that users may
+// expect it to serve.
 func TestUnservedKindsWarn(t *testing.T) {
 	request := func(group, resource, kind string) admission.Attributes {
 		v := schema.GroupVersion{Group: group, Version: "v1"}
@@ -257,7 +258,7 @@ func TestIgnoredLabelsWarn(t *testing.T) {
 	}
 }
 
-// TestIgnoredAnnotationsWarnOnce: a Deployment is written again and again by its controller.
+// TestIgnoredAnnotationsWarnOnce: a Deployment is updated repeatedly by its controller.
 func TestIgnoredAnnotationsWarnOnce(t *testing.T) {
 	kind := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
 	before := podWith("berth", "berth.dev/polcy")
@@ -273,8 +274,8 @@ func TestIgnoredAnnotationsWarnOnce(t *testing.T) {
 	}
 }
 
-// TestEveryWordWarns: the policy says of each word of the table, and of each that is read, what the
-// scheduler says.
+// TestEveryWordWarns: for each key in the table, and each key that is read, the admission policy
+// and the scheduler give the same warnings.
 func TestEveryWordWarns(t *testing.T) {
 	deployment := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
 	said := 0
@@ -330,8 +331,8 @@ func TestEveryWordWarns(t *testing.T) {
 	}
 }
 
-// TestWordsOutsideOfTemplatesWarn: pods whose annotations stand beside their template, or are
-// patches of one.
+// TestWordsOutsideOfTemplatesWarn: some kinds have the pods' annotations next to the template, or
+// as patches of it.
 func TestWordsOutsideOfTemplatesWarn(t *testing.T) {
 	annotations := map[string]any{"berth.dev/polcy": "restricted", "koordinator.sh/x": "1"}
 	for name, c := range map[string]struct {
@@ -353,7 +354,7 @@ func TestWordsOutsideOfTemplatesWarn(t *testing.T) {
 	}
 }
 
-// TestOuterWordsWarn: words on an object itself, which has a template of pods, and on a PodGroup.
+// TestOuterWordsWarn: annotations of an object that has a pod template, and of a PodGroup.
 func TestOuterWordsWarn(t *testing.T) {
 	write := func(group, version, resource, kind string, annotations map[string]any) []string {
 		r := schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
@@ -387,7 +388,8 @@ func TestOuterWordsWarn(t *testing.T) {
 	}
 }
 
-// TestSharedWarns: the policy says of pods that get nothing of their own what the scheduler says.
+// TestSharedWarns: for pods without exclusive resources, the admission policy gives the same
+// warnings as the scheduler.
 func TestSharedWarns(t *testing.T) {
 	resources := func(text string) corev1.ResourceRequirements {
 		var out corev1.ResourceRequirements

@@ -13,7 +13,7 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// jobRequest is a request to write a Job, over another where before is not nil.
+// jobRequest returns a request to write a Job; it is an update if before is not nil.
 func jobRequest(object, before map[string]any) admission.Attributes {
 	var old runtime.Object
 	operation, options := admission.Create, runtime.Object(&metav1.CreateOptions{})
@@ -26,7 +26,7 @@ func jobRequest(object, before map[string]any) admission.Attributes {
 
 func specOf(job map[string]any) map[string]any { return job["spec"].(map[string]any) }
 
-// policies gives a Job lifecycle policies: event and code make them.
+// policies sets a Job's lifecycle policies, which event and code return.
 func policies(list ...any) func(map[string]any) {
 	return func(job map[string]any) { specOf(job)["policies"] = list }
 }
@@ -48,8 +48,8 @@ func containerOf(job map[string]any) map[string]any {
 	return pod["containers"].([]any)[0].(map[string]any)
 }
 
-// TestJobPolicy asks the API server's own compiler about Jobs: those of Volcano's documents pass,
-// and what its webhook refuses is refused with path and name.
+// TestJobPolicy evaluates the policy for Jobs with the API server's compiler. Jobs of Volcano's
+// documents pass, and the error for a Job that its webhook refuses has the path and the name.
 func TestJobPolicy(t *testing.T) {
 	resources := func(requests, limits map[string]any) func(map[string]any) {
 		return func(job map[string]any) {
@@ -59,7 +59,7 @@ func TestJobPolicy(t *testing.T) {
 	amounts := func(cpu, memory any) map[string]any { return map[string]any{"cpu": cpu, "memory": memory} }
 	for name, c := range map[string]struct {
 		spoil func(job map[string]any)
-		want  string // "" for a Job that passes
+		want  string // "" if the Job passes
 	}{
 		"as documented":         {func(map[string]any) {}, ""},
 		"whole in thousandths":  {resources(amounts("2000m", "1Gi"), amounts(int64(2), "1024Mi")), ""},
@@ -149,7 +149,7 @@ func TestJobPolicy(t *testing.T) {
 	}
 }
 
-// TestJobsStayWhatTheyAre: replicas may change, and little else.
+// TestJobsStayWhatTheyAre: only replicas and a few other fields may change.
 func TestJobsStayWhatTheyAre(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(job map[string]any)
@@ -172,7 +172,7 @@ func TestJobsStayWhatTheyAre(t *testing.T) {
 			t.Errorf("%s: denied %q, want ...%s...", name, got, c.want)
 		}
 	}
-	// A Job from before the policy is not what it wants. Its labels change all the same.
+	// A Job that is older than the policy would be refused by it. Its labels can still be changed.
 	before := documented(t, "job-best-effort.yaml")
 	before["spec"].(map[string]any)["minAvailable"] = int64(99)
 	labelled := runtime.DeepCopyJSON(before)

@@ -22,14 +22,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// denied says which validations of a policy refuse a request; nil where the policy does not look at
-// it. An expression that fails refuses, as failurePolicy Fail has it.
+// denied returns the messages of all validations that refuse a request; nil if the policy does not
+// match it. A failing expression refuses, as with failurePolicy Fail.
 func denied(t *testing.T, file string, a admission.Attributes) (messages []string) {
 	t.Helper()
 	return deniedIn(t, Folder("policies"), file, a)
 }
 
-// deniedIn is denied for a policy that is kept elsewhere.
+// deniedIn is denied for a policy in another folder.
 func deniedIn(t *testing.T, in fs.FS, file string, a admission.Attributes) (messages []string) {
 	t.Helper()
 	data, err := fs.ReadFile(in, file)
@@ -66,18 +66,18 @@ func deniedIn(t *testing.T, in fs.FS, file string, a admission.Attributes) (mess
 	return messages
 }
 
-// compiled is a policy with its expressions, as the API server keeps them: compiling takes far
-// longer than asking.
+// compiled is a policy with its expressions, compiled once as in the API server, because
+// compilation is slow.
 type compiled struct {
 	policy     admissionregistrationv1.ValidatingAdmissionPolicy
 	compiler   *cel.CompositedCompiler
 	conditions map[string]cel.ConditionEvaluator
 }
 
-// compiledBefore are the expressions that were compiled, by their text.
+// compiledBefore has compiled policies by their text.
 var compiledBefore = map[string]*compiled{}
 
-// compile reads the first document of a text.
+// compile compiles the policy in the first document of a text.
 func compile(t testing.TB, text []byte) *compiled {
 	t.Helper()
 	if c := compiledBefore[string(text)]; c != nil {
@@ -101,7 +101,7 @@ func compile(t testing.TB, text []byte) *compiled {
 	return c
 }
 
-// matches are the conditions under which the policy looks at a request.
+// matches returns the match conditions of the policy.
 func (c *compiled) matches() (out []cel.ExpressionAccessor) {
 	for i := range c.policy.Spec.MatchConditions {
 		out = append(out, (*matchconditions.MatchCondition)(&c.policy.Spec.MatchConditions[i]))
@@ -109,7 +109,7 @@ func (c *compiled) matches() (out []cel.ExpressionAccessor) {
 	return out
 }
 
-// validations are what the policy demands of a request.
+// validations returns the validations of the policy.
 func (c *compiled) validations() (out []cel.ExpressionAccessor) {
 	for _, v := range c.policy.Spec.Validations {
 		out = append(out, &validating.ValidationCondition{Expression: v.Expression, Message: v.Message})
@@ -117,7 +117,7 @@ func (c *compiled) validations() (out []cel.ExpressionAccessor) {
 	return out
 }
 
-// condition returns what evaluates the expressions.
+// condition compiles the expressions.
 func (c *compiled) condition(t testing.TB, expressions []cel.ExpressionAccessor) cel.ConditionEvaluator {
 	t.Helper()
 	key := ""
@@ -135,7 +135,7 @@ func (c *compiled) condition(t testing.TB, expressions []cel.ExpressionAccessor)
 	return made
 }
 
-// message is what the API server would answer.
+// message returns the message of the API server's answer.
 func message(
 	t *testing.T, v *admissionregistrationv1.Validation, evaluate func([]cel.ExpressionAccessor) []cel.EvaluationResult,
 ) string {
@@ -156,16 +156,16 @@ var (
 	pluralOf   = map[string]string{"NodeTopology": "nodetopologies", "Lease": "leases"}
 )
 
-// update is a request to write object over old.
+// update returns a request to write object over old.
 func update(kind schema.GroupVersionKind, namespace string, by user.Info, object, old map[string]any) admission.Attributes {
 	name, _, _ := unstructured.NestedString(object, "metadata", "name")
 	return admission.NewAttributesRecord(&unstructured.Unstructured{Object: object}, &unstructured.Unstructured{Object: old}, kind, namespace, name,
 		kind.GroupVersion().WithResource(pluralOf[kind.Kind]), "", admission.Update, &metav1.UpdateOptions{}, false, by)
 }
 
-// TestOwnersMayBeTakenAway: the garbage collector patches what a deleted Node owned where somebody
-// wants to keep that (kubectl delete node --cascade=orphan), and until it has, the Node does not
-// go. It may change nothing else, and nobody else may do even that.
+// TestOwnersMayBeTakenAway: after kubectl delete node --cascade=orphan, the garbage collector
+// removes the deleted Node from the owners of its objects. Otherwise the Node would stay. The
+// garbage collector may change nothing else, and other users may not even change this.
 func TestOwnersMayBeTakenAway(t *testing.T) {
 	const file = "agents-write-their-own-node.yaml"
 	collector := &user.DefaultInfo{Name: "system:serviceaccount:kube-system:generic-garbage-collector"}
@@ -205,7 +205,7 @@ func TestOwnersMayBeTakenAway(t *testing.T) {
 	}
 }
 
-// TestAgentsAreToldWhatTheyLack: a token that is bound to no node has no node to name.
+// TestAgentsAreToldWhatTheyLack: if a token is bound to no node, the message must not name one.
 func TestAgentsAreToldWhatTheyLack(t *testing.T) {
 	object := map[string]any{"apiVersion": "berth.dev/v1alpha1", "kind": "NodeTopology", "metadata": map[string]any{"name": "ghost"}}
 	for node, want := range map[string]string{
@@ -225,8 +225,8 @@ func TestAgentsAreToldWhatTheyLack(t *testing.T) {
 	}
 }
 
-// TestStrangersAreToldWhoWrites: a scheduler that runs as somebody else reads whose user it has,
-// and whose it would need.
+// TestStrangersAreToldWhoWrites: for a scheduler with another user, the message names its user and
+// the required one.
 func TestStrangersAreToldWhoWrites(t *testing.T) {
 	for _, name := range []string{"berth.dev/placement", "berth.dev/bound-for"} {
 		binding := &unstructured.Unstructured{Object: map[string]any{

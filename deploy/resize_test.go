@@ -11,8 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// resize is a request to resize a pod with this placement: from and to are the requests of each
-// container, "main" and then "side", a sidecar.
+// resize returns a request to resize a pod with this placement. from and to are the requests of
+// "main", and of the sidecar "side".
 func resize(placement string, from, to []map[string]any) admission.Attributes {
 	pod := func(requests []map[string]any) *unstructured.Unstructured {
 		container := func(name string, requests map[string]any) any {
@@ -34,7 +34,7 @@ func resize(placement string, from, to []map[string]any) admission.Attributes {
 		corev1.SchemeGroupVersion.WithResource("pods"), "resize", admission.Update, &metav1.UpdateOptions{}, false, &user.DefaultInfo{Name: "u"})
 }
 
-// asks are the requests of each container.
+// asks returns the requests of each container.
 func asks(list ...string) (out []map[string]any) {
 	for _, text := range list {
 		requests := map[string]any{}
@@ -47,8 +47,8 @@ func asks(list ...string) (out []map[string]any) {
 	return out
 }
 
-// TestResizesOfPinnedPodsWarn: a kubelet refuses to resize what its managers have pinned, and
-// nothing else.
+// TestResizesOfPinnedPodsWarn: a kubelet refuses to resize only the resources that its managers
+// have pinned.
 func TestResizesOfPinnedPodsWarn(t *testing.T) {
 	const (
 		pins    = `{"v":1,"containers":[{"name":"main","hint":{},"cpus":"2-3","memory":[{"numa":"0","resource":"memory","bytes":1}]}]}`
@@ -59,7 +59,7 @@ func TestResizesOfPinnedPodsWarn(t *testing.T) {
 	for name, c := range map[string]struct {
 		placement string
 		from, to  []map[string]any
-		want      string // "" for no warning
+		want      string // "" if there is no warning
 	}{
 		"more CPUs":                  {cpus, asks("cpu=2"), asks("cpu=3"), "requests of main: the kubelet has pinned cpu of this pod"},
 		"fewer":                      {pins, asks("cpu=2"), asks("cpu=1"), "pinned cpu and memory"},
@@ -80,8 +80,8 @@ func TestResizesOfPinnedPodsWarn(t *testing.T) {
 	}
 }
 
-// TestResizesWhereBerthDecides: what the scheduler decides again may be resized, and everything
-// else is refused by name. On other nodes that is the kubelet's to answer.
+// TestResizesWhereBerthDecides: a resize passes if the scheduler can decide again. Otherwise it is
+// refused, and the message names the reason. On other nodes, the kubelet decides about the resize.
 func TestResizesWhereBerthDecides(t *testing.T) {
 	const (
 		obeying, kubelet = `{"v":1,"authority":"berth","containers":[]}`, `{"v":1,"containers":[]}`
@@ -91,7 +91,7 @@ func TestResizesWhereBerthDecides(t *testing.T) {
 		placement string
 		from, to  []map[string]any
 		edit      func(pod map[string]any)
-		want      string // "" for a request that passes
+		want      string // "" if the request passes
 	}{
 		"more CPUs":                        {obeying, asks("cpu=2 memory=1Gi"), asks("cpu=3 memory=1Gi"), nil, ""},
 		"fewer CPUs":                       {obeying, asks("cpu=2 memory=1Gi"), asks("cpu=1 memory=1Gi"), nil, ""},
@@ -138,8 +138,7 @@ func TestResizesWhereBerthDecides(t *testing.T) {
 	}
 }
 
-// TestSpecResourcesStay: a resize of a pod as a whole is refused where Berth decides, and one that
-// makes it such a pod.
+// TestSpecResourcesStay: if Berth decides, the resources of a whole pod cannot be resized or added.
 func TestSpecResourcesStay(t *testing.T) {
 	a := resize(`{"v":1,"authority":"berth","containers":[]}`, asks("cpu=1"), asks("cpu=1"))
 	whole(a.GetObject().(*unstructured.Unstructured).Object)
@@ -152,14 +151,14 @@ func annotate(name, value string) func(map[string]any) {
 	return func(pod map[string]any) { _ = unstructured.SetNestedField(pod, value, "metadata", "annotations", name) }
 }
 
-// ends makes the sidecar of a pod an init container that ends.
+// ends replaces the pod's sidecar by a regular init container.
 func ends(pod map[string]any) {
 	list, _, _ := unstructured.NestedSlice(pod, "spec", "initContainers")
 	delete(list[0].(map[string]any), "restartPolicy")
 	_ = unstructured.SetNestedSlice(pod, list, "spec", "initContainers")
 }
 
-// restarts has the kubelet restart the containers of a pod that it resizes.
+// restarts sets the resizePolicy so that the kubelet restarts resized containers.
 func restarts(pod map[string]any) {
 	list, _, _ := unstructured.NestedSlice(pod, "spec", "containers")
 	list[0].(map[string]any)["resizePolicy"] = []any{map[string]any{"resourceName": "cpu", "restartPolicy": "RestartContainer"}, map[string]any{"resourceName": "memory", "restartPolicy": "RestartContainer"}}
@@ -170,7 +169,7 @@ func class(name string) func(map[string]any) {
 	return func(pod map[string]any) { pod["status"] = map[string]any{"qosClass": name} }
 }
 
-// whole gives a pod resources of its own.
+// whole sets the pod's spec.resources.
 func whole(pod map[string]any) {
 	_ = unstructured.SetNestedField(pod, map[string]any{"cpu": "4"}, "spec", "resources", "requests")
 }

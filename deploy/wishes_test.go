@@ -31,7 +31,7 @@ func podRequest(now, before map[string]any) admission.Attributes {
 	return admission.NewAttributesRecord(object(now), object(before), kind, "ns", "a", resource, "", admission.Update, &metav1.UpdateOptions{}, false, by)
 }
 
-// unreadable is what the scheduler says about annotations that it cannot read; nil where it can.
+// unreadable returns the scheduler's error about annotations; nil if it can read them.
 func unreadable(annotations map[string]string) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
 	_, err := wire.ReadRules(pod)
@@ -40,8 +40,8 @@ func unreadable(annotations map[string]string) error {
 	return cmp.Or(err, gangErr, matesErr)
 }
 
-// TestWishesAreKnownWords: the API server refuses what the scheduler could not read, in its words,
-// and nothing else.
+// TestWishesAreKnownWords: the API server refuses exactly the values that the scheduler could not
+// read, with the same text.
 func TestWishesAreKnownWords(t *testing.T) {
 	const file = "placement-wishes.yaml"
 	words := []string{"", "full-cores", "full-cores,required", "full-cores,preferred", "full-cores,", "spread", "spread,preferred", "shares", "shares,required",
@@ -121,8 +121,8 @@ func TestWishesAreKnownWords(t *testing.T) {
 	}
 }
 
-// TestTemplatesWarnOfWrongWords: in a template of pods the API server warns of what it refuses of a
-// pod, in the same words.
+// TestTemplatesWarnOfWrongWords: for a pod template, the API server warns about each value that it
+// would refuse in a pod, with the same text.
 func TestTemplatesWarnOfWrongWords(t *testing.T) {
 	const file = "template-wishes.yaml"
 	pod := func(annotations map[string]string) *corev1.Pod {
@@ -159,7 +159,7 @@ func TestTemplatesWarnOfWrongWords(t *testing.T) {
 	}
 }
 
-// foreignWords are words of other projects with values, of which the scheduler can read some.
+// foreignWords has annotations of other projects with values, some of which the scheduler can read.
 var foreignWords = map[string][]string{
 	"label koordinator.sh/qosClass": {"", "LSE", "LSR", "LS", "BE", "SYSTEM", "lsr", "Lsr", "LSR ", "guaranteed"},
 	"scheduling.koordinator.sh/numa-topology-spec": {"{}", `{"numaTopologyPolicy":"SingleNUMANode"}`, ` { "numaTopologyPolicy" : "RestrictedPodLevel", "singleNUMANodeExclusive":"Preferred" } `,
@@ -185,8 +185,8 @@ var foreignWords = map[string][]string{
 	"volcano.sh/numa-topology-policy":                {"", "none", "restricted", "single-numa", "Restricted"},
 }
 
-// TestForeignWordsWarn: the API server warns of the values of other projects' words that the
-// scheduler could not read, in pods and in templates, and of no others.
+// TestForeignWordsWarn: in pods and templates, the API server warns about exactly the values of
+// other projects' annotations that the scheduler could not read.
 func TestForeignWordsWarn(t *testing.T) {
 	const file = "template-wishes.yaml"
 	kinds := []schema.GroupVersionKind{{Version: "v1", Kind: "Pod"}, {Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"}}
@@ -228,7 +228,7 @@ func TestForeignWordsWarn(t *testing.T) {
 	if warned < 3*40 {
 		t.Errorf("%d warnings: want more", warned)
 	}
-	for _, value := range []string{"no", "yes", "False "} { // the scheduler reads it, as false
+	for _, value := range []string{"no", "yes", "False "} { // the scheduler reads it as false
 		if got := denied(t, file, written(t, kinds[1], podWithAnnotation(wire.PreemptableKey, value), nil)); len(got) != 1 {
 			t.Errorf("preemptable %q: %q, want a warning", value, got)
 		}

@@ -20,9 +20,9 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// TestExamples reads every file as the API server does: each says in its first line what it is,
-// says nothing that nobody reads, and its pods get places on a machine with GPUs, network cards and
-// huge pages; except for the pod that is there to be refused.
+// TestExamples reads every file as the API server does. Each has a description in its first line,
+// has no unknown fields, and its pods fit on a machine with GPUs, network cards and huge pages,
+// except the pod that is meant to be refused.
 func TestExamples(t *testing.T) {
 	index, err := os.ReadFile("README.md")
 	if err != nil {
@@ -93,7 +93,7 @@ func podsOf(t *testing.T, name string, data []byte) (pods []*corev1.Pod) {
 	return pods
 }
 
-// machine is an empty node where Berth decides.
+// machine returns an empty node on which Berth decides.
 func machine(t *testing.T) (*placement.Model, *placement.State) {
 	t.Helper()
 	hw := shapes.Machine(strings.Replace(shapes.GPUSwitched, "2Mi=0", "2Mi=8192", 1))

@@ -10,11 +10,11 @@ import (
 	"github.com/berth-dev/berth/sysfs"
 )
 
-// information is what the driver reports about a GPU.
+// information is the driver's text about a GPU.
 const information = "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 10\nGPU UUID: \t GPU-9221d5d1-b60b-a624-bf14-0a1819cfda3b\nVideo BIOS: \t 96.00.99.00.01\n" +
 	"Bus Type: \t PCIe\nBus Location: \t 0000:62:00.0\nDevice Minor: \t 5\nGPU Excluded:\t No\n"
 
-// TestReadNVIDIA: UUIDs to addresses, and what the driver can say instead.
+// TestReadNVIDIA maps UUIDs to addresses, and handles other texts of the driver.
 func TestReadNVIDIA(t *testing.T) {
 	file := func(address string) string { return "proc/driver/nvidia/gpus/" + address + "/information" }
 	asleep := strings.Replace(information, "GPU-9221d5d1-b60b-a624-bf14-0a1819cfda3b", "GPU-????????-????-????-????-????????????", 1)

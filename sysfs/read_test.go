@@ -43,8 +43,8 @@ func TestReadLiveMachine(t *testing.T) {
 	}
 }
 
-// files is a machine of two nodes with two cores of two threads, as an old kernel shows it: masks
-// without lists, no id of caches, no file online, core_siblings and thread_siblings.
+// files is a machine of two NUMA nodes with two cores of two threads, as an old kernel shows it:
+// masks instead of lists, no ids of caches, no file online, core_siblings and thread_siblings.
 func files() fstest.MapFS {
 	f := fstest.MapFS{}
 	for cpu := range 8 {
@@ -76,7 +76,7 @@ func link(f fstest.MapFS, name, target string) {
 
 const old = "package:2 numa:1 l3:1 core:2 pu:2 number:packed l3id:cpu mem:1Gi dist:10,20"
 
-// traps are what real captures taught; each changes the machine of files.
+// traps are peculiarities of real captures. Each changes the machine of files.
 var traps = []struct {
 	name   string
 	change func(f fstest.MapFS)
@@ -91,7 +91,7 @@ var traps = []struct {
 		put(f, "sys/devices/system/cpu/cpu4/cache/index2/shared_cpu_list", "0-3\n")
 	}, old},
 	{"CPUs offline one by one", func(f fstest.MapFS) {
-		put(f, "sys/devices/system/cpu/cpu0/online", "") // unreadable when it was captured
+		put(f, "sys/devices/system/cpu/cpu0/online", "") // was unreadable during the capture
 		put(f, "sys/devices/system/cpu/cpu1/online", "0\n")
 		put(f, "sys/devices/system/cpu/cpu2/online", "1\n")
 	}, strings.Replace(old, "l3id", "offline:1 l3id", 1)},
@@ -202,7 +202,7 @@ func TestReadTraps(t *testing.T) {
 
 const pci = "sys/devices/pci0000:3a/"
 
-// devices puts a root port, a switch with two downstream ports, a network card, a disk and a
+// devices adds a root port, a switch with two downstream ports, a network card, a disk and a
 // graphics card.
 func devices(f fstest.MapFS) {
 	for _, d := range []struct{ place, class, node string }{
@@ -256,7 +256,7 @@ func TestReadDevices(t *testing.T) {
 		}
 		want := old + wantDevices
 		switch lost {
-		case "sys/bus/": // the walk below /sys/devices does not enter what is no PCI device
+		case "sys/bus/": // the walk below /sys/devices skips what is no PCI device
 			want = strings.TrimSuffix(want, " dev:10000:00:02.0,060400,15b3:1013,root=3a")
 			delete(f, pci+"0000:3a:05.5/pci10000:00/10000:00:02.0/class")
 		case "sys/class/net/ib0":
@@ -280,7 +280,7 @@ func TestReadDevices(t *testing.T) {
 	}
 }
 
-// TestReadVirtualFunctions: a link physfn makes a virtual function.
+// TestReadVirtualFunctions: a function with a link physfn is a virtual function.
 func TestReadVirtualFunctions(t *testing.T) {
 	f := files()
 	for _, address := range []string{"0000:3b:00.0", "0000:3b:00.1"} {
@@ -330,7 +330,7 @@ func TestReadNVLinks(t *testing.T) {
 	}
 }
 
-// TestReadXGMI: the links that the driver of AMD's GPUs reports.
+// TestReadXGMI: links that the driver of AMD's GPUs reports.
 func TestReadXGMI(t *testing.T) {
 	const kfd = "sys/devices/virtual/kfd/kfd/topology/nodes/"
 	f := files()
@@ -415,7 +415,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// TestReadDoesNotWaitForAPipe reads a folder in which someone put a pipe where a file should be.
+// TestReadDoesNotWaitForAPipe reads a folder in which a file is replaced by a pipe.
 func TestReadDoesNotWaitForAPipe(t *testing.T) {
 	f := files()
 	f["sys/devices/system/cpu/online"] = &fstest.MapFile{Mode: fs.ModeNamedPipe | 0o444}
@@ -443,7 +443,7 @@ func TestReadStaysInsideAFolder(t *testing.T) {
 	}
 }
 
-// FuzzReadAttribute changes one file of a machine that has all of them.
+// FuzzReadAttribute changes one file of a machine that has all files.
 func FuzzReadAttribute(f *testing.F) {
 	tree := files()
 	devices(tree)
@@ -480,7 +480,7 @@ func FuzzReadAttribute(f *testing.F) {
 	})
 }
 
-// FuzzReadTree reads the /sys of any machine that a machine string can say.
+// FuzzReadTree reads the /sys of any machine that a machine string can describe.
 func FuzzReadTree(f *testing.F) {
 	for _, text := range shapes.All() {
 		f.Add(text)
@@ -496,7 +496,7 @@ func FuzzReadTree(f *testing.F) {
 	})
 }
 
-// TestReadOnline: it is what Read finds, and follows what becomes of the machine.
+// TestReadOnline returns the same as Read, and follows changes of the machine.
 func TestReadOnline(t *testing.T) {
 	files := fstest.MapFS{}
 	for i := range 4 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// said is what go build -gcflags=-e prints.
+// said is the output of go build -gcflags=-e.
 const said = `go: downloading k8s.io/api v0.37.2
 # github.com/berth-dev/berth/internal/scheduler
 internal/scheduler/plugin.go:41:19: cannot use (*Plugin)(nil) (value of type *Plugin) as framework.QueueSortPlugin value in variable declaration: *Plugin does not implement framework.QueueSortPlugin (wrong type for method Less)
@@ -19,8 +19,8 @@ internal/agent/machine.go:12:2: no required module provides package github.com/g
 go: updates to go.mod needed
 `
 
-// TestRead: the test lists what breaks by package, file and line, with all that the compiler says
-// about it, and nothing that was said is lost.
+// TestRead: compiler errors are listed by package, file and line, with all their text, and no line
+// of the output is lost.
 func TestRead(t *testing.T) {
 	var out strings.Builder
 	err := run(nil, strings.NewReader(said), &out)

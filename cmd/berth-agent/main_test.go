@@ -42,7 +42,8 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
-// TestMissingRoot: a kubelet may keep its files elsewhere, and a pod has only what is mounted.
+// TestMissingRoot: a kubelet may have its files in another directory, and a pod sees only what is
+// mounted.
 func TestMissingRoot(t *testing.T) {
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
@@ -72,7 +73,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// served serves what an agent does about itself, and returns where.
+// served starts the agent's own HTTP server, and returns its address.
 func served(t *testing.T, auth string, registry *prometheus.Registry) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -90,7 +91,8 @@ func served(t *testing.T, auth string, registry *prometheus.Registry) (address s
 	return s.listen
 }
 
-// TestMetricsAreGuarded: strangers see whether the agent lives, over TLS, and no more.
+// TestMetricsAreGuarded: clients without a token can only check over TLS whether the agent is
+// alive.
 func TestMetricsAreGuarded(t *testing.T) {
 	address := served(t, guarded.Cluster, prometheus.NewRegistry())
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}

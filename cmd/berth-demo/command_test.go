@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestVersion: packages of Kubernetes declare a flag --version of another kind.
+// TestVersion: packages of Kubernetes declare a different flag --version.
 func TestVersion(t *testing.T) {
 	var stdout, stderr strings.Builder
 	if code := run([]string{"berth-demo", "--version"}, nil, &stdout, &stderr); code != 0 || !strings.HasPrefix(stdout.String(), "berth-demo ") || stderr.Len() > 0 {
@@ -13,7 +13,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestWrongCommandLines holds that each is refused in one sentence, before anything is started.
+// TestWrongCommandLines: each is refused with one sentence, before anything is started.
 func TestWrongCommandLines(t *testing.T) {
 	for line, want := range map[string]string{
 		"up --schedulers 0":   "--schedulers: 0 schedulers: want 1 to 5",

@@ -11,7 +11,7 @@ import (
 
 const resource = "example.com/licence"
 
-// node is an empty node on which Berth decides: two sockets with two NUMA nodes each.
+// node returns an empty node on which Berth decides. It has two sockets with two NUMA nodes each.
 func node(t *testing.T, count uint64) *placement.State {
 	t.Helper()
 	machine, err := topology.Parse("package:2 numa:2 core:4 pu:2 mem:8Gi")
@@ -72,7 +72,7 @@ func socketOf(nodes topology.NUMASet) string {
 func TestNoSocketIsOvercommitted(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	s := node(t, 5)
-	there := map[string]string{} // where each pod's licences are
+	there := map[string]string{} // the place of each pod's licences
 	used := map[string]uint64{}
 	amount := map[string]uint64{}
 	placed := 0

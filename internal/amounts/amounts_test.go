@@ -61,7 +61,8 @@ func TestUseNeverTurnsNegative(t *testing.T) {
 	}
 }
 
-// TestCopiesAgreesWithOneAfterTheOther holds the division against admitting copy after copy.
+// TestCopiesAgreesWithOneAfterTheOther compares the division with admitting one copy after the
+// other.
 func TestCopiesAgreesWithOneAfterTheOther(t *testing.T) {
 	names := []string{CPU, Memory, "hugepages-2Mi", "a/b", "c/d", EphemeralStorage}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -106,7 +107,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestAdvice: what is advised fits, and nobody waits for pods on an empty node.
+// TestAdvice: the advised amount fits, and the advice does not mention other pods on an empty node.
 func TestAdvice(t *testing.T) {
 	for want, s := range map[string]Shortage{
 		"ask for at most 15.5Gi memory in total, or use nodes that have more":                                          {Resource: Memory, Requested: 16252929 << 10, Capacity: 16252928 << 10},
@@ -124,7 +125,7 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestFree: what is left, and what nobody knows.
+// TestFree: free amounts, and unknown ones.
 func TestFree(t *testing.T) {
 	n := NewNode(List{CPU: 4000, Pods: 3}, Memory)
 	n.Add(List{CPU: 1500, Memory: 1 << 30})
@@ -141,7 +142,7 @@ func TestFree(t *testing.T) {
 	}
 }
 
-// TestTaken: the same port is another one by protocol, and on another address.
+// TestTaken: ports with another protocol or another address are different ports.
 func TestTaken(t *testing.T) {
 	any80, local := Port{AnyIP, "TCP", 80}, Port{"127.0.0.1", "TCP", 81}
 	n := Unknown()

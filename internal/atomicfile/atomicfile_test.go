@@ -35,7 +35,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestErrorNamesTheFile: an error has the name of the file, not of the one beside it.
+// TestErrorNamesTheFile: an error names the file, and not the temporary file.
 func TestErrorNamesTheFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "no", "file")
 	if err := WriteText(name, 0o640, nil); err == nil || err.Error() != "open "+name+": no such file or directory" {

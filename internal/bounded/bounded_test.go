@@ -14,7 +14,7 @@ func TestMap(t *testing.T) {
 			t.Fatalf("%d: %q, %t, %d in all", i, value, ok, m.Len())
 		}
 	}
-	m.Set(9, "again") // takes nobody's place
+	m.Set(9, "again") // replaces no other entry
 	if value, _ := m.Get(9); value != "again" || m.Len() != 3 {
 		t.Errorf("%q, %d in all", value, m.Len())
 	}
@@ -28,7 +28,7 @@ func TestMap(t *testing.T) {
 	}
 }
 
-// TestShared: who has the most loses something, and nobody else.
+// TestShared: only the owner with the most entries loses one.
 func TestShared(t *testing.T) {
 	m := Shared[string, int](4, func(key string) string { owner, _, _ := strings.Cut(key, "/"); return owner })
 	m.Set("few/1", 1)

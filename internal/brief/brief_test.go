@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/clip"
 )
 
-// recording remembers what it is told.
+// recording keeps all events.
 type recording struct{ told []string }
 
 func (r *recording) Eventf(about, _ runtime.Object, _, reason, action, note string, args ...any) {
@@ -27,8 +27,8 @@ func (r *recording) Eventf(about, _ runtime.Object, _, reason, action, note stri
 	r.told = append(r.told, fmt.Sprintf("%s@%s %s/%s: ", name, version, reason, action)+fmt.Sprintf(note, args...))
 }
 
-// TestTheSameEventIsASeries: a recorder takes events for the same that are about the same version
-// of an object. What is said again is about the version of which it was said first.
+// TestTheSameEventIsASeries: a recorder treats events as equal only if they are about the same
+// version of an object. A repeated event is therefore sent with the version of the first one.
 func TestTheSameEventIsASeries(t *testing.T) {
 	in := &recording{}
 	r := Recorder(in)

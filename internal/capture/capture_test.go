@@ -17,7 +17,7 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// entry is one header of a test archive with its content.
+// entry is a header in a test archive, with its content.
 type entry struct {
 	name, content, link string
 	kind                byte
@@ -125,7 +125,7 @@ func TestOpenArchive(t *testing.T) {
 	}
 }
 
-// TestHardLinksToHardLinks: a hard link may lead to one before it.
+// TestHardLinksToHardLinks: a hard link may point to an earlier hard link.
 func TestHardLinksToHardLinks(t *testing.T) {
 	entries, target := []entry{regular("sys/devices/system/cpu/online", "0")}, "sys/devices/system/cpu/online"
 	for i := range 12 {

@@ -31,7 +31,7 @@ func TestStop(t *testing.T) {
 	for what, c := range map[string]struct {
 		spec   Spec
 		script string
-		want   string // of the error; "" for none
+		want   string // of the error; "" if there is none
 	}{
 		"ends with its standard input": {script: "echo up; cat"},
 		"ends with an error":           {script: "echo up; cat; exit 3", want: "c: exit status 3"},
@@ -57,7 +57,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestEnded: who ends too early says why, in the words of its log.
+// TestEnded: if a process ends too early, the error has the reason from its log.
 func TestEnded(t *testing.T) {
 	p := start(t, Spec{}, "echo out of memory >&2; exit 7")
 	<-p.Done()
@@ -69,7 +69,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestHow: an end without an error is told as well.
+// TestHow: an end without an error is described, too.
 func TestHow(t *testing.T) {
 	for script, want := range map[string]string{
 		"exit 0": "exit status 0", "exit 7": "exit status 7", "kill -TERM $$": "signal: terminated", "kill -KILL $$": "signal: killed",
@@ -85,7 +85,7 @@ func TestHow(t *testing.T) {
 	}
 }
 
-// TestLogTail: no line is cut, unless it is longer than what is asked for.
+// TestLogTail: lines are not cut, unless a line is longer than the limit.
 func TestLogTail(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	if err := os.WriteFile(log, []byte("first\nsecond\nthird\n"), 0o600); err != nil {
@@ -99,7 +99,7 @@ func TestLogTail(t *testing.T) {
 	}
 }
 
-// TestAwait: what a process writes is awaited, as long as it may still come.
+// TestAwait waits for a file that a process writes, as long as the process runs.
 func TestAwait(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "told")
 	p := start(t, Spec{}, "echo told > "+file+".new; mv "+file+".new "+file+"; cat")
@@ -119,7 +119,7 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// TestOutput: the log is appended to, and standard output goes elsewhere where it is wanted.
+// TestOutput: the log is appended to, and standard output may go elsewhere.
 func TestOutput(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	var out bytes.Buffer
@@ -131,7 +131,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// TestAt: the process is started from inside At, and an error of At is that of Start.
+// TestAt: the process is started inside At, and Start returns an error of At.
 func TestAt(t *testing.T) {
 	inside := false
 	p := start(t, Spec{At: func(start func() error) error { inside = true; return start() }}, "cat")
@@ -144,7 +144,7 @@ func TestAt(t *testing.T) {
 	}
 }
 
-// TestWithParent: the context of a child ends with its standard input.
+// TestWithParent: the context of a child ends when its standard input is closed.
 func TestWithParent(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -164,7 +164,7 @@ func TestWithParent(t *testing.T) {
 	}
 }
 
-// TestFreePort: every port is another one, and clients do not get them by themselves.
+// TestFreePort: every port is different, and client connections do not get one of them.
 func TestFreePort(t *testing.T) {
 	seen := map[int]bool{}
 	for range 50 {

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// machine has two NUMA nodes, a GPU on each, a card of unknown place, and a root complex with
+// machine has two NUMA nodes, a GPU on each, a card on an unknown one, and a root complex with
 // devices on both.
 func machine(t testing.TB) *topology.Machine {
 	t.Helper()
@@ -46,7 +46,7 @@ func device(name string, a attributes) resourceapi.Device {
 
 const node = "n1"
 
-// sliceOf is a slice of the node's pool.
+// sliceOf returns a slice of the node's pool.
 func sliceOf(driver string, devices ...resourceapi.Device) *resourceapi.ResourceSlice {
 	name := node
 	return &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{
@@ -114,7 +114,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestPlacesWithoutReport: numbers are believed, and nothing is looked up.
+// TestPlacesWithoutReport: without a report, the numbers in attributes are used, and no addresses
+// are looked up.
 func TestPlacesWithoutReport(t *testing.T) {
 	sources := DefaultSources()
 	i := Read(node, nil, []*resourceapi.ResourceSlice{sliceOf("d", device("a", attributes{StandardNUMANode: number64(7)}),
@@ -142,12 +143,12 @@ func consumes(d resourceapi.Device, sets ...string) resourceapi.Device {
 func TestPartitionsHaveTheirParentsNode(t *testing.T) {
 	sources := DefaultSources()
 	gpu := func(n int64) attributes { return attributes{StandardNUMANode: number64(n)} }
-	// A partition comes before its parent, and in another slice of the pool.
+	// A partition comes before its parent, and the parent is in another slice of the pool.
 	parts := sliceOf("d", consumes(device("p0", nil), "g0"), consumes(device("p1", nil), "g1"), consumes(device("both", nil), "g0", "g1"),
 		consumes(device("own", gpu(0)), "g1"), consumes(device("none", nil), "g2"))
 	whole := sliceOf("d", consumes(device("w0", gpu(0)), "g0"), consumes(device("w1", gpu(1)), "g3"))
 	part := sliceOf("d", consumes(device("p3", nil), "g3"))
-	other := sliceOf("e", consumes(device("p0", nil), "g0")) // the set of another driver
+	other := sliceOf("e", consumes(device("p0", nil), "g0")) // the counter set of another driver
 	i := Read(node, machine(t), []*resourceapi.ResourceSlice{parts, whole, part, other}, &sources)
 	for id, want := range map[DeviceID]string{
 		{"d", node, "p0"}: "on NUMA node 0 (its parent)", {"d", node, "p1"}: "on NUMA node 0 (its parent)", {"d", node, "p3"}: "on NUMA node 1 (its parent)",
@@ -228,8 +229,8 @@ func TestSourcesOfAnAdministrator(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever drivers publish, nothing panics, and a Located device is on a NUMA node of the
-// machine.
+// FuzzRead: whatever drivers publish, there is no panic, and a Located device is on a NUMA node of
+// the machine.
 func FuzzRead(f *testing.F) {
 	f.Add("d", "x", StandardNUMANode, int64(1), "", uint8(0))
 	f.Add("d", "x", StandardAddress, int64(-1), "0000:86:00.0", uint8(1))

@@ -31,8 +31,8 @@ func FuzzParseMode(f *testing.F) {
 	})
 }
 
-// inventory has devices n0 and n1 on NUMA nodes 0 and 1, none without, and wrong on one that the
-// machine lacks.
+// inventory has devices n0 and n1 on NUMA nodes 0 and 1, none on no NUMA node, and wrong on one
+// that the machine does not have.
 func inventory(t testing.TB) *Inventory {
 	t.Helper()
 	sources := DefaultSources()
@@ -88,8 +88,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeAgainstSlow: the worst alignment is what a slow reading of the definition says, and the
-// wanted NUMA nodes are those on which a device would be aligned.
+// TestJudgeAgainstSlow compares the worst alignment with a slow twin. The wanted NUMA nodes are
+// those on which a device would be aligned.
 func TestJudgeAgainstSlow(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	i := inventory(t)

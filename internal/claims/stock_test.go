@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// told writes down what was counted: each request with the number of its devices, then the devices
-// with the requests that may have them, as bits, then the values that must match.
+// told prints the counted devices: each request with its number of devices, then each device with a
+// bit mask of the requests that it matches, then the values that must be equal.
 func told(c *placement.Claimed) string {
 	if c == nil {
 		return "nothing"
@@ -35,7 +35,7 @@ func told(c *placement.Claimed) string {
 	return strings.Join(out, " ")
 }
 
-// asking is a claim with requests.
+// asking returns a claim with requests.
 func asking(requests ...resourceapi.DeviceRequest) *resourceapi.ResourceClaim {
 	return &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: requests}}}
 }
@@ -126,8 +126,8 @@ func TestStock(t *testing.T) {
 	}
 }
 
-// TestStockIsBounded: selectors are evaluated so often, and devices then count as possible; what
-// takes all of them takes as many as there are.
+// TestStockIsBounded: the number of evaluated selectors is limited, and later devices count as
+// matching. A request for all devices gets all that exist.
 func TestStockIsBounded(t *testing.T) {
 	var devices []resourceapi.Device
 	for i := range 2 * maxEvaluated {

@@ -53,7 +53,7 @@ func TestQuoted(t *testing.T) {
 	}
 }
 
-// FuzzText holds what is cut to its bound, and what was valid to be valid.
+// FuzzText: a cut text does not exceed its limit, and a valid text stays valid.
 func FuzzText(f *testing.F) {
 	f.Add("aé日😀", 3)
 	f.Fuzz(func(t *testing.T, text string, most int) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestGroupsAreLetInAsVolcanoDid: without the action enqueue there is no gate, nor without a plugin
-// that has a say in it; the factor of overcommit is honoured.
+// TestGroupsAreLetInAsVolcanoDid: there is no gate without the action enqueue, or if no plugin
+// takes part in it. The factor of overcommit is used.
 func TestGroupsAreLetInAsVolcanoDid(t *testing.T) {
 	for name, c := range map[string]struct{ actions, plugins, args, note, unknown string }{
 		"no enqueue":         {"allocate, preempt", "[{name: overcommit}]", "gate: none", "no action enqueue", ""},

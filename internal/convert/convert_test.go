@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/test/golden"
 )
 
-// TestForms holds every form that a configuration is found in against testdata/NAME.out.
+// TestForms compares the conversion of each form of a configuration with testdata/NAME.out.
 func TestForms(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.in")
 	if err != nil || len(files) < 7 {
@@ -52,7 +52,7 @@ func check(t *testing.T, path string, r *Result) {
 		"---- unknown\n"+strings.Join(append(r.Unknown, ""), "\n"))
 }
 
-// TestFormsAgree: JSON and YAML of one configuration mean the same.
+// TestFormsAgree: JSON and YAML of one configuration have the same meaning.
 func TestFormsAgree(t *testing.T) {
 	for _, c := range [][2]string{{"reference.in", "whole-json.in"}} {
 		var weights []string
@@ -84,11 +84,11 @@ func TestFormsAgree(t *testing.T) {
 	}
 }
 
-// configurationsIn matches where a configuration, or an add-on's parameter, stands in a text.
+// configurationsIn matches the start of a configuration, or an add-on's parameter, in a text.
 var configurationsIn = regexp.MustCompile(`(?m)^\s*"?(actions|resource_exporter_enable)"?\s*:`)
 
-// TestIncompletePrints: what a page prints without its braces and list marks is refused, and the
-// error says what is wanted. testdata/NAME.in is the same, whole.
+// TestIncompletePrints: if a page prints a configuration without its braces and list marks, it is
+// refused, and the error says what is wanted. testdata/NAME.in is the complete one.
 func TestIncompletePrints(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.print")
 	if err != nil || len(files) < 3 {
@@ -105,9 +105,8 @@ func TestIncompletePrints(t *testing.T) {
 	}
 }
 
-// TestSharedConfigurations: every configuration that the shared documents print stands in
-// testdata, as it is there. Whatever else lies there as a file is converted, and all of it is
-// understood.
+// TestSharedConfigurations: every configuration that the shared documents print is in testdata
+// without changes. Every configuration file among them is converted without unknown parts.
 func TestSharedConfigurations(t *testing.T) {
 	const shared = "../../../shared"
 	documents, err := filepath.Glob(shared + "/seeds/*.txt")
@@ -161,7 +160,7 @@ func TestSharedConfigurations(t *testing.T) {
 	}
 }
 
-// everyArgument has the arguments of all plugins that are served in part.
+// everyArgument has the arguments of all plugins that are partly supported.
 const everyArgument = `actions: "enqueue, reclaim, allocate, preempt"
 tiers:
 - plugins:
@@ -181,8 +180,8 @@ tiers:
     arguments: {anything: 1}
 `
 
-// TestEveryArgumentIsUsedOrNamed changes every argument of every configuration: another value makes
-// another configuration, or what is said names the argument.
+// TestEveryArgumentIsUsedOrNamed changes every argument of every configuration. Another value must
+// give another result, or a note must name the argument.
 func TestEveryArgumentIsUsedOrNamed(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.in")
 	if err != nil || len(files) < 7 {
@@ -240,8 +239,7 @@ func TestEveryArgumentIsUsedOrNamed(t *testing.T) {
 	}
 }
 
-// TestNoStrategy: where Volcano prefers neither empty nodes nor full ones, NodeResourcesFit does
-// not score.
+// TestNoStrategy: if Volcano prefers neither empty nor full nodes, NodeResourcesFit does not score.
 func TestNoStrategy(t *testing.T) {
 	const nodeorder, binpack = "{name: nodeorder, arguments: {leastrequested.weight: %}}", "{name: binpack, arguments: {binpack.weight: 2}}"
 	zero := strings.ReplaceAll(nodeorder, "%", "0")
@@ -249,7 +247,7 @@ func TestNoStrategy(t *testing.T) {
 		zero:                  0,
 		zero + ", " + binpack: 2,
 		binpack + ", " + zero: 2,
-		zero + ", {name: binpack, arguments: {binpack.weight: x}}": -1, // nobody understands it
+		zero + ", {name: binpack, arguments: {binpack.weight: x}}": -1, // an invalid weight
 		strings.ReplaceAll(nodeorder, "%", "x"):                    -1,
 		strings.ReplaceAll(nodeorder, "%", "3"):                    3,
 		"{name: nodeorder}":                                        1,
@@ -281,7 +279,7 @@ func TestNoStrategy(t *testing.T) {
 	}
 }
 
-// valuesFor are two values of the same kind.
+// valuesFor returns two values of the same kind.
 func valuesFor(value string) [2]string {
 	switch {
 	case value == "true" || value == "false":
@@ -292,8 +290,8 @@ func valuesFor(value string) [2]string {
 	return [2]string{"x", "y"}
 }
 
-// TestOrderOfActions: what Volcano does before it allocates gets a note, and the usual order is
-// not.
+// TestOrderOfActions: actions of Volcano before allocate cause a note, unless the order is the
+// usual one.
 func TestOrderOfActions(t *testing.T) {
 	for actions, want := range map[string]string{
 		"enqueue, allocate, backfill":          "",
@@ -312,7 +310,8 @@ func TestOrderOfActions(t *testing.T) {
 	}
 }
 
-// TestNoScheduler: what holds no configuration is refused, with what it is and what is wanted.
+// TestNoScheduler: a file without a configuration is refused, and the error says what it is and
+// what is wanted.
 func TestNoScheduler(t *testing.T) {
 	const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {}}}\n"
 	const bare = "actions: allocate\n"
@@ -334,7 +333,7 @@ func TestNoScheduler(t *testing.T) {
 	}
 }
 
-// TestConfigMapAsBare: a text says the same in its ConfigMap as by itself.
+// TestConfigMapAsBare: a configuration has the same meaning in its ConfigMap as alone.
 func TestConfigMapAsBare(t *testing.T) {
 	const bare = "logLevel: 7\naction: allocate\ntier: []\ntiers: [{plugins: [{name: gang, enabled: true}], plugin: []}]\nconfigurations: [{name: x, arguments: {a: b}}]\nmetrics: {type: y}\n"
 	alone, err := Volcano([]byte(bare))

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/test/sim"
 )
 
-// harbour is a small cluster of kubelets, and the problem that is made of it.
+// harbour is a small cluster of kubelets, with the problem that is built from it.
 type harbour struct {
 	problem  Problem
 	kubelets []*sim.Kubelet
@@ -35,11 +35,11 @@ func request(uid string, cpus int64) *placement.Request {
 		Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 1 << 20}}}}}
 }
 
-// port is one of which each node has one.
+// port is a port that each node has only once.
 var port = []amounts.Port{{IP: amounts.AnyIP, Protocol: "TCP", Number: 8080}}
 
-// build fills nodes at random. Some pods have a port of their node. Every third pod stays where it
-// is; budgets let one or two pods go.
+// build fills nodes at random. Some pods use the port of their node. Every third pod must not move,
+// and budgets allow one or two evictions.
 func build(t testing.TB, random *rand.Rand, models []*placement.Model, nodes int) *harbour {
 	t.Helper()
 	h := &harbour{}
@@ -49,7 +49,7 @@ func build(t testing.TB, random *rand.Rand, models []*placement.Model, nodes int
 		m := models[random.IntN(len(models))]
 		k := sim.NewKubelet(m)
 		var here []Pod
-		ports := map[string][]amounts.Port{} // who has the port of the node, if anybody
+		ports := map[string][]amounts.Port{} // the pods that use the node's port
 		for i := range 3 + random.IntN(3) {
 			cpus := 1 + int64(random.IntN(5))
 			uid := fmt.Sprintf("pod-%d-%d", n, i)
@@ -98,7 +98,7 @@ func (h *harbour) want(cpus ...int64) {
 	}
 }
 
-// play is the twin's account of the cluster: kubelets, and amounts.
+// play is the twin's state of the cluster: kubelets and amounts.
 type play struct {
 	h        *harbour
 	kubelets []*sim.Kubelet
@@ -121,7 +121,7 @@ func (p *play) clone() *play {
 	return out
 }
 
-// admit makes a node admit a pod; false where it does not.
+// admit makes a node admit a pod, and returns false if it refuses.
 func (p *play) admit(pod *Pod, node int) bool {
 	if !p.h.problem.May(pod, node) || p.rooms[node].Short(pod.Asks) != nil || p.rooms[node].Taken(pod.Ports) != "" {
 		return false
@@ -136,7 +136,7 @@ func (p *play) admit(pod *Pod, node int) bool {
 	return true
 }
 
-// move carries out one move: the place is taken before the pod leaves.
+// move carries out one move. The new place is taken before the pod leaves.
 func (p *play) move(m Move) error {
 	pod := &p.h.problem.Pods[m.Pod]
 	switch {
@@ -161,8 +161,8 @@ func (p *play) move(m Move) error {
 	return nil
 }
 
-// fewest is the exhaustive search: the fewest moves after which some node admits the wanted pod, at
-// most so many; -1 where there are none.
+// fewest searches all moves, and returns the smallest number of moves after which some node admits
+// the wanted pod, at most most; -1 if there are none.
 func (p *play) fewest(most int) int {
 	for moves := range most + 1 {
 		if p.reaches(moves) {
@@ -193,13 +193,13 @@ func (p *play) reaches(moves int) bool {
 }
 
 const (
-	small = "package:2 numa:1 core:4 pu:2 mem:16Gi" // 8 CPUs a NUMA node, one of the first reserved
+	small = "package:2 numa:1 core:4 pu:2 mem:16Gi" // 8 CPUs per NUMA node, one of the first reserved
 	split = "package:1 numa:2 core:4 pu:2 mem:16Gi"
 )
 
-// TestFindAgainstTwin holds plans against an exhaustive search on small clusters: every plan can be
-// carried out by kubelets move by move, 95 of 100 have at most one move more than the fewest, and
-// where the twin finds one there is one.
+// TestFindAgainstTwin compares plans with an exhaustive search on small clusters. Kubelets can
+// carry out every plan move by move, 95 of 100 plans have at most one move more than necessary, and
+// a plan is found whenever the twin finds one.
 func TestFindAgainstTwin(t *testing.T) {
 	models := []*placement.Model{model(t, small, "single-numa-node"), model(t, split, "restricted"), model(t, small, "best-effort")}
 	const most = 3
@@ -247,8 +247,8 @@ func TestFindAgainstTwin(t *testing.T) {
 	}
 }
 
-// TestFindForSeveral: the plan for several wanted pods can be carried out, and all of them come
-// when every move is made.
+// TestFindForSeveral: kubelets can carry out the plan for several wanted pods, and admit all of
+// them after the last move.
 func TestFindForSeveral(t *testing.T) {
 	models := []*placement.Model{model(t, small, "single-numa-node"), model(t, split, "restricted")}
 	whole := 0
@@ -289,8 +289,8 @@ func TestFindForSeveral(t *testing.T) {
 	}
 }
 
-// TestFindOutcomes: nothing is moved where there is room, where budgets forbid it, or where nobody
-// may go; a search that is cut short says so.
+// TestFindOutcomes: no pod moves if there is room, if budgets forbid it, or if no pod may move. A
+// search that is cut short is reported as such.
 func TestFindOutcomes(t *testing.T) {
 	m := model(t, small, "single-numa-node")
 	crowd := func(change func(*Problem)) Plan {
@@ -345,8 +345,8 @@ func TestFindOutcomes(t *testing.T) {
 	}
 }
 
-// crowded has two full nodes of 60 pods with a CPU each, and wants 5 CPUs. No ledger is asked, as
-// amounts alone are short.
+// crowded has two full nodes with 60 pods of one CPU each, and a wanted pod of 5 CPUs. Amounts
+// alone are too small, so that no ledger is asked.
 func crowded() *Problem {
 	p := &Problem{May: func(*Pod, int) bool { return true }}
 	for n := range 2 {
@@ -362,8 +362,8 @@ func crowded() *Problem {
 	return p
 }
 
-// TestFindEnds where amounts alone are short, so that no ledger is asked, and where nobody waits
-// for the answer any more.
+// TestFindEnds even if no ledger is asked, because amounts alone are too small, and if the request
+// is canceled.
 func TestFindEnds(t *testing.T) {
 	few := crowded()
 	few.Effort = 500

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLevels: the level is the part of the devices of the most frequent wishes that a node would
-// take.
+// TestLevels: the level of a node is the share of all devices whose wishes it would admit, counted
+// for the most frequent wishes.
 func TestLevels(t *testing.T) {
 	var tally Tally[string]
 	if w := tally.Wishes(); w.Level(func(string) bool { return true }) != 0 {
@@ -41,8 +41,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestMostFrequent: with many wishes, those of most devices count, and the order in which they came
-// does not matter.
+// TestMostFrequent: if there are many wishes, those with the most devices count, in whichever order
+// they came.
 func TestMostFrequent(t *testing.T) {
 	var one, other Tally[int]
 	for wish := range 3 * maxWishes {
@@ -67,7 +67,7 @@ func TestMostFrequent(t *testing.T) {
 	}
 }
 
-// TestDue: new levels are due when as many devices have come and gone as there were.
+// TestDue: the levels are due again when as many devices have come and gone as there were.
 func TestDue(t *testing.T) {
 	var tally Tally[int]
 	if tally.Due() {

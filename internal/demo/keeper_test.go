@@ -17,8 +17,8 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 )
 
-// TestPauses holds how long a part is left dead: longer each time, and never for long. One that has
-// run for a while begins again.
+// TestPauses: a process that ends is restarted after a pause, which becomes longer up to a limit.
+// The pauses start again after the process has run for some time.
 func TestPauses(t *testing.T) {
 	p, now := &part{}, time.Now()
 	var got []time.Duration
@@ -33,7 +33,7 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// lines collects what a Keeper tells.
+// lines collects the output of a Keeper.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -51,7 +51,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// keep runs a Keeper of parts that are shells, until the test's end.
+// keep runs a Keeper with shells as parts, until the test ends.
 func keep(t *testing.T, out *lines, names ...string) *Keeper {
 	t.Helper()
 	dir := t.TempDir()
@@ -89,7 +89,7 @@ func keep(t *testing.T, out *lines, names ...string) *Keeper {
 	return k
 }
 
-// ask has the Keeper do what the words say.
+// ask sends a command to the Keeper.
 func (k *Keeper) ask(words string) (string, error) {
 	reply := make(chan answer, 1)
 	k.asks <- order{strings.Fields(words), reply}
@@ -97,7 +97,7 @@ func (k *Keeper) ask(words string) (string, error) {
 	return got.text, got.err
 }
 
-// TestTheDeadAreStartedAgain kills a process, and wants another in its place and one sentence.
+// TestTheDeadAreStartedAgain kills a process, and expects a new one and one sentence about it.
 func TestTheDeadAreStartedAgain(t *testing.T) {
 	out := &lines{}
 	k := keep(t, out, "scheduler", "agent a", "node a")
@@ -125,7 +125,7 @@ func TestTheDeadAreStartedAgain(t *testing.T) {
 	}
 }
 
-// TestBreakAndMend holds what is answered, and that what is broken stays so.
+// TestBreakAndMend checks the answers, and that a broken part stays broken.
 func TestBreakAndMend(t *testing.T) {
 	out := &lines{}
 	k := keep(t, out, "scheduler", "scheduler-2", "agent a", "agent b", "node a", "node b")
@@ -163,7 +163,7 @@ func TestBreakAndMend(t *testing.T) {
 	}
 }
 
-// TestNoAgents: kube-scheduler has none.
+// TestNoAgents: the demo with kube-scheduler has no agents.
 func TestNoAgents(t *testing.T) {
 	k := keep(t, &lines{}, "scheduler", "node a")
 	if _, err := k.ask("break agent a"); err == nil || !strings.Contains(err.Error(), "without --stock") {

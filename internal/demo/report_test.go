@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// half is a report with some figures.
+// half returns the report of one scheduler with these figures.
 func half(gpus float64, refused, exact, predicted int) *Report {
 	r := newReport()
 	r.StrandedDevices, r.Exact, r.Predicted = gpus, exact, predicted
@@ -17,8 +17,8 @@ func half(gpus float64, refused, exact, predicted int) *Report {
 	return r
 }
 
-// TestSeveralRuns holds what the table says about one run, and about several: the median, with the
-// least and the greatest where they differ.
+// TestSeveralRuns checks the table for one run and for several runs. For several runs, it has the
+// median, and the lowest and highest value if they differ.
 func TestSeveralRuns(t *testing.T) {
 	late := half(0.12, 62, 0, 0)
 	late.OutOfTime = true
@@ -29,7 +29,7 @@ func TestSeveralRuns(t *testing.T) {
 	}
 	for _, c := range []struct {
 		runs Comparisons
-		want []string // of the lines, with single spaces
+		want []string // in the lines, with single spaces
 	}{
 		{runs[:1], []string{"refused by the kubelet 65 0", "GPUs without CPUs, mean 0.33 0.08", " exact 0 424 (99%)"}},
 		{runs[1:], []string{"refused by the kubelet 31 (0 to 62) 0", "Medians of 2 runs, and in brackets the least and the greatest."}},
@@ -70,7 +70,7 @@ func TestSeveralRuns(t *testing.T) {
 	}
 }
 
-// TestRanUnderBoth: a pod that ran under one scheduler alone is not compared.
+// TestRanUnderBoth: a pod that ran with only one of the two schedulers is not compared.
 func TestRanUnderBoth(t *testing.T) {
 	c := Comparison{Stock: newReport(), Berth: newReport()}
 	c.Stock.times.toRunning = map[string]time.Duration{"easy": time.Second, "lucky": 9 * time.Second}

@@ -15,7 +15,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// slowClient takes until the pod "first" is deleted to create the pod "slow".
+// slowClient finishes the creation of pod "slow" only when pod "first" is deleted.
 type slowClient struct {
 	kubernetes.Interface
 	deleted chan struct{}
@@ -25,7 +25,7 @@ func (c slowClient) CoreV1() corev1client.CoreV1Interface {
 	return slowCore{c.Interface.CoreV1(), c.deleted}
 }
 
-// IsWatchListSemanticsUnSupported is what informers ask: the fake client sends no bookmarks.
+// IsWatchListSemanticsUnSupported is called by informers: the fake client sends no bookmarks.
 func (slowClient) IsWatchListSemanticsUnSupported() bool { return true }
 
 type slowCore struct {
@@ -59,9 +59,9 @@ func (c slowPods) Delete(ctx context.Context, name string, o metav1.DeleteOption
 	return c.PodInterface.Delete(ctx, name, o)
 }
 
-// TestRunnerDoesNotWaitForTheAPIServer: while the API server is slow to create a pod, what the
-// watch shows about others is taken in, and they are deleted when their time has come. On a busy
-// machine a Runner that waited left pods on the nodes long after that, and others found no room.
+// TestRunnerDoesNotWaitForTheAPIServer: while the API server is slow to create a pod, the Runner
+// still handles events of other pods, and deletes them at their time. Otherwise pods would stay on
+// the nodes for too long on a busy machine, and others would find no room.
 func TestRunnerDoesNotWaitForTheAPIServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a Runner that waits waits for ever
 	defer cancel()
@@ -86,7 +86,7 @@ func TestRunnerDoesNotWaitForTheAPIServer(t *testing.T) {
 	}
 }
 
-// TestRunnerChangesPods: pods are created as Runner.Change leaves them.
+// TestRunnerChangesPods: pods are created with the changes of Runner.Change.
 func TestRunnerChangesPods(t *testing.T) {
 	client := fake.NewClientset()
 	for _, change := range []func(*corev1.Pod){nil, func(pod *corev1.Pod) { pod.Spec.SchedulerName = "other" }} {
@@ -109,7 +109,7 @@ func TestRunnerChangesPods(t *testing.T) {
 	}
 }
 
-// TestLinesAbout: what is shown of a kubelet's log names the pod, and is not long.
+// TestLinesAbout: the lines of a kubelet's log about a pod name the pod, and are few.
 func TestLinesAbout(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod-7", UID: "u-7"}}
 	if got, want := linesAbout("started\npod-7 is bound\npod-8 is bound\ncontainer of u-7\n", pod), "\n    pod-7 is bound\n    container of u-7"; got != want {

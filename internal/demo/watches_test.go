@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
-// TestWatches counts the inotify instances that clusters need, and says what to do where the user
+// TestWatches checks the number of inotify instances that clusters need, and the advice if the user
 // may not have as many.
 func TestWatches(t *testing.T) {
 	nodes, err := Nodes(AllNodes)
@@ -26,7 +26,7 @@ func TestWatches(t *testing.T) {
 			t.Errorf("%d nodes, agents %v: %d, want %d", len(c.nodes), c.agents, got, c.want)
 		}
 	}
-	if err := checkWatches(nodes, true); err != nil && !strings.Contains(err.Error(), "fs.inotify.max_user_instances") { // others may have them
+	if err := checkWatches(nodes, true); err != nil && !strings.Contains(err.Error(), "fs.inotify.max_user_instances") { // other programs may use them
 		t.Error(err)
 	}
 	const want = "13 nodes need 45 inotify instances, and this user may have 7 more of "

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// twoNodes is two NUMA nodes of four cores of two threads: 0-7 and 8-15. CPU 0 is reserved.
+// twoNodes has two NUMA nodes of four cores of two threads: 0-7 and 8-15. CPU 0 is reserved.
 const twoNodes = "package:2 numa:1 l3:1 core:4 pu:2 number:packed mem:8Gi dist:10,21"
 
 func cpus(t testing.TB, list string) topology.CPUSet {
@@ -37,7 +37,7 @@ func newBooks(t testing.TB, mode Mode) *Books {
 	return b
 }
 
-// pinnedTo is a container with CPUs of its own, alone in its pod.
+// pinnedTo returns a container with exclusive CPUs, alone in its pod.
 func pinnedTo(t testing.TB, id, list string) Container {
 	return Container{ID: id, Pod: "pod-" + id, Name: id, Decision: &placement.ContainerDecision{Name: id, CPUs: cpus(t, list)}}
 }
@@ -60,14 +60,14 @@ func tellUpdates(us []Update) string {
 	return strings.Join(parts, " ")
 }
 
-// create tells what Create answers. What may begin has begun then.
+// create returns the answer of Create as a text. If the container may start, it has started.
 func create(b *Books, c Container) string {
 	text := announce(b, c)
 	b.Begun(c.ID)
 	return text
 }
 
-// announce is create without the beginning.
+// announce is create, but the container has not started.
 func announce(b *Books, c Container) string {
 	set, updates, err := b.Create(c)
 	if err != nil {
@@ -117,7 +117,8 @@ func TestBooksStory(t *testing.T) {
 	}
 }
 
-// TestConfine lets what cannot be believed run in the shared pool, and says so.
+// TestConfine: with Confine, a container whose decision cannot be carried out runs in the shared
+// pool, and this is reported.
 func TestConfine(t *testing.T) {
 	b := newBooks(t, Confine)
 	create(b, pinnedTo(t, "a", "4-5"))
@@ -129,7 +130,8 @@ func TestConfine(t *testing.T) {
 	}
 }
 
-// TestPodsTakeTurns: containers of one pod may have the same CPUs, and keep them while none runs.
+// TestPodsTakeTurns: containers of one pod may have the same CPUs, and the pod keeps them while
+// none of these containers runs.
 func TestPodsTakeTurns(t *testing.T) {
 	b := newBooks(t, Hold)
 	init, app := pinnedTo(t, "init", "4-7"), pinnedTo(t, "app", "4-5")
@@ -153,7 +155,7 @@ func TestPodsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestSynchronize brings what runs to where it belongs, whatever happened meanwhile.
+// TestSynchronize moves running containers to their CPUs, whatever happened meanwhile.
 func TestSynchronize(t *testing.T) {
 	b := newBooks(t, Hold)
 	right, loose, late := pinnedTo(t, "right", "4-5"), shared("loose"), pinnedTo(t, "late", "5-6")
@@ -174,8 +176,8 @@ func TestSynchronize(t *testing.T) {
 	}
 }
 
-// TestBooksNeverOverlap plays random lives against a machine on which every container's CPU set is
-// kept as a runtime would: no CPU of a running pinned container is ever in another's set.
+// TestBooksNeverOverlap starts and stops containers at random, on a machine that applies CPU sets
+// as a runtime would. No CPU of a running pinned container is ever in another container's set.
 func TestBooksNeverOverlap(t *testing.T) {
 	held := 0
 	for seed := range uint64(200) {
@@ -324,8 +326,8 @@ func FuzzCgroupDir(f *testing.F) {
 	})
 }
 
-// TestBooksWhileContainersBegin: a runtime may lose the move of a container that just begins, so
-// nothing takes CPUs from it, and what it is to get comes when it has begun.
+// TestBooksWhileContainersBegin: a runtime may lose the move of a container that is just starting.
+// Therefore no CPUs are taken from it, and its new CPUs are sent when it has started.
 func TestBooksWhileContainersBegin(t *testing.T) {
 	b := newBooks(t, Confine)
 	create(b, pinnedTo(t, "a", "8-9"))
@@ -386,8 +388,8 @@ func TestBooksWhileContainersBegin(t *testing.T) {
 	}
 }
 
-// TestContainersThatNeverStart: nobody says that a container could not be started. It is in the way
-// for a while.
+// TestContainersThatNeverStart: the runtime does not report that a container could not be started.
+// It blocks other containers only for a limited time.
 func TestContainersThatNeverStart(t *testing.T) {
 	b := newBooks(t, Hold)
 	at := time.Unix(1000, 0)
@@ -408,7 +410,8 @@ func TestContainersThatNeverStart(t *testing.T) {
 	}
 }
 
-// TestTwoSandboxesOfOnePod: after a reboot a pod gets a second sandbox while the first is there.
+// TestTwoSandboxesOfOnePod: after a reboot, a pod gets a second sandbox while the first still
+// exists.
 func TestTwoSandboxesOfOnePod(t *testing.T) {
 	b := newBooks(t, Hold)
 	before, after := pinnedTo(t, "before", "4-5"), pinnedTo(t, "after", "4-5")
@@ -426,8 +429,8 @@ func TestTwoSandboxesOfOnePod(t *testing.T) {
 	}
 }
 
-// TestSandboxesOfWhichNobodySaysThatTheyStop: containerd that has started again reports the ends of
-// containers, and not those of the sandboxes that were there before.
+// TestSandboxesOfWhichNobodySaysThatTheyStop: after a restart, containerd reports the ends of
+// containers, but not those of sandboxes that existed before.
 func TestSandboxesOfWhichNobodySaysThatTheyStop(t *testing.T) {
 	b := newBooks(t, Hold)
 	b.Synchronize([]Container{pinnedTo(t, "a", "4-5"), shared("s")}, "pod-a", "pod-s", "pod-e")
@@ -439,7 +442,7 @@ func TestSandboxesOfWhichNobodySaysThatTheyStop(t *testing.T) {
 	if got := create(b, pinnedTo(t, "b", "4-5")); got != "4-5; s=0-3,6-15" {
 		t.Errorf("a is removed: %q", got)
 	}
-	again := pinnedTo(t, "e", "6-7") // its earlier life had ended before
+	again := pinnedTo(t, "e", "6-7") // its earlier container had ended before
 	create(b, again)
 	b.Stop("e")
 	b.Remove("e")
@@ -453,8 +456,8 @@ func TestSandboxesOfWhichNobodySaysThatTheyStop(t *testing.T) {
 	}
 }
 
-// TestSynchronizeWhileContainersBegin: what is moved before it has begun is moved once more, pinned
-// or not.
+// TestSynchronizeWhileContainersBegin: a container that is moved before it has started is moved
+// again after that, pinned or not.
 func TestSynchronizeWhileContainersBegin(t *testing.T) {
 	b := newBooks(t, Hold)
 	a, s := pinnedTo(t, "a", "4-5"), shared("s")
@@ -477,9 +480,9 @@ func TestSynchronizeWhileContainersBegin(t *testing.T) {
 	}
 }
 
-// TestOrphans: a runtime that has started again may report containers and not their sandboxes.
-// Their decisions are remembered. Where nobody knows them, nothing is taken from what may be
-// pinned, and what is shared gets nothing more.
+// TestOrphans: after a restart, a runtime may report containers without their sandboxes. Their
+// decisions are remembered. Without a remembered decision, no CPUs are taken from a container that
+// may be pinned, and a shared one gets no more CPUs.
 func TestOrphans(t *testing.T) {
 	bound := shared("bound")
 	bound.Decision = &placement.ContainerDecision{Name: "bound", Shares: []placement.CPUShare{{NUMA: 1, MilliCPU: 500}}, Bounds: placement.BoundCPUs}
@@ -533,8 +536,8 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestContainersOfWhichTheRuntimeDoesNotTell: one that had no answer about a container in time,
-// after its own restart, leaves it out. What has processes keeps its CPUs until it has none.
+// TestContainersOfWhichTheRuntimeDoesNotTell: after its restart, a runtime leaves out a container
+// whose state it did not get in time. Such a container keeps its CPUs as long as it has processes.
 func TestContainersOfWhichTheRuntimeDoesNotTell(t *testing.T) {
 	b := newBooks(t, Hold)
 	create(b, pinnedTo(t, "a", "4-5"))
@@ -574,8 +577,8 @@ func TestContainersOfWhichTheRuntimeDoesNotTell(t *testing.T) {
 	}
 }
 
-// TestMovesOfAFailedAnswerComeAgain: a runtime may fail after it was answered, and carry nothing
-// out.
+// TestMovesOfAFailedAnswerComeAgain: a runtime may fail after the plugin's answer, and carry out
+// nothing of it.
 func TestMovesOfAFailedAnswerComeAgain(t *testing.T) {
 	b := newBooks(t, Hold)
 	create(b, shared("s"))
@@ -585,13 +588,14 @@ func TestMovesOfAFailedAnswerComeAgain(t *testing.T) {
 	if got := announce(b, shared("x")); got != "0-3,6-15; s=0-3,6-15" {
 		t.Errorf("%s, want the move of s once more", got)
 	}
-	b.Begun("x") // so that answer was carried out
+	b.Begun("x") // which means that the answer was carried out
 	if got := announce(b, shared("y")); got != "0-3,6-15;" {
 		t.Errorf("%s, want no move: all have arrived", got)
 	}
 }
 
-// TestRenew: the books go on with another machine and other reserved CPUs; what is pinned stays.
+// TestRenew: the books continue with another machine and other reserved CPUs. Pinned containers
+// stay.
 func TestRenew(t *testing.T) {
 	b := newBooks(t, Hold)
 	at := time.Unix(1000, 0)
@@ -624,7 +628,7 @@ func TestRenew(t *testing.T) {
 		t.Errorf("a CPU that is reserved no more: %s", got)
 	}
 	at = at.Add(time.Minute)
-	renew(twoNodes+" offline:14", "1,15", "s=3-13,15") // CPU 1 is a's, reserved or not
+	renew(twoNodes+" offline:14", "1,15", "s=3-13,15") // CPU 1 belongs to a, reserved or not
 	if got := create(b, pinnedTo(t, "more", "14")); !strings.Contains(got, "which the machine does not have") {
 		t.Error(got)
 	}
@@ -642,8 +646,8 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// TestClaimsLapse: also in a sandbox that nobody may declare gone, CPUs are kept for a container
-// that waits, for as long as it is tried again.
+// TestClaimsLapse: even if it is unknown whether a sandbox is gone, CPUs are kept for a waiting
+// container only as long as it is tried again.
 func TestClaimsLapse(t *testing.T) {
 	b := newBooks(t, Hold)
 	at := time.Unix(1000, 0)

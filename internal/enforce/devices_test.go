@@ -12,13 +12,13 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// twoKinds is two resources of two devices, one of which is sick.
+// twoKinds has two resources with two devices each, one of which is unhealthy.
 var twoKinds = Offered{
 	"a.b/gpu": {"0000:3b:00.0": {CDI: "vendor/gpu=0"}, "0000:3c:00.0": {CDI: "vendor/gpu=1"}},
 	"a.b/nic": {"0000:5e:00.0": {CDI: "berth.dev/pci=0000:5e:00.0"}, "0000:5f:00.0": {Sick: "it has gone"}},
 }
 
-// asking makes a container of a pod of its own, with tokens and the devices of its decision.
+// asking returns a container, alone in its pod, with tokens and the devices of its decision.
 func asking(pod string, tokens map[string]int, devices ...placement.DeviceAllocation) Container {
 	c := Container{ID: "c-" + pod, Pod: "s-" + pod, UID: "u-" + pod, Short: "app", Name: "ns/" + pod + "/app", Tokens: tokens}
 	if devices != nil {
@@ -31,10 +31,10 @@ func of(resource string, ids ...string) placement.DeviceAllocation {
 	return placement.DeviceAllocation{Resource: resource, IDs: ids}
 }
 
-// TestDevicesAreHeld: a container gets the devices of its decision and no others, and begins
-// without none of them.
+// TestDevicesAreHeld: a container gets exactly the devices of its decision, and does not start if
+// one of them is missing.
 func TestDevicesAreHeld(t *testing.T) {
-	b := newBooks(t, Confine) // devices are not shared, whatever becomes of CPUs
+	b := newBooks(t, Confine) // devices are never shared, even if CPUs may be
 	b.Offer(twoKinds)
 	gpu := map[string]int{"a.b/gpu": 1}
 	if _, _, err := b.Create(asking("first", gpu, of("a.b/gpu", "0000:3b:00.0"))); err != nil {
@@ -76,7 +76,7 @@ func TestDevicesAreHeld(t *testing.T) {
 	if err := b.Check(); err != nil {
 		t.Error(err)
 	}
-	// The devices stay the pod's while its sandbox is there: the container may begin again.
+	// The pod keeps its devices while its sandbox exists, because the container may start again.
 	b.Stop("c-first")
 	b.Remove("c-first")
 	if _, _, err := b.Create(asking("thief", gpu, of("a.b/gpu", "0000:3b:00.0"))); err == nil {
@@ -93,8 +93,8 @@ func TestDevicesAreHeld(t *testing.T) {
 	}
 }
 
-// TestDevicesSynchronize: what runs keeps its devices, the older of two that collide, and the agent
-// reports a container that runs without its own.
+// TestDevicesSynchronize: running containers keep their devices. If two have the same device, the
+// older one keeps it. A container that runs without its devices is reported.
 func TestDevicesSynchronize(t *testing.T) {
 	b := newBooks(t, Hold)
 	b.Offer(twoKinds)
@@ -132,7 +132,8 @@ func TestDevicesSynchronize(t *testing.T) {
 	}
 }
 
-// TestDevicesAtRandom plays random containers and holds the books against a list of who has what.
+// TestDevicesAtRandom starts and stops containers at random, and compares the books with a simple
+// list.
 func TestDevicesAtRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 3))
 	offered := Offered{"a.b/gpu": {}}
@@ -185,8 +186,8 @@ func TestDevicesAtRandom(t *testing.T) {
 	}
 }
 
-// TestNRIDevices: NRI's own adaptation has the devices of the decision in what it tells the
-// runtime, and a runtime that may not inject them begins no such container.
+// TestNRIDevices: NRI's own adaptation passes the devices of the decision to the runtime. A runtime
+// that may not inject them does not start such a container.
 func TestNRIDevices(t *testing.T) {
 	r := newRuntime(t)
 	p := newPlugin(t)
@@ -224,8 +225,8 @@ func TestNRIDevices(t *testing.T) {
 	}
 }
 
-// TestNRITooOldForDevices: a runtime that may pass over devices begins no container that asks for
-// some.
+// TestNRITooOldForDevices: a runtime that might ignore devices does not start containers that
+// request some.
 func TestNRITooOldForDevices(t *testing.T) {
 	r := newRuntime(t)
 	p := newPlugin(t)

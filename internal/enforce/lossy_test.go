@@ -10,13 +10,13 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// lossy is a runtime that loses the moves of containers that have not started, as containerd does.
+// lossy is a runtime that loses moves of containers that have not started, as containerd does.
 type lossy struct {
 	b       *Books
-	unasked bool // it takes moves that it did not ask for
+	unasked bool // it accepts moves that it did not ask for
 	r       *rand.Rand
 	all     map[string]*lossyContainer
-	sent    []Update // moves that it did not ask for, on their way
+	sent    []Update // moves in flight that it did not ask for
 }
 
 type lossyContainer struct {
@@ -40,7 +40,7 @@ func (l *lossy) send(u Update, due bool) {
 	}
 }
 
-// deliver brings one move.
+// deliver carries out one move in flight.
 func (l *lossy) deliver() {
 	u := l.sent[0]
 	l.sent = l.sent[1:]
@@ -84,14 +84,14 @@ func (l *lossy) end(c *lossyContainer) {
 	l.b.RemovePod(c.Pod)
 }
 
-// restart is the agent's.
+// restart restarts the agent.
 func (l *lossy) restart(t *testing.T) {
 	l.b, l.sent = newBooks(t, Hold), nil
 	var there []Container
 	for _, id := range slices.Sorted(maps.Keys(l.all)) {
 		c := l.all[id]
 		if !c.started && l.r.IntN(2) == 0 {
-			c.runs = Set{CPUs: l.b.machine.Online} // it was made while the agent was away
+			c.runs = Set{CPUs: l.b.machine.Online} // it was created while the agent did not run
 		}
 		c.Now, c.Begins = c.runs, !c.started
 		there = append(there, c.Container)
@@ -99,7 +99,7 @@ func (l *lossy) restart(t *testing.T) {
 	l.apply(l.b.Synchronize(there))
 }
 
-// check holds what runs against what is pinned.
+// check compares the CPUs of running containers with those that are pinned.
 func (l *lossy) check() error {
 	for _, c := range l.all {
 		var others topology.CPUSet
@@ -119,9 +119,9 @@ func (l *lossy) check() error {
 	return l.b.Check()
 }
 
-// TestRuntimesThatLoseMoves: whatever such a runtime loses, no shared container runs on CPUs that a
-// running one has to itself. After a restart of the agent that holds when the moves have arrived
-// that it sends of itself.
+// TestRuntimesThatLoseMoves: whatever the runtime loses, no shared container runs on CPUs of a
+// running pinned container. After a restart of the agent, this is true as soon as the moves that it
+// sends have arrived.
 func TestRuntimesThatLoseMoves(t *testing.T) {
 	begun := func(c *lossyContainer) bool { return c.started }
 	pinned := 0

@@ -21,8 +21,8 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// runtime is a container runtime as far as NRI sees one: the genuine adaptation over containers
-// that are only a CPU set.
+// runtime is a container runtime as NRI sees it: the genuine adaptation, with containers that only
+// have a CPU set.
 type runtime struct {
 	t    *testing.T
 	nri  *adaptation.Adaptation
@@ -30,17 +30,17 @@ type runtime struct {
 	pods map[string]*api.PodSandbox
 	ctrs map[string]*api.Container
 	sock string
-	// unasked counts updates that nobody asked for; the next refuse of them fail.
+	// unasked counts updates that the runtime did not ask for. The next refuse of them fail.
 	unasked, refuse int
-	// slow has containers made and not started.
+	// slow means that containers are created but not started.
 	slow bool
-	// tokens annotate containers that begin; adjust is what the plugins said about the last.
+	// tokens are annotations of new containers. adjust is the plugins' last answer.
 	tokens map[string]string
 	adjust *api.ContainerAdjustment
 }
 
-// newRuntime starts the adaptation, with the validator that keeps containers from beginning without
-// the plugins that they need.
+// newRuntime starts the adaptation with the validator that refuses containers whose required
+// plugins are missing.
 func newRuntime(t *testing.T, required ...string) *runtime {
 	t.Helper()
 	dir := t.TempDir()
@@ -75,7 +75,7 @@ func (r *runtime) synchronize(ctx context.Context, cb adaptation.SyncCB) error {
 	return err
 }
 
-// update is a plugin's that nobody asked for.
+// update carries out an update of a plugin that the runtime did not ask for.
 func (r *runtime) update(_ context.Context, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +88,7 @@ func (r *runtime) update(_ context.Context, updates []*api.ContainerUpdate) ([]*
 	return nil, nil
 }
 
-// apply writes cgroups.
+// apply writes the cgroups.
 func (r *runtime) apply(updates []*api.ContainerUpdate) {
 	for _, u := range updates {
 		c := r.ctrs[u.GetContainerId()]
@@ -105,8 +105,8 @@ func (r *runtime) apply(updates []*api.ContainerUpdate) {
 	}
 }
 
-// connect starts a plugin and waits until it knows what runs; stop ends it and waits until the
-// runtime has noticed.
+// connect starts a plugin and waits until it knows the running containers. stop ends it and waits
+// until the runtime has noticed.
 func (r *runtime) connect(p *Plugin) (stop func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
@@ -120,14 +120,14 @@ func (r *runtime) connect(p *Plugin) (stop func()) {
 	case <-time.After(time.Minute):
 		r.t.Fatal("the plugin does not come up")
 	}
-	r.nri.BlockPluginSync().Unblock() // it is registered when this returns
+	r.nri.BlockPluginSync().Unblock() // waits until it is registered
 	return func() {
 		cancel()
 		<-ended
 	}
 }
 
-// pod makes a sandbox with a decision, if there is one.
+// pod creates a sandbox, with a decision if d is not nil.
 func (r *runtime) pod(name string, annotations map[string]string, d *placement.ContainerDecision) *api.PodSandbox {
 	r.t.Helper()
 	p := &api.PodSandbox{Id: "sandbox-" + name, Name: name, Namespace: "ns", Uid: "uid-" + name, Annotations: map[string]string{}}
@@ -146,7 +146,7 @@ func (r *runtime) pod(name string, annotations map[string]string, d *placement.C
 	return p
 }
 
-// create asks the plugins, as a runtime does, and begins the container.
+// create asks the plugins as a runtime does, and starts the container.
 func (r *runtime) create(p *api.PodSandbox, name string) error {
 	b := r.nri.BlockPluginSync()
 	defer b.Unblock()
@@ -187,7 +187,7 @@ func (r *runtime) stopPod(p *api.PodSandbox) {
 	delete(r.pods, p.Id)
 }
 
-// want holds the cgroups against a list "name=cpus".
+// want compares the cgroups with a list of "name=cpus".
 func (r *runtime) want(lines ...string) {
 	r.t.Helper()
 	if len(lines) != len(r.ctrs) {
@@ -203,7 +203,7 @@ func (r *runtime) want(lines ...string) {
 
 func newPlugin(t *testing.T) *Plugin {
 	p := NewPlugin(newBooks(t, Hold), t.Logf)
-	p.NRIVersion = "v0.12.3" // the adaptation under test does not know its own
+	p.NRIVersion = "v0.12.3" // the adaptation in the test does not know its own version
 	return p
 }
 
@@ -211,7 +211,7 @@ func appOn(t *testing.T, list string) *placement.ContainerDecision {
 	return &placement.ContainerDecision{Name: "app", Hint: placement.Hint{Any: true}, CPUs: cpus(t, list)}
 }
 
-// TestNRI plays pods through NRI's own runtime adaptation.
+// TestNRI runs pods through NRI's own runtime adaptation.
 func TestNRI(t *testing.T) {
 	r := newRuntime(t)
 	p := newPlugin(t)
@@ -248,8 +248,8 @@ func TestNRI(t *testing.T) {
 	r.want("web=0-7,10-15", "b=8-9")
 }
 
-// resize has the runtime carry out what a kubelet asks for when limits are resized in place:
-// another quota, and no word of CPUs.
+// resize makes the runtime carry out an in-place resize of the kubelet, which has another quota but
+// no CPUs.
 func (r *runtime) resize(name string, quota int64) {
 	r.t.Helper()
 	c := r.ctrs["ctr-"+name]
@@ -265,8 +265,8 @@ func (r *runtime) resize(name string, quota int64) {
 	}
 }
 
-// TestAResizeMovesNothing: whatever is resized in place, a container stays on its CPUs and on its
-// memory nodes, and its quota stays off where that is lifted.
+// TestAResizeMovesNothing: after an in-place resize, a container keeps its CPUs and memory nodes,
+// and stays without a quota if it had none.
 func TestAResizeMovesNothing(t *testing.T) {
 	r := newRuntime(t)
 	p := newPlugin(t)
@@ -293,8 +293,8 @@ func TestAResizeMovesNothing(t *testing.T) {
 	r.want(want...)
 }
 
-// TestNoContainerBeginsOffline: a decision may be older than the loss of its CPUs, and the kernel
-// gives a cpuset without an online CPU those of everybody.
+// TestNoContainerBeginsOffline: the CPUs of a decision may have gone offline since. The kernel
+// gives a cpuset without an online CPU the CPUs of its parent.
 func TestNoContainerBeginsOffline(t *testing.T) {
 	r := newRuntime(t)
 	p := newPlugin(t)
@@ -328,14 +328,14 @@ func TestNoContainerBeginsOffline(t *testing.T) {
 	}
 }
 
-// runsOn says which CPUs a container is on.
+// runsOn returns the CPUs of a container.
 func (r *runtime) runsOn(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ctrs["ctr-"+name].GetLinux().GetResources().GetCpu().GetCpus()
 }
 
-// TestFailedMovesComeAgain: a machine that has changed moves shared containers, and a move that the
+// TestFailedMovesComeAgain: a changed machine causes moves of shared containers. A move that the
 // runtime refuses is sent again.
 func TestFailedMovesComeAgain(t *testing.T) {
 	r := newRuntime(t)
@@ -374,8 +374,8 @@ func TestFailedMovesComeAgain(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftOfFailedCreations: a runtime that fails after the plugin has answered makes the
-// container under another id each time.
+// TestNothingIsLeftOfFailedCreations: if a runtime fails after the plugin's answer, it creates the
+// container with a new id each time.
 func TestNothingIsLeftOfFailedCreations(t *testing.T) {
 	r := newRuntime(t)
 	p := newPlugin(t)
@@ -394,8 +394,8 @@ func TestNothingIsLeftOfFailedCreations(t *testing.T) {
 	}
 }
 
-// TestEventsNameNoOtherTenant: what the owner of a pod reads names nobody of another namespace; the
-// administrator reads who it is.
+// TestEventsNameNoOtherTenant: the event for a pod's owner does not name pods of other namespaces.
+// The administrator's log does.
 func TestEventsNameNoOtherTenant(t *testing.T) {
 	r := newRuntime(t)
 	p := newPlugin(t)
@@ -420,8 +420,8 @@ func TestEventsNameNoOtherTenant(t *testing.T) {
 	}
 }
 
-// TestAnotherPluginsCPUsDoNotPass: a container begins on CPUs that this plugin has set, and on no
-// other plugin's.
+// TestAnotherPluginsCPUsDoNotPass: a container starts with the CPUs of this plugin, and not with
+// those of another plugin.
 func TestAnotherPluginsCPUsDoNotPass(t *testing.T) {
 	p := newPlugin(t)
 	adjust := &api.ContainerAdjustment{}
@@ -438,8 +438,8 @@ func TestAnotherPluginsCPUsDoNotPass(t *testing.T) {
 	}
 }
 
-// TestNRIRestart: while the agent is away nothing begins that demands it, and when it is back it
-// knows what runs and brings back what somebody has changed.
+// TestNRIRestart: while the agent is away, no container that requires it starts. When it is back,
+// it knows the running containers and corrects changes.
 func TestNRIRestart(t *testing.T) {
 	r := newRuntime(t)
 	stop := r.connect(newPlugin(t))
@@ -458,7 +458,7 @@ func TestNRIRestart(t *testing.T) {
 		delete(r.ctrs, "ctr-needy")
 		return err != nil && strings.Contains(err.Error(), wire.PluginName)
 	})
-	if err := r.create(r.pod("loose", nil, nil), "app"); err != nil { // nobody demands the agent for it
+	if err := r.create(r.pod("loose", nil, nil), "app"); err != nil { // it does not require the agent
 		t.Fatal(err)
 	}
 	r.ctrs["ctr-a"].Linux.Resources.Cpu.Cpus = "0-15"
@@ -470,8 +470,8 @@ func TestNRIRestart(t *testing.T) {
 	r.want("web=0-3,8-15", "a=4-5", "loose=0-3,8-15", "needy=6-7")
 }
 
-// TestNRIRequiredOfAll: where the runtime demands the plugin of every container, none begins
-// without it but the ones that the administrator tolerates.
+// TestNRIRequiredOfAll: if the runtime requires the plugin for every container, only containers
+// that the administrator has exempted start without it.
 func TestNRIRequiredOfAll(t *testing.T) {
 	r := newRuntime(t, wire.PluginName)
 	if err := r.create(r.pod("web", nil, nil), "app"); err == nil {
@@ -487,7 +487,7 @@ func TestNRIRequiredOfAll(t *testing.T) {
 	}
 }
 
-// wait tries until ok: the runtime notices the end of a connection when it next looks.
+// wait repeats ok until it is true, because the runtime notices the end of a connection later.
 func wait(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for begun := time.Now(); !ok(); time.Sleep(time.Millisecond) {
@@ -497,7 +497,7 @@ func wait(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestHeldContainersAreForgotten: one that nobody tries again is not reported for ever.
+// TestHeldContainersAreForgotten: a container that is not tried again is not reported forever.
 func TestHeldContainersAreForgotten(t *testing.T) {
 	r := newRuntime(t)
 	p := newPlugin(t)
@@ -519,8 +519,7 @@ func TestHeldContainersAreForgotten(t *testing.T) {
 	}
 }
 
-// TestGoneIsToldOnce: a runtime that stays away is no news each time it is looked for; one that
-// goes again is.
+// TestGoneIsToldOnce: that the runtime is gone is reported once, and again only after it was back.
 func TestGoneIsToldOnce(t *testing.T) {
 	p := newPlugin(t)
 	refused, closed := errors.New("connection refused"), errors.New("closed")
@@ -535,15 +534,15 @@ func TestGoneIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestNRITimesOut: a runtime passes over a plugin that does not answer in time, and its own
-// validator counts it as present. The container does not begin all the same, and begins when the
-// plugin is back.
+// TestNRITimesOut: a runtime ignores a plugin that does not answer in time, and its validator
+// counts the plugin as present. The container does not start then, and starts when the plugin is
+// back.
 func TestNRITimesOut(t *testing.T) {
 	r := newRuntime(t, wire.PluginName)
 	p := newPlugin(t)
 	defer r.connect(p)()
-	p.mu.Lock()                                               // it is busy
-	adaptation.SetPluginRequestTimeout(50 * time.Millisecond) // for this request alone
+	p.mu.Lock()                                               // as if it were busy
+	adaptation.SetPluginRequestTimeout(50 * time.Millisecond) // only for this request
 	err := r.create(r.pod("a", nil, appOn(t, "4-5")), "app")
 	adaptation.SetPluginRequestTimeout(adaptation.DefaultPluginRequestTimeout)
 	p.mu.Unlock()
@@ -554,8 +553,8 @@ func TestNRITimesOut(t *testing.T) {
 	r.want("a=4-5")
 }
 
-// TestNRIUnasked: what a container is to get beside what it began with is sent when it has begun,
-// and only to runtimes that take that.
+// TestNRIUnasked: CPUs that a container gets in addition are sent when it has started, and only to
+// runtimes that accept this.
 func TestNRIUnasked(t *testing.T) {
 	for release, unasked := range map[string]int{"v0.12.1": 1, "v0.12.0": 0, "v0.8.0": 0, "unknown": 0} {
 		t.Run(release, func(t *testing.T) {
@@ -594,8 +593,8 @@ func TestNRIUnasked(t *testing.T) {
 	}
 }
 
-// TestNRIWithoutSandboxes: containerd that starts again on a busy machine may know containers and
-// not how their sandboxes are, and does not report these. Who is pinned stays pinned.
+// TestNRIWithoutSandboxes: on a busy machine, a restarted containerd may know containers but not
+// the state of their sandboxes, and does not report these. Pinned containers stay pinned.
 func TestNRIWithoutSandboxes(t *testing.T) {
 	r := newRuntime(t)
 	p := newPlugin(t)
@@ -620,8 +619,8 @@ func TestNRIWithoutSandboxes(t *testing.T) {
 	stop()
 }
 
-// TestNRIWithoutContainers: containerd that starts again on a busy machine may leave out a
-// container that runs. Nobody gets its CPUs while it has processes, and it is not moved.
+// TestNRIWithoutContainers: on a busy machine, a restarted containerd may leave out a running
+// container. Other containers do not get its CPUs while it has processes, and it is not moved.
 func TestNRIWithoutContainers(t *testing.T) {
 	r := newRuntime(t)
 	p := newPlugin(t)

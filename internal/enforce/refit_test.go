@@ -15,12 +15,13 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// sized is a decision for container c: CPUs of its own and gibibytes of memory on NUMA node 0.
+// sized returns a decision for container c with exclusive CPUs, and gib GiB of memory on NUMA node
+// 0.
 func sized(t testing.TB, list string, gib uint64) placement.ContainerDecision {
 	return placement.ContainerDecision{Name: "c", Hint: placement.Hint{Any: true}, CPUs: cpus(t, list), Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: gib << 30}}}
 }
 
-// resizable is a container of a Guaranteed pod.
+// resizable returns a container of a Guaranteed pod.
 func resizable(t testing.TB, id, list string, gib uint64) Container {
 	d := sized(t, list, gib)
 	return Container{ID: id, Pod: "pod-" + id, UID: "uid-" + id, Short: "c", Name: id, Decision: &d, decides: true}
@@ -35,7 +36,7 @@ func decide(t testing.TB, b *Books, id string, generation uint64, list string, g
 	return taken
 }
 
-// sendAll carries out the moves that are due, one after the other, and tells them.
+// sendAll carries out the moves that are due, one after the other, and returns them as a text.
 func sendAll(b *Books) (told string) {
 	for range 20 {
 		due := b.Overdue()
@@ -79,8 +80,8 @@ func wantText(t testing.TB, what, got, want string) {
 	}
 }
 
-// TestResizeStory: a container grows when shared ones have left, and what it leaves is free when
-// its cgroup shows that.
+// TestResizeStory: a container grows when shared containers have left the CPUs. CPUs that it leaves
+// are free when its cgroup shows this.
 func TestResizeStory(t *testing.T) {
 	b := newBooks(t, Hold)
 	wantText(t, "s begins", create(b, shared("s")), "0-15;")
@@ -119,7 +120,7 @@ func TestResizeStory(t *testing.T) {
 	wantText(t, "b has left", sendAll(b), "s=0-1,4-15 a=2-3")
 }
 
-// TestResizeOfAContainerThatDoesNotRun: it begins by the newest decision.
+// TestResizeOfAContainerThatDoesNotRun: it starts with the newest decision.
 func TestResizeOfAContainerThatDoesNotRun(t *testing.T) {
 	b := newBooks(t, Hold)
 	create(b, resizable(t, "a", "1-4", 2))
@@ -163,8 +164,8 @@ func TestResizeOfAContainerThatDoesNotRun(t *testing.T) {
 	wantText(t, "it begins as decided", create(b, again), "1-2;")
 }
 
-// TestRestartContainer: the kubelet restarts a container to resize it (resizePolicy), at once, and
-// does not ask again for what it has begun with.
+// TestRestartContainer: to resize a container, the kubelet restarts it at once (resizePolicy), and
+// does not update the resources with which it has started.
 func TestRestartContainer(t *testing.T) {
 	const gib = 1 << 30
 	var b *Books
@@ -179,7 +180,7 @@ func TestRestartContainer(t *testing.T) {
 		play    func()
 		on      string
 		trimmed amounts
-		free    string // what another pod's container can have
+		free    string // CPUs that a container of another pod can get
 	}{
 		"it grows, decided in time": {func() {
 			again := restart("a2", amounts{4096, 2 * gib})
@@ -228,8 +229,8 @@ func TestRestartContainer(t *testing.T) {
 	}
 }
 
-// TestAmountsAreCarried: the kubelet takes what it has asked for once as done. A limit that was
-// raised again meanwhile comes down by the agent, if the container uses less.
+// TestAmountsAreCarried: the kubelet sends an update only once. If a limit was raised again
+// meanwhile, the agent lowers it when the container uses less.
 func TestAmountsAreCarried(t *testing.T) {
 	const gib = 1 << 30
 	b := newBooks(t, Hold)
@@ -257,7 +258,7 @@ func TestAmountsAreCarried(t *testing.T) {
 	}
 	carry("it grows", amounts{limit: 2 * gib})
 	look(2*gib, gib/4)
-	b.Updated("a", amounts{2048, gib}) // the kubelet shrinks it, and the decision is late
+	b.Updated("a", amounts{2048, gib}) // the kubelet shrinks it before the decision arrives
 	carry("the decision that is known", amounts{limit: 2 * gib})
 	decide(t, b, "a", 3, "1-2", 1)
 	carry("what it uses is not known", amounts{})
@@ -330,7 +331,7 @@ func TestUpdatesWaitForTheirDecision(t *testing.T) {
 	}
 }
 
-// TestUpdatesWaitForContainersThatBegin: a shared container that is just beginning cannot be moved,
+// TestUpdatesWaitForContainersThatBegin: a shared container that is just starting cannot be moved,
 // so that the kubelet has to try again.
 func TestUpdatesWaitForContainersThatBegin(t *testing.T) {
 	b := newBooks(t, Hold)
@@ -347,8 +348,8 @@ func TestUpdatesWaitForContainersThatBegin(t *testing.T) {
 	wantText(t, "once it has begun", sendAll(b), "s=0,4-15 a=1-3")
 }
 
-// TestUpdatesOfSharedContainersWaitForTheirMove: an update in the middle of a move would leave a
-// shared container on CPUs that it has to leave.
+// TestUpdatesOfSharedContainersWaitForTheirMove: an update during a move would leave a shared
+// container on CPUs that it must leave.
 func TestUpdatesOfSharedContainersWaitForTheirMove(t *testing.T) {
 	for _, failed := range []bool{false, true} {
 		b := newBooks(t, Hold)
@@ -372,8 +373,8 @@ func TestUpdatesOfSharedContainersWaitForTheirMove(t *testing.T) {
 	}
 }
 
-// TestWhatIsFreeComesToSettledContainers: a shared container whose move is under way is not taken
-// for settled because CPUs have become free for it.
+// TestWhatIsFreeComesToSettledContainers: while a shared container is being moved, other CPUs
+// become free. It must not count as moved because of them.
 func TestWhatIsFreeComesToSettledContainers(t *testing.T) {
 	b := newBooks(t, Hold)
 	create(b, shared("s"))
@@ -394,12 +395,12 @@ func TestWhatIsFreeComesToSettledContainers(t *testing.T) {
 	}
 }
 
-// TestResizesOutliveTheAgent: decisions are remembered elsewhere, and what a container had stays
-// its own until its cgroup is read.
+// TestResizesOutliveTheAgent: decisions are stored outside the books. A container keeps its earlier
+// resources until its cgroup is read.
 func TestResizesOutliveTheAgent(t *testing.T) {
 	b := newBooks(t, Hold)
 	decide(t, b, "a", 3, "1", 1)
-	a := resizable(t, "a", "1-2", 4) // its Binding's
+	a := resizable(t, "a", "1-2", 4) // according to its Binding
 	a.Now, a.asks = Set{CPUs: cpus(t, "1-4")}, amounts{1024, 3 << 30}
 	wantText(t, "learns what runs", tellUpdates(b.Synchronize([]Container{a})), "a=1")
 	c := booked(t, b, "a")
@@ -429,7 +430,7 @@ func TestResizesOutliveTheAgent(t *testing.T) {
 	}
 }
 
-// TestUpdatesThatNobodyRefused: the kubelet raised the limit while no agent was there.
+// TestUpdatesThatNobodyRefused: the kubelet raised the limit while no agent ran.
 func TestUpdatesThatNobodyRefused(t *testing.T) {
 	b := newBooks(t, Hold)
 	a := resizable(t, "a", "1-2", 1)
@@ -444,8 +445,8 @@ func TestUpdatesThatNobodyRefused(t *testing.T) {
 	}
 }
 
-// TestResizesNeverOverlap: a scheduler that gives away what no report shows, a runtime that is late
-// and loses moves, and an agent that restarts, at random.
+// TestResizesNeverOverlap runs at random: a scheduler that assigns all resources that no report
+// shows as used, a runtime that is late and loses moves, and an agent that restarts.
 func TestResizesNeverOverlap(t *testing.T) {
 	moved, shed := 0, 0
 	for seed := range uint64(60) {
@@ -462,7 +463,7 @@ func TestResizesNeverOverlap(t *testing.T) {
 	}
 }
 
-// resizes is what the scheduler decided, and where containers run, by pod.
+// resizes has the scheduler's decisions and the CPUs of running containers, by pod.
 type resizes struct {
 	t           *testing.T
 	rng         *rand.Rand
@@ -484,7 +485,7 @@ func (r *resizes) container(uid string) Container {
 	return c
 }
 
-// restart is an agent that begins again, with the decisions that it has remembered.
+// restart starts a new agent, with the decisions that were stored.
 func (r *resizes) restart() {
 	r.b = newBooks(r.t, Hold)
 	for _, uid := range resizedPods {
@@ -501,7 +502,7 @@ func (r *resizes) restart() {
 	r.carry(r.b.Synchronize(running), true)
 }
 
-// carry carries moves out in their order.
+// carry carries out moves in their order.
 func (r *resizes) carry(us []Update, surely bool) {
 	for _, u := range us {
 		if surely || r.rng.IntN(4) > 0 {
@@ -510,7 +511,7 @@ func (r *resizes) carry(us []Update, surely bool) {
 	}
 }
 
-// shown is what a report shows of a pod.
+// shown returns the CPUs that a report shows for a pod.
 func (r *resizes) shown(uid string) (out topology.CPUSet) {
 	for _, c := range r.b.All() {
 		if c.ID == uid {
@@ -555,7 +556,7 @@ func (r *resizes) step() {
 		}
 	case 2:
 		r.b.Decide("uid-"+uid, r.decided[uid])
-	case 3: // a container begins
+	case 3: // a container starts
 		if r.rng.IntN(3) == 0 {
 			uid = "s"
 		}
@@ -571,7 +572,7 @@ func (r *resizes) step() {
 				r.b.Moved(u)
 			}
 		}
-	case 4: // moves by themselves
+	case 4: // moves that are due
 		for _, u := range r.b.Overdue() {
 			r.b.Moving(u)
 			if r.rng.IntN(4) == 0 {
@@ -582,7 +583,7 @@ func (r *resizes) step() {
 			r.moved++
 			r.b.Moved(u)
 		}
-	case 5: // the kubelet's update, whose answer may be lost
+	case 5: // an update of the kubelet, whose answer may be lost
 		if set, moves, known, err := r.b.Update(uid); known && err == nil {
 			r.carry(moves, true)
 			if r.rng.IntN(3) > 0 {
@@ -628,7 +629,7 @@ func (r *resizes) apart(seed uint64) {
 	}
 }
 
-// TestNRIResize: the genuine adaptation asks before it updates, and a refusal reaches the runtime.
+// TestNRIResize: the genuine adaptation asks before an update, and the runtime gets the refusal.
 func TestNRIResize(t *testing.T) {
 	const gib = 1 << 30
 	r := newRuntime(t)
@@ -673,7 +674,7 @@ func TestNRIResize(t *testing.T) {
 	grown := sized(t, "1-4", 2)
 	p.Decide("uid-a", Decided{2, []placement.ContainerDecision{grown}})
 	for s := p.Sight(); !s.Containers[0].Settled || s.Containers[0].Set.CPUs != grown.CPUs || s.Containers[0].Generation != 2; s = p.Sight() {
-		select { // the moves are on their way
+		select { // the moves are in flight
 		case <-changed:
 		case <-time.After(time.Minute):
 			t.Fatalf("it does not move: %+v", s)

@@ -25,8 +25,8 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-// TestLocked: a gate may be set to what it is locked to, and to nothing else. Whether it is locked
-// depends on the release.
+// TestLocked: a locked gate can only be set to its locked value. Whether it is locked depends on
+// the release.
 func TestLocked(t *testing.T) {
 	for _, c := range []struct {
 		gate  string
@@ -53,7 +53,7 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestNeeds: a gate that is on needs others on.
+// TestNeeds: a gate that is on requires other gates.
 func TestNeeds(t *testing.T) {
 	for _, c := range []struct {
 		gates      map[string]bool
@@ -76,7 +76,7 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// TestTables: every line is one that a kubelet printed.
+// TestTables: every line has the format of a kubelet's output.
 func TestTables(t *testing.T) {
 	all, err := readTables()
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// counted is nodes that have so many CPUs each, and nothing else. The ones that wait take nobody
-// until they have reported.
+// counted has nodes with cpus CPUs each. Nodes that wait admit no pod before they have reported.
 type counted struct {
 	plan.Uncoupled
 	cpus  []int64
@@ -37,7 +36,7 @@ func (c *counted) Hoped(node int) suppose.Node {
 	return suppose.On(nil, amounts.NewNode(cpus(c.cpus[node]), amounts.Pods))
 }
 
-// asking is a question of members that ask for so many CPUs each.
+// asking returns a question about members that request each of these CPUs.
 func asking(minimum int, each ...int64) *Question {
 	q := &Question{Gang: plan.Gang{Minimum: minimum}, Start: minimum}
 	for _, n := range each {
@@ -46,7 +45,7 @@ func asking(minimum int, each ...int64) *Question {
 	return q
 }
 
-// TestVerdict: what becomes of a gang, in words and as a value.
+// TestVerdict: the result for a gang, as a text and as a value.
 func TestVerdict(t *testing.T) {
 	done := asking(1, 4, 4)
 	done.Done, done.Start = 2, 3
@@ -76,8 +75,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestWhatAGroupNamesComesFirst: nothing is planned for a group that cannot have what it names.
-// Pods are looked at one by one only if the sums do not suffice.
+// TestWhatAGroupNamesComesFirst: there is no plan if the group's minResources are not free. Single
+// pods are looked at only if the sums do not suffice.
 func TestWhatAGroupNamesComesFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		has, low int64
@@ -111,7 +110,7 @@ func TestWhatAGroupNamesComesFirst(t *testing.T) {
 	}
 }
 
-// TestTooManyKinds: such a gang is not planned, and says so.
+// TestTooManyKinds: a gang with too many kinds is not planned, and the result says so.
 func TestTooManyKinds(t *testing.T) {
 	q := &Question{Gang: plan.Gang{Minimum: 1}, Budget: plan.NewBudget(t.Context())}
 	for i := range plan.MaxKinds {

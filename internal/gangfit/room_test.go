@@ -9,7 +9,8 @@ import (
 
 func cpus(n int64) amounts.List { return amounts.List{amounts.CPU: n * 1000} }
 
-// TestWhatAGroupIsLetInFor: what is free or could be freed, less what is kept for others.
+// TestWhatAGroupIsLetInFor: free amounts and those that could be freed, without those that are kept
+// for other groups.
 func TestWhatAGroupIsLetInFor(t *testing.T) {
 	const gang, other = "a/g", "a/h"
 	for name, c := range map[string]struct {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestAdmissionIsChecked: what cannot be right is refused by name.
+// TestAdmissionIsChecked: invalid values are refused by name.
 func TestAdmissionIsChecked(t *testing.T) {
 	for want, a := range map[string]Admission{
 		"": {},

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestPriorityIsPartOfALikeness: a pod that is nominated to a node counts for members of its
-// priority and below alone.
+// TestPriorityIsPartOfALikeness: a pod that is nominated to a node only counts for members whose
+// priority is not higher.
 func TestPriorityIsPartOfALikeness(t *testing.T) {
 	low, high := new(corev1.Pod), new(corev1.Pod)
 	low.Name, high.Name = "a-0", "a-1"

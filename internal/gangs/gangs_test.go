@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// TestTogether: members of tasks that lack pods come before older ones of others.
+// TestTogether: members of tasks that lack pods are chosen before older members of other tasks.
 func TestTogether(t *testing.T) {
 	task := func(name string) string { name, _, _ = strings.Cut(name, "-"); return name }
 	line := []string{"worker-0", "worker-1", "worker-2", "master-3"}
@@ -29,8 +29,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestTogetherIsEnough: the chosen members reach the minimum where all that wait do, and nobody is
-// chosen whom an older one of the same task could stand in for.
+// TestTogetherIsEnough: if all waiting members would reach the minimum, the chosen ones do. No
+// member is chosen if an older one of the same task could be chosen instead.
 func TestTogetherIsEnough(t *testing.T) {
 	for seed := range uint64(500) {
 		random := rand.New(rand.NewPCG(seed, 3))
@@ -64,7 +64,7 @@ func TestTogetherIsEnough(t *testing.T) {
 	}
 }
 
-// TestCount: a task with nobody left is not there.
+// TestCount: a task without pods has no entry.
 func TestCount(t *testing.T) {
 	var c Count
 	c.Add("a", 2)

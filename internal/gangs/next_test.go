@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestNextGoesOn: whatever has happened to a gang, the moment for which it asks is to come, and a
-// gang that nothing but time keeps from being tried is tried before long.
+// TestNextGoesOn: whatever has happened to a gang, the time for which it asks is in the future. If
+// a gang only waits for time to pass, it is tried soon.
 func TestNextGoesOn(t *testing.T) {
 	for seed := range uint64(500) {
 		random := rand.New(rand.NewPCG(seed, 29))
@@ -37,7 +37,7 @@ func TestNextGoesOn(t *testing.T) {
 	}
 }
 
-// strike makes something happen to the gang that can happen to it.
+// strike applies a random event that is possible for the gang.
 func (s *stage) strike(random *rand.Rand) {
 	state := s.Phase(s.conditions(), s.now)
 	s.now = s.now.Add(time.Duration(random.IntN(4000)) * time.Millisecond)
@@ -61,7 +61,7 @@ func (s *stage) strike(random *rand.Rand) {
 	s.on(Looked{})
 }
 
-// settle ends what somebody else has to end.
+// settle ends what depends on others.
 func (s *stage) settle() {
 	switch s.Doing {
 	case Reserved, Binding:

@@ -19,8 +19,8 @@ func second(text string) metav1.Time {
 	return metav1.Unix(int64(n), 0)
 }
 
-// TestFormer: RUN:PHASE of each pod, when it was created and when it ended, and which are of former
-// runs.
+// TestFormer: pods are given as RUN:PHASE with their times of creation and end. former lists the
+// pods of former runs.
 func TestFormer(t *testing.T) {
 	for _, tc := range []struct{ pods, former string }{
 		{"one:Running:1 one:Succeeded:1:5", ""},
@@ -28,12 +28,12 @@ func TestFormer(t *testing.T) {
 		{"one:Succeeded:1:5 two:Succeeded:7:9", ""},
 		{"one:Succeeded:1:5 one:Failed:1:6 two:Pending:9", "0 1"},
 		{"one:Succeeded:1:5 two:Pending:9 one:Running:2", ""},
-		{"one:Succeeded:1:5 two:Pending:9 two:Running:4", ""}, // the launcher of a job, and its workers
+		{"one:Succeeded:1:5 two:Pending:9 two:Running:4", ""}, // a job's launcher and its workers
 		{"one:Succeeded:1:5 two:Pending:9 three:Running:8", "0"},
 		{"one:Succeeded:1:5 two:Failed:1:6 two:Pending:9 three:Pending:9", ""},
-		{"one:Succeeded:1:5 two:Failed:1:6 two:Pending:9", ""}, // two began while one went on
-		{"one:Succeeded:1:5 two:Running:5", ""},                // within one second
-		{"one:Failed:3 two:Running:2", ""},                     // nobody knows when it ended
+		{"one:Succeeded:1:5 two:Failed:1:6 two:Pending:9", ""}, // run two began while run one continued
+		{"one:Succeeded:1:5 two:Running:5", ""},                // within the same second
+		{"one:Failed:3 two:Running:2", ""},                     // the time of its end is unknown
 		{"one:Failed:1 two:Running:2", "0"},
 		{":Succeeded:1:5 :Running:9", ""},
 		{":Succeeded:1:5 two:Running:9", "0"},

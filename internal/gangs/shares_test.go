@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestSharesOfTenants: the loop of a scheduler that tries every gang as soon as it may be tried,
-// and friendly pods in between. Whatever an attempt costs, and however many gangs a tenant has,
-// attempts without success take a tenth of the time, and no tenant takes what is another's.
+// TestSharesOfTenants simulates a scheduler that tries every gang as soon as it may, and pods that
+// fit in between. Whatever an attempt costs, and however many gangs a tenant has, failed attempts
+// take a tenth of the time, and no tenant uses the share of another.
 func TestSharesOfTenants(t *testing.T) {
 	for _, c := range []struct {
 		tenants, gangs int
@@ -24,10 +24,10 @@ func TestSharesOfTenants(t *testing.T) {
 		now, rng := begun, rand.New(rand.NewPCG(7, uint64(c.cost)))
 		length := 20 * Rarely * c.cost * time.Duration(c.tenants)
 		spent, pods := map[string]time.Duration{}, 0
-		first := time.Duration(c.tenants) * c.cost // nobody has failed before
+		first := time.Duration(c.tenants) * c.cost // no attempt has failed before
 		for now.Sub(begun) < length {
 			tried := false
-			for _, n := range rng.Perm(c.tenants * c.gangs) { // what changes wakes them all
+			for _, n := range rng.Perm(c.tenants * c.gangs) { // a change wakes all of them
 				ns := fmt.Sprint("tenant-", n%c.tenants)
 				if now.Before(s.Until(ns)) {
 					continue
@@ -63,7 +63,7 @@ func TestSharesOfTenants(t *testing.T) {
 	}
 }
 
-// TestSharesAreForgotten: a namespace is remembered for as long as its gangs pause.
+// TestSharesAreForgotten: data of a namespace is kept as long as its gangs pause.
 func TestSharesAreForgotten(t *testing.T) {
 	var s Shares
 	now := time.Unix(1e9, 0)

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/test/golden"
 )
 
-// TestStories plays testdata/*.txt: what happens to a gang, how it stands then, and what the
-// scheduler does. testdata/README.md has the words.
+// TestStories plays testdata/*.txt: events of a gang, its state after them, and the scheduler's
+// actions. testdata/README.md explains the syntax.
 func TestStories(t *testing.T) {
 	golden.Stories(t, func(*testing.T) golden.Stage {
 		begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -21,7 +21,7 @@ func TestStories(t *testing.T) {
 	})
 }
 
-// stage has one gang, whose pods are counted.
+// stage has one gang, and counts its pods.
 type stage struct {
 	Progress
 	begin, now    time.Time
@@ -45,7 +45,7 @@ func (s *stage) conditions() *Conditions {
 	return &c
 }
 
-// on notes what comes of an event.
+// on handles an event, and notes the actions.
 func (s *stage) on(e Event) {
 	var do Actions
 	s.Progress, do = Next(s.Progress, s.conditions(), e, s.now)
@@ -63,7 +63,7 @@ func (s *stage) on(e Event) {
 	note(do.Try == Everybody, "try every member by itself")
 }
 
-// Tell says what was done, and how the gang stands.
+// Tell returns the actions, and the gang's state.
 func (s *stage) Tell() string {
 	state, c := s.Phase(s.conditions(), s.now), s.conditions()
 	line := string(state)
@@ -84,7 +84,7 @@ func (s *stage) Tell() string {
 	return out
 }
 
-// Do has one thing happen.
+// Do performs one step of the story.
 func (s *stage) Do(word string, args []string) error {
 	facts := map[string]string{}
 	for _, arg := range args {
@@ -123,7 +123,7 @@ func (s *stage) Do(word string, args []string) error {
 	return nil
 }
 
-// happen has something happen to an attempt, or to a plan.
+// happen applies an event to an attempt or a plan.
 func (s *stage) happen(word string, has func(string) bool, number func(string, int) int) error {
 	switch word {
 	case "misfit":
@@ -156,7 +156,7 @@ func (s *stage) happen(word string, has func(string) bool, number func(string, i
 	return nil
 }
 
-// pass lets time pass, and looks at the gang whenever it has asked for that.
+// pass lets time pass, and checks the gang at every time for which it has asked.
 func (s *stage) pass(arg string) error {
 	d, err := time.ParseDuration(arg)
 	for until := s.now.Add(d); err == nil; {

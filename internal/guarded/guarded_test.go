@@ -17,7 +17,8 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// reviewer stands in for the API server: a token is a user's name, and monitor may get /metrics.
+// reviewer stands in for the API server: a token is the name of a user, and the user monitor may
+// get /metrics.
 func reviewer(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if strings.HasSuffix(r.URL.Path, "/tokenreviews") {
@@ -36,7 +37,7 @@ func reviewer(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(review)
 }
 
-// TestWhoReadsMetrics: those alone whom the API server lets.
+// TestWhoReadsMetrics: only users whom the API server allows.
 func TestWhoReadsMetrics(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(reviewer))
 	defer api.Close()
@@ -59,8 +60,8 @@ func TestWhoReadsMetrics(t *testing.T) {
 	}
 }
 
-// TestCertificates: one that is given is read again when it is renewed, and one that is missing is
-// named at the start.
+// TestCertificates: a given certificate is read again when it is renewed. If it is missing at the
+// start, the error names it.
 func TestCertificates(t *testing.T) {
 	own, err := TLS("", "node-1")
 	if err != nil || len(own.Certificates) != 1 {
@@ -99,7 +100,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// TestWordsOfTheFlag names the words that are taken.
+// TestWordsOfTheFlag: an error names the accepted values.
 func TestWordsOfTheFlag(t *testing.T) {
 	for word, right := range map[string]bool{None: true, Cluster: true, "": false, "yes": false} {
 		if err := Check(word); (err == nil) != right {

@@ -8,8 +8,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// TestWhatIsSaidOfASandboxComesFirst: what the kubelet does in a goroutine when a sandbox is ready
-// is done before a container of it runs.
+// TestWhatIsSaidOfASandboxComesFirst: the kubelet's goroutine for a ready sandbox finishes before a
+// container of the sandbox runs.
 func TestWhatIsSaidOfASandboxComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRuntime(0)

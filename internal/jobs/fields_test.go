@@ -21,7 +21,7 @@ import (
 	"github.com/berth-dev/berth/test/fields"
 )
 
-// behaviours are what nodes and users may do to the pods of a Job.
+// behaviours are things that nodes and users may do to the pods of a Job.
 var behaviours = []func(*world, *corev1.Pod){
 	onceAll(nil),
 	onceAll(never("j-a-0")),
@@ -44,14 +44,14 @@ var behaviours = []func(*world, *corev1.Pod){
 		}
 		w.set(pod, corev1.PodRunning, 0)
 	},
-	func(w *world, pod *corev1.Pod) { // all run but one
+	func(w *world, pod *corev1.Pod) { // all but one run
 		if pod.Name != "j-c-0" {
 			w.set(pod, corev1.PodRunning, 0)
 		}
 	},
 }
 
-// history is everything that comes of a Job, step by step, whatever happens to its pods.
+// history records all effects of a Job, step by step, with each of the behaviours.
 func history(t *testing.T, object map[string]any) string {
 	t.Helper()
 	spec, err := json.Marshal(object["spec"])
@@ -73,17 +73,18 @@ func history(t *testing.T, object map[string]any) string {
 			out.WriteString(now)
 			w.act()
 		}
-		w.now = w.now.Add(time.Hour) // but timeouts
+		w.now = w.now.Add(time.Hour) // except timeouts
 		w.settle()
 		out.WriteString(w.record())
 	}
 	return out.String()
 }
 
-// uids are the ones that the world gives away in the order in which things are made, some at once.
+// uids matches UIDs of the world. They are assigned in the order of creation, which is random for
+// objects that are created at the same time.
 var uids = regexp.MustCompile(`"uid":"uid-\d+",`)
 
-// record writes down all that is there.
+// record prints all objects.
 func (w *world) record() string {
 	w.t.Helper()
 	var out strings.Builder
@@ -96,7 +97,7 @@ func (w *world) record() string {
 		}
 		if jobs, ok := list.(*batch.JobList); ok {
 			for i := range jobs.Items {
-				jobs.Items[i].Spec = batch.JobSpec{} // what comes of it counts
+				jobs.Items[i].Spec = batch.JobSpec{} // only its effects count
 			}
 		}
 		text, err := json.Marshal(list)
@@ -112,7 +113,7 @@ func (w *world) record() string {
 // result of a Job. The name and the namespace of a template do not.
 func TestEveryFieldOfAJobCounts(t *testing.T) {
 	kind := fields.KindNamed("Job of batch.volcano.sh/v1alpha1")
-	without := map[string]string{} // what comes of each base
+	without := map[string]string{} // the effects of each base
 	for i := range kind.Fields {
 		f := &kind.Fields[i]
 		if f.Fate != fields.Read && f.Fate != fields.Idle {
@@ -137,8 +138,8 @@ func TestEveryFieldOfAJobCounts(t *testing.T) {
 	}
 }
 
-// TestEveryFieldOfATemplateReachesThePods feeds each field that Volcano's definition has in a pod
-// template, however deep.
+// TestEveryFieldOfATemplateReachesThePods tries each field that Volcano's definition has in a pod
+// template, at any depth.
 func TestEveryFieldOfATemplateReachesThePods(t *testing.T) {
 	all, err := fields.Definitions("../../../shared/neighbours")
 	if errors.Is(err, fs.ErrNotExist) {

@@ -44,7 +44,8 @@ func documented(t *testing.T, name string) *batch.Job {
 	return job
 }
 
-// TestPodsOfDocumentedJobs: pods carry what Volcano's carry, and the policy of their task.
+// TestPodsOfDocumentedJobs: pods have the same labels and annotations as Volcano's, and the policy
+// of their task.
 func TestPodsOfDocumentedJobs(t *testing.T) {
 	job := documented(t, "job-best-effort.yaml")
 	job.Namespace, job.UID = "d", "u"
@@ -113,7 +114,7 @@ tasks:
 	}
 }
 
-// TestRefused: what is not served is refused by its path, and what contradicts itself.
+// TestRefused: unsupported fields and contradictions are refused, and the error has the path.
 func TestRefused(t *testing.T) {
 	const task = "tasks: [{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}%s}]\n"
 	for spec, want := range map[string]string{
@@ -174,7 +175,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestTheSchedulerPlansWhatIsServed: of a Job that is not refused, berth-scheduler takes the group.
+// TestTheSchedulerPlansWhatIsServed: if a Job is not refused, berth-scheduler accepts its group.
 func TestTheSchedulerPlansWhatIsServed(t *testing.T) {
 	for spec, served := range map[string]bool{
 		"tasks: [{name: a, replicas: 4096}]":                              true,
@@ -194,7 +195,7 @@ func TestTheSchedulerPlansWhatIsServed(t *testing.T) {
 	}
 }
 
-// TestCountsDoNotOverflow: a Job of 2^32 pods was taken for one of ten.
+// TestCountsDoNotOverflow: a Job of 2^32 pods must not be read as one of ten.
 func TestCountsDoNotOverflow(t *testing.T) {
 	const huge = "{name: %s, replicas: 2147483647, minAvailable: 2147483647}"
 	job := jobOf(t, "tasks: ["+fmt.Sprintf(huge, "a")+", "+fmt.Sprintf(huge, "b")+", {name: c, replicas: 12}]")
@@ -218,7 +219,7 @@ func TestPassedOver(t *testing.T) {
 	}
 }
 
-// TestRefusedJobMakesNothing: it ends at once, and says why.
+// TestRefusedJobMakesNothing: it ends at once, with the reason.
 func TestRefusedJobMakesNothing(t *testing.T) {
 	w := newWorld(t, "{volumes: [{mountPath: /x}], tasks: [{replicas: 1}]}", onceAll(nil))
 	w.settle()
@@ -228,7 +229,8 @@ func TestRefusedJobMakesNothing(t *testing.T) {
 	}
 }
 
-// TestAMalformedJobIsRefused: a Job that does not fit the types ends, and its message says why.
+// TestAMalformedJobIsRefused: a Job that does not match the types ends, and its message has the
+// reason.
 func TestAMalformedJobIsRefused(t *testing.T) {
 	w := newWorld(t, "tasks: [{replicas: 1}]", onceAll(nil))
 	r := w.reconciler()
@@ -244,7 +246,7 @@ func TestAMalformedJobIsRefused(t *testing.T) {
 	}
 }
 
-// malforming reads Jobs that do not fit the types.
+// malforming returns Jobs that do not match the types.
 type malforming struct{ client.Client }
 
 func (m malforming) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -255,7 +257,7 @@ func (m malforming) Get(ctx context.Context, key client.ObjectKey, o client.Obje
 	return err
 }
 
-// TestOtherControllersJob: nothing is written to a Job that another controller owns.
+// TestOtherControllersJob: a Job that belongs to another controller is not written.
 func TestOtherControllersJob(t *testing.T) {
 	w := newWorld(t, "tasks: [{replicas: 1}]", onceAll(nil))
 	r := w.reconciler()
@@ -266,7 +268,8 @@ func TestOtherControllersJob(t *testing.T) {
 	}
 }
 
-// TestGrowAndShrink: replicas may change while a Job runs; a pod that is given up is no eviction.
+// TestGrowAndShrink: replicas may change while a Job runs. A pod that is no longer needed does not
+// count as evicted.
 func TestGrowAndShrink(t *testing.T) {
 	w := newWorld(t, "policies: [{event: PodEvicted, action: TerminateJob}]\ntasks: [{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}}]", onceAll(never("j-a-0", "j-a-1", "j-a-2")))
 	for _, replicas := range []int32{2, 3, 1, 2} {
@@ -292,7 +295,7 @@ func TestGrowAndShrink(t *testing.T) {
 	}
 }
 
-// TestNameOfAnother: a pod that is somebody else's is left alone, and the Job waits.
+// TestNameOfAnother: a pod that belongs to another owner is not changed, and the Job waits.
 func TestNameOfAnother(t *testing.T) {
 	w := newWorld(t, "tasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]", onceAll(nil))
 	w.byWorld = true
@@ -310,7 +313,7 @@ func TestNameOfAnother(t *testing.T) {
 	}
 }
 
-// TestEndedJobGoes: ttlSecondsAfterFinished deletes it, and the PodGroup goes before.
+// TestEndedJobGoes: ttlSecondsAfterFinished deletes it. Its PodGroup is deleted before.
 func TestEndedJobGoes(t *testing.T) {
 	w := newWorld(t, "ttlSecondsAfterFinished: 5\ntasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]", onceAll(nil))
 	w.play()
@@ -327,8 +330,8 @@ func TestEndedJobGoes(t *testing.T) {
 	}
 }
 
-// TestHostsThatNobodyCanBeTold: the svc plugin shows all hosts to every container, as a file of a
-// ConfigMap and as a variable, and both have limits.
+// TestHostsThatNobodyCanBeTold: the svc plugin gives every container the names of all hosts, in a
+// file from a ConfigMap and in a variable. Both have size limits.
 func TestHostsThatNobodyCanBeTold(t *testing.T) {
 	spec := func(plugins string, replicas ...int) string {
 		text := "minAvailable: 1\nplugins: {" + plugins + "}\ntasks:\n"
@@ -356,8 +359,8 @@ func TestHostsThatNobodyCanBeTold(t *testing.T) {
 	}
 }
 
-// TestPodsBeyondReplicasDecideNothing: a Job that asks for fewer pods goes on with the others,
-// whatever has become of the ones that are too many.
+// TestPodsBeyondReplicasDecideNothing: if a Job needs fewer pods than before, the state of the
+// others has no effect.
 func TestPodsBeyondReplicasDecideNothing(t *testing.T) {
 	job := jobOf(t, "policies: [{event: PodFailed, action: AbortJob}]\ntasks: [{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}}]")
 	job.Status.State.Phase = batch.Running
@@ -377,7 +380,7 @@ func TestPodsBeyondReplicasDecideNothing(t *testing.T) {
 	}
 }
 
-// runningJob is a Job with the tasks a and b. Each task has two pods, and all four run.
+// runningJob returns a Job with the tasks a and b. Each task has two pods, and all four run.
 func runningJob(t *testing.T, policies string) (*batch.Job, []*corev1.Pod) {
 	const tasks = "\ntasks: [{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}}, {name: b, replicas: 2, template: {spec: {containers: [{name: c}]}}}]"
 	job := jobOf(t, policies+tasks)
@@ -393,8 +396,8 @@ func runningJob(t *testing.T, policies string) (*batch.Job, []*corev1.Pod) {
 	return job, pods
 }
 
-// TestAnEvictionWaitsForAnotherTask: while a task is restarted, an eviction from another one is not
-// forgotten, and its policy acts afterwards.
+// TestAnEvictionWaitsForAnotherTask: an eviction from a task while another task is restarted is
+// remembered, and its policy is applied afterwards.
 func TestAnEvictionWaitsForAnotherTask(t *testing.T) {
 	job, pods := runningJob(t, "policies: [{event: PodEvicted, action: RestartTask}]")
 	for i, c := range []struct {
@@ -403,10 +406,10 @@ func TestAnEvictionWaitsForAnotherTask(t *testing.T) {
 		retries        int32
 		restarting     string
 	}{
-		{[]*corev1.Pod{pods[1], pods[2], pods[3]}, pods[1:2], 0, 1, "a"}, // one of a is evicted
+		{[]*corev1.Pod{pods[1], pods[2], pods[3]}, pods[1:2], 0, 1, "a"}, // one pod of a is evicted
 		{[]*corev1.Pod{pods[1], pods[3]}, pods[1:2], 0, 1, "a"},          // and one of b
-		{pods[3:], nil, 2, 1, ""},                                        // nothing is left of a
-		{[]*corev1.Pod{pods[0], pods[1], pods[3]}, pods[3:], 0, 1, "b"},  // made before the retry: no other one
+		{pods[3:], nil, 2, 1, ""},                                        // no pod of a is left
+		{[]*corev1.Pod{pods[0], pods[1], pods[3]}, pods[3:], 0, 1, "b"},  // created before the retry: not another failure
 		{pods[:2], nil, 2, 1, ""},
 	} {
 		out := next(job, c.there, job.CreationTimestamp.Time)
@@ -417,7 +420,7 @@ func TestAnEvictionWaitsForAnotherTask(t *testing.T) {
 	}
 }
 
-// TestAnEvictionOfAFailedJob: it waits for nothing any more.
+// TestAnEvictionOfAFailedJob: a failed Job does not wait for anything.
 func TestAnEvictionOfAFailedJob(t *testing.T) {
 	job, pods := runningJob(t, "maxRetry: 1\npolicies: [{event: PodEvicted, action: RestartTask}]")
 	out := next(job, []*corev1.Pod{pods[1], pods[3]}, job.CreationTimestamp.Time)
@@ -426,14 +429,14 @@ func TestAnEvictionOfAFailedJob(t *testing.T) {
 	}
 }
 
-// TestPodsThatFailTogetherCountOnce: a node that goes takes several with it, and that is one retry.
-// Their successors' failures are another.
+// TestPodsThatFailTogetherCountOnce: if a node fails, several pods fail with it, and this is one
+// retry. If their successors fail, this is another one.
 func TestPodsThatFailTogetherCountOnce(t *testing.T) {
 	job, pods := runningJob(t, "maxRetry: 2\npolicies: [{event: PodFailed, action: RestartPod}]")
 	for _, pod := range pods[1:] {
 		pod.Status.Phase = corev1.PodFailed
 	}
-	for _, leaving := range []bool{false, false, true} { // nobody sees at once that they leave
+	for _, leaving := range []bool{false, false, true} { // the deletion is not visible at once
 		for i, pod := range pods[1:] {
 			if leaving && i > 0 {
 				pod.DeletionTimestamp = &job.CreationTimestamp
@@ -453,15 +456,15 @@ func TestPodsThatFailTogetherCountOnce(t *testing.T) {
 	}
 }
 
-// TestATearCountsOnce: a Job that is torn stays so for as long as a pod finds no node, also while a
-// part of it is restarted, and the policy for that restarts a part of it once. When it was whole,
-// the next tear counts again.
+// TestATearCountsOnce: a Job is torn as long as one of its pods finds no node, even while a part of
+// it is restarted. The policy for this restarts a part once. When the Job has been whole, the next
+// tear counts again.
 func TestATearCountsOnce(t *testing.T) {
 	for _, action := range []batch.Action{batch.RestartTask, batch.RestartPod} {
 		job, pods := runningJob(t, "policies: [{event: Unknown, action: "+string(action)+"}]")
-		first := pods[0] // of the task that is restarted
+		first := pods[0] // of the restarted task
 		for i, step := range []struct {
-			torn, gone bool // gone: what was deleted has gone
+			torn, gone bool // gone: deleted pods are gone
 			want       int32
 		}{{true, false, 1}, {true, true, 1}, {true, false, 1}, {true, true, 1}, {false, false, 1}, {true, false, 2}, {true, true, 2}} {
 			first.Spec.NodeName, first.Status = "node", corev1.PodStatus{Phase: corev1.PodRunning}
@@ -481,7 +484,7 @@ func TestATearCountsOnce(t *testing.T) {
 	}
 }
 
-// jobOfANode is a Job of many pods that a node takes with it.
+// jobOfANode returns a Job whose pods all run on one node.
 func jobOfANode(t *testing.T, policies string, count int) (*batch.Job, []*corev1.Pod) {
 	job := jobOf(t, fmt.Sprintf("%s\ntasks: [{name: a, replicas: %d, template: {spec: {containers: [{name: c}]}}}]", policies, count))
 	job.Status.State.Phase, job.Status.Conditions = batch.Running, []batch.JobCondition{{Status: batch.Running}}
@@ -499,8 +502,8 @@ func running(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// TestOneFailureIsOneRetry: the pods of a node that is lost end, or go, over several looks, however
-// many they are. Successors that fail are another failure.
+// TestOneFailureIsOneRetry: when a node is lost, its pods fail or disappear over several looks of
+// the controller, however many they are. If their successors fail, this is another failure.
 func TestOneFailureIsOneRetry(t *testing.T) {
 	fails := func(pod *corev1.Pod) *corev1.Pod { pod.Status.Phase = corev1.PodFailed; return pod }
 	goes := func(*corev1.Pod) *corev1.Pod { return nil }
@@ -519,7 +522,7 @@ func TestOneFailureIsOneRetry(t *testing.T) {
 	} {
 		job, pods := jobOfANode(t, "policies: [{events: [PodFailed, PodEvicted], action: "+string(c.action)+"}]", c.count)
 		s := specOf(job)
-		// look lets the controller look twice, and do what it says.
+		// look lets the controller look three times, and carries out its actions.
 		look := func() {
 			for range 3 {
 				out := next(job, slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return p == nil }), job.CreationTimestamp.Time)
@@ -552,11 +555,11 @@ func TestOneFailureIsOneRetry(t *testing.T) {
 	}
 }
 
-// TestAJobWithoutItsPodsIsPending: one that ran and has lost its pods waits again, and says so.
+// TestAJobWithoutItsPodsIsPending: a Job that ran and lost its pods is pending again.
 func TestAJobWithoutItsPodsIsPending(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec string
-		lost int // pods that wait again
+		lost int // pods that are pending again
 		want batch.JobPhase
 	}{
 		"all are lost":         {"", 4, batch.Pending},
@@ -573,7 +576,7 @@ func TestAJobWithoutItsPodsIsPending(t *testing.T) {
 		if got := out.status.State.Phase; got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
-		job.Status = next(job, pods[c.lost:], job.CreationTimestamp.Time).status // before they are made again
+		job.Status = next(job, pods[c.lost:], job.CreationTimestamp.Time).status // before they are created again
 		if got := job.Status.State.Phase; got != c.want {
 			t.Errorf("%s, not made again: %s, want %s", name, got, c.want)
 		}
@@ -616,7 +619,7 @@ func TestATaskOfWhichTooFewSucceed(t *testing.T) {
 	}
 }
 
-// TestAnEndedJobWaitsForPoliciesOfItsFailure, and for no others.
+// TestAnEndedJobWaitsForPoliciesOfItsFailure, but for no other policies.
 func TestAnEndedJobWaitsForPoliciesOfItsFailure(t *testing.T) {
 	for policy, want := range map[string]batch.JobPhase{
 		"{event: TaskCompleted, timeout: 24h, action: CompleteJob}": batch.Completed,
@@ -638,8 +641,8 @@ func TestAnEndedJobWaitsForPoliciesOfItsFailure(t *testing.T) {
 	}
 }
 
-// TestStagesOfOneJob: a Job may need the pods of tasks that wait for others. Pods that start
-// together are those of the tasks that have begun; the resources are those of all.
+// TestStagesOfOneJob: a Job may need pods of tasks that wait for other tasks. Only pods of tasks
+// that have begun start together, but minResources are those of all tasks.
 func TestStagesOfOneJob(t *testing.T) {
 	w := newWorld(t, `
 tasks:

@@ -22,7 +22,7 @@ import (
 	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
-// podWith makes the first pod of a task of a Job.
+// podWith returns the pod with this index of a Job's task.
 func podWith(t *testing.T, job *batch.Job, task string, index int) *corev1.Pod {
 	t.Helper()
 	if wrong := Refused(job); len(wrong) > 0 {
@@ -32,7 +32,7 @@ func podWith(t *testing.T, job *batch.Job, task string, index int) *corev1.Pod {
 	return podOf(job, &s, member{s.task(task), index}, "berth")
 }
 
-// variable is a variable of a pod's first container.
+// variable returns a variable of a pod's first container.
 func variable(pod *corev1.Pod, name string) string {
 	for _, e := range pod.Spec.Containers[0].Env {
 		if e.Name == name {
@@ -48,7 +48,8 @@ tasks:
 - {name: worker, replicas: 2, template: {spec: {containers: [{name: c}]}}}
 `
 
-// TestFrameworks: each pod is told about the others in its framework's words, and found by them.
+// TestFrameworks: each pod gets the addresses of the others in the form of its framework, and they
+// can reach it.
 func TestFrameworks(t *testing.T) {
 	for _, c := range []struct {
 		plugin, task string
@@ -100,7 +101,7 @@ tasks:
 	}
 }
 
-// TestArgumentsOfSvc are flags: with and without a value, with one hyphen and two.
+// TestArgumentsOfSvc: arguments are flags, with or without a value, with one hyphen or two.
 func TestArgumentsOfSvc(t *testing.T) {
 	for arguments, want := range map[string]svcPlugin{
 		"":                             {injectHosts: true},
@@ -120,8 +121,8 @@ func TestArgumentsOfSvc(t *testing.T) {
 	}
 }
 
-// TestKeys: a Job's Secret has a key pair that ssh reads, a configuration that names all hosts, and
-// every container sees it.
+// TestKeys: a Job's Secret has a key pair that ssh can read, and a configuration with all hosts.
+// Every container gets it.
 func TestKeys(t *testing.T) {
 	w := newWorld(t, "plugins: {ssh: []}"+twoRoles, onceAll(never("j-master-0", "j-worker-0", "j-worker-1")))
 	w.settle()
@@ -150,7 +151,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestVolumesOfAJob: claims are made from its words, and every container sees them.
+// TestVolumesOfAJob: claims are created from its spec, and every container mounts them.
 func TestVolumesOfAJob(t *testing.T) {
 	w := newWorld(t, `
 volumes:
@@ -172,7 +173,7 @@ tasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]
 	}
 }
 
-// TestTasksInTheirOrder: a task that depends on another has pods when that one runs.
+// TestTasksInTheirOrder: a task that depends on another has pods when the other one runs.
 func TestTasksInTheirOrder(t *testing.T) {
 	for iteration, want := range map[string][]int{"": {2, 3, 5}, "all": {2, 3, 5}, "any": {2, 5, 5}} {
 		w := newWorld(t, `
@@ -198,7 +199,7 @@ tasks:
 	}
 }
 
-// TestHostNetworkFindsNamesOfTheCluster.
+// TestHostNetworkFindsNamesOfTheCluster: the DNS policy is set for pods with hostNetwork.
 func TestHostNetworkFindsNamesOfTheCluster(t *testing.T) {
 	pod := podWith(t, jobOf(t, "tasks: [{name: a, replicas: 1, template: {spec: {hostNetwork: true, containers: [{name: c}]}}}]"), "a", 0)
 	if pod.Spec.DNSPolicy != corev1.DNSClusterFirstWithHostNet {
@@ -206,7 +207,7 @@ func TestHostNetworkFindsNamesOfTheCluster(t *testing.T) {
 	}
 }
 
-// TestTasksThatSayNothingNeedAll: as Volcano's webhook fills in.
+// TestTasksThatSayNothingNeedAll: Volcano's webhook sets the same default.
 func TestTasksThatSayNothingNeedAll(t *testing.T) {
 	job := jobOf(t, "minAvailable: 4\ntasks: [{name: worker, replicas: 4, minAvailable: 2}, {name: ps, replicas: 2}]")
 	s := specOf(job)
@@ -216,7 +217,7 @@ func TestTasksThatSayNothingNeedAll(t *testing.T) {
 	}
 }
 
-// TestATaskWhoseContainersRestartTooOften has failed: the restarts of all its pods count together.
+// TestATaskWhoseContainersRestartTooOften has failed. The restarts of all its pods are added up.
 func TestATaskWhoseContainersRestartTooOften(t *testing.T) {
 	for restarts, want := range map[int32]batch.JobPhase{1: batch.Running, 2: batch.Aborting, 3: batch.Aborting} {
 		job := jobOf(t, "policies: [{event: TaskFailed, action: AbortJob}]\ntasks: [{name: a, replicas: 2, maxRetry: 3, template: {spec: {containers: [{name: c}]}}}]")
@@ -234,7 +235,7 @@ func TestATaskWhoseContainersRestartTooOften(t *testing.T) {
 	}
 }
 
-// TestATaskThatFailedHasAPodRestarted: the one whose containers were restarted most often, once.
+// TestATaskThatFailedHasAPodRestarted: the pod with the most container restarts is restarted, once.
 func TestATaskThatFailedHasAPodRestarted(t *testing.T) {
 	job := jobOf(t, "policies: [{event: TaskFailed, action: RestartPod}]\ntasks: [{name: a, replicas: 2, maxRetry: 2, template: {spec: {containers: [{name: c}]}}}]")
 	job.Status.State.Phase = batch.Running
@@ -246,7 +247,7 @@ func TestATaskThatFailedHasAPodRestarted(t *testing.T) {
 		pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "c", RestartCount: restarts}}}
 		pods = append(pods, pod)
 	}
-	for range 2 { // the pod takes its time to leave
+	for range 2 { // the pod is slow to end
 		out := next(job, pods, job.CreationTimestamp.Time)
 		if !slices.Equal(out.remove, pods[1:]) || out.status.RetryCount != 1 || out.status.State.Phase != batch.Running {
 			t.Errorf("%d pods are deleted, %d retries, %s: want the second one, 1, Running", len(out.remove), out.status.RetryCount, out.status.State.Phase)
@@ -255,7 +256,7 @@ func TestATaskThatFailedHasAPodRestarted(t *testing.T) {
 	}
 }
 
-// TestAJobThatIsTorn: its pods run, one has gone and its successor finds no node.
+// TestAJobThatIsTorn: one pod runs, and the other one was replaced and finds no node.
 func TestAJobThatIsTorn(t *testing.T) {
 	job := jobOf(t, "policies: [{event: Unknown, action: RestartJob}]\ntasks: [{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}}]")
 	job.Status.State.Phase, job.Status.Conditions = batch.Running, []batch.JobCondition{{Status: batch.Running}}
@@ -273,8 +274,8 @@ func TestAJobThatIsTorn(t *testing.T) {
 	}
 }
 
-// TestAPolicyThatTakesItsTime: a pod that is pending for so long, and not before; the reconciler
-// looks again when that is over.
+// TestAPolicyThatTakesItsTime: the policy is applied when the pod has been pending for the timeout.
+// The reconciler looks again at that time.
 func TestAPolicyThatTakesItsTime(t *testing.T) {
 	w := newWorld(t, "policies: [{event: PodPending, timeout: 5s, action: AbortJob}]\ntasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]", nil)
 	w.settle()
@@ -290,8 +291,9 @@ func TestAPolicyThatTakesItsTime(t *testing.T) {
 	}
 }
 
-// TestATimeoutOfAPodThatNeverRan: no container tells when it failed; its conditions do, or it was
-// not before the pod was there. A Job whose pods have all ended waits for the policy, too.
+// TestATimeoutOfAPodThatNeverRan: the time of failure comes from the pod's conditions, or else from
+// its creation, because no container has one. A Job whose pods have all ended waits for the policy,
+// too.
 func TestATimeoutOfAPodThatNeverRan(t *testing.T) {
 	made := time.Unix(1_000_000, 0)
 	for name, c := range map[string]struct {
@@ -318,8 +320,8 @@ func TestATimeoutOfAPodThatNeverRan(t *testing.T) {
 	}
 }
 
-// TestNothingOfTheJobBefore: a Job that is made again under its name gets claims of its own, and
-// waits for the Service of the one before to go.
+// TestNothingOfTheJobBefore: a Job with the name of a deleted one gets its own claims, and waits
+// until the Service of the deleted Job is gone.
 func TestNothingOfTheJobBefore(t *testing.T) {
 	w := newWorld(t, `
 plugins: {svc: []}
@@ -371,7 +373,8 @@ tasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]
 	}
 }
 
-// TestKeysAreMadeOnce: a Job whose pods are refused comes again and again, and its Secret is there.
+// TestKeysAreMadeOnce: a Job whose pods are refused is reconciled repeatedly, and its Secret exists
+// already.
 func TestKeysAreMadeOnce(t *testing.T) {
 	w := newWorld(t, "plugins: {ssh: []}"+twoRoles, onceAll(nil))
 	r, made, there := w.reconciler(), 0, false
@@ -380,7 +383,7 @@ func TestKeysAreMadeOnce(t *testing.T) {
 		if !is {
 			return c.Create(ctx, o, opts...)
 		}
-		if there { // as the API server answers a try, too
+		if there { // as the API server does, even for a dry run
 			return apierrors.NewAlreadyExists(corev1.Resource("secrets"), o.GetName())
 		}
 		if len(secret.Data) > 0 {

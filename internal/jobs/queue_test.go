@@ -15,14 +15,14 @@ func request(namespace string, n int) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: fmt.Sprint("job", n)}}
 }
 
-// theQueue is the queue that the controller works with.
+// theQueue returns the controller's queue.
 func theQueue(workers int) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	o := (&Options{Workers: workers}).controller()
 	return o.NewQueue("", o.RateLimiter)
 }
 
-// TestManyJobsDelayNoOtherNamespace: a Job stands behind at most half as many Jobs of another
-// namespace as there are workers, and finds a worker while that one's Jobs take long.
+// TestManyJobsDelayNoOtherNamespace: at most half as many Jobs of another namespace as there are
+// workers come before a Job. It gets a worker even while these Jobs take long.
 func TestManyJobsDelayNoOtherNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := theQueue(4)
@@ -60,7 +60,7 @@ func TestManyJobsDelayNoOtherNamespace(t *testing.T) {
 	})
 }
 
-// TestOneWorkerServesAllNamespaces: in turn, where there is one worker.
+// TestOneWorkerServesAllNamespaces: a single worker takes them in turn.
 func TestOneWorkerServesAllNamespaces(t *testing.T) {
 	q := theQueue(1)
 	defer q.ShutDown()
@@ -78,8 +78,8 @@ func TestOneWorkerServesAllNamespaces(t *testing.T) {
 	}
 }
 
-// TestQueueLosesNothing: whatever was added, it is handed out afterwards, to one worker at a time;
-// and when all is done nothing is remembered.
+// TestQueueLosesNothing: everything that was added is handed out afterwards, to one worker at a
+// time. When all is done, no data is left.
 func TestQueueLosesNothing(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/test/reference"
 )
 
-// TestReference holds docs/reference/metrics-controller.md against the metrics. `make reference`
+// TestReference compares docs/reference/metrics-controller.md with the metrics. `make reference`
 // writes it.
 func TestReference(t *testing.T) {
 	golden.File(t, "../../docs/reference/metrics-controller.md", "# Metrics of berth-controller\n\nWritten by `make reference`; [volcano.md](../volcano.md) says what the controller does.\n\n"+

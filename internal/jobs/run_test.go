@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/guarded"
 )
 
-// TestOneOwner: a Job has one controller, by its schedulerName and by Volcano's Lease.
+// TestOneOwner: schedulerName and Volcano's Lease decide which controller a Job has.
 func TestOneOwner(t *testing.T) {
 	now := time.Unix(1_760_000_000, 0)
 	known, err := newScheme()
@@ -58,7 +58,7 @@ func TestOneOwner(t *testing.T) {
 	}
 }
 
-// TestVolcanosClockIsNotBelieved: whether its controller renews the Lease is seen by our own clock.
+// TestVolcanosClockIsNotBelieved: the local clock decides whether its controller renews the Lease.
 func TestVolcanosClockIsNotBelieved(t *testing.T) {
 	begun := time.Unix(1_760_000_000, 0)
 	now := begun
@@ -71,7 +71,7 @@ func TestVolcanosClockIsNotBelieved(t *testing.T) {
 		{time.Minute, -9 * time.Minute, true},
 		{2 * time.Minute, -9 * time.Minute, true},
 		{3 * time.Minute, -9 * time.Minute, false},
-		{4 * time.Minute, 20 * time.Minute, true}, // it is back, and its clock is fast
+		{4 * time.Minute, 20 * time.Minute, true}, // it runs again, and its clock is fast
 		{6 * time.Minute, 20 * time.Minute, false},
 		{7 * time.Minute, -time.Hour, false},
 	} {
@@ -82,7 +82,7 @@ func TestVolcanosClockIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestMetricsAreGuardedWhereAsked: over TLS, and behind a filter.
+// TestMetricsAreGuardedWhereAsked: with TLS, and with a filter.
 func TestMetricsAreGuardedWhereAsked(t *testing.T) {
 	for auth, want := range map[string]bool{"": false, guarded.None: false, guarded.Cluster: true} {
 		o := Options{MetricsAddress: ":9747", MetricsAuth: auth, MetricsCerts: "/certs"}
@@ -93,8 +93,8 @@ func TestMetricsAreGuardedWhereAsked(t *testing.T) {
 	}
 }
 
-// TestControllerAsksAtItsOwnPace: client-go's 5 requests a second are not the controller's, and the
-// caller's config stays as it is.
+// TestControllerAsksAtItsOwnPace: the controller does not use client-go's limit of 5 requests per
+// second, and does not change the caller's config.
 func TestControllerAsksAtItsOwnPace(t *testing.T) {
 	for _, qps := range []float32{0, -1, 5} {
 		config := &rest.Config{QPS: qps}
@@ -104,8 +104,8 @@ func TestControllerAsksAtItsOwnPace(t *testing.T) {
 	}
 }
 
-// TestFailuresOfOthersDelayNobody: however often other Jobs have failed, the first retry of a Job
-// comes at once.
+// TestFailuresOfOthersDelayNobody: the first retry of a Job comes at once, however often other Jobs
+// have failed.
 func TestFailuresOfOthersDelayNobody(t *testing.T) {
 	limiter := retries()
 	other := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "tenant", Name: "other"}}

@@ -19,7 +19,7 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// twoTasks is a Job of a server and two workers, with more to be said.
+// twoTasks is a Job with a server and two workers, to which a scenario adds fields.
 const twoTasks = `
 %s
 tasks:
@@ -27,7 +27,7 @@ tasks:
 - {name: worker, replicas: 2, template: {spec: {containers: [{name: c, image: i}]}}}
 `
 
-// onceAll lets every pod run, then succeed, except for what except says.
+// onceAll lets every pod run and then succeed, except those for which except returns true.
 func onceAll(except func(w *world, pod *corev1.Pod) bool) func(*world, *corev1.Pod) {
 	return func(w *world, pod *corev1.Pod) {
 		switch {
@@ -40,7 +40,7 @@ func onceAll(except func(w *world, pod *corev1.Pod) bool) func(*world, *corev1.P
 	}
 }
 
-// failOnce lets the first life of a pod fail.
+// failOnce makes the first pod of this name fail.
 func failOnce(name string, code int32) func(*world, *corev1.Pod) bool {
 	return func(w *world, pod *corev1.Pod) bool {
 		if pod.Name != name || w.lives[name] > 1 {
@@ -120,8 +120,8 @@ var scenarios = map[string]struct {
 	"hosts of the svc plugin":      {"plugins: {svc: [], env: []}", "", nil, "Completed version 0 retries 0 succeeded 3 failed 0: " + allDone},
 }
 
-// TestScenarios plays each scenario to its end, then once more for every write of the controller,
-// which is killed there: just before the write, and just after it. Every end is the same.
+// TestScenarios runs each scenario to its end. Then it runs the scenario again for every write of
+// the controller, which is killed just before or just after this write. Every result is the same.
 func TestScenarios(t *testing.T) {
 	for name, c := range scenarios {
 		t.Run(name, func(t *testing.T) {
@@ -147,8 +147,8 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// TestTheMessageIsForPeople: what of a restart is under way follows from the status's own words for
-// it, whatever its message says.
+// TestTheMessageIsForPeople: the status has its own fields for a restart that is under way. Its
+// message has no effect.
 func TestTheMessageIsForPeople(t *testing.T) {
 	job := jobOf(t, "tasks: [{name: a, replicas: 2, policies: [{event: PodFailed, action: RestartTask}], template: {spec: {containers: [{name: c}]}}}]")
 	s := specOf(job)
@@ -177,8 +177,8 @@ func TestTheMessageIsForPeople(t *testing.T) {
 	}
 }
 
-// TestAFullQuotaIsAskedOnce: where the first pods are refused, the others of a large Job are not
-// tried, so that other Jobs need not wait for as many requests.
+// TestAFullQuotaIsAskedOnce: if the first pods of a large Job are refused, the others are not
+// tried, so that other Jobs need not wait for these requests.
 func TestAFullQuotaIsAskedOnce(t *testing.T) {
 	w := newWorld(t, "{tasks: [{name: a, replicas: 200, template: {spec: {containers: [{name: c}]}}}]}", onceAll(nil))
 	var tried atomic.Int32
@@ -191,7 +191,7 @@ func TestAFullQuotaIsAskedOnce(t *testing.T) {
 		return c.Create(ctx, o, opts...)
 	}})
 	var err error
-	for range 5 { // the status and what surrounds the pods come first
+	for range 5 { // the status and the objects around the pods come first
 		if _, err = r.Reconcile(t.Context(), reconcile.Request{NamespacedName: w.job}); err != nil {
 			break
 		}

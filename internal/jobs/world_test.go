@@ -29,18 +29,18 @@ import (
 	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
-// world is an API server, and nodes that do to pods what a scenario says.
+// world is an API server, with nodes that treat pods as a scenario says.
 type world struct {
-	mu     sync.Mutex // of writes
+	mu     sync.Mutex // guards writes
 	t      *testing.T
 	client client.WithWatch
 	job    types.NamespacedName
-	// writes counts those of the controller. The one numbered kill fails, before it was done or
-	// after, and the controller begins again.
+	// writes counts the controller's writes. The write with the number kill fails before it is
+	// done, or after it if after is set, and the controller is restarted.
 	writes, kill int
 	after        bool
 	uids         int
-	// lives counts how often a pod of a name was made.
+	// lives counts how often a pod of each name was created.
 	lives map[string]int
 	now   time.Time
 	fate  func(w *world, pod *corev1.Pod)
@@ -67,14 +67,14 @@ func newWorld(t *testing.T, spec string, fate func(*world, *corev1.Pod)) *world 
 		t.Fatal(err)
 	}
 	w.job = client.ObjectKeyFromObject(job)
-	// This tracker keeps no managed fields: that would be most of the work of these tests.
+	// This tracker keeps no managed fields, which would take most of the time of these tests.
 	tracker := clienttesting.NewObjectTracker(known, serializer.NewCodecFactory(known).UniversalDecoder())
 	w.client = fake.NewClientBuilder().WithScheme(known).WithObjectTracker(tracker).WithObjects(job).WithStatusSubresource(&batch.Job{}, &corev1.Pod{}).
 		WithInterceptorFuncs(interceptor.Funcs{Create: w.create, Delete: w.remove, Update: w.update, SubResourceUpdate: w.updateStatus}).Build()
 	return w
 }
 
-// write does a write of the controller, unless it is the one at which it is killed.
+// write does a write of the controller, unless the controller is killed before it.
 func (w *world) write(do func() error) error {
 	w.mu.Lock() // the reconciler creates several pods at once
 	defer w.mu.Unlock()
@@ -87,7 +87,7 @@ func (w *world) write(do func() error) error {
 		return do()
 	}
 	if w.after {
-		_ = do() // whether it succeeds nobody learns
+		_ = do() // the controller does not see the result
 	}
 	return errKilled
 }
@@ -124,7 +124,7 @@ func (w *world) reconciler() *Reconciler {
 	}
 }
 
-// settle reconciles until there is nothing more to be done.
+// settle reconciles until nothing is left to do.
 func (w *world) settle() {
 	w.t.Helper()
 	r := w.reconciler()
@@ -196,7 +196,7 @@ func (w *world) evict(pod *corev1.Pod) {
 	}
 }
 
-// play runs a scenario to its end, and says how it ended.
+// play runs a scenario to its end, and returns the result.
 func (w *world) play() string {
 	w.t.Helper()
 	for range 40 {
@@ -210,7 +210,7 @@ func (w *world) play() string {
 	return ""
 }
 
-// tell says how a Job ended, and what is left of it.
+// tell returns how a Job ended, and which of its objects are left.
 func (w *world) tell() string {
 	s := w.read().Status
 	var left []string

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestFlags: flags say what a KubeletConfiguration would.
+// TestFlags: flags have the same effect as fields of a KubeletConfiguration.
 func TestFlags(t *testing.T) {
 	for text, want := range map[string]string{
 		"--reserved-cpus=0-1,8": "reservedSystemCPUs: 0-1,8",
@@ -80,7 +80,7 @@ func TestFlagsRefused(t *testing.T) {
 	}
 }
 
-// TestForms: the forms that people have of one configuration mean the same.
+// TestForms: all forms of the same configuration have the same meaning.
 func TestForms(t *testing.T) {
 	const conf = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n"
 	configMap := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kubelet-config}\ndata:\n  kubelet: |\n    " + strings.ReplaceAll(conf, "\n", "\n    ") + "\n"
@@ -143,7 +143,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestFlagsOverFile: flags win over file and drop-ins; feature gates are merged.
+// TestFlagsOverFile: flags have priority over the file and drop-ins. Feature gates are merged.
 func TestFlagsOverFile(t *testing.T) {
 	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 	dir := t.TempDir()

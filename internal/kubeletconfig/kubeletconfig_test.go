@@ -32,7 +32,7 @@ func TestReadMergesDropIns(t *testing.T) {
 	writeFile(t, filepath.Join(drop, "20.conf"), "kind: KubeletConfiguration\nreservedSystemCPUs: \"0-1\"\nkubeReserved: {cpu: 200m}\n")
 	writeFile(t, filepath.Join(drop, "10.conf"), "cpuManagerPolicy: static\nreservedSystemCPUs: \"5\"\n")
 	writeFile(t, filepath.Join(drop, "sub", "30.conf"), "kubeReserved: {memory: null}\n")
-	writeFile(t, filepath.Join(drop, "40.yaml"), "cpuManagerPolicy: none\n") // not a .conf
+	writeFile(t, filepath.Join(drop, "40.yaml"), "cpuManagerPolicy: none\n") // does not end in .conf
 	c, err := read(file, drop)
 	if err != nil {
 		t.Fatal(err)
@@ -82,8 +82,8 @@ func FuzzMergedConfig(f *testing.F) {
 	})
 }
 
-// TestEvictionBeforeDropIns: the thresholds that the file leaves out are filled in before drop-ins
-// replace single ones.
+// TestEvictionBeforeDropIns: thresholds that are missing in the file get their defaults before
+// drop-ins replace single ones.
 func TestEvictionBeforeDropIns(t *testing.T) {
 	for _, tc := range []struct{ file, drop, want string }{
 		{"{}", "", "100Mi"},
@@ -119,8 +119,7 @@ func TestEvictionBeforeDropIns(t *testing.T) {
 	}
 }
 
-// TestStrict: of a field that does not exist, or a value of another type, the error says what would
-// be right.
+// TestStrict: for an unknown field, or a value of another type, the error says what is wanted.
 func TestStrict(t *testing.T) {
 	const kind = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 	for name, c := range map[string]struct{ file, drop, want string }{
@@ -148,8 +147,8 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// TestNewerThan: what was written after a time, whatever time its file has, and a drop-in that has
-// gone.
+// TestNewerThan: files that were written after a time, whatever their time stamps are, and a
+// drop-in that was removed.
 func TestNewerThan(t *testing.T) {
 	dir := t.TempDir()
 	file, drop := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "conf.d")
@@ -175,11 +174,11 @@ func TestNewerThan(t *testing.T) {
 				last = at
 			}
 		}
-		for writeFile(t, marker, "x"); !stat(marker).After(last); { // the file system's clock ticks
+		for writeFile(t, marker, "x"); !stat(marker).After(last); { // until the file system's clock advances
 			writeFile(t, marker, "x")
 		}
 		start := stat(marker)
-		for c.changed != "" && !stat(c.changed).After(start) { // as cp -p and mv do, with an old time
+		for c.changed != "" && !stat(c.changed).After(start) { // an old time stamp, as with cp -p and mv
 			if err := os.Chtimes(c.changed, long, long); err != nil {
 				t.Fatal(err)
 			}

@@ -20,7 +20,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// shared is the folder of real captures; tests that need it are skipped where it is absent.
+// shared returns a path in the folder of real captures. Tests that need it are skipped if it is
+// missing.
 func shared(t testing.TB, elem ...string) string {
 	root := os.Getenv("BERTH_SHARED")
 	if root == "" {
@@ -33,8 +34,8 @@ func shared(t testing.TB, elem ...string) string {
 	return path
 }
 
-// TestGenuineCPU reads files that real kubelets wrote: every checksum matches, and no byte can
-// change unnoticed.
+// TestGenuineCPU reads files that real kubelets wrote. Every checksum matches, and a change of any
+// byte is noticed.
 func TestGenuineCPU(t *testing.T) {
 	data, err := os.ReadFile(shared(t, "realdata", "k8s", "cpu_manager_state", "scenarios.json"))
 	if err != nil {
@@ -103,8 +104,8 @@ func TestGenuineDevices(t *testing.T) {
 	}
 }
 
-// The twin: the kubelet's types, dumped by the library that the kubelet uses. Their names differ in
-// the package alone, which twinSum puts right.
+// The twin: the kubelet's types, dumped with the library that the kubelet uses. Only the package in
+// their names differs, which twinSum corrects.
 type (
 	CPUManagerCheckpoint struct {
 		PolicyName    string
@@ -168,7 +169,8 @@ type (
 	}
 )
 
-// twinSum dumps with the kubelet's library, puts the names of the types right and hashes by hand.
+// twinSum dumps with the kubelet's library, corrects the names of the types and calculates the
+// hash.
 func twinSum(v any, pkg string) uint32 {
 	text := strings.NewReplacer(
 		"kubeletstate.Checksum", "checksum.Checksum",
@@ -185,7 +187,7 @@ func twinSum(v any, pkg string) uint32 {
 	return h
 }
 
-// random makes values for the twins: names that need care, nil and empty containers.
+// random makes values for the twins, with unusual names, and nil and empty containers.
 type random struct{ *rand.Rand }
 
 func (r random) word() string {
@@ -223,7 +225,7 @@ func (r random) block() memoryBlock {
 	return memoryBlock{NUMAAffinity: randomSlice(r, r.int), Type: resourceName(r.word()), Size: r.size()}
 }
 
-// node is null, or has null tables, once in a while.
+// node sometimes returns nil, or nil tables.
 func (r random) node() *memoryNode {
 	if r.IntN(10) == 0 {
 		return nil
@@ -401,7 +403,7 @@ const (
 	devicesText  = `{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":%d}`
 )
 
-// TestReadFile: a path of a checkpoint is no folder with checkpoints.
+// TestReadFile: the path of a checkpoint is not a folder of checkpoints.
 func TestReadFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), CPUFile)
 	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
@@ -451,7 +453,7 @@ func TestAdmitted(t *testing.T) {
 	}
 }
 
-// TestNewerFormat reads the two-fold format of Kubernetes 1.37, in which the data string counts.
+// TestNewerFormat reads the double format of Kubernetes 1.37, in which the data string counts.
 func TestNewerFormat(t *testing.T) {
 	inner := `{"policyName":"static","defaultCpuSet":"0-3","entries":{"u":{"app":"4-5"}},"baselines":{"u":{"app":{"baseline":"4"}}}}`
 	text, err := json.Marshal(map[string]any{"policyName": "static", "defaultCpuSet": "7", "checksum": 1, "data": inner, "dataChecksum": sumText(inner)})
@@ -523,7 +525,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestReuseIsNoContradiction: an init container's CPUs show up again in a later container of its
+// TestReuseIsNoContradiction: an init container's CPUs are also listed for a later container of its
 // pod.
 func TestReuseIsNoContradiction(t *testing.T) {
 	s, err := ParseCPU("f", []byte(`{"defaultCpuSet":"0","entries":{"u":{"app":"3-4","init":"3"}}}`))
@@ -601,7 +603,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfWholes: what a pod has as a whole, whose containers may have the same parts of it.
+// TestSnapshotOfWholes: resources of a pod as a whole, parts of which several of its containers may
+// have.
 func TestSnapshotOfWholes(t *testing.T) {
 	blocks := []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 30}}
 	s := State{CPU: &CPUState{Policy: "static", Shared: topology.NewCPUSet(0), Entries: []CPUEntry{{"u", "a", topology.NewCPUSet(1, 2)}, {"u", "b", topology.NewCPUSet(1, 2)}},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSettle plays what looks find, one after the other; 0 is sound, -1 an error.
+// TestSettle plays several looks, one after the other; 0 is a valid state, -1 an error.
 func TestSettle(t *testing.T) {
 	broken := errors.New("gone")
 	for _, tc := range []struct {

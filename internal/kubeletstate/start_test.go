@@ -11,7 +11,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// The kubelet of these tests: 8 CPUs, of which 0 is reserved, and 2 NUMA nodes with 90 bytes each.
+// The kubelet of these tests has 8 CPUs, of which 0 is reserved, and 2 NUMA nodes with 90 bytes
+// each.
 func startup(change func(*placement.Startup)) *placement.Startup {
 	s := &placement.Startup{Version: placement.V136, CPUPolicy: "static", MemoryPolicy: "Static", Reserved: topology.NewCPUSet(0)}
 	for id := range topology.CPUID(8) {
@@ -24,12 +25,12 @@ func startup(change func(*placement.Startup)) *placement.Startup {
 	return s
 }
 
-// strictly reserves CPU 0.
+// strictly sets strict CPU reservation, so that CPU 0 is in no pool.
 func strictly(s *placement.Startup) {
 	s.StrictReservation, s.CPUs = true, s.CPUs.AndNot(&s.Reserved)
 }
 
-// TestStartCPU: the kubelet's own checks, in its own words. make conformance-checkpoints compares
+// TestStartCPU: the kubelet's own checks, with its messages. make conformance-checkpoints compares
 // them with the kubelet's code.
 func TestStartCPU(t *testing.T) {
 	asIs := func(*placement.Startup) {}
@@ -164,7 +165,7 @@ func TestStartMemory(t *testing.T) {
 	}
 }
 
-// TestStartInOrder: the CPU manager starts first; both name their file.
+// TestStartInOrder: the CPU manager starts first. Both errors name the file.
 func TestStartInOrder(t *testing.T) {
 	s := startup(func(*placement.Startup) {})
 	wrong := []byte(`{"policyName":"?","checksum":0}`)
@@ -191,7 +192,7 @@ func TestRootOf(t *testing.T) {
 	}
 }
 
-// TestRanges: a set is what cpuset.CPUSet makes of it, element by element.
+// TestRanges: a parsed set has the same elements as that of cpuset.CPUSet.
 func TestRanges(t *testing.T) {
 	for _, text := range []string{"", "0", "3,1,2", "0-3,2-5,7", "5-5", "+1", "0-0,1", "9,0-4,3"} {
 		got, err := parseRanges(text)
@@ -215,7 +216,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// FuzzStart: no file makes it panic, or take long, and every error says what to do.
+// FuzzStart: no file causes a panic or takes long, and every error has advice.
 func FuzzStart(f *testing.F) {
 	for _, text := range []string{memoryText, `{"policyName":"static","defaultCpuSet":"0,4-27","entries":{"u":{"app":"1-3"}},"checksum":0}`,
 		`{"podEntries":{"u":{"cpuSet":"1-99999999999"}},"checksum":1}`, `{"data":"{\"machineState\":{\"0\":null}}","dataChecksum":1}`,

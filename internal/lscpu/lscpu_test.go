@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// xeon is an output as a terminal is shown it, %s stands for more fields.
+// xeon is an output as on a terminal. %s stands for more fields.
 const xeon = `Architecture:             x86_64
   CPU op-mode(s):         32-bit, 64-bit
 CPU(s):                   80
@@ -30,7 +30,7 @@ NUMA:
   NUMA node1 CPU(s):      1-79:2
 `
 
-// flat is an output as a program is given it.
+// flat is an output as in a pipe.
 func flat(lines ...string) string { return strings.Join(lines, "\n") + "\n" }
 
 func TestRead(t *testing.T) {
@@ -72,7 +72,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// sameShape compares what lscpu says: ids of cores and distances are not in it.
+// sameShape compares the data that lscpu prints, which has no core ids and no distances.
 func sameShape(a, b *topology.Machine) bool { return shape(a) == shape(b) }
 
 func shape(m *topology.Machine) string {
@@ -98,7 +98,7 @@ func shape(m *topology.Machine) string {
 	return b.String()
 }
 
-// TestRefused: an error says line and field, the value, and what would be right.
+// TestRefused: an error has the line, the field, the value, and what is wanted.
 func TestRefused(t *testing.T) {
 	change := func(old, new string) string { return strings.Replace(xeon, old, new, 1) }
 	for _, c := range []struct{ name, text, want string }{
@@ -134,8 +134,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// FuzzRead looks for outputs that break the reader, or that it reads as a machine that cannot be,
-// or whose string is another machine.
+// FuzzRead looks for outputs that cause a panic, or an impossible machine, or a machine whose
+// string is read differently.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{xeon, interleaved, extended, "# CPU,Core,Socket\n0,0,0\n", "available: 1 nodes (0)\nnode 0 cpus: 0\nnode 0 size: 5 MB\n  0:  10\n"} {
 		f.Add([]byte(text))

@@ -9,7 +9,8 @@ import (
 
 const (
 	parsable = "# The following is the parsable format, which can be fed to other\n# programs. Each different item in every column has an unique ID\n# starting usually from zero.\n# "
-	// interleaved is an output with -p of two packages of two NUMA nodes, numbered in turns.
+	// interleaved is an output of -p for two packages with two NUMA nodes each, numbered
+	// alternately.
 	interleaved = parsable + "CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n0,0,0,0,,0,0,0,0\n1,1,1,1,,1,1,1,1\n2,2,0,2,,2,2,2,0\n3,3,1,3,,3,3,3,1\n4,0,0,0,,0,0,0,0\n5,1,1,1,,1,1,1,1\n6,2,0,2,,2,2,2,0\n7,3,1,3,,3,3,3,1\n"
 	extended    = "CPU NODE SOCKET CORE L1d:L1i:L2:L3 ONLINE    MAXMHZ\n  0    0      0    0 0:0:0:0          yes 3800.0000\n  1    0      0    0 0:0:0:0          yes 3800.0000\n  2    1      1    1 1:1:1:1          yes 3800.0000\n  3    -      -    - -                 no         -\n"
 )
@@ -70,8 +71,8 @@ func TestRowsRefused(t *testing.T) {
 	}
 }
 
-// TestInterleaved: NUMA nodes of a socket that are numbered in turns are refused in lscpu's text,
-// which does not say whose they are, and read with -p.
+// TestInterleaved: if the NUMA nodes of sockets are numbered alternately, lscpu's text is refused,
+// because it does not show their sockets. The output of -p is read.
 func TestInterleaved(t *testing.T) {
 	head := func(threads, cores, sockets string) string {
 		return "Architecture: x86_64\nCPU(s): 16\nOn-line CPU(s) list: 0-15\nThread(s) per core: " + threads + "\nCore(s) per socket: " + cores + "\nSocket(s): " + sockets + "\n"

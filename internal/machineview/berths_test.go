@@ -23,7 +23,7 @@ func mustCPUs(t testing.TB, list string) topology.CPUSet {
 	return set
 }
 
-// holding is a pod that has these CPUs.
+// holding returns a pod that has these CPUs.
 func holding(t testing.TB, uid, cpus string) placement.PodAllocation {
 	t.Helper()
 	return placement.PodAllocation{UID: uid, Containers: []placement.ContainerAllocation{{Name: "main", CPUs: mustCPUs(t, cpus)}}}
@@ -45,7 +45,7 @@ func drawnBerths(t testing.TB, m *topology.Machine, b *Berths) string {
 	}
 }
 
-// TestEveryCPUIsDrawnOnce in the berth of its pod, kept or free, whatever the machine.
+// TestEveryCPUIsDrawnOnce: in the color of its pod, as kept idle or as free, on every machine.
 func TestEveryCPUIsDrawnOnce(t *testing.T) {
 	for name, text := range shapes.All() {
 		m := shapes.Machine(text)
@@ -91,8 +91,8 @@ func withCPUs(m *topology.Machine) (n int) {
 	return n
 }
 
-// TestMemoryAndDevicesHaveTheirPods draws blocks on one and on two NUMA nodes, huge pages, devices
-// that are free, taken, unhealthy, and on no NUMA node, and one that its plugin calls by its
+// TestMemoryAndDevicesHaveTheirPods draws memory blocks on one and on two NUMA nodes, huge pages,
+// devices that are free, in use, unhealthy, or on no NUMA node, and a device whose id is its
 // address.
 func TestMemoryAndDevicesHaveTheirPods(t *testing.T) {
 	m := shapes.Machine("package:2 numa:1 core:4 pu:1 mem:64Gi dev:18:00.0,020000,15b3:1021,numa=0,name=eth0")
@@ -119,7 +119,7 @@ func TestMemoryAndDevicesHaveTheirPods(t *testing.T) {
 		">device g0: u<": 1, ">device g1: free<": 1, ">device g2: unhealthy<": 1, ">device g3: free<": 1, ">example.com/gpu: 1 of 3 free<": 1,
 		">Devices of plugins without a NUMA node<": 1, `<rect class="device own p0"`: 1, ">1 pod with a berth<": 1, ">1 more pod without a berth<": 1,
 		">30 GiB on 0, 20 GiB on 0-1, 1 example.com/gpu, 1 example.com/nic<": 1,
-		": shared<": 8, // nothing is pinned
+		": shared<": 8, // containers for which nothing is pinned
 	} {
 		if got := strings.Count(svg, text); got != want {
 			t.Errorf("%d times %s, want %d", got, text, want)
@@ -127,7 +127,7 @@ func TestMemoryAndDevicesHaveTheirPods(t *testing.T) {
 	}
 }
 
-// TestHostileNames draws markup, right-to-left marks and very long names as what they are.
+// TestHostileNames: markup, right-to-left marks and very long names are drawn as plain text.
 func TestHostileNames(t *testing.T) {
 	m := shapes.Machine("package:1 numa:1 core:4 pu:1 mem:64Gi")
 	hostile := "</text><script>alert(1)</script>\u202e\u2066\x1b[2J\"'" + strings.Repeat("x", 300)
@@ -140,7 +140,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestTags never come twice, and say which round it is by a texture.
+// TestTags are unique. A texture shows when the colors are used again.
 func TestTags(t *testing.T) {
 	seen := map[string]bool{}
 	for n := range 2000 {
@@ -162,14 +162,14 @@ func TestTags(t *testing.T) {
 	}
 	svg := drawnBerths(t, m, b)
 	for class, want := range map[string]int{`"cpu own p0"`: 4, `"cpu own p0 t1"`: 2, `"cpu own p0 t2"`: 2, `"cpu own p1 t2"`: 2, `"cpu own p1"`: 4} {
-		if got := strings.Count(svg, class); got != want { // a CPU and a line of the legend each
+		if got := strings.Count(svg, class); got != want { // for a CPU and a line of the legend each
 			t.Errorf("%d times %s, want %d", got, class, want)
 		}
 	}
 }
 
-// TestDevicesCountedByTokens: where a plugin calls its devices by names of its own, a device in the
-// drawing has the letter of the pod that has all like it on its NUMA node, and else none.
+// TestDevicesCountedByTokens: if a plugin uses its own names for devices, a device in the drawing
+// has the letter of a pod only if this pod has all such devices on the NUMA node.
 func TestDevicesCountedByTokens(t *testing.T) {
 	m := shapes.Machine("package:1 numa:1 core:4 pu:1 dev:18:00.0,030200,10de:2330,numa=0,name=card1 dev:19:00.0,030200,10de:2330,numa=0,name=card2 dev:1a:00.0,020000,15b3:1021,numa=0,name=eth0")
 	one := topology.NewNUMASet(0)
@@ -210,7 +210,7 @@ func TestTwoLetters(t *testing.T) {
 	}
 }
 
-// TestPackagesAreOfOneWidth, whatever hangs from them.
+// TestPackagesAreOfOneWidth, whatever devices they have.
 func TestPackagesAreOfOneWidth(t *testing.T) {
 	m := shapes.Machine("package:2 numa:1 core:4 pu:1 dev:18:00.0,030200,10de:2330,numa=0,name=a-card-with-a-long-name")
 	widths := regexp.MustCompile(`<rect class="package" x="[0-9.]+" y="[0-9.]+" width="([0-9.]+)"`).FindAllStringSubmatch(drawnBerths(t, m, new(Berths)), -1)

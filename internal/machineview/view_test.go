@@ -52,12 +52,12 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestDocumentedDrawing keeps the drawing in the documentation as it is drawn.
+// TestDocumentedDrawing compares the drawing in the documentation.
 func TestDocumentedDrawing(t *testing.T) {
 	golden.File(t, "../../docs/images/gpu-server.svg", printed(t, SVG, shapes.Machine(shapes.GPUServer)))
 }
 
-// TestSVGShowsEverything counts what is in the drawing of every shape.
+// TestSVGShowsEverything counts the elements in the drawing of every shape.
 func TestSVGShowsEverything(t *testing.T) {
 	for name, text := range shapes.All() {
 		m := shapes.Machine(text)
@@ -97,7 +97,7 @@ func TestNothingFromACaptureReachesTheTerminalRaw(t *testing.T) {
 	}
 }
 
-// TestDevicesWithoutIDs: a device whose vendor and product are not reported has no empty pair.
+// TestDevicesWithoutIDs: if vendor and product of a device are unknown, no empty ids are printed.
 func TestDevicesWithoutIDs(t *testing.T) {
 	m := shapes.Machine("numa:1 core:1 pu:1 dev:00:01.0,030200,10de:2330,numa=0,root=r")
 	m.Devices[0].Vendor, m.Devices[0].Product = "", ""

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestClaimTemplates are read beside pods; what is wrong with one is said.
+// TestClaimTemplates are read together with pods, and errors in them are reported.
 func TestClaimTemplates(t *testing.T) {
 	const (
 		pod      = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: x}]}}\n---\n"

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// readText reads one text as standard input. What is wrong with a document is among the notes.
+// readText reads a text as standard input. Errors of a document are among the notes.
 func readText(doc string) ([]Template, []string, error) {
 	pods, err := Source{Paths: []string{"-"}, Stdin: strings.NewReader(doc)}.Read()
 	if err != nil {
@@ -71,12 +71,12 @@ items: [{metadata: {name: z, namespace: ns}, spec: {containers: [{name: c}]}}]
 	}
 }
 
-// owned writes the metadata of an object with an owner.
+// owned returns the metadata of an object with an owner.
 func owned(name, uid, apiVersion, kind, owner, ownerUID string) string {
 	return fmt.Sprintf("{name: %s, uid: %q, ownerReferences: [{apiVersion: %s, kind: %s, name: %s, uid: %q, controller: true}]}", name, uid, apiVersion, kind, owner, ownerUID)
 }
 
-// TestExports: what a cluster exports says the same as the pods that hold something.
+// TestExports: exported objects give the same pods as exported pods that use resources.
 func TestExports(t *testing.T) {
 	const spec = "spec: {containers: [{name: c}]}"
 	const template = "template: {" + spec + "}"
@@ -147,7 +147,7 @@ func TestExports(t *testing.T) {
 	}
 }
 
-// asJSON writes documents as JSON.
+// asJSON converts documents to JSON.
 func asJSON(t *testing.T, docs []string, separator string) string {
 	var out []string
 	for _, doc := range docs {
@@ -160,7 +160,7 @@ func asJSON(t *testing.T, docs []string, separator string) string {
 	return strings.Join(out, separator)
 }
 
-// TestTypedList: an API server's answer names kind and version once.
+// TestTypedList: an answer of the API server has kind and version only once.
 func TestTypedList(t *testing.T) {
 	templates, _, err := readText(`{"kind": "JobList", "apiVersion": "batch.volcano.sh/v1alpha1", "items": [{"metadata": {"name": "a"}, "spec": {"tasks": [{"name": "t", "replicas": 1, "template": {"spec": {"containers": [{"name": "c"}]}}}]}}]}`)
 	if err != nil || len(templates) != 1 || templates[0].Pod.Name != "a-t" {
@@ -168,8 +168,8 @@ func TestTypedList(t *testing.T) {
 	}
 }
 
-// TestBad: a document that is wrong leaves the others, wherever it stands; of many, only some are
-// named.
+// TestBad: a wrong document does not affect the others, wherever it is. If there are many, only
+// some are named.
 func TestBad(t *testing.T) {
 	const good = "{apiVersion: v1, kind: Pod, metadata: {name: good}, spec: {containers: [{name: c}]}}"
 	for name, c := range map[string]struct {

@@ -27,31 +27,31 @@ import (
 
 const ns = "default"
 
-// stand is a cluster in which a controller makes evicted pods again. Its scheduler binds holders at
-// once, and nominated pods that wait when another pod is deleted. It lets nobody come where a guard
-// keeps them off.
+// stand is a cluster in which a controller replaces evicted pods. Its scheduler binds placeholders
+// at once, and binds waiting nominated pods when another pod is deleted. It places no pod that a
+// guard keeps away.
 type stand struct {
 	*testing.T
 	client *fake.Clientset
-	// log is what was written, in order.
+	// log has the writes in order.
 	log []string
-	// What goes otherwise than planned.
+	// Differences from the plan.
 	holderGoes, newGoes string
 	keeps               bool // a budget forbids every eviction
-	refuses             bool // the kubelet refuses holders
-	barren              bool // the controller makes nothing again
+	refuses             bool // the kubelet refuses placeholders
+	barren              bool // the controller creates no new pods
 	hurries             bool // the scheduler binds a new pod just before it is nominated
-	// narrow is a node with room for one pod: a new pod goes there at once while there is none, and
-	// a holder only then.
+	// narrow is a node with room for one pod. A new pod goes there as soon as it is empty, and a
+	// placeholder only fits then.
 	narrow  string
 	lingers bool // evicted pods do not end
 	stuck   bool // the scheduler finds no node for the wanted pod
-	// slow is how long a pod takes to end, after which its controller makes it again, as a
-	// StatefulSet does.
+	// slow is how long a pod takes to end. Its controller replaces it after that, like a
+	// StatefulSet.
 	slow time.Duration
-	// greedy is where new pods go at once where no guard keeps them off.
+	// greedy is a node to which new pods go at once if no guard keeps them away.
 	greedy string
-	// ends is called at the first eviction; nil does nothing.
+	// ends is called at the first eviction; nil means that nothing happens.
 	ends func() error
 }
 
@@ -114,7 +114,7 @@ func newStand(t *testing.T, pods ...runtime.Object) *stand {
 	return s
 }
 
-// evicted deletes a pod, and makes another.
+// evicted deletes a pod, and creates its successor.
 func (s *stand) evicted(e *policyv1.Eviction, tracker ktesting.ObjectTracker, pods schema.GroupVersionResource) (bool, runtime.Object, error) {
 	if s.keeps {
 		return true, nil, apierrors.NewTooManyRequests("the budget", 1)
@@ -150,7 +150,7 @@ func (s *stand) evicted(e *policyv1.Eviction, tracker ktesting.ObjectTracker, po
 	return true, nil, tracker.Create(pods, replica(e.Name+"-new", goes), ns)
 }
 
-// all are the pods of the cluster.
+// all returns the pods of the cluster.
 func (s *stand) all(tracker ktesting.ObjectTracker, pods schema.GroupVersionResource) []corev1.Pod {
 	list, err := tracker.List(pods, corev1.SchemeGroupVersion.WithKind("Pod"), ns)
 	if err != nil {
@@ -160,15 +160,15 @@ func (s *stand) all(tracker ktesting.ObjectTracker, pods schema.GroupVersionReso
 	return list.(*corev1.PodList).Items
 }
 
-// taken reports whether a pod is on the narrow node that asks for something.
+// taken reports whether a pod other than a guard is on the narrow node.
 func (s *stand) taken(tracker ktesting.ObjectTracker, pods schema.GroupVersionResource) bool {
 	return slices.ContainsFunc(s.all(tracker, pods), func(p corev1.Pod) bool {
 		return p.Spec.NodeName == s.narrow && !strings.HasPrefix(p.Name, "guard")
 	})
 }
 
-// guarded says, as a scheduler's InterPodAffinity does, whether a pod on the node wants to be apart
-// from the pod.
+// guarded reports whether a pod on the node has an anti-affinity to the pod, as InterPodAffinity
+// does.
 func (s *stand) guarded(tracker ktesting.ObjectTracker, pods schema.GroupVersionResource, pod *corev1.Pod, node string) bool {
 	return slices.ContainsFunc(s.all(tracker, pods), func(p corev1.Pod) bool {
 		return p.Spec.NodeName == node && p.Spec.Affinity != nil && p.Spec.Affinity.PodAntiAffinity != nil &&
@@ -182,7 +182,7 @@ func (s *stand) guarded(tracker ktesting.ObjectTracker, pods schema.GroupVersion
 	})
 }
 
-// schedule binds what is nominated.
+// schedule binds nominated pods.
 func (s *stand) schedule(tracker ktesting.ObjectTracker, pods schema.GroupVersionResource) error {
 	all := s.all(tracker, pods)
 	for i := range all {
@@ -200,8 +200,8 @@ func (s *stand) schedule(tracker ktesting.ObjectTracker, pods schema.GroupVersio
 	return nil
 }
 
-// run carries the plan out. The clock moves only when everybody waits, so that a slow machine
-// reaches no limit.
+// run carries the plan out. The clock advances only when all goroutines wait, so that a slow
+// machine does not cause timeouts.
 func (s *stand) run(plan *Plan) (done Done, err error) {
 	synctest.Test(s.T, func(t *testing.T) {
 		done, err = Run(t.Context(), plan, Options{Pods: s.client.CoreV1(), Tell: t.Logf})
@@ -223,7 +223,8 @@ func wanted() *corev1.Pod {
 	return p
 }
 
-// TestRun carries a plan out: every place is held before any pod is evicted, and no holder is left.
+// TestRun carries a plan out. Every place has a placeholder before any pod is evicted, and no
+// placeholder is left.
 func TestRun(t *testing.T) {
 	s := newStand(t, wanted(), replica("one", "a"), replica("two", "a"), replica("other", "b"))
 	done, err := s.run(plan())
@@ -243,7 +244,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRunStops where the cluster is not as planned: nobody else is evicted, and no holder stays.
+// TestRunStops if the cluster differs from the plan. No other pod is evicted, and no placeholder is
+// left.
 func TestRunStops(t *testing.T) {
 	for _, c := range []struct {
 		what    string
@@ -294,7 +296,7 @@ func gated(p *corev1.Pod) {
 	p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
 }
 
-// turns changes the wanted pod once so many holders are there.
+// turns changes the wanted pod when this number of placeholders has been created.
 func (s *stand) turns(holders int, change func(*corev1.Pod)) {
 	now := func() {
 		pod := wanted()
@@ -326,7 +328,8 @@ func TestRunKeepsPlaces(t *testing.T) {
 	}
 }
 
-// TestRunChain: a place that another pod of the plan has is held when that has left, not before.
+// TestRunChain: the place of another pod in the plan gets its placeholder when that pod is gone,
+// not before.
 func TestRunChain(t *testing.T) {
 	s := newStand(t, wanted(), replica("one", "b"), replica("two", "a"))
 	p := plan()
@@ -339,7 +342,7 @@ func TestRunChain(t *testing.T) {
 	}
 }
 
-// TestRunHoldsAgain where a holder ended before its step.
+// TestRunHoldsAgain: if a placeholder ends before its step, a new one is created.
 func TestRunHoldsAgain(t *testing.T) {
 	s := newStand(t, wanted(), replica("one", "a"), replica("two", "a"))
 	tracker, pods := s.client.Tracker(), corev1.SchemeGroupVersion.WithResource("pods")
@@ -352,8 +355,8 @@ func TestRunHoldsAgain(t *testing.T) {
 	}
 }
 
-// TestRunKeepsRoom: a pod that is made again gets no room that the wanted pod needs, though it
-// would take it; nor does it come back.
+// TestRunKeepsRoom: a new pod does not get the room that the wanted pod needs, even if the
+// scheduler would place it there. It does not come back to its old node either.
 func TestRunKeepsRoom(t *testing.T) {
 	for _, from := range []string{"a", "b"} {
 		s := newStand(t, wanted(), replica("one", from))
@@ -367,8 +370,8 @@ func TestRunKeepsRoom(t *testing.T) {
 	}
 }
 
-// TestRunWaitsForTheEnd: the next place is held, and the wanted pod comes, when the one that was
-// evicted is gone, not while it ends.
+// TestRunWaitsForTheEnd: the next place gets its placeholder, and the wanted pod its node, only
+// when the evicted pod is gone.
 func TestRunWaitsForTheEnd(t *testing.T) {
 	s := newStand(t, wanted(), replica("one", "a"))
 	s.lingers = true
@@ -380,15 +383,15 @@ func TestRunWaitsForTheEnd(t *testing.T) {
 	}
 }
 
-// slowly gives a pod so long to end.
+// slowly sets the pod's grace period.
 func slowly(p *corev1.Pod, grace time.Duration) *corev1.Pod {
 	seconds := int64(grace / time.Second)
 	p.Spec.TerminationGracePeriodSeconds = &seconds
 	return p
 }
 
-// TestRunWaitsForAStatefulSet: the new pod comes when the old one has used up its grace period, and
-// the places of later steps are held until then, by holders that outlive their step.
+// TestRunWaitsForAStatefulSet: the new pod is created when the old one has used up its grace
+// period. Until then, placeholders keep the places of later steps, and are replaced if necessary.
 func TestRunWaitsForAStatefulSet(t *testing.T) {
 	s := newStand(t, wanted(), slowly(replica("one", "a"), MostGrace), slowly(replica("two", "a"), MostGrace))
 	s.slow = MostGrace
@@ -400,7 +403,8 @@ func TestRunWaitsForAStatefulSet(t *testing.T) {
 	}
 }
 
-// TestRunRefusesTheSlow: nobody is evicted where a holder would not live until a pod has ended.
+// TestRunRefusesTheSlow: no pod is evicted if a placeholder would end before a pod of the plan has
+// ended.
 func TestRunRefusesTheSlow(t *testing.T) {
 	s := newStand(t, wanted(), replica("one", "a"), slowly(replica("two", "a"), MostGrace+time.Second))
 	done, err := s.run(plan())
@@ -409,7 +413,7 @@ func TestRunRefusesTheSlow(t *testing.T) {
 	}
 }
 
-// TestRunForSeveral: all wanted pods come when everybody has moved.
+// TestRunForSeveral: all wanted pods get nodes when all moves are done.
 func TestRunForSeveral(t *testing.T) {
 	second := wanted()
 	second.Name, second.UID = "second", "uid-second"
@@ -426,7 +430,7 @@ func TestRunForSeveral(t *testing.T) {
 	}
 }
 
-// TestRunEndsEarly: nobody moves any more when the wanted pod has found a node.
+// TestRunEndsEarly: no more pods move when the wanted pod has found a node.
 func TestRunEndsEarly(t *testing.T) {
 	s := newStand(t, wanted(), replica("one", "a"), replica("two", "a"))
 	s.ends = func() error {
@@ -441,7 +445,7 @@ func TestRunEndsEarly(t *testing.T) {
 	}
 }
 
-// nodeOf is where a pod is.
+// nodeOf returns the node of a pod.
 func (s *stand) nodeOf(name string) string {
 	pod, err := s.client.CoreV1().Pods(ns).Get(s.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -450,7 +454,8 @@ func (s *stand) nodeOf(name string) string {
 	return pod.Spec.NodeName
 }
 
-// TestGuard asks for nothing, and keeps everybody off but holders of its plan and daemons.
+// TestGuard: a guard requests no resources, and keeps all pods away except placeholders of its plan
+// and DaemonSet pods.
 func TestGuard(t *testing.T) {
 	w := wanted()
 	w.Spec.PriorityClassName = "high"
@@ -479,7 +484,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestElsewhere: a new pod that finds another place than the one held for it is well.
+// TestElsewhere: a new pod may be placed on another node than its placeholder.
 func TestElsewhere(t *testing.T) {
 	s := newStand(t, wanted(), replica("one", "a"))
 	s.newGoes = "d"
@@ -491,8 +496,8 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// TestRunListsLittle: while a new pod is awaited no other pods are listed than those of its
-// controller, where a selector surely finds it.
+// TestRunListsLittle: while waiting for a new pod, only pods of its controller are listed, if a
+// selector finds it reliably.
 func TestRunListsLittle(t *testing.T) {
 	for _, c := range []struct {
 		kind, hash string
@@ -532,8 +537,8 @@ func TestRunListsLittle(t *testing.T) {
 	}
 }
 
-// TestHurry: a new pod that gets a node just before it would be nominated is well; the API server
-// says that it may not be nominated any more.
+// TestHurry: a new pod may be bound just before it would be nominated. The API server then refuses
+// the nomination, which is no error.
 func TestHurry(t *testing.T) {
 	s := newStand(t, wanted(), replica("one", "a"), replica("two", "a"))
 	s.hurries = true
@@ -543,7 +548,7 @@ func TestHurry(t *testing.T) {
 	}
 }
 
-// TestHolder asks for the same, and has nothing else of the pod.
+// TestHolder: a placeholder has the pod's requests, and nothing else of it.
 func TestHolder(t *testing.T) {
 	pod := replica("one", "a")
 	pod.Annotations = map[string]string{"berth.dev/policy": "restricted", "berth.dev/devices": "same-switch", "secret": "x"}

@@ -18,7 +18,7 @@ import (
 
 var written = time.Unix(1_760_000_000, 0)
 
-// zones is a node of two zones with eight CPUs each, and as many left in the first as given.
+// zones returns a node of two zones with eight CPUs each. left of them are free in the first.
 func zones(left string) *nrt.NodeResourceTopology {
 	zone := func(name, left string) nrt.Zone {
 		return nrt.Zone{Name: name, Type: "Node", Resources: nrt.ResourceInfoList{{
@@ -32,7 +32,8 @@ func zones(left string) *nrt.NodeResourceTopology {
 	}
 }
 
-// four is a bound pod of four CPUs, taken in so long after the report was written.
+// four returns a bound pod of four CPUs, which the kubelet started after after the report was
+// written.
 func four(uid types.UID, after time.Duration) *corev1.Pod {
 	start := metav1.NewTime(written.Add(after))
 	return &corev1.Pod{
@@ -42,8 +43,8 @@ func four(uid types.UID, after time.Duration) *corev1.Pod {
 	}
 }
 
-// TestCoarseCountsPodsOnce: a pod that the report counts costs nothing more, one that came later is
-// charged besides.
+// TestCoarseCountsPodsOnce: a pod that the report counts is not charged again. A later pod is
+// charged in addition.
 func TestCoarseCountsPodsOnce(t *testing.T) {
 	var kinds Kinds
 	pods := []*corev1.Pod{four("before", -time.Minute), four("after", time.Second), four("over", -time.Minute)}
@@ -78,8 +79,9 @@ func TestCoarseCountsPodsOnce(t *testing.T) {
 	}
 }
 
-// TestANodeWhoseClockIsBehind: its kubelet says that a pod started before the report was written.
-// By the API server's clock the pod had no node then, so the report does not count it.
+// TestANodeWhoseClockIsBehind: according to its kubelet, a pod started before the report was
+// written. According to the API server's clock, the pod had no node then, so that the report does
+// not count it.
 func TestANodeWhoseClockIsBehind(t *testing.T) {
 	for after, counted := range map[time.Duration]bool{-time.Second: true, 0: true, time.Second: false} {
 		pod := four("p", after-time.Minute)

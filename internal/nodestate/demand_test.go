@@ -19,7 +19,7 @@ import (
 
 const gpu = "example.com/gpu"
 
-// gpuNode is a node with so many GPUs on one NUMA node with 8 CPUs, and its account.
+// gpuNode returns a node with gpus GPUs on one NUMA node with 8 CPUs, and its account.
 func gpuNode(t testing.TB, kind string, gpus int) (*corev1.Node, ledger.View) {
 	t.Helper()
 	model := made.Model(t, "package:1 numa:1 core:4 pu:2 mem:16Gi", placement.Config{CPUManagerPolicy: "static", TopologyManagerPolicy: "single-numa-node", ReservedSystemCPUs: "0"})
@@ -28,7 +28,7 @@ func gpuNode(t testing.TB, kind string, gpus int) (*corev1.Node, ledger.View) {
 	for i := range gpus {
 		pool.Devices = append(pool.Devices, placement.Device{ID: fmt.Sprint("g", i), HasTopology: true, NUMA: topology.NewNUMASet(0)})
 	}
-	if kind != "bare" { // without a plugin
+	if kind != "bare" { // without a device plugin
 		state.SetPool(pool)
 	}
 	account := made.Account(t, model, state)
@@ -37,7 +37,7 @@ func gpuNode(t testing.TB, kind string, gpus int) (*corev1.Node, ledger.View) {
 	return object, account.View()
 }
 
-// gpuPod is bound, and has so many GPUs.
+// gpuPod returns a bound pod with this number of GPUs.
 func gpuPod(name string, gpus int64, change func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)}}
 	p.Spec.NodeName = "somewhere"
@@ -53,7 +53,7 @@ func only(kind string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"kind": kind} }
 }
 
-// TestDemand: nodes are in demand by the pods that have devices and could be there.
+// TestDemand: the demand for a node comes from the pods with devices that could run there.
 func TestDemand(t *testing.T) {
 	var d Demand
 	changed := d.Changed()
@@ -102,7 +102,7 @@ func TestDemand(t *testing.T) {
 	}
 }
 
-// TestDemandHasABound: kinds of nodes without end are not all remembered, and what is remembered is
+// TestDemandHasABound: the number of cached kinds of nodes is limited, and the cached data is
 // right.
 func TestDemandHasABound(t *testing.T) {
 	var d Demand
@@ -123,8 +123,8 @@ func TestDemandHasABound(t *testing.T) {
 	}
 }
 
-// BenchmarkLevels measures the demand for 5,000 nodes of 72 kinds. There are as many wishes as
-// count, and half of them name nodes. No attempt to place a pod pays for it.
+// BenchmarkLevels measures the demand for 5,000 nodes of 72 kinds, for count wishes, half of which
+// name nodes. This is not part of an attempt to place a pod.
 func BenchmarkLevels(b *testing.B) {
 	var d Demand
 	for i := range 40 {

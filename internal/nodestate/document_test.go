@@ -31,7 +31,7 @@ func TestReadDocument(t *testing.T) {
 	}
 }
 
-// FuzzReadDocument looks for documents that break the reader.
+// FuzzReadDocument looks for documents that cause a panic.
 func FuzzReadDocument(f *testing.F) {
 	f.Add("kind: NodeTopologyList\nitems: [{metadata: {name: a}, spec: {machine: {string: 'package:1 numa:1 core:1 pu:1'}}}]")
 	f.Fuzz(func(t *testing.T, doc string) {

@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestObjectsOfOthers reads objects that exporters of others wrote on real clusters, or show in
-// their documents, and asks each node for pods. testdata/others.txt has what comes of them.
+// TestObjectsOfOthers reads objects that other exporters wrote on real clusters, or that are in
+// their documents, and asks each node about pods. testdata/others.txt has the results.
 func TestObjectsOfOthers(t *testing.T) {
 	root := os.Getenv("BERTH_SHARED")
 	if root == "" {
@@ -29,7 +29,7 @@ func TestObjectsOfOthers(t *testing.T) {
 	}
 	var files []string
 	for _, kind := range []string{"nrt", "numatopology"} {
-		found, _ := filepath.Glob(filepath.Join(root, "realdata", "k8s", kind, "*")) // the pattern is well formed
+		found, _ := filepath.Glob(filepath.Join(root, "realdata", "k8s", kind, "*")) // the pattern is valid
 		files = append(files, found...)
 	}
 	if len(files) == 0 {
@@ -48,7 +48,7 @@ func TestObjectsOfOthers(t *testing.T) {
 	golden.File(t, filepath.Join("testdata", "others.txt"), out.String())
 }
 
-// tell writes what an object says, and which pods its node has room for.
+// tell prints the data of an object, and the pods for which its node has room.
 func tell(out *strings.Builder, data []byte) {
 	var o metav1.Object = &nrt.NodeResourceTopology{}
 	if strings.Contains(string(data), "kind: Numatopology") {
@@ -86,7 +86,7 @@ func tell(out *strings.Builder, data []byte) {
 	}
 }
 
-// place says which NUMA nodes a pod is tied to.
+// place prints the NUMA nodes to which a pod is pinned.
 func place(s topology.NUMASet) string {
 	if s == 0 {
 		return "no NUMA node in particular"

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// wholeCPUs are the resources of a container that would be pinned.
+// wholeCPUs returns the resources of a container that would be pinned.
 func wholeCPUs(count string) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Limits: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse(count), corev1.ResourceMemory: resource.MustParse("1Mi"),

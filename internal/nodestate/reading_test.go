@@ -20,7 +20,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// sample is the report of an empty node with two packages.
+// sample returns the report of an empty node with two packages.
 func sample(t testing.TB) *v1alpha1.NodeTopology {
 	t.Helper()
 	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21")
@@ -61,7 +61,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestAKubeletOfUnknownConfiguration: its node is relied on, and its reading is unsure.
+// TestAKubeletOfUnknownConfiguration: the node is reliable, but its reading is unsure.
 func TestAKubeletOfUnknownConfiguration(t *testing.T) {
 	for status, unsure := range map[metav1.ConditionStatus]bool{metav1.ConditionUnknown: true, metav1.ConditionFalse: false} {
 		nt := sample(t)
@@ -75,8 +75,8 @@ func TestAKubeletOfUnknownConfiguration(t *testing.T) {
 	}
 }
 
-// TestNVIDIAIsPredicted: with the addresses of the GPUs and the links of the machine it is known
-// which ones NVIDIA's plugin takes.
+// TestNVIDIAIsPredicted: from the addresses of the GPUs and the links of the machine, it is known
+// which GPUs NVIDIA's plugin chooses.
 func TestNVIDIAIsPredicted(t *testing.T) {
 	nt := sample(t)
 	nt.Spec.Devices = "dev:18:00.0|19:00.0|1a:00.0,030200,10de:2330,numa=0,root=15,switch=16:00.0 link:nvlink=2,18:00.0+1a:00.0"
@@ -108,15 +108,15 @@ func TestNVIDIAIsPredicted(t *testing.T) {
 	}
 }
 
-// TestUnusable holds all that can be wrong with a report to one reason each, and to what is known
-// all the same.
+// TestUnusable: each kind of error in a report has its own reason. The case also lists which data
+// is still known.
 func TestUnusable(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		spoil  func(*v1alpha1.NodeTopology)
 		reason string
 		text   string
-		// kind and report are still known.
+		// kind and report are true if they are still known.
 		kind, report bool
 	}{
 		{"not an object of this release", func(nt *v1alpha1.NodeTopology) { nt.Malformed = "spec: a list" }, OtherRelease, "delete that once", false, false},
@@ -153,8 +153,8 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// TestKindsAreShared: nodes of one kind have one model, whoever asks first, and what is wrong names
-// its own node.
+// TestKindsAreShared: nodes of one kind share one model, whichever is read first, and an error
+// names its own node.
 func TestKindsAreShared(t *testing.T) {
 	var kinds Kinds
 	const readers = 8
@@ -185,7 +185,7 @@ func TestKindsAreShared(t *testing.T) {
 	}
 }
 
-// TestKindsAreBounded: who reports another machine again and again is forgotten again.
+// TestKindsAreBounded: if a node reports one machine after another, old ones are removed.
 func TestKindsAreBounded(t *testing.T) {
 	var kinds Kinds
 	for i := range 2*maxKinds + 1 {
@@ -196,8 +196,8 @@ func TestKindsAreBounded(t *testing.T) {
 	}
 }
 
-// TestLastKindIsKept: a node keeps its kind when so many others have come that it is no longer
-// remembered.
+// TestLastKindIsKept: a node keeps its kind even if so many others came that it is no longer
+// cached.
 func TestLastKindIsKept(t *testing.T) {
 	first := new(Kinds).Read(sample(t), nil)
 	if again := new(Kinds).Read(sample(t), first.Kind); again.Kind != first.Kind {

@@ -76,8 +76,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestKeep: what was offered stays when the machine loses it or sees its RDMA device no more; one
-// of another product takes its place.
+// TestKeep: a device that was offered stays if the machine loses it, or no longer shows its RDMA
+// device. A device of another product replaces it.
 func TestKeep(t *testing.T) {
 	c := mustRead(t, `resources: [{resource: a.b/gpu, class: gpu, product: "2330", vendor: 10de}, {resource: a.b/vf, class: rdma, virtual: true}]`)
 	before, err := c.Resolve(testMachine(t))
@@ -87,7 +87,7 @@ func TestKeep(t *testing.T) {
 	changed, other := *testMachine(t), []topology.Device(nil)
 	for _, d := range changed.Devices {
 		switch d.Address {
-		case "0000:3b:00.0": // has gone
+		case "0000:3b:00.0": // is gone
 			continue
 		case "0000:3c:00.1":
 			d.RDMA = ""
@@ -112,8 +112,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestKeepOfOneReading: a device that was read while it came or went is what the next reading says,
-// or what it was before.
+// TestKeepOfOneReading: a device may be read while it appears or disappears. It is then as in the
+// next reading, or as before.
 func TestKeepOfOneReading(t *testing.T) {
 	c := mustRead(t, `resources: [{resource: a.b/pf, class: rdma}]`)
 	was := testMachine(t)
@@ -142,7 +142,7 @@ func TestKeepOfOneReading(t *testing.T) {
 		return out
 	}
 	right := names(offered(was, nil))
-	wrong := offered(is(func(d *topology.Device) { d.Physical = "" }), nil) // as before its link physfn is there
+	wrong := offered(is(func(d *topology.Device) { d.Physical = "" }), nil) // as before its link physfn exists
 	if len(names(wrong)) != len(right)+1 {
 		t.Fatalf("the function is not taken for a physical one: %q", names(wrong))
 	}
@@ -162,7 +162,7 @@ func TestKeepOfOneReading(t *testing.T) {
 	}
 }
 
-// TestWrongConfigs: each mistake is told with its field, its value and what would be right.
+// TestWrongConfigs: each error has the field, its value and what is wanted.
 func TestWrongConfigs(t *testing.T) {
 	r := func(more string) string { return "resources: [{resource: example.com/x, " + more + "}]" }
 	for _, c := range []struct{ doc, field, says string }{
@@ -198,7 +198,7 @@ func TestWrongConfigs(t *testing.T) {
 	}
 }
 
-// TestWrongMachines: what a machine does not have is told in the same way.
+// TestWrongMachines: devices that the machine does not have cause the same kind of error.
 func TestWrongMachines(t *testing.T) {
 	for doc, says := range map[string]string{
 		"resources: [{resource: a.b/x, class: accelerator}]":                                                          `resources[0]: "a.b/x": want a device of this machine`,
@@ -223,8 +223,8 @@ func TestWrongMachines(t *testing.T) {
 	}
 }
 
-// FuzzRead: no document panics; one that is taken names each resource once, and resolves each
-// device into one pool at most or says why not.
+// FuzzRead: no document causes a panic. A document that is accepted names each resource once, and
+// resolves each device into at most one pool, or returns an error.
 func FuzzRead(f *testing.F) {
 	f.Add(sample)
 	f.Add("resources: [{resource: a.b/x, class: gpu, cdi: null, addresses: null}]")

@@ -11,7 +11,7 @@ import (
 	"testing/fstest"
 )
 
-// tree makes a file system: a name that ends in @ is a link.
+// tree returns a file system. A name that ends in @ is a link.
 func tree(files map[string]string) fstest.MapFS {
 	out := fstest.MapFS{}
 	for name, text := range files {
@@ -35,8 +35,8 @@ func lookAt(t *testing.T, doc string, h Host) map[string]Finding {
 	return h.look(pools)
 }
 
-// TestNodes: sysfs tells which device nodes a function has, and what the host uses is not given
-// away.
+// TestNodes: sysfs shows the device nodes of a function. Devices that the host uses are not
+// offered.
 func TestNodes(t *testing.T) {
 	const doc = `resources: [{resource: a.b/gpu, class: gpu}, {resource: a.b/disk, class: nvme}, {resource: a.b/nic, class: rdma}]`
 	gpu, nic, disk, other := pci+"0000:3b:00.0/", pci+"0000:3c:00.0/", pci+"0000:5e:00.0/", pci+"0000:5f:00.0/"
@@ -83,7 +83,8 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestVFIO: a function goes with the node of its group, and not where others would go with it.
+// TestVFIO: a function is offered with the node of its group, unless this would give away other
+// functions.
 func TestVFIO(t *testing.T) {
 	const doc = `resources: [{resource: a.b/gpu, class: gpu}]`
 	files := map[string]string{
@@ -110,8 +111,8 @@ func TestVFIO(t *testing.T) {
 	}
 }
 
-// TestVendorsSpecification: a device goes by the name that its vendor's specification has for it,
-// and is sick where there is none.
+// TestVendorsSpecification: a device has its name from the vendor's specification, and is unhealthy
+// if there is no name.
 func TestVendorsSpecification(t *testing.T) {
 	const nvidia = `resources: [{resource: nvidia.com/gpu, class: gpu, cdi: {kind: nvidia.com/gpu, names: `
 	static, dynamic := t.TempDir(), t.TempDir()
@@ -122,7 +123,7 @@ func TestVendorsSpecification(t *testing.T) {
 		}
 	}
 	write(static, "nvidia.yaml", "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ncontainerEdits: {hooks: []}\ndevices: [{name: \"0\", containerEdits: {env: [A=b]}}, {name: all, containerEdits: {env: [A=b]}}, {name: GPU-b, containerEdits: {env: [A=b]}}]\n")
-	write(static, "untrue.yaml", "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices: [{name: \"1\"}]\n") // a device without an edit is none
+	write(static, "untrue.yaml", "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices: [{name: \"1\"}]\n") // a device without edits does not count
 	write(static, "broken.json", "{")
 	write(static, "notes.txt", "kind: nvidia.com/gpu\ndevices: [{name: \"1\"}]")
 	h := Host{SpecDirs: []string{static, dynamic}, Root: tree(map[string]string{pci + "0000:3b:00.0/class": "", pci + "0000:bb:00.0/class": ""}),
@@ -143,8 +144,8 @@ func TestVendorsSpecification(t *testing.T) {
 	}
 }
 
-// TestASpecificationThatCountsOtherwise: what it has under a device's index is the device's own
-// node, or is not given to anybody.
+// TestASpecificationThatCountsOtherwise: the entry with a device's index must have the device's own
+// nodes. Otherwise the device is not offered.
 func TestASpecificationThatCountsOtherwise(t *testing.T) {
 	const first, second = "0000:3b:00.0", "0000:bb:00.0"
 	all := map[string]string{
@@ -153,7 +154,7 @@ func TestASpecificationThatCountsOtherwise(t *testing.T) {
 	}
 	minors := tree(map[string]string{"driver/nvidia/gpus/" + first + "/information": "Device Minor: \t 1\n", "driver/nvidia/gpus/" + second + "/information": "Device Minor: \t 0\n"})
 	for name, c := range map[string]struct {
-		zero, one string // the nodes of 0 and 1
+		zero, one string // the device nodes of 0 and 1
 		sick      map[string]string
 	}{
 		"as sysfs counts":              {"/dev/nvidia1", "/dev/nvidia0", nil},
@@ -181,8 +182,8 @@ func TestASpecificationThatCountsOtherwise(t *testing.T) {
 	}
 }
 
-// TestOwnSpecification: the agent describes what no vendor does, and what it cannot write down is
-// not given away.
+// TestOwnSpecification: the agent writes a specification for devices without a vendor's. A device
+// that it cannot describe is not offered.
 func TestOwnSpecification(t *testing.T) {
 	const doc = `resources: [{resource: a.b/disk, class: nvme}]`
 	pools, err := mustRead(t, doc).Resolve(testMachine(t))

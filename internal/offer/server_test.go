@@ -19,8 +19,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// kubelet is as much of a kubelet as plugins see: it removes their sockets when it starts, and
-// takes registrations.
+// kubelet is the part of a kubelet that plugins see: it removes their sockets when it starts, and
+// accepts registrations.
 type kubelet struct {
 	pluginapi.UnimplementedRegistrationServer
 	dir        string
@@ -30,7 +30,7 @@ type kubelet struct {
 }
 
 func (k *kubelet) Register(_ context.Context, r *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
-	if _, err := os.Stat(filepath.Join(k.dir, r.Endpoint)); err != nil { // it would wait for 10 s
+	if _, err := os.Stat(filepath.Join(k.dir, r.Endpoint)); err != nil { // a kubelet would wait for 10 s
 		k.t.Errorf("%s is registered with a socket that is not there: %v", r.ResourceName, err)
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func startKubelet(t *testing.T, dir string) *kubelet {
 		t.Fatal(err)
 	}
 	for _, name := range old {
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // its plugin took it away
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // its plugin has removed it
 			t.Fatal(err)
 		}
 	}
@@ -60,7 +60,7 @@ func startKubelet(t *testing.T, dir string) *kubelet {
 	return k
 }
 
-// plugin waits for a registration and returns a client of who came.
+// plugin waits for a registration, and returns a client of the plugin.
 func (k *kubelet) plugin(t *testing.T) (pluginapi.DevicePluginClient, *pluginapi.RegisterRequest) {
 	t.Helper()
 	select {
@@ -77,8 +77,8 @@ func (k *kubelet) plugin(t *testing.T) (pluginapi.DevicePluginClient, *pluginapi
 	}
 }
 
-// TestServe: the kubelet is told about tokens, as many as there are devices, learns of one that
-// goes, and finds the plugin again when it has started again.
+// TestServe: the kubelet gets as many tokens as there are devices, and is told when a device is
+// gone. The plugin registers again after a restart of the kubelet.
 func TestServe(t *testing.T) {
 	pools, err := mustRead(t, "resources: [{resource: a.b/gpu, class: gpu}]").Resolve(testMachine(t))
 	if err != nil {
@@ -93,7 +93,7 @@ func TestServe(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for i := range o.pools { // without the looks of Run: this test changes the files
+		for i := range o.pools { // instead of the looks of Run, because this test changes the files
 			o.serve(ctx, o.pools[i].Resource)
 		}
 	}()
@@ -163,8 +163,8 @@ func TestServe(t *testing.T) {
 	<-ended
 }
 
-// TestServeBeforeTheKubelet: a plugin that is there before its kubelet, with the socket of one that
-// has gone, registers with a socket that the kubelet has not removed.
+// TestServeBeforeTheKubelet: a plugin starts before its kubelet, and there is a socket of an
+// earlier kubelet. It registers with a socket that the kubelet has not removed.
 func TestServeBeforeTheKubelet(t *testing.T) {
 	pools, err := mustRead(t, "resources: [{resource: a.b/gpu, class: gpu}]").Resolve(testMachine(t))
 	if err != nil {
@@ -183,7 +183,7 @@ func TestServeBeforeTheKubelet(t *testing.T) {
 		defer close(ended)
 		o.serve(ctx, o.pools[0].Resource)
 	}()
-	conn, err := old.Accept() // it is killed in the middle of a registration
+	conn, err := old.Accept() // it is killed during a registration
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestServeBeforeTheKubelet(t *testing.T) {
 	<-ended
 }
 
-// TestRival: another plugin is named that offers the same resource, or the same devices.
+// TestRival: another plugin that offers the same resource, or the same devices, is named.
 func TestRival(t *testing.T) {
 	pools, err := mustRead(t, "resources: [{resource: example.com/gpu, class: gpu}, {resource: a.b/disk, class: nvme}]").Resolve(testMachine(t))
 	if err != nil {
@@ -223,8 +223,8 @@ func TestRival(t *testing.T) {
 	}
 }
 
-// TestUnits: where 100 units of a resource are a device, the kubelet has 100 tokens for each, and a
-// container is marked with devices. Part of one is nothing that anybody decides.
+// TestUnits: if 100 units of a resource are one device, the kubelet has 100 tokens for each. A
+// container's annotation has the number of devices. No decision exists for a part of a device.
 func TestUnits(t *testing.T) {
 	pools, err := mustRead(t, "resources: [{resource: koordinator.sh/gpu, class: gpu}]").Resolve(testMachine(t))
 	if err != nil {

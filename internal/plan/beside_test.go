@@ -12,8 +12,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestWishesInEveryOrder: NUMA nodes of 7 and 8 CPUs; the kubelet takes the first one with room.
-// Pods of 2 CPUs then share one, pods of 4 do not, in whatever order they are admitted.
+// TestWishesInEveryOrder: NUMA nodes have 7 and 8 CPUs, and the kubelet uses the first one with
+// room. Pods of 2 CPUs then share a NUMA node, but pods of 4 CPUs do not, in whichever order they
+// are admitted.
 func TestWishesInEveryOrder(t *testing.T) {
 	m := model(t, twoSockets)
 	same := func(mate int) Wish { return Wish{Mate: mate, Required: true} }
@@ -23,9 +24,9 @@ func TestWishesInEveryOrder(t *testing.T) {
 		nodes  int
 		sizes  []int64
 		wishes map[int][]Wish
-		ticks  bool // created in different seconds
+		ticks  bool // pods are created in different seconds
 		whole  bool
-		used   int // nodes
+		used   int // number of nodes
 	}{
 		{"nothing asked", 2, []int64{2, 2}, nil, false, true, 1},
 		{"the same, as it is anyway", 2, []int64{2, 2}, map[int][]Wish{0: {same(1)}}, false, true, 1},
@@ -72,8 +73,8 @@ func TestWishesInEveryOrder(t *testing.T) {
 	}
 }
 
-// TestApartFromAll: a wish about all others is what a wish about each of them is, whoever of them
-// has a place.
+// TestApartFromAll: a wish about all others has the same effect as wishes about each of them,
+// whether they are placed already or not.
 func TestApartFromAll(t *testing.T) {
 	m, rng := model(t, twoSockets), rand.New(rand.NewPCG(11, 28))
 	whole, apart := 0, 0
@@ -118,9 +119,8 @@ func TestApartFromAll(t *testing.T) {
 	}
 }
 
-// TestRefusedWishesLeaveNothing: what nodes were tried with in vain shows in no promise. Members
-// that are promised their places one by one, without the ones that were refused, are promised the
-// same.
+// TestRefusedWishesLeaveNothing: nodes that refused a member do not affect the promises. If members
+// are put on their planned nodes directly, the promises are the same.
 func TestRefusedWishesLeaveNothing(t *testing.T) {
 	m, rng := model(t, twoSockets), rand.New(rand.NewPCG(28, 11))
 	whole, loose, tight, waves := 0, 0, 0, 0
@@ -165,8 +165,8 @@ func TestRefusedWishesLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestNothingOfNodesBeforeIsKept: what a node was before its members is kept for a unit alone, and
-// no refusal is kept that nobody asks for again.
+// TestNothingOfNodesBeforeIsKept: the earlier state of a node is kept only while a unit is tried,
+// and a refusal only if it can be used again.
 func TestNothingOfNodesBeforeIsKept(t *testing.T) {
 	g := Gang{Members: members(2, 2, 2)}
 	g.Wish(0, Wish{All: true, Apart: true})
@@ -189,7 +189,8 @@ func b2i(b bool) int {
 	return 0
 }
 
-// TestAnAnswerStandsForTheLike: the twin has every member ask every node.
+// TestAnAnswerStandsForTheLike: one answer is used for all equal members. The twin asks every node
+// for every member.
 func TestAnAnswerStandsForTheLike(t *testing.T) {
 	m, spared, whole, not := model(t, twoSockets), 0, 0, 0
 	for seed := range uint64(1500) {
@@ -212,7 +213,7 @@ func TestAnAnswerStandsForTheLike(t *testing.T) {
 	}
 }
 
-// wishful is a gang of a few kinds with wishes, and a number of nodes for it.
+// wishful returns a gang of a few kinds with wishes, and a number of nodes for it.
 func wishful(seed uint64) (g Gang, nodes int) {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	nodes = 1 + rng.IntN(4)
@@ -242,8 +243,9 @@ func wishful(seed uint64) (g Gang, nodes int) {
 	return g, nodes
 }
 
-// TestManyApart: a large gang whose members are apart from all others is planned in a moment,
-// whether there are nodes for all of them or for two, and in however many seconds they came.
+// TestManyApart: a plan is made quickly for a large gang whose members are apart from all others,
+// whether there are nodes for all of them or for two, and in however many seconds they were
+// created.
 func TestManyApart(t *testing.T) {
 	const many, looks = 4096, 200 * 4096
 	for _, c := range []struct{ nodes, second int }{{1, many}, {many, many}, {many, 50}, {many, 1}} {

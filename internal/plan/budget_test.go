@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestBudgetOfTenants: whatever a gang of 4096 members writes about each other, a plan asks no more
-// ledgers than its budget pays for, and says that it was cut off.
+// TestBudgetOfTenants: whatever wishes a gang of 4096 members has, a plan asks ledgers only as
+// often as its budget allows, and reports that it was cut off.
 func TestBudgetOfTenants(t *testing.T) {
 	const many = 4096
 	m := model(t, twoSockets)
@@ -62,7 +62,7 @@ func TestBudgetOfTenants(t *testing.T) {
 	}
 }
 
-// TestBudgetOfHonestGangs: what a budget has to pay for.
+// TestBudgetOfHonestGangs: the budget must be sufficient for these gangs.
 func TestBudgetOfHonestGangs(t *testing.T) {
 	m := model(t, twoSockets)
 	for name, g := range map[string]*Gang{"alike": {Minimum: 4096}, "apart from all": {Minimum: 1024}} {
@@ -80,7 +80,7 @@ func TestBudgetOfHonestGangs(t *testing.T) {
 	}
 }
 
-// TestABudgetEndsWithItsContext: somebody who has left is not answered.
+// TestABudgetEndsWithItsContext: a canceled request gets no answer.
 func TestABudgetEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -94,7 +94,7 @@ func TestABudgetEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestContainersCost: a ledger has more to do for a pod of many containers.
+// TestContainersCost: a pod with many containers costs a ledger more.
 func TestContainersCost(t *testing.T) {
 	one, many := member("a", 0, 2, 100), member("b", 0, 2, 100)
 	for range 249 {
@@ -105,7 +105,7 @@ func TestContainersCost(t *testing.T) {
 	}
 }
 
-// TestDearIsNamed: a refusal says what is too dear.
+// TestDearIsNamed: a refusal says why the plan is too expensive.
 func TestDearIsNamed(t *testing.T) {
 	for want, d := range map[string]Dear{
 		"4096 pods of 1 kinds, which name each other 8192 times": {Members: 4096, Kinds: 1, Names: 8192},

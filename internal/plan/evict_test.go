@@ -19,8 +19,8 @@ type crowd struct {
 func (c *crowd) Evict(i int)   { c.away[i] = true }
 func (c *crowd) Restore(i int) { c.away[i] = false }
 
-// occupied makes nodes with pods of these sizes on them; a pod that no node takes is left out. Pods
-// of one gang number but 0 are one victim.
+// occupied returns nodes with pods of these sizes. A pod that no node admits is left out. Pods with
+// the same gang number are one victim, except for number 0.
 func occupied(t testing.TB, m *placement.Model, nodes int, sizes []int64, gangs []int, priorities []int32) (*crowd, *Removal) {
 	f := newField(t, m, nodes)
 	r := &Removal{}
@@ -47,7 +47,7 @@ func occupied(t testing.TB, m *placement.Model, nodes int, sizes []int64, gangs 
 }
 
 func TestEvict(t *testing.T) {
-	m := model(t, twoSockets) // NUMA nodes of 7 and 8 CPUs
+	m := model(t, twoSockets) // its NUMA nodes have 7 and 8 CPUs
 	for _, c := range []struct {
 		name       string
 		nodes      int
@@ -88,7 +88,7 @@ func TestEvict(t *testing.T) {
 	}
 }
 
-// TestBudgetsAreSpared: of two pods that would do, the one goes whose budget allows it.
+// TestBudgetsAreSpared: if one of two pods suffices, the pod whose budget allows it is evicted.
 func TestBudgetsAreSpared(t *testing.T) {
 	f, r := occupied(t, model(t, twoSockets), 1, []int64{7, 7}, []int{0, 0}, []int32{1, 2})
 	r.Victims[0].Pods[0].Budgets, r.Allowed = []int{0}, []int{0}
@@ -102,7 +102,8 @@ func TestBudgetsAreSpared(t *testing.T) {
 	}
 }
 
-// TestEvictIsBounded: a search that is cut off asks no more, and finds enough victims or none.
+// TestEvictIsBounded: a search that is cut off asks no more nodes, and finds enough victims or
+// none.
 func TestEvictIsBounded(t *testing.T) {
 	m := model(t, twoSockets)
 	full := func() (*crowd, *Removal) {
@@ -116,7 +117,7 @@ func TestEvictIsBounded(t *testing.T) {
 		t.Fatalf("%d victims after %d questions, cut off %t: want all, and the search done", len(whole.Victims), whole.Asked, whole.Cut)
 	}
 	t.Logf("%d victims after %d questions", len(whole.Victims), whole.Asked)
-	// One Nodes may be asked beyond the limit, for which the cost is that of 12 nodes.
+	// One call of Nodes may exceed the limit. Its cost is that of 12 nodes.
 	last, none := len(r.Victims)+1, 0
 	for _, limit := range []int{1, 20, 40, 80, 160, whole.Asked / 2, whole.Asked + 1} {
 		f, r := full()
@@ -144,8 +145,8 @@ func TestEvictIsBounded(t *testing.T) {
 	}
 }
 
-// BenchmarkEvict searches victims for a gang of 64 on 200 full nodes, and tells how often nodes are
-// asked.
+// BenchmarkEvict searches victims for a gang of 64 on 200 full nodes, and reports how often nodes
+// are asked.
 func BenchmarkEvict(b *testing.B) {
 	m := model(b, twoSockets)
 	sizes := slices.Repeat([]int64{3, 4}, 2*200)
@@ -163,7 +164,7 @@ func BenchmarkEvict(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(asked), "ns/question")
 }
 
-// TestEvictAgreesWithTwin tries every set of victims.
+// TestEvictAgreesWithTwin compares with trying every set of victims.
 func TestEvictAgreesWithTwin(t *testing.T) {
 	m := model(t, twoSockets)
 	rng := rand.New(rand.NewPCG(14, 5))
@@ -224,7 +225,7 @@ func TestEvictAgreesWithTwin(t *testing.T) {
 	}
 }
 
-// without is a field in which pods are gone.
+// without returns a field without the pods in set.
 func without(f *crowd, r *Removal, set []int) *clearing {
 	c := newClearing(f, r)
 	for _, i := range set {
@@ -241,7 +242,7 @@ func fitsWithout(t testing.TB, g *Gang, f *crowd, r *Removal, set []int) bool {
 	return ok
 }
 
-// fitsOn is fitsWithout on the nodes of a plan alone.
+// fitsOn is fitsWithout on only those nodes that a plan uses.
 func fitsOn(g *Gang, f *crowd, r *Removal, set []int, places []Place) bool {
 	c := without(f, r, set)
 	defer c.restoreAll()
@@ -261,7 +262,7 @@ func fitsOn(g *Gang, f *crowd, r *Removal, set []int, places []Place) bool {
 	return ok
 }
 
-// cheapest is the slow and obvious twin.
+// cheapest is the slow twin of Evict.
 func cheapest(t testing.TB, g *Gang, f *crowd, r *Removal) (best Cost, possible bool) {
 	for bits := range 1 << len(r.Victims) {
 		var set []int

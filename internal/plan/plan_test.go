@@ -23,20 +23,20 @@ func model(t testing.TB, machine string) *placement.Model {
 	return made.Model(t, machine, pinning)
 }
 
-// field is nodes with nothing but ledgers, in their order.
+// field is a number of nodes that only have ledgers, in a fixed order.
 type field struct {
 	again    func(m int, w Lies, again Again) bool
 	t        testing.TB
 	accounts []*ledger.Node
-	// on counts the members of each node, at most limit where that is not 0.
+	// on counts the members on each node, at most limit if that is not 0.
 	on    []int
 	limit int
 	asked int
-	// coupled: the field says that members' places change where others may go.
+	// coupled means that the places of members change where others may go.
 	coupled bool
-	// best is how many nodes are named before Widen; 0 for all.
+	// best is the number of nodes that are named before Widen; 0 for all.
 	best int
-	// suits is asked where members would lie; nil for anywhere.
+	// suits is asked about a member's CPUs on a node; nil means that all are suitable.
 	suits func(member, node int, would Lies) bool
 }
 
@@ -88,7 +88,7 @@ func (f *field) Take(_, node int)               { f.on[node]-- }
 func (f *field) reset()                         { clear(f.on) }
 func (f *field) reserve(p *Plan, g *Gang) error { return reserveAll(f, p.Places, g) }
 
-// reserveAll does for real what was planned.
+// reserveAll reserves the planned places.
 func reserveAll(f *field, places []Place, g *Gang) error {
 	for _, at := range places {
 		if g.Members[at.Member].Candidate == nil {
@@ -118,8 +118,8 @@ func members(sizes ...int64) (out []Member) {
 	return out
 }
 
-// TestMembersAreAskedWhereTheyWouldLie: the field is told the CPUs that a member would get beside
-// the ones that are there, and another node is tried if it says no.
+// TestMembersAreAskedWhereTheyWouldLie: the field is told the CPUs that a member would get next to
+// the others. If it refuses, another node is tried.
 func TestMembersAreAskedWhereTheyWouldLie(t *testing.T) {
 	machine, err := topology.Parse(twoSockets)
 	if err != nil {
@@ -131,7 +131,7 @@ func TestMembersAreAskedWhereTheyWouldLie(t *testing.T) {
 		if !would.Sure || would.Loose || numa.Len() != 1 {
 			t.Fatalf("node %d: NUMA nodes %v, %+v", node, numa, would)
 		}
-		if used[node]&numa != 0 { // it has a device on each NUMA node
+		if used[node]&numa != 0 { // each NUMA node has one device
 			return false
 		}
 		used[node] |= numa
@@ -145,7 +145,7 @@ func TestMembersAreAskedWhereTheyWouldLie(t *testing.T) {
 		t.Errorf("whole %t, members on the nodes: %v", p.Whole, f.on)
 	}
 	f.reset()
-	f.suits = func(_, _ int, would Lies) bool { return would.Sure } // of one second: in waves
+	f.suits = func(_, _ int, would Lies) bool { return would.Sure } // members of one second: in waves
 	g.Members = g.Members[:0]
 	for i := range 4 {
 		g.Members = append(g.Members, member(fmt.Sprint("m", i), 0, 5, 100))
@@ -168,7 +168,8 @@ func TestMembersAreAskedWhereTheyWouldLie(t *testing.T) {
 	}
 }
 
-// TestAMemberIsPromisedAnotherPlace: the last promise counts, next to those of the others.
+// TestAMemberIsPromisedAnotherPlace: the last promise for a member counts, together with those for
+// the others.
 func TestAMemberIsPromisedAnotherPlace(t *testing.T) {
 	machine, err := topology.Parse(twoSockets)
 	if err != nil {
@@ -191,7 +192,7 @@ func TestAMemberIsPromisedAnotherPlace(t *testing.T) {
 		if _, ok := again(on(9)); ok {
 			t.Error("a member lies near devices that there are not")
 		}
-		if i == 3 { // it lies well where it was first
+		if i == 3 { // its first place is suitable
 			first, ok := again(nil)
 			return ok && lies(first) != 0
 		}
@@ -214,7 +215,7 @@ func TestAMemberIsPromisedAnotherPlace(t *testing.T) {
 	}
 }
 
-const twoSockets = "package:2 numa:1 core:4 pu:2 mem:16Gi" // 8 CPUs a NUMA node, one of the first reserved
+const twoSockets = "package:2 numa:1 core:4 pu:2 mem:16Gi" // 8 CPUs per NUMA node, one of the first reserved
 
 func TestMake(t *testing.T) {
 	for _, c := range []struct {
@@ -272,8 +273,8 @@ func TestTasksHaveTheirOwnMinimum(t *testing.T) {
 	}
 }
 
-// TestBoundsOfALedgerSpread has many members of different sizes, all of one second: a node goes
-// through 24 orders at most. The plan goes on elsewhere, and is reserved as it was made.
+// TestBoundsOfALedgerSpread has many members of different sizes and of the same second. A node
+// checks at most 24 orders, so that the plan continues on other nodes. It is reserved as planned.
 func TestBoundsOfALedgerSpread(t *testing.T) {
 	m := model(t, "package:2 numa:2 core:16 pu:2 mem:64Gi")
 	var sizes []int64
@@ -303,8 +304,8 @@ func TestBoundsOfALedgerSpread(t *testing.T) {
 	}
 }
 
-// TestWaves has the same members with one node alone: they come in waves, where they fit in that
-// order.
+// TestWaves has the same members and only one node. They are planned in waves, in an order in which
+// they fit.
 func TestWaves(t *testing.T) {
 	m := model(t, "package:2 numa:2 core:16 pu:2 mem:64Gi")
 	var sizes []int64
@@ -336,8 +337,8 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// TestThreeKindsFillTheirNodes has 32 members of three kinds and of one second on nodes that they
-// fill.
+// TestThreeKindsFillTheirNodes has 32 members of three kinds and of the same second. They fill the
+// nodes completely.
 func TestThreeKindsFillTheirNodes(t *testing.T) {
 	m := model(t, "package:2 numa:1 core:12 pu:1 mem:16Gi") // 11 and 12 CPUs
 	rng := rand.New(rand.NewPCG(14, 23))
@@ -371,8 +372,8 @@ func TestThreeKindsFillTheirNodes(t *testing.T) {
 	}
 }
 
-// fits is the slow and obvious twin: every member on every node, in every combination, tried on
-// real ledgers in the order of a plan.
+// fits is the slow twin: it tries every member on every node, in every combination, with real
+// ledgers and in the order of a plan.
 func fits(t testing.TB, m *placement.Model, nodes int, g *Gang) bool {
 	at := make([]int, len(g.Members))
 	for {
@@ -401,8 +402,8 @@ func fits(t testing.TB, m *placement.Model, nodes int, g *Gang) bool {
 	}
 }
 
-// inSomeOrder reports whether the places can be reserved in any order, after the ones that are
-// done.
+// inSomeOrder reports whether there is an order in which the places in left can be reserved after
+// those in done.
 func inSomeOrder(f *field, done, left []Place, g *Gang) bool {
 	if len(left) == 0 {
 		forks := field{}
@@ -461,8 +462,8 @@ func TestPlanAgreesWithTwin(t *testing.T) {
 	}
 }
 
-// TestTheBestNodesWillDo: a plan that is made with the best nodes alone, or with all when these do
-// not take every member, is the plan that is made with all.
+// TestTheBestNodesWillDo: a plan with only the best nodes is the same as a plan with all nodes. If
+// the best nodes do not admit every member, all nodes are used.
 func TestTheBestNodesWillDo(t *testing.T) {
 	m := model(t, twoSockets)
 	rng := rand.New(rand.NewPCG(20, 26))
@@ -498,7 +499,7 @@ func TestWishes(t *testing.T) {
 		wish  Wish
 		nodes int
 		whole bool
-		same  bool // node
+		same  bool // on the same node
 	}{
 		{"the same NUMA node", []int64{2, 2}, Wish{Mate: 0, Required: true}, 2, true, true},
 		{"the same one, and no room", []int64{6, 6}, Wish{Mate: 0, Required: true}, 2, false, false},
@@ -527,8 +528,8 @@ func TestWishes(t *testing.T) {
 	}
 }
 
-// TestOneLookAtAFullNode: of equal members each asks the node that took the last one, and no full
-// node again.
+// TestOneLookAtAFullNode: equal members ask the node that admitted the last one, and no full node
+// is asked again.
 func TestOneLookAtAFullNode(t *testing.T) {
 	f := newField(t, model(t, twoSockets), 8)
 	g := Gang{Minimum: 16}
@@ -543,7 +544,7 @@ func TestOneLookAtAFullNode(t *testing.T) {
 	}
 }
 
-// BenchmarkMake plans gangs of equal members of 8 CPUs, and tells the time per member.
+// BenchmarkMake plans gangs of equal members of 8 CPUs, and reports the time per member.
 func BenchmarkMake(b *testing.B) {
 	m := model(b, "package:2 numa:2 core:16 pu:2 mem:64Gi")
 	for _, c := range []struct{ members, nodes int }{{256, 200}, {1000, 5000}} {
@@ -564,7 +565,7 @@ func BenchmarkMake(b *testing.B) {
 	}
 }
 
-// BenchmarkMakeMixed plans a gang of three shapes with init containers, many of them on a node.
+// BenchmarkMakeMixed plans a gang of three shapes with init containers, many of them on one node.
 func BenchmarkMakeMixed(b *testing.B) {
 	m := model(b, "package:2 numa:1 core:8 pu:2 number:interleaved mem:32Gi")
 	f := newField(b, m, 5)

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestKoordinatorScores holds the published facts of Koordinator's scores of nodes.
+// TestKoordinatorScores checks the published facts about Koordinator's scores of nodes.
 func TestKoordinatorScores(t *testing.T) {
 	golden.Facts(t, "testdata/koordinator-scores.txt", 4, func(fields []string) (ours, theirs string) {
 		need, err := strconv.Atoi(fields[1])
@@ -33,7 +33,7 @@ func TestKoordinatorScores(t *testing.T) {
 	}).Row(t, "../../docs/reference/koordinator.md", "scores of nodes")
 }
 
-// tableOffer is what a node of the table has to offer to a pod.
+// tableOffer returns the offer of a node in the table to a pod.
 func tableOffer(t *testing.T, text, strategy string, need int) *Offer {
 	t.Helper()
 	shape, taken, _ := strings.Cut(text, "/")
@@ -84,7 +84,7 @@ func tableOffer(t *testing.T, text, strategy string, need int) *Offer {
 	return o
 }
 
-// orderOf writes which node comes before which.
+// orderOf prints the order of the nodes.
 func orderOf(scores []int64) string {
 	order := make([]int, len(scores))
 	for i := range order {
@@ -98,10 +98,10 @@ func orderOf(scores []int64) string {
 	return out
 }
 
-// TestNodesInUseComeFirst (Koordinator's proposal of 2023: with MostAllocated the node with more
-// NUMA nodes in use comes first): a pod of a NUMA node goes to a node that is in use before an
-// empty one, also beside NodeResourcesFit, which prefers empty nodes as much as a plugin of weight
-// 1 can. Of nodes whose label says nothing the one in use comes first, too.
+// TestNodesInUseComeFirst: according to Koordinator's proposal of 2023, with MostAllocated the node
+// with more NUMA nodes in use comes first. Here, a pod of one NUMA node goes to a node in use
+// before an empty one. This is true even with NodeResourcesFit, which prefers empty nodes as much
+// as a plugin of weight 1 can, and for nodes without the label.
 func TestNodesInUseComeFirst(t *testing.T) {
 	s := defaults()
 	const shape, need = "4x1x4x1", 4

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// machine has four NUMA nodes of eight CPUs, two and two close to each other.
+// machine has four NUMA nodes of eight CPUs, two of which are close to each other in each package.
 func machine(t testing.TB) *topology.Machine {
 	t.Helper()
 	m, err := topology.Parse("package:2 numa:2 core:4 pu:2 mem:16Gi dist:10,12,21")
@@ -26,7 +26,7 @@ func defaults() Scoring {
 	return s
 }
 
-// offer is a certain one on NUMA node 0 of a strict kubelet, all CPUs free.
+// offer returns a certain offer on NUMA node 0 of a strict kubelet, with all CPUs free.
 func offer(t testing.TB, change func(*Offer)) *Offer {
 	m := machine(t)
 	o := &Offer{Spare: ledger.Spare{Reach: topology.NewNUMASet(0), CPUs: m.Online, Strictness: placement.SingleNUMANode}, Certain: true, Asked: 4, Machine: m}
@@ -36,7 +36,7 @@ func offer(t testing.TB, change func(*Offer)) *Offer {
 	return o
 }
 
-// take makes CPUs of NUMA node 0 somebody else's.
+// take removes CPUs of NUMA node 0 from the offer.
 func take(o *Offer, list string) {
 	cpus, err := topology.ParseCPUList(list)
 	if err != nil {
@@ -45,12 +45,12 @@ func take(o *Offer, list string) {
 	o.CPUs = o.CPUs.AndNot(&cpus)
 }
 
-// TestWhatComesFirst has offers in the order of the default scoring, each before the next.
+// TestWhatComesFirst has offers in the order of the default scoring, each better than the next.
 func TestWhatComesFirst(t *testing.T) {
 	used := func(o *Offer) { take(o, "0-1") }
 	offers := []struct {
 		name string
-		tier bool // it differs in its tier from the one before
+		tier bool // its tier differs from that of the offer before
 		o    *Offer
 	}{
 		{"the smallest block", false, offer(t, used)},
@@ -78,7 +78,7 @@ func TestWhatComesFirst(t *testing.T) {
 	}
 }
 
-// firstDiffers is the slow, obvious twin of Tier: criterion by criterion.
+// firstDiffers is the slow twin of Tier, which compares one criterion after the other.
 func firstDiffers(first []Criterion, a, b *Offer) int {
 	for _, c := range first {
 		var x, y int
@@ -94,7 +94,7 @@ func firstDiffers(first []Criterion, a, b *Offer) int {
 		case Devices:
 			x, y = min(a.Devices, 31), min(b.Devices, 31)
 		case Policy:
-			// restricted and single-numa-node both keep together what they admit.
+			// Both restricted and single-numa-node keep a pod that they admit together.
 			x, y = -min(int(a.Strictness), int(placement.Restricted)), -min(int(b.Strictness), int(placement.Restricted))
 		}
 		if x != y {
@@ -122,8 +122,8 @@ func TestTierAgreesWithTwin(t *testing.T) {
 	}
 }
 
-// TestDemandAgreesWithTwin: with the demand for the nodes, ranks compare as a slow, obvious twin
-// does, criterion by criterion.
+// TestDemandAgreesWithTwin: with the demand for nodes, ranks compare as in a slow twin, one
+// criterion after the other.
 func TestDemandAgreesWithTwin(t *testing.T) {
 	rng, m := rand.New(rand.NewPCG(5, 6)), machine(t)
 	type on struct {
@@ -144,7 +144,7 @@ func TestDemandAgreesWithTwin(t *testing.T) {
 		}
 		a, b := random(), random()
 		rankOf := func(o *on) Tier { return s.Setting(asks).Rank(s.Rank(&o.Offer), o.level).Tier }
-		seen := func(o *on) Offer { // nobody wants the devices: what becomes of them does not matter
+		seen := func(o *on) Offer { // there is no demand for the devices, so that they do not matter
 			out := o.Offer
 			if o.level == 0 && !asks {
 				out.Beside, out.Devices = 0, 0
@@ -195,8 +195,8 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
-// TestBusyNodesComeLater holds that pods in flight cost a node more than any fit is worth, and
-// never its tier.
+// TestBusyNodesComeLater: pods in flight lower a node's score by more than any fit raises it, but
+// do not change its tier.
 func TestBusyNodesComeLater(t *testing.T) {
 	s := defaults()
 	full := s.Rank(offer(t, func(o *Offer) { take(o, "0-3") }))
@@ -215,8 +215,8 @@ func TestBusyNodesComeLater(t *testing.T) {
 	}
 }
 
-// TestStrictPoliciesAreEqual holds that a pod which fits one NUMA node has no use for a stricter
-// policy than restricted.
+// TestStrictPoliciesAreEqual: for a pod that fits on one NUMA node, a stricter policy than
+// restricted is no better.
 func TestStrictPoliciesAreEqual(t *testing.T) {
 	s := defaults()
 	a, b := s.Rank(offer(t, nil)), s.Rank(offer(t, func(o *Offer) { o.Strictness = placement.Restricted }))
@@ -252,8 +252,8 @@ func TestScoringThatCannotBeRight(t *testing.T) {
 	}
 }
 
-// TestOrder: the order of ranks is that of Before. Of the formula Volcano fewer NUMA nodes are
-// better, as its scores have it.
+// TestOrder: the order of ranks is that of Before. With Volcano's formula, fewer NUMA nodes are
+// better, as in its scores.
 func TestOrder(t *testing.T) {
 	rng, own, volcano := rand.New(rand.NewPCG(3, 4)), defaults(), Scoring{Formula: Volcano}
 	random := func() Rank {
@@ -271,7 +271,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestScoringInWords: what counts is said in the order in which it counts.
+// TestScoringInWords: the text lists the criteria in their order.
 func TestScoringInWords(t *testing.T) {
 	var filled Scoring
 	filled.FillIn()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestVolcanoScore has the numbers of the formula score = weight * (100 - 100 * n / max) as
-// Volcano's documents give them, and what its code makes of other numbers.
+// TestVolcanoScore has the numbers of the formula score = weight * (100 - 100 * n / max) from
+// Volcano's documents, and results of its code for other numbers.
 func TestVolcanoScore(t *testing.T) {
 	for _, c := range []struct {
 		weight      int64
@@ -19,7 +19,7 @@ func TestVolcanoScore(t *testing.T) {
 		{1, []int64{2, 2}, []int64{0, 0}},
 		{1, []int64{1}, []int64{0}},
 		{10, []int64{1, 2}, []int64{500, 0}},
-		{1, []int64{0, 2}, []int64{0, 0}}, // nothing is spread: not the best of all, as in Volcano's code
+		{1, []int64{0, 2}, []int64{0, 0}}, // no pod is spread: not the best score, as in Volcano's code
 		{1, nil, nil},
 	} {
 		var got []int64

@@ -24,13 +24,13 @@ func bound(uid string, rejected bool) Record {
 	return r
 }
 
-// outcome is what a ledger says.
+// outcome returns a ledger's outcome for pod p.
 func outcome(o ledger.PromiseOutcome) *ledger.PromiseOutcome {
 	o.UID = "p"
 	return &o
 }
 
-// TestForeseen: a prediction that comes late counts if the answer is not known.
+// TestForeseen: a late prediction counts if the kubelet's answer is not known yet.
 func TestForeseen(t *testing.T) {
 	for name, c := range map[string]struct {
 		why    Reason
@@ -63,7 +63,7 @@ func TestForeseen(t *testing.T) {
 	}
 }
 
-// TestBook goes through what may become of a prediction. Each case says what the last step leaves.
+// TestBook has all outcomes of a prediction. Each case has the state after its last step.
 func TestBook(t *testing.T) {
 	const tae = "TopologyAffinityError"
 	for name, c := range map[string]struct {
@@ -178,7 +178,7 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// unjudged is how many pods were not judged.
+// unjudged returns the number of pods that were not judged.
 func unjudged(t *Tally) (n int) {
 	for _, m := range t.NotJudged {
 		n += m
@@ -186,7 +186,7 @@ func unjudged(t *Tally) (n int) {
 	return n
 }
 
-// resultIn is the result of the only pod that was closed.
+// resultIn returns the result of the only judged pod.
 func resultIn(t *Tally) Result {
 	for result, n := range map[Result]int{Exact: t.Exact, ByVerdict: t.ByVerdict, Either: t.Either, Wrong: t.Wrong, Foretold: t.Foretold, Missed: t.Missed, FalseAlarm: t.FalseAlarms, NotJudged: unjudged(t)} {
 		if n == 1 {
@@ -196,7 +196,7 @@ func resultIn(t *Tally) Result {
 	return ""
 }
 
-// checkTally holds the sums against each other.
+// checkTally checks that the sums agree.
 func checkTally(t *testing.T, c *Tally, open int) {
 	t.Helper()
 	if c.Judged != c.Exact+c.ByVerdict+c.Either+c.Wrong+c.Foretold+c.Missed+c.FalseAlarms || c.Pods != c.Judged+unjudged(c)+open {
@@ -204,8 +204,8 @@ func checkTally(t *testing.T, c *Tally, open int) {
 	}
 }
 
-// TestBookAtRandom: whatever comes in whatever order, each pod is counted once, what is remembered
-// has a bound, and what is not judged is neither right nor wrong.
+// TestBookAtRandom: in whatever order events come, each pod is counted once, the amount of data is
+// limited, and pods that are not judged count neither as right nor as wrong.
 func TestBookAtRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	b, now := NewBook(), noon
@@ -268,7 +268,7 @@ func TestBookAtRandom(t *testing.T) {
 	}
 }
 
-// TestBookIsBounded: pods whose kubelets do not answer are not remembered without end.
+// TestBookIsBounded: the number of kept pods whose kubelets do not answer is limited.
 func TestBookIsBounded(t *testing.T) {
 	b := NewBook()
 	for i := range maxOpen + 3 {
@@ -289,7 +289,7 @@ func TestBookIsBounded(t *testing.T) {
 	}
 }
 
-// TestDay: what is older than a day is in the total alone.
+// TestDay: pods older than a day count only in the total.
 func TestDay(t *testing.T) {
 	b := NewBook()
 	for i, age := range []time.Duration{30 * time.Hour, 25 * time.Hour, 20 * time.Hour, 0} {
@@ -306,7 +306,7 @@ func TestDay(t *testing.T) {
 	}
 }
 
-// TestPlacersAreBounded: names that tenants invent do not push out the real scheduler's.
+// TestPlacersAreBounded: scheduler names that tenants invent do not remove the real scheduler's.
 func TestPlacersAreBounded(t *testing.T) {
 	b := NewBook()
 	bind := func(uid, scheduler string) {
@@ -347,7 +347,7 @@ func TestSentence(t *testing.T) {
 	}
 }
 
-// TestViewIsJSON: what a program reads has no nulls where it expects lists, and round-trips.
+// TestViewIsJSON: the JSON has [] instead of null for lists, and is read back without changes.
 func TestViewIsJSON(t *testing.T) {
 	b := NewBook()
 	r := bound("p", false)

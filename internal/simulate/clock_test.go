@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// audited is a cluster that counts for itself what pods hold, and when.
+// audited is a cluster that itself adds up what pods use, and when.
 type audited struct {
 	Cluster
 	t     *testing.T
@@ -21,13 +21,13 @@ type audited struct {
 	now   func() int64
 	on    map[int32]auditedPod
 	held  []trace.Node // by node
-	// log is who was put where and when.
+	// log lists the pods that were put on nodes, with the times.
 	log []string
-	// gpu and cpu are what pods held, in thousandths, for so many seconds.
+	// gpu and cpu are the resources that pods used, in thousandths times seconds.
 	gpu, cpu       int64
 	gpuNow, cpuNow int64
 	since          int64
-	leaves         func(pod int32) // is told before a pod is taken
+	leaves         func(pod int32) // called before a pod is taken
 	from           int64
 }
 
@@ -40,7 +40,7 @@ func audit(t *testing.T, c Cluster, nodes []trace.Node) *audited {
 	return &audited{Cluster: c, t: t, nodes: nodes, on: map[int32]auditedPod{}, held: make([]trace.Node, len(nodes))}
 }
 
-// pass adds up what was held until now.
+// pass adds the resources that were used up to now.
 func (a *audited) pass() {
 	now := a.now()
 	seconds := max(0, now-max(a.since, a.from))
@@ -71,7 +71,7 @@ func (a *audited) Take(node int, pod int32, s *Shape) {
 	if was := a.on[pod]; was != (auditedPod{node, s}) {
 		a.t.Fatalf("pod %d is taken from node %d: it is on %+v", pod, node, was)
 	}
-	// A member of a gang that does not come about was never put.
+	// If a gang was not placed as a whole, its members do not count as put.
 	if at := slices.Index(a.log, fmt.Sprint(a.now(), " put ", pod, " ", node)); at >= 0 {
 		a.log = slices.Delete(a.log, at, at+1)
 	}
@@ -101,8 +101,8 @@ type timedCase struct {
 	seed     int64
 }
 
-// comeAndGo draws pods of the list, which has times, so that they ask for so much of the nodes on
-// average. The first quarter of the span does not count.
+// comeAndGo draws pods of the list with times, so that they use load of the nodes on average. The
+// first quarter of the span does not count.
 func comeAndGo(nodes []trace.Node, pods []trace.Pod, load float64, span time.Duration) *trace.Times {
 	return &trace.Times{For: span, Draw: func(d *trace.TimedDraw) error {
 		d.From = d.To / 4
@@ -131,7 +131,7 @@ func (k *timedCase) draw(t *testing.T) *trace.TimedDraw {
 	return d
 }
 
-// prepare makes a clock on an audited cluster.
+// prepare returns a clock on an audited cluster.
 func (k *timedCase) prepare(t *testing.T) (*clock, *audited) {
 	d, a := k.draw(t), audit(t, k.ground(k.strategy.Blind), k.nodes)
 	e := &Experiment{Nodes: k.nodes, Pods: k.pods}
@@ -183,8 +183,8 @@ func timedCases(t *testing.T, gangs func(*Strategy) bool, try func(name string, 
 	}
 }
 
-// TestHours: nobody holds what another one holds, what a pod held is free when it has gone, and the
-// hours served are those of all pods.
+// TestHours: no two pods have the same resources, the resources of a pod are free when it is gone,
+// and the served hours are the sum for all pods.
 func TestHours(t *testing.T) {
 	gangs, refused, waited := int64(0), int64(0), int64(0)
 	timedCases(t, func(*Strategy) bool { return true }, func(name string, k *timedCase) {
@@ -230,15 +230,15 @@ type slowJob struct {
 	nodes   map[int32]int // by pod
 }
 
-// slowPod is a pod that wants a node; pod -1 is all of a gang.
+// slowPod is a pod that waits for a node; pod -1 means a whole gang.
 type slowPod struct {
 	job *slowJob
 	pod int32
 	at  int64
 }
 
-// slowClock is the slow, obvious twin of clock: it passes second by second, and whenever something
-// was freed it tries all that wait on all nodes.
+// slowClock is the slow twin of clock: it advances second by second. Whenever resources become
+// free, it tries all waiting pods on all nodes.
 func slowClock(k *timedCase, c *audited, d *trace.TimedDraw) {
 	by, now := k.strategy.New(k.load), int64(0)
 	c.now = func() int64 { return now }
@@ -304,7 +304,7 @@ func slowClock(k *timedCase, c *audited, d *trace.TimedDraw) {
 			return node >= 0
 		}
 		var nodes []int
-		if k.strategy.Plans { // as many on the best node as that takes, then on the next one
+		if k.strategy.Plans { // as many as fit on the best node, then on the next one
 			for _, node := range ranked(s) {
 				for len(nodes) < j.members && c.Look(node, s, new(Look)) {
 					put(j, j.first+int32(len(nodes)), node)
@@ -382,9 +382,9 @@ func slowClock(k *timedCase, c *audited, d *trace.TimedDraw) {
 	}
 }
 
-// TestWaking: who is tried again, and where, is what one finds who tries all on all nodes. Gangs
-// that are tried in vain draw by chance unless they are planned, so that they are compared where
-// nothing else does.
+// TestWaking: the pods that are tried again, and their nodes, are the same as when all pods are
+// tried on all nodes. Gangs that do not fit use random numbers unless they are planned, so that
+// they are compared only in strategies that use no others.
 func TestWaking(t *testing.T) {
 	seen := 0
 	timedCases(t, func(s *Strategy) bool { return s.Plans || s.Ties == FirstOfOrder }, func(name string, k *timedCase) {
@@ -408,7 +408,8 @@ func TestWaking(t *testing.T) {
 	}
 }
 
-// TestTimedSame: a run in which pods come and go is the same each time, and tells how far it is.
+// TestTimedSame: a run in which pods come and go has the same result each time, and reports its
+// progress.
 func TestTimedSame(t *testing.T) {
 	nodes, pods := randomLists(rand.New(rand.NewSource(8)))
 	untimed := slices.Clone(pods)

@@ -2,8 +2,8 @@ package simulate
 
 import "testing"
 
-// TestKeepForgetsNobody: whoever waits in the end is refused by every node, though pods that take
-// GPUs make room for pods without, too.
+// TestKeepForgetsNobody: every node refuses the pods that wait at the end. Pods with GPUs may also
+// make room for pods without.
 func TestKeepForgetsNobody(t *testing.T) {
 	waiting, kept := 0, 0
 	timedCases(t, func(*Strategy) bool { return false }, func(name string, k *timedCase) {
@@ -19,7 +19,7 @@ func TestKeepForgetsNobody(t *testing.T) {
 					if c.scores.score(node, class.shape) > refusing {
 						t.Errorf("%s, seed %d: a pod waits that node %d takes", name, k.seed, node)
 					} else if c.scores.open(node) && c.cluster.Look(node, &k.shapes[class.shape], &l) {
-						kept++ // without the rule it would be there
+						kept++ // without the rule, it would be placed there
 					}
 				}
 			}

@@ -12,8 +12,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// What tests lay below the nodes of a list, as SHAPE/POLICY, or SHAPE/POLICY/obey if Berth decides
-// there. Kept on NUMA node 0 are the first core and some memory.
+// Machines and kubelets that tests give to the nodes of a list, as SHAPE/POLICY, or
+// SHAPE/POLICY/obey if Berth decides there. The first core and some memory of NUMA node 0 are
+// reserved.
 const (
 	threads     = 2
 	reservedMiB = 1024
@@ -28,7 +29,7 @@ func overlayNames() (names []string) {
 	return names
 }
 
-// laidNode is an empty node with the machine and the kubelet of an overlay.
+// laidNode returns an empty node with the machine and the kubelet of an overlay.
 func laidNode(t testing.TB, n *trace.Node, overlay string) StartNode {
 	t.Helper()
 	shape, policy, _ := strings.Cut(overlay, "/")
@@ -68,7 +69,7 @@ func laidNode(t testing.TB, n *trace.Node, overlay string) StartNode {
 	return out
 }
 
-// laid makes empty clusters of nodes with an overlay.
+// laid returns a function that makes empty clusters of nodes with an overlay.
 func laid(t testing.TB, nodes []trace.Node, overlay string) func([]trace.Node, bool) Cluster {
 	t.Helper()
 	known, all := map[string]StartNode{}, []StartNode(nil)
@@ -89,7 +90,7 @@ func laid(t testing.TB, nodes []trace.Node, overlay string) func([]trace.Node, b
 	return func(_ []trace.Node, blind bool) Cluster { return s.Ground(s.Nodes(), blind) }
 }
 
-// anyGPU is a strategy to which nodes and GPUs are alike.
+// anyGPU is a strategy that prefers no node and no GPU.
 type anyGPU struct{}
 
 func (anyGPU) Score(*Look) int64 { return 0 }
@@ -106,7 +107,7 @@ func (anyGPU) GPU(l *Look, r *rand.Rand) int {
 	return best
 }
 
-// learning is a strategy whose scores follow from who has arrived.
+// learning is a strategy whose scores depend on the pods that have arrived.
 type learning struct {
 	Scoring
 	count, cpu int64
@@ -121,7 +122,7 @@ func (f *learning) Learn(s *Shape) bool {
 	return true
 }
 
-// strategies are those of the simulator, and others that score, learn and break ties otherwise.
+// strategies returns those of the simulator, and others with different scores, learning and ties.
 func strategies() []Strategy {
 	by := func(name string, blind bool, ties Ties, f Scoring) Strategy {
 		return Strategy{Name: name, Blind: blind, NUMA: !blind, Ties: ties, New: func([]Typical) Scorer { return f }}
@@ -146,7 +147,7 @@ func strategies() []Strategy {
 		}})
 }
 
-// onAmounts are the strategies that know no NUMA nodes.
+// onAmounts returns the strategies that do not know NUMA nodes.
 func onAmounts() (out []Strategy) {
 	for _, s := range strategies() {
 		if s.Blind {

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// jobOf is the job whose pod it is; nil where it is only the holder of a place.
+// jobOf returns the job of a pod; nil if the pod is only a placeholder.
 func jobOf(c *clock, pod int32) *job {
 	for id := range c.jobs {
 		if j := &c.jobs[id]; pod >= j.first && pod < j.first+j.members {
@@ -20,8 +20,9 @@ func jobOf(c *clock, pod int32) *job {
 	return nil
 }
 
-// TestMoves: no pod leaves before its new place is held, on another node; nobody holds what another
-// one holds, the books of all kubelets stay right, and no more hours are served than held.
+// TestMoves: no pod leaves before a placeholder has its new place, on another node. No two pods
+// have the same resources, the state of every kubelet stays valid, and no more hours are served
+// than used.
 func TestMoves(t *testing.T) {
 	moved, rooms, gangs, ended := int64(0), int64(0), int64(0), int64(0)
 	timedCases(t, func(*Strategy) bool { return true }, func(name string, k *timedCase) {
@@ -65,8 +66,8 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestMakesRoom: four pods lie apart, on NUMA nodes of their own. One that wants a whole NUMA node
-// gets it when one of them has moved: after an hour, and the half minute that the move takes.
+// TestMakesRoom: four pods are on different NUMA nodes. A pod that needs a whole NUMA node gets it
+// when one of them has moved: after an hour, and half a minute for the move.
 func TestMakesRoom(t *testing.T) {
 	var nodes []trace.Node
 	for i := range 2 {

@@ -7,12 +7,12 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// someNUMA has nodes of a few kinds, and pods that do not all fit.
+// someNUMA returns nodes of a few kinds, and pods that do not all fit.
 func someNUMA(t *testing.T, rng *rand.Rand, overlay string) ([]trace.Node, []trace.Pod, func([]trace.Node, bool) Cluster) {
 	t.Helper()
 	nodes, pods := randomLists(rng)
 	for i := range nodes {
-		nodes[i].MilliCPU *= 2 // so that some have several NUMA nodes
+		nodes[i].MilliCPU *= 2 // so that some nodes have several NUMA nodes
 	}
 	for i := range pods {
 		pods[i].MilliCPU = 4*pods[i].MilliCPU + 500
@@ -21,7 +21,7 @@ func someNUMA(t *testing.T, rng *rand.Rand, overlay string) ([]trace.Node, []tra
 	return nodes, Whole(pods), ground
 }
 
-// TestRememberingNUMA: what is remembered is what would be asked, and who asks the engine is never
+// TestRememberingNUMA: cached answers equal new ones. A strategy that asks the engine is never
 // refused by a kubelet.
 func TestRememberingNUMA(t *testing.T) {
 	rng, several, refused := rand.New(rand.NewSource(4)), int64(0), int64(0)
@@ -41,7 +41,7 @@ func TestRememberingNUMA(t *testing.T) {
 			several += got.NUMANodes - got.Pinned
 			if s.Blind {
 				refused += got.Refusals
-				continue // its controllers create pods again, which the twin does not
+				continue // its controllers create new pods, which the twin does not do
 			}
 			if got.Refusals != 0 {
 				t.Errorf("%s, %s: %d refusals", overlay, s.Name, got.Refusals)
@@ -57,7 +57,7 @@ func TestRememberingNUMA(t *testing.T) {
 	}
 }
 
-// TestTakeNUMA: a node from which a pod was taken is as it was, and its kubelet's books are right.
+// TestTakeNUMA: after a pod was taken, a node is as before, and its kubelet's state is valid.
 func TestTakeNUMA(t *testing.T) {
 	rng := rand.New(rand.NewSource(5))
 	for _, overlay := range overlayNames() {

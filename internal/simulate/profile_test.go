@@ -12,8 +12,8 @@ import (
 )
 
 // TestProfile compares the scheduler's choice with that of a slow twin, which sorts all nodes that
-// take a pod by the order of the candidates. In a small cluster all of the best tier are compared
-// once more; in a large one as many as are named, and which of equal ones is left to chance.
+// admit a pod by the order of the candidates. In a small cluster, all nodes of the best tier are
+// compared again. In a large one, only the candidates are, and equal ones are chosen at random.
 func TestProfile(t *testing.T) {
 	own, err := StrategiesOf(strategies(), "Berth", "BerthProfile")
 	if err != nil {
@@ -72,7 +72,7 @@ func randomPods(rng *rand.Rand, n int) (out []trace.Pod) {
 	return out
 }
 
-// wantProfile demands that the choices are the best by all scores of the nodes that may be named.
+// wantProfile checks that the choices have the best total scores among the possible candidates.
 func wantProfile(t *testing.T, f, order *Follower, pod int, got []int) {
 	t.Helper()
 	shape := f.of[pod]
@@ -102,7 +102,7 @@ func wantProfile(t *testing.T, f, order *Follower, pod int, got []int) {
 		last = all[candidates-1].score
 		surely = all[:slices.IndexFunc(all, func(c taking) bool { return c.score == last })]
 	}
-	// least is the best total among the nodes that are named for certain, most the best of all.
+	// least is the best total among the nodes that are certainly candidates, most the best of all.
 	least, most := int64(-1), int64(-1)
 	for i := range all {
 		if i < len(surely) {

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// randomLists makes a few nodes, and pods that do not all fit.
+// randomLists returns a few nodes, and pods that do not all fit.
 func randomLists(rng *rand.Rand) (nodes []trace.Node, pods []trace.Pod) {
 	for i := range 1 + rng.Intn(12) {
 		nodes = append(nodes, trace.Node{Name: fmt.Sprint("n", i), MilliCPU: 16000 * int64(1+rng.Intn(4)), MiB: 65536, GPUs: rng.Intn(5), GPUModel: []string{"", "A", "B"}[rng.Intn(3)]})
@@ -32,7 +32,7 @@ func randomLists(rng *rand.Rand) (nodes []trace.Node, pods []trace.Pod) {
 	return nodes, pods
 }
 
-// slowly is the slow, obvious twin of player.arrivals: every node is asked about every pod.
+// slowly is the slow twin of player.arrivals: it asks every node about every pod.
 func slowly(c Cluster, all []Shape, of []int32, s *Strategy, load []Typical, d *trace.Draw) (f Figures) {
 	by := s.New(load)
 	all = keeping(all, s.Keep)
@@ -70,7 +70,7 @@ func slowly(c Cluster, all []Shape, of []int32, s *Strategy, load []Typical, d *
 	return f
 }
 
-// TestRemembering: what is remembered is what would be asked.
+// TestRemembering: cached answers equal new ones.
 func TestRemembering(t *testing.T) {
 	rng := rand.New(rand.NewSource(1))
 	for round := range 60 {
@@ -85,7 +85,7 @@ func TestRemembering(t *testing.T) {
 			want := slowly(NewAmounts(nodes), all, of, &s, load, trace.NewDraw(nodes, pods, seed, nil))
 			p := newPlayer(NewAmounts(nodes), all, &s, load, trace.NewDraw(nodes, pods, seed, nil))
 			if round%2 == 1 {
-				p.scores.width = 3 // shapes displace one another
+				p.scores.width = 3 // so that shapes replace one another
 			}
 			if got, _ := p.arrivals(of, Capacity{GPU: 1}); got != want {
 				t.Fatalf("round %d, %s: %+v, asking every node %+v", round, s.Name, got, want)
@@ -94,7 +94,7 @@ func TestRemembering(t *testing.T) {
 	}
 }
 
-// TestTake: a node from which a pod was taken is as it was.
+// TestTake: after a pod was taken, a node is as before.
 func TestTake(t *testing.T) {
 	rng := rand.New(rand.NewSource(2))
 	for range 50 {
@@ -120,7 +120,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestSame: an experiment is the same each time, however its runs fall to the cores.
+// TestSame: an experiment has the same result each time, whichever cores its runs use.
 func TestSame(t *testing.T) {
 	nodes, pods := randomLists(rand.New(rand.NewSource(3)))
 	e := Experiment{Nodes: nodes, Pods: pods, Strategies: onAmounts(), Seeds: []int64{1, 2, 3}}

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// startOf is a cluster as it stands, with the pods that it was given.
+// startOf returns a start with the current cluster and its pods.
 func startOf(t *testing.T, c *numa, nodes []trace.Node, on map[int32]auditedPod) *Start {
 	t.Helper()
 	var out []StartNode
@@ -36,7 +36,7 @@ func startOf(t *testing.T, c *numa, nodes []trace.Node, on map[int32]auditedPod)
 	return s
 }
 
-// someStart has nodes on which pods are, and the cluster that they were put on.
+// someStart returns nodes with pods, and the cluster from which they come.
 func someStart(t *testing.T, rng *rand.Rand, overlay string) (*Start, *numa, []trace.Pod) {
 	t.Helper()
 	nodes, pods, ground := someNUMA(t, rng, overlay)
@@ -52,8 +52,8 @@ func someStart(t *testing.T, rng *rand.Rand, overlay string) (*Start, *numa, []t
 	return startOf(t, c, nodes, on), c, pods
 }
 
-// TestStart: a start answers each pod as the cluster does that it was taken from, and is an empty
-// one when its pods have gone.
+// TestStart: a start gives the same answers as the cluster from which it was made. When its pods
+// are gone, it equals an empty one.
 func TestStart(t *testing.T) {
 	rng, stood := rand.New(rand.NewSource(9)), 0
 	for _, overlay := range append(overlayNames(), overlayNames()...) {
@@ -87,7 +87,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestFromStart: what runs goes on, ends when its time is over, and the same seed gives the same.
+// TestFromStart: running pods continue, and end at their time. The same seed gives the same result.
 func TestFromStart(t *testing.T) {
 	s, _, pods := someStart(t, rand.New(rand.NewSource(10)), "sockets/restricted")
 	strategies, err := StrategiesOf(strategies(), "StockMost", "Berth")
@@ -136,8 +136,8 @@ func TestBadStart(t *testing.T) {
 	}
 }
 
-// TestStartKinds: nodes whose devices differ in their ids are of one kind, nodes whose devices of
-// any pool lie elsewhere are not.
+// TestStartKinds: nodes are of the same kind if only the ids of their devices differ. They are not
+// if devices of a pool are on other NUMA nodes.
 func TestStartKinds(t *testing.T) {
 	k := laidNode(t, &trace.Node{Name: "n", MilliCPU: 64000, MiB: 65536}, "sockets/restricted")
 	var nodes []StartNode
@@ -155,8 +155,8 @@ func TestStartKinds(t *testing.T) {
 	}
 }
 
-// TestOtherResources: huge pages and devices other than GPUs are taken and given back, on the books
-// of the node's kubelet too.
+// TestOtherResources: huge pages and devices other than GPUs are used and released, in the state of
+// the node's kubelet too.
 func TestOtherResources(t *testing.T) {
 	const nic, huge = "rdma/hca", "hugepages-1Gi"
 	list := trace.Node{Name: "n", MilliCPU: 64000, MiB: 64 << 10}
@@ -176,7 +176,7 @@ func TestOtherResources(t *testing.T) {
 		t.Fatalf("%d shapes, want 4: what else pods ask for is part of their shape", len(all))
 	}
 	one, both, pages := &all[0], &all[1], &all[2]
-	for range 2 { // another cluster of the start begins anew
+	for range 2 { // each cluster of the start begins with the same state
 		c := s.Ground(s.Nodes(), false).(*numa)
 		lacks := func(when string, s *Shape, want Lack) {
 			if got := c.Lacks(0, s); got != want {

@@ -10,7 +10,8 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// TestUnused: what is said to be left is what the cluster has in the end, asked again pod by pod.
+// TestUnused: the reported unused resources are those of the cluster at the end, as found by asking
+// pod by pod.
 func TestUnused(t *testing.T) {
 	rng, seen := rand.New(rand.NewSource(6)), Unused{}
 	for round := range 4 {
@@ -83,8 +84,8 @@ func checkUnused(t *testing.T, c Cluster, load []Typical, all Capacity, u *Unuse
 	}
 }
 
-// takes puts the pod there, and takes it away. The state is kept: memory that a pod had on several
-// NUMA nodes need not come back to the ones it was taken from.
+// takes puts the pod on the node and takes it away again. It restores the state, because memory on
+// several NUMA nodes may not return to the same ones.
 func takes(c Cluster, node int, s *Shape) bool {
 	var l Look
 	if !c.Look(node, s, &l) {
@@ -103,7 +104,7 @@ func takes(c Cluster, node int, s *Shape) bool {
 	return true
 }
 
-// TestNoGPUs: pods that ask for GPUs need nodes that have some.
+// TestNoGPUs: pods that request GPUs need nodes with GPUs.
 func TestNoGPUs(t *testing.T) {
 	pods := []trace.Pod{{Name: "p", MilliCPU: 1000, MiB: 1024, GPUs: 1, MilliGPU: trace.Thousandths}}
 	e := Experiment{Nodes: []trace.Node{{Name: "a", MilliCPU: 64000, MiB: 1 << 18}}, Pods: pods, Strategies: onAmounts(), Seeds: []int64{1}}

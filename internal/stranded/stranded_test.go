@@ -9,7 +9,7 @@ import (
 
 const gpu = "x.y/gpu"
 
-// numa is a NUMA node of "cpu=FREE/TOTAL memory=FREE/TOTAL x.y/gpu=FREE/TOTAL".
+// numa parses a NUMA node from "cpu=FREE/TOTAL memory=FREE/TOTAL x.y/gpu=FREE/TOTAL".
 func numa(t *testing.T, text string) *NUMANode {
 	t.Helper()
 	out := new(NUMANode)
@@ -77,8 +77,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestPartsAgainstCounting: as many of a resource are of use as can be taken one by one while each
-// finds its share of CPUs and of memory; of devices, as whole pods of the best shape can take.
+// TestPartsAgainstCounting: units of a resource are usable as long as each of them finds its share
+// of CPUs and memory. Devices are usable as long as whole pods of the best shape fit.
 func TestPartsAgainstCounting(t *testing.T) {
 	r := rand.New(rand.NewPCG(25, 3))
 	for range 2000 {
@@ -116,7 +116,8 @@ func TestPartsAgainstCounting(t *testing.T) {
 	}
 }
 
-// countedDevices takes pods of one shape after the other away, and returns what the best leaves.
+// countedDevices takes as many pods of one shape as possible away, and returns the devices that the
+// best shape leaves.
 func countedDevices(n *NUMANode, p Part, shapes []Shape) uint64 {
 	if len(shapes) == 0 {
 		shapes = []Shape{{CPUs: 1, Memory: 1, Devices: map[string]uint64{gpu: 1}}}

@@ -59,8 +59,8 @@ func TestUnmarshalNamesTheOptionThatLacksQuotes(t *testing.T) {
 	}
 }
 
-// FuzzUnmarshal holds the checker against the library's strict reading, which knows the same errors
-// and names less of them.
+// FuzzUnmarshal compares the checker with the library's strict reading, which finds the same errors
+// but describes them less exactly.
 func FuzzUnmarshal(f *testing.F) {
 	f.Add("spec: {containers: [{name: c}]}")
 	f.Add("metadata: {managedFields: [{fieldsV1: 1}]}")

@@ -17,7 +17,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// FuzzDistance holds the rows against the definition, and the symmetry that a distance has.
+// FuzzDistance compares with the definition, and checks that the distance is symmetric.
 func FuzzDistance(f *testing.F) {
 	f.Add("abc", "acb")
 	f.Add("", "x")
@@ -31,7 +31,7 @@ func FuzzDistance(f *testing.F) {
 	})
 }
 
-// slow is the recursive definition of the optimal string alignment.
+// slow is the recursive definition of the optimal string alignment distance.
 func slow(a, b string) int {
 	if a == "" || b == "" {
 		return len(a) + len(b)
@@ -44,7 +44,7 @@ func slow(a, b string) int {
 	return d
 }
 
-// TestNearestByWords: a name that lacks a word of the right one is too far away by letters.
+// TestNearestByWords: if a name lacks one word of the right name, it is too far away by letters.
 func TestNearestByWords(t *testing.T) {
 	known := []string{"cpuManagerPolicy", "reservedSystemCPUs", "cpuManagerPolicyOptions", "reservedMemory", "reserved-cpus"}
 	for word, want := range map[string]string{

@@ -2,7 +2,7 @@ package suppose
 
 import "testing"
 
-// TestField: a node joins when something is first supposed about it, and a copy changes alone.
+// TestField: a node is added when it is first changed, and a copy changes independently.
 func TestField(t *testing.T) {
 	n, pods := node(t, "a", "b")
 	f := Field[string]{Bare: func(string) Node { return n }}

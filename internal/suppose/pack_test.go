@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/internal/amounts"
 )
 
-// TestPack: each pod of a load is on a node, no node is too full, each pod was refused by all nodes
-// before its own, and larger pods came first.
+// TestPack: each pod of a load is on a node, and no node is too full. All nodes before its own have
+// refused the pod, and larger pods came first.
 func TestPack(t *testing.T) {
 	const room = 10
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -49,7 +49,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestPackEndsWhereNothingFits: a pod that an empty node refuses is given up.
+// TestPackEndsWhereNothingFits: a pod that an empty node refuses is not tried again.
 func TestPackEndsWhereNothingFits(t *testing.T) {
 	if got := Pack([]Alike{{Pods: 3}}, func() int { return 0 }, func(int, int, int) bool { return false }); got != 1 {
 		t.Errorf("%d nodes, want the one that refused", got)

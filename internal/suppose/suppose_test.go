@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/test/made"
 )
 
-// node makes a node of 7 CPUs for pods, and its pods, of 2 CPUs each; the first has a port.
+// node returns a node with 7 CPUs for pods, and its pods of 2 CPUs each. The first pod has a port.
 func node(t *testing.T, uids ...string) (Node, []*Pod) {
 	t.Helper()
 	model := made.Model(t, "package:1 numa:2 core:4 pu:1 mem:16Gi", placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node", GuardDefects: true})
@@ -49,7 +49,7 @@ func takes(n *Node, p *Pod) bool {
 }
 
 func TestNode(t *testing.T) {
-	n, pods := node(t, "a", "b") // each on a NUMA node of its own, or both on one
+	n, pods := node(t, "a", "b") // each on its own NUMA node, or both on one
 	large := asking("large", 4)
 	if takes(&n, large) {
 		t.Fatal("4 CPUs of one NUMA node are free: the test needs a fuller node")
@@ -80,8 +80,8 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// TestPutAndTakeUndoEachOther: a Node answers as one on which only what is left of the steps was
-// supposed.
+// TestPutAndTakeUndoEachOther: after several steps, a Node gives the same answers as a new one with
+// only the remaining changes.
 func TestPutAndTakeUndoEachOther(t *testing.T) {
 	base, pods := node(t, "a", "b", "c")
 	free := base.Room().Free(amounts.CPU)
@@ -125,8 +125,7 @@ func TestPutAndTakeUndoEachOther(t *testing.T) {
 	}
 }
 
-// TestPromise: a promise is what the ledger itself would give, and one that is withdrawn leaves
-// nothing behind.
+// TestPromise: a promise equals the ledger's own decision, and a withdrawn promise has no effect.
 func TestPromise(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 2))
@@ -166,7 +165,7 @@ func TestPromise(t *testing.T) {
 	}
 }
 
-// TestCleared: with the ones that were taken gone, their places are promised to others.
+// TestCleared: the places of pods that were taken away are promised to others.
 func TestCleared(t *testing.T) {
 	n, pods := node(t, "a", "b")
 	large := asking("large", 4)
@@ -193,8 +192,8 @@ func TestCleared(t *testing.T) {
 	}
 }
 
-// TestClearedStaysAsItWas: what is supposed about a node later shows when it is cleared again, and
-// not in what was cleared before.
+// TestClearedStaysAsItWas: later changes of a node have an effect on what Cleared returns then, but
+// not on what it returned before.
 func TestClearedStaysAsItWas(t *testing.T) {
 	n, pods := node(t, "a", "b")
 	n.Take(pods[0])
@@ -227,7 +226,7 @@ func promises(n *Node, p *Pod) bool {
 	return a.OK()
 }
 
-// TestLoose: pods that are promised no CPUs leave room for one that may come before them.
+// TestLoose: pods without promised CPUs leave room for a pod that may be admitted before them.
 func TestLoose(t *testing.T) {
 	n, _ := node(t)
 	first := asking("first", 2)
@@ -235,7 +234,7 @@ func TestLoose(t *testing.T) {
 	if a := n.Promise(first, &d); !a.OK() || !a.Exact {
 		t.Fatalf("the first: %v", a)
 	}
-	second := asking("second", 3) // it may come first, and take what the first was promised
+	second := asking("second", 3) // it may be admitted first, and get the CPUs promised to the first
 	a := n.Promise(second, &d)
 	loose := n.Clone()
 	loose.Loosen()

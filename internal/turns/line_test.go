@@ -2,7 +2,8 @@ package turns
 
 import "testing"
 
-// TestEach: of a namespace so many are under way, and others go on; whatever is over is forgotten.
+// TestEach: a limited number of entries of a namespace is under way, while those of others
+// continue. Data of completed entries is removed.
 func TestEach(t *testing.T) {
 	l := Line[int]{Each: 2}
 	pop := func(want int) {

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// most is how many are under way at a time in these tests.
+// most is the number of turns at a time in these tests.
 const most = 8
 
-// TestOrder: while most are under way the next ones wait, and namespaces take turns.
+// TestOrder: while most turns are taken, the next ones wait, and namespaces take turns.
 func TestOrder(t *testing.T) {
 	turns := New(most)
 	for range most {
@@ -58,7 +58,7 @@ func (t *Turns) wantEmpty(test *testing.T, free int) {
 	}
 }
 
-// TestWithoutPatience: who no longer waits has no turn, and keeps nobody from one.
+// TestWithoutPatience: a caller that has stopped waiting gets no turn, and delays no others.
 func TestWithoutPatience(t *testing.T) {
 	turns := New(most)
 	var last func()
@@ -72,11 +72,12 @@ func TestWithoutPatience(t *testing.T) {
 	}
 	turns.wantEmpty(t, 0)
 	last()
-	last() // as often as one likes
+	last() // may be called more than once
 	turns.wantEmpty(t, 1)
 }
 
-// TestAtRandom: many come at once, some give up, and no more than most are ever there.
+// TestAtRandom: many callers come at once, and some give up. There are never more than most at a
+// time.
 func TestAtRandom(t *testing.T) {
 	turns := New(most)
 	var there atomic.Int64

@@ -17,7 +17,7 @@ func TestBaseIsThatOfGoMod(t *testing.T) {
 	}
 }
 
-// TestKubernetesIsWhatWasBuilt: a binary of another go.mod has that one's release.
+// TestKubernetesIsWhatWasBuilt: a binary that was built with another go.mod has the release in it.
 func TestKubernetesIsWhatWasBuilt(t *testing.T) {
 	api := func(version string, replace *debug.Module) []*debug.Module {
 		return []*debug.Module{{Path: "k8s.io/apimachinery", Version: "v0.1.0"}, {Path: "k8s.io/api", Version: version, Replace: replace}}

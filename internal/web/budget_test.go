@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestABodyThatNeverEnds keeps nobody else from asking, and is given up.
+// TestABodyThatNeverEnds does not prevent other requests, and ends after a limited time.
 func TestABodyThatNeverEnds(t *testing.T) {
 	s := served(t, Options{Live: change(t)})
 	s.patience = 100 * time.Millisecond
@@ -40,7 +40,7 @@ func TestABodyThatNeverEnds(t *testing.T) {
 	}
 }
 
-// TestExplainingIsBounded: each explanation asks all nodes.
+// TestExplainingIsBounded, because each explanation asks all nodes.
 func TestExplainingIsBounded(t *testing.T) {
 	s := served(t, Options{Live: change(t)})
 	for range maxExplains {
@@ -60,8 +60,8 @@ func TestExplainingIsBounded(t *testing.T) {
 	}
 }
 
-// TestOtherSitesAskNothing: a browser says whose behalf it asks on, though the page of another site
-// could not read the answer.
+// TestOtherSitesAskNothing: a browser names the site that makes a request. Requests of other sites
+// are refused, although these could not read the answer.
 func TestOtherSitesAskNothing(t *testing.T) {
 	s := served(t, Options{Live: change(t)})
 	for site, want := range map[string]int{"cross-site": 403, "same-site": 403, "same-origin": 200, "none": 200, "": 200} {
@@ -74,8 +74,8 @@ func TestOtherSitesAskNothing(t *testing.T) {
 	}
 }
 
-// TestStrangersDoNotUseUpTheReviews: nonsense from one address is asked about for a while, others'
-// tokens all the time, and what is remembered is bounded.
+// TestStrangersDoNotUseUpTheReviews: wrong tokens from one address are reviewed for a limited time
+// only, tokens from other addresses always. The number of kept addresses is limited.
 func TestStrangersDoNotUseUpTheReviews(t *testing.T) {
 	a := &authority{may: map[string]bool{"dev list nodetopologies": true, "dev list pods": true}}
 	s, _ := gated(t, a)
@@ -109,8 +109,8 @@ func TestStrangersDoNotUseUpTheReviews(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatFailedIsAskedAgain: an API server that was away for a moment hides nothing for a
-// minute.
+// TestAnAnswerThatFailedIsAskedAgain: after a failure of the API server, a namespace is hidden only
+// for a short time.
 func TestAnAnswerThatFailedIsAskedAgain(t *testing.T) {
 	a := &authority{may: map[string]bool{"dev list nodetopologies": true, "dev list pods": true}}
 	s, clock := gated(t, a)
@@ -133,7 +133,7 @@ func TestAnAnswerThatFailedIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestAGangThatTakesLong is given up, and its place is free for the next question.
+// TestAGangThatTakesLong: the request ends, and its slot is free for the next one.
 func TestAGangThatTakesLong(t *testing.T) {
 	s := New(Options{Live: ganged(t)})
 	const path = "/api/gangs/seen/gang/a"
@@ -149,7 +149,7 @@ func TestAGangThatTakesLong(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatTakesLong is given up, and its place is free for the next question.
+// TestAnAnswerThatTakesLong: the request ends, and its slot is free for the next one.
 func TestAnAnswerThatTakesLong(t *testing.T) {
 	s := served(t, Options{Live: change(t)})
 	for _, path := range []string{"/api/fit", "/api/compare", "/api/room"} {

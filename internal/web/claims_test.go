@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// TestClaimsOfOthersAreHidden: a viewer of one namespace learns which devices are taken, and not by
-// what in other namespaces.
+// TestClaimsOfOthersAreHidden: a viewer of one namespace sees which devices are in use, but not by
+// which claims of other namespaces.
 func TestClaimsOfOthersAreHidden(t *testing.T) {
 	taken := func() []string { return []string{"gpu.example.com/a by mine/c", "gpu.example.com/b by theirs/c"} }
 	for name, c := range map[string]struct {

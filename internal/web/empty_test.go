@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// nothing is a snapshot of a cluster without nodes and pods.
+// nothing returns a snapshot of a cluster without nodes and pods.
 func nothing(t *testing.T) *survey.Live {
 	t.Helper()
 	var packed strings.Builder
@@ -28,8 +28,8 @@ func nothing(t *testing.T) *survey.Live {
 	return c.NewLive()
 }
 
-// TestAnEmptyListIsAList: the page goes through every list that it gets, so a list without entries
-// has to be [] and not null. Where no pod waited, null stopped the page of the pods that wait.
+// TestAnEmptyListIsAList: the page iterates over every list that it gets. A list without entries
+// must therefore be [] and not null, which would stop the page.
 func TestAnEmptyListIsAList(t *testing.T) {
 	s := served(t, Options{Live: nothing(t)})
 	for path, lists := range map[string][]string{

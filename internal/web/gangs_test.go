@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// ganged is a cluster without nodes, and with a gang of two namespaces each.
+// ganged returns a cluster without nodes, and with one gang in each of two namespaces.
 func ganged(t *testing.T) *survey.Live {
 	t.Helper()
 	pod := func(namespace, name, gang string) map[string]any {
@@ -69,7 +69,8 @@ func TestGangsAreListedAndExplained(t *testing.T) {
 	}
 }
 
-// TestGangsOfOneNamespace: those of others are in no list and cannot be asked for.
+// TestGangsOfOneNamespace: gangs of other namespaces are in no list, and requests for them are
+// refused.
 func TestGangsOfOneNamespace(t *testing.T) {
 	s := New(Options{Live: ganged(t), Gate: onlyNamespace("seen")})
 	if status, body, _ := get(s, "/api/gangs"); status != 200 || strings.Contains(body, "hidden") || !strings.Contains(body, `"name":"a"`) {

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// authority stands in for the API server's reviews. A token is a user's name; may holds what users
-// may do, as "user verb resource namespace".
+// authority stands in for the API server's reviews. A token is the name of a user. may has the
+// permissions as "user verb resource namespace".
 type authority struct {
 	mu   sync.Mutex
 	may  map[string]bool
@@ -49,7 +49,7 @@ func (a *authority) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(review)
 }
 
-// gated is a server whose gate asks the authority, with a clock that the test turns.
+// gated returns a server whose gate asks the authority, with a clock that the test sets.
 func gated(t *testing.T, a *authority) (s *Server, clock *time.Time) {
 	t.Helper()
 	server := httptest.NewServer(a)
@@ -63,7 +63,7 @@ func gated(t *testing.T, a *authority) (s *Server, clock *time.Time) {
 	return served(t, Options{Live: change(t), Gate: gate}), &now
 }
 
-// as asks with headers.
+// as sends a request with headers.
 func as(s *Server, path string, headers ...string) (int, string) {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	for i := 0; i+1 < len(headers); i += 2 {
@@ -74,8 +74,8 @@ func as(s *Server, path string, headers ...string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// TestReviews: strangers see nothing, users what the API server lets them see, and headers of a
-// proxy count for nothing.
+// TestReviews: clients without a token see nothing, and users see what the API server allows.
+// Headers of a proxy have no effect.
 func TestReviews(t *testing.T) {
 	a := &authority{may: map[string]bool{
 		"admin list nodetopologies": true, "admin list pods": true,
@@ -115,7 +115,7 @@ func TestReviews(t *testing.T) {
 	}
 }
 
-// TestReviewsAreRepeated: what was allowed is asked again after a while, and not before.
+// TestReviewsAreRepeated: an allowed review is repeated after its time, and not before.
 func TestReviewsAreRepeated(t *testing.T) {
 	a := &authority{may: map[string]bool{"dev list nodetopologies": true, "dev list pods": true}}
 	s, clock := gated(t, a)
@@ -141,9 +141,9 @@ func TestReviewsAreRepeated(t *testing.T) {
 	}
 }
 
-// TestStrangersLockNobodyOut: a token that is known is reviewed again, though strangers have used
-// up the reviews of the address that all come from, such as that of a proxy. The token of a user
-// who may see nothing any more is a stranger's.
+// TestStrangersLockNobodyOut: a known token is reviewed again even if wrong tokens have used up the
+// reviews of the address, which may be that of a proxy. The token of a user without any permission
+// no longer counts as known.
 func TestStrangersLockNobodyOut(t *testing.T) {
 	a := &authority{may: map[string]bool{"dev list nodetopologies": true, "dev list pods": true}}
 	s, clock := gated(t, a)
@@ -154,7 +154,7 @@ func TestStrangersLockNobodyOut(t *testing.T) {
 	if status := ask("token-of-dev"); status != 200 {
 		t.Fatalf("status %d", status)
 	}
-	// That of httptest's requests.
+	// The address of httptest's requests.
 	s.Gate.(*reviews).strangers.Set("192.0.2.1", flowcontrol.NewFakeNeverRateLimiter())
 	if status := ask("nonsense"); status != http.StatusTooManyRequests {
 		t.Fatalf("a stranger: status %d", status)
@@ -175,8 +175,9 @@ func TestStrangersLockNobodyOut(t *testing.T) {
 	}
 }
 
-// TestOneWrongTokenLocksNobodyOut: a wrong token that is sent again and again, as by a page left
-// open behind the same proxy, keeps no first login waiting. It is asked about again later.
+// TestOneWrongTokenLocksNobodyOut: a wrong token that is sent repeatedly, for example by a page
+// that was left open, does not delay the first login from the same address. It is reviewed again
+// later.
 func TestOneWrongTokenLocksNobodyOut(t *testing.T) {
 	a := &authority{may: map[string]bool{"dev list nodetopologies": true, "dev list pods": true}}
 	s, clock := gated(t, a)
@@ -198,7 +199,7 @@ func TestOneWrongTokenLocksNobodyOut(t *testing.T) {
 	}
 }
 
-// TestReviewsAreBounded: a thousand tokens leave no thousand users behind for ever.
+// TestReviewsAreBounded: the number of kept users, tokens and refusals is limited.
 func TestReviewsAreBounded(t *testing.T) {
 	g := newReviews(time.Now)
 	for i := range maxReviews {
@@ -221,8 +222,8 @@ func TestReviewsAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotSeenIsAskedRarely: of many namespaces most users may see few. What they may see is
-// asked every minute, what they may not every five.
+// TestWhatIsNotSeenIsAskedRarely: most users may see only a few of many namespaces. Namespaces that
+// they may see are reviewed every minute, others every five minutes.
 func TestWhatIsNotSeenIsAskedRarely(t *testing.T) {
 	a := &authority{may: map[string]bool{"dev list nodetopologies": true, "dev list pods telco": true}}
 	s, clock := gated(t, a)
@@ -256,8 +257,8 @@ func TestWhatIsNotSeenIsAskedRarely(t *testing.T) {
 	}
 }
 
-// TestNobodyIsKeptOutByNamespaces: what others may see of many namespaces is asked by another limit
-// than who may see the map.
+// TestNobodyIsKeptOutByNamespaces: reviews of namespaces have another rate limit than reviews of
+// access to the map.
 func TestNobodyIsKeptOutByNamespaces(t *testing.T) {
 	s, _ := gated(t, &authority{})
 	g := s.Gate.(*reviews)

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/shadow"
 )
 
-// TestShadowIsShown: sums are everybody's, and pods are of the namespaces that the viewer sees.
+// TestShadowIsShown: every viewer sees the sums, but only pods of namespaces that they may see.
 func TestShadowIsShown(t *testing.T) {
 	view := shadow.View{Summary: "a day", Pods: []shadow.Record{{Pod: shadow.Pod{Namespace: "seen", Name: "mine"}}, {Pod: shadow.Pod{Namespace: "hidden", Name: "theirs"}}},
 		Claims: &shadow.Claims{Misaligned: []shadow.Claimed{{Namespace: "seen", Name: "mine"}, {Namespace: "hidden", Name: "theirs"}}}}

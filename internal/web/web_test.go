@@ -23,7 +23,7 @@ import (
 
 const fixture = "../../test/web/testdata/cluster.berth"
 
-// change is a snapshot, as JSON, with some of its text replaced.
+// change returns a snapshot in which some of the JSON text is replaced.
 func change(t testing.TB, replace ...string) *survey.Live {
 	t.Helper()
 	f, err := os.Open(fixture)
@@ -54,7 +54,7 @@ func change(t testing.TB, replace ...string) *survey.Live {
 	return c.NewLive()
 }
 
-// served is a server over a snapshot that reports all its nodes.
+// served returns a server with a snapshot, which reports all its nodes.
 func served(t testing.TB, o Options) *Server {
 	t.Helper()
 	s := New(o)
@@ -66,7 +66,7 @@ func served(t testing.TB, o Options) *Server {
 	return s
 }
 
-// get asks, and returns status, body and headers.
+// get sends a request, and returns status, body and headers.
 func get(s http.Handler, path string) (int, string, http.Header) {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	w := httptest.NewRecorder()
@@ -74,7 +74,7 @@ func get(s http.Handler, path string) (int, string, http.Header) {
 	return w.Code, w.Body.String(), w.Header()
 }
 
-// TestAnswers asks for every view's data.
+// TestAnswers requests the data of every view.
 func TestAnswers(t *testing.T) {
 	s := served(t, Options{Live: change(t)})
 	for _, c := range []struct {
@@ -122,11 +122,11 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestWaitingPodsHearTheNodes: a group of pods that wait begins with what the nodes say. Pods to
-// which they say the same are one group, though the scheduler's events differ.
+// TestWaitingPodsHearTheNodes: a group of waiting pods shows the nodes' answers first. Pods with
+// the same answers are one group, even if the scheduler's events differ.
 func TestWaitingPodsHearTheNodes(t *testing.T) {
 	s := served(t, Options{Live: change(t)})
-	for range 2 { // asked again, and with all slots taken
+	for range 2 { // the second time with all slots taken
 		_, body, _ := get(s, "/api/pending")
 		var page struct {
 			Total  int
@@ -157,7 +157,7 @@ func TestWaitingPodsHearTheNodes(t *testing.T) {
 	}
 }
 
-// TestPodsPageByPage goes through the list in every order, and narrows it to every kind.
+// TestPodsPageByPage reads the list in every order, and with every filter.
 func TestPodsPageByPage(t *testing.T) {
 	f := change(t)
 	s := served(t, Options{Live: f})
@@ -206,7 +206,7 @@ func TestPodsPageByPage(t *testing.T) {
 	}
 }
 
-// TestStrandedAddsUp: the sums of the page are those of the lines.
+// TestStrandedAddsUp: the sums on the page equal the sums of its lines.
 func TestStrandedAddsUp(t *testing.T) {
 	f := change(t)
 	s := served(t, Options{Live: f})
@@ -235,8 +235,8 @@ func TestStrandedAddsUp(t *testing.T) {
 	}
 }
 
-// TestAPodThatWaitsIsAskedAbout: the YAML of every pod can be asked about as it comes, and gets the
-// answer that the pod gets.
+// TestAPodThatWaitsIsAskedAbout: the YAML of every pod can be used for a request without changes,
+// and gets the same answer as the pod.
 func TestAPodThatWaitsIsAskedAbout(t *testing.T) {
 	f := change(t)
 	s := served(t, Options{Live: f})
@@ -270,7 +270,7 @@ func TestAPodThatWaitsIsAskedAbout(t *testing.T) {
 	}
 }
 
-// TestPackedAnswersAreTheSame for those who take them packed.
+// TestPackedAnswersAreTheSame, after decompression, as answers that are not compressed.
 func TestPackedAnswersAreTheSame(t *testing.T) {
 	s := served(t, Options{Live: change(t)})
 	_, plain, _ := get(s, "/api/rows")
@@ -288,7 +288,8 @@ func TestPackedAnswersAreTheSame(t *testing.T) {
 	}
 }
 
-// TestOnlyOwnNames: a page of somebody else that has a name for this address is not answered.
+// TestOnlyOwnNames: a request with another host name is refused, because another site's name may
+// point to this address.
 func TestOnlyOwnNames(t *testing.T) {
 	s := served(t, Options{Live: change(t), Hosts: []string{"localhost", "127.0.0.1", "::1"}})
 	for host, want := range map[string]int{
@@ -305,7 +306,7 @@ func TestOnlyOwnNames(t *testing.T) {
 	}
 }
 
-// TestNothingIsWritten: the server takes no method that could change anything.
+// TestNothingIsWritten: methods that could change something are refused.
 func TestNothingIsWritten(t *testing.T) {
 	s := served(t, Options{Live: change(t)})
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
@@ -319,14 +320,14 @@ func TestNothingIsWritten(t *testing.T) {
 	}
 }
 
-// onlyNamespace lets everybody see one namespace.
+// onlyNamespace is a gate that lets every viewer see one namespace.
 type onlyNamespace string
 
 func (o onlyNamespace) Admit(*http.Request) (Viewer, error) { return o, nil }
 func (o onlyNamespace) Sees(namespace string) bool          { return namespace == string(o) }
 func (o onlyNamespace) Name() string                        { return "somebody" }
 
-// TestOneNamespace: who may see one namespace finds no name, UID or container of another in any
+// TestOneNamespace: a viewer of one namespace finds no name, UID or container of another in any
 // answer.
 func TestOneNamespace(t *testing.T) {
 	live := change(t)
@@ -361,8 +362,7 @@ func TestOneNamespace(t *testing.T) {
 	}
 }
 
-// TestHoldersOfOneNamespace: no viewer is told who holds a device in a namespace that they do not
-// see.
+// TestHoldersOfOneNamespace: a viewer does not learn which pod of a hidden namespace has a device.
 func TestHoldersOfOneNamespace(t *testing.T) {
 	answers := func() []survey.Answer {
 		a := survey.Answer{Node: "gpu-1", Answer: survey.Refuses, Refusal: new(placement.Refusal)}
@@ -394,8 +394,8 @@ func TestHoldersOfOneNamespace(t *testing.T) {
 	}
 }
 
-// TestHostileText: names and messages with markup and marks that turn the direction of text stay
-// text.
+// TestHostileText: names and messages with markup, or with marks that change the direction of text,
+// are shown as plain text.
 func TestHostileText(t *testing.T) {
 	hostile := `\u202e</script><script>alert(1)</script><img src=x onerror=alert(1)>`
 	s := served(t, Options{Live: change(t, `"namespace":"research"`, `"namespace":"`+hostile+`"`, "0/6 nodes", hostile)})
@@ -411,8 +411,8 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// TestRowsAgainstTwin: a page that asks now and then, and misses much, ends with the same names as
-// one that is told everything.
+// TestRowsAgainstTwin: a page that asks rarely, and misses many changes, has the same names in the
+// end as one that gets every change.
 func TestRowsAgainstTwin(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -448,7 +448,7 @@ func TestRowsAgainstTwin(t *testing.T) {
 	}
 }
 
-// TestRowsForgetTheGone: who has missed more than is remembered begins again.
+// TestRowsForgetTheGone: a page that has missed more changes than are kept starts again.
 func TestRowsForgetTheGone(t *testing.T) {
 	r := newRows()
 	for i := range maxGone + 10 {
@@ -464,7 +464,7 @@ func TestRowsForgetTheGone(t *testing.T) {
 	}
 }
 
-// stream opens a stream of events, and returns its lines; stop closes it.
+// stream opens a stream of events, and returns its lines. stop closes it.
 func stream(t *testing.T, url string) (lines *bufio.Scanner, status int, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -482,7 +482,7 @@ func stream(t *testing.T, url string) (lines *bufio.Scanner, status int, stop fu
 	}
 }
 
-// next is the next number that a stream tells.
+// next returns the next number in a stream.
 func next(lines *bufio.Scanner) string {
 	for lines.Scan() {
 		if number, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
@@ -492,8 +492,7 @@ func next(lines *bufio.Scanner) string {
 	return "nothing"
 }
 
-// TestStreams tell about every change, and leave nothing behind when a browser goes a thousand
-// times.
+// TestStreams report every change. When browsers disconnect a thousand times, nothing is left.
 func TestStreams(t *testing.T) {
 	s := served(t, Options{Live: change(t)})
 	server := httptest.NewServer(s)
@@ -524,7 +523,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestTooManyStreams are answered with when to come again.
+// TestTooManyStreams are refused, and the answer says when to try again.
 func TestTooManyStreams(t *testing.T) {
 	s := served(t, Options{Live: change(t)})
 	for range maxStreams {
@@ -536,7 +535,7 @@ func TestTooManyStreams(t *testing.T) {
 	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
 		t.Errorf("status %d: %s", status, body)
 	}
-	s.Changed([]string{"gpu-1"}, nil) // nobody reads, and nobody is waited for
+	s.Changed([]string{"gpu-1"}, nil) // no client reads, and the server does not wait
 }
 
 // TestHistoryIsBounded keeps the last hours.
@@ -551,7 +550,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// ask posts a manifest, to where new pods are asked about.
+// ask posts a manifest to the fit endpoint.
 func ask(s http.Handler, query, kind, yaml string) (int, string) {
 	return post(s, "/api/fit"+query, kind, yaml)
 }
@@ -567,13 +566,13 @@ func post(s http.Handler, path, kind, yaml string) (int, string) {
 
 const gpuPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: new}\nspec: {containers: [{name: main, resources: {limits: {cpu: 4, memory: 1Gi, nvidia.com/gpu: 1}}}]}\n"
 
-// badPod is a document that cannot be read, badNote what is said about it.
+// badPod is a document that cannot be read, badNote the note about it.
 const (
 	badPod  = "apiVersion: v1\nkind: Pod\nmetadata: {name: bad}\nspec: {containers: []}\n---\n"
 	badNote = `"not read: stdin: document 1: Pod bad: spec.containers: \"\": want at least one container"`
 )
 
-// TestFit says where a pod would go, and refuses what is no question.
+// TestFit answers where a pod would be placed, and refuses invalid requests.
 func TestFit(t *testing.T) {
 	s := served(t, Options{Live: change(t)})
 	const yaml = "application/yaml"
@@ -613,8 +612,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestCompare says what a pod finds before and after a change of the nodes, and is bounded as fit
-// is.
+// TestCompare answers for the nodes before and after a change, with the same limits as fit.
 func TestCompare(t *testing.T) {
 	s := served(t, Options{Live: change(t)})
 	for _, c := range []struct {
@@ -646,7 +644,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestFitOfOneNamespace draws pods of other namespaces without a name, and the new one with its
+// TestFitOfOneNamespace draws pods of other namespaces without names, and the new pod with its
 // name.
 func TestFitOfOneNamespace(t *testing.T) {
 	live := change(t)
@@ -662,7 +660,7 @@ func TestFitOfOneNamespace(t *testing.T) {
 	}
 }
 
-// TestRoom plans room, and tells who may see one namespace nothing of others.
+// TestRoom plans room. A viewer of one namespace learns nothing about others.
 func TestRoom(t *testing.T) {
 	live := func() *survey.Live {
 		return change(t, `"metadata":{"name":"train-3",`,
@@ -692,8 +690,8 @@ const reserved = `"reservations":[{"metadata":{"name":"secret-plan","uid":"secre
 "spec":{"owners":[{"labelSelector":{}}],"ttl":"0s","template":{"spec":{"containers":[{"name":"held","resources":{"requests":{"cpu":"1","memory":"1Gi"},"limits":{"cpu":"1","memory":"1Gi"}}}]}}},
 "status":{"phase":"Available","nodeName":"gpu-1"}}],`
 
-// TestReservationsHidden: who sees all is told what Reservations hold, by name; who sees one
-// namespace is told that something is held.
+// TestReservationsHidden: a viewer of all namespaces sees the names of Reservations. A viewer of
+// one namespace only sees that something is reserved.
 func TestReservationsHidden(t *testing.T) {
 	live := change(t, `"nodeTopologies":[`, reserved+`"nodeTopologies":[`)
 	for gate, sees := range map[Gate]bool{open{}: true, onlyNamespace("telco"): false} {
@@ -707,8 +705,8 @@ func TestReservationsHidden(t *testing.T) {
 	}
 }
 
-// TestWholeNUMANodesTakePods: a NUMA node counts as whole where all its CPUs are free, and new pods
-// may go to its node.
+// TestWholeNUMANodesTakePods: a NUMA node counts as whole if all its CPUs are free and its node
+// accepts new pods.
 func TestWholeNUMANodesTakePods(t *testing.T) {
 	row := func(change func(*survey.Row)) *survey.Row {
 		r := &survey.Row{}

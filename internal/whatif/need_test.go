@@ -27,7 +27,7 @@ func guaranteed(name string, cpus, gpus int) *corev1.Pod {
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x", Resources: corev1.ResourceRequirements{Limits: limits, Requests: limits}}}}}
 }
 
-// server has 2 NUMA nodes of 8 CPUs and 2 GPUs each.
+// server has 2 NUMA nodes with 8 CPUs and 2 GPUs each.
 func server(t *testing.T, o survey.Setting) *Node {
 	t.Helper()
 	gpus, err := ParsePool("nvidia.com/gpu=0:2,1:2")
@@ -44,7 +44,7 @@ func server(t *testing.T, o survey.Setting) *Node {
 	return n
 }
 
-// TestNeedAgreesWithAdmit: every node is asked about every copy, from the first on.
+// TestNeedAgreesWithAdmit compares with asking every node, from the first on, about every copy.
 func TestNeedAgreesWithAdmit(t *testing.T) {
 	rng, apart, never := rand.New(rand.NewSource(1)), false, false
 	for range 60 {
@@ -102,16 +102,16 @@ func admits(t *testing.T, n *Node, pod *corev1.Pod) bool {
 	return got.Admitted
 }
 
-// TestNeedAsSet: settings change what a node takes.
+// TestNeedAsSet: settings change how many pods a node admits.
 func TestNeedAsSet(t *testing.T) {
-	load := []survey.Wanted{{Pod: guaranteed("p", 6, 0), Replicas: 8}} // one to a NUMA node
+	load := []survey.Wanted{{Pod: guaranteed("p", 6, 0), Replicas: 8}} // one per NUMA node
 	for _, c := range []struct {
 		set   survey.Setting
 		nodes int
 		never string
 	}{
 		{survey.Setting{Policy: "single-numa-node"}, 4, ""},
-		{survey.Setting{CPUManager: "static", Reserved: "0-3", Policy: "single-numa-node"}, 8, ""}, // NUMA node 0 has 4 left
+		{survey.Setting{CPUManager: "static", Reserved: "0-3", Policy: "single-numa-node"}, 8, ""}, // NUMA node 0 has 4 CPUs left
 		{survey.Setting{NUMAPerPackage: 2, Policy: "single-numa-node"}, 0, "6 CPUs need 2 NUMA nodes"},
 		{survey.Setting{NUMAPerPackage: 2, Policy: "restricted"}, 4, ""},
 		{survey.Setting{CPUManager: "none"}, 4, ""},
@@ -129,7 +129,7 @@ func TestNeedAsSet(t *testing.T) {
 	}
 }
 
-// TestNeedEnds: an interrupt ends a question about a large load, without an answer.
+// TestNeedEnds: after an interrupt, a request about a large load ends without an answer.
 func TestNeedEnds(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()

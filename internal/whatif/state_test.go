@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestStateOverWhichNoKubeletStarts: a question about such a node has no answer; about one whose
-// pods have init containers, it has.
+// TestStateOverWhichNoKubeletStarts: a request about such a node gets no answer. A request about a
+// node whose pods have init containers does.
 func TestStateOverWhichNoKubeletStarts(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

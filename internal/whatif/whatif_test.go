@@ -24,7 +24,7 @@ func burstable(cpu, memory string) *corev1.Pod {
 	}
 }
 
-// TestFitAgreesWithAdmit holds the division of Fit against admitting copy after copy.
+// TestFitAgreesWithAdmit compares the division in Fit with admitting one copy after the other.
 func TestFitAgreesWithAdmit(t *testing.T) {
 	for _, c := range []struct{ cpu, memory string }{
 		{"2", "1Gi"}, {"100m", "1Mi"}, {"1m", "7Gi"}, {"17", "1"}, {"333m", "0"}, {"0", "0"},
@@ -83,7 +83,7 @@ func FuzzParsePool(f *testing.F) {
 	})
 }
 
-// TestReadMachineOfTexts: a file that is no capture is named by what it is.
+// TestReadMachineOfTexts: the error for a file that is no capture says what kind of file it is.
 func TestReadMachineOfTexts(t *testing.T) {
 	for text, want := range map[string]string{
 		"To be or not to be\n":                  "this is a text file, not a capture: want a folder with sys/ in it",

@@ -20,7 +20,7 @@ const (
 	gpu    = "example.com/gpu"
 )
 
-// moment is some seconds after the beginning.
+// moment returns a time some seconds after the start.
 func moment(seconds int) time.Time { return time.Unix(1000+int64(seconds), 0) }
 
 func follow(t *testing.T, nodes map[string]Node) *Places {
@@ -32,7 +32,7 @@ func follow(t *testing.T, nodes map[string]Node) *Places {
 	return p
 }
 
-// asking is a pod with CPUs of its own.
+// asking returns a pod with exclusive CPUs.
 func asking(cpus int64) *corev1.Pod {
 	list := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("64Mi")}
 	return &corev1.Pod{
@@ -41,7 +41,8 @@ func asking(cpus int64) *corev1.Pod {
 	}
 }
 
-// run makes a pod run on the node with these CPUs and devices, on as many NUMA nodes, from then on.
+// run makes a pod run on the node with these CPUs and devices, on numa NUMA nodes, from that time
+// on.
 func (p *Places) run(t *testing.T, node, cpus string, at time.Time, numa int, devices ...string) *corev1.Pod {
 	t.Helper()
 	set, err := topology.ParseCPUList(cpus)
@@ -59,7 +60,8 @@ func (p *Places) run(t *testing.T, node, cpus string, at time.Time, numa int, de
 	return pod
 }
 
-// TestRoom: whether a pod that waits could run is judged by what pods hold, not by amounts alone.
+// TestRoom: whether a waiting pod could run depends on the CPUs that pods have, not only on
+// amounts.
 func TestRoom(t *testing.T) {
 	p := follow(t, map[string]Node{"n": {Machine: small, KubeletConfig: strict}})
 	p.run(t, "n", "1-2", moment(0), 1)
@@ -91,7 +93,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestAvoidable: a split counts when another node had the room before the pod ran, until after.
+// TestAvoidable: a split pod counts if another node had room from before the pod ran until after.
 func TestAvoidable(t *testing.T) {
 	nodes := map[string]Node{"n": {Machine: small, KubeletConfig: "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n"}, "whole": {Machine: small, KubeletConfig: strict}}
 	for what, tc := range map[string]struct {
@@ -127,7 +129,7 @@ func TestAvoidable(t *testing.T) {
 	}
 }
 
-// TestAvoidablyStranded: a pod beside free devices counts when a node without any had the room.
+// TestAvoidablyStranded: a pod next to free devices counts if a node without devices had room.
 func TestAvoidablyStranded(t *testing.T) {
 	device := sampleplugin.Device{ID: "a", NUMA: []topology.NUMAID{1}}
 	nodes := map[string]Node{
@@ -135,7 +137,7 @@ func TestAvoidablyStranded(t *testing.T) {
 		"plain": {Machine: small, KubeletConfig: strict},
 	}
 	for what, tc := range map[string]struct {
-		plain, before string // what is taken
+		plain, before string // CPUs in use
 		devices       []string
 		cpus          string
 		want          int

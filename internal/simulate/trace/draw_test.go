@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestDraw: all pods arrive once, each seed draws for itself, and the same seed the same.
+// TestDraw: every pod arrives once. Different seeds give different orders, and the same seed the
+// same order.
 func TestDraw(t *testing.T) {
 	nodes, pods := []Node{{"b", 1, 1, 8, ""}, {"a", 1, 1, 8, ""}, {"c", 1, 1, 4, ""}}, []Pod{}
 	for i := range 10 {
@@ -32,8 +33,8 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestTimedDraw: pods come and go at their own times, or as something else draws them, and what
-// cannot be counted is refused.
+// TestTimedDraw: pods come and go at their own times, or at drawn times. Invalid numbers are
+// refused.
 func TestTimedDraw(t *testing.T) {
 	nodes, pods := []Node{{"a", 64000, 1, 8, ""}, {"b", 64000, 1, 8, ""}}, []Pod{}
 	for i := range 10 {
