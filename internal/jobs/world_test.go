@@ -31,7 +31,7 @@ import (
 
 // world is an API server, with nodes that treat pods as a scenario says.
 type world struct {
-	mu     sync.Mutex // guards writes
+	mu     sync.Mutex // held during writes
 	t      *testing.T
 	client client.WithWatch
 	job    types.NamespacedName
