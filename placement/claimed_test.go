@@ -39,7 +39,7 @@ func TestCPUsFollowClaimedDevices(t *testing.T) {
 	ids := func(ids ...topology.NUMAID) topology.NUMASet { return topology.NewNUMASet(ids...) }
 	refuted := &placement.Claimed{Requests: []placement.ClaimRequest{uses(1, "a"), uses(1, "b")}, Devices: []placement.ClaimDevices{claimed(0, 2, 0, 1), claimed(1, 2, 0, 1)}}
 	refuted.Refute(lying(ids(0), ids(0)))
-	refuted.Refute(lying(ids(1), 0)) // b may lie anywhere
+	refuted.Refute(lying(ids(1), 0)) // b may be on any NUMA node
 	settled := (&placement.Claimed{Requests: []placement.ClaimRequest{uses(1, "a", "b")}}).Settled(lying(ids(0, 1), ids(1)))
 	for _, c := range []struct {
 		name string

@@ -61,7 +61,7 @@ func TestReadmission(t *testing.T) {
 		for _, uid := range w.pods {
 			held, _ := w.state.Pod(uid)
 			if held.Whole != nil {
-				continue // it is placed once more: TestWholeOnceMore
+				continue // it is placed again: see TestWholeOnceMore
 			}
 			r := w.asked[uid]
 			var d placement.Decision

@@ -179,7 +179,7 @@ func TestDevicesForetold(t *testing.T) {
 			}
 			state, has, plain := w.state.Clone(), map[topology.NUMAID]int64{}, true
 			where := map[string]topology.NUMASet{}
-			if w.r.IntN(4) > 0 { // the plugin says it of each device now
+			if w.r.IntN(4) > 0 { // the plugin now reports NUMA nodes for each device
 				evenly := w.r.IntN(2) == 0
 				for i := range pools[0].Devices {
 					dev := &pools[0].Devices[i]
@@ -201,7 +201,7 @@ func TestDevicesForetold(t *testing.T) {
 			if w.r.IntN(3) == 0 {
 				r.Rules.Scope = placement.ContainerScope
 			}
-			if w.r.IntN(3) == 0 { // one container, which asks for all that there are
+			if w.r.IntN(3) == 0 { // one container that requests all devices
 				r.Containers = r.Containers[len(r.Containers)-1:]
 				r.Containers[0].Devices = []placement.DeviceRequest{{Resource: pools[0].Resource, Count: int64(len(pools[0].Devices))}}
 			}
@@ -353,7 +353,7 @@ func TestDevicesOpen(t *testing.T) {
 		open   bool
 	}{
 		{"single-numa-node", []int{4, 4}, 2, false},
-		{"restricted", []int{4, 4}, 2, false}, // one NUMA node will do
+		{"restricted", []int{4, 4}, 2, false}, // one NUMA node suffices
 		{"restricted", []int{2, 0}, 2, false},
 		{"restricted", []int{1, 1}, 2, true}, // one of each
 		{"restricted", []int{2, 2}, 4, false},
@@ -362,7 +362,7 @@ func TestDevicesOpen(t *testing.T) {
 		{"restricted", []int{2, 2, 2, 2}, 4, false},
 		{"restricted", []int{2, 2, 1, 1}, 4, false},
 		{"restricted", []int{2, 2, 1, 1}, 6, true},
-		{"best-effort", []int{2, 2}, 4, false}, // all that there are
+		{"best-effort", []int{2, 2}, 4, false}, // all devices
 		{"none", []int{2, 2}, 4, false},
 		{"none", []int{3, 1}, 4, true},
 		{"none", []int{3, 2}, 4, true},

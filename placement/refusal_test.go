@@ -32,7 +32,7 @@ func TestRefusals(t *testing.T) {
 		{"absurd", m2, "restricted", func(r *placement.Request) { r.Containers[0].MilliCPU = 1 << 60 }},
 		{"CPUs of an init container", m2, "single-numa-node", func(r *placement.Request) {
 			r.Containers = append([]placement.ContainerRequest{{Name: "init", Kind: placement.Init, MilliCPU: 8_000}}, r.Containers...)
-			r.Containers[1].MilliCPU = 64_000 // NUMA 1 has them, and the init container got those of NUMA 0
+			r.Containers[1].MilliCPU = 64_000 // NUMA node 1 has them; the init container got those of NUMA node 0
 		}},
 		{"admitted", m2, "restricted", func(*placement.Request) {}},
 	} {
@@ -139,7 +139,7 @@ func TestAdviceNamesNothingRuledOut(t *testing.T) {
 		"one NUMA node":              {placement.Rules{NUMANodes: 1}, false},
 		"one device on each":         {placement.Rules{Devices: placement.DeviceRules{PerNode: 1}}, false},
 	} {
-		for _, cpus := range []int64{5, 3} { // never in one place, and not now
+		for _, cpus := range []int64{5, 3} { // 5 never fit on one NUMA node, 3 do not fit now
 			model, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"})
 			if err != nil {
 				t.Fatal(err)

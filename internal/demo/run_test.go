@@ -63,7 +63,7 @@ func (c slowPods) Delete(ctx context.Context, name string, o metav1.DeleteOption
 // still handles events of other pods, and deletes them at their time. Otherwise pods would stay on
 // the nodes for too long on a busy machine, and others would find no room.
 func TestRunnerDoesNotWaitForTheAPIServer(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a Runner that waits waits for ever
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a Runner that waits would wait forever
 	defer cancel()
 	client := slowClient{fake.NewClientset(), make(chan struct{})}
 	pod := func(name string, at time.Duration) Pod {

@@ -20,7 +20,7 @@ func TestAmountsAreNeverExact(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := new(Ledger).Open(nil)
 	n.Accept(amountsOf(k))
-	for i := range 9 { // strangers, more than there may be events
+	for i := range 9 { // more strangers than the limit of events
 		n.See(Sighting{UID: fmt.Sprint("s", i), Request: cpus(fmt.Sprint("s", i), 1), Created: int64(9 - i), Inherited: true, Phase: endingIf(i == 0)})
 	}
 	c := &Candidate{Request: cpus("x", 4), Created: 1, Shape: 1}
@@ -58,7 +58,7 @@ func TestFromAmountsToTheFullReport(t *testing.T) {
 		}
 		post(t, n, r.UID)
 	}
-	k.must(cpus("a", 4)) // b is still on its way
+	k.must(cpus("a", 4)) // b is still in flight
 	free := func(when string, fits, not int64) {
 		t.Helper()
 		check(t, n)

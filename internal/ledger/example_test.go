@@ -19,7 +19,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	kubelet := model.NewState() // what the node truly is
+	kubelet := model.NewState() // the node's real state
 	report := func(sequence int64) *ledger.Report {
 		snapshot := kubelet.Snapshot()
 		r, err := ledger.NewReport(sequence, model, &snapshot, nil)

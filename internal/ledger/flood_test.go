@@ -24,7 +24,7 @@ func TestAReservedPodDoesNotFloodThePosted(t *testing.T) {
 	check(t, n)
 	r := cpus("x", 1)
 	r.Containers = append(cpus("", 1).Containers, r.Containers...)
-	r.Containers[0].Name, r.Containers[0].Kind = "init", placement.Init // its memory is freed when the other one starts
+	r.Containers[0].Name, r.Containers[0].Kind = "init", placement.Init // its memory is freed when the next container starts
 	if a := reserve(t, n, r); !a.OK() {
 		t.Fatal(a)
 	}

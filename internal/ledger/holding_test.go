@@ -275,7 +275,7 @@ func (o *heldOnes) step() {
 	default:
 		before := o.n
 		o.obeyed.step()
-		if o.n != before { // the scheduler has begun again
+		if o.n != before { // the scheduler was restarted
 			for uid, p := range o.held {
 				o.n.Hold(Holding{UID: uid, Held: &p, Owners: o.owners[uid], More: o.more})
 			}
@@ -286,7 +286,7 @@ func (o *heldOnes) step() {
 // wantHeld fails if a pod other than an owner has held resources, or if held resources are
 // displaced.
 func (o *heldOnes) wantHeld() {
-	o.wantAccount() // which finds CPUs that are given twice
+	o.wantAccount() // this finds CPUs that two pods have
 	for uid, place := range o.held {
 		if why, _ := o.n.View().Displaced(uid); why != "" {
 			o.t.Fatalf("%s is displaced: %s", uid, why)
@@ -370,7 +370,7 @@ func TestOwnersThatAskForMore(t *testing.T) {
 		r.Rules = placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: placement.PodScope}
 		return r
 	}
-	bare := func(uid string, n int64) *placement.Request { // it has CPU time, as it asks for no memory
+	bare := func(uid string, n int64) *placement.Request { // it gets CPU time, because it requests no memory
 		r := cpus(uid, n)
 		r.Containers[0].Memory, r.Guaranteed = nil, false
 		return r
@@ -380,7 +380,7 @@ func TestOwnersThatAskForMore(t *testing.T) {
 		more, once   bool
 		before       *placement.Request // of a stranger
 		ok           bool
-		all          bool // it has all of the place
+		all          bool // it gets all resources of the place
 	}{
 		"more, and the node has it":       {single(share("held", 4)), single(share("a", 6)), true, false, nil, true, true},
 		"Restricted":                      {single(share("held", 4)), single(share("a", 6)), false, false, nil, false, false},

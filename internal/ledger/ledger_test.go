@@ -63,7 +63,7 @@ type kubelet struct {
 	t     testing.TB
 	m     *placement.Model
 	seq   int64
-	found map[string]placement.Decision // what pods got, also the ones that are gone
+	found map[string]placement.Decision // decisions of all pods, including those that are gone
 }
 
 func newKubelet(t testing.TB, m *placement.Model) *kubelet {
@@ -255,7 +255,7 @@ func TestOrderOfLanding(t *testing.T) {
 	same := func(a, b *pod) bool { return a == b }
 	for _, c := range []struct {
 		flight []*pod
-		want   string // in the order in which they are found; "" for too many
+		want   string // in the order of the search; "" if there are too many
 	}{
 		{at(), "."}, {at(5), "a"}, {at(1, 2, 3), "abc"}, {at(1, 1), "ab ba"}, {at(2, 1), "ab ba"},
 		{at(1, 3, 2), "abc acb"}, {at(3, 2, 1), "abc cba acb"}, {at(1, 1, 2), "abc bac"},
@@ -504,7 +504,7 @@ func TestARestartRebuildsTheOrder(t *testing.T) {
 		post(t, before, uid)
 	}
 	after := new(Ledger).Open(nil)
-	for i, uid := range []string{"c", "a", "b"} { // as a list may have them
+	for i, uid := range []string{"c", "a", "b"} { // in an order that a list may have
 		after.See(Sighting{UID: uid, Request: cpus(uid, 3), Created: created[uid], Turn: []int64{3, 1, 2}[i]})
 	}
 	after.Accept(before.View().Report())

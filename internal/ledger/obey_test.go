@@ -221,7 +221,7 @@ func (o *obeyed) restart() {
 			o.see(uid, true)
 			o.shown = append(o.shown, uid)
 		case !r.Has(uid):
-			o.through[uid] = true // nobody knows of it any more
+			o.through[uid] = true // no data of it is left
 		}
 	}
 }
@@ -379,7 +379,7 @@ func TestObeyingNodesLetGoOfJobs(t *testing.T) {
 	if a := n.View().Ask(next); !a.OK() {
 		t.Errorf("%+v after the report", a)
 	}
-	n.See(s) // as when somebody labels it
+	n.See(s) // as after a change of its labels
 	if a := n.View().Ask(next); !a.OK() {
 		t.Errorf("%+v after it was seen again", a)
 	}
@@ -456,7 +456,7 @@ func TestObeyingNodesGiveDevices(t *testing.T) {
 	}
 	check(t, n)
 
-	again := new(Ledger).Open(nil) // b is bound meanwhile, and in no report
+	again := new(Ledger).Open(nil) // b was bound meanwhile, and no report has it
 	again.Accept(report(3, false, *a.Held()))
 	again.See(Sighting{UID: "b", Request: ask("b", 1), Turn: 1, Inherited: true, Promise: &Promise{Decision: b.Clone(), Exact: true}})
 	wantOutcome(t, "after failover", again.View().Ask(Question{Candidate: cand(ask("one", 1))}), Refused)

@@ -34,7 +34,7 @@ type history struct {
 	alive    []string                      // admitted and not told to end
 	ending   []string                      // told to end, still running
 	requests map[string]*placement.Request // of all pods
-	promised map[string]Promise            // what was bound
+	promised map[string]Promise            // the promises of bound pods
 	bound    map[string]int64              // turn
 	foreign  map[string]bool               // bound by others
 	// contended pods were bound while the node had another pod that the scheduler did not know.
@@ -79,7 +79,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	cfg := placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0",
 		TopologyManagerPolicy: []string{"none", "best-effort", "restricted", "single-numa-node"}[rng.IntN(4)],
 		TopologyManagerScope:  []string{"container", "pod"}[rng.IntN(2)]}
-	if rng.IntN(2) == 0 && cfg.TopologyManagerPolicy != "best-effort" { // which could poison memory groups
+	if rng.IntN(2) == 0 && cfg.TopologyManagerPolicy != "best-effort" { // which could make memory groups unusable
 		cfg.MemoryManagerPolicy = "Static"
 		cfg.ReservedMemory = []placement.ReservedMemory{{NUMA: 0, Limits: map[string]uint64{"memory": 1 << 30}}}
 	}
@@ -97,7 +97,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 func (h *history) request() *placement.Request {
 	h.next++
 	r := &placement.Request{UID: fmt.Sprintf("p%03d", h.next), Guaranteed: true}
-	if h.few || h.rng.IntN(4) == 0 { // one that others ask for, too
+	if h.few || h.rng.IntN(4) == 0 { // a shape that other pods have, too
 		r.Containers = cpus("", 1+h.rng.Int64N(2)).Containers
 	} else {
 		h.containers(r)

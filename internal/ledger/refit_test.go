@@ -173,7 +173,7 @@ func TestAResizeInDoubt(t *testing.T) {
 	r.report()
 	first := r.api["a"]
 	d := r.refit("a", 4, RefitDecided)
-	r.see("a") // something else has changed
+	r.see("a") // another field has changed
 	r.free("in doubt", 1)
 	r.write("a", 4, &d, false)
 	r.see("a")
@@ -247,7 +247,7 @@ func TestRefitHistories(t *testing.T) {
 				r.carried[uid] = r.api[uid]
 			case 4:
 				r.report()
-			case 5: // its agent knows, and its container has not moved
+			case 5: // the agent knows the decision, but has not moved the container
 				late := r.carried[uid].held()
 				r.carried[uid] = r.api[uid]
 				late.Generation = r.api[uid].generation

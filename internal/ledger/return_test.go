@@ -49,10 +49,10 @@ func TestAPromiseIsToldOnce(t *testing.T) {
 	if l := n.Accept(k.listing("a", d.Containers[0].CPUs.String())); len(l) != 1 || !l[0].Kept {
 		t.Fatalf("landings %+v", l)
 	}
-	n.Accept(k.report()) // it has left
+	n.Accept(k.report()) // the pod is gone
 	n.See(Sighting{UID: "a", Request: a, Turn: 1, Promise: &Promise{Decision: d, Exact: true}})
 	n.Gone("a", time.Unix(1, 0))
-	if l := n.Accept(k.listing("a", "14-15")); len(l) > 0 { // a kubelet that starts admits it again
+	if l := n.Accept(k.listing("a", "14-15")); len(l) > 0 { // a starting kubelet admits it again
 		t.Errorf("told %+v, want nothing: its promise was kept before", l)
 	}
 	check(t, n)
@@ -67,8 +67,8 @@ func TestWhatIsHalfReleasedIsJudgedLater(t *testing.T) {
 		name    string
 		cpus    string
 		devices []placement.DeviceAllocation
-		ending  bool // the API says so after the first report
-		told    int  // by which report that its promise was broken; 0: by none
+		ending  bool // the API shows this after the first report
+		told    int  // the report after which its promise counts as broken; 0: none
 	}{
 		{"devices are left", "", gpu, true, 0},
 		{"CPUs are left", "1,9", nil, true, 0},

@@ -15,7 +15,7 @@ func TestShiftForgetsWhatIsOlderThanTheLastChange(t *testing.T) {
 	if a := reserve(t, n, cpus("one", 8)); !a.OK() {
 		t.Fatal(a)
 	}
-	if a := reserve(t, n, cpus("two", 7)); !a.OK() { // nobody asks for x meanwhile
+	if a := reserve(t, n, cpus("two", 7)); !a.OK() { // meanwhile x is not asked about
 		t.Fatal(a)
 	}
 	n.Forget("one")

@@ -30,7 +30,7 @@ type story struct {
 	pods    map[string]*placement.Request
 	created map[string]int64
 	sent    map[int64]*Promise
-	told    string // what the commands since the last dashes came to
+	told    string // the results of the commands since the last dashes
 }
 
 // Do carries out one command and checks the node.

@@ -13,7 +13,7 @@ import (
 func TestATrialLeavesNoPodApart(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)
-	for i := range maxMortals + 1 { // with so many no CPUs are promised
+	for i := range maxMortals + 1 { // with so many pods, no CPUs are promised
 		job := cpus(fmt.Sprint("job", i), 1)
 		k.must(job)
 		n.See(Sighting{UID: job.UID, Request: job, Mortal: true})

@@ -267,7 +267,7 @@ func TestWitnessLooksFurther(t *testing.T) {
 // unless its kubelet's answer is known by then.
 func TestForesee(t *testing.T) {
 	for name, c := range map[string]struct {
-		before func(*Node, *kubelet) // what is known before the report
+		before func(*Node, *kubelet) // events before the report
 		want   int
 	}{
 		"the report lists the pods before it": {func(*Node, *kubelet) {}, 1},

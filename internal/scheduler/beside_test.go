@@ -33,7 +33,7 @@ func TestOthersComeBeforeTheBinding(t *testing.T) {
 	for what, tc := range map[string]struct {
 		pod     *corev1.Pod
 		between func(f *fixture, h apiHandle)
-		want    string // of what the pod is told; "" when it is bound
+		want    string // part of the pod's message; "" if it is bound
 	}{
 		"nobody comes": {pinned("x", 4), func(*fixture, apiHandle) {}, ""},
 		"one comes whom the node has room for": {pinned("x", 4), func(f *fixture, h apiHandle) {

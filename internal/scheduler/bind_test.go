@@ -27,7 +27,7 @@ func TestAPodThatChangesOnItsWay(t *testing.T) {
 		change func(*corev1.Pod)
 		// told means that the scheduler's own watch has shown the change.
 		told bool
-		want string // of the error; "" when it is bound
+		want string // part of the error; "" if it is bound
 	}{
 		"annotated":         {func(p *corev1.Pod) { p.Annotations = map[string]string{"a": "b"} }, true, ""},
 		"annotated, untold": {func(p *corev1.Pod) { p.Annotations = map[string]string{"a": "b"} }, false, ""},
@@ -144,7 +144,7 @@ func TestABindingSaysWhatItIsFor(t *testing.T) {
 			f.core.gangs.PodSeen(pod)
 			state := fwk.CycleState(framework.NewCycleState())
 			if tc.pinned {
-				alone := pod.DeepCopy() // whose place needs no plan
+				alone := pod.DeepCopy() // which needs no plan
 				alone.Annotations = nil
 				state = f.reserve(alone)
 			}

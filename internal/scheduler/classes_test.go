@@ -47,7 +47,7 @@ func TestClasses(t *testing.T) {
 	cases := []struct {
 		name  string
 		n     *withPods
-		apart map[string]bool // by the pod
+		apart map[string]bool // according to the pod
 	}{
 		{"a twin", node("east", 0, nil), nil},
 		{"another zone", node("west", 0, nil), map[string]bool{"by default": true, "zone": true, "near": true}},

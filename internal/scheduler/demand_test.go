@@ -20,7 +20,7 @@ func (c *cluster) wants(gpus int64, change func(*corev1.Pod)) {
 	done, cancel := context.WithCancel(c.Context())
 	cancel()
 	c.table.FollowDemand(done, func(name string) *corev1.Node {
-		for _, n := range c.nodes { // nobody has looked at them in a cycle yet
+		for _, n := range c.nodes { // no cycle has looked at them yet
 			if n.object.Name == name {
 				return n.object
 			}

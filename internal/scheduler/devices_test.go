@@ -98,7 +98,7 @@ func TestGangsArePlannedWithTheirDevices(t *testing.T) {
 				if c.taken {
 					f.admit(asking(pinned("one", 6), "1"))
 					f.admit(pinned("rest", 1))
-					f.admit(asking(pinned("two", 6), "1")) // has no CPUs beside one
+					f.admit(asking(pinned("two", 6), "1")) // has no CPUs next to a device
 					f.feed.ReportSeen(f.reportOf("m"))
 				}
 				var pods []*corev1.Pod
@@ -163,7 +163,7 @@ func TestPreemptionCountsDevices(t *testing.T) {
 // TestBoundDevicesAreCounted: the metric counts bound devices by their distance.
 func TestBoundDevicesAreCounted(t *testing.T) {
 	eachAuthority(t, func(t *testing.T, berth bool) {
-		near := "numa-node" // of the devices of a plugin no more is known
+		near := "numa-node" // more is not known of a plugin's devices
 		if berth {
 			near = "switch"
 		}

@@ -166,7 +166,7 @@ func TestNVIDIAMesh(t *testing.T) {
 	for _, c := range []struct {
 		free string
 		n    int
-		want string // "" where chance decides
+		want string // "" if the choice is random
 	}{
 		{"01234567", 4, ""},
 		{"0123456", 4, "0123"},

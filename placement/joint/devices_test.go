@@ -607,7 +607,7 @@ func TestSickDevices(t *testing.T) {
 			t.Errorf("%s: free %v, taken %v", id, m.IsFree(b, find(id)), m.IsTaken(b, find(id)))
 		}
 	}
-	m.Take(b, &Held{Devices: []DeviceRef{{0, 3}, {1, 0}}}) // there is none: nothing happens
+	m.Take(b, &Held{Devices: []DeviceRef{{0, 3}, {1, 0}}}) // there is no such device: no effect
 	if want := m.NewBook(); !b.Equal(want) {
 		m.MarkSick(want, find("a"))
 		if !b.Equal(want) {
@@ -706,7 +706,7 @@ func benchJoint(b *testing.B, m *Model, w Want, n int) {
 	for i := 0; b.Loop(); i++ {
 		start := time.Now()
 		try.Begin(books[i%n])
-		if try.Place(&w, &g) == Placed && i < n { // what is refused is faster
+		if try.Place(&w, &g) == Placed && i < n { // refusals are faster
 			took = append(took, time.Since(start))
 		}
 	}

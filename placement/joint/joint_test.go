@@ -77,9 +77,9 @@ var outcomeNames = [...]string{"placed", "odd CPUs", "unequal cores", "no CPUs",
 func (o PlaceResult) String() string { return outcomeNames[o] }
 
 const (
-	two32   = "package:2 numa:1 l3:1 core:32 pu:1 mem:64Gi dist:10,21"          // the seed's "32C" NUMA nodes
-	four8   = "package:2 numa:2 l3:1 core:8 pu:1 mem:16Gi dist:10,12,32"        // and its "8000m" ones
-	pair8   = "package:1 numa:2 l3:1 core:8 pu:1 mem:16Gi dist:10,12"           // one socket, two of them
+	two32   = "package:2 numa:1 l3:1 core:32 pu:1 mem:64Gi dist:10,21"          // NUMA nodes of 32 CPUs
+	four8   = "package:2 numa:2 l3:1 core:8 pu:1 mem:16Gi dist:10,12,32"        // NUMA nodes of 8 CPUs
+	pair8   = "package:1 numa:2 l3:1 core:8 pu:1 mem:16Gi dist:10,12"           // two such NUMA nodes on one socket
 	smt     = "package:2 numa:1 l3:2 core:4 pu:2 number:packed dist:10,21"      // 2 nodes of 2 caches of 4 cores of 2 threads
 	quarter = "package:1 numa:1 l3:1 core:4 pu:2 number:packed mem:8Gi"         // 1 node of 4 cores
 	huge    = "package:2 numa:1 l3:1 core:4 pu:1 mem:8Gi huge:2Mi=8 dist:10,21" // 16 MiB of huge pages a node

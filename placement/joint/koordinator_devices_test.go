@@ -18,7 +18,7 @@ type deviceTable struct {
 	gpus, cards []int
 	functions   func(card int) int // of a card; nil for none
 	perNode     int                // root complexes on a NUMA node
-	bare        bool               // nobody knows where anything is
+	bare        bool               // the places of all devices are unknown
 }
 
 var (

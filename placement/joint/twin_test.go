@@ -452,7 +452,7 @@ func compare(t *testing.T, m *Model, b *Book, w *Want, what string) PlaceResult 
 		say("%v, the twin says %v %b", got, ok, want.nodes)
 	}
 	if !ok {
-		insists := w.Pays && w.Rules.ExclusiveHow == Required // its reason may come before others
+		insists := w.Pays && w.Rules.ExclusiveHow == Required // its refusal may come before others
 		if got == Withholds && !insists {
 			say("%v, and nobody else is kept off", got)
 		}

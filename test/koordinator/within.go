@@ -127,7 +127,7 @@ func (t twin) fitsBeyond(place *placement.Decision, rest *placement.PodAllocatio
 		all = room{all.own + has.own, all.milli + has.milli, all.memory + has.memory}
 	}
 	if shares := all.own == 0; all.milli == 0 || all.memory == 0 || shares && n.own > 0 || !shares && n.shares > 0 {
-		return false // the owner would use nothing of the place
+		return false // the owner would use no resources of the place
 	}
 	milli := 1000*n.own + n.shares
 	for i, has := range left {

@@ -166,7 +166,7 @@ const (
 	DoublePromise             // two pods are promised, or have, the same CPU
 	Misprediction             // a pod gets other CPUs than its exact decision
 	NeedlessPreemption        // a victim is evicted for a pod that fits without the eviction
-	LeftWaiting               // a pod that fits waits for ever
+	LeftWaiting               // a pod that fits waits forever
 )
 
 var breachNames = [...]string{"kept", "refusal", "double promise", "misprediction", "needless preemption", "left waiting"}

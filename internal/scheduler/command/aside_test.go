@@ -146,7 +146,7 @@ func TestANominationIsSaidBeforeItIsShown(t *testing.T) {
 	queued, kept := &framework.PodInfo{Pod: pod}, nominations{nodes: map[string]string{}}
 	sched := &kubescheduler.Scheduler{
 		FailureHandler: func(_ context.Context, profile framework.Framework, info *framework.QueuedPodInfo, _ *fwk.Status, nominating *fwk.NominatingInfo, _ time.Time) {
-			info.PodInfo = queued // as the watch has shown it
+			info.PodInfo = queued // in the version of the watch
 			profile.AddNominatedPod(klog.Background(), info.PodInfo, nominating)
 		},
 	}

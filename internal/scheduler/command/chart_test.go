@@ -135,7 +135,7 @@ type passage struct {
 // own entry. For a pinned pod they are not.
 func TestOrdinaryPodsPassUntouched(t *testing.T) {
 	sched, c, _ := chartScheduler(t)
-	for i := range 150 { // of fewer nodes nobody names the best
+	for i := range 150 { // with fewer nodes, candidates are not named
 		room := corev1.ResourceList{"cpu": resource.MustParse("10"), "memory": resource.MustParse("10Gi"), "pods": resource.MustParse("10")}
 		sched.Cache.AddNode(klog.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i)}, Status: corev1.NodeStatus{Allocatable: room}})
 	}

@@ -40,9 +40,9 @@ func TestLookingFurther(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		global, own *int32
-		said        int32 // what Look is told
+		said        int32 // the argument of Look
 		answer      int32
-		want        *int32 // nil: as the profile has it
+		want        *int32 // nil: the profile's value
 	}{
 		{"nothing is set", nil, nil, 0, 60, ptr(60)},
 		{"all profiles", &seven, nil, 7, 60, ptr(60)},

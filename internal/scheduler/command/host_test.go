@@ -271,7 +271,7 @@ func (p *places) Insert(name string) {
 func newSeams(t *testing.T) *seams {
 	t.Helper()
 	room := corev1.ResourceList{"cpu": resource.MustParse("10"), "memory": resource.MustParse("10Gi"), "pods": resource.MustParse("10")}
-	nodes := [2]*corev1.Node{} // with one alone nothing is scored
+	nodes := [2]*corev1.Node{} // a single node is not scored
 	for i, name := range []string{"n", "o"} {
 		nodes[i] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: room, Capacity: room}}
 	}

@@ -113,7 +113,7 @@ func TestProtectedPodsMakeNoRoom(t *testing.T) {
 				w.run(time.Second)
 				w.want("low", 2, 2)
 				key := w.object("high", 2, "6")
-				w.create(staged("high", "0", 3, c.priority)) // the others come when it is let in
+				w.create(staged("high", "0", 3, c.priority)) // the other pods come when it is Inqueue
 				w.run(10 * time.Second)
 				if got := w.phase(key); got != c.want {
 					t.Errorf("phase %q, want %q: %s", got, c.want, w.said())
@@ -184,7 +184,7 @@ func TestStagedGroupsDoNotDeadlock(t *testing.T) {
 		if runs != 1 {
 			t.Fatalf("%d drivers run: want one", runs)
 		}
-		for _, name := range []string{"x", "y", "z"} { // of different seconds, so that the ledger takes each at once
+		for _, name := range []string{"x", "y", "z"} { // created in different seconds, so that the ledger admits each at once
 			w.create(staged(first, name, 1, 0))
 			w.run(10 * time.Second)
 		}
@@ -259,7 +259,7 @@ func TestOneIsLetInBeforeItsPods(t *testing.T) {
 			t.Fatalf("the phase of the second is %q when the first has kept something for long enough", y)
 		}
 		w.shown(a, b)
-		w.run(6 * time.Minute) // until nothing is kept for either
+		w.run(6 * time.Minute) // until no resources are kept for either
 		c := w.object("c", 1, "7")
 		w.run(3 * time.Second)
 		d := w.object("d", 1, "7", func(g *wire.Gang) { g.Key.Namespace = "third" })

@@ -68,7 +68,7 @@ func TestSurveyAgrees(t *testing.T) {
 				continue
 			}
 			if len(g.activePods()) == 0 && says.State != gangs.Completed {
-				continue // of pods that are all ending the scheduler knows what they said before
+				continue // if all pods are ending, the scheduler uses their earlier annotations
 			}
 			states[says.State]++
 			if got := g.state(); got != says.State || g.done.All != says.Bound+says.Succeeded {
@@ -84,7 +84,7 @@ func TestSurveyAgrees(t *testing.T) {
 // membersOf returns up to eight random pods of a gang. minimum is in their annotations, or object
 // is the name of their PodGroup.
 func membersOf(random *rand.Rand, gang string, minimum int, object string) (pods []*corev1.Pod) {
-	steady := random.IntN(3) == 0 // all that have nodes
+	steady := random.IntN(3) == 0 // for all bound pods
 	for i := range random.IntN(8) {
 		p := podOf(gang, fmt.Sprintf("%s-%d", gang, i), minimum, 1)
 		p.CreationTimestamp = metav1.NewTime(time.Unix(1_700_000_000+random.Int64N(3), 0))

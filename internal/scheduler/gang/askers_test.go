@@ -173,7 +173,7 @@ func (g *askedGang) gather() {
 			pod.Annotations[wire.BoundForAnnotation] = wire.WriteBoundFor(pod, wire.BoundFor{Gang: key})
 		}
 		pod.CreationTimestamp = metav1.Unix(1_700_000_100+g.r.Int64N(2), 0)
-		pod.Spec.RestartPolicy = corev1.RestartPolicyAlways // no world in which it ends by itself
+		pod.Spec.RestartPolicy = corev1.RestartPolicyAlways // so that it does not end by itself
 		pod.Spec.Priority = &priority
 		if !g.uniform && g.r.IntN(8) == 0 {
 			g.wish(pod, count)
@@ -184,7 +184,7 @@ func (g *askedGang) gather() {
 
 // wish gives a pod a wish about the NUMA nodes of other members.
 func (g *askedGang) wish(pod *corev1.Pod, count int) {
-	text := fmt.Sprintf("%s-%d", g.name, g.r.IntN(count+1)) // perhaps nobody, or the pod itself
+	text := fmt.Sprintf("%s-%d", g.name, g.r.IntN(count+1)) // the pod may not exist, or be the pod itself
 	if g.r.IntN(2) == 0 {
 		text = "preferred:" + text
 	}

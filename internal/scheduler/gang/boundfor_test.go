@@ -38,14 +38,14 @@ func (w *world) lonely(name string, priority int32) {
 // names the gang.
 func TestWhoAnnotatesAPodDoesNotDeleteIt(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
-		w.add("x", 1, 2, 1) // somebody's gang, so that there is one
+		w.add("x", 1, 2, 1) // so that there is a gang
 		w.lonely("late", 0)
 		w.lonely("old", 0)
 		says := map[string]string{wire.GangAnnotation: "x", wire.GangMinimumAnnotation: "4096"}
 		w.annotate("late", says)
 		w.run(3 * gangTimeout)
 		w.annotate("old", says)
-		w.restart() // nobody has seen when it was annotated
+		w.restart() // the new scheduler has not seen the annotation appear
 		w.run(3 * gangTimeout)
 		if len(w.deleted) > 0 {
 			t.Errorf("deleted: %v, which were of no gang when they were bound", w.deleted)
@@ -142,7 +142,7 @@ func TestTheLastBindingSaysThatTheGangIsWhole(t *testing.T) {
 			w.run(0)
 		}
 		w.restart()
-		w.asks = nil // whatever the dead one had asked for
+		w.asks = nil // requests of the old scheduler are dropped
 		said := slices.DeleteFunc(slices.Collect(maps.Values(w.pods)), func(pod *corev1.Pod) bool { return !wire.GangWasWhole(pod) })
 		if len(said) != 1 {
 			t.Fatalf("%d Bindings say that the gang is whole, want the last", len(said))

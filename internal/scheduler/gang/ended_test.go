@@ -172,7 +172,7 @@ func TestAMemberThatIsGoneCountsNoLonger(t *testing.T) {
 		if done := w.doneOf("a"); done != 3 {
 			t.Errorf("%d are done: want 3", done)
 		}
-		again := w.pods["a-2"] // a list shows it no more, and the next one does
+		again := w.pods["a-2"] // one list lacks it, and the next one has it
 		w.groups.PodGone(again)
 		w.groups.PodSeen(again)
 		w.run(2 * endedPatience)
@@ -202,7 +202,7 @@ func TestANewRunBeginsAnew(t *testing.T) {
 		w.addRun("a", "two", 2, 1, 2)
 		w.run(time.Second)
 		w.want("a", 0, 0)
-		for _, pod := range w.groups.Ended.(theEnded) { // somebody changes them
+		for _, pod := range w.groups.Ended.(theEnded) { // another client changes them
 			w.groups.PodSeen(pod)
 		}
 		w.run(time.Second)
@@ -229,7 +229,7 @@ func TestAGangThatIsStartedAgainBeginsAnew(t *testing.T) {
 		}
 		w.run(time.Second)
 		w.addRun("a", "one", 3, 2, 3)
-		for _, pod := range w.groups.Ended.(theEnded) { // somebody changes them
+		for _, pod := range w.groups.Ended.(theEnded) { // another client changes them
 			w.groups.PodSeen(pod)
 		}
 		w.run(time.Second)

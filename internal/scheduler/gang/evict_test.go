@@ -31,7 +31,7 @@ func (w *world) seat(name, node string, cpus int, priority int32) {
 	bound := pod.DeepCopy()
 	bound.Spec.NodeName = node
 	w.pods[pod.UID] = bound
-	time.Sleep(2 * time.Second) // nobody else is created in its second
+	time.Sleep(2 * time.Second) // no other pod is created in its second
 }
 
 // addWith does the same as add, with a priority.
@@ -214,7 +214,7 @@ func TestAGangIsEvictedWholeOrNotAtAll(t *testing.T) {
 		w.seat("single", free, 3, 2)
 		w.addWith("a", 1, 1, 3, 9)
 		w.run(5 * time.Second)
-		w.wantDeleted("low-0", "low-1", "low-2") // of lower priority than the single one: that counts first
+		w.wantDeleted("low-0", "low-1", "low-2") // their priority is lower than that of the single pod, which decides
 		if got := w.bound("a"); got != 1 {
 			t.Errorf("%d members are bound, want 1", got)
 		}
@@ -242,7 +242,7 @@ func TestBudgetsCount(t *testing.T) {
 // whole gang. If no gang has a lower priority, kube-scheduler's own preemption is used.
 func TestASinglePodTearsNoGang(t *testing.T) {
 	for name, c := range map[string]struct {
-		gang    int32 // priorities of the gang on n0 and n1, the pod on n1, and the one that comes
+		gang    int32 // priorities of the gang on n0 and n1, of the pod on n1, and of the new pod
 		single  int32
 		comes   int32
 		asked   bool
@@ -275,7 +275,7 @@ func TestASinglePodTearsNoGang(t *testing.T) {
 				if again != node {
 					t.Errorf("%q is kept for the pod, then %q", node, again)
 				}
-				w.wantDeleted(c.deleted...) // they are on their way out, and nobody else goes
+				w.wantDeleted(c.deleted...) // they are ending, and no other pod is evicted
 			})
 		})
 	}
@@ -331,7 +331,7 @@ func TestNobodyWaitsForAReportThatCannotHelp(t *testing.T) {
 			})
 		})
 	}
-	inWorld(t, 2, func(w *world) { // there is nobody to evict
+	inWorld(t, 2, func(w *world) { // no pod can be evicted
 		w.seat("high-0", "n0", 4, 9)
 		w.seat("high-1", "n0", 3, 9)
 		w.seat("high-2", "n1", 4, 9)
@@ -358,7 +358,7 @@ func TestEveryMemberIsToldThatItsGangDoesNotFit(t *testing.T) {
 		if !slices.Equal(w.told, want) {
 			t.Errorf("pods are told %q, want %q", w.told, want)
 		}
-		w.create(podOf("b", "b-0", 2, 1)) // lacks a pod, not room
+		w.create(podOf("b", "b-0", 2, 1)) // its gang lacks a pod, not room
 		w.run(time.Minute)
 		if len(w.told) != len(want) {
 			t.Errorf("pods are told %q", w.told)
@@ -388,7 +388,7 @@ func TestALargeGangEvictsFew(t *testing.T) {
 // or the pod's gang, if the namespace is allowed to protect pods.
 func TestProtectedPodsStay(t *testing.T) {
 	for name, c := range map[string]struct {
-		namespaces []string // that may protect; nil for all
+		namespaces []string // in which pods may be protected; nil for all
 		comes      int32
 		deleted    []string
 	}{

@@ -16,7 +16,7 @@ func TestAGangIsBoundWhole(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.add("a", 3, 4, 2)
 		w.run(time.Minute)
-		w.want("a", 0, 0) // one is missing
+		w.want("a", 0, 0) // one member is missing
 		w.wantState(gangs.Forming)
 		w.create(podOf("a", "a-3", 4, 2))
 		w.run(time.Second)
@@ -29,7 +29,7 @@ func TestAGangIsBoundWhole(t *testing.T) {
 // reservations while the tenth had none).
 func TestAGangThatDoesNotFitHoldsNothing(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
-		w.add("a", 5, 5, 3) // two nodes take four
+		w.add("a", 5, 5, 3) // two nodes have room for four
 		w.run(time.Minute)
 		w.want("a", 0, 0)
 		w.add("b", 4, 4, 3)
@@ -56,7 +56,7 @@ func TestAGangThatDoesNotFitHoldsNothing(t *testing.T) {
 // must not deadlock (scheduler-plugins#114, #117; koordinator#872).
 func TestCompetingGangsDoNotBlockEachOther(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
-		for i := range 4 { // one of each in turn
+		for i := range 4 { // of each gang in turn
 			w.create(podOf("a", "a-"+string(rune('0'+i)), 4, 3))
 			w.create(podOf("b", "b-"+string(rune('0'+i)), 4, 3))
 		}
@@ -155,7 +155,7 @@ func TestScaleUp(t *testing.T) {
 		w.create(podOf("a", "a-8", 2, 3))
 		w.run(time.Second)
 		w.want("a", 3, 3)
-		w.create(podOf("a", "a-9", 2, 7)) // which does not fit, and concerns nobody else
+		w.create(podOf("a", "a-9", 2, 7)) // it does not fit, which has no effect on others
 		w.run(time.Minute)
 		w.want("a", 3, 3)
 	})

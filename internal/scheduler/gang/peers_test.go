@@ -161,7 +161,7 @@ func TestRoomThatIsBeingLeftDoesNotMakeAGangReady(t *testing.T) {
 		w.run(time.Second)
 		w.add("a", 2, 2, 3)
 		w.run(time.Second)
-		w.leave("old-0") // it is being deleted, and its kubelet still holds its CPUs
+		w.leave("old-0") // it is being deleted, and still has its CPUs on the node
 		w.run(time.Minute)
 		w.want("a", 0, 1)
 		w.remove("old-0")

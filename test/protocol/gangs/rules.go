@@ -65,10 +65,10 @@ type Breach uint8
 const (
 	Kept    Breach = iota
 	Part           // places are held for fewer members than the minimum
-	Partial        // fewer members than the minimum stay bound for ever
+	Partial        // fewer members than the minimum stay bound forever
 	Torn           // a member of a gang that was complete is deleted
 	InVain         // a member is bound and deleted, and no Binding failed
-	Starved        // a gang fits, perhaps after evictions, but waits for ever
+	Starved        // a gang fits, perhaps after evictions, but waits forever
 	Evicted        // a pod is evicted although the gang does not need its place
 	Refused        // a kubelet refuses a member, because the members came in the wrong order
 )

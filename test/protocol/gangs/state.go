@@ -32,7 +32,7 @@ type Budget struct {
 	Raises   uint8 // minimums of gang a that are raised from 1 to 2
 	// Ordered is how many gangs have a plan that works in only one order: both members have the
 	// same kubelet, which must admit the first member first. Silences is how many agents of such
-	// nodes may stop for ever.
+	// nodes may stop forever.
 	Ordered, Silences uint8
 	// Lows is how many pods of lower priority have a place at the start, at most Room.
 	Lows uint8

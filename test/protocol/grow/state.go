@@ -50,7 +50,7 @@ type Budget struct {
 	Slips    uint8 // moves that the runtime does not carry out
 	OldNews  uint8 // copies of the first decision that reach the agent late
 	Begins   uint8 // restarts of pod a's container by the kubelet
-	Crowds   uint8 // other pods use up the node's total for ever
+	Crowds   uint8 // other pods use up the node's total forever
 	Leaves   uint8 // departures of pod b
 }
 

@@ -107,7 +107,7 @@ type Budget struct {
 	Ends    uint8 // pods that end by themselves
 	Deletes uint8 // by force
 	Others  uint8 // rejections for another reason than the managers'
-	Losses  uint8 // the agent stops for ever
+	Losses  uint8 // the agent stops forever
 }
 
 // Config is one model.
