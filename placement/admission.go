@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// decider decides what a pod gets on a node of a Model. admission predicts the kubelet;
+// decider decides which resources a pod gets on a node of a Model. admission predicts the kubelet;
 // jointAdmission decides for Berth.
 type decider interface {
 	// decide implements Decide for a valid request.
@@ -28,8 +28,8 @@ type room struct {
 	own Decision // for Admit, whose caller needs no Decision
 }
 
-// admission is one run through a kubelet's admission. It has copies of the books that it changes,
-// and memory for hints and decisions.
+// admission is one run through a kubelet's admission. It changes copies of the state, and has
+// memory for hints and decisions.
 type admission struct {
 	m *Model
 	s *State
@@ -38,15 +38,15 @@ type admission struct {
 	// held is the pod's current allocation if the kubelet admits the pod again after a restart. It
 	// is usually nil.
 	held *PodAllocation
-	// pods are the pods on the node. It is empty if the node counts as empty.
+	// pods has the pods on the node. It is empty if the admission assumes an empty node.
 	pods []podRef
 
 	cpus    cpuAdmission
 	memory  memoryAdmission
 	devices deviceAdmission
 
-	// lists is memory for hints. The first used lists belong to the current container; of has the
-	// resource of each list.
+	// lists is memory for hints. lists[:used] belong to the current container, and of[i] is the
+	// resource of lists[i].
 	lists []hint.List
 	of    []string
 	used  int
@@ -103,8 +103,8 @@ func newAdmission(m *Model) *admission {
 	return ad
 }
 
-// begin prepares the admission. If empty is set, the node counts as empty, except for the reports
-// of device plugins.
+// begin prepares the admission. If empty is set, the admission assumes a node without pods, but
+// with the reports of its device plugins.
 func (ad *admission) begin(s *State, r *Request, d *Decision, empty bool) {
 	ad.s, ad.r, ad.d, ad.chance = s, r, d, false
 	ad.whole = r.PodLevel && ad.m.whole(r)

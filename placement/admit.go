@@ -17,8 +17,8 @@ func Admit(s *State, r *Request) Verdict {
 }
 
 // Decide is Admit, and fills d with the CPUs, memory and devices that the kubelet will assign.
-// After a refusal, d contains the assignments before the refusal. The kubelet keeps these until it
-// next looks for pods that are gone.
+// After a refusal, d contains the assignments before the refusal. The kubelet keeps them until its
+// next cleanup of pods that are gone.
 func Decide(s *State, r *Request, d *Decision) Verdict {
 	in := s.m.admissions.Get().(*room)
 	v := in.decide(s, r, d)
@@ -77,9 +77,9 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 	return v
 }
 
-// hopeless reports whether the node refuses the request with every set of other pods. It runs a
-// second admission on an empty node. If the request is monotone, the result also applies to fuller
-// nodes.
+// hopeless reports whether the node refuses the request whatever other pods the node has. It runs
+// the admission again for an empty node. If the request is monotone, the result also applies to
+// fuller nodes.
 func (ad *admission) hopeless(s *State, r *Request) bool {
 	ad.begin(s, r, &ad.empty, true)
 	detail, _ := ad.run(len(r.Containers))
@@ -90,7 +90,7 @@ func (ad *admission) hopeless(s *State, r *Request) bool {
 
 // passing reports whether a fuller node may admit the request although an empty node refuses it for
 // this reason. The CPU manager's arithmetic can fail with one set of free CPUs and not with
-// another. The kubelet merges fewer hints faster.
+// another. With fewer hints, the kubelet's merge is faster.
 func (d Detail) passing() bool {
 	switch d {
 	case CPUsNotFound, CPUAccounting, MemoryGroup, NoMemoryAsked,
@@ -131,8 +131,8 @@ func (ad *admission) atOnce(d Detail) bool {
 // containers on any NUMA node, and a full NUMA node changes which nodes these are. Also, a group of
 // NUMA nodes that provides memory attracts later memory.
 //
-// A Keep is not monotone either: a full NUMA node moves the pod to NUMA nodes on which nothing is
-// kept.
+// A request with a Keep is not monotone either: a full NUMA node moves the pod to NUMA nodes on
+// which nothing is kept.
 func (m *Model) Monotone(r *Request) bool {
 	return m.side.monotone(r, r.Rules.Keep.from(r))
 }

@@ -38,7 +38,7 @@ func (r *Refusal) advice() string {
 }
 
 // adviceForNeed returns advice about the first need that the node as a whole does not cover, or "".
-// With never, even the empty node does not cover it.
+// never means that the empty node refuses the pod too.
 func (r *Refusal) adviceForNeed(never bool) string {
 	for i := range r.Needs {
 		switch n := &r.Needs[i]; {
@@ -51,11 +51,12 @@ func (r *Refusal) adviceForNeed(never bool) string {
 	return ""
 }
 
-// shortages are the rules that refuse because a resource is short, on the node or in one place.
+// shortages are the refusals for lack of a resource, on the whole node or on some NUMA nodes.
 var shortages = []Detail{NotPreferred, TooFewCPUs, NoDefaultMemory, DefaultMemoryNotPreferred, NoMemoryExtension, MemoryExtensionNotPreferred,
 	TooFewDevices, TooWide, NoCPUs, NoRoom, NoDevices, NotProvided, ProvidedApart}
 
-// adviceForNever has the advice for refusals by the empty node, if its amounts are large enough.
+// adviceForNever has the advice for pods that even the empty node refuses, although its amounts are
+// large enough.
 var adviceForNever = map[Detail]string{
 	TooFewWholeCores: "ask for fewer CPUs, or use other nodes: this one never has so many whole cores without reserved CPUs",
 	NoSuchCores:      "leave a wish out (berth.dev/cpus, exclusive, l3), or use nodes with more resources on each NUMA node",
@@ -92,7 +93,7 @@ func (r *Refusal) milder() string {
 	return milderNodes
 }
 
-// milderNodes is advice that a pod's rules may exclude; see AdviceFor.
+// milderNodes is advice that AdviceFor leaves out if the pod's rules exclude such nodes.
 const milderNodes = "; or use nodes whose kubelet has the policy best-effort"
 
 // AdviceFor is Advice for a pod with the rules asked. The advice names no nodes that these rules

@@ -2,16 +2,17 @@ package placement
 
 import "github.com/berth-dev/berth/topology"
 
-// books are the bookkeeping of a state: a kubelet's managers, or Berth's account if Berth decides.
+// books record who has the resources of a state. They reproduce the records of a kubelet's
+// managers, or are Berth's own if Berth decides.
 type books interface {
 	// commit records an admission. l has the pods that leave during the admission, or is nil.
 	commit(r *Request, d *Decision, l *leaving)
-	// release returns the resources of a pod that is no longer in the table.
+	// release frees the resources of a pod that is no longer in the table.
 	release(pod *PodAllocation)
 	// restore builds the books from the pods in the table, and from the other parts of the
 	// snapshot.
 	restore(snap *Snapshot) error
-	// check returns an error that names the book that contradicts the pods.
+	// check returns an error that names the record that contradicts the pods.
 	check() error
 	// linger implements State.Linger for a pod that the state does not have.
 	linger(p *PodAllocation) (before *State, free bool)

@@ -25,8 +25,8 @@ type Claimed struct {
 	Matches  []ClaimMatch
 	// refuted are NUMA nodes, by request, that do not have the devices for all requests.
 	refuted [][]topology.NUMASet
-	// settled are the NUMA nodes, by request, that the containers must keep. It is nil while the
-	// engine counts devices.
+	// settled are the NUMA nodes, by request, that the containers must not lose. It is nil while
+	// the engine counts devices.
 	settled []topology.NUMASet
 }
 
@@ -93,7 +93,7 @@ func (c *Claimed) reach(lying map[string]topology.NUMASet) []topology.NUMASet {
 }
 
 // LiesOn returns the NUMA nodes of the container's CPUs. Without exclusive CPUs it returns the
-// nodes of the shares if the container is bound to them, otherwise those of the memory. nodesOf
+// nodes of the shares if the container is bound to them, otherwise the nodes of the memory. nodesOf
 // returns the NUMA nodes of CPUs.
 func (c *ContainerDecision) LiesOn(bound bool, nodesOf func(*topology.CPUSet) topology.NUMASet) topology.NUMASet {
 	set := nodesOf(&c.CPUs)
@@ -113,8 +113,9 @@ func (c *ContainerDecision) LiesOn(bound bool, nodesOf func(*topology.CPUSet) to
 // claimRoom is memory for the search for sets of NUMA nodes with enough devices.
 type claimRoom struct {
 	now, always hint.Set
-	// others has the NUMA nodes that the other containers leave to each request. reach has the same
-	// for the current set. mine are the requests of the current container.
+	// others has the NUMA nodes that the other containers leave to each request. mine are the
+	// requests of the current container. reach is others, limited to the set under test for these
+	// requests.
 	others, reach []topology.NUMASet
 	mine          uint64
 	// left and given are a matching of requests to devices: the remaining devices, and the devices
@@ -199,8 +200,8 @@ func includesOne(set hint.Set, mask hint.Mask) bool {
 }
 
 // serves reports whether there are devices for all requests if the current container is on the
-// mask. With empty, the node counts as empty. If no steps are left, serves returns true, and the
-// other program decides.
+// mask. If empty is set, all devices count as free. If no steps are left, serves returns true, and
+// the other program decides.
 func (ad *jointAdmission) serves(mask hint.Mask, empty bool) bool {
 	claimed, room := ad.r.Rules.Claimed, &ad.claims
 	if ad.budget.Left() == 0 {
@@ -228,7 +229,7 @@ func (c *Claimed) serves(room *claimRoom, empty bool) bool {
 	if len(c.Matches) == 0 {
 		return c.matching(room, empty, func(int, int) bool { return true })
 	}
-	for i := range c.Matches { // each by itself; to fulfil all together may be harder
+	for i := range c.Matches { // each separately; to fulfil all at once may be harder
 		m := &c.Matches[i]
 		if !slices.ContainsFunc(m.Values, func(value []int) bool {
 			return c.matching(room, empty, func(request, device int) bool {

@@ -79,7 +79,7 @@ func nodesNamed(view *KubeletView) (named topology.NUMASet) {
 
 // compileDistances sums up distances for prefer-closest-numa-nodes.
 func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
-	if !m.set.closest || m.space == nil || m.space.Len() == 1 { // of one NUMA node there are no masks to compare
+	if !m.set.closest || m.space == nil || m.space.Len() == 1 { // one NUMA node has only one mask
 		return nil
 	}
 	const field = "topologyManagerPolicyOptions[prefer-closest-numa-nodes]"

@@ -69,13 +69,13 @@ type Config struct {
 	// GuardDefects refuses pods that would trigger a known defect of the kubelet, with the reason
 	// KubeletDefect. Without it the engine behaves as the kubelet does, which a replay needs. If
 	// the kubelet would hang or crash, the answer is KubeletDefect in any case. GuardDefects also
-	// applies the refusal after all managers (PodLevelOff).
+	// applies PodLevelOff, with which the kubelet refuses a pod after all managers.
 	GuardDefects bool
 	// GuardRestarts refuses pods after which a restart of a kubelet before 1.37 would kill
 	// containers. With full-pcpus-only such a kubelet needs as many free whole cores as each
 	// container already has, so no more than half of the CPUs can be used. It also refuses pods
-	// that a restart of any kubelet would place once more (DefectRestartRepeats). Berth's own
-	// programs do not set it.
+	// that a restart of any kubelet would place again (DefectRestartRepeats). Berth's own programs
+	// do not set it.
 	GuardRestarts bool
 }
 
@@ -86,8 +86,8 @@ type ReservedMemory struct {
 	Limits map[string]uint64
 }
 
-// ConfigError names the field of a Config that prevents the kubelet's start or its prediction. The
-// field may be wrong only for this KubeletView.
+// ConfigError names the field of a Config that prevents the kubelet's start or a prediction of its
+// decisions. The same value may be valid with another KubeletView.
 type ConfigError struct {
 	Field string // as in KubeletConfiguration, "cpuManagerPolicyOptions[full-pcpus-only]"
 	Value string

@@ -11,7 +11,7 @@ const (
 	// NotPreferred: "Resources cannot be allocated with Topology locality": no set of NUMA nodes is
 	// preferred by all resources.
 	NotPreferred
-	// NoneToShare: as EmptySharedPool, but the topology policy refuses first, for lack of hints.
+	// NoneToShare: like EmptySharedPool, but the topology policy refuses first, for lack of hints.
 	NoneToShare
 
 	// NotWholeCores: "requested N cpus not multiple cpus per core".

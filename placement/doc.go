@@ -16,8 +16,9 @@
 // placement/device, and the lists of sets are in placement/hint. A new resource implements
 // provider.
 //
-// If Berth decides (AuthorityBerth), nothing is predicted. The same functions call placement/joint,
-// which finds the narrowest place for all resources at once, by the pod's rules.
+// If Berth decides (AuthorityBerth), the package does not predict a kubelet. The same functions
+// then call placement/joint, which finds the fewest NUMA nodes for all resources at once, by the
+// pod's rules.
 //
 // # What it answers
 //
@@ -27,7 +28,8 @@
 // hints are right, but device ids may differ.
 //
 // A verdict about a pod that the node does not know depends only on the Model, on
-// State.AppendLikeness and on the Request without its UID. So a cache with these keys is exact.
+// State.AppendStateKey and on the Request without its UID. So a cache with these three as its key
+// is exact.
 //
 // # Releases
 //

@@ -66,8 +66,8 @@ func (ad *admission) explain(s *State, r *Request, out Refusal, v *Verdict) Refu
 // needing reports the needs of an admission that has stopped.
 type needing struct{ *admission }
 
-// needs returns the needs of container c, or of the pod, with the amounts in the books when the
-// admission stopped.
+// needs returns the needs of container c, or of the pod, with the free amounts at the point where
+// the admission stopped.
 func (ad needing) needs(c int) []Need {
 	var needs []Need
 	needs = ad.addCPUNeed(needs, c)
@@ -81,7 +81,8 @@ func (ad needing) needs(c int) []Need {
 	return needs
 }
 
-// prefer fills in the sets that the resource prefers. Ordinary memory and huge pages share a list.
+// prefer fills in the sets of NUMA nodes that the resource prefers. Ordinary memory and huge pages
+// share a list of hints.
 func (ad needing) prefer(n *Need) {
 	name := n.Resource
 	if strings.HasPrefix(name, "hugepages-") && !slices.Contains(ad.of[:ad.used], name) {

@@ -40,9 +40,9 @@ const (
 
 // Foretell predicts whether the kubelet places the pod on the nearest Rules.NUMANodes. If the
 // answer is OtherNumber, width is the number that the kubelet would use. The answer depends only on
-// the configuration, so it holds for every state of the node. A policy that can refuse requires the
-// same NUMA nodes for all resources (mergePermutation), and as few as the resource needs on an
-// empty machine.
+// the configuration, so it holds for every state of the node. restricted and single-numa-node
+// require the same NUMA nodes for all resources (mergePermutation), and no more than the resource
+// needs on an empty machine.
 func (m *Model) Foretell(r *Request) (f Foresight, width int) {
 	n := int(r.Rules.NUMANodes)
 	switch own := m.own.Policy; {
@@ -185,7 +185,7 @@ func (m *Model) askedDevices(r *Request, d *DeviceRequest) int64 {
 	return d.Count
 }
 
-// foretellCount predicts, without the devices of the machine, whether a pod that asks for this many
+// foretellCount predicts, without the devices of the machine, whether a pod that asks for asked
 // devices gets n on each NUMA node.
 func (m *Model) foretellCount(asked, n int64) Foresight {
 	switch {
@@ -223,10 +223,10 @@ func (s *State) uncounted(r *Request) (c int, resource string, d Detail) {
 	return 0, "", NoDetail
 }
 
-// counts returns the reason why a pod that asks for so many devices of a resource may not get n on
-// each NUMA node. Devices that are in use or unhealthy count too. The kubelet's hints are made for
-// all devices (minAffinitySize). A pod that asks for all devices of a NUMA node gets them when they
-// are free and healthy.
+// counts returns the reason why a pod that asks for asked devices of a resource may not get n on
+// each NUMA node. Devices that are in use or unhealthy count too, because the kubelet computes its
+// hints from all devices (minAffinitySize). A pod that asks for all devices of a NUMA node gets
+// them when they are free and healthy.
 func (s *State) counts(resource string, asked, n int64) Detail {
 	p := s.pools.index(resource)
 	if p < 0 {

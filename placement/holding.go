@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Holding returns the NUMA nodes with resources of an admitted pod. It is empty if the pod has none
-// or is unknown.
+// Holding returns the NUMA nodes on which an admitted pod has resources. It is empty if the pod has
+// none or is unknown.
 func (s *State) Holding(uid string) topology.NUMASet {
 	pod := s.pod(uid)
 	if pod == nil {
@@ -22,7 +22,7 @@ func (s *State) Holding(uid string) topology.NUMASet {
 	})
 }
 
-// Clone returns a copy that the next Decide into d does not change.
+// Clone returns a copy that later calls of Decide with d do not change.
 func (d *Decision) Clone() Decision {
 	out := Decision{UID: d.UID, Whole: d.Whole.clone(), Containers: slices.Clone(d.Containers)}
 	for i := range out.Containers {
@@ -32,7 +32,7 @@ func (d *Decision) Clone() Decision {
 	return out
 }
 
-// Held returns the pod's allocation after the decision is carried out. It shares no memory with d.
+// Held returns the allocation that the decision gives to the pod. It shares no memory with d.
 func (d *Decision) Held() *PodAllocation {
 	p := &PodAllocation{UID: d.UID, Whole: d.Whole.clone(), Containers: make([]ContainerAllocation, 0, len(d.Containers))}
 	for i := range d.Containers {

@@ -78,7 +78,8 @@ func (r *Request) Settled() *Request {
 	return &settled
 }
 
-// keptFrom reports whether the Keep may limit the request: the state must not have the pod yet.
+// keptFrom reports whether the Keep may limit the request: a Keep does not limit pods that the
+// state already has.
 func (s *State) keptFrom(r *Request) bool {
 	return len(s.pools) > 0 && r.Rules.Keep.from(r) && s.pod(r.UID) == nil
 }
@@ -171,7 +172,7 @@ type usage struct {
 
 // add adds the share of the next container.
 func (u *usage) add(kind ContainerKind, cpus *topology.CPUSet, shares []CPUShare) {
-	u.cpus = u.cpus.Or(cpus) // init containers use CPUs of the containers after them
+	u.cpus = u.cpus.Or(cpus) // init containers use CPUs of later containers
 	milli := int64(0)
 	for i := range shares {
 		if shares[i].NUMA == u.on.id {
@@ -183,7 +184,7 @@ func (u *usage) add(kind ContainerKind, cpus *topology.CPUSet, shares []CPUShare
 
 func (u *usage) milli() int64 { return 1000*int64(u.cpus.AndLen(&u.on.cpus)) + u.shares.Most() }
 
-// milliOn returns the CPU time on the NUMA node that the decision takes, in thousandths of a CPU.
+// milliOn returns the CPU time that the decision takes on the NUMA node, in thousandths of a CPU.
 func (d *Decision) milliOn(n *nodeCPUs) int64 {
 	u := usage{on: n, cpus: wholeOf(d.Whole)}
 	for i := range d.Containers {
@@ -192,7 +193,7 @@ func (d *Decision) milliOn(n *nodeCPUs) int64 {
 	return u.milli()
 }
 
-// milliOn returns the CPU time on the NUMA node that the pod has, in thousandths of a CPU.
+// milliOn returns the CPU time that the pod has on the NUMA node, in thousandths of a CPU.
 func (p *PodAllocation) milliOn(n *nodeCPUs) int64 {
 	u := usage{on: n, cpus: wholeOf(p.Whole)}
 	for i := range p.Containers {
@@ -211,8 +212,7 @@ func wholeOf(w *Whole) (cpus topology.CPUSet) {
 // elsewhere finds nothing, because a kubelet chooses one place and offers no alternative.
 func (*admission) elsewhere(*State, *Request, *Decision) (v Verdict, found bool) { return v, false }
 
-// elsewhere decides once more, only among the sets of NUMA nodes with enough CPUs that are not
-// kept.
+// elsewhere decides again, only among the sets of NUMA nodes with enough CPUs that are not kept.
 func (ad *jointAdmission) elsewhere(s *State, r *Request, d *Decision) (v Verdict, found bool) {
 	ad.avoid.begin(s, r.Rules.Keep)
 	v = ad.decide(s, r, d)
@@ -225,7 +225,7 @@ type avoidance struct {
 	on bool
 	// left has leftBeside of each element of Model.nodeCPUs.
 	left []int64
-	// open are the remaining sets; always contains all sets. Both are nil until they are needed.
+	// open are the remaining sets. always contains all sets. Both are nil before the first use.
 	open, always hint.Set
 }
 

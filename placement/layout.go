@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// layout is the NUMA nodes of a machine.
+// layout has the NUMA nodes of a machine.
 type layout struct {
 	// nodes has every NUMA node that the kubelet sees. space numbers the nodes by position. On
 	// machines with more than hint.MaxNodes nodes, space has the nodes that hints can name, and one

@@ -9,7 +9,7 @@ import (
 // for pods that are gone when it is asked for hints or to allocate (removeStaleState,
 // UpdateAllocatedDevices). So a pod can disappear in the middle of an admission.
 type Meanwhile struct {
-	// Step is the number of the question that follows the event, from 0 to Model.Steps.
+	// Step is the number of the question before which the event happens, from 0 to Model.Steps.
 	Step int
 	// UID names the pod of the event.
 	UID string
@@ -50,8 +50,8 @@ func DecideAmid(s *State, r *Request, meanwhile []Meanwhile, d *Decision) Verdic
 	return v
 }
 
-// Notices reports whether the event removes anything from the books of the manager that is asked at
-// its step. If not, the event has no effect.
+// Notices reports whether the event frees resources of the manager that is asked at its step.
+// Otherwise the event has no effect.
 func (s *State) Notices(e *Meanwhile) bool {
 	pod := s.pod(e.UID)
 	return pod != nil && slices.ContainsFunc(pod.Containers, func(c ContainerAllocation) bool {
@@ -67,8 +67,8 @@ func (s *State) Notices(e *Meanwhile) bool {
 
 // CommitAmid is Commit after an admission with events. Each manager frees the resources of an ended
 // pod when it is next asked. The time of the event can decide which of several NUMA nodes provide
-// memory. If the CPU manager gave this pod CPUs that the ended pod still had, it frees these too
-// (DefectForeignCPUs).
+// memory. If the CPU manager gave this pod CPUs that the ended pod still had, the CPU manager frees
+// these CPUs too (DefectForeignCPUs).
 func (s *State) CommitAmid(r *Request, meanwhile []Meanwhile, d *Decision) {
 	l := leaving{s: kubeletBooks{s}, r: r, events: meanwhile}
 	for at := range l.noticed {
@@ -78,7 +78,7 @@ func (s *State) CommitAmid(r *Request, meanwhile []Meanwhile, d *Decision) {
 	l.finish()
 }
 
-// leaving are the events while an admission is recorded. A nil value has no events.
+// leaving has the events that happen while an admission is recorded. A nil value has no events.
 type leaving struct {
 	s      kubeletBooks
 	r      *Request
@@ -87,7 +87,8 @@ type leaving struct {
 	noticed [managers][]bool
 }
 
-// give makes a manager notice the events before it allocates for the container at that position.
+// give makes a manager notice the events that happen before it allocates for the container at that
+// position.
 func (l *leaving) give(manager provider, container int) {
 	if l != nil {
 		at := slices.Index(providers[:], manager)
@@ -95,7 +96,7 @@ func (l *leaving) give(manager provider, container int) {
 	}
 }
 
-// until makes a manager notice the events up to a step.
+// until makes a manager notice all events up to a step.
 func (l *leaving) until(at, step int) {
 	for i := range l.events {
 		if e := &l.events[i]; !l.noticed[at][i] && e.Step <= step {
@@ -157,8 +158,8 @@ func (s *State) Happen(meanwhile []Meanwhile) {
 	}
 }
 
-// allocates returns the number of the first question by which the managers allocate for the
-// container at that position.
+// allocates returns the number of the first question with which the kubelet asks its managers to
+// allocate for the container at that position.
 func (m *Model) allocates(r *Request, container int) int {
 	n := len(providers)
 	switch rules := m.rulesFor(r.Rules); {
@@ -172,7 +173,7 @@ func (m *Model) allocates(r *Request, container int) int {
 	return n * (2*container + 1)
 }
 
-// pass applies the events that precede the next question to a manager.
+// pass applies the events that happen before the kubelet's next question to a manager.
 func (ad *admission) pass() {
 	for i := range ad.meanwhile {
 		if e := &ad.meanwhile[i]; e.Step == ad.step {
@@ -189,7 +190,7 @@ func (ad *admission) happen(e *Meanwhile) {
 		return
 	}
 	if e.Container != "" && pod.Whole != nil {
-		return // its memory is freed with the last container
+		return // the pod's memory is freed with the last container
 	}
 	if e.Container != "" {
 		at := slices.IndexFunc(pod.Containers, func(c ContainerAllocation) bool { return c.Name == e.Container })

@@ -2,14 +2,14 @@ package placement
 
 import "github.com/berth-dev/berth/placement/memory"
 
-// memoryModel is the static memory manager. Its sets of NUMA nodes are the kubelet's.
+// memoryModel is the static memory manager, with the NUMA nodes of the machine.
 type memoryModel struct {
 	*memory.Model
 	*layout
 }
 
-// kindOf returns the index of a resource in the memory manager's books, or false if the books do
-// not have it.
+// kindOf returns the index of a resource in the memory manager's tables, or false if they do not
+// have the resource.
 func (m *memoryModel) kindOf(resource string) (memory.Kind, bool) {
 	if m == nil {
 		return 0, false

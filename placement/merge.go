@@ -6,11 +6,11 @@ import "github.com/berth-dev/berth/placement/hint"
 // (pkg/kubelet/cm/topologymanager/policy.go), which tries every combination of one hint from each
 // list. The result does not depend on the order. There are two cases:
 //
-//   - If some mask is preferred in every list, its combination with itself is preferred. The result
-//     is the fittest such mask.
-//   - Otherwise the masks that are intersections of hints count. The kubelet takes the smallest
-//     hint of each list, and prefers a mask as large as the largest of these. Otherwise it takes
-//     the largest smaller mask, or else any mask.
+//   - If some mask is preferred in every list, the combination that has it in every list is
+//     preferred. The result is the fittest such mask.
+//   - Otherwise the kubelet chooses among the intersections of hints. It takes the smallest hint of
+//     each list, and wants a mask as large as the largest of these. If there is none, it takes the
+//     largest smaller mask, and otherwise any mask.
 //
 // The first case takes one AND of bitmaps, the second a few passes over the 2^n masks. Neither
 // takes the product of the lists.
@@ -35,8 +35,8 @@ type mergeRules struct {
 	distance []uint64
 }
 
-// preferred returns the fittest mask that all lists prefer. Any stands for all nodes if no list
-// names any.
+// preferred returns the fittest mask that all lists prefer. If no list names nodes, it returns all
+// nodes.
 func (g *merger) preferred(lists []hint.List, r mergeRules) (hint.Hint, bool) {
 	named := false
 	for i := range lists {
@@ -68,8 +68,8 @@ func (g *merger) preferred(lists []hint.List, r mergeRules) (hint.Hint, bool) {
 	return hint.Hint{}, false
 }
 
-// fittest returns the mask of this size with the smallest distance, and the lowest if several have
-// it.
+// fittest returns the mask of this size with the smallest distance, and the lowest of several such
+// masks.
 func (g *merger) fittest(set hint.Set, size int, distance []uint64) (best hint.Mask, found bool) {
 	for _, mask := range g.space.OfSize(size) {
 		if !set.Has(mask) {
@@ -103,7 +103,7 @@ func (g *merger) unpreferred(lists []hint.List, r mergeRules) hint.Hint {
 	return hint.Hint{Mask: g.space.All()}
 }
 
-// neediest is maxOfMinAffinityCounts.
+// neediest reproduces the kubelet's maxOfMinAffinityCounts.
 func neediest(space *hint.Space, lists []hint.List) int {
 	most := 0
 	for i := range lists {
@@ -145,8 +145,8 @@ func (g *merger) reachable(lists []hint.List) {
 }
 
 // intersect makes g.reach the set of a∩b with a in g.reach and b in o. The number of pairs whose
-// intersection includes m is the number of a that include m, times the number of b that include m.
-// Inclusion and exclusion give the pairs whose intersection is exactly m.
+// intersection includes m is the number of masks a that include m, times the number of masks b that
+// include m. Inclusion and exclusion give the pairs whose intersection is exactly m.
 func (g *merger) intersect(o hint.Set) {
 	count(g.a, g.reach)
 	count(g.b, o)

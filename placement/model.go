@@ -30,9 +30,9 @@ type Model struct {
 	mem  *memoryModel // nil without the static memory manager
 	// supplies are the providers' resources on the machine.
 	supplies supplies
-	// joint decides if Berth has the authority. It is nil if the kubelet decides.
+	// joint is the node's model if Berth decides. It is nil if the kubelet decides.
 	joint *obeyModel
-	// side follows from joint: the kubelet or Berth.
+	// side has the functions that differ between the two authorities. It follows from joint.
 	side side
 
 	// empty is the state of a kubelet without pods or plugins.

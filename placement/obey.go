@@ -13,23 +13,24 @@ type jointAdmission struct {
 	d     *Decision
 	rules Rules
 	// try is the node while the pod's containers are placed one after another. pool has the pod's
-	// own resources, which its containers use in turn.
+	// own resources, which its containers share one after another.
 	try, pool *joint.Try
 	want      joint.Want
 	grant     joint.Grant
 	held      joint.Held
 	part      joint.Held // the part of held that the next container may take over
 	peak      peaks      // held's amounts
-	// turns has the peak amounts of init containers with the sidecars before them, for the
-	// containers before passed.
+	// turns has, for the containers before passed, the peak amounts of init containers together
+	// with the sidecars that start before them.
 	turns  peaks
 	passed int
-	// dealt means that pool is the part of the pod's resources that is left for the next container.
+	// dealt means that pool has exactly the resources of the pod that are left for the next
+	// container.
 	dealt bool
 	// entered counts the containers whose decisions were added up, for tests.
 	entered int
 	search  search
-	// budget is the number of steps left for the whole decision, over all containers and orders.
+	// budget is the number of steps left for the current run, over all containers and orders.
 	budget *joint.Budget
 	// provision is empty if no provider has a resource.
 	provision provision
@@ -118,7 +119,7 @@ func (ad *jointAdmission) nodes() (nodes topology.NUMASet) {
 }
 
 // run places the pod on the free part of a book, and returns the container at which it stopped. All
-// searches of one decision share a budget of steps.
+// searches of one run share a budget of steps. A second run gets a new budget.
 func (ad *jointAdmission) run(on *joint.Book) (Detail, int) {
 	ad.budget.Refill()
 	ad.try.Begin(on)
@@ -198,10 +199,10 @@ func (ad *jointAdmission) runPod() (Detail, int) {
 	return NoDetail, 0
 }
 
-// deal divides the pod's resources (held): each container gets resources that no concurrent
+// deal divides the pod's resources (held). Each container gets resources that no concurrent
 // container has. Containers with exclusive CPUs come before containers with shares, which could
-// take their place. Init containers come last, and use resources of the containers that start after
-// them.
+// otherwise take these CPUs. Init containers come last, and use resources of the containers that
+// start after them.
 func (ad *jointAdmission) deal() (Detail, int) {
 	for pass := range 3 {
 		ad.dealt = false
@@ -225,7 +226,8 @@ func (ad *jointAdmission) deal() (Detail, int) {
 }
 
 // turn places container c on the pod's resources, except the resources of concurrent containers. If
-// c runs together with the next container, pool then has the rest, which is left for the next one.
+// c runs together with the next container, pool then has the resources that are left for the next
+// container.
 func (ad *jointAdmission) turn(c int) Detail {
 	ad.wantContainer(c)
 	if ad.wantsNothing() {
@@ -328,15 +330,15 @@ func (ad *jointAdmission) runInit(c int) Detail {
 	return ad.placeInit(c)
 }
 
-// placeInit places an init container by want, after the concurrent containers. held has the pod's
-// resources so far and is kept.
+// placeInit places an init container as want requests, after the concurrent containers. held has
+// the pod's resources so far, and the pod keeps them.
 func (ad *jointAdmission) placeInit(c int) Detail {
 	ad.takeOver()
 	ad.pool.BeginFull()
 	ad.m.joint.Give(&ad.pool.Book, &ad.part)
 	ad.takeSidecars(c)
 	pays := ad.want.Pays
-	ad.want.Pays = false // the pod has all of this already
+	ad.want.Pays = false // the pod already has all of these CPUs
 	placed := ad.pool.Place(&ad.want, &ad.grant) == joint.Placed
 	if ad.want.Pays = pays; !placed {
 		ad.pool.Begin(&ad.try.Book)
@@ -358,8 +360,8 @@ func (ad *jointAdmission) placeInit(c int) Detail {
 
 // takeOver fills part with the pod's resources that a container may use while the others do not
 // run: CPUs if it has exclusive CPUs, CPU time if it shares, and memory in any case. The exclusive
-// CPUs of a container stay with the pod while it does not run, so that no other pod loses CPU time
-// to it.
+// CPUs of a container stay with the pod while it does not run, so that they never come from another
+// pod's CPU time.
 func (ad *jointAdmission) takeOver() {
 	own := ad.want.CPUs > 0
 	ad.part = joint.Held{Amounts: ad.part.Amounts[:0], Devices: append(ad.part.Devices[:0], ad.held.Devices...)}

@@ -16,7 +16,7 @@ func (s jointBooks) commit(_ *Request, d *Decision, _ *leaving) {
 	s.take(d.Held())
 }
 
-// take records a new pod.
+// take adds a new pod to the state.
 func (s jointBooks) take(pod *PodAllocation) {
 	s.put(pod)
 	s.enter(s.m.joint.Take, pod)
@@ -36,8 +36,8 @@ func (s jointBooks) freeOn(node *topology.NUMANode) int {
 }
 
 // Hold records the promised or observed allocation of a pod on a node where Berth decides. A pod
-// that is already there keeps its resources. CPUs and devices that another pod has, or that no pod
-// can have, are not assigned. problem describes them; it is "" if there are none.
+// that is already there keeps its resources. Hold does not assign CPUs and devices that another pod
+// has, or that no pod can have. problem describes them. It is "" if there are none.
 func (s *State) Hold(p *PodAllocation) (problem string) {
 	if s.pod(p.UID) != nil {
 		return ""
@@ -78,7 +78,7 @@ func (s jointBooks) enter(enter func(*joint.Book, *joint.Held), pod *PodAllocati
 	s.shared = s.m.joint.SharedCPUs(s.account)
 }
 
-// inUse updates the pools from the account, for the devices in held.
+// inUse marks the devices of held as in use in the pools, or as free, as the account records them.
 func (s jointBooks) inUse(held *joint.Held) {
 	for _, d := range held.Devices {
 		p := s.pools.index(s.m.joint.DeviceKindName(d.Kind))
@@ -141,7 +141,7 @@ func (s jointBooks) restore(*Snapshot) error {
 	return nil
 }
 
-// recount rebuilds the account from the pods and from the plugins' reports.
+// recount rebuilds the account from the pods in the state and from the plugins' reports.
 func (s jointBooks) recount() {
 	s.account.CopyFrom(s.m.empty.account)
 	for i := range s.pods {

@@ -33,8 +33,8 @@ func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdi
 // DecideBeyond is DecideWithin for a pod that may need more than the rest of the place. The pod
 // gets the missing amounts from the node, if possible on NUMA nodes where it also uses the place.
 // It must take a part of each requested resource that the place still has. The part that it leaves
-// (Rest) must still have room on the node. With last, no other pod uses the place afterwards, and
-// the pod may get CPU time in another form than the place holds.
+// (Rest) must still have room on the node. last means that no other pod uses the place afterwards.
+// The pod may then get CPU time in another form than the place has.
 func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Decision) Verdict {
 	v := DecideWithin(s, place, r, d)
 	p := s.pod(place.UID)
@@ -42,7 +42,7 @@ func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Deci
 		return v
 	}
 	left := s.m.joint.heldBy(p)
-	for try := range 3 { // beside the place, in whole cores, anywhere
+	for try := range 3 { // in addition to the place, then in whole cores, then anywhere
 		in := s.Clone()
 		s.m.joint.Give(in.account, left)
 		if try < 2 {
@@ -186,7 +186,7 @@ func (t *taken) add(p *PodAllocation) {
 	}
 }
 
-// addWhole adds the resources that belong to one container only.
+// addWhole adds all CPUs, devices and providers' resources of a container.
 func (t *taken) addWhole(c *ContainerAllocation) {
 	t.cpus = t.cpus.Or(&c.CPUs)
 	for _, p := range c.Provided {

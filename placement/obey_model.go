@@ -30,8 +30,9 @@ func (m *obeyModel) nodesHeld(c *ContainerDecision) topology.NUMASet {
 	return nodes | m.nodesOfDevices(c.Devices)
 }
 
-// takeContainer records the memory and the devices of one container. With own it also records the
-// exclusive CPUs, but not CPUs that stay idle for them. Otherwise it records the CPU time.
+// takeContainer records the memory and the devices of one container. If own is set, it also records
+// the exclusive CPUs, but not the CPUs that stay idle for them. If own is not set, it also records
+// the CPU time.
 func (m *obeyModel) takeContainer(b *joint.Book, c *ContainerDecision, own bool) {
 	if own {
 		m.TakeCPUs(b, c.CPUs)
@@ -188,8 +189,7 @@ func (m *obeyModel) nodesOfDevices(devices []DeviceAllocation) (nodes topology.N
 	return nodes
 }
 
-// strangers describes a device of the container that no plugin offers. It returns "" if there is
-// none.
+// strangers describes a device of the container that no plugin offers, or returns "".
 func (m *obeyModel) strangers(c *ContainerAllocation) string {
 	for i := range c.Devices {
 		kind, ours := m.kindOfDevice(c.Devices[i].Resource)
@@ -205,8 +205,8 @@ func (m *obeyModel) strangers(c *ContainerAllocation) string {
 	return ""
 }
 
-// onlyFree returns the allocations without devices that are taken in the book or that no plugin
-// offers.
+// onlyFree returns the allocations without the devices that the book assigns to a pod, or that no
+// plugin offers.
 func (m *obeyModel) onlyFree(b *joint.Book, devices []DeviceAllocation) []DeviceAllocation {
 	out := cloneDevices(devices)
 	for i := range out {

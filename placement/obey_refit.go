@@ -10,8 +10,8 @@ import (
 
 // Refit decides about new amounts of CPU and memory for a pod of the state, on a node where Berth
 // decides. Each container keeps its NUMA nodes and its devices. A container that asks for more CPUs
-// keeps its present CPUs. A container that asks for fewer keeps some of them. CPUs that one
-// container gives up are not free for another container yet. The result fulfils the pod's rules,
+// keeps its present CPUs. A container that asks for fewer CPUs keeps some of them. Another
+// container cannot yet get CPUs that a container gives up. The result fulfils the pod's rules,
 // container by container. d receives the decision about all containers; the state does not change.
 func Refit(s *State, r *Request, d *Decision) Verdict {
 	refused := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
@@ -75,7 +75,7 @@ func (f *refit) container(c int, got *ContainerDecision) Detail {
 		return NoRoom
 	}
 	if bytes == memoryOf(got) && asks.MilliCPU == 1000*int64(got.CPUs.Len())+sharesOf(got) {
-		return NoDetail // the container keeps its resources
+		return NoDetail // the container keeps all its resources
 	}
 	if !f.remember(&target, bytes, memoryOf(got)) {
 		return NoRoom
@@ -120,7 +120,7 @@ func memoryOf(d *ContainerDecision) (bytes uint64) {
 }
 
 // remember changes the memory of a container from had to bytes, on its present NUMA nodes. It
-// reports whether they have room.
+// reports whether these NUMA nodes have room.
 func (f *refit) remember(c *ContainerAllocation, bytes, had uint64) bool {
 	k, known := f.s.m.joint.Kind(memory.Regular)
 	if bytes == had || !known {
@@ -148,8 +148,8 @@ func (f *refit) remember(c *ContainerAllocation, bytes, had uint64) bool {
 	return more == 0
 }
 
-// more returns possible sets of CPUs for a container that grows by n: its CPUs with other free
-// ones, or a new choice that contains its CPUs.
+// more returns possible sets of CPUs for a container that grows by n: its CPUs and other free CPUs,
+// or a new choice that contains its CPUs.
 func (f *refit) more(c int, old *ContainerAllocation, n int) (sets []topology.CPUSet) {
 	one := f.alone(c)
 	one.Containers[0].MilliCPU, one.Containers[0].Memory, one.Containers[0].Devices = 1000*int64(n), nil, nil
@@ -192,7 +192,7 @@ func (f *refit) fewer(c int, target *ContainerAllocation, n int) []topology.CPUS
 }
 
 // accepts reports whether the engine accepts exactly this place for the container, by the rules of
-// the pod. A container that shrinks may stay on more NUMA nodes than it would need.
+// the pod. A container that shrinks may stay on more NUMA nodes than it then needs.
 func (f *refit) accepts(c int, target *ContainerAllocation, shrinks bool) bool {
 	for _, policy := range []Policy{NodePolicy, PolicyNone} {
 		d, ok := f.confined(c, target, policy)
@@ -208,7 +208,7 @@ func (f *refit) accepts(c int, target *ContainerAllocation, shrinks bool) bool {
 	return false
 }
 
-// confined decides about a container as if its place were the whole node.
+// confined decides about a container as if the node had only the resources of place.
 func (f *refit) confined(c int, place *ContainerAllocation, policy Policy) (*ContainerDecision, bool) {
 	in, one := f.s.Clone(), f.alone(c)
 	in.Release(f.r.UID)
@@ -224,8 +224,9 @@ func (f *refit) confined(c int, place *ContainerAllocation, policy Policy) (*Con
 	return &d.Containers[0], true
 }
 
-// alone returns a request with only one container. Rules about several containers together already
-// hold, and stay true because the containers keep their NUMA nodes and devices.
+// alone returns a request with only one container. The request has no rules about several
+// containers together. The pod already fulfils these, and still does afterwards, because the
+// containers keep their NUMA nodes and devices.
 func (f *refit) alone(c int) Request {
 	one := Request{UID: f.r.UID + "/" + f.r.Containers[c].Name, Containers: []ContainerRequest{f.r.Containers[c]}, Guaranteed: f.r.Guaranteed, Rules: f.r.Rules}
 	one.Containers[0].Kind = App

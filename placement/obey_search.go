@@ -6,7 +6,7 @@ import (
 )
 
 // maxSearched is the maximum number of containers that are placed in every order. The budget of the
-// decision limits how many orders are tried.
+// run limits how many orders are tried.
 const maxSearched = 8
 
 // search looks for another arrangement after the first containers left no room for the others.
@@ -19,9 +19,9 @@ type search struct {
 	spare int // steps that the current search must leave
 }
 
-// again searches if the containers could not be placed one after the other. It tries other orders,
-// then every set of NUMA nodes for each container. It starts without resources of the pod, and
-// reports whether it found places. If not, it restores the former state.
+// again searches for places if the containers could not be placed one after the other. It tries
+// other orders, then every set of NUMA nodes for each container. It starts without resources of the
+// pod, and reports whether it found places. If not, it restores the former state.
 func (s *search) again(on *joint.Book) bool {
 	s.order, s.hard = s.order[:0], s.hard[:0]
 	if s.avoid.on || s.r.Rules.Claimed != nil {
@@ -79,7 +79,7 @@ func (s *search) fitsTogether(on *joint.Book) bool {
 	return s.wantsNothing() || s.pool.Place(&s.want, &s.grant) == joint.Placed
 }
 
-// fitsAlone reports whether there is room for each container by itself.
+// fitsAlone reports whether there is room for each container separately.
 func (s *search) fitsAlone(on *joint.Book) bool {
 	for c := range s.r.Containers {
 		s.wantContainer(c)
@@ -146,7 +146,8 @@ func (s *search) spread(n int) bool {
 	return false
 }
 
-// next places a container after n others, on the NUMA nodes of the mask if it is not 0.
+// next places a container after n others. If mask is not 0, it uses only the NUMA nodes of the
+// mask.
 func (s *search) next(c, n int, mask hint.Mask) bool {
 	if s.budget.Left() <= s.spare {
 		s.budget.CutOff()
@@ -175,7 +176,8 @@ func (s *search) next(c, n int, mask hint.Mask) bool {
 	return s.provide(c, s.grant.Nodes) == NoDetail || s.takeBack(c, n)
 }
 
-// takeBack removes the container that was placed after n others. It returns false.
+// takeBack removes the container that was placed after n others. It returns false, so that callers
+// can use it as a failure.
 func (s *search) takeBack(c, n int) bool {
 	s.try.Book.CopyFrom(&s.books[n])
 	s.d.Containers[c].empty(&s.r.Containers[c])

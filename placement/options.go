@@ -33,8 +33,8 @@ type settings struct {
 type resizing struct {
 	// on allows any change. Since 1.35 it cannot be switched off.
 	on bool
-	// cpus, memory: pinned resources may change (alpha gates). The engine does not know these
-	// decisions.
+	// cpus and memory mean that pinned resources may change (alpha gates). The engine cannot
+	// predict the kubelet's answer to such a change.
 	cpus, memory bool
 	// init allows changes of init containers too. Since 1.37 it cannot be switched off.
 	init bool
@@ -44,8 +44,8 @@ type resizing struct {
 type podLevel struct {
 	// unmanaged means that the CPU and memory managers ignore pods with spec.resources.
 	unmanaged bool
-	// managed means that the managers allocate resources to such a pod, and to those of its
-	// containers that are Guaranteed by themselves (gate PodLevelResourceManagers).
+	// managed means that the managers allocate resources to such a pod, and to each of its
+	// containers that is Guaranteed on its own (gate PodLevelResourceManagers).
 	managed bool
 	// refused means that the kubelet refuses pods with spec.resources after all managers
 	// (lifecycle.isPodLevelResourcesSupported).
@@ -78,8 +78,8 @@ var (
 	resizesInit         = featureGate{"InPlacePodVerticalScalingInitContainers", V136, V136, V136}
 )
 
-// gate reports whether a feature gate is on: as it is set, otherwise as all gates of its stage are
-// set, otherwise by default (setUnsetAlphaGates and setUnsetBetaGates of
+// gate reports whether a feature gate is on: It uses the gate's own setting, otherwise the setting
+// for all gates of its stage, otherwise the default (setUnsetAlphaGates and setUnsetBetaGates of
 // k8s.io/component-base/featuregate).
 func (s *settings) gate(c *Config, g featureGate) bool {
 	if on, set := c.FeatureGates[g.name]; set {
@@ -159,7 +159,8 @@ func (s *settings) refuse(err error, of ...Policy) error {
 	return nil
 }
 
-// hinted are the policies that ask for hints. With the policy none the kubelet ignores the scope.
+// hinted are the policies with which the kubelet asks for hints. With the policy none the kubelet
+// ignores the scope.
 var hinted = []Policy{PolicyBestEffort, PolicyRestricted, PolicySingleNUMANode}
 
 func (s *settings) readTopologyManager(c *Config) error {
@@ -174,8 +175,8 @@ func (s *settings) readTopologyManager(c *Config) error {
 	return nil
 }
 
-// readTopologyOptions is topologymanager.NewPolicyOptions. With the policy none the kubelet ignores
-// the options.
+// readTopologyOptions reproduces topologymanager.NewPolicyOptions. With the policy none the kubelet
+// ignores the options.
 func (s *settings) readTopologyOptions(c *Config) error {
 	s.maxNodes = kubeletMaxNodes
 	if err := s.readEachTopologyOption(c); err != nil {
@@ -234,7 +235,7 @@ func (s *settings) readManagers(c *Config) error {
 }
 
 // isCPUList reports whether the kubelet could parse the text (k8s.io/utils/cpuset.Parse), which it
-// tries with every policy. Unlike the kernel, it refuses strides and blanks.
+// does with every policy. Unlike the kernel, it refuses strides and blanks.
 func isCPUList(text string) bool {
 	if text == "" {
 		return true
@@ -279,7 +280,7 @@ func knownCPUOptions() string {
 	return strings.Join(names, ", ")
 }
 
-// readCPUOptions is cpumanager.NewStaticPolicyOptions.
+// readCPUOptions reproduces cpumanager.NewStaticPolicyOptions.
 func (s *settings) readCPUOptions(c *Config) error {
 	s.cpu.Version = s.version
 	if !s.static {

@@ -91,8 +91,8 @@ func (t *podTable) holderOf(resource, id string) string {
 	return ""
 }
 
-// sameOrder reports whether the same pods were admitted in the same order. Their numbers do not
-// matter.
+// sameOrder reports whether the same pods were admitted in the same order. The values of
+// podRef.order may differ.
 func (t *podTable) sameOrder(o *podTable) bool {
 	for i := range t.pods {
 		if t.pods[i].order != o.pods[i].order {
@@ -163,9 +163,9 @@ func (c *ContainerAllocation) devices(resource string) ([]string, bool) {
 	return nil, false
 }
 
-// uids is a filter that quickly rules out UIDs that the node does not have, as of a new pod. A
-// comparison with each pod's UID would touch memory of every pod, which takes longer on a large
-// cluster than the rest of an admission.
+// uids is a filter that quickly rules out UIDs that the node does not have, such as the UID of a
+// new pod. A comparison with each pod's UID would read memory of every pod. On a large cluster this
+// takes longer than the rest of an admission.
 type uids [8]uint64
 
 var uidSeed = maphash.MakeSeed()

@@ -16,8 +16,8 @@ func (ad *admission) collect(c int, want hint.Want) Detail {
 	return NoDetail
 }
 
-// affinity is Policy.Merge. It returns the hint for container c, or for the whole pod, and whether
-// the policy admits it. Only best-effort needs hints that are not preferred.
+// affinity reproduces the kubelet's Policy.Merge. It returns the hint for container c, or for the
+// whole pod, and whether the policy admits it. Only best-effort needs hints that are not preferred.
 func (ad *admission) affinity(c int) (hint.Hint, Detail) {
 	want := hint.Preferred
 	if ad.meanwhile != nil {
@@ -53,9 +53,9 @@ func (ad *admission) affinity(c int) (hint.Hint, Detail) {
 	return ad.merge.unpreferred(ad.lists[:ad.used], rules), NoDetail
 }
 
-// maxCombinations is the maximum number of combinations of hints with Config.GuardDefects. Each
-// takes 150 to 200 ns (measured with 1.36), so this is almost a minute, in which the kubelet admits
-// no other pod.
+// maxCombinations is the maximum number of combinations of hints with Config.GuardDefects. A
+// combination takes 150 to 200 ns (measured with 1.36), so all of them take almost a minute, in
+// which the kubelet admits no other pod.
 const maxCombinations = 1 << 28
 
 // guardMerge refuses hints that the kubelet would take too long to merge, because it tries every
@@ -104,9 +104,9 @@ func power(base, n int) int {
 	return min(p, maxCombinations+1)
 }
 
-// run admits the first n containers of the request on the admission's books. On refusal it returns
-// the rule and the container at which the kubelet stopped. The decision keeps the assignments of
-// earlier providers and containers.
+// run admits the first n containers of the request in the admission's copy of the state. On refusal
+// it returns the rule and the container at which the kubelet stopped. The decision keeps the
+// assignments of earlier providers and containers.
 func (ad *admission) run(n int) (Detail, int) {
 	if ad.rules.Policy == PolicyNone || ad.rules.Scope != PodScope {
 		return ad.runContainers(n)

@@ -69,7 +69,8 @@ func (ps devicePools) anyInUse(a *DeviceAllocation) bool {
 	})
 }
 
-// equal compares the pools of registered plugins. The devices in use follow from the pods.
+// equal compares the pools of registered plugins. It ignores the devices in use, because they
+// follow from the pods.
 func (ps devicePools) equal(o devicePools) bool {
 	i, j := 0, 0
 	for {
@@ -91,7 +92,7 @@ func (ps devicePools) equal(o devicePools) bool {
 	}
 }
 
-// append adds everything in the pool that a verdict depends on.
+// append appends everything in the pool that a verdict depends on.
 func (p *devicePool) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(p.resource)))
 	b = append(b, p.resource...)

@@ -24,8 +24,9 @@ type Supply interface {
 	// Hints adds to out every set of NUMA nodes that can provide n to one container. free has the
 	// free amounts, by place. With larger free amounts, Hints must not add fewer sets.
 	Hints(out hint.Set, free []uint64, n uint64)
-	// Allocate writes to take, by place, how n is provided to a container on the chosen NUMA nodes.
-	// take is all zeros before. The result false refuses the node.
+	// Allocate writes to take, by place, how much of n a container gets from each place, on the
+	// chosen NUMA nodes. At first take is all zeros. If Allocate returns false, the node refuses
+	// the pod.
 	Allocate(take, free []uint64, n uint64, nodes hint.Mask) bool
 }
 

@@ -6,12 +6,12 @@ import "github.com/berth-dev/berth/placement/hint"
 // admission is in the admission. A new resource implements this interface and is added to
 // providers.
 type provider interface {
-	// hints adds the lists of container c, or of the whole pod if c is wholePod. If it adds no
+	// hints adds the hint lists of container c, or of the whole pod if c is wholePod. If it adds no
 	// list, it has no preference. A Detail means that the kubelet would fail here.
 	hints(ad *admission, c int, want hint.Want) Detail
 	// allocate allocates the request of container c, or of the whole pod if c is wholePod, within
-	// the hint. It writes the result to the decision and to the admission's books. A Detail is the
-	// reason for a failure.
+	// the hint. It writes the result to the decision and to the admission's copy of the state. A
+	// Detail is the reason for a failure.
 	allocate(ad *admission, c int, h hint.Hint) Detail
 }
 

@@ -118,7 +118,7 @@ func (cpuProvider) podHints(ad *admission, want hint.Want) {
 	}
 }
 
-// cpuHints adds a list for n of the available CPUs. nil means the free CPUs.
+// cpuHints adds a list for n of the available CPUs. If available is nil, it uses the free CPUs.
 func (ad *admission) cpuHints(n int, available, reusable *topology.CPUSet, want hint.Want) {
 	var free topology.CPUSet
 	if available == nil {
@@ -169,7 +169,7 @@ func (cpuProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 	return NoDetail
 }
 
-// guardCPUs refuses CPUs that were not free, and the last shared CPU.
+// guardCPUs refuses a pod that would get CPUs that are not free, or the last shared CPU.
 func (ad *admission) guardCPUs(got *topology.CPUSet) Detail {
 	pool := ad.cpus.shared.AndNot(&ad.m.cpus.reserved)
 	pool = pool.Or(&ad.cpus.reusable)

@@ -118,7 +118,7 @@ func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 	case held.n > 0 && held.n != in.N:
 		ad.list(s.pool.resource).Reset(hint.Impossible)
 		return NoDetail
-	case held.n > 0 && held.vanished && ad.m.set.version >= V134: // 1.33 takes it for a device without a topology
+	case held.n > 0 && held.vanished && ad.m.set.version >= V134: // 1.33 treats it as a device without a topology
 		return DefectVanishedDevice
 	case held.n > 0:
 		in.Available, in.Reusable = s.held, nil
@@ -142,7 +142,8 @@ func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 	return NoDetail
 }
 
-// allocate implements Allocate: first every resource, then the devices for reuse.
+// allocate implements Allocate: It first allocates every resource, and then records the devices
+// that later containers may reuse.
 func (deviceProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 	if c == wholePod {
 		return NoDetail // "Device Manager does not support pod level resource allocation"

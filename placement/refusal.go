@@ -19,12 +19,12 @@ type Refusal struct {
 	Detail   Detail `json:"detail"`
 	Rule     string `json:"rule"` // Detail.Text
 	Scarcity string `json:"scarcity,omitempty"`
-	// Cut means that the search ran out of steps before it found a place. There may still be one.
+	// Cut means that the search ran out of steps before it found a place. A place may still exist.
 	Cut bool `json:"cut,omitempty"`
 	// Container is the container at which the kubelet stopped. It is "" for the pod as a whole, and
 	// if the pod was admitted.
 	Container string `json:"container,omitempty"`
-	// Policy and Scope are the Topology Manager's.
+	// Policy and Scope are those of the Topology Manager.
 	Policy string `json:"policy"`
 	Scope  string `json:"scope,omitempty"`
 	// NUMANodes is the required number of NUMA nodes, if this number is the reason for the refusal.
@@ -38,8 +38,9 @@ type Refusal struct {
 	// Remedies are changes after which the node admits the pod. Only Advise sets them.
 	Remedies []Remedy `json:"remedies,omitempty"`
 
-	asked Rules // the pod's own
-	// advised means that Remedies is complete. milderHelps means that the advice of milder helps.
+	asked Rules // the pod's own rules
+	// advised means that Remedies is complete. milderHelps means that Advise has tried the policy
+	// best-effort, and that it helps.
 	advised, milderHelps bool
 	// alone means that the pod has only one container, so that messages need not name it.
 	alone bool
@@ -94,7 +95,7 @@ type NodeAmount struct {
 	// CPUs and devices, not to memory.
 	Reused uint64 `json:"reused,omitempty"`
 	// Group is the list of NUMA nodes that share the node's memory allocations. It is "" if the
-	// node is alone.
+	// node is in no group.
 	Group string `json:"group,omitempty"`
 }
 
@@ -248,7 +249,7 @@ func (r *Refusal) unaligned() string {
 }
 
 // sizes describes the numbers of NUMA nodes that resources need. It does so if the policy allows
-// one only, or if the numbers differ and removing pods cannot help.
+// only one NUMA node, or if the numbers differ and removing pods cannot help.
 func (r *Refusal) sizes() string {
 	fewest, most := r.extremes()
 	switch {
@@ -262,7 +263,7 @@ func (r *Refusal) sizes() string {
 	return ""
 }
 
-// extremes returns the needs for the fewest and the most NUMA nodes, or nil.
+// extremes returns the need with the smallest Fewest and the need with the largest, or nil.
 func (r *Refusal) extremes() (fewest, most *Need) {
 	for i := range r.Needs {
 		n := &r.Needs[i]

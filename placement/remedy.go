@@ -12,21 +12,21 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Remedy is a change with which the node admits the pod. Each remedy was tried, not derived from a
-// rule.
+// Remedy is a change with which the node admits the pod. Berth has tried each remedy on the node.
 type Remedy struct {
 	// Do is one of RemedyAsk, RemedyDrop, RemedyWait.
 	Do string `json:"do"`
-	// Container asks for Instead of Asked of the Resource: CPUs, bytes or devices.
+	// Container should ask for Instead and not for Asked. Both are amounts of Resource: CPUs, bytes
+	// or devices.
 	Container string `json:"container,omitempty"`
 	Resource  string `json:"resource,omitempty"`
 	Asked     uint64 `json:"asked,omitempty"`
 	Instead   uint64 `json:"instead,omitempty"`
 	// Wish is the annotation that the pod should remove or set.
 	Wish string `json:"wish,omitempty"`
-	// Empty means that the remedy helps after the other pods have ended.
+	// Empty means that the remedy helps only after the other pods have ended.
 	Empty bool `json:"empty,omitempty"`
-	// NUMANodes is the number of NUMA nodes that the pod then has.
+	// NUMANodes is the number of NUMA nodes that the pod then uses.
 	NUMANodes int `json:"numaNodes,omitempty"`
 
 	alone bool // the pod has one container
@@ -39,11 +39,11 @@ const (
 	RemedyWait = "wait"     // wait until other pods end
 )
 
-// Fits reports whether a changed request also fits resources that the engine does not know. empty
-// asks for an empty node. A nil Fits accepts every request.
+// Fits reports whether a changed request also fits resources that the engine does not know. If
+// empty is set, the node counts as empty. A nil Fits accepts every request.
 type Fits func(r *Request, empty bool) bool
 
-// Advise is Explain with Remedies. It calls Admit some dozens of times.
+// Advise does what Explain does, and also fills in Remedies. It calls Admit some dozens of times.
 func Advise(s *State, r *Request, fits Fits) Refusal {
 	out := Explain(s, r)
 	if out.Reason == Admitted || !r.sane() {
@@ -128,10 +128,11 @@ type quantity struct {
 	at          int
 	resource    string
 	asked, step uint64
-	// width returns the number of NUMA nodes that an empty machine needs for an amount. For amounts
-	// of the same width, a smaller one fits if a larger one does, except for rare rules.
+	// width returns the number of NUMA nodes that an empty machine needs for an amount. Of two
+	// amounts with the same width, the smaller one fits if the larger one fits, apart from rare
+	// rules.
 	width func(uint64) int
-	// most is the upper bound for amounts above asked. With 0, no such amount is tried.
+	// most is the upper bound for amounts above asked. If it is 0, no larger amount is tried.
 	most uint64
 }
 
@@ -226,8 +227,8 @@ func (t *trial) with(q *quantity, n uint64) Request {
 	return r
 }
 
-// quantities returns the amounts that can be changed: those of the refused container, or of the
-// container with the largest request for each resource.
+// quantities returns the amounts that can be changed: the amounts of the refused container, or of
+// the container with the largest request for each resource.
 func (t *trial) quantities(at string) (out []quantity) {
 	m := t.s.m
 	add := func(q quantity) {
@@ -363,7 +364,8 @@ const (
 	devicesWish   = "berth.dev/devices"
 )
 
-// drops tries the pod without each of its wishes, if Berth decides or only Berth knows them.
+// drops tries the pod without each of its wishes in turn. It tries a milder policy only if Berth
+// decides.
 func (t *trial) drops() (out []Remedy) {
 	for _, wish := range []struct {
 		name string
@@ -475,7 +477,7 @@ func either(parts []string) string {
 	return strings.Join(parts[:last], ", ") + ", or " + parts[last]
 }
 
-// wait describes the pods that have to end.
+// wait describes what other pods have to release.
 func (r *Refusal) wait() []string {
 	for i := range r.Needs {
 		switch n := &r.Needs[i]; {

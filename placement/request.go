@@ -8,7 +8,7 @@ type Request struct {
 	// Containers are in the order in which the kubelet allocates: init containers as declared, then
 	// app containers.
 	Containers []ContainerRequest
-	// Guaranteed is true for the QoS class Guaranteed (status.qosClass, else computed). CPU and
+	// Guaranteed is true for the QoS class Guaranteed (status.qosClass, or computed). CPU and
 	// memory managers pin only such pods.
 	Guaranteed bool
 	// PodLevel means that spec.resources is set. Since 1.34, without the gate

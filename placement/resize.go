@@ -129,7 +129,8 @@ func (s *State) refitted(wants *Request) ResizeAnswer {
 	return ResizeAnswer{ResizeDeferred, "container " + wants.Containers[v.Container].Name + ": " + v.Detail.Text() + " on its own NUMA nodes, by the rules of the pod"}
 }
 
-// fraction reports whether a container whose CPUs change has or wants a fraction of a CPU, or none.
+// fraction reports whether a container whose CPUs change has or wants a fraction of a CPU, or no
+// CPU.
 func (r *Resize) fraction() bool {
 	for i := range min(len(r.Had.Containers), len(r.Wants.Containers)) {
 		had, wants := r.Had.Containers[i].MilliCPU, r.Wants.Containers[i].MilliCPU
@@ -142,10 +143,10 @@ func (r *Resize) fraction() bool {
 
 func infeasible(message string) ResizeAnswer { return ResizeAnswer{ResizeInfeasible, message} }
 
-// resizePinned is for a Guaranteed pod, with or without whole CPUs.
+// resizePinned predicts the answer for a Guaranteed pod, with or without whole CPUs.
 func (m *Model) resizePinned(changed resized) ResizeAnswer {
 	static, memory := m.set.static, m.set.memory
-	if m.set.version < V134 { // any change counts for both managers, with one gate
+	if m.set.version < V134 { // with any change, both managers count
 		changed = resized{true, true}
 	}
 	switch {
@@ -167,8 +168,8 @@ func (m *Model) resizePinned(changed resized) ResizeAnswer {
 
 // admitResized admits the pod again, as a kubelet does for a pod that it has. The managers keep
 // their allocations. Before 1.37 full-pcpus-only still needs as many free whole cores as a
-// container has, and a pod with spec.resources is placed once more, because AllocatePod ignores
-// existing allocations.
+// container has, and the kubelet places a pod with spec.resources again, because AllocatePod
+// ignores existing allocations.
 func (s *State) admitResized(wants *Request) ResizeAnswer {
 	if !s.Has(wants.UID) && s.m.holdsAny(wants) {
 		return ResizeAnswer{ResizeUnknown, "the node's report does not list the pod, so its resources are not known"}
@@ -223,7 +224,7 @@ func (r *Resize) tooLarge() string {
 	return "node didn't have enough allocatable resources: " + strings.Join(parts, "; ")
 }
 
-// deferred is lifecycle.InsufficientResourceError.
+// deferred returns the answer with the message of lifecycle.InsufficientResourceError.
 func (s ResizeSum) deferred(resource string) ResizeAnswer {
 	return ResizeAnswer{ResizeDeferred, fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", resource, s.Asked, s.Others, s.Allocatable)}
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// reuseMemo is what a kubelet's managers remember of the last pod with an allocation: the leftovers
-// of its init containers. Each manager forgets it at its next pod, and all managers forget it in a
-// restart (call RememberReuse again). The end of the pod does not clear it.
+// reuseMemo has the resources that a kubelet's managers remember of the last pod with an
+// allocation: the leftovers of its init containers. Each manager forgets them at its next pod, and
+// all managers forget them at a restart (call RememberReuse again). They remember them even if the
+// pod has ended.
 type reuseMemo struct {
 	cpuUID string
 	cpus   topology.CPUSet
@@ -65,7 +66,7 @@ func (ad *admission) recall(u *reuseMemo) {
 }
 
 // remember updates the memo after a decision was committed, container by container, as the managers
-// do. mem is the final state of memoryCommit.
+// update theirs. mem is the final state of memoryCommit.
 func (s *State) remember(d *Decision, mem *memoryCommit) {
 	u := s.reuse
 	if u == nil {

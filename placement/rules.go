@@ -68,8 +68,8 @@ func parse[T ~uint8](name string, names []string) (T, bool) {
 	return T(i + 1), i >= 0
 }
 
-// Match is the required relation between a node's policy and the requested policy, if the node's
-// policy counts.
+// Match is the required relation between a node's policy and the requested policy, on nodes where
+// the kubelet decides.
 type Match uint8
 
 const (
@@ -77,8 +77,8 @@ const (
 	AtLeast Match = iota
 	// Exactly: the node's policy is the same.
 	Exactly
-	// Whatever: any policy of the node is accepted. If the node's policy does not count, the
-	// requested one is applied.
+	// Whatever: any policy of the node is accepted. If Berth decides, it applies the requested
+	// policy.
 	Whatever
 
 	matches // the number of values
@@ -218,7 +218,7 @@ type Authority uint8
 const (
 	// AuthorityKubelet: the kubelet's managers choose, by their own configuration. The zero value.
 	AuthorityKubelet Authority = iota
-	// AuthorityBerth: the scheduler's decision is carried out, so a pod's Rules override the
+	// AuthorityBerth: the node carries out the scheduler's decisions, so a pod's Rules override the
 	// node's.
 	AuthorityBerth
 )
@@ -227,13 +227,13 @@ const (
 // set if the CPU manager is static.
 func (m *Model) Rules() Rules { return m.own }
 
-// Decides reports whether Berth decides on the node. If so, its decisions are carried out, and
-// nothing is predicted.
+// Decides reports whether Berth decides on the node. If so, the node carries out Berth's decisions,
+// and the engine predicts no kubelet.
 func (m *Model) Decides() bool { return m.authority == AuthorityBerth }
 
-// Keeps reports whether the node fulfils the rules. If the kubelet decides, its policy must be the
-// same or stricter, its scope the same, and it must meet all wishes. If Berth decides, the pod's
-// rules apply.
+// Keeps reports whether the node fulfils the rules. If the kubelet decides, its policy must fulfil
+// Rules.Match, its scope must be the requested one, and its configuration must imply all wishes. If
+// Berth decides, the pod's rules apply.
 func (m *Model) Keeps(r Rules) bool {
 	switch {
 	case !r.sane():
@@ -259,8 +259,8 @@ const (
 	// WishExclusiveNUMA and WishL3 are implied by no configuration.
 	WishExclusiveNUMA
 	WishL3
-	// WishPinnedMemory is implied by the memory manager Static. If Berth decides, the wish is
-	// missed with Config.MemoryStays.
+	// WishPinnedMemory is implied by the memory manager Static. If Berth decides, a node with
+	// Config.MemoryStays does not fulfil it.
 	WishPinnedMemory
 	// WishShares is implied by the CPU manager none.
 	WishShares

@@ -2,14 +2,14 @@ package placement
 
 import "github.com/berth-dev/berth/placement/cpu"
 
-// side is the program that decides on the nodes of a model: the kubelet or Berth. It is set when
-// the model is compiled.
+// side has the functions that depend on the program that decides: the kubelet or Berth. It is set
+// when the model is compiled.
 type side interface {
-	// newDecider returns a decider, which admits one pod at a time.
+	// newDecider returns a decider for one pod at a time.
 	newDecider() decider
 	// books returns the books of the state.
 	books(s *State) books
-	// open gives an empty node's state the books that only this side has.
+	// open adds to the state of an empty node the records that only this side has.
 	open(s *State)
 	// monotone implements Model.Monotone; kept tells if CPUs are kept from the pod.
 	monotone(r *Request, kept bool) bool

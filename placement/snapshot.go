@@ -14,8 +14,8 @@ type Snapshot struct {
 	// SharedCPUs is defaultCpuSet of cpu_manager_state: every CPU that no container has
 	// exclusively, including reserved CPUs (without strict-cpu-reservation).
 	SharedCPUs topology.CPUSet
-	// Memory is machineState of memory_manager_state, ascending by NUMA node; nil when the policy
-	// is None.
+	// Memory is machineState of memory_manager_state, ascending by NUMA node; nil if the policy is
+	// None.
 	Memory []MemoryTable
 	// Devices are the pools of the device plugins, ascending by resource.
 	Devices []DevicePool
@@ -23,12 +23,12 @@ type Snapshot struct {
 	Pods []PodAllocation
 }
 
-// MemoryTable is the memory manager's book of one NUMA node (memorymanager/state.NUMANodeState).
+// MemoryTable is the memory manager's record of one NUMA node (memorymanager/state.NUMANodeState).
 type MemoryTable struct {
 	NUMA        topology.NUMAID
 	Assignments int
 	// Cells is the group of NUMA nodes that share this node's memory allocations. It is {NUMA} if
-	// the node is alone.
+	// the node is in no group.
 	Cells topology.NUMASet
 	// Resources is ascending by resource name.
 	Resources []MemoryAmounts
@@ -70,8 +70,8 @@ type ContainerAllocation struct {
 type DevicePool struct {
 	Resource   string
 	Preference Preference
-	// Decided means that Berth chooses the devices, on a node where it decides. Its own plugin then
-	// offers them, and the ids are PCI addresses. If it is false, the kubelet chooses.
+	// Decided means that Berth chooses the devices, on a node where it decides. Berth's own plugin
+	// then offers them, and the ids are PCI addresses. If Decided is false, the kubelet chooses.
 	Decided bool
 	Devices []Device // ascending by ID
 	// Points rates the connection of each pair of Devices, row by row, if the preference uses this
@@ -82,7 +82,7 @@ type DevicePool struct {
 // Device is one device of a plugin (deviceplugin/v1beta1.Device).
 type Device struct {
 	ID string
-	// NUMA is the set of nodes in Device.Topology; it has a meaning only if HasTopology. The
+	// NUMA is the set of nodes in Device.Topology; it has a meaning only if HasTopology is set. The
 	// kubelet distinguishes a device with an empty topology from a device without a topology.
 	NUMA        topology.NUMASet
 	HasTopology bool

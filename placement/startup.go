@@ -12,8 +12,8 @@ type Startup struct {
 	Version Version
 	// CPUPolicy is "none" or "static", MemoryPolicy is "None" or "Static".
 	CPUPolicy, MemoryPolicy string
-	// CPUs is the sum of shared and exclusive CPUs: the machine's CPUs, with StrictReservation
-	// without Reserved. Both are empty without the static policy.
+	// CPUs is the sum of shared and exclusive CPUs: all CPUs of the machine, but with
+	// StrictReservation without the Reserved ones. Both sets are empty without the static policy.
 	CPUs, Reserved    topology.CPUSet
 	StrictReservation bool
 	// PodLevel means that the managers can assign resources to whole pods (gate

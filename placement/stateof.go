@@ -9,7 +9,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Snapshot returns the state as plain data. Both share the contents of pods, which do not change.
+// Snapshot returns the state as plain data. Snapshot and state share the contents of pods, which do
+// not change.
 func (s *State) Snapshot() Snapshot {
 	snap := Snapshot{SharedCPUs: s.shared}
 	for i := range s.pools {
@@ -30,7 +31,7 @@ func (s *State) Snapshot() Snapshot {
 	return snap
 }
 
-// table returns the memory book of the NUMA node at a position.
+// table returns the memory manager's record of the NUMA node at a position.
 func (s kubeletBooks) table(pos int) MemoryTable {
 	m := s.m.mem
 	n, cells := s.book.Group(pos)

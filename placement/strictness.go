@@ -150,7 +150,7 @@ func cpusOn(s *State, on topology.NUMASet) (all, free int) {
 	return all, free
 }
 
-// ownCPUs returns the number of CPUs that an admitted pod takes from others.
+// ownCPUs returns the number of CPUs that other pods lose to an admitted pod.
 func ownCPUs(m *Model, r *Request) int {
 	if m.Decides() {
 		return r.CPUs()
@@ -184,7 +184,7 @@ func (s jointBooks) breaksGroups(r *Request) int {
 	return s.m.joint.Breaks(s.account, ad.held.Devices)
 }
 
-// Devices returns the maximum number of devices that the pod asks for at one time, of all
+// Devices returns the maximum number of devices that the pod asks for at one time, over all
 // resources.
 func (r *Request) Devices() (sum int64) {
 	seen := map[string]bool{}

@@ -94,7 +94,7 @@ func (m *obeyModel) newProvision() provision {
 }
 
 // narrow limits the search to the sets of NUMA nodes that every provider offers to container c, or
-// to the pod's peak with wholePod.
+// for the pod's peak if c is wholePod.
 func (ad *jointAdmission) narrow(c int) {
 	ad.offered(c)
 	ad.keepNear(c)
@@ -154,7 +154,7 @@ func (ad *jointAdmission) asksOf(s *supply, c int) uint64 {
 }
 
 // freeFor fills free with the amounts that container c may still get: amounts that no other pod
-// has, and no container that runs together with c.
+// has, nor a container that runs together with c.
 func (ad *jointAdmission) freeFor(c int) {
 	p := &ad.provision
 	copy(p.free, p.given)

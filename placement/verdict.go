@@ -76,7 +76,7 @@ const (
 	Unresolvable
 )
 
-// Decision is what the kubelet will do with an admitted pod. The next Decide into the same value
+// Decision is what the kubelet will do with an admitted pod. The next Decide with the same value
 // reuses its slices.
 type Decision struct {
 	UID string

@@ -6,8 +6,8 @@ import "github.com/berth-dev/berth/topology"
 // (info/v1.MachineInfo) when the kubelet started. It can differ from topology.Machine. Predictions
 // use the view.
 type KubeletView struct {
-	// NumCores is the number of online hardware threads (MachineInfo.NumCores); the kubelet divides
-	// by it.
+	// NumCores is the number of online hardware threads (MachineInfo.NumCores). The kubelet divides
+	// by this number.
 	NumCores int
 	// NumSockets is MachineInfo.NumSockets, counted from /proc/cpuinfo.
 	NumSockets int

@@ -28,7 +28,8 @@ func (e *ViewError) Error() string {
 // A machine without NUMA nodes gets one node for each package, without memory, as in
 // getCPUTopology. cAdvisor lists these nodes in random order, ViewOf in ascending order.
 //
-// The error is a *ViewError: the kubelet's bit masks hold NUMA ids 0 to 63, each once.
+// The error is a *ViewError. The kubelet's bit masks hold only NUMA ids from 0 to 63, and each id
+// must be unique.
 func ViewOf(m *topology.Machine) (*KubeletView, error) {
 	view := &KubeletView{NumSockets: sockets(m)}
 	if len(m.NUMANodes) == 0 {

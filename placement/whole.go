@@ -35,7 +35,7 @@ func (w *Whole) clone() *Whole {
 	return &Whole{CPUs: w.CPUs, Memory: slices.Clone(w.Memory)}
 }
 
-// Same reports whether both have the same CPUs and memory. nil is the same as an empty Whole.
+// Same reports whether both have the same CPUs and memory. nil counts as an empty Whole.
 func (w *Whole) Same(o *Whole) bool {
 	var none Whole
 	if w == nil {
@@ -70,8 +70,8 @@ func (m *Model) GivesWhole(r *Request) bool { return m.whole(r) && m.wholeCPUs(r
 // KnowsWholes reports whether the managers can assign resources to whole pods.
 func (m *Model) KnowsWholes() bool { return m.set.podLevel.managed }
 
-// PlacesWholes reports whether the kubelet places pods by spec.resources. A restart places such
-// pods once more (DefectRestartRepeats).
+// PlacesWholes reports whether the kubelet places pods by spec.resources. After a restart it places
+// such pods again (DefectRestartRepeats).
 func (m *Model) PlacesWholes() bool {
 	return m.whole(&Request{PodLevel: true}) && (m.set.static || m.set.memory)
 }
@@ -180,8 +180,8 @@ func (ad *admission) leavesNone() bool {
 	return ad.m.mem != nil && ad.pins() && readable && ad.sharesNoMemory()
 }
 
-// divideCPUs gives the containers parts of the pod's CPUs. An init container that ends may have any
-// CPUs except those of the sidecars before it.
+// divideCPUs gives the containers parts of the pod's CPUs. An init container that is not a sidecar
+// may have any CPUs except those of the sidecars before it.
 func (ad *admission) divideCPUs(left topology.CPUSet) Detail {
 	for c := range ad.r.Containers {
 		kind, mine := ad.r.Containers[c].Kind, &ad.d.Containers[c].CPUs

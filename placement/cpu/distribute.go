@@ -8,11 +8,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// maxTrials is the maximum number of combinations of NUMA nodes that are tried. The kubelet has no
-// limit. It needs some tens of microseconds for each, so it would hold its lock for half a minute.
+// maxTrials is the maximum number of combinations of NUMA nodes that the distributor tries. The
+// kubelet has no limit. It needs some tens of microseconds for each combination, so it would hold
+// its lock for half a minute.
 const maxTrials = 1 << 20
 
-// distributor is the state of one takeByTopologyNUMADistributed.
+// distributor is the state of one run of the kubelet's takeByTopologyNUMADistributed.
 type distributor struct {
 	t      *Topology
 	n, g   int // CPUs to take, and the size of the portions
@@ -79,7 +80,7 @@ type choice struct {
 	restBuf   [topology.MaxCPUs]uint8
 }
 
-// distribute is takeByTopologyNUMADistributed.
+// distribute reproduces the kubelet's takeByTopologyNUMADistributed.
 func (s *scratch) distribute(t *Topology, avail *words, n int) error {
 	g := 1
 	if t.opts.FullPhysicalCPUsOnly {
@@ -106,7 +107,7 @@ func (s *scratch) distribute(t *Topology, avail *words, n int) error {
 	return s.pack(t, avail, n, false)
 }
 
-// begin reads the free CPUs of each node from a packer that was started.
+// begin reads the free CPUs of each node from a started packer.
 func (d *distributor) begin(p *packer, n, g int) {
 	d.t, d.n, d.g, d.need, d.trials = p.t, n, g, n, 0
 	d.free, d.result = p.free, words{}
@@ -124,7 +125,7 @@ func (d *distributor) begin(p *packer, n, g int) {
 	}
 }
 
-// width is rangeNUMANodesNeededToSatisfy.
+// width reproduces the kubelet's rangeNUMANodesNeededToSatisfy.
 func (d *distributor) width() (least, most int) {
 	perNode := ceilDiv(ceilDiv(d.t.all.Len(), d.g), len(d.t.numa.groups))
 	portions := ceilDiv(d.n, d.g)
@@ -231,7 +232,7 @@ func (d *distributor) bestRemainder(left int) error {
 		if err := d.trySubsets(k, left, before); err != nil {
 			return err
 		}
-		// Arrays of another size are different arrays.
+		// Subsets of another size have another backing array.
 		d.local.array = -1
 	}
 	return nil
@@ -255,8 +256,8 @@ func (d *distributor) trySubsets(k, left, squares int) error {
 }
 
 // givers returns how many nodes of a k-subset give a part of the remainder, if this is known in
-// advance: each of the first nodes gives one portion. The later nodes then do not matter, even if
-// the kubelet overwrites them. 0 means that the number is not known.
+// advance: each of the first nodes gives one portion. Then the later nodes do not affect the
+// result, even if the kubelet overwrites them. 0 means that the number is not known.
 func (d *distributor) givers(k, left int) int {
 	n := left / d.g
 	if n > k || n > d.subs.fork+1 || !d.t.regular {
@@ -296,7 +297,7 @@ func (d *distributor) trySubset(left, squares int) error {
 
 // byTurns takes left CPUs from d.after, a portion from each node of the subset in turn, and updates
 // the sum of squares. It returns false if the kubelet's loop would never end, because the nodes
-// have enough CPUs but not in portions.
+// have enough CPUs but not enough portions.
 func (d *distributor) byTurns(left, squares int) (int, bool) {
 	for left > 0 {
 		stuck := true
@@ -344,7 +345,7 @@ func (d *distributor) scoreOf(squares int) score {
 func thousandths(x float64) float64 { return math.Round(x*1000) / 1000 }
 
 // carryOut takes the CPUs from the chosen nodes. It ignores failures to pack, as the kubelet does.
-// The count at the end finds them.
+// The count of the CPUs at the end detects them.
 func (d *distributor) carryOut(p *packer) error {
 	even := d.n / len(d.best.nodes) / d.g * d.g
 	if d.t.opts.Version >= release.V137 {
@@ -402,7 +403,7 @@ type combinations struct {
 
 	n, k int // len(items), len(chosen)
 	// fork is the last position whose append makes Go allocate a new array (capacities 1, 2, 4, 8,
-	// ...). Combinations that agree up to and including it are written to the same array.
+	// ...). Combinations with equal items up to this position are written to the same array.
 	fork  int
 	array int
 	begun bool
@@ -459,7 +460,7 @@ func (c *combinations) load() {
 }
 
 // skip moves to the last combination that begins with the same m positions. It returns true if a
-// larger combination could begin with them too.
+// combination of more items can begin with these positions too.
 func (c *combinations) skip(m int) bool {
 	for j := m; j < c.k; j++ {
 		c.pos[j] = uint16(c.n - c.k + j)

@@ -104,7 +104,7 @@ type free struct {
 	at [hint.MaxNodes]int
 	// need is the number of available CPUs that a mask must have, in addition to the reusable ones.
 	need int
-	// must is the nodes of the reusable CPUs.
+	// must has the nodes of the reusable CPUs.
 	must hint.Mask
 }
 

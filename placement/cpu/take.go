@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// element is a group with its number of free CPUs in the upper half and its index in the lower: the
-// kubelet's order (free CPUs, then id) is the order of numbers.
+// element encodes a group: its number of free CPUs is in the upper half, its index in the lower
+// half. So numeric order is the kubelet's order (free CPUs, then id).
 type element uint32
 
 func (e element) index() int { return int(e & 0xffff) }
@@ -98,7 +98,7 @@ func (p *packer) begin(t *Topology, avail *words, n int) (more bool, err error) 
 	return true, nil
 }
 
-// pack is takeByTopologyNUMAPacked.
+// pack reproduces the kubelet's takeByTopologyNUMAPacked.
 func (p *packer) pack(t *Topology, avail *words, n int, uncore bool) error {
 	if more, err := p.begin(t, avail, n); !more {
 		return err

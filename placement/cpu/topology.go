@@ -58,7 +58,7 @@ type group struct {
 	pieces []piece
 }
 
-// kind is all NUMA nodes, sockets, cores or uncore caches.
+// kind has all groups of one kind: NUMA nodes, sockets, cores or uncore caches.
 type kind struct {
 	groups   []group // in ascending order of id, so that indices have the same order as ids
 	smallest int     // the smallest size: a smaller need cannot take a whole group

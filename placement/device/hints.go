@@ -42,7 +42,7 @@ func (p *Pool) Hints(in *HintInput, out *hint.List) {
 	}
 }
 
-// counted is a class with the number of its devices that matter.
+// counted is a class with the number of its devices that can be assigned.
 type counted struct {
 	mask hint.Mask
 	// must: the class has a reusable device, so the mask must have one of its nodes.

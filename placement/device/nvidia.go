@@ -35,8 +35,8 @@ const (
 )
 
 // PointsOf returns a matrix with the points of each pair of devices, which are given by address. As
-// NVIDIA's plugin does, it gives 10 to 50 points for their distance on PCIe, and 100 for each
-// NVLink. It returns nil if the machine lacks one of them, or if there are too many.
+// NVIDIA's plugin does, a pair gets 10 to 50 points for its distance on PCIe, and 100 for each
+// NVLink. PointsOf returns nil if the machine lacks a device, or if there are too many devices.
 //
 // The plugin ignores links through NVSwitch. All GPUs of a machine have equally many such links, so
 // they make no difference.
@@ -130,8 +130,8 @@ func flag(v bool) byte {
 	return 0
 }
 
-// takeNVIDIA adds need devices from from to out, as NVIDIA's plugin would. The result must include
-// the devices that are already in out.
+// takeNVIDIA adds as many devices as need says to out, as NVIDIA's plugin would. The result must
+// include the devices that are already in out.
 func (p *Pool) takeNVIDIA(need int, from func(int) uint64, out Set) (chance bool) {
 	c := p.chips
 	if c == nil {

@@ -174,8 +174,8 @@ func NewPool(space *hint.Space, devices []Device, o Options) *Pool {
 	return p
 }
 
-// gather moves the sets into one block of memory, because admissions in a large cluster mostly wait
-// for memory.
+// gather moves the sets into one block of memory, because in a large cluster admissions spend most
+// of their time on cache misses.
 func (p *Pool) gather(words int) {
 	all := make(Set, words*(len(p.classes)+1))
 	move := func(s *Set) {

@@ -44,7 +44,7 @@ type Taking struct {
 	Prefer          Preference
 }
 
-// Take adds the devices for a container that has none yet to out, which must be empty. It only
+// Take adds devices to out, which must be empty, for a container that has no devices yet. It only
 // reads InUse. chance reports whether the kubelet could also take other devices.
 func (p *Pool) Take(t *Taking, out Set) (chance bool, err error) {
 	if p.healthy.Len() == 0 {
@@ -90,8 +90,8 @@ func (p *Pool) alignedWord(h hint.Hint, w int) uint64 {
 	return word
 }
 
-// takeSome takes need devices if more aligned ones are free. The kubelet then offers the aligned
-// and the reused devices to the plugin, and asks for N of them.
+// takeSome takes need devices if more aligned devices than that are free. The kubelet then offers
+// the aligned and the reused devices to the plugin, and asks for N of them.
 func (p *Pool) takeSome(t *Taking, need int, from func(int) uint64, out Set) (chance bool) {
 	if t.Prefer == NVIDIA {
 		return p.takeNVIDIA(need, from, out)
@@ -100,9 +100,9 @@ func (p *Pool) takeSome(t *Taking, need int, from func(int) uint64, out Set) (ch
 	return t.Prefer != Sorted
 }
 
-// takeRest takes the devices that the aligned ones did not cover. A plugin that sorts treats all
-// free devices equally. Without such a plugin, the kubelet takes devices of other nodes before
-// devices without nodes.
+// takeRest takes the devices that are missing after all aligned devices are taken. A plugin that
+// sorts treats all free devices equally. Without such a plugin, the kubelet takes devices of other
+// nodes before devices without nodes.
 func (p *Pool) takeRest(t *Taking, need int, free func(int) uint64, out Set) (chance bool) {
 	if t.Prefer == Sorted {
 		fill(out, need, free)
@@ -131,7 +131,8 @@ func (p *Pool) takeRest(t *Taking, need int, free func(int) uint64, out Set) (ch
 	return chance || t.Prefer == Unknown
 }
 
-// nodedWord returns the devices whose topology names nodes, or the others.
+// nodedWord returns the devices whose topology names nodes. If noded is false, it returns the other
+// devices.
 func (p *Pool) nodedWord(w int, noded bool) uint64 {
 	var word uint64
 	for i := range p.classes {
@@ -150,8 +151,8 @@ func (p *Pool) total(word func(int) uint64) int {
 	return n
 }
 
-// fill adds up to need devices to out, lowest first, and returns how many. from may read out: each
-// word is read once, before it changes.
+// fill adds up to need devices to out, lowest first, and returns the number that it added. from may
+// read out, because fill reads each word once, before it changes the word.
 func fill(out Set, need int, from func(int) uint64) int {
 	left := need
 	for w := range out {

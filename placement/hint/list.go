@@ -40,7 +40,7 @@ type Hint struct {
 	Preferred bool
 }
 
-// ListKind tells how a List is to be read.
+// ListKind tells what a List means.
 type ListKind uint8
 
 const (
@@ -65,7 +65,7 @@ const (
 // List has the hints of one resource.
 //
 // If a provider is asked for Preferred, it may leave Offered empty and Kind at Masks, even if it
-// offers no masks. Preferred is empty then.
+// offers no masks. Preferred is then empty.
 type List struct {
 	Kind ListKind
 	// Preferred has the preferred masks, a subset of Offered.

@@ -19,7 +19,7 @@ import (
 // container. With 16 nodes and two resources its merge would take hours.
 //
 // If a machine has more NUMA nodes, most of them without CPUs and devices, one position of its
-// space stands for all of these (NewSpaceBeside).
+// space stands for all NUMA nodes that no hint names (NewSpaceBeside).
 const MaxNodes = 16
 
 // Mask is a set of NUMA nodes by position: bit i stands for the i-th node of a Space. Positions
@@ -60,7 +60,7 @@ type Space struct {
 	start  []int // order[start[k]:start[k+1]] are the masks with k nodes
 }
 
-// NewSpace returns the space over the given nodes. It fails when there are none or more than
+// NewSpace returns the space over the given nodes. It fails if there are no nodes, or more than
 // MaxNodes.
 func NewSpace(nodes topology.NUMASet) (*Space, error) {
 	n := nodes.Len()
@@ -107,8 +107,8 @@ func (s *Space) Len() int { return s.n }
 // All returns the mask of all nodes.
 func (s *Space) All() Mask { return Mask(1<<s.n - 1) }
 
-// ID returns the operating system's number of the node at position i. For the position of the
-// others it returns the lowest of them.
+// ID returns the operating system's number of the node at position i. For the position that stands
+// for other nodes, it returns the lowest of these.
 func (s *Space) ID(i int) topology.NUMAID {
 	if i == len(s.ids) {
 		return s.others.Lowest()
@@ -119,8 +119,7 @@ func (s *Space) ID(i int) topology.NUMAID {
 // Others returns the nodes that no hint names.
 func (s *Space) Others() topology.NUMASet { return s.others }
 
-// Position returns the position of a node, and reports whether the space has it. Other nodes have
-// none.
+// Position returns the position of a node, and reports whether the node has a position of its own.
 func (s *Space) Position(id topology.NUMAID) (int, bool) { return slices.BinarySearch(s.ids, id) }
 
 // OfSize returns the masks with k nodes in ascending order, none when k is out of range. The caller

@@ -1,6 +1,6 @@
 package joint
 
-// amounts are a machine's amounts of each kind.
+// amounts has the capacity of a machine's NUMA nodes for each kind of amount.
 type amounts struct {
 	kinds     []AmountKind
 	nodeCount int
@@ -28,8 +28,8 @@ type Amount struct {
 	N    uint64
 }
 
-// Room returns the free amount of a kind on the NUMA node at a position, 0 if more is used than
-// exists.
+// Room returns the free amount of a kind on the NUMA node at a position, or 0 if more is assigned
+// than the node has.
 func (all *amounts) Room(b *Book, k KindIndex, node int) uint64 {
 	i := all.at(k, node)
 	if b.used[i] >= all.capacity[i] {
@@ -51,7 +51,7 @@ func (all *amounts) Kind(name string) (KindIndex, bool) {
 // KindName returns the name of a kind.
 func (all *amounts) KindName(k KindIndex) string { return all.kinds[k].Name }
 
-// Kinds returns the number of kinds; they count from 0.
+// Kinds returns the number of kinds; they are numbered from 0.
 func (all *amounts) Kinds() KindIndex { return KindIndex(len(all.kinds)) }
 
 // Capacity returns how much of a kind the NUMA node at a position has.
@@ -72,8 +72,8 @@ func (all *amounts) enterAmount(b *Book, a NodeAmount, take bool) {
 // TakeAmount records an amount.
 func (all *amounts) TakeAmount(b *Book, a NodeAmount) { all.enterAmount(b, a, true) }
 
-// Overdrawn reports whether, in b, some NUMA node has more of a kind assigned than it has, and more
-// than in o.
+// Overdrawn reports whether book b assigns more of a kind on some NUMA node than the node has, and
+// more than book o does.
 func (all *amounts) Overdrawn(b, o *Book) bool {
 	for i, used := range b.used {
 		if used > max(all.capacity[i], o.used[i]) {

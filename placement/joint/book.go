@@ -15,10 +15,10 @@ type Book struct {
 	// used is the assigned amount of each kind, by kind and node. Pinned CPUs and CPUs that stay
 	// idle for a pod count 1000 each in kind CPU.
 	used []uint64
-	// nodes and groups sum up free; they follow from it.
+	// nodes and groups sum up free, by NUMA node and by group.
 	nodes, groups []stat
 	// devices are the available devices, kind after kind, as bits in the order of the model:
-	// healthy and free. taken and sick have the reasons for the others.
+	// healthy and free. taken has the devices of pods, and sick the unhealthy devices.
 	devices, taken, sick []uint64
 }
 

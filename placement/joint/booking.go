@@ -11,9 +11,9 @@ func (m *Model) FreeOn(b *Book, node int) int {
 	return int(min(uint64(b.nodes[node].free), m.Room(b, CPU, node)/1000))
 }
 
-// Score returns Strategy.Score of a node if the NUMA nodes of the mask were also in use. A NUMA
-// node is in use if a pod has CPUs or CPU time there; a NUMA node without CPUs does not count. With
-// FillNodes an empty node has 0, so that it is used last.
+// Score returns Strategy.Score of a node, as if the NUMA nodes of the mask were also in use. A NUMA
+// node is in use if a pod has CPUs or CPU time there. NUMA nodes without CPUs do not count. With
+// FillNodes an empty node scores 0, so that the scheduler uses it last.
 func (m *Model) Score(b *Book, with hint.Mask) int {
 	used, total, before := 0, 0, false
 	for v := range m.nodes {
@@ -48,8 +48,8 @@ func (m *Model) enter(b *Book, h *Held, take bool) {
 	}
 }
 
-// Confine leaves only the rest of a place free, for each kind of resource that the place has. left
-// has this rest. Other kinds do not change.
+// Confine makes only left, the rest of a place, available. It applies to each kind of resource that
+// the place has. Other kinds do not change.
 func (m *Model) Confine(b *Book, place, left *Held) {
 	kinds := make([]bool, len(m.kinds))
 	kinds[CPU] = !place.CPUs.IsEmpty()
@@ -77,9 +77,10 @@ func (m *Model) Confine(b *Book, place, left *Held) {
 	m.Give(b, left)
 }
 
-// Near makes a request use the resources of h first, which must be free in b. For each kind in h it
-// limits the free amount on each NUMA node to the amount of h there, plus the part of the request
-// that exceeds all of h. With cores, it leaves the CPUs beyond those of h as whole cores.
+// Near makes a request use the resources of h first. They must be free in b. For each kind in h,
+// Near limits the free amount on each NUMA node to h's amount there, plus the part of the request
+// that exceeds all of h. If cores is set, the CPUs that it leaves in addition to h's are whole
+// cores.
 func (m *Model) Near(b *Book, h *Held, asked func(KindIndex) uint64, cores bool) {
 	n := len(m.nodes)
 	has, own := make([]uint64, len(m.capacity)), m.shut(h)
@@ -109,9 +110,9 @@ func (m *Model) Near(b *Book, h *Held, asked func(KindIndex) uint64, cores bool)
 	}
 }
 
-// Trim limits, on each NUMA node, the free CPUs of b that are not in h to the free CPU time in o. o
-// is the book in which h is assigned. So a pod that takes CPUs of h and other CPUs does not exceed
-// the free time.
+// Trim limits, on each NUMA node, the free CPUs of b that are not in h. They are limited to the
+// free CPU time in o, the book in which h is assigned. So a pod that takes CPUs of h and other CPUs
+// does not exceed the free time.
 func (m *Model) Trim(b, o *Book, h *Held) {
 	keep := m.shut(h)
 	for v := range m.nodes {
@@ -155,7 +156,7 @@ func (m *Model) Problem(b *Book, h *Held) string {
 	return ""
 }
 
-// Only makes all resources on the NUMA nodes outside of a mask unavailable.
+// Only makes all resources on the NUMA nodes outside a mask unavailable.
 func (m *Model) Only(b *Book, mask hint.Mask) {
 	for v := range m.nodes {
 		if mask.Has(v) {

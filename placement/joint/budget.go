@@ -5,8 +5,8 @@ package joint
 // the best result so far, or chooses one without a search.
 const Steps = 1 << 15
 
-// placeSteps and nodeSteps are the fixed costs of a call of Place: once, and for each NUMA node of
-// the machine. chooseSteps is the cost to start a search for devices on a set of NUMA nodes.
+// placeSteps is the fixed cost of a call of Place. nodeSteps is added for each NUMA node of the
+// machine. chooseSteps is the cost to start a search for devices on a set of NUMA nodes.
 const (
 	placeSteps  = 16
 	nodeSteps   = 4
@@ -36,7 +36,7 @@ func (b *Budget) CutOff() { b.cut = true }
 // Charge subtracts steps, down to 0.
 func (b *Budget) Charge(n int) { b.left = max(b.left-n, 0) }
 
-// spend takes a step, and reports whether there was one.
+// spend takes one step, and reports whether a step was left.
 func (b *Budget) spend() bool {
 	if b.left == 0 {
 		b.cut = true

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// coreTable is the cores of a machine, with the NUMA nodes and level-3 caches that they are on.
+// coreTable has the cores of a machine, with their NUMA nodes and level-3 caches.
 type coreTable struct {
 	threads  int // of every core, 0 if cores differ
 	cores    []core
@@ -146,7 +146,7 @@ func (t *coreTable) SharedCPUs(b *Book) topology.CPUSet {
 	return s.Or(&t.reserved).And(&t.all)
 }
 
-// cpusOf returns the CPUs of threads that are given by core.
+// cpusOf returns the CPUs of a bit set of threads for each core.
 func (t *coreTable) cpusOf(threads []uint8) topology.CPUSet {
 	var s topology.CPUSet
 	for i, w := range threads {
@@ -167,7 +167,7 @@ func (t *coreTable) setFree(b *Book, i int, free uint8) {
 	b.free[i] = free
 }
 
-// TakeCPUs records CPUs without exclusiveness.
+// TakeCPUs records CPUs, but no CPUs that stay idle for them.
 func (t *coreTable) TakeCPUs(b *Book, cpus topology.CPUSet) {
 	for i, w := range cpus.Words() {
 		for ; w != 0; w &= w - 1 {
@@ -197,7 +197,8 @@ func (t *coreTable) enterCPUs(b *Book, h *Held, take bool) {
 	}
 }
 
-// shutCores takes threads, given by core, and the threads that stay idle because of them.
+// shutCores takes a bit set of threads for each core, and the threads that stay idle because of
+// them.
 func (t *coreTable) shutCores(b *Book, got []uint8, e Exclusive) {
 	for i, w := range got {
 		if w == 0 {
@@ -252,8 +253,8 @@ func (t *coreTable) addThreads(s *topology.CPUSet, k *core) {
 	}
 }
 
-// keepBeside keeps the CPUs of own and extra other CPUs free, and no more. It prefers CPUs of
-// completely free cores. With cores, the last of these cores stays whole.
+// keepBeside leaves only the CPUs of own and extra other CPUs free. It prefers CPUs of completely
+// free cores. If cores is set, it leaves the last of these cores whole.
 func (t *coreTable) keepBeside(b *Book, own *topology.CPUSet, of span, extra int, cores bool) {
 	free := slices.Clone(b.free)
 	for _, whole := range [...]bool{true, false} {

@@ -51,7 +51,7 @@ const (
 	Anywhere Same = iota
 	// SameRoot: each PCI root complex with a chosen device has one device of each kind.
 	SameRoot
-	// SameSwitch: the same for PCI switches.
+	// SameSwitch: each PCI switch with a chosen device has one device of each kind.
 	SameSwitch
 	// OneRoot and OneSwitch: all devices are at one root complex, or below one switch.
 	OneRoot
@@ -294,7 +294,7 @@ func (t *deviceCatalog) DeviceKind(name string) (uint8, bool) {
 	return uint8(max(i, 0)), i >= 0
 }
 
-// DeviceKinds returns the number of kinds of devices; they count from 0.
+// DeviceKinds returns the number of kinds of devices; they are numbered from 0.
 func (t *deviceCatalog) DeviceKinds() int { return len(t.devices) }
 
 // DeviceKindName returns the name of a kind of devices.
@@ -324,7 +324,8 @@ func (t *deviceCatalog) FindDevice(kind uint8, id string) (DeviceRef, bool) {
 	return DeviceRef{kind, k.given[k.byID[from]]}, true
 }
 
-// Devices returns the number of devices of a kind; they count from 0, as in DeviceKind.Devices.
+// Devices returns the number of devices of a kind; they are numbered from 0, as in
+// DeviceKind.Devices.
 func (t *deviceCatalog) Devices(kind uint8) int { return len(t.devices[kind].ids) }
 
 // PlaceOf returns the place of a device: the position of its NUMA node, or NoNode, and the model's
@@ -400,7 +401,8 @@ func (t *deviceCatalog) IsTaken(b *Book, d DeviceRef) bool {
 	return b.taken[at]&bit != 0
 }
 
-// MarkSick marks a device as unhealthy: a container that has it keeps it, and no other gets it.
+// MarkSick marks a device as unhealthy: a container that has it keeps it, and Place never assigns
+// it.
 func (t *deviceCatalog) MarkSick(b *Book, d DeviceRef) {
 	at, bit := t.bitOf(d)
 	b.sick[at] |= bit
@@ -444,7 +446,7 @@ func (t *deviceCatalog) count(w *DeviceWant) int {
 // group is devices that belong together, as bits of Book.devices.
 type group []uint64
 
-// byRoot reports whether the places that count are root complexes rather than switches.
+// byRoot reports whether devices are together at root complexes and not at switches.
 func (s Same) byRoot() bool { return s == SameRoot || s == OneRoot }
 
 // one reports whether all devices must be at one place.

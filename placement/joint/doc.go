@@ -13,9 +13,9 @@
 // assigns. The CPUs then come from the fewest of the chosen nodes, while memory may come from all
 // of them.
 //
-// CPUs are chosen inside the set of nodes: whole cores, one thread per core, or any CPUs. They can
-// be limited to few level-3 caches, and be alone on their cores or NUMA nodes, if requested. Shares
-// and memory are amounts, and are split evenly over the nodes of the set.
+// CPUs are chosen inside the set of nodes: whole cores, one thread per core, or any CPUs. If
+// requested, they use few level-3 caches, or are the only pinned CPUs on their cores or NUMA nodes.
+// Shares and memory are amounts, and are split evenly over the nodes of the set.
 //
 // Devices are chosen together with the CPUs and the memory: on the set of nodes and, if requested,
 // at the same PCI root complexes, below the same switches, with one virtual function per physical
@@ -24,11 +24,11 @@
 // fewer places; places with the fewest remaining devices; NUMA nodes with the fewest remaining
 // devices (or the most, by Strategy). Links count for kinds of up to 12 devices.
 //
-// Each call of Place has a budget of Steps. Real machines do not exceed it, but forged reports can.
-// When the steps run out, Place chooses without a search, and marks the result Cut. It then drops
-// preferences, and may use more NUMA nodes than necessary if the width does not matter. This never
-// causes a refusal, except for three or more kinds of devices that must be together.
+// Each call of Place has a budget of Steps. Real machines do not exceed it, but forged node reports
+// can. When the steps run out, Place chooses without a search, and marks the result Cut. It then
+// drops preferences, and may use more NUMA nodes than necessary if the width does not matter. This
+// never causes a refusal, except for three or more kinds of devices that must be together.
 //
-// Everything is pure, and allocates nothing after the first calls. The code that reads Rules
+// All functions are pure, and allocate nothing after the first calls. The code that reads Rules
 // validates them. An unknown value is never treated as another one.
 package joint

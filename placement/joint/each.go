@@ -11,8 +11,8 @@ import (
 // one kind has links that matter, its devices on all nodes are chosen together, before the other
 // kinds.
 
-// enoughEach reports whether each node of the mask has its number of devices of each kind, and
-// whether their sums are the requested numbers.
+// enoughEach reports whether each node of the mask has PerNode devices of each kind, and whether
+// these add up to the requested number.
 func (q *deviceQuery) enoughEach(mask hint.Mask) bool {
 	for i := range q.w.Devices {
 		if q.need[i] != q.w.PerNode*mask.Len() {
@@ -55,7 +55,7 @@ func (q *deviceQuery) onEach(k *deviceKind, set uint16, mask hint.Mask) bool {
 	return true
 }
 
-// completeEach adds devices of the other kinds to a pick on each node of the mask, and keeps the
+// completeEach adds devices of the other kinds to a pick, on each node of the mask. It keeps the
 // pick if it is the best so far.
 func (q *deviceQuery) completeEach(mask hint.Mask, p *devicePick) {
 	if q.worth(p, bits.OnesCount64(p.places), 0) {
@@ -67,7 +67,7 @@ func (q *deviceQuery) completeEach(mask hint.Mask, p *devicePick) {
 func (q *deviceQuery) grabEach(mask hint.Mask) { q.ofEach(mask, &devicePick{ok: true}, true) }
 
 // ofEach adds the devices of each node of the mask to a pick, by search or with grab. It keeps the
-// pick if every node has them and it is the best so far.
+// pick if every node has enough devices and the pick is the best so far.
 func (q *deviceQuery) ofEach(mask hint.Mask, p *devicePick, grab bool) {
 	best, beaten, chosen := q.best, q.rival, p.places
 	q.rival.ok, q.needs = false, q.w.PerNode*len(q.w.Devices)
@@ -102,7 +102,7 @@ func (q *deviceQuery) ofEach(mask hint.Mask, p *devicePick, grab bool) {
 	}
 }
 
-// extendBeside adds places to the places of the devices of the linked kind.
+// extendBeside adds places to the chosen places, which have the devices of the linked kind.
 func (q *deviceQuery) extendBeside(chosen, places uint64) {
 	one := devicePick{ok: true, places: chosen}
 	clear(q.have)

@@ -8,7 +8,8 @@ import (
 )
 
 // floor computes a lower bound for the number of NUMA nodes that a request needs. parts are the
-// parts of the request that each node could provide, rounded up. Each resource counts wholeParts.
+// parts of the request that each node could provide, rounded up. The parts of one resource add up
+// to at least wholeParts.
 type floor struct {
 	nodes, least int
 	parts        [hint.MaxNodes]uint64
@@ -17,8 +18,8 @@ type floor struct {
 
 const wholeParts = 1 << 16
 
-// manyNodes is the number of NUMA nodes from which computing parts saves time. Fewer nodes have few
-// sets.
+// manyNodes is the number of NUMA nodes from which computing parts saves time. On smaller machines
+// there are few sets to try.
 const manyNodes = 9
 
 // add adds a resource to the bound.
@@ -41,7 +42,8 @@ func (f *floor) add(need uint64, room func(v int) uint64) {
 	f.least = max(f.least, atLeast(rooms[:f.nodes], need))
 }
 
-// atLeast returns how many of the largest rooms are needed to provide need. It sorts room.
+// atLeast returns how many of the largest elements of room are needed to provide need. It sorts
+// room.
 func atLeast(room []uint64, need uint64) int {
 	slices.Sort(room)
 	n := 0

@@ -7,8 +7,8 @@ import (
 
 // compileGroups finds the devices that belong together. These are devices of any kind at one
 // switch, or at one root complex without a switch. Devices of one kind also belong together if
-// links connect them. There are groups for each number of links that some pair has: the links in a
-// group have at least this number.
+// links connect them. For each number of links that some pair has, there are groups in which
+// devices are connected by at least as many links.
 func (t *deviceCatalog) compileGroups(kinds []DeviceKind) {
 	for at := range t.places {
 		if p := &t.places[at]; !p.isSwitch && !p.hasRoot {
@@ -83,7 +83,8 @@ func (t *deviceCatalog) keepGroup(g group) {
 func (t *deviceCatalog) HasGroups() bool { return len(t.groupsOfDevices) > 0 }
 
 // Breaks counts the completely free groups that would be split if the devices were taken. A group
-// is split if devices contains some of its members but not all. Each device must be named once.
+// is split if devices contains some of its members but not all. devices must not contain a device
+// twice.
 func (t *deviceCatalog) Breaks(b *Book, devices []DeviceRef) (n int) {
 	for _, g := range t.groupsOfDevices {
 		if g.isFree(b) && t.isPart(g, devices) {

@@ -2,11 +2,11 @@ package joint
 
 import "github.com/berth-dev/berth/topology"
 
-// Held has the total resources of a pod: the union of its containers' CPUs, and on each NUMA node
-// the maximum that it has at one time.
+// Held has the total resources of a pod: the union of its containers' CPUs, and for each NUMA node
+// the peak of each amount.
 type Held struct {
 	CPUs topology.CPUSet
-	// Alone are the CPUs that are exclusive at the level Exclusive.
+	// Alone are the CPUs to which the level Exclusive applies.
 	Alone     topology.CPUSet
 	Exclusive Exclusive
 	Amounts   []NodeAmount

@@ -21,7 +21,7 @@ type Config struct {
 	Strategy Strategy
 }
 
-// Model is a machine, compiled. It is immutable and safe for concurrent use.
+// Model is a compiled machine. It is immutable and safe for concurrent use.
 type Model struct {
 	amounts
 	space    *hint.Space

@@ -25,8 +25,9 @@ func (p *pick) begin() {
 	}
 }
 
-// deal takes some of the CPUs on every node of the mask: evenly, in whole cores if there are enough
-// of them. Nodes with the least room come first, so that the others provide the missing CPUs.
+// deal lets each node of the mask provide some of the CPUs: equal parts, in whole cores if there
+// are enough of them. It starts with the nodes that have the least room, so that the other nodes
+// provide the missing CPUs.
 func (p *pick) deal() {
 	left, room, whole := p.q.w.CPUs, p.a.sum(p.mask), max(p.q.m.threads, 1)
 	if p.a.like == Spread {
@@ -104,14 +105,14 @@ func (p *pick) span(g int) span {
 // deals reports whether each node of a mask must give some of the CPUs.
 func (q *query) deals(mask hint.Mask) bool { return q.w.Nodes > 0 || q.near != nil && mask.Len() > 1 }
 
-// seat returns the NUMA nodes of the mask that provide the CPUs, or 0 if they cannot. Usually it
-// returns the mask. If the CPUs must be near other resources, it returns the smallest set of nodes
-// that is near them and has enough CPUs, and each node provides some. When steps run out, it checks
-// only the set of all nodes.
+// seat returns the NUMA nodes of the mask that provide the CPUs, or 0 if there are too few CPUs.
+// Usually it returns the mask. If the CPUs must be near other resources, it returns the smallest
+// set of nodes that is near them and has enough CPUs. Each of these nodes provides some. When steps
+// run out, it checks only the set of all nodes.
 func (q *query) seat(a *asked, mask hint.Mask) hint.Mask {
 	switch {
 	case q.near != nil && !q.near.Has(mask):
-		return 0 // no part of the mask is near either
+		return 0 // then no part of the mask is near
 	case q.near == nil || q.w.CPUs == 0 || q.w.Nodes > 0:
 		return seated(mask, q.covers(a, mask))
 	}
@@ -142,9 +143,9 @@ func seated(mask hint.Mask, ok bool) hint.Mask {
 	return mask
 }
 
-// covers reports whether the CPUs that takeCPUs would take on the mask keep no more NUMA nodes from
-// other pods than requested. takeCPUs may take a larger node although a smaller node of the mask
-// has enough CPUs. In that case covers returns false.
+// covers reports whether the CPUs that takeCPUs would take on the mask leave no more NUMA nodes
+// idle than the request pays for. takeCPUs may take a larger node although a smaller node of the
+// mask has enough CPUs. In that case covers returns false.
 func (q *query) covers(a *asked, mask hint.Mask) bool {
 	if !q.pays || a.excl != ExclusiveNUMA || q.w.CPUs == 0 {
 		return true

@@ -131,7 +131,7 @@ func (t *Try) takeCPUs(q *query) {
 	}
 }
 
-// takeWhole takes free cores, but of the last core only the missing threads.
+// takeWhole takes whole free cores. Of the last core it takes only the missing threads.
 func (t *Try) takeWhole(s span, n int) {
 	for i := s.from; i < s.to && n > 0; i++ {
 		if free := t.Book.free[i]; free == t.m.cores[i].full && t.got[i] == 0 {
@@ -155,7 +155,7 @@ func (t *Try) takeSpread(a *asked, s span, n int) {
 }
 
 // spread takes one more thread of every core of the answer's nodes, emptier cores first, until the
-// CPUs are complete. It is for a preference for one thread per core, if there are too few cores.
+// CPUs are complete. It applies if one thread per core is preferred and there are too few cores.
 func (t *Try) spread(q *query, round int) {
 	left := q.w.CPUs
 	for _, w := range t.got {
@@ -210,8 +210,8 @@ func lowestOf(w uint8, n int) uint8 {
 	return out
 }
 
-// split divides an amount evenly among the nodes of the grant. The nodes with the least room come
-// first, so that the others provide the missing amounts.
+// split divides an amount evenly among the nodes of the grant. It starts with the nodes that have
+// the least room, so that the other nodes provide the missing amounts.
 func (t *Try) split(a Amount, g *Grant) {
 	unit := t.m.kinds[a.Kind].Unit
 	need := t.m.Whole(a)
@@ -247,8 +247,8 @@ func (t *Try) tightest(k KindIndex, mask hint.Mask) int {
 	return best
 }
 
-// BeginFull begins with a completely assigned machine, so that only resources released to it are
-// free.
+// BeginFull begins with a completely assigned machine, so that only resources that are given back
+// later are free.
 func (t *Try) BeginFull() {
 	clear(t.Book.free)
 	clear(t.Book.nodes)
@@ -279,7 +279,7 @@ func (t *Try) takeDevices(q *query, g *Grant) {
 	}
 }
 
-// takeFrom takes the devices of a kind at the given places. With PerNode, it takes those of one
+// takeFrom takes the devices of a kind at the given places. With PerNode, the places are on one
 // NUMA node. If devices must be together, it first takes one at each place. It takes the others at
 // the places with the fewest devices.
 func (t *Try) takeFrom(q *query, i int, places uint64, g *Grant) {

@@ -19,7 +19,7 @@ type query struct {
 	asking
 	t *scratch
 
-	levels int // the number of terms in use: those that some set of nodes could meet
+	levels int // the number of terms in use: the terms that some set of nodes could meet
 	terms  [2 * maxLevels]asked
 
 	pays   bool      // as in Want
@@ -40,8 +40,8 @@ type asked struct {
 	floor    int                  // a lower bound for the number of nodes; 0: not known yet
 }
 
-// compile prepares the search in a book, level by level. It returns Placed, or the reason why no
-// level can be met on any NUMA nodes.
+// compile prepares the search in a book, for each level of the terms. It returns Placed, or the
+// reason why no level can be met on any NUMA nodes.
 func (q *query) compile(m *Model, t *scratch, w *Want, b *Book) PlaceResult {
 	q.m, q.t, q.b, q.w, q.levels, q.within, q.near, q.pays = m, t, b, w, 0, w.Within, w.CPUsWithin, w.Pays
 	q.dev.asking = q.asking
@@ -67,7 +67,8 @@ func (q *query) compile(m *Model, t *scratch, w *Want, b *Book) PlaceResult {
 	return why
 }
 
-// compileTerms prepares the levels of the terms about CPUs, with devices together or not.
+// compileTerms prepares the terms about CPUs at each level. same means that devices must be
+// together.
 func (q *query) compileTerms(same bool) PlaceResult {
 	why := NoCPUs
 	var last terms
@@ -147,7 +148,7 @@ func (q *query) reason(a *asked) PlaceResult {
 }
 
 // find sets best and by to the answer, if the width allows one. When steps run out, it drops all
-// preferences. If the width does not matter, it then does not search for the fewest nodes either.
+// preferences. If the width does not matter, it also stops searching for the fewest nodes.
 func (q *query) find(width Width) bool {
 	if q.w.Nodes > 0 {
 		return q.findExactly(q.w.Nodes)
@@ -177,7 +178,7 @@ func (q *query) find(width Width) bool {
 	return false
 }
 
-// findExactly is find for a requested number of nodes.
+// findExactly does what find does for a requested number of nodes.
 func (q *query) findExactly(k int) bool {
 	first := 0
 	if q.steps.Left() == 0 {
@@ -230,7 +231,7 @@ func (q *query) narrowest() int {
 	return 0
 }
 
-// reaches reports whether k nodes could be enough, if they are the nodes with the most room.
+// reaches reports whether the k nodes with the most room could be enough.
 func (q *query) reaches(a *asked, k int) bool {
 	if k > 1 && a.floor == 0 {
 		a.floor = q.floor(a)
@@ -306,9 +307,9 @@ func (q *query) scan(a *asked, k int) bool {
 	return found
 }
 
-// scanDevices is scan for requests with devices. It compares sets by the places of the devices,
-// then by distances, then by the remaining devices, then by the remaining CPUs. When steps run out,
-// the first suitable set of nodes ends the search.
+// scanDevices does what scan does for requests with devices. It compares sets by the places of the
+// devices, then by distances, then by the remaining devices, then by the remaining CPUs. When steps
+// run out, the first suitable set of nodes ends the search.
 func (q *query) scanDevices(a *asked, masks []hint.Mask) (found bool) {
 	var best [2]uint64
 	var bestRoom int
@@ -355,8 +356,8 @@ func (q *query) leastNode() (least uint64) {
 // offers reports whether the set of nodes may be chosen.
 func (q *query) offers(mask hint.Mask) bool { return q.within == nil || q.within.Has(mask) }
 
-// floor returns a lower bound for the number of nodes. It assumes the nodes with the most room, for
-// each resource by itself and for all together.
+// floor returns a lower bound for the number of nodes. It counts the nodes with the most room,
+// first for each resource separately, and then for all resources together.
 func (q *query) floor(a *asked) int {
 	f := floor{nodes: len(q.m.nodes), least: 1}
 	f.add(uint64(q.w.CPUs), func(v int) uint64 { return uint64(a.units[v]) })
@@ -412,9 +413,8 @@ func (q *query) fits(a *asked, mask hint.Mask) bool {
 }
 
 // fewCaches reports whether the nodes of the mask have the CPUs in as few level-3 caches as
-// required. With a requested number of nodes, the requirement is the number of caches that the same
-// CPUs of each node would need if nothing were assigned. each means that each node provides some
-// CPUs.
+// required. If a number of nodes is requested, the limit is the number of caches that these CPUs of
+// each node would need on an empty machine. each means that each node provides some CPUs.
 func (q *query) fewCaches(a *asked, mask hint.Mask, each bool) bool {
 	switch q.w.Nodes {
 	case 0:
@@ -424,10 +424,10 @@ func (q *query) fewCaches(a *asked, mask hint.Mask, each bool) bool {
 		e.m, e.t, e.b, e.w = q.m, q.t, q.m.empty, q.w
 		return q.caches(a, mask, each) <= e.caches(a, mask, each)
 	}
-	return true // a mask of all possible nodes, not yet the requested number
+	return true // the mask has all possible nodes, not yet the requested number
 }
 
-// cost returns the use of kind CPU by the pinned CPUs, idle threads included.
+// cost returns the CPU time that the pinned CPUs use, including the idle threads of their cores.
 func (q *query) cost(a *asked) uint64 {
 	n, t := q.w.CPUs, q.m.threads
 	switch {

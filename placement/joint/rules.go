@@ -27,8 +27,8 @@ const (
 	binds // the number of values
 )
 
-// Exclusive is the unit, a core or a NUMA node, that a container shares with no pinned CPUs of
-// other containers.
+// Exclusive is the unit, a core or a NUMA node, on which a container's CPUs are the only pinned
+// CPUs.
 type Exclusive uint8
 
 // The levels of exclusiveness.
@@ -86,9 +86,9 @@ const (
 	FillNodes
 )
 
-// Score returns a node's score from 0 to 100, given how many of its NUMA nodes would be in use: it
-// rises with MostAllocated and falls with LeastAllocated (Koordinator's proposal "NUMA Topology
-// Scheduling", 2023).
+// Score returns a node's score from 0 to 100, given how many of its NUMA nodes would be in use. The
+// score rises with this number for MostAllocated, and falls for LeastAllocated (Koordinator's
+// proposal "NUMA Topology Scheduling", 2023).
 func (s Strategy) Score(used, total int) int {
 	if total <= 0 {
 		return 0

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// deviceQuery is the part of a query about devices. A place is a place of the model, or a root
-// complex if the request is about these. Sets of places are bit sets.
+// deviceQuery is the part of a query about devices. A place is a place of the model, or a whole
+// root complex if Same asks for root complexes. Sets of places are bit sets.
 type deviceQuery struct {
 	asking
 	n int // places
@@ -59,8 +59,8 @@ type supply struct {
 	adrift []int32
 }
 
-// rival is the best pick of the earlier sets of NUMA nodes, if ok. far and tie compare the current
-// set with the rival's set, by distance and by the last criterion.
+// rival is the best pick among the earlier sets of NUMA nodes, if ok is set. far compares the
+// current set with the rival's set by distance, and tie by the last criterion.
 type rival struct {
 	devicePick
 	far, tie int
@@ -244,7 +244,7 @@ func (q *deviceQuery) alike(a, b int) bool {
 }
 
 // supplyOf returns the supply from which NUMA nodes must provide the devices. If all devices must
-// be at one place, whole tells which places have them.
+// be at one place, the caller checks q.whole too.
 func (q *deviceQuery) supplyOf(together bool) *supply {
 	if together && !q.w.Same.one() {
 		return &q.shared

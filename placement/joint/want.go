@@ -17,8 +17,8 @@ type Want struct {
 	SameHow Strength // set if Same is
 	Width   Width
 	// Nodes requests exactly that many NUMA nodes, each of which provides some of the CPUs. Without
-	// CPUs each provides some of the first amount, and without amounts devices by PerNode. 0 leaves
-	// the number to the width. With Nodes, the width only determines whether devices with an
+	// CPUs, each provides some of the first amount. Without amounts, each provides PerNode devices.
+	// 0 leaves the number to Width. If Nodes is set, Width only determines whether devices with an
 	// unknown NUMA node count.
 	Nodes int
 	// PerNode requests exactly that many devices of each kind on each NUMA node; 0 leaves it open.
@@ -32,10 +32,10 @@ type Want struct {
 	// allowed if nothing were assigned. They are for resources that the model does not know. Nil
 	// means all.
 	Within, WithinEmpty hint.Set
-	// CPUsWithin are the only allowed sets of NUMA nodes for the CPUs, and CPUsWithinEmpty the same
-	// for an empty node. They are for CPUs that must be near resources that the model does not
-	// know. If a set is allowed, each larger set is allowed too. Without CPUs, they limit the set
-	// of NUMA nodes. Nil means all.
+	// CPUsWithin are the only allowed sets of NUMA nodes for the CPUs, and CPUsWithinEmpty the sets
+	// that would be allowed on an empty node. They are for CPUs that must be near resources that
+	// the model does not know. If a set is allowed, each larger set is allowed too. Without CPUs,
+	// they limit the set of NUMA nodes. Nil means all.
 	CPUsWithin, CPUsWithinEmpty hint.Set
 }
 
@@ -51,7 +51,7 @@ type Grant struct {
 	Devices   []DeviceRef // by kind as in Want.Devices
 	// Together means that devices are together as Want.Same requests.
 	Together bool
-	// Cut means that a search for devices ran out of steps: another choice might be better.
+	// Cut means that a search for devices ran out of steps, so a better choice may exist.
 	Cut bool
 }
 
@@ -67,23 +67,24 @@ const (
 	UnequalCores
 	// NoCPUs: the machine has too few free CPUs in total.
 	NoCPUs
-	// NoCores: it has enough free CPUs, but not as the rules require them.
+	// NoCores: the machine has enough free CPUs, but not on the cores or caches that the rules
+	// require.
 	NoCores
-	// NoAmount: it has too little free CPU time or memory.
+	// NoAmount: the machine has too little free CPU time or memory.
 	NoAmount
-	// NoDevices: it has too few free devices of a kind in total.
+	// NoDevices: the machine has too few free devices of a kind in total.
 	NoDevices
-	// NotTogether: it has enough free devices, but not together.
+	// NotTogether: the machine has enough free devices, but not together.
 	NotTogether
-	// TooWide: it has room, but only on more NUMA nodes than the width allows.
+	// TooWide: the machine has room, but only on more NUMA nodes than the width allows.
 	TooWide
 	// NotOffered: no set of NUMA nodes may be chosen.
 	NotOffered
-	// OutOfReach: it has room, but not on sets of NUMA nodes that may be chosen.
+	// OutOfReach: the machine has room, but not on a set of NUMA nodes that may be chosen.
 	OutOfReach
-	// Withholds: the pod would keep CPUs from others that it does not request.
+	// Withholds: the pod would keep more CPUs from other pods than it requests.
 	Withholds
-	// NotExactly: it has no room on exactly the requested number of NUMA nodes.
+	// NotExactly: the machine has no room on exactly the requested number of NUMA nodes.
 	NotExactly
 )
 

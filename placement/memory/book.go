@@ -11,16 +11,16 @@ import (
 // Book has the assigned memory: the kubelet's NUMANodeMap. Create it with Model.NewBook.
 type Book struct {
 	nodes []node
-	// free and reserved are by kind, then node; together they are allocatable unless the kubelet
-	// lost bytes.
+	// free and reserved are by kind, then node. They add up to Model.allocatable, unless the
+	// kubelet lost bytes.
 	free, reserved []uint64
 }
 
 // node is the part of state.NUMANodeState that is not by kind.
 type node struct {
 	assignments int32
-	// cells is the group of nodes that share the node's memory allocations, or only the node
-	// itself.
+	// cells is the group of nodes that provide memory together. Without a group, it is only the
+	// node itself.
 	cells hint.Mask
 }
 
@@ -35,7 +35,7 @@ func (m *Model) NewBook() *Book {
 	return b
 }
 
-// CopyFrom makes b equal to o; it allocates only if b is smaller.
+// CopyFrom makes b equal to o; it allocates memory only if b has too little.
 func (b *Book) CopyFrom(o *Book) {
 	b.nodes = append(b.nodes[:0], o.nodes...)
 	if len(b.free) != len(o.free) {
@@ -100,8 +100,8 @@ type Need struct {
 	Bytes uint64
 }
 
-// Reuse has the memory that finished init containers of a pod leave to its later containers, by
-// exact set of nodes (initContainersReusableMemory). The zero value is empty.
+// Reuse has the memory that finished init containers of a pod leave to its later containers, keyed
+// by the exact set of nodes (initContainersReusableMemory). The zero value is empty.
 type Reuse struct{ entries []reuse }
 
 type reuse struct {
@@ -133,7 +133,7 @@ func (r *Reuse) find(mask hint.Mask, k Kind) *reuse {
 	return nil
 }
 
-// Offer is updatePodReusableMemory for a block of a regular init container.
+// Offer reproduces updatePodReusableMemory for a block of a regular init container.
 func (r *Reuse) Offer(mask hint.Mask, n Need) {
 	if e := r.find(mask, n.Kind); e != nil {
 		e.bytes = max(e.bytes, n.Bytes)
@@ -142,7 +142,7 @@ func (r *Reuse) Offer(mask hint.Mask, n Need) {
 	r.entries = append(r.entries, reuse{mask, n.Kind, n.Bytes})
 }
 
-// Spend is updatePodReusableMemory for a block of an app container or a sidecar.
+// Spend reproduces updatePodReusableMemory for a block of an app container or a sidecar.
 func (r *Reuse) Spend(mask hint.Mask, n Need) {
 	if e := r.find(mask, n.Kind); e != nil {
 		e.bytes -= min(e.bytes, n.Bytes)
@@ -156,7 +156,7 @@ func (m *Model) Assign(b *Book, mask hint.Mask, n Need, r *Reuse) {
 	m.Take(b, mask, Need{n.Kind, n.Bytes - min(n.Bytes, r.Bytes(mask, n.Kind))})
 }
 
-// Take is Assign without reuse.
+// Take does what Assign does, without reuse.
 func (m *Model) Take(b *Book, mask hint.Mask, n Need) {
 	left := n.Bytes
 	for w := mask; w != 0; w &= w - 1 {

@@ -2,8 +2,8 @@
 // and huge pages, the nodes from which it takes them, and how it frees them.
 //
 // A Model is compiled once and immutable. A Book has the assigned memory. The code follows
-// pkg/kubelet/cm/memorymanager/policy_static.go, including its groups of nodes and its arithmetic
-// of uint64.
+// pkg/kubelet/cm/memorymanager/policy_static.go, including its groups of nodes and its uint64
+// arithmetic.
 package memory
 
 import (
@@ -38,8 +38,8 @@ type Model struct {
 	has   []hint.Mask
 	// allocatable and total are by kind, then node.
 	allocatable, total, reserved []uint64
-	// endless means that some node reserves more of a kind for the system, or for huge pages, than
-	// it has.
+	// endless reports, by kind, whether the kubelet believes that some node has endless memory:
+	// more is reserved for the system, or for huge pages, than the node has.
 	endless []bool
 	// most[kind][k] is the largest amount of the kind on k nodes; most[kind] is nil if sums
 	// overflow.
@@ -108,7 +108,8 @@ func (m *Model) set(pos int, name string, size uint64, reserved map[string]uint6
 	m.endless[k] = m.endless[k] || reserved[name] > size
 }
 
-// prefixSums adds up the largest amounts first; nil if the sum overflows.
+// prefixSums returns the sums of the largest amounts: element i is the sum of the i largest. It
+// returns nil if a sum overflows.
 func prefixSums(amounts []uint64) []uint64 {
 	sorted := slices.Clone(amounts)
 	slices.Sort(sorted)

@@ -23,8 +23,8 @@ var (
 	// ErrCrash means that the kubelet would crash: it looks up a kind of memory that a node's table
 	// does not have.
 	ErrCrash = errors.New("the kubelet would crash: a NUMA node has no row for this kind of memory")
-	// ErrNoRegular means that the kubelet would crash, because it looks for hints for ordinary
-	// memory that is not requested.
+	// ErrNoRegular means that the kubelet would crash, because it looks up hints for ordinary
+	// memory although none is requested.
 	ErrNoRegular = errors.New("the kubelet would crash: no ordinary memory is asked for")
 )
 
@@ -94,8 +94,8 @@ func (m *Model) MinSize(needs []Need) int {
 	return m.space.Len()
 }
 
-// lowerBound returns the number of nodes that each need requires by itself. It exceeds the number
-// of nodes if there is too little memory.
+// lowerBound returns the number of nodes that the most demanding need requires. It exceeds the
+// number of nodes if there is too little memory.
 func (m *Model) lowerBound(needs []Need) int {
 	low := 1
 	for _, n := range needs {
@@ -107,7 +107,8 @@ func (m *Model) lowerBound(needs []Need) int {
 	return low
 }
 
-// Crashes reports whether the kubelet would look up a kind of memory on a node that has none.
+// Crashes reports whether the kubelet would look up a kind of memory on a node that has no row for
+// it.
 func (m *Model) Crashes(needs []Need) bool {
 	return !m.covers(m.space.All(), needs)
 }
@@ -123,7 +124,8 @@ func (m *Model) covers(mask hint.Mask, needs []Need) bool {
 }
 
 // Hints fills in the hints that the kubelet would return. They are the same for each of the needs
-// (calculateHints). An empty list means no preference: a lack of memory shows at Allocate only.
+// (calculateHints). If no mask fits, calculateHints returns an empty map, which means no
+// preference. So the kubelet detects the lack of memory only in Allocate.
 func (m *Model) Hints(q *Query, want hint.Want, out *hint.List) {
 	out.Reset(hint.Masks)
 	out.Times = len(q.Needs)
@@ -169,8 +171,8 @@ func (b *Book) alone() (nodes hint.Mask) {
 	return nodes
 }
 
-// best implements findBestHint over the hints whose masks contain the given nodes. The smallest are
-// preferred.
+// best implements findBestHint over the hints whose masks contain the given nodes. The hint is
+// preferred if its mask has MinSize nodes.
 func (m *Model) best(q *Query, holding hint.Mask) (best hint.Hint, found bool) {
 	size := m.MinSize(q.Needs)
 	for k := size; k <= m.space.Len(); k++ {
