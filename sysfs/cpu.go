@@ -138,8 +138,8 @@ func (r *reader) byPackageID(want topology.PackageID) (set topology.CPUSet, err 
 	return set, nil
 }
 
-// numberPackages sorts packages. If the platform gives them no ids, or the same id to several (s390
-// numbers them inside a book), they are numbered in the order of their lowest CPUs.
+// numberPackages sorts packages. If packages have no ids, or several have the same id (s390 numbers
+// them inside a book), it numbers them in the order of their lowest CPUs.
 func (r *reader) numberPackages() {
 	seen := map[topology.PackageID]bool{}
 	twice := false
@@ -156,7 +156,7 @@ func (r *reader) numberPackages() {
 	slices.SortFunc(r.m.Packages, func(a, b topology.Package) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// nameCores gives the cores their packages. A core that spans packages is divided among them.
+// nameCores records the package of each core. A core that spans packages is divided among them.
 func (r *reader) nameCores() {
 	var cores []topology.Core
 	for _, c := range r.m.Cores {

@@ -2,7 +2,7 @@ package sysfs
 
 import "fmt"
 
-// Error names a file of a capture or a live /sys that cannot be understood.
+// Error names a file of a capture or a live /sys that cannot be read or parsed.
 type Error struct {
 	// Path is relative to the folder that contains sys/.
 	Path string

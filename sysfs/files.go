@@ -24,8 +24,8 @@ const (
 // tree reads attributes below a root that contains sys/.
 type tree struct{ fsys fs.FS }
 
-// absent reports whether err means that there is no such file. A file in the place of a folder also
-// counts as absent.
+// absent reports whether err means that there is no such file. A file where a folder is expected
+// also counts as absent.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, syscall.ENOTDIR)
 }
@@ -132,8 +132,8 @@ func (t tree) cpus(dir string, good func(*topology.CPUSet) bool, names ...string
 	return set, found, nil
 }
 
-// listName returns the name of the list file for a mask file: cpumap and cpulist, shared_cpu_map
-// and shared_cpu_list, core_cpus and core_cpus_list.
+// listName returns the name of the list file for a mask file: cpulist for cpumap, shared_cpu_list
+// for shared_cpu_map, core_cpus_list for core_cpus.
 func listName(name string) string {
 	if base, isMap := strings.CutSuffix(name, "map"); isMap {
 		return base + "list"
@@ -200,7 +200,7 @@ type reader struct {
 	dirs topology.CPUSet
 	// addresses are the folders of the PCI devices.
 	addresses map[string]string
-	// parents maps virtual functions to their physical functions, by the virtfn links of the
-	// latter.
+	// parents maps virtual functions to their physical functions, read from the virtfn links of the
+	// physical functions.
 	parents map[string]string
 }

@@ -14,7 +14,7 @@ import (
 // sys/. /sys itself does not contain NVLinks.
 const MatrixFile = "run/berth/nvidia-smi-topo-m.txt"
 
-// kfdDir has the information of the kernel's driver for AMD GPUs about them and their links
+// kfdDir is the folder in which the kernel's driver for AMD GPUs describes them and their links
 // (drivers/gpu/drm/amd/amdkfd/kfd_topology.c).
 const kfdDir = "sys/devices/virtual/kfd/kfd/topology/nodes"
 
@@ -118,7 +118,7 @@ func (r *reader) kfdAddress(name string) (string, error) {
 	return fmt.Sprintf("%04x:%02x:%02x.%d", p["domain"], id>>8&0xff, id>>3&0x1f, id&7), nil
 }
 
-// properties reads lines "KEY NUMBER" and returns those with the given keys.
+// properties reads lines "KEY NUMBER" and returns the numbers of the given keys.
 func (r *reader) properties(name string, keys ...string) (map[string]uint64, error) {
 	text, _, err := r.text(name)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// readNodes reads the NUMA nodes with a folder; the kernel makes one for each online node. A kernel
-// without NUMA has none. A node that claims a CPU of a lower node is a firmware bug. It is omitted
-// together with all distances, which cannot be trusted then.
+// readNodes reads the NUMA nodes from their folders. The kernel makes a folder for each online
+// node, and none without NUMA. If a node claims a CPU of a lower node, the firmware has a bug. Then
+// readNodes omits the node and all distances, because they are not reliable.
 func (r *reader) readNodes() error {
 	ids, err := r.numbered(nodeDir, "node", math.MaxUint16)
 	if err != nil {
@@ -117,8 +117,9 @@ func (r *reader) hugePages(dir string) ([]topology.HugePages, error) {
 	return slices.CompactFunc(pools, func(a, b topology.HugePages) bool { return a.PageBytes == b.PageBytes }), nil
 }
 
-// readDistances reads one row per node. A row lists the distances to nodes that were online
-// (drivers/base/node.c, node_read_distance). An edited capture may have lost the folders of some.
+// readDistances reads one row per node. A row lists the distances to the online nodes
+// (drivers/base/node.c, node_read_distance). An edited capture may lack the folders of some of
+// these nodes.
 func (r *reader) readDistances(ids []int) error {
 	for i := range r.m.NUMANodes {
 		if err := r.readDistancesOf(&r.m.NUMANodes[i], nodePath(ids[i])+"/distance", ids); err != nil {
@@ -135,7 +136,7 @@ func (r *reader) readDistancesOf(n *topology.NUMANode, name string, ids []int) e
 	}
 	row := strings.Fields(text)
 	if !ok || strings.Trim(text, "0 \t\n") == "" {
-		return nil // firmware without a distance table: nothing, or all zeros in old kernels
+		return nil // firmware without a distance table: the row is empty, or all zeros in old kernels
 	}
 	columns, err := r.columns(name, len(row), ids)
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// nvidiaDir is the folder in which NVIDIA's driver describes its GPUs: a folder for each, named by
-// its PCI address, with a file "information".
+// nvidiaDir is the folder in which NVIDIA's driver describes its GPUs: each GPU has a folder with
+// its PCI address as the name, which contains a file "information".
 const nvidiaDir = "proc/driver/nvidia/gpus"
 
 // ReadNVIDIA maps the UUIDs of NVIDIA's GPUs ("GPU-9221d5d1-...") to their PCI addresses. NVIDIA's
-// device plugin uses these UUIDs as ids. The root of fsys is the folder that contains proc/; on a
-// live machine, "/". Without the driver the map is empty. A GPU that the driver has not started has
-// no UUID and is omitted. The error is a *Error.
+// device plugin uses these UUIDs as ids. The root of fsys is the folder that contains proc/. On a
+// live machine it is "/". Without the driver the map is empty. A GPU that the driver has not
+// started has no UUID and is omitted. The error is a *Error.
 func ReadNVIDIA(fsys fs.FS) (map[string]string, error) {
 	t := tree{fsys}
 	entries, err := fs.ReadDir(fsys, nvidiaDir)

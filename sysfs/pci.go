@@ -13,7 +13,7 @@ import (
 )
 
 // readDevices reads the PCI devices of /sys/bus/pci/devices. If a capture lacks that folder, it
-// reads those below /sys/devices/pci*.
+// reads the devices below /sys/devices/pci*.
 func (r *reader) readDevices() error {
 	places, err := r.places()
 	if err != nil {
@@ -150,9 +150,9 @@ func (r *reader) device(address, dir string) (d topology.Device, err error) {
 }
 
 // physical returns the target address of a virtual function's link physfn. A target that the
-// capture lacks counts as none. If the link cannot be read, the link virtfn of a physical function
-// is used. Functions come and go while sysfs is read, and a virtual function must never count as a
-// physical one.
+// capture lacks counts as none. If the link cannot be read, physical uses the virtfn link of a
+// physical function. Functions come and go while sysfs is read, and a virtual function must never
+// count as a physical one.
 func (r *reader) physical(address, name string) (string, error) {
 	target, err := fs.ReadLink(r.fsys, name)
 	if err != nil {
@@ -261,7 +261,7 @@ func bounded(name string) string { return name[:min(len(name), 128)] }
 // rdmaClass is the class of RDMA devices.
 const rdmaClass = "infiniband"
 
-// classes have the common names of devices, the best first.
+// classes are the classes with the common names of devices, the best name first.
 var classes = []string{"net", rdmaClass, "block", "nvme", "drm"}
 
 // classDirs returns the folders that list the devices of a class.
@@ -273,7 +273,7 @@ func classDirs(class string) []string {
 }
 
 // classNames returns the names of PCI devices by address, from the links in /sys/class and
-// /sys/block. Under "" it has their common names, and under rdmaClass the names in that class.
+// /sys/block. The key "" has their common names, and the key rdmaClass their RDMA names.
 func (r *reader) classNames() (map[string]map[string]string, error) {
 	names := map[string]string{}
 	all := map[string]map[string]string{"": names}
@@ -317,7 +317,8 @@ func isCard(name string) bool {
 	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
-// shorter prefers the shorter name, then the lower: eth0 before eth0.5 and eth10.
+// shorter returns the shorter name, or the lower of two names with the same length: eth0 before
+// eth0.5 and eth10.
 func shorter(a, b string) string {
 	if a == "" || len(b) < len(a) || len(b) == len(a) && b < a {
 		return b
@@ -335,8 +336,8 @@ func lastAddress(place string) string {
 	return last
 }
 
-// childName finds the name of a device in its own folder, for captures without /sys/class. The
-// devices of a virtual machine have it one level deeper, in virtioN.
+// childName finds the name of a device in its own folder, for captures without /sys/class. On a
+// virtual machine the name is one level deeper, in virtioN.
 func (r *reader) childName(place string, classes []string) (string, error) {
 	list, err := r.entries(place)
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Read returns the machine that fsys describes. The root of fsys is the folder that contains sys/;
-// on a live machine, "/". The error is a *Error, or a *topology.Violation if the files are well
-// formed but contradict each other.
+// Read returns the machine that fsys describes. The root of fsys is the folder that contains sys/.
+// On a live machine it is "/". The error is a *Error, or a *topology.Violation if the files are
+// well formed but contradict each other.
 func Read(fsys fs.FS) (*topology.Machine, error) {
 	r := reader{tree: tree{fsys}}
 	for _, step := range []func() error{r.readOnline, r.readCores, r.readPackages, r.readDies, r.readL3s, r.readNodes, r.readDevices, r.readLinks} {
@@ -23,8 +23,8 @@ func Read(fsys fs.FS) (*topology.Machine, error) {
 	return &r.m, nil
 }
 
-// ReadOnline returns the CPUs that are online now, as Machine.Online of Read has them, but reads
-// only one folder and two files. The error is a *Error.
+// ReadOnline returns the CPUs that are online now, like Machine.Online of Read, but it reads only
+// one folder and two files. The error is a *Error.
 func ReadOnline(fsys fs.FS) (topology.CPUSet, error) {
 	r := reader{tree: tree{fsys}}
 	err := r.readOnline()
@@ -73,7 +73,7 @@ func (r *reader) onlineOneByOne() (topology.CPUSet, error) {
 			return online, err
 		}
 		switch {
-		case !ok || text == "" || text == "1": // CPU 0 often has no such file; captures may hold it empty
+		case !ok || text == "" || text == "1": // CPU 0 often has no such file, and in captures it may be empty
 		case text == "0":
 			online.Remove(id)
 		default:

@@ -21,17 +21,17 @@ const maxTextField = 256
 //   - At least one CPU is online; no CPU is both online and offline.
 //   - Ids are not negative, ascending and unique; packages, dies, L3s and cores are not empty;
 //     objects of one kind share no CPU and hold only online CPUs.
-//   - Dies and cores lie inside the package that they name, which exists; a core may name NoPackage
-//     if no package holds its CPUs.
+//   - Dies and cores name an existing package that contains them. A core may name NoPackage if no
+//     package contains its CPUs.
 //   - With UnnumberedCaches there are L3s, and their ids are their lowest CPUs. With
 //     UnnumberedPackages there are packages, and their ids are 0, 1, 2 ... in the order of their
 //     lowest CPUs.
-//   - A distance row is empty or has one value of at least 1 per node; page sizes are ascending
-//     powers of two, and no pool overflows 64 bits. If the memory of a node is known, its pools are
-//     not larger.
-//   - Addresses, classes and ids of devices are spelled as the kernel spells them, and a device's
-//     node exists. Switches form a tree, and all devices below a switch have its root. A virtual
-//     function names a physical one.
+//   - A distance row is empty or has one value of at least 1 per node. Page sizes are ascending
+//     powers of two, and no pool overflows 64 bits. If a node's memory is known, its pools are not
+//     larger than this memory.
+//   - Addresses, classes and ids of devices have the kernel's spelling, and a device's node exists.
+//     Switches form a tree, and all devices below a switch have its root. A virtual function names
+//     a physical one.
 //   - Links connect devices of the machine, ascending by their addresses, each pair once.
 func (m *Machine) Check() error {
 	if m.Online.IsEmpty() {
@@ -50,7 +50,7 @@ func (m *Machine) Check() error {
 	return nil
 }
 
-// disjoint collects the CPUs of objects of one kind and refuses overlaps.
+// disjoint collects the CPUs of objects of one kind, to refuse overlaps.
 type disjoint struct {
 	online *CPUSet
 	seen   CPUSet

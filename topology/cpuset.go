@@ -187,8 +187,8 @@ func (s *CPUSet) UnmarshalText(b []byte) error {
 }
 
 // ParseCPUList reads a kernel CPU list: ids and ranges separated by commas, in any order, with
-// optional strides as the kernel's bitmap_parselist has them ("0-7:2/4"). White space around items
-// is ignored; "" is the empty set. The error names the item.
+// optional strides as in the kernel's bitmap_parselist ("0-7:2/4"). It ignores white space around
+// items. "" is the empty set. The error names the item.
 func ParseCPUList(list string) (CPUSet, error) {
 	var s CPUSet
 	list = strings.TrimSpace(list)

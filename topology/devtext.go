@@ -15,8 +15,8 @@ import (
 //	dev:3b:00.0|3b:00.1,020000,8086:1593,numa=0,root=3a,switch=3a:00.0,driver=ice,name=eth0|eth1
 //	dev:3b:01.0|3b:01.1,020000,8086:1889,numa=0,root=3a,switch=3a:00.0,pf=3b:00.0
 //
-// Functions that differ only in address and names share one item. A domain 0000 is left out, a root
-// "pci0000:3a" is written "3a". Driver, root and names are percent-encoded.
+// Functions that differ only in address and names share one item. The domain 0000 is left out, and
+// a root "pci0000:3a" is written as "3a". Driver, root and names are percent-encoded.
 
 // DeviceString prints devices and links as the items of a machine string, "" for none.
 func (m *Machine) DeviceString() string {
@@ -24,7 +24,7 @@ func (m *Machine) DeviceString() string {
 }
 
 // WithDevices returns the machine with the devices and links of text, as DeviceString prints them,
-// instead of its own. The error is that of Parse.
+// instead of its own. It returns the same errors as Parse.
 func (m *Machine) WithDevices(text string) (*Machine, error) {
 	if len(text) > MaxMachineText {
 		return nil, &ParseError{"machine", text[:80], fmt.Sprintf("at most %d bytes, not %d", MaxMachineText, len(text))}
@@ -62,7 +62,7 @@ func longAddress(text string) string {
 	return text
 }
 
-// shortRoot leaves out "pci0000:" if what follows is a bus.
+// shortRoot leaves out "pci0000:" if a bus number follows it.
 func shortRoot(root string) string {
 	if bus, ok := strings.CutPrefix(root, "pci0000:"); ok && isHex(bus, 2) {
 		return bus

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// DivideError explains why the packages of a machine cannot have this number of NUMA nodes.
+// DivideError explains why the packages of a machine cannot have the requested number of NUMA
+// nodes.
 type DivideError struct {
 	Want int // NUMA nodes in each package
 	Why  string
@@ -33,10 +34,11 @@ type Division struct {
 	old [][]NUMAID
 }
 
-// Divide returns the machine with perPackage NUMA nodes in each package, as another NPS (AMD) or
-// SNC (Intel) setting of the firmware would make it. CPUs are divided by level-3 caches if there
-// are enough of them, otherwise by cores; memory and huge pages are divided evenly. The real NUMA
-// nodes of devices cannot be known in advance, so Rehang spreads them. The error is a *DivideError.
+// Divide returns the machine with perPackage NUMA nodes in each package, as the firmware would
+// report it with another NPS (AMD) or SNC (Intel) setting. CPUs are divided by level-3 caches if
+// there are enough of them, otherwise by cores; memory and huge pages are divided evenly. The real
+// NUMA nodes of devices cannot be known in advance, so Rehang spreads them. The error is a
+// *DivideError.
 func (m *Machine) Divide(perPackage int) (*Division, error) {
 	d := &Division{from: m, each: perPackage, old: make([][]NUMAID, len(m.Packages))}
 	if err := d.sort(); err != nil {
@@ -112,7 +114,7 @@ func (d *Division) sortNodes() error {
 	return nil
 }
 
-// parts divides the CPUs of a package; nil if they cannot be divided evenly.
+// parts divides the CPUs of a package. It returns nil if they cannot be divided evenly.
 func (d *Division) parts(p *Package) []CPUSet {
 	var groups []CPUSet
 	for i := range d.from.L3s {
@@ -196,8 +198,8 @@ func (d *Division) apart(i, p int) uint32 {
 }
 
 // Rehang returns the new NUMA nodes of devices whose current NUMA nodes are given. If a NUMA node
-// becomes several, its devices are spread over them in order: of four devices the first two go to
-// the first of two nodes.
+// becomes several, its devices are spread over them in order: if two nodes replace one, the first
+// two of its four devices go to the first node.
 func (d *Division) Rehang(hang []NUMAID) []NUMAID {
 	all, seen := map[NUMAID]int{}, map[NUMAID]int{}
 	for _, id := range hang {

@@ -5,7 +5,8 @@ package topology
 type CPUID uint16
 
 // NUMAID is the operating system's number of a NUMA node, as in /sys/devices/system/node/nodeN.
-// Numbers may have gaps and go up to 65535; the kubelet, and therefore a NUMASet, stops at 63.
+// Numbers may have gaps and go up to 65535. The kubelet, and therefore a NUMASet, accepts only
+// numbers up to 63.
 type NUMAID uint16
 
 // PackageID is the operating system's number of a processor package (socket):

@@ -25,8 +25,8 @@ var linkNames = [...]string{NVLink: "nvlink", XGMI: "xgmi"}
 // String returns the kind as a machine string spells it.
 func (k LinkKind) String() string { return spell(k, linkNames[:]) }
 
-// compareAddresses orders PCI addresses; a longer domain ("10000:") comes after every four-digit
-// one.
+// compareAddresses orders PCI addresses; a longer domain ("10000:") comes after every domain of
+// four digits.
 func compareAddresses(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
@@ -63,10 +63,10 @@ func (m *Machine) checkLinks() error {
 //
 //	link:nvlink=18,18:00.0+19:00.0+3a:00.0|9a:00.0+9b:00.0
 //
-// Devices joined by + are all connected to one another, each pair by this number of links.
+// Devices joined by + are all connected to one another. Each pair has this number of links.
 
 // appendLinks appends one item for each kind and number of links. Devices that are all connected to
-// one another, and to no others, form one set. All other pairs are written singly.
+// one another, and to no others, form one set. All other pairs are separate sets.
 func appendLinks(b []byte, links []Link) []byte {
 	type bundle struct {
 		kind  LinkKind
@@ -101,7 +101,7 @@ func appendSets(b []byte, sets [][]string) []byte {
 
 // linkedSets divides the links into sets of devices that are all connected to one another.
 func linkedSets(links []Link) [][]string {
-	part := map[string]int{} // by device, the number of its connected part
+	part := map[string]int{} // by device, the number of its connected component
 	members := map[int][]string{}
 	size := map[int]int{}
 	for i, l := range links {

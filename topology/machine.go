@@ -22,12 +22,12 @@ type Machine struct {
 	Links []Link
 
 	// UnnumberedCaches means that the kernel gives caches no ids (cache/indexN/id is absent, as
-	// before Linux 4.11 and on many arm64 kernels). L3 ids are then lowest CPUs. cAdvisor, and so
-	// the kubelet, sees no cache of such a machine.
+	// before Linux 4.11 and on many arm64 kernels). The id of an L3 is then its lowest CPU.
+	// cAdvisor, and so the kubelet, sees no caches on such a machine.
 	UnnumberedCaches bool
 	// UnnumberedPackages means that the platform distinguishes packages but gives them no ids
 	// (physical_package_id is -1, as on s390 and POWER partitions). Ids are then 0, 1, 2 ... in the
-	// order of their lowest CPUs. cAdvisor, and so the kubelet, sees one socket, -1.
+	// order of their lowest CPUs. cAdvisor, and so the kubelet, sees one socket with the id -1.
 	UnnumberedPackages bool
 }
 

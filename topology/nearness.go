@@ -4,7 +4,7 @@ package topology
 // greater value is nearer.
 type Nearness uint8
 
-// The values. The zero value is for a device and itself.
+// The values. The zero value is the nearness of a device to itself.
 const (
 	UnknownNearness Nearness = iota
 	// AcrossNodes: the connection crosses the link between NUMA nodes (SYS).
@@ -25,7 +25,7 @@ var nearnessNames = [...]string{"?", "SYS", "NODE", "PHB", "PXB", "PIX"}
 func (n Nearness) String() string { return spell(n, nearnessNames[:]) }
 
 // Nearness returns a matrix with the nearness of each pair of devices, which are given by address.
-// It returns false if the machine lacks one of them.
+// It returns false if the machine lacks a device.
 func (m *Machine) Nearness(addresses []string) ([]Nearness, bool) {
 	n := len(addresses)
 	devices, above := make([]*Device, n), make([][]string, n)

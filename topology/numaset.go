@@ -56,7 +56,7 @@ func (s NUMASet) All() iter.Seq[NUMAID] {
 // String prints the set as a list ("0-1,3"); the empty set prints as "". It allocates.
 func (s NUMASet) String() string { return s.cpus().String() }
 
-// cpus borrows the list format of CPUSet.
+// cpus returns the set as a CPUSet, for its list format.
 func (s NUMASet) cpus() CPUSet {
 	var c CPUSet
 	c.w[0] = uint64(s)

@@ -23,12 +23,13 @@ func (e *ParseError) Error() string {
 	return fmt.Sprintf("machine string: %s: %.80q: want %s", e.Item, e.Value, e.Want)
 }
 
-// Parse reads a machine string, the grammar of docs/topology.md: items KEY:VALUE separated by
-// white space, in any order except for the levels of the tree, which nest as they are written.
+// Parse reads a machine string (docs/topology.md has the grammar). It has items KEY:VALUE,
+// separated by white space. Their order does not matter, except for the levels of the tree: each
+// level is inside the level before it.
 //
 //	package:2 numa:4 l3:2 core:8 pu:2 number:split mem:64Gi dist:10,12,32
 //
-// The error is a *ParseError, or the *Violation of Check when the items contradict one another.
+// The error is a *ParseError, or the *Violation of Check if the items contradict one another.
 func Parse(text string) (*Machine, error) {
 	if len(text) > MaxMachineText {
 		return nil, &ParseError{"machine", text[:80], fmt.Sprintf("at most %d bytes, not %d", MaxMachineText, len(text))}
@@ -256,7 +257,7 @@ func upTo(n int) []int {
 	return out
 }
 
-// identified is list with the ids of counted objects filled in from idKey.
+// identified does what list does, and takes the ids of counted objects from idKey.
 func (p *parser) identified(kind levelKind, idKey string, limit int) ([]entry, error) {
 	entries, counted, err := p.list(kind, limit)
 	if err != nil {
@@ -275,7 +276,7 @@ func (p *parser) identified(kind levelKind, idKey string, limit int) ([]entry, e
 	return entries, nil
 }
 
-// unused refuses a list of ids for a level whose objects are not counted.
+// unused returns an error if ids are listed for a level whose objects are not counted.
 func (p *parser) unused(idKey string, kind levelKind) error {
 	if text, ok := p.values[idKey]; ok {
 		return &ParseError{idKey, text, fmt.Sprintf("%s:COUNT with it, because it names counted objects", kind)}
@@ -647,7 +648,8 @@ func (p *parser) distanceClasses(text string) error {
 	return nil
 }
 
-// setDistances fills the matrix by class. A node without CPUs is in no package, so far from all.
+// setDistances fills the matrix by class. A node without CPUs is in no package, so it is far from
+// all other nodes.
 func (m *Machine) setDistances(local, near, far uint32) {
 	packages := make([]PackageID, len(m.NUMANodes))
 	for i := range m.NUMANodes {
@@ -669,7 +671,8 @@ func (m *Machine) setDistances(local, near, far uint32) {
 	}
 }
 
-// settle removes offline CPUs and sorts the objects, which are in the order of the tree before.
+// settle removes offline CPUs and sorts the objects. Before that, they are in the order of the
+// tree.
 func (p *parser) settle() error {
 	p.dropOffline()
 	p.order()
@@ -692,7 +695,7 @@ func (p *parser) dropOffline() {
 	}
 }
 
-// online removes offline CPUs from the objects, and objects without other CPUs.
+// online removes offline CPUs from the objects. It drops objects that have no other CPUs.
 func online[T any](all []T, offline *CPUSet, cpus func(*T) *CPUSet) []T {
 	all = slices.DeleteFunc(all, func(o T) bool { return cpus(&o).IsSubsetOf(offline) })
 	for i := range all {

@@ -9,7 +9,7 @@ import (
 // DeviceKind is the kind of a device that pods can ask for.
 type DeviceKind uint8
 
-// The kinds; the zero value is anything else.
+// The kinds. The zero value stands for all other devices.
 const (
 	OtherDevice DeviceKind = iota
 	// Bridge is a part of PCI itself: a root port, or a port of a switch.
@@ -66,8 +66,8 @@ func (m *Machine) Device(address string) *Device {
 	return &m.Devices[i]
 }
 
-// SetDevices returns the machine with devices and links, in any order, in place of its own. The
-// error is that of Check.
+// SetDevices returns the machine with these devices and links instead of its own. They may be in
+// any order. It returns the same errors as Check.
 func (m *Machine) SetDevices(devices []Device, links []Link) (*Machine, error) {
 	out := *m
 	out.Devices, out.Links = slices.SortedStableFunc(slices.Values(devices), compareDevices), slices.SortedStableFunc(slices.Values(links), compareLinks)
@@ -80,8 +80,8 @@ func (m *Machine) SetDevices(devices []Device, links []Link) (*Machine, error) {
 // maxSwitches is the maximum number of PCI switches above a device.
 const maxSwitches = 32
 
-// Switches returns the PCI switches above a device, the nearest first. It ends with a switch that
-// is not itself a device of the machine.
+// Switches returns the PCI switches above a device, the nearest first. The list may end with a
+// switch that is not itself a device of the machine.
 func (m *Machine) Switches(d *Device) []string {
 	var out []string
 	for d != nil && d.Switch != "" && len(out) <= maxSwitches {

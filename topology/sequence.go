@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// maxSequence bounds how many numbers one sequence of a machine string may stand for.
+// maxSequence is the maximum number of values in one sequence of a machine string.
 const maxSequence = 1 << 16
 
-// appendSequence appends numbers in their order, arithmetic runs as "A-B" or "A-B/STEP".
+// appendSequence appends numbers in the given order. It writes arithmetic runs as "A-B" or
+// "A-B/STEP".
 func appendSequence(b []byte, seq []int) []byte {
 	for i := 0; i < len(seq); {
 		if i > 0 {
@@ -94,7 +95,7 @@ func parseNumber(text string, limit int) (int, error) {
 	return int(n), nil
 }
 
-// appendRepeats appends values joined by commas, equal neighbours as "VALUE*COUNT".
+// appendRepeats appends values joined by commas. It writes equal neighbours as "VALUE*COUNT".
 func appendRepeats(b []byte, values []string) []byte {
 	for i := 0; i < len(values); {
 		n := 1

@@ -10,7 +10,7 @@ import (
 // SMIMatrix is the output of "nvidia-smi topo -m": the connections of a machine's GPUs and network
 // cards.
 type SMIMatrix struct {
-	// Names are the columns: "GPU0", "NIC0", or "mlx5_0" as older releases have it.
+	// Names are the columns: "GPU0", "NIC0", or "mlx5_0" in older releases.
 	Names []string
 	// Cells are the connections, by row and column in the order of Names: "X" for a device itself,
 	// "NV18" for 18 NVLinks, PIX, PXB, PHB, NODE or SYS for paths over PCIe.
@@ -25,7 +25,7 @@ const (
 	maxSMIDevices = 128
 )
 
-// SMIError is a matrix that cannot be read, or that does not fit the machine.
+// SMIError describes a part of a matrix that cannot be read, or that contradicts the machine.
 type SMIError struct {
 	Where string // "row GPU0, column GPU1"
 	Value string
@@ -83,8 +83,8 @@ func withoutEscapes(line string) string {
 	}
 }
 
-// header reads the names of the devices' columns. The columns of affinities follow them. A line
-// that is not the header changes nothing.
+// header reads the names of the devices' columns, which precede the columns of affinities. It
+// ignores a line that is not the header.
 func (m *SMIMatrix) header(fields []string) error {
 	if !isNumbered(fields[0], "GPU") || len(fields) > 1 && !isColumn(fields[1]) {
 		return nil
@@ -136,7 +136,7 @@ func (m *SMIMatrix) row(fields []string) error {
 	return nil
 }
 
-// nvlinks returns the number of links that a cell stands for.
+// nvlinks returns the number of NVLinks in a cell such as "NV18".
 func nvlinks(cell string) (n uint8, ok bool) {
 	digits, ok := strings.CutPrefix(cell, "NV")
 	if !ok {
@@ -146,7 +146,7 @@ func nvlinks(cell string) (n uint8, ok bool) {
 	return uint8(v), err == nil && v > 0 && isNumbered(digits, "")
 }
 
-// legend reads "NIC0: mlx5_0".
+// legend reads a line such as "NIC0: mlx5_0".
 func (m *SMIMatrix) legend(fields []string) error {
 	name, isNIC := strings.CutSuffix(fields[0], ":")
 	if !isNIC || !isNumbered(name, "NIC") || len(fields) != 2 {

@@ -9,8 +9,8 @@ import (
 )
 
 // String prints the machine as a machine string, in the grammar of docs/topology.md. The text is
-// one line, which is short if the machine is regular. For every Machine that passes Check, Parse
-// returns an equal one.
+// one line, which is short if the machine is regular. If a Machine passes Check, Parse returns an
+// equal Machine from its text.
 func (m *Machine) String() string {
 	w := writer{m: m}
 	w.fit()
@@ -78,8 +78,8 @@ func setsIn[T any](all []T, of func(*T) CPUSet) (sets []CPUSet) {
 	return sets
 }
 
-// fit looks for a tree: first with all levels that cover the machine, then with the levels that
-// were correct.
+// fit looks for a tree: first with all levels that cover the machine, then only with the levels
+// that the first tree described correctly.
 func (w *writer) fit() {
 	total := w.extent()
 	var kinds []levelKind
@@ -99,8 +99,8 @@ func (w *writer) fit() {
 	}
 }
 
-// extent returns the number of CPUs of a tree for the machine: numbered from 0, with no gaps except
-// offline CPUs. It returns 0 if there is none.
+// extent returns the number of CPUs of a tree for the machine: its CPUs are numbered from 0, and
+// all gaps are offline CPUs. It returns 0 if no tree fits.
 func (w *writer) extent() int {
 	present := w.m.Online.Or(&w.m.Offline)
 	n := 0
@@ -204,8 +204,7 @@ func stride(outer, inner *CPUSet) int {
 	return int(next - base)
 }
 
-// held returns the levels of a tree whose sets, without the offline CPUs, equal those of the
-// machine.
+// held returns the levels of a tree whose sets, without the offline CPUs, equal the machine's sets.
 func (w *writer) held(t *tree) (kinds []levelKind) {
 	for _, l := range t.levels[:len(t.levels)-1] {
 		want := map[CPUSet]bool{}
@@ -226,9 +225,9 @@ func (w *writer) held(t *tree) (kinds []levelKind) {
 	return kinds
 }
 
-// writable reports whether Parse would understand the level at its position. Cores must come last.
-// Parse would keep a NUMA node that is completely offline as a node without CPUs. Packages without
-// ids must be in the order of the tree.
+// writable reports whether Parse would read the level correctly at its position. Cores must come
+// last. Parse would keep a NUMA node that is completely offline as a node without CPUs. Packages
+// without ids must be in the order of the tree.
 func (w *writer) writable(t *tree, kind levelKind) bool {
 	switch kind {
 	case levelCore:
@@ -459,7 +458,7 @@ func (w *writer) writeMemberIDs(kind levelKind, key string, members []member) {
 	w.b = appendSequence(w.b, seqs[0])
 }
 
-// memberIDs returns the ids of a counted level by package, in the order in which Parse asks for
+// memberIDs returns the ids of a counted level by package, in the order in which Parse assigns
 // them. A completely offline object gets the id after its predecessor's.
 func (w *writer) memberIDs(kind levelKind, members []member) [][]int {
 	byCPUs := map[CPUSet]int{}
@@ -516,7 +515,7 @@ func (w *writer) writeNodes() {
 	w.writeDistances()
 }
 
-// writePerNode prints one value if all nodes have the same.
+// writePerNode prints one value for each node, or a single value if all are equal.
 func (w *writer) writePerNode(values []string) {
 	if !slices.ContainsFunc(values, func(v string) bool { return v != values[0] }) {
 		values = values[:1]

@@ -19,7 +19,7 @@ var levelNames = [levelKinds]string{"package", "die", "numa", "l3", "core", "pu"
 
 func (k levelKind) String() string { return levelNames[k] }
 
-// level is one level of a tree: count objects inside each object of the level above.
+// level is one level of a tree: each object of the level above has count objects.
 type level struct {
 	kind  levelKind
 	count int

@@ -1,43 +1,43 @@
-// Package shapes names machines for tests, demonstrations and documentation: the facts of real
-// servers, as machine strings.
+// Package shapes has machines for tests, demonstrations and documentation: real servers as machine
+// strings.
 package shapes
 
 import "github.com/berth-dev/berth/topology"
 
-// Machine strings of whole machines. Strings marked "captured" come from a real server of that
-// kind, with rounded memory, and without some devices if there are many. The others follow the
-// vendor's description.
+// Machine strings of whole machines. Captured machines come from a real server of that kind. Their
+// memory is rounded, and if there are many devices, some are left out. The other machines follow
+// the vendor's description.
 const (
 	// Xeon6130 is a two-socket Xeon Gold 6130 without SMT.
 	Xeon6130 = "package:2 die:1 numa:1 l3:1 core:16 pu:1 number:interleaved mem:96Gi huge:2Mi=0;1Gi=0 dist:10,21"
-	// Xeon6230 is a two-socket Xeon Gold 6230 with SMT and even/odd numbering, and with 2 MiB pages
-	// only on node 0: captured.
+	// Xeon6230 is a captured two-socket Xeon Gold 6230 with SMT and even/odd numbering. Only node 0
+	// has 2 MiB pages.
 	Xeon6230 = "package:2 die:1 numa:1 l3:1 core:20 pu:2 number:interleaved coreid:0,4,1,3,2,12,8,11,9-10,16,20,17,19,18,28,24,27,25-26 " +
 		"mem:97557100Ki,99076588Ki huge:2Mi=128,0;1Gi=0 dist:10,21"
-	// Xeon6330 is a two-socket Xeon Gold 6330 with SMT and even/odd numbering: captured.
+	// Xeon6330 is a captured two-socket Xeon Gold 6330 with SMT and even/odd numbering.
 	Xeon6330 = "package:2 die:1 numa:1 l3:1 core:28 pu:2 number:interleaved " +
 		"coreid:0,14,1,15,2,16,3,17,4,18,5,19,6,20,7,21,8,22,9,23,10,24,11,25,12,26,13,27 mem:131484584Ki,132057708Ki huge:2Mi=0;1Gi=0 dist:10,20"
-	// XeonSNC2 is a two-socket Cascade Lake with sub-NUMA clustering, each L3 spanning two NUMA
-	// nodes, 2560 huge pages on each node: captured.
+	// XeonSNC2 is a captured two-socket Cascade Lake with sub-NUMA clustering. Each L3 spans two
+	// NUMA nodes, and each node has 2560 huge pages.
 	XeonSNC2 = "package:2 die:1 l3:1 core:20 pu:2 coreid:0-4,8-12,16-20,24-28 " +
 		"numa:0=0-2,5-6,10-12,15-16,40-42,45-46,50-52,55-56;1=3-4,7-9,13-14,17-19,43-44,47-49,53-54,57-59;" +
 		"2=20-22,25-26,30-32,35-36,60-62,65-66,70-72,75-76;3=23-24,27-29,33-34,37-39,63-64,67-69,73-74,77-79 " +
 		"mem:48005604Ki,49507804Ki,49540688Ki,49539172Ki huge:2Mi=2560;1Gi=0 dist:10,11,21"
-	// XeonPMEM is a two-socket server with sub-NUMA clustering and four nodes of persistent memory
-	// without CPUs: captured.
+	// XeonPMEM is a captured two-socket server with sub-NUMA clustering. Four NUMA nodes without
+	// CPUs have persistent memory.
 	XeonPMEM = "package:2 die:1 l3:1 numa:2 core:14 pu:2 number:interleaved " +
 		"coreid:0-3,8-10,16-19,24-26,6,5,4,14,13,12,11,22,21,20,30,29,28,27 numaid:0,2,1,3 memonly:4-7 " +
 		"mem:32404120Ki,33022772Ki,33022780Ki,33002800Ki,124Gi*4 huge:2Mi=0;1Gi=0 " +
 		"dist:10,21,11,21,17,28*3/21,10,21,11,28*2,17,28/11,21,10,21,28,17,28*2/21,11,21,10,28*3,17/17,28*3,10,28*3/28*2,17,28*2,10,28*2/28,17,28*4,10,28/28*3,17,28*3,10"
-	// EPYC7451 is a two-socket EPYC of the first generation: four nodes to a socket, two L3 to a
-	// node: captured, with memory and distances as AMD describes them.
+	// EPYC7451 is a captured two-socket EPYC of the first generation. Each socket has four nodes
+	// with two L3s each. Memory and distances are as AMD describes them.
 	EPYC7451 = "package:2 numa:4 l3:2 core:3 pu:2 coreid:0-2,4-6,8-10,12-14,16-18,20-22,24-26,28-30 mem:32Gi dist:10,16,32"
-	// EPYCNPS4 is a two-socket EPYC of the third generation in NPS4: eight nodes with two L3 of 8
-	// cores each, 256 CPUs.
+	// EPYCNPS4 is a two-socket EPYC of the third generation in NPS4. It has 256 CPUs on eight
+	// nodes. Each node has two L3s of 8 cores.
 	EPYCNPS4 = "package:2 numa:4 l3:2 core:8 pu:2 mem:64Gi huge:2Mi=0;1Gi=0 dist:10,12,32"
-	// EPYCNPS1 is the same server in NPS1: two nodes with eight L3 each.
+	// EPYCNPS1 is the same server in NPS1: two nodes with eight L3s each.
 	EPYCNPS1 = "package:2 numa:1 l3:8 core:8 pu:2 mem:256Gi huge:2Mi=0;1Gi=0 dist:10,32"
-	// Kunpeng920 is a two-socket arm64 server with four NUMA nodes: captured.
+	// Kunpeng920 is a captured two-socket arm64 server with four NUMA nodes.
 	Kunpeng920 = "package:2 numa:2 l3:1 core:32 pu:1 packageid:36,8442 coreid:0-63|64-127 l3id:cpu " +
 		"mem:131732940Ki,132117940Ki,132117936Ki,131062408Ki huge:64Ki=0;2Mi=0;32Mi=0;1Gi=0 dist:10,16,32,33/16,10,25,32/32,25,10,16/33,32,16,10"
 	// XeonX7550 is a captured four-socket server with sparse ids, in which one NUMA node is
@@ -49,15 +49,15 @@ const (
 	POWER7 = "numa:8 package:8 l3:1 core:1 pu:4 number:packed packageid:none l3id:cpu numaid:0-1,4-5,8-9,12-13 " +
 		"mem:57088Mi,64768Mi,65280Mi,64Gi,65280Mi,64Gi,65280Mi,55552Mi " +
 		"dist:10,20,40*6/20,10,40*6/40*2,10,20,40*4/40*2,20,10,40*4/40*4,10,20,40*2/40*4,20,10,40*2/40*6,10,20/40*6,20,10"
-	// POWER9GPU is a two-socket POWER9. The memory of its six GPUs is in the NUMA nodes 250 to 255:
-	// captured, shortened.
+	// POWER9GPU is a captured two-socket POWER9, shortened. The memory of its six GPUs is in the
+	// NUMA nodes 250 to 255.
 	POWER9GPU = "cpu:0-15,88-103 package:0=0-15;8=88-103 core:0/8-20/4=0-12/4+1-13/4+2-14/4+3-15/4;8/2056-2068/4=88-100/4+89-101/4+90-102/4+91-103/4 " +
 		"l3:0=0-7;8=8-15;88=88-95;96=96-103 l3id:cpu numa:0=0-15;8=88-103 memonly:250-255 mem:126796Mi,133952000Ki,15Gi*6 huge:2Mi=0;1Gi=0 " +
 		"dist:10,40,80*6/40,10,80*6/80*2,10,80*5/80*3,10,80*4/80*4,10,80*3/80*5,10,80*2/80*6,10,80/80*7,10"
-	// Hybrid is a laptop with six cores of two threads and eight of one: captured.
+	// Hybrid is a captured laptop with six cores of two threads and eight cores of one thread.
 	Hybrid = "package:1 die:1 numa:1 l3:1 pu:20 core:0/0-20/4=0-10/2+1-11/2;0/24-31=12-19 mem:32489480Ki huge:2Mi=0;1Gi=0 dist:10"
-	// GPUServer is a two-socket server with eight GPUs and four network cards behind four PCIe
-	// switches, two to a socket.
+	// GPUServer is a two-socket server with eight GPUs and four network cards. They are behind four
+	// PCIe switches, two switches on each socket.
 	GPUServer = "package:2 numa:1 l3:1 core:32 pu:2 mem:512Gi huge:2Mi=0;1Gi=0 dist:10,21 " +
 		"dev:18:00.0|19:00.0,030200,10de:2330,numa=0,root=15,switch=16:00.0,driver=nvidia,name=card1|card2 " +
 		"dev:1a:00.0,020700,15b3:1021,numa=0,root=15,switch=16:00.0,driver=mlx5_core,name=ib0 " +
@@ -67,9 +67,9 @@ const (
 		"dev:9c:00.0,020700,15b3:1021,numa=1,root=97,switch=98:00.0,driver=mlx5_core,name=ib2 " +
 		"dev:ba:00.0|bb:00.0,030200,10de:2330,numa=1,root=b7,switch=b8:00.0,driver=nvidia,name=card7|card8 " +
 		"dev:bc:00.0,020700,15b3:1021,numa=1,root=b7,switch=b8:00.0,driver=mlx5_core,name=ib3"
-	// GPUMesh is a two-socket server with eight GPUs in a hybrid cube mesh of NVLinks, two to a
-	// PCIe switch, and a network card next to each pair. Its links are the ones that NVIDIA
-	// publishes for the DGX-1 with V100.
+	// GPUMesh is a two-socket server whose eight GPUs form a hybrid cube mesh of NVLinks. Each PCIe
+	// switch has two GPUs and a network card. The links are those that NVIDIA publishes for the
+	// DGX-1 with V100.
 	GPUMesh = "package:2 numa:1 l3:1 core:20 pu:2 mem:256Gi huge:2Mi=0;1Gi=64 dist:10,21 " +
 		"dev:06:00.0|07:00.0,030200,10de:1db1,numa=0,root=00,switch=04:00.0,driver=nvidia " +
 		"dev:08:00.0,020700,15b3:1013,numa=0,root=00,switch=04:00.0,driver=mlx5_core,name=ib0,rdma=mlx5_0 " +
@@ -81,7 +81,7 @@ const (
 		"dev:8b:00.0,020700,15b3:1013,numa=1,root=80,switch=88:00.0,driver=mlx5_core,name=ib3,rdma=mlx5_3 " +
 		"link:nvlink=1,06:00.0+07:00.0|06:00.0+0a:00.0|07:00.0+0b:00.0|0a:00.0+89:00.0|0b:00.0+8a:00.0|85:00.0+86:00.0|85:00.0+89:00.0|86:00.0+8a:00.0 " +
 		"link:nvlink=2,06:00.0+0b:00.0|06:00.0+85:00.0|07:00.0+0a:00.0|07:00.0+86:00.0|0a:00.0+0b:00.0|85:00.0+8a:00.0|86:00.0+89:00.0|89:00.0+8a:00.0"
-	// GPUSwitched is a two-socket server in NPS4, so with eight NUMA nodes. Its eight GPUs are all
+	// GPUSwitched is a two-socket server in NPS4, with eight NUMA nodes. Its eight GPUs are all
 	// linked through NVSwitch. Each of its two PCIe switches has four GPUs, and two network cards
 	// with four virtual functions each.
 	GPUSwitched = "package:2 numa:4 l3:2 core:8 pu:2 mem:64Gi huge:2Mi=0;1Gi=16 dist:10,12,32 " +
